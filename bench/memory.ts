@@ -15,7 +15,7 @@ import { replay } from "../src/core/evolve.ts";
 import type { Run } from "../src/core/run.ts";
 import type { Plan } from "../src/plan/plan.ts";
 import { AttemptClock } from "../src/view/attempt-history.ts";
-import { NodeHistory } from "../src/view/node-history.ts";
+import { NodeHistory } from "../src/view/json/checkpoint.ts";
 import { collectGarbage, inDirectory, type Line, run } from "./measure.ts";
 import { type Follower, launchedIn, openRun, succeeded } from "./noop-run.ts";
 import { frozenPlan } from "./plans.ts";

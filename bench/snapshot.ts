@@ -8,9 +8,9 @@ import { mkdirSync, readdirSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { PACK_EVERY } from "../src/engine/executors/files.ts";
 
-import { takeSnapshot } from "../src/workspace/snapshot.ts";
-import { openStore, packStore } from "../src/workspace/store.ts";
-import { openWorkspace, type Workspace } from "../src/workspace/workspace.ts";
+import { takeSnapshot } from "../src/workspace/snapshot/snapshot.ts";
+import { openStore, packStore } from "../src/workspace/snapshot/store.ts";
+import { openWorkspace, type Workspace } from "../src/workspace/snapshot/workspace.ts";
 import { inDirectory, type Line, median, timed } from "./measure.ts";
 import { git, makeRepository, textOf } from "./repository.ts";
 

@@ -1,12 +1,17 @@
 /**
- * Bundles the programs into `dist`, with the packages that each start of them would have to find and
- * link file by file, and writes down whose code that is.
+ * Bundles each program into one file in `dist`, together with the packages that it uses, and writes
+ * the licences of those packages beside them.
  *
- * Packages that few runs need stay outside: schemas, patterns, expressions and ACP are loaded when they are used.
+ * One file starts faster than many: Node finds, reads and links each module separately. Three more
+ * things make the start faster (docs/adr/0033-one-file-per-program.md has the measurements):
+ * - Built-in modules are taken with `process.getBuiltinModule`. An `import` of `node:fs` or
+ *   `node:process` reads every export, and some of those load streams, sockets or the standard input.
+ * - Built-in modules that Node has not loaded by itself are loaded by the first call of a function.
+ * - White space is removed. Names stay, so that stack traces can be read.
  */
-import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { build } from "esbuild";
+import { build, type Plugin } from "esbuild";
 
 const PROGRAMS = [
   "src/cli/main.ts",
@@ -14,17 +19,69 @@ const PROGRAMS = [
   "src/app/module-worker.ts",
   "src/runner/agents/acp/acp-main.ts",
 ];
-const OUTSIDE = [
-  "@agentclientprotocol/sdk",
-  "@cfworker/json-schema",
-  "@marcbachmann/cel-js",
-  "re2js",
-];
-/** Packages in CommonJS call `require`, which modules have not. */
+/** Packages that few runs need, and that load themselves with `require`. */
+const OUTSIDE = ["@cfworker/json-schema", "@marcbachmann/cel-js", "re2js"];
+/** Packages in CommonJS call `require`, which ES modules do not have. */
 const REQUIRE =
-  'import { createRequire as requireFrom } from "node:module";' +
-  "const require = requireFrom(import.meta.url);";
+  'const require = process.getBuiltinModule("node:module").createRequire(import.meta.url);';
 const PACKAGE = /^node_modules\/((?:@[^/]+\/)?[^/]+)\//;
+
+/** Built-in modules that Node loads before it runs any program. */
+const LOADED_BY_NODE = new Set([
+  "node:buffer",
+  "node:events",
+  "node:fs",
+  "node:module",
+  "node:path",
+  "node:process",
+  "node:url",
+  "node:util",
+]);
+
+/** Replaces each `import` of a built-in module with a module that takes the exports one by one. */
+const builtins: Plugin = {
+  name: "builtins",
+  setup({ onResolve, onLoad }) {
+    onResolve({ filter: /^node:/ }, ({ path, kind }) =>
+      kind === "require-call" ? undefined : { path, namespace: "builtin", sideEffects: false },
+    );
+    onLoad({ filter: /./, namespace: "builtin" }, ({ path }) => ({
+      contents: builtinModule(path),
+      loader: "js",
+    }));
+  },
+};
+
+/** The text of a module with the exports of a built-in one. esbuild drops those that are not used. */
+function builtinModule(path: string): string {
+  const exports = process.getBuiltinModule(path);
+  if (exports === undefined) throw new Error(`Node has no built-in module ${path}`);
+  const take = `process.getBuiltinModule(${JSON.stringify(path)})`;
+  const lazy = !LOADED_BY_NODE.has(path);
+  const lines = Object.entries(Object.getOwnPropertyDescriptors(exports))
+    .filter(([name]) => /^[a-z]\w*$/i.test(name) && name !== "default")
+    .map(([name, { value }]) => {
+      // A class has to be there when its module is run; a function only when it is called.
+      const callable = lazy && typeof value === "function" && /^[a-z]/.test(name);
+      const text = callable
+        ? `(...args) => ${take}.${name}(...args)`
+        : `/* @__PURE__ */ (() => ${take}.${name})()`;
+      return `const own_${name} = ${text};\nexport { own_${name} as ${name} };`;
+    });
+  const whole = lazy
+    ? `/* @__PURE__ */ new Proxy({}, { get: (_, name) => ${take}[name] })`
+    : `/* @__PURE__ */ (() => ${take})()`;
+  return [...lines, `export default ${whole};`].join("\n");
+}
+
+function licenceOf(name: string): string {
+  const folder = join("node_modules", name);
+  const file = readdirSync(folder).find((one) => /^licen[cs]e/i.test(one));
+  if (file === undefined) {
+    throw new Error(`${name} has no licence, so its code cannot be in the bundle`);
+  }
+  return readFileSync(join(folder, file), "utf8");
+}
 
 const { metafile } = await build({
   entryPoints: PROGRAMS,
@@ -35,22 +92,15 @@ const { metafile } = await build({
   format: "esm",
   target: "node24",
   external: OUTSIDE,
+  plugins: [builtins],
   banner: { js: REQUIRE },
+  minifyWhitespace: true,
+  minifySyntax: true,
   logLevel: "warning",
   metafile: true,
 });
-
 const names = new Set(
   Object.keys(metafile.inputs).flatMap((path) => PACKAGE.exec(path)?.[1] ?? []),
 );
 const licences = [...names].sort().map((name) => `${name}\n\n${licenceOf(name)}`);
 writeFileSync(join("dist", "LICENCES.txt"), licences.join(`\n${"-".repeat(80)}\n\n`));
-
-function licenceOf(name: string): string {
-  const folder = join("node_modules", name);
-  const file = readdirSync(folder).find((one) => /^licen[cs]e/i.test(one));
-  if (file === undefined || !existsSync(join(folder, file))) {
-    throw new Error(`${name} has no licence, so its code cannot be in the bundle`);
-  }
-  return readFileSync(join(folder, file), "utf8");
-}

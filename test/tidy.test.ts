@@ -2,6 +2,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
 import { describe, expect, it } from "vitest";
+import { functionsIn } from "../scripts/source-functions.ts";
 
 const SRC = resolve(import.meta.dirname, "../src");
 
@@ -147,7 +148,9 @@ describe("files", () => {
 
   it("have functions that fit on a screen", () => {
     const wrong = sources.flatMap(({ path, lines }) =>
-      longFunctions(lines).map((at) => `${path}:${at}`),
+      functionsIn(lines)
+        .filter((found) => found.lines > FUNCTION_LINES_MAX)
+        .map((found) => `${path}:${found.line}`),
     );
     expect(wrong).toEqual([]);
   });
@@ -178,17 +181,3 @@ describe("files", () => {
     expect(wrong.map(({ path }) => path)).toEqual([]);
   });
 });
-
-/** Where functions begin that are longer than a screen, by their indentation. */
-function longFunctions(lines: readonly string[]): readonly number[] {
-  const found: number[] = [];
-  lines.forEach((line, index) => {
-    const head = /^( *)(export )?(private |static |async )*(function\b|#?\w+\(.*\).* \{$)/.exec(
-      line,
-    );
-    if (head === null || /^\s*(if|for|while|switch|return|it|describe)\b/.test(line)) return;
-    const end = lines.findIndex((later, at) => at > index && later === `${head[1] ?? ""}}`);
-    if (end - index > FUNCTION_LINES_MAX) found.push(index + 1);
-  });
-  return found;
-}

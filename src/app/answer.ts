@@ -14,7 +14,7 @@ import type { Answered } from "../journal/inbox.ts";
 import { assert } from "../util/assert.ts";
 import { failpoint } from "../util/failpoint.ts";
 import { answerText, gateName, labelled } from "../view/question-text.ts";
-import { utcText } from "../view/time-text.ts";
+import { utcText } from "../view/text.ts";
 import type { KnownRun } from "./known-run.ts";
 import { thisPerson } from "./owner.ts";
 import { livenessOf, type Project } from "./project.ts";

@@ -20,9 +20,9 @@ import { defined } from "../util/defined.ts";
 import { parseDuration } from "../util/duration.ts";
 import { failpoint } from "../util/failpoint.ts";
 import { shownStatus } from "../view/run-table.ts";
-import type { SnapshotStore } from "../workspace/store.ts";
+import type { SnapshotStore } from "../workspace/snapshot/store.ts";
 import { WorkspaceError } from "../workspace/workspace-error.ts";
-import type { WorktreeRemoval } from "../workspace/worktree.ts";
+import type { WorktreeRemoval } from "../workspace/worktree/worktree.ts";
 import { type KnownRun, loadRun } from "./known-run.ts";
 import { isOwnerAlive, thisOwner } from "./owner.ts";
 import { livenessOf, type Project, resolveRunId, shortIdOf } from "./project.ts";
@@ -214,7 +214,7 @@ async function tidy(project: Project, last: KnownRun | undefined): Promise<boole
   const { artifacts } = runDirOf(project.dir, "");
   let done = true;
   if (existsSync(artifacts)) {
-    const { dropArtifacts } = await import("../workspace/artifact-store.ts");
+    const { dropArtifacts } = await import("../workspace/artifact.ts");
     const block = await blockOwners(project);
     done = block !== undefined;
     try {
@@ -225,7 +225,7 @@ async function tidy(project: Project, last: KnownRun | undefined): Promise<boole
   }
   const store = last === undefined ? undefined : await storeOf(project, last);
   if (store === undefined) return done;
-  const { tidyStore } = await import("../workspace/store.ts");
+  const { tidyStore } = await import("../workspace/snapshot/store.ts");
   const held = await project.journal.leases.held();
   await tidyStore(store, { others: held.some(({ owner }) => isOwnerAlive(owner)) });
   return done;
@@ -270,7 +270,7 @@ export async function storeOf(
 ): Promise<SnapshotStore | undefined> {
   const stateDir = dir.root;
   if (!existsSync(join(stateDir, "snapshots.git"))) return undefined;
-  const { openStore } = await import("../workspace/store.ts");
+  const { openStore } = await import("../workspace/snapshot/store.ts");
   return openStore({ project: directoryOf(dir, known), stateDir });
 }
 
@@ -289,7 +289,7 @@ async function foreseen(
 ): Promise<string | undefined> {
   const worktree = await worktreeOf(project, known);
   if (worktree !== undefined) {
-    const { checkRemoval } = await import("../workspace/worktree.ts");
+    const { checkRemoval } = await import("../workspace/worktree/worktree.ts");
     await checkRemoval({ ...worktree, force });
   }
   return undefined;
@@ -323,7 +323,7 @@ async function removeAll(
   await removeOwn(project, known);
   const worktree = await worktreeOf(project, known);
   if (worktree !== undefined) {
-    const { removeWorktree } = await import("../workspace/worktree.ts");
+    const { removeWorktree } = await import("../workspace/worktree/worktree.ts");
     await removeWorktree({ ...worktree, force });
   }
   if (known.cleanedAt === undefined) await project.journal.log.markCleaned(known.id, Date.now());
@@ -336,7 +336,7 @@ async function removeAll(
 async function dropSnapshots(project: Project, known: KnownRun): Promise<void> {
   const store = await storeOf(project, known);
   if (store === undefined) return;
-  const { dropRefs, listRefs, REFS } = await import("../workspace/store.ts");
+  const { dropRefs, listRefs, REFS } = await import("../workspace/snapshot/store.ts");
   const refs = await listRefs(store, `${REFS}${known.id}/`);
   await dropRefs(
     store,
@@ -349,7 +349,7 @@ async function removeOwn(project: Project, known: KnownRun): Promise<void> {
   const below = join(known.dir.root, "own");
   if (!existsSync(below)) return;
   const { findRepository } = await import("../workspace/repository.ts");
-  const { removeOwnWorktrees } = await import("../workspace/own-worktree.ts");
+  const { removeOwnWorktrees } = await import("../workspace/worktree/own-worktree.ts");
   const { branchOf } = await import("../engine/workspace-place.ts");
   const repository = await findRepository(directoryOf(project.dir, known));
   if (repository === undefined) return;

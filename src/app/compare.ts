@@ -3,16 +3,16 @@
 import type { Recorded } from "../core/event.ts";
 import { replay } from "../core/evolve.ts";
 import type { Json } from "../util/json.ts";
-import { type ContextChange, contextChange } from "../view/difference-text.ts";
-import { NOW, type Point, pointNamed, stretchNamed } from "../view/point.ts";
+import { checkpointNamed, NOW, type Point, spanNamed } from "../view/checkpoint-name.ts";
+import { type ContextChange, contextChange } from "../view/file-changes.ts";
 import { type TimelineEntry, timelineOf } from "../view/timeline.ts";
 import {
   differences,
   type FileDifference,
   patchBetween,
   type Side,
-} from "../workspace/difference.ts";
-import { hasCommit, type SnapshotStore } from "../workspace/store.ts";
+} from "../workspace/snapshot/difference.ts";
+import { hasCommit, type SnapshotStore } from "../workspace/snapshot/store.ts";
 import type { KnownRun } from "./known-run.ts";
 import type { Project } from "./project.ts";
 import { command, naming, Refusal } from "./refusal.ts";
@@ -49,8 +49,8 @@ function stretch(
   second: string | undefined,
 ): { from: Point; to: Point } {
   return naming(shortId, () => {
-    if (second === undefined) return stretchNamed(events, first);
-    return { from: pointNamed(events, first), to: pointNamed(events, second) };
+    if (second === undefined) return spanNamed(events, first);
+    return { from: checkpointNamed(events, first), to: checkpointNamed(events, second) };
   });
 }
 

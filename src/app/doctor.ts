@@ -20,9 +20,9 @@ import type { Graph, Plan, Step } from "../plan/plan.ts";
 import { agentAdapter } from "../runner/agents/registry.ts";
 import { isolationProblem } from "../runner/process/start.ts";
 import { KNOWN_AGENTS } from "../util/agent-access.ts";
-import { firstLine } from "../view/display-text.ts";
-import type { Leftover } from "../workspace/leftovers.ts";
+import { firstLine } from "../view/text.ts";
 import { WorkspaceError } from "../workspace/workspace-error.ts";
+import type { Leftover } from "../workspace/worktree/worktree-list.ts";
 import { agentProgram } from "./agent-program.ts";
 import { parsePlan } from "./known-run.ts";
 import { isOwnerAlive } from "./owner.ts";
@@ -67,7 +67,7 @@ function variableFindings(names: readonly string[]): readonly Finding[] {
 
 /** What kills have left in the middle of git's work; without git there is none. */
 export async function leftoversIn(root: string): Promise<readonly Leftover[]> {
-  const { findLeftovers } = await import("../workspace/leftovers.ts");
+  const { findLeftovers } = await import("../workspace/worktree/worktree-list.ts");
   try {
     return await findLeftovers(dirname(root), root);
   } catch (error) {

@@ -26,6 +26,7 @@ import type { ForeignFiles } from "../engine/workspace-place.ts";
 import type { Budget, Recover } from "../plan/plan.ts";
 import { systemClock } from "../util/clock.ts";
 import { failpoint } from "../util/failpoint.ts";
+import { keepHeapSmall } from "./heap.ts";
 import { hideSecretsOf, type KnownRun, loadRun, reloadRun } from "./known-run.ts";
 import { lineReaders } from "./output.ts";
 import { thisPerson } from "./owner.ts";
@@ -81,6 +82,7 @@ export async function execute(
   const requests = await OwnerRequests.open(project.journal.inbox, known.id);
   const stopListening = listen(requests);
   const owned = await own(project, known, options);
+  keepHeapSmall();
   setDrivenRun(known.shortId);
   const run = await driveOwned(project, owned, requests, options);
   setDrivenRun(undefined);

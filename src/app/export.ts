@@ -20,7 +20,7 @@ import { planFingerprints } from "../journal/run-log.ts";
 import { mayLive } from "../runner/process/adopt.ts";
 import type { JsonObject } from "../util/json.ts";
 import { type PartSource, writeArchive } from "../workspace/archive.ts";
-import { artifactPath } from "../workspace/artifact-store.ts";
+import { artifactPath } from "../workspace/artifact.ts";
 import { WorkspaceError } from "../workspace/workspace-error.ts";
 import { type KnownRun, reloadOwned, reloadRun } from "./known-run.ts";
 import { isOwnerAlive, ownerText, thisOwner } from "./owner.ts";

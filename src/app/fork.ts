@@ -7,6 +7,7 @@
  * - K4 Past, lineage and plan of a fork are one transaction: a kill leaves it whole or not at all. The
  *   refs that keep its snapshots stand before that, so that no cleaning of the other run takes them.
  */
+
 import { randomUUID } from "node:crypto";
 import { effectsOf } from "../core/effect.ts";
 import { EVENT_VERSION, type Recorded, type RunCreated, type RunForked } from "../core/event.ts";
@@ -19,11 +20,11 @@ import { runDirOf } from "../engine/state-dir.ts";
 import { assert } from "../util/assert.ts";
 import { failpoint } from "../util/failpoint.ts";
 import type { Json } from "../util/json.ts";
-import { changeLines } from "../view/back-plan.ts";
-import { type ForkPoint, pointAfterLast, pointBefore } from "../view/fork-point.ts";
+import { type ForkPoint, forkPointAfterLast, forkPointBefore } from "../view/checkpoint-name.ts";
+import { changeLines } from "../view/preview/resume-plan.ts";
 import { savedBy } from "../view/work-history.ts";
-import { planRestore, shownPlan } from "../workspace/restore-plan.ts";
-import { listRefs, REFS, writeRefs } from "../workspace/store.ts";
+import { planRestore, shownPlan } from "../workspace/snapshot/restore-plan.ts";
+import { listRefs, REFS, writeRefs } from "../workspace/snapshot/store.ts";
 import { fitInput, parseInput, refuseUnknownKeys, type TypedInput } from "./input.ts";
 import { type KnownRun, loadRun } from "./known-run.ts";
 import type { Project } from "./project.ts";
@@ -81,7 +82,7 @@ export async function forkRun(
 
 function pointOf({ events, shortId }: KnownRun, at: string | undefined): ForkPoint {
   return naming(shortId, () =>
-    at === undefined ? pointAfterLast(events) : pointBefore(events, parsePlace(at)),
+    at === undefined ? forkPointAfterLast(events) : forkPointBefore(events, parsePlace(at)),
   );
 }
 

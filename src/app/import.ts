@@ -6,8 +6,7 @@
  * Invariants:
  * - M1 Everything in the file is verified before anything is written here.
  * - M2 The run is there when the journal has it, in one transaction and last of all. What a killed
- *   import { findMarked, runMarker } from "../runner/process/sweep.ts";
-import leaves (a folder without events, refs, whole transcripts) is taken over by the next one.
+ *   import leaves (a folder without events, refs, whole transcripts) is taken over by the next one.
  * - M3 A transcript that is here already is never overwritten.
  */
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -28,7 +27,7 @@ import { findMarked, runMarker } from "../runner/process/sweep.ts";
 import { failpoint } from "../util/failpoint.ts";
 import { canonicalJson, sha256 } from "../util/json.ts";
 import { type Archive, readArchive } from "../workspace/archive.ts";
-import { looseFiles } from "../workspace/loose-files.ts";
+import { looseFiles } from "../workspace/repository.ts";
 import { WorkspaceError } from "../workspace/workspace-error.ts";
 import { loadRun, parsePlan } from "./known-run.ts";
 import { isOwnerAlive, ownerText, thisOwner } from "./owner.ts";

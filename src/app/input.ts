@@ -10,7 +10,7 @@ import { isObject, type Json, type JsonObject, parseJson } from "../util/json.ts
 import { schemaErrors } from "../util/json-schema.ts";
 import { nearest } from "../util/nearest.ts";
 import { valueText } from "../util/template.ts";
-import { shortList } from "../view/display-text.ts";
+import { shortList } from "../view/text.ts";
 import { advice, command, Refusal } from "./refusal.ts";
 
 /** How large an input may be. */

@@ -4,6 +4,7 @@
  * Owns: which visits have some, and the evidence of what they had done.
  * Does not: decide what becomes of it (core/decide.ts) or change anything.
  */
+
 import { join } from "node:path";
 import { attemptText, placeText } from "../core/place.ts";
 import { attemptOf, placeOf, recoverFor, stepOf, type Visit, waitingFor } from "../core/run.ts";
@@ -13,8 +14,8 @@ import type { Recover } from "../plan/plan.ts";
 import { linesFromEnd } from "../runner/agents/transcript.ts";
 import { errorCode } from "../runner/file-text.ts";
 import { lookAt } from "../runner/process/adopt.ts";
-import type { PartialWork } from "../view/partial-text.ts";
-import { spentText } from "../view/spent-text.ts";
+import { spentText } from "../view/cost-text.ts";
+import type { InterruptedWork } from "../view/preview/interrupted-work.ts";
 import { type AttemptWork, workHistory } from "../view/work-history.ts";
 import { WorkspaceError } from "../workspace/workspace-error.ts";
 import type { KnownRun } from "./known-run.ts";
@@ -27,11 +28,11 @@ const OUTPUT_LINES = 3;
 const OUTPUT_BYTES_MAX = 64 * 1024;
 
 /** A visit that was interrupted, with what it had done. */
-export interface InterruptedWork {
+export interface InterruptedVisit {
   readonly visit: Visit;
   /** `fix@2`. */
   readonly place: string;
-  readonly work: PartialWork;
+  readonly work: InterruptedWork;
 }
 
 /** The visits that were cut off and left something: files that differ, or a conversation. */
@@ -39,12 +40,12 @@ export async function partialWork(
   project: Project,
   known: KnownRun,
   recover?: Recover,
-): Promise<readonly InterruptedWork[]> {
+): Promise<readonly InterruptedVisit[]> {
   const visits = cutOff(known);
   if (visits.length === 0) return [];
   const files = await filesOf(project, known);
   const history = new Map(workHistory(known.events).map((work) => [attemptText(work.at), work]));
-  const found: InterruptedWork[] = [];
+  const found: InterruptedVisit[] = [];
   for (const visit of visits) {
     const work = history.get(attemptText(attemptOf(visit)));
     const partial = work && (await describe(known, visit, { work, files, recover }));
@@ -97,7 +98,7 @@ async function describe(
     readonly files: RunWorkspace | undefined;
     readonly recover: Recover | undefined;
   },
-): Promise<PartialWork> {
+): Promise<InterruptedWork> {
   const { plan, run } = known;
   const { work, recover } = about;
   const end = work.end?.event;
@@ -122,13 +123,13 @@ async function ownFiles(
   { plan }: KnownRun,
   { base }: Visit,
   files: RunWorkspace | undefined,
-): Promise<PartialWork["overwrites"]> {
+): Promise<InterruptedWork["overwrites"]> {
   const { workspace } = files ?? {};
   if (plan.workspace?.kind !== "here" || workspace === undefined || base === undefined) {
     return undefined;
   }
   try {
-    const { planRestore, shownPlan } = await import("../workspace/restore-plan.ts");
+    const { planRestore, shownPlan } = await import("../workspace/snapshot/restore-plan.ts");
     return shownPlan(await planRestore(workspace, base));
   } catch (error) {
     return unknownFor(error);
@@ -140,12 +141,12 @@ async function filesDone(
   { run }: KnownRun,
   visit: Visit,
   { work, files }: { readonly work: AttemptWork; readonly files: RunWorkspace | undefined },
-): Promise<PartialWork["files"]> {
+): Promise<InterruptedWork["files"]> {
   const now = workedAlone(run, visit) ? files?.workspace : undefined;
   const left = work.end === undefined ? (now ?? work.snapshot) : work.snapshot;
   if (files === undefined || work.base === undefined || left === undefined) return undefined;
   try {
-    const { differences } = await import("../workspace/difference.ts");
+    const { differences } = await import("../workspace/snapshot/difference.ts");
     return await differences(files.store, work.base, left);
   } catch (error) {
     return unknownFor(error);

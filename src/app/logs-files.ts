@@ -19,7 +19,7 @@ import type { Plan } from "../plan/plan.ts";
 import { textOf } from "../runner/file-text.ts";
 import { failpoint } from "../util/failpoint.ts";
 import { renderText } from "../util/template.ts";
-import { attemptOfEnd, statusJson, WalkLog } from "../view/walk-log.ts";
+import { AttractorLog, attemptOfEnd, statusJson } from "../view/json/attractor-log.ts";
 
 const RESPONSE_FILE = "response.md";
 
@@ -34,11 +34,11 @@ interface WalkPlace {
 /** The directory of one run, open for its owner. */
 export class WalkFiles {
   readonly #place: WalkPlace;
-  readonly #log: WalkLog;
+  readonly #log: AttractorLog;
 
   private constructor(place: WalkPlace, plan: Plan) {
     this.#place = place;
-    this.#log = new WalkLog(plan);
+    this.#log = new AttractorLog(plan);
   }
 
   /** Brings the directory to what the journal says. */

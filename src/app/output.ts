@@ -19,7 +19,7 @@ import type { AgentEvent } from "../runner/agents/adapter.ts";
 import { ATTEMPT_FILE, checkOutputFile } from "../runner/process/attempt-folder.ts";
 import { followLines, lastLine } from "../runner/process/output.ts";
 import { formatDuration } from "../util/duration.ts";
-import { firstLine } from "../view/display-text.ts";
+import { firstLine } from "../view/text.ts";
 import type { KnownRun } from "./known-run.ts";
 import { masked } from "./secret-mask.ts";
 

@@ -26,9 +26,9 @@ import type { PriceList, Prices } from "../runner/agents/usage.ts";
 import { textOf } from "../runner/file-text.ts";
 import { parseDuration } from "../util/duration.ts";
 import { type Json, parseJson } from "../util/json.ts";
-import { shortList } from "../view/display-text.ts";
+import { priceRemedy } from "../view/cost-text.ts";
 import { TURNS_SUGGESTED } from "../view/failure-advice.ts";
-import { priceRemedy } from "../view/spent-text.ts";
+import { shortList } from "../view/text.ts";
 import type { KnownRun } from "./known-run.ts";
 import { after, command, Refusal } from "./refusal.ts";
 

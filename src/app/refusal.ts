@@ -11,7 +11,7 @@ import { Refusal as CoreRefusal } from "../core/rewind.ts";
 import { JournalError, type JournalErrorCode } from "../journal/journal.ts";
 import { storageError } from "../journal/storage-error.ts";
 import type { Diagnostic } from "../pipeline/diagnostic.ts";
-import { perdure } from "../view/command-text.ts";
+import { commandText } from "../view/text.ts";
 import { WorkspaceError } from "../workspace/workspace-error.ts";
 
 /** Why something is refused; logic reads this, never the message. */
@@ -118,7 +118,8 @@ export function when(condition: string, ...words: readonly string[]): Next {
 /** What helps, as a person reads it: each way on a line of its own. */
 export function nextLines(next: readonly Next[]): readonly string[] {
   return next.map(({ when: condition, first, command: words, note }) => {
-    const typed = words && `${condition === undefined ? "" : `${condition}: `}${perdure(...words)}`;
+    const typed =
+      words && `${condition === undefined ? "" : `${condition}: `}${commandText(...words)}`;
     const parts = [first, typed].filter((part) => part !== undefined).join(", then: ");
     return note === undefined ? parts : `${parts}   (${note})`;
   });

@@ -22,9 +22,9 @@ import { textOf } from "../runner/file-text.ts";
 import { lookAt } from "../runner/process/adopt.ts";
 import { defined } from "../util/defined.ts";
 import { sha256 } from "../util/json.ts";
-import type { Evidence, ResumePlanInput, resumePlan } from "../view/resume-plan.ts";
+import type { Evidence, ResumePlanInput, resumePlan } from "../view/preview/resume-plan.ts";
 import { shownStatus } from "../view/run-table.ts";
-import { utcText } from "../view/time-text.ts";
+import { utcText } from "../view/text.ts";
 import type { ExecuteOptions } from "./drive.ts";
 import { readiness } from "./environment.ts";
 import type { KnownRun } from "./known-run.ts";
@@ -186,7 +186,7 @@ async function commandFor(project: Project, run: RunSummary): Promise<Next> {
 }
 
 function stateOf(run: RunSummary): string {
-  const done = `${run.stepsCompleted} of ${run.stepsTotal} steps done`;
+  const done = `${run.stepsCompleted} of ${run.stepsTotal} steps completed`;
   return `${shownStatus({ ...run, alive: isOwned(run) })}, ${done}, ${utcText(run.updatedAt)} UTC`;
 }
 
@@ -276,7 +276,7 @@ export async function planResume(
   preview: RewindPreview | undefined,
   recover: Recover | undefined,
 ): Promise<ReturnType<typeof resumePlan>> {
-  const { resumePlan: planOf } = await import("../view/resume-plan.ts");
+  const { resumePlan: planOf } = await import("../view/preview/resume-plan.ts");
   const { plan, run } = known;
   const evidence = await resumeEvidence(known);
   return planOf({ plan, run, ...evidence, rewind: preview?.rewind, recover, now: Date.now() });

@@ -19,10 +19,10 @@ import { evaluatorAt } from "../engine/launch.ts";
 import { indexOf, stepAt } from "../plan/graph-index.ts";
 import { ExpressionError } from "../util/expression.ts";
 import { renderText, TemplateError } from "../util/template.ts";
-import { shortList } from "../view/display-text.ts";
+import { shortList } from "../view/text.ts";
 import { overlap, type VisitWork, visitWorks, workHistory } from "../view/work-history.ts";
-import type { ShownPlan } from "../workspace/restore-plan.ts";
-import type { SnapshotStore } from "../workspace/store.ts";
+import type { ShownPlan } from "../workspace/snapshot/restore-plan.ts";
+import type { SnapshotStore } from "../workspace/snapshot/store.ts";
 import type { KnownRun } from "./known-run.ts";
 import type { Project } from "./project.ts";
 import { advice, Refusal, when } from "./refusal.ts";
@@ -77,7 +77,7 @@ export async function planFiles(
     const why = `what ${goal.mixed} did cannot be told apart (--files restore takes it back too)`;
     return { request: { keep: true }, line: `the files stay as they are: ${why}` };
   }
-  const { planRestore, shownPlan } = await import("../workspace/restore-plan.ts");
+  const { planRestore, shownPlan } = await import("../workspace/snapshot/restore-plan.ts");
   const changes = workspace && shownPlan(await planRestore(workspace, goal.commit));
   const kept = sinceText(goal);
   return {
@@ -134,8 +134,8 @@ async function goalOf(
   if (later.some((work) => works.some((other) => other !== work && overlap(work, other)))) {
     return { commit: base, mixed: names };
   }
-  const { mergeSnapshots } = await import("../workspace/merge.ts");
-  const { REFS } = await import("../workspace/store.ts");
+  const { mergeSnapshots } = await import("../workspace/snapshot/merge.ts");
+  const { REFS } = await import("../workspace/snapshot/store.ts");
   let ours = base;
   for (const [index, work] of later.entries()) {
     const ref = `${REFS}${known.id}/back/${known.run.seq}.${index}`;
@@ -200,7 +200,7 @@ async function fileAt(
   how: "look" | "keep",
 ): Promise<Output | undefined> {
   if (how === "look") return (await import("../workspace/artifact.ts")).describeFile(path);
-  return (await import("../workspace/artifact-store.ts")).keepArtifact(dir.artifacts, path);
+  return (await import("../workspace/artifact.ts")).keepArtifact(dir.artifacts, path);
 }
 
 function pathsOf(

@@ -12,7 +12,12 @@ import type { Fact } from "../core/fact.ts";
 import { type NamedPlace, parsePlace, stepPath } from "../core/place.ts";
 import { planRewind, retryEvents } from "../core/rewind.ts";
 import { currentVisit, type Effect, findStep, type StepRecord, type Visit } from "../core/run.ts";
-import { type BackPlan, backLines, backPlan, changeLines } from "../view/back-plan.ts";
+import {
+  changeLines,
+  type RewindPlan,
+  rewindLines,
+  rewindPlan,
+} from "../view/preview/resume-plan.ts";
 import { type Executed, execute } from "./drive.ts";
 import type { KnownRun } from "./known-run.ts";
 import type { Project } from "./project.ts";
@@ -37,7 +42,7 @@ export interface RewindRequest {
 export interface RewindPreview {
   /** What the steps that are taken as done hand on is added when the run is ours (`rewindFacts`). */
   readonly facts: readonly Fact[];
-  readonly steps: BackPlan;
+  readonly steps: RewindPlan;
   readonly files: FilesPlan;
   /** Absent when the step failed and only gets another try. */
   readonly rewind?: Omit<RunRewound, "type">;
@@ -109,7 +114,7 @@ async function planRetry(
   const again = [...(rewind?.items ?? []), ...reopened];
   return {
     facts: [{ type: "retry-requested", ...retry, ...files.request }],
-    steps: backPlan(run, { step, reopened: again, assumed: [], ...(repeat && { repeat }) }),
+    steps: rewindPlan(run, { step, reopened: again, assumed: [], ...(repeat && { repeat }) }),
     files,
     ...(rewind === undefined ? {} : { rewind }),
   };
@@ -153,7 +158,7 @@ async function planReturn(
   const which = place.visit === undefined ? {} : { visit: place.visit };
   return {
     facts: [{ type: "rewind-requested", step, ...which, ...files.request, ...agreed }],
-    steps: backPlan(run, { ...rewind, ...agreed }),
+    steps: rewindPlan(run, { ...rewind, ...agreed }),
     files,
     rewind: { ...rewind, ...agreed },
   };
@@ -209,8 +214,8 @@ export function filesSetAside(before: KnownRun, after: KnownRun): string | undef
 }
 
 /** What is told before a run goes back. */
-export function rewindLines(known: KnownRun, back: RewindPreview): readonly string[] {
-  return [...backLines(back.steps), ...rewindFilesLines(known, back)];
+export function previewLines(known: KnownRun, back: RewindPreview): readonly string[] {
+  return [...rewindLines(back.steps), ...rewindFilesLines(known, back)];
 }
 
 /** What becomes of the files; one by one where they are the user's own. */

@@ -16,8 +16,7 @@ import type { Run } from "../core/run.ts";
 import { envNamesOf } from "../plan/build.ts";
 import type { Plan } from "../plan/plan.ts";
 import { isMarked, isSecretVariable, markSecrets, secretsIn } from "../util/secrets.ts";
-import { perdure } from "../view/command-text.ts";
-import { shortList } from "../view/display-text.ts";
+import { commandText, shortList } from "../view/text.ts";
 import { advice, after, Refusal } from "./refusal.ts";
 
 const SALT_BYTES = 16;
@@ -127,7 +126,7 @@ export function environmentLines(
     return value !== undefined && !run.secrets.some((marks) => isMarked(marks, name, value));
   });
   const be = missing.length === 1 ? "is" : "are";
-  const take = perdure(...command, ...changed.flatMap((name) => ["--env", name]));
+  const take = commandText(...command, ...changed.flatMap((name) => ["--env", name]));
   return [
     ...line(missing, `${be} not set here: steps get the value that the run began with`),
     ...line(changed, "changed since the run began: steps get the value that it began with"),

@@ -37,19 +37,20 @@ export async function filesExecutorOf(
   const { gitVersion } = await import("../workspace/git.ts");
   const dir = runDirOf(project.dir, id);
   try {
-    // Git says its version while the rest is loaded.
-    const [{ FilesExecutor }] = await Promise.all([
-      import("../engine/executors/files.ts"),
-      gitVersion(),
-    ]);
-    await relinkWorktrees(project, known);
-    return await FilesExecutor.open({
-      plan: workspace,
-      run,
-      dir,
-      stateDir: project.dir.root,
-      ...(foreign === undefined ? {} : { foreign }),
-    });
+    const open = async (): Promise<FilesExecutor> => {
+      const { FilesExecutor } = await import("../engine/executors/files.ts");
+      await relinkWorktrees(project, known);
+      return FilesExecutor.open({
+        plan: workspace,
+        run,
+        dir,
+        stateDir: project.dir.root,
+        ...(foreign === undefined ? {} : { foreign }),
+      });
+    };
+    // Git reports its version while the rest is loaded and opened.
+    const [, files] = await Promise.all([gitVersion(), open()]);
+    return files;
   } catch (error) {
     if (!(error instanceof WorkspaceError)) throw error;
     const needed = run.restoring !== undefined || hasOwnWorkspaces(plan.graph);

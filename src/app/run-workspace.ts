@@ -8,8 +8,8 @@
  */
 import { existsSync, readdirSync } from "node:fs";
 import { dirname, join } from "node:path";
-import type { SnapshotStore } from "../workspace/store.ts";
-import type { Workspace } from "../workspace/workspace.ts";
+import type { SnapshotStore } from "../workspace/snapshot/store.ts";
+import type { Workspace } from "../workspace/snapshot/workspace.ts";
 import type { KnownRun } from "./known-run.ts";
 import type { Project } from "./project.ts";
 import { advice, Refusal } from "./refusal.ts";
@@ -28,7 +28,7 @@ export function keepsFiles({ plan }: KnownRun): boolean {
 /** Sets the links of a run's worktrees right, its own and those of single steps, after a move. */
 export async function relinkWorktrees(project: Project, { run, dir }: KnownRun): Promise<void> {
   if (run.workspace?.kind !== "worktree") return;
-  const { relinkWorktree } = await import("../workspace/worktree-links.ts");
+  const { relinkWorktree } = await import("../workspace/worktree/worktree.ts");
   const { workspacePathOf } = await import("../engine/workspace-place.ts");
   const own = join(dir.root, "own");
   const names = existsSync(own) ? readdirSync(own) : [];
@@ -49,7 +49,7 @@ export async function openRunWorkspace(project: Project, known: KnownRun): Promi
       advice("`workspace: { snapshots: true }` in the pipeline"),
     );
   }
-  const { openStore } = await import("../workspace/store.ts");
+  const { openStore } = await import("../workspace/snapshot/store.ts");
   const { workspaceAt } = await import("../engine/workspace-place.ts");
   await relinkWorktrees(project, known);
   const cwd = run.created?.cwd ?? ".";

@@ -25,7 +25,7 @@ import {
 } from "node:fs";
 import { basename, dirname, join, resolve } from "node:path";
 import { textOf } from "../runner/file-text.ts";
-import { shellWord } from "../view/command-text.ts";
+import { shellWord } from "../view/text.ts";
 import { advice, Refusal } from "./refusal.ts";
 
 /** The file that says for which directory and which index of git the check was passed. */

@@ -5,6 +5,7 @@
  * Does not: verify hashes (workspace/archive.ts has) or write the journal.
  * Invariants: M2 and M3 of commands/import.ts; each file and the folder appear whole.
  */
+
 import { existsSync } from "node:fs";
 import * as fs from "node:fs/promises";
 import { dirname, join } from "node:path";
@@ -17,11 +18,10 @@ import type { Plan } from "../plan/plan.ts";
 import type { CarriedTranscript } from "../runner/agents/adapter.ts";
 import { failpoint } from "../util/failpoint.ts";
 import type { Part } from "../workspace/archive.ts";
-import { describeFile } from "../workspace/artifact.ts";
-import { keepArtifact } from "../workspace/artifact-store.ts";
-import { readBundle } from "../workspace/bundle.ts";
+import { describeFile, keepArtifact } from "../workspace/artifact.ts";
 import { flush } from "../workspace/disk.ts";
-import { hasCommit, openStore, type SnapshotStore } from "../workspace/store.ts";
+import { readBundle } from "../workspace/snapshot/bundle.ts";
+import { hasCommit, openStore, type SnapshotStore } from "../workspace/snapshot/store.ts";
 import { advice, command, Refusal } from "./refusal.ts";
 import {
   ARTIFACT_PART,

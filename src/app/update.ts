@@ -4,7 +4,7 @@
  * Owns: the edit as a request to the engine, and the preview that a person sees before they agree.
  * Does not: change anything; `execute` records what was agreed to.
  * Invariants:
- * - update/P1 Nothing that is done runs again before a person has seen that it will, and agreed.
+ * - plan-update/P1 Nothing that is done runs again before a person has seen that it will, and agreed.
  */
 
 import type { UpdateRequested } from "../core/fact.ts";
@@ -21,8 +21,8 @@ import { type Journal, JournalError } from "../journal/journal.ts";
 import { envNamesOf } from "../plan/build.ts";
 import { freeze, type Plan } from "../plan/plan.ts";
 import { type Json, sha256 } from "../util/json.ts";
-import { type Estimate, estimatesOf } from "../view/estimate.ts";
-import { updatePlan } from "../view/update-plan.ts";
+import { type Estimate, estimatesOf } from "../view/preview/estimate.ts";
+import { updatePlan } from "../view/preview/update-plan.ts";
 import { fitInput } from "./input.ts";
 import type { KnownRun } from "./known-run.ts";
 import { type ReadPlan, requirePlan } from "./pipeline-file.ts";

@@ -1,6 +1,6 @@
 /** Questions to the person at the terminal, other than those of a run's gates. */
 import type { Confirm } from "../app/screen.ts";
-import { terminalText } from "../view/display-text.ts";
+import { terminalText } from "../view/text.ts";
 import { type OutputOptions, screenKind } from "./screen/output-options.ts";
 
 type AskOptions = OutputOptions & { readonly detach?: boolean };

@@ -14,8 +14,8 @@ import {
   type RefusalCode,
   RunError,
 } from "../app/refusal.ts";
-import { perdure } from "../view/command-text.ts";
 import { EXIT, type ExitCode } from "../view/exit-code.ts";
+import { commandText } from "../view/text.ts";
 import { printDiagnostics } from "./diagnostics.ts";
 import { printError, printed } from "./print.ts";
 
@@ -45,7 +45,7 @@ async function reported(error: unknown): Promise<ExitCode> {
   const detail = bug instanceof Error ? (bug.stack ?? bug.message) : String(bug);
   printError(`internal error: ${detail}`);
   const run = error instanceof RunError ? [error.shortId] : [];
-  const resume = perdure("resume", ...run);
+  const resume = commandText("resume", ...run);
   printError(`  This is a bug in perdure. The journal is valid; continue with: ${resume}`);
   return EXIT.error;
 }

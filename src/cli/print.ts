@@ -5,7 +5,7 @@
  * the terminal.
  */
 import { masked, maskedJson } from "../app/secret-mask.ts";
-import { terminalText } from "../view/display-text.ts";
+import { terminalText } from "../view/text.ts";
 
 let closed = false;
 

@@ -1,9 +1,10 @@
 /** `resume --recover`: what a person wants done with work that was cut off. */
+
 import { createInterface } from "node:readline/promises";
-import type { InterruptedWork } from "../app/interrupted-work.ts";
+import type { InterruptedVisit } from "../app/interrupted-work.ts";
 import { command, Refusal } from "../app/refusal.ts";
 import type { Recover } from "../plan/plan.ts";
-import { partialLines } from "../view/partial-text.ts";
+import { interruptedLines } from "../view/preview/interrupted-work.ts";
 import { printError } from "./print.ts";
 
 const CHOICES: readonly string[] = ["continue", "restart", "ask"];
@@ -37,7 +38,7 @@ export function recoverWord(given: string | undefined): Recover | undefined {
 
 /** The person's choice; asked for only when something was cut off. */
 export async function recoveryOf(
-  cut: readonly InterruptedWork[],
+  cut: readonly InterruptedVisit[],
   given: string | undefined,
   shortId: string,
 ): Promise<Recovery> {
@@ -48,7 +49,7 @@ export async function recoveryOf(
   const choices: Record<string, Recover> = {};
   try {
     for (const { place, work } of cut) {
-      for (const line of partialLines(work, shortId)) printError(line);
+      for (const line of interruptedLines(work, shortId)) printError(line);
       const answer = await lines.question("Continue with it, or restart? [c/r] ");
       const restart = answer.trim().toLowerCase().startsWith("r");
       choices[place] = restart ? "restart" : "continue";

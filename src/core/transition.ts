@@ -132,7 +132,9 @@ export const RUN_TRANSITIONS: Readonly<
   },
 };
 
+/** Of the running visits only composite ones: nothing here ends a process. */
 const UNFINISHED = [
+  "running",
   "waiting for start",
   "waiting for slot",
   "waiting for retry",
@@ -146,64 +148,79 @@ const UNFINISHED = [
 
 /** Visits that change without an event of their own when the run itself does. */
 export const SIDE_TRANSITIONS: readonly {
-  readonly event: RunEventType;
+  readonly events: readonly RunEvent["type"][];
   readonly from: readonly StateName[];
   readonly to: StateName;
   readonly why: string;
 }[] = [
   {
-    event: "run.opened",
+    events: ["run.opened"],
     from: ["waiting for owner"],
     to: "waiting for slot",
     why: "a new owner continues interrupted work",
   },
   {
-    event: "run.opened",
+    events: ["run.opened"],
     from: ["failed"],
     to: "waiting for probe",
     why: "whether its effect happened is unknown, and a new owner asks its probe again",
   },
   {
-    event: "run.forked",
+    events: ["run.forked"],
     from: ["running"],
     to: "waiting for slot",
     why: "its process belongs to the other run",
   },
   {
-    event: "run.forked",
+    events: ["run.forked"],
     from: ["waiting for person"],
     to: "waiting for start",
     why: "the question is asked again in the fork, whatever is answered in the other run",
   },
   {
-    event: "run.rewound",
+    events: ["run.rewound"],
     from: UNFINISHED,
     to: "abandoned",
     why: "the person continues from a step before it",
   },
   {
-    event: "run.rewound",
+    events: ["run.rewound"],
     from: UNFINISHED,
     to: "completed",
     why: "the person continues from a step after it, and declared it done",
   },
   {
-    event: "run.restarted",
+    events: ["run.restarted"],
     from: ["waiting for start", "waiting for slot", "failed"],
     to: "abandoned",
     why: "its scope begins anew",
   },
   {
-    event: "run.updated",
+    events: ["run.updated"],
     from: UNFINISHED,
     to: "abandoned",
     why: "the edit changed it, changed a step before it, or removed it",
   },
   {
-    event: "run.returned",
-    from: ["waiting for close"],
+    events: [
+      ...(["step.completed", "step.failed", "step.lost", "step.paused", "step.skipped"] as const),
+      ...(["step.unsettled", "step.probed", "scope.merged"] as const),
+    ],
+    from: ["running"],
+    to: "waiting for close",
+    why: "its last instance has ended",
+  },
+  {
+    events: ["step.failed"],
+    from: ["waiting for start", "waiting for slot"],
+    to: "abandoned",
+    why: "the composite visit around it failed at its start",
+  },
+  {
+    events: ["step.granted", "step.settled", "run.opened", "run.returned"],
+    from: ["waiting for close", "waiting for retry", "failed", "completed"],
     to: "running",
-    why: "a goal inside it was missed, and a step inside it runs again",
+    why: "a step inside it runs again",
   },
 ];
 

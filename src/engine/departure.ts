@@ -11,8 +11,8 @@
 import { existsSync } from "node:fs";
 import { attemptOf, type Run } from "../core/run.ts";
 import type { WorkspacePlan } from "../plan/plan.ts";
-import { writeBundle } from "../workspace/bundle.ts";
-import { takeSnapshot } from "../workspace/snapshot.ts";
+import { writeBundle } from "../workspace/snapshot/bundle.ts";
+import { takeSnapshot } from "../workspace/snapshot/snapshot.ts";
 import {
   HEAD_REFS,
   listRefs,
@@ -20,7 +20,7 @@ import {
   REFS,
   type SnapshotStore,
   writeRefs,
-} from "../workspace/store.ts";
+} from "../workspace/snapshot/store.ts";
 import { snapshotRef } from "./executors/files.ts";
 import type { RunDir } from "./state-dir.ts";
 import { workspaceAt } from "./workspace-place.ts";

@@ -95,7 +95,7 @@ function lastWords(visit: Visit, dir: string): { said?: string } {
 }
 
 async function keepOutput({ dir }: LaunchSite, path: string): Promise<Output | undefined> {
-  return (await import("../workspace/artifact-store.ts")).keepArtifact(dir.artifacts, path);
+  return (await import("../workspace/artifact.ts")).keepArtifact(dir.artifacts, path);
 }
 
 async function findOutputs(

@@ -60,7 +60,7 @@ interface Secret {
 
 /** The beginning of an output, as it was kept: the file itself is others' to change by now. */
 async function keptContent({ dir }: LaunchSite, sha256: string): Promise<Buffer> {
-  const { artifactPath } = await import("../workspace/artifact-store.ts");
+  const { artifactPath } = await import("../workspace/artifact.ts");
   const file = await open(artifactPath(dir.artifacts, sha256), "r");
   try {
     const { size } = await file.stat();

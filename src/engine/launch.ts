@@ -26,7 +26,7 @@ import { ATTEMPT_VARIABLE, RUN_VARIABLE } from "../runner/process/sweep.ts";
 import { evaluateSource } from "../util/expression.ts";
 import { renderShell } from "../util/shell.ts";
 import { type Evaluate, renderText, valueText } from "../util/template.ts";
-import { targetOutside } from "../workspace/inside.ts";
+import { targetOutside } from "../workspace/artifact.ts";
 import { attemptDirOf, ownPathOf, type RunDir } from "./state-dir.ts";
 import { STATUS_FILE } from "./status-file.ts";
 import { stageVariables } from "./walk-stage.ts";

@@ -9,9 +9,13 @@
  * - U4 Nothing is written outside of the workspace, also when a link leads out of it by now.
  */
 import type { CurrentOutput } from "../core/outputs.ts";
-import { describeFile } from "../workspace/artifact.ts";
-import { artifactPath, keepArtifact, putArtifact } from "../workspace/artifact-store.ts";
-import { targetOutside } from "../workspace/inside.ts";
+import {
+  artifactPath,
+  describeFile,
+  keepArtifact,
+  putArtifact,
+  targetOutside,
+} from "../workspace/artifact.ts";
 
 export interface OutputCheck {
   /** What was found and done, in words. */

@@ -15,18 +15,22 @@ import type { Placed } from "../core/event.ts";
 import type { Run } from "../core/run.ts";
 import type { WorkspacePlan } from "../plan/plan.ts";
 import { copyProject, makeDirectory } from "../workspace/copy.ts";
-import { readSnapshot } from "../workspace/details.ts";
-import { differences, type FileDifference } from "../workspace/difference.ts";
 import { findRepository, pathWithin, type Repository } from "../workspace/repository.ts";
-import { restoreSnapshot } from "../workspace/restore.ts";
-import { takeSnapshot } from "../workspace/snapshot.ts";
-import { giveBack, hasCommit, type SnapshotStore } from "../workspace/store.ts";
-import { openWorkspace, type Workspace } from "../workspace/workspace.ts";
+import { readSnapshot } from "../workspace/snapshot/details.ts";
+import { differences, type FileDifference } from "../workspace/snapshot/difference.ts";
+import { restoreSnapshot } from "../workspace/snapshot/restore.ts";
+import { takeSnapshot } from "../workspace/snapshot/snapshot.ts";
+import { giveBack, hasCommit, type SnapshotStore } from "../workspace/snapshot/store.ts";
+import { openWorkspace, type Workspace } from "../workspace/snapshot/workspace.ts";
 import { WorkspaceError } from "../workspace/workspace-error.ts";
-import { createWorktree, repairWorktree } from "../workspace/worktree.ts";
-import { restoreHead } from "../workspace/worktree-head.ts";
-import { commitOf, staleLocks } from "../workspace/worktree-list.ts";
-import { stateOfWorktree, type WorktreeState } from "../workspace/worktree-state.ts";
+import { restoreHead } from "../workspace/worktree/own-worktree.ts";
+import {
+  createWorktree,
+  repairWorktree,
+  stateOfWorktree,
+  type WorktreeState,
+} from "../workspace/worktree/worktree.ts";
+import { commitOf, staleLocks } from "../workspace/worktree/worktree-list.ts";
 import type { RunDir } from "./state-dir.ts";
 
 /** What to do with changes that somebody made in a run's own workspace while it stood still. */

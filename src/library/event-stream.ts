@@ -5,10 +5,11 @@
  * so a slow reader needs no queue and misses nothing, and one that stops reading costs nothing.
  * Does not: know who drives the run; `isOver` says when there can be no more events.
  */
+
 import { openProject } from "../app/project.ts";
 import type { Journal } from "../journal/journal.ts";
 import type { Subscription } from "../journal/subscription.ts";
-import { type ToldEvent, toldEvent } from "../view/event-json.ts";
+import { type EventJson, eventJson } from "../view/json/run-json.ts";
 
 export interface StreamOptions {
   /** A directory of the project. */
@@ -21,7 +22,7 @@ export interface StreamOptions {
 }
 
 /** Gives events, those that there are and those that come, until the run is over. */
-export async function* eventStream(options: StreamOptions): AsyncGenerator<ToldEvent, void> {
+export async function* eventStream(options: StreamOptions): AsyncGenerator<EventJson, void> {
   const { journal } = await openProject(options.from, "read-only");
   let seq = options.after;
   let subscription: Subscription | undefined;
@@ -35,7 +36,7 @@ export async function* eventStream(options: StreamOptions): AsyncGenerator<ToldE
         subscription = undefined;
         for (const recorded of news) {
           seq = recorded.seq;
-          yield toldEvent(options.runId, recorded);
+          yield eventJson(options.runId, recorded);
         }
       } else if (over) {
         return;

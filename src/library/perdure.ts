@@ -20,8 +20,8 @@ export {
 } from "../pipeline/definition.ts";
 export type { Diagnostic } from "../pipeline/diagnostic.ts";
 export type { Json } from "../util/json.ts";
-export type { ToldEvent } from "../view/event-json.ts";
 export type { ExitCode } from "../view/exit-code.ts";
+export type { EventJson } from "../view/json/run-json.ts";
 export type { RunHandle, RunResult } from "./run-handle.ts";
 export type { RunView, StepView } from "./run-view.ts";
 export type { OpenedRun, OpenOptions, ResumeOptions, RunOptions } from "./start.ts";

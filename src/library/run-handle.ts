@@ -9,6 +9,7 @@
  * - H2 When this owner's part is over, well or not, the lease is free: the process lives on, so its
  *   name in the lease would be no evidence.
  */
+
 import { dirname } from "node:path";
 import { driveOwned, type ExecuteOptions } from "../app/drive.ts";
 import { type KnownRun, loadRun } from "../app/known-run.ts";
@@ -18,8 +19,8 @@ import type { Project } from "../app/project.ts";
 import { asRefusal } from "../app/refusal.ts";
 import { NO_DISPLAY } from "../app/screen.ts";
 import type { StopMode } from "../core/event.ts";
-import type { ToldEvent } from "../view/event-json.ts";
 import { EXIT, type ExitCode, exitCodeOf } from "../view/exit-code.ts";
+import type { EventJson } from "../view/json/run-json.ts";
 import { eventStream } from "./event-stream.ts";
 import { type RunView, runView } from "./run-view.ts";
 
@@ -30,10 +31,10 @@ export interface RunResult extends RunView {
 }
 
 /** A run that this process drives; iterating over it gives its events. */
-export interface RunHandle extends AsyncIterable<ToldEvent> {
+export interface RunHandle extends AsyncIterable<EventJson> {
   readonly id: string;
   /** The events from the start of our part on; each iterator gets all of them. */
-  readonly events: AsyncIterable<ToldEvent>;
+  readonly events: AsyncIterable<EventJson>;
   /** Resolves when our part is over, also when the pipeline failed; rejects when it cannot go on. */
   readonly done: Promise<RunResult>;
   /** Stops the run so that it can be resumed; a second call ends its processes at once. */
@@ -110,7 +111,7 @@ interface Parts {
 }
 
 function handleOf({ id, done, stream, stop }: Parts): RunHandle {
-  async function* events(): AsyncGenerator<ToldEvent, void> {
+  async function* events(): AsyncGenerator<EventJson, void> {
     yield* eventStream({ ...stream(), runId: id });
     // Who only reads events must hear of a failure too.
     await done;

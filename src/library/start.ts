@@ -22,7 +22,7 @@ import type { PipelineDefinition } from "../pipeline/definition.ts";
 import type { Diagnostic } from "../pipeline/diagnostic.ts";
 import type { Plan, Recover } from "../plan/plan.ts";
 import { type Json, sha256 } from "../util/json.ts";
-import type { ToldEvent } from "../view/event-json.ts";
+import type { EventJson } from "../view/json/run-json.ts";
 import { eventStream } from "./event-stream.ts";
 import { drivenRun, endedRun, type RunHandle } from "./run-handle.ts";
 import { type RunView, runView } from "./run-view.ts";
@@ -70,7 +70,7 @@ export interface OpenedRun {
   /** Answers a question of the run: the first answer counts, whoever gives it. */
   answer(gate: string, choice: string, options?: { readonly text?: string }): Promise<void>;
   /** All its events; they go on for as long as somebody drives it, unless `follow` is false. */
-  events(options?: { readonly follow?: boolean }): AsyncIterable<ToldEvent>;
+  events(options?: { readonly follow?: boolean }): AsyncIterable<EventJson>;
 }
 
 /** Starts a new run; see `run` in perdure.ts. */

@@ -209,7 +209,7 @@ export function readServers(text: string): ReadServers {
   return { ok: false, message: `\`${where}\` is no server: it needs a \`command\` or a \`url\`` };
 }
 
-/** Why an adapter cannot be told a key, and what to do instead. */
+/** Why an adapter cannot pass on a key, and what to do instead. */
 interface Inability {
   readonly why: string;
   readonly help: string;
@@ -247,7 +247,7 @@ const INABILITIES: Readonly<Record<string, Partial<Readonly<Record<AccessKey, In
   },
 };
 
-/** Why an agent cannot be told a key; undefined when it can. */
+/** Why an adapter cannot pass on a key; undefined when it can. */
 export function inabilityOf(adapter: string, key: AccessKey): Inability | undefined {
   return INABILITIES[adapter]?.[key];
 }

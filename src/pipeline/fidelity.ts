@@ -1,4 +1,4 @@
-/** How much of what came before an agent step is told: the modes, in both languages of pipelines. */
+/** How much an agent is told of what came before: the modes, for YAML and DOT. */
 
 /** The conversation itself, or what is written down for it: from the goal alone to 3000 tokens. */
 export const FIDELITIES = [
@@ -12,7 +12,7 @@ export const FIDELITIES = [
 
 export type Fidelity = (typeof FIDELITIES)[number];
 
-/** What can be told without a conversation. */
+/** What an agent can be told without a conversation. */
 export type Retelling = Exclude<Fidelity, "full">;
 
 export const RETELLINGS = FIDELITIES.filter((mode): mode is Retelling => mode !== "full");

@@ -4,7 +4,9 @@
  * Owns: what each value alone may look like. The message of a pattern is the name of its rule.
  * Does not: say which steps may have it (keys.ts) or compare values with each other (the rules).
  */
+
 import * as z from "zod";
+import { defined } from "../util/defined.ts";
 import type { Json } from "../util/json.ts";
 import { FIDELITIES } from "./fidelity.ts";
 import {
@@ -48,22 +50,22 @@ export const retry = z.union([
   z.strictObject({
     attempts: attempts
       .optional()
-      .describe("How many tries in all, the first included. Default: 1."),
+      .describe("The number of attempts in all, the first included. Default: 1."),
     backoff: z
       .union([duration, backoff])
       .optional()
-      .describe("The delay before the next try: a first delay, or the whole rule."),
+      .describe("The delay before the next attempt: the first delay, or the whole rule."),
     on: z
       .enum(["any", "retry"])
       .optional()
       .describe(
-        "What is tried again: any failure, or only where the step asks for it. " +
+        "What is retried: any failure, or only where the step asks for it. " +
           "Default: all but what the step itself calls a failure.",
       ),
     on_resume: z
       .enum(["fresh", "keep"])
       .optional()
-      .describe("What `perdure resume` grants a failed step: all its tries again, or none."),
+      .describe("How many attempts `perdure resume` gives a failed step: all again, or none."),
     conversation: z
       .enum(["continue", "fresh"])
       .optional()
@@ -93,14 +95,11 @@ export function lowerRetry(rule: z.output<typeof retry>): RetrySettings {
   const delays = typeof backoff === "string" ? { initial: backoff } : (backoff ?? {});
   const { initial, factor, max, jitter } = delays;
   return {
-    ...(attempts === undefined ? {} : { attempts }),
+    ...defined({ attempts }),
     ...(initial === undefined ? {} : { initialMs: milliseconds(initial) }),
-    ...(factor === undefined ? {} : { factor }),
+    ...defined({ factor }),
     ...(max === undefined ? {} : { maxMs: milliseconds(max) }),
-    ...(jitter === undefined ? {} : { jitter }),
-    ...(on === undefined ? {} : { on }),
-    ...(on_resume === undefined ? {} : { onResume: on_resume }),
-    ...(conversation === undefined ? {} : { conversation }),
+    ...defined({ jitter, on, onResume: on_resume, conversation }),
   };
 }
 
@@ -117,22 +116,22 @@ const WEIGHT_MAX = 1_000_000;
 
 /** One way to leave a step. */
 export const edge = z.strictObject({
-  to: z.string().describe("The step that it leads to."),
-  when: expression.optional().describe("An expression; the edge can be taken when it is true."),
+  to: z.string().describe("The next step."),
+  when: expression.optional().describe("An expression; the edge applies when it is true."),
   label: z
     .string()
     .optional()
-    .describe("Its name: taken when the step asks for it in $PERDURE_STATUS_FILE."),
+    .describe("A label: the step can choose this edge by it, in $PERDURE_STATUS_FILE."),
   weight: z
     .number()
     .min(-WEIGHT_MAX)
     .max(WEIGHT_MAX)
     .optional()
-    .describe("Of several edges that can be taken, the heaviest is. Default: 0."),
+    .describe("Of several edges that apply, the heaviest is followed. Default: 0."),
   fidelity: z
     .enum(FIDELITIES)
     .optional()
-    .describe("What the agent behind it is told, whatever its step says."),
+    .describe("How much the agent of the next step is told; overrides that step's own `fidelity`."),
   thread: id.optional().describe("For `full`: the conversation, unless the step names one."),
 });
 
@@ -163,13 +162,13 @@ export const once = z.union([
     probe: command
       .optional()
       .describe(
-        "A command that says whether it happened: exit 0 is yes, 1 is no, all else unknown.",
+        "A command that finds out whether the effect happened: exit 0 is yes, 1 is no, else unknown.",
       ),
     not_done: z
       .array(z.int().min(1).max(EXIT_STATUS_MAX))
       .max(EXIT_STATUS_MAX)
       .optional()
-      .describe("Exit statuses of the step that prove that nothing has happened."),
+      .describe("Exit statuses of the step that prove that nothing happened."),
   }),
 ]);
 
@@ -187,16 +186,16 @@ const CHOICE_KEY = /^\w+$/;
 const gateChoice = z.union([
   command,
   z.strictObject({
-    label: command.describe("What is chosen, in words."),
+    label: command.describe("The text of the choice."),
     key: z
       .string()
       .regex(CHOICE_KEY, "bad-choice-key")
       .optional()
-      .describe("What to type for it. Default: its first letter."),
+      .describe("What to type for it. Default: the first letter of the label."),
     fails: z
       .boolean()
       .optional()
-      .describe("True: the step fails when it is chosen. Default: only `reject` does."),
+      .describe("true: choosing it fails the step. Default: only `reject` does."),
   }),
 ]);
 
@@ -214,12 +213,14 @@ export const gate = z.union([
     text: z
       .enum(["none", "optional", "required"])
       .optional()
-      .describe("Whether words of one's own belong to the answer. Default: optional."),
-    timeout: duration.optional().describe("How long the question stands. Default: for ever."),
+      .describe("Whether the answer may or must have a comment. Default: optional."),
+    timeout: duration
+      .optional()
+      .describe("How long the gate waits for an answer. Default: without limit."),
     default: z
       .string()
       .optional()
-      .describe("The choice that counts when nobody answers in time. Default: the step fails."),
+      .describe("The choice when nobody answers in time. Default: the step fails."),
   }),
 ]);
 
@@ -228,7 +229,7 @@ export const wait = z.union([
   duration,
   z.strictObject({ for: duration.describe("How long to wait.") }),
   z.strictObject({
-    until: command.describe("A moment such as 2026-12-01T08:00:00Z; may hold ${{ }}."),
+    until: command.describe("A point in time such as 2026-12-01T08:00:00Z; may hold ${{ }}."),
   }),
 ]);
 
@@ -271,7 +272,7 @@ const oneCheck = z.union([
     ...meaning,
   }),
   z.strictObject({
-    judge: command.describe("What the work must satisfy: an agent reads it and decides."),
+    judge: command.describe("What the work must satisfy; an agent reads the work and decides."),
     ...judge,
   }),
   z.strictObject({

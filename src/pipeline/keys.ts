@@ -7,7 +7,9 @@
  * Invariants:
  * - keys/K1 A key that is not in the table does not exist: the schema is made from the table.
  */
+
 import * as z from "zod";
+import { defined } from "../util/defined.ts";
 import { FIDELITIES, RETELLINGS } from "./fidelity.ts";
 import { type FieldsOf, key, STEP_KINDS, type UncountedOf } from "./key-row.ts";
 import {
@@ -288,8 +290,7 @@ const SETTINGS = {
       const { probe, not_done: notDone } = value;
       return {
         once: true,
-        ...(probe === undefined ? {} : { probe }),
-        ...(notDone === undefined ? {} : { notDone }),
+        ...defined({ probe, notDone }),
       };
     },
   }),

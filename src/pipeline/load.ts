@@ -5,8 +5,10 @@
  * rows of the tables (keys.ts, agent-keys.ts).
  * Does not: read files, or merge `defaults` into steps (plan/build.ts does).
  */
+
 import { basename, extname } from "node:path";
 import { assert } from "../util/assert.ts";
+import { defined } from "../util/defined.ts";
 import type { Json, JsonObject } from "../util/json.ts";
 import { AGENT_KEYS } from "./agent-keys.ts";
 import type { Diagnostic } from "./diagnostic.ts";
@@ -46,7 +48,7 @@ import { type ParsedYaml, parseYaml } from "./yaml.ts";
 /** The largest pipeline file; 100,000 steps fit into it. */
 export const PIPELINE_BYTES_MAX = 32 * 1024 * 1024;
 
-/** How many steps of a run may run at once, where its file does not say it. */
+/** How many steps of a run may run at once, unless the file sets it. */
 const PARALLEL_DEFAULT = 4;
 
 export interface LoadedPipeline {
@@ -97,7 +99,7 @@ function tooLarge(file: string, text: string): Diagnostic | undefined {
   return { ...refusal, message, help, line: text.slice(0, extra.index).split("\n").length };
 }
 
-/** The name under which a pipeline is read that stands in no file. */
+/** The name of a pipeline that is a value, not a file. */
 const GIVEN = "pipeline.ts";
 
 /** Reads a pipeline that a program gives as a value. */
@@ -166,7 +168,7 @@ function lower(shape: PipelineShape, files: NamedFiles, source: Source): Pipelin
     maxParallel: shape.max_parallel ?? PARALLEL_DEFAULT,
     ...(shape.input === undefined ? {} : { inputSchema: shape.input as Json }),
     env: lowerEnv(shape.env, [], whole),
-    ...(shape.secrets === undefined ? {} : { secrets: shape.secrets }),
+    ...defined({ secrets: shape.secrets }),
     agents: Object.fromEntries(
       Object.entries(shape.agents ?? {}).map(([name, agent]) => [
         name,
@@ -224,9 +226,7 @@ function isPerItem({ perItem, on }: KeyRow): boolean {
 
 function lowerBudget({ usd, tokens, turns, time }: NonNullable<PipelineShape["budget"]>): Budget {
   return {
-    ...(usd === undefined ? {} : { usd }),
-    ...(tokens === undefined ? {} : { tokens }),
-    ...(turns === undefined ? {} : { turns }),
+    ...defined({ usd, tokens, turns }),
     ...(time === undefined ? {} : { timeMs: milliseconds(time) }),
   };
 }
@@ -238,10 +238,7 @@ function lowerWorkspace(shape: PipelineShape["workspace"]): WorkspaceSettings {
   if (typeof shape === "string") return { kind: shape };
   const { kind, base, include, snapshots, snapshot_every, max_file_mb } = shape;
   return {
-    ...(kind === undefined ? {} : { kind }),
-    ...(base === undefined ? {} : { base }),
-    ...(include === undefined ? {} : { include }),
-    ...(snapshots === undefined ? {} : { snapshots }),
+    ...defined({ kind, base, include, snapshots }),
     ...(snapshot_every === undefined ? {} : { snapshotEveryMs: milliseconds(snapshot_every) }),
     ...(max_file_mb === undefined ? {} : { fileBytesMax: max_file_mb * MEGABYTE }),
   };
@@ -254,7 +251,7 @@ function lowerAgent(agent: AgentShape, path: Path, file: File): PipelineAgent {
   const { adapter = "command", command, args = [] } = agent;
   return {
     adapter,
-    ...(command === undefined ? {} : { command }),
+    ...defined({ command }),
     args,
     env: lowerEnv(agent.env, path, file),
     settings: lowerKeys(AGENT_KEYS, agent, loweringAt(path, undefined, file)),
@@ -289,7 +286,7 @@ function lowerWork(step: StepShape, list: StepList, index: number, file: File): 
   };
 }
 
-/** The environment that stands at a path, with the spelling of its author. */
+/** The environment at a path, with the author's spelling. */
 function lowerEnv(env: PipelineShape["env"], path: Path, file: File): Env {
   if (env === undefined) return {};
   return INHERITED_KEYS.env.lower?.(env, loweringAt(path, undefined, file)).env ?? {};

@@ -4,8 +4,10 @@
  * Owns: groups, loops, fan-outs, gates and waits in all their spellings.
  * Does not: lower the steps in them (load.ts does, and is handed in).
  */
+
 import { assert } from "../util/assert.ts";
 import { choiceNamed } from "../util/choice.ts";
+import { defined } from "../util/defined.ts";
 import { isObject, type Json, type JsonObject } from "../util/json.ts";
 import type { PipelineBody, PipelineItems, PipelineWork } from "./pipeline.ts";
 import { bareCondition } from "./rules/expression.ts";
@@ -66,7 +68,7 @@ function lowerFanOut(
     ...given,
     items: lowerItems(inside?.in ?? step.for_each),
     ...(as === undefined || as === "item" ? {} : { as }),
-    ...(maxParallel === undefined ? {} : { maxParallel }),
+    ...defined({ maxParallel }),
     onItemFailure: inside?.on_item_failure ?? step.on_item_failure ?? "fail",
   };
 }
@@ -91,8 +93,7 @@ export function lowerPrompt(step: StepShape): PipelineWork | undefined {
       ask,
       choices: choices.map(({ key, label, fails, next }) => ({
         ...{ key, label },
-        ...(fails === undefined ? {} : { fails }),
-        ...(next === undefined ? {} : { next }),
+        ...defined({ fails, next }),
       })),
       text,
       ...(timeout === undefined ? {} : { timeoutMs: milliseconds(timeout) }),

@@ -129,7 +129,7 @@ function copy(value: unknown, path: Path, around: ReadonlySet<unknown>): unknown
   if (value === null || ["string", "boolean"].includes(typeof value)) return value;
   if (typeof value === "number" && Number.isFinite(value)) return value;
   if (typeof value !== "object") throw new NotPlain(path, kindOf(value));
-  if (around.has(value)) throw new NotPlain(path, "a value that stands in itself");
+  if (around.has(value)) throw new NotPlain(path, "a value that contains itself");
   if (path.length > DEPTH_MAX) throw new NotPlain(path, "a value that is nested too deeply");
   const inside = new Set([...around, value]);
   if (Array.isArray(value)) {

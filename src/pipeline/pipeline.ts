@@ -28,7 +28,7 @@ export interface Pipeline {
   readonly steps: readonly PipelineStep[];
 }
 
-/** Where steps work; what the author does not say is left out. */
+/** Where steps work; only what the author wrote. */
 export interface WorkspaceSettings {
   readonly kind?: "here" | "worktree" | "directory" | "copy";
   readonly base?: string;

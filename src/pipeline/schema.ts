@@ -6,8 +6,10 @@
  * Does not: hold the other keys of a step (keys.ts), compare values with each other (the rules) or
  * word the diagnostics (shape.ts).
  */
+
 import * as z from "zod";
 import { ADAPTER_NAMES } from "../util/agent-access.ts";
+import { defined } from "../util/defined.ts";
 import { AGENT_KEYS } from "./agent-keys.ts";
 import { type KeyRow, type StepKind, shapeOf } from "./key-row.ts";
 import { itemSource } from "./key-values.ts";
@@ -37,23 +39,28 @@ const workspace = z.union([
   z.strictObject({
     kind: workspaceKind
       .optional()
-      .describe("The project itself (here), a git worktree, a fresh directory, or a copy."),
-    base: path.optional().describe("Worktree: the commit or branch to begin with."),
+      .describe(
+        "The project itself (here), a git worktree, an empty directory, or a copy of the project.",
+      ),
+    base: path.optional().describe("For a worktree: the commit or branch to start from."),
     include: z
       .array(path)
       .max(ENTRIES_MAX)
       .optional()
-      .describe("Ignored files that belong to it nevertheless: globs."),
-    snapshots: z.boolean().optional().describe("False: its content is not kept. Default: true."),
+      .describe("Globs of ignored files that snapshots include."),
+    snapshots: z
+      .boolean()
+      .optional()
+      .describe("false: Perdure keeps no snapshots of the workspace. Default: true."),
     snapshot_every: duration
       .optional()
-      .describe("How often it is kept during long steps. Default: 2m."),
+      .describe("How often a long step is snapshotted. Default: 2m."),
     max_file_mb: z
       .int()
       .min(1)
       .max(FILE_MB_MAX)
       .optional()
-      .describe("Larger files are not kept, but named. Default: 100."),
+      .describe("Snapshots list larger files without their content. Default: 100."),
   }),
 ]);
 
@@ -65,14 +72,18 @@ const agent = z.union([
     adapter: z
       .enum(ADAPTER_NAMES)
       .optional()
-      .describe("How to talk to it. Default: any program, given as `command`."),
+      .describe("How Perdure talks to the agent. Default: `command` is any program."),
     command: command
       .optional()
       .describe(
         "A shell command that reads the prompt on stdin, or that speaks ACP (`adapter: acp`); " +
           "with another `adapter`: its program.",
       ),
-    args: z.array(z.string()).max(ENTRIES_MAX).optional().describe("Further arguments."),
+    args: z
+      .array(z.string())
+      .max(ENTRIES_MAX)
+      .optional()
+      .describe("More arguments for the agent's program."),
     env: env.optional().describe("Variables of the agent's environment."),
     ...agentShape,
   }),
@@ -181,7 +192,7 @@ export const pipelineSchema = z.strictObject({
     .describe("The name of the pipeline. Default: the file's name without its extension."),
   context: bounded(z.record(z.string(), z.unknown()))
     .optional()
-    .describe("The key-values that a run begins with."),
+    .describe("The context (key-values) that a run starts with."),
   max_parallel: z
     .int()
     .min(1)
@@ -201,7 +212,7 @@ export const pipelineSchema = z.strictObject({
     ),
   agents: bounded(z.record(id, agent))
     .optional()
-    .describe("The agents that steps may name: name -> command."),
+    .describe("Agents that steps may name: name -> command, or an object."),
   budget: z
     .strictObject({
       usd: z.number().positive().optional().describe("US dollars, as far as they are measured."),
@@ -210,13 +221,13 @@ export const pipelineSchema = z.strictObject({
       time: duration.optional().describe("The time that steps may run, all together."),
     })
     .optional()
-    .describe("What a run may use; when it is used up the run stops, and can be resumed."),
+    .describe("Limits for a run; when one is reached the run stops, and can be resumed."),
   prices: bounded(prices)
     .optional()
-    .describe("What models cost, by their names; before what `perdure prices` shows."),
+    .describe("Prices of models by name; they override what `perdure prices` shows."),
   workspace: workspace
     .optional()
-    .describe("Where steps work: here, worktree, directory or copy, and what is kept of it."),
+    .describe("Where steps work (here, worktree, directory or copy), and what snapshots keep."),
   defaults: z
     .strictObject({
       agent: z.string().optional().describe("The agent of steps that have a prompt but name none."),
@@ -224,12 +235,14 @@ export const pipelineSchema = z.strictObject({
       ...shapeOf(INHERITED_KEYS),
     })
     .optional()
-    .describe("Settings of every step that does not say otherwise."),
+    .describe("Settings for every step that does not have its own."),
   steps: z
     .array(stepSchema)
     .min(1, "empty-pipeline")
     .max(STEPS_MAX)
-    .describe("What to do. A step starts when the one above it is over, unless `needs` says else."),
+    .describe(
+      "The steps. A step starts when the one above it has finished, unless it has `needs`.",
+    ),
 });
 
 /** A pipeline file whose values have the right shape. */
@@ -261,9 +274,11 @@ function lowerRates(told: RatesShape): ModelRates {
   const { input, cached_input, cache_write, cache_write_1h, output } = told;
   return {
     input,
-    ...(cached_input === undefined ? {} : { cachedInput: cached_input }),
-    ...(cache_write === undefined ? {} : { cacheWrite: cache_write }),
-    ...(cache_write_1h === undefined ? {} : { cacheWrite1h: cache_write_1h }),
+    ...defined({
+      cachedInput: cached_input,
+      cacheWrite: cache_write,
+      cacheWrite1h: cache_write_1h,
+    }),
     output,
   };
 }

@@ -55,15 +55,15 @@ const STEPS_HELP =
 const RULES: Readonly<Record<string, readonly [message: string, help: string]>> = {
   "bad-id": [
     "is not a valid id",
-    `start with a letter or _, go on with letters, digits, _ and -; ${NAME_LENGTH_MAX} at most`,
+    `start with a letter or _, continue with letters, digits, _ and -; ${NAME_LENGTH_MAX} at most`,
   ],
   "bad-name": [
     "is not a valid name",
-    `start with a letter or _, go on with letters, digits and _; ${NAME_LENGTH_MAX} at most`,
+    `start with a letter or _, continue with letters, digits and _; ${NAME_LENGTH_MAX} at most`,
   ],
   "bad-env-name": [
     "cannot name an environment variable",
-    "start with a letter or _, go on with letters, digits and _",
+    "start with a letter or _, continue with letters, digits and _",
   ],
   "reserved-env-name": [
     "is a reserved name: PERDURE_ belongs to Perdure itself",
@@ -126,7 +126,7 @@ function addUnknownKeys({ issue, path }: Found, report: Report): string[] {
   return issue.keys.flatMap((key) => {
     const at = { path: [...path, key], on: "key" } as const;
     if (known.includes(key)) {
-      const message = `\`${key}\` does not go with the other keys here`;
+      const message = `\`${key}\` cannot be combined with the other keys here`;
       report.add({ rule: "mixed-keys", message, help: descriptionAt(path), ...at });
       return [];
     }
@@ -340,7 +340,7 @@ function cutOutOfSteps(holder: Record<string, unknown>, before: Path, path: Path
   if (key === "for_each" && inner === "steps" && isObject(step.for_each)) {
     return cutOutOfSteps(step.for_each, [...at, index, key], path.slice(3));
   }
-  // A stand-in, so that the rest of the step can be judged; nobody is told about it.
+  // A stand-in, so that the rest of the step can be judged; no diagnostic names it.
   if (key === "id") step.id = `_${index}`;
   else delete step[key];
   return [`${name}.${key}`];

@@ -1,10 +1,11 @@
 /**
- * What an author wrote, as far as mistakes are told of it: a path in its value leads to a place in
+ * The file that an author wrote: a path in its value leads to a place in
  * its text.
  *
  * Owns: places, and how a finding at one becomes a diagnostic.
  * Does not: know in which language the text is (yaml.ts, module.ts).
  */
+import { defined } from "../util/defined.ts";
 import type { Diagnostic } from "./diagnostic.ts";
 
 /** Keys and positions from the root of the file to a value. */
@@ -52,7 +53,6 @@ export function diagnosticAt(
     ...start,
     endLine: end.line,
     endColumn: end.column,
-    ...(path === undefined ? {} : { path }),
-    ...(help === undefined ? {} : { help }),
+    ...defined({ path, help }),
   };
 }

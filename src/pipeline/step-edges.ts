@@ -11,6 +11,7 @@
  * - G2 Linear in the number of steps and edges, for 100,000 steps.
  */
 
+import { defined } from "../util/defined.ts";
 import type { Exit, Links } from "./pipeline.ts";
 import { bareCondition } from "./rules/expression.ts";
 import type { StepShape } from "./schema.ts";
@@ -22,7 +23,7 @@ export function linksOf({ steps }: Pick<StepList, "steps">): readonly LinkedStep
   let above: string | undefined;
   return steps.map((step) => {
     const linked = { id: step.id, needs: needsOf(step, above), ...waysOf(step) };
-    // A step that waits for nothing but a jump stands aside: the line goes on without it.
+    // A step with `needs: []` that another step jumps to is not part of the sequence.
     const aside = targets.has(step.id) && step.needs !== undefined && linked.needs.length === 0;
     if (!aside) above = step.id;
     return linked;
@@ -60,7 +61,7 @@ function waysOf(step: StepShape): Omit<Links, "needs"> {
   const exits =
     edges === undefined ? (goto === undefined ? undefined : [plainExit(goto)]) : undefined;
   return {
-    ...(exits === undefined ? {} : { exits }),
+    ...defined({ exits }),
     ...(edges === undefined ? {} : { exits: edges.map(exitOf) }),
     ...(failure === undefined ? {} : { onFailure: { goto: failure } }),
     ...(step.on_failure === "continue" ? { onFailure: "continue" } : {}),
@@ -72,10 +73,9 @@ function exitOf(edge: NonNullable<StepShape["edges"]>[number]): Exit {
   return {
     to,
     ...(when === undefined ? {} : { when: bareCondition(String(when)).source }),
-    ...(label === undefined ? {} : { label }),
+    ...defined({ label }),
     weight,
-    ...(fidelity === undefined ? {} : { fidelity }),
-    ...(thread === undefined ? {} : { thread }),
+    ...defined({ fidelity, thread }),
   };
 }
 
@@ -249,7 +249,7 @@ export function createPrecedence(graph: StepGraph): (first: number, second: numb
   };
 }
 
-/** Answers whether any way along edges leads from one step to another. */
+/** Answers whether a path leads from one step to another. */
 export function createReach(
   count: number,
   edges: readonly { readonly from: number; readonly to: number }[],

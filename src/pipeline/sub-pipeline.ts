@@ -82,7 +82,7 @@ function readOne(
   const start = shelf.open.indexOf(name);
   if (start >= 0) {
     const circle = [...shelf.open.slice(start), name].join(" -> ");
-    tell(`these files stand in each other: ${circle}`, name);
+    tell(`these files include each other: ${circle}`, name);
     return undefined;
   }
   const known = shelf.read.get(name);
@@ -111,7 +111,7 @@ function countSteps(steps: readonly PipelineStep[]): number {
   return count;
 }
 
-/** What the other file says about its input must be true of what it is given. */
+/** The input that a step gives must fit the schema of the other file. */
 function checkInput(
   step: StepShape,
   { inputSchema }: Pipeline,

@@ -1,5 +1,5 @@
 /**
- * A YAML file as a value that remembers where everything stands.
+ * A YAML file as a value with the place of every part.
  *
  * Owns: YAML syntax, duplicate keys, aliases, and the way from a path or an offset in a text to a
  * place in the file.
@@ -96,7 +96,7 @@ function syntax(message: string): Finding {
   return { severity: "error", rule: "yaml-syntax", message, help };
 }
 
-/** Duplicate keys, keys that cannot be, and aliases, in one walk. */
+/** Duplicate keys, impossible keys and aliases, in one pass. */
 function inspect(yaml: Yaml): Diagnostic[] {
   const found: Diagnostic[] = [];
   const anchors = new Set<string>();
@@ -137,7 +137,7 @@ function inspectKeys(yaml: Yaml, map: YAMLMap): Diagnostic[] {
     }
     const { line } = yaml.lines.linePos(first.start);
     const message = `the key \`${name}\` is given twice`;
-    const help = `it was first given in line ${line}; keep one of them`;
+    const help = `it first appears in line ${line}; keep one of them`;
     const finding: Finding = { severity: "error", rule: "duplicate-key", message, help };
     return [mistakeAt(yaml, span, finding)];
   });

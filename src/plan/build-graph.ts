@@ -1,31 +1,33 @@
 /**
- * From the steps that an author wrote to a graph, list by list, with what stands in each other.
+ * From the steps that an author wrote to a graph, list by list, with nested lists.
  *
  * Owns: what `defaults` mean, the built-in defaults, and how often a run may come to a step.
  * Does not: read links (pipeline/step-edges.ts) or validate; a pipeline is valid.
  */
+
 import type { PipelineCheck, RetrySettings } from "../pipeline/key-values.ts";
 import type { StepFields } from "../pipeline/keys.ts";
 import type { Env, Pipeline, PipelineBody, PipelineStep } from "../pipeline/pipeline.ts";
 import { edgesOf } from "../pipeline/step-edges.ts";
 import { assert, unreachable } from "../util/assert.ts";
+import { defined } from "../util/defined.ts";
 import type { JsonObject } from "../util/json.ts";
 import { closureOfAll, comeAgain, indexOf } from "./graph-index.ts";
 import type { Work } from "./plan.ts";
 import { type Arrow, type Graph, markBackArrows, type RetryPolicy, type Step } from "./plan.ts";
 
-/** What a step gets when neither it nor `defaults` say anything on retries. */
+/** The retry rule of a step when neither it nor `defaults` has one. */
 export const RETRY_DEFAULT: RetryPolicy = {
   attempts: 1,
   backoff: { initialMs: 1_000, factor: 2, maxMs: 60_000, jitter: 0.5 },
   onResume: "fresh",
 };
-/** How often a run may come to a step that can come again, unless the author says otherwise. */
+/** How many times a run may visit a step of a loop, unless the author sets `max_visits`. */
 export const LOOP_VISITS_MAX = 10;
 
 /** What surrounds a list of steps. */
 export interface Surroundings {
-  /** The file that it stands in, and the file that the run began with. */
+  /** The file that holds it, and the file that the run started with. */
   readonly pipeline: Pipeline;
   readonly main: Pipeline;
   /** How many steps of the whole run may run at once. */
@@ -41,7 +43,7 @@ export function buildGraph(list: readonly PipelineStep[], around: Surroundings):
   const { edges, roots, unreached, above } = edgesOf(list);
   const all = edges.map(({ when, ...arrow }) => ({
     ...arrow,
-    ...(when === undefined ? {} : { condition: when }),
+    ...defined({ condition: when }),
   }));
   // A step that waits for nothing would start at once; what nothing leads to must never start.
   for (const to of unreached) {
@@ -117,7 +119,7 @@ function buildStep(
 function inherited({ work, settings }: PipelineStep, { pipeline, main }: Surroundings): StepFields {
   const { step: defaults } = pipeline.defaults;
   const { fidelity: _, thread: _thread, resumeFidelity: _resume, ...usual } = defaults;
-  // What agents are told by default is part of the plan, for the file that the run began with.
+  // For the file that the run started with, these defaults are fields of the plan.
   const told = pipeline === main || work.kind !== "agent" ? usual : defaults;
   return {
     ...told,
@@ -127,7 +129,7 @@ function inherited({ work, settings }: PipelineStep, { pipeline, main }: Surroun
   };
 }
 
-/** One check stands for itself. */
+/** A single check is not a list. */
 function buildCheck(
   checks: readonly PipelineCheck[],
   around: Surroundings,
@@ -147,7 +149,7 @@ function buildRetry(retry: RetrySettings): RetryPolicy {
   const initialMs = retry.initialMs ?? backoff.initialMs;
   return {
     attempts: retry.attempts ?? attempts,
-    ...(on === undefined ? {} : { on }),
+    ...defined({ on }),
     backoff: {
       initialMs,
       factor: retry.factor ?? backoff.factor,
@@ -175,7 +177,7 @@ function buildWork(step: PipelineStep, around: Surroundings): Work {
       return {
         kind: "pipeline",
         graph,
-        ...(work.input === undefined ? {} : { input: work.input }),
+        ...defined({ input: work.input }),
       };
     }
     case "loop": {
@@ -195,7 +197,7 @@ function buildWork(step: PipelineStep, around: Surroundings): Work {
   }
 }
 
-/** What is repeated; with an input of its own it stands in a step that gives it that, each time. */
+/** The graph that is repeated; with an input of its own, inside a step that sets the input. */
 function repeatedGraph(
   step: PipelineStep,
   body: PipelineBody,

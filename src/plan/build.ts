@@ -4,8 +4,10 @@
  * Owns: the agents of a plan, and the names of the environment that it relies on.
  * Does not: draw the graph (build-graph.ts) or validate; a pipeline is valid.
  */
+
 import type { Env, Pipeline, PipelineStep } from "../pipeline/pipeline.ts";
 import { assert, unreachable } from "../util/assert.ts";
+import { defined } from "../util/defined.ts";
 import { parseExpression } from "../util/expression.ts";
 import { canonicalJson, isObject, type Json } from "../util/json.ts";
 import { parseTemplate } from "../util/template.ts";
@@ -22,7 +24,7 @@ import {
   type WorkspacePlan,
 } from "./plan.ts";
 
-/** Where steps work when the author says nothing about it. */
+/** The workspace when the author does not set one. */
 export const WORKSPACE_DEFAULT: WorkspacePlan = {
   kind: "here",
   include: [],
@@ -49,17 +51,13 @@ export function buildPlan(pipeline: Pipeline): Plan {
     format: PLAN_FORMAT,
     name,
     maxParallel,
-    ...(inputSchema === undefined ? {} : { inputSchema }),
+    ...defined({ inputSchema }),
     env,
     ...(secrets.length === 0 ? {} : { secrets }),
     agents: agents.definitions,
-    ...(pipeline.context === undefined ? {} : { context: pipeline.context }),
-    ...(pipeline.budget === undefined ? {} : { budget: pipeline.budget }),
-    ...(pipeline.prices === undefined ? {} : { prices: pipeline.prices }),
+    ...defined({ context: pipeline.context, budget: pipeline.budget, prices: pipeline.prices }),
     workspace: { ...WORKSPACE_DEFAULT, ...pipeline.workspace },
-    ...(fidelity === undefined ? {} : { fidelity }),
-    ...(thread === undefined ? {} : { thread }),
-    ...(resumeFidelity === undefined ? {} : { resumeFidelity }),
+    ...defined({ fidelity, thread, resumeFidelity }),
     graph,
   };
 }
@@ -130,7 +128,7 @@ function agentsNamed(steps: readonly PipelineStep[]): readonly string[] {
   });
 }
 
-/** What an agent says itself outweighs what is said for all; a plain command takes no settings. */
+/** An agent's own settings override `defaults`; a plain command has no settings. */
 function withDefaults(agents: Plan["agents"], defaults: AgentSettings): Plan["agents"] {
   return Object.fromEntries(
     Object.entries(agents).map(([name, agent]) => [

@@ -81,7 +81,7 @@ export function closureOf(graph: Graph, start: number): readonly number[] {
   return [...closureOfAll(graph, [start])];
 }
 
-/** Several steps and all that lies behind any of them. */
+/** Several steps and everything after any of them. */
 export function closureOfAll(graph: Graph, starts: Iterable<number>): ReadonlySet<number> {
   const { outgoing } = indexOf(graph);
   const seen = new Set(starts);
@@ -94,7 +94,7 @@ export function closureOfAll(graph: Graph, starts: Iterable<number>): ReadonlySe
   return seen;
 }
 
-/** All that lies before a step, nearest first, at most `limit` steps. */
+/** The steps before a step, nearest first, at most `limit`. */
 export function ancestorsOf(graph: Graph, start: number, limit: number): readonly number[] {
   const { incoming } = indexOf(graph);
   const seen = new Set([start]);

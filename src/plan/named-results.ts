@@ -12,7 +12,7 @@ import type { Graph, Plan, Step } from "./plan.ts";
 /** What of `results.<step>` is only there when something refers to it. */
 export type OptionalResult = "output" | "identity";
 
-/** Whether the plan refers to this of a step; of failures also: an agent is told of them. */
+/** Whether the plan uses this part of a step's result; agents are told of failures, too. */
 export function refersTo(plan: Plan, step: string, what: OptionalResult): boolean {
   const { texts, reported } = referencesIn(plan);
   if (what === "output" && reported.has(step)) return true;

@@ -1,8 +1,8 @@
 /**
- * A plan in which work is only pretended: to see where a pipeline goes without paying for it.
+ * A plan with simulated work: to see which path a pipeline takes without paying for it.
  *
  * Owns: what of a step stays when nothing runs for it.
- * Does not: run anything; the steps pass, with an answer that says that it is none.
+ * Does not: run anything; simulated steps pass, with an answer that is marked as simulated.
  */
 import { checksOf } from "./check.ts";
 import type { Graph, Plan, Simulated, Simulation, Step, Work } from "./plan.ts";

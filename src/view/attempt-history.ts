@@ -1,6 +1,6 @@
 /**
- * Every attempt of a run with its beginning and its end: a fold over the events. A run as a value
- * keeps only the newest state of a visit; reports and receipts need the rest.
+ * Every attempt of a run with its start and its end: a fold over the events. A `Run` keeps only the
+ * newest state of a visit; reports and receipts need all attempts.
  */
 import type {
   AttemptEnd,
@@ -12,7 +12,7 @@ import type {
   StepCompleted,
 } from "../core/event.ts";
 import { attemptText, placeText } from "../core/place.ts";
-import { vouchedText } from "./doubt-text.ts";
+import { confirmedText } from "./once-text.ts";
 
 export interface Attempt {
   readonly at: AttemptRef;
@@ -35,7 +35,7 @@ export interface Attempt {
   readonly exit?: number;
   readonly reason?: FailureReason;
   readonly message?: string;
-  /** What it used of a model; absent where nothing is known of that. */
+  /** What it used of a model, if that is known. */
   readonly spent?: Spent;
 }
 
@@ -57,7 +57,7 @@ export function attemptEnd(event: RunEvent): AttemptEnd | undefined {
   }
 }
 
-/** The attempts of each visit, by its place (`fix@2`), in order. */
+/** The attempts of each visit (`fix@2`), in order. */
 export function attemptHistory(
   events: Iterable<Recorded>,
 ): ReadonlyMap<string, readonly Attempt[]> {
@@ -125,7 +125,7 @@ function ended(open: Attempt, end: AttemptEnd, time: number): Attempt {
     case "step.continued":
       return { ...closed, outcome: "continued", message: end.ask.why };
     case "step.submitted": {
-      const message = end.message ?? "done, and handed to its judge";
+      const message = end.message ?? "finished, and handed to its judge";
       return { ...closed, outcome: "submitted", message };
     }
     case "step.relayed":
@@ -133,12 +133,12 @@ function ended(open: Attempt, end: AttemptEnd, time: number): Attempt {
   }
 }
 
-/** A completion that somebody vouches for has no exit status, but a name. */
+/** A completion that a probe or a person confirmed has no exit status. */
 function completed(closed: Attempt, end: StepCompleted): Attempt {
   const { message: _, ...rest } = closed;
   const { exit, settledBy, identity } = end;
   if (settledBy === undefined) return { ...rest, outcome: "completed", exit };
-  return { ...rest, outcome: "completed", message: vouchedText(settledBy, identity) };
+  return { ...rest, outcome: "completed", message: confirmedText(settledBy, identity) };
 }
 
 /** When each open attempt started: what a follower must remember to say how long it took. */

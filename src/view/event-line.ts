@@ -1,8 +1,8 @@
 /**
- * Events as plain lines, for pipes, logs and CI: one line for each event worth telling.
+ * Events as plain lines, for pipes, logs and CI: one line for each event that matters to a reader.
  *
  * Owns: the sentence for each event.
- * Does not: keep time; AttemptClock knows when an attempt started.
+ * Does not: measure time; AttemptClock knows when an attempt started.
  */
 import { checksFound } from "../core/check.ts";
 import type {
@@ -18,18 +18,15 @@ import { stepPath } from "../core/place.ts";
 import { PAUSES_MAX } from "../core/retry.ts";
 import { findVisit, type Run, stepOf } from "../core/run.ts";
 import { formatDuration } from "../util/duration.ts";
-import { warningText } from "./check-text.ts";
-import { commitText, plainText, shortList } from "./display-text.ts";
-import { doubtText } from "./doubt-text.ts";
-import { exposureText } from "./exposure-text.ts";
-import { failureText, messageText } from "./failure-words.ts";
-import { leftText } from "./left-text.ts";
+import { exposureText, leftoverText, stepReportText } from "./attempt-text.ts";
+import { fundsText } from "./cost-text.ts";
+import { failureText, messageText, warningText } from "./failure-text.ts";
 import { messageLine } from "./message-text.ts";
+import { uncertaintyText } from "./once-text.ts";
+import { updateText } from "./preview/update-plan.ts";
 import { answerText, choicesText, deadlineText, questionText, wakeText } from "./question-text.ts";
-import { fundsText } from "./spent-text.ts";
 import { attemptWords, STEP_LOOKS } from "./step-status.ts";
-import { toldText } from "./told-text.ts";
-import { updateText } from "./update-words.ts";
+import { commitText, countText, plainText, shortList } from "./text.ts";
 
 /** How many items a line names. */
 const ITEMS_MAX = 6;
@@ -37,11 +34,11 @@ const ITEMS_MAX = 6;
 /** Marks lines about the run itself. */
 const RUN_GLYPH = "●";
 
-/** What a new owner found of an attempt, in words. */
-export const FOUND_WORDS = {
-  alive: "is still running: taken over",
-  ended: "ended in the meantime: its result is taken",
-  result: "had answered before its process died: its answer is taken",
+/** What a new owner found out about a running attempt. */
+export const ADOPTION_WORDS = {
+  alive: "is still running: re-attached",
+  ended: "ended in the meantime: its result is used",
+  result: "had answered before its process died: its answer is used",
 } as const;
 
 const STOPS = {
@@ -49,7 +46,7 @@ const STOPS = {
   "after-step": "after the running steps",
 } as const;
 
-/** Who asked by a key may ask again. */
+/** What a second stop request from the same source does. */
 const AGAIN: Readonly<Record<string, string>> = {
   SIGINT: "; Ctrl-C again ends the running steps at once",
 };
@@ -64,21 +61,21 @@ export function eventLine(run: Run, recorded: Recorded, startedAt?: number): str
     case "step.started":
       return startedLine(run, event, time);
     case "step.completed": {
-      const said = `${stepPath(event)} done${took}${words(toldText(event.told))}`;
+      const said = `${stepPath(event)} completed${took}${words(stepReportText(event.told))}`;
       const notes = `${warningText(event)}${denied(event)}${left(event)}${exposed(event)}`;
-      return `${STEP_LOOKS.done.glyph} ${said}${notes}`;
+      return `${STEP_LOOKS.completed.glyph} ${said}${notes}`;
     }
     case "step.failed": {
       const said = `${stepPath(event)} failed: ${failureText(event)}${denied(event)}${left(event)}`;
       if (event.retry !== undefined) {
-        return `${STEP_LOOKS.failed.glyph} ${said}; next try ${delay(event.retry.delayMs)}`;
+        return `${STEP_LOOKS.failed.glyph} ${said}; next attempt ${delay(event.retry.delayMs)}`;
       }
-      const goesOn = event.handled === true || event.arrows.length > 0 || isSpared(run, event);
-      const handled = goesOn ? "; the pipeline handles it" : "";
+      const continues = event.handled === true || event.arrows.length > 0 || isSpared(run, event);
+      const handled = continues ? "; the pipeline handles it" : "";
       return `${STEP_LOOKS.failed.glyph} ${said}${handled}`;
     }
     case "step.lost": {
-      const next = event.retry === undefined ? "" : `; next try ${delay(event.retry.delayMs)}`;
+      const next = event.retry === undefined ? "" : `; next attempt ${delay(event.retry.delayMs)}`;
       const said = `${stepPath(event)} lost: ${messageText(event.message)}`;
       return `${STEP_LOOKS.failed.glyph} ${said}${next}`;
     }
@@ -95,7 +92,7 @@ export function eventLine(run: Run, recorded: Recorded, startedAt?: number): str
     case "step.unsettled":
     case "step.probed":
     case "step.settled":
-      return `${STEP_LOOKS.unsettled.glyph} ${stepPath(event)} ${doubtText(event)}`;
+      return `${STEP_LOOKS.unsettled.glyph} ${stepPath(event)} ${uncertaintyText(event)}`;
     case "step.asked": {
       const said = `${stepPath(event)} asks: ${questionText(event)}`;
       return `${STEP_LOOKS.asked.glyph} ${said} ${choicesText(event)}${deadlineText(event)}`;
@@ -103,11 +100,11 @@ export function eventLine(run: Run, recorded: Recorded, startedAt?: number): str
     case "step.answered":
       return `${STEP_LOOKS.asked.glyph} ${stepPath(event)} ${answerText(event)}`;
     case "step.adopted":
-      return `${STEP_LOOKS.running.glyph} ${stepPath(event)} ${FOUND_WORDS[event.found]}`;
+      return `${STEP_LOOKS.running.glyph} ${stepPath(event)} ${ADOPTION_WORDS[event.found]}`;
     case "step.continued":
-      return `${STEP_LOOKS.waiting.glyph} ${stepPath(event)} goes on: ${messageText(event.ask.why)}`;
+      return `${STEP_LOOKS.waiting.glyph} ${stepPath(event)} continues: ${messageText(event.ask.why)}`;
     case "step.conflicted": {
-      const said = `${stepPath(event)} conflicts: ${messageText(event.message)}`;
+      const said = `${stepPath(event)} has conflicts: ${messageText(event.message)}`;
       return `${STEP_LOOKS.interrupted.glyph} ${said}`;
     }
     case "step.iterated":
@@ -119,8 +116,8 @@ export function eventLine(run: Run, recorded: Recorded, startedAt?: number): str
     case "step.skipped":
       return `${STEP_LOOKS.skipped.glyph} ${stepPath(event)} skipped: its condition is false`;
     case "step.granted": {
-      const tries = event.attempts === 1 ? "1 more try" : `${event.attempts} more tries`;
-      return `${STEP_LOOKS.waiting.glyph} ${stepPath(event)} gets ${tries}`;
+      const attempts = countText(event.attempts, "more attempt");
+      return `${STEP_LOOKS.waiting.glyph} ${stepPath(event)} gets ${attempts}`;
     }
     default:
       return runLine(run, recorded);
@@ -132,31 +129,31 @@ function startedLine(run: Run, event: StepStarted, time: number): string | undef
   if (wake !== undefined) {
     return `${STEP_LOOKS.sleeping.glyph} ${stepPath(event)} waits ${wakeText(wake.at, time)}`;
   }
-  if (isToldLater(run, event)) return undefined;
+  if (isShownLater(run, event)) return undefined;
   const what = judge === undefined ? startText(run, event) : judgedText(run, event, judge);
   return `${STEP_LOOKS.running.glyph} ${stepPath(event)} ${what}`;
 }
 
 function judgedText(run: Run, event: StepStarted, judge: string): string {
-  return `is judged by ${judge}${ordinal(run, event)}`;
+  return `is being judged by ${judge}${ordinal(run, event)}`;
 }
 
 function submittedText(event: StepSubmitted, took: string): string {
   const { message, held } = event;
   if (message !== undefined) {
-    return `has no verdict: ${messageText(message)}; its judge is asked again`;
+    return `has no verdict: ${messageText(message)}; the judge is asked again`;
   }
   if (checksFound(held).some(({ kind }) => kind === "judge")) {
-    return `was judged${took}; its next judge is asked`;
+    return `was judged${took}; the next judge is asked`;
   }
-  return `worked${took}; its judge is asked${left(event)}`;
+  return `finished its work${took}; the judge is asked${left(event)}`;
 }
 
 function relayText(why = ""): string {
-  return `goes on in a new conversation${words(why)}`;
+  return `continues in a new conversation${words(why)}`;
 }
 
-/** "started (attempt 2 of 3)", and what became of the conversation of the attempt before. */
+/** "started (attempt 2 of 3)", and whether the previous conversation continues. */
 function startText(run: Run, event: StepStarted): string {
   const { conversation } = event;
   const started = `started${ordinal(run, event)}`;
@@ -164,15 +161,15 @@ function startText(run: Run, event: StepStarted): string {
   return conversation?.says === "failed" ? `${started}; its conversation continues` : started;
 }
 
-/** True for what failed in an item of a fan-out that goes on without it. */
+/** True for a failure inside an item of a fan-out that continues without the item. */
 export function isSpared(run: Run, place: Place): boolean {
   const parent = findVisit(run, place)?.record.scope.parent;
   const work = parent && stepOf(parent).work;
   return work?.kind === "each" && work.onItemFailure === "continue";
 }
 
-/** The question of a gate, and the end of what only passes on, follow at once and say more. */
-function isToldLater(run: Run, place: Place): boolean {
+/** True where the next event follows at once and says more: a gate's question, a step without work. */
+function isShownLater(run: Run, place: Place): boolean {
   const visit = findVisit(run, place);
   const kind = visit && stepOf(visit).work.kind;
   if (visit?.talk?.ask?.kind === "permission") return true;
@@ -195,12 +192,14 @@ function runLine(run: Run, { event, time }: Recorded): string | undefined {
     case "run.messaged":
       return `${RUN_GLYPH} message for ${stepPath(event)}: ${messageLine(event.message)}`;
     case "run.rewound":
-      if (event.items === undefined) return `${RUN_GLYPH} going on from ${event.step}`;
+      if (event.items === undefined) return `${RUN_GLYPH} continuing from ${event.step}`;
       return `${RUN_GLYPH} running again: ${shortList(event.items, ITEMS_MAX)}`;
     case "run.restored": {
       const kept =
-        event.aside === undefined ? "" : `; what was there is kept as ${commitText(event.aside)}`;
-      return `${RUN_GLYPH} the files were put back to ${commitText(event.commit)}${kept}`;
+        event.aside === undefined
+          ? ""
+          : `; the files before are kept as ${commitText(event.aside)}`;
+      return `${RUN_GLYPH} the files were restored to ${commitText(event.commit)}${kept}`;
     }
     case "run.forked":
       return `${RUN_GLYPH} forked from run ${event.from.run}`;
@@ -209,19 +208,19 @@ function runLine(run: Run, { event, time }: Recorded): string | undefined {
     case "run.updated":
       return `${RUN_GLYPH} the edited pipeline was adopted: ${updateText(event)}`;
     case "run.returned":
-      return `${RUN_GLYPH} going back to ${stepPath(event)}: ${event.goal} is not completed`;
+      return `${RUN_GLYPH} going back to ${stepPath(event)}: the goal ${event.goal} is not completed`;
     case "run.restarted": {
       const kept = event.keep.length === 0 ? "" : `, keeping ${event.keep.join(", ")}`;
-      return `${RUN_GLYPH} beginning anew at ${stepPath(event)} (restart ${event.number})${kept}`;
+      return `${RUN_GLYPH} restarting at ${stepPath(event)} (restart ${event.number})${kept}`;
     }
     case "scope.merged":
-      return `${STEP_LOOKS.done.glyph} ${event.scope.slice(0, -1)} merged`;
+      return `${STEP_LOOKS.completed.glyph} ${event.scope.slice(0, -1)} was merged`;
     case "scope.conflicted": {
-      const said = `${event.scope.slice(0, -1)} conflicts: ${messageText(event.message)}`;
+      const said = `${event.scope.slice(0, -1)} has conflicts: ${messageText(event.message)}`;
       return `${STEP_LOOKS.interrupted.glyph} ${said}`;
     }
     case "run.completed":
-      return `${STEP_LOOKS.done.glyph} completed in ${took}, ${stepCount(run)} steps`;
+      return `${STEP_LOOKS.completed.glyph} completed in ${took}, ${stepCount(run)} steps`;
     case "run.failed":
       return `${STEP_LOOKS.failed.glyph} failed after ${took}: ${messageText(event.message)}`;
     default:
@@ -229,16 +228,16 @@ function runLine(run: Run, { event, time }: Recorded): string | undefined {
   }
 }
 
-/** Agents do not end at once: what is paid for may still arrive. */
+/** Agents get time to finish a call that is already paid for. */
 function graceText(run: Run): string {
   const talks = [...run.running].some(({ talk }) => talk !== undefined);
   return talks ? "; agents may finish their current call first" : "";
 }
 
-/** From here on the time of a snapshot is worth a word. */
+/** A snapshot that took longer than this is mentioned. */
 const SNAPSHOT_SHOWN_MS = 100;
 
-/** How long an attempt worked, and apart from that how long its files took to be saved. */
+/** How long an attempt worked, and how long its snapshot took. */
 function tookText({ event, time }: Recorded, startedAt: number | undefined): string {
   if (startedAt === undefined || time <= startedAt) return "";
   const savedMs = "snapshot" in event ? (event.snapshot?.tookMs ?? 0) : 0;
@@ -255,7 +254,7 @@ function words(text: string): string {
   return text === "" ? "" : `: ${text}`;
 }
 
-/** Calls that were denied, unless the message names them already. */
+/** The denied tool calls, unless the message names them already. */
 function denied(event: AttemptEnd): string {
   const { denied: calls = [] } = event;
   const text = deniedText(calls);
@@ -264,7 +263,7 @@ function denied(event: AttemptEnd): string {
 }
 
 function left(event: AttemptEnd): string {
-  const text = leftText(event.left);
+  const text = leftoverText(event.left);
   return text === undefined ? "" : `; ${text}`;
 }
 
@@ -277,7 +276,7 @@ function delay(ms: number): string {
   return ms === 0 ? "now" : `in ${formatDuration(ms)}`;
 }
 
-/** " (attempt 2 of 3)", or nothing when there is only one to have; visits of a loop are named. */
+/** " (attempt 2 of 3)", with the visit of a loop; empty when there is only one attempt. */
 function ordinal(run: Run, place: Place): string {
   const visit = findVisit(run, place);
   const round = place.visit > 1 ? `visit ${place.visit}` : "";

@@ -1,10 +1,10 @@
-/** What the exit status of `perdure` says; programs see the same number in the library. */
+/** The exit status of `perdure`; the library returns the same numbers. */
 import { MERGE_STOP } from "../core/activity.ts";
 import { BUDGET_STOP } from "../core/advance.ts";
 import { waitsForPerson } from "../core/next-actions.ts";
 import type { Run } from "../core/run.ts";
 
-/** What the process's exit status says. */
+/** The exit statuses. */
 export const EXIT = {
   done: 0,
   error: 1,

@@ -1,43 +1,42 @@
 /**
- * `explain RUN STEP`: why each visit and each attempt of a step came about, and why what it has now
- * is used or not. A fold over the events alone.
+ * `explain RUN STEP`: why each attempt of a step was started, and whether its result is used now. A
+ * fold over the events alone.
  *
- * Owns: the causes and their words.
- * Does not: know anything that the journal does not say.
+ * Owns: the causes, in words.
+ * Does not: use anything but the journal's events.
  */
 import type { Conversation, Recorded, RunEvent } from "../core/event.ts";
 import { deniedText } from "../core/permission.ts";
 import { attemptText, placeText, stepPath } from "../core/place.ts";
 import { formatDuration } from "../util/duration.ts";
 import type { JsonObject } from "../util/json.ts";
-import { failureText, messageText } from "./failure-words.ts";
-import { leftText } from "./left-text.ts";
-import { tellingText } from "./telling-text.ts";
-import { isoText, utcText } from "./time-text.ts";
-import { rerunText } from "./update-words.ts";
+import { briefingText, leftoverText } from "./attempt-text.ts";
+import { failureText, messageText } from "./failure-text.ts";
+import { rerunText } from "./preview/update-plan.ts";
+import { countText, isoText, utcText } from "./text.ts";
 
 export interface Explained {
   readonly step: string;
   readonly attempts: readonly ExplainedAttempt[];
-  /** Updates that left it as it was, with the reason that this is right. */
+  /** Updates that kept its result, with the reason. */
   readonly kept: readonly { readonly time: number; readonly why: string }[];
-  /** What holds for it now. */
+  /** Where the step stands now. */
   readonly now: string;
 }
 
 export interface ExplainedAttempt {
-  /** `fix@2.3`; a visit that was skipped has no attempt: `fix@2`. */
+  /** `fix@2.3`; a skipped visit has no attempt: `fix@2`. */
   readonly at: string;
   readonly time: number;
-  /** Why it came about. */
+  /** Why it was started. */
   readonly cause: string;
-  /** More that was settled at its start: its files, its conversation. */
+  /** Details of its start: its files, its conversation. */
   readonly notes: readonly string[];
   /** How it ended; absent while it runs. */
   readonly end?: string;
 }
 
-/** Why the attempts of a step (by its path) came about; undefined when the run does not know it. */
+/** Why the attempts of a step were started; undefined when the run has no such step. */
 export function explainStep(
   events: readonly Recorded[],
   path: string,
@@ -45,7 +44,7 @@ export function explainStep(
 ): Explained | undefined {
   const story = new Story(path);
   for (const recorded of events) story.add(recorded);
-  return story.told(fingerprint);
+  return story.explained(fingerprint);
 }
 
 /** The lines for a person. */
@@ -54,7 +53,7 @@ export function explainLines(explained: Explained): readonly string[] {
   for (const { at, time, cause, notes, end } of explained.attempts) {
     lines.push(`${at}  ${utcText(time)} UTC: ${cause}`);
     lines.push(...notes.map((note) => `  ${note}`));
-    lines.push(`  ${end ?? "it has not ended"}`);
+    lines.push(`  ${end ?? "it has not ended yet"}`);
   }
   for (const { time, why } of explained.kept) lines.push(`kept  ${utcText(time)} UTC: ${why}`);
   return [...lines, explained.now];
@@ -75,19 +74,19 @@ export function explainJson({ step, attempts, kept, now }: Explained): JsonObjec
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 type StepEvent = Extract<RunEvent, { readonly scope: string }>;
 
-/** What is told of one step, event by event. */
+/** Collects the story of one step, event by event. */
 class Story {
   readonly #path: string;
   readonly #attempts: Mutable<ExplainedAttempt>[] = [];
   readonly #kept: { time: number; why: string }[] = [];
-  /** Why the next attempt will come about; undefined: nothing asks for one. */
-  #cause: string | undefined = "it was its turn: all that it waits for was done";
-  /** Who owns the run, and so asked for what is asked for. */
+  /** Why the next attempt will start; undefined: nothing asks for one. */
+  #cause: string | undefined = "all steps that it depends on had completed";
+  /** The user who owns the run, and so made its requests. */
   #who = "somebody";
   #startedAt = 0;
   #failures = 0;
   #seen = false;
-  /** Where its last visit stands: nothing yet, going on, done, or not to be used any more. */
+  /** Where its last visit stands. */
   #state: "none" | "open" | "done" | "failed" | "past" | "gone" = "none";
   #endedAt = 0;
 
@@ -110,8 +109,8 @@ class Story {
       case "step.started":
         return this.#started(event, time);
       case "step.granted": {
-        const tries = event.attempts === 1 ? "1 more try" : `${event.attempts} more tries`;
-        this.#cause = `${this.#who} went on with the run, which granted it ${tries}`;
+        const attempts = countText(event.attempts, "more attempt");
+        this.#cause = `${this.#who} resumed the run, which granted ${attempts}`;
         return;
       }
       case "step.adopted":
@@ -134,10 +133,12 @@ class Story {
   #started(event: Extract<StepEvent, { type: "step.started" }>, time: number): void {
     const { conversation, fidelity, restore, judge } = event;
     const notes = [
-      ...(judge === undefined ? [] : [`${judge} judged the work; nothing of it was done again`]),
-      ...(restore === true ? ["its files were put back to where the visit began"] : []),
+      ...(judge === undefined
+        ? []
+        : [`${judge} judged the work; the work itself was not repeated`]),
+      ...(restore === true ? ["its files were restored to the start of the visit"] : []),
       ...(conversation === undefined ? [] : [conversationText(conversation)]),
-      ...(fidelity === undefined ? [] : [tellingText(fidelity)]),
+      ...(fidelity === undefined ? [] : [briefingText(fidelity)]),
     ];
     this.#attempts.push({ at: attemptText(event), time, cause: this.#cause ?? LOOP, notes });
     this.#startedAt = time;
@@ -148,7 +149,7 @@ class Story {
 
   #attemptEnded(event: StepEvent, time: number): void {
     const took = ` after ${formatDuration(Math.max(0, time - this.#startedAt))}`;
-    const left = leftText("left" in event ? event.left : undefined);
+    const left = leftoverText("left" in event ? event.left : undefined);
     if (left !== undefined) this.#note(left);
     const denied = "denied" in event ? event.denied : undefined;
     if (denied !== undefined) this.#note(deniedText(denied));
@@ -161,30 +162,30 @@ class Story {
         this.#failures++;
         if (event.retry === undefined) return this.#ended("failed", time, LOOP);
         const times = this.#failures === 1 ? "once" : `${this.#failures} times`;
-        return this.#ended("open", time, `it had failed ${times}, and had tries left`);
+        return this.#ended("open", time, `it had failed ${times} and had attempts left`);
       }
       case "step.lost":
         this.#end(`it was lost${took}: ${messageText(event.message)}`);
         return this.#ended(
           event.retry === undefined ? "failed" : "open",
           time,
-          "it had been lost, which is not charged to its tries",
+          "its process had been lost, which does not use up an attempt",
         );
       case "step.paused":
-        this.#end(`it was kept from going on${took} (${event.reason})`);
-        return this.#ended("open", time, `what kept it from going on was over (${event.reason})`);
+        this.#end(`it paused${took} (${event.reason})`);
+        return this.#ended("open", time, `the pause had ended (${event.reason})`);
       case "step.interrupted":
-        this.#end(`it was stopped${took}: ${messageText(event.message)}`);
-        return this.#ended("open", time, "it had been stopped, and the run was resumed");
+        this.#end(`it was interrupted${took}: ${messageText(event.message)}`);
+        return this.#ended("open", time, "it had been interrupted, and the run was resumed");
       case "step.continued":
-        this.#end(`it is to go on in its conversation: ${messageText(event.ask.why)}`);
+        this.#end(`its conversation continues in the next attempt: ${messageText(event.ask.why)}`);
         return this.#ended("open", time, messageText(event.ask.why));
       case "step.submitted":
-        this.#end(`it worked${took}, and its judge was to be asked`);
-        return this.#ended("open", time, "its judge was to look at what it had done");
+        this.#end(`it finished its work${took}; the judge was asked next`);
+        return this.#ended("open", time, "the judge had to look at its work");
       case "step.relayed":
         this.#end("it handed over to a new conversation");
-        return this.#ended("open", time, "the conversation before had handed over");
+        return this.#ended("open", time, "the previous conversation had handed over");
       default:
         return;
     }
@@ -193,19 +194,19 @@ class Story {
   #rewound(event: Extract<RunEvent, { type: "run.rewound" }>): void {
     if (event.assumed.includes(this.#path)) {
       this.#state = "done";
-      this.#note(`${this.#who} went on from ${event.step} and declared it done`);
+      this.#note(`${this.#who} continued from ${event.step}, which treats this step as completed`);
     }
     if (!event.reopened.includes(this.#outer())) return;
     const asked = event.step === this.#path;
-    const files = event.restore === undefined ? "" : "; the files were put back first";
-    const wish = asked ? "asked for it again" : `went back to ${event.step}`;
-    this.#past(`${this.#who} ${wish}${files}`);
+    const files = event.restore === undefined ? "" : "; the files were restored first";
+    const request = asked ? "asked to run it again" : `rewound the run to ${event.step}`;
+    this.#past(`${this.#who} ${request}${files}`);
   }
 
   #updated(event: Extract<RunEvent, { type: "run.updated" }>, time: number): void {
     const outer = this.#outer();
     const rerun = event.rerun.find(({ step }) => step === outer);
-    const files = event.restore === undefined ? "" : "; the files were put back first";
+    const files = event.restore === undefined ? "" : "; the files were restored first";
     if (rerun !== undefined) {
       this.#seen ||= outer === this.#path;
       this.#past(`${this.#who} adopted an edit of the pipeline: ${rerunText(rerun)}${files}`);
@@ -213,7 +214,7 @@ class Story {
     else if (this.#state === "done" && event.kept.includes(outer)) {
       this.#kept.push({
         time,
-        why: `${this.#who} adopted an edit that touches neither it nor anything that leads to it`,
+        why: `${this.#who} adopted an edit that changes neither this step nor anything that it depends on`,
       });
     }
   }
@@ -223,7 +224,7 @@ class Story {
     if (this.#state !== "none") this.#state = "past";
   }
 
-  /** The step of the pipeline itself in which it is, or which it is. */
+  /** The step of the pipeline that contains it, or the step itself. */
   #outer(): string {
     return this.#path.split("@", 1)[0] ?? "";
   }
@@ -244,7 +245,7 @@ class Story {
     if (last !== undefined) last.end = text;
   }
 
-  told(fingerprint: string | undefined): Explained | undefined {
+  explained(fingerprint: string | undefined): Explained | undefined {
     if (!this.#seen && fingerprint === undefined && this.#state === "none") return undefined;
     const [attempts, kept] = [this.#attempts, this.#kept];
     return { step: this.#path, attempts, kept, now: this.#now(fingerprint) };
@@ -256,34 +257,35 @@ class Story {
       case "none":
         return "It has not run yet.";
       case "open":
-        return "It is not done; resume goes on with it.";
+        return "It has not completed; resume continues it.";
       case "done":
         return this.#endedAt === 0
-          ? "It counts as done, because somebody said so."
-          : `Its result of ${utcText(this.#endedAt)} UTC is used: what it depends on is the same${print}.`;
+          ? "It is treated as completed, because somebody said so."
+          : `Its result of ${utcText(this.#endedAt)} UTC is used: ` +
+              `nothing that it depends on has changed${print}.`;
       case "failed":
-        return "It failed, and has no result.";
+        return "It failed and has no result.";
       case "past":
-        return `Its earlier results are history; it runs again because ${this.#cause ?? ""}.`;
+        return `Its earlier results are not used any more; it runs again because ${this.#cause ?? ""}.`;
       case "gone":
         return this.#attempts.length === 0
-          ? "It is in the pipeline no more, and never ran."
-          : "It is in the pipeline no more; what it did is history.";
+          ? "It is no longer in the pipeline, and it never ran."
+          : "It is no longer in the pipeline; its results are history.";
     }
   }
 }
 
-/** Nothing asked for it, so the graph came to it again. */
-const LOOP = "the pipeline came to it again";
+/** The cause without a request. */
+const LOOP = "an edge led to it again";
 
 const ADOPTED = {
-  alive: "its runner died; a new one found it running and took it over",
-  ended: "its runner died; a new one found its result",
-  result: "its process died; its agent's last word was taken",
+  alive: "its runner died; the next one found it running and re-attached",
+  ended: "its runner died; the next one used its result",
+  result: "its process died; the agent's final answer was used",
 } as const;
 
 function conversationText({ kind, session, why }: Conversation): string {
   const which = session === undefined ? "" : ` ${session}`;
-  const what = kind === "start" ? "it began a conversation" : "it continued the conversation";
+  const what = kind === "start" ? "it started a conversation" : "it continued the conversation";
   return `${what}${which}: ${why}`;
 }

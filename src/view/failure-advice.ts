@@ -1,17 +1,22 @@
 /**
- * What to do after a failure, by its reason: what has to be changed first, and the command that then
- * continues. A command that would fail in the same way is not advised.
+ * A failed run: what failed, what to change first, and the command that then continues the run. A
+ * command that would only fail again is not suggested.
  *
- * Owns: this advice, and how much more is suggested where something is used up.
- * Does not: say what happened (failure-words.ts, why.ts).
+ * Owns: the advice for each reason, and the amounts that it suggests (turns, budget).
+ * Does not: name the reasons (failure-text.ts).
  */
 import { needsTurns } from "../core/conversation.ts";
-import type { AgentTrouble } from "../core/event.ts";
-import { type Run, stepOf, type Visit } from "../core/run.ts";
+import type { AgentTrouble, Verdict } from "../core/event.ts";
+import { deniedText } from "../core/permission.ts";
+import { stepPath } from "../core/place.ts";
+import { resumeGrants } from "../core/rewind.ts";
+import { placeOf, type Run, type RunState, stepOf, type Visit } from "../core/run.ts";
 import type { Budget } from "../plan/plan.ts";
-import { perdure } from "./command-text.ts";
+import { NAMES_MAX } from "./completed-steps.ts";
+import { failedCheckLines, failureText, messageText } from "./failure-text.ts";
+import { commandText, plainText } from "./text.ts";
 
-/** How many turns are suggested to somebody whose agent has used up its own. */
+/** How many more turns to suggest when an agent has used up its turns. */
 export const TURNS_SUGGESTED = 20;
 const CENTS = 100;
 const SECOND_MS = 1_000;
@@ -21,8 +26,92 @@ export interface Advice {
   readonly command: string;
 }
 
-/** How to continue a run after this failure; undefined where nothing more is known than "resume". */
-export function failureAdvice(run: Run, visit: Visit, shortId: string): Advice | undefined {
+/** What happened to a run, and what to do next. */
+export interface Situation {
+  /** Follows "Run a1b2c3d4 (release) ". */
+  readonly happened: string;
+  readonly advice: readonly [Advice, ...Advice[]];
+}
+
+/** A failed run: the failure that matters most, and the commands that continue after it. */
+export function failedSituation(
+  input: { readonly run: Run; readonly shortId: string },
+  { message, from }: Extract<RunState, { status: "failed" }>,
+): Situation {
+  const { run, shortId } = input;
+  const visit = principalFailure(run);
+  const resume = commandText("resume", shortId);
+  const continueFrom = (step: string): string =>
+    commandText("resume", shortId, "--from-step", step);
+  if (visit?.state.status !== "failed") {
+    return {
+      happened:
+        from === undefined
+          ? `had failed (${messageText(message)}); the failure has been settled since`
+          : `failed: ${messageText(message)}`,
+      advice: [{ say: "Continue", command: from === undefined ? resume : continueFrom(from) }],
+    };
+  }
+  const path = stepPath(placeOf(visit));
+  const tries = visit.attempts === 1 ? "1 attempt" : `${visit.attempts} attempts`;
+  const leaves = [...run.failed].filter(({ instances }) => instances === undefined).length;
+  const more = leaves > 1 ? `, and ${leaves - 1} more failed` : "";
+  const happened = `failed: step ${path} (${tries}): ${failureText(visit.state)}${more}`;
+  const look = { say: "output", command: commandText("logs", shortId, path) };
+  const retry = commandText("retry", shortId, path);
+  if (visit.state.reason === "once") {
+    const settle = (say: string, as: Verdict): Advice => ({
+      say,
+      command: commandText("settle", shortId, path, as),
+    });
+    const happenedOrNot = settle("If the effect happened", "done");
+    const others = [settle("if it did not", "redo"), settle("to give up", "abort")];
+    return { happened, advice: [happenedOrNot, ...others, look] };
+  }
+  const grants = [...run.failed].some(resumeGrants);
+  if (visit.state.reason === "aborted" && !grants) {
+    return {
+      happened,
+      advice: [{ say: "It cannot continue. Start a new run", command: newRun(run) }, look],
+    };
+  }
+  if (!grants) return { happened, advice: [{ say: "Retry", command: retry }, look] };
+  const advice = failureAdvice(run, visit, shortId) ?? { say: "Continue", command: resume };
+  const { denied = [] } = visit;
+  if (denied.length === 0) return { happened, advice: [advice, look] };
+  const update = commandText("resume", shortId, "--update");
+  const say = `Allow it in ${run.created?.file || "the pipeline"} (${allowText(denied)}), then`;
+  const note = visit.state.message.includes(deniedText(denied)) ? "" : `; ${deniedText(denied)}`;
+  return { happened: `${happened}${note}`, advice: [{ say, command: update }, advice, look] };
+}
+
+/** The key of a step that allows the denied calls. */
+function allowText(denied: readonly string[]): string {
+  const calls = denied.slice(0, NAMES_MAX).map((call) => JSON.stringify(plainText(call)));
+  return `\`tools: {allow: [${calls.join(", ")}]}\`, or \`permissions: all\``;
+}
+
+/** The failure to report: one that only a person can settle, else the innermost. */
+function principalFailure(run: Run): Visit | undefined {
+  const failures = [...run.failed];
+  const once = failures.find(({ state }) => state.status === "failed" && state.reason === "once");
+  return once ?? failures.find(({ instances }) => instances === undefined) ?? failures[0];
+}
+
+/** The last lines of the checks that the failed step did not pass. */
+export function failedCheckOutput(run: Run): { readonly output?: readonly string[] } {
+  const state = run.state.status === "failed" ? principalFailure(run)?.state : undefined;
+  const output = state?.status === "failed" ? failedCheckLines(state.checks ?? []) : [];
+  return output.length === 0 ? {} : { output };
+}
+
+/** The command that starts a new run of the same pipeline. */
+export function newRun(run: Run): string {
+  return commandText("run", run.created?.file || "FILE");
+}
+
+/** How to continue after this failure; undefined when a plain `resume` is all there is to say. */
+function failureAdvice(run: Run, visit: Visit, shortId: string): Advice | undefined {
   const { state } = visit;
   if (state.status !== "failed") return undefined;
   if (needsTurns(run, visit)) {
@@ -32,20 +121,20 @@ export function failureAdvice(run: Run, visit: Visit, shortId: string): Advice |
   const agent = work.kind === "agent" ? work.agent : "the agent";
   if (state.trouble !== undefined) return troubleAdvice(state.trouble, agent, shortId);
   if (visit.talk?.failure === undefined) return undefined;
-  const command = perdure("resume", shortId);
+  const command = commandText("resume", shortId);
   return state.reason === "check"
-    ? { say: "Continue; the agent is told what its check printed", command }
+    ? { say: "Continue; the agent gets the output of the failed check", command }
     : { say: "Continue its conversation", command };
 }
 
-/** The command that grants more turns to agents that have used up theirs. */
+/** The command that grants more turns. */
 function turnsCommand(shortId: string): string {
-  return perdure("resume", shortId, "--turns", `+${TURNS_SUGGESTED}`);
+  return commandText("resume", shortId, "--turns", `+${TURNS_SUGGESTED}`);
 }
 
 function troubleAdvice(trouble: AgentTrouble, agent: string, shortId: string): Advice {
-  const resume = perdure("resume", shortId);
-  const update = perdure("resume", shortId, "--update");
+  const resume = commandText("resume", shortId);
+  const update = commandText("resume", shortId, "--update");
   switch (trouble) {
     case "auth":
       return { say: `Log in with ${agent} or renew its key, then continue`, command: resume };
@@ -60,10 +149,7 @@ function troubleAdvice(trouble: AgentTrouble, agent: string, shortId: string): A
   }
 }
 
-/**
- * What to add to a budget so that the run can continue: what was used beyond it, and as much again as
- * the author had planned.
- */
+/** What to add to the budget: what was used beyond it, plus the amount that the author planned. */
 export function suggestedBudget(run: Run): string {
   const { funds, added, spent, workedMs } = run;
   const used: Budget = {

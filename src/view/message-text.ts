@@ -1,17 +1,16 @@
 /**
  * Messages for agents, in words.
  *
- * Owns: how a message and what became of it are shown.
+ * Owns: how a message and its delivery are shown.
  * Does not: know when a message is delivered (core/message.ts).
  */
 import type { Message } from "../core/event.ts";
 import { attemptText } from "../core/place.ts";
 import type { LeftMessage, Run } from "../core/run.ts";
 import type { JsonObject } from "../util/json.ts";
-import { countText, cutText, firstLine, plainText, shortList } from "./display-text.ts";
-import { isoText } from "./time-text.ts";
+import { countText, cutText, firstLine, isoText, plainText, shortList } from "./text.ts";
 
-/** Longer messages are shown in part where there is only a line. */
+/** How much of a message a single line shows. */
 const MESSAGE_WIDTH_MAX = 120;
 const STEPS_MAX = 6;
 
@@ -20,7 +19,7 @@ export function messageLine({ text, by }: Message): string {
   return `"${cutText(plainText(firstLine(text)).trim(), MESSAGE_WIDTH_MAX)}" from ${plainText(by)}`;
 }
 
-/** Which messages no agent has got yet, as one sentence; undefined when there are none. */
+/** The messages that no agent has received yet, as one sentence; undefined when there are none. */
 export function waitingMessages(run: Run): string | undefined {
   const waiting = [...run.messages].flatMap(([step, messages]) =>
     messages.filter(({ delivered }) => delivered !== true).map(() => step),
@@ -31,7 +30,7 @@ export function waitingMessages(run: Run): string | undefined {
   return `${countText(waiting.length, "message")} ${verb} for the agent of ${steps}.`;
 }
 
-/** The rows of `show`: step, state and words of each message. */
+/** The rows of `show`: step, state and text of each message. */
 export function messageRows(run: Run): readonly (readonly string[])[] {
   return [...run.messages].flatMap(([step, messages]) =>
     messages.map((message) => [`  ${step}`, stateOf(step, message), messageLine(message)]),

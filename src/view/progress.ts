@@ -1,22 +1,20 @@
 /**
- * The live view of a run: one line per step while they fit. When they do not, first those that are
- * done are only counted, then those that have not started; what moves stays, and with it, as long as
- * there is room, what was done last and what comes next.
+ * The live view of a run: one line per step while they fit. If they do not fit, completed steps are
+ * only counted, then pending ones; active steps stay, with the last completed and the next pending
+ * ones if there is room.
  *
  * Owns: which lines a screen of a given size shows.
- * Does not: draw (room `tui`), keep time or read files; all comes in as arguments.
+ * Does not: draw (room `tui`), measure time or read files; everything is an argument.
  * Invariants:
  * - S1 Never more than rows - 1 lines, and no line wider than columns - 1.
- * - S2 A step that runs, waits, failed or was interrupted is shown before any that did not start or
- *   is done; what finds no room is counted.
+ * - S2 Active and failed steps are shown before pending and completed ones; the rest is counted.
  */
 import type { Run, Visit } from "../core/run.ts";
 import { formatDuration } from "../util/duration.ts";
-import { cutText, plainText } from "./display-text.ts";
 import { type StepLineInput, stepLines } from "./step-line.ts";
 import { runElapsed, type StepStatus } from "./step-status.ts";
 import { nodeOf, type StepNode, stepTree } from "./step-tree.ts";
-import { plainStyle } from "./style.ts";
+import { cutText, plainStyle, plainText } from "./text.ts";
 
 export interface ScreenSize {
   readonly columns: number;
@@ -39,7 +37,7 @@ const GROUPS: Readonly<Record<StepStatus, Group>> = {
   unsettled: "active",
   asked: "active",
   sleeping: "active",
-  done: "done",
+  completed: "done",
   assumed: "done",
   handled: "done",
   skipped: "skipped",
@@ -48,13 +46,13 @@ const GROUPS: Readonly<Record<StepStatus, Group>> = {
   ready: "pending",
 };
 
-/** What is dropped last when even the steps that move do not fit. */
+/** The order in which active steps are shown when not all fit. */
 const PRIORITY: readonly StepStatus[] = [
   ...(["failed", "asked", "running", "unsettled"] as const),
   ...(["waiting", "sleeping", "interrupted"] as const),
 ];
 
-/** The same for the run's own sets. */
+/** The same order for the sets of the run. */
 function setsByPriority({ failed, running, waiting, composites }: Run): readonly Visits[] {
   const { person, probe, retry, time, owner, close } = waiting;
   return [failed, person, running, probe, retry, time, owner, composites, close];
@@ -62,11 +60,11 @@ function setsByPriority({ failed, running, waiting, composites }: Run): readonly
 
 type Visits = ReadonlySet<Visit>;
 
-/** What was done last and what comes next keep their lines as long as there is room. */
+/** How many completed and pending steps are shown if there is room. */
 const RECENT_MAX = 3;
 const NEXT_MAX = 5;
 
-/** Beyond this many steps a frame looks only at those that move: its cost must not grow (A1). */
+/** Beyond this many steps a frame looks only at those that move: its cost must not grow. */
 const WALK_MAX = 5_000;
 
 /** The lines of the live view. */
@@ -158,7 +156,7 @@ function framed(
   const lines = [
     ...(done === undefined ? [] : [style("good", cutText(done, width))]),
     ...stepLines(shown, frame, width),
-    ...(left === 0 ? [] : [style("busy", cutText(`… ${left} more on the move`, width))]),
+    ...(left === 0 ? [] : [style("busy", cutText(`… ${left} more running`, width))]),
     ...(counts.pending === 0 ? [] : [style("dim", cutText(pending, width))]),
   ];
   return lines.slice(0, Math.max(0, room));
@@ -167,7 +165,9 @@ function framed(
 function doneLine({ done, skipped }: Record<Group, number>, more: string): string | undefined {
   if (done === 0 && skipped === 0) return undefined;
   if (done === 0) return `– ${skipped} skipped`;
-  return skipped === 0 ? `✓ ${done}${more} done` : `✓ ${done}${more} done, ${skipped} skipped`;
+  return skipped === 0
+    ? `✓ ${done}${more} completed`
+    : `✓ ${done}${more} completed, ${skipped} skipped`;
 }
 
 /** The first ones by priority, shown in the order of the plan. */

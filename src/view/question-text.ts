@@ -1,8 +1,8 @@
 /**
- * Questions to people and their answers, in words.
+ * Questions of gates and their answers, in words.
  *
- * Owns: how a question is put, the command that answers it, and how an answer is told.
- * Does not: ask (cli/terminal-desk.ts) or record anything.
+ * Owns: how a question, its answer and the commands that answer it are written.
+ * Does not: ask anybody or record anything.
  */
 import type { Answer, AttemptRef, Question, Recorded } from "../core/event.ts";
 import { attemptText, placeText, stepPath } from "../core/place.ts";
@@ -12,12 +12,10 @@ import { waitsFor } from "../core/visit-state.ts";
 import type { Choice } from "../plan/plan.ts";
 import { formatDuration } from "../util/duration.ts";
 import { isObject, type Json } from "../util/json.ts";
-import { perdure } from "./command-text.ts";
-import { cutText, firstLine, plainText } from "./display-text.ts";
-import { messageText } from "./failure-words.ts";
-import { utcText } from "./time-text.ts";
+import { messageText } from "./failure-text.ts";
+import { commandText, cutText, firstLine, plainText, utcText } from "./text.ts";
 
-/** Longer questions are shown in part where there is only a line. */
+/** How much of a question a single line shows. */
 const QUESTION_WIDTH_MAX = 120;
 
 /** A question in one line: `Ship it?`. */
@@ -30,15 +28,15 @@ export function choicesText({ choices }: Question): string {
   return choices.map((choice) => plainText(choiceText(choice))).join(", ");
 }
 
-/** What is said of time: ` (until 2026-12-01 08:00:00 UTC, then "reject")`. */
+/** The deadline: ` (until 2026-12-01 08:00:00 UTC, then "reject")`. */
 export function deadlineText({ deadline, choices, default: otherwise }: Question): string {
   if (deadline === undefined) return "";
   const counts = choices.find(({ key }) => key === otherwise);
-  const then = counts === undefined ? "then it fails" : `then "${counts.label}" counts`;
+  const then = counts === undefined ? "then the gate fails" : `then "${counts.label}"`;
   return ` (until ${utcText(deadline.at)} UTC, ${then})`;
 }
 
-/** How a gate is named in a command: its path, with the visit where there were several. */
+/** The name of a gate in a command: its path, with the visit when there were several. */
 export function gateName(visit: Visit): string {
   const place = placeOf(visit);
   return visit.number > 1 ? placeText(place) : stepPath(place);
@@ -48,10 +46,10 @@ export function gateName(visit: Visit): string {
 export function answerCommand(shortId: string, visit: Visit, choice: Choice): string {
   const { state } = visit;
   const words = waitsFor(state, "person") && state.text === "required" ? ["--text", "WHY"] : [];
-  return perdure("answer", shortId, gateName(visit), choiceWord(choice), ...words);
+  return commandText("answer", shortId, gateName(visit), choiceWord(choice), ...words);
 }
 
-/** A question that stands, with the commands that answer it. */
+/** An open question, with the commands that answer it. */
 export function questionLines(shortId: string, visit: Visit): readonly string[] {
   const { state } = visit;
   if (!waitsFor(state, "person")) return [];
@@ -67,7 +65,7 @@ export function questionLines(shortId: string, visit: Visit): readonly string[] 
 
 type Given = Answer & { readonly label?: string };
 
-/** The answer to a question that stands, with the label of its choice. */
+/** The answer to an open question, with the label of its choice. */
 export function labelled({ state }: Visit, answer: Answer): Given {
   const choices = waitsFor(state, "person") ? state.choices : [];
   const label = choices.find(({ key }) => key === answer.choice)?.label;
@@ -81,13 +79,13 @@ export function answerText(answer: Given): string {
   const word = chosenText(answer);
   if (from === "timeout") {
     return word === undefined
-      ? "nobody answered in time"
-      : `nobody answered in time: ${word} counts`;
+      ? "got no answer in time"
+      : `got no answer in time; the default is ${word}`;
   }
   return `answered ${word ?? "nothing"} by ${by} (${from})${said}`;
 }
 
-/** The same of `results.<step>.answer`; nothing for what is no answer of a person. */
+/** The same for `results.<step>.answer`; empty for anything but a person's answer. */
 export function answeredText(answer: Json | undefined): string {
   if (!isObject(answer)) return "";
   const { label, by, from, text } = answer;
@@ -100,7 +98,7 @@ function chosenText({ label, choice }: Given): string | undefined {
   return word === undefined ? undefined : `"${plainText(word)}"`;
 }
 
-/** What was said at an attempt of a gate: its question and its answer. */
+/** The question and the answer of one attempt of a gate. */
 export function spokenLines(events: Iterable<Recorded>, at: AttemptRef): readonly string[] {
   const lines: string[] = [];
   for (const { event } of events) {
@@ -112,7 +110,7 @@ export function spokenLines(events: Iterable<Recorded>, at: AttemptRef): readonl
   return lines;
 }
 
-/** What a wait waits for. */
+/** How long a wait still lasts. */
 export function wakeText(at: number, now: number): string {
   return at <= now ? "until now" : `for ${formatDuration(at - now)} more, until ${utcText(at)} UTC`;
 }

@@ -6,9 +6,7 @@
  */
 import type { RunStatus } from "../core/summary.ts";
 import type { Json } from "../util/json.ts";
-import { plainText } from "./display-text.ts";
-import { tableLines } from "./table.ts";
-import { isoSeconds, utcText } from "./time-text.ts";
+import { isoSeconds, plainText, tableLines, utcText } from "./text.ts";
 
 /** One run as the journal's summary holds it, and whether its owner lives. */
 export interface RunRow {
@@ -25,12 +23,12 @@ export interface RunRow {
   readonly forkedFrom?: string | undefined;
   readonly cleanedAt?: number | undefined;
   readonly alive: boolean;
-  /** Its owner cannot be seen from here, and is not proven dead. */
+  /** The owner is on another machine or in another namespace, and is not proven dead. */
   readonly elsewhere?: boolean;
 }
 
 export interface RunTableOptions {
-  /** How a moment is written; UTC unless told otherwise. */
+  /** How a moment is written; UTC by default. */
   readonly timeText?: (time: number) => string;
 }
 
@@ -39,7 +37,7 @@ const NAME_WIDTH_MAX = 40;
 /** The shortest prefix that the commands accept. */
 const ID_PREFIX_MIN = 8;
 
-/** The status that is shown: a run that nobody drives is interrupted, whatever its row says. */
+/** The status to show: a run without a living owner is interrupted, whatever its row says. */
 export function shownStatus(row: Pick<RunRow, "status" | "alive">): RunStatus {
   const open = row.status === "running" || row.status === "queued";
   return open && !row.alive ? "interrupted" : row.status;
@@ -82,6 +80,7 @@ export function prefixLength(ids: readonly string[]): number {
 /** The value of `list runs --output json`. */
 export function runListJson(rows: readonly RunRow[]): Json {
   return rows.map((row) => ({
+    run_id: row.runId,
     pipeline_id: row.runId,
     pipeline_name: row.pipeline,
     status: shownStatus(row),

@@ -90,7 +90,8 @@ function table(transitions: Transitions): readonly string[] {
 
 function sideTable(): readonly string[] {
   const rows = SIDE_TRANSITIONS.map(
-    ({ event, from, to, why }) => `| \`${event}\` | ${fromText(from)} | ${to} | ${why} |`,
+    ({ events, from, to, why }) =>
+      `| ${events.map((event) => `\`${event}\``).join(", ")} | ${fromText(from)} | ${to} | ${why} |`,
   );
   return [
     "| Event of the run | Visits that are | Become | Because |",

@@ -1,5 +1,5 @@
 /**
- * One line of the live view per step: glyph, name, state, time, attempt, and what it says.
+ * One line of the live view per step: glyph, name, state, time, attempt, and its last line.
  *
  * Owns: the columns.
  * Does not: choose which steps are shown (progress.ts).
@@ -9,12 +9,11 @@ import { attemptText } from "../core/place.ts";
 import { attemptOf, type Visit } from "../core/run.ts";
 import type { Wait } from "../core/visit-state.ts";
 import { formatDuration } from "../util/duration.ts";
-import { cutText, displayWidth, padText, plainText } from "./display-text.ts";
-import { failureText, messageText } from "./failure-words.ts";
+import { failureText, messageText } from "./failure-text.ts";
 import { choicesText, questionText, wakeText } from "./question-text.ts";
 import { attemptOrdinal, elapsedOf, STEP_LOOKS, type StepStatus } from "./step-status.ts";
 import type { StepNode } from "./step-tree.ts";
-import { plainStyle, type Style } from "./style.ts";
+import { cutText, displayWidth, padText, plainStyle, plainText, type Style } from "./text.ts";
 
 export interface StepLineInput {
   readonly now: number;
@@ -94,14 +93,14 @@ function nodeCells(node: StepNode, input: StepLineInput): Cells {
 
 function attemptCell({ visit, status }: StepNode): string {
   if (visit === undefined || visit.instances !== undefined) return "";
-  // The one that comes next is not under way.
+  // An interrupted step has no current attempt.
   if (!MOVING.has(status) || status === "interrupted") return "";
   const { number, last } = attemptOrdinal(visit);
   const total = last === undefined ? "" : `/${last}`;
   return number > 1 ? `attempt ${number}${total}` : "";
 }
 
-/** What the step says: its last line while it runs, what went wrong when it did. */
+/** The last column: the last line of output, or the reason of a failure. */
 function said(node: StepNode, input: StepLineInput): string {
   const { visit } = node;
   if (visit === undefined) return "";

@@ -2,13 +2,13 @@
  * The state of a step as a person sees it: one word, one glyph, one tone for each.
  *
  * Owns: these words. Every table, report and screen takes them from here.
- * Does not: know about owners; the caller says whether anybody drives the run.
+ * Does not: know about owners; the caller says whether the run has one.
  */
 import { waitsForPerson } from "../core/next-actions.ts";
 import { currentVisit, type Run, type StepRecord, type Visit } from "../core/run.ts";
 import type { RunStatus } from "../core/summary.ts";
 import { statusWord } from "../core/visit-state.ts";
-import type { Tone } from "./style.ts";
+import type { Tone } from "./text.ts";
 
 export type StepStatus =
   | "pending"
@@ -19,14 +19,14 @@ export type StepStatus =
   | "unsettled"
   | "asked"
   | "sleeping"
-  | "done"
+  | "completed"
   | "assumed"
   | "failed"
   | "handled"
   | "skipped"
   | "unreached";
 
-/** Who drives a run: a living process, one that died, or nobody. */
+/** Whether a run has an owner: a living one, one that died, or none. */
 export type Liveness = "owned" | "orphaned" | "free";
 
 export interface StepLook {
@@ -42,11 +42,11 @@ export const STEP_LOOKS: Readonly<Record<StepStatus, StepLook>> = {
   running: { glyph: "▶", word: "running", tone: "busy" },
   waiting: { glyph: "↻", word: "retrying", tone: "wait" },
   interrupted: { glyph: "‖", word: "interrupted", tone: "wait" },
-  unsettled: { glyph: "?", word: "unsettled", tone: "wait" },
-  asked: { glyph: "◆", word: "asks", tone: "wait" },
-  sleeping: { glyph: "◌", word: "waits", tone: "wait" },
-  done: { glyph: "✓", word: "done", tone: "good" },
-  assumed: { glyph: "✓", word: "taken as done", tone: "good" },
+  unsettled: { glyph: "?", word: "uncertain", tone: "wait" },
+  asked: { glyph: "◆", word: "asking", tone: "wait" },
+  sleeping: { glyph: "◌", word: "waiting", tone: "wait" },
+  completed: { glyph: "✓", word: "completed", tone: "good" },
+  assumed: { glyph: "✓", word: "assumed completed", tone: "good" },
   failed: { glyph: "✗", word: "failed", tone: "bad" },
   handled: { glyph: "✗", word: "failed, handled", tone: "dim" },
   skipped: { glyph: "–", word: "skipped", tone: "dim" },
@@ -65,7 +65,7 @@ export function visitStatus({ state }: Visit): StepStatus {
   const word = statusWord(state);
   switch (word) {
     case "completed":
-      return "assumed" in state && state.assumed ? "assumed" : "done";
+      return "assumed" in state && state.assumed ? "assumed" : "completed";
     case "failed":
       return "handled" in state && state.handled ? "handled" : "failed";
     case "abandoned":
@@ -75,13 +75,13 @@ export function visitStatus({ state }: Visit): StepStatus {
   }
 }
 
-/** The word for a state; a process whose runner is gone only was running, as far as we know. */
+/** The word for a state; without a living owner, a running step is only known to have run. */
 export function stateWord(status: StepStatus, liveness: Liveness): string {
   const { word } = STEP_LOOKS[status];
   return status === "running" && liveness !== "owned" ? "was running" : word;
 }
 
-/** The documented status of a run, given whether anybody drives it. */
+/** The documented status of a run, given whether it has an owner. */
 export function runStatusOf(run: Run, liveness: Liveness): RunStatus {
   switch (run.state.status) {
     case "completed":
@@ -97,20 +97,20 @@ export function runStatusOf(run: Run, liveness: Liveness): RunStatus {
   }
 }
 
-/** How long a visit has taken, when that is known. A process that nobody watches has no clock. */
+/** How long a visit has taken, when that is known. Without an owner, nobody watches the process. */
 export function elapsedOf(visit: Visit, liveness: Liveness, now: number): number | undefined {
   const { state, startedAt } = visit;
   switch (state.status) {
     case "running":
       return liveness === "owned" ? Math.max(0, now - state.since) : undefined;
     case "waiting":
-      // Nothing has to be watched for the time of these to pass.
+      // Gates and waits need no owner for their time to pass.
       if (state.for === "person" || state.for === "time") return Math.max(0, now - state.since);
       return undefined;
     case "completed":
     case "failed":
     case "skipped":
-      // What passes in an instant has no process whose time could matter.
+      // A visit that ends in the same instant has no process and no time to show.
       return startedAt === undefined || state.at <= startedAt ? undefined : state.at - startedAt;
     default:
       return undefined;
@@ -118,12 +118,12 @@ export function elapsedOf(visit: Visit, liveness: Liveness, now: number): number
 }
 
 /**
- * Which attempt a visit is at, or will start next, and the last one that it may have. Attempts that
- * were lost, paused or interrupted use up no retries: after one of them nobody knows the last.
+ * The number of the current or next attempt, and the last one that the visit may have. Lost, paused
+ * and interrupted attempts use up no retries, so after one of them the last number is not known.
  */
 export function attemptOrdinal(visit: Visit): { readonly number: number; readonly last?: number } {
   const status = statusWord(visit.state);
-  // What ends well uses up nothing.
+  // A completed attempt uses up no retry.
   const current = ["running", "asked", "sleeping", "completed"].includes(status);
   const ended = current ? visit.attempts - 1 : visit.attempts;
   const comes = status === "ready" || status === "waiting" || status === "interrupted";
@@ -132,7 +132,7 @@ export function attemptOrdinal(visit: Visit): { readonly number: number; readonl
   return { number, last: Math.max(number, visit.failuresMax) };
 }
 
-/** "attempt 2 of 3", "attempt 7"; nothing for the only one that there is. */
+/** "attempt 2 of 3", "attempt 7"; empty when there is only one. */
 export function attemptWords(visit: Visit): string {
   const { number, last } = attemptOrdinal(visit);
   if (last === undefined) return `attempt ${number}`;

@@ -3,7 +3,7 @@
  * the instances that its current attempt has opened.
  *
  * Owns: the order and the depth in which steps are shown.
- * Does not: show scopes that an earlier attempt or a rewind left behind; they are history.
+ * Does not: show scopes of earlier attempts or visits; they are history.
  */
 
 import { ROOT_SCOPE, stepPath } from "../core/place.ts";
@@ -18,8 +18,8 @@ import {
 } from "../core/run.ts";
 import type { Step } from "../plan/plan.ts";
 import type { Json } from "../util/json.ts";
-import { cutText, displayWidth, plainText } from "./display-text.ts";
 import { type StepStatus, statusOf } from "./step-status.ts";
+import { cutText, displayWidth, plainText } from "./text.ts";
 
 /** More of an item leaves no room for its step. */
 const ITEM_WIDTH_MAX = 20;
@@ -27,7 +27,7 @@ const ITEM_WIDTH_MAX = 20;
 export interface StepNode {
   /** `build`, or `each@1.1[3]/test` below. */
   readonly path: string;
-  /** What is shown: the id, and in a fan-out or loop the item or iteration that it belongs to. */
+  /** The id, and in a fan-out or loop the item or iteration. */
   readonly label: string;
   readonly depth: number;
   readonly step: Step;

@@ -1,17 +1,16 @@
 /**
- * `timeline`: the checkpoints of a run in order: ended attempts, and every time that somebody went
- * back, put files back or forked.
+ * `timeline`: the checkpoints of a run in order: ended attempts, rewinds, restores and forks.
  *
- * Owns: which events are told, and in which words.
+ * Owns: which events appear, and in which words.
  * Does not: compare files; the caller knows the snapshots.
  */
 import type { Recorded, RunEvent } from "../core/event.ts";
 import { attemptText, placeText, stepPath } from "../core/place.ts";
 import { attemptEnd } from "./attempt-history.ts";
-import { commitText, countText, shortList } from "./display-text.ts";
-import { messageText } from "./failure-words.ts";
+import { messageText } from "./failure-text.ts";
 import { messageLine } from "./message-text.ts";
 import { answerText, questionText } from "./question-text.ts";
+import { commitText, countText, shortList } from "./text.ts";
 import { savedBy } from "./work-history.ts";
 
 /** One row of the timeline. */
@@ -24,7 +23,7 @@ export interface TimelineEntry {
   readonly note: string;
   /** The files at this moment. */
   readonly snapshot?: string;
-  /** What was set aside for them. */
+  /** The snapshot of the files that were set aside. */
   readonly aside?: string;
 }
 
@@ -34,14 +33,14 @@ const STEPS_MAX = 6;
 export function timelineOf(events: Iterable<Recorded>): readonly TimelineEntry[] {
   const entries: TimelineEntry[] = [];
   for (const { event, seq, time } of events) {
-    const told = entryOf(event);
-    if (told === undefined) continue;
+    const row = entryOf(event);
+    if (row === undefined) continue;
     const snapshot = savedBy(event);
     const aside = "aside" in event ? event.aside : undefined;
     entries.push({
       seq,
       time,
-      ...told,
+      ...row,
       ...(snapshot === undefined ? {} : { snapshot }),
       ...(aside === undefined ? {} : { aside }),
     });
@@ -49,9 +48,9 @@ export function timelineOf(events: Iterable<Recorded>): readonly TimelineEntry[]
   return entries;
 }
 
-type Told = Pick<TimelineEntry, "what" | "outcome" | "note">;
+type Row = Pick<TimelineEntry, "what" | "outcome" | "note">;
 
-function entryOf(event: RunEvent): Told | undefined {
+function entryOf(event: RunEvent): Row | undefined {
   const end = attemptEnd(event);
   if (end !== undefined) {
     const note = "message" in end ? messageText(end.message) : "";
@@ -62,7 +61,7 @@ function entryOf(event: RunEvent): Told | undefined {
       if (event.aside === undefined) return undefined;
       return {
         what: attemptText(event),
-        outcome: "restarts",
+        outcome: "restarted",
         note: `from the snapshot before it; ${asideText(event.aside)}`,
       };
     case "step.started":
@@ -74,7 +73,11 @@ function entryOf(event: RunEvent): Told | undefined {
     case "step.saved":
       return { what: attemptText(event), outcome: "saved", note: "while it was running" };
     case "step.granted":
-      return { what: placeText(event), outcome: "granted", note: `${event.attempts} more` };
+      return {
+        what: placeText(event),
+        outcome: "granted",
+        note: countText(event.attempts, "more attempt"),
+      };
     case "step.skipped":
       return { what: placeText(event), outcome: "skipped", note: "" };
     default:
@@ -83,14 +86,14 @@ function entryOf(event: RunEvent): Told | undefined {
 }
 
 /** A start is shown when its prompt holds messages. */
-function startEntry(event: Extract<RunEvent, { type: "step.started" }>): Told | undefined {
+function startEntry(event: Extract<RunEvent, { type: "step.started" }>): Row | undefined {
   const { messages = [] } = event;
   if (messages.length === 0) return undefined;
   const note = `with ${countText(messages.length, "message")}`;
   return { what: attemptText(event), outcome: "started", note };
 }
 
-function runEntry(event: RunEvent): Told | undefined {
+function runEntry(event: RunEvent): Row | undefined {
   switch (event.type) {
     case "run.created":
       return { what: "run", outcome: "created", note: "" };
@@ -131,8 +134,8 @@ function runEntry(event: RunEvent): Told | undefined {
   }
 }
 
-/** A resume is told when a person chose what becomes of work that was cut off. */
-function choiceEntry(event: Extract<RunEvent, { type: "run.opened" }>): Told | undefined {
+/** A resume appears when a person chose what to do with interrupted work. */
+function choiceEntry(event: Extract<RunEvent, { type: "run.opened" }>): Row | undefined {
   const { recover, choices = {} } = event;
   const said = [
     ...(recover === undefined ? [] : [`--recover ${recover}`]),
@@ -143,5 +146,5 @@ function choiceEntry(event: Extract<RunEvent, { type: "run.opened" }>): Told | u
 }
 
 function asideText(commit: string): string {
-  return `${commitText(commit)} is what was there`;
+  return `${commitText(commit)} holds the files before`;
 }

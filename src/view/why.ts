@@ -1,38 +1,34 @@
 /**
- * The words for where a run stands: what happened, what is done, and the exact command that goes
- * on. `why`, `show`, every interruption and the dashboard say the same, because all ask here.
+ * Where a run stands, in three sentences: what happened, what has completed, and the exact command
+ * to type next. `why`, `show`, the end of a run and the report all print these sentences.
  *
- * Owns: the sentences for every situation that a run can be in.
- * Does not: find out who is alive (the caller has the evidence) or run anything.
+ * Owns: the sentence for every situation that a run can be in.
+ * Does not: find out whether the owner lives (the caller knows) or run anything.
  * Invariants:
- * - Y1 Three lines, always, and the last one holds a command that works as it stands (P10).
+ * - Y1 There are always three lines, and the last one holds a command that works as printed (P10).
  */
 import { MERGE_STOP } from "../core/activity.ts";
 import { BUDGET_STOP } from "../core/advance.ts";
-import type { Answer, Owner, Verdict } from "../core/event.ts";
+import type { Answer, Owner } from "../core/event.ts";
 import { FORK_STOP } from "../core/fork.ts";
 import { waitsForPerson } from "../core/next-actions.ts";
 import { deniedText } from "../core/permission.ts";
 import { attemptText, placeText, stepPath } from "../core/place.ts";
-import { resumeGrants } from "../core/rewind.ts";
-import {
-  attemptOf,
-  currentVisit,
-  placeOf,
-  type Run,
-  type RunState,
-  stepOf,
-  type Visit,
-} from "../core/run.ts";
+import { attemptOf, currentVisit, placeOf, type Run, stepOf, type Visit } from "../core/run.ts";
 import { NO_PRICE, unpricedIn } from "../core/spending.ts";
 import { waitsFor } from "../core/visit-state.ts";
 import { formatDuration } from "../util/duration.ts";
-import { failedCheckLines, warningMessages } from "./check-text.ts";
-import { perdure } from "./command-text.ts";
-import { plainText, shortList } from "./display-text.ts";
-import { doneText, fanOutsWithFailures, NAMES_MAX, pathsOf } from "./done-text.ts";
-import { type Advice, failureAdvice, suggestedBudget } from "./failure-advice.ts";
-import { failureText, messageText } from "./failure-words.ts";
+import { doneText, fanOutsWithFailures, NAMES_MAX, pathsOf } from "./completed-steps.ts";
+import { priceRemedy } from "./cost-text.ts";
+import {
+  type Advice,
+  failedCheckOutput,
+  failedSituation,
+  newRun,
+  type Situation,
+  suggestedBudget,
+} from "./failure-advice.ts";
+import { messageText, warningMessages } from "./failure-text.ts";
 import { waitingMessages } from "./message-text.ts";
 import {
   answerCommand,
@@ -43,26 +39,25 @@ import {
   questionText,
   wakeText,
 } from "./question-text.ts";
-import { priceRemedy } from "./spent-text.ts";
 import { attemptWords, type Liveness, runStatusOf } from "./step-status.ts";
-import { utcText } from "./time-text.ts";
+import { commandText, countText, plainText, shortList, utcText } from "./text.ts";
 
-/** How many choices of a question stand in one line. */
+/** How many choices of a question one line shows. */
 const CHOICES_SHOWN_MAX = 3;
 
 export interface WhyInput {
   readonly runId: string;
-  /** A unique prefix of the id, 8 characters or more; it is what the commands use. */
+  /** A unique prefix of the run's id, 8 characters or more; the suggested commands use it. */
   readonly shortId: string;
   readonly pipeline: string;
   readonly run: Run;
   readonly liveness: Liveness;
-  /** The owner cannot be seen from here, and is not proven dead. */
+  /** The owner is on another machine or in another namespace, and is not proven dead. */
   readonly elsewhere?: boolean;
-  /** Who has, or had, the lease. */
+  /** The owner that has, or had, the lease. */
   readonly owner?: Owner | undefined;
   readonly cleanedAt?: number | undefined;
-  /** Answers that no owner has taken up yet, by attempt (`approve@1.1`). */
+  /** Answers that no owner has read yet, by attempt (`approve@1.1`). */
   readonly answers?: ReadonlyMap<string, Answer>;
   readonly now: number;
 }
@@ -73,7 +68,7 @@ export interface Why {
   readonly next: string;
   /** The commands in `next`, the recommended one first. */
   readonly commands: readonly string[];
-  /** The last lines of the checks that the failed step did not pass; absent when there are none. */
+  /** The last lines that the failed checks printed; absent when there are none. */
   readonly output?: readonly string[];
 }
 
@@ -90,27 +85,14 @@ export function why(input: WhyInput): Why {
     done: waiting === undefined ? done : `${done} ${waiting}`,
     next: adviceText(first) + (aside === "" ? "" : `   (${aside})`),
     commands: advice.map(({ command }) => command),
-    ...checkOutput(input.run),
+    ...failedCheckOutput(input.run),
   };
-}
-
-/** What the checks of the step that a failed run is about printed last. */
-function checkOutput(run: Run): Pick<Why, "output"> {
-  const state = run.state.status === "failed" ? principalFailure(run)?.state : undefined;
-  const output = state?.status === "failed" ? failedCheckLines(state.checks ?? []) : [];
-  return output.length === 0 ? {} : { output };
 }
 
 /** The three lines. */
 export function whyLines(input: WhyInput): readonly [string, string, string] {
   const { happened, done, next } = why(input);
   return [happened, done, next];
-}
-
-interface Situation {
-  /** Goes on after "Run a1b2c3d4 (release) ". */
-  readonly happened: string;
-  readonly advice: readonly [Advice, ...Advice[]];
 }
 
 function adviceText({ say, command }: Advice): string {
@@ -128,14 +110,17 @@ function situation(input: WhyInput): Situation {
         advice: completedAdvice(run, shortId),
       };
     case "failed":
-      return failed(input, run.state);
+      return failedSituation(input, run.state);
     case "stopped":
       if (run.state.by.startsWith(BUDGET_STOP)) return outOfFunds(input, run.state.by);
       if (run.state.by.startsWith(MERGE_STOP)) return inConflict(input, run.state.by);
       if (run.state.by === FORK_STOP) return forked(input);
       return {
         happened: `was stopped by ${stopperText(run.state.by)}${stoppedWaiting(run)}`,
-        advice: [{ say: "Go on", command: perdure("resume", shortId) }, ...answerAdvice(input)],
+        advice: [
+          { say: "Continue", command: commandText("resume", shortId) },
+          ...answerAdvice(input),
+        ],
       };
     default:
       if (waitsForPerson(run)) return waiting(input);
@@ -148,7 +133,7 @@ function completedText(run: Run): string {
   return `completed in ${took}${warningsOf(run)}${deniedNote(run)}`;
 }
 
-/** ", with a warning of lint (...)" for the steps whose checks warn, as many as are named. */
+/** ", with a warning from lint (...)" for the steps whose checks only warn. */
 function warningsOf(run: Run): string {
   const warnings: string[] = [];
   for (const { steps } of run.scopes.values()) {
@@ -159,60 +144,67 @@ function warningsOf(run: Run): string {
     }
   }
   if (warnings.length === 0) return "";
-  return `, with a warning of ${shortList(warnings, NAMES_MAX)}`;
+  return `, with ${warnings.length === 1 ? "a warning" : "warnings"} from ${shortList(warnings, NAMES_MAX)}`;
 }
 
 function completedAdvice(run: Run, shortId: string): Situation["advice"] {
   const [first] = fanOutsWithFailures(run);
-  const show = perdure("show", shortId);
+  const show = commandText("show", shortId);
   const others = { say: "a new run", command: newRun(run) };
-  if (first === undefined) return [{ say: "Nothing is left to do. Look", command: show }, others];
-  const command = perdure("retry", shortId, stepOf(first).id, "--failed");
-  return [{ say: "Run the failed items again", command }, { say: "look", command: show }, others];
+  if (first === undefined) return [{ say: "Details", command: show }, others];
+  const command = commandText("retry", shortId, stepOf(first).id, "--failed");
+  return [
+    { say: "Run the failed items again", command },
+    { say: "details", command: show },
+    others,
+  ];
 }
 
-/** A person has a conversation of it open (`perdure open`), and nothing else happens to it. */
+/** Somebody has a conversation of the run open in the agent's own program (`perdure open`). */
 function opened({ owner, shortId }: WhyInput): Situation {
   const { opens = "" } = owner ?? {};
-  const happened = `has step ${opens} open in its agent's own program, ${ownerText(owner)}`;
-  const say = "When that program has ended, resume it";
-  return { happened, advice: [{ say, command: perdure("resume", shortId) }] };
+  const happened = `is open in the agent's own program at step ${opens}, ${ownerText(owner)}`;
+  const say = "Close that program, then continue";
+  return { happened, advice: [{ say, command: commandText("resume", shortId) }] };
 }
 
-/** Only a person can move it, or has done so already. */
+/** The run needs an answer, or has one that no owner has read yet. */
 function waiting(input: WhyInput): Situation {
   const { run, shortId, liveness } = input;
-  const resume = perdure("resume", shortId);
+  const resume = commandText("resume", shortId);
   const open = unanswered(input);
   const [visit] = open;
   if (!waitsFor(visit?.state, "person")) {
     const [answered] = run.waiting.person;
     const answer = answered && input.answers?.get(attemptText(attemptOf(answered)));
-    const told =
+    const given =
       answered && answer && `${gateName(answered)}: ${answerText(labelled(answered, answer))}`;
-    const happened = `waited for a person, and has its answer (${told ?? ""})`;
-    const watch = { say: "Watch it", command: perdure("attach", shortId) };
-    return { happened, advice: [liveness === "owned" ? watch : { say: "Go on", command: resume }] };
+    const happened = `waited for a person and now has the answer (${given ?? ""})`;
+    const watch = { say: "Watch it", command: commandText("attach", shortId) };
+    return {
+      happened,
+      advice: [liveness === "owned" ? watch : { say: "Continue", command: resume }],
+    };
   }
   const { state } = visit;
-  const more = open.length === 1 ? "" : `, and ${open.length - 1} more ask`;
+  const more = open.length === 1 ? "" : `, and ${countText(open.length - 1, "more question")}`;
   const asks = `${gateName(visit)} asks "${questionText(state)}"${deadlineText(state)}${more}`;
-  const by = liveness === "owned" ? `; owned by ${ownerText(input.owner)}` : "";
+  const by = liveness === "owned" ? `; its owner is ${ownerText(input.owner)}` : "";
   const [first, ...others] = answerAdvice(input);
   const then = liveness === "owned" ? [] : [{ say: "then", command: resume }];
   const answers = first === undefined ? [] : [{ ...first, say: "Answer" }, ...others];
-  const [lead = { say: "Go on", command: resume }, ...rest] = [...answers, ...then];
+  const [lead = { say: "Continue", command: resume }, ...rest] = [...answers, ...then];
   return { happened: `waits for a person: ${asks}${by}`, advice: [lead, ...rest] };
 }
 
-/** Questions of the run that nobody has answered yet. */
+/** Questions of the run that have no answer yet. */
 function unanswered({ run, answers }: WhyInput): readonly Visit[] {
   return [...run.waiting.person].filter(
     (visit) => answers?.has(attemptText(attemptOf(visit))) !== true,
   );
 }
 
-/** How the first question that stands is answered; with many choices, where they are listed. */
+/** The commands that answer the first open question; with many choices, the command that lists them. */
 function answerAdvice(input: WhyInput): readonly Advice[] {
   const open = unanswered(input);
   const [visit] = open;
@@ -221,41 +213,41 @@ function answerAdvice(input: WhyInput): readonly Advice[] {
   const commands = choices
     .slice(0, CHOICES_SHOWN_MAX)
     .map((choice) => ({ say: "or", command: answerCommand(input.shortId, visit, choice) }));
-  const all = { say: "all questions", command: perdure("answer", input.shortId) };
+  const all = { say: "all questions", command: commandText("answer", input.shortId) };
   const left = open.length > 1 || choices.length > CHOICES_SHOWN_MAX;
   return left ? [...commands, all] : commands;
 }
 
 function forked({ run, shortId }: WhyInput): Situation {
   return {
-    happened: `was forked from run ${run.origin?.run ?? ""} and has not been started since`,
-    advice: [{ say: "Start it", command: perdure("resume", shortId) }],
+    happened: `was forked from run ${run.origin?.run ?? ""} and has not been started yet`,
+    advice: [{ say: "Start it", command: commandText("resume", shortId) }],
   };
 }
 
 function outOfFunds({ run, shortId }: WhyInput, by: string): Situation {
   if (by.startsWith(`${BUDGET_STOP}: ${NO_PRICE}`)) {
-    const say = `${priceRemedy(unpricedIn(run.spent) ?? "")}, then go on`;
+    const say = `${priceRemedy(unpricedIn(run.spent) ?? "")}, then continue`;
     return {
       happened: `was stopped: ${by}`,
-      advice: [{ say, command: perdure("resume", shortId, "--update") }],
+      advice: [{ say, command: commandText("resume", shortId, "--update") }],
     };
   }
-  const command = perdure("resume", shortId, "--budget", suggestedBudget(run));
+  const command = commandText("resume", shortId, "--budget", suggestedBudget(run));
   return {
     happened: `was stopped: ${by}`,
-    advice: [{ say: "Add to it and go on", command }],
+    advice: [{ say: "Raise the budget and continue", command }],
   };
 }
 
-/** Where the person finds the files with markers. */
+/** Names the directory that holds the files with conflict markers. */
 function inConflict({ run, shortId }: WhyInput, by: string): Situation {
   const held = [...run.waiting.owner].find((visit) => visit.held !== undefined);
   const place = held === undefined ? "*" : placeText(placeOf(held)).replaceAll("/", "~");
-  const say = `Resolve the marks (<<<<<<<) in .perdure/runs/${run.id}/own/${place}, then go on`;
+  const say = `Resolve the conflict markers (<<<<<<<) in .perdure/runs/${run.id}/own/${place}, then continue`;
   return {
     happened: `was stopped: ${by}`,
-    advice: [{ say, command: perdure("resume", shortId) }],
+    advice: [{ say, command: commandText("resume", shortId) }],
   };
 }
 
@@ -265,13 +257,12 @@ function cleaned(input: WhyInput, cleanedAt: number): Situation {
   return {
     happened: `${had}, and its files were removed on ${utcText(cleanedAt)} UTC`,
     advice: [
-      { say: "It cannot be resumed: its files are gone. A new run", command: newRun(input.run) },
+      {
+        say: "It cannot be resumed without its files. Start a new run",
+        command: newRun(input.run),
+      },
     ],
   };
-}
-
-function newRun(run: Run): string {
-  return perdure("run", run.created?.file || "FILE");
 }
 
 /** "SIGINT (Ctrl-C)"; a name that is not a signal is shown as it is. */
@@ -281,24 +272,27 @@ function stopperText(by: string): string {
 
 function owned(input: WhyInput): Situation {
   const { run, shortId, now } = input;
-  const watch = { say: "Watch it", command: perdure("attach", shortId) };
+  const watch = { say: "Watch it", command: commandText("attach", shortId) };
   const stop =
     input.elsewhere === true
-      ? { say: "if you know that it is dead", command: perdure("resume", shortId, "--take-over") }
-      : { say: "stop it", command: perdure("stop", shortId) };
-  const unseen = input.elsewhere === true ? ", which cannot be seen from here" : "";
-  const by = `owned by ${ownerText(input.owner)}${unseen}`;
+      ? {
+          say: "if you know that its owner is dead",
+          command: commandText("resume", shortId, "--take-over"),
+        }
+      : { say: "stop it", command: commandText("stop", shortId) };
+  const unseen = input.elsewhere === true ? ", which this machine cannot see" : "";
+  const by = `its owner is ${ownerText(input.owner)}${unseen}`;
   if (run.state.status === "stopping") {
     const mode = run.state.mode === "now" ? "" : " after the running steps";
-    const happened = `is being stopped${mode} by ${stopperText(run.state.by)}, ${by}`;
+    const happened = `is being stopped${mode} by ${stopperText(run.state.by)}; ${by}`;
     return { happened, advice: [watch] };
   }
   const asks = unanswered(input).map(gateName);
-  const asked = asks.length === 0 ? "" : ` and asks ${shortList(asks, NAMES_MAX)}`;
+  const asked = asks.length === 0 ? "" : `; open questions: ${shortList(asks, NAMES_MAX)}`;
   const answers = answerAdvice(input).map((one) => ({ ...one, say: "answer" }));
   if (run.running.size > 0) {
     const names = Array.from(run.running, (visit) => runningText(visit, now));
-    const happened = `is running ${shortList(names, NAMES_MAX)}${asked}, ${by}`;
+    const happened = `is running ${shortList(names, NAMES_MAX)}${asked}; ${by}`;
     return { happened, advice: [watch, stop, ...answers] };
   }
   const [waiting] = run.waiting.retry;
@@ -307,10 +301,10 @@ function owned(input: WhyInput): Situation {
   const [timed] = run.waiting.time;
   if (waitsFor(timed?.state, "time")) {
     const where = `${stepPath(placeOf(timed))} ${wakeText(timed.state.wake.at, now)}`;
-    return { happened: `waits at ${where}${asked}; ${by}`, advice: [watch, stop, ...answers] };
+    return { happened: `is waiting at ${where}${asked}; ${by}`, advice: [watch, stop, ...answers] };
   }
-  const doing = run.state.status === "created" ? "is starting" : "is running, between two steps";
-  return { happened: `${doing}, ${by}`, advice: [watch, stop] };
+  const doing = run.state.status === "created" ? "is starting" : "is running and between two steps";
+  return { happened: `${doing}; ${by}`, advice: [watch, stop] };
 }
 
 function runningText(visit: Visit, now: number): string {
@@ -325,7 +319,7 @@ function waitingText(visit: Visit, now: number): string {
   const words = attemptWords(visit);
   const attempt = words === "" ? due : `${due} (${words})`;
   const name = stepPath(placeOf(visit));
-  return `waiting to try step ${name} again ${attempt}: ${messageText(state.message)}`;
+  return `waiting to retry step ${name} ${attempt}: ${messageText(state.message)}`;
 }
 
 /** What a stopped run was waiting for, such as the end of a rate limit. */
@@ -333,7 +327,7 @@ function stoppedWaiting(run: Run): string {
   const [visit] = run.waiting.retry;
   if (!waitsFor(visit?.state, "retry")) return "";
   const name = stepPath(placeOf(visit));
-  return ` while ${name} was waiting for its next attempt: ${messageText(visit.state.message)}`;
+  return ` while step ${name} was waiting for its next attempt: ${messageText(visit.state.message)}`;
 }
 
 function ownerText(owner: Owner | undefined): string {
@@ -343,20 +337,22 @@ function ownerText(owner: Owner | undefined): string {
 function interrupted(input: WhyInput): Situation {
   const { run, shortId } = input;
   const runner = runnerEnd(input);
-  const resume = perdure("resume", shortId);
+  const resume = commandText("resume", shortId);
   if (!everStarted(run)) {
-    const happened = `was created, but ${runner} before its first step started`;
+    const happened = `was created, but ${runner} before the first step started`;
     return { happened, advice: [{ say: "Start it", command: resume }] };
   }
   const happened = `was interrupted: ${runner} ${whileDoing(run)}`;
   const say =
-    run.running.size === 0 ? "Go on" : "Go on; what still runs is taken up, not restarted";
+    run.running.size === 0
+      ? "Continue"
+      : "Continue (steps that still run are re-attached, not restarted)";
   return { happened, advice: [{ say, command: resume }, ...answerAdvice(input)] };
 }
 
 function runnerEnd({ owner, liveness }: WhyInput): string {
   const who = owner === undefined ? "" : ` (${ownerText(owner)})`;
-  return liveness === "orphaned" ? `its runner${who} died` : `its runner${who} gave it up`;
+  return liveness === "orphaned" ? `its runner${who} died` : `its runner${who} ended`;
 }
 
 function everStarted(run: Run): boolean {
@@ -370,59 +366,12 @@ function whileDoing(run: Run): string {
   const doing = (visits: ReadonlySet<Visit>, what: string): string =>
     `while ${shortList(pathsOf(visits), NAMES_MAX)} ${visits.size === 1 ? "was" : "were"} ${what}`;
   if (run.running.size > 0) return doing(run.running, "running");
-  if (run.waiting.retry.size > 0) return doing(run.waiting.retry, "waiting for another try");
-  if (run.waiting.time.size > 0) return doing(run.waiting.time, "waiting for its time");
+  if (run.waiting.retry.size > 0) return doing(run.waiting.retry, "waiting for a retry");
+  if (run.waiting.time.size > 0) return doing(run.waiting.time, "waiting");
   return "between two steps";
 }
 
-function failed(
-  input: WhyInput,
-  { message, from }: Extract<RunState, { status: "failed" }>,
-): Situation {
-  const { run, shortId } = input;
-  const visit = principalFailure(run);
-  const resume = perdure("resume", shortId);
-  const goOnFrom = (step: string): string => perdure("resume", shortId, "--from-step", step);
-  if (visit?.state.status !== "failed") {
-    return {
-      happened:
-        from === undefined
-          ? `had failed (${messageText(message)}), and that was settled since`
-          : `failed: ${messageText(message)}`,
-      advice: [{ say: "Go on", command: from === undefined ? resume : goOnFrom(from) }],
-    };
-  }
-  const path = stepPath(placeOf(visit));
-  const tries = visit.attempts === 1 ? "1 attempt" : `${visit.attempts} attempts`;
-  const leaves = [...run.failed].filter(({ instances }) => instances === undefined).length;
-  const more = leaves > 1 ? `, and ${leaves - 1} more failed` : "";
-  const happened = `failed: step ${path} (${tries}): ${failureText(visit.state)}${more}`;
-  const look = { say: "look first", command: perdure("logs", shortId, path) };
-  const retry = perdure("retry", shortId, path);
-  if (visit.state.reason === "once") {
-    const settle = (say: string, as: Verdict): Advice => ({
-      say,
-      command: perdure("settle", shortId, path, as),
-    });
-    const happenedOrNot = settle("If it happened", "done");
-    const others = [settle("if it did not", "redo"), settle("to give it up", "abort")];
-    return { happened, advice: [happenedOrNot, ...others, look] };
-  }
-  const grants = [...run.failed].some(resumeGrants);
-  if (visit.state.reason === "aborted" && !grants) {
-    return { happened, advice: [{ say: "It ends here. A new run", command: newRun(run) }, look] };
-  }
-  if (!grants) return { happened, advice: [{ say: "Go on", command: retry }, look] };
-  const goOn = failureAdvice(run, visit, shortId) ?? { say: "Go on", command: resume };
-  const { denied = [] } = visit;
-  if (denied.length === 0) return { happened, advice: [goOn, look] };
-  const update = perdure("resume", shortId, "--update");
-  const say = `Allow it in ${run.created?.file || "the pipeline"} (${allowText(denied)}), then`;
-  const told = visit.state.message.includes(deniedText(denied)) ? "" : `; ${deniedText(denied)}`;
-  return { happened: `${happened}${told}`, advice: [{ say, command: update }, goOn, look] };
-}
-
-/** The steps of a completed run whose agents were denied a call. */
+/** The steps of a completed run in which an agent was denied a tool call. */
 function deniedNote(run: Run): string {
   const visits = [...run.scopes.values()]
     .flatMap(({ steps }) => steps)
@@ -430,20 +379,8 @@ function deniedNote(run: Run): string {
     .filter(({ denied }) => denied !== undefined);
   const [first] = visits;
   if (first === undefined) return "";
-  const more = visits.length === 1 ? "" : `, and ${visits.length - 1} more steps were denied calls`;
+  const more =
+    visits.length === 1 ? "" : `, and so were ${countText(visits.length - 1, "more step")}`;
   const text = deniedText(first.denied ?? []).replace(/^it/, stepPath(placeOf(first)));
   return `; ${plainText(text)}${more}`;
-}
-
-/** The key of a step that allows calls which were denied. */
-function allowText(denied: readonly string[]): string {
-  const calls = denied.slice(0, NAMES_MAX).map((call) => JSON.stringify(plainText(call)));
-  return `\`tools: {allow: [${calls.join(", ")}]}\`, or \`permissions: all\``;
-}
-
-/** The failure to talk about: one that only a person can settle, else the innermost. */
-function principalFailure(run: Run): Visit | undefined {
-  const failures = [...run.failed];
-  const once = failures.find(({ state }) => state.status === "failed" && state.reason === "once");
-  return once ?? failures.find(({ instances }) => instances === undefined) ?? failures[0];
 }

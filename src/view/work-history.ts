@@ -1,5 +1,5 @@
 /**
- * What each attempt found in the workspace and what it left there: a fold over the events.
+ * The snapshots before and after each attempt: a fold over the events.
  *
  * Owns: which snapshot belongs to which attempt, and who worked at the same time.
  * Does not: look at files; snapshots are names here.
@@ -18,9 +18,9 @@ export interface AttemptWork {
   readonly base?: string;
   /** The files were put back to that before it started. */
   readonly restored?: true;
-  /** What was there until then. */
+  /** The snapshot of the files that were set aside. */
   readonly aside?: string;
-  /** What it left, or what was last saved of it. */
+  /** The last snapshot of its files. */
   readonly snapshot?: string;
 }
 
@@ -57,7 +57,7 @@ function begun({ seq, time }: Recorded, event: RunEvent & AttemptRef): AttemptWo
   return { at: { scope, step, visit, attempt }, startSeq: seq, startedAt: time };
 }
 
-/** What an event adds to what is known of its attempt. */
+/** What an event adds to its attempt. */
 function news(recorded: Recorded): Partial<AttemptWork> {
   const { event } = recorded;
   switch (event.type) {
@@ -116,7 +116,7 @@ export function snapshotAt(events: readonly Recorded[], seq: number): string | u
   return last;
 }
 
-/** The snapshot that the files equal after an event, when it tells of one. */
+/** The snapshot that the files equal after an event, if the event names one. */
 export function savedBy(event: RunEvent): string | undefined {
   if (event.type === "step.based") return event.base;
   if (event.type === "run.restored") return event.commit;

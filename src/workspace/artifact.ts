@@ -1,8 +1,23 @@
-/** Files that steps hand on, with what proves that they are still the same. */
+/**
+ * Files that steps hand on: what proves that they are still the same, whether their paths stay inside
+ * the workspace, and copies of them, kept by their content under `<store>/<first two>/<sha256>`.
+ *
+ * Owns: describing a file; putting one into the store, whole and durable, and giving it back.
+ * Does not: know which run or step named it, or when it may go (the command line does).
+ * Invariants:
+ * - A1 What has its name in the store is complete, durable and never changed; the same content is
+ *   kept once, whoever wrote it.
+ * - A2 The hash is that of the copy, so that a file which changes meanwhile is kept as described.
+ */
+
 import { createHash } from "node:crypto";
-import { createReadStream } from "node:fs";
+import { constants, createReadStream, readdirSync, realpathSync, rmSync } from "node:fs";
+import * as fs from "node:fs/promises";
 import { stat } from "node:fs/promises";
+import { basename, dirname, isAbsolute, join, relative } from "node:path";
 import { pipeline } from "node:stream/promises";
+import { failpoint } from "../util/failpoint.ts";
+import { absent, flush } from "./disk.ts";
 
 export interface FileFacts {
   readonly path: string;
@@ -22,4 +37,130 @@ export async function describeFile(path: string): Promise<FileFacts | undefined>
 function missing(error: NodeJS.ErrnoException): undefined {
   if (error.code === "ENOENT" || error.code === "ENOTDIR") return undefined;
   throw error;
+}
+
+/** Where a path leads when that is out of all these directories, as it is written or by a link. */
+export function targetOutside(directories: readonly string[], path: string): string | undefined {
+  const target = realPath(path);
+  const holds = (directory: string): boolean =>
+    !isOutside(directory, path) && !isOutside(realPath(directory), target);
+  return directories.some(holds) ? undefined : target;
+}
+
+function isOutside(directory: string, path: string): boolean {
+  const way = relative(directory, path);
+  return way === ".." || way.startsWith("../") || isAbsolute(way);
+}
+
+/** The path without links; what does not exist yet is taken as it is written. */
+function realPath(path: string): string {
+  try {
+    return realpathSync(path);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if ((code !== "ENOENT" && code !== "ENOTDIR") || dirname(path) === path) throw error;
+    return join(realPath(dirname(path)), basename(path));
+  }
+}
+
+/** What is known of a kept file. */
+export interface KeptFile extends FileFacts {
+  /** Whether it was a program. */
+  readonly executable?: true;
+}
+
+const FOLDER_LENGTH = 2;
+const DRAFT = "draft-";
+const OWNER_EXECUTES = 0o100;
+let drafts = 0;
+
+/** Where the content with this hash is kept. */
+export function artifactPath(store: string, sha256: string): string {
+  return join(store, sha256.slice(0, FOLDER_LENGTH), sha256);
+}
+
+/** Keeps the content of a file; undefined when there is no such file. */
+export async function keepArtifact(store: string, path: string): Promise<KeptFile | undefined> {
+  const facts = await fs.stat(path).catch(absent);
+  if (facts === undefined || !facts.isFile()) return undefined;
+  const made = await fs.mkdir(store, { recursive: true, mode: 0o700 });
+  if (made !== undefined) await flush(dirname(made));
+  const draft = join(store, `${DRAFT}${process.pid}-${drafts++}`);
+  try {
+    await fs.copyFile(path, draft, constants.COPYFILE_FICLONE);
+    await fs.chmod(draft, 0o600);
+    const copied = await describeFile(draft);
+    failpoint("artifact.copied");
+    if (copied === undefined) return undefined;
+    await publish(store, draft, copied);
+    failpoint("artifact.kept");
+    const { sha256, bytes } = copied;
+    const executable = (facts.mode & OWNER_EXECUTES) !== 0;
+    return { path, sha256, bytes, ...(executable ? { executable } : {}) };
+  } finally {
+    await fs.rm(draft, { force: true });
+  }
+}
+
+/** True when the store holds this content, as far as its size tells. */
+export async function hasArtifact(
+  store: string,
+  { sha256, bytes }: Pick<FileFacts, "sha256" | "bytes">,
+): Promise<boolean> {
+  const facts = await fs.stat(artifactPath(store, sha256)).catch(absent);
+  return facts?.size === bytes;
+}
+
+/** Puts kept content at a path, whole or not at all; false when the store does not hold it. */
+export async function putArtifact(store: string, file: KeptFile, to: string): Promise<boolean> {
+  if (!(await hasArtifact(store, file))) return false;
+  await fs.mkdir(dirname(to), { recursive: true });
+  const draft = `${to}.perdure-${process.pid}`;
+  try {
+    const target = await fs.open(draft, "w", file.executable === true ? 0o777 : 0o666);
+    await pipeline(createReadStream(artifactPath(store, file.sha256)), target.createWriteStream());
+    // A copy that rotted is as good as none.
+    if ((await describeFile(draft))?.sha256 !== file.sha256) return false;
+    await flush(draft);
+    await fs.rename(draft, to);
+    failpoint("workspace.artifact-put");
+    return true;
+  } finally {
+    await fs.rm(draft, { force: true });
+  }
+}
+
+/** Removes what nobody names, and what was left half done; nobody may be at work meanwhile. */
+export function dropArtifacts(store: string, named: ReadonlySet<string>): number {
+  let dropped = 0;
+  for (const entry of listed(store)) {
+    if (!entry.isDirectory()) {
+      rmSync(join(store, entry.name), { force: true });
+      continue;
+    }
+    for (const { name } of listed(join(store, entry.name))) {
+      if (named.has(name)) continue;
+      rmSync(join(store, entry.name, name), { force: true });
+      dropped++;
+    }
+  }
+  return dropped;
+}
+
+async function publish(store: string, draft: string, facts: FileFacts): Promise<void> {
+  if (await hasArtifact(store, facts)) return;
+  const path = artifactPath(store, facts.sha256);
+  await fs.mkdir(dirname(path), { recursive: true, mode: 0o700 });
+  await flush(draft);
+  await fs.rename(draft, path);
+  await flush(dirname(path));
+  await flush(store);
+}
+
+function listed(folder: string): readonly { name: string; isDirectory(): boolean }[] {
+  try {
+    return readdirSync(folder, { withFileTypes: true });
+  } catch (error) {
+    return absent(error as NodeJS.ErrnoException) ?? [];
+  }
 }

@@ -5,12 +5,12 @@
  * Does not: copy `.git` or the state directory; ignored files are copied, because a project without
  * its installed packages does not run.
  */
+
 import { constants } from "node:fs";
 import * as fs from "node:fs/promises";
 import { dirname } from "node:path";
 import { failpoint } from "../util/failpoint.ts";
-import { absent } from "./disk.ts";
-import { placeOf, type RawPath } from "./raw-path.ts";
+import { absent, placeOf, type RawPath } from "./disk.ts";
 import { WorkspaceError } from "./workspace-error.ts";
 
 const LEFT_OUT: ReadonlySet<string> = new Set([".git", ".perdure"]);

@@ -1,6 +1,67 @@
-/** Small questions to the disk that several files of this room ask. */
+/**
+ * Names of files as the bytes that they are, and small questions to the disk that several files of
+ * this room ask. A name need not be UTF-8, so inside this room a path is a string with one character
+ * per byte ("latin1"), and becomes text only for people.
+ *
+ * Owns: the conversions of paths.
+ * Does not: know what a snapshot is.
+ */
 import { lstat, open } from "node:fs/promises";
-import { placeOf } from "./raw-path.ts";
+
+/** A path relative to a workspace, one character per byte. */
+export type RawPath = string & { readonly __brand: "RawPath" };
+
+const SLASH = Buffer.from("/");
+
+/** The raw path of a text such as an author writes. */
+export function rawPath(text: string): RawPath {
+  return Buffer.from(text, "utf8").toString("latin1") as RawPath;
+}
+
+/** The bytes of a raw path. */
+export function bytesOf(path: string): Buffer {
+  return Buffer.from(path, "latin1");
+}
+
+/** The place of a raw path below a directory, for the functions of node:fs. */
+export function placeOf(directory: string, path: string): Buffer {
+  return Buffer.concat([Buffer.from(directory), SLASH, bytesOf(path)]);
+}
+
+/** The path as text; bytes that are not UTF-8 are shown as \xNN. */
+export function shownPath(path: string): string {
+  const bytes = bytesOf(path);
+  const text = bytes.toString("utf8");
+  if (Buffer.from(text, "utf8").equals(bytes)) return text;
+  return path.replace(/[^\x20-\x7e]/g, (byte) => {
+    return `\\x${byte.charCodeAt(0).toString(16).padStart(2, "0")}`;
+  });
+}
+
+/** The items of git's output with -z, as raw paths. */
+export function splitNul(output: Buffer): readonly RawPath[] {
+  if (output.length === 0) return [];
+  const items = output.toString("latin1").split("\0");
+  if (items.at(-1) === "") items.pop();
+  return items as RawPath[];
+}
+
+/** Paths as input for a git command with -z. */
+export function joinNul(paths: Iterable<string>): Buffer {
+  return bytesOf([...paths].map((path) => `${path}\0`).join(""));
+}
+
+/** The directory of a raw path, "" for one at the top. */
+export function directoryOf(path: string): RawPath {
+  return path.slice(0, Math.max(0, path.lastIndexOf("/"))) as RawPath;
+}
+
+/** The directories above a raw path, nearest first, without the top. */
+export function directoriesAbove(path: string): readonly RawPath[] {
+  const above: RawPath[] = [];
+  for (let at = directoryOf(path); at !== ""; at = directoryOf(at)) above.push(at);
+  return above;
+}
 
 /** What stands at a path below a directory; a link is not followed. */
 export async function kindAt(

@@ -1,12 +1,17 @@
 /**
- * The user's git repository, as far as we look at it.
+ * The user's git repository, as far as we look at it: its places, its settings, what is checked out,
+ * and which files no commit holds.
  *
- * Owns: finding it, and its places.
+ * Owns: reading all that; what is checked out is read from git's own files, which needs no process,
+ * and asked of git where those are of a kind that we do not know.
  * Does not: write anything.
  */
-import { realpath } from "node:fs/promises";
+
+import { existsSync, readFileSync, statSync } from "node:fs";
+import { readdir, realpath } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join, relative, resolve } from "node:path";
+import { absent, shownPath, splitNul } from "./disk.ts";
 import { type GitCall, git, gitFailure } from "./git.ts";
 
 export interface Repository {
@@ -121,4 +126,83 @@ export async function settingsOf(
 function linesOf(output: Buffer): readonly string[] {
   const text = output.toString("utf8");
   return text === "" ? [] : text.trimEnd().split("\n");
+}
+
+/** A commit and the full name of its branch; no branch when HEAD is detached. */
+export interface Head {
+  readonly commit: string;
+  readonly branch: string | undefined;
+}
+
+const COMMIT = /^([0-9a-f]{40}|[0-9a-f]{64})$/;
+const SYMBOLIC = /^ref: (refs\/.+)$/;
+/** A longer list of packed refs is searched by git. */
+const PACKED_BYTES_MAX = 1024 * 1024;
+
+/** The commit that is checked out in a directory, and its branch; undefined when there is none. */
+export async function headOf(directory: string): Promise<Head | undefined> {
+  const call = { ...theirs(directory), answers: [128] };
+  const flags = ["HEAD^{commit}", "--symbolic-full-name", "HEAD"];
+  const { exit, stdout } = await git(call, "rev-parse", ...flags);
+  if (exit !== 0) return undefined;
+  const [commit = "", name] = stdout.toString("utf8").split("\n");
+  return { commit, branch: name === "HEAD" ? undefined : name };
+}
+
+/** The same for the checkout of a repository, without a process where that is possible. */
+export async function headIn(checkout: Repository): Promise<Head | undefined> {
+  const { gitDir, commonDir } = checkout;
+  const text = textOf(join(gitDir, "HEAD"));
+  if (text !== undefined && COMMIT.test(text)) return { commit: text, branch: undefined };
+  const [, branch] = SYMBOLIC.exec(text ?? "") ?? [];
+  const commit = branch === undefined ? undefined : refIn(commonDir, branch);
+  if (commit === undefined) return headOf(checkout.topLevel);
+  return { commit, branch };
+}
+
+/** The commit of a plain ref; undefined when it is missing or kept in some other way. */
+function refIn(commonDir: string, ref: string): string | undefined {
+  if (existsSync(join(commonDir, "reftable"))) return undefined;
+  const loose = textOf(join(commonDir, ref));
+  if (loose !== undefined) return COMMIT.test(loose) ? loose : undefined;
+  const packed = join(commonDir, "packed-refs");
+  const size = statSync(packed, { throwIfNoEntry: false })?.size ?? 0;
+  if (size === 0 || size > PACKED_BYTES_MAX) return undefined;
+  const line = textOf(packed)
+    ?.split("\n")
+    .find((one) => one.endsWith(` ${ref}`));
+  const commit = line?.split(" ")[0] ?? "";
+  return COMMIT.test(commit) ? commit : undefined;
+}
+
+function textOf(file: string): string | undefined {
+  try {
+    return readFileSync(file, "utf8").trimEnd();
+  } catch {
+    // Whatever keeps us from reading it, git has the better words for it.
+    return undefined;
+  }
+}
+
+const OURS: ReadonlySet<string> = new Set([".git", ".perdure"]);
+/** The state and the path of a line of `git status`. */
+const PATH_AT = 3;
+
+/** The names of the files in a directory that are in no commit; exported runs do not count. */
+export async function looseFiles(directory: string): Promise<readonly string[]> {
+  const names = await readdir(directory).catch(absent);
+  if (names === undefined) return [];
+  const repository = await findRepository(directory);
+  if (repository === undefined || (await isIgnored(repository, directory))) {
+    return names.filter((name) => !OURS.has(name) && !isExport(name));
+  }
+  const flags = ["status", "--porcelain", "-z", "--no-renames", "--untracked-files=all"];
+  const { stdout } = await git(theirs(directory), ...flags, "--", ".");
+  return splitNul(stdout)
+    .map((line) => shownPath(line.slice(PATH_AT) as typeof line))
+    .filter((name) => !isExport(name) && !name.startsWith(".perdure/"));
+}
+
+function isExport(name: string): boolean {
+  return name.endsWith(".perdure");
 }

@@ -11,8 +11,8 @@ export type WorkspaceErrorCode =
   | "git-killed"
   /** The snapshot, or an object of it, is not in the store. */
   | "snapshot-missing"
-  /** The repository that holds the snapshots is gone or another one now. */
-  | "store-moved"
+  /** Another version of perdure wrote the store. */
+  | "store-unknown"
   /** Files that no snapshot holds stand where the snapshot has something else. */
   | "blocked"
   /** Somebody else changed files in the run's own workspace. */

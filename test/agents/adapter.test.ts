@@ -41,7 +41,7 @@ interface Expected {
   readonly retries?: readonly TroubleKind[];
 }
 
-type Agent = "claude" | "codex" | "gemini" | "opencode" | "acp";
+type Agent = (typeof ADAPTER_NAMES)[number];
 
 /** What each case means; where an agent differs, and why, is in the recordings' README. */
 const CASES: Readonly<Record<string, Expected & { per?: Partial<Record<Agent, Expected>> }>> = {
@@ -126,7 +126,7 @@ const recordings: readonly Recording[] = ADAPTER_NAMES.flatMap((agent) =>
       const name = file.replace(".jsonl", "");
       const outcome = outcomes[agent]?.[name];
       return {
-        agent: agent as Agent,
+        agent,
         adapter: adapterOf(agent),
         name,
         text: readFileSync(join(STREAMS, agent, file), "utf8"),
@@ -197,7 +197,7 @@ describe("recorded streams", () => {
   });
 
   it.each(ADAPTER_NAMES)("%s: a success has its answer, its turns and its tokens", (agent) => {
-    const { adapter, text, requests } = recorded(agent as Agent, "success");
+    const { adapter, text, requests } = recorded(agent, "success");
     const { report } = read(adapter, text, 0);
     expect(report.result?.text).toBe("All done.");
     expect(report.turns).toBe(requests);
@@ -212,7 +212,7 @@ describe("recorded streams", () => {
 
   it("tell a tool that failed, but for Gemini (acp: too), which calls it a success", () => {
     for (const agent of ADAPTER_NAMES) {
-      const { adapter, text } = recorded(agent as Agent, "tool-failed");
+      const { adapter, text } = recorded(agent, "tool-failed");
       expect(read(adapter, text, 0).report.lastTool?.ok, agent).toBe(
         agent === "gemini" || agent === "acp",
       );

@@ -11,7 +11,7 @@ import { checkJournal } from "../../src/journal/check.ts";
 import { readEventsFile } from "../../src/journal/events-file.ts";
 import { statOf } from "../../src/runner/process/identity.ts";
 import { type Random, seededRandom, seedOf } from "../../src/util/random.ts";
-import { spentText } from "../../src/view/spent-text.ts";
+import { spentText } from "../../src/view/cost-text.ts";
 import { parseJson } from "../rig/model/json.ts";
 import { eventually, type Program, type Result } from "../rig/project.ts";
 import { kill, victimsIn } from "../soak/victim.ts";

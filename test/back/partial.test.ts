@@ -40,11 +40,7 @@ steps:
   return { id: (await repo.ids())[0] ?? "", hold };
 }
 
-const DONE = [
-  "b@1.1 was cut off; it had done: 2 files changed, +2",
-  "  M log.txt  +1",
-  "  A new.txt  +1",
-];
+const DONE = ["b@1.1 was interrupted: 2 files changed, +2", "  M log.txt  +1", "  A new.txt  +1"];
 
 it.each(["stop", "kill"] as const)(
   "after a %s in a worktree it is set aside",
@@ -56,14 +52,14 @@ it.each(["stop", "kill"] as const)(
     const why = (await repo.must("why", id)).split("\n");
     expect(why.slice(3, 6)).toEqual(DONE);
     expect(why).toContain("  │ what it said");
-    const fate = `resume sets it aside and begins again (--recover continue goes on with it; look: perdure diff ${short} b@1.1)`;
+    const fate = `resume sets it aside and starts again (--recover continue continues it; see perdure diff ${short} b@1.1)`;
     expect(why).toContain(`  ${fate}`);
     expect(await repo.must("resume", id, "--dry-run")).toContain(DONE.join("\n"));
     const resumed = await repo.must("resume", id);
     expect(resumed).toContain(DONE.join("\n"));
     expect(repo.files("worktree", id)).toMatchObject({ "log.txt": "one\na\nhalf\nwhole\n" });
     expect(await repo.must("diff", id, "b@1.1")).toContain("A new.txt");
-    expect(await repo.must("timeline", id)).toMatch(/b@1\.2 +restarts .* is what was there/);
+    expect(await repo.must("timeline", id)).toMatch(/b@1\.2 +restarted .* holds the files before/);
   },
 );
 
@@ -72,9 +68,7 @@ it("goes on with it when a person says so, and the timeline tells", {
 }, async () => {
   const repo = new Repo();
   const { id } = await cutOff(repo, "worktree", "stop");
-  expect(await repo.must("resume", id, "--recover", "continue")).toContain(
-    "resume goes on with it",
-  );
+  expect(await repo.must("resume", id, "--recover", "continue")).toContain("resume continues it");
   expect(repo.files("worktree", id)).toMatchObject({ "log.txt": "one\na\nhalf\nhalf\nwhole\n" });
   expect(await repo.must("timeline", id)).toContain("--recover continue");
 });
@@ -85,7 +79,7 @@ it("in the user's own directory it goes on; a restart shows what it overwrites",
   const repo = new Repo();
   const { id } = await cutOff(repo, "here", "stop");
   writeFileSync(join(repo.dir, "later.txt"), "written by hand\n");
-  expect(await repo.must("why", id)).toContain("resume goes on with it (--recover restart");
+  expect(await repo.must("why", id)).toContain("resume continues it (--recover restart");
   const restarted = await repo.must("resume", id, "--recover", "restart");
   expect(restarted).toContain("  overwrites log.txt\n  removes later.txt\n  removes new.txt\n");
   expect(repo.files("here", id)).toEqual({
@@ -96,7 +90,7 @@ it("in the user's own directory it goes on; a restart shows what it overwrites",
     outcome: string;
     set_aside: string | null;
   }[];
-  const aside = rows.find(({ outcome }) => outcome === "restarts")?.set_aside ?? "";
+  const aside = rows.find(({ outcome }) => outcome === "restarted")?.set_aside ?? "";
   await repo.must("restore", id, aside, "--yes");
   expect(repo.files("here", id)).toMatchObject({ "later.txt": "written by hand\n" });
 });

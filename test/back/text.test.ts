@@ -31,17 +31,17 @@ it("rewind, invalidate and their refusals", { timeout: LONG_MS }, async () => {
     files: the files are put back to the snapshot before b@1, with what c did since; what is there now is set aside
     set aside: c0ffeec0de   (take it back: perdure restore 1a2b3c4d c0ffeec0de)
     Run 1a2b3c4d (independent) was stopped by perdure rewind.
-    2 of 4 steps done: a, c; next: b.
-    Go on: perdure resume 1a2b3c4d
+    2 of 4 steps completed: a, c; next: b.
+    Continue: perdure resume 1a2b3c4d
     [exit 0]
     "
   `);
   expect(await said(repo, "resume", id, "--from-step", "d", "--dry-run")).toMatchInlineSnapshot(`
     "STEP  RESUME WILL  BECAUSE
-    a     reuse        it is done; its result is kept
-    b     reuse        not done, but taken as done: you go on from d
-    c     reuse        it is done; its result is kept
-    d     run          you asked to go on from here
+    a     reuse        it completed; its result is kept
+    b     reuse        it has not completed, but is treated as completed: you continue from d
+    c     reuse        it completed; its result is kept
+    d     run          you asked to continue from here
     files: the files are put back to the snapshot before d@1; what is there now is set aside
     [exit 0]
     "
@@ -59,8 +59,8 @@ it("rewind, invalidate and their refusals", { timeout: LONG_MS }, async () => {
     kept: a, b, c
     files: the files stay as they are
     Run 1a2b3c4d (independent) was stopped by perdure invalidate.
-    3 of 4 steps done: a, b, c; next: d.
-    Go on: perdure resume 1a2b3c4d
+    3 of 4 steps completed: a, b, c; next: d.
+    Continue: perdure resume 1a2b3c4d
     [exit 0]
     "
   `);
@@ -110,16 +110,16 @@ it("in the user's own directory, what is overwritten is shown first", {
       overwrites log.txt
       removes c.txt
     ● resumed
-    ● going on from b
-    ● the files were put back to c0ffeec0de; what was there is kept as c0ffeec0de
+    ● continuing from b
+    ● the files were restored to c0ffeec0de; the files before are kept as c0ffeec0de
     ▶ b started (visit 2)
-    ✓ b done in 5ms
+    ✓ b completed in 5ms (snapshot 5ms)
     ▶ c started (visit 2)
-    ✓ c done in 5ms
+    ✓ c completed in 5ms
     ✓ completed in 5ms, 3/3 steps
     Run 1a2b3c4d (sequential) completed in 5ms.
-    3 of 3 steps done: a, b, c.
-    Nothing is left to do. Look: perdure show 1a2b3c4d   (a new run: perdure run DIR/p.yaml)
+    3 of 3 steps completed: a, b, c.
+    Details: perdure show 1a2b3c4d   (a new run: perdure run DIR/p.yaml)
     [exit 0]
     "
   `);
@@ -137,8 +137,8 @@ it("in the user's own directory, what is overwritten is shown first", {
       removes c.txt
     set aside: c0ffeec0de   (take it back: perdure restore 1a2b3c4d c0ffeec0de)
     Run 1a2b3c4d (sequential) completed in 5ms.
-    3 of 3 steps done: a, b, c.
-    Nothing is left to do. Look: perdure show 1a2b3c4d   (a new run: perdure run DIR/p.yaml)
+    3 of 3 steps completed: a, b, c.
+    Details: perdure show 1a2b3c4d   (a new run: perdure run DIR/p.yaml)
     [exit 0]
     "
   `);
@@ -208,15 +208,15 @@ steps:
     Run 1a2b3c4d-(uuid) was forked from 1a2b3c4d, before greet@1
     Resuming run 1a2b3c4d-(uuid) of greet from step 2 of 2: greet
     If it is interrupted: perdure resume 1a2b3c4d
-    ● the files were put back to c0ffeec0de; what was there is kept as c0ffeec0de
+    ● the files were restored to c0ffeec0de; the files before are kept as c0ffeec0de
     ▶ greet started
     greet │ made
     greet │ hello bob
-    ✓ greet done in 5ms
+    ✓ greet completed in 5ms (snapshot 5ms)
     ✓ completed in 5ms, 2/2 steps
     Run 1a2b3c4d (greet) completed in 5ms.
-    2 of 2 steps done: make, greet.
-    Nothing is left to do. Look: perdure show 1a2b3c4d   (a new run: perdure run DIR/p.yaml)
+    2 of 2 steps completed: make, greet.
+    Details: perdure show 1a2b3c4d   (a new run: perdure run DIR/p.yaml)
     [exit 0]
     "
   `);
@@ -234,22 +234,22 @@ steps:
     cwd          DIR/repo
     input        {"who":"bob"}
 
-      STEP   STATE  TRIES  ELAPSED  RESULT
-    ✓ make   done   1 5ms exit 0
-    ✓ greet  done   1 5ms exit 0
+      STEP   STATE      ATTEMPTS  ELAPSED  RESULT
+    ✓ make   completed  1 5ms exit 0
+    ✓ greet  completed  1 5ms exit 0
 
     outputs
       make.made  DIR/repo/.perdure/runs/1a2b3c4d-(uuid)/workspace/made.txt  5 bytes  sha256 0123456789ab
 
     Run 1a2b3c4d (greet) completed in 5ms.
-    2 of 2 steps done: make, greet.
-    Nothing is left to do. Look: perdure show 1a2b3c4d   (a new run: perdure run DIR/p.yaml)
+    2 of 2 steps completed: make, greet.
+    Details: perdure show 1a2b3c4d   (a new run: perdure run DIR/p.yaml)
     [exit 0]
     "
   `);
   expect(await said(repo, "fork", id, "--at", "greet@9")).toMatchInlineSnapshot(`
     "--- stderr
-    error: greet@9 has not run yet: there is nothing to fork from
+    error: greet@9 has not run yet, so there is nothing to fork from
       next: perdure show 1a2b3c4d
     [exit 2]
     "
@@ -373,14 +373,14 @@ steps:
   `);
   expect(await said(repo, "diff", id, "b@2")).toMatchInlineSnapshot(`
     "--- stderr
-    error: there is no b@2; there is b@1.1
+    error: there is no b@2; there are b@1.1
       next: perdure show 1a2b3c4d
     [exit 2]
     "
   `);
   expect(await said(repo, "diff", id, "nothing")).toMatchInlineSnapshot(`
     "--- stderr
-    error: "nothing" names no checkpoint of this run: give a step, a visit (fix@2), an attempt (fix@2.1), base, now, or a snapshot
+    error: "nothing" is no checkpoint of this run: name a step, a visit (fix@2), an attempt (fix@2.1), base, now, or a snapshot
       next: perdure show 1a2b3c4d
     [exit 2]
     "
@@ -394,7 +394,7 @@ steps:
     2026-01-02 03:04:05  b@1.1       completed  c0ffeec0de  2      +1 -1
     2026-01-02 03:04:05  run         completed
     2026-01-02 03:04:05  run         rewound                              to b; runs again: b
-    2026-01-02 03:04:05  run         restored   c0ffeec0de  2      +1 -1  c0ffeec0de is what was there
+    2026-01-02 03:04:05  run         restored   c0ffeec0de  2      +1 -1  c0ffeec0de holds the files before
     2026-01-02 03:04:05  run         stopped                              by perdure rewind
     [exit 0]
     "

@@ -118,7 +118,9 @@ it("stops when the budget is used up, and goes on when it is raised", async () =
 
   expect(stopped.exit, stopped.stdout + stopped.stderr).toBe(3);
   expect(stopped.stdout).toContain("was stopped: the budget: 1 of 1 turns are used.");
-  expect(stopped.stdout).toMatch(/Add to it and go on: perdure resume \w+ --budget \+1turns/);
+  expect(stopped.stdout).toMatch(
+    /Raise the budget and continue: perdure resume \w+ --budget \+1turns/,
+  );
   expect(project.effects()).toEqual({});
   expect((await run(["resume"], actions)).exit).toBe(3);
   expect((await run(["resume", "--budget", "lots"], actions)).exit).toBe(2);

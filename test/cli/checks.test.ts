@@ -100,7 +100,7 @@ steps:
 
     expect(project.effects()).toEqual({ work: 1, next: 1 });
     expect(out).toContain("lint check │ too long");
-    expect(out).toMatch(/✓ lint done.*; warning: `echo too long; exit 7` exited with 7/);
+    expect(out).toMatch(/✓ lint completed.*; warning: `echo too long; exit 7` exited with 7/);
     const warned = { exit: 7, onFail: "warn", output: "too long\n" };
     expect((await eventsOf("step.completed"))[0]).toMatchObject({ exit: 0, check: warned });
     const id = await project.newestId();
@@ -110,7 +110,7 @@ steps:
     });
     const words = "`echo too long; exit 7` exited with 7";
     expect(await project.must(["show"])).toContain(`exit 0; warning: ${words}`);
-    expect(await project.must(["why"])).toContain(`with a warning of lint (${words})`);
+    expect(await project.must(["why"])).toContain(`with a warning from lint (${words})`);
   });
 
   it("warn: what the step left running on purpose lives on", async () => {

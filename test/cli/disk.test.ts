@@ -37,7 +37,7 @@ it("stops loudly when the disk is full, and goes on when there is room again", a
   const command = /, then: perdure (resume [0-9a-f]{8})$/m.exec(full.stderr)?.[1];
   expect(command, full.stderr).toBeDefined();
   expect(Object.keys(project.effects()).length).toBeLessThan(60);
-  const done = [...full.stdout.matchAll(/^✓ (\S+) done/gm)].map((match) => match[1]);
+  const done = [...full.stdout.matchAll(/^✓ (\S+) completed/gm)].map((match) => match[1]);
   expect(done.length).toBeGreaterThan(0);
 
   const resumed = await project.run(command?.split(" ") ?? []);

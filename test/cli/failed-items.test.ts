@@ -53,7 +53,7 @@ it("run again all together, and what comes after the fan-out with them", async (
   const { id } = await ran();
   project.write("go-2", "");
   const plan = await project.must(["retry", id, "map", "--failed", "--dry-run"]);
-  expect(plan).toMatch(/map +continue +2 items that failed run again; the others stay done/);
+  expect(plan).toMatch(/map +continue +2 items that failed run again; the others stay completed/);
   await project.must(["retry", id, "map", "--failed"]);
   expect(project.effects()).toEqual({ ...ONCE, "item 2": 2, "item 4": 2, sum: 2 });
   project.write("go-4", "");

@@ -78,7 +78,7 @@ steps:
     fidelity: { mode: "compact", by: "step", why: "the step says compact", thread: null },
   });
   const explained = await project.finish(["explain", id, "build"]);
-  expect(explained.stdout).toContain("it was told of the run: compact: the step says compact");
+  expect(explained.stdout).toContain("it got a briefing (compact): the step says compact");
   const replayed = await project.finish(["replay", id]);
   good(replayed);
 });
@@ -164,7 +164,7 @@ steps:
     const [id = ""] = await project.runIds();
     const explained = await project.finish(["explain", id, "build"]);
     expect(explained.stdout).toContain(
-      "it was told of the run: summary:high (thread main): the pipeline says full, but the " +
+      "it got a briefing (summary:high): the pipeline says full, but the " +
         "conversation of plan is one with claude, not with other",
     );
     expect(await prompt("build@1.1")).toContain("- plan: completed: The plan is to win.");

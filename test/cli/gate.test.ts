@@ -81,10 +81,10 @@ describe("a gate that nobody can answer here", () => {
     const run = await project.run(["run", "p.yaml"]);
     expect(run.exit).toBe(6);
     expect(normalised(run.stdout, project).split("\n").slice(-6)).toEqual([
-      "✓ build done in 5ms",
+      "✓ build completed in 5ms",
       "◆ approve asks: Ship it? [A] approve, [R] reject",
       'Run 1a2b3c4d (release) waits for a person: approve asks "Ship it?".',
-      "1 of 3 steps done: build; next: approve.",
+      "1 of 3 steps completed: build; next: approve.",
       "Answer: perdure answer 1a2b3c4d approve approve   (or: perdure answer 1a2b3c4d approve " +
         "reject; then: perdure resume 1a2b3c4d)",
       "",
@@ -103,13 +103,13 @@ describe("a gate that nobody can answer here", () => {
     const id = await asked();
     const listed = normalised(await project.must(["answer", id]), project);
     expect(listed.split("\n")).toEqual([
-      'approve asks: Ship it? (until 2026-01-02 03:04:05 UTC, then "reject" counts)',
+      'approve asks: Ship it? (until 2026-01-02 03:04:05 UTC, then "reject")',
       "  All of it?",
       "  [A] approve: perdure answer 1a2b3c4d approve approve",
       "  [R] reject: perdure answer 1a2b3c4d approve reject",
       "",
     ]);
-    expect(await project.must(["show"])).toMatch(/◆ approve +asks .*Ship it\? \[A\] approve/);
+    expect(await project.must(["show"])).toMatch(/◆ approve +asking .*Ship it\? \[A\] approve/);
     expect(await project.must(["logs", id, "approve"])).toContain("All of it?");
     expect(await project.must(["timeline", id])).toMatch(/approve@1\.1 +asked .*Ship it\?/);
     expect(await project.must(["graph", id])).toContain("asks: Ship it?");
@@ -124,7 +124,9 @@ describe("a gate that nobody can answer here", () => {
     const said = await project.must(["answer", id, "approve", "A", "--text", "well done"]);
     expect(said).toContain(`Nobody drives the run now; go on with it:\n  perdure resume ${id}\n`);
     expect(answers()).toEqual([]);
-    expect(await project.must(["why"])).toMatch(/has its answer \(approve: answered "approve" by/);
+    expect(await project.must(["why"])).toMatch(
+      /now has the answer \(approve: answered "approve" by/,
+    );
     const late = await project.run(["answer", id, "approve", "reject"]);
     expect(late.exit).toBe(1);
     expect(late.stderr).toMatch(
@@ -347,9 +349,14 @@ describe("time", () => {
   });
 
   it("does not undo an answer that came in time and that nobody had looked at", async () => {
-    release('gate: {ask: "Ship it?", timeout: 1s, default: reject}');
-    const id = await asked();
-    await project.must(["answer", id, "approve", "approve"]);
+    // On a busy machine the answer may come too late: then the next question waits longer.
+    let isInTime = false;
+    for (let seconds = 1; !isInTime; seconds *= 4) {
+      release(`gate: {ask: "Ship it?", timeout: ${seconds}s, default: reject}`);
+      await project.run(["run", "p.yaml"]);
+      isInTime = (await project.run(["answer", await idOf(), "approve", "approve"])).exit === 0;
+      if (!isInTime) await project.must(["clean", "--all", "--force"]);
+    }
     const { at } = deadlineOf();
     await eventually("the deadline is over", () => Date.now() > at);
     await project.must(["resume"]);
@@ -409,7 +416,7 @@ describe("exactly one answer counts", () => {
     );
     expect(answers()).toHaveLength(items);
     expect(project.effects().go ?? 0).toBe(winners.filter((choice) => choice === "A").length);
-  }, 60_000);
+  });
 
   it("of a person and the clock", async () => {
     const seen = new Set<string>();
@@ -417,7 +424,7 @@ describe("exactly one answer counts", () => {
       release(`gate: {ask: "Ship it?", timeout: ${timeout}, default: reject}`);
       const program = project.start(["run", "p.yaml", "--stay", "-o", "json"]);
       await program.printed("step.asked");
-      const id = /"run":"([^"]+)"/.exec(program.stdout)?.[1] ?? "";
+      const id = /"run_id":"([^"]+)"/.exec(program.stdout)?.[1] ?? "";
       const answered = await project.run(["answer", id, "approve", "approve"]);
       const { exit } = await program.ended;
       const won = answered.exit === 0;
@@ -425,7 +432,7 @@ describe("exactly one answer counts", () => {
       expect([exit, answersOf(id)]).toEqual(won ? [0, ["A"]] : [3, ["R"]]);
     }
     expect([...seen].toSorted()).toEqual(["clock", "person"]);
-  }, 60_000);
+  });
 
   /** The choices that the journal of a run has. */
   function answersOf(id: string): readonly string[] {
@@ -448,7 +455,7 @@ describe("exactly one answer counts", () => {
       expect((await project.run(["resume", id])).exit, `failpoint ${nth}`).toBe(expected);
       await project.must(["clean", "--all", "--force"]);
     }
-  }, 60_000);
+  });
 });
 
 describe("nobody approves", () => {

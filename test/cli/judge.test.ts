@@ -67,8 +67,8 @@ describe("a judge", () => {
     expect(asked).toContain("It greets Ada.");
     expect(asked).toContain("a word of the work");
     expect(asked).toContain("echo a word of the work; echo work >> effects");
-    expect(result.stdout).toMatch(/work worked.*; its judge is asked/);
-    expect(result.stdout).toContain("▶ work is judged by claude");
+    expect(result.stdout).toMatch(/work worked.*; the judge is asked/);
+    expect(result.stdout).toContain("▶ work is being judged by claude");
     expect(result.stdout).toContain('work judge │ {"pass": true');
     const [completed] = await project.events("step.completed");
     expect(completed).toMatchObject({
@@ -100,7 +100,7 @@ describe("a judge", () => {
     expect(looks()).toBe(2);
     expect(result.stdout).toContain(
       "✗ work failed: its check did not pass: its judge (claude) does not pass it: " +
-        "The greeting is missing.; next try in",
+        "The greeting is missing.; next attempt in",
     );
     const [failed] = await project.events("step.failed");
     expect(failed?.check).toMatchObject({
@@ -121,7 +121,9 @@ describe("a judge", () => {
     await open(SHELL("on_fail: warn"), judging(FAIL));
     const warned = await project.finish(RUN);
     good(warned);
-    expect(warned.stdout).toMatch(/✓ work done.*; warning: its judge \(claude\) does not pass it/);
+    expect(warned.stdout).toMatch(
+      /✓ work completed.*; warning: its judge \(claude\) does not pass it/,
+    );
     project.write("p.yaml", SHELL("on_fail: fail"));
     project.model.play(judging(FAIL));
     expect((await project.finish(RUN)).exit).toBe(3);
@@ -166,7 +168,7 @@ describe("trouble of a judge", () => {
   it.each([
     ["a busy service", refuse(429, undefined, 1), "paused (rate-limit)"],
     ["a server that fails", refuse(503), "paused"],
-    ["a verdict that is none", text("Looks good to me."), "its judge is asked again"],
+    ["a verdict that is none", text("Looks good to me."), "the judge is asked again"],
   ])("asks the judge again and does not repeat the work: %s", async (_what, reply, words) => {
     await open(SHELL(), judging(reply, PASS));
     const result = await project.finish(RUN);
@@ -231,7 +233,7 @@ describe("a judge that is interrupted", () => {
     expect((await runner.kill("SIGINT")).exit).toBe(130);
     project.model.release();
     expect(await project.must(["resume", "--dry-run"])).toContain(
-      "its work is done, and its judge (claude) is asked",
+      "its work is finished, and its judge (claude) is asked",
     );
     good(await project.finish(["resume"]));
     expect(project.effects()).toEqual({ work: 1, checked: 1, next: 1 });

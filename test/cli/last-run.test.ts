@@ -82,8 +82,8 @@ describe("refuses with the commands to type", () => {
       expect(refused.exit).toBe(2);
       expect(refused.stderr.replaceAll(/\d{4}-\d\d-\d\d \d\d:\d\d:\d\d/g, "WHEN")).toBe(
         `error: run ${id} (b), the last one here, has failed: name the run to resume\n` +
-          `  next: perdure resume ${id}   (b: failed, 0 of 1 steps done, WHEN UTC)\n` +
-          `        perdure resume ${interrupted}   (a: interrupted, 0 of 1 steps done, WHEN UTC)\n`,
+          `  next: perdure resume ${id}   (b: failed, 0 of 1 steps completed, WHEN UTC)\n` +
+          `        perdure resume ${interrupted}   (a: interrupted, 0 of 1 steps completed, WHEN UTC)\n`,
       );
     }
     expect(project.effects()).toEqual({ a: 1, b: 1 });

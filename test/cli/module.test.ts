@@ -72,7 +72,7 @@ it("may stand in other files, and other modules in it", async () => {
   expect(project.read("found")).toBe("deep\n");
   project.write("deep/d.mjs", 'export default { steps: [{ id: "z", pipeline: "c.ts" }] };\n');
   const { stderr, exit } = await project.run(["validate", "p.yaml"]);
-  expect(stderr).toContain("these files stand in each other: deep/c.ts -> deep/d.mjs -> deep/c.ts");
+  expect(stderr).toContain("these files include each other: deep/c.ts -> deep/d.mjs -> deep/c.ts");
   expect(exit).toBe(4);
 });
 

@@ -61,9 +61,9 @@ describe.each(WAYS)("brought back by %s", (_name, bring) => {
     let out = "";
     for (const args of bring(id)) out = await project.must(args);
     expect(out).toMatch(
-      /\? push must not happen twice, and it happened as push@1.*its probe is asked/,
+      /\? push must not happen twice, and it happened as push@1.*the probe is asked/,
     );
-    expect(out).toMatch(/\? push happened, says its probe: found /);
+    expect(out).toMatch(/\? push happened, according to its probe: found /);
     expect(project.effects()).toMatchObject({ push: 1, z: 2 });
   });
 
@@ -136,7 +136,7 @@ it("an edit that has it run again asks first", async () => {
   const id = await completed(WITH_PROBE);
   project.write("p.yaml", pipeline(WITH_PROBE, "two").replace("effects' #", "effects' ; true #"));
   const told = await project.must(["resume", id, "--update", "--dry-run"]);
-  expect(told).toContain("push@1 happened and must not happen twice: its probe is asked first");
+  expect(told).toContain("push@1 happened and must not happen twice: the probe is asked first");
   await project.must(["resume", id, "--update", "--yes"]);
   expect(project.effects()).toEqual({ a: 2, push: 1, z: 2 });
 });
@@ -181,10 +181,10 @@ it("a new round of a loop is another effect, which nobody is asked about", async
 it("says beforehand what will be asked", async () => {
   const probed = await completed(WITH_PROBE);
   const table = await project.must(["retry", probed, "a", "--dry-run"]);
-  expect(table).toMatch(/push +probe first +it lies behind a; push@1 happened and must not happen/);
+  expect(table).toMatch(/push +probe first +it comes after a; push@1 happened and must not happen/);
   const plain = await completed("true");
   expect(await project.must(["resume", plain, "--from-step", "a", "--dry-run"])).toMatch(
-    /push +needs settle +it lies behind a; push@1 happened .* you are asked first/,
+    /push +needs settle +it comes after a; push@1 happened .* you are asked first/,
   );
   expect(await project.must(["rewind", plain, "a", "--dry-run"])).toContain(
     "once: push; push@1 happened and must not happen twice: you are asked first\n",

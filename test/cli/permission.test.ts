@@ -95,7 +95,9 @@ describe("a denied call", () => {
 
     expect(exit, stdout + stderr).toBe(0);
     expect(project.effects()).toEqual({ next: 1 });
-    expect(stdout).toMatch(/work done .*; it was not permitted to use Bash\(touch published\)/);
+    expect(stdout).toMatch(
+      /work completed .*; it was not permitted to use Bash\(touch published\)/,
+    );
     const [id = ""] = await project.runIds();
     expect(project.receipt(id, "work@1.1")?.denied).toEqual([CALL]);
     expect(await project.must(["why"])).toContain(

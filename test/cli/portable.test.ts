@@ -129,7 +129,7 @@ steps:
     const id = await cutOff();
     await here.must(["export", id, "-o", there.path("run.perdure")]);
     leave();
-    expect(await there.must(["import", "run.perdure"])).toContain("1 of 2 steps done");
+    expect(await there.must(["import", "run.perdure"])).toContain("1 of 2 steps completed");
     const said = await there.must(["resume"]);
     // What git ignores is in no snapshot; it comes from its kept copy.
     if (gitHere) expect(said).toContain("is put back");
@@ -231,15 +231,15 @@ steps:
     expect(sized(normalised(await here.must(["export", id, "-o", "x.perdure"]), here))).toBe(
       `Exported run 1a2b3c4d to DIR/x.perdure (5 KB):
   6 events, 3 snapshots, 0 artifacts, 0 conversations
-Go on elsewhere, not here as well: perdure import FILE && perdure resume 1a2b3c4d
+Continue it elsewhere, and only there: perdure import FILE && perdure resume 1a2b3c4d
 `,
     );
     fs.copyFileSync(here.path("x.perdure"), there.path("x.perdure"));
     const imported = normalised(await there.must(["import", "x.perdure"]), there);
     expect(imported.replaceAll(here.dir, "OLD")).toBe(
-      `Imported run 1a2b3c4d-(uuid) of moving (0 of 1 steps done), from OLD.
+      `Imported run 1a2b3c4d-(uuid) of moving (0 of 1 steps completed), from OLD.
 When it goes on, the project's files are put back to those of the run first.
-Go on: perdure resume 1a2b3c4d
+Continue: perdure resume 1a2b3c4d
 `,
     );
     expect(await there.must(["import", "x.perdure"])).toContain("is here already");

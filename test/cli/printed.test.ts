@@ -265,7 +265,7 @@ steps:
     const { exit, stdout, stderr } = await project.run(["validate", "p.yaml"]);
     expect(exit).toBe(4);
     const said = stdout + stderr;
-    expect(said).toContain("`capture` means nothing to a gate");
+    expect(said).toContain("`capture` has no effect on a gate");
     expect(said).toContain("possible values: text, lines, json, number");
     expect(said).toContain("the items of a fan-out would overwrite each other's `capture`");
   });

@@ -147,13 +147,13 @@ describe("graph", () => {
 });
 
 describe("replay finds no difference in a run", () => {
-  const same = /^Run \w+ \(\w+\): \d+ decisions in \d+ events were made again; none differs\.\n$/;
+  const same = /^Run \w+ \(\w+\): \d+ decisions in \d+ events were replayed; none differs\.\n$/;
 
   it("with parallel steps, skips and values", async () => {
     project.write("p.yaml", PARALLEL);
     await project.must(["run", "p.yaml"]);
     expect(await said("replay")).toMatchInlineSnapshot(`
-      "Run 1a2b3c4d (release): 10 decisions in 11 events were made again; none differs.
+      "Run 1a2b3c4d (release): 10 decisions in 11 events were replayed; none differs.
       [exit 0]
       "
     `);
@@ -178,24 +178,24 @@ describe("replay finds no difference in a run", () => {
     await hold.arrived();
     await first.kill("SIGKILL");
     const second = project.start(["resume"]);
-    await second.printed("taken over");
+    await second.printed("re-attached");
     await second.kill("SIGINT");
     const third = project.start(["resume"]);
     await hold.release();
     expect((await third.ended).exit).toBe(0);
     expect(await project.must(["replay"])).toMatch(same);
     const report = await project.must(["report", "--format", "json"]);
-    const { owners, troubles } = JSON.parse(report) as {
+    const { owners, problems } = JSON.parse(report) as {
       owners: { left: string }[];
-      troubles: { kind: string; handling: string[] }[];
+      problems: { kind: string; handling: string[] }[];
     };
     expect(owners.map(({ left }) => left)).toEqual([
-      "vanished without a word",
+      "ended without releasing the lease",
       "stopped it: SIGINT",
       "completed it",
     ]);
-    expect(troubles.map(({ kind }) => kind)).toEqual(["orphaned", "interrupted"]);
-    expect(troubles[1]?.handling[0]).toMatch(/^owner 3 \(.*\) started one@1\.2$/);
+    expect(problems.map(({ kind }) => kind)).toEqual(["orphaned", "interrupted"]);
+    expect(problems[1]?.handling[0]).toMatch(/^owner 3 \(.*\) started one@1\.2$/);
   });
 
   it("whose conditions need the environment, and says so", async () => {
@@ -206,8 +206,8 @@ describe("replay finds no difference in a run", () => {
     );
     await project.must(["run", "p.yaml"], { env });
     expect(await said("replay")).toMatchInlineSnapshot(`
-      "Run 1a2b3c4d (wolf): 4 decisions in 6 events were made again; none differs.
-      Not decided again: 1, which needs env MOON.
+      "Run 1a2b3c4d (wolf): 4 decisions in 6 events were replayed; none differs.
+      Not replayed: 1, which needs env MOON.
       [exit 0]
       "
     `);
@@ -276,7 +276,7 @@ describe("replay finds a planted difference:", () => {
     const change = (event: RunEvent): RunEvent =>
       event.type === "step.skipped" ? { ...event, arrows: [] } : event;
     expect(await replayed(change)).toMatchInlineSnapshot(`
-      "Run 1a2b3c4d (release): 10 decisions in 11 events were made again; 1 differs.
+      "Run 1a2b3c4d (release): 10 decisions in 11 events were replayed; 1 differs.
       The first: event 6, step.skipped lint@1, 2026-01-02 03:04:05 UTC: its arrows
         recorded  []
         now       [2]
@@ -304,12 +304,12 @@ describe("replay finds a planted difference:", () => {
     const change = (event: RunEvent): RunEvent =>
       event.type === "step.started" && event.attempt === 2 ? { ...event, attempt: 3 } : event;
     expect(await replayed(change)).toMatchInlineSnapshot(`
-      "Run 1a2b3c4d (bad): 7 decisions in 8 events were made again; 1 differs, and one event is not accepted.
-      The first: event 8, step.started test@1.3, 2026-01-02 03:04:05 UTC: what happened
+      "Run 1a2b3c4d (bad): 7 decisions in 8 events were replayed; 1 differs, and one event is not accepted.
+      The first: event 8, step.started test@1.3, 2026-01-02 03:04:05 UTC: the event itself
         recorded  step.started test@1.3
         now       step.started test@1.2
       Event 8, step.started test@1.3, cannot follow: illegal event: attempt 3 is not 2.
-      What lies behind it was not read.
+      The events after it were not read.
       [exit 3]
       "
     `);
@@ -352,9 +352,9 @@ describe("report", () => {
 
       Run 1a2b3c4d (bad) completed in 5ms.
 
-      3 of 3 steps done: build, test, ship.
+      3 of 3 steps completed: build, test, ship.
 
-      Nothing is left to do. Look: perdure show 1a2b3c4d   (a new run: perdure run DIR/p.yaml)
+      Details: perdure show 1a2b3c4d   (a new run: perdure run DIR/p.yaml)
 
       |  |  |
       |---|---|
@@ -366,9 +366,9 @@ describe("report", () => {
       | started | 2026-01-02 03:04:05 UTC |
       | last event | 2026-01-02 03:04:05 UTC |
       | took | 5ms |
-      | attempts ran | 5ms |
+      | active time | 5ms |
 
-      ## The pipeline
+      ## Pipeline
 
       \`\`\`mermaid
       flowchart TD
@@ -389,39 +389,39 @@ describe("report", () => {
 
       | Step | State | Visits | Attempts | Time | Result |
       |---|---|---|---|---|---|
-      | ✓ build | done | 1 | 1 | 5ms | exit 0 |
-      | ✓ test | done | 1 | 3 | 5ms | exit 0 |
-      | ✓ ship | done | 1 | 1 | 5ms | exit 0 |
+      | ✓ build | completed | 1 | 1 | 5ms | exit 0 |
+      | ✓ test | completed | 1 | 3 | 5ms | exit 0 |
+      | ✓ ship | completed | 1 | 1 | 5ms | exit 0 |
 
-      ## What went wrong, and what became of it
+      ## Problems
 
       | When (UTC) | Attempt | What | Why | Handled |
       |---|---|---|---|---|
-      | 2026-01-02 03:04:05 | \`test@1.1\` | failed | it exited with 1 | tried again after 5ms |
-      | 2026-01-02 03:04:05 | \`test@1.2\` | failed | it exited with 1 | owner 2 (ada on HOST) granted 2 more tries; then owner 2 (ada on HOST) started test@1.3 |
+      | 2026-01-02 03:04:05 | \`test@1.1\` | failed | it exited with 1 | retried after 5ms |
+      | 2026-01-02 03:04:05 | \`test@1.2\` | failed | it exited with 1 | owner 2 (ada on HOST) granted 2 more attempts; then owner 2 (ada on HOST) started test@1.3 |
 
-      ## The way that it took
+      ## Path
 
-      |  | Visit | Began (UTC) | Took | Attempts | Outcome | Led to |
+      |  | Visit | Began (UTC) | Took | Attempts | Outcome | Next |
       |---|---|---|---|---|---|---|
-      | 1 | \`build@1\` | 2026-01-02 03:04:05 | 5ms | 1 | done | test |
-      | 2 | \`test@1\` | 2026-01-02 03:04:05 | 5ms | 3 | done | ship |
-      | 3 | \`ship@1\` | 2026-01-02 03:04:05 | 5ms | 1 | done |  |
+      | 1 | \`build@1\` | 2026-01-02 03:04:05 | 5ms | 1 | completed | test |
+      | 2 | \`test@1\` | 2026-01-02 03:04:05 | 5ms | 3 | completed | ship |
+      | 3 | \`ship@1\` | 2026-01-02 03:04:05 | 5ms | 1 | completed |  |
 
-      ## Who drove it
+      ## Runners
 
-      |  | Owner | From (UTC) | For | How it left |
+      |  | Owner | From (UTC) | For | How it ended |
       |---|---|---|---|---|
-      | 1 | ada on HOST, pid 4711 | 2026-01-02 03:04:05 | 5ms | ended it as failed |
+      | 1 | ada on HOST, pid 4711 | 2026-01-02 03:04:05 | 5ms | ended it: failed |
       | 2 | ada on HOST, pid 4711 | 2026-01-02 03:04:05 | 5ms | completed it |
 
       ## Decisions
 
-      | Event | When (UTC) | What was decided |
+      | Event | When (UTC) | Decision |
       |---|---|---|
-      | 12 | 2026-01-02 03:04:05 | test@1 was granted 2 more tries |
+      | 12 | 2026-01-02 03:04:05 | test@1 was granted 2 more attempts |
 
-      ## The last lines that attempts printed
+      ## Output
 
       ### build@1.1
 

@@ -162,7 +162,7 @@ steps:
 `,
   );
   const runner = project.start(["run", "p.yaml"]);
-  await runner.printed("b done");
+  await runner.printed("b completed");
   await hold.release();
   const ended = await runner.ended;
   expect(ended.exit, ended.stdout + ended.stderr).toBe(3);

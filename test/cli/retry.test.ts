@@ -115,7 +115,7 @@ it("on_resume: fresh grants all tries again; keep grants none and says what to t
   const kept = await project.run(["resume", keep]);
   expect(kept.exit).toBe(3);
   expect(project.effects()).toEqual({ fresh: 4, keep: 2 });
-  expect(kept.stdout).toContain(`Go on: perdure retry ${keep} keep`);
+  expect(kept.stdout).toContain(`Retry: perdure retry ${keep} keep`);
   project.write("keep-flag", "");
   expect((await project.run(["retry", keep, "keep"])).exit).toBe(0);
   expect(project.effects()).toEqual({ fresh: 4, keep: 3 });
@@ -174,10 +174,10 @@ it("retry of a completed step runs all behind it again, but not an independent b
   const dry = await project.must(["retry", id, "build", "--dry-run"]);
   expect(dry).toBe(
     `STEP   RESUME WILL  BECAUSE
-plan   reuse        it is done; its result is kept
-build  run          you asked to go on from here
-docs   reuse        it is done; its result is kept
-ship   run          it lies behind build
+plan   reuse        it completed; its result is kept
+build  run          you asked to continue from here
+docs   reuse        it completed; its result is kept
+ship   run          it comes after build
 files: the files stay as they are (--files restore puts them back to the snapshot before build@1)
 `,
   );
@@ -223,10 +223,10 @@ it("resume --from-step takes what lies before as done; --dry-run says so and cha
   const dry = await project.must(["resume", id, "--from-step", "ship", "--dry-run"]);
   expect(dry).toBe(
     `STEP   RESUME WILL  BECAUSE
-plan   reuse        it is done; its result is kept
-build  reuse        not done, but taken as done: you go on from ship
-docs   reuse        it is done; its result is kept
-ship   run          you asked to go on from here
+plan   reuse        it completed; its result is kept
+build  reuse        it has not completed, but is treated as completed: you continue from ship
+docs   reuse        it completed; its result is kept
+ship   run          you asked to continue from here
 files: the files stay as they are: the step has not worked on them yet
 `,
   );
@@ -240,7 +240,7 @@ files: the files stay as they are: the step has not worked on them yet
 
   expect(resumed.exit, resumed.stderr).toBe(0);
   expect(project.effects()).toEqual({ plan: 1, build: 1, docs: 1, ship: 1 });
-  expect(await project.must(["show", id])).toMatch(/✓ build +taken as done/);
+  expect(await project.must(["show", id])).toMatch(/✓ build +assumed completed/);
 });
 
 it("dry-run tells a living, an ended and a dead step apart", async () => {
@@ -268,12 +268,12 @@ it("dry-run tells a living, an ended and a dead step apart", async () => {
 
   expect(await project.must(["resume", "--dry-run"])).toBe(
     `STEP    RESUME WILL  BECAUSE
-ended   take result  it ended while nobody watched; its result is on disk
+ended   take result  it ended without a runner; its result is on disk
 living  re-attach    its process is still running
 `,
   );
   expect(await project.must(["why"])).toContain(
-    `Go on; what still runs is taken up, not restarted: perdure resume ${id}`,
+    `Continue (steps that still run are re-attached, not restarted): perdure resume ${id}`,
   );
   const resumed = project.start(["resume"]);
   await living.release();
@@ -309,13 +309,13 @@ it("run tells of an unfinished run of the same pipeline and how to go on, and st
   const id = await shortId();
   const beside = project.start(["run", "h.yaml"]);
   await beside.printed(
-    `Run ${id} of h.yaml is still going on (0 of 1 steps done). Watch it: perdure attach ${id}\n`,
+    `Run ${id} of h.yaml is still going on (0 of 1 steps completed). Watch it: perdure attach ${id}\n`,
   );
   await beside.kill("SIGTERM");
   await live.kill("SIGKILL");
   const third = project.start(["run", "h.yaml", "--output", "text"]);
   await third.printed(
-    /^Run \w{8} of h\.yaml is unfinished \(0 of 1 steps done\)\. Go on with it: /m,
+    /^Run \w{8} of h\.yaml is unfinished \(0 of 1 steps completed\)\. Continue it: /m,
   );
   await third.kill("SIGTERM");
   const other = await project.run(["run", "q.yaml"]);

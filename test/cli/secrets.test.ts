@@ -258,9 +258,8 @@ steps:
   );
   const env = { API_TOKEN: SECRET };
   const said = await project.must(["run", "p.yaml", "-i", "pin=q7w9"], { env });
-  const words =
-    "it put secrets into what is kept: API_TOKEN in context.token, input.pin in outputs.report";
-  expect(said).toMatch(new RegExp(`✓ leak done.*; warning: ${words}\\n`));
+  const words = "it stored secrets: API_TOKEN in context.token, input.pin in outputs.report";
+  expect(said).toMatch(new RegExp(`✓ leak completed.*; warning: ${words}\\n`));
   expect(project.effects()).toEqual({ use: 1 });
   expect(project.read("report.txt")).toBe("pin q7w9\n");
   const [id = ""] = await project.runIds();

@@ -57,8 +57,8 @@ it.each([
     expect(result.exit, result.stderr).toBe(exit);
     expect(result.stdout).toContain(`‖ one interrupted: `);
     expect(result.stdout).toContain(`Run ${id.slice(0, 8)} (p) was stopped by ${by}.\n`);
-    expect(result.stdout).toContain(`1 of 3 steps done: zero; next: one.\n`);
-    expect(result.stdout).toContain(`Go on: perdure resume ${id.slice(0, 8)}\n`);
+    expect(result.stdout).toContain(`1 of 3 steps completed: zero; next: one.\n`);
+    expect(result.stdout).toContain(`Continue: perdure resume ${id.slice(0, 8)}\n`);
     expect(project.stepProcesses()).toEqual([]);
     expect(receipt(id, "one").status).toBe("interrupted");
     const resumed = project.start(["resume"]);
@@ -78,7 +78,7 @@ it("a second SIGINT ends steps at once that do not listen to the first", async (
 
   expect(result.exit).toBe(130);
   expect(project.stepProcesses()).toEqual([]);
-  expect(result.stdout).toContain(`Go on: perdure resume ${id.slice(0, 8)}\n`);
+  expect(result.stdout).toContain(`Continue: perdure resume ${id.slice(0, 8)}\n`);
   expect(project.effects()).toEqual({ zero: 1, begun: 1 });
 });
 
@@ -129,13 +129,13 @@ it("stop ends a run from elsewhere; stop --after-step lets the running step fini
   const id = (await runId()).slice(0, 8);
   const told = await project.must(["stop", id, "--after-step"]);
   expect(told).toMatch(/^Told process \d+ of \S+ on \S+ to stop run \w{8} after the steps that/);
-  expect(told).toContain(`Go on with it later: perdure resume ${id}\n`);
+  expect(told).toContain(`Continue it later: perdure resume ${id}\n`);
   await runner.printed("● stopping after the running steps: perdure stop (");
   await hold.release();
   const stopped = await runner.ended;
   expect(stopped.exit, stopped.stderr).toBe(143);
   expect(project.effects()).toEqual({ one: 1 });
-  expect(stopped.stdout).toContain("1 of 2 steps done: one; next: two.\n");
+  expect(stopped.stdout).toContain("1 of 2 steps completed: one; next: two.\n");
 
   const again = await project.run(["stop", id]);
   expect(again.exit).toBe(1);
@@ -213,7 +213,7 @@ it.each([
 
   expect(result.exit, result.stderr).toBe(5);
   expect(result.stdout).toContain(`failed: step slow (1 attempt): ${words}`);
-  expect(result.stdout).toContain(`Go on: perdure resume ${id.slice(0, 8)}`);
+  expect(result.stdout).toContain(`Continue: perdure resume ${id.slice(0, 8)}`);
   expect(project.stepProcesses()).toEqual([]);
   const file = project.path(".perdure", "runs", id, "receipts", "slow-shell.json");
   expect(JSON.parse(readFileSync(file, "utf8"))).toMatchObject({ status: "failed", reason });

@@ -113,10 +113,12 @@ it("--output json is a stream of events, numbered without gaps, and nothing else
     const events = stdout
       .trimEnd()
       .split("\n")
-      .map((line) => JSON.parse(line) as { seq: number; type: string; run: string; time: string });
+      .map(
+        (line) => JSON.parse(line) as { seq: number; type: string; run_id: string; time: string },
+      );
     const [first] = events;
     expect(events.map(({ seq }) => seq)).toEqual(events.map((_, at) => (first?.seq ?? 0) + at));
-    expect(new Set(events.map(({ run }) => run)).size).toBe(1);
+    expect(new Set(events.map(({ run_id }) => run_id)).size).toBe(1);
     expect(events.at(-1)?.type).toBe("run.completed");
     for (const { time } of events) expect(new Date(time).toISOString()).toBe(time);
   }
@@ -127,7 +129,7 @@ it("--quiet says nothing about a run that completes, and why and what to do abou
   const failed = await project.run(["resume", id, "--quiet"]);
   expect(failed.exit).toBe(3);
   expect(failed.stdout).toBe("");
-  expect(failed.stderr).toContain(`Go on: perdure resume ${id.slice(0, 8)}`);
+  expect(failed.stderr).toContain(`Continue: perdure resume ${id.slice(0, 8)}`);
   project.write("flag", "");
   const done = await project.run(["resume", id, "-q"]);
   expect([done.exit, done.stdout, done.stderr]).toEqual([0, "", ""]);

@@ -64,7 +64,7 @@ it("tries again what asks for it, and fails at once what says that it failed", a
   );
   const failed = await project.run(["run", "p.yaml"]);
   expect(failed.exit).toBe(3);
-  expect(failed.stdout).toContain("it says that it failed: no tests were found");
+  expect(failed.stdout).toContain("it reported a failure: no tests were found");
   expect(project.effects()).toEqual({ again: 3, fails: 1 });
 });
 

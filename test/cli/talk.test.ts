@@ -56,7 +56,7 @@ steps:
 `);
   }
 
-  it("goes on in a new conversation from the notes of the old one", async () => {
+  it("continues in a new conversation from the notes of the old one", async () => {
     await open(second, writing);
     good(await project.finish(["run", "p.yaml"]));
 
@@ -147,7 +147,7 @@ steps:
     const result = await project.finish(["run", "p.yaml"]);
 
     expect(result.exit).toBe(3);
-    expect(result.stdout).toContain("its agent's answer does not fit: it does not fit its schema");
+    expect(result.stdout).toContain("its agent's answer does not match the schema: ");
     expect(project.model.requests("work")).toHaveLength(4);
   });
 });
@@ -397,12 +397,12 @@ describe("recovery", () => {
       good(told);
       return told.stdout;
     };
-    const gone = "work  continue     its process is gone; its conversation is";
-    expect(await dryRun()).toContain(`${gone} continued\n`);
-    expect(await dryRun("--recover", "restart")).toContain(`${gone} started again\n`);
+    const gone = "work  continue     its process is gone; its conversation";
+    expect(await dryRun()).toContain(`${gone} continues\n`);
+    expect(await dryRun("--recover", "restart")).toContain(`${gone} starts again\n`);
     expect(await project.said()).toEqual(["work: task in 1"]);
     fs.rmSync(project.path("config", "projects"), { recursive: true });
-    expect(await dryRun()).toContain(`${gone} started again\n`);
+    expect(await dryRun()).toContain(`${gone} starts again\n`);
   });
 
   it("takes the last word of an agent whose exit status was lost", async () => {
@@ -419,7 +419,9 @@ describe("recovery", () => {
     // As if the machine had died right before it was written.
     fs.writeFileSync(claim, `${".".repeat(15)}${fs.readFileSync(claim, "utf8").slice(15)}`);
     const told = await project.finish(["resume", "--dry-run"]);
-    expect(told.stdout).toContain("work  take result  its process is gone, but its agent was done");
+    expect(told.stdout).toContain(
+      "work  take result  its process is gone, but its agent had finished",
+    );
     good(await project.finish(["resume"]));
     expect(await project.events("step.adopted")).toMatchObject([{ found: "result" }]);
     expect(await project.said()).toEqual(["work: task in 1"]);
@@ -464,7 +466,7 @@ describe("recovery", () => {
     await project.model.stalled();
     await runner.kill("SIGKILL");
     const resumed = project.begin(["resume"]);
-    await resumed.printed("work is still running: taken over");
+    await resumed.printed("work is still running: re-attached");
     project.model.release();
     good(await resumed.ended);
     expect(await project.events("step.adopted")).toMatchObject([{ found: "alive" }]);

@@ -54,7 +54,7 @@ describe.each([SMALL, LARGE])("a terminal of $columns x $rows", (size) => {
     expect(screen.length).toBeLessThanOrEqual(size.rows);
     expect(screen.join("\n")).toMatch(new RegExp(`^fifty {2}${id} {2}.* {2}25/50$`, "m"));
     expect(screen.filter((line) => line.includes("step-25"))).toHaveLength(1);
-    expect(screen.join("\n")).toMatch(/✓ (\d+ more done|step-00 +done)/);
+    expect(screen.join("\n")).toMatch(/✓ (\d+ more completed|step-00 +completed)/);
     expect(screen.join("\n")).toMatch(/✓ step-24 +done/);
     expect(screen.join("\n")).toMatch(/· step-26 +pending/);
     expect(terminal.isCursorVisible()).toBe(true);
@@ -77,7 +77,7 @@ it("Ctrl-C stops the run and prints the command that goes on", async () => {
 
   const text = terminal.text();
   expect(text).toContain(`Run ${id} (fifty) was stopped by SIGINT (Ctrl-C).`);
-  expect(text).toContain(`Go on: perdure resume ${id}`);
+  expect(text).toContain(`Continue: perdure resume ${id}`);
   expect(text).toMatch(/‖ step-25 +interrupted/);
   await terminal.isBack();
 });
@@ -104,7 +104,7 @@ it("a closed terminal ends nothing: the run goes on to its end", async () => {
   await hold.release();
   const attached = await project.run(["attach"]);
   expect(attached.exit, attached.stderr).toBe(0);
-  expect(attached.stdout).toContain("50 of 50 steps done");
+  expect(attached.stdout).toContain("50 of 50 steps completed");
 });
 
 it("a window that is made smaller is drawn anew, without rubbish", async () => {
@@ -113,7 +113,7 @@ it("a window that is made smaller is drawn anew, without rubbish", async () => {
   await eventually("the view fits", () => terminal.screen().length <= SMALL.rows);
   await hold.release();
   await terminal.shows("status 0");
-  expect(terminal.text()).toContain("50 of 50 steps done");
+  expect(terminal.text()).toContain("50 of 50 steps completed");
 });
 
 describe("a run of a pipeline that has an unfinished run", () => {
@@ -124,7 +124,7 @@ describe("a run of a pipeline that has an unfinished run", () => {
     await terminal.shows("status 143");
     terminal.clear();
     terminal.perdure("run p.yaml");
-    await terminal.shows(`Run ${id} of p.yaml is unfinished (25 of 50 steps done).`);
+    await terminal.shows(`Run ${id} of p.yaml is unfinished (25 of 50 steps completed).`);
     await terminal.shows("[r]esume it, start a [n]ew run, or [a]bort?");
     return { id, hold };
   }

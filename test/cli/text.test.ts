@@ -58,14 +58,14 @@ it("run", async () => {
     If it is interrupted: perdure resume 1a2b3c4d
     ▶ build started
     build │ compiling
-    ✓ build done in 5ms
+    ✓ build completed in 5ms
     ▶ test started
     test │ 7 tests passed
-    ✓ test done in 5ms
+    ✓ test completed in 5ms
     ✓ completed in 5ms, 2/2 steps
     Run 1a2b3c4d (release) completed in 5ms.
-    2 of 2 steps done: build, test.
-    Nothing is left to do. Look: perdure show 1a2b3c4d   (a new run: perdure run DIR/good.yaml)
+    2 of 2 steps completed: build, test.
+    Details: perdure show 1a2b3c4d   (a new run: perdure run DIR/good.yaml)
     [exit 0]
     "
   `);
@@ -78,24 +78,24 @@ it("run with a failure, why, show, logs, dry-run, resume", async () => {
     If it is interrupted: perdure resume 1a2b3c4d
     ▶ build started
     build │ compiling
-    ✓ build done in 5ms
+    ✓ build completed in 5ms
     ▶ test started (attempt 1 of 2)
     test │ 1 of 7 tests failed
-    ✗ test failed: it exited with 1; next try in 5ms
+    ✗ test failed: it exited with 1; next attempt in 5ms
     ▶ test started (attempt 2 of 2)
     test │ 1 of 7 tests failed
     ✗ test failed: it exited with 1
     ✗ failed after 5ms: step test: it exited with 1
     Run 1a2b3c4d (bad) failed: step test (2 attempts): it exited with 1.
-    1 of 3 steps done: build; not done: test (failed), ship.
-    Go on: perdure resume 1a2b3c4d   (look first: perdure logs 1a2b3c4d test)
+    1 of 3 steps completed: build; not completed: test (failed), ship.
+    Continue: perdure resume 1a2b3c4d   (output: perdure logs 1a2b3c4d test)
     [exit 3]
     "
   `);
   expect(await said("why")).toMatchInlineSnapshot(`
     "Run 1a2b3c4d (bad) failed: step test (2 attempts): it exited with 1.
-    1 of 3 steps done: build; not done: test (failed), ship.
-    Go on: perdure resume 1a2b3c4d   (look first: perdure logs 1a2b3c4d test)
+    1 of 3 steps completed: build; not completed: test (failed), ship.
+    Continue: perdure resume 1a2b3c4d   (output: perdure logs 1a2b3c4d test)
     [exit 0]
     "
   `);
@@ -108,16 +108,16 @@ it("run with a failure, why, show, logs, dry-run, resume", async () => {
     elapsed 5ms
     cwd       DIR
 
-      STEP        STATE    TRIES  ELAPSED  RESULT
-    ✓ build       done     1 5ms exit 0
-    ✗ test        failed   2 5ms it exited with 1
+      STEP        STATE      ATTEMPTS  ELAPSED  RESULT
+    ✓ build       completed  1 5ms exit 0
+    ✗ test        failed     2 5ms it exited with 1
         test@1.1  failed 5ms it exited with 1
         test@1.2  failed 5ms it exited with 1
     · ship        pending
 
     Run 1a2b3c4d (bad) failed: step test (2 attempts): it exited with 1.
-    1 of 3 steps done: build; not done: test (failed), ship.
-    Go on: perdure resume 1a2b3c4d   (look first: perdure logs 1a2b3c4d test)
+    1 of 3 steps completed: build; not completed: test (failed), ship.
+    Continue: perdure resume 1a2b3c4d   (output: perdure logs 1a2b3c4d test)
     [exit 0]
     "
   `);
@@ -144,8 +144,8 @@ it("run with a failure, why, show, logs, dry-run, resume", async () => {
   `);
   expect(await said("resume", "--dry-run")).toMatchInlineSnapshot(`
     "STEP   RESUME WILL  BECAUSE
-    build  reuse        it is done; its result is kept
-    test   run          it failed (it exited with 1); it gets 2 more tries
+    build  reuse        it completed; its result is kept
+    test   run          it failed (it exited with 1); it gets 2 more attempts
     ship   run          it has not started
     [exit 0]
     "
@@ -155,17 +155,17 @@ it("run with a failure, why, show, logs, dry-run, resume", async () => {
     "Resuming run 1a2b3c4d-(uuid) of bad from step 2 of 3: test
     If it is interrupted: perdure resume 1a2b3c4d
     ● resumed
-    ↻ test gets 2 more tries
+    ↻ test gets 2 more attempts
     ▶ test started (attempt 3 of 4)
     test │ 1 of 7 tests failed
-    ✓ test done in 5ms
+    ✓ test completed in 5ms
     ▶ ship started
     ship │ shipping
-    ✓ ship done in 5ms
+    ✓ ship completed in 5ms
     ✓ completed in 5ms, 3/3 steps
     Run 1a2b3c4d (bad) completed in 5ms.
-    3 of 3 steps done: build, test, ship.
-    Nothing is left to do. Look: perdure show 1a2b3c4d   (a new run: perdure run DIR/bad.yaml)
+    3 of 3 steps completed: build, test, ship.
+    Details: perdure show 1a2b3c4d   (a new run: perdure run DIR/bad.yaml)
     [exit 0]
     "
   `);
@@ -190,9 +190,9 @@ it("show of a completed run names its outputs and its context", async () => {
     cwd       DIR
     input     {"target":"all"}
 
-      STEP   STATE  TRIES  ELAPSED  RESULT
-    ✓ build  done   1 5ms exit 0
-    ✓ test   done   1 5ms exit 0
+      STEP   STATE      ATTEMPTS  ELAPSED  RESULT
+    ✓ build  completed  1 5ms exit 0
+    ✓ test   completed  1 5ms exit 0
 
     outputs
       build.app  DIR/out/app  7 bytes  sha256 0123456789ab
@@ -201,16 +201,18 @@ it("show of a completed run names its outputs and its context", async () => {
       size
 
     Run 1a2b3c4d (release) completed in 5ms.
-    2 of 2 steps done: build, test.
-    Nothing is left to do. Look: perdure show 1a2b3c4d   (a new run: perdure run DIR/good.yaml)
+    2 of 2 steps completed: build, test.
+    Details: perdure show 1a2b3c4d   (a new run: perdure run DIR/good.yaml)
     [exit 0]
     "
   `);
   expect(await said("why", "--output", "json")).toMatchInlineSnapshot(`
     "{
+      "run_id": "1a2b3c4d-(uuid)",
+      "status": "completed",
       "happened": "Run 1a2b3c4d (release) completed in 5ms.",
-      "done": "2 of 2 steps done: build, test.",
-      "next": "Nothing is left to do. Look: perdure show 1a2b3c4d   (a new run: perdure run DIR/good.yaml)",
+      "done": "2 of 2 steps completed: build, test.",
+      "next": "Details: perdure show 1a2b3c4d   (a new run: perdure run DIR/good.yaml)",
       "commands": [
         "perdure show 1a2b3c4d",
         "perdure run DIR/good.yaml"
@@ -248,6 +250,7 @@ it("list runs, as a table and as JSON, and when there is none", async () => {
   expect(await said("list", "runs", "--output", "json")).toMatchInlineSnapshot(`
     "[
       {
+        "run_id": "1a2b3c4d-(uuid)",
         "pipeline_id": "1a2b3c4d-(uuid)",
         "pipeline_name": "release",
         "status": "completed",
@@ -263,6 +266,7 @@ it("list runs, as a table and as JSON, and when there is none", async () => {
         "cleaned_at": null
       },
       {
+        "run_id": "1a2b3c4d-(uuid)",
         "pipeline_id": "1a2b3c4d-(uuid)",
         "pipeline_name": "bad",
         "status": "failed",
@@ -336,8 +340,8 @@ it("clean", async () => {
   `);
   expect(await said("why", done)).toMatchInlineSnapshot(`
     "Run 1a2b3c4d (release) had completed, and its files were removed on 2026-01-02 03:04:05 UTC.
-    2 of 2 steps done: build, test.
-    It cannot be resumed: its files are gone. A new run: perdure run DIR/good.yaml
+    2 of 2 steps completed: build, test.
+    It cannot be resumed without its files. Start a new run: perdure run DIR/good.yaml
     [exit 0]
     "
   `);
@@ -564,8 +568,8 @@ it("doctor", async () => {
   `);
   expect(await said("why")).toMatchInlineSnapshot(`
     "Run 1a2b3c4d (held) was interrupted: its runner (pid 4711 on HOST) died while one was running.
-    0 of 1 steps done; next: one.
-    Go on; what still runs is taken up, not restarted: perdure resume 1a2b3c4d
+    0 of 1 steps completed; next: one.
+    Continue (steps that still run are re-attached, not restarted): perdure resume 1a2b3c4d
     [exit 0]
     "
   `);
@@ -732,11 +736,11 @@ it("resume --update, and explain", async () => {
   project.write("bad.yaml", project.read("bad.yaml").replace("echo compiling", "echo linking"));
   project.write("fixed", "");
   expect(await said("resume", id, "--update")).toMatchInlineSnapshot(`
-    "STEP   UPDATE WILL  BECAUSE                                      TAKES ABOUT
+    "STEP   UPDATE WILL  BECAUSE                                           TAKES ABOUT
     build  run again    its \`run\` changed 5ms
-    test   run again    build before it runs again; it was not done  unknown
-    ship   run          test before it runs again; it was not done   unknown
-    3 steps run: about 5ms of work, and 2 of unknown length.
+    test   run again    build before it runs again; it had not completed  unknown
+    ship   run          test before it runs again; it had not completed   unknown
+    3 steps run: about 5ms of work; the time of 2 is unknown.
     --- stderr
     error: an update needs your word, and there is no terminal to ask on
       next: perdure resume 1a2b3c4d --update --yes
@@ -744,48 +748,48 @@ it("resume --update, and explain", async () => {
     "
   `);
   expect(await said("resume", id, "--update", "--yes")).toMatchInlineSnapshot(`
-    "STEP   UPDATE WILL  BECAUSE                                      TAKES ABOUT
+    "STEP   UPDATE WILL  BECAUSE                                           TAKES ABOUT
     build  run again    its \`run\` changed 5ms
-    test   run again    build before it runs again; it was not done  unknown
-    ship   run          test before it runs again; it was not done   unknown
-    3 steps run: about 5ms of work, and 2 of unknown length.
+    test   run again    build before it runs again; it had not completed  unknown
+    ship   run          test before it runs again; it had not completed   unknown
+    3 steps run: about 5ms of work; the time of 2 is unknown.
     Resuming run 1a2b3c4d-(uuid) of bad from step 1 of 3: build
     If it is interrupted: perdure resume 1a2b3c4d
-    ● the edited pipeline was adopted: 3 steps begin anew
+    ● the edited pipeline was adopted: 3 steps run again
     ● resumed
     ▶ build started (visit 2)
     build │ linking
-    ✓ build done in 5ms
+    ✓ build completed in 5ms
     ▶ test started (visit 2, attempt 1 of 2)
     test │ 1 of 7 tests failed
-    ✓ test done in 5ms
+    ✓ test completed in 5ms
     ▶ ship started
     ship │ shipping
-    ✓ ship done in 5ms
+    ✓ ship completed in 5ms
     ✓ completed in 5ms, 3/3 steps
     Run 1a2b3c4d (bad) completed in 5ms.
-    3 of 3 steps done: build, test, ship.
-    Nothing is left to do. Look: perdure show 1a2b3c4d   (a new run: perdure run DIR/bad.yaml)
+    3 of 3 steps completed: build, test, ship.
+    Details: perdure show 1a2b3c4d   (a new run: perdure run DIR/bad.yaml)
     [exit 0]
     "
   `);
   expect(await said("explain", id, "build")).toMatchInlineSnapshot(`
-    "build@1.1  2026-01-02 03:04:05 UTC: it was its turn: all that it waits for was done
+    "build@1.1  2026-01-02 03:04:05 UTC: all steps that it depends on had completed
       it completed after 5ms
     build@2.1  2026-01-02 03:04:05 UTC: USER adopted an edit of the pipeline: its \`run\` changed
       it completed after 5ms
-    Its result of 2026-01-02 03:04:05 UTC is used: what it depends on is the same (fingerprint 684a9c4e6e5c).
+    Its result of 2026-01-02 03:04:05 UTC is used: nothing that it depends on has changed (fingerprint 684a9c4e6e5c).
     [exit 0]
     "
   `);
   expect(await said("explain", id, "test")).toMatchInlineSnapshot(`
-    "test@1.1  2026-01-02 03:04:05 UTC: it was its turn: all that it waits for was done
+    "test@1.1  2026-01-02 03:04:05 UTC: all steps that it depends on had completed
       it failed after 5ms: it exited with 1
-    test@1.2  2026-01-02 03:04:05 UTC: it had failed once, and had tries left
+    test@1.2  2026-01-02 03:04:05 UTC: it had failed once and had attempts left
       it failed after 5ms: it exited with 1
     test@2.1  2026-01-02 03:04:05 UTC: USER adopted an edit of the pipeline: build before it runs again
       it completed after 5ms
-    Its result of 2026-01-02 03:04:05 UTC is used: what it depends on is the same (fingerprint 0df316b7a7a1).
+    Its result of 2026-01-02 03:04:05 UTC is used: nothing that it depends on has changed (fingerprint 0df316b7a7a1).
     [exit 0]
     "
   `);

@@ -178,7 +178,7 @@ steps:
 `);
     const runner = project.start(["run", "p.yaml"]);
     await hold.arrived();
-    await runner.printed("work done");
+    await runner.printed("work completed");
     await hold.release();
     good(await runner.ended);
     expect(await workspaceFile("log")).toBe("try\ntry\n");
@@ -407,7 +407,7 @@ steps:
     good(await runner.ended);
     expect(await workspaceFile("readme")).toBe("ONE\ntwo\nTHREE\n");
     expect(await workspaceFile("l")).toBe("l\n");
-    const done = [...runner.stdout.matchAll(/✓ (\w+) done/g)].map((match) => match[1]);
+    const done = [...runner.stdout.matchAll(/✓ (\w+) completed/g)].map((match) => match[1]);
     expect(done).toEqual(["left", "right", "after"]);
   });
 

@@ -7,6 +7,7 @@ import { join, resolve } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import {
   definePipeline,
+  type EventJson,
   openRun,
   PipelineInvalid,
   Refusal,
@@ -15,7 +16,6 @@ import {
   RunOwned,
   resume,
   run,
-  type ToldEvent,
 } from "../../src/library/perdure.ts";
 import { type Program, Project } from "../rig/project.ts";
 
@@ -37,7 +37,7 @@ function program(text: string): Program {
   return project.script(project.path("program.ts"));
 }
 
-async function types(events: AsyncIterable<ToldEvent>): Promise<readonly string[]> {
+async function types(events: AsyncIterable<EventJson>): Promise<readonly string[]> {
   return (await Array.fromAsync(events)).map(({ type }) => type);
 }
 
@@ -124,7 +124,7 @@ describe("a run in a program", () => {
     const lines = printed
       .trim()
       .split("\n")
-      .map((line) => JSON.parse(line) as ToldEvent);
+      .map((line) => JSON.parse(line) as EventJson);
     expect(Object.keys(lines[0] ?? {}).sort()).toEqual(
       [...Object.keys(all[0] ?? {}), "fileSha256"].sort(),
     );

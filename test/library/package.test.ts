@@ -58,12 +58,12 @@ export default definePipeline({
 });
 `;
 
-const PROGRAM = `import { openRun, PipelineInvalid, run, type RunResult, type ToldEvent } from "perdure";
+const PROGRAM = `import { openRun, PipelineInvalid, run, type RunResult, type EventJson } from "perdure";
 import pipeline from "./pipeline.ts";
 
 const handle = await run(pipeline, { cwd: import.meta.dirname });
 for await (const event of handle) {
-  const told: ToldEvent = event;
+  const told: EventJson = event;
   if (told.type === "step.completed") console.log(told.step, told.exit);
 }
 const result: RunResult = await handle.done;

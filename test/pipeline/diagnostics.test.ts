@@ -66,7 +66,7 @@ error[bad-env-name]: \`9A\` cannot name an environment variable
   |
 5 |   9A: x
   |   ^^
-  = help: start with a letter or _, go on with letters, digits and _
+  = help: start with a letter or _, continue with letters, digits and _
 
 error[unknown-agent]: there is no agent \`reviewr\`
   --> p.yaml:10:12
@@ -115,7 +115,7 @@ error[out-of-range]: \`attempts\` must be at least 1
    |
 19 |     retry: {attempts: 0}
    |                       ^
-   = help: \`attempts\`: How many tries in all, the first included. Default: 1.
+   = help: \`attempts\`: The number of attempts in all, the first included. Default: 1.
 
 error[step-work]: step \`none\` has neither \`run\` nor \`agent\`
   --> p.yaml:20:9
@@ -211,7 +211,7 @@ describe("diagnostics", () => {
     ],
     [
       step("    check: {run: x, file: y}"),
-      "4:21 mixed-keys `file` does not go with the other keys here",
+      "4:21 mixed-keys `file` cannot be combined with the other keys here",
     ],
     [step("    check: {fil: y, schema: {}}"), "4:13 unknown-key unknown key `fil`"],
     [
@@ -244,7 +244,7 @@ describe("diagnostics", () => {
     ],
     [
       step("env: {X: '${{ results.a.exit }}'}"),
-      "4:23 not-before what counts for every step cannot use the result of one",
+      "4:23 not-before a setting for all steps cannot use the result of one step",
     ],
   ])("%j", (text, expected) => {
     expect(brief(text)).toEqual([expected]);
@@ -285,7 +285,7 @@ ${needs}`;
     [
       "ls ${{ outputs.first.report }}",
       "",
-      ["6:25 not-before step `first` is not always over before this one starts"],
+      ["6:25 not-before step `first` may not have finished when this step starts"],
     ],
     ["ls ${{ outputs.frist.report }}", "", ["6:25 unknown-step there is no step `frist`"]],
     [
@@ -351,9 +351,9 @@ steps:
 `;
     expect(brief(text)).toEqual([
       "2:3 agent-command the agent has neither `command` nor `adapter`",
-      "3:26 agent-setting `model` means nothing to an agent that is only a command",
-      "5:39 agent-setting `permissions` means nothing to an agent that is a command",
-      "6:23 agent-setting `max_turns` means nothing to a step without an agent",
+      "3:26 agent-setting `model` has no effect on an agent that is only a command",
+      "5:39 agent-setting `permissions` has no effect on an agent that is only a command",
+      "6:23 agent-setting `max_turns` has no effect on a step without an agent",
       "7:21 unknown-agent there is no agent `claud`",
       "8:53 bad-value `permissions` cannot be `everything`",
     ]);
@@ -372,19 +372,19 @@ steps:
   - { id: f, agent: codex, tools: {}, prompt: p }
 `;
     expect(brief(text)).toEqual([
-      "2:28 agent-setting `effort` means nothing to gemini: it has no such setting",
-      "3:13 agent-setting `tools` means nothing to codex, which step `a` asks: " +
+      "2:28 agent-setting `effort` has no effect on gemini: it has no such setting",
+      "3:13 agent-setting `tools` has no effect on codex, which step `a` asks: " +
         "its sandbox decides by files and network, not by tool",
-      "5:58 agent-setting `on_denied` means nothing to codex: " +
+      "5:58 agent-setting `on_denied` has no effect on codex: " +
         "it does not report what its sandbox denied",
-      "6:40 agent-setting `mcp` means nothing to gemini: it takes servers from its own settings alone",
+      "6:40 agent-setting `mcp` has no effect on gemini: it takes servers from its own settings alone",
       "7:57 bad-tool `Bash(npm test` does not name a tool",
       "7:74 bad-tool `a b` does not name a tool",
       "8:45 mcp-file there is no file `gone.json`",
       "9:55 unknown-key unknown key `comand`",
       "9:78 bad-value `effort` cannot be `hihg`",
       "10:21 read-only-agent step `f` can change no file: by itself codex works in a read-only sandbox",
-      "10:28 agent-setting `tools` means nothing to codex: " +
+      "10:28 agent-setting `tools` has no effect on codex: " +
         "its sandbox decides by files and network, not by tool",
     ]);
   });
@@ -462,13 +462,13 @@ steps:
   - { id: c, run: ls, retry: { conversation: fresh } }
 `;
     expect(brief(text)).toEqual([
-      "3:23 agent-setting `session` means nothing to a step without an agent",
-      "3:35 agent-setting `output_schema` means nothing to a step without an agent",
-      "3:54 agent-setting `relay` means nothing to a step without an agent",
-      "4:39 agent-setting `session` means nothing to an agent that is a command",
-      "4:51 agent-setting `output_schema` means nothing to an agent that is a command",
-      "4:70 agent-setting `relay` means nothing to an agent that is a command",
-      "5:32 agent-setting `conversation` means nothing to a step that has no conversation with an agent",
+      "3:23 agent-setting `session` has no effect on a step without an agent",
+      "3:35 agent-setting `output_schema` has no effect on a step without an agent",
+      "3:54 agent-setting `relay` has no effect on a step without an agent",
+      "4:39 agent-setting `session` has no effect on an agent that is only a command",
+      "4:51 agent-setting `output_schema` has no effect on an agent that is only a command",
+      "4:70 agent-setting `relay` has no effect on an agent that is only a command",
+      "5:32 agent-setting `conversation` has no effect on a step without a conversation",
     ]);
   });
 });
@@ -495,16 +495,16 @@ describe("what agents are told", () => {
     [
       steps("a, run: ls, fidelity: full, thread: t, resume_fidelity: compact"),
       [
-        "3:22 agent-setting `fidelity` means nothing to a step without an agent",
-        "3:38 agent-setting `thread` means nothing to a step without an agent",
-        "3:49 agent-setting `resume_fidelity` means nothing to a step without an agent",
+        "3:22 agent-setting `fidelity` has no effect on a step without an agent",
+        "3:38 agent-setting `thread` has no effect on a step without an agent",
+        "3:49 agent-setting `resume_fidelity` has no effect on a step without an agent",
       ],
     ],
     [
       steps("a, agent: plain, prompt: p, fidelity: full, thread: t"),
       [
-        "3:38 agent-setting an agent that is a command has no conversation to go on with",
-        "3:54 agent-setting `thread` means nothing to an agent that is a command",
+        "3:38 agent-setting an agent that is only a command has no conversation to continue",
+        "3:54 agent-setting `thread` has no effect on an agent that is only a command",
       ],
     ],
     [
@@ -518,8 +518,8 @@ describe("what agents are told", () => {
     [
       steps(`a, ${ask}, edges: [{to: b, fidelity: compact, thread: t}]`, "b, run: ls"),
       [
-        "3:55 agent-setting `fidelity` means nothing to step `b`, which has no agent",
-        "3:74 agent-setting `thread` means nothing to step `b`, which has no agent",
+        "3:55 agent-setting `fidelity` has no effect on step `b`, which has no agent",
+        "3:74 agent-setting `thread` has no effect on step `b`, which has no agent",
       ],
     ],
     [
@@ -528,7 +528,7 @@ describe("what agents are told", () => {
     ],
     [
       steps("a, fidelity: full, steps: [{id: b, run: ls}]"),
-      ["3:13 body-setting `fidelity` means nothing to a step that holds steps"],
+      ["3:13 body-setting `fidelity` has no effect on a step that holds steps"],
     ],
   ])("%j", (text, expected) => {
     expect(brief(text)).toEqual(expected);

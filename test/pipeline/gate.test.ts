@@ -83,27 +83,30 @@ describe("a gate", () => {
   });
 
   it.each([
-    ["gate: {ask: a, default: approve}", "gate-default `default` counts when nobody answers"],
+    ["gate: {ask: a, default: approve}", "gate-default `default` needs a `timeout`"],
     ["gate: {ask: a, timeout: 1m, default: aprove}", "unknown-choice there is no choice `apr"],
     ["gate: {ask: a, choices: [x, X]}", "duplicate-choice there are two choices `X`"],
     ["gate: {ask: a, choices: ['[K] x', 'K) y']}", "duplicate-choice the key `K` stands for two"],
-    ["gate: a\ntimeout: 5m", "gate-setting `timeout` means nothing to a gate: nothing is run"],
-    ["gate: a\nretry: 2", "gate-setting `retry` means nothing to a gate"],
+    ["gate: a\ntimeout: 5m", "gate-setting `timeout` has no effect on a gate: a gate runs"],
+    ["gate: a\nretry: 2", "gate-setting `retry` has no effect on a gate"],
     ["gate: a\nrun: ls", "step-work step `ask` has both `gate` and `run`"],
     ["gate: a\nwait: 1m", "step-work step `ask` has both `gate` and `wait`"],
     ["gate: ' '", "empty-text"],
     ["gate: {ask: a, texts: none}", "unknown-key unknown key `texts`"],
     ["gate: {ask: a, text: maybe}", "bad-value `text` cannot be `maybe`"],
     ["gate: {ask: a, choices: [{label: x, key: a b}]}", "bad-choice-key"],
-    ["gate: Is ${{ env.HOME }} good?", "no-env-here what is kept in the journal cannot use `env`"],
-    ["gate: Is ${{ results.ship.status }} good?", "not-before step `ship` is not always over"],
+    [
+      "gate: Is ${{ env.HOME }} good?",
+      "no-env-here values that the journal keeps cannot use `env`",
+    ],
+    ["gate: Is ${{ results.ship.status }} good?", "not-before step `ship` may not have finished"],
     [
       "gate: {ask: a, choices: [x]}\nedges: [{to: ship, label: x}, {to: fix, label: y}]",
-      "unknown-choice no choice of the gate is called `y`",
+      "unknown-choice the gate has no choice `y`",
     ],
     [
       "gate: {ask: a, choices: [x, y]}\nedges: [{to: ship, label: x}]",
-      "gate-edge no edge is for the choice `y`",
+      "gate-edge no edge has the label of the choice `y`",
     ],
     [
       "gate: a\nedges: [{to: ship, label: x, when: input.n}, {to: fix}]",
@@ -134,9 +137,9 @@ describe("a wait", () => {
   it.each([
     ["wait: 10", "wrong-type"],
     ["wait: soon", "bad-duration"],
-    ["wait: {until: tomorrow}", "bad-moment `tomorrow` is no moment"],
+    ["wait: {until: tomorrow}", "bad-moment `tomorrow` is not a point in time"],
     ["wait: {until: '2026-12-01T08:00:00'}", "bad-moment"],
-    ["wait: 10m\ncwd: x", "gate-setting `cwd` means nothing to a wait"],
+    ["wait: 10m\ncwd: x", "gate-setting `cwd` has no effect on a wait"],
   ])("refuses %s", (body, message) => {
     const found = brief(gate(body));
     expect(

@@ -70,8 +70,8 @@ describe("places where ways meet", () => {
 
   it("have no settings of processes", () => {
     expect(brief("steps:\n  - {id: a, pass: true, run: ls, timeout: 1m}\n")).toEqual([
-      "2:25 pass-setting `run` means nothing to a step that passes: nothing is run for it",
-      "2:34 pass-setting `timeout` means nothing to a step that passes: nothing is run for it",
+      "2:25 pass-setting `run` has no effect on a `pass` step: it runs nothing",
+      "2:34 pass-setting `timeout` has no effect on a `pass` step: it runs nothing",
     ]);
     expect(brief("steps:\n  - {id: a, pass: false}\n")).toHaveLength(2);
   });
@@ -300,7 +300,7 @@ steps: [{id: x, run: ls}]
     expect(work(step(graph, "s"), "pipeline").input).toEqual({ a: "x $${{ y", b: 3 });
     const secret = "steps: [{id: s, pipeline: s.yaml, input: {b: '${{ env.T }}'}}]";
     expect(brief(secret, files)).toEqual([
-      "1:51 no-env-here what is kept in the journal cannot use `env`",
+      "1:51 no-env-here values that the journal keeps cannot use `env`",
     ]);
   });
 
@@ -320,10 +320,10 @@ steps: [{id: x, run: ls}]
     };
     expect(brief("steps: [{id: m, pipeline: x/a.yaml}]", files)).toEqual([
       "1:27 pipeline-file x/a.yaml, line 1: x/b.yaml, line 1: " +
-        "these files stand in each other: p.yaml -> x/a.yaml -> x/b.yaml -> p.yaml",
+        "these files include each other: p.yaml -> x/a.yaml -> x/b.yaml -> p.yaml",
     ]);
     expect(brief("steps: [{id: m, pipeline: p.yaml}]")).toEqual([
-      "1:27 pipeline-file these files stand in each other: p.yaml -> p.yaml",
+      "1:27 pipeline-file these files include each other: p.yaml -> p.yaml",
     ]);
   });
 
@@ -368,13 +368,13 @@ describe("mistakes in graphs", () => {
     ["stall_after: 1", "2:35 out-of-range `stall_after` must be at least 2"],
     [
       'edges: [{to: b, when: env.X == ""}]',
-      "2:44 no-env-here what is asked at the end of a step cannot use `env`",
+      "2:44 no-env-here conditions after a step cannot use `env`",
     ],
     [
       "edges: [{to: b}, {to: a}]",
       "2:22 dead-edge of several edges without `when` and label, only the heaviest is taken",
     ],
-    ["for_each: '[env.X]'", "2:34 no-env-here what is kept in the journal cannot use `env`"],
+    ["for_each: '[env.X]'", "2:34 no-env-here values that the journal keeps cannot use `env`"],
     ["loop: {until: 'true', max_iterations: 2}", "2:22 step-loop `loop` has no `steps` to repeat"],
     ["iterations: 2", "2:22 step-loop `iterations` has no `steps` to repeat"],
     ["input: {a: 1}", "2:22 step-body `input` is for a `pipeline` or for `steps`"],
@@ -385,10 +385,7 @@ describe("mistakes in graphs", () => {
       "for_each: 3",
       "2:32 wrong-type `for_each` must be an expression, a list or an object, not the number 3",
     ],
-    [
-      "for_each: ['${{ input.x }}']",
-      "2:22 fan-out the items of a written list are taken as they are",
-    ],
+    ["for_each: ['${{ input.x }}']", "2:22 fan-out a list of items cannot hold ${{ }}"],
     ["for_each: item.x", "2:32 unknown-variable `item` exists only inside a fan-out"],
     ["when: index == 1", "2:28 unknown-variable `index` exists only inside a fan-out or a loop"],
     ["when: loop.index == 1", "2:28 unknown-variable `loop.index` exists only inside a loop"],
@@ -413,12 +410,12 @@ describe("mistakes in graphs", () => {
   - {id: after, run: "echo \${{ outputs.g.nothing.x }} \${{ outputs.e.o }}", needs: [g, l, e]}
 `;
     expect(brief(text)).toEqual([
-      "3:5 body-setting `timeout` means nothing to a step that holds steps",
+      "3:5 body-setting `timeout` has no effect on a step that holds steps",
       "5:40 unknown-step there is no step `z`",
       "6:14 duplicate-id the id `x` is already taken by step 1",
       "6:14 step-work step `x` has neither `run` nor `agent`",
       "6:17 unknown-key unknown key `rum`",
-      "7:40 not-before step `after` is not always over before this one starts",
+      "7:40 not-before step `after` may not have finished when this step starts",
       "7:58 unknown-variable `item` exists only inside a fan-out",
       "7:76 unknown-need there is no step `q` to wait for",
       "9:5 fan-out `for_each` does not say what to do",
@@ -433,7 +430,7 @@ describe("mistakes in graphs", () => {
   it("are told of waiting for a step that goes elsewhere", () => {
     const text = one("goto: c", "  - {id: c, run: ls, needs: [a]}\n");
     expect(brief(text)).toContain(
-      "4:30 needs-exit step `a` says itself where it leads, so it cannot be waited for",
+      "4:30 needs-exit step `a` has `goto` or `edges`, so no step can wait for it",
     );
   });
 
@@ -459,6 +456,6 @@ steps:
   it("has a bound on how deep steps stand in each other", () => {
     let text = "{id: x, run: ls}";
     for (let depth = 0; depth < 20; depth++) text = `{id: x, steps: [${text}]}`;
-    expect(brief(`steps: [${text}]`)[0]).toMatch(/too-deep steps stand more than 16 deep/);
+    expect(brief(`steps: [${text}]`)[0]).toMatch(/too-deep steps are nested more than 16 deep/);
   });
 });

@@ -19,6 +19,7 @@ import type { FakeFiles } from "./fake-files.ts";
 import { MessageCheckers } from "./message-checkers.ts";
 import { PeopleCheckers } from "./people-checkers.ts";
 import { type RunSnapshot, snapshot } from "./snapshot.ts";
+import { replayChecked } from "./state-checkers.ts";
 import { TalkCheckers, Violation } from "./talk-checkers.ts";
 import { endedWell, type World } from "./world.ts";
 
@@ -219,7 +220,7 @@ export class Checkers {
 
   #sameAfterReplay(run: Run): void {
     const { events } = this.#journal.contents.load(this.#runId);
-    const again = replay(this.#planOf, this.#runId, events);
+    const again = replayChecked(this.#planOf, this.#runId, events);
     if (!isDeepStrictEqual(snapshot(again), snapshot(run)))
       fail("replay differs from the live run");
     this.#sameRows(run);

@@ -42,7 +42,7 @@ if (values.seed !== undefined) {
   await runMany();
   if (values.mutations) {
     const { MUTATIONS, plantAll } = await import("./mutations.ts");
-    const missed = plantAll((line) => console.log(line));
+    const missed = await plantAll((line) => console.log(line));
     console.log(
       `${MUTATIONS.length - missed.length} of ${MUTATIONS.length} planted defects caught`,
     );

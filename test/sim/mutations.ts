@@ -2,10 +2,12 @@
  * Defects that are planted in a copy of the source, one at a time: the simulator must find each. They are
  * those that the loop had, or could have.
  */
-import { spawnSync } from "node:child_process";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
 import * as fs from "node:fs";
-import { tmpdir } from "node:os";
+import { availableParallelism, tmpdir } from "node:os";
 import { dirname, join } from "node:path";
+import { text } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
 
 interface Change {
@@ -28,6 +30,24 @@ export const MUTATIONS: readonly Mutation[] = [
     file: OPERATIONS,
     from: "!entry.restored && workedAlone(run, visit)",
     to: "!entry.restored",
+  },
+  {
+    name: "a new round of a loop keeps the edges of the last one",
+    file: "src/core/edge.ts",
+    from: '    edges[index] = "open";\n',
+    to: "",
+  },
+  {
+    name: "a step inside an ended composite runs again, and the composite does not",
+    file: "src/core/scope.ts",
+    from: 'if (closed) reopenScope(run, scope, "failed");',
+    to: "void closed;",
+  },
+  {
+    name: "visits that are reopened count on instead of being history",
+    file: "src/core/edge.ts",
+    from: "if (past !== undefined) makePast(run, record, past);",
+    to: "",
   },
   {
     name: "work is done again because its judge failed",
@@ -159,34 +179,56 @@ const ROOT = join(dirname(fileURLToPath(import.meta.url)), "..", "..");
 /** Within so many seeds a planted defect must be found. */
 const SEEDS = 3_000;
 
-/** Plants each defect in a copy and runs the simulator on it; gives the names of those it missed. */
-export function plantAll(say: (line: string) => void): readonly string[] {
-  const copy = fs.mkdtempSync(join(tmpdir(), "perdure-mutations-"));
-  try {
-    for (const part of ["src", "test/sim", "test/core"]) {
-      fs.cpSync(join(ROOT, part), join(copy, part), { recursive: true });
+/**
+ * Plants each defect in a copy and runs the simulator on it, in as many copies as there are cores;
+ * gives the names of those it missed.
+ */
+export async function plantAll(say: (line: string) => void): Promise<readonly string[]> {
+  const waiting = [...MUTATIONS];
+  const missed: string[] = [];
+  const work = async (): Promise<void> => {
+    const copy = copyOfTheCode();
+    try {
+      for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) {
+        if (!(await isCaught(copy, next, say))) missed.push(next.name);
+      }
+    } finally {
+      fs.rmSync(copy, { recursive: true, force: true });
     }
-    fs.copyFileSync(join(ROOT, "package.json"), join(copy, "package.json"));
-    fs.symlinkSync(join(ROOT, "node_modules"), join(copy, "node_modules"));
-    return MUTATIONS.filter((mutation) => !isCaught(copy, mutation, say)).map(({ name }) => name);
-  } finally {
-    fs.rmSync(copy, { recursive: true, force: true });
-  }
+  };
+  await Promise.all(Array.from({ length: availableParallelism() }, work));
+  return missed;
 }
 
-function isCaught(copy: string, mutation: Mutation, say: (line: string) => void): boolean {
+function copyOfTheCode(): string {
+  const copy = fs.mkdtempSync(join(tmpdir(), "perdure-mutations-"));
+  for (const part of ["src", "test/sim", "test/core"]) {
+    fs.cpSync(join(ROOT, part), join(copy, part), { recursive: true });
+  }
+  fs.copyFileSync(join(ROOT, "package.json"), join(copy, "package.json"));
+  fs.symlinkSync(join(ROOT, "node_modules"), join(copy, "node_modules"));
+  return copy;
+}
+
+async function isCaught(
+  copy: string,
+  mutation: Mutation,
+  say: (line: string) => void,
+): Promise<boolean> {
   const { name, file, also = [] } = mutation;
   const path = join(copy, file);
-  const text = fs.readFileSync(path, "utf8");
-  let changed = text;
+  const whole = fs.readFileSync(path, "utf8");
+  let changed = whole;
   for (const { from, to } of [mutation, ...also]) {
     if (changed.split(from).length !== 2) throw new Error(`"${name}": its text is not there`);
     changed = changed.replace(from, () => to);
   }
   fs.writeFileSync(path, changed);
   const args = ["test/sim/main.ts", "--runs", String(SEEDS), "--one-process"];
-  const { status, stderr } = spawnSync(process.execPath, args, { cwd: copy, encoding: "utf8" });
-  fs.writeFileSync(path, text);
+  const child = spawn(process.execPath, args, { cwd: copy, stdio: ["ignore", "ignore", "pipe"] });
+  const ended = once(child, "close") as Promise<[number | null]>;
+  const [stderr, [status]] = await Promise.all([text(child.stderr), ended]);
+  fs.writeFileSync(path, whole);
   const seed = /seed (\d+) failed/.exec(stderr)?.[1];
   const found = /^(?:Violation|AssertionError|JournalError|Error): .*$/m.exec(stderr)?.[0];
   const caught = status !== 0 && seed !== undefined;

@@ -6,7 +6,7 @@ import {
   plainText,
   shortList,
   wrapText,
-} from "../../src/view/display-text.ts";
+} from "../../src/view/text.ts";
 
 test.each([
   ["\u001b[31mred\u001b[0m", "red"],

@@ -1,6 +1,6 @@
 /** Estimates: the median of what was completed, nested work included, and nothing made up. */
 import { expect, test } from "vitest";
-import { estimatesOf, estimateText, sumOf } from "../../src/view/estimate.ts";
+import { estimatesOf, estimateText, sumOf } from "../../src/view/preview/estimate.ts";
 import { chain, planOf, ref, Scribe, step } from "./scribe.ts";
 
 const spent = (costUsd: number): object => ({

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest";
 import { emptyRun, evolve } from "../../src/core/evolve.ts";
 import { AttemptClock } from "../../src/view/attempt-history.ts";
-import { outputLine } from "../../src/view/display-text.ts";
 import { eventLine } from "../../src/view/event-line.ts";
+import { outputLine } from "../../src/view/text.ts";
 import { chain, OWNER, planOf, ref, Scribe, step } from "./scribe.ts";
 
 /** As a follower does: event by event. */
@@ -40,26 +40,26 @@ test("a run from its first event to its end, through everything that can happen"
   expect(`\n${follow(scribe).join("\n")}\n`).toMatchInlineSnapshot(`
     "
     ▶ plan started (attempt 1 of 3)
-    ✓ plan done in 4.2s
+    ✓ plan completed in 4.2s
     ▶ build started (attempt 1 of 3)
-    ✗ build failed: it exited with 2; next try in 2.1s
+    ✗ build failed: it exited with 2; next attempt in 2.1s
     ▶ build started (attempt 2 of 3)
-    ✗ build lost: no exit status and no process; next try now
+    ✗ build lost: no exit status and no process; next attempt now
     ▶ build started (attempt 3)
     ● stopping: SIGINT; Ctrl-C again ends the running steps at once
     ‖ build interrupted: the run was stopped
     ● stopped by SIGINT
     ● resumed
     ▶ build started (attempt 4)
-    ✓ build done in 1.0s
+    ✓ build completed in 1.0s
     – docs skipped: its condition is false
     ▶ ship started (attempt 1 of 3)
     ✗ ship failed: its check did not pass: grep found nothing
     ✗ failed after 1m 01s: step ship: grep found nothing
     ● resumed
-    ↻ ship gets 3 more tries
+    ↻ ship gets 3 more attempts
     ▶ ship started (attempt 2 of 4)
-    ✓ ship done in 4.0s
+    ✓ ship completed in 4.0s
     ✓ completed in 1m 05s, 4/4 steps
     "
   `);
@@ -75,12 +75,14 @@ test("a step with one try says no number; a failure that is handled says so", ()
     .fail("build", 1, { arrows: [0], exit: 127 })
     .start("repair");
   scribe.write({ type: "run.stopping", mode: "after-step", by: "perdure stop" });
-  expect(follow(scribe)).toEqual([
-    "▶ build started",
-    "✗ build failed: it exited with 127, command not found; the pipeline handles it",
-    "▶ repair started",
-    "● stopping after the running steps: perdure stop",
-  ]);
+  expect(follow(scribe)).toMatchInlineSnapshot(`
+    [
+      "▶ build started",
+      "✗ build failed: it exited with 127 (command not found); the pipeline handles it",
+      "▶ repair started",
+      "● stopping after the running steps: perdure stop",
+    ]
+  `);
 });
 
 test("a doubt, what a probe says of it, and what a person says", () => {
@@ -96,23 +98,27 @@ test("a doubt, what a probe says of it, and what a person says", () => {
     identity: "#7",
   });
   scribe.complete("pay", 1, { settledBy: "ann@laptop", identity: "#7" });
-  expect(follow(scribe)).toEqual([
-    "▶ pay started (attempt 1 of 3)",
-    "? pay may have happened or not (it was stopped): its probe is asked",
-    "? pay may have happened or not: its probe does not know: no network",
-    "? pay is settled by ann@laptop: it happened (#7)",
-    "✓ pay done",
-  ]);
+  expect(follow(scribe)).toMatchInlineSnapshot(`
+    [
+      "▶ pay started (attempt 1 of 3)",
+      "? pay may or may not have happened (it was stopped): the probe is asked",
+      "? pay may or may not have happened: its probe does not know: no network",
+      "? pay was settled by ann@laptop: it happened (#7)",
+      "✓ pay completed",
+    ]
+  `);
 });
 
 test("a rewind is told, and the second visit is named", () => {
   const scribe = new Scribe(planOf(chain(step("plan"), step("build")))).done("plan", "build");
   scribe.write({ type: "run.rewound", step: "build", reopened: ["build"], assumed: [] });
   scribe.write({ type: "step.started", ...ref("build", 1, 2) });
-  expect(follow(scribe).slice(-2)).toEqual([
-    "● going on from build",
-    "▶ build started (visit 2, attempt 1 of 3)",
-  ]);
+  expect(follow(scribe).slice(-2)).toMatchInlineSnapshot(`
+    [
+      "● continuing from build",
+      "▶ build started (visit 2, attempt 1 of 3)",
+    ]
+  `);
 });
 
 test("a step's own output", () => {

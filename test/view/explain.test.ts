@@ -44,20 +44,20 @@ test("failures, a loss, a stop, a pause and a new allowance", () => {
   scribe.write({ type: "step.granted", ...ref("fix"), attempts: 3 }).start("fix", 6);
   expect(told(scribe, "fix")).toMatchInlineSnapshot(`
     "
-    fix@1.1  2026-02-01 10:00:00 UTC: it was its turn: all that it waits for was done
+    fix@1.1  2026-02-01 10:00:00 UTC: all steps that it depends on had completed
       it failed after 1.0s: it exited with 2
-    fix@1.2  2026-02-01 10:00:01 UTC: it had failed once, and had tries left
+    fix@1.2  2026-02-01 10:00:01 UTC: it had failed once and had attempts left
       it was lost after 2.0s: gone
-    fix@1.3  2026-02-01 10:00:03 UTC: it had been lost, which is not charged to its tries
-      its runner died; a new one found it running and took it over
-      it was stopped after 0ms: SIGINT
-    fix@1.4  2026-02-01 10:00:03 UTC: it had been stopped, and the run was resumed
-      it was kept from going on after 0ms (rate-limit)
-    fix@1.5  2026-02-01 10:00:03 UTC: what kept it from going on was over (rate-limit)
+    fix@1.3  2026-02-01 10:00:03 UTC: its process had been lost, which does not use up an attempt
+      its runner died; the next one found it running and re-attached
+      it was interrupted after 0ms: SIGINT
+    fix@1.4  2026-02-01 10:00:03 UTC: it had been interrupted, and the run was resumed
+      it paused after 0ms (rate-limit)
+    fix@1.5  2026-02-01 10:00:03 UTC: the pause had ended (rate-limit)
       it failed after 0ms: it exited with 2
-    fix@1.6  2026-02-01 10:00:03 UTC: ada went on with the run, which granted it 3 more tries
-      it has not ended
-    It is not done; resume goes on with it.
+    fix@1.6  2026-02-01 10:00:03 UTC: ada resumed the run, which granted 3 more attempts
+      it has not ended yet
+    It has not completed; resume continues it.
     "
   `);
 });
@@ -79,16 +79,16 @@ test("a conversation that goes on, is corrected and handed over, and files that 
   scribe.write({ type: "step.relayed", ...ref("fix", 2), checkpoint }).start("fix", 3);
   expect(told(scribe, "fix")).toMatchInlineSnapshot(`
     "
-    fix@1.1  2026-02-01 10:00:00 UTC: it was its turn: all that it waits for was done
-      its files were put back to where the visit began
-      it began a conversation s1: it is the first attempt
-      it is to go on in its conversation: its answer is not JSON
+    fix@1.1  2026-02-01 10:00:00 UTC: all steps that it depends on had completed
+      its files were restored to the start of the visit
+      it started a conversation s1: it is the first attempt
+      its conversation continues in the next attempt: its answer is not JSON
     fix@1.2  2026-02-01 10:00:00 UTC: its answer is not JSON
       it continued the conversation s1: its answer is not JSON
       it handed over to a new conversation
-    fix@1.3  2026-02-01 10:00:00 UTC: the conversation before had handed over
-      it has not ended
-    It is not done; resume goes on with it.
+    fix@1.3  2026-02-01 10:00:00 UTC: the previous conversation had handed over
+      it has not ended yet
+    It has not completed; resume continues it.
     "
   `);
 });
@@ -105,12 +105,14 @@ test("going back, by whom, and to what", () => {
     });
   expect(told(scribe, "fix")).toMatchInlineSnapshot(`
     "
-    fix@1.1  2026-02-01 10:00:01 UTC: it was its turn: all that it waits for was done
+    fix@1.1  2026-02-01 10:00:01 UTC: all steps that it depends on had completed
       it completed after 1.0s
-    Its earlier results are history; it runs again because ada went back to plan; the files were put back first.
+    Its earlier results are not used any more; it runs again because ada rewound the run to plan; the files were restored first.
     "
   `);
-  expect(told(scribe, "plan")).toContain("ada asked for it again; the files were put back first");
+  expect(told(scribe, "plan")).toContain(
+    "ada asked to run it again; the files were restored first",
+  );
 });
 
 test("an edit that touches it, one that does not, and one that takes it away", () => {
@@ -120,21 +122,23 @@ test("an edit that touches it, one that does not, and one that takes it away", (
   scribe.write(updated({ kept: ["plan"], rerun: [rerun] }));
   expect(told(scribe, "fix")).toMatchInlineSnapshot(`
     "
-    fix@1.1  2026-02-01 10:00:01 UTC: it was its turn: all that it waits for was done
+    fix@1.1  2026-02-01 10:00:01 UTC: all steps that it depends on had completed
       it completed after 1.0s
-    Its earlier results are history; it runs again because bob adopted an edit of the pipeline: its \`prompt\`, \`model\` changed.
+    Its earlier results are not used any more; it runs again because bob adopted an edit of the pipeline: its \`prompt\`, \`model\` changed.
     "
   `);
   expect(told(scribe, "plan", "0123456789abcdef")).toMatchInlineSnapshot(`
     "
-    plan@1.1  2026-02-01 10:00:00 UTC: it was its turn: all that it waits for was done
+    plan@1.1  2026-02-01 10:00:00 UTC: all steps that it depends on had completed
       it completed after 1.0s
-    kept  2026-02-01 10:01:00 UTC: bob adopted an edit that touches neither it nor anything that leads to it
-    Its result of 2026-02-01 10:00:01 UTC is used: what it depends on is the same (fingerprint 0123456789ab).
+    kept  2026-02-01 10:01:00 UTC: bob adopted an edit that changes neither this step nor anything that it depends on
+    Its result of 2026-02-01 10:00:01 UTC is used: nothing that it depends on has changed (fingerprint 0123456789ab).
     "
   `);
   scribe.write(updated({ kept: ["plan"], gone: ["fix"] }));
-  expect(told(scribe, "fix")).toContain("It is in the pipeline no more; what it did is history.");
+  expect(told(scribe, "fix")).toContain(
+    "It is no longer in the pipeline; its results are history.",
+  );
 });
 
 test("a skip, a step that has not run, one that nobody knows, and one that was said to be done", () => {
@@ -143,7 +147,7 @@ test("a skip, a step that has not run, one that nobody knows, and one that was s
   expect(told(scribe, "ship", "ab")).toBe("\nIt has not run yet.\n");
   expect(told(scribe, "nobody")).toBe("nothing");
   scribe.write({ type: "run.rewound", step: "ship", reopened: ["ship"], assumed: ["fix"] });
-  expect(told(scribe, "fix")).toBe("\nIt counts as done, because somebody said so.\n");
+  expect(told(scribe, "fix")).toBe("\nIt is treated as completed, because somebody said so.\n");
 });
 
 test("the same for programs", () => {
@@ -154,12 +158,12 @@ test("the same for programs", () => {
       {
         at: "plan@1.1",
         time: "2026-02-01T10:00:00.000Z",
-        cause: "it was its turn: all that it waits for was done",
+        cause: "all steps that it depends on had completed",
         notes: [],
         end: "it completed after 1.0s",
       },
     ],
     kept: [],
-    now: "Its result of 2026-02-01 10:00:01 UTC is used: what it depends on is the same.",
+    now: "Its result of 2026-02-01 10:00:01 UTC is used: nothing that it depends on has changed.",
   });
 });

@@ -2,7 +2,7 @@
 import { describe, expect, test } from "vitest";
 import { EVENT_VERSION } from "../../src/core/event.ts";
 import { seededRandom } from "../../src/util/random.ts";
-import { dotText } from "../../src/view/graph-dot.ts";
+import { dotText } from "../../src/view/graph/dot.ts";
 import {
   type Drawing,
   EDGES_MAX,
@@ -11,10 +11,10 @@ import {
   NODES_MAX,
   planDrawing,
   runDrawing,
-} from "../../src/view/graph-drawing.ts";
-import { type Box, type Link, layOut } from "../../src/view/graph-layout.ts";
-import { mermaidText } from "../../src/view/graph-mermaid.ts";
-import { svgText } from "../../src/view/graph-svg.ts";
+} from "../../src/view/graph/drawing.ts";
+import { type Box, type Link, layOut } from "../../src/view/graph/layout.ts";
+import { mermaidText } from "../../src/view/graph/mermaid.ts";
+import { svgText } from "../../src/view/graph/svg.ts";
 import { graphOf, planOf } from "../core/plans.ts";
 import { bad, ok, Play } from "../core/play.ts";
 import { simulate } from "../sim/simulate.ts";

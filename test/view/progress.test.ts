@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { Step } from "../../src/plan/plan.ts";
-import { displayWidth } from "../../src/view/display-text.ts";
 import { progressLines, type ScreenSize } from "../../src/view/progress.ts";
+import { displayWidth } from "../../src/view/text.ts";
 import { chain, loose, planOf, ref, Scribe, step, T0 } from "./scribe.ts";
 
 const SMALL = { columns: 80, rows: 24 };
@@ -61,11 +61,11 @@ test("a few steps: one line each", () => {
   expect(show(scribe, SMALL, last)).toMatchInlineSnapshot(`
     "
     release  a1b2c3d4  1m 30s  2/6
-    ✓ plan          done       1.0s
-    ✓ implement     done     1m 19s
-    ▶ check-all     running   10.0s               0/3 items
-    ▶   [0 a] lint  running    4.0s  attempt 2/3  ok 12 files checked
-    ▶   [1 b] lint  running    4.0s               ファイル を確認していますを確認…
+    ✓ plan          completed    1.0s
+    ✓ implement     completed  1m 19s
+    ▶ check-all     running     10.0s               0/3 items
+    ▶   [0 a] lint  running      4.0s  attempt 2/3  ok 12 files checked
+    ▶   [1 b] lint  running      4.0s               ファイル を確認していますを確…
     · publish       pending
     "
   `);
@@ -75,13 +75,13 @@ test("50 steps on a small screen", () => {
   expect(show(busy(50, 3), SMALL)).toMatchInlineSnapshot(`
     "
     release  a1b2c3d4  1m 30s  30/50
-    ✓ 29 more done
-    ✓ step-0030  done
-    ✗ step-0031  failed     2.0s               it exited with 2
-    ↻ step-0032  retrying         attempt 2/3  in 2.0s: it exited with 2
-    ▶ step-0033  running   10.0s
-    ▶ step-0034  running   10.0s
-    ▶ step-0035  running   10.0s
+    ✓ 29 more completed
+    ✓ step-0030  completed
+    ✗ step-0031  failed      2.0s               it exited with 2
+    ↻ step-0032  retrying          attempt 2/3  in 2.0s: it exited with 2
+    ▶ step-0033  running    10.0s
+    ▶ step-0034  running    10.0s
+    ▶ step-0035  running    10.0s
     · step-0036  ready
     · step-0037  ready
     · step-0038  ready
@@ -105,15 +105,15 @@ test("50 steps that do not fit by a little, on a large screen", () => {
   expect(show(busy(50, 3), LARGE)).toMatchInlineSnapshot(`
     "
     release  a1b2c3d4  1m 30s  30/50
-    ✓ 27 more done
-    ✓ step-0028  done
-    ✓ step-0029  done
-    ✓ step-0030  done
-    ✗ step-0031  failed     2.0s               it exited with 2
-    ↻ step-0032  retrying         attempt 2/3  in 2.0s: it exited with 2
-    ▶ step-0033  running   10.0s
-    ▶ step-0034  running   10.0s
-    ▶ step-0035  running   10.0s
+    ✓ 27 more completed
+    ✓ step-0028  completed
+    ✓ step-0029  completed
+    ✓ step-0030  completed
+    ✗ step-0031  failed      2.0s               it exited with 2
+    ↻ step-0032  retrying          attempt 2/3  in 2.0s: it exited with 2
+    ▶ step-0033  running    10.0s
+    ▶ step-0034  running    10.0s
+    ▶ step-0035  running    10.0s
     · step-0036  ready
     · step-0037  ready
     · step-0038  ready
@@ -137,15 +137,15 @@ test("5,000 steps on a large screen", () => {
   expect(show(busy(5_000, 3), LARGE)).toMatchInlineSnapshot(`
     "
     release  a1b2c3d4  1m 30s  3000/5000
-    ✓ 2997 more done
-    ✓ step-2998  done
-    ✓ step-2999  done
-    ✓ step-3000  done
-    ✗ step-3001  failed     2.0s               it exited with 2
-    ↻ step-3002  retrying         attempt 2/3  in 2.0s: it exited with 2
-    ▶ step-3003  running   10.0s
-    ▶ step-3004  running   10.0s
-    ▶ step-3005  running   10.0s
+    ✓ 2997 more completed
+    ✓ step-2998  completed
+    ✓ step-2999  completed
+    ✓ step-3000  completed
+    ✗ step-3001  failed      2.0s               it exited with 2
+    ↻ step-3002  retrying          attempt 2/3  in 2.0s: it exited with 2
+    ▶ step-3003  running    10.0s
+    ▶ step-3004  running    10.0s
+    ▶ step-3005  running    10.0s
     · step-3006  ready
     · step-3007  ready
     · step-3008  ready
@@ -164,15 +164,15 @@ test("5,000 steps on a small screen", () => {
   expect(show(busy(5_000, 3), SMALL)).toMatchInlineSnapshot(`
     "
     release  a1b2c3d4  1m 30s  3000/5000
-    ✓ 2997 more done
-    ✓ step-2998  done
-    ✓ step-2999  done
-    ✓ step-3000  done
-    ✗ step-3001  failed     2.0s               it exited with 2
-    ↻ step-3002  retrying         attempt 2/3  in 2.0s: it exited with 2
-    ▶ step-3003  running   10.0s
-    ▶ step-3004  running   10.0s
-    ▶ step-3005  running   10.0s
+    ✓ 2997 more completed
+    ✓ step-2998  completed
+    ✓ step-2999  completed
+    ✓ step-3000  completed
+    ✗ step-3001  failed      2.0s               it exited with 2
+    ↻ step-3002  retrying          attempt 2/3  in 2.0s: it exited with 2
+    ▶ step-3003  running    10.0s
+    ▶ step-3004  running    10.0s
+    ▶ step-3005  running    10.0s
     · step-3006  ready
     · step-3007  ready
     · step-3008  ready
@@ -187,7 +187,7 @@ test("5,000 steps with more on the move than fits", () => {
   expect(show(busy(5_000, 100), SMALL)).toMatchInlineSnapshot(`
     "
     release  a1b2c3d4  1m 30s  3000/5000
-    ✓ 3000 done
+    ✓ 3000 completed
     ✗ step-3001  failed    2.0s  it exited with 2
     ▶ step-3003  running  10.0s
     ▶ step-3004  running  10.0s
@@ -207,7 +207,7 @@ test("5,000 steps with more on the move than fits", () => {
     ▶ step-3018  running  10.0s
     ▶ step-3019  running  10.0s
     ▶ step-3020  running  10.0s
-    … 83 more on the move
+    … 83 more running
     · 1898 pending
     "
   `);
@@ -250,7 +250,7 @@ test("a fan-out over 100,000 items: a frame costs what moves, not what there is"
   expect(show(scribe, SMALL)).toMatchInlineSnapshot(`
     "
     release  a1b2c3d4  1m 30s  1/100001
-    ✓ 1 done
+    ✓ 1 completed
     ▶ each@1.1[7]/lint  running   10.0s
     ▶ each              running  1m 30s  1/100000 items
     · 99998 pending

@@ -2,9 +2,8 @@
 import { expect, test } from "vitest";
 import type { AttemptEnd, Recorded, StepCompleted } from "../../src/core/event.ts";
 import { AttemptClock, attemptEnd } from "../../src/view/attempt-history.ts";
-import { checkpointJson } from "../../src/view/checkpoint.ts";
-import { HISTORY_MAX, NodeHistory } from "../../src/view/node-history.ts";
-import { receiptFileName, receiptJson } from "../../src/view/receipt.ts";
+import { checkpointJson, HISTORY_MAX, NodeHistory } from "../../src/view/json/checkpoint.ts";
+import { receiptFileName, receiptJson } from "../../src/view/json/receipt.ts";
 import { chain, planOf, RUN_ID, ref, Scribe, step, T0 } from "./scribe.ts";
 
 const output = { path: "dist/app", sha256: "0123456789abcdef", bytes: 12 };
@@ -114,7 +113,7 @@ test("the receipt of an attempt, with its evidence", () => {
     reason: "exit",
     message: "it exited with 2",
     check: { measured: false },
-    resume: { from: "same", steps: ["build"], next_try_at: "2026-02-01T10:00:03.500Z" },
+    resume: { from: "same", steps: ["build"], next_attempt_at: "2026-02-01T10:00:03.500Z" },
   });
   const check = {
     measured: true,

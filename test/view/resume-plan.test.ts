@@ -3,7 +3,7 @@ import type { Conversation } from "../../src/core/event.ts";
 import type { ConversationOffer } from "../../src/core/fact.ts";
 import { planRewind } from "../../src/core/rewind.ts";
 import type { Recover } from "../../src/plan/plan.ts";
-import { type Evidence, resumePlan, resumePlanLines } from "../../src/view/resume-plan.ts";
+import { type Evidence, resumePlan, resumePlanLines } from "../../src/view/preview/resume-plan.ts";
 import { chain, planOf, ref, Scribe, step, T0 } from "./scribe.ts";
 
 /** What is known of each conversation, by attempt. */
@@ -49,12 +49,12 @@ test("after a crash, by evidence", () => {
   expect(text(scribe, evidence)).toMatchInlineSnapshot(`
     "
     STEP     RESUME WILL  BECAUSE
-    done     reuse        it is done; its result is kept
+    done     reuse        it completed; its result is kept
     alive    re-attach    its process is still running
-    exited   take result  it ended while nobody watched; its result is on disk
+    exited   take result  it ended without a runner; its result is on disk
     dead     run          its process is gone and left no result
-    unknown  continue     it was running; its process is looked for first
-    waits    continue     it is tried again in 3.0s as attempt 2 of 3
+    unknown  continue     it was running; resume looks for its process first
+    waits    continue     it is retried in 3.0s as attempt 2 of 3
     cut      continue     it was interrupted (SIGINT); it starts again as attempt 2
     todo     run          it has not started
     "
@@ -69,8 +69,8 @@ test("a failed run: what is tried again, what is not, and what waits for that", 
   expect(text(scribe)).toMatchInlineSnapshot(`
     "
     STEP   RESUME WILL  BECAUSE
-    plan   reuse        it is done; its result is kept
-    build  skip         it failed (it exited with 2), and \`on_resume\` grants no more tries
+    plan   reuse        it completed; its result is kept
+    build  skip         it failed (it exited with 2), and \`retry.on_resume: keep\` grants no more attempts
     ship   skip         it waits for build
     "
   `);
@@ -80,7 +80,7 @@ test("a failed run: what is tried again, what is not, and what waits for that", 
   expect(text(fresh)).toMatchInlineSnapshot(`
     "
     STEP   RESUME WILL  BECAUSE
-    plan   run          it failed (it exited with 2); it gets 3 more tries
+    plan   run          it failed (it exited with 2); it gets 3 more attempts
     build  run          it has not started
     "
   `);
@@ -125,16 +125,16 @@ test("a step that must not happen twice is left to its probe, or to a person", (
   `);
 });
 
-test("going on from a step", () => {
+test("continuing from a step", () => {
   const graph = chain(step("plan"), step("build"), step("test"), step("ship"));
   const scribe = new Scribe(planOf(graph)).done("plan");
   expect(text(scribe, {}, "test")).toMatchInlineSnapshot(`
     "
     STEP   RESUME WILL  BECAUSE
-    plan   reuse        it is done; its result is kept
-    build  reuse        not done, but taken as done: you go on from test
-    test   run          you asked to go on from here
-    ship   run          it lies behind test
+    plan   reuse        it completed; its result is kept
+    build  reuse        it has not completed, but is treated as completed: you continue from test
+    test   run          you asked to continue from here
+    ship   run          it comes after test
     "
   `);
 });
@@ -167,18 +167,18 @@ test("conversations whose process is gone, by what is left of them", () => {
   expect(talkText(scribe, evidence, offers)).toMatchInlineSnapshot(`
     "
     STEP      RESUME WILL  BECAUSE
-    there     continue     its process is gone; its conversation is continued
-    begun     continue     its process is gone; its conversation is started again
-    answered  take result  its process is gone, but its agent was done
+    there     continue     its process is gone; its conversation continues
+    begun     continue     its process is gone; its conversation starts again
+    answered  take result  its process is gone, but its agent had finished
     alive     re-attach    its process is still running
     "
   `);
   expect(talkText(scribe, evidence, offers, "restart")).toMatchInlineSnapshot(`
     "
     STEP      RESUME WILL  BECAUSE
-    there     continue     its process is gone; its conversation is started again
-    begun     continue     its process is gone; its conversation is started again
-    answered  take result  its process is gone, but its agent was done
+    there     continue     its process is gone; its conversation starts again
+    begun     continue     its process is gone; its conversation starts again
+    answered  take result  its process is gone, but its agent had finished
     alive     re-attach    its process is still running
     "
   `);
@@ -200,12 +200,12 @@ test("conversations that were stopped, asked, handed over, paused and failed", (
   expect(talkText(scribe, {}, offers)).toMatchInlineSnapshot(`
     "
     STEP    RESUME WILL  BECAUSE
-    cut     continue     it was interrupted (SIGINT); its conversation is continued
-    full    continue     the run stopped; its conversation is continued, to be handed over
-    wrong   continue     the run stopped; its conversation is continued, for a better answer
-    notes   continue     the run stopped; a new conversation goes on from the notes of the last
-    busy    continue     it is tried again in 2.0s as attempt 2: its conversation is continued
-    failed  continue     it is tried again in 1.0s as attempt 2 of 3: a new conversation is started
+    cut     continue     it was interrupted (SIGINT); its conversation continues
+    full    continue     the run stopped; its conversation continues, to be handed over
+    wrong   continue     the run stopped; its conversation continues, for a corrected answer
+    notes   continue     the run stopped; a new conversation continues from the notes of the last one
+    busy    continue     it is retried in 2.0s as attempt 2: its conversation continues
+    failed  continue     it is retried in 1.0s as attempt 2 of 3: a new conversation starts
     "
   `);
 });

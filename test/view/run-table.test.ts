@@ -70,6 +70,7 @@ test("the JSON of the documentation, with our fields after it", () => {
   const rows = [row({ input: "go" }), row({ status: "running", cleanedAt: Date.UTC(2026, 2, 1) })];
   expect(runListJson(rows)).toEqual([
     {
+      run_id: "a1b2c3d4-e5f6-7890-abcd-ef1234567890",
       pipeline_id: "a1b2c3d4-e5f6-7890-abcd-ef1234567890",
       pipeline_name: "speckit-flow",
       status: "completed",

@@ -1,6 +1,5 @@
 import { expect, test } from "vitest";
-import type { FailureReason } from "../../src/core/event.ts";
-import { failureText } from "../../src/view/failure-words.ts";
+import { failureText } from "../../src/view/failure-text.ts";
 import { whyLines } from "../../src/view/why.ts";
 import { chain, loose, OWNER, planOf, ref, Scribe, step, T0 } from "./scribe.ts";
 
@@ -12,8 +11,8 @@ const alive = { liveness: "owned", owner: OWNER } as const;
 test("never started: the owner died between creating the run and its first step", () => {
   const created = new Scribe(five(), { opened: false });
   const lines = [
-    "Run a1b2c3d4 (release) was created, but its runner (pid 4711 on laptop) died before its first step started.",
-    "0 of 5 steps done; next: plan.",
+    "Run a1b2c3d4 (release) was created, but its runner (pid 4711 on laptop) died before the first step started.",
+    "0 of 5 steps completed; next: plan.",
     "Start it: perdure resume a1b2c3d4",
   ];
   expect(whyLines(created.input(1, dead))).toEqual(lines);
@@ -23,43 +22,49 @@ test("never started: the owner died between creating the run and its first step"
 test("starting", () => {
   const created = new Scribe(five(), { opened: false });
   expect(whyLines(created.input(1, alive))[0]).toBe(
-    "Run a1b2c3d4 (release) is starting, owned by pid 4711 on laptop.",
+    "Run a1b2c3d4 (release) is starting; its owner is pid 4711 on laptop.",
   );
 });
 
 test("running and owned", () => {
   const scribe = new Scribe(five()).done("plan", "build").start("test");
-  expect(whyLines(scribe.input(14, alive))).toEqual([
-    "Run a1b2c3d4 (release) is running test (for 12.0s), owned by pid 4711 on laptop.",
-    "2 of 5 steps done: plan, build; next: test.",
-    "Watch it: perdure attach a1b2c3d4   (stop it: perdure stop a1b2c3d4)",
-  ]);
+  expect(whyLines(scribe.input(14, alive))).toMatchInlineSnapshot(`
+    [
+      "Run a1b2c3d4 (release) is running test (for 12.0s); its owner is pid 4711 on laptop.",
+      "2 of 5 steps completed: plan, build; next: test.",
+      "Watch it: perdure attach a1b2c3d4   (stop it: perdure stop a1b2c3d4)",
+    ]
+  `);
 });
 
 test("what has failed already while another branch goes on is told", () => {
   const scribe = new Scribe(planOf(loose(2))).start("step-0001").start("step-0002");
   scribe.fail("step-0001");
   expect(whyLines(scribe.input(60, dead))[1]).toBe(
-    "0 of 2 steps done; failed: step-0001; next: step-0002.",
+    "0 of 2 steps completed; failed: step-0001; next: step-0002.",
   );
 });
 
 test("interrupted: the owner died while a step ran", () => {
   const scribe = new Scribe(five()).done("plan", "build", "test").start("review");
-  expect(whyLines(scribe.input(60, dead))).toEqual([
-    "Run a1b2c3d4 (release) was interrupted: its runner (pid 4711 on laptop) died while review was running.",
-    "3 of 5 steps done: plan, build, test; next: review.",
-    "Go on; what still runs is taken up, not restarted: perdure resume a1b2c3d4",
-  ]);
+  expect(whyLines(scribe.input(60, dead))).toMatchInlineSnapshot(`
+    [
+      "Run a1b2c3d4 (release) was interrupted: its runner (pid 4711 on laptop) died while review was running.",
+      "3 of 5 steps completed: plan, build, test; next: review.",
+      "Continue (steps that still run are re-attached, not restarted): perdure resume a1b2c3d4",
+    ]
+  `);
 });
 
 test("interrupted between two steps, by a runner that gave up", () => {
   const scribe = new Scribe(five()).done("plan");
-  expect(whyLines(scribe.input(60))).toEqual([
-    "Run a1b2c3d4 (release) was interrupted: its runner gave it up between two steps.",
-    "1 of 5 steps done: plan; next: build.",
-    "Go on: perdure resume a1b2c3d4",
-  ]);
+  expect(whyLines(scribe.input(60))).toMatchInlineSnapshot(`
+    [
+      "Run a1b2c3d4 (release) was interrupted: its runner ended between two steps.",
+      "1 of 5 steps completed: plan; next: build.",
+      "Continue: perdure resume a1b2c3d4",
+    ]
+  `);
 });
 
 test.each([
@@ -73,51 +78,59 @@ test.each([
   scribe.write({ type: "run.stopped", by });
   expect(whyLines(scribe.input(5))).toEqual([
     `Run a1b2c3d4 (release) was stopped by ${words}.`,
-    "1 of 5 steps done: plan; next: build.",
-    "Go on: perdure resume a1b2c3d4",
+    "1 of 5 steps completed: plan; next: build.",
+    "Continue: perdure resume a1b2c3d4",
   ]);
 });
 
 test("being stopped, after the running steps", () => {
   const scribe = new Scribe(five()).done("plan").start("build");
   scribe.write({ type: "run.stopping", mode: "after-step", by: "SIGTERM" });
-  expect(whyLines(scribe.input(5, alive))).toEqual([
-    "Run a1b2c3d4 (release) is being stopped after the running steps by SIGTERM, owned by pid 4711 on laptop.",
-    "1 of 5 steps done: plan; next: build.",
-    "Watch it: perdure attach a1b2c3d4",
-  ]);
+  expect(whyLines(scribe.input(5, alive))).toMatchInlineSnapshot(`
+    [
+      "Run a1b2c3d4 (release) is being stopped after the running steps by SIGTERM; its owner is pid 4711 on laptop.",
+      "1 of 5 steps completed: plan; next: build.",
+      "Watch it: perdure attach a1b2c3d4",
+    ]
+  `);
 });
 
 test("completed", () => {
   const scribe = new Scribe(five()).done("plan", "build", "test", "review", "publish");
   scribe.write({ type: "run.completed" });
-  expect(whyLines(scribe.input(60))).toEqual([
-    "Run a1b2c3d4 (release) completed in 5.0s.",
-    "5 of 5 steps done: plan, build, test, review, publish.",
-    "Nothing is left to do. Look: perdure show a1b2c3d4   (a new run: perdure run /home/ann/release.yaml)",
-  ]);
+  expect(whyLines(scribe.input(60))).toMatchInlineSnapshot(`
+    [
+      "Run a1b2c3d4 (release) completed in 5.0s.",
+      "5 of 5 steps completed: plan, build, test, review, publish.",
+      "Details: perdure show a1b2c3d4   (a new run: perdure run /home/ann/release.yaml)",
+    ]
+  `);
 });
 
 test("failed, and resume grants a new allowance", () => {
   const scribe = new Scribe(five()).done("plan", "build").start("test").retry("test", 1, 1_000);
   scribe.at(4).start("test", 2).fail("test", 2);
   scribe.write({ type: "run.failed", message: "step test: it exited with 2" });
-  expect(whyLines(scribe.input(60))).toEqual([
-    "Run a1b2c3d4 (release) failed: step test (2 attempts): it exited with 2.",
-    "2 of 5 steps done: plan, build; not done: test (failed), review, publish.",
-    "Go on: perdure resume a1b2c3d4   (look first: perdure logs a1b2c3d4 test)",
-  ]);
+  expect(whyLines(scribe.input(60))).toMatchInlineSnapshot(`
+    [
+      "Run a1b2c3d4 (release) failed: step test (2 attempts): it exited with 2.",
+      "2 of 5 steps completed: plan, build; not completed: test (failed), review, publish.",
+      "Continue: perdure resume a1b2c3d4   (output: perdure logs a1b2c3d4 test)",
+    ]
+  `);
 });
 
 test("failed, and only a person grants more", () => {
   const retry = { ...step("x").retry, onResume: "keep" } as const;
   const scribe = new Scribe(planOf(chain(step("my step", { retry }), step("end"))));
   scribe.start("my step").fail("my step").write({ type: "run.failed", message: "" });
-  expect(whyLines(scribe.input(60))).toEqual([
-    "Run a1b2c3d4 (release) failed: step my step (1 attempt): it exited with 2.",
-    "0 of 2 steps done; not done: my step (failed), end.",
-    "Go on: perdure retry a1b2c3d4 'my step'   (look first: perdure logs a1b2c3d4 'my step')",
-  ]);
+  expect(whyLines(scribe.input(60))).toMatchInlineSnapshot(`
+    [
+      "Run a1b2c3d4 (release) failed: step my step (1 attempt): it exited with 2.",
+      "0 of 2 steps completed; not completed: my step (failed), end.",
+      "Retry: perdure retry a1b2c3d4 'my step'   (output: perdure logs a1b2c3d4 'my step')",
+    ]
+  `);
 });
 
 test("failed, because nobody knows whether a step happened that must not happen twice", () => {
@@ -130,18 +143,22 @@ test("failed, because nobody knows whether a step happened that must not happen 
     asks: "person",
   });
   scribe.write({ type: "run.failed", message: "step deploy: no exit status" });
-  expect(whyLines(scribe.input(60))).toEqual([
-    "Run a1b2c3d4 (release) failed: step deploy (1 attempt): it must not happen twice: whether it happened is unknown (no exit status).",
-    "0 of 2 steps done; not done: deploy (failed), notify.",
-    "If it happened: perdure settle a1b2c3d4 deploy done   (if it did not: perdure settle a1b2c3d4 deploy redo; to give it up: perdure settle a1b2c3d4 deploy abort; look first: perdure logs a1b2c3d4 deploy)",
-  ]);
+  expect(whyLines(scribe.input(60))).toMatchInlineSnapshot(`
+    [
+      "Run a1b2c3d4 (release) failed: step deploy (1 attempt): it must not happen twice: whether it happened is unknown (no exit status).",
+      "0 of 2 steps completed; not completed: deploy (failed), notify.",
+      "If the effect happened: perdure settle a1b2c3d4 deploy done   (if it did not: perdure settle a1b2c3d4 deploy redo; to give up: perdure settle a1b2c3d4 deploy abort; output: perdure logs a1b2c3d4 deploy)",
+    ]
+  `);
   scribe.write({ type: "step.settled", ...ref("deploy"), as: "done", by: "ann@laptop" });
   scribe.complete("deploy", 1, { settledBy: "ann@laptop" });
-  expect(whyLines(scribe.input(60))).toEqual([
-    "Run a1b2c3d4 (release) had failed (step deploy: no exit status), and that was settled since.",
-    "1 of 2 steps done: deploy; not done: notify (ready).",
-    "Go on: perdure resume a1b2c3d4",
-  ]);
+  expect(whyLines(scribe.input(60))).toMatchInlineSnapshot(`
+    [
+      "Run a1b2c3d4 (release) had failed (step deploy: no exit status); the failure has been settled since.",
+      "1 of 2 steps completed: deploy; not completed: notify (ready).",
+      "Continue: perdure resume a1b2c3d4",
+    ]
+  `);
 });
 
 test("failed, because a person gave a step up", () => {
@@ -150,32 +167,38 @@ test("failed, because a person gave a step up", () => {
     .start("deploy")
     .fail("deploy", 1, { reason: "aborted", message: "given up by ann@laptop" });
   scribe.write({ type: "run.failed", message: "" });
-  expect(whyLines(scribe.input(60))).toEqual([
-    "Run a1b2c3d4 (release) failed: step deploy (1 attempt): it will not be done: given up by ann@laptop.",
-    "0 of 2 steps done; not done: deploy (failed), notify.",
-    "It ends here. A new run: perdure run /home/ann/release.yaml   (look first: perdure logs a1b2c3d4 deploy)",
-  ]);
+  expect(whyLines(scribe.input(60))).toMatchInlineSnapshot(`
+    [
+      "Run a1b2c3d4 (release) failed: step deploy (1 attempt): it was aborted: given up by ann@laptop.",
+      "0 of 2 steps completed; not completed: deploy (failed), notify.",
+      "It cannot continue. Start a new run: perdure run /home/ann/release.yaml   (output: perdure logs a1b2c3d4 deploy)",
+    ]
+  `);
 });
 
 test("waiting for a retry", () => {
   const scribe = new Scribe(five()).start("plan").at(3).retry("plan", 1, 2_100);
-  expect(whyLines(scribe.input(3, alive))).toEqual([
-    "Run a1b2c3d4 (release) is waiting to try step plan again in 2.1s (attempt 2 of 3): it exited with 2; owned by pid 4711 on laptop.",
-    "0 of 5 steps done; next: plan.",
-    "Watch it: perdure attach a1b2c3d4   (stop it: perdure stop a1b2c3d4)",
-  ]);
+  expect(whyLines(scribe.input(3, alive))).toMatchInlineSnapshot(`
+    [
+      "Run a1b2c3d4 (release) is waiting to retry step plan in 2.1s (attempt 2 of 3): it exited with 2; its owner is pid 4711 on laptop.",
+      "0 of 5 steps completed; next: plan.",
+      "Watch it: perdure attach a1b2c3d4   (stop it: perdure stop a1b2c3d4)",
+    ]
+  `);
   expect(whyLines(scribe.input(3, dead))[0]).toBe(
-    "Run a1b2c3d4 (release) was interrupted: its runner (pid 4711 on laptop) died while plan was waiting for another try.",
+    "Run a1b2c3d4 (release) was interrupted: its runner (pid 4711 on laptop) died while plan was waiting for a retry.",
   );
 });
 
 test("cleaned", () => {
   const scribe = new Scribe(five()).done("plan");
-  expect(whyLines(scribe.input(60, { cleanedAt: T0 + 86_400_000 }))).toEqual([
-    "Run a1b2c3d4 (release) had been interrupted, and its files were removed on 2026-02-02 10:00:00 UTC.",
-    "1 of 5 steps done: plan; not done: build (ready), test, review, publish.",
-    "It cannot be resumed: its files are gone. A new run: perdure run /home/ann/release.yaml",
-  ]);
+  expect(whyLines(scribe.input(60, { cleanedAt: T0 + 86_400_000 }))).toMatchInlineSnapshot(`
+    [
+      "Run a1b2c3d4 (release) had been interrupted, and its files were removed on 2026-02-02 10:00:00 UTC.",
+      "1 of 5 steps completed: plan; not completed: build (ready), test, review, publish.",
+      "It cannot be resumed without its files. Start a new run: perdure run /home/ann/release.yaml",
+    ]
+  `);
 });
 
 test("a failure in a fan-out names the step that failed, quoted for the shell", () => {
@@ -200,47 +223,17 @@ test("a failure in a fan-out names the step that failed, quoted for the shell", 
     arrows: [],
   });
   scribe.write({ type: "run.failed", message: "" });
-  expect(whyLines(scribe.input(60))).toEqual([
-    "Run a1b2c3d4 (release) failed: step each@1.1[1]/lint (1 attempt): it exited with 2.",
-    "1 of 3 steps done; not done: each (failed).",
-    "Go on: perdure resume a1b2c3d4   (look first: perdure logs a1b2c3d4 'each@1.1[1]/lint')",
-  ]);
+  expect(whyLines(scribe.input(60))).toMatchInlineSnapshot(`
+    [
+      "Run a1b2c3d4 (release) failed: step each@1.1[1]/lint (1 attempt): it exited with 2.",
+      "1 of 3 steps completed; not completed: each (failed).",
+      "Continue: perdure resume a1b2c3d4   (output: perdure logs a1b2c3d4 'each@1.1[1]/lint')",
+    ]
+  `);
 });
 
-test("every reason has words", () => {
-  const reasons: Record<FailureReason, string> = {
-    exit: "it exited with 137, by SIGKILL",
-    told: "it says that it failed: m",
-    retry: "it asks for another try: m",
-    "no-arrow": "nothing follows from it: m",
-    restart: "the run cannot begin anew: m",
-    pick: "there is nothing to pick: m",
-    status: "its status file could not be read: m",
-    check: "its check did not pass: m",
-    output: "a file that it should have written is missing or broken: m",
-    context: "the values that it handed on could not be read: m",
-    timeout: "it ran longer than its timeout: m",
-    idle: "it wrote nothing for too long: m",
-    "output-limit": "it wrote more output than is allowed: m",
-    spawn: "it could not be started: m",
-    expression: "an expression in the pipeline could not be evaluated: m",
-    agent: "its agent did not succeed: m",
-    answer: "its agent's answer does not fit: m",
-    stall: "it makes no progress: m",
-    turns: "its agent used up its turns: m",
-    relay: "its conversation could not be handed over: m",
-    paused: "its agent could not go on, again and again: m",
-    items: "a part of it failed: m",
-    lost: "its process vanished without an exit status, again and again: m",
-    once: "it must not happen twice: m",
-    aborted: "it will not be done: m",
-    rejected: "it was rejected: m",
-    visits: "the run came to it too often: m",
-    iterations: "its iterations are used up: m",
-    goal: "a goal in it was missed: m",
-  };
-  for (const [reason, words] of Object.entries(reasons)) {
-    const failure = { reason: reason as FailureReason, message: "m\nmore" };
-    expect(failureText(reason === "exit" ? { ...failure, exit: 137 } : failure)).toBe(words);
-  }
+test("every failure shows its first line; an exit status is enough by itself", () => {
+  expect(failureText({ reason: "timeout", message: "m\nmore" })).toMatch(/timeout: m$/);
+  expect(failureText({ reason: "exit", message: "m", exit: 2 })).toBe("it exited with 2");
+  expect(failureText({ reason: "exit", message: "m", exit: 137 })).toContain("137 (SIGKILL)");
 });

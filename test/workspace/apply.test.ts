@@ -2,9 +2,9 @@
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { applyChanges } from "../../src/workspace/apply.ts";
-import { takeSnapshot } from "../../src/workspace/snapshot.ts";
-import type { Workspace } from "../../src/workspace/workspace.ts";
+import { applyChanges } from "../../src/workspace/snapshot/apply.ts";
+import { takeSnapshot } from "../../src/workspace/snapshot/snapshot.ts";
+import type { Workspace } from "../../src/workspace/snapshot/workspace.ts";
 import { contentOf, gitProject, inProcess, open, scratch, write } from "./rig.ts";
 
 const FILES = {

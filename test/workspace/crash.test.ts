@@ -5,8 +5,8 @@
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { takeSnapshot } from "../../src/workspace/snapshot.ts";
-import { checkStore, hasCommit, listRefs } from "../../src/workspace/store.ts";
+import { takeSnapshot } from "../../src/workspace/snapshot/snapshot.ts";
+import { checkStore, hasCommit, listRefs } from "../../src/workspace/snapshot/store.ts";
 import { CRASH_ALL } from "../rig/crash-all.ts";
 import {
   contentOf,

@@ -2,14 +2,14 @@
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { readBundle, writeBundle } from "../../src/workspace/bundle.ts";
-import { readSnapshot } from "../../src/workspace/details.ts";
-import { differences, patchBetween } from "../../src/workspace/difference.ts";
-import { mergeSnapshots } from "../../src/workspace/merge.ts";
-import { restoreSnapshot } from "../../src/workspace/restore.ts";
-import { takeSnapshot } from "../../src/workspace/snapshot.ts";
-import { checkStore, hasCommit, listRefs, packStore } from "../../src/workspace/store.ts";
-import type { Workspace } from "../../src/workspace/workspace.ts";
+import { readBundle, writeBundle } from "../../src/workspace/snapshot/bundle.ts";
+import { readSnapshot } from "../../src/workspace/snapshot/details.ts";
+import { differences, patchBetween } from "../../src/workspace/snapshot/difference.ts";
+import { mergeSnapshots } from "../../src/workspace/snapshot/merge.ts";
+import { restoreSnapshot } from "../../src/workspace/snapshot/restore.ts";
+import { takeSnapshot } from "../../src/workspace/snapshot/snapshot.ts";
+import { checkStore, hasCommit, listRefs, packStore } from "../../src/workspace/snapshot/store.ts";
+import type { Workspace } from "../../src/workspace/snapshot/workspace.ts";
 import { contentOf, gitProject, open, scratch, userGit, userState, wipe, write } from "./rig.ts";
 
 const LINES = Array.from({ length: 20 }, (_, n) => `line ${n}\n`);

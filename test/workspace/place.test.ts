@@ -3,10 +3,10 @@ import * as fs from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { copyProject, makeDirectory } from "../../src/workspace/copy.ts";
-import { restoreSnapshot } from "../../src/workspace/restore.ts";
-import { takeSnapshot } from "../../src/workspace/snapshot.ts";
-import { checkStore, openStore } from "../../src/workspace/store.ts";
-import { openWorkspace } from "../../src/workspace/workspace.ts";
+import { restoreSnapshot } from "../../src/workspace/snapshot/restore.ts";
+import { takeSnapshot } from "../../src/workspace/snapshot/snapshot.ts";
+import { checkStore, openStore } from "../../src/workspace/snapshot/store.ts";
+import { openWorkspace } from "../../src/workspace/snapshot/workspace.ts";
 import {
   contentOf,
   fileAt,
@@ -22,9 +22,6 @@ import {
 
 const REF = "refs/perdure/r1/one";
 const MADE = { ref: REF, message: "a snapshot" };
-
-/** What version 1 wrote about a store in a project with git. */
-const OLD_STORE = '{"objects":"project","format":"sha1"}\n';
 
 describe("a workspace", () => {
   it("below the top of a repository holds its own part, under the rules of the whole", async () => {
@@ -110,29 +107,12 @@ describe("a workspace", () => {
     expect(await checkStore(store)).toEqual([]);
   });
 
-  it("says so when the repository that held the snapshots of an older version is gone", async () => {
+  it("refuses a store that another version wrote", async () => {
     const project = gitProject({ "a.txt": "a" });
     const { store } = await open(project);
-    fs.writeFileSync(join(store.gitDir, "perdure.json"), OLD_STORE);
-    fs.rmSync(join(project, ".git"), { recursive: true });
+    fs.writeFileSync(join(store.gitDir, "perdure.json"), '{"version":1,"format":"sha1"}\n');
     const opening = openStore({ project, stateDir: join(project, ".perdure") });
-    await expect(opening).rejects.toMatchObject({ code: "store-moved" });
-  });
-
-  it("takes the snapshots that an older version kept in the project's repository", async () => {
-    const project = gitProject({ "a.txt": "a" });
-    const before = userState(project);
-    userGit(project, "update-ref", REF, "HEAD");
-    const lock = join(project, ".git", "refs", "perdure", "r1", "two.lock");
-    fs.writeFileSync(lock, "");
-    const gitDir = join(project, ".perdure", "snapshots.git");
-    fs.mkdirSync(gitDir, { recursive: true });
-    fs.writeFileSync(join(gitDir, "perdure.json"), OLD_STORE);
-    const { store } = await open(project);
-    expect(userState(project)).toEqual(before);
-    fs.rmSync(join(project, ".git"), { recursive: true });
-    expect(await fileAt(store, REF, "a.txt")).toBe("a");
-    expect(await checkStore(store)).toEqual([]);
+    await expect(opening).rejects.toMatchObject({ code: "store-unknown" });
   });
 });
 

@@ -2,9 +2,9 @@
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { restoreSnapshot } from "../../src/workspace/restore.ts";
-import { planRestore, shownPlan } from "../../src/workspace/restore-plan.ts";
-import { takeSnapshot } from "../../src/workspace/snapshot.ts";
+import { restoreSnapshot } from "../../src/workspace/snapshot/restore.ts";
+import { planRestore, shownPlan } from "../../src/workspace/snapshot/restore-plan.ts";
+import { takeSnapshot } from "../../src/workspace/snapshot/snapshot.ts";
 import { WorkspaceError } from "../../src/workspace/workspace-error.ts";
 import { contentOf, gitProject, open, scratch, userState, write } from "./rig.ts";
 

@@ -11,8 +11,8 @@ import {
   openStore,
   readSnapshotFile,
   type SnapshotStore,
-} from "../../src/workspace/store.ts";
-import { openWorkspace, type Workspace } from "../../src/workspace/workspace.ts";
+} from "../../src/workspace/snapshot/store.ts";
+import { openWorkspace, type Workspace } from "../../src/workspace/snapshot/workspace.ts";
 
 const PROCESS = fileURLToPath(new URL("workspace-process.ts", import.meta.url));
 

@@ -4,16 +4,16 @@ import * as fs from "node:fs";
 import { createServer } from "node:net";
 import { join } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { forgetIndex } from "../../src/workspace/index-cache.ts";
-import { restoreSnapshot } from "../../src/workspace/restore.ts";
-import { readContent, takeSnapshot } from "../../src/workspace/snapshot.ts";
+import { forgetIndex } from "../../src/workspace/snapshot/index-cache.ts";
+import { restoreSnapshot } from "../../src/workspace/snapshot/restore.ts";
+import { readContent, takeSnapshot } from "../../src/workspace/snapshot/snapshot.ts";
 import {
   checkStore,
   dropRefs,
   listRefs,
   packStore,
   readSnapshotFile,
-} from "../../src/workspace/store.ts";
+} from "../../src/workspace/snapshot/store.ts";
 import {
   contentOf,
   fileAt,

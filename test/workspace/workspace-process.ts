@@ -4,14 +4,14 @@
  */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { applyChanges } from "../../src/workspace/apply.ts";
-import { mergeSnapshots } from "../../src/workspace/merge.ts";
 import { findRepository } from "../../src/workspace/repository.ts";
-import { restoreSnapshot } from "../../src/workspace/restore.ts";
-import { takeSnapshot } from "../../src/workspace/snapshot.ts";
-import { dropRefs, listRefs, openStore, packStore } from "../../src/workspace/store.ts";
-import { openWorkspace, type Workspace } from "../../src/workspace/workspace.ts";
-import { createWorktree, removeWorktree } from "../../src/workspace/worktree.ts";
+import { applyChanges } from "../../src/workspace/snapshot/apply.ts";
+import { mergeSnapshots } from "../../src/workspace/snapshot/merge.ts";
+import { restoreSnapshot } from "../../src/workspace/snapshot/restore.ts";
+import { takeSnapshot } from "../../src/workspace/snapshot/snapshot.ts";
+import { dropRefs, listRefs, openStore, packStore } from "../../src/workspace/snapshot/store.ts";
+import { openWorkspace, type Workspace } from "../../src/workspace/snapshot/workspace.ts";
+import { createWorktree, removeWorktree } from "../../src/workspace/worktree/worktree.ts";
 
 const [what = "", project = "", ...rest] = process.argv.slice(2);
 const stateDir = join(project, ".perdure");

@@ -3,13 +3,18 @@ import * as fs from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { findRepository, type Repository } from "../../src/workspace/repository.ts";
-import { restoreSnapshot } from "../../src/workspace/restore.ts";
-import { takeSnapshot } from "../../src/workspace/snapshot.ts";
-import { giveBack, type SnapshotStore } from "../../src/workspace/store.ts";
-import { openWorkspace, type Workspace } from "../../src/workspace/workspace.ts";
-import { createWorktree, removeWorktree, repairWorktree } from "../../src/workspace/worktree.ts";
-import { restoreHead } from "../../src/workspace/worktree-head.ts";
-import { stateOfWorktree, type WorktreeState } from "../../src/workspace/worktree-state.ts";
+import { restoreSnapshot } from "../../src/workspace/snapshot/restore.ts";
+import { takeSnapshot } from "../../src/workspace/snapshot/snapshot.ts";
+import { giveBack, type SnapshotStore } from "../../src/workspace/snapshot/store.ts";
+import { openWorkspace, type Workspace } from "../../src/workspace/snapshot/workspace.ts";
+import { restoreHead } from "../../src/workspace/worktree/own-worktree.ts";
+import {
+  createWorktree,
+  removeWorktree,
+  repairWorktree,
+  stateOfWorktree,
+  type WorktreeState,
+} from "../../src/workspace/worktree/worktree.ts";
 import { contentOf, gitProject, open, scratch, userGit, userState, write } from "./rig.ts";
 
 const BRANCH = "perdure/1a2b3c4d";

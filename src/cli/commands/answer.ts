@@ -6,10 +6,9 @@ import { findRunId, openProject } from "../../app/project.ts";
 import type { Visit } from "../../core/run.ts";
 import { waitsFor } from "../../core/visit-state.ts";
 import type { JsonObject } from "../../util/json.ts";
-import { perdure } from "../../view/command-text.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { answerText, gateName, questionLines } from "../../view/question-text.ts";
-import { isoText } from "../../view/time-text.ts";
+import { commandText, isoText } from "../../view/text.ts";
 import { print, printJson } from "../print.ts";
 import { type OutputOptions, wantsJson } from "../screen/output-options.ts";
 
@@ -37,7 +36,7 @@ export async function answerCommand(
   });
   print(`${gateName(visit)}: ${answerText(answer)}`);
   print(told ? "Its runner goes on." : `Nobody drives the run now; go on with it:`);
-  if (!told) print(`  ${perdure("resume", known.shortId)}`);
+  if (!told) print(`  ${commandText("resume", known.shortId)}`);
   return EXIT.done;
 }
 

@@ -1,4 +1,5 @@
 /** `perdure diff` and `perdure timeline`: what changed between the checkpoints of a run. */
+
 import {
   type Checkpointed,
   compareRun,
@@ -7,18 +8,16 @@ import {
 } from "../../app/compare.ts";
 import { openRun } from "../../app/known-run.ts";
 import type { JsonObject } from "../../util/json.ts";
+import type { Point } from "../../view/checkpoint-name.ts";
+import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import {
   contextLines,
   fileJson,
   fileLines,
   linesText,
   totalText,
-} from "../../view/difference-text.ts";
-import { commitText } from "../../view/display-text.ts";
-import { EXIT, type ExitCode } from "../../view/exit-code.ts";
-import type { Point } from "../../view/point.ts";
-import { tableLines } from "../../view/table.ts";
-import { isoText, utcText } from "../../view/time-text.ts";
+} from "../../view/file-changes.ts";
+import { commitText, isoText, tableLines, utcText } from "../../view/text.ts";
 import { print, printError, printJson, printText } from "../print.ts";
 import { type OutputOptions, wantsJson } from "../screen/output-options.ts";
 

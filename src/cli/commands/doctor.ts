@@ -1,4 +1,5 @@
 /** `perdure doctor`: says whether this machine and this project's state are well; repairs it. */
+
 import { resolve } from "node:path";
 import {
   journalProblems,
@@ -14,8 +15,8 @@ import {
 } from "../../app/doctor.ts";
 import { command, Refusal } from "../../app/refusal.ts";
 import { packageVersion } from "../../app/version.ts";
-import { countText } from "../../view/display-text.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
+import { countText } from "../../view/text.ts";
 import { readPlan } from "../diagnostics.ts";
 import { print } from "../print.ts";
 

@@ -1,12 +1,13 @@
 /** `perdure export` and `perdure import`: a run as one file, to continue it elsewhere. */
+
 import { resolve } from "node:path";
 import { type ExportOptions as AppOptions, exportRun } from "../../app/export.ts";
 import { importRun } from "../../app/import.ts";
 import { openRun } from "../../app/known-run.ts";
 import { filesOption } from "../../app/rewind-files.ts";
 import { formatBytes } from "../../util/bytes.ts";
-import { countText } from "../../view/display-text.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
+import { countText } from "../../view/text.ts";
 import { print } from "../print.ts";
 
 export interface ExportOptions extends AppOptions {
@@ -54,11 +55,11 @@ export async function importCommand(file: string, options: ImportOptions): Promi
     print(`Run ${run.runId} is here already, as it is in ${path}.`);
     return EXIT.done;
   }
-  const done = `${run.stepsDone} of ${run.stepsTotal} steps done`;
+  const done = `${run.stepsDone} of ${run.stepsTotal} steps completed`;
   print(`Imported run ${run.runId} of ${run.pipeline} (${done}), from ${run.from}.`);
   if (run.restoresFiles) {
     print("When it continues, the project's files are first restored to those of the run.");
   }
-  print(`Resume it: perdure resume ${run.shortId}`);
+  print(`Continue: perdure resume ${run.shortId}`);
   return EXIT.done;
 }

@@ -5,7 +5,7 @@ import { openShown } from "../../app/inspect.ts";
 import { findStateDir } from "../../app/project.ts";
 import { advice, Refusal } from "../../app/refusal.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
-import { type Drawing, leftOutText, planDrawing, runDrawing } from "../../view/graph-drawing.ts";
+import { type Drawing, leftOutText, planDrawing, runDrawing } from "../../view/graph/drawing.ts";
 import { readPlan } from "../diagnostics.ts";
 import { type DocumentOptions, deliver, type Formats, formatOf } from "../document.ts";
 import { printError } from "../print.ts";
@@ -51,10 +51,10 @@ async function drawingOf(what: string | undefined): Promise<Drawing> {
 async function textOf(drawing: Drawing, format: GraphFormat): Promise<string> {
   switch (format) {
     case "mermaid":
-      return (await import("../../view/graph-mermaid.ts")).mermaidText(drawing);
+      return (await import("../../view/graph/mermaid.ts")).mermaidText(drawing);
     case "dot":
-      return (await import("../../view/graph-dot.ts")).dotText(drawing);
+      return (await import("../../view/graph/dot.ts")).dotText(drawing);
     case "svg":
-      return (await import("../../view/graph-svg.ts")).svgText(drawing);
+      return (await import("../../view/graph/svg.ts")).svgText(drawing);
   }
 }

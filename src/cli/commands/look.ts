@@ -2,13 +2,13 @@
 
 import { explain, openShown, replayRun } from "../../app/inspect.ts";
 import { openRun, whyInputOf } from "../../app/known-run.ts";
+import { exposureLines } from "../../view/attempt-text.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { explainJson, explainLines } from "../../view/explain.ts";
-import { exposureLines } from "../../view/exposure-text.ts";
-import { partialJson, partialLines } from "../../view/partial-text.ts";
-import { replayDiffers, replayJson, replayLines } from "../../view/replay-text.ts";
-import { showJson } from "../../view/run-json.ts";
-import { reportLines } from "../../view/run-report.ts";
+import { showJson, whyJson } from "../../view/json/run-json.ts";
+import { interruptedJson, interruptedLines } from "../../view/preview/interrupted-work.ts";
+import { replayDiffers, replayJson, replayLines } from "../../view/report/replay.ts";
+import { showLines } from "../../view/show.ts";
 import { why, whyLines } from "../../view/why.ts";
 import { print, printJson } from "../print.ts";
 import { type OutputOptions, wantsJson } from "../screen/output-options.ts";
@@ -21,7 +21,7 @@ export async function showCommand(
   const { known } = await openShown(process.cwd(), id);
   const input = { ...whyInputOf(known, Date.now()), events: known.events };
   if (wantsJson(options)) printJson(showJson(input));
-  else for (const line of reportLines(input)) print(line);
+  else for (const line of showLines(input)) print(line);
   return EXIT.done;
 }
 
@@ -36,14 +36,14 @@ export async function whyCommand(
   const { partialWork } = await import("../../app/interrupted-work.ts");
   const cut = (await partialWork(project, known)).map(({ work }) => work);
   if (json) {
-    const partial = { partial_work: cut.map(partialJson) };
-    printJson({ ...why(input), ...partial, warnings: exposureLines(known.events) });
+    const partial = { partial_work: cut.map(interruptedJson) };
+    printJson({ ...whyJson(input), ...partial, warnings: exposureLines(known.events) });
     return EXIT.done;
   }
   for (const line of whyLines(input)) print(line);
   for (const line of why(input).output ?? []) print(line);
   for (const line of exposureLines(known.events)) print(line);
-  for (const line of cut.flatMap((work) => partialLines(work, known.shortId))) print(line);
+  for (const line of cut.flatMap((work) => interruptedLines(work, known.shortId))) print(line);
   return EXIT.done;
 }
 

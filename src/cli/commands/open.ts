@@ -1,8 +1,9 @@
 /** `perdure open RUN STEP`: opens the agent's own program on the conversation of a step. */
+
 import { openRun } from "../../app/known-run.ts";
 import { openConversation } from "../../app/open.ts";
-import { perdure } from "../../view/command-text.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
+import { commandText } from "../../view/text.ts";
 import { print } from "../print.ts";
 
 /** Opens the conversation, and says how the run continues after it. */
@@ -12,7 +13,7 @@ export async function openCommand(id: string, name: string): Promise<ExitCode> {
   if (processesEnded > 0) {
     print(`Ended ${processesEnded} processes that the program had left running.`);
   }
-  if (completed) print(`Look: ${perdure("show", opened.known.shortId)}`);
-  else print(`The conversation of step ${step} continues with: ${perdure(...resume)}`);
+  if (completed) print(`Look: ${commandText("show", opened.known.shortId)}`);
+  else print(`The conversation of step ${step} continues with: ${commandText(...resume)}`);
   return EXIT.done;
 }

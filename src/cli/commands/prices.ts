@@ -4,7 +4,7 @@ import { knownPrices, priceFile } from "../../app/prices.ts";
 import type { Rates } from "../../runner/agents/usage.ts";
 import type { Json, JsonObject } from "../../util/json.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
-import { tableLines } from "../../view/table.ts";
+import { tableLines } from "../../view/text.ts";
 import { readPlan } from "../diagnostics.ts";
 import { print, printJson } from "../print.ts";
 import { type OutputOptions, wantsJson } from "../screen/output-options.ts";

@@ -3,7 +3,7 @@
 import { maskedRun, openShown } from "../../app/inspect.ts";
 import { whyInputOf } from "../../app/known-run.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
-import { type PostMortem, postMortem } from "../../view/post-mortem.ts";
+import { type RunReport, runReport } from "../../view/report/report.ts";
 import { type DocumentOptions, deliver, type Formats, formatOf } from "../document.ts";
 
 export interface ReportOptions extends DocumentOptions {
@@ -31,20 +31,20 @@ export async function reportCommand(
     options.withOutput === true
       ? await (await import("../../app/output.ts")).outputTails(known)
       : new Map<string, string>();
-  const story = postMortem({ ...whyInputOf(known, Date.now()), plan, events, outputs });
+  const story = runReport({ ...whyInputOf(known, Date.now()), plan, events, outputs });
   deliver(await textOf(story, format), options);
   return EXIT.done;
 }
 
-async function textOf(story: PostMortem, format: ReportFormat): Promise<string> {
+async function textOf(story: RunReport, format: ReportFormat): Promise<string> {
   switch (format) {
     case "md":
-      return (await import("../../view/post-mortem-text.ts")).postMortemText(story);
+      return (await import("../../view/report/markdown.ts")).reportMarkdown(story);
     case "html":
-      return (await import("../../view/post-mortem-html.ts")).postMortemHtml(story);
+      return (await import("../../view/report/html.ts")).reportHtml(story);
     case "json": {
-      const { postMortemJson } = await import("../../view/post-mortem-json.ts");
-      return `${JSON.stringify(postMortemJson(story), null, 2)}\n`;
+      const { reportJson } = await import("../../view/report/report-json.ts");
+      return `${JSON.stringify(reportJson(story), null, 2)}\n`;
     }
   }
 }

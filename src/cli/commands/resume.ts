@@ -1,7 +1,8 @@
 /** `perdure resume` and `perdure retry`: continue a run from where it stopped. */
+
 import { besideLines, startsBeside, workerOf } from "../../app/beside.ts";
 import { execute } from "../../app/drive.ts";
-import { type InterruptedWork, partialWork } from "../../app/interrupted-work.ts";
+import { type InterruptedVisit, partialWork } from "../../app/interrupted-work.ts";
 import { type KnownRun, loadRun, refuseCopy, whyInputOf } from "../../app/known-run.ts";
 import type { LogsRun } from "../../app/logs-directory.ts";
 import { ownerText } from "../../app/owner.ts";
@@ -21,16 +22,16 @@ import {
 } from "../../app/resume.ts";
 import {
   confirmRepeat,
+  previewLines,
   previewRewind,
   type RewindPreview,
   type RewindRequest,
   rewindFilesLines,
-  rewindLines,
 } from "../../app/rewind.ts";
 import { filesOption } from "../../app/rewind-files.ts";
 import { environmentLines, givenVariables, requireVariables } from "../../app/run-environment.ts";
 import { EXIT, type ExitCode, exitCodeOf } from "../../view/exit-code.ts";
-import { partialLines } from "../../view/partial-text.ts";
+import { interruptedLines } from "../../view/preview/interrupted-work.ts";
 import { why } from "../../view/why.ts";
 import { confirmation } from "../ask.ts";
 import { printDiagnostics } from "../diagnostics.ts";
@@ -235,7 +236,7 @@ async function goOn(
       ...environmentLines(now, commandOf(shortId, request), variables),
       ...priceLines,
       ...(await besideLines(project, worker)),
-      ...(back === undefined ? [] : rewindLines(now, back)),
+      ...(back === undefined ? [] : previewLines(now, back)),
       ...(options.recover === "ask" ? [] : cutLines(cut, known.shortId)),
     ],
   });
@@ -293,8 +294,8 @@ function greeting(known: KnownRun, fromStep: string | undefined): readonly strin
 }
 
 /** What was cut off, and what becomes of it. */
-function cutLines(cut: readonly InterruptedWork[], shortId: string): readonly string[] {
-  return cut.flatMap(({ work }) => partialLines(work, shortId));
+function cutLines(cut: readonly InterruptedVisit[], shortId: string): readonly string[] {
+  return cut.flatMap(({ work }) => interruptedLines(work, shortId));
 }
 
 /** `--dry-run`: what would happen to each step, and why. Changes nothing. */
@@ -303,10 +304,10 @@ async function showPlan(
   {
     back,
     cut,
-  }: { readonly back: RewindPreview | undefined; readonly cut: readonly InterruptedWork[] },
+  }: { readonly back: RewindPreview | undefined; readonly cut: readonly InterruptedVisit[] },
   options: ResumeOptions,
 ): Promise<ExitCode> {
-  const { resumePlanLines } = await import("../../view/resume-plan.ts");
+  const { resumePlanLines } = await import("../../view/preview/resume-plan.ts");
   const steps = await planResume(known, back, recoverWord(options.recover));
   if (wantsJson(options)) {
     printJson(steps);

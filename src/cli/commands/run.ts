@@ -1,15 +1,17 @@
 /** `perdure run FILE`: a new run. It never reads old state; it only says that there is some. */
+
 import { relative, resolve } from "node:path";
 import { besideLines, startsBeside } from "../../app/beside.ts";
 import { execute } from "../../app/drive.ts";
+import { keepHeapSmall } from "../../app/heap.ts";
 import { parseInput, type TypedInput } from "../../app/input.ts";
 import { loadRun } from "../../app/known-run.ts";
 import { type ReadingOptions, readingOf } from "../../app/pipeline-file.ts";
 import { createProject, type Project, shortIdOf } from "../../app/project.ts";
 import { createRun, type EarlierRun, prepareRun, unfinishedRunOf } from "../../app/start.ts";
 import { sha256 } from "../../util/json.ts";
-import { countText } from "../../view/display-text.ts";
 import { EXIT, type ExitCode, exitCodeOf } from "../../view/exit-code.ts";
+import { countText } from "../../view/text.ts";
 import { ask, canAsk, confirmation } from "../ask.ts";
 import { detach, gateOptions } from "../detach.ts";
 import { readPlan } from "../diagnostics.ts";
@@ -41,6 +43,7 @@ export async function runCommand(file: string, options: RunOptions): Promise<Exi
     const { validateCommand } = await import("./validate.ts");
     return validateCommand([file], options);
   }
+  keepHeapSmall();
   const { plan, text } = await readPlan(path, typed, reading);
   if (options.logs !== undefined) {
     (await import("../../app/logs-directory.ts")).refuseUsedLogs(options.logs);
@@ -127,9 +130,9 @@ async function askAboutUnfinished(
 
 function unfinishedText(last: EarlierRun, file: string): string {
   const { shortId } = last;
-  const done = `${last.stepsCompleted} of ${last.stepsTotal} steps done`;
+  const done = `${last.stepsCompleted} of ${last.stepsTotal} steps completed`;
   const name = relative(process.cwd(), file);
   return last.owned
     ? `Run ${shortId} of ${name} is still running (${done}). Watch it: perdure attach ${shortId}`
-    : `Run ${shortId} of ${name} is unfinished (${done}). Resume it: perdure resume ${shortId}`;
+    : `Run ${shortId} of ${name} is unfinished (${done}). Continue it: perdure resume ${shortId}`;
 }

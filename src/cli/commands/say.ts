@@ -10,8 +10,8 @@ import {
 } from "../../app/message.ts";
 import { ownerText } from "../../app/owner.ts";
 import { advice, Refusal } from "../../app/refusal.ts";
-import { perdure } from "../../view/command-text.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
+import { commandText } from "../../view/text.ts";
 import { print } from "../print.ts";
 
 /** A message goes into the journal and into a prompt; what is longer belongs into a file. */
@@ -46,7 +46,7 @@ function deliveryLines(
   delivery: Delivery,
 ): readonly string[] {
   const recorded = `The message for step ${step} of run ${shortId} is recorded`;
-  const resume = perdure("resume", shortId);
+  const resume = commandText("resume", shortId);
   switch (delivery) {
     case "not-recorded": {
       const who = lease?.owner === undefined ? "its owner" : ownerText(lease.owner);
@@ -56,7 +56,7 @@ function deliveryLines(
       ];
     }
     case "when-run-again": {
-      const again = `Run it again: ${perdure("retry", shortId, step)}`;
+      const again = `Run it again: ${commandText("retry", shortId, step)}`;
       return [`${recorded}; the step is over, and its agent gets it when it runs again.`, again];
     }
     case "when-resumed":

@@ -7,7 +7,7 @@ import { filesOption } from "../../app/rewind-files.ts";
 import { previewUpdate, readEdit } from "../../app/update.ts";
 import type { UpdateRequested } from "../../core/fact.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
-import { updatePlanLines } from "../../view/update-plan.ts";
+import { updatePlanLines } from "../../view/preview/update-plan.ts";
 import { ask } from "../ask.ts";
 import { printDiagnostics } from "../diagnostics.ts";
 import { print, printJson } from "../print.ts";

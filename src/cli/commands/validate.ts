@@ -1,8 +1,8 @@
 /** `perdure validate FILE...`: everything that is wrong with pipeline files, without running them. */
 import { resolve } from "node:path";
 import { readPipeline } from "../../app/pipeline-file.ts";
-import { countText } from "../../view/display-text.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
+import { countText } from "../../view/text.ts";
 import { printDiagnostics } from "../diagnostics.ts";
 import { print, printJson } from "../print.ts";
 import { type OutputOptions, wantsJson } from "../screen/output-options.ts";

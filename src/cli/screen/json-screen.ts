@@ -3,7 +3,7 @@
 import type { Screen, ScreenOptions } from "../../app/screen.ts";
 import type { Recorded } from "../../core/event.ts";
 import type { Run } from "../../core/run.ts";
-import { toldEvent } from "../../view/event-json.ts";
+import { eventJson } from "../../view/json/run-json.ts";
 import { printJson } from "../print.ts";
 
 /** The events as NDJSON, for programs. */
@@ -32,5 +32,5 @@ export class JsonScreen implements Screen {
 }
 
 function printEvent(runId: string, recorded: Recorded): void {
-  printJson(toldEvent(runId, recorded), "one-line");
+  printJson(eventJson(runId, recorded), "one-line");
 }

@@ -16,8 +16,8 @@ import type { AttemptRef, Recorded } from "../../core/event.ts";
 import { attemptText, stepPath } from "../../core/place.ts";
 import { attemptOf, findVisit, type Run, stepOf } from "../../core/run.ts";
 import { AttemptClock, attemptEnd } from "../../view/attempt-history.ts";
-import { outputLine } from "../../view/display-text.ts";
 import { eventLine } from "../../view/event-line.ts";
+import { outputLine } from "../../view/text.ts";
 import { print } from "../print.ts";
 
 /** One line per event, and each line of output behind the name of its step. */

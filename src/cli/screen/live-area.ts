@@ -10,8 +10,9 @@
  * - T2 A terminal that is gone (EPIPE, EIO) ends the drawing, never the run.
  * - T3 At most one frame waits to be written: a slow terminal gets fewer frames, not a queue.
  */
-import { displayWidth, plainText, terminalText } from "../../view/display-text.ts";
+
 import type { ScreenSize } from "../../view/progress.ts";
+import { displayWidth, plainText, terminalText } from "../../view/text.ts";
 
 /** What the area needs of a stream; process.stdout and process.stderr have it. */
 export interface ScreenStream {

@@ -1,13 +1,14 @@
 /** The live view: one frame that is drawn anew whenever the run has changed. */
+
 import { type LastLine, lastLineOf } from "../../app/output.ts";
 import type { Screen, ScreenOptions } from "../../app/screen.ts";
 import { masked } from "../../app/secret-mask.ts";
 import type { Recorded } from "../../core/event.ts";
 import { attemptText } from "../../core/place.ts";
 import { attemptOf, type Run, type Visit } from "../../core/run.ts";
-import { checkReportLines } from "../../view/check-text.ts";
+import { checkReportLines } from "../../view/failure-text.ts";
 import { progressLines, type ScreenSize } from "../../view/progress.ts";
-import type { Style } from "../../view/style.ts";
+import type { Style } from "../../view/text.ts";
 import { LiveArea } from "./live-area.ts";
 import { terminalStyle } from "./style.ts";
 

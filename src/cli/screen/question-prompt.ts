@@ -10,8 +10,8 @@ import { attemptText } from "../../core/place.ts";
 import { replyIn } from "../../core/question.ts";
 import { attemptOf, type Run, type Visit } from "../../core/run.ts";
 import { waitsFor } from "../../core/visit-state.ts";
-import { cutText, plainText, wrapText } from "../../view/display-text.ts";
 import { answerText, choicesText, deadlineText, gateName } from "../../view/question-text.ts";
+import { cutText, plainText, wrapText } from "../../view/text.ts";
 import type { ScreenKind } from "./output-options.ts";
 import { TypedLine } from "./typed-line.ts";
 

@@ -1,6 +1,6 @@
 /** Colours for a terminal, when the terminal and the environment want them. */
-import type { Style, Tone } from "../../view/style.ts";
-import { plainStyle } from "../../view/style.ts";
+import type { Style, Tone } from "../../view/text.ts";
+import { plainStyle } from "../../view/text.ts";
 
 const CODES: Readonly<Record<Tone, string>> = {
   good: "32",

@@ -23,12 +23,11 @@ import type { WorkspacePlan } from "../../plan/plan.ts";
 import { assert, unreachable } from "../../util/assert.ts";
 import { failpoint } from "../../util/failpoint.ts";
 import { sha256 } from "../../util/json.ts";
-import { applyChanges } from "../../workspace/apply.ts";
-import { NO_DETAILS, readSnapshot } from "../../workspace/details.ts";
-import { mergeSnapshots } from "../../workspace/merge.ts";
-import { makeOwnDirectory } from "../../workspace/own-worktree.ts";
-import { restoreSnapshot } from "../../workspace/restore.ts";
-import { commitTree, type Snapshot, takeSnapshot } from "../../workspace/snapshot.ts";
+import { applyChanges } from "../../workspace/snapshot/apply.ts";
+import { NO_DETAILS, readSnapshot } from "../../workspace/snapshot/details.ts";
+import { mergeSnapshots } from "../../workspace/snapshot/merge.ts";
+import { restoreSnapshot } from "../../workspace/snapshot/restore.ts";
+import { commitTree, type Snapshot, takeSnapshot } from "../../workspace/snapshot/snapshot.ts";
 import {
   listRefs,
   openStore,
@@ -36,10 +35,10 @@ import {
   REFS,
   type SnapshotStore,
   writeRefs,
-} from "../../workspace/store.ts";
-import type { Workspace } from "../../workspace/workspace.ts";
+} from "../../workspace/snapshot/store.ts";
+import type { Workspace } from "../../workspace/snapshot/workspace.ts";
 import { WorkspaceError } from "../../workspace/workspace-error.ts";
-import { restoreHead } from "../../workspace/worktree-head.ts";
+import { makeOwnDirectory, restoreHead } from "../../workspace/worktree/own-worktree.ts";
 import { ownPathOf, type RunDir } from "../state-dir.ts";
 import {
   branchOf,

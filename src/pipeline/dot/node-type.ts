@@ -5,6 +5,7 @@
  * meaning that the language has no type for.
  * Does not: run anything.
  */
+import { defined } from "../../util/defined.ts";
 
 export const NODE_TYPES = [
   "start",
@@ -69,7 +70,7 @@ export function resolveType(type: string | undefined, shape: string): ResolvedTy
   const customType = type ?? FOREIGN_SHAPES.get(shape);
   return {
     handler: byShape ?? "codergen",
-    ...(customType === undefined ? {} : { customType }),
+    ...defined({ customType }),
     shapeKnown: byShape !== undefined || FOREIGN_SHAPES.has(shape),
   };
 }

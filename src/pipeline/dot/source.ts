@@ -6,6 +6,7 @@
  * Invariants:
  * - D1 Every diagnostic of a DOT file is made here, so every one has a place.
  */
+import { defined } from "../../util/defined.ts";
 import type { Diagnostic } from "../diagnostic.ts";
 
 /** A piece of the file: offsets in UTF-16 units, and the line and column (from 1) of its start. */
@@ -61,7 +62,7 @@ export function dotDiagnostic(source: DotSource, span: DotSpan, finding: DotFind
     column: span.column,
     endLine: end.line,
     endColumn: end.column,
-    ...(help === undefined ? {} : { help }),
+    ...defined({ help }),
   };
 }
 

@@ -3,7 +3,7 @@
  * in which conversation.
  *
  * Owns: these rules, and reading the prompts that stand in files of their own.
- * Does not: judge what stands in a prompt (rules/expression.ts).
+ * Does not: judge the text of a prompt (rules/expression.ts).
  */
 
 import { ADAPTER_NAMES, KNOWN_AGENTS, PROTOCOL_ADAPTER } from "../../util/agent-access.ts";
@@ -90,7 +90,7 @@ export function readMcpFiles(
   return found;
 }
 
-/** A report about another file, which stands behind one value of this one. */
+/** A report about another file that one value of this file names. */
 export function inFile(report: Report, name: string, text: string): MistakeReport {
   return {
     suggest: (...args) => report.suggest(...args),
@@ -121,7 +121,7 @@ export function checkAgent(agent: AgentShape, path: Path, report: Report): void 
   }
   for (const key of ["args", ...AGENT_KEY_NAMES] as const) {
     if (agent[key] === undefined) continue;
-    const message = `\`${key}\` means nothing to an agent that is only a command`;
+    const message = `\`${key}\` has no effect on an agent that is only a command`;
     const help = key === "args" ? "write them into `command`" : "add `adapter:`, or leave it out";
     report.add({ rule: "agent-setting", message, help, path: [...path, key], on: "key" });
   }
@@ -241,18 +241,19 @@ function checkAgentSettings(
   }
   for (const key of ["session", ...AGENT_KEY_NAMES] as const) {
     if (step[key] === undefined) continue;
-    const whose = agent === undefined ? "a step without an agent" : "an agent that is a command";
-    const message = `\`${key}\` means nothing to ${whose}`;
+    const whose =
+      agent === undefined ? "a step without an agent" : "an agent that is only a command";
+    const message = `\`${key}\` has no effect on ${whose}`;
     const path = pathIn(list, index, key);
     report.add({ rule: "agent-setting", message, help: "leave it out", path, on: "key" });
   }
   if (typeof step.retry !== "object" || step.retry.conversation === undefined) return;
-  const message = "`conversation` means nothing to a step that has no conversation with an agent";
+  const message = "`conversation` has no effect on a step without a conversation";
   const path = pathIn(list, index, "retry", "conversation");
   report.add({ rule: "agent-setting", message, help: "leave it out", path, on: "key" });
 }
 
-/** What a step's agent is told beside its prompt must be something that it understands (A1). */
+/** The adapter of a step's agent must be able to pass on each key (A1). */
 function checkAccess(shape: PipelineShape, list: StepList, index: number, report: Report): void {
   const step = list.steps[index] as StepShape;
   const name = agentOf(shape, step) ?? "";
@@ -286,11 +287,11 @@ function checkAbility(
 ): void {
   const inability = inabilityOf(adapter, key);
   if (inability === undefined) return;
-  const message = `\`${key}\` means nothing to ${adapter}${whose}: ${inability.why}`;
+  const message = `\`${key}\` has no effect on ${adapter}${whose}: ${inability.why}`;
   report.add({ rule: "agent-setting", message, help: inability.help, path, on: "key" });
 }
 
-/** Whether an adapter talks to the agent, as far as the file says what it is. */
+/** Whether an adapter talks to the agent, as far as the file shows. */
 export function talks(
   shape: PipelineShape,
   cut: ReadonlySet<string>,
@@ -313,7 +314,7 @@ export function checkSessions(
   list.steps.forEach((step, index) => {
     const { session } = step;
     if (session === undefined || isCut(list, index)) return;
-    // It was told already that a session means nothing to such a step.
+    // Another rule reports that a session has no effect on such a step.
     if (!talks(shape, list.cut, agentOf(shape, step))) return;
     const before = last.get(session);
     last.set(session, index);

@@ -10,7 +10,7 @@ import type { Report } from "../report.ts";
 import type { StepShape } from "../schema.ts";
 import { fanOutOf, hasBody, isCut, pathIn, type StepList } from "../step-list.ts";
 
-/** The ways to say what a step does, in the order in which they outweigh each other. */
+/** The keys that say what a step does, in the order in which they take precedence. */
 const BODY_KEYS = ["steps", "pipeline", "loop", "iterations", "for_each"] as const;
 
 /** Adds the mistakes in how a step holds steps; those of the steps in it are not looked at. */
@@ -38,7 +38,7 @@ function* bodyProblems(step: StepShape): Generator<Problem> {
   const rule = "step-body";
   const inside = fanOutOf(step)?.steps;
   if (steps !== undefined && pipeline !== undefined) {
-    const message = "a step holds either `steps` or a `pipeline`";
+    const message = "a step has both `steps` and `pipeline`";
     yield { rule, message, help: "put the pipeline into a step of `steps`", keys: ["pipeline"] };
   }
   if (inside !== undefined && (steps !== undefined || pipeline !== undefined)) {
@@ -119,12 +119,12 @@ function* nameProblem(name: string, at: readonly string[]): Generator<Problem> {
 function* literalProblems(items: unknown, short: boolean): Generator<Problem> {
   const text = Array.isArray(items) ? JSON.stringify(items) : "";
   if (!text.includes("${{")) return;
-  const message = "the items of a written list are taken as they are";
+  const message = "a list of items cannot hold ${{ }}";
   const help = "write the whole list as an expression: [input.a, input.b]";
   yield { rule: "fan-out", message, help, keys: short ? ["for_each"] : ["for_each", "in"] };
 }
 
-/** How many items a fan-out may work on at once, as far as the step says it. */
+/** How many items a fan-out may work on at once, if the step sets it. */
 export function parallelOf(step: StepShape): number | undefined {
   return fanOutOf(step)?.max_parallel ?? step.max_parallel;
 }

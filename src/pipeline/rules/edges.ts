@@ -117,7 +117,7 @@ export function reportCycles(graph: StepGraph, list: StepList, report: Report): 
   }
   for (const step of graph.stuck) {
     const message = `step \`${idOf(step)}\` never starts: it waits for steps that wait in a circle`;
-    const help = "open the circle first";
+    const help = "break the circle first";
     const path = pathOf(step);
     report.add({ rule: "unreachable-step", severity: "warning", message, help, path });
   }
@@ -177,7 +177,7 @@ function checkExits(step: StepShape, index: number, { list, report }: Jumps): vo
     add("two-exits", `step \`${id}\` has both \`goto\` and \`edges\``, help, "goto");
   }
   if (goto === id) {
-    const help = "write `edges` with a `when`, or `retry` for tries of a step that fails";
+    const help = "use `edges` with a `when`, or `retry` to repeat a step that fails";
     add("endless-loop", "a step that always goes to itself never ends", help, "goto");
   }
   if (retry_target !== undefined && (goal ?? false) === false) {
@@ -192,13 +192,13 @@ function checkExits(step: StepShape, index: number, { list, report }: Jumps): vo
   report.add({ rule: "dead-edge", severity: "warning", message, help, path, on: "key" });
 }
 
-/** What a step with exits of its own cannot say, and what is said about it, must agree. */
+/** A step with `goto` or `edges` cannot also be in the `needs` of another. */
 function checkNeeded(step: StepShape, index: number, jumps: Jumps): void {
   const { list, links, ids, report } = jumps;
   const exits = (name: string): boolean => links[ids.get(name) ?? -1]?.exits !== undefined;
   [step.needs ?? []].flat().forEach((name, position) => {
     if (!exits(name)) return;
-    const message = `step \`${name}\` says itself where it leads, so it cannot be waited for`;
+    const message = `step \`${name}\` has \`goto\` or \`edges\`, so no step can wait for it`;
     const help = `add \`{to: ${step.id}}\` to the \`edges\` of \`${name}\``;
     const at = Array.isArray(step.needs) ? [position] : [];
     report.add({
@@ -223,10 +223,10 @@ function checkReached({ unreached, above }: StepEdges, { list, report }: Jumps):
   const idOf = (step: number): string => list.steps[step]?.id ?? "";
   for (const step of unreached) {
     const from = above.get(step);
-    // What lies behind such a step says nothing new.
+    // The steps after such a step would only repeat the warning.
     if (from === undefined) continue;
-    const message = `step \`${idOf(step)}\` is never reached: \`${idOf(from)}\` above it goes elsewhere`;
-    const help = "lead to it from another step, or leave it out";
+    const message = `step \`${idOf(step)}\` is unreachable: \`${idOf(from)}\` above it goes elsewhere`;
+    const help = "add an edge to it from another step, or remove it";
     const path = pathIn(list, step, "id");
     report.add({ rule: "unreachable-step", severity: "warning", message, help, path });
   }
@@ -245,7 +245,7 @@ function checkGoals({ edges }: StepEdges, { list, ids, report }: Jumps): void {
     )
       return;
     const message = `step \`${retry_target}\` does not lead to the goal \`${id}\``;
-    const help = "name a step that lies before the goal";
+    const help = "name a step that comes before the goal";
     report.add({ rule: "goal-target", message, help, path: pathIn(list, index, "retry_target") });
   });
 }

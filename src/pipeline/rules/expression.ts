@@ -40,15 +40,15 @@ export interface Referable {
   readonly fansOut: (step: number) => boolean;
   /** Variables that exist only here: `item`, `index`, and those that the author named. */
   readonly variables: ReadonlySet<string>;
-  /** The list around this one, and the step of it that this one stands in. */
+  /** The list around this one, and the step of it that holds this one. */
   readonly parent?: { readonly known: Referable; readonly step: number } | undefined;
 }
 
-/** Where an expression stands: in a step, or in what counts for every step. */
+/** The place of an expression: in a step, or in a setting for all steps. */
 export interface Site {
   readonly path: Path;
   readonly step?: number;
-  /** Asked when a step is over: it sees that step's own result, or those of all steps. */
+  /** Evaluated when a step has finished: it sees that step's own result, or those of all steps. */
   readonly sees?: "own" | "all";
   /** Its value is kept in the journal, where no secret of the environment may come. */
   readonly kept?: true;
@@ -167,11 +167,11 @@ export class ExpressionRules {
     else if (LEAVING.has(variable)) this.#leaving(variable, base + reference.offset, site);
     else if (variable === "env" && (site.sees !== undefined || site.kept === true)) {
       const message = site.kept
-        ? "what is kept in the journal cannot use `env`"
-        : "what is asked at the end of a step cannot use `env`";
+        ? "values that the journal keeps cannot use `env`"
+        : "conditions after a step cannot use `env`";
       const help = site.kept
         ? "use `env` in the steps themselves"
-        : "hand the value on in `context`, or ask for it in the `when` of a step";
+        : "put the value into `context`, or use it in the `when` of a step";
       const place = { path: site.path, offset: base + reference.offset, length: 3 };
       this.#report.add({ rule: "no-env-here", message, help, ...place });
     } else if (variable === "env" && first === undefined && computed) {
@@ -201,7 +201,7 @@ export class ExpressionRules {
   #leaving(variable: string, offset: number, { path, sees }: Site): void {
     if (sees === "own") return;
     const message = `\`${variable}\` exists only in the conditions of \`edges\``;
-    const help = "elsewhere a step's own word is in results.<step>.outcome";
+    const help = "elsewhere use results.<step>.outcome";
     const place = { path, offset, length: variable.length };
     this.#report.add({ rule: "unknown-variable", message, help, ...place });
   }
@@ -250,7 +250,7 @@ export class ExpressionRules {
     const rule = "not-before";
     if (site.sees === "all" || (site.sees === "own" && site.step === at)) return;
     if (site.step === undefined) {
-      const message = "what counts for every step cannot use the result of one";
+      const message = "a setting for all steps cannot use the result of one step";
       const help = "move it to the `env` of the steps that come after it";
       this.#atKey({ rule, message, help }, key, base, site);
     } else if (site.step === at) {
@@ -258,7 +258,7 @@ export class ExpressionRules {
       const help = "its own outputs are in $PERDURE_OUTPUT_<NAME>";
       this.#atKey({ rule, message, help }, key, base, site);
     } else if (known.comesBefore?.(at, site.step) === false) {
-      const message = `step \`${key.name}\` is not always over before this one starts`;
+      const message = `step \`${key.name}\` may not have finished when this step starts`;
       const help = `add \`${key.name}\` to the \`needs\` of this step`;
       this.#atKey({ rule, message, help }, key, base, site);
     }

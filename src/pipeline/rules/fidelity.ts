@@ -25,7 +25,7 @@ interface Told {
   readonly report: Report;
 }
 
-/** Adds the mistakes in what the agents of a list are told. */
+/** Adds the mistakes in the fidelity of a list of steps. */
 export function checkFidelity(told: Told): void {
   const { list } = told;
   const edges = list.steps.flatMap((step) => step.edges ?? []);
@@ -37,7 +37,7 @@ export function checkFidelity(told: Told): void {
   });
 }
 
-/** Everybody can be told something; only an agent with an adapter has a conversation to share. */
+/** Any agent can be told something; only one with an adapter has a conversation to share. */
 function checkStep(told: Told, step: StepShape, index: number, full: ReadonlySet<string>): void {
   const { shape, list, report } = told;
   if (isCut(list, index, "run", "agent", "prompt", "prompt_file")) return;
@@ -47,7 +47,7 @@ function checkStep(told: Told, step: StepShape, index: number, full: ReadonlySet
     report.add({ rule: "agent-setting", message, help, path, on: "key" });
   };
   const none = (key: string, whose: string): void => {
-    add(key, `\`${key}\` means nothing to ${whose}`, "leave it out");
+    add(key, `\`${key}\` has no effect on ${whose}`, "leave it out");
   };
   const given = KEYS.filter((key) => step[key] !== undefined);
   if (agent === undefined) {
@@ -55,9 +55,9 @@ function checkStep(told: Told, step: StepShape, index: number, full: ReadonlySet
     return;
   }
   if (!talks(shape, list.cut, agent)) {
-    for (const key of given) if (key !== "fidelity") none(key, "an agent that is a command");
+    for (const key of given) if (key !== "fidelity") none(key, "an agent that is only a command");
     if (step.fidelity === "full") {
-      const message = "an agent that is a command has no conversation to go on with";
+      const message = "an agent that is only a command has no conversation to continue";
       add("fidelity", message, "write `summary:high`, or add an `adapter` to the agent");
     }
     return;
@@ -81,7 +81,7 @@ function checkThread({ shape, list, report }: Told, step: StepShape, index: numb
   report.add({ rule: "unused-thread", severity: "warning", message, help, path, on: "key" });
 }
 
-/** What an edge says is for an agent behind it. */
+/** The settings of an edge are for the agent that it leads to. */
 function checkEdges({ shape, list, ids, report }: Told, step: StepShape, index: number): void {
   step.edges?.forEach((edge, position) => {
     const at = ids.get(edge.to);
@@ -90,7 +90,7 @@ function checkEdges({ shape, list, ids, report }: Told, step: StepShape, index: 
     if (agentOf(shape, target) !== undefined) return;
     for (const key of EDGE_KEYS) {
       if (edge[key] === undefined) continue;
-      const message = `\`${key}\` means nothing to step \`${edge.to}\`, which has no agent`;
+      const message = `\`${key}\` has no effect on step \`${edge.to}\`, which has no agent`;
       const path: Path = [...pathIn(list, index), "edges", position, key];
       report.add({ rule: "agent-setting", message, help: "leave it out", path, on: "key" });
     }

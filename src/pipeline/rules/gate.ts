@@ -5,7 +5,9 @@
  * Owns: keys of choices, which choice makes the step fail, where a choice leads, and these rules.
  * Does not: judge the question's expressions (validate.ts).
  */
+
 import { choiceNamed, choiceOf, normalizedLabel, sameLabel } from "../../util/choice.ts";
+import { defined } from "../../util/defined.ts";
 import { parseMoment } from "../../util/duration.ts";
 import type { GateChoice } from "../pipeline.ts";
 import type { Report } from "../report.ts";
@@ -22,7 +24,7 @@ export interface WrittenChoice extends GateChoice {
   readonly keyed: boolean;
 }
 
-/** Who chooses it stops the pipeline, unless the author says otherwise. */
+/** Choosing it fails the step, unless the author sets `fails`. */
 const REJECT = "reject";
 const USUAL = ["approve", REJECT];
 
@@ -49,7 +51,7 @@ export function choicesOf(step: StepShape): readonly WrittenChoice[] {
       key: own,
       label,
       ...(fails ? { fails: true } : {}),
-      ...(next === undefined ? {} : { next }),
+      ...defined({ next }),
       at,
       keyed: key !== undefined,
     };
@@ -133,7 +135,7 @@ class PromptRules {
     const { wait } = this.#step;
     if (typeof wait !== "object" || !("until" in wait) || wait.until.includes("${{")) return;
     if (parseMoment(wait.until) !== undefined) return;
-    const message = `\`${wait.until}\` is no moment`;
+    const message = `\`${wait.until}\` is not a point in time`;
     const help = "write it with its time zone: 2026-12-01T08:00:00Z or 2026-12-01T08:00:00+01:00";
     this.#add("bad-moment", message, help, ["wait", "until"]);
   }
@@ -163,7 +165,7 @@ class PromptRules {
       this.#add("unknown-choice", `there is no choice \`${word}\``, help, at);
     }
     if (timeout !== undefined) return;
-    const message = "`default` counts when nobody answers in time, and there is no `timeout`";
+    const message = "`default` needs a `timeout`: it is the choice when nobody answers in time";
     this.#add("gate-default", message, "add `timeout:`, or leave `default` out", at, "key");
   }
 
@@ -175,7 +177,7 @@ class PromptRules {
       if (!choices.some((choice) => sameLabel(choice.label, label))) {
         const labels = choices.map((choice) => choice.label);
         const help = this.#report.suggest(label, labels, "its choices");
-        const message = `no choice of the gate is called \`${label}\``;
+        const message = `the gate has no choice \`${label}\``;
         this.#add("unknown-choice", message, help, ["edges", index, "label"]);
       } else if (when !== undefined) {
         const message = "a person chooses this edge, so it cannot have a `when` as well";
@@ -185,7 +187,7 @@ class PromptRules {
     });
     for (const { label, next, fails, at } of choices) {
       if (next !== undefined || fails === true) continue;
-      const message = `no edge is for the choice \`${label}\``;
+      const message = `no edge has the label of the choice \`${label}\``;
       this.#add("gate-edge", message, `add \`{to: STEP, label: ${label}}\` to \`edges\``, at);
     }
   }

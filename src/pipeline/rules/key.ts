@@ -1,5 +1,5 @@
 /**
- * The rule that a key stands only on a kind of step that the table allows (keys.ts).
+ * The rule that a key is only on a kind of step that the table allows (keys.ts).
  *
  * Owns: the diagnostics for keys that mean nothing where they stand.
  * Does not: judge the keys of a command or an agent; rules/agent.ts knows which agent it is.
@@ -29,22 +29,22 @@ const WORDINGS: Readonly<Partial<Record<StepKind, Wording>>> = {
   group: {
     rule: "body-setting",
     whose: "a step that holds steps",
-    help: () => "put it on the steps in it",
+    help: () => "move it to the inner steps",
   },
   gate: {
     rule: "gate-setting",
-    whose: "a gate: nothing is run for it",
+    whose: "a gate: a gate runs nothing",
     help: (key) =>
       key === "timeout" ? "put it into the gate: `gate: {ask: ..., timeout: 2h}`" : "leave it out",
   },
   wait: {
     rule: "gate-setting",
-    whose: "a wait: nothing is run for it",
+    whose: "a wait: a wait runs nothing",
     help: () => "leave it out",
   },
   pass: {
     rule: "pass-setting",
-    whose: "a step that passes: nothing is run for it",
+    whose: "a `pass` step: it runs nothing",
     help: (key) => `leave out \`${key}\`, or \`pass\``,
   },
 };
@@ -52,7 +52,7 @@ const WORDINGS: Readonly<Partial<Record<StepKind, Wording>>> = {
 /** Keys that each say what a step does. */
 const WORK_KEYS: readonly string[] = ["run", "steps", "pipeline", "loop", "iterations", "wait"];
 
-/** Adds a mistake for every key that means nothing to its kind of step. */
+/** Adds a mistake for every key that has no effect on its kind of step. */
 export function checkKeys(list: StepList, index: number, report: Report): void {
   const step = list.steps[index] as StepShape;
   const kind = kindOf(step);
@@ -65,7 +65,7 @@ export function checkKeys(list: StepList, index: number, report: Report): void {
       const message = `step \`${step.id}\` has both \`${kind}\` and \`${key}\``;
       report.add({ rule: "step-work", message, help: "make two steps of it", path, on: "key" });
     } else {
-      const message = `\`${key}\` means nothing to ${wording.whose}`;
+      const message = `\`${key}\` has no effect on ${wording.whose}`;
       report.add({ rule: wording.rule, message, help: wording.help(key), path, on: "key" });
     }
   }

@@ -8,7 +8,7 @@
  * or expressions (rules/expression.ts).
  * Invariants:
  * - D1 Linear in the size of the file.
- * - D2 A mistake is told once: nothing is judged by a piece that is itself wrong.
+ * - D2 A mistake is reported once: no rule judges a piece that is itself wrong.
  */
 import { isObject } from "../../util/json.ts";
 import type { McpFiles } from "../agent-keys.ts";
@@ -49,7 +49,7 @@ const NESTING_MAX = 16;
 const SCHEMA_HELP = "see https://json-schema.org/understanding-json-schema";
 const INPUT_KEY = /^[A-Za-z_][A-Za-z0-9_]*$/;
 
-/** What a pipeline names that stands in other files. */
+/** The contents of other files that a pipeline names. */
 export interface NamedFiles {
   readonly prompts: ReadonlyMap<StepShape, string>;
   readonly checks: CheckFiles;
@@ -183,7 +183,7 @@ function checkOwnWorkspace(
   const off = typeof workspace === "object" && workspace.snapshots === false;
   if (!off || list.steps[index]?.workspace !== "own") return;
   const message = "`workspace: own` needs snapshots, and this pipeline turns them off";
-  const help = "take `snapshots: false` out of the pipeline's `workspace`";
+  const help = "remove `snapshots: false` from the pipeline's `workspace`";
   report.add({ rule: "own-workspace", message, help, path: pathIn(list, index, "workspace") });
 }
 
@@ -197,7 +197,7 @@ function checkLeavesRunning(
   const { leaves_running: leaves, isolate = defaults?.isolate } = list.steps[index] as StepShape;
   if (leaves !== true || isolate !== true) return;
   const message = "an isolated step cannot leave anything running: it ends with its first process";
-  const help = "write `isolate: false` in this step, or take `leaves_running` out";
+  const help = "write `isolate: false` in this step, or remove `leaves_running`";
   report.add({
     rule: "leaves-running",
     message,
@@ -240,12 +240,12 @@ function checkInside(
 }
 
 function reportDepth({ path }: StepList, { report }: File): void {
-  const message = `steps stand more than ${NESTING_MAX} deep in each other`;
-  const help = "make a pipeline file of the inner ones";
+  const message = `steps are nested more than ${NESTING_MAX} deep in each other`;
+  const help = "move the inner steps to a pipeline file of their own";
   report.add({ rule: "too-deep", message, help, path, on: "key" });
 }
 
-/** True for a step that only says how often; that it does not say what is told already. */
+/** True for a step that only says how often; another rule reports that it does nothing. */
 function repeatsNothing(step: StepShape): boolean {
   const repeats = step.for_each ?? step.loop ?? step.iterations;
   return repeats !== undefined && (step.run ?? step.prompt ?? step.prompt_file) === undefined;
@@ -309,7 +309,7 @@ function checkInput(input: PipelineShape["input"], report: Report): void {
   for (const key of Object.keys(isObject(input.properties) ? input.properties : {})) {
     if (INPUT_KEY.test(key)) continue;
     const message = `\`${key}\` is not a valid name`;
-    const help = "start with a letter or _, go on with letters, digits and _";
+    const help = "start with a letter or _, continue with letters, digits and _";
     const path = ["input", "properties", key];
     report.add({ rule: "bad-name", message, help, path, on: "key" });
   }
@@ -323,7 +323,7 @@ function closedKeys(input: PipelineShape["input"]): readonly string[] | undefine
   return Object.keys(isObject(input.properties) ? input.properties : {});
 }
 
-/** Texts that are looked at before a step begins or after it is over, outside what it repeats. */
+/** Texts that are evaluated before a step starts or after it has finished, outside its loop. */
 function checkOuterTexts(list: StepList, index: number, rules: ExpressionRules): void {
   const step = list.steps[index] as StepShape;
   const at = (...keys: (string | number)[]): Site => ({

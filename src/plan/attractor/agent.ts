@@ -4,9 +4,11 @@
  * Owns: from provider, model, effort and tool hooks to an agent of the plan.
  * Does not: know how agents are started (room `runner`).
  */
+
 import type { DotNode, DotPipeline, DotSettings } from "../../pipeline/dot/model.ts";
 import type { DotSpan } from "../../pipeline/dot/source.ts";
 import { HOOK_FORBIDS } from "../../util/agent-access.ts";
+import { defined } from "../../util/defined.ts";
 import { canonicalJson } from "../../util/json.ts";
 import type { AgentDefinition, AgentSettings, PlanReading, Work } from "../plan.ts";
 import { literal } from "./prompt.ts";
@@ -32,7 +34,7 @@ const MODELS: readonly (readonly [RegExp, string])[] = [
   [/^gemini/i, "gemini"],
 ];
 
-/** How each agent is told how hard to think; the others cannot be. */
+/** The arguments by which each agent takes an effort; other agents have none. */
 export const EFFORTS: Readonly<Record<string, (effort: string) => readonly string[]>> = {
   claude: (effort) => ["--effort", effort],
   codex: (effort) => ["-c", `model_reasoning_effort=${JSON.stringify(effort)}`],
@@ -66,7 +68,7 @@ export class DotAgents {
       ...hookArgs(adapter, node, settings, report),
     ];
     const own: AgentSettings = {
-      ...(node.llmModel === undefined ? {} : { model: node.llmModel }),
+      ...defined({ model: node.llmModel }),
       ...(node.systemPrompt === undefined ? {} : { system: literal(node.systemPrompt) }),
       ...(node.maxTurns === undefined ? {} : { maxTurns: Math.max(1, node.maxTurns) }),
     };

@@ -6,10 +6,12 @@
  * Invariants:
  * - W3 A file that has itself as a child, over whichever others, is refused.
  */
+
 import type { Diagnostic } from "../../pipeline/diagnostic.ts";
 import { loadDot } from "../../pipeline/dot/load.ts";
 import type { DotPipeline } from "../../pipeline/dot/model.ts";
 import { dotSource } from "../../pipeline/dot/source.ts";
+import { defined } from "../../util/defined.ts";
 import type { Json, JsonObject } from "../../util/json.ts";
 import { WORKSPACE_DEFAULT } from "../build.ts";
 import { type Graph, PLAN_FORMAT, type Plan, type PlanReading } from "../plan.ts";
@@ -113,7 +115,7 @@ function siteOf(
     reading,
     agents,
     report,
-    ...(cwd === undefined ? {} : { cwd }),
+    ...defined({ cwd }),
     readText: (name) => file.other(name)?.text,
     child: (name, workdir) => {
       const other = file.other(name);
@@ -147,7 +149,7 @@ function stepNames({ nodes }: DotPipeline): ReadonlyMap<string, string> {
   return names;
 }
 
-/** What the graph itself says, for conditions and agents. */
+/** The attributes of the graph, for conditions and agents. */
 function contextOf({ attributes, settings }: DotPipeline): JsonObject {
   const written = [...attributes].map(([name, { value }]): [string, Json] => [
     `graph.${name}`,

@@ -1,9 +1,9 @@
 /**
- * A plan that goes on where another engine stopped: it begins with a step that passes on what the
- * other one knew, and is left by the edges of the last node that was completed there.
+ * A plan that continues a run of another engine: its first step holds that run's context, and is
+ * left by the edges of the last node that the other engine completed.
  *
- * Owns: this beginning.
- * Does not: read checkpoints (room `cli`).
+ * Owns: this first step.
+ * Does not: read checkpoints (room `app`).
  * Invariants:
  * - W4 What the other engine did is not done again unless an edge leads back to it. It is part of the
  *   frozen plan, so it is resumed, replayed and updated like any other.
@@ -16,7 +16,7 @@ import { plainStep } from "./work.ts";
 /** What the plan itself knows better. */
 const OWN_KEYS = /^graph\./;
 
-/** The plan from behind a node on; a text that says why not, when it cannot be. */
+/** The plan that starts after a node; a text with the reason when there is none. */
 export function takenUp(plan: Plan, { node, completed, context }: TakesUp): Plan | string {
   const { steps, arrows } = plan.graph;
   const { byId, entries } = indexOf(plan.graph);
@@ -31,11 +31,11 @@ export function takenUp(plan: Plan, { node, completed, context }: TakesUp): Plan
   if (on === "failed" && onwards.length === 0) return `\`${node}\` has failed, and nothing follows`;
   const known = Object.entries(context).filter(([key]) => !OWN_KEYS.test(key));
   const { preferred_label: label } = context;
-  // What a person chose is the way on; of other nodes the label may be an older one.
+  // A person's choice decides the next edge; the label of another node may be an older one.
   const chosen = step.work.kind === "gate" && typeof label === "string" ? { label } : {};
   const takesUp = { node, completed, context: Object.fromEntries(known), ...chosen };
   const first: Step = plainStep(`from.${node}`, { kind: "pass", takesUp }, 1);
-  // What would start by itself lies behind an end that this step never has.
+  // Steps that would start by themselves follow an outcome that this step never has.
   const never = entries.map((to): Arrow => ({ from, to, on: "failed", weight: 0, back: false }));
   const marked = markBackArrows(from + 1, [...arrows, ...onwards, ...never], [from]);
   return { ...plan, graph: { steps: [...steps, first], arrows: marked } };

@@ -1,5 +1,5 @@
 /**
- * What steps of a walk get where nobody says otherwise.
+ * The defaults of steps in an Attractor pipeline.
  *
  * Owns: these defaults.
  * Does not: lower anything (attractor/graph.ts).
@@ -10,7 +10,7 @@ import type { Fidelity, RetryPolicy, Work } from "../plan.ts";
 export const ATTRACTOR_PARALLEL_MAX = 64;
 /** How often a run may come to a step. */
 export const ATTRACTOR_VISITS_MAX = 100;
-/** How much of what came before an agent is told. */
+/** How much an agent is told of what came before. */
 export const ATTRACTOR_FIDELITY: Fidelity = "compact";
 
 export const ATTRACTOR_RETRY: RetryPolicy = {
@@ -20,12 +20,12 @@ export const ATTRACTOR_RETRY: RetryPolicy = {
   onResume: "keep",
 };
 
-/** True for work that can ask for another try, or run out of time. */
+/** True for work that can ask for another attempt, or run out of time. */
 export function isTried({ kind }: Pick<Work, "kind">): boolean {
   return kind === "shell" || kind === "agent" || kind === "gate" || kind === "pipeline";
 }
 
-/** The language lets a loop go on as long as it may come again: the bound is that on visits. */
+/** The language has no rule against equal failures: only the limit on visits ends a loop. */
 export function stallAfter(visitsMax: number): number {
   return visitsMax + 1;
 }

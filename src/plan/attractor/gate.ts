@@ -4,9 +4,11 @@
  * Owns: its question and its default.
  * Does not: ask anybody, or make choices of edges (pipeline/attractor/gate.ts).
  */
+
 import type { DotNode } from "../../pipeline/dot/model.ts";
 import type { GateChoice } from "../../pipeline/pipeline.ts";
 import { choiceNamed, choiceOf } from "../../util/choice.ts";
+import { defined } from "../../util/defined.ts";
 import type { Choice, GateWork } from "../plan.ts";
 import { expandVariables } from "./prompt.ts";
 import type { DotSite } from "./site.ts";
@@ -26,7 +28,7 @@ export function gateOf(node: DotNode, site: DotSite): GateWork {
     ask: expandVariables(node.label, pipeline.attributes),
     choices: named,
     text: "optional",
-    ...(node.timeoutMs === undefined ? {} : { timeoutMs: node.timeoutMs }),
+    ...defined({ timeoutMs: node.timeoutMs }),
     ...(otherwise === undefined || node.timeoutMs === undefined ? {} : { default: otherwise }),
   };
 }

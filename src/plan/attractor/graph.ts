@@ -1,5 +1,5 @@
 /**
- * From the nodes and edges of a DOT pipeline to a graph of the plan: a walk, in which every step is
+ * From the nodes and edges of a DOT pipeline to a graph of the plan, in which every step is
  * started by each arrow that comes to it (join `any`) and left by one (split `one`).
  *
  * Owns: arrows and their order, goal gates, bounds on visits, and the copies that branches are.
@@ -10,8 +10,10 @@
  *   before it: an edge to one that has conditions is for both ends, too.
  * - W2 The arrows of a step stand in the order of their targets' names: among equals that decides.
  */
+
 import { conditionToCel } from "../../pipeline/dot/condition.ts";
 import type { DotEdge, DotNode } from "../../pipeline/dot/model.ts";
+import { defined } from "../../util/defined.ts";
 import { type Arrow, type Graph, markBackArrows, type Step, type Work } from "../plan.ts";
 import { ATTRACTOR_VISITS_MAX } from "./defaults.ts";
 import { outcomesFor, outcomesToward } from "./needed-outcome.ts";
@@ -19,7 +21,7 @@ import { type Fork, forkOf, isFork, leavingEdges, nodesIn, type Region } from ".
 import type { DotSite } from "./site.ts";
 import { DotWork, passesOn, plainStep } from "./work.ts";
 
-/** How many steps a plan may have; each branch has its own copy of what it walks. */
+/** How many steps a plan may have; each branch has its own copy of its nodes. */
 const DOT_STEPS_MAX = 50_000;
 
 /** A failure takes the edge to a retry target only when no other edge applies. */
@@ -73,7 +75,7 @@ export class DotGraphs {
     return this.#steps > DOT_STEPS_MAX;
   }
 
-  /** What lies just outside of a region: a branch that comes there has ended. */
+  /** The nodes just outside of a region: a branch that reaches one has ended. */
   #endsOf(nodes: readonly DotNode[], region: Region): readonly string[] {
     const targets = nodes.flatMap((node) => this.#edges(node, region).map(({ to }) => to));
     return [...new Set(targets)].filter((id) => region.closed.has(id));
@@ -94,7 +96,7 @@ export class DotGraphs {
     const retryTarget = this.#goalTarget(node, positions);
     const goal = {
       holds: "visited",
-      ...(retryTarget === undefined ? {} : { retryTarget }),
+      ...defined({ retryTarget }),
     } as const;
     return {
       ...plainStep(this.#site.stepId(node.id), work, visitsMax),
@@ -139,9 +141,7 @@ export class DotGraphs {
     const arrow: Drawn = {
       ...plainArrow(from, to),
       weight,
-      ...(label === undefined ? {} : { label }),
-      ...(fidelity === undefined ? {} : { fidelity }),
-      ...(threadId === undefined ? {} : { thread: threadId }),
+      ...defined({ label, fidelity, thread: threadId }),
       ...(loopRestart ? { restart: { keep: settings.loopRestartPersistKeys } } : {}),
     };
     if (condition?.ok === true) {

@@ -1,9 +1,9 @@
 /**
- * What a stage would have to say for an edge of a DOT file to be followed; simulated stages say it
- * where success alone leads nowhere.
+ * The outcome that a stage must report for an edge of a DOT file to be followed. Simulated stages
+ * report it where success alone leads nowhere.
  *
- * Owns: from conditions to words that make them true.
- * Does not: choose among edges, or promise that the words suffice; the core looks where they lead.
+ * Owns: finding an outcome, label or context that makes a condition true.
+ * Does not: choose among edges, or promise that the outcome suffices; the core tries where it leads.
  */
 import {
   type ConditionClause,
@@ -13,12 +13,12 @@ import {
 } from "../../pipeline/dot/condition.ts";
 import type { Saying } from "../plan.ts";
 
-/** What a stage may say for a condition to be true: one saying for each of its alternatives. */
+/** The reports that make a condition true: one for each of its alternatives. */
 export function outcomesFor({ anyOf }: DotCondition): readonly Saying[] {
   return anyOf.map((clauses) => clauses.reduce(withClause, {}));
 }
 
-/** What a stage may say to be left by an edge without a condition that leads to a step. */
+/** The reports that choose an edge without a condition to a step. */
 export function outcomesToward(next: string): readonly Saying[] {
   // Where an edge asks for success, another word is needed to be left by this one.
   return [{ next }, { outcome: "partial_success", next }];

@@ -61,7 +61,7 @@ export interface AskingEdge {
 /** Prompts that speak of a status file themselves. */
 const OWN_WORDS = /STATUS_(?:PATH|FILE)\b|status\.json/;
 
-/** The file to write, and the words that the edges behind it wait for; empty when nobody asks. */
+/** How to write the status file, with the outcomes that the edges test; empty when no edge does. */
 export function statusWords(prompt: string, edges: readonly AskingEdge[]): string {
   const asked = edges.some(({ condition }) => condition !== undefined) || edges.length > 1;
   if (!asked || OWN_WORDS.test(prompt)) return "";

@@ -1,12 +1,12 @@
 /**
- * Which part of a DOT graph is walked where: by the run itself, or by a branch of a `component`.
+ * Which part of a DOT graph runs where: in the run itself, or in a branch of a `component`.
  *
  * Owns: where branches come together again, and what belongs to each.
  * Does not: make steps (attractor/graph.ts).
  */
 import type { DotEdge, DotNode, DotPipeline } from "../../pipeline/dot/model.ts";
 
-/** How many common nodes are asked whether every way leads over them: each costs a walk. */
+/** How many common nodes are tested for being on every path: each test searches the graph. */
 const CANDIDATES_MAX = 64;
 /** How deep `component` nodes may stand in each other's branches when their ends are looked for. */
 const DEPTH_MAX = 16;
@@ -17,7 +17,7 @@ export interface EdgeIndex {
   outgoing(id: string): readonly DotEdge[];
 }
 
-/** A part that is walked by itself. */
+/** A part of the graph that runs by itself. */
 export interface Region {
   readonly entry: string;
   /** Nodes at which it ends, without being part of it. */
@@ -67,7 +67,7 @@ export function nodesIn(
   return [...met];
 }
 
-/** Where a walk can go from a node, retry targets included. */
+/** The nodes that can follow a node, retry targets included. */
 function nextOf(edgeIndex: EdgeIndex, node: DotNode, region: Region): readonly string[] {
   const jumps = [node.retryTarget, node.fallbackRetryTarget].filter(
     (target) => target !== undefined && edgeIndex.nodes.has(target),
@@ -81,7 +81,7 @@ function nextOf(edgeIndex: EdgeIndex, node: DotNode, region: Region): readonly s
 /** An edge by which a branch goes elsewhere than to where the branches meet. */
 export interface Leaving {
   readonly edge: DotEdge;
-  /** It ends the branch at once: what it leads to is walked outside. */
+  /** The edge ends the branch: its target runs outside. */
   readonly ends: boolean;
 }
 
@@ -102,7 +102,7 @@ export function leavingEdges(
     .map((edge) => ({ edge, ends: closed.has(edge.to) }));
 }
 
-/** The nodes of a part from which a walk can come to a node. */
+/** The nodes of a part that can reach a node. */
 function nodesBefore(
   edgeIndex: EdgeIndex,
   goal: string,

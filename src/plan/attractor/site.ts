@@ -18,7 +18,7 @@ export interface DotSite {
   readonly cwd?: string;
   /** The text of a file that is named here, relative to this one. */
   readonly readText: (name: string) => string | undefined;
-  /** Another DOT file as a work; a text when it cannot be run, which says why. */
+  /** Another DOT file as work; a text with the reason when it cannot run. */
   readonly child: (name: string, cwd: string | undefined) => PipelineWork | string;
   /** The name of a node's step: some nodes are called what no step can be. */
   readonly stepId: (node: string) => string;

@@ -4,7 +4,9 @@
  * Owns: the handlers of the language, retries and timeouts.
  * Does not: draw arrows (attractor/graph.ts) or choose agents (attractor/agent.ts).
  */
+
 import type { DotEdge, DotNode } from "../../pipeline/dot/model.ts";
+import { defined } from "../../util/defined.ts";
 import type { Backoff, RetryPolicy, Step, Work } from "../plan.ts";
 import { ATTRACTOR_RETRY, isTried, stallAfter } from "./defaults.ts";
 import { gateOf } from "./gate.ts";
@@ -46,7 +48,7 @@ const ATTRIBUTES_BYTES_MAX = 64 * 1024;
 export type NodeWork = Pick<Step, "work" | "env" | "retry"> &
   Partial<Pick<Step, "cwd" | "timeoutMs" | "allowPartial" | "fidelity" | "thread" | "threadGroup">>;
 
-/** A step of a walk without anything special. */
+/** A step with the defaults of the language. */
 export function plainStep(id: string, work: Work, visitsMax: number): Step {
   return {
     id,
@@ -139,7 +141,7 @@ export class DotWork {
     return prompt ?? label;
   }
 
-  /** The edges that ask how a node went; one that passes on behind it asks in its place. */
+  /** The edges that test the outcome of a node, also those of a node after it that only passes it on. */
   #edgesBehind(node: DotNode): readonly DotEdge[] {
     const { edgeIndex } = this.#site;
     return edgeIndex.outgoing(node.id).flatMap((edge) => {
@@ -210,7 +212,7 @@ export class DotWork {
     }
     const retries =
       node.maxRetries ?? (preset === undefined ? settings.defaultMaxRetries : undefined);
-    // A tool cannot ask for another try by itself, so who gives it retries wants its failures retried.
+    // A tool cannot ask for another attempt, so an author who gives it retries wants failures retried.
     const asked = work.kind === "shell" && node.maxRetries !== undefined;
     return {
       attempts: retries === undefined ? (preset?.attempts ?? 1) : retries + 1,
@@ -236,22 +238,20 @@ export function passesOn(node: DotNode, site: DotSite): boolean {
 
 function askingEdge({ label, condition }: DotEdge): AskingEdge {
   return {
-    ...(label === undefined ? {} : { label }),
+    ...defined({ label }),
     ...(condition === undefined
       ? {}
       : { condition: condition.ok ? condition.condition : "unread" }),
   };
 }
 
-/** What an agent that judges branches is told beside its prompt. */
+/** What is added to the prompt of an agent that judges branches. */
 export const RESULTS = '\n\nThe results of the branches:\n${{ context["parallel.results"] }}';
 
-/** How much of what came before an agent is told, and in which conversation. */
+/** How much an agent is told of what came before, and in which conversation. */
 function tellingOf({ fidelity, threadId, subgraphClass }: DotNode) {
   return {
-    ...(fidelity === undefined ? {} : { fidelity }),
-    ...(threadId === undefined ? {} : { thread: threadId }),
-    ...(subgraphClass === undefined ? {} : { threadGroup: subgraphClass }),
+    ...defined({ fidelity, thread: threadId, threadGroup: subgraphClass }),
   };
 }
 

@@ -1,0 +1,22 @@
+/** Finds the functions of a formatted TypeScript source by their indentation. */
+
+/** One function: the line on which it begins, counted from 1, and how many lines it has before its last brace. */
+export interface SourceFunction {
+  readonly line: number;
+  readonly lines: number;
+}
+
+const HEAD = /^( *)(export )?(private |static |async )*(function\b|#?\w+\(.*\).* \{$)/;
+const STATEMENT = /^\s*(if|for|while|switch|return|it|describe)\b/;
+
+/** Lists the functions and methods that have a body of their own lines. */
+export function functionsIn(lines: readonly string[]): readonly SourceFunction[] {
+  const found: SourceFunction[] = [];
+  lines.forEach((line, index) => {
+    const head = HEAD.exec(line);
+    if (head === null || STATEMENT.test(line)) return;
+    const end = lines.findIndex((later, at) => at > index && later === `${head[1] ?? ""}}`);
+    if (end > index) found.push({ line: index + 1, lines: end - index });
+  });
+  return found;
+}

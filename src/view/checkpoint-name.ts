@@ -1,0 +1,146 @@
+/**
+ * Names of checkpoints: `base`, a step (`fix`), a visit (`fix@2`), an attempt (`fix@2.1`), `now`, or a
+ * snapshot by its commit; and the points at which a run can be forked.
+ *
+ * Owns: what the names mean.
+ * Does not: look at files; the caller looks at `now`.
+ */
+import type { Recorded } from "../core/event.ts";
+import { attemptText, type NamedPlace, parsePlace, placeText, stepPath } from "../core/place.ts";
+import { Refusal } from "../core/rewind.ts";
+import { type AttemptWork, savedBy, snapshotAt, workHistory } from "./work-history.ts";
+
+/** A checkpoint that a person named. */
+export interface Point {
+  readonly name: string;
+  /** The last event before it. */
+  readonly seq: number;
+  /** The files of that moment; absent for the present. */
+  readonly commit?: string;
+}
+
+/** The name of the present. */
+export const NOW = "now";
+const BASE = "base";
+const COMMIT = /^[0-9a-f]{7,64}$/;
+
+/** The checkpoint with this name: the end of a step, a visit or an attempt. */
+export function checkpointNamed(events: readonly Recorded[], name: string): Point {
+  if (name === NOW) return { name, seq: events.at(-1)?.seq ?? 0 };
+  if (name === BASE) return beginning(events);
+  const work = worksNamed(events, name).at(-1);
+  if (work === undefined) return snapshotNamed(events, name);
+  return endOf(work);
+}
+
+/** The span of work with this name: from the start of its visit to its end. */
+export function spanNamed(
+  events: readonly Recorded[],
+  name: string,
+): { readonly from: Point; readonly to: Point } {
+  if (name === BASE) return { from: beginning(events), to: checkpointNamed(events, NOW) };
+  const works = worksNamed(events, name);
+  const last = works.at(-1);
+  if (name === NOW || last === undefined) {
+    const from = name === NOW ? lastSnapshot(events) : snapshotNamed(events, name);
+    return { from, to: checkpointNamed(events, NOW) };
+  }
+  const visit = placeText(last.at);
+  const first = works.find(({ at }) => placeText(at) === visit) ?? last;
+  const from = { name: `before ${visit}`, seq: first.startSeq - 1, commit: needBase(last) };
+  return { from, to: endOf(last) };
+}
+
+/** The attempts with this name, in order; none when it names no step. */
+function worksNamed(events: readonly Recorded[], name: string): readonly AttemptWork[] {
+  const place = parsePlace(name);
+  const works = workHistory(events).filter(({ at }) => stepPath(at) === stepPath(place));
+  const { visit, attempt } = place;
+  const meant = works.filter(
+    ({ at }) =>
+      (visit === undefined || at.visit === visit) &&
+      (attempt === undefined || at.attempt === attempt),
+  );
+  if (works.length === 0 || meant.length > 0) return meant;
+  const known = works.map(({ at }) => attemptText(at));
+  throw new Refusal(`there is no ${name}; there are ${known.join(", ")}`);
+}
+
+function beginning(events: readonly Recorded[]): Point {
+  const first = workHistory(events).find(({ base }) => base !== undefined);
+  if (first === undefined) throw new Refusal("no step of this run has changed files yet");
+  return { name: BASE, seq: first.startSeq - 1, commit: needBase(first) };
+}
+
+function lastSnapshot(events: readonly Recorded[]): Point {
+  const last = events.findLast(({ event }) => savedBy(event) !== undefined);
+  const commit = last && savedBy(last.event);
+  if (last === undefined || commit === undefined) return beginning(events);
+  return { name: "the last snapshot", seq: last.seq, commit };
+}
+
+function endOf({ at, end, snapshot, startSeq }: AttemptWork): Point {
+  const name = attemptText(at);
+  if (snapshot === undefined) {
+    throw new Refusal(`there is no snapshot of ${name} yet; use ${NOW} for the present`);
+  }
+  return { name, seq: end?.seq ?? startSeq, commit: snapshot };
+}
+
+function needBase({ at, base }: AttemptWork): string {
+  if (base !== undefined) return base;
+  throw new Refusal(
+    `${placeText(at)} has no files of its own; name a step inside it (see \`perdure timeline\`)`,
+  );
+}
+
+/** A snapshot that an event of the run names, by the beginning of its commit. */
+function snapshotNamed(events: readonly Recorded[], name: string): Point {
+  for (const { event, seq } of COMMIT.test(name) ? events.toReversed() : []) {
+    const aside = "aside" in event ? event.aside : undefined;
+    const commit = [aside, savedBy(event)].find((one) => one?.startsWith(name) === true);
+    if (commit !== undefined) return { name, seq, commit };
+  }
+  throw new Refusal(
+    `"${name}" is no checkpoint of this run: name a step, a visit (fix@2), an attempt (fix@2.1), ` +
+      `${BASE}, ${NOW}, or a snapshot`,
+  );
+}
+
+export interface ForkPoint {
+  /** The last event that both runs share. */
+  readonly seq: number;
+  /** In words: "before fix@2", "after build@1.1". */
+  readonly where: string;
+  /** The files at that moment, when they are known. */
+  readonly commit?: string;
+}
+
+/** The point right before the first attempt of a visit; the last visit when none is named. */
+export function forkPointBefore(events: readonly Recorded[], place: NamedPlace): ForkPoint {
+  const path = stepPath(place);
+  const attempts = workHistory(events).filter(
+    ({ at }) => stepPath(at) === path && (place.visit === undefined || at.visit === place.visit),
+  );
+  const visit = place.visit ?? attempts.at(-1)?.at.visit;
+  const first = attempts.find(({ at }) => at.visit === visit);
+  if (first === undefined) {
+    const name = place.visit === undefined ? path : `${path}@${place.visit}`;
+    throw new Refusal(`${name} has not run yet, so there is nothing to fork from`);
+  }
+  const seq = first.startSeq - 1;
+  const commit = first.base ?? snapshotAt(events, seq);
+  const where = `before ${placeText(first.at)}`;
+  return { seq, where, ...(commit === undefined ? {} : { commit }) };
+}
+
+/** The point right after the step that completed last. */
+export function forkPointAfterLast(events: readonly Recorded[]): ForkPoint {
+  const last = events.findLast(({ event }) => event.type === "step.completed");
+  if (last?.event.type !== "step.completed") {
+    throw new Refusal("no step has completed yet: name the step to fork before with --at STEP");
+  }
+  const commit = last.event.snapshot?.commit ?? snapshotAt(events, last.seq);
+  const where = `after ${placeText(last.event)}`;
+  return { seq: last.seq, where, ...(commit === undefined ? {} : { commit }) };
+}

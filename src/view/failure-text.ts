@@ -1,0 +1,167 @@
+/**
+ * Failures and failed checks, in words.
+ *
+ * Owns: the phrase for each reason of a failure, and how the output of a check is shown.
+ * Does not: say what to do about it (failure-advice.ts).
+ */
+import { type CheckFindings, checksFound, warns } from "../core/check.ts";
+import type { AttemptRef, CheckEvidence, FailureReason } from "../core/event.ts";
+import { UNANSWERED } from "../core/gate.ts";
+import { stepPath } from "../core/place.ts";
+import type { Json } from "../util/json.ts";
+import { STEP_LOOKS } from "./step-status.ts";
+import { cutText, firstLine, outputLine, plainText } from "./text.ts";
+
+const REASONS: Readonly<Record<FailureReason, string>> = {
+  exit: "it exited with an error",
+  told: "it reported a failure",
+  retry: "it asked for a retry",
+  "no-arrow": "no edge leads on from it",
+  restart: "the run cannot restart",
+  pick: "there is no branch to pick",
+  status: "its status file could not be read",
+  check: "its check did not pass",
+  output: "an output file is missing or broken",
+  context: "its context values could not be read",
+  timeout: "it ran longer than its timeout",
+  idle: "it printed nothing for too long",
+  "output-limit": "it printed more output than is allowed",
+  spawn: "it could not be started",
+  expression: "an expression in the pipeline could not be evaluated",
+  agent: "its agent did not succeed",
+  answer: "its agent's answer does not match the schema",
+  stall: "it makes no progress",
+  turns: "its agent used up its turns",
+  relay: "its conversation could not be handed over",
+  paused: "its agent had to pause too often",
+  items: "a part of it failed",
+  lost: "its process disappeared without an exit status too often",
+  once: "it must not happen twice",
+  aborted: "it was aborted",
+  rejected: "it was rejected",
+  visits: "the run visited it too often",
+  iterations: "it used up its iterations",
+  goal: "it did not reach a goal",
+};
+
+/** Shells report death by signal n as 128 + n. */
+const SIGNAL_BASE = 128;
+const SIGNALS: Readonly<Record<number, string>> = {
+  1: "SIGHUP",
+  2: "SIGINT",
+  3: "SIGQUIT",
+  6: "SIGABRT",
+  9: "SIGKILL",
+  11: "SIGSEGV",
+  13: "SIGPIPE",
+  15: "SIGTERM",
+};
+
+/** Messages can be long; this much of the first line is shown. */
+const MESSAGE_WIDTH_MAX = 200;
+
+export interface Failure {
+  readonly reason: FailureReason;
+  readonly message: string;
+  readonly exit?: number | undefined;
+}
+
+/** A failure in one phrase: "it ran longer than its timeout: 10m 00s". */
+export function failureText(failure: Failure): string {
+  const { reason, exit } = failure;
+  if (reason === "exit" && exit !== undefined) return exitText(exit);
+  const words = REASONS[reason];
+  const message = messageText(failure.message);
+  // A gate that times out has no process that ran too long.
+  if (reason === "timeout" && message.startsWith(UNANSWERED)) return message;
+  if (message === "") return words;
+  // Some messages repeat these words with a number: "it ran longer than its timeout of 2.0s".
+  return message.startsWith(openingOf(words)) ? message : `${words}: ${message}`;
+}
+
+/** The first three words: enough to see that a message repeats them. */
+function openingOf(words: string): string {
+  return words.split(" ").slice(0, 3).join(" ");
+}
+
+/** "it exited with 2", "it exited with 137 (SIGKILL)". */
+export function exitText(exit: number): string {
+  const signal = SIGNALS[exit - SIGNAL_BASE];
+  const meaning = exit === 126 ? "not executable" : exit === 127 ? "command not found" : signal;
+  return meaning === undefined ? `it exited with ${exit}` : `it exited with ${exit} (${meaning})`;
+}
+
+/** The first line of a message, cut to a readable length. */
+export function messageText(message: string): string {
+  return cutText(firstLine(message), MESSAGE_WIDTH_MAX);
+}
+
+/** How many of the last lines of a check are shown where it did not pass. */
+const LINES_MAX = 20;
+
+/** "; warning: `npm run lint` exited with 1", or nothing when no check warns. */
+export function warningText(found: CheckFindings): string {
+  return warningMessages(found)
+    .map((message) => `; warning: ${message}`)
+    .join("");
+}
+
+/** The messages of failed checks that only warn. */
+export function warningMessages(found: CheckFindings): readonly string[] {
+  return checksFound(found).filter(warns).map(messageOf);
+}
+
+/** The last lines of each failed check, after a line that names it. */
+export function failedCheckLines(checks: readonly CheckEvidence[]): readonly string[] {
+  return checks.flatMap((check) => {
+    const lines = lastLines(check);
+    return lines.length === 0 ? [] : [headingOf(check), ...lines.map((line) => `  ${line}`)];
+  });
+}
+
+/** The checks of an attempt that did not pass, for a screen that shows no output. */
+export function checkReportLines(at: AttemptRef, found: CheckFindings): readonly string[] {
+  const path = stepPath(at);
+  return checksFound(found)
+    .filter(({ exit }) => exit !== 0)
+    .flatMap((check) => {
+      const { glyph } = STEP_LOOKS[warns(check) ? "waiting" : "failed"];
+      const mark = check.kind === "judge" ? "judge" : "check";
+      return [
+        `${glyph} ${path} ${mark}: ${messageOf(check)}`,
+        ...lastLines(check).map((line) => outputLine(path, line, mark)),
+      ];
+    });
+}
+
+/** A finding for programs. */
+export function checkJson(check: CheckEvidence): Json {
+  return {
+    measured: true,
+    kind: check.kind,
+    command: check.subject,
+    exit: check.exit,
+    output_path: check.outputPath ?? null,
+    output_sha256: check.outputSha256 ?? null,
+    agent: check.agent ?? null,
+    message: check.message ?? null,
+    output: check.output ?? null,
+    on_fail: check.onFail ?? "retry",
+  };
+}
+
+function messageOf({ message = "it did not pass" }: CheckEvidence): string {
+  return messageText(message);
+}
+
+function headingOf({ kind, subject, agent = "" }: CheckEvidence): string {
+  return kind === "judge"
+    ? `The judge (${agent}) gives these reasons:`
+    : `The last lines of the check \`${firstLine(subject)}\`:`;
+}
+
+function lastLines({ output = "" }: CheckEvidence): readonly string[] {
+  const lines = output.split("\n").map(plainText);
+  while (lines.at(-1) === "") lines.pop();
+  return lines.slice(-LINES_MAX);
+}

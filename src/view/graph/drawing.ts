@@ -1,0 +1,350 @@
+/**
+ * What a picture of a plan or a run shows: boxes, arrows, and boxes in boxes. The neutral model that
+ * Mermaid, DOT and SVG are written from.
+ *
+ * Owns: what is shown of a step and an arrow, and the bounds on a picture.
+ * Does not: know any format (graph-mermaid.ts, graph-dot.ts, graph-svg.ts).
+ * Invariants:
+ * - B1 No more than NODES_MAX boxes and EDGES_MAX arrows, however large the plan; the rest is counted.
+ * - B2 Texts are plain: one line, no control characters. Escaping is for the formats.
+ */
+import type { Recorded } from "../../core/event.ts";
+import { ROOT_SCOPE } from "../../core/place.ts";
+import {
+  childScopes,
+  currentVisit,
+  type Run,
+  type Scope,
+  stepOf,
+  type Visit,
+} from "../../core/run.ts";
+import { waitsFor } from "../../core/visit-state.ts";
+import type {
+  Arrow,
+  BranchesWork,
+  EachWork,
+  Graph,
+  LoopWork,
+  Plan,
+  Step,
+  WaitWork,
+} from "../../plan/plan.ts";
+import { formatDuration } from "../../util/duration.ts";
+import { failureText } from "../failure-text.ts";
+import { questionText } from "../question-text.ts";
+import { type Liveness, STEP_LOOKS, type StepStatus, stateWord, statusOf } from "../step-status.ts";
+import { cutText, plainText } from "../text.ts";
+import { TINTS, type Tint } from "./palette.ts";
+
+/** A picture stays one that can be read, and drawn in moments. */
+export const NODES_MAX = 500;
+export const EDGES_MAX = 2_000;
+/** Of a fan-out so many items are drawn; those that failed or move come first. */
+export const ITEMS_MAX = 8;
+const LABEL_WIDTH_MAX = 40;
+const EDGE_LABEL_WIDTH_MAX = 28;
+
+export interface Drawing {
+  readonly title: string;
+  readonly picture: Picture;
+  /** Whether it shows a run: boxes are coloured, and arrows are taken or not. */
+  readonly coloured: boolean;
+  /** What found no room. */
+  readonly nodesLeftOut: number;
+  readonly edgesLeftOut: number;
+}
+
+export interface Picture {
+  readonly nodes: readonly DrawnNode[];
+  readonly edges: readonly DrawnEdge[];
+}
+
+export interface DrawnNode {
+  /** Unique in the drawing; letters and digits. */
+  readonly id: string;
+  readonly label: string;
+  readonly notes: readonly string[];
+  readonly tint: Tint;
+  readonly round: boolean;
+  /** What is in it, for a sub-pipeline, a fan-out or an item of one. */
+  readonly inner?: Picture;
+}
+
+export interface DrawnEdge {
+  readonly from: string;
+  readonly to: string;
+  readonly label: string;
+  /** `plain` in the picture of a plan. */
+  readonly look: "plain" | "taken" | "untaken";
+  readonly failure: boolean;
+  readonly back: boolean;
+}
+
+/** The picture of a plan. */
+export function planDrawing(plan: Plan): Drawing {
+  return new Pen(undefined, []).draw(plan);
+}
+
+/** The picture of a run with its states and the way that it took. */
+export function runDrawing(
+  plan: Plan,
+  run: Run,
+  events: Iterable<Recorded>,
+  liveness: Liveness,
+): Drawing {
+  return new Pen({ run, liveness }, events).draw(plan);
+}
+
+/** What the drawing leaves out, in words; undefined when it shows everything. */
+export function leftOutText({ nodesLeftOut, edgesLeftOut }: Drawing): string | undefined {
+  const parts = [
+    ...(nodesLeftOut > 0 ? [`${nodesLeftOut} more steps`] : []),
+    ...(edgesLeftOut > 0 ? [`${edgesLeftOut} more arrows`] : []),
+  ];
+  return parts.length === 0 ? undefined : `not drawn: ${parts.join(", ")}`;
+}
+
+/** Collects one drawing; counts what it draws against the bounds. */
+class Pen {
+  readonly #shown: { readonly run: Run; readonly liveness: Liveness } | undefined;
+  /** How often each arrow was followed, by scope and position. */
+  readonly #taken = new Map<string, number>();
+  #nodes = 0;
+  #edges = 0;
+  #nodesLeftOut = 0;
+  #edgesLeftOut = 0;
+
+  constructor(
+    shown: { readonly run: Run; readonly liveness: Liveness } | undefined,
+    events: Iterable<Recorded>,
+  ) {
+    this.#shown = shown;
+    for (const { event } of events) {
+      if (!("arrows" in event)) continue;
+      for (const index of event.arrows) {
+        const key = arrowKey(event.scope, index);
+        this.#taken.set(key, (this.#taken.get(key) ?? 0) + 1);
+      }
+    }
+  }
+
+  draw(plan: Plan): Drawing {
+    const picture = this.#picture(plan.graph, this.#shown?.run.scopes.get(ROOT_SCOPE));
+    return {
+      title: plainText(plan.name),
+      picture,
+      coloured: this.#shown !== undefined,
+      nodesLeftOut: this.#nodesLeftOut,
+      edgesLeftOut: this.#edgesLeftOut,
+    };
+  }
+
+  /** `scope` is absent for what nobody has opened. */
+  #picture(graph: Graph, scope: Scope | undefined): Picture {
+    const ids: (string | undefined)[] = [];
+    const nodes = graph.steps.flatMap((step, position): readonly DrawnNode[] => {
+      const node = this.#step(step, position, scope);
+      ids[position] = node?.id;
+      return node === undefined ? [] : [node];
+    });
+    const edges = arrowGroups(graph).flatMap((group): readonly DrawnEdge[] => {
+      const from = ids[group.arrow.from];
+      const to = ids[group.arrow.to];
+      const drawn = from !== undefined && to !== undefined && this.#edges < EDGES_MAX;
+      if (drawn) this.#edges++;
+      else this.#edgesLeftOut++;
+      return drawn ? [{ from, to, ...this.#arrow(group, scope) }] : [];
+    });
+    return { nodes, edges };
+  }
+
+  #nextId(): string | undefined {
+    if (this.#nodes < NODES_MAX) return `n${++this.#nodes}`;
+    this.#nodesLeftOut++;
+    return undefined;
+  }
+
+  #step(step: Step, position: number, scope: Scope | undefined): DrawnNode | undefined {
+    const id = this.#nextId();
+    if (id === undefined) return undefined;
+    const status = statusOf(scope?.steps[position]);
+    const visit = currentVisit(scope?.steps[position]);
+    const inner = this.#inner(step, visit);
+    const label = this.#shown === undefined ? step.id : `${STEP_LOOKS[status].glyph} ${step.id}`;
+    return {
+      id,
+      label: cut(label),
+      notes: [...workNotes(step), ...this.#stateNotes(step, status, visit)].map(cut),
+      tint: this.#shown === undefined ? "plain" : TINTS[status],
+      round: step.work.kind === "agent",
+      ...(inner === undefined ? {} : { inner }),
+    };
+  }
+
+  #stateNotes(step: Step, status: StepStatus, visit: Visit | undefined): readonly string[] {
+    if (this.#shown === undefined) {
+      const { attempts } = step.retry;
+      return attempts > 1 ? [`up to ${attempts} attempts`] : [];
+    }
+    const { number = 0, attempts = 0, state } = visit ?? {};
+    const counts = [
+      ...(number > 1 ? [`visit ${number}`] : []),
+      ...(attempts > 1 ? [`${attempts} attempts`] : []),
+    ];
+    const silent = status === "completed" || status === "pending" || status === "ready";
+    const words =
+      state?.status === "failed"
+        ? failureText(state)
+        : waitsFor(state, "person")
+          ? `asks: ${questionText(state)}`
+          : stateWord(status, this.#shown.liveness);
+    return [
+      ...(silent ? [] : [words]),
+      ...(counts.length === 0 ? [] : [counts.join(", ")]),
+      ...itemNotes(visit),
+    ];
+  }
+
+  #inner(step: Step, visit: Visit | undefined): Picture | undefined {
+    const { work } = step;
+    if (work.kind === "branches") return this.#branches(work, visit);
+    if (work.kind !== "pipeline" && work.kind !== "each" && work.kind !== "loop") return undefined;
+    const run = this.#shown?.run;
+    const scopes = run === undefined || visit === undefined ? [] : [...childScopes(run, visit)];
+    if (work.kind === "pipeline") return this.#picture(work.graph, scopes[0]);
+    // Of a loop the last iteration is drawn: the others were the same steps.
+    if (work.kind === "loop") return this.#picture(work.graph, scopes.at(-1));
+    if (scopes.length === 0) return this.#picture(work.graph, undefined);
+    const nodes = chosenItems(scopes).flatMap((scope): readonly DrawnNode[] => {
+      const id = this.#nextId();
+      return id === undefined ? [] : [this.#item(id, scope)];
+    });
+    return { nodes, edges: [] };
+  }
+
+  #branches({ branches }: BranchesWork, visit: Visit | undefined): Picture {
+    const run = this.#shown?.run;
+    const scopes = run === undefined || visit === undefined ? [] : [...childScopes(run, visit)];
+    const nodes = branches.flatMap(({ id: name, graph }, index): readonly DrawnNode[] => {
+      const id = this.#nextId();
+      if (id === undefined) return [];
+      const scope = scopes[index];
+      const inner = this.#picture(graph, scope);
+      const tint = scope === undefined ? "plain" : itemTint(scope);
+      return [{ id, label: cut(name), notes: [], tint, round: false, inner }];
+    });
+    return { nodes, edges: [] };
+  }
+
+  #item(id: string, scope: Scope): DrawnNode {
+    const item = scope.item === undefined ? "" : ` ${JSON.stringify(scope.item)}`;
+    const label = cut(`[${scope.index}]${item}`);
+    const inner = this.#picture(scope.graph, scope);
+    return { id, label, notes: [], tint: itemTint(scope), round: false, inner };
+  }
+
+  #arrow(
+    { arrow, said, failure, indexes }: ArrowGroup,
+    scope: Scope | undefined,
+  ): Omit<DrawnEdge, "from" | "to"> {
+    const countOf = (index: number): number =>
+      scope === undefined ? 0 : (this.#taken.get(arrowKey(scope.id, index)) ?? 0);
+    const count = indexes.reduce((sum, index) => sum + countOf(index), 0);
+    // A person may have declared a step done: its arrows were followed without an event of its own.
+    const taken = count > 0 || indexes.some((index) => scope?.edges[index] === "live");
+    const anew = arrow.restart === undefined ? "" : "(begins anew)";
+    const times = count > 1 ? `×${count}` : "";
+    const words = [cutText(plainText(said), EDGE_LABEL_WIDTH_MAX), anew, times];
+    return {
+      label: words.filter((word) => word !== "").join(" "),
+      look: this.#shown === undefined ? "plain" : taken ? "taken" : "untaken",
+      failure,
+      back: arrow.back,
+    };
+  }
+}
+
+/** Arrows that say the same of the same two steps, one for success and one for failure. */
+interface ArrowGroup {
+  readonly arrow: Arrow;
+  readonly said: string;
+  readonly failure: boolean;
+  readonly indexes: readonly number[];
+}
+
+function arrowGroups(graph: Graph): readonly ArrowGroup[] {
+  const groups = new Map<string, ArrowGroup>();
+  for (const [index, arrow] of graph.arrows.entries()) {
+    const failed = arrow.on === "failed";
+    const said = arrow.label ?? arrow.condition ?? (failed ? "on failure" : "");
+    const key = JSON.stringify([arrow.from, arrow.to, said, arrow.restart !== undefined]);
+    const { indexes = [], failure = true } = groups.get(key) ?? {};
+    const group = { arrow, said, failure: failure && failed, indexes: [...indexes, index] };
+    groups.set(key, group);
+  }
+  return [...groups.values()];
+}
+
+function arrowKey(scope: string, index: number): string {
+  return `${scope}#${index}`;
+}
+
+function cut(text: string): string {
+  return cutText(plainText(text), LABEL_WIDTH_MAX);
+}
+
+function workNotes({ work, when, once, goal }: Step): readonly string[] {
+  return [
+    ...(work.kind === "agent" ? [`agent ${work.agent}`] : []),
+    ...(work.kind === "gate" ? ["asks a person"] : []),
+    ...(work.kind === "wait" ? [`waits ${waitText(work)}`] : []),
+    ...(work.kind === "pick" ? ["picks a branch"] : []),
+    ...(work.kind === "each" ? [`for each of ${itemsText(work.items)}`] : []),
+    ...(work.kind === "loop" ? loopNotes(work) : []),
+    ...(goal === undefined ? [] : ["goal"]),
+    ...(when === undefined ? [] : [`when ${when}`]),
+    ...(once ? ["once"] : []),
+  ];
+}
+
+function waitText(work: WaitWork): string {
+  return "until" in work ? `until ${work.until}` : formatDuration(work.forMs);
+}
+
+function loopNotes({ until, iterationsMax }: LoopWork): readonly string[] {
+  const times = iterationsMax === 1 ? "once" : `${iterationsMax} times`;
+  return until === undefined ? [times] : [`until ${until}`, `at most ${times}`];
+}
+
+/** Where the items of a fan-out come from. */
+function itemsText(items: EachWork["items"]): string {
+  if (typeof items === "string") return items;
+  if ("list" in items) return `${items.list.length} items`;
+  return "file" in items ? items.file : items.glob;
+}
+
+function itemNotes(visit: Visit | undefined): readonly string[] {
+  const { items, ended, total, failed, opened } = visit?.instances ?? {};
+  if (visit !== undefined && opened !== undefined && stepOf(visit).work.kind === "loop") {
+    return [`iteration ${opened}`];
+  }
+  if (items === undefined || opened === undefined) return [];
+  const trouble = failed === 0 ? "" : `, ${failed} failed`;
+  const left = opened - Math.min(opened, ITEMS_MAX);
+  const more = left === 0 ? [] : [`and ${left} more items that are not drawn`];
+  return [`${ended} of ${total} items${trouble}`, ...more];
+}
+
+/** Those that failed or move first, then the others; in their own order. */
+function chosenItems(scopes: readonly Scope[]): readonly Scope[] {
+  if (scopes.length <= ITEMS_MAX) return scopes;
+  const news = scopes.filter((scope) => itemTint(scope) !== "done");
+  const rest = scopes.filter((scope) => itemTint(scope) === "done");
+  return [...news, ...rest].slice(0, ITEMS_MAX).toSorted((a, b) => a.index - b.index);
+}
+
+function itemTint({ failures, active, steps }: Scope): Tint {
+  if (active > 0) return "running";
+  if (failures > 0) return "failed";
+  return steps.some((record) => statusOf(record) === "handled") ? "handled" : "done";
+}

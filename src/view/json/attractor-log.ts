@@ -1,0 +1,193 @@
+/**
+ * The run directory that the DOT language describes, as texts: manifest, checkpoint, and for each
+ * node its status. A fold over the events.
+ *
+ * Owns: the shapes of these files and their bounds.
+ * Does not: write the files. Resume reads only the run's id from them.
+ */
+import type {
+  AttemptRef,
+  Recorded,
+  RunCreated,
+  StepFailed,
+  Told,
+  VisitEnd,
+} from "../../core/event.ts";
+import { ROOT_SCOPE } from "../../core/place.ts";
+import { type Run, waitingFor } from "../../core/run.ts";
+import type { Plan, Step, TakesUp, Work } from "../../plan/plan.ts";
+import type { Json, JsonObject } from "../../util/json.ts";
+import { rootSteps } from "../step-tree.ts";
+import { isoText } from "../text.ts";
+import { visitEnd } from "./checkpoint.ts";
+
+/** How many lines of its log and how many completed nodes a checkpoint holds: the newest. */
+const LINES_MAX = 1_000;
+const NODES_MAX = 10_000;
+/** A value of the context that is larger than this gets a file of its own. */
+export const ARTIFACT_BYTES_MIN = 100 * 1024;
+
+/** Steps that mark the end of a branch are not nodes of the file. */
+const ARRIVAL = /^to\./;
+
+/** Follows a run and knows what its directory holds. */
+export class AttractorLog {
+  readonly #plan: Plan;
+  /** Stands for the work of another engine; it is not a node of the file. */
+  readonly #before: Step | undefined;
+  #created: Recorded<RunCreated> | undefined;
+  #completed: string[] = [];
+  #lines: string[] = [];
+  #outcomes = new Map<string, string>();
+  #visits = new Map<string, number>();
+  /** How often each node was retried in its last visit; a lost attempt is not a retry. */
+  #retries = new Map<string, number>();
+  #current: string | undefined;
+  #restarts = 0;
+
+  constructor(plan: Plan) {
+    this.#plan = plan;
+    this.#before = plan.graph.steps.find(({ work }) => takenUpBy(work) !== undefined);
+    const { completed = [], node } = (this.#before && takenUpBy(this.#before.work)) ?? {};
+    this.#completed = [...completed];
+    this.#current = node;
+  }
+
+  /** Takes an event in; gives the end of a node, if it is one. */
+  add(recorded: Recorded): VisitEnd | undefined {
+    const { event } = recorded;
+    if (event.type === "run.created") this.#created = { ...recorded, event };
+    if (event.type === "run.restarted") this.#restart(event.number);
+    if (event.type === "step.failed" && event.scope === ROOT_SCOPE) this.#tried(event);
+    const end = visitEnd(event);
+    if (end === undefined || ARRIVAL.test(end.step)) return undefined;
+    if (end.scope === ROOT_SCOPE && end.step === this.#before?.id) return undefined;
+    const outcome = outcomeOf(end);
+    if (end.scope === ROOT_SCOPE) {
+      this.#current = end.step;
+      this.#outcomes.set(end.step, outcome);
+      this.#visits.set(end.step, end.visit);
+      this.#completed.push(end.step);
+      if (this.#completed.length > NODES_MAX) this.#completed.shift();
+    }
+    const notes = "told" in end && end.told?.notes !== undefined ? `: ${end.told.notes}` : "";
+    this.#lines.push(`${isoText(recorded.time)} ${end.scope}${end.step} ${outcome}${notes}`);
+    if (this.#lines.length > LINES_MAX) this.#lines.shift();
+    return end;
+  }
+
+  #tried({ step, visit, retry }: StepFailed): void {
+    if (retry === undefined) return;
+    const again = (this.#visits.get(step) ?? 0) < visit ? 0 : (this.#retries.get(step) ?? 0);
+    this.#visits.set(step, visit);
+    this.#retries.set(step, again + 1);
+  }
+
+  /** How often the run has restarted. */
+  get restarts(): number {
+    return this.#restarts;
+  }
+
+  /** After a restart, nothing counts as completed. */
+  #restart(number: number): void {
+    this.#restarts = number;
+    this.#completed = [];
+    this.#outcomes = new Map();
+    this.#current = undefined;
+  }
+
+  /** The content of manifest.json. */
+  manifest(run: Run): JsonObject {
+    return {
+      name: this.#plan.name,
+      goal: this.#plan.context?.["graph.goal"] ?? "",
+      start_time: isoText(this.#created?.time ?? 0),
+      run_id: run.id,
+      file: run.created?.file ?? "",
+    };
+  }
+
+  /** The content of checkpoint.json, and the context values that are too large for it. */
+  checkpoint(run: Run, project: string): Checkpoint {
+    const artifacts = new Map<string, string>();
+    const context = [...run.context].map(([key, value]): readonly [string, Json] => {
+      const text = JSON.stringify(value);
+      if (text.length < ARTIFACT_BYTES_MIN) return [key, value];
+      const name = `${key.replaceAll(/[^\w.-]/g, "_")}.json`;
+      artifacts.set(name, text);
+      return [key, { artifact: `artifacts/${name}`, bytes: text.length }];
+    });
+    const json = {
+      timestamp: isoText(run.updatedAt),
+      current_node: this.#current ?? null,
+      completed_nodes: [...this.#completed],
+      node_retries: Object.fromEntries(this.#retries),
+      context: Object.fromEntries(context),
+      logs: [...this.#lines],
+      perdure: {
+        run_id: run.id,
+        project,
+        sequence: run.seq,
+        status: run.state.status,
+        next_nodes: nextNodes(run),
+        outcomes: Object.fromEntries(this.#outcomes),
+        visits: Object.fromEntries(this.#visits),
+        goal_gates: this.#gates(run),
+        restarts: this.#restarts,
+      },
+    };
+    return { json, artifacts };
+  }
+
+  #gates(run: Run): JsonObject {
+    const gates = Array.from(rootSteps(run)).filter(({ step }) => step.goal !== undefined);
+    const word = (outcome: string | undefined): string => {
+      if (outcome === undefined) return "not visited";
+      return /^(partial_)?success$/.test(outcome) ? "satisfied" : "unsatisfied";
+    };
+    return Object.fromEntries(gates.map(({ path }) => [path, word(this.#outcomes.get(path))]));
+  }
+}
+
+export interface Checkpoint {
+  readonly json: JsonObject;
+  /** By the names of their files. */
+  readonly artifacts: ReadonlyMap<string, string>;
+}
+
+/** The content of a node's status.json. */
+export function statusJson(end: VisitEnd): JsonObject {
+  const told: Told = "told" in end ? (end.told ?? {}) : {};
+  const attempt = "attempt" in end ? { attempt: end.attempt } : {};
+  return {
+    outcome: outcomeOf(end),
+    preferred_label: told.label ?? "",
+    suggested_next_ids: told.next ?? [],
+    context_updates: "context" in end ? (end.context ?? {}) : {},
+    notes: told.notes ?? "",
+    ...("message" in end ? { failure_reason: end.message } : {}),
+    visit: end.visit,
+    ...attempt,
+  };
+}
+
+/** The attempt whose prompt and answer the directory shows. */
+export function attemptOfEnd(end: VisitEnd): AttemptRef | undefined {
+  return "attempt" in end ? end : undefined;
+}
+
+function outcomeOf(end: VisitEnd): string {
+  if (end.type === "step.completed") return end.told?.outcome ?? "success";
+  return end.type === "step.skipped" ? "skipped" : "fail";
+}
+
+function takenUpBy(work: Work): TakesUp | undefined {
+  return work.kind === "pass" ? work.takesUp : undefined;
+}
+
+function nextNodes(run: Run): readonly string[] {
+  const waiting = waitingFor(run, "probe", "owner", "retry", "start", "slot");
+  const open = [...run.running, ...waiting];
+  const ids = open.map(({ record }) => record.scope.graph.steps[record.position]?.id ?? "");
+  return [...new Set(ids)];
+}

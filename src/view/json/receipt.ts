@@ -1,0 +1,211 @@
+/**
+ * The receipt of an attempt: what was done, with its evidence. The receipt of an attempt that
+ * completed holds what it passes on as well, and is found among the handoffs by a second name.
+ *
+ * Owns: the fields of the file and its names.
+ * Does not: write them. They are projections of events and can be made again at any time (J5).
+ * Invariants:
+ * - K1 A value that was not measured is `{ measured: false }`; a receipt never invents a number.
+ */
+import { type CheckFindings, checksFound } from "../../core/check.ts";
+import type {
+  AttemptEnd,
+  AttemptRef,
+  LeftRunning,
+  Recorded,
+  StepCompleted,
+} from "../../core/event.ts";
+import { stepPath } from "../../core/place.ts";
+import { findVisit, type Run, stepOf } from "../../core/run.ts";
+import type { Graph, Step } from "../../plan/plan.ts";
+import { type Json, type JsonObject, sha256 } from "../../util/json.ts";
+import { briefingJson, stepReportJson } from "../attempt-text.ts";
+import { attemptSpentJson } from "../cost-text.ts";
+import { checkJson } from "../failure-text.ts";
+import { commandText, isoText } from "../text.ts";
+import { originJson, outputsJson } from "./run-json.ts";
+
+/** The version of the file's shape. */
+export const RECEIPT_VERSION = 1;
+
+export interface ReceiptInput {
+  /** The run after the event. */
+  readonly run: Run;
+  readonly end: Recorded<AttemptEnd>;
+  /** When the attempt started; from AttemptClock. */
+  readonly startedAt: number;
+  /** The program's own version. */
+  readonly engineVersion: string;
+}
+
+const STATUSES = {
+  "step.completed": "succeeded",
+  "step.failed": "failed",
+  "step.lost": "lost",
+  "step.paused": "interrupted",
+  "step.interrupted": "interrupted",
+  "step.continued": "continued",
+  "step.relayed": "relayed",
+  "step.submitted": "submitted",
+  "step.conflicted": "conflicted",
+} as const;
+
+const NOT_MEASURED = { measured: false } as const;
+
+/** The receipt of one attempt; of one that completed it is the handoff too. */
+export function receiptJson(input: ReceiptInput): JsonObject {
+  const { end, startedAt } = input;
+  const { event, time } = end;
+  const failed = event.type === "step.failed" ? event : undefined;
+  const found = checksFound("held" in event ? event.held : (event as CheckFindings));
+  const check = "check" in event ? event.check : undefined;
+  const savedMs = event.snapshot?.tookMs ?? 0;
+  return {
+    ...headOf(input, event),
+    started_at: isoText(startedAt),
+    ended_at: isoText(time),
+    duration_ms: Math.max(0, time - startedAt - savedMs),
+    snapshot_ms: savedMs,
+    status: STATUSES[event.type],
+    exit: exitOf(event),
+    reason: failed?.reason ?? reasonOf(event),
+    message: messageOf(event),
+    check: check === undefined ? NOT_MEASURED : checkJson(check),
+    checks: found.map(checkJson),
+    outputs: event.type === "step.completed" ? outputsJson(event.outputs) : {},
+    snapshot: snapshotJson(event),
+    left_running: (event.left ?? []).map(leftJson),
+    exposed_secrets: exposedJson(event),
+    denied: [...(event.denied ?? [])],
+    ...vouchedJson(event),
+    ...fidelityJson(input),
+    ...stepReportJson("told" in event ? event.told : undefined),
+    last_tool: "tool" in event && event.tool !== undefined ? { ...event.tool } : null,
+    cost: attemptSpentJson(event.spent),
+    resume: resumeJson(input),
+    ...(event.type === "step.completed" ? handoffJson(input, { ...end, event }) : {}),
+  };
+}
+
+/** The briefing of an agent; other steps have none. */
+function fidelityJson({ run, end }: ReceiptInput): JsonObject {
+  const telling = findVisit(run, end.event)?.telling;
+  return telling === undefined ? {} : { fidelity: briefingJson(telling) };
+}
+
+/** An effect that a probe or a person confirmed has no exit status. */
+function exitOf(event: AttemptEnd): number | null {
+  if (event.type === "step.completed" && event.settledBy !== undefined) return null;
+  return ("exit" in event ? event.exit : undefined) ?? null;
+}
+
+/** Who confirmed an effect without an exit status, and the identity of the effect. */
+function vouchedJson(event: AttemptEnd): JsonObject {
+  if (event.type !== "step.completed" || event.settledBy === undefined) return {};
+  return { settled_by: event.settledBy, identity: event.identity ?? null };
+}
+
+/** What a completed attempt passes on to later steps. */
+function handoffJson({ run }: ReceiptInput, { event, time }: Recorded<StepCompleted>): JsonObject {
+  return {
+    finalized_at: isoText(time),
+    context_keys: Object.keys(event.context),
+    answer: event.answer ?? null,
+    ...(event.identity && { identity: event.identity }),
+    next_steps: nextSteps(run, event),
+  };
+}
+
+/** The name of the agent, "shell" for a command, else the kind of work. */
+export function agentName(step: Step): string {
+  return step.work.kind === "agent" ? step.work.agent : step.work.kind;
+}
+
+/** File systems allow 255 bytes; this leaves room for the agent, a hash and the ending. */
+const NAME_LENGTH_MAX = 100;
+const HASH_LENGTH = 8;
+
+/** `build-shell.json`; a path that is no file name is made one, with a hash to tell it apart. */
+export function receiptFileName(path: string, agent: string): string {
+  return `${fileWord(path)}-${fileWord(agent)}.json`;
+}
+
+function fileWord(text: string): string {
+  const word = text.replace(/[^A-Za-z0-9._-]/g, "_").slice(0, NAME_LENGTH_MAX);
+  return word === text && !word.startsWith(".")
+    ? word
+    : `_${word}.${sha256(text).slice(0, HASH_LENGTH)}`;
+}
+
+function headOf({ run, engineVersion }: ReceiptInput, at: AttemptRef): JsonObject {
+  const step = stepAtPlace(run, at);
+  return {
+    version: RECEIPT_VERSION,
+    engine: { name: "perdure", version: engineVersion },
+    run_id: run.id,
+    forked_from: originJson(run.origin),
+    pipeline: run.created?.pipeline ?? "",
+    step: at.step,
+    agent: step === undefined ? "shell" : agentName(step),
+    scope: at.scope,
+    visit: at.visit,
+    attempt: at.attempt,
+  };
+}
+
+function stepAtPlace(run: Run, at: AttemptRef): Step | undefined {
+  const visit = findVisit(run, at);
+  return visit && stepOf(visit);
+}
+
+function snapshotJson({ snapshot }: AttemptEnd): Json {
+  if (snapshot === undefined) return NOT_MEASURED;
+  const skipped = (snapshot.skipped ?? []).map(({ path, bytes, why }) => ({ path, bytes, why }));
+  return { measured: true, commit: snapshot.commit, skipped };
+}
+
+function leftJson({ pid, command, survived }: LeftRunning): JsonObject {
+  return { pid, command, survived: survived === true };
+}
+
+function exposedJson(event: AttemptEnd): Json {
+  const exposes = event.type === "step.completed" ? (event.exposes ?? []) : [];
+  return exposes.map(({ secret, in: where }) => ({ secret, in: where }));
+}
+
+function messageOf(event: AttemptEnd): string | null {
+  if (event.type === "step.continued") return event.ask.why;
+  return "message" in event ? event.message : null;
+}
+
+function reasonOf(event: AttemptEnd): string | null {
+  if (event.type === "step.paused") return event.reason;
+  return event.type === "step.lost" ? "lost" : null;
+}
+
+/** Where resume continues: after this attempt, or with the same step. */
+function resumeJson({ run, end }: ReceiptInput): Json {
+  const { event } = end;
+  const command = commandText("resume", run.id);
+  const arrows = "arrows" in event ? event.arrows : [];
+  if (event.type === "step.completed" || arrows.length > 0) {
+    return { from: "next", steps: nextSteps(run, event), command };
+  }
+  const retry = "retry" in event ? event.retry : undefined;
+  return {
+    from: "same",
+    steps: [stepPath(event)],
+    next_attempt_at: retry === undefined ? null : isoText(retry.at),
+    command,
+  };
+}
+
+function nextSteps(run: Run, event: AttemptEnd): readonly string[] {
+  const graph: Graph | undefined = run.scopes.get(event.scope)?.graph;
+  const arrows = "arrows" in event ? event.arrows : [];
+  return arrows.flatMap((index) => {
+    const to = graph?.arrows[index]?.to;
+    const step = to === undefined ? undefined : graph?.steps[to];
+    return step === undefined ? [] : [stepPath({ scope: event.scope, step: step.id })];
+  });
+}

@@ -1,0 +1,107 @@
+/**
+ * How long a step will take and what it will cost, judged by its earlier visits.
+ *
+ * Owns: the arithmetic: the median of the visits that were completed.
+ * Does not: guess. A step that never completed has no estimate, and says so.
+ */
+import type { Recorded, RunEvent } from "../../core/event.ts";
+import { parseStepPath } from "../../core/place.ts";
+import { usdText } from "../../core/spending.ts";
+import { formatDuration } from "../../util/duration.ts";
+import { attemptEnd } from "../attempt-history.ts";
+
+/** Time and cost of a step; absent values were not measured. */
+export interface Estimate {
+  /** The time that its attempts worked. */
+  readonly workMs: number;
+  readonly usd?: number;
+  readonly tokens?: number;
+}
+
+/** One estimate for each step of the pipeline itself that was completed in these events. */
+export function estimatesOf(events: Iterable<Recorded>): ReadonlyMap<string, Estimate> {
+  const visits = new Map<string, Cost>();
+  const completed = new Map<string, Cost[]>();
+  for (const { event, time } of events) {
+    const root = rootVisitOf(event);
+    if (root === undefined) continue;
+    const cost = visits.get(root.visit) ?? { workMs: 0, usd: 0, tokens: 0, startedAt: time };
+    visits.set(root.visit, cost);
+    addSpending(cost, event);
+    if (!root.isItself) continue;
+    if (event.type === "step.started") cost.startedAt = time;
+    if (attemptEnd(event) !== undefined) cost.workMs += Math.max(0, time - cost.startedAt);
+    if (event.type !== "step.completed") continue;
+    completed.set(root.step, [...(completed.get(root.step) ?? []), cost]);
+  }
+  return new Map([...completed].map(([step, costs]) => [step, medianOf(costs)]));
+}
+
+interface Cost {
+  workMs: number;
+  usd: number;
+  tokens: number;
+  startedAt: number;
+}
+
+/** The visit of a step of the pipeline itself to which an event belongs, in it or at it. */
+function rootVisitOf(
+  event: RunEvent,
+): { readonly step: string; readonly visit: string; readonly isItself: boolean } | undefined {
+  if (!("scope" in event && "visit" in event)) return undefined;
+  if (event.scope === "") {
+    return { step: event.step, visit: `${event.step}@${event.visit}`, isItself: true };
+  }
+  const [outer = ""] = event.scope.split(".", 1);
+  const { step } = parseStepPath(outer.slice(0, outer.lastIndexOf("@")));
+  return { step, visit: outer, isItself: false };
+}
+
+function addSpending(cost: Cost, event: RunEvent): void {
+  const spent = "spent" in event ? event.spent : undefined;
+  cost.usd += spent?.costUsd ?? 0;
+  cost.tokens += (spent?.inputTokens ?? 0) + (spent?.outputTokens ?? 0);
+}
+
+function medianOf(costs: readonly Cost[]): Estimate {
+  const usd = median(costs.map((cost) => cost.usd));
+  const tokens = median(costs.map((cost) => cost.tokens));
+  return {
+    workMs: median(costs.map(({ workMs }) => workMs)),
+    ...(usd > 0 ? { usd } : {}),
+    ...(tokens > 0 ? { tokens } : {}),
+  };
+}
+
+function median(values: readonly number[]): number {
+  const sorted = values.toSorted((one, other) => one - other);
+  const middle = Math.floor(sorted.length / 2);
+  const upper = sorted[middle] ?? 0;
+  return sorted.length % 2 === 1 ? upper : ((sorted[middle - 1] ?? upper) + upper) / 2;
+}
+
+/** "4m 10s, $0.32"; "unknown" when there is none. */
+export function estimateText(estimate: Estimate | undefined): string {
+  if (estimate === undefined) return "unknown";
+  const { workMs, ...spent } = estimate;
+  const time = formatDuration(Math.round(workMs));
+  return Object.keys(spent).length === 0 ? time : `${time}, ${costText(spent)}`;
+}
+
+/** "$0.32"; if the cost was not measured, "12345 tokens". */
+export function costText({ usd, tokens }: Omit<Estimate, "workMs">): string {
+  return usd === undefined ? `${Math.round(tokens ?? 0)} tokens` : usdText(usd);
+}
+
+/** All of them together; undefined when there is none. */
+export function sumOf(estimates: readonly Estimate[]): Estimate | undefined {
+  if (estimates.length === 0) return undefined;
+  const sum = (of: (one: Estimate) => number | undefined): number =>
+    estimates.reduce((before, one) => before + (of(one) ?? 0), 0);
+  const [usd, tokens] = [sum((one) => one.usd), sum((one) => one.tokens)];
+  return {
+    workMs: sum(({ workMs }) => workMs),
+    ...(usd > 0 ? { usd } : {}),
+    ...(tokens > 0 ? { tokens } : {}),
+  };
+}

@@ -1,0 +1,213 @@
+/**
+ * Building blocks of texts: plain text and its width on a terminal, lists, tables, times, and
+ * commands that a person can copy into a shell.
+ *
+ * Owns: display widths, and removing everything by which a step's output could control a terminal.
+ * Does not: choose colours; a view names a tone, and the screen decides how that looks.
+ * Invariants:
+ * - W1 `plainText` returns no control characters, so one line stays one line.
+ * - W2 `cutText` returns at most the requested width.
+ * - W5 `terminalText` keeps nothing that a terminal obeys but colours within a line.
+ */
+
+const ESC = "\u001b";
+const CSI = "\u009b";
+const BELL = "\u0007";
+/** Titles and links (ended by a bell or ESC \), then every other escape sequence. */
+const ESCAPES = new RegExp(
+  `${ESC}\\][^${BELL}${ESC}]*(?:${BELL}|${ESC}\\\\)?|[${ESC}${CSI}]\\[?[0-?]*[ -/]*[@-~]`,
+  "g",
+);
+/** Bidirectional overrides can make a line read as something else; they go too. */
+const CONTROLS = /[\p{Cc}\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]/gu;
+/** ASCII, Latin letters and the signs that our own lines use: one column each. */
+const NARROW = /^[ -~\u00a1-\u00ac\u00ae-\u024f\u2010-\u2027…‖│▶●◆◌↻✓✗]*$/;
+const WIDE =
+  /[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60]/u;
+const WIDE_ASTRAL = /[\u{1f300}-\u{1faff}\u{20000}-\u{3fffd}]|\p{Emoji_Presentation}|\ufe0f/u;
+const NO_WIDTH = /^[\p{M}\p{Cf}]+$/u;
+/** Made when first needed: it takes 10 ms, and most texts are narrow. */
+let segmenter: Intl.Segmenter | undefined;
+
+/** One line without escapes and control characters, and without text that a `\r` overwrote. */
+export function plainText(text: string): string {
+  const shown = text
+    .replace(ESCAPES, "")
+    .split("\r")
+    .findLast((part) => part.trim() !== "");
+  return (shown ?? "")
+    .replace(/[\t\n]/g, " ")
+    .replace(CONTROLS, "")
+    .trimEnd();
+}
+
+const COLOUR = new RegExp(`(${ESC}\\[[0-9;:]*m)`);
+const RESET = `${ESC}[0m`;
+const RESETS = new RegExp(`^${ESC}\\[0*m$`);
+
+/** Lines for a terminal: keeps colours, removes everything else that a terminal obeys. */
+export function terminalText(text: string): string {
+  return text.split("\n").map(terminalLine).join("\n");
+}
+
+function terminalLine(line: string): string {
+  const parts = line.split(COLOUR);
+  const shown = parts.map((part, index) => (index % 2 === 1 ? part : withoutControls(part)));
+  const last = parts.at(-2);
+  return shown.join("") + (last === undefined || RESETS.test(last) ? "" : RESET);
+}
+
+function withoutControls(text: string): string {
+  return text.replace(ESCAPES, "").replace(CONTROLS, (found) => (found === "\t" ? found : ""));
+}
+
+/** A line of output: `build │ text`; with a mark, where a check or a judge speaks: `build check │`. */
+export function outputLine(path: string, text: string, mark?: string): string {
+  const who = mark === undefined ? path : `${path} ${mark}`;
+  return `${who} │ ${plainText(text)}`.trimEnd();
+}
+
+/** The first line of a text that may have many, as plain text. */
+export function firstLine(text: string): string {
+  return plainText(text.trimStart().split("\n", 1)[0] ?? "");
+}
+
+/** How many columns of a terminal a plain text takes. */
+export function displayWidth(text: string): number {
+  if (NARROW.test(text)) return text.length;
+  let width = 0;
+  for (const { segment } of graphemesOf(text)) width += segmentWidth(segment);
+  return width;
+}
+
+function graphemesOf(text: string): Iterable<Intl.SegmentData> {
+  segmenter ??= new Intl.Segmenter("en", { granularity: "grapheme" });
+  return segmenter.segment(text);
+}
+
+function segmentWidth(segment: string): number {
+  if (NO_WIDTH.test(segment)) return 0;
+  return WIDE.test(segment) || WIDE_ASTRAL.test(segment) ? 2 : 1;
+}
+
+/** A plain text cut to a width; `…` marks the cut. */
+export function cutText(text: string, widthMax: number): string {
+  if (widthMax <= 0) return "";
+  if (displayWidth(text) <= widthMax) return text;
+  let cut = "";
+  let width = 0;
+  for (const { segment } of graphemesOf(text)) {
+    width += segmentWidth(segment);
+    if (width > widthMax - 1) break;
+    cut += segment;
+  }
+  return `${cut.trimEnd()}…`;
+}
+
+/** A plain text in lines of a width, broken between words; later lines are indented. */
+export function wrapText(text: string, width: number): readonly string[] {
+  const lines: string[] = [];
+  let line = "";
+  for (const word of text.split(/(?<=\S)(?=\s)/)) {
+    if (line.trim() !== "" && displayWidth(line + word) > width) {
+      lines.push(line);
+      line = WRAP_INDENT + word.trimStart();
+    } else line += word;
+  }
+  return [...lines, line];
+}
+
+const WRAP_INDENT = "  ";
+
+/** A plain text filled up with spaces to a width. */
+export function padText(text: string, width: number): string {
+  return text + " ".repeat(Math.max(0, width - displayWidth(text)));
+}
+
+/** "a, b, c and 4 more": a list that stays short. `total` counts what `names` may leave out. */
+export function shortList(
+  names: readonly string[],
+  namesMax: number,
+  total = names.length,
+): string {
+  const shown = names.slice(0, namesMax);
+  const left = total - shown.length;
+  if (left > 0) return shown.length === 0 ? `${left}` : `${shown.join(", ")} and ${left} more`;
+  return shown.join(", ");
+}
+
+/** "1 step", "2 steps". */
+export function countText(count: number, noun: string): string {
+  return count === 1 ? `1 ${noun}` : `${count} ${noun}s`;
+}
+
+const COMMIT_LENGTH = 10;
+
+/** A commit as people read and type it. */
+export function commitText(commit: string): string {
+  return commit.slice(0, COMMIT_LENGTH);
+}
+
+const GAP = "  ";
+
+export interface TableOptions {
+  /** The widest that each column may get; a longer cell is cut. */
+  readonly widthsMax?: readonly (number | undefined)[];
+}
+
+/** The lines of a table. Cells are plain text. */
+export function tableLines(
+  rows: readonly (readonly string[])[],
+  options: TableOptions = {},
+): readonly string[] {
+  const { widthsMax = [] } = options;
+  const cut = rows.map((row) =>
+    row.map((cell, column) => cutText(cell, widthsMax[column] ?? Number.POSITIVE_INFINITY)),
+  );
+  const widths: number[] = [];
+  for (const row of cut) {
+    row.forEach((cell, column) => {
+      const widest = widths[column] ?? 0;
+      widths[column] = Math.max(widest, displayWidth(cell));
+    });
+  }
+  return cut.map((row) =>
+    row
+      .map((cell, column) => padText(cell, widths[column] ?? 0))
+      .join(GAP)
+      .trimEnd(),
+  );
+}
+
+/** "2026-02-01 10:00:00". */
+export function utcText(time: number): string {
+  return new Date(time).toISOString().slice(0, 19).replace("T", " ");
+}
+
+/** "2026-02-01T10:00:00Z". */
+export function isoSeconds(time: number): string {
+  return `${new Date(time).toISOString().slice(0, 19)}Z`;
+}
+
+/** "2026-02-01T10:00:00.250Z". */
+export function isoText(time: number): string {
+  return new Date(time).toISOString();
+}
+
+/** `perdure resume a1b2c3d4`: a command with every word quoted as the shell needs it. */
+export function commandText(...words: readonly string[]): string {
+  return ["perdure", ...words].map(shellWord).join(" ");
+}
+
+/** A word for a POSIX shell, quoted only if necessary. */
+export function shellWord(word: string): string {
+  return /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`;
+}
+
+export type Tone = "good" | "bad" | "busy" | "wait" | "dim" | "strong";
+
+/** Gives a text a tone; its width stays the same. */
+export type Style = (tone: Tone, text: string) => string;
+
+/** No tone. */
+export const plainStyle: Style = (_tone, text) => text;

@@ -1,0 +1,127 @@
+/**
+ * What a snapshot says about itself besides its tree: it stands in the message of its commit.
+ *
+ * Owns: writing and reading it.
+ * Does not: hold content.
+ */
+
+import { type RawPath, shownPath } from "../disk.ts";
+import { git } from "../git.ts";
+import { inStoreAndProject, missingCommit, type SnapshotStore } from "./store.ts";
+
+export type SkipReason =
+  | "too-large"
+  /** Untracked, and of a kind that tools make again: installed packages, build output. */
+  | "generated"
+  | "unreadable"
+  | "not-a-file"
+  /** Git cannot hold the name (a part of it is ".git" in some spelling). */
+  | "name"
+  /** A worktree of the same repository: somebody else's place. */
+  | "other-worktree";
+
+/** A file or a whole directory that is not in a snapshot. */
+export interface Skipped {
+  readonly path: RawPath;
+  readonly bytes: number;
+  readonly why: SkipReason;
+}
+
+export interface Details {
+  readonly empties: readonly RawPath[];
+  readonly skipped: readonly Skipped[];
+  /** Repositories in the workspace, and the commits that were checked out there. */
+  readonly nested: readonly { readonly path: RawPath; readonly head: string | undefined }[];
+  /** What was checked out in the workspace itself. */
+  readonly head: { readonly commit: string; readonly branch: string | undefined } | undefined;
+}
+
+/** The details for people and for the journal: paths as text. */
+export interface SnapshotDetails {
+  readonly empties: readonly string[];
+  readonly skipped: readonly { path: string; bytes: number; why: SkipReason }[];
+  readonly nested: readonly { path: string; head: string | undefined }[];
+  readonly head: { readonly commit: string; readonly branch: string | undefined } | undefined;
+}
+
+export interface StoredSnapshot {
+  readonly commit: string;
+  readonly tree: string;
+  readonly parents: readonly string[];
+  readonly message: string;
+  readonly details: Details;
+}
+
+const SKIPPED_MAX = 1_000;
+/** Where there are too many, they are named by so many directories at most. */
+const DEPTH_MAX = 8;
+const MARK = "perdure-snapshot: ";
+export const NO_DETAILS: Details = { empties: [], skipped: [], nested: [], head: undefined };
+
+/** The message of a snapshot's commit. */
+export function messageOf(message: string, details: Details): string {
+  // Plain ASCII: what is not UTF-8 comes back as it was.
+  const json = JSON.stringify(details).replace(
+    /[^\x20-\x7e]/g,
+    (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
+  return `${message}\n\n${MARK}${json}\n`;
+}
+
+/** Reads a snapshot's commit. A commit that somebody else made has no details. */
+export async function readSnapshot(store: SnapshotStore, commit: string): Promise<StoredSnapshot> {
+  const call = { ...inStoreAndProject(store), answers: [128] };
+  const { stdout, exit } = await git(call, "cat-file", "commit", commit);
+  if (exit !== 0) throw missingCommit(store, commit);
+  const text = stdout.toString("utf8");
+  const split = text.indexOf("\n\n");
+  const headers = text.slice(0, split).split("\n");
+  const body = text.slice(split + 2);
+  const at = body.lastIndexOf(`\n${MARK}`);
+  const headersNamed = (name: string): readonly string[] =>
+    headers
+      .filter((line) => line.startsWith(`${name} `))
+      .map((line) => line.slice(name.length + 1));
+  return {
+    commit,
+    tree: headersNamed("tree")[0] ?? "",
+    parents: headersNamed("parent"),
+    message: (at < 0 ? body : body.slice(0, at)).trimEnd(),
+    details: at < 0 ? NO_DETAILS : parseDetails(body.slice(at + 1 + MARK.length)),
+  };
+}
+
+/** At most so many skipped paths: where there are more, their directories stand for them. */
+export function boundedSkips(skipped: readonly Skipped[]): readonly Skipped[] {
+  let some = skipped;
+  let depth = some.length > SKIPPED_MAX ? DEPTH_MAX : 0;
+  for (; some.length > SKIPPED_MAX && depth > 0; depth--) {
+    const merged = new Map<RawPath, Skipped>();
+    for (const { path, bytes, why } of some) {
+      const parts = path.split("/");
+      const short = (parts.length <= depth ? path : parts.slice(0, depth).join("/")) as RawPath;
+      merged.set(short, { path: short, bytes: (merged.get(short)?.bytes ?? 0) + bytes, why });
+    }
+    some = [...merged.values()];
+  }
+  return some;
+}
+
+/** True for a path that was skipped, or that is in a directory which was. */
+export function isSkipped(skipped: Details["skipped"], path: RawPath): boolean {
+  return skipped.some((one) => path === one.path || path.startsWith(`${one.path}/`));
+}
+
+/** The details with paths as text. */
+export function shownDetails({ empties, skipped, nested, head }: Details): SnapshotDetails {
+  return {
+    empties: empties.map(shownPath),
+    skipped: skipped.map((one) => ({ ...one, path: shownPath(one.path) })),
+    nested: nested.map((one) => ({ path: shownPath(one.path), head: one.head })),
+    head,
+  };
+}
+
+function parseDetails(json: string): Details {
+  return { ...NO_DETAILS, ...(JSON.parse(json) as Partial<Details>) };
+}

@@ -1,0 +1,198 @@
+/**
+ * The files of the store: the private git directory, in which git can be started without harm, and
+ * those objects in it that we write ourselves. A commit is one small file, for which no process is
+ * worth starting, and what the user's repository holds already is linked instead of written again.
+ *
+ * Owns: settings, attributes and folders of the git directory; loose objects of ours; links to the
+ * packs and loose objects of the user's repository.
+ * Does not: hold names (store.ts), or write anything into the user's repository.
+ *
+ * - store-directory/S2 Git sees no setting, attribute, hook or borrowed object that we did not write:
+ *   whatever else stands in the directory is removed, and a directory of somebody else is refused.
+ * - objects/O1 An object is complete and on the disk before it has its name.
+ * - objects/O2 What was linked stays when the user's repository collects its garbage: a link is as
+ *   good as a copy, because git never changes an object or a pack in place.
+ */
+
+import { createHash, randomBytes } from "node:crypto";
+import { existsSync, linkSync, mkdirSync, readdirSync, renameSync, writeFileSync } from "node:fs";
+import * as fs from "node:fs/promises";
+import { join } from "node:path";
+import { deflateSync } from "node:zlib";
+import { absent, flush } from "../disk.ts";
+import { WorkspaceError } from "../workspace-error.ts";
+
+/** Turns off everything that would change bytes on their way in or out, whatever a project says. */
+const ATTRIBUTES = "* -text !eol -crlf -ident -filter !working-tree-encoding\n";
+/** Everything that may stand in the git directory. */
+const ENTRIES: ReadonlySet<string> = new Set([
+  "perdure.json",
+  "HEAD",
+  "config",
+  "info",
+  "objects",
+  "refs",
+  "packed-refs",
+  "names",
+  "indexes",
+]);
+let replaced = 0;
+
+/** Leaves nothing in a git directory that we did not write. */
+export async function makeSafe(gitDir: string, format: ObjectFormat): Promise<void> {
+  await needOwnDirectory(gitDir);
+  for (const name of await fs.readdir(gitDir)) {
+    if (!ENTRIES.has(name) && !name.endsWith(".new"))
+      await fs.rm(join(gitDir, name), { recursive: true, force: true });
+  }
+  await makeFolders(gitDir);
+  const version = format === "sha256" ? "1\n[extensions]\n\tobjectformat = sha256" : "0";
+  const config = `[core]\n\tbare = true\n\trepositoryformatversion = ${version}\n`;
+  await keepText(join(gitDir, "HEAD"), "ref: refs/heads/none\n");
+  await keepText(join(gitDir, "config"), config);
+  await keepText(join(gitDir, "info", "attributes"), ATTRIBUTES);
+  for (const name of await fs.readdir(join(gitDir, "info"))) {
+    if (name !== "attributes") await fs.rm(join(gitDir, "info", name), { recursive: true });
+  }
+  for (const name of ["alternates", "http-alternates"]) {
+    await fs.rm(join(gitDir, "objects", "info", name), { recursive: true, force: true });
+  }
+}
+
+/** Makes the folders that git and we need. */
+export async function makeFolders(gitDir: string): Promise<void> {
+  for (const name of ["info", "objects", "objects/info", "objects/pack", "refs", "names"]) {
+    await fs.mkdir(join(gitDir, name), { mode: 0o700 }).catch(async (error: unknown) => {
+      if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+      await needOwnDirectory(join(gitDir, name));
+    });
+  }
+}
+
+async function needOwnDirectory(path: string): Promise<void> {
+  const facts = await fs.lstat(path);
+  const uid = process.geteuid?.();
+  if (facts.isDirectory() && (uid === undefined || facts.uid === uid)) return;
+  throw new WorkspaceError(
+    "not-trusted",
+    `${path} is ${facts.isDirectory() ? "another user's" : "not a directory"}, so no snapshot is kept in it`,
+    `look at it, then remove it with: rm -r '${path}'`,
+  );
+}
+
+/** A file with exactly this text, which is no link to another. */
+async function keepText(file: string, text: string): Promise<void> {
+  const facts = await fs.lstat(file).catch(absent);
+  if (facts?.isFile() === true && (await fs.readFile(file, "utf8")) === text) return;
+  if (facts !== undefined) await fs.rm(file, { recursive: true });
+  await replaceFile(file, text);
+}
+
+/** Replaces a file as a whole; its content is durable, its name when the directory is flushed. */
+export async function replaceFile(file: string, text: string): Promise<void> {
+  const made = `${file}.${process.pid}-${replaced++}.new`;
+  await fs.writeFile(made, text, { flush: true });
+  await fs.rename(made, file);
+}
+
+export type ObjectFormat = "sha1" | "sha256";
+
+const FANOUT = /^[0-9a-f]{2}$/;
+const LOOSE = /^([0-9a-f]{38}|[0-9a-f]{62})$/;
+const PACK = /^pack-[0-9a-f]+\.(pack|idx|rev)$/;
+/** The user's git may pack its objects while we link them; then the list is read again. */
+const LISTINGS_MAX = 3;
+/** Linking was refused: another disk, another owner, too many links, a disk without links. */
+const NO_LINKS: ReadonlySet<string> = new Set([
+  "EXDEV",
+  "EPERM",
+  "EACCES",
+  "EMLINK",
+  "ENOTSUP",
+  "ENOSYS",
+]);
+
+/** Writes an object and gives its name; durable when it returns. */
+export async function writeObject(
+  { objectDir, format }: { readonly objectDir: string; readonly format: ObjectFormat },
+  type: "blob" | "tree" | "commit",
+  content: Buffer,
+): Promise<string> {
+  const whole = Buffer.concat([Buffer.from(`${type} ${content.length}\0`), content]);
+  const name = createHash(format).update(whole).digest("hex");
+  const directory = join(objectDir, name.slice(0, 2));
+  const file = join(directory, name.slice(2));
+  if (existsSync(file)) return name;
+  mkdirSync(directory, { recursive: true });
+  // Git's own name for a file on its way, so git's own pruning finds it after a kill.
+  const made = join(directory, `tmp_obj_${randomBytes(6).toString("hex")}`);
+  writeFileSync(made, deflateSync(whole), { mode: 0o444, flush: true });
+  renameSync(made, file);
+  await flush(directory);
+  return name;
+}
+
+/**
+ * Links every object of another object directory into ours. False when that cannot give all of them:
+ * on another disk, or when the other directory borrows objects from elsewhere.
+ */
+export async function linkObjects(from: string, to: string): Promise<boolean> {
+  if (borrows(from)) return false;
+  for (let listing = 0; listing < LISTINGS_MAX; listing++) {
+    const outcome = await linkListed(from, to);
+    if (outcome !== "moved") return outcome === "linked";
+  }
+  return false;
+}
+
+/** True when some objects are elsewhere: in a repository beside it, or on a server. */
+function borrows(objectDir: string): boolean {
+  if (existsSync(join(objectDir, "info", "alternates"))) return true;
+  return namesIn(join(objectDir, "pack")).some((name) => name.endsWith(".promisor"));
+}
+
+async function linkListed(from: string, to: string): Promise<"linked" | "refused" | "moved"> {
+  const folders = ["pack", ...namesIn(from).filter((name) => FANOUT.test(name))];
+  const touched: string[] = [];
+  for (const folder of folders) {
+    const pattern = folder === "pack" ? PACK : LOOSE;
+    const there = new Set(namesIn(join(to, folder)));
+    const missing = namesIn(join(from, folder))
+      .filter((name) => pattern.test(name) && !there.has(name))
+      // Git takes a pack for complete as soon as it sees its index, so that comes last.
+      .sort((a, b) => Number(a.endsWith(".idx")) - Number(b.endsWith(".idx")));
+    if (missing.length === 0) continue;
+    mkdirSync(join(to, folder), { recursive: true });
+    touched.push(folder);
+    for (const name of missing) {
+      const outcome = linkOne(join(from, folder, name), join(to, folder, name));
+      if (outcome !== "linked") return outcome;
+    }
+  }
+  await Promise.all(touched.map((folder) => flush(join(to, folder))));
+  if (touched.length > 0) await flush(to);
+  return "linked";
+}
+
+function linkOne(from: string, to: string): "linked" | "refused" | "moved" {
+  try {
+    linkSync(from, to);
+    return "linked";
+  } catch (error) {
+    const { code = "" } = error as NodeJS.ErrnoException;
+    if (code === "EEXIST") return "linked";
+    if (code === "ENOENT") return "moved";
+    if (NO_LINKS.has(code)) return "refused";
+    throw error;
+  }
+}
+
+function namesIn(directory: string): readonly string[] {
+  try {
+    return readdirSync(directory);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === "ENOENT" || code === "ENOTDIR") return [];
+    throw error;
+  }
+}

@@ -1,0 +1,340 @@
+/**
+ * Finds out in this process, without git and without reading files, whether a workspace is still as
+ * it was when it was last read.
+ *
+ * Owns: what is compared: the names in directories, the times, size, number and mode of files. Where
+ * the times of directories can be trusted (on file systems that are known to change them with every
+ * name, and only when they are older than the look that found the names), no directory is listed.
+ * Does not: know what is ignored; it looks at what the last full reading looked at, and at all that
+ * is new.
+ *
+ * - walk/W1 "The same" is said only of what was walked before it was read. What is so young that one
+ *   more change could leave the same times is compared by its content.
+ * - walk/W2 A walk that would take longer than git does is given up.
+ * - shape/S1 A shape is the same only if no name was added to, removed from or replaced in any of its
+ *   directories. Where that is uncertain there is no shape, and the directories are listed.
+ */
+import { createHash } from "node:crypto";
+import {
+  type Dirent,
+  lstatSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  type Stats,
+  statfsSync,
+} from "node:fs";
+import { dirname, join } from "node:path";
+import { directoriesAbove, placeOf, type RawPath } from "../disk.ts";
+import { isOutside, type Seen, type Shape, type Workspace } from "./workspace.ts";
+
+/** From about so many files on, git is faster. */
+export const WALK_FILES_MAX = 4_000;
+export const WALK_DIRECTORIES_MAX = 4_000;
+const YOUNG_BYTES_MAX = 1024 * 1024;
+const UNREADABLE = "\0unreadable";
+
+/** A walk, and what it found otherwise than another one had. */
+export interface Walked {
+  /** Undefined when the files were not looked at one by one. */
+  readonly seen?: Seen;
+  /** Files with other contents; undefined when more than that is different. */
+  readonly touched: readonly RawPath[] | undefined;
+}
+
+interface Progress {
+  readonly files: Map<RawPath, string>;
+  readonly directories: Map<RawPath, string>;
+  readonly young: Map<RawPath, string>;
+  readonly startMs: number;
+  readonly touched: RawPath[];
+  youngBytes: number;
+  isReshaped: boolean;
+}
+
+/** Walks through a workspace as `known` did, and through all that is new; undefined: given up. */
+export function walkAgain(workspace: Workspace, known: Seen): Walked | undefined {
+  if (isUnchanged(workspace, known)) return { seen: known, touched: [] };
+  const progress = nothingYet(Date.now());
+  const waiting: RawPath[] = ["" as RawPath];
+  for (let path = waiting.pop(); path !== undefined; path = waiting.pop()) {
+    const entries = entriesOf(workspace, path);
+    if (entries === undefined || isTooMuch(progress)) return undefined;
+    const names = namesOf(entries);
+    const before = known.directories.get(path);
+    progress.directories.set(path, names);
+    if (names !== before) progress.isReshaped = true;
+    const old = names === before ? undefined : new Set(before?.split("\0"));
+    for (const entry of entries === "unreadable" ? [] : entries) {
+      const inner = below(path, entry.name);
+      const isNew = old !== undefined && !old.has(nameOf(entry));
+      if (entry.isDirectory()) {
+        if (isNew || known.directories.has(inner)) waiting.push(inner);
+      } else if (isNew || known.files.has(inner)) stampFile(workspace, inner, progress, known);
+    }
+  }
+  const outside = outsideOf(workspace);
+  const { files, directories, young } = progress;
+  const isWhole = files.size === known.files.size && directories.size === known.directories.size;
+  const isAlike = !progress.isReshaped && isWhole && outside === known.outside;
+  const isPlain = !progress.touched.some(isRulesFile);
+  return {
+    seen: { files, directories, young, outside, shape: shapeIn(workspace, progress) },
+    touched: isAlike && isPlain ? progress.touched : undefined,
+  };
+}
+
+/** The short way: no directory is listed and nothing is made anew. */
+function isUnchanged(workspace: Workspace, { files, young, outside, shape }: Seen): boolean {
+  if (shape === undefined || young.size > 0 || !hasShape(workspace.path, shape)) return false;
+  for (const [path, stamp] of files) {
+    const facts = factsOf(workspace, path);
+    if (facts === undefined || stampOf(facts) !== stamp) return false;
+  }
+  return outsideOf(workspace) === outside;
+}
+
+function shapeIn(workspace: Workspace, { directories, startMs }: Progress): Seen["shape"] {
+  return shapeOf(workspace.path, directories.keys(), startMs);
+}
+
+/**
+ * Walks for the first time, after a workspace was read: into the directories above the files that it
+ * holds and those that git named besides. Undefined when it changed since `startMs`.
+ */
+export function walkFirst(
+  workspace: Workspace,
+  found: {
+    readonly files: ReadonlySet<RawPath>;
+    readonly directories: readonly RawPath[];
+    readonly startMs: number;
+  },
+): Seen | undefined {
+  const progress = nothingYet(found.startMs);
+  const directories = withAbove(found.files, found.directories);
+  for (const path of directories) {
+    const entries = entriesOf(workspace, path);
+    if (entries === undefined || isTooMuch(progress)) return undefined;
+    if (entries !== "unreadable" && isYoung(factsOf(workspace, path), found.startMs)) {
+      return undefined;
+    }
+    progress.directories.set(path, namesOf(entries));
+    for (const entry of entries === "unreadable" ? [] : entries) {
+      const inner = below(path, entry.name);
+      if (!found.files.has(inner) && entry.name !== ".gitignore") continue;
+      const facts = factsOf(workspace, inner);
+      if (isYoung(facts, found.startMs)) return undefined;
+      if (facts !== undefined) progress.files.set(inner, stampOf(facts));
+    }
+  }
+  const { files, young } = progress;
+  const shape = shapeIn(workspace, progress);
+  return { files, directories: progress.directories, young, outside: outsideOf(workspace), shape };
+}
+
+/** What a walk found, reduced to what a snapshot looks at by what git said afterwards. */
+export function reduceWalk(
+  { files, directories, young, outside, shape }: Seen,
+  looked: { readonly files: ReadonlySet<RawPath>; readonly directories: readonly RawPath[] },
+): Seen {
+  const inside = new Set(withAbove(looked.files, looked.directories));
+  return {
+    files: new Map([...files].filter(([path]) => looked.files.has(path) || isRulesFile(path))),
+    directories: new Map([...directories].filter(([path]) => inside.has(path))),
+    young,
+    outside,
+    shape: shape && new Map([...shape].filter(([path]) => inside.has(path))),
+  };
+}
+
+function nothingYet(startMs: number): Progress {
+  return {
+    files: new Map(),
+    directories: new Map(),
+    young: new Map(),
+    startMs,
+    touched: [],
+    youngBytes: 0,
+    isReshaped: false,
+  };
+}
+
+function isTooMuch({ files, directories }: Progress): boolean {
+  return files.size > WALK_FILES_MAX || directories.size > WALK_DIRECTORIES_MAX;
+}
+
+/** Directories and all those above them and above the files. */
+export function withAbove(
+  files: ReadonlySet<RawPath>,
+  directories: readonly RawPath[],
+): readonly RawPath[] {
+  const all = new Set<RawPath>(["" as RawPath]);
+  for (const path of [...files, ...directories.map((one) => `${one}/`)]) {
+    for (const above of directoriesAbove(path)) {
+      if (all.has(above)) break;
+      all.add(above);
+    }
+  }
+  return [...all];
+}
+
+function stampFile(workspace: Workspace, path: RawPath, progress: Progress, known: Seen): void {
+  const facts = factsOf(workspace, path);
+  if (facts === undefined) {
+    progress.isReshaped = true;
+    return;
+  }
+  const stamp = stampOf(facts);
+  progress.files.set(path, stamp);
+  const wasYoung = known.young.get(path);
+  const isYoungNow = isYoung(facts, progress.startMs);
+  const isRead = isYoungNow || wasYoung !== undefined;
+  const hash = isRead ? contentOf(workspace, path, facts, progress) : undefined;
+  // A young file whose content is not known is never the same.
+  if (isYoungNow) progress.young.set(path, hash ?? "");
+  const isOther = wasYoung !== undefined && (hash === undefined || hash !== wasYoung);
+  if (stamp !== known.files.get(path) || isOther) progress.touched.push(path);
+}
+
+function contentOf(
+  workspace: Workspace,
+  path: RawPath,
+  facts: Stats,
+  progress: Progress,
+): string | undefined {
+  progress.youngBytes += facts.size;
+  if (progress.youngBytes > YOUNG_BYTES_MAX) return undefined;
+  const place = fastPlace(workspace.path, path);
+  try {
+    if (facts.isSymbolicLink()) return readlinkSync(place, "latin1");
+    if (!facts.isFile()) return undefined;
+    return createHash("sha1").update(readFileSync(place)).digest("hex");
+  } catch {
+    // It is gone or may not be read: then git has to look.
+    return undefined;
+  }
+}
+
+function factsOf(workspace: Workspace, path: RawPath): Stats | undefined {
+  return lookAt(fastPlace(workspace.path, path));
+}
+
+/** The entries of a directory; undefined for a repository of its own, which only git can read. */
+function entriesOf(
+  workspace: Workspace,
+  path: RawPath,
+): readonly Dirent<string>[] | "unreadable" | undefined {
+  let entries: readonly Dirent<string>[];
+  try {
+    const options = { withFileTypes: true, encoding: "latin1" } as const;
+    entries = readdirSync(fastPlace(workspace.path, path), options);
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    if (code === "ENOENT" || code === "ENOTDIR") return [];
+    if (code === "EACCES" || code === "EPERM") return "unreadable";
+    throw error;
+  }
+  if (path !== "" && entries.some(({ name }) => name === ".git")) return undefined;
+  return entries.filter(({ name }) => !isOutside(workspace, below(path, name)));
+}
+
+function namesOf(entries: readonly Dirent<string>[] | "unreadable"): string {
+  return entries === "unreadable" ? UNREADABLE : entries.map(nameOf).join("\0");
+}
+
+function nameOf(entry: Dirent<string>): string {
+  return entry.isDirectory() ? `${entry.name}/` : entry.name;
+}
+
+function below(path: RawPath, name: string): RawPath {
+  return (path === "" ? name : `${path}/${name}`) as RawPath;
+}
+
+/** True for a file with ignore rules. */
+export function isRulesFile(path: string): boolean {
+  return path === ".gitignore" || path.endsWith("/.gitignore");
+}
+
+/** The rules and indexes outside of the workspace, as they are now. */
+export function outsideOf({ settings, checkout, path, root }: Workspace): string {
+  const files = [...settings.excludeFiles];
+  if (checkout !== undefined) files.push(checkout.indexFile);
+  for (let above = path; above !== root && above !== dirname(above); ) {
+    above = dirname(above);
+    files.push(join(above, ".gitignore"));
+  }
+  return files
+    .map((file) => {
+      const facts = lookAt(file);
+      return facts === undefined ? "" : stampOf(facts);
+    })
+    .join(" ");
+}
+
+/** The clock of a file system stands still for so long. */
+const TICK_MS = 20;
+/** On disks that keep whole seconds only. */
+const COARSE_TICK_MS = 2_000;
+
+/** Linux's numbers of ext2 to ext4, xfs, btrfs, tmpfs, overlayfs, zfs and f2fs. */
+const TRUSTED_FILE_SYSTEMS: ReadonlySet<number> = new Set([
+  0xef53, 0x58465342, 0x9123683e, 0x01021994, 0x794c7630, 0x2fc12fc1, 0xf2f52010,
+]);
+
+/** The shape of directories whose names were listed after `startMs`; undefined when in doubt. */
+export function shapeOf(
+  root: string,
+  directories: Iterable<RawPath>,
+  startMs: number,
+): Shape | undefined {
+  const top = lookAt(root);
+  if (top === undefined || !TRUSTED_FILE_SYSTEMS.has(statfsSync(root).type)) return undefined;
+  const shape = new Map<RawPath, string>();
+  for (const path of directories) {
+    const facts = lookAt(fastPlace(root, path));
+    if (facts === undefined || facts.dev !== top.dev || isYoung(facts, startMs)) return undefined;
+    shape.set(path, stampOf(facts));
+  }
+  return shape;
+}
+
+/** True when every directory of a shape has the same names in it (S1). */
+export function hasShape(root: string, shape: Shape): boolean {
+  for (const [path, stamp] of shape) {
+    const facts = lookAt(fastPlace(root, path));
+    if (facts === undefined || stampOf(facts) !== stamp) return false;
+  }
+  return true;
+}
+
+/** True for what may change again without a change of its times. */
+export function isYoung(facts: Stats | undefined, startMs: number): boolean {
+  if (facts === undefined) return true;
+  const { ctimeMs, mtimeMs } = facts;
+  const coarse = ctimeMs % 1000 === 0 && mtimeMs % 1000 === 0;
+  return Math.max(ctimeMs, mtimeMs) >= startMs - (coarse ? COARSE_TICK_MS : TICK_MS);
+}
+
+/** What tells one state of a file or directory from another without reading it. */
+export function stampOf({ ino, size, mtimeMs, ctimeMs, mode }: Stats): string {
+  return `${ino}:${size}:${mtimeMs}:${ctimeMs}:${mode}`;
+}
+
+/** What stands at a place; a link is not followed. */
+export function lookAt(place: string | Buffer): Stats | undefined {
+  try {
+    return lstatSync(place, { throwIfNoEntry: false });
+  } catch {
+    // A directory above it may not be entered: for us, there is nothing.
+    return undefined;
+  }
+}
+
+/** Text where that is enough: it is several times faster than bytes. */
+export function fastPlace(root: string, path: RawPath): string | Buffer {
+  if (path === "") return root;
+  for (let at = 0; at < path.length; at++) {
+    if (path.charCodeAt(at) > 0x7f) return placeOf(root, path);
+  }
+  return `${root}/${path}`;
+}

@@ -1,0 +1,217 @@
+/**
+ * A directory whose content is snapshotted and restored.
+ *
+ * Owns: which directory git looks at, whose ignore rules and whose index hold in it, and what is
+ * never part of it; the note of a restore beside its index: while it is open, what may be removed;
+ * when it is done, what was spared.
+ * Does not: read or write the files in it.
+ *
+ * W1 `.git` and the state directory are never part of a workspace.
+ * W2 A directory that a repository ignores does not belong to it: its own rules hold there.
+ * R5 Files that were ignored, and are not any more because the rules went back too, are in no
+ *    snapshot: no later restore removes them either, until a snapshot has been taken.
+ * W3 An exported run is no file of a workspace, unless the user's rules say otherwise.
+ */
+import { mkdir, readFile, realpath, rename, rm, writeFile } from "node:fs/promises";
+import { dirname, relative, resolve } from "node:path";
+import { sha256 } from "../../util/json.ts";
+import { absent, flush, type RawPath, rawPath } from "../disk.ts";
+import type { GitCall } from "../git.ts";
+import {
+  findRepository,
+  isIgnored,
+  pathWithin,
+  type Repository,
+  settingsOf,
+  type UserSettings,
+} from "../repository.ts";
+import type { Details } from "./details.ts";
+import { inStore, type SnapshotStore } from "./store.ts";
+
+/** Larger files are not snapshotted, but named. */
+export const FILE_BYTES_MAX = 100 * 1024 * 1024;
+/** The same for files that git does not track. */
+export const UNTRACKED_FILE_BYTES_MAX = 10 * 1024 * 1024;
+
+/** What `perdure export` writes (W3). */
+const EXPORTS = "*.perdure";
+
+export interface Workspace {
+  readonly store: SnapshotStore;
+  readonly path: string;
+  /** The top of the working files that git looks at: the workspace, or a directory above it. */
+  readonly root: string;
+  /** The workspace below the root, with a slash at its end; "" when it is the root. */
+  readonly prefix: RawPath;
+  /** The user's checkout that the workspace belongs to. */
+  readonly checkout: Repository | undefined;
+  /** Ignored files that are snapshotted nevertheless: git's glob patterns. */
+  readonly include: readonly string[];
+  readonly fileBytesMax: number;
+  /** The limit for files that git does not track. */
+  readonly untrackedBytesMax: number;
+  /** Our own index: a cache, which may be deleted at any time. */
+  readonly indexFile: string;
+  /** What the last snapshot of this process found; a cache. */
+  readonly memory: WorkspaceMemory;
+  /** The user's settings that hold in it. */
+  readonly settings: UserSettings;
+  /** The state directory, when it lies in the workspace. */
+  readonly stateWithin: RawPath | undefined;
+}
+
+/** The times of directories when their names were last listed. */
+export type Shape = ReadonlyMap<RawPath, string>;
+
+/** What is remembered of a workspace while it is open. */
+export interface WorkspaceMemory {
+  /** The files as they were right before they were last read. */
+  seen?: Seen | undefined;
+  /** The same where there are too many files to look at in this process. */
+  outline?: Outline | undefined;
+  /** What came of it. */
+  content?: Content | undefined;
+  /** The snapshot of exactly that content. */
+  commit?: string | undefined;
+  /** The user's commit that the store has taken in. */
+  head?: string | undefined;
+  /** True when everything that it holds is linked into the store. */
+  isLinked?: boolean;
+  /** The last of these commits that has a name in the store. */
+  namedHead?: string | undefined;
+  /** The run and the commit of the last durable name that this process has given. */
+  named?: string | undefined;
+}
+
+/** A workspace as a walk through it finds it, without reading a file. */
+export interface Seen {
+  /** What tells one state of a file from another, for each file that a snapshot looks at. */
+  readonly files: ReadonlyMap<RawPath, string>;
+  /** The names in each directory that is looked into. */
+  readonly directories: ReadonlyMap<RawPath, string>;
+  /** Files so young that another change might leave the same times: the hash of their content. */
+  readonly young: ReadonlyMap<RawPath, string>;
+  /** What counts outside of the workspace: rules, and the user's index. */
+  readonly outside: string;
+  /** The times of the directories, when they can be trusted. */
+  readonly shape: Shape | undefined;
+}
+
+/** What can be told of a workspace with very many files. */
+export interface Outline {
+  readonly shape: Shape;
+  /** As in `Seen`. */
+  readonly outside: string;
+}
+
+/** The content of a workspace, in the store but without a name. */
+export interface Content {
+  readonly tree: string;
+  readonly details: Details;
+}
+
+/** Looks at a directory as a workspace; its index is kept in `indexFile`. */
+export async function openWorkspace(
+  store: SnapshotStore,
+  options: {
+    readonly path: string;
+    readonly indexFile: string;
+    readonly include?: readonly string[];
+    readonly fileBytesMax?: number;
+  },
+): Promise<Workspace> {
+  const path = await realpath(options.path);
+  const { repository } = store;
+  const isProject = repository !== undefined && (await realpath(repository.topLevel)) === path;
+  const checkout = isProject ? repository : await checkoutOf(path);
+  const within = checkout === undefined ? "" : await pathWithin(checkout, path);
+  const stateWithin = relative(path, await realpath(store.stateDir));
+  await mkdir(dirname(options.indexFile), { recursive: true, mode: 0o700 });
+  return {
+    store,
+    path,
+    root: checkout === undefined ? path : await realpath(checkout.topLevel),
+    prefix: rawPath(within === "" ? "" : `${within}/`),
+    checkout,
+    include: options.include ?? [],
+    fileBytesMax: options.fileBytesMax ?? FILE_BYTES_MAX,
+    untrackedBytesMax: options.fileBytesMax ?? UNTRACKED_FILE_BYTES_MAX,
+    indexFile: resolve(options.indexFile),
+    memory: {},
+    settings: await settingsOf(path, checkout),
+    stateWithin: stateWithin.startsWith("..") ? undefined : rawPath(stateWithin),
+  };
+}
+
+/** The call for git on the workspace with an index of ours; paths are relative to the workspace. */
+export function inWorkspace(workspace: Workspace, indexFile: string): GitCall {
+  const call = inStore(workspace.store);
+  return {
+    ...call,
+    cwd: workspace.path,
+    env: { ...call.env, GIT_WORK_TREE: workspace.root, GIT_INDEX_FILE: indexFile },
+    settings: { "core.bare": "false", "core.excludesFile": rulesFileOf(workspace) },
+  };
+}
+
+/** Brings the rules that stand outside of .gitignore files together for git; gives their hash. */
+export async function gatherRules(workspace: Workspace): Promise<string> {
+  const texts = await Promise.all(workspace.settings.excludeFiles.map(textOf));
+  const rules = [EXPORTS, ...texts].map((text) => `${text}\n`).join("");
+  const file = rulesFileOf(workspace);
+  if ((await textOf(file)) !== rules) await writeFile(file, rules);
+  return sha256(rules);
+}
+
+/** True for what is never part of a workspace (W1). */
+export function isOutside(workspace: Workspace, path: string): boolean {
+  return [".git", ".perdure", workspace.stateWithin].some(
+    (name) => name !== undefined && name !== "" && (path === name || path.startsWith(`${name}/`)),
+  );
+}
+
+async function checkoutOf(path: string): Promise<Repository | undefined> {
+  const repository = await findRepository(path);
+  if (repository === undefined || (await isIgnored(repository, path))) return undefined;
+  return repository;
+}
+
+function rulesFileOf({ indexFile }: Workspace): string {
+  return `${indexFile}.excludes`;
+}
+
+async function textOf(file: string): Promise<string> {
+  return readFile(file, "utf8").catch((error: NodeJS.ErrnoException) => {
+    if (error.code === "ENOENT" || error.code === "ENOTDIR" || error.code === "EACCES") return "";
+    throw error;
+  });
+}
+
+/** What a restore must remember over a kill. */
+export type RestoreNote =
+  | { readonly status: "open"; readonly commit: string; readonly remove: readonly RawPath[] }
+  | { readonly status: "done"; readonly spared: readonly RawPath[] };
+
+/** The note of a workspace, if there is one. */
+export async function readNote(workspace: Workspace): Promise<RestoreNote | undefined> {
+  const text = await readFile(noteFileOf(workspace), "utf8").catch(absent);
+  return text === undefined ? undefined : (JSON.parse(text) as RestoreNote);
+}
+
+/** Writes the note; durable when it returns. */
+export async function writeNote(workspace: Workspace, note: RestoreNote): Promise<void> {
+  const file = noteFileOf(workspace);
+  await writeFile(`${file}.new`, JSON.stringify(note), { flush: true });
+  await rename(`${file}.new`, file);
+  await flush(dirname(file));
+}
+
+/** Forgets what was spared: a snapshot holds it now. A restore that is not finished stays open. */
+export async function clearNote(workspace: Workspace): Promise<void> {
+  const note = await readNote(workspace);
+  if (note?.status === "done") await rm(noteFileOf(workspace), { force: true });
+}
+
+function noteFileOf({ indexFile }: Workspace): string {
+  return `${indexFile}.restore`;
+}

@@ -1,0 +1,178 @@
+/**
+ * The directory of a step that works apart: in a project with git a worktree on a branch of the
+ * step's own, so that the step can commit, compare and look at the history.
+ *
+ * Owns: making it with exactly the files of a snapshot, giving it up without losing commits, and
+ * moving what is checked out in a worktree of ours, which is restored together with the files.
+ * Does not: merge what the step did (the engine does, from snapshots), or choose names. Commits that
+ * are left behind are kept by the snapshots that were taken while they were checked out.
+ *
+ * - own-worktree/V1 It counts as made when its files are those of the snapshot: killed before, it is
+ *   made again from nothing.
+ * - own-worktree/V2 Its branch outlives the directory while it has commits that no other branch has.
+ */
+import { existsSync } from "node:fs";
+import { mkdir, readdir, rename, symlink } from "node:fs/promises";
+import { dirname, join } from "node:path";
+import { failpoint } from "../../util/failpoint.ts";
+import { absent, kindAt } from "../disk.ts";
+import { git, gitAmongWorktrees } from "../git.ts";
+import {
+  findRepository,
+  type Head,
+  headOf,
+  pathWithin,
+  type Repository,
+  theirs,
+} from "../repository.ts";
+import { readSnapshot } from "../snapshot/details.ts";
+import { restoreSnapshot } from "../snapshot/restore.ts";
+import { giveBack, type SnapshotStore } from "../snapshot/store.ts";
+import type { Workspace } from "../snapshot/workspace.ts";
+import { createWorktree, isThere, loneCommits } from "./worktree.ts";
+import { commitOf, holderOf, listWorktrees, removeEntry } from "./worktree-list.ts";
+
+export interface OwnDirectory {
+  readonly store: SnapshotStore;
+  /** The directory that the run was started in. */
+  readonly project: string;
+  /** Where the step works. */
+  readonly path: string;
+  /** The branch's short name. */
+  readonly branch: string;
+  /** Looks at the directory as a workspace. */
+  readonly open: (path: string) => Promise<Workspace>;
+}
+
+/** Gives a step a directory with the files of a snapshot; one that is there is kept or restored. */
+export async function makeOwnDirectory(
+  own: OwnDirectory,
+  snapshot: string,
+  how: "as-it-is" | "restored",
+): Promise<void> {
+  const { store, path } = own;
+  const { repository } = store;
+  const { head } = (await readSnapshot(store, snapshot)).details;
+  const isPlain = existsSync(path) && (await kindAt(path, ".git")) === undefined;
+  const isBegun = isPlain && ((await readdir(path).catch(absent)) ?? []).length > 0;
+  if (repository === undefined || head === undefined || isBegun) {
+    return makePlainDirectory(own, snapshot, how);
+  }
+  const prefix = await pathWithin(repository, own.project);
+  const top = prefix === "" ? path : `${path}~top`;
+  const inside = join(top, prefix);
+  if (await isThere(repository, top)) {
+    if (how === "restored") await restoreOwn(own, inside, snapshot);
+  } else await makeOwnWorktree(own, { repository, top, inside, snapshot, head: head.commit });
+  // The step's directory is named alike wherever the project lies in its repository.
+  if (prefix !== "" && !existsSync(path)) await symlink(inside, path);
+  failpoint("workspace.own-made");
+}
+
+async function makeOwnWorktree(
+  own: OwnDirectory,
+  made: {
+    readonly repository: Repository;
+    readonly top: string;
+    readonly inside: string;
+    readonly snapshot: string;
+    readonly head: string;
+  },
+): Promise<void> {
+  const { repository, top, inside, snapshot, head } = made;
+  const { store, branch } = own;
+  await giveBack(store, repository, head);
+  // Commits of an attempt whose directory is gone stay on the branch; the files begin anew.
+  const base = (await commitOf(repository, `refs/heads/${branch}`)) ?? head;
+  const fill = async (): Promise<void> => {
+    await mkdir(inside, { recursive: true });
+    if (base !== head) await git(theirs(top), "reset", "-q", "--hard", head);
+    await restoreSnapshot(await own.open(inside), snapshot);
+    failpoint("workspace.own-filled");
+  };
+  await createWorktree({ repository, path: top, branch, base, fill });
+}
+
+async function restoreOwn(own: OwnDirectory, path: string, snapshot: string): Promise<void> {
+  await restoreSnapshot(await own.open(path), snapshot);
+  await moveOwnHead(own, path, snapshot);
+}
+
+/** The commit of the snapshot, on the step's own branch: that of the snapshot is the run's. */
+async function moveOwnHead(
+  { store, branch }: OwnDirectory,
+  path: string,
+  snapshot: string,
+): Promise<void> {
+  const { head } = (await readSnapshot(store, snapshot)).details;
+  if (head === undefined) return;
+  await moveHead(store, path, { commit: head.commit, branch: `refs/heads/${branch}` });
+}
+
+/** Without git: the files, and nothing else. */
+async function makePlainDirectory(
+  { path, open }: OwnDirectory,
+  snapshot: string,
+  how: "as-it-is" | "restored",
+): Promise<void> {
+  const there = existsSync(path);
+  if (there && how === "as-it-is") return;
+  const target = there ? path : `${path}.partial`;
+  await mkdir(target, { recursive: true, mode: 0o700 });
+  await restoreSnapshot(await open(target), snapshot);
+  failpoint("workspace.own-filled");
+  if (!there) await rename(target, path);
+  failpoint("workspace.own-made");
+}
+
+/** Removes the worktrees below a directory; branches with commits of their own stay (V2). */
+export async function removeOwnWorktrees(
+  repository: Repository,
+  { below, branches }: { readonly below: string; readonly branches: string },
+): Promise<void> {
+  for (const one of listWorktrees(repository)) {
+    if (dirname(one.path) === below) await removeEntry(one);
+  }
+  failpoint("workspace.own-removed");
+  const call = theirs(repository.commonDir);
+  const flags = ["--format=%(refname:short)", `refs/heads/${branches}*`];
+  const names = (await git(call, "for-each-ref", ...flags)).stdout.toString("utf8").split("\n");
+  for (const name of names.filter((one) => one !== "")) {
+    if ((await loneCommits(repository, name)) > 0) continue;
+    await gitAmongWorktrees(call, "branch", "-q", "-D", "--", name);
+  }
+}
+
+/**
+ * Checks out, without touching files, the branch and the commit that were checked out at a snapshot.
+ * A step that commits would find its work committed already otherwise.
+ */
+export async function restoreHead(
+  store: SnapshotStore,
+  path: string,
+  snapshot: string,
+): Promise<void> {
+  const { head } = (await readSnapshot(store, snapshot)).details;
+  if (head !== undefined) await moveHead(store, path, head);
+}
+
+/** Checks out a branch at a commit without touching files. */
+export async function moveHead(store: SnapshotStore, path: string, wanted: Head): Promise<void> {
+  const now = await headOf(path);
+  if (now?.commit === wanted.commit && now.branch === wanted.branch) return;
+  const repository = await findRepository(path);
+  if (repository === undefined) return;
+  await giveBack(store, repository, wanted.commit);
+  const { branch } = wanted;
+  const name = branch?.replace(/^refs\/heads\//, "");
+  const isFree = name !== undefined && holderOf(repository, name) === undefined;
+  if (now?.branch !== branch) {
+    // A branch that is gone, or that somebody else has by now, is not taken from them.
+    const exists = branch !== undefined && (await commitOf(repository, branch)) !== undefined;
+    if (exists && isFree) await git(theirs(path), "symbolic-ref", "HEAD", branch);
+    else await git(theirs(path), "update-ref", "--no-deref", "HEAD", wanted.commit);
+    failpoint("workspace.head-switched");
+  }
+  await git(theirs(path), "reset", "-q", "--mixed", wanted.commit);
+  failpoint("workspace.head-moved");
+}

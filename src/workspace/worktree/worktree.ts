@@ -1,0 +1,355 @@
+/**
+ * Worktrees: a directory and a branch of the user's repository for one run.
+ *
+ * Owns: making, repairing and removing them; telling what has become of one while nobody looked; and
+ * the two files by which a worktree and its repository know each other, which are set right after the
+ * project was moved or copied with both in it. `git worktree repair` is not used for that: in a copy
+ * it would follow the old link and change the repository that the copy was made of.
+ * Does not: choose names, or put files back (restore.ts does, after a repair). Which branch or commit
+ * is checked out is no state of its own: the steps of a run may commit, switch and detach as they like.
+ *
+ * T1 A worktree is ready when its mark is written: whoever made it was not killed on the way. One
+ *    without the mark was never worked in and is made anew.
+ * T2 A branch that is there already is taken only when it stands at the commit that was asked for.
+ * T3 Removing refuses while the branch has commits, or the directory content, that is nowhere else.
+ */
+
+import { constants, existsSync } from "node:fs";
+import * as fs from "node:fs/promises";
+import { basename, dirname, join, resolve } from "node:path";
+import { assert } from "../../util/assert.ts";
+import { failpoint } from "../../util/failpoint.ts";
+import { absent, directoryOf, placeOf, type RawPath, shownPath, splitNul } from "../disk.ts";
+import { git, gitAmongWorktrees, gitLine } from "../git.ts";
+import { findRepository, headOf, type Repository, theirs } from "../repository.ts";
+import { WorkspaceError } from "../workspace-error.ts";
+import {
+  commitOf,
+  connect,
+  entryOf,
+  holderOf,
+  isAt,
+  isReady,
+  listWorktrees,
+  markReady,
+  removeEntry,
+  staleLocks,
+} from "./worktree-list.ts";
+
+export interface WorktreePlace {
+  readonly repository: Repository;
+  readonly path: string;
+  /** The branch's short name, such as "perdure/1a2b3c4d". */
+  readonly branch: string;
+}
+
+export interface CreatedWorktree {
+  readonly path: string;
+  readonly branch: string;
+  /** The commit that it was made from. */
+  readonly base: string;
+  /** Ignored files that were brought along. */
+  readonly copied: readonly string[];
+}
+
+/** Makes a worktree on a new branch at `base`; can be killed anywhere and called again. */
+export async function createWorktree(
+  options: WorktreePlace & {
+    readonly base: string;
+    /** Ignored files of the repository to bring along: git's glob patterns. */
+    readonly include?: readonly string[];
+    /** Does more to the files before the worktree counts as made. */
+    readonly fill?: () => Promise<void>;
+  },
+): Promise<CreatedWorktree> {
+  const { repository, path, branch, fill } = options;
+  const base = await needBase(repository, options.base);
+  if (await isThere(repository, path)) return { path, branch, base, copied: [] };
+  await clearHalfMade(options);
+  await needFreePath(path);
+  await needBranchAt(options, base);
+  await fs.mkdir(dirname(path), { recursive: true });
+  await addWorktree(options);
+  const copied = await bringAlong(repository, path, options.include ?? []);
+  await fill?.();
+  failpoint("workspace.worktree-filled");
+  const made = entryOf(repository, path);
+  assert(made !== undefined, "git has made an entry for the worktree");
+  await markReady(made.entry);
+  failpoint("workspace.worktree-ready");
+  return { path, branch, base, copied };
+}
+
+/** True for a worktree that was finished; what a kill or a move broke since then is put right. */
+export async function isThere(repository: Repository, path: string): Promise<boolean> {
+  const listed = entryOf(repository, path);
+  if (listed === undefined || !isReady(listed.entry)) return false;
+  // A directory without git's file is not the one that was made here.
+  if ((await fs.stat(join(path, ".git")).catch(absent)) === undefined) return false;
+  await connect(path, listed.entry);
+  return true;
+}
+
+/** Removes what a kill left of a worktree that nobody has worked in, and the lock on its branch. */
+async function clearHalfMade({ repository, path, branch }: WorktreePlace): Promise<void> {
+  const listed = listWorktrees(repository).filter((one) => isAt(one, path));
+  for (const one of listed) await removeEntry(one);
+  // Killed before its entry named it, a directory holds git's file and nothing else.
+  const names = (await fs.readdir(path).catch(absent)) ?? [];
+  if (names.length === 1 && names[0] === ".git") await fs.rm(path, { recursive: true });
+  for (const lock of staleLocks(repository, path, branch)) await fs.rm(lock, { force: true });
+}
+
+/**
+ * Makes a worktree again whose directory is gone, on its branch; when that is gone too, on a new one
+ * at `tip`. The caller restores the last snapshot into it afterwards.
+ */
+export async function repairWorktree(
+  options: WorktreePlace & { readonly tip: string; readonly include?: readonly string[] },
+): Promise<CreatedWorktree> {
+  const { repository, branch } = options;
+  const alive = await commitOf(repository, `refs/heads/${branch}`);
+  return createWorktree({ ...options, base: alive ?? options.tip });
+}
+
+/** What is to become of a worktree, its branch and what they alone hold. */
+export interface WorktreeRemoval extends WorktreePlace {
+  readonly force?: boolean;
+}
+
+/** Refuses a removal that would lose work (T3), or that cannot be done. Changes nothing. */
+export async function checkRemoval(options: WorktreeRemoval): Promise<void> {
+  const { repository, path, branch, force = false } = options;
+  const tip = await commitOf(repository, `refs/heads/${branch}`);
+  const held = tip === undefined ? undefined : holderOf(repository, branch);
+  if (held !== undefined && held !== path && existsSync(held)) {
+    throw branchTaken(branch, `is checked out in ${held}`);
+  }
+  if (force) return;
+  if (tip !== undefined) await refuseLoneBranch(options);
+  if (!(await isThere(repository, path))) return;
+  await refuseLoneHead(options);
+  await refuseUnsaved(path);
+}
+
+/** Removes a worktree and its branch. What is gone already is no error. */
+export async function removeWorktree(options: WorktreeRemoval): Promise<void> {
+  const { repository, path, branch } = options;
+  await checkRemoval(options);
+  for (const lock of staleLocks(repository, path, branch)) await fs.rm(lock, { force: true });
+  const tip = await commitOf(repository, `refs/heads/${branch}`);
+  const listed = entryOf(repository, path);
+  if (listed !== undefined) await removeEntry({ ...listed, path });
+  failpoint("workspace.worktree-removed");
+  if (tip === undefined) return;
+  await gitAmongWorktrees(theirs(repository.commonDir), "branch", "-q", "-D", "--", branch);
+  failpoint("workspace.branch-removed");
+}
+
+/** Ignored files of a checkout that patterns name, copied into another directory. */
+export async function bringAlong(
+  repository: Repository,
+  to: string,
+  include: readonly string[],
+): Promise<readonly string[]> {
+  if (include.length === 0) return [];
+  const globs = include.map((glob) => `:(glob)${glob}`);
+  const flags = ["-z", "--others", "--ignored", "--exclude-standard"];
+  const call = theirs(repository.topLevel);
+  const listed = splitNul((await git(call, "ls-files", ...flags, "--", ...globs)).stdout);
+  const wanted = listed.filter((path) => !path.startsWith(".perdure/") && !path.endsWith("/"));
+  for (const path of wanted) await copyOne(repository.topLevel, to, path);
+  return wanted.map(shownPath);
+}
+
+async function copyOne(from: string, to: string, path: RawPath): Promise<void> {
+  const [source, target] = [placeOf(from, path), placeOf(to, path)];
+  const parent = directoryOf(path);
+  if (parent !== "") await fs.mkdir(placeOf(to, parent), { recursive: true });
+  await fs.rm(target, { force: true });
+  const facts = await fs.lstat(source);
+  if (facts.isSymbolicLink()) await fs.symlink(await fs.readlink(source, "buffer"), target);
+  else if (facts.isFile()) await fs.copyFile(source, target, constants.COPYFILE_FICLONE);
+}
+
+async function needBase(repository: Repository, base: string): Promise<string> {
+  const commit = await commitOf(repository, base);
+  if (commit !== undefined) return commit;
+  throw new WorkspaceError(
+    "snapshot-missing",
+    `there is no commit ${base} in ${repository.topLevel} to make a worktree from`,
+    "make a first commit, or name another base",
+  );
+}
+
+async function needFreePath(path: string): Promise<void> {
+  const names = await fs.readdir(path).catch(absent);
+  if (names === undefined || names.length === 0) return;
+  throw new WorkspaceError(
+    "path-taken",
+    `${path} holds files and is not a worktree of this run`,
+    "move it away",
+  );
+}
+
+/** T2; a branch that some other worktree has cannot be used either. */
+async function needBranchAt({ repository, branch }: WorktreePlace, base: string): Promise<void> {
+  const tip = await commitOf(repository, `refs/heads/${branch}`);
+  if (tip === undefined) {
+    await gitAmongWorktrees(
+      theirs(repository.commonDir),
+      "branch",
+      "--no-track",
+      "--",
+      branch,
+      base,
+    );
+    failpoint("workspace.worktree-branched");
+    return;
+  }
+  if (tip !== base) throw branchTaken(branch, `exists already, at ${tip} instead of ${base}`);
+  const held = holderOf(repository, branch);
+  if (held === undefined) return;
+  if (existsSync(held)) throw branchTaken(branch, `is checked out in ${held}`);
+  // A directory that is gone holds nothing.
+  for (const one of listWorktrees(repository)) if (one.path === held) await removeEntry(one);
+}
+
+async function addWorktree({ repository, path, branch }: WorktreePlace): Promise<void> {
+  await gitAmongWorktrees(
+    theirs(repository.commonDir),
+    "worktree",
+    "add",
+    "-q",
+    "--no-checkout",
+    path,
+    branch,
+  );
+  failpoint("workspace.worktree-added");
+  await git(theirs(path), "reset", "-q", "--hard");
+  failpoint("workspace.worktree-checked-out");
+}
+
+/** How many commits a branch has that nothing else has. */
+export async function loneCommits(repository: Repository, branch: string): Promise<number> {
+  // Only one worktree's HEAD counts as a ref: the others' are the branches that are asked about.
+  const all = ["--not", `--exclude=refs/heads/${branch}`, "--single-worktree", "--all"];
+  const flags = ["rev-list", "--count", `refs/heads/${branch}`, ...all];
+  return Number(await gitLine(theirs(repository.commonDir), ...flags));
+}
+
+async function refuseLoneBranch({ repository, branch }: WorktreePlace): Promise<void> {
+  const count = await loneCommits(repository, branch);
+  if (count === 0) return;
+  throw new WorkspaceError(
+    "work-at-risk",
+    `the branch ${branch} has ${count} ${count === 1 ? "commit" : "commits"} that no other branch has`,
+    `merge or push it, or keep it with: git branch <name> ${branch}`,
+  );
+}
+
+/** Refuses when a worktree without a branch has commits that no branch has. */
+async function refuseLoneHead({ path }: WorktreePlace): Promise<void> {
+  const head = await headOf(path);
+  if (head === undefined || head.branch !== undefined) return;
+  const flags = ["rev-list", "--count", "HEAD", "--not", "--branches", "--tags", "--remotes"];
+  const count = Number(await gitLine(theirs(path), ...flags));
+  if (count === 0) return;
+  throw new WorkspaceError(
+    "work-at-risk",
+    `${count} ${count === 1 ? "commit" : "commits"} in ${path} ${count === 1 ? "is" : "are"} on no branch`,
+    `keep them with: git -C '${path}' branch <name>`,
+  );
+}
+
+async function refuseUnsaved(path: string): Promise<void> {
+  const flags = ["status", "--porcelain", "-z", "--untracked-files=all"];
+  const items = splitNul((await git(theirs(path), ...flags)).stdout);
+  if (items.length === 0) return;
+  throw new WorkspaceError(
+    "work-at-risk",
+    `${path} has ${items.length} changed ${items.length === 1 ? "file" : "files"} that no commit holds`,
+    "commit them, or look at them with: git status",
+  );
+}
+
+function branchTaken(branch: string, why: string): WorkspaceError {
+  return new WorkspaceError(
+    "branch-taken",
+    `the branch ${branch} ${why}`,
+    `rename it (git branch -m ${branch} <name>) or give it up there`,
+  );
+}
+
+/** Each state with what a person needs to know of it. */
+export type WorktreeState =
+  | { readonly status: "there" }
+  /** Safe to repair: the branch has all commits, the last snapshot the files. */
+  | { readonly status: "directory-gone"; readonly tip: string }
+  /** Safe to repair from the snapshot and the commit that it kept. */
+  | { readonly status: "both-gone" }
+  /** The directory is gone, and somebody has the branch checked out. */
+  | { readonly status: "branch-held-elsewhere"; readonly holder: string }
+  /** Something else stands at the path. */
+  | { readonly status: "not-a-worktree" }
+  | { readonly status: "not-a-repository" };
+
+export interface WorktreeQuestion {
+  /** A directory of the repository that the worktree belongs to. */
+  readonly project: string;
+  readonly path: string;
+  readonly branch: string;
+}
+
+/** Looks at a worktree. */
+export async function stateOfWorktree({
+  project,
+  path,
+  branch,
+}: WorktreeQuestion): Promise<WorktreeState> {
+  const repository = await findRepository(project);
+  if (repository === undefined) return { status: "not-a-repository" };
+  if (await isThere(repository, path)) return { status: "there" };
+  if (existsSync(path)) return { status: "not-a-worktree" };
+  const holder = holderOf(repository, branch);
+  if (holder !== undefined && holder !== path && existsSync(holder)) {
+    return { status: "branch-held-elsewhere", holder };
+  }
+  const tip = await commitOf(repository, `refs/heads/${branch}`);
+  return tip === undefined ? { status: "both-gone" } : { status: "directory-gone", tip };
+}
+
+const LINK = "gitdir: ";
+
+/** Points a worktree at the repository of its project, and back; what is right stays untouched. */
+export async function relinkWorktree(project: string, path: string): Promise<void> {
+  const link = join(path, ".git");
+  const text = await linkIn(link);
+  if (text === undefined) return;
+  const repository = await findRepository(project);
+  if (repository === undefined) return;
+  const entry = join(repository.commonDir, "worktrees", basename(text));
+  const back = await fs.readFile(join(entry, "gitdir"), "utf8").catch(absent);
+  // Something else than the repository's own worktree.
+  if (back === undefined) return;
+  const linked = await fs.realpath(resolve(path, text)).catch(absent);
+  if (linked !== entry) await replaceFile(link, `${LINK}${entry}\n`);
+  const backLink = await fs.realpath(resolve(entry, back.trim())).catch(absent);
+  if (backLink !== (await fs.realpath(link))) {
+    await replaceFile(join(entry, "gitdir"), `${link}\n`);
+  }
+}
+
+/** Where a worktree's link leads; undefined when the directory is none. */
+async function linkIn(file: string): Promise<string | undefined> {
+  const facts = await fs.lstat(file).catch(absent);
+  if (facts?.isFile() !== true) return undefined;
+  const text = await fs.readFile(file, "utf8");
+  return text.startsWith(LINK) ? text.slice(LINK.length).trim() : undefined;
+}
+
+async function replaceFile(file: string, text: string): Promise<void> {
+  const draft = `${file}.perdure`;
+  await fs.writeFile(draft, text);
+  await fs.rename(draft, file);
+}

@@ -1,0 +1,50 @@
+/** Every change of a visit's state stands in the transition tables. */
+import type { Recorded, RunEvent } from "../../src/core/event.ts";
+import { emptyRun, evolve, type Plans } from "../../src/core/evolve.ts";
+import { placeText } from "../../src/core/place.ts";
+import { findVisit, placeOf, type Run, type Visit, visitsOf } from "../../src/core/run.ts";
+import {
+  SIDE_TRANSITIONS,
+  type StepEventType,
+  VISIT_TRANSITIONS,
+} from "../../src/core/transition.ts";
+import { isOver, type StateName, stateName } from "../../src/core/visit-state.ts";
+import { Violation } from "./talk-checkers.ts";
+
+/** Replays a run, and looks at the state of every visit after each event. */
+export function replayChecked(plans: Plans, id: string, events: Iterable<Recorded>): Run {
+  const known = new Map<Visit, StateName>();
+  let run = emptyRun(id);
+  for (const recorded of events) {
+    run = evolve(plans, run, recorded);
+    for (const scope of run.scopes.values()) {
+      for (const visit of visitsOf(scope)) checkVisit(run, recorded.event, visit, known);
+    }
+  }
+  return run;
+}
+
+function checkVisit(run: Run, event: RunEvent, visit: Visit, known: Map<Visit, StateName>): void {
+  const [was, is] = [known.get(visit), stateName(visit.state)];
+  known.set(visit, is);
+  const path = placeText(placeOf(visit));
+  if (was !== undefined && was !== is && !isListed(run, event, visit, was, is)) {
+    throw new Violation(`${event.type} takes ${path} from ${was} to ${is}`);
+  }
+  const { parent } = visit.record.scope;
+  if (parent === undefined || isOver(visit.state) || parent.state.status === "running") return;
+  throw new Violation(`${path} is ${is} inside a visit that is ${stateName(parent.state)}`);
+}
+
+function isListed(run: Run, event: RunEvent, visit: Visit, was: StateName, is: StateName): boolean {
+  if (
+    event.type.startsWith("step.") &&
+    "visit" in event &&
+    findVisit(run, event as never) === visit
+  ) {
+    return VISIT_TRANSITIONS[was][event.type as StepEventType]?.includes(is) === true;
+  }
+  return SIDE_TRANSITIONS.some(
+    ({ events, from, to }) => events.includes(event.type) && from.includes(was) && to === is,
+  );
+}
