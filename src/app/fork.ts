@@ -7,6 +7,7 @@
  * - K4 Past, lineage and plan of a fork are one transaction: a kill leaves it whole or not at all. The
  *   refs that keep its snapshots stand before that, so that no cleaning of the other run takes them.
  */
+
 import { randomUUID } from "node:crypto";
 import { effectsOf } from "../core/effect.ts";
 import { EVENT_VERSION, type Recorded, type RunCreated, type RunForked } from "../core/event.ts";

@@ -4,6 +4,7 @@
  * Owns: which visits have some, and the evidence of what they had done.
  * Does not: decide what becomes of it (core/decide.ts) or change anything.
  */
+
 import { join } from "node:path";
 import { attemptText, placeText } from "../core/place.ts";
 import { attemptOf, placeOf, recoverFor, stepOf, type Visit, waitingFor } from "../core/run.ts";

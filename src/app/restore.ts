@@ -1,8 +1,9 @@
 /** Restores the files of a checkpoint, in the run's workspace or into an empty directory. */
+
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { checkpointNamed as checkpointByName, type Point } from "../view/checkpoint-name.ts";
+import { checkpointNamed, type Point } from "../view/checkpoint-name.ts";
 import { restoreSnapshot } from "../workspace/snapshot/restore.ts";
 import { planRestore, type ShownPlan, shownPlan } from "../workspace/snapshot/restore-plan.ts";
 import { openWorkspace } from "../workspace/snapshot/workspace.ts";
@@ -21,14 +22,14 @@ export interface Checkpoint {
 }
 
 /** The checkpoint of a step, a visit, an attempt or a snapshot. */
-export function checkpointNamed(known: KnownRun, name: string): Checkpoint {
+export function restorePointNamed(known: KnownRun, name: string): Checkpoint {
   const { commit } = pointOf(known, name);
   if (commit !== undefined) return { name, commit };
   throw new Refusal("impossible", `the files of "${name}" are those that are there already`);
 }
 
 function pointOf({ events, shortId }: KnownRun, name: string): Point {
-  return naming(shortId, () => checkpointByName(events, name));
+  return naming(shortId, () => checkpointNamed(events, name));
 }
 
 /** Writes the files into an empty directory, where nothing can be overwritten. */

@@ -186,7 +186,7 @@ async function commandFor(project: Project, run: RunSummary): Promise<Next> {
 }
 
 function stateOf(run: RunSummary): string {
-  const done = `${run.stepsCompleted} of ${run.stepsTotal} steps done`;
+  const done = `${run.stepsCompleted} of ${run.stepsTotal} steps completed`;
   return `${shownStatus({ ...run, alive: isOwned(run) })}, ${done}, ${utcText(run.updatedAt)} UTC`;
 }
 

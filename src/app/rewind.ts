@@ -15,8 +15,8 @@ import { currentVisit, type Effect, findStep, type StepRecord, type Visit } from
 import {
   changeLines,
   type RewindPlan,
+  rewindLines,
   rewindPlan,
-  rewindLines as stepLines,
 } from "../view/preview/resume-plan.ts";
 import { type Executed, execute } from "./drive.ts";
 import type { KnownRun } from "./known-run.ts";
@@ -214,8 +214,8 @@ export function filesSetAside(before: KnownRun, after: KnownRun): string | undef
 }
 
 /** What is told before a run goes back. */
-export function rewindLines(known: KnownRun, back: RewindPreview): readonly string[] {
-  return [...stepLines(back.steps), ...rewindFilesLines(known, back)];
+export function previewLines(known: KnownRun, back: RewindPreview): readonly string[] {
+  return [...rewindLines(back.steps), ...rewindFilesLines(known, back)];
 }
 
 /** What becomes of the files; one by one where they are the user's own. */

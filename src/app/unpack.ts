@@ -5,6 +5,7 @@
  * Does not: verify hashes (workspace/archive.ts has) or write the journal.
  * Invariants: M2 and M3 of commands/import.ts; each file and the folder appear whole.
  */
+
 import { existsSync } from "node:fs";
 import * as fs from "node:fs/promises";
 import { dirname, join } from "node:path";

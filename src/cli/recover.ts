@@ -1,4 +1,5 @@
 /** `resume --recover`: what a person wants done with work that was cut off. */
+
 import { createInterface } from "node:readline/promises";
 import type { InterruptedVisit } from "../app/interrupted-work.ts";
 import { command, Refusal } from "../app/refusal.ts";

@@ -5,6 +5,7 @@
  * so a slow reader needs no queue and misses nothing, and one that stops reading costs nothing.
  * Does not: know who drives the run; `isOver` says when there can be no more events.
  */
+
 import { openProject } from "../app/project.ts";
 import type { Journal } from "../journal/journal.ts";
 import type { Subscription } from "../journal/subscription.ts";

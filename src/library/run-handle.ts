@@ -9,6 +9,7 @@
  * - H2 When this owner's part is over, well or not, the lease is free: the process lives on, so its
  *   name in the lease would be no evidence.
  */
+
 import { dirname } from "node:path";
 import { driveOwned, type ExecuteOptions } from "../app/drive.ts";
 import { type KnownRun, loadRun } from "../app/known-run.ts";
@@ -17,7 +18,7 @@ import { type OwnedRun, own } from "../app/ownership.ts";
 import type { Project } from "../app/project.ts";
 import { asRefusal } from "../app/refusal.ts";
 import { NO_DISPLAY } from "../app/screen.ts";
-import type { StopMode } from "../core/run-event.ts";
+import type { StopMode } from "../core/event.ts";
 import { EXIT, type ExitCode, exitCodeOf } from "../view/exit-code.ts";
 import type { EventJson } from "../view/json/run-json.ts";
 import { eventStream } from "./event-stream.ts";

@@ -126,8 +126,8 @@ describe.each(["here", "worktree"])("a copied project, %s", (workspace) => {
     expect(refused.exit).toBe(2);
     expect(refused.stderr).toBe(
       `error: this project is a copy of ${project.path("one")}, which has run ${short} as well\n` +
-        `  next: cd '${project.path("one")}' && perdure resume ${short}\n` +
-        `        to go on with the files here instead: perdure resume ${short} --as-copy\n`,
+        `  next: perdure -C ${project.path("one")} resume ${short}\n` +
+        `        to use the files here instead: perdure resume ${short} --as-copy\n`,
     );
 
     good(await perdure("two", "resume", id, "--as-copy"));

@@ -52,7 +52,7 @@ describe("before a run", () => {
 
     expect(exit).toBe(2);
     expect(stderr).toContain("nothing was started: codex is not on the PATH (agent of step judge)");
-    expect(stderr).toContain("npm install -g @openai/codex; then: perdure run p.yaml");
+    expect(stderr).toContain("npm install -g @openai/codex, then: perdure run p.yaml");
     expect(project.effects()).toEqual({});
     expect(project.exists(".perdure", "runs")).toBe(false);
     // Doing what it says helps, and so does insisting.

@@ -43,7 +43,7 @@ it("ends the step, and whatever it started, and says how to resume", async () =>
 
   expect(stopped).toBe(
     `Stopped run ${id}: its runner was dead, and step one has ended.\n` +
-      `Resume it later: perdure resume ${id}\n`,
+      `Continue it later: perdure resume ${id}\n`,
   );
   expect(project.stepProcesses()).toEqual([]);
   const shown = JSON.parse(await project.must(["show", id, "--output", "json"])) as Shown;

@@ -813,8 +813,8 @@ it("help", async () => {
   expect(await said("--help")).toMatchInlineSnapshot(`
     "Usage: perdure [options] [command]
 
-    Runs pipelines of AI agents and shell commands. Kill it anywhere; resume goes on
-    from there.
+    Runs pipelines of AI agents and shell commands. Kill it anywhere; resume
+    continues from there.
 
     Options:
       -V, --version                           output the version number
@@ -823,40 +823,40 @@ it("help", async () => {
 
     Commands:
       run [options] [file]                    start a new run of a pipeline
-      resume [options] [run]                  go on with a run from exactly where it was
-      retry [options] <run> <step>            run a failed step again, or a done one and all that lies behind it
+      resume [options] [run]                  continue a run from where it stopped
+      retry [options] <run> <step>            run a step again, and every step after it
       stop [options] [run]                    stop a run; it can be resumed
-      answer [options] <run> [gate] [choice]  answer a question that a run asks; without a choice: list what is asked
-      settle [options] <run> <step> <as>      say whether a step happened that must not happen twice
-      say <run> <step> <message...>           leave a message for the agent of a step; it gets it at its next turn
-      open <run> <step>                       open the agent's own program on the conversation of a step
-      rewind [options] <run> <step>           go back to the beginning of a step, files included, without starting anything
-      invalidate [options] <run> <step>       take back the result of a step and of all behind it; no file is touched
-      fork [options] <run>                    make a new run of the past of another one, with files and a future of its own
+      answer [options] <run> [gate] [choice]  answer a question of a run; without a choice: list its questions
+      settle [options] <run> <step> <as>      say whether an interrupted \`once\` step took effect
+      say <run> <step> <message...>           send a message to the agent of a step; it arrives at its next turn
+      open <run> <step>                       open the conversation of a step in the agent's own program
+      rewind [options] <run> <step>           return to the beginning of a step, files included, without starting anything
+      invalidate [options] <run> <step>       discard the results of a step and of every step after it; files stay as they are
+      fork [options] <run>                    start a new run from a checkpoint of this one
       attach [options] [run]                  watch a run that another process drives; Ctrl-C leaves it running
       list                                    list runs
       show [options] [run]                    everything about a run: steps, attempts, times, errors, the next command
-      why [options] [run]                     what happened, what is done, and the exact command that goes on
+      why [options] [run]                     what happened, what is done, and the exact command that continues
       explain [options] <run> <step>          why a step was run again, or why its result is used
       logs [options] <run> [step]             what the steps printed
       graph [options] [run-or-file]           draw a pipeline, or a run with its states
       report [options] [run]                  a post-mortem of a run: path, times, money, context, failures, owners
-      replay [options] [run]                  make every recorded decision again; exit 3 when one differs now
+      replay [options] [run]                  check that this version would decide the same (exit 3 if not)
       diff [options] <run> <a> [b]            what a step did to files and context, or what changed between two checkpoints
-      restore [options] <run> <point>         take the files of a checkpoint back; what is there is set aside
+      restore [options] <run> <point>         restore the files of a checkpoint; what is there is set aside
       timeline [options] <run>                the checkpoints of a run in order, with what changed from one to the next
       validate [options] <files...>           find every mistake in pipeline files, without running them
       clean [options] [runs...]               remove the files of completed runs; their records stay
-      export [options] [run]                  write a run into a file, to go on with it elsewhere
-      import [options] <file>                 take in a run from a file; perdure resume goes on with it
-      prices [options] [file]                 what models cost, since when, and who says so
+      export [options] [run]                  write a run into a file, to continue it elsewhere
+      import [options] <file>                 read a run from a file; perdure resume continues it
+      prices [options] [file]                 what models cost, since when, and the source of each price
       doctor [options] [file]                 check this machine and the state of this project, or what a pipeline needs
       completion <shell>                      print a completion script
       help [command]                          display help for command
 
     Examples:
       perdure run build.yaml --input target=all    start a pipeline
-      perdure resume                               go on with the last unfinished run
+      perdure resume                               continue the last unfinished run
       perdure list runs                            see what there is
       perdure why                                  what happened, and what to type next
       perdure logs 1a2b3c4d test -f                watch one step
@@ -880,11 +880,10 @@ it("help", async () => {
                                 repeated
       -d, --detach              leave the run to a background process
       -o, --output <format>     text, or json for a stream of events
-      -q, --quiet               print nothing but the end of a run that did not
-                                complete
+      -q, --quiet               print only how a run ended that did not complete
       --simulate [what]         call no model: agents answer at once; all: run no
                                 commands either
-      --validate                only say what is wrong with the file
+      --validate                only check the file
       --logs <dir>              write checkpoint, prompts and outcomes there, as DOT
                                 engines do
       --agent <name>            DOT: the agent for prompts that name no provider;
@@ -892,13 +891,13 @@ it("help", async () => {
       --permissions <which>     DOT: what agents may do unasked: default, plan, edit
                                 or all
       --handler <type=command>  DOT: a command for a node type; may be repeated
-      --stay                    wait for people's answers when nothing else can
-                                move, instead of ending with 6
-      --auto-approve            answer every question with its first choice that
-                                does not reject
-      --beside                  work in a directory in which another run with agents
-                                is at work
-      --no-preflight            do not look first whether agents and programs are
+      --stay                    wait for answers when nothing else can run, instead
+                                of ending with status 6
+      --auto-approve            answer every gate with its first choice that does
+                                not reject
+      --beside                  run in a directory where another run with agents is
+                                running
+      --no-preflight            do not check first whether agents and programs are
                                 installed
       --resume <run>            the same as: perdure resume RUN
       --resume-last             the same as: perdure resume; with FILE: only its
@@ -919,7 +918,7 @@ it("help", async () => {
   expect(await said("resume", "--help")).toMatchInlineSnapshot(`
     "Usage: perdure resume [options] [run]
 
-    go on with a run from exactly where it was
+    continue a run from where it stopped
 
     Arguments:
       run                    id or a prefix of 8 or more; the run that was
@@ -928,38 +927,37 @@ it("help", async () => {
     Options:
       --pipeline-id <run>    the run, spelled as an option
       --logs <dir>           the run that writes to this directory (run --logs)
-      --from-step <step>     take what lies before this step as done, and run it and
-                             all behind it
-      --env <name>           give a variable its value here (NAME) or another
+      --from-step <step>     take earlier steps as done; run this step and every
+                             step after it
+      --env <name>           use the value of a variable here (NAME), or another one
                              (NAME=value)
       --budget <amount>      add to the budget: +5usd, +100000tokens, +20turns or
                              +30m
       --turns <count>        more turns for agents that used up max_turns: +20
-      --recover <how>        work that was cut off: continue with it, restart it, or
-                             ask about each
+      --recover <how>        interrupted work: continue with it, restart it, or ask
+                             about each
       --update               adopt the edit of the pipeline's file; shows what that
                              does, and asks
       -y, --yes              with --update or --from-step: agree without being asked
-      --files <how>          keep the files as they are, or restore them; default:
-                             restore, in the project itself keep
-      --dry-run              say what would happen to each step, and why; change
+      --files <how>          keep the files, or restore them; default: restore, but
+                             keep in the project itself
+      --dry-run              show what would happen to each step, and why; change
                              nothing
       -d, --detach           leave the run to a background process
-      --stay                 wait for people's answers when nothing else can move,
-                             instead of ending with 6
-      --auto-approve         answer every question with its first choice that does
-                             not reject
-      --beside               work in a directory in which another run with agents is
-                             at work
-      --no-preflight         do not look first whether agents and programs are
+      --stay                 wait for answers when nothing else can run, instead of
+                             ending with status 6
+      --auto-approve         answer every gate with its first choice that does not
+                             reject
+      --beside               run in a directory where another run with agents is
+                             running
+      --no-preflight         do not check first whether agents and programs are
                              installed
-      --as-copy              this project is a copy of the run's: go on here, with
-                             the files here
-      --take-over            its owner cannot be seen from here, and I know that it
-                             is dead
+      --as-copy              this project is a copy of the run's: continue here,
+                             with the files here
+      --take-over            take over from an owner that cannot be seen from here
+                             and is known to be dead
       -o, --output <format>  text, or json for a stream of events
-      -q, --quiet            print nothing but the end of a run that did not
-                             complete
+      -q, --quiet            print only how a run ended that did not complete
       -h, --help             display help for command
     [exit 0]
     "

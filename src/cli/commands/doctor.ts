@@ -1,4 +1,5 @@
 /** `perdure doctor`: says whether this machine and this project's state are well; repairs it. */
+
 import { resolve } from "node:path";
 import {
   journalProblems,

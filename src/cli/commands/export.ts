@@ -55,11 +55,11 @@ export async function importCommand(file: string, options: ImportOptions): Promi
     print(`Run ${run.runId} is here already, as it is in ${path}.`);
     return EXIT.done;
   }
-  const done = `${run.stepsDone} of ${run.stepsTotal} steps done`;
+  const done = `${run.stepsDone} of ${run.stepsTotal} steps completed`;
   print(`Imported run ${run.runId} of ${run.pipeline} (${done}), from ${run.from}.`);
   if (run.restoresFiles) {
     print("When it continues, the project's files are first restored to those of the run.");
   }
-  print(`Resume it: perdure resume ${run.shortId}`);
+  print(`Continue: perdure resume ${run.shortId}`);
   return EXIT.done;
 }

@@ -1,4 +1,5 @@
 /** `perdure open RUN STEP`: opens the agent's own program on the conversation of a step. */
+
 import { openRun } from "../../app/known-run.ts";
 import { openConversation } from "../../app/open.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";

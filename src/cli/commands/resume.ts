@@ -1,4 +1,5 @@
 /** `perdure resume` and `perdure retry`: continue a run from where it stopped. */
+
 import { besideLines, startsBeside, workerOf } from "../../app/beside.ts";
 import { execute } from "../../app/drive.ts";
 import { type InterruptedVisit, partialWork } from "../../app/interrupted-work.ts";
@@ -21,11 +22,11 @@ import {
 } from "../../app/resume.ts";
 import {
   confirmRepeat,
+  previewLines,
   previewRewind,
   type RewindPreview,
   type RewindRequest,
   rewindFilesLines,
-  rewindLines,
 } from "../../app/rewind.ts";
 import { filesOption } from "../../app/rewind-files.ts";
 import { environmentLines, givenVariables, requireVariables } from "../../app/run-environment.ts";
@@ -235,7 +236,7 @@ async function goOn(
       ...environmentLines(now, commandOf(shortId, request), variables),
       ...priceLines,
       ...(await besideLines(project, worker)),
-      ...(back === undefined ? [] : rewindLines(now, back)),
+      ...(back === undefined ? [] : previewLines(now, back)),
       ...(options.recover === "ask" ? [] : cutLines(cut, known.shortId)),
     ],
   });

@@ -1,20 +1,21 @@
 /** `perdure rewind`, `invalidate` and `restore`: change where a run stands without starting it. */
+
 import { resolve } from "node:path";
 import { type KnownRun, loadRun, openRun, whyInputOf } from "../../app/known-run.ts";
 import { unavailable } from "../../app/ownership.ts";
 import type { Project } from "../../app/project.ts";
 import {
-  checkpointNamed,
   previewRestore,
   restoreInto,
+  restorePointNamed,
   restoreWorkspace,
 } from "../../app/restore.ts";
 import {
   confirmRepeat,
   filesSetAside,
+  previewLines,
   previewRewind,
   type RewindRequest,
-  rewindLines,
   rewindRun,
 } from "../../app/rewind.ts";
 import { filesOption } from "../../app/rewind-files.ts";
@@ -64,7 +65,7 @@ async function rewind(
     return EXIT.interrupted;
   }
   const preview = await previewRewind(project, known, request);
-  for (const line of rewindLines(known, preview)) print(line);
+  for (const line of previewLines(known, preview)) print(line);
   if (options.dryRun === true) return EXIT.done;
   const { known: after, endedBy } = await rewindRun(project, known, request);
   await printState(project, known);
@@ -83,7 +84,7 @@ export async function restoreCommand(
   options: RestoreOptions,
 ): Promise<ExitCode> {
   const { project, known } = await openRun(process.cwd(), "read-write", id);
-  const checkpoint = checkpointNamed(known, name);
+  const checkpoint = restorePointNamed(known, name);
   if (options.into !== undefined) {
     const path = resolve(options.into);
     await restoreInto(project, known, checkpoint, path);

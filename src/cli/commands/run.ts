@@ -1,4 +1,5 @@
 /** `perdure run FILE`: a new run. It never reads old state; it only says that there is some. */
+
 import { relative, resolve } from "node:path";
 import { besideLines, startsBeside } from "../../app/beside.ts";
 import { execute } from "../../app/drive.ts";
@@ -129,9 +130,9 @@ async function askAboutUnfinished(
 
 function unfinishedText(last: EarlierRun, file: string): string {
   const { shortId } = last;
-  const done = `${last.stepsCompleted} of ${last.stepsTotal} steps done`;
+  const done = `${last.stepsCompleted} of ${last.stepsTotal} steps completed`;
   const name = relative(process.cwd(), file);
   return last.owned
     ? `Run ${shortId} of ${name} is still running (${done}). Watch it: perdure attach ${shortId}`
-    : `Run ${shortId} of ${name} is unfinished (${done}). Resume it: perdure resume ${shortId}`;
+    : `Run ${shortId} of ${name} is unfinished (${done}). Continue it: perdure resume ${shortId}`;
 }

@@ -20,6 +20,6 @@ export async function settleCommand(
   const opened = await openRun(process.cwd(), "read-write", id);
   const { shortId, as, by } = await settleStep(opened, step, { verdict, identity });
   print(`Step ${step} of run ${shortId} is settled by ${by}: ${EFFECT[as]}.`);
-  print(`Resume it: perdure resume ${shortId}`);
+  print(`Continue: perdure resume ${shortId}`);
   return EXIT.done;
 }

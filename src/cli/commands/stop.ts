@@ -33,6 +33,6 @@ export async function stopCommand(id: string | undefined, options: StopOptions):
     const what = steps.length === 0 ? "what it left running" : `step ${steps.join(", ")}`;
     print(`Stopped run ${shortId}: its runner was dead, and ${what} has ended.`);
   }
-  print(`Resume it later: perdure resume ${shortId}`);
+  print(`Continue it later: perdure resume ${shortId}`);
   return EXIT.done;
 }

@@ -1,4 +1,5 @@
 /** The live view: one frame that is drawn anew whenever the run has changed. */
+
 import { type LastLine, lastLineOf } from "../../app/output.ts";
 import type { Screen, ScreenOptions } from "../../app/screen.ts";
 import { masked } from "../../app/secret-mask.ts";
