@@ -187,8 +187,7 @@ async function createFork(
   };
   const version = EVENT_VERSION;
   const past: readonly Recorded[] = [
-    // The facts behind them stay with the run that they happened in.
-    ...events.slice(1, point.seq).map(({ facts: _, ...recorded }) => recorded),
+    ...events.slice(1, point.seq).map(withoutFacts),
     { seq: point.seq + 1, time, version, event: forked },
   ];
   const all = [{ seq: 1, time, version, event: created }, ...past];
@@ -196,4 +195,9 @@ async function createFork(
   const summary = fullSummary(replay(planOf, runId, all), places);
   const planText = planTexts.get(created.fingerprint) ?? known.planText;
   await journal.log.create({ runId, planText, created, time, past, summary });
+}
+
+/** The facts behind an event stay with the run that it happened in. */
+function withoutFacts({ seq, time, version, event }: Recorded): Recorded {
+  return { seq, time, version, event };
 }
