@@ -110,7 +110,7 @@ export interface Completion extends Result {
   readonly settledBy?: string | undefined;
 }
 
-/** The event that ends a visit well, unless no arrow leads on from it. */
+/** The event that ends a visit well, unless no edge leads on from it. */
 export function complete(
   run: Run,
   visit: Visit,
@@ -141,10 +141,10 @@ export function complete(
     ...(exposes && { exposes }),
     ...findingsIn(result),
   };
-  return { ...completed, ...evidence, ...paid, arrows: chosen.edges };
+  return { ...completed, ...evidence, ...paid, edges: chosen.edges };
 }
 
-/** The arrows that lead on, unless they would lead where they must not. */
+/** The edges that lead on, unless they would lead where they must not. */
 function chooseWay(run: Run, visit: Visit, outcome: Outcome): ReturnType<typeof chooseEdges> {
   const chosen = chooseEdges(run, visit, outcome);
   const problem = chosen.ok ? restartProblem(visit, chosen.edges) : undefined;
@@ -175,7 +175,7 @@ export function fail(
     const sinceGrant = failures - (visit.failuresBefore ?? 0);
     const retry = retryAfterFailure(policy.backoff, sinceGrant, now, salt);
     const failed = { type: "step.failed", ...at, reason, message, ...known } as const;
-    return { ...failed, ...conversation, retry, arrows: [] };
+    return { ...failed, ...conversation, retry, edges: [] };
   }
   return finalFailure(run, visit, at, reason, message, evidence);
 }

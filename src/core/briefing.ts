@@ -91,7 +91,7 @@ function whyNotFull(
 function sourceText({ by }: WantedFidelity, visit: Visit): string {
   if (by !== "edge") return `the ${by}`;
   const way = wayTo(visit);
-  const from = way?.scope.graph.steps[way.arrow.from]?.id;
+  const from = way?.scope.graph.steps[way.edge.from]?.id;
   return from === undefined ? "the edge to it" : `the edge from ${from}`;
 }
 

@@ -1,7 +1,7 @@
 /**
  * From what the outside said to what happened: facts become events.
  *
- * Owns: every choice of the engine (retry or fail, which arrow, skip or start), made once and
+ * Owns: every choice of the engine (retry or fail, which edge, skip or start), made once and
  * written into the event, so that replay never chooses again.
  * Does not: change the run (evolve.ts) or touch the world (room `engine`).
  * Invariants:
@@ -316,7 +316,7 @@ function skip(run: Run, visit: Visit, at: AttemptRef): readonly RunEvent[] {
   if (!chosen.ok) return failAtStart(run, visit, at, chosen.reason, chosen.message);
   const problem = restartProblem(visit, chosen.edges);
   if (problem !== undefined) return failAtStart(run, visit, at, "restart", problem);
-  return [{ type: "step.skipped", ...placeOf(visit), arrows: chosen.edges }];
+  return [{ type: "step.skipped", ...placeOf(visit), edges: chosen.edges }];
 }
 
 /** A step that cannot even start: trying again would not help, so its retries are not used. */

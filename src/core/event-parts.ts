@@ -202,7 +202,7 @@ export type FailureReason =
   /** It asked for another try, and there is none left. */
   | "retry"
   /** None of the edges that leave it applies. */
-  | "no-arrow"
+  | "no-edge"
   /** It would begin anew, and must not. */
   | "restart"
   /** There is no branch that could be picked. */

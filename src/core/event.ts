@@ -58,7 +58,7 @@ export type * from "./run-event.ts";
 export const EVENT_VERSION = 1;
 
 /** Which edges of the graph were followed. */
-const arrows = listOf(integer);
+const edges = listOf(integer);
 
 /** The fields of events about one step, by their types. */
 const STEP_EVENTS = {
@@ -149,7 +149,7 @@ const STEP_EVENTS = {
     exposes: optional(listOf(exposure)),
     ...findings,
     ...trace,
-    arrows,
+    edges,
   },
   "step.failed": {
     ...attempt,
@@ -178,7 +178,7 @@ const STEP_EVENTS = {
     /** The author lets the run continue although no edge is for failures. */
     handled: optional(flag),
     /** Edges that lead on from the failure. Without any, and if not `handled`, nothing does. */
-    arrows,
+    edges,
   },
   "step.lost": {
     ...attempt,
@@ -210,7 +210,7 @@ const STEP_EVENTS = {
   },
   /** A person has said what is the case. What follows from that is the next event. */
   "step.settled": { ...attempt, as: verdict, by: text, identity: optional(text) },
-  "step.skipped": { ...place, arrows },
+  "step.skipped": { ...place, edges },
   "step.granted": {
     ...place,
     attempts: integer,

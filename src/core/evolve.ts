@@ -296,7 +296,7 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
       return applyQuestion(run, visit, event, time);
     case "step.skipped":
       enter(run, visit, { status: "skipped", at: time });
-      return follow(run, visit, event.arrows);
+      return follow(run, visit, event.edges);
     case "step.granted":
       if (event.files !== undefined) draft(visit).files = event.files;
       return grant(run, visit, event.attempts);

@@ -39,7 +39,7 @@ export type FailureEvidence = Pick<
   readonly signature?: string;
 };
 
-/** A failure for good: the author's arrows lead on from it, unless the loop gets nowhere. */
+/** A failure for good: the author's edges lead on from it, unless the loop gets nowhere. */
 export function finalFailure(
   run: Run,
   visit: Visit,
@@ -53,22 +53,22 @@ export function finalFailure(
   const known = { ...handed, ...(Object.keys(context).length === 0 ? {} : { context }) };
   const failed = { type: "step.failed", ...at, reason, message, ...known } as const;
   const base = { ...failed, ...afterFailure(visit) };
-  // Where a bound on loops was reached, an arrow could only lead into the same loop again.
-  if (reason === "visits" || reason === "restart") return { ...base, arrows: [] };
+  // Where a bound on loops was reached, an edge could only lead into the same loop again.
+  if (reason === "visits" || reason === "restart") return { ...base, edges: [] };
   const way = edgesAfterFailure(run, visit, known);
-  const problem = restartProblem(visit, way.arrows);
+  const problem = restartProblem(visit, way.edges);
   if (problem !== undefined) {
-    return { ...base, reason: "restart", message: `${message}; ${problem}`, arrows: [] };
+    return { ...base, reason: "restart", message: `${message}; ${problem}`, edges: [] };
   }
   if (!mayRepeat(visit)) return { ...base, ...way };
   const signature = told ?? signatureOf(reason, `${message}\n${said ?? ""}`);
   const times = timesInARow(run, visit, signature);
   const stalled = times >= (stepOf(visit).stallAfter ?? STALL_AFTER);
-  if (!stalled || !(way.handled === true || way.arrows.length > 0)) {
+  if (!stalled || !(way.handled === true || way.edges.length > 0)) {
     return { ...base, signature, ...way };
   }
   const text = `the same failure came ${times} times in a row: ${message}${lastWords(said)}`;
-  return { ...base, reason: "stall", message: text, signature, arrows: [] };
+  return { ...base, reason: "stall", message: text, signature, edges: [] };
 }
 
 function contextAfter(run: Run, visit: Visit, known: FailureEvidence): JsonObject {

@@ -11,8 +11,8 @@
  */
 import {
   ancestorsOf,
-  arrowAt,
   closureOf,
+  edgeAt,
   forwardOrder,
   indexOf,
   stepAt,
@@ -80,18 +80,18 @@ function pathTo(graph: Graph, start: number): PathTo {
   );
   const edgesFrom = (position: number): readonly number[] => {
     const leaving = (indexOf(graph).outgoing[position] ?? []).filter((index) => {
-      const { back, restart } = arrowAt(graph, index);
+      const { back, restart } = edgeAt(graph, index);
       return !back && restart === undefined;
     });
     if (stepAt(graph, position).split === "all") {
       return leaving.filter((index) => {
-        const { on, condition } = arrowAt(graph, index);
+        const { on, condition } = edgeAt(graph, index);
         return on === "completed" && condition === undefined;
       });
     }
-    const leads = leaving.filter((index) => steps.has(arrowAt(graph, index).to));
-    const straight = leads.find((index) => arrowAt(graph, index).to === start);
-    const one = straight ?? leads.find((index) => arrowAt(graph, index).on === "completed");
+    const leads = leaving.filter((index) => steps.has(edgeAt(graph, index).to));
+    const straight = leads.find((index) => edgeAt(graph, index).to === start);
+    const one = straight ?? leads.find((index) => edgeAt(graph, index).on === "completed");
     return one === undefined ? leads.slice(0, 1) : [one];
   };
   return { before, steps, edgesFrom };
@@ -104,7 +104,7 @@ function unfinishedBefore(scope: Scope, start: number): readonly number[] {
   const { before, edgesFrom } = pathTo(graph, start);
   const followed = new Set<number>();
   return before.filter((position) => {
-    const comes = (incoming[position] ?? []).filter((index) => !arrowAt(graph, index).back);
+    const comes = (incoming[position] ?? []).filter((index) => !edgeAt(graph, index).back);
     const done = isDone(scope.steps[position]);
     const onPath = comes.length === 0 || comes.some((index) => followed.has(index));
     if (!done && !onPath) return false;

@@ -58,7 +58,7 @@ export function makeScope(run: Run, graph: Graph, at: ScopeRef): Scope {
     ...at,
     graph,
     steps: new Array<StepRecord | undefined>(graph.steps.length).fill(undefined),
-    edges: new Array<"open">(graph.arrows.length).fill("open"),
+    edges: new Array<"open">(graph.edges.length).fill("open"),
     unresolved: forwardCount.slice(),
     live: new Array<number>(graph.steps.length).fill(0),
     active: 0,

@@ -1,16 +1,16 @@
 /**
  * What a simulated step says, so that a walk goes on and comes to an end.
  *
- * Owns: the choice among what the arrows behind it wait for.
- * Does not: know conditions; the plan brings along what may be said (`Arrow.wants`).
+ * Owns: the choice among what the edges behind it wait for.
+ * Does not: know conditions; the plan brings along what may be said (`Edge.wants`).
  * Invariants:
- * - X1 It says success wherever that leads on. Otherwise it says what the first arrow that can be
+ * - X1 It says success wherever that leads on. Otherwise it says what the first edge that can be
  *   followed waits for, in the order of choice. When it is visited again it says what leads to the
  *   step that the run has come to least often; among equals the first. A goal says what reaches it,
  *   if that leads on at all.
  * - X2 It is a function of the plan and the run, so replay finds the same.
  */
-import { arrowAt, indexOf, stepAt } from "../plan/graph-index.ts";
+import { edgeAt, indexOf, stepAt } from "../plan/graph-index.ts";
 import type { Graph, Saying, Simulated } from "../plan/plan.ts";
 import type { JsonObject } from "../util/json.ts";
 import { keysAtEnd } from "./built-in-keys.ts";
@@ -53,7 +53,7 @@ function reachesGoal({ told }: SimulatedResult): boolean {
   return told?.outcome === undefined || told.outcome === "partial_success";
 }
 
-/** All that the arrows of a step wait for, with those of the passing steps behind it. */
+/** All that the edges of a step wait for, with those of the passing steps behind it. */
 function sayingsBehind(
   graph: Graph,
   position: number,
@@ -61,7 +61,7 @@ function sayingsBehind(
   passedMax: number,
 ): readonly Saying[] {
   return (indexOf(graph).outgoing[position] ?? [])
-    .map((index) => arrowAt(graph, index))
+    .map((index) => edgeAt(graph, index))
     .filter(({ on }) => on === "completed")
     .toSorted((one, other) => other.weight - one.weight)
     .flatMap(({ to, wants }) => {
@@ -97,7 +97,7 @@ function spoken(
   };
 }
 
-/** The step that the run goes on with after these words; undefined when no arrow leads on. */
+/** The step that the run goes on with after these words; undefined when no edge leads on. */
 function whereTo(run: Run, visit: Visit, words: SimulatedResult): number | undefined {
   const { told } = words;
   // It would only use up its tries.
@@ -113,9 +113,9 @@ function whereTo(run: Run, visit: Visit, words: SimulatedResult): number | undef
     const chosen = chooseEdgesAt(run, visit, { position, on }, asked);
     if (!chosen.ok) return undefined;
     const [index] = chosen.edges;
-    // A good end without arrows is an end of the walk.
+    // A good end without edges is an end of the walk.
     if (index === undefined) return on === "completed" ? position : undefined;
-    position = arrowAt(scope.graph, index).to;
+    position = edgeAt(scope.graph, index).to;
     on = "completed";
     if (!passesOn(stepAt(scope.graph, position))) return position;
   }

@@ -268,7 +268,7 @@ export function exitOnce(
   if (end.type !== "step.failed") return end;
   // The effect happened; only the edges that leave the step are wrong.
   if (succeeds(visit, ending)) return { ...end, effect: "done" };
-  const leadsOn = end.retry === undefined && (end.handled === true || end.arrows.length > 0);
+  const leadsOn = end.retry === undefined && (end.handled === true || end.edges.length > 0);
   if (probe === undefined && leadsOn) return { ...end, effect: "uncertain" };
   return unsettled("exit", end.message);
 }

@@ -35,7 +35,7 @@ export function complete(run: Run, visit: Visit, event: StepCompleted, time: num
   };
   enter(run, visit, { status: "completed", at: time, exit, outputs, ...known, assumed: false });
   noteLast(visit);
-  follow(run, visit, event.arrows);
+  follow(run, visit, event.edges);
 }
 
 /** The checks of an attempt that did not pass. */
@@ -65,7 +65,7 @@ export function fail(run: Run, visit: Visit, event: StepFailed, time: number): v
   const { opened = 0, ended = 0 } = visit.instances ?? {};
   // It failed at its start, before anything in it could run.
   if (opened > ended) abandonInside(run, visit, time);
-  const handled = event.handled === true || event.arrows.length > 0;
+  const handled = event.handled === true || event.edges.length > 0;
   // Only the failures that caused this one may be retried by themselves; the next attempt of a
   // fan-out is that of its failed items.
   const whole = event.retry !== undefined && stepOf(visit).work.kind !== "each";
@@ -80,7 +80,7 @@ export function fail(run: Run, visit: Visit, event: StepFailed, time: number): v
     ...notPassed(event),
   });
   noteLast(visit);
-  if (handled) follow(run, visit, event.arrows);
+  if (handled) follow(run, visit, event.edges);
   else closeIfOver(run, visit.record.scope);
 }
 

@@ -72,7 +72,7 @@ export function eventLine(run: Run, recorded: Recorded, startedAt?: number): str
       if (event.retry !== undefined) {
         return `${STEP_LOOKS.failed.glyph} ${said}; next attempt ${delay(event.retry.delayMs)}`;
       }
-      const continues = event.handled === true || event.arrows.length > 0 || isSpared(run, event);
+      const continues = event.handled === true || event.edges.length > 0 || isSpared(run, event);
       const handled = continues ? "; the pipeline handles it" : "";
       return `${STEP_LOOKS.failed.glyph} ${said}${handled}`;
     }

@@ -49,7 +49,7 @@ const lost = (calls: number): RunEvent => {
   return { type: "step.lost", ...AT, attempt: 1, message: "gone", spent: spent(calls) };
 };
 const completed = (calls: number): RunEvent => {
-  const end = { exit: 0, outputs: {}, context: {}, arrows: [], spent: spent(calls) };
+  const end = { exit: 0, outputs: {}, context: {}, edges: [], spent: spent(calls) };
   return { type: "step.completed", ...AT, attempt: 2, ...end, answer: signatureOf(4) };
 };
 
@@ -73,7 +73,7 @@ it("finds nothing in a good run, whether the call under way was counted or not",
 });
 
 it("finds a step that completes twice, fails, pauses or goes on", () => {
-  const failure = { ...AT, attempt: 1, message: "no", arrows: [] } as const;
+  const failure = { ...AT, attempt: 1, message: "no", edges: [] } as const;
   const events: readonly RunEvent[] = [
     ...BEGUN,
     { type: "step.failed", reason: "agent", ...failure },

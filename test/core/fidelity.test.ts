@@ -80,11 +80,11 @@ class Talks extends Play {
   }
 }
 
-/** A graph whose first arrow says this. */
-function withArrow(plan: Plan, said: Partial<Graph["arrows"][number]>): Plan {
-  const { steps, arrows } = plan.graph;
-  const changed = arrows.map((arrow, index) => (index === 0 ? { ...arrow, ...said } : arrow));
-  return { ...plan, graph: { steps, arrows: changed } };
+/** A graph whose first edge says this. */
+function withArrow(plan: Plan, said: Partial<Graph["edges"][number]>): Plan {
+  const { steps, edges } = plan.graph;
+  const changed = edges.map((edge, index) => (index === 0 ? { ...edge, ...said } : edge));
+  return { ...plan, graph: { steps, edges: changed } };
 }
 
 describe("who is asked", () => {
@@ -137,17 +137,17 @@ describe("who is asked", () => {
     expect(play.told()).toEqual(["a: nothing in 1", "b: nothing in 2"]);
   });
 
-  it("is the arrow that was followed, also the one that goes back", () => {
+  it("is the edge that was followed, also the one that goes back", () => {
     const { graph, ...plan } = planOf("a>b b>a?run.visit<2", { a: asks(), b: asks() });
-    const arrows = graph.arrows.map((arrow) =>
-      arrow.back ? ({ ...arrow, fidelity: "compact" } as const) : arrow,
+    const edges = graph.edges.map((edge) =>
+      edge.back ? ({ ...edge, fidelity: "compact" } as const) : edge,
     );
-    const play = new Talks({ ...plan, graph: { ...graph, arrows } }).open().end("a").end("b");
+    const play = new Talks({ ...plan, graph: { ...graph, edges } }).open().end("a").end("b");
     expect(play.told().at(-1)).toBe("a: compact in 3");
     expect(play.last()).toMatchObject({ by: "edge", why: "the edge from b says compact" });
   });
 
-  it("is the arrow to the step around it, for what begins in that", () => {
+  it("is the edge to the step around it, for what begins in that", () => {
     const inner = planOf("c", { c: asks() }).graph;
     const plan = withArrow(
       planOf("a>g", { a: asks(), g: { work: { kind: "pipeline", graph: inner } } }),
@@ -160,7 +160,7 @@ describe("who is asked", () => {
     expect(play.last()?.preamble).toContain("- a: completed: Done.");
   });
 
-  it("stays the same after a rewind, and after an edit that moves the arrow", () => {
+  it("stays the same after a rewind, and after an edit that moves the edge", () => {
     const said = { fidelity: "compact" } as const;
     const plan = withArrow(planOf("a>b", { a: asks(), b: asks() }), said);
     const play = new Talks(plan).open().end("a").end("b");
@@ -430,12 +430,12 @@ describe("the text", () => {
         fc.constantFrom(...modes),
         (all, context, goal, mode) => {
           const names = all.map((_, index) => `s${index}`);
-          const arrows = names
+          const edges = names
             .map((name, index) => `${name}>${names[index + 1] ?? "end"}`)
             .join(" ");
           const steps = Object.fromEntries(names.map((name) => [name, asks()]));
           const run = (): Talks => {
-            const play = new Talks(planOf(arrows, { ...steps, end: asks() }), { goal }).open();
+            const play = new Talks(planOf(edges, { ...steps, end: asks() }), { goal }).open();
             all.forEach((answer, index) => {
               play.end(`s${index}`, {
                 ...said(answer),
@@ -463,8 +463,8 @@ describe("the text", () => {
 
   it("leaves out what is old, and says how much", () => {
     const names = Array.from({ length: 700 }, (_, index) => `step${index}`);
-    const arrows = names.map((name, index) => `${name}>${names[index + 1] ?? "end"}`).join(" ");
-    const play = new Talks(planOf(arrows, { end: asks() }))
+    const edges = names.map((name, index) => `${name}>${names[index + 1] ?? "end"}`).join(" ");
+    const play = new Talks(planOf(edges, { end: asks() }))
       .open()
       .finish((path) => (path === "end" ? lost : ok({ [`key_of_${path}`]: "v".repeat(50) })));
     const end = findVisit(play.run, { scope: "", step: "end", visit: 1 }) as Visit;

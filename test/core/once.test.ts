@@ -232,7 +232,7 @@ describe("a person", () => {
       attempt: 1,
       reason: "once",
       message: "it may have happened or not",
-      arrows: [],
+      edges: [],
     };
     const events = [...play.events, old, { type: "run.failed", message: "m" } as const];
     const recorded = events.map((event, at) => ({ seq: at + 1, time: 1_000, version: 1, event }));

@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import type { RunEvent, Told } from "../../src/core/event.ts";
 import type { Ending } from "../../src/core/fact.ts";
-import { type Arrow, markBackArrows, type Plan, type RetryPolicy } from "../../src/plan/plan.ts";
+import { type Edge, markBackEdges, type Plan, type RetryPolicy } from "../../src/plan/plan.ts";
 import type { Json } from "../../src/util/json.ts";
 import { planOf, type StepChanges, stepOf } from "./plans.ts";
 import { bad, ok, Play } from "./play.ts";
@@ -16,18 +16,18 @@ const says = (told: Told, context: Record<string, Json> = {}): Ending => ({
   told,
 });
 
-/** `a` with split one, and arrows to steps of these names. */
-function choice(arrows: Readonly<Record<string, Partial<Arrow>>>): Plan {
+/** `a` with split one, and edges to steps of these names. */
+function choice(edges: Readonly<Record<string, Partial<Edge>>>): Plan {
   const plan = planOf("a");
-  const made = Object.values(arrows).map((arrow, index) => ({
+  const made = Object.values(edges).map((edge, index) => ({
     from: 0,
     to: index + 1,
     on: "completed" as const,
     weight: 0,
-    ...arrow,
+    ...edge,
   }));
-  const steps = [stepOf("a", { split: "one" }), ...Object.keys(arrows).map((id) => stepOf(id))];
-  return { ...plan, graph: { steps, arrows: markBackArrows(steps.length, made) } };
+  const steps = [stepOf("a", { split: "one" }), ...Object.keys(edges).map((id) => stepOf(id))];
+  return { ...plan, graph: { steps, edges: markBackEdges(steps.length, made) } };
 }
 
 /** Where it goes on after these words. */
@@ -35,7 +35,7 @@ function next(plan: Plan, ending: Ending): readonly string[] {
   return new Play(plan).open().end("a", ending).running();
 }
 
-describe("the one arrow (B1)", () => {
+describe("the one edge (B1)", () => {
   it("is the heaviest whose condition is true, whatever the step asks for", () => {
     const plan = choice({
       free: { label: "go", weight: 9 },
@@ -72,12 +72,12 @@ describe("the one arrow (B1)", () => {
     expect(next(plan, ok())).toEqual(["y"]);
   });
 
-  it("fails the step when there are arrows and none applies", () => {
+  it("fails the step when there are edges and none applies", () => {
     const plan = choice({ x: { condition: 'outcome == "port"' } });
     const play = new Play(plan).open().end("a", says({ outcome: "process" }, { k: 1 }));
     expect(play.events.at(-2)).toMatchObject({
       type: "step.failed",
-      reason: "no-arrow",
+      reason: "no-edge",
       message: `no matching edge: the outcome is "process"; there are ways to x`,
       told: { outcome: "process" },
       context: { k: 1 },
@@ -170,11 +170,11 @@ describe("a step that only passes on", () => {
     expect(new Play(plan).open().end("a").running()).toEqual(["c"]);
   });
 
-  it("fails where no arrow applies, and gets another try with the run", () => {
+  it("fails where no edge applies, and gets another try with the run", () => {
     const plan = planOf('a>p p>b?context.go=="yes"', { p: { ...pass, split: "one" } });
     const play = new Play(plan).open().end("a", ok({ go: "no" }));
     expect(play.status).toBe("failed");
     expect(play.open().status).toBe("failed");
-    expect(play.events.at(-2)).toMatchObject({ step: "p", attempt: 2, reason: "no-arrow" });
+    expect(play.events.at(-2)).toMatchObject({ step: "p", attempt: 2, reason: "no-edge" });
   });
 });

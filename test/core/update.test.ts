@@ -127,7 +127,7 @@ describe("an edit of", () => {
 });
 
 describe("kept steps", () => {
-  it("hand on what they did: context, results, and the arrows that they followed", () => {
+  it("hand on what they did: context, results, and the edges that they followed", () => {
     const plan = (run: string): Plan =>
       planOf("a>b?context.x==1 a>c?context.x==2 b>d c>d", {
         d: { work: { kind: "shell", run }, when: "context.x == 1" },

@@ -60,10 +60,10 @@ function walkPlan(): Plan {
     },
     { keys: "attractor", context: { "graph.goal": "done" } },
   );
-  const arrows = plan.graph.arrows.map((arrow) =>
-    arrow.back ? { ...arrow, condition: 'outcome == "more"', restart: { keep: ["kept"] } } : arrow,
+  const edges = plan.graph.edges.map((edge) =>
+    edge.back ? { ...edge, condition: 'outcome == "more"', restart: { keep: ["kept"] } } : edge,
   );
-  return { ...plan, graph: { ...plan.graph, arrows } };
+  return { ...plan, graph: { ...plan.graph, edges } };
 }
 
 /** A project with a run that has not begun. */

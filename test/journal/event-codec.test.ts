@@ -67,7 +67,7 @@ describe("decode", () => {
     ["outputs", { a: { path: "x", sha256: "y", bytes: null } }, ".outputs.a.bytes"],
     ["outputs", [], ".outputs"],
     ["context", null, ".context"],
-    ["arrows", [0, "1"], ".arrows[1]"],
+    ["edges", [0, "1"], ".edges[1]"],
     ["check", { kind: "command" }, ".check.subject"],
   ])("D2: names the field: %s = %j", (field, value, place) => {
     const event = { ...completed, [field]: value } as unknown as RunEvent;

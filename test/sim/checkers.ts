@@ -53,7 +53,7 @@ export class Checkers {
   readonly #spawned = new Set<string>();
   /** Visits that must not happen twice. */
   readonly #once = new Set<string>();
-  /** Attempts that failed although their process succeeded: no arrow could be chosen. */
+  /** Attempts that failed although their process succeeded: no edge could be chosen. */
   readonly #misrouted = new Set<string>();
   /** Attempts whose conversation continued with a message. */
   readonly #continued = new Set<string>();
@@ -80,7 +80,7 @@ export class Checkers {
       const was = before.scopes[0]?.steps.find((step) => step?.step === id);
       const is = steps.find((step) => step?.step === id);
       const states = (step: typeof was): unknown => step?.visits.map(({ number }) => number);
-      // What no arrow could reach is looked at anew: a person may have declared done what leads to it.
+      // What no edge could reach is looked at anew: a person may have declared done what leads to it.
       const reached = was?.unreachable === false;
       if (reached && !isDeepStrictEqual(states(was) ?? [], states(is) ?? [])) {
         fail(`${id} was kept, but it was visited again`);
@@ -110,10 +110,10 @@ export class Checkers {
       if (event.type === "step.continued" && event.ask.kind === "message") {
         this.#continued.add(attemptText(event));
       }
-      // Where no arrow could be chosen again and again, that is what has stalled.
+      // Where no edge could be chosen again and again, that is what has stalled.
       if (
         event.type === "step.failed" &&
-        ["expression", "no-arrow", "restart", "stall"].includes(event.reason)
+        ["expression", "no-edge", "restart", "stall"].includes(event.reason)
       ) {
         this.#misrouted.add(attemptText(event));
       }

@@ -142,7 +142,7 @@ test("an edit that touches it, one that does not, and one that takes it away", (
 });
 
 test("a skip, a step that has not run, one that nobody knows, and one that was said to be done", () => {
-  const scribe = three().write({ type: "step.skipped", ...ref("plan"), arrows: [0] });
+  const scribe = three().write({ type: "step.skipped", ...ref("plan"), edges: [0] });
   expect(told(scribe, "plan")).toContain("it was skipped: its condition was false");
   expect(told(scribe, "ship", "ab")).toBe("\nIt has not run yet.\n");
   expect(told(scribe, "nobody")).toBe("nothing");

@@ -224,7 +224,7 @@ test("a failure in a fan-out names the step that failed, quoted for the shell", 
     ...ref("each"),
     reason: "items",
     message: "1 of 2 items failed",
-    arrows: [],
+    edges: [],
   });
   scribe.write({ type: "run.failed", message: "" });
   expect(whyLines(scribe.input(60))).toMatchInlineSnapshot(`

@@ -104,7 +104,7 @@ function atOnce(run: Run, event: ProblemEvent): readonly string[] {
     return [`retried ${delay}`];
   }
   if (event.type !== "step.failed") return [];
-  if (event.arrows.length > 0) {
+  if (event.edges.length > 0) {
     return [`the pipeline continued with ${edgeTargets(run, event).join(", ")}`];
   }
   return event.handled === true || isSpared(run, event)
