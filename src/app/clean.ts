@@ -9,7 +9,7 @@ import { existsSync, lstatSync, readdirSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { outputsNamedBy } from "../core/outputs.ts";
 import { stepPath } from "../core/place.ts";
-import { attemptOf, placeOf } from "../core/run.ts";
+import { attemptOf, visitRef } from "../core/run.ts";
 import { attemptDirOf, runDirOf, type StateDir } from "../engine/state-dir.ts";
 import { takeLease } from "../journal/journal.ts";
 import type { LeaseBlock } from "../journal/leases.ts";
@@ -279,7 +279,7 @@ function livingReason({ run, dir, shortId, liveness }: KnownRun): string | undef
   if (liveness === "owned") return "it is running";
   const living = [...run.running].find((visit) => mayLive(attemptDirOf(dir, attemptOf(visit))));
   if (living === undefined) return undefined;
-  return `its step ${stepPath(placeOf(living))} still runs; go on with: perdure resume ${shortId}`;
+  return `its step ${stepPath(visitRef(living))} still runs; go on with: perdure resume ${shortId}`;
 }
 
 async function foreseen(

@@ -151,8 +151,10 @@ export async function agentLines(): Promise<readonly string[]> {
   const lines = KNOWN_AGENTS.flatMap((name, index) => {
     const version = found[index];
     const continues = agentAdapter(name)?.continues === true;
-    const talk = continues ? "its conversations can be continued" : "it starts anew each time";
-    return version === undefined ? [] : [`✓ ${name} ${version}: ${talk}`];
+    const conversation = continues
+      ? "its conversations can be continued"
+      : "it starts anew each time";
+    return version === undefined ? [] : [`✓ ${name} ${version}: ${conversation}`];
   });
   return missing.length === 0 ? lines : [...lines, `· not on PATH: ${missing.join(", ")}`];
 }

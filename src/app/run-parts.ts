@@ -14,7 +14,7 @@ import { graphsIn } from "../plan/graph-index.ts";
 import type { Graph, Plan } from "../plan/plan.ts";
 import { mayLive } from "../runner/process/adopt.ts";
 import type { KnownRun } from "./known-run.ts";
-import type { WalkFiles } from "./logs-files.ts";
+import type { AttractorLogFiles } from "./logs-files.ts";
 import { hasAgents, priceListOf } from "./prices.ts";
 import type { Project } from "./project.ts";
 import { after, command, Refusal, RunError } from "./refusal.ts";
@@ -103,15 +103,15 @@ function reopenedBy(plan: Plan, run: Run, step: string): readonly string[] {
 }
 
 /** All that tells a run in files, kept up to date by its owner. */
-interface Told {
+interface StepReport {
   record(events: readonly Recorded[], run: Run): void;
   close(run: Run): void;
 }
 
 /** The files of a run, and those in the directory that the person named for it. */
-export async function filesOf(project: Project, known: KnownRun): Promise<Told> {
+export async function filesOf(project: Project, known: KnownRun): Promise<StepReport> {
   const { dir, run, events } = known;
-  const walk = await walkFilesOf(project, known);
+  const walk = await attractorLogFilesOf(project, known);
   let opened: RunFiles | undefined;
   const own = (): RunFiles => {
     opened ??= RunFiles.open(dir, run, known, events);
@@ -129,15 +129,15 @@ export async function filesOf(project: Project, known: KnownRun): Promise<Told> 
 }
 
 /** What tells the run in a directory that the person named; throws when it cannot be written. */
-export async function walkFilesOf(
+export async function attractorLogFilesOf(
   project: Project,
   { plan, run, events, dir, shortId }: KnownRun,
-): Promise<WalkFiles | undefined> {
+): Promise<AttractorLogFiles | undefined> {
   const logs = run.created?.logs;
   if (logs === undefined) return undefined;
-  const { WalkFiles } = await import("./logs-files.ts");
+  const { AttractorLogFiles } = await import("./logs-files.ts");
   try {
-    return WalkFiles.open({ logs, project: project.dir.root, dir }, plan, run, events);
+    return AttractorLogFiles.open({ logs, project: project.dir.root, dir }, plan, run, events);
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
     if (code === undefined) throw error;

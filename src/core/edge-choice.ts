@@ -11,7 +11,7 @@
 import { indexOf, stepAt } from "../plan/graph-index.ts";
 import type { Edge, Graph } from "../plan/plan.ts";
 import { normalizedLabel } from "../util/choice.ts";
-import type { FailureReason, StepFailed, Told } from "./event.ts";
+import type { FailureReason, StepFailed, StepReport } from "./event.ts";
 import { type Run, type Scope, stepOf, type Visit } from "./run.ts";
 import { evaluateIn, type Outcome } from "./values.ts";
 
@@ -60,7 +60,7 @@ export function chooseEdgesAt(
   if (stepAt(scope.graph, position).split === "all")
     return { ok: true, edges: applying.map(({ index }) => index) };
   const own = position === visit.record.position;
-  const best = bestOf(scope, applying, own ? (outcome.told ?? {}) : {});
+  const best = bestOf(scope, applying, own ? (outcome.reported ?? {}) : {});
   if (best === undefined && candidates.length > 0 && on === "completed") {
     const held = evaluateIn(run, visit, "outcome", {}, outcome);
     const said = held.ok ? String(held.value) : outcome.status;
@@ -83,7 +83,7 @@ const EDGES_NAMED_MAX = 5;
 function bestOf(
   { graph }: Scope,
   applying: readonly Candidate[],
-  { label, next = [] }: Told,
+  { label, next = [] }: StepReport,
 ): Candidate | undefined {
   const conditional = applying.filter(({ edge }) => edge.condition !== undefined);
   if (conditional.length > 0) return heaviest(conditional);
@@ -115,11 +115,11 @@ function heaviest(candidates: readonly Candidate[]): Candidate | undefined {
 export function edgesAfterFailure(
   run: Run,
   visit: Visit,
-  known: Pick<StepFailed, "exit" | "told" | "context" | "answer" | "output">,
+  known: Pick<StepFailed, "exit" | "reported" | "context" | "answer" | "output">,
 ): Pick<StepFailed, "edges" | "handled"> {
-  const { exit = 1, told, context = {}, answer, output } = known;
+  const { exit = 1, reported, context = {}, answer, output } = known;
   const left = { answer, output };
-  const outcome: Outcome = { status: "failed", exit, context, outputs: {}, told, ...left };
+  const outcome: Outcome = { status: "failed", exit, context, outputs: {}, reported, ...left };
   const chosen = chooseEdges(run, visit, outcome);
   if (!chosen.ok) return { edges: [] };
   if (chosen.edges.length > 0 || stepOf(visit).onFailure !== "continue") {

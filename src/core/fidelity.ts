@@ -7,12 +7,12 @@
  * (briefing.ts).
  */
 import { edgeAt } from "../plan/graph-index.ts";
-import type { Edge, Fidelity, Plan, Retelling } from "../plan/plan.ts";
+import type { BriefingMode, Edge, Fidelity, Plan } from "../plan/plan.ts";
 import type { Briefing, Thread } from "./event.ts";
 import { currentVisit, type Scope, stepOf, type Visit } from "./run.ts";
 
 /** An edge with the graph that it is part of. */
-export interface Way {
+export interface IncomingEdge {
   readonly scope: Scope;
   readonly edge: Edge;
 }
@@ -24,15 +24,15 @@ export interface WantedFidelity {
 }
 
 /** The edge by which the run came to a visit: its own, or that of the step that it stands in. */
-export function wayTo(visit: Visit): Way | undefined {
+export function incomingEdge(visit: Visit): IncomingEdge | undefined {
   const { scope } = visit.record;
   if (visit.via !== undefined) return { scope, edge: edgeAt(scope.graph, visit.via) };
-  return scope.parent === undefined ? undefined : wayTo(scope.parent);
+  return scope.parent === undefined ? undefined : incomingEdge(scope.parent);
 }
 
 /** The mode for a visit: edge, then step, then pipeline; undefined where nobody says anything. */
 export function fidelityOf(plan: Plan, visit: Visit): WantedFidelity | undefined {
-  const edge = wayTo(visit)?.edge.fidelity;
+  const edge = incomingEdge(visit)?.edge.fidelity;
   if (edge !== undefined) return { mode: edge, by: "edge" };
   const { fidelity: own } = stepOf(visit);
   if (own !== undefined) return { mode: own, by: "step" };
@@ -45,7 +45,7 @@ export function fidelityOf(plan: Plan, visit: Visit): WantedFidelity | undefined
  */
 export function threadOf(plan: Plan, visit: Visit): Thread | undefined {
   const { thread, threadGroup } = stepOf(visit);
-  const way = wayTo(visit);
+  const way = incomingEdge(visit);
   if (thread !== undefined) return { name: thread, by: "step" };
   if (way?.edge.thread !== undefined) return { name: way.edge.thread, by: "edge" };
   if (plan.thread !== undefined) return { name: plan.thread, by: "pipeline" };
@@ -60,17 +60,17 @@ export function cameFrom(visit: Visit): Visit | undefined {
   let at: Visit | undefined = visit;
   do {
     seen.add(at);
-    const way: Way | undefined = wayTo(at);
+    const way: IncomingEdge | undefined = incomingEdge(at);
     at = way && currentVisit(way.scope.steps[way.edge.from]);
   } while (at !== undefined && stepOf(at).work.kind === "pass" && !seen.has(at));
   return at !== undefined && stepOf(at).work.kind === "pass" ? undefined : at;
 }
 
 /** What stands in for a conversation that cannot be had. */
-export const INSTEAD_OF_FULL: Retelling = "summary:high";
+export const INSTEAD_OF_FULL: BriefingMode = "summary:high";
 
 /** What a step is told that was cut off and whose conversation is gone. */
-export function resumeFidelityOf(plan: Plan, visit: Visit): Retelling {
+export function resumeFidelityOf(plan: Plan, visit: Visit): BriefingMode {
   const said = stepOf(visit).resumeFidelity ?? plan.resumeFidelity;
   return said ?? (fidelityOf(plan, visit)?.mode === "full" ? INSTEAD_OF_FULL : "compact");
 }

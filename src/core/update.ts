@@ -101,7 +101,7 @@ export function planUpdate(
 function mayContinue(run: Run, step: string): boolean {
   const scope = run.scopes.get(ROOT_SCOPE);
   const visit = currentVisit(scope && findRecord(scope, step));
-  return visit?.talk?.failure !== undefined && visit.state.status !== "completed";
+  return visit?.conversation?.failure !== undefined && visit.state.status !== "completed";
 }
 
 /** The events of adopting a plan: none when it is the one that the run has. Throws Refusal. */

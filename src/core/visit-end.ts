@@ -23,13 +23,13 @@ import { abandonInside, absorbFailures, enter } from "./visit.ts";
 /** Ends a visit well. */
 export function complete(run: Run, visit: Visit, event: StepCompleted, time: number): void {
   handOn(run, visit.record.scope, event.context);
-  const { exit, outputs, answer, output, told } = event;
+  const { exit, outputs, answer, output, reported } = event;
   absorbFailures(run, visit);
   noteEffect(run, visit, "done");
   dropJudged(visit);
   share(run, visit);
   const known = {
-    ...defined({ answer, output, told }),
+    ...defined({ answer, output, reported }),
     ...notPassed(event),
     ...vouched(event),
   };
@@ -72,11 +72,11 @@ export function fail(run: Run, visit: Visit, event: StepFailed, time: number): v
   const superseded = handled || whole || event.reason !== "items";
   if (superseded) absorbFailures(run, visit);
   if (event.retry !== undefined) return waitForRetry(run, visit, event.retry, event.message);
-  const { reason, message, exit, signature, told, trouble, answer, output } = event;
+  const { reason, message, exit, signature, reported, trouble, answer, output } = event;
   enter(run, visit, {
     status: "failed",
     ...{ at: time, reason, message, handled },
-    ...defined({ exit, told, answer, output, signature, trouble }),
+    ...defined({ exit, reported, answer, output, signature, trouble }),
     ...notPassed(event),
   });
   noteLast(visit);

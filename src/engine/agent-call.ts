@@ -10,11 +10,11 @@
  */
 import { writeFileSync } from "node:fs";
 import { join, relative, resolve } from "node:path";
-import type { AttemptRef, Place, UsedBefore } from "../core/event.ts";
+import type { AttemptRef, UsedBefore, VisitRef } from "../core/event.ts";
 import type { ConversationOffer } from "../core/fact.ts";
 import { judgeOf } from "../core/judge.ts";
 import { messagesFor, messagesIn } from "../core/message.ts";
-import { attemptOf, findVisit, placeOf, stepOf, type Visit } from "../core/run.ts";
+import { attemptOf, findVisit, stepOf, type Visit, visitRef } from "../core/run.ts";
 import type { Judge } from "../plan/check.ts";
 import type { AgentDefinition, AgentSettings, Plan, Work } from "../plan/plan.ts";
 import type { AgentAdapter, AgentCall } from "../runner/agents/adapter.ts";
@@ -80,14 +80,14 @@ function judgeWork({ agent, model }: Judge): AgentWork {
 }
 
 /** The talk that the current attempt of a visit is part of; a judge's is part of none. */
-export function talkOf(visit: Visit): Visit["talk"] {
-  return visit.submitted === undefined ? visit.talk : undefined;
+export function conversationOf(visit: Visit): Visit["conversation"] {
+  return visit.submitted === undefined ? visit.conversation : undefined;
 }
 
 /** What can be had of an agent's conversations at a place. */
 export function conversationOffer(
   site: LaunchSite,
-  place: Place,
+  place: VisitRef,
   session: string | undefined,
 ): ConversationOffer | undefined {
   const visit = findVisit(site.run, place);
@@ -119,8 +119,10 @@ function usedIn(adapter: AgentAdapter, transcript: string): UsedBefore | undefin
 /** The messages of earlier prompts that stand in a transcript, as far as it can be searched. */
 function messagesHeard(site: LaunchSite, visit: Visit, transcript: string): readonly string[] {
   if (servedStep(site.plan, visit)?.adapter.unrecorded === undefined) return [];
-  const told = messagesFor(site.run, placeOf(visit)).filter((one) => one.told !== undefined);
-  return told.map(({ id }) => id).filter((id) => holds(transcript, id));
+  const reported = messagesFor(site.run, visitRef(visit)).filter(
+    (one) => one.reported !== undefined,
+  );
+  return reported.map(({ id }) => id).filter((id) => holds(transcript, id));
 }
 
 /** The transcript of a conversation of a visit, if its agent has one. */
@@ -185,13 +187,13 @@ export function prepareAgent(
     separateStderr: true,
     ...keeping,
     // What is only handed over is not done yet; what is judged has passed them.
-    ...(visit.talk?.conversation?.says === "relay" || judge !== undefined ? {} : checks),
+    ...(visit.conversation?.conversation?.says === "relay" || judge !== undefined ? {} : checks),
   };
 }
 
 /** An agent that continues does not hand values on again that it handed on before. */
 function keepContext(site: LaunchSite, visit: Visit, at: AttemptRef): void {
-  const { kind, says } = visit.talk?.conversation ?? {};
+  const { kind, says } = visit.conversation?.conversation ?? {};
   if (kind !== "continue" || says === "task" || at.attempt < 2) return;
   const before = attemptDirOf(site.dir, { ...at, attempt: at.attempt - 1 });
   const text = textOf(join(before, CONTEXT_FILE));
@@ -203,9 +205,9 @@ function promptOf(site: LaunchSite, visit: Visit, at: AttemptRef, calls: Unknown
   const served = servedStep(site.plan, visit);
   const evaluate = evaluatorAt(site, visit);
   const cwd = workDirOf(site, visit);
-  const { says = "task", why = "", kind } = visit.talk?.conversation ?? {};
-  const preamble = kind === "start" ? visit.telling?.preamble : undefined;
-  const { checkpoint, failure } = visit.talk ?? {};
+  const { says = "task", why = "", kind } = visit.conversation?.conversation ?? {};
+  const preamble = kind === "start" ? visit.briefing?.preamble : undefined;
+  const { checkpoint, failure } = visit.conversation ?? {};
   const turnsLeft = served && turnsLeftOf(served.settings, visit);
   const native = served?.adapter.takes?.outputSchema !== false;
   const schema = native ? undefined : served?.settings.outputSchema;
@@ -233,7 +235,8 @@ function callOf(
 ): Omit<AgentCall, "promptFile" | "dir" | "cwd" | "env"> {
   const { model, system, permissions = "default", outputSchema, effort } = settings;
   const judges = visit.submitted !== undefined;
-  const { session = judges ? adapter.newSession() : undefined, conversation } = talkOf(visit) ?? {};
+  const { session = judges ? adapter.newSession() : undefined, conversation } =
+    conversationOf(visit) ?? {};
   const maxTurns = turnsLeftOf(settings, visit);
   return {
     kind: conversation?.kind ?? "start",
@@ -310,17 +313,19 @@ function rendered(value: unknown, evaluate: Evaluate): unknown {
 /** How many answers the model may still give: a kill does not give it its turns back. */
 export function turnsLeftOf(settings: AgentSettings, visit: Visit): number | undefined {
   const allowed = turnsAllowed(settings, visit);
-  return allowed === undefined ? undefined : Math.max(1, allowed - (talkOf(visit)?.turns ?? 0));
+  return allowed === undefined
+    ? undefined
+    : Math.max(1, allowed - (conversationOf(visit)?.turns ?? 0));
 }
 
 /** How many answers the author and a person allow together. */
 export function turnsAllowed({ maxTurns }: AgentSettings, visit: Visit): number | undefined {
-  return maxTurns === undefined ? undefined : maxTurns + (talkOf(visit)?.turnsGranted ?? 0);
+  return maxTurns === undefined ? undefined : maxTurns + (conversationOf(visit)?.turnsGranted ?? 0);
 }
 
 /** Mends the transcript of a conversation that is about to be continued. */
 export function repairTranscript(site: LaunchSite, visit: Visit, at: AttemptRef): void {
-  const { session, conversation } = talkOf(visit) ?? {};
+  const { session, conversation } = conversationOf(visit) ?? {};
   if (session === undefined || conversation?.kind !== "continue") return;
   const transcript = transcriptOf(site, visit, at, session);
   if (transcript === undefined) return;

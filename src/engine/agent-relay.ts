@@ -10,7 +10,7 @@
 import { closeSync, fsyncSync, mkdirSync, openSync, writeFileSync, writeSync } from "node:fs";
 import { join, relative } from "node:path";
 import type { AttemptRef, Output } from "../core/event.ts";
-import { placeText } from "../core/place.ts";
+import { visitText } from "../core/place.ts";
 import { textOf } from "../runner/file-text.ts";
 import { sha256 } from "../util/json.ts";
 import { RELAY_SECTIONS } from "./agent-prompt.ts";
@@ -23,7 +23,7 @@ const CHARACTERS_MAX = 256 * 1024;
 
 /** The file in the working tree, which its agent may write; the folder keeps itself out of git. */
 export function relayFileIn(cwd: string, at: AttemptRef): string {
-  const name = placeText(at).replace(/[^A-Za-z0-9._@-]/g, "_");
+  const name = visitText(at).replace(/[^A-Za-z0-9._@-]/g, "_");
   return join(cwd, FOLDER, `${name}.md`);
 }
 

@@ -7,7 +7,7 @@
  */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import type { AttemptRef, Place, Spent } from "../core/event.ts";
+import type { AttemptRef, Spent, VisitRef } from "../core/event.ts";
 import type { ConversationOffer, Ending } from "../core/fact.ts";
 import { workBefore } from "../core/judge.ts";
 import { stepOf, type Visit } from "../core/run.ts";
@@ -21,13 +21,13 @@ import type { Launch, ProcessEnding } from "../runner/process/step-process.ts";
 import { assert } from "../util/assert.ts";
 import { answerOf } from "./agent-answer.ts";
 import {
+  conversationOf,
   conversationOffer,
   modelOf,
   prepareAgent,
   repairTranscript,
   type ServedStep,
   servedStep,
-  talkOf,
   transcriptOf,
   turnsAllowed,
   turnsLeftOf,
@@ -84,7 +84,7 @@ export class AgentSteps {
     return servedStep(this.#site().plan, visit) !== undefined;
   }
 
-  offer(place: Place, session: string | undefined): ConversationOffer | undefined {
+  offer(place: VisitRef, session: string | undefined): ConversationOffer | undefined {
     return conversationOffer(this.#site(), place, session);
   }
 
@@ -126,7 +126,7 @@ export class AgentSteps {
     ending: ProcessEnding,
     report: AgentReport,
   ): Promise<Ending> {
-    const { says } = talkOf(visit)?.conversation ?? {};
+    const { says } = conversationOf(visit)?.conversation ?? {};
     const dir = attemptDirOf(this.#site().dir, at);
     const text = report.result?.text ?? report.text;
     if (text !== "") writeFileSync(join(dir, RESPONSE_FILE), text, { mode: 0o600 });
@@ -177,7 +177,7 @@ export class AgentSteps {
   /** A conversation that is too long to be asked for notes is handed over by its record. */
   async #relayFull(visit: Visit, at: AttemptRef, message: string): Promise<Ending> {
     const { adapter } = this.#served(visit);
-    const { firstAttempt = at.attempt, checkpoint } = visit.talk ?? {};
+    const { firstAttempt = at.attempt, checkpoint } = visit.conversation ?? {};
     const attempts = Array.from({ length: at.attempt - firstAttempt + 1 }, (_, index) => ({
       ...at,
       attempt: firstAttempt + index,
@@ -200,7 +200,7 @@ export class AgentSteps {
    * its prompt in the conversation, so what the attempts before that lacked is known by now.
    */
   async #unknownCalls(visit: Visit, at: AttemptRef): Promise<UnknownCalls> {
-    const { session, conversation } = talkOf(visit) ?? {};
+    const { session, conversation } = conversationOf(visit) ?? {};
     if (conversation?.kind !== "continue" || session === undefined) return NO_CALLS;
     let { open, finished } = NO_CALLS;
     let attempt = workBefore(visit, at.attempt);
@@ -244,7 +244,7 @@ export class AgentSteps {
    */
   #completed(visit: Visit, at: AttemptRef, report: AgentReport, known: Known): AgentReport {
     const { adapter } = this.#served(visit);
-    const session = report.session ?? talkOf(visit)?.session;
+    const session = report.session ?? conversationOf(visit)?.session;
     if (session === undefined) return report;
     if (adapter.modelIn !== undefined && report.model === undefined) {
       known.model ??= modelOf(this.#site(), visit, at, session);
@@ -267,7 +267,7 @@ export class AgentSteps {
   /** Whether its stream was cut off with an answer in it that the transcript does not have. */
   #lacksAnswer(visit: Visit, { result, turns }: AgentReport, ledger: Ledger): boolean {
     if (result !== undefined && result.trouble?.kind !== "interrupted") return false;
-    const { kind, used } = talkOf(visit)?.conversation ?? {};
+    const { kind, used } = conversationOf(visit)?.conversation ?? {};
     const before = kind === "continue" ? used?.turns : 0;
     return before !== undefined && ledger.countsTurns === true && ledger.turns - before < turns;
   }
@@ -277,7 +277,7 @@ export class AgentSteps {
     const { relay, model } = settings;
     const turns = adapter.takes?.maxTurns === false ? turnsLeftOf(settings, visit) : undefined;
     const allowed = turnsAllowed(settings, visit);
-    const relaying = talkOf(visit)?.ask?.kind === "relay";
+    const relaying = conversationOf(visit)?.ask?.kind === "relay";
     return {
       ...(turns === undefined ? {} : { turns }),
       ...(allowed === undefined ? {} : { turnsAllowed: allowed }),
@@ -287,10 +287,10 @@ export class AgentSteps {
   }
 
   #spent(visit: Visit, { settings }: ServedStep, report: AgentReport): Spent {
-    const session = report.session ?? talkOf(visit)?.session;
+    const session = report.session ?? conversationOf(visit)?.session;
     const { conversations } = this.#site().run;
     const counted = session === undefined ? undefined : conversations.get(session);
-    const before = talkOf(visit)?.conversation?.used ?? counted;
+    const before = conversationOf(visit)?.conversation?.used ?? counted;
     const prices = this.#prices;
     return spentOf(report, { session, before, costBefore: counted?.costUsd, settings, prices });
   }
@@ -303,8 +303,8 @@ export class AgentSteps {
 }
 
 /** A prompt that is too long by itself would be too long for a new conversation as well. */
-function holdsWork({ talk }: Visit, { turns }: AgentReport): boolean {
-  return turns > 0 || talk?.conversation?.kind === "continue";
+function holdsWork({ conversation }: Visit, { turns }: AgentReport): boolean {
+  return turns > 0 || conversation?.conversation?.kind === "continue";
 }
 
 /** Nobody listens to an attempt that is over. */

@@ -44,9 +44,9 @@ export async function collectEvidence(
   const keys = toolKeys(site, visit, dir);
   const nothing = { how: "exited", exit: ending.exit, outputs: {}, context: keys } as const;
   if (ending.exit !== 0) {
-    const { context, ...told } = statusAnyway(dir);
+    const { context, ...reported } = statusAnyway(dir);
     const said = lastWords(visit, dir);
-    return { ...nothing, ...told, context: { ...keys, ...context }, ...said };
+    return { ...nothing, ...reported, context: { ...keys, ...context }, ...said };
   }
   const found = await checkEvidence(site, visit, dir, ending.checkExit);
   const checked = { ...nothing, ...findings(found) };
@@ -72,20 +72,20 @@ export async function collectResult(
   if (!context.ok) return { problem: { reason: "context", message: context.message } };
   const status = readStatus(join(dir, STATUS_FILE));
   if (!status.ok) return { problem: { reason: "status", message: status.message } };
-  const { told } = status;
+  const { reported } = status;
   return {
     outputs,
     context: { ...context.values, ...status.context },
-    ...(told === undefined ? {} : { told }),
+    ...(reported === undefined ? {} : { reported }),
   };
 }
 
 /** What a step that failed anyway said of it; a file that cannot be read adds nothing to that. */
-function statusAnyway(dir: string): Pick<Exited, "context" | "told"> {
+function statusAnyway(dir: string): Pick<Exited, "context" | "reported"> {
   const status = readStatus(join(dir, STATUS_FILE));
   if (!status.ok) return { context: {} };
-  const { context, told } = status;
-  return told === undefined ? { context } : { context, told };
+  const { context, reported } = status;
+  return reported === undefined ? { context } : { context, reported };
 }
 
 /** What a step that may come again printed last: an exit status alone does not tell failures apart. */

@@ -9,7 +9,7 @@ import { checksFound, findings } from "../core/check.ts";
 import type { CheckEvidence } from "../core/event.ts";
 import type { Ending } from "../core/fact.ts";
 import { judgeOf } from "../core/judge.ts";
-import { placeOf, stepOf, type Visit } from "../core/run.ts";
+import { stepOf, type Visit, visitRef } from "../core/run.ts";
 import type { Judge } from "../plan/check.ts";
 import { ATTEMPT_FILE } from "../runner/process/attempt-folder.ts";
 import { lastText } from "../runner/process/output.ts";
@@ -73,7 +73,7 @@ function answerOfWork(site: LaunchSite, visit: Visit): string {
     const text = typeof answer === "string" ? answer : JSON.stringify(answer, undefined, 2);
     return text.slice(-ANSWER_CHARACTERS_MAX);
   }
-  const dir = attemptDirOf(site.dir, { ...placeOf(visit), attempt: submitted.attempt });
+  const dir = attemptDirOf(site.dir, { ...visitRef(visit), attempt: submitted.attempt });
   return lastText(join(dir, ATTEMPT_FILE.output), ANSWER_CHARACTERS_MAX).trim();
 }
 

@@ -63,7 +63,7 @@ export function prepareLaunch(site: LaunchSite, visit: Visit, at: AttemptRef): L
     const agent = site.plan.agents[work.agent];
     const prompt = join(dir, PROMPT_FILE);
     const task = renderText(work.prompt, evaluate);
-    const whole = withPreamble(visit.telling?.preamble, withReport(visit.report, task));
+    const whole = withPreamble(visit.briefing?.preamble, withReport(visit.report, task));
     writeFileSync(prompt, whole, { mode: 0o600 });
     const script = renderShell(agent?.command ?? "", evaluate);
     return {

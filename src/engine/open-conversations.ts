@@ -6,16 +6,16 @@
  * Does not: copy or write anything.
  */
 import { sessionWanted } from "../core/conversation.ts";
-import type { Place } from "../core/event.ts";
+import type { VisitRef } from "../core/event.ts";
 import { stepPath } from "../core/place.ts";
-import { findVisit, placeOf, type Run, type Visit, waitingFor } from "../core/run.ts";
+import { findVisit, type Run, type Visit, visitRef, waitingFor } from "../core/run.ts";
 import type { CarriedTranscript } from "../runner/agents/adapter.ts";
 import { servedStep } from "./agent-call.ts";
 import { environmentOf, type LaunchSite, workDirOf } from "./launch.ts";
 
 /** A conversation that a run may go on with. */
 export interface OpenConversation {
-  readonly place: Place;
+  readonly place: VisitRef;
   readonly session: string;
   readonly agent: string;
   /** Its transcript; absent when there is none, or when its agent's cannot be carried. */
@@ -29,7 +29,7 @@ export function openConversations(site: LaunchSite): readonly OpenConversation[]
   const wanted = wantedSessions(site);
   const found = new Map<string, OpenConversation>();
   for (const visit of allVisits(site.run)) {
-    const session = visit.talk?.session;
+    const session = visit.conversation?.session;
     if (session === undefined || !wanted.has(session) || found.has(session)) continue;
     const one = conversationAt(site, visit, session);
     if (one !== undefined) found.set(session, one);
@@ -76,7 +76,7 @@ function conversationAt(
   const served = servedStep(site.plan, visit);
   if (served === undefined) return undefined;
   const { adapter } = served;
-  const place = placeOf(visit);
+  const place = visitRef(visit);
   const base = { place, session, agent: adapter.name };
   if (adapter.carried === undefined) {
     const why = `${adapter.name} keeps its conversations where they cannot be copied from`;
@@ -91,6 +91,6 @@ function conversationAt(
 }
 
 function whereOf(site: LaunchSite, visit: Visit): { cwd: string; env: Record<string, string> } {
-  const at = { ...placeOf(visit), attempt: Math.max(1, visit.attempts) };
+  const at = { ...visitRef(visit), attempt: Math.max(1, visit.attempts) };
   return { cwd: workDirOf(site, visit), env: environmentOf(site, visit, at) };
 }

@@ -4,7 +4,7 @@
  * Owns: its form. The file comes from outside, so it is read field by field.
  * Does not: decide what the words mean (core/attempt-end.ts).
  */
-import type { Told } from "../core/event.ts";
+import type { StepReport } from "../core/event.ts";
 import { readLeft } from "../runner/file-text.ts";
 import { isObject, type JsonObject, parseJson } from "../util/json.ts";
 import { writtenOutcome } from "../util/outcome.ts";
@@ -16,7 +16,7 @@ export const CONTEXT_KEY = /^[A-Za-z_][A-Za-z0-9_.-]{0,127}$/;
 const STATUS_BYTES_MAX = 256 * 1024;
 
 export type Status =
-  | { readonly ok: true; readonly told?: Told; readonly context: JsonObject }
+  | { readonly ok: true; readonly reported?: StepReport; readonly context: JsonObject }
   | { readonly ok: false; readonly message: string };
 
 /** What a step wrote down of itself; nothing when there is no file. */
@@ -73,13 +73,13 @@ function statusOf(written: Readonly<Record<string, unknown>>): Status {
     return wrong(`has the key ${JSON.stringify(bad.slice(0, 80))}, which no context can have`);
   }
   const { outcome } = words;
-  const told: Told = {
+  const reported: StepReport = {
     ...words,
     ...(outcome === undefined ? {} : { outcome: writtenOutcome(outcome) }),
     ...(next !== undefined && isTextList(next.value) ? { next: next.value } : {}),
   };
-  const said = Object.keys(told).length > 0;
-  return { ok: true, context: handed, ...(said ? { told } : {}) };
+  const said = Object.keys(reported).length > 0;
+  return { ok: true, context: handed, ...(said ? { reported } : {}) };
 }
 
 function isTextList(value: unknown): value is readonly string[] {

@@ -126,9 +126,9 @@ function inherited({ work, settings }: PipelineStep, { pipeline, main }: Surroun
   const { step: defaults } = pipeline.defaults;
   const { fidelity: _, thread: _thread, resumeFidelity: _resume, ...usual } = defaults;
   // For the file that the run started with, these defaults are fields of the plan.
-  const told = pipeline === main || work.kind !== "agent" ? usual : defaults;
+  const reported = pipeline === main || work.kind !== "agent" ? usual : defaults;
   return {
-    ...told,
+    ...reported,
     ...settings,
     env: { ...defaults.env, ...settings.env },
     retry: { ...defaults.retry, ...settings.retry },

@@ -212,7 +212,7 @@ function edgesOf(graph: Graph, position: number): Definition {
     .map((index) => edgeAt(graph, index))
     .filter(({ back }) => !back)
     .map((edge) => ({ from: stepAt(graph, edge.from).id, on: edge.on }));
-  const told = (incoming[position] ?? [])
+  const reported = (incoming[position] ?? [])
     .map((index) => edgeAt(graph, index))
     .filter(({ fidelity, thread }) => (fidelity ?? thread) !== undefined)
     .map(({ from, fidelity, thread }) => ({ from: stepAt(graph, from).id, fidelity, thread }));
@@ -223,7 +223,7 @@ function edgesOf(graph: Graph, position: number): Definition {
   return {
     needs: needs.length === 0 ? undefined : { join, from: sorted(needs) },
     edges: choices.length === 0 ? undefined : sorted(choices),
-    told: told.length === 0 ? undefined : sorted(told),
+    reported: reported.length === 0 ? undefined : sorted(reported),
   };
 }
 

@@ -10,14 +10,14 @@
  *   return to a step from which they were reached, so the others form no cycle.
  */
 import type { AgentSettings, Relay } from "../pipeline/agent-keys.ts";
-import type { Fidelity, Retelling } from "../pipeline/fidelity.ts";
+import type { BriefingMode, Fidelity } from "../pipeline/fidelity.ts";
 import type { Capture } from "../pipeline/key-values.ts";
 import type { StepFields } from "../pipeline/keys.ts";
 import type { ModelPrice } from "../pipeline/pipeline.ts";
 import { canonicalJson, type Json, type JsonObject, sha256 } from "../util/json.ts";
 import type { Check } from "./check.ts";
 
-export type { AgentSettings, Capture, Fidelity, Relay, Retelling };
+export type { AgentSettings, BriefingMode, Capture, Fidelity, Relay };
 
 /** The version of the plan's shape; a program refuses a plan that is newer. */
 export const PLAN_FORMAT = 1;
@@ -58,7 +58,7 @@ export interface Plan {
   /** For agent steps where neither the edge nor the step says it; absent: nothing is told. */
   readonly fidelity?: Fidelity;
   readonly thread?: string;
-  readonly resumeFidelity?: Retelling;
+  readonly resumeFidelity?: BriefingMode;
   readonly graph: Graph;
 }
 
@@ -348,11 +348,11 @@ export interface Edge {
   readonly fidelity?: Fidelity;
   readonly thread?: string;
   /** Where agents are simulated: what one would have to say for it to be followed; any of these. */
-  readonly wants?: readonly Saying[];
+  readonly wants?: readonly NeededOutcome[];
 }
 
 /** What a step may say about how it went; what is absent is left open. */
-export interface Saying {
+export interface NeededOutcome {
   readonly outcome?: string;
   readonly label?: string;
   /** The step to go on with. */

@@ -35,7 +35,7 @@ function call(sequence: number, repeated: readonly number[], conversation = "s1"
   };
   return {
     ...{ sequence, kind: "work", method: "POST", path: "/", headers: {}, body: null, ask },
-    ...{ outcome: "complete", status: 200, usage: ONE, told: "all", stalledAt: undefined },
+    ...{ outcome: "complete", status: 200, usage: ONE, reported: "all", stalledAt: undefined },
   };
 }
 
@@ -104,9 +104,11 @@ it("lets a call of Codex be missing only where its rollout has the answer withou
   const events = [...BEGUN, completed(2)].map((event): RunEvent => {
     if (!("attempt" in event)) return event;
     const own = { ...event, step: "codex" };
-    const told = event.type === "step.lost" ? ({ unmeasured: true } as const) : {};
+    const reported = event.type === "step.lost" ? ({ unmeasured: true } as const) : {};
     const paid =
-      "spent" in event ? { spent: { ...spent(event.spent?.turns ?? 0, "codex"), ...told } } : {};
+      "spent" in event
+        ? { spent: { ...spent(event.spent?.turns ?? 0, "codex"), ...reported } }
+        : {};
     return { ...own, ...paid };
   });
   const answer = (sequence: number): string =>

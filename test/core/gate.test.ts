@@ -77,7 +77,7 @@ describe("a gate", () => {
     expect(events(play, "step.completed")).toMatchObject([
       {
         answer: { choice: "A", label: "approve", text: "fine", by: "ann@laptop", from: "command" },
-        told: { label: "approve" },
+        reported: { label: "approve" },
       },
     ]);
     expect(play.running()).toEqual(["b"]);

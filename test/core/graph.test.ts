@@ -1,6 +1,6 @@
 /** What graphs need beyond edges: tolerated failures, loops, goals, stalls, and what is inside. */
 import { describe, expect, it } from "vitest";
-import type { Place } from "../../src/core/event.ts";
+import type { VisitRef } from "../../src/core/event.ts";
 import type { Ending, ItemsFound } from "../../src/core/fact.ts";
 import { signatureOf } from "../../src/core/failure.ts";
 import { stepStateOf } from "../../src/core/summary.ts";
@@ -278,7 +278,7 @@ describe("items from outside the run", () => {
   it("are looked up once and kept in the event", () => {
     const play = new Play(planOf("e", each()));
     let looks = 0;
-    const items = ({ step }: Place): ItemsFound | undefined =>
+    const items = ({ step }: VisitRef): ItemsFound | undefined =>
       step === "e" ? { ok: true, items: [`f${++looks}`, "g"] } : undefined;
     play.around = { ...play.around, items };
     play.open();

@@ -81,7 +81,7 @@ describe("a step that must not happen twice", () => {
     ["ended by itself with an exit status that proves nothing", bad],
   ] as const)("is in doubt when it was %s", (_name, ending) => {
     const play = new Play(planOf("a", { a: { ...PROBED, retry: RETRY } })).open().end("a", ending);
-    expect(play.types().at(-1)).toBe("step.unsettled");
+    expect(play.types().at(-1)).toBe("step.uncertain");
     const at = { scope: "", step: "a", visit: 1, attempt: 1 };
     expect(play.operations("probe")).toMatchObject([{ at }]);
     expect(play.launched).toEqual(["a@1.1"]);

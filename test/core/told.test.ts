@@ -1,6 +1,6 @@
 /** What a step says of itself: outcomes, labels, wishes, and what follows from them. */
 import { describe, expect, it } from "vitest";
-import type { RunEvent, Told } from "../../src/core/event.ts";
+import type { RunEvent, StepReport } from "../../src/core/event.ts";
 import type { Ending } from "../../src/core/fact.ts";
 import { type Edge, markBackEdges, type Plan, type RetryPolicy } from "../../src/plan/plan.ts";
 import type { Json } from "../../src/util/json.ts";
@@ -8,12 +8,12 @@ import { planOf, type StepChanges, stepOf } from "./plans.ts";
 import { bad, ok, Play } from "./play.ts";
 
 /** A good exit with these words. */
-const says = (told: Told, context: Record<string, Json> = {}): Ending => ({
+const says = (reported: StepReport, context: Record<string, Json> = {}): Ending => ({
   how: "exited",
   exit: 0,
   outputs: {},
   context,
-  told,
+  reported,
 });
 
 /** `a` with split one, and edges to steps of these names. */
@@ -79,7 +79,7 @@ describe("the one edge (B1)", () => {
       type: "step.failed",
       reason: "no-edge",
       message: `no matching edge: the outcome is "process"; there are ways to x`,
-      told: { outcome: "process" },
+      reported: { outcome: "process" },
       context: { k: 1 },
     });
     expect(next(plan, says({ outcome: "port" }))).toEqual(["x"]);
@@ -104,7 +104,11 @@ describe("a step that says how it went", () => {
     const play = new Play(planOf("a>b", { a: policy({}) })).open();
     play.finish(() => says({ outcome: "fail", notes: "no tests" }, { k: "v" }));
     expect(play.launched).toEqual(["a@1.1"]);
-    expect(last(play)).toMatchObject({ reason: "told", message: "no tests", context: { k: "v" } });
+    expect(last(play)).toMatchObject({
+      reason: "reported",
+      message: "no tests",
+      context: { k: "v" },
+    });
     expect(play.run.context.get("k")).toBe("v");
   });
 

@@ -94,7 +94,7 @@ function stepEvents(attempts: number): Readonly<Record<StepEventType, RunEvent>>
       ...{ type: "step.conflicted", ...ref, paths: ["p"], message, base: "c", held: HELD },
     },
     "step.interrupted": { type: "step.interrupted", ...ref, message },
-    "step.unsettled": { type: "step.unsettled", ...ref, cause: "lost", message, asks: "probe" },
+    "step.uncertain": { type: "step.uncertain", ...ref, cause: "lost", message, asks: "probe" },
     "step.probed": { type: "step.probed", ...ref, answer: "unknown", message },
     "step.settled": { type: "step.settled", ...ref, as: "done", by: "ann@laptop" },
     "step.asked": { type: "step.asked", ...ref, question: "Go?", ...QUESTION },

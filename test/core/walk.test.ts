@@ -1,6 +1,6 @@
 /** What walks need: built-in keys, branches, a choice among them, restarts, and goals that were visited. */
 import { describe, expect, it } from "vitest";
-import type { Told } from "../../src/core/event.ts";
+import type { StepReport } from "../../src/core/event.ts";
 import { replay } from "../../src/core/evolve.ts";
 import type { Ending } from "../../src/core/fact.ts";
 import { LOOP_RESTARTS_MAX } from "../../src/core/restart.ts";
@@ -10,12 +10,12 @@ import { snapshot } from "../sim/snapshot.ts";
 import { graphOf, planOf, type StepChanges, stepOf } from "./plans.ts";
 import { bad, ok, Play } from "./play.ts";
 
-const says = (told: Told, context: Record<string, Json> = {}): Ending => ({
+const says = (reported: StepReport, context: Record<string, Json> = {}): Ending => ({
   how: "exited",
   exit: 0,
   outputs: {},
   context,
-  told,
+  reported,
 });
 
 const walk: StepChanges = { join: "any", split: "one" };
@@ -133,7 +133,9 @@ describe("branches", () => {
     ]);
     expect(
       play.events.find((one) => one.type === "step.completed" && one.step === "p"),
-    ).toMatchObject({ told: { outcome: "partial_success", notes: "1 of 2 branches succeeded" } });
+    ).toMatchObject({
+      reported: { outcome: "partial_success", notes: "1 of 2 branches succeeded" },
+    });
     expect(play.running()).toEqual(["end"]);
     expect(play.run.context.get("parallel.fan_in.best_id")).toBe("left");
     expect(play.finish().status).toBe("completed");

@@ -365,10 +365,10 @@ describe("a simulated plan", () => {
     const play = new Play(plan).open();
     const words = play.events.flatMap((event) => {
       if (event.type !== "step.completed" && event.type !== "step.failed") return [];
-      const { step, told } = event;
-      return told === undefined
+      const { step, reported } = event;
+      return reported === undefined
         ? []
-        : [`${step}: ${told.outcome ?? told.label ?? told.next?.join()}`];
+        : [`${step}: ${reported.outcome ?? reported.label ?? reported.next?.join()}`];
     });
     return [...words, play.status];
   }

@@ -173,7 +173,7 @@ function randomWay(random: Random, from: number, to: number): Omit<Edge, "back">
 function withFidelity(plan: Plan): Plan {
   const random = seededRandom(seedOf(canonicalJson(plan)));
   if (!random.chance(0.4)) return plan;
-  const told = (chance: number): Pick<Edge, "fidelity" | "thread"> => ({
+  const reported = (chance: number): Pick<Edge, "fidelity" | "thread"> => ({
     ...(random.chance(chance) ? { fidelity: random.pick(MODES) } : {}),
     ...(random.chance(chance) ? { thread: random.pick(["t", "u"]) } : {}),
   });
@@ -185,11 +185,11 @@ function withFidelity(plan: Plan): Plan {
         const branches = work.branches.map((one) => ({ ...one, graph: graphOf(one.graph) }));
         return { ...step, work: { ...work, branches } };
       }
-      return work.kind === "agent" ? { ...step, ...told(0.4) } : step;
+      return work.kind === "agent" ? { ...step, ...reported(0.4) } : step;
     }),
-    edges: edges.map((edge) => ({ ...edge, ...told(0.1) })),
+    edges: edges.map((edge) => ({ ...edge, ...reported(0.1) })),
   });
-  return { ...plan, ...told(0.3), graph: graphOf(plan.graph) };
+  return { ...plan, ...reported(0.3), graph: graphOf(plan.graph) };
 }
 
 /** Conversations are what can go wrong. */

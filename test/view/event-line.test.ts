@@ -94,7 +94,7 @@ test("a step with one try says no number; a failure that is handled says so", ()
 test("a doubt, what a probe says of it, and what a person says", () => {
   const scribe = new Scribe(planOf(chain(step("pay", { once: true, probe: "p" }), step("end"))));
   const cut = { cause: "stopped", message: "it was stopped", asks: "probe" } as const;
-  scribe.start("pay").write({ type: "step.unsettled", ...ref("pay"), ...cut });
+  scribe.start("pay").write({ type: "step.uncertain", ...ref("pay"), ...cut });
   scribe.write({ type: "step.probed", ...ref("pay"), answer: "unknown", message: "no network" });
   scribe.write({
     type: "step.settled",

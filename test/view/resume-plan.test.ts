@@ -107,7 +107,7 @@ test("a step that must not happen twice is left to its probe, or to a person", (
     "
   `);
   const cut = { cause: "stopped", message: "it was stopped", asks: "probe" } as const;
-  asks.write({ type: "step.unsettled", ...ref("deploy"), ...cut });
+  asks.write({ type: "step.uncertain", ...ref("deploy"), ...cut });
   expect(text(asks)).toMatchInlineSnapshot(`
     "
     STEP    RESUME WILL  BECAUSE

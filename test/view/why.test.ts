@@ -140,7 +140,7 @@ test("failed, and only a person grants more", () => {
 test("failed, because nobody knows whether a step happened that must not happen twice", () => {
   const scribe = new Scribe(planOf(chain(step("deploy", { once: true }), step("notify"))));
   scribe.start("deploy").write({
-    type: "step.unsettled",
+    type: "step.uncertain",
     ...ref("deploy"),
     cause: "lost",
     message: "no exit status",

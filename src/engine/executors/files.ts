@@ -16,7 +16,7 @@ import { join } from "node:path";
 import type { Operation } from "../../core/action.ts";
 import type { AttemptRef, Placed, Saved } from "../../core/event.ts";
 import type { Fact, MergeReport, Served } from "../../core/fact.ts";
-import { attemptText, placeText } from "../../core/place.ts";
+import { attemptText, visitText } from "../../core/place.ts";
 import { findVisit, type Run } from "../../core/run.ts";
 import { SHARED } from "../../core/workspace-files.ts";
 import type { WorkspacePlan } from "../../plan/plan.ts";
@@ -175,7 +175,7 @@ export class FilesExecutor implements Executor<FilesOperationType> {
       case "merge": {
         const { at, workspace } = operation;
         const name = refWord(attemptText(at));
-        const result = await this.#merge({ ...operation, own: placeText(at), name });
+        const result = await this.#merge({ ...operation, own: visitText(at), name });
         return { type: "merged", at, workspace, result };
       }
       case "merge-scope": {

@@ -79,7 +79,7 @@ export function receiptJson(input: ReceiptInput): JsonObject {
     denied: [...(event.denied ?? [])],
     ...vouchedJson(event),
     ...fidelityJson(input),
-    ...stepReportJson("told" in event ? event.told : undefined),
+    ...stepReportJson("reported" in event ? event.reported : undefined),
     last_tool: "tool" in event && event.tool !== undefined ? { ...event.tool } : null,
     cost: attemptSpentJson(event.spent),
     resume: resumeJson(input),
@@ -89,8 +89,8 @@ export function receiptJson(input: ReceiptInput): JsonObject {
 
 /** The briefing of an agent; other steps have none. */
 function fidelityJson({ run, end }: ReceiptInput): JsonObject {
-  const telling = findVisit(run, end.event)?.telling;
-  return telling === undefined ? {} : { fidelity: briefingJson(telling) };
+  const briefing = findVisit(run, end.event)?.briefing;
+  return briefing === undefined ? {} : { fidelity: briefingJson(briefing) };
 }
 
 /** An effect that a probe or a person confirmed has no exit status. */

@@ -5,7 +5,7 @@
 
 import { contextOwner } from "../../core/context.ts";
 import type { Owner, Recorded, RunEvent } from "../../core/event.ts";
-import { attemptText, placeText, stepPath } from "../../core/place.ts";
+import { attemptText, stepPath, visitText } from "../../core/place.ts";
 import { findVisit, type Run, stepOf } from "../../core/run.ts";
 import { indexOf } from "../../plan/graph-index.ts";
 import type { Json } from "../../util/json.ts";
@@ -48,7 +48,7 @@ export function visitHistory(run: Run, events: Iterable<Recorded>): readonly Vis
     if (event.type !== "step.started" && event.type !== "step.skipped" && !attemptEnd(event))
       continue;
     if (!("scope" in event && "visit" in event)) continue;
-    const path = placeText(event);
+    const path = visitText(event);
     const known = entries.get(path) ?? {
       path,
       startedAt: time,
@@ -106,7 +106,7 @@ function decisionText(run: Run, event: RunEvent): string | undefined {
     case "step.skipped": {
       const visit = findVisit(run, event);
       const when = visit === undefined ? "" : `: \`${stepOf(visit).when ?? ""}\` is false`;
-      return `${placeText(event)} was skipped${when}`;
+      return `${visitText(event)} was skipped${when}`;
     }
     case "step.started": {
       const { conversation, fidelity } = event;
@@ -130,7 +130,7 @@ function decisionText(run: Run, event: RunEvent): string | undefined {
     case "step.relayed":
       return `${attemptText(event)} handed over to a new conversation`;
     case "step.granted":
-      return `${placeText(event)} was granted ${countText(event.attempts, "more attempt")}`;
+      return `${visitText(event)} was granted ${countText(event.attempts, "more attempt")}`;
     default:
       return requestText(event);
   }
@@ -176,9 +176,9 @@ function edgesText(
   if (!free && (stepOf(visit).split === "all" || candidates.length < 2)) return undefined;
   const targets = edgeTargets(run, event);
   const chosen = targets.length === 0 ? "none" : targets.join(", ");
-  const said = stepReportText(event.told);
+  const said = stepReportText(event.reported);
   const because = said === "" ? "" : `; it reported ${said}`;
-  return `${placeText(event)} chose ${chosen} of ${countText(candidates.length, "edge")}${because}`;
+  return `${visitText(event)} chose ${chosen} of ${countText(candidates.length, "edge")}${because}`;
 }
 
 export interface ContextChange {
