@@ -109,7 +109,7 @@ steps:
     await there.must(["import", "run.perdure"]);
     const said = (await there.run(["resume", await there.newestId()])).stdout;
     expect(said).toContain("it exited with 2");
-    expect(said).toContain("p.yaml cannot be read; the run goes on with its plan as it was\n");
+    expect(said).toContain("p.yaml cannot be read; the run continues with its plan as it was\n");
     expect(here.effects()).toEqual({ one: 1, two: 3 });
   });
 

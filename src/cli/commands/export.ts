@@ -36,7 +36,7 @@ export async function exportCommand(
     print("  note: it holds secrets as they are; keep it as you keep them");
   }
   print(
-    `Continue it elsewhere, not here as well: perdure import FILE && perdure resume ${shortId}`,
+    `Continue it elsewhere, and only there: perdure import FILE && perdure resume ${shortId}`,
   );
   return EXIT.done;
 }
