@@ -188,7 +188,7 @@ async function createFork(
   const version = EVENT_VERSION;
   const past: readonly Recorded[] = [
     // The facts behind them stay with the run that they happened in.
-    ...events.slice(1, point.seq).map(({ facts: _, ...recorded }) => recorded),
+    ...events.slice(1, point.seq).map(withoutFacts),
     { seq: point.seq + 1, time, version, event: forked },
   ];
   const all = [{ seq: 1, time, version, event: created }, ...past];
@@ -196,4 +196,9 @@ async function createFork(
   const summary = fullSummary(replay(planOf, runId, all), places);
   const planText = planTexts.get(created.fingerprint) ?? known.planText;
   await journal.log.create({ runId, planText, created, time, past, summary });
+}
+
+function withoutFacts(recorded: Recorded): Recorded {
+  const { facts: _, ...rest } = recorded;
+  return rest;
 }
