@@ -149,7 +149,7 @@ describe("a pause", () => {
     await runner.printed(/work paused \(overloaded\): .*; pause 1 of 50, next attempt in 5\.0s/);
     await runner.kill("SIGINT");
     const { stdout } = await runner.ended;
-    expect(stdout).toMatch(/was stopped by SIGINT \(Ctrl-C\) while work was waiting .*529/);
+    expect(stdout).toMatch(/was stopped by SIGINT \(Ctrl-C\) while step work was waiting .*529/);
     expect(await project.must(["show"])).toMatch(/attempt|work/);
   });
 });

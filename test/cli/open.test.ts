@@ -83,7 +83,9 @@ describe("an interrupted step", () => {
     expect(second.exit).toBe(7);
     expect(second.stderr).toMatch(/is owned by process \d+ .*, which has step work open/);
     expect((await project.run(["stop", id])).exit).toBe(7);
-    expect(await project.must(["why", id])).toContain("has step work open");
+    expect(await project.must(["why", id])).toContain(
+      "is open in the agent's own program at step work",
+    );
     screen.type("/exit");
     await screen.shows(`The conversation of step work continues with: perdure resume ${shortId}`);
     await screen.shows("status 0");

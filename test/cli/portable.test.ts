@@ -109,7 +109,7 @@ steps:
     await there.must(["import", "run.perdure"]);
     const said = (await there.run(["resume", await there.newestId()])).stdout;
     expect(said).toContain("it exited with 2");
-    expect(said).toContain("p.yaml cannot be read; the run goes on with its plan as it was\n");
+    expect(said).toContain("p.yaml cannot be read; the run continues with its plan as it was\n");
     expect(here.effects()).toEqual({ one: 1, two: 3 });
   });
 
@@ -238,7 +238,7 @@ Continue it elsewhere, and only there: perdure import FILE && perdure resume 1a2
     const imported = normalised(await there.must(["import", "x.perdure"]), there);
     expect(imported.replaceAll(here.dir, "OLD")).toBe(
       `Imported run 1a2b3c4d-(uuid) of moving (0 of 1 steps completed), from OLD.
-When it goes on, the project's files are put back to those of the run first.
+When it continues, the project's files are first restored to those of the run.
 Continue: perdure resume 1a2b3c4d
 `,
     );

@@ -309,7 +309,7 @@ it("run tells of an unfinished run of the same pipeline and how to go on, and st
   const id = await shortId();
   const beside = project.start(["run", "h.yaml"]);
   await beside.printed(
-    `Run ${id} of h.yaml is still going on (0 of 1 steps completed). Watch it: perdure attach ${id}\n`,
+    `Run ${id} of h.yaml is still running (0 of 1 steps completed). Watch it: perdure attach ${id}\n`,
   );
   await beside.kill("SIGTERM");
   await live.kill("SIGKILL");

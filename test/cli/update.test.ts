@@ -144,7 +144,7 @@ it("plain resume says that the file was edited, and goes on with the plan as it 
   edit(project.effect("ship"), project.effect("ship-new"));
   const said = await project.must(["resume", id]);
   expect(said).toContain(
-    `p.yaml was edited since; the run goes on with its plan as it was (adopt the edit: perdure resume ${id} --update)`,
+    `p.yaml was edited since; the run continues with its plan as it was (adopt the edit: perdure resume ${id} --update)`,
   );
   expect(project.effects()).toEqual({ plan: 1, build: 1, test: 2, ship: 1 });
 });

@@ -35,9 +35,7 @@ export async function exportCommand(
   if (exported.holdsSecrets) {
     print("  note: it holds secrets as they are; keep it as you keep them");
   }
-  print(
-    `Continue it elsewhere, not here as well: perdure import FILE && perdure resume ${shortId}`,
-  );
+  print(`Continue it elsewhere, and only there: perdure import FILE && perdure resume ${shortId}`);
   return EXIT.done;
 }
 
