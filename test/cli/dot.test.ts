@@ -186,7 +186,7 @@ describe("the directory of a run", () => {
     const unnamed = await project.run(["resume", "--logs", "other"]);
     expect([unnamed.exit, unnamed.stderr]).toEqual([
       1,
-      expect.stringContaining("behind `ask`: perdure resume --logs other FILE.dot"),
+      expect.stringContaining("continue after `ask`: perdure resume --logs other FILE.dot"),
     ]);
     await cutPower(project.start(["resume", "--logs", "other", "flow.dot"]), hold);
     const resumed = project.start(["resume", "--logs", "other"]);
@@ -291,7 +291,7 @@ describe("nodes", () => {
     );
     const command = `deploy=echo "$PERDURE_NODE_ATTRIBUTES $KILROY_NODE_ID" > told`;
     await project.must(["run", "flow.dot", "--handler", command]);
-    expect(project.read("reported")).toBe('{"type":"deploy","zone":"eu 1"} a\n');
+    expect(project.read("told")).toBe('{"type":"deploy","zone":"eu 1"} a\n');
   });
 
   it("are pictured, explained and updated like any others", async () => {
