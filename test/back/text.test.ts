@@ -80,7 +80,7 @@ it("rewind, invalidate and their refusals", { timeout: LONG_MS }, async () => {
   `);
   expect(await said(repo, "rewind", id, "b@1.1")).toMatchInlineSnapshot(`
     "--- stderr
-    error: b@1.1 is an attempt; go back to a step or to a visit of it
+    error: b@1.1 is an attempt; name a step or a visit of it
       next: perdure show 1a2b3c4d
     [exit 2]
     "
@@ -113,7 +113,7 @@ it("in the user's own directory, what is overwritten is shown first", {
     ● continuing from b
     ● the files were restored to c0ffeec0de; the files before are kept as c0ffeec0de
     ▶ b started (visit 2)
-    ✓ b completed in 5ms (snapshot 5ms)
+    ✓ b completed in 5ms
     ▶ c started (visit 2)
     ✓ c completed in 5ms
     ✓ completed in 5ms, 3/3 steps
@@ -212,7 +212,7 @@ steps:
     ▶ greet started
     greet │ made
     greet │ hello bob
-    ✓ greet completed in 5ms (snapshot 5ms)
+    ✓ greet completed in 5ms
     ✓ completed in 5ms, 2/2 steps
     Run 1a2b3c4d (greet) completed in 5ms.
     2 of 2 steps completed: make, greet.

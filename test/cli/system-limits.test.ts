@@ -45,7 +45,8 @@ describe("too few open files", () => {
         return;
       }
       if (result.exit !== 0) expectClearStop(result);
-      const resumed = result.exit === 0 ? result : await project.run(["resume"]);
+      const resumed =
+        result.exit === 0 ? result : await project.run(["resume", await project.newestId()]);
 
       expect(resumed.exit, resumed.stdout + resumed.stderr).toBe(0);
       expect(project.effects()).toEqual(Object.fromEntries(steps.map((id) => [id, 1])));
