@@ -8,8 +8,8 @@ import { existsSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { EVENT_VERSION, type RunEvent } from "../src/core/event.ts";
 import { takeLease } from "../src/journal/journal.ts";
-import { MIGRATIONS, newestVersion } from "../src/journal/migrations.ts";
-import { openSqliteJournal } from "../src/journal/sqlite.ts";
+import { MIGRATIONS, newestVersion } from "../src/journal/sqlite/migrations.ts";
+import { openSqliteJournal } from "../src/journal/sqlite/sqlite.ts";
 import { canonicalJson, sha256 } from "../src/util/json.ts";
 
 const TIME = Date.UTC(2026, 0, 31, 12);

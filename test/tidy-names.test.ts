@@ -194,7 +194,6 @@ const FILES_TO_RENAME: readonly string[] = [
   "core/talk-flow.ts",
   "core/talk.ts",
   "core/telling.ts",
-  "engine/walk-stage.ts",
   "workspace/walk.ts",
 ];
 

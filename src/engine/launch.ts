@@ -27,9 +27,9 @@ import { evaluateSource } from "../util/expression.ts";
 import { renderShell } from "../util/shell.ts";
 import { type Evaluate, renderText, valueText } from "../util/template.ts";
 import { targetOutside } from "../workspace/artifact.ts";
+import { STATUS_FILE } from "./agent/status-file.ts";
+import { stageVariables } from "./attractor-stage.ts";
 import { attemptDirOf, ownPathOf, type RunDir } from "./state-dir.ts";
-import { STATUS_FILE } from "./status-file.ts";
-import { stageVariables } from "./walk-stage.ts";
 
 /** How far back a step's environment looks for outputs; expressions can name any of them. */
 const ANCESTORS_MAX = 1_000;

@@ -7,7 +7,7 @@ import * as fs from "node:fs";
 import { join } from "node:path";
 import type { AttemptRef, Recorded, RunEvent, VisitRef } from "../../src/core/event.ts";
 import { stepPath } from "../../src/core/place.ts";
-import { openSqliteJournal } from "../../src/journal/sqlite.ts";
+import { openSqliteJournal } from "../../src/journal/sqlite/sqlite.ts";
 import type { Project } from "../rig/project.ts";
 import type { CrashPipeline } from "./pipelines.ts";
 

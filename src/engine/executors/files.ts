@@ -39,7 +39,6 @@ import {
 import type { Workspace } from "../../workspace/snapshot/workspace.ts";
 import { WorkspaceError } from "../../workspace/workspace-error.ts";
 import { makeOwnDirectory, restoreHead } from "../../workspace/worktree/own-worktree.ts";
-import { ownPathOf, type RunDir } from "../state-dir.ts";
 import {
   branchOf,
   type ForeignFiles,
@@ -47,7 +46,8 @@ import {
   makePlace,
   type PlaceOptions,
   workspaceAt,
-} from "../workspace-place.ts";
+} from "../run-workspace.ts";
+import { ownPathOf, type RunDir } from "../state-dir.ts";
 import type { Executor, FilesOperationType, Outlet } from "./executor.ts";
 
 /** How many files that are not in a snapshot an event names. */

@@ -30,7 +30,8 @@ import { ExpressionError } from "../../util/expression.ts";
 import { failpoint } from "../../util/failpoint.ts";
 import { renderShell } from "../../util/shell.ts";
 import { TemplateError } from "../../util/template.ts";
-import { collectEvidence } from "../evidence.ts";
+import { STATUS_FILE } from "../agent/status-file.ts";
+import { collectEvidence } from "../evidence/evidence.ts";
 import {
   attemptIdOf,
   CONTEXT_FILE,
@@ -45,7 +46,6 @@ import {
   workDirOf,
 } from "../launch.ts";
 import { attemptDirOf } from "../state-dir.ts";
-import { STATUS_FILE } from "../status-file.ts";
 import type { Executor, Outlet } from "./executor.ts";
 
 /** How long a probe may take when its step has no timeout. */
