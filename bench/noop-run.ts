@@ -13,7 +13,7 @@ import type { Fact } from "../src/core/fact.ts";
 import type { Run } from "../src/core/run.ts";
 import { initialSummary } from "../src/core/summary.ts";
 import type { Executors } from "../src/engine/executors/executor.ts";
-import { NO_FILES } from "../src/engine/executors/no-files.ts";
+import { NO_FILES } from "../src/engine/executors/executor.ts";
 import { Loop, Mailbox } from "../src/engine/loop.ts";
 import { createStateDir, type RunDir, runDirOf, stateDirOf } from "../src/engine/state-dir.ts";
 import { type Journal, takeLease } from "../src/journal/journal.ts";

@@ -27,8 +27,8 @@ import { evaluateSource } from "../util/expression.ts";
 import { renderShell } from "../util/shell.ts";
 import { type Evaluate, renderText, valueText } from "../util/template.ts";
 import { targetOutside } from "../workspace/artifact.ts";
-import { STATUS_FILE } from "./agent/status-file.ts";
 import { stageVariables } from "./attractor-stage.ts";
+import { STATUS_FILE } from "./evidence/status-file.ts";
 import { attemptDirOf, ownPathOf, type RunDir } from "./state-dir.ts";
 
 /** How far back a step's environment looks for outputs; expressions can name any of them. */

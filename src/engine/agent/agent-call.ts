@@ -38,9 +38,8 @@ import {
   workDirOf,
 } from "../launch.ts";
 import { attemptDirOf } from "../state-dir.ts";
-import { promptText } from "./agent-prompt.ts";
+import { failureReport, promptText } from "./agent-prompt.ts";
 import { prepareRelay, readRelay, relayFileIn } from "./agent-relay.ts";
-import { failureReport } from "./failed-attempt.ts";
 import { judgePrompt, VERDICT_SCHEMA } from "./judge.ts";
 
 type AgentWork = Extract<Work, { kind: "agent" }>;

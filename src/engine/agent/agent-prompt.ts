@@ -6,7 +6,8 @@
  */
 
 import { withPreamble } from "../../core/briefing.ts";
-import type { Message, Says } from "../../core/event.ts";
+import { checksFound, fails, warns } from "../../core/check.ts";
+import type { AttemptFailure, CheckEvidence, Message, Says } from "../../core/event.ts";
 import { withReport } from "../../core/failure-report.ts";
 import {
   callParagraphs,
@@ -41,6 +42,8 @@ export interface PromptInput {
   /** The report on a failure that the agent may not know of. */
   readonly failure?: string;
 }
+
+const CHECK_OUTPUT_LINES_MAX = 100;
 
 const FIX =
   "Continue the task in this same conversation. What you did so far is kept, and the files are as " +
@@ -136,4 +139,39 @@ function correctPrompt({ why, schema }: PromptInput): string {
     "Answer again with nothing but one JSON value that satisfies what was asked for" +
       (schema === undefined ? "." : ` (JSON Schema): ${JSON.stringify(schema)}`),
   ].join("\n\n");
+}
+
+/**
+ * The report on a failure: its reason, its message, and what its checks said. `turnsLeft` is how many
+ * answers the model may give from here on, where that is limited.
+ */
+export function failureReport(failure: AttemptFailure, turnsLeft: number | undefined): string {
+  const { reason, message } = failure;
+  const granted = reason === "turns" && turnsLeft !== undefined;
+  const missed = checksFound(failure).filter((check) => fails(check) || warns(check));
+  return [
+    `The last attempt at this task failed (${reason}): ${message.trim()}`,
+    ...missed.flatMap(checkReport),
+    ...(granted ? [`That limit was raised: you may answer ${turnsLeft} more times.`] : []),
+  ].join("\n\n");
+}
+
+function checkReport({ kind, subject, exit, output = "" }: CheckEvidence): readonly string[] {
+  const said = indented(endOf(output));
+  if (kind === "judge") return [`A judge looked at the work and gives these reasons:\n\n${said}`];
+  if (kind === "schema") return [`The check reads the file ${subject}.`];
+  return [
+    `The check is this command:\n\n${indented(subject)}`,
+    said === ""
+      ? `It exited with status ${exit} and printed nothing.`
+      : `It exited with status ${exit}. The end of its output:\n\n${said}`,
+  ];
+}
+
+function endOf(text: string): string {
+  return text.trimEnd().split("\n").slice(-CHECK_OUTPUT_LINES_MAX).join("\n");
+}
+
+function indented(text: string): string {
+  return text === "" ? "" : text.trimEnd().replaceAll(/^/gm, "    ");
 }

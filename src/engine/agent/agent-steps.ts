@@ -19,10 +19,11 @@ import type { PriceList } from "../../runner/agents/usage.ts";
 import { ATTEMPT_FILE } from "../../runner/process/attempt-folder.ts";
 import type { Launch, ProcessEnding } from "../../runner/process/step-process.ts";
 import { assert } from "../../util/assert.ts";
+import type { Json } from "../../util/json.ts";
+import { schemaFault } from "../../util/json-schema.ts";
 import { RESPONSE_FILE } from "../evidence/printed.ts";
 import { type LaunchSite, workDirOf } from "../launch.ts";
 import { attemptDirOf } from "../state-dir.ts";
-import { answerOf } from "./agent-answer.ts";
 import {
   conversationOf,
   conversationOffer,
@@ -41,6 +42,9 @@ import { judgeAgent, spentOf } from "./agent-verdict.ts";
 import { AgentWatch } from "./agent-watch.ts";
 import { verdictEnding } from "./judge.ts";
 import { notesFromStreams } from "./stream-notes.ts";
+
+/** An answer goes into the journal; what is larger belongs into a file. */
+const ANSWER_BYTES_MAX = 256 * 1024;
 
 /** An attempt whose stream is being followed. */
 export interface FollowedAgent {
@@ -326,4 +330,37 @@ function fromProcess(ending: ProcessEnding): Ending {
   return ending.how === "exited"
     ? { how: "exited", exit: ending.exit, outputs: {}, context: {} }
     : ending;
+}
+
+type Answer =
+  | { readonly ok: true; readonly value: Json }
+  | { readonly ok: false; readonly problem: string };
+
+/** The answer in a report of an agent that succeeded. */
+async function answerOf(report: AgentReport, schema: Json | undefined): Promise<Answer> {
+  const { structured, text = report.text } = report.result ?? {};
+  if (schema === undefined) return { ok: true, value: text };
+  const value = structured ?? jsonIn(text);
+  if (value === undefined) return { ok: false, problem: "it is not JSON" };
+  const fault = await schemaFault(value, schema);
+  if (fault !== undefined) return { ok: false, problem: `it does not fit its schema: ${fault}` };
+  if (Buffer.byteLength(JSON.stringify(value)) > ANSWER_BYTES_MAX) {
+    return { ok: false, problem: `it is larger than ${ANSWER_BYTES_MAX} bytes: write a file` };
+  }
+  return { ok: true, value };
+}
+
+/** The JSON of an answer: all of it, or the last fenced block in it. */
+function jsonIn(text: string): Json | undefined {
+  const fenced = [...text.matchAll(/```(?:json)?\s*\n([\s\S]*?)```/g)].at(-1)?.[1];
+  return parsed(text) ?? (fenced === undefined ? undefined : parsed(fenced));
+}
+
+function parsed(text: string): Json | undefined {
+  try {
+    return JSON.parse(text) as Json;
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined;
+    throw error;
+  }
 }

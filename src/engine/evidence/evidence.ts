@@ -19,10 +19,10 @@ import { ATTEMPT_FILE } from "../../runner/process/attempt-folder.ts";
 import { lastText } from "../../runner/process/output.ts";
 import type { ProcessEnding } from "../../runner/process/step-process.ts";
 import { isObject, type Json, type JsonObject, parseJson } from "../../util/json.ts";
-import { CONTEXT_KEY, readStatus, STATUS_FILE } from "../agent/status-file.ts";
 import { toolKeys } from "../attractor-stage.ts";
 import { CONTEXT_FILE, type LaunchSite, outputOutside, outputPaths, workDirOf } from "../launch.ts";
 import { checkEvidence, checkProblem, checkWords } from "./check-evidence.ts";
+import { CONTEXT_KEY, readStatus, STATUS_FILE } from "./status-file.ts";
 
 /** How much one attempt may add to the context. */
 const CONTEXT_BYTES_MAX = 256 * 1024;

@@ -48,3 +48,12 @@ export interface GatesExecutor extends Executor<"expire"> {
   /** Reports what was answered. */
   look(outlet: Outlet): Promise<void>;
 }
+
+/** The executor of runs without snapshots; a run that needs one stops with an error. */
+export const NO_FILES: Executor<FilesOperationType> = {
+  begin: (operation, outlet) => {
+    const why = "its files are to be put back first, and that needs git: install it, then resume";
+    outlet.fail(new Error(operation.type === "rewind-files" ? why : `${operation.type} needs git`));
+  },
+  close: () => Promise.resolve(),
+};

@@ -30,8 +30,8 @@ import { ExpressionError } from "../../util/expression.ts";
 import { failpoint } from "../../util/failpoint.ts";
 import { renderShell } from "../../util/shell.ts";
 import { TemplateError } from "../../util/template.ts";
-import { STATUS_FILE } from "../agent/status-file.ts";
 import { collectEvidence } from "../evidence/evidence.ts";
+import { STATUS_FILE } from "../evidence/status-file.ts";
 import {
   attemptIdOf,
   CONTEXT_FILE,
