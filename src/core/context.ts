@@ -7,8 +7,7 @@
  */
 import type { Plan } from "../plan/plan.ts";
 import { canonicalJson, type Json, type JsonObject } from "../util/json.ts";
-import { draft } from "./draft.ts";
-import { type Run, type Scope, stepOf, type Visit } from "./run.ts";
+import { draft, type Run, type Scope, stepOf, type Visit } from "./run.ts";
 import { ROOT_SCOPE } from "./step-path.ts";
 
 /** The key of the DOT language that names the node at work. */

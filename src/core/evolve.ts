@@ -20,7 +20,6 @@ import { conversationAfter, tell } from "./conversation/conversation.ts";
 import { dropJudged, keepSubmission, noteJudge } from "./conversation/judge.ts";
 import { leaveMessage, noteDelivered, noteReported } from "./conversation/message.ts";
 import { noteDenial } from "./conversation/permission.ts";
-import { draft } from "./draft.ts";
 import type { Recorded, RememberedEnvironment, Retry, RunEvent, Spent, VisitRef } from "./event.ts";
 import { chooseFor, chooseForFailed, forgetChoices, fork, keepFiles } from "./graph/fork.ts";
 import { restartScope } from "./graph/restart.ts";
@@ -47,6 +46,7 @@ import { complete, fail, follow, waitForRetry } from "./graph/visit-end.ts";
 import { stateName } from "./graph/visit-state.ts";
 import { move } from "./move.ts";
 import {
+  draft,
   type Effect,
   findVisit,
   hasProcess,

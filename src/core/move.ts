@@ -6,9 +6,9 @@
  * Does not: move any file.
  */
 
-import { draft } from "./draft.ts";
 import type { Output, RunMoved } from "./event.ts";
 import type { Run, Visit } from "./run.ts";
+import { draft } from "./run.ts";
 import { noteFiles, restoreFirst, SHARED } from "./workspace-files.ts";
 
 /** A path of the old directory as it is in the new one; a path from elsewhere stays as it is. */

@@ -11,9 +11,9 @@
  */
 
 import type { Plan, Recover } from "../plan/plan.ts";
-import { draft } from "./draft.ts";
 import type { Conversation, Saved } from "./event.ts";
 import {
+  draft,
   hasProcess,
   isComposite,
   type Run,

@@ -11,9 +11,10 @@
  *   other than 0 it has failed, whatever it reports.
  */
 
-import type { RetryPolicy } from "../../plan/plan.ts";
+import type { Backoff, RetryPolicy } from "../../plan/plan.ts";
 import { unreachable } from "../../util/assert.ts";
 import type { Json } from "../../util/json.ts";
+import { seededRandom, seedOf } from "../../util/random.ts";
 import { keysAtEnd, keysAtRetry } from "../built-in-keys.ts";
 import { ASKS_MAX, afterFailure, RELAYS_MAX } from "../conversation/conversation.ts";
 import { missingJudge, submit, submitAgain } from "../conversation/judge.ts";
@@ -22,6 +23,7 @@ import type {
   Exposure,
   FailureReason,
   LeftRunning,
+  Retry,
   RunEvent,
   Saved,
   Spent,
@@ -35,7 +37,6 @@ import { visitText } from "../step-path.ts";
 import type { Outcome } from "../values.ts";
 import { failsForGood, findingsIn } from "./check.ts";
 import { type FailureEvidence, finalFailure } from "./failure.ts";
-import { PAUSES_MAX, retryAfterFailure, retryAfterLoss, retryAfterPause } from "./retry.ts";
 
 type Exited = Extract<Ending, { how: "exited" }>;
 
@@ -316,4 +317,39 @@ function pause(visit: Visit, ending: Extract<Ending, { how: "paused" }>, now: nu
   return pauses >= PAUSES_MAX
     ? paused
     : { ...paused, retry: retryAfterPause(pauses, now, askedMs) };
+}
+
+/** The next attempt after the n-th failure of a visit. */
+export function retryAfterFailure(
+  backoff: Backoff,
+  failures: number,
+  now: number,
+  salt: string,
+): Retry {
+  const plain = Math.min(backoff.initialMs * backoff.factor ** (failures - 1), backoff.maxMs);
+  const spread = 1 + backoff.jitter * (2 * seededRandom(seedOf(`${salt}#${failures}`)).next() - 1);
+  const delayMs = Math.round(plain * spread);
+  return { at: now + delayMs, delayMs };
+}
+
+/** Between two attempts of a step that is killed again and again. */
+const LOSS_PAUSE: Backoff = { initialMs: 500, factor: 2, maxMs: 60_000, jitter: 0.2 };
+
+/** The next attempt after the n-th loss of a visit: at once after the first, later ones wait. */
+export function retryAfterLoss(losses: number, now: number, salt: string): Retry {
+  if (losses <= 1) return { at: now, delayMs: 0 };
+  return retryAfterFailure(LOSS_PAUSE, losses - 1, now, `${salt}/loss`);
+}
+
+/** How often the agent of a visit may be kept from continuing before a person is asked. */
+export const PAUSES_MAX = 50;
+
+/** Between two attempts of an agent whose service is busy. */
+const PAUSE_FIRST_MS = 5_000;
+const PAUSE_MAX_MS = 5 * 60_000;
+
+/** The next attempt after the n-th pause of a visit; what the service said outweighs our guess. */
+export function retryAfterPause(pauses: number, now: number, askedMs: number | undefined): Retry {
+  const delayMs = askedMs ?? Math.min(PAUSE_FIRST_MS * 2 ** (pauses - 1), PAUSE_MAX_MS);
+  return { at: now + delayMs, delayMs };
 }

@@ -9,9 +9,10 @@
  * - O4 An edge that leads back to a step whose last visit may have had its effect would repeat that
  *   effect: it is uncertain for the new visit too, and keeps its key.
  */
-import { draft } from "../draft.ts";
+
 import type { KnownEffect } from "../event.ts";
 import {
+  draft,
   type Effect,
   hasProcess,
   type Run,

@@ -16,7 +16,6 @@
  */
 
 import { assert, unreachable } from "../../util/assert.ts";
-import { draft } from "../draft.ts";
 import type { AttemptRef, KeptExit, RunEvent, StepCompleted, Uncertainty } from "../event.ts";
 import type { Ending, Fact, Result } from "../fact.ts";
 import { Refusal } from "../graph/rewind.ts";
@@ -26,6 +25,7 @@ import { statusWord, waitsFor } from "../graph/visit-state.ts";
 import {
   attemptOf,
   currentVisit,
+  draft,
   type Effect,
   findStep,
   findVisit,

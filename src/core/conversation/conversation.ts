@@ -12,10 +12,10 @@
  */
 
 import type { Plan } from "../../plan/plan.ts";
-import { draft } from "../draft.ts";
 import type { Briefing, Conversation, RunEvent, Thread } from "../event.ts";
 import type { ConversationOffer } from "../fact.ts";
 import {
+  draft,
   type Run,
   recoverFor,
   type SharedConversation,

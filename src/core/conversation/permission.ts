@@ -12,10 +12,9 @@
 import type { AgentSettings, Choice, Plan } from "../../plan/plan.ts";
 import { covers } from "../../util/agent-access.ts";
 import { traceOf } from "../attempt/attempt-end.ts";
-import { draft } from "../draft.ts";
 import type { Answer, Ask, AttemptRef, RunEvent } from "../event.ts";
 import type { Ending } from "../fact.ts";
-import { attemptOf, stepOf, type Visit } from "../run.ts";
+import { attemptOf, draft, stepOf, type Visit } from "../run.ts";
 
 /** How many calls a person is asked about in one visit. */
 const CALLS_ASKED_MAX = 100;

@@ -15,8 +15,7 @@
  */
 import { closureOf, edgeAt, indexOf } from "../../plan/graph-index.ts";
 import { assert } from "../../util/assert.ts";
-import { draft } from "../draft.ts";
-import { currentVisit, type Run, type Scope, type StepRecord, stepOf } from "../run.ts";
+import { currentVisit, draft, type Run, type Scope, type StepRecord, stepOf } from "../run.ts";
 import { makePast, recordAt, startVisit, touch } from "./visit.ts";
 import { isOver } from "./visit-state.ts";
 

@@ -12,9 +12,8 @@
 import type { Recover } from "../../plan/plan.ts";
 import { takeEffects } from "../attempt/effect.ts";
 import { withoutSession } from "../conversation/conversation-state.ts";
-import { draft } from "../draft.ts";
 import type { RunForked } from "../event.ts";
-import { type Run, type Visit, visitRef, waitingFor } from "../run.ts";
+import { draft, type Run, type Visit, visitRef, waitingFor } from "../run.ts";
 import { visitText } from "../step-path.ts";
 import { restoreFirst } from "../workspace-files.ts";
 import { requeue } from "./visit.ts";

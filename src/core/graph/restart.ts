@@ -11,9 +11,9 @@
 import { closureOf } from "../../plan/graph-index.ts";
 import type { Graph } from "../../plan/plan.ts";
 import type { Json } from "../../util/json.ts";
-import { draft } from "../draft.ts";
 import type { RunEvent, RunRestarted } from "../event.ts";
 import type { Run, Scope, Visit } from "../run.ts";
+import { draft } from "../run.ts";
 import { ROOT_SCOPE } from "../step-path.ts";
 import { locate, mark, passOver, reopen, startAgain } from "./edge.ts";
 import { recordAt } from "./visit.ts";

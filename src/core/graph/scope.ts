@@ -17,10 +17,10 @@ import type { Graph } from "../../plan/plan.ts";
 import { assert, unreachable } from "../../util/assert.ts";
 import { defined } from "../../util/defined.ts";
 import type { Json } from "../../util/json.ts";
-import { draft } from "../draft.ts";
 import type { RunEvent, ScopeEvent } from "../event.ts";
 import type { Fact } from "../fact.ts";
 import {
+  draft,
   type Instances,
   type Run,
   type Scope,

@@ -23,11 +23,11 @@ import { defined } from "../../util/defined.ts";
 import { canonicalJson, isObject, type Json } from "../../util/json.ts";
 import { begin } from "../context.ts";
 import { sharedNames } from "../conversation/conversation.ts";
-import { draft } from "../draft.ts";
 import type { Rerun, RunEvent, RunUpdated } from "../event.ts";
 import type { UpdateRequested } from "../fact.ts";
 import {
   currentVisit,
+  draft,
   type EdgeState,
   findRecord,
   outermost,

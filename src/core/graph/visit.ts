@@ -12,10 +12,10 @@
 import { comeAgain } from "../../plan/graph-index.ts";
 import type { Step } from "../../plan/plan.ts";
 import { assert } from "../../util/assert.ts";
-import { draft } from "../draft.ts";
 import {
   childScopes,
   currentVisit,
+  draft,
   isDone,
   isPrompt,
   type Run,
