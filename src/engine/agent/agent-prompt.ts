@@ -3,13 +3,13 @@
  *
  * Owns: the words of a handover, of a correction, of the report on a failed attempt, and around a
  *   person's message.
- * Does not: choose what to say (core/conversation.ts), send it, or judge a check (check-evidence.ts).
+ * Does not: choose what to say (core/conversation/conversation.ts), send it, or judge a check (check-evidence.ts).
  */
 
-import { withPreamble } from "../../core/briefing.ts";
-import { checksFound, fails, warns } from "../../core/check.ts";
+import { checksFound, fails, warns } from "../../core/attempt/check.ts";
+import { withPreamble } from "../../core/conversation/briefing.ts";
+import { withReport } from "../../core/conversation/failure-report.ts";
 import type { AttemptFailure, CheckEvidence, Message, Says } from "../../core/event.ts";
-import { withReport } from "../../core/failure-report.ts";
 import {
   callParagraphs,
   continuePrompt,

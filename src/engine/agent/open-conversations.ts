@@ -4,10 +4,10 @@
  * Owns: which conversations those are, and the paths of their transcripts here.
  * Does not: copy or write anything.
  */
-import { sessionWanted } from "../../core/conversation.ts";
+import { sessionWanted } from "../../core/conversation/conversation.ts";
 import type { VisitRef } from "../../core/event.ts";
-import { stepPath } from "../../core/place.ts";
 import { findVisit, type Run, type Visit, visitRef, waitingFor } from "../../core/run.ts";
+import { stepPath } from "../../core/step-path.ts";
 import type { CarriedTranscript } from "../../runner/agents/adapter.ts";
 import { environmentOf, type LaunchSite, workDirOf } from "../launch.ts";
 import { servedStep } from "./agent-call.ts";

@@ -2,7 +2,7 @@
  * The status file of an attempt, in which a step may report its outcome and the next edge.
  *
  * Owns: its format. The file comes from outside, so every field is parsed.
- * Does not: decide what the report means (core/attempt-end.ts).
+ * Does not: decide what the report means (core/attempt/attempt-end.ts).
  */
 import type { StepReport } from "../../core/event.ts";
 import { readLeft } from "../../runner/file-text.ts";

@@ -3,7 +3,7 @@
  * step's probe, a process in its own folder below the attempt's.
  *
  * Owns: the meaning of a probe's exit status and output.
- * Does not: decide what follows (core/uncertain.ts), or continue a probe of an earlier owner: its
+ * Does not: decide what follows (core/attempt/uncertain.ts), or continue a probe of an earlier owner: its
  *   processes are dead before the next probe starts.
  * Invariants:
  * - P1 "Done" counts only when the step's check passes and its outputs exist (N1).
@@ -12,7 +12,7 @@
 import { copyFileSync, existsSync, mkdirSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Operation } from "../../core/action.ts";
-import { findingsIn } from "../../core/check.ts";
+import { findingsIn } from "../../core/attempt/check.ts";
 import type { AttemptRef } from "../../core/event.ts";
 import type { Fact, Result } from "../../core/fact.ts";
 import { findVisit, stepOf, type Visit } from "../../core/run.ts";
