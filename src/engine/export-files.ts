@@ -36,7 +36,7 @@ export interface ExportFilesOptions {
 }
 
 /** The exported snapshot of the current files, and the number of snapshots. */
-export interface ExportedFiles {
+export interface FilesExport {
   readonly commit: string;
   readonly snapshots: number;
   /** Commits that the other repository must have, because the bundle omits them. */
@@ -44,7 +44,7 @@ export interface ExportedFiles {
 }
 
 /** Saves the files and writes the bundle; undefined when there are no files to export. */
-export async function exportFiles(options: ExportFilesOptions): Promise<ExportedFiles | undefined> {
+export async function exportFiles(options: ExportFilesOptions): Promise<FilesExport | undefined> {
   const { plan, run, stateDir, file } = options;
   if (!plan.snapshots) return undefined;
   const store = await openStore({ project: run.created?.cwd ?? ".", stateDir });

@@ -98,7 +98,7 @@ export class EventsFile {
   append(events: readonly Recorded[]): void {
     const head = this.#head;
     assert(head !== undefined, "catchUp comes before append");
-    assert(events[0] === undefined || events[0].seq === head.seq + 1, "events go on at the head");
+    assert(events[0] === undefined || events[0].seq === head.seq + 1, "the events follow the head");
     failpoint("events-file.append.before");
     guarded(this.#path, () => {
       // Remove the bytes of a failed write, which would be a torn line in the middle of the file.
@@ -267,8 +267,8 @@ function encodeLines(runId: string, from: ChainHead, events: readonly Recorded[]
     seq = event.seq;
     crc = chainCrc(crc, event);
     const start = JSON.stringify({ v: version, run: runId, seq, time, type });
-    const behind = facts === undefined ? "" : `,"facts":${facts}`;
-    text += `${start.slice(0, -1)},"data":${data}${behind},"crc":${crc}}\n`;
+    const turns = facts === undefined ? "" : `,"facts":${facts}`;
+    text += `${start.slice(0, -1)},"data":${data}${turns},"crc":${crc}}\n`;
   }
   return { text, head: { seq, crc } };
 }

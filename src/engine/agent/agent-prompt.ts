@@ -3,7 +3,7 @@
  *
  * Owns: the words of a handover, of a correction, of the report on a failed attempt, and around a
  *   person's message.
- * Does not: choose what to say (core/conversation/conversation.ts), send it, or judge a check (check-evidence.ts).
+ * Does not: choose what to say (core/conversation/conversation.ts), send it, or judge a check.
  */
 
 import { checksFound, fails, warns } from "../../core/attempt/check.ts";
@@ -104,7 +104,7 @@ function withSchema({ task, schema }: PromptInput): string {
 
 function relayPrompt({ relayFile, why, calls }: PromptInput): string {
   return [
-    `Stop working on the task now: ${why}. Another agent will go on with it in a new conversation, ` +
+    `Stop working on the task now: ${why}. Another agent will continue it in a new conversation, ` +
       "and will know only the files in the working tree and what you write down now.",
     ...callParagraphs(calls),
     `Write the file ${relayFile} with these headings, each with its content (or "none") below it:`,

@@ -70,7 +70,7 @@ export function readRelay({ path, sha256: expected }: Output): string {
   const text = textOf(path);
   if (text !== undefined && sha256(text) === expected) return text;
   const state = text === undefined ? "is gone" : "was changed";
-  throw new LaunchError(`the notes ${path} from which it was to go on: the file ${state}`);
+  throw new LaunchError(`it should continue from the notes ${path}, but the file ${state}`);
 }
 
 function problemOf(text: string | undefined): string | undefined {

@@ -79,13 +79,13 @@ function conversationAt(
   const base = { place, session, agent: adapter.name };
   if (adapter.carried === undefined) {
     const why = `${adapter.name} keeps its conversations where they cannot be copied from`;
-    return { ...base, why: `${why}: that of ${stepPath(place)} begins anew elsewhere` };
+    return { ...base, why: `${why}: ${stepPath(place)} starts a new one elsewhere` };
   }
   const file = adapter.transcript(session, whereOf(site, visit));
   if (file !== undefined) return { ...base, file };
   return {
     ...base,
-    why: `${stepPath(place)} has no transcript here: its conversation begins anew`,
+    why: `${stepPath(place)} has no transcript here: it starts a new conversation`,
   };
 }
 

@@ -50,7 +50,7 @@ export async function notesFromStreams(source: NotesSource): Promise<string> {
       "so they were made from the record of it.",
     record.calls(),
     "## Remaining",
-    "Nobody wrote down what is left to do: compare the task with the working tree.",
+    "There is no list of the remaining work: compare the task with the working tree.",
     "## Decisions",
     record.lastWords(),
     "## Files touched",

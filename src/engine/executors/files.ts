@@ -132,7 +132,7 @@ export class FilesExecutor implements Executor<FilesOperationType> {
     if (this.#atWork === AT_ONCE_MAX) await new Promise<void>((go) => this.#queue.push(go));
     else this.#atWork++;
     try {
-      assert(!this.#closed, "nobody waits for an operation that has not begun");
+      assert(!this.#closed, "no operation starts after close");
       return await this.#carryOut(operation);
     } finally {
       // The next operation in the queue takes this slot.

@@ -178,7 +178,7 @@ export function unknownRun(runId: string): never {
 /** The first event of a run, with the path of its file after all moves. */
 export function createdIn(events: readonly Recorded[]): RunCreated {
   const created = events[0]?.event;
-  assert(created?.type === "run.created", "a run begins with its creation");
+  assert(created?.type === "run.created", "the first event of a run is its creation");
   const file = events.reduce(
     (path, { event }) => (event.type === "run.moved" ? movedPath(event, path) : path),
     created.file,
