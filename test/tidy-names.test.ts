@@ -76,7 +76,7 @@ const TYPES_TO_RENAME: readonly string[] = [
   "LivingRunError",
   "Migratable",
   "MissedGoal",
-  "NamedPlace",
+  "NamedVisit",
   "NewestEvent",
   "Outlet",
   "OutputSite",
