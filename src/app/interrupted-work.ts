@@ -106,7 +106,7 @@ async function describe(
   const end = work.end?.event;
   const session = visit.conversation?.session;
   const wanted = recover ?? recoverFor(run, visit);
-  const conversationsOf = session !== undefined && wanted !== "restart";
+  const continues = session !== undefined && wanted !== "restart";
   const over = startsOver(plan, run, visit, { wanted, continues });
   const used = visit.spent === undefined ? undefined : spentText(visit.spent);
   return {
@@ -117,7 +117,7 @@ async function describe(
     conversation:
       session === undefined ? undefined : `${session}${used === undefined ? "" : `, ${used}`}`,
     overwrites: over ? await ownFiles(known, visit, about.files) : undefined,
-    fate: over || (session !== undefined && !conversationsOf) ? "restart" : "continue",
+    fate: over || (session !== undefined && !continues) ? "restart" : "continue",
   };
 }
 
