@@ -74,7 +74,7 @@ const TYPES_TO_RENAME: readonly string[] = [
   "LivingRunError",
   "Migratable",
   "MissedGoal",
-  "NamedPlace",
+  "NamedVisit",
   "NewestEvent",
   "Outlet",
   "OutputSite",
