@@ -267,9 +267,9 @@ function dispatch(
 
 /** A step that does nothing is over when it begins, with what it is taken to have said. */
 function pass(run: Run, visit: Visit, work: PassWork, at: AttemptRef): RunEvent {
-  const { simulates, takesUp } = work;
+  const { simulates, continuesFrom } = work;
   if (simulates === undefined) {
-    const { context = {}, label } = takesUp ?? {};
+    const { context = {}, label } = continuesFrom ?? {};
     const chosen = label === undefined ? {} : { reported: { label } };
     return complete(run, visit, 0, { outputs: {}, context, ...chosen }, at);
   }
