@@ -145,7 +145,7 @@ export function markSecrets(values: ReadonlyMap<string, string>, salt: string): 
 }
 
 /**
- * True when these are the marks of this value; a value that is too short for marks always matches.
+ * True when these are the marks of this value; values that are too short for marks are all equal.
  */
 export function isMarked({ salt, marks }: SecretMarks, name: string, value: string): boolean {
   const own = marksOf(value, salt, baseOf(salt));
