@@ -46,8 +46,6 @@ const TYPES_TO_RENAME: readonly string[] = [
   "CheckSurroundings",
   "CleanOptions",
   "CutOff",
-  "Departure",
-  "DepartureOptions",
   "DotSite",
   "Doubt",
   "DrivenRun",
@@ -86,7 +84,6 @@ const TYPES_TO_RENAME: readonly string[] = [
   "PipelineEdit",
   "Place",
   "PlaceFile",
-  "PlaceOptions",
   "Placed",
   "PlanReading",
   "PlannedFile",
@@ -109,7 +106,6 @@ const TYPES_TO_RENAME: readonly string[] = [
   "Seen",
   "Served",
   "ServedStep",
-  "SettleSite",
   "Sharing",
   "Shelf",
   "Shortened",
@@ -194,7 +190,6 @@ const FILES_TO_RENAME: readonly string[] = [
   "core/talk-flow.ts",
   "core/talk.ts",
   "core/telling.ts",
-  "engine/walk-stage.ts",
   "workspace/walk.ts",
 ];
 

@@ -9,10 +9,10 @@
 import { lstatSync, mkdirSync, readdirSync, rmSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { outputsNamedBy } from "../core/outputs.ts";
-import { stepPath } from "../core/place.ts";
 import { attemptOf, visitRef } from "../core/run.ts";
-import { type Departure, saveForDeparture } from "../engine/departure.ts";
-import { type OpenConversation, openConversations } from "../engine/open-conversations.ts";
+import { stepPath } from "../core/step-path.ts";
+import { type OpenConversation, openConversations } from "../engine/agent/open-conversations.ts";
+import { exportFiles, type FilesExport } from "../engine/export-files.ts";
 import { attemptDirOf } from "../engine/state-dir.ts";
 import { eventsText } from "../journal/events-file.ts";
 import { takeLease } from "../journal/journal.ts";
@@ -193,12 +193,12 @@ async function depart(
   file: string,
   { withoutBase = false }: ExportOptions,
   notes: string[],
-): Promise<Departure | undefined> {
+): Promise<FilesExport | undefined> {
   const { workspace } = plan;
   if (workspace === undefined) return undefined;
   try {
     const stateDir = project.dir.root;
-    const saved = await saveForDeparture({
+    const saved = await exportFiles({
       plan: workspace,
       run,
       dir,

@@ -2,13 +2,13 @@
 
 import type { Recorded } from "../core/event.ts";
 import type { Fact } from "../core/fact.ts";
-import { planRewind } from "../core/rewind.ts";
+import { planRewind } from "../core/graph/rewind.ts";
 import { attemptOf, type Run } from "../core/run.ts";
-import type { AgentSteps } from "../engine/agent-steps.ts";
+import type { AgentSteps } from "../engine/agent/agent-steps.ts";
 import type { FilesExecutor } from "../engine/executors/files.ts";
 import type { LaunchSite } from "../engine/launch.ts";
+import type { ForeignFiles } from "../engine/run-workspace.ts";
 import { attemptDirOf, runDirOf } from "../engine/state-dir.ts";
-import type { ForeignFiles } from "../engine/workspace-place.ts";
 import { mayBeAhead } from "../journal/events-file.ts";
 import { graphsIn } from "../plan/graph-index.ts";
 import type { Graph, Plan } from "../plan/plan.ts";
@@ -85,7 +85,7 @@ export async function settleOutputs(
       ? reopenedBy(plan, run, fact.step)
       : [],
   );
-  const { checkOutputs, nameOf } = await import("../engine/output-check.ts");
+  const { checkOutputs, nameOf } = await import("../engine/evidence/output-check.ts");
   const own = run.workspace !== undefined && run.workspace.kind !== "here";
   const outputs = currentOutputs(run, events, new Set(reopened));
   const roots = [run.workspace?.path ?? run.created?.cwd ?? ".", dir.root];
@@ -155,6 +155,6 @@ export async function agentsOf(
   site: () => LaunchSite,
 ): Promise<AgentSteps | undefined> {
   if (!hasAgents(plan)) return undefined;
-  const { AgentSteps } = await import("../engine/agent-steps.ts");
+  const { AgentSteps } = await import("../engine/agent/agent-steps.ts");
   return new AgentSteps(site, await priceListOf(plan));
 }

@@ -2,9 +2,10 @@
  * From one state of a run to the next: the only function that makes a Run from a Run.
  *
  * Owns: the meaning of every event.
- * Does not: read a clock, evaluate an expression or draw a random number: the events hold it all.
+ * Does not: read a clock, evaluate an expression or draw a random number: the events hold
+ * everything.
  * Invariants:
- * - C2 Only `evolve` makes a Run from a Run (and takes the old one over, see run.ts).
+ * - C2 Only `evolve` makes a Run from a Run (and takes over the old one, see run.ts).
  * - C3 Recovery is replay: `replay` is a loop over `evolve`, and there is no second path.
  * - C5 An event that the transition tables do not allow is an error, never ignored.
  */
@@ -12,21 +13,41 @@ import type { Plan, Work } from "../plan/plan.ts";
 import { assert, unreachable } from "../util/assert.ts";
 import { defined } from "../util/defined.ts";
 import type { Json } from "../util/json.ts";
+import { noteEffect } from "./attempt/effect.ts";
+import { applyQuestion, shortenWaits } from "./attempt/gate.ts";
+import { applyUncertainty, askProbesAgain } from "./attempt/uncertain.ts";
 import { begin } from "./context.ts";
-import { conversationAfter, tell } from "./conversation.ts";
-import { draft } from "./draft.ts";
-import { noteEffect } from "./effect.ts";
+import { conversationAfter, tell } from "./conversation/conversation.ts";
+import { dropJudged, keepSubmission, noteJudge } from "./conversation/judge.ts";
+import { leaveMessage, noteDelivered, noteReported } from "./conversation/message.ts";
+import { noteDenial } from "./conversation/permission.ts";
 import type { Recorded, RememberedEnvironment, Retry, RunEvent, Spent, VisitRef } from "./event.ts";
-import { chooseFor, chooseForFailed, forgetChoices, fork, keepFiles } from "./fork.ts";
-import { applyQuestion, shortenWaits } from "./gate.ts";
-import { dropJudged, keepSubmission, noteJudge } from "./judge.ts";
-import { leaveMessage, noteDelivered, noteReported } from "./message.ts";
-import { move } from "./move.ts";
-import { noteDenial } from "./permission.ts";
-import { ROOT_SCOPE, visitText } from "./place.ts";
-import { restartScope } from "./restart.ts";
-import { rewind } from "./rewind.ts";
+import { chooseFor, chooseForFailed, forgetChoices, fork, keepFiles } from "./graph/fork.ts";
+import { restartScope } from "./graph/restart.ts";
+import { rewind } from "./graph/rewind.ts";
 import {
+  applyToScope,
+  closeIfOver,
+  openInstances,
+  openIteration,
+  openScope,
+  revive,
+} from "./graph/scope.ts";
+import { adoptPlan } from "./graph/update.ts";
+import {
+  absorbFailures,
+  enter,
+  LOSSES_MAX,
+  passOverUnreached,
+  queueState,
+  requeue,
+  uncountInside,
+} from "./graph/visit.ts";
+import { complete, fail, follow, waitForRetry } from "./graph/visit-end.ts";
+import { stateName } from "./graph/visit-state.ts";
+import { move } from "./move.ts";
+import {
+  draft,
   type Effect,
   findVisit,
   hasProcess,
@@ -42,29 +63,9 @@ import {
   type WorkspaceFiles,
 } from "./run.ts";
 import { goBack } from "./run-end.ts";
-import {
-  applyToScope,
-  closeIfOver,
-  openInstances,
-  openIteration,
-  openScope,
-  revive,
-} from "./scope.ts";
 import { addBudget, addSpent, NOTHING_SPENT, withLateCost } from "./spending.ts";
+import { ROOT_SCOPE, visitText } from "./step-path.ts";
 import { mayMeetRun, mayMeetVisit, type RunEventType, type StepEventType } from "./transition.ts";
-import { applyUncertainty, askProbesAgain } from "./uncertain.ts";
-import { adoptPlan } from "./update.ts";
-import {
-  absorbFailures,
-  enter,
-  LOSSES_MAX,
-  passOverUnreached,
-  queueState,
-  requeue,
-  uncountInside,
-} from "./visit.ts";
-import { complete, fail, follow, waitForRetry } from "./visit-end.ts";
-import { stateName } from "./visit-state.ts";
 import {
   markFilesUncertain,
   noteBase,
@@ -126,10 +127,10 @@ export function replay(plans: Plans, id: string, events: Iterable<Recorded>): Ru
   return run;
 }
 
-/** The one plan of a run, or where the plans of a run that was updated are found. */
+/** The plan of a run, or a function that finds the plans of a run that was updated. */
 export type Plans = Plan | ((fingerprint: string) => Plan);
 
-/** Takes a run over and gives it back with one more event in it. */
+/** Takes over a run and returns it with one more event. */
 export function evolve(plans: Plans, run: Run, recorded: Recorded): Run {
   const { event, seq, time } = recorded;
   assert(seq === run.seq + 1, () => `event ${seq} cannot follow event ${run.seq}`);
@@ -307,7 +308,7 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
 
 type Held = Extract<StepEvent, { type: "step.submitted" | "step.conflicted" }>;
 
-/** Keeps work that is done until it is judged or merged. */
+/** Keeps finished work until it is judged or merged. */
 function hold(run: Run, visit: Visit, event: Held): void {
   if (event.type === "step.submitted") {
     keepSubmission(visit, event);
@@ -321,7 +322,7 @@ function hold(run: Run, visit: Visit, event: Held): void {
   enter(run, visit, { status: "waiting", for: "owner", message: event.message });
 }
 
-/** The next attempt waits for its time; without one the allowance is used up. */
+/** Waits for the time of the next attempt, or fails the visit when no attempts are left. */
 function waitOrFail(
   run: Run,
   visit: Visit,
@@ -376,7 +377,7 @@ function become(run: Run, state: RunState): void {
   draft(run).state = state;
 }
 
-/** The visit that an event is about; it must be in a state in which that can happen (C5). */
+/** The visit of an event; its state must allow the event (C5). */
 function meet(run: Run, place: VisitRef, type: StepEventType): Visit {
   const visit = findVisit(run, place);
   const text = (): string => `illegal event: ${type} for ${visitText(place)}, which is`;
@@ -393,8 +394,8 @@ function meetAttempt(visit: Visit, event: { type: StepEventType; attempt: number
 }
 
 /**
- * A new owner: interrupted work is queued again, no wait is longer than it was meant to be, and the
- * time without an owner does not count as working time.
+ * Opens the run for a new owner: queues interrupted work again, shortens waits that a clock made
+ * longer, and does not count the time without an owner as working time.
  */
 function open(run: Run, time: number): void {
   become(run, { status: "running" });

@@ -9,7 +9,7 @@ import * as fs from "node:fs";
 import { afterEach, expect, it } from "vitest";
 import { createProject } from "../../src/app/project.ts";
 import { initialSummary } from "../../src/core/summary.ts";
-import { checkJournal } from "../../src/journal/check.ts";
+import { checkJournal } from "../../src/journal/repair/check.ts";
 import { freeze, type Plan } from "../../src/plan/plan.ts";
 import { graphOf, planOf, type StepChanges } from "../core/plans.ts";
 import { eventually, Project, type Result } from "../rig/project.ts";

@@ -6,13 +6,14 @@
  */
 
 import type { Operation } from "../../src/core/action.ts";
+import { uncertainVisit } from "../../src/core/attempt/uncertain.ts";
+import { judgeOf } from "../../src/core/conversation/judge.ts";
+import { messagesIn } from "../../src/core/conversation/message.ts";
 import type { AttemptRef, Owner, Recorded, RunEvent } from "../../src/core/event.ts";
 import { replay } from "../../src/core/evolve.ts";
 import type { ConversationOffer, Fact, ItemsFound } from "../../src/core/fact.ts";
-import { judgeOf } from "../../src/core/judge.ts";
-import { messagesIn } from "../../src/core/message.ts";
-import { attemptText, stepPath } from "../../src/core/place.ts";
-import { Refusal } from "../../src/core/rewind.ts";
+import { Refusal } from "../../src/core/graph/rewind.ts";
+import { planUpdate, touchesProcess } from "../../src/core/graph/update.ts";
 import {
   attemptOf,
   findVisit,
@@ -21,14 +22,12 @@ import {
   stepOf,
   type Visit,
 } from "../../src/core/run.ts";
+import { attemptText, stepPath } from "../../src/core/step-path.ts";
 import { initialSummary } from "../../src/core/summary.ts";
-import { uncertainVisit } from "../../src/core/uncertain.ts";
-import { planUpdate, touchesProcess } from "../../src/core/update.ts";
 import type { Executors } from "../../src/engine/executors/executor.ts";
 import { GateExecutor } from "../../src/engine/executors/gates.ts";
 import { type Inlet, Loop } from "../../src/engine/loop.ts";
-import { settle } from "../../src/engine/settle.ts";
-import { recordUpdate } from "../../src/engine/update.ts";
+import { recordRequest, recordUpdate } from "../../src/engine/record.ts";
 import { JournalError, takeLease } from "../../src/journal/journal.ts";
 import { type MemoryJournal, memoryJournal } from "../../src/journal/memory.ts";
 import { planFingerprints } from "../../src/journal/run-log.ts";
@@ -449,7 +448,7 @@ class Simulation {
       const result = this.#world.resultOf(at);
       const { seq } = run;
       const site = { log: this.#journal.log, plan: this.#plan, run, epoch, now: this.#world.clock };
-      await settle(site, { type: "settled", step, as, by: "p@h", result });
+      await recordRequest(site, { type: "settled", step, as, by: "p@h", result });
       this.#checkers.afterAppend(await this.#journal.log.eventsAfter(RUN_ID, seq), now());
     }
   }

@@ -2,7 +2,7 @@
  * The rules on the fidelity and the threads of agent steps.
  *
  * Owns: these rules, for steps and for the edges that lead to them.
- * Does not: write briefings (core/briefing.ts).
+ * Does not: write briefings (core/conversation/briefing.ts).
  */
 
 import type { StepKind } from "../key-row.ts";

@@ -1,0 +1,257 @@
+/**
+ * Conversations with agents: which conversation the next attempt of a visit is part of, what its
+ * prompt says first, which conversation it shares with other steps by the name of a session or
+ * thread, and what it leaves to others.
+ *
+ * Owns: this choice, the limits on requests and relays, and which visits may join a shared
+ * conversation.
+ * Does not: know any agent, look for transcripts, or write prompts (room `engine`).
+ * Invariants:
+ * - K4 No visit joins a conversation that another visit still uses.
+ * - K5 A step that succeeds leaves its conversation to the next step of its session or thread.
+ */
+
+import type { Plan } from "../../plan/plan.ts";
+import type { Briefing, Conversation, RunEvent, Thread } from "../event.ts";
+import type { ConversationOffer } from "../fact.ts";
+import {
+  draft,
+  type Run,
+  recoverFor,
+  type SharedConversation,
+  stepOf,
+  type Visit,
+  waitingFor,
+} from "../run.ts";
+import { type ConversationState, NO_CONVERSATION, stateAfter } from "./conversation-state.ts";
+import { cameFrom, fidelityOf, threadOf } from "./fidelity.ts";
+
+/** How often an agent gets the same request before the attempt fails. */
+export const ASKS_MAX = 3;
+/** How many relays a visit may have. */
+export const RELAYS_MAX = 50;
+
+/** The conversation to look for before the next attempt of a visit. */
+export function sessionWanted(plan: Plan, run: Run, visit: Visit): string | undefined {
+  const own = visit.conversation?.session;
+  if (own !== undefined) return own;
+  const sharing = sharingOf(plan, run, visit);
+  return sharing.kind === "open" ? sharing.shared.session : undefined;
+}
+
+/**
+ * True when a person or the author wants a new conversation instead of one that did not succeed.
+ */
+export function startsAnew(run: Run, visit: Visit): boolean {
+  const { session } = visit.conversation ?? NO_CONVERSATION;
+  if (session === undefined) return false;
+  if (visit.cut === true) return recoverFor(run, visit) === "restart";
+  // A person's choice for all failures holds for those that the person has seen (fork.ts).
+  return hasFailed(visit) && (visit.recover ?? stepOf(visit).recover) === "restart";
+}
+
+/** Whether the next attempt after a failure continues the conversation, for the event. */
+export function afterFailure(visit: Visit): { readonly conversation?: "continue" } {
+  const fresh = stepOf(visit).retry.conversation === "fresh";
+  return visit.conversation === undefined || fresh ? {} : { conversation: "continue" };
+}
+
+/** True when an agent has used up its turns: another attempt would end at once. */
+export function needsTurns(run: Run, visit: Visit): boolean {
+  return (
+    hasFailed(visit) && visit.conversation?.failure?.reason === "turns" && !startsAnew(run, visit)
+  );
+}
+
+/** True when the last attempt of a visit has failed, so that its agent gets a report. */
+function hasFailed({ conversation, attempts }: Visit): boolean {
+  return conversation?.failure?.attempt === attempts;
+}
+
+/** True when the agent has answered in the conversation of a visit, as far as is known. */
+export function hasBegun({ conversation }: Visit): boolean {
+  return conversation?.begun === true;
+}
+
+/** The conversation of the next attempt, and what its prompt says first. */
+export function converse(
+  plan: Plan,
+  run: Run,
+  visit: Visit,
+  offer: ConversationOffer,
+): Conversation {
+  const chosen = choose(plan, run, visit, offer);
+  const { used } = offer;
+  return chosen.kind === "start" || used === undefined ? chosen : { ...chosen, used };
+}
+
+function choose(plan: Plan, run: Run, visit: Visit, offer: ConversationOffer): Conversation {
+  const { session, ask, checkpoint } = visit.conversation ?? NO_CONVERSATION;
+  const task = checkpoint === undefined ? "task" : "relayed";
+  if (session !== undefined) {
+    const failed = hasFailed(visit);
+    const ended = failed ? "its last attempt failed" : "it was interrupted";
+    if (startsAnew(run, visit)) return begin(offer, "task", `${ended} and is to start again`);
+    if (offer.found) {
+      if (ask !== undefined && ask.kind !== "permission") {
+        return { session, kind: "continue", says: ask.kind, why: ask.why };
+      }
+      const why = `${ended}, and its conversation is there`;
+      return { session, kind: "continue", says: failed ? "failed" : "interrupted", why };
+    }
+    if (offer.fresh !== undefined && !hasBegun(visit)) {
+      return { session, kind: "start", says: task, why: `${ended} before its conversation began` };
+    }
+    return instead(offer, task, `${ended}, and its conversation is gone`);
+  }
+  const sharing = sharingOf(plan, run, visit);
+  if (sharing.kind === "open" && checkpoint === undefined) {
+    const { shared } = sharing;
+    if (!offer.found) return instead(offer, "task", `the conversation of ${shared.step} is gone`);
+    const why = `it shares the conversation of ${shared.step}`;
+    return { session: shared.session, kind: "continue", says: "task", why };
+  }
+  const why = sharing.kind === "barred" ? sharing.why : "its conversation is gone";
+  if (hasBegun(visit)) return instead(offer, task, why);
+  if (checkpoint !== undefined) return begin(offer, task, "the conversation before handed over");
+  if (sharing.kind === "barred") return begin(offer, task, sharing.why);
+  return begin(offer, task, visit.attempts === 0 ? "it is the first attempt" : "it is a new try");
+}
+
+/** A new conversation in place of one that is gone. */
+function instead(offer: ConversationOffer, says: Conversation["says"], why: string): Conversation {
+  return { ...begin(offer, says, why), gone: true };
+}
+
+function begin(
+  { fresh }: ConversationOffer,
+  says: Conversation["says"],
+  why: string,
+): Conversation {
+  const base = { kind: "start", says, why } as const;
+  return fresh === undefined ? base : { session: fresh, ...base };
+}
+
+export type Sharing =
+  /** The visit shares no conversation, or is the first one in it. */
+  | { readonly kind: "none" }
+  | { readonly kind: "open"; readonly shared: SharedConversation }
+  | { readonly kind: "barred"; readonly why: string };
+
+const NONE: Sharing = { kind: "none" };
+
+/** The shared conversation that a visit joins, or why it cannot. */
+export function sharingOf(plan: Plan, run: Run, visit: Visit): Sharing {
+  const { work } = stepOf(visit);
+  if (work.kind !== "agent") return NONE;
+  if (work.session !== undefined) {
+    const shared = run.shared.get(work.session);
+    if (shared === undefined || shared.left === true) return NONE;
+    const why = unusable(run, visit, shared);
+    return why === undefined ? { kind: "open", shared } : { kind: "barred", why };
+  }
+  if (fidelityOf(plan, visit)?.mode !== "full") return NONE;
+  const thread = threadOf(plan, visit);
+  if (thread === undefined) return NONE;
+  const shared =
+    thread.by === "previous" ? leftBefore(visit) : run.shared.get(threadKey(thread.name));
+  if (shared === undefined) {
+    if (thread.by !== "previous") return NONE;
+    return { kind: "barred", why: `${thread.name} has left no conversation` };
+  }
+  const why = obstacle(plan, run, visit, shared);
+  return why === undefined ? { kind: "open", shared } : { kind: "barred", why };
+}
+
+/** The names under which a visit leaves its conversation to others. */
+export function sharedNames(visit: Visit): readonly string[] {
+  const { work } = stepOf(visit);
+  if (work.kind !== "agent") return [];
+  const thread: Thread | undefined = visit.briefing?.thread;
+  const named = thread === undefined || thread.by === "previous" ? [] : [threadKey(thread.name)];
+  return work.session === undefined ? named : [work.session, ...named];
+}
+
+/** Threads and sessions have separate names: the name of a session has no space in it. */
+function threadKey(name: string): string {
+  return `thread ${name}`;
+}
+
+/** The conversation of the step before a visit. */
+function leftBefore(visit: Visit): SharedConversation | undefined {
+  const before = cameFrom(visit);
+  const session = before?.conversation?.session;
+  if (before?.state.status !== "completed" || session === undefined) return undefined;
+  const { work, id: step } = stepOf(before);
+  return work.kind === "agent" ? { session, step, agent: work.agent } : undefined;
+}
+
+function obstacle(
+  plan: Plan,
+  run: Run,
+  visit: Visit,
+  shared: SharedConversation,
+): string | undefined {
+  const { step, agent, left } = shared;
+  const { work } = stepOf(visit);
+  if (left === true) return `the conversation of ${step} belongs to the run that this is a fork of`;
+  if (work.kind === "agent" && !isSameAgent(plan, work.agent, agent)) {
+    return `the conversation of ${step} is one with ${agent}, not with ${work.agent}`;
+  }
+  return unusable(run, visit, shared);
+}
+
+/** Two names may stand for the same agent program, which has one store of conversations. */
+function isSameAgent(plan: Plan, one: string, other: string): boolean {
+  if (one === other) return true;
+  const [first, second] = [plan.agents[one], plan.agents[other]];
+  if (first === undefined || second === undefined) return false;
+  return first.adapter === second.adapter && first.command === second.command;
+}
+
+/** Says that a conversation is gone, or which other visit still uses it (K4). */
+function unusable(
+  run: Run,
+  visit: Visit,
+  { session, step }: SharedConversation,
+): string | undefined {
+  if (visit.conversation?.gone === session) return `the conversation of ${step} is gone`;
+  const waiting = waitingFor(run, "retry", "owner", "probe", "slot");
+  for (const other of [...run.running, ...waiting, ...run.failed]) {
+    if (other === visit || other.conversation?.session !== session) continue;
+    return `${stepOf(other).id} is still in the conversation of ${step}`;
+  }
+  return undefined;
+}
+
+// The functions below change a run, for evolve.ts alone (C2).
+
+type StepEvent = Extract<RunEvent, { type: `step.${string}` }>;
+
+/** Records the briefing of an attempt; one that continues its own conversation has none. */
+export function tell(visit: Visit, briefing: Briefing | undefined): void {
+  if (briefing !== undefined) draft(visit).briefing = { ...briefing, failures: visit.failures };
+}
+
+/** Leaves the conversation to the steps that share it (K5) and drops the briefing. */
+export function share(run: Run, visit: Visit): void {
+  const { work, id: step } = stepOf(visit);
+  const session = visit.conversation?.session;
+  if (work.kind !== "agent") return;
+  if (session !== undefined) {
+    const shared = { session, step, agent: work.agent };
+    for (const name of sharedNames(visit)) draft(run).shared.set(name, shared);
+  }
+  delete draft(visit).report;
+  if (visit.briefing === undefined) return;
+  const { preamble: _, ...reported } = visit.briefing;
+  draft(visit).briefing = reported;
+}
+
+/** The conversation of a visit after an event. A judge's attempt is not part of it; its verdict is. */
+export function conversationAfter(visit: Visit, event: StepEvent): ConversationState | undefined {
+  if (visit.submitted === undefined) return stateAfter(visit.conversation, event);
+  if (event.type !== "step.failed" || event.check === undefined) return undefined;
+  const { spent: _, ...verdict } = event;
+  return stateAfter(visit.conversation, verdict);
+}

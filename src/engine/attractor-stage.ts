@@ -1,0 +1,60 @@
+/**
+ * The environment of a stage of a DOT pipeline, and the values that it adds to the context, by the
+ * names of the attractor language and its engines.
+ *
+ * Owns: these names.
+ * Does not: concern other plans, which have none of these names.
+ */
+import { join } from "node:path";
+import { contextValue } from "../core/context.ts";
+import { type Run, stepOf, type Visit } from "../core/run.ts";
+import type { Plan } from "../plan/plan.ts";
+import { ATTEMPT_FILE } from "../runner/process/attempt-folder.ts";
+import { lastText } from "../runner/process/output.ts";
+import type { JsonObject } from "../util/json.ts";
+import type { RunDir } from "./state-dir.ts";
+
+/** How much of the end of a tool's output the context stores. */
+const TOOL_OUTPUT_BYTES_MAX = 64 * 1024;
+const LAST_LINE_LENGTH_MAX = 1_024;
+
+interface Stage {
+  readonly plan: Plan;
+  readonly run: Run;
+  readonly dir: RunDir;
+}
+
+/** The variables of a stage; `statusFile` is the path for its report. */
+export function stageVariables(
+  { plan, run, dir }: Stage,
+  visit: Visit,
+  statusFile: string,
+): Record<string, string> {
+  if (plan.keys !== "attractor") return {};
+  const goal = contextValue(run, visit.record.scope, "graph.goal");
+  const root = run.created?.logs ?? dir.root;
+  const named = {
+    RUN_ID: run.id,
+    NODE_ID: stepOf(visit).id,
+    LOGS_ROOT: root,
+    GOAL: typeof goal === "string" ? goal : "",
+    STAGE_STATUS_PATH: statusFile,
+  };
+  const variables = ["ATTRACTOR", "KILROY"].flatMap((engine) =>
+    Object.entries(named).map(([name, value]) => [`${engine}_${name}`, value] as const),
+  );
+  return {
+    ...Object.fromEntries(variables),
+    KILROY_STAGE_STATUS_FALLBACK_PATH: statusFile,
+    PERDURE_GOAL: named.GOAL,
+    PERDURE_LOGS_ROOT: root,
+  };
+}
+
+/** The output of a tool for the context, also of one that failed. */
+export function toolKeys({ plan }: Pick<Stage, "plan">, visit: Visit, dir: string): JsonObject {
+  if (plan.keys !== "attractor" || stepOf(visit).work.kind !== "shell") return {};
+  const text = lastText(join(dir, ATTEMPT_FILE.output), TOOL_OUTPUT_BYTES_MAX).trimEnd();
+  const line = text.slice(text.lastIndexOf("\n") + 1).trim();
+  return { "tool.output": text, "tool.last_line": line.slice(0, LAST_LINE_LENGTH_MAX) };
+}

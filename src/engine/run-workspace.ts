@@ -1,0 +1,249 @@
+/**
+ * The workspace of a run: made when the run starts, found or repaired when it resumes.
+ *
+ * Owns: the directory and branch of a run, and the handling of each state in which they are found.
+ * Does not: take snapshots (executors/files.ts).
+ * Invariants:
+ * - P1 The names come from the run's id and never change.
+ * - P2 Repairs use the snapshots; foreign files and branches are refused with the remedy.
+ */
+import { existsSync } from "node:fs";
+import { mkdir, rm } from "node:fs/promises";
+import { join, resolve } from "node:path";
+import type { Placed } from "../core/event.ts";
+import type { Run } from "../core/run.ts";
+import type { WorkspacePlan } from "../plan/plan.ts";
+import { copyProject, makeDirectory } from "../workspace/copy.ts";
+import { findRepository, pathWithin, type Repository } from "../workspace/repository.ts";
+import { readSnapshot } from "../workspace/snapshot/details.ts";
+import { differences, type FileDifference } from "../workspace/snapshot/difference.ts";
+import { restoreSnapshot } from "../workspace/snapshot/restore.ts";
+import { takeSnapshot } from "../workspace/snapshot/snapshot.ts";
+import { giveBack, hasCommit, type SnapshotStore } from "../workspace/snapshot/store.ts";
+import { openWorkspace, type Workspace } from "../workspace/snapshot/workspace.ts";
+import { WorkspaceError } from "../workspace/workspace-error.ts";
+import { restoreHead } from "../workspace/worktree/own-worktree.ts";
+import {
+  createWorktree,
+  repairWorktree,
+  stateOfWorktree,
+  type WorktreeState,
+} from "../workspace/worktree/worktree.ts";
+import { commitOf, staleLocks } from "../workspace/worktree/worktree-list.ts";
+import type { RunDir } from "./state-dir.ts";
+
+/** What to do with changes that others made in a run's own workspace while the run was stopped. */
+export type ForeignFiles = "keep" | "restore";
+
+export interface RunWorkspaceOptions {
+  readonly plan: WorkspacePlan;
+  readonly run: Run;
+  readonly dir: RunDir;
+  readonly store: SnapshotStore;
+  readonly foreign?: ForeignFiles;
+}
+
+const BRANCH_ID_LENGTH = 8;
+const CHANGES_SHOWN_MAX = 5;
+
+/** The branch of a run. */
+export function branchOf(runId: string): string {
+  return `perdure/${runId.slice(0, BRANCH_ID_LENGTH)}`;
+}
+
+/** The directory of a run's own workspace. */
+export function workspacePathOf(dir: RunDir): string {
+  return join(dir.root, "workspace");
+}
+
+/** Makes the workspace of a new run; it can be killed anywhere and called again. */
+export async function makeRunWorkspace({
+  plan,
+  run,
+  dir,
+  store,
+}: RunWorkspaceOptions): Promise<Placed> {
+  const project = run.created?.cwd ?? ".";
+  const path = workspacePathOf(dir);
+  const { kind } = plan;
+  switch (kind) {
+    case "here":
+      return { kind, path: project };
+    case "directory":
+      if (!existsSync(path)) await makeDirectory(path);
+      return { kind, path };
+    case "copy":
+      await copyProject({ from: project, to: path });
+      return { kind, path };
+    case "worktree": {
+      const repository = await needRepository(project);
+      const branch = branchOf(run.id);
+      const base = await needCommit(repository, run.origin?.base ?? plan.base ?? "HEAD");
+      const tip = await tipOf(store, run, base);
+      await createWorktree({ repository, path, branch, base: tip, include: plan.include });
+      const within = join(path, await pathWithin(repository, project));
+      // A directory of the project that is in no commit is missing from the worktree.
+      await mkdir(within, { recursive: true });
+      return { kind, path: within, branch, base };
+    }
+  }
+}
+
+/** The first commit of a run's branch; a fork includes the commits of the other run's steps. */
+async function tipOf(store: SnapshotStore, run: Run, base: string): Promise<string> {
+  if (run.origin === undefined || run.restoring === undefined) return base;
+  const { details } = await readSnapshot(store, run.restoring.commit);
+  return details.head?.commit ?? base;
+}
+
+/** Checks the workspace of a run that resumes, and repairs it where that is safe. */
+export async function checkRunWorkspace(
+  options: RunWorkspaceOptions,
+  placed: Placed,
+): Promise<void> {
+  if (placed.kind === "worktree") return findWorktree(options, placed);
+  if (placed.kind === "here") return;
+  const path = workspacePathOf(options.dir);
+  if (existsSync(path)) return resolveForeignChanges(options, path);
+  await makeRunWorkspace(options);
+  await restoreFiles(options, path);
+}
+
+async function findWorktree(options: RunWorkspaceOptions, placed: Placed): Promise<void> {
+  const { run, dir, plan } = options;
+  const path = workspacePathOf(dir);
+  const project = run.created?.cwd ?? ".";
+  const { branch = branchOf(run.id), base = "HEAD" } = placed;
+  const state = await stateOfWorktree({ project, path, branch });
+  switch (state.status) {
+    case "there": {
+      const repository = await needRepository(project);
+      for (const lock of staleLocks(repository, path, branch)) await rm(lock, { force: true });
+      await mkdir(placed.path, { recursive: true });
+      return resolveForeignChanges(options, placed.path);
+    }
+    case "directory-gone":
+    case "both-gone": {
+      const repository = await needRepository(project);
+      const place = { repository, path, branch, include: plan.include };
+      const tip = state.status === "both-gone" ? await lastHead(options, base) : state.tip;
+      await giveBack(options.store, repository, tip);
+      await repairWorktree({ ...place, tip });
+      await restoreFiles(options, placed.path);
+      if (run.snapshot !== undefined) await restoreHead(options.store, placed.path, run.snapshot);
+      return;
+    }
+    default:
+      throw refusal(state, { path, branch, project });
+  }
+}
+
+/** The commit that was checked out at the last snapshot; it includes the steps' commits. */
+async function lastHead({ run, store }: RunWorkspaceOptions, base: string): Promise<string> {
+  if (run.snapshot === undefined) return base;
+  const { details } = await readSnapshot(store, run.snapshot);
+  const head = details.head?.commit;
+  return head !== undefined && (await hasCommit(store, head)) ? head : base;
+}
+
+/** The differences from the last snapshot, unless the run itself may have made them. */
+async function foreignChanges(
+  { plan, run, dir, store }: RunWorkspaceOptions,
+  path: string,
+): Promise<readonly FileDifference[]> {
+  const cut = run.running.size + run.waiting.owner.size > 0 || run.restoring !== undefined;
+  if (!plan.snapshots || cut || run.snapshot === undefined) return [];
+  const workspace = await workspaceAt(store, path, dir, plan);
+  return differences(store, run.snapshot, workspace);
+}
+
+async function resolveForeignChanges(options: RunWorkspaceOptions, path: string): Promise<void> {
+  const changes = await foreignChanges(options, path);
+  if (changes.length === 0 || options.foreign === "keep") return;
+  if (options.foreign === "restore") {
+    await setAside(options, path);
+    return restoreFiles(options, path);
+  }
+  const shown = changes.slice(0, CHANGES_SHOWN_MAX).map((change) => change.path);
+  const more = changes.length > shown.length ? `, and ${changes.length - shown.length} more` : "";
+  throw new WorkspaceError(
+    "changed-by-others",
+    `files in ${path} were changed by somebody else: ${shown.join(", ")}${more}`,
+    "keep them (--files keep), or set them aside (--files restore)",
+  );
+}
+
+async function setAside(
+  { plan, run, dir, store }: RunWorkspaceOptions,
+  path: string,
+): Promise<void> {
+  const workspace = await workspaceAt(store, path, dir, plan);
+  const ref = `refs/perdure/${run.id}/aside/foreign-${run.seq}`;
+  await takeSnapshot(workspace, { ref, message: "changes by somebody else" });
+}
+
+async function restoreFiles(
+  { plan, run, dir, store }: RunWorkspaceOptions,
+  path: string,
+): Promise<void> {
+  if (run.snapshot === undefined) return;
+  // A run that started in a subdirectory of the project works in that subdirectory of its worktree.
+  await mkdir(path, { recursive: true });
+  await restoreSnapshot(await workspaceAt(store, path, dir, plan), run.snapshot);
+}
+
+/** Opens a directory of a run as a workspace; each has its own index. */
+export async function workspaceAt(
+  store: SnapshotStore,
+  path: string,
+  dir: RunDir,
+  plan: WorkspacePlan,
+  name = "shared",
+): Promise<Workspace> {
+  return openWorkspace(store, {
+    path: resolve(path),
+    indexFile: join(dir.root, "snapshots", `${name}.index`),
+    include: plan.include,
+    ...(plan.fileBytesMax === undefined ? {} : { fileBytesMax: plan.fileBytesMax }),
+  });
+}
+
+async function needRepository(project: string): Promise<Repository> {
+  const repository = await findRepository(project);
+  if (repository !== undefined) return repository;
+  throw new WorkspaceError(
+    "path-taken",
+    `a worktree needs a git repository, and ${project} is in none`,
+    "git init, or `workspace: copy` in the pipeline",
+  );
+}
+
+async function needCommit(repository: Repository, name: string): Promise<string> {
+  const commit = await commitOf(repository, name);
+  if (commit !== undefined) return commit;
+  throw new WorkspaceError(
+    "snapshot-missing",
+    `${name} names no commit in ${repository.topLevel}`,
+    "make a first commit, or name another `base` for the worktree",
+  );
+}
+
+function refusal(
+  state: Exclude<WorktreeState, { status: "there" | "directory-gone" | "both-gone" }>,
+  at: { path: string; branch: string; project: string },
+): WorkspaceError {
+  const { path, branch, project } = at;
+  const say = (message: string, remedy: string): WorkspaceError =>
+    new WorkspaceError("branch-taken", message, remedy);
+  switch (state.status) {
+    case "branch-held-elsewhere":
+      return say(
+        `the branch ${branch} is checked out in ${state.holder}`,
+        `git -C '${state.holder}' switch --detach`,
+      );
+    case "not-a-worktree":
+      return say(`${path} is not the run's worktree any more`, `move ${path} away, then resume`);
+    case "not-a-repository":
+      return say(`${project} is in no git repository any more`, "put the repository back");
+  }
+}
