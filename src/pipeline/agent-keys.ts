@@ -151,7 +151,7 @@ export const AGENT_KEYS = {
   }),
 };
 
-export type AgentKey = keyof typeof AGENT_KEYS;
+type AgentKey = keyof typeof AGENT_KEYS;
 export const AGENT_KEY_NAMES = Object.keys(AGENT_KEYS) as AgentKey[];
 
 /** The settings of an agent, or of one step's use of it. */
@@ -161,7 +161,7 @@ export type AgentSettings = FieldsOf<typeof AGENT_KEYS>;
 export type UncountedSetting = UncountedOf<typeof AGENT_KEYS>;
 
 /** `Name` or `Name(pattern)`, with the agent's own names of tools. */
-export interface ToolRules {
+interface ToolRules {
   readonly allow: readonly string[];
   readonly deny: readonly string[];
 }

@@ -29,7 +29,7 @@ export interface Diagnostic {
 const FRAME_COLUMNS_MAX = 160;
 const TAB = "    ";
 
-export interface DiagnosticStyle {
+interface DiagnosticStyle {
   readonly color: boolean;
 }
 

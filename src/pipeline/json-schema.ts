@@ -14,7 +14,7 @@ import type { Path } from "./source.ts";
 const SCHEMA_DEPTH_MAX = 64;
 
 /** A mistake in a schema, with its path. */
-export interface SchemaProblem {
+interface SchemaProblem {
   readonly path: Path;
   readonly message: string;
   readonly help?: string;

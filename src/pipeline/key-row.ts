@@ -67,7 +67,7 @@ export function key<
 type AnyTable = Readonly<Record<string, unknown>>;
 
 /** The zod shape of a table: every key is optional. */
-export type ShapeOf<Table extends AnyTable> = {
+type ShapeOf<Table extends AnyTable> = {
   readonly [Key in keyof Table]: Table[Key] extends {
     readonly schema: infer Schema extends z.ZodType;
   }

@@ -59,7 +59,7 @@ export interface LoadedPipeline {
 }
 
 /** The text of a file that a pipeline names, relative to it; undefined when there is none. */
-export type ReadNamed = (name: string) => string | undefined;
+type ReadNamed = (name: string) => string | undefined;
 
 /** The result of a module of that name; undefined before it has run. */
 export type ReadValue = (name: string) => ModuleValue | undefined;

@@ -103,7 +103,7 @@ export function pathText(path: Path): string {
 /** How deep values may be nested. */
 const DEPTH_MAX = 200;
 
-export type PlainValue =
+type PlainValue =
   | { readonly ok: true; readonly value: unknown }
   | { readonly ok: false; readonly path: Path; readonly found: string };
 

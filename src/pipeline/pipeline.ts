@@ -140,7 +140,7 @@ export type PipelineWork =
     };
 
 /** A question to a person. */
-export interface PipelineGate {
+interface PipelineGate {
   readonly kind: "gate";
   readonly ask: string;
   readonly choices: readonly GateChoice[];
@@ -161,7 +161,7 @@ export interface GateChoice {
 }
 
 /** A pause: a duration, or until a moment (a template). */
-export type PipelineWait =
+type PipelineWait =
   | { readonly kind: "wait"; readonly forMs: number }
   | { readonly kind: "wait"; readonly until: string };
 

@@ -84,7 +84,7 @@ export interface LinkedStep extends Links {
   readonly id: string;
 }
 
-export interface StepEdge extends Omit<Exit, "to"> {
+interface StepEdge extends Omit<Exit, "to"> {
   readonly from: number;
   readonly to: number;
   readonly on: "completed" | "failed";

@@ -16,7 +16,7 @@ import { STEPS_MAX, type StepShape } from "./schema.ts";
 import { allLists, isCut, pathIn, type StepList } from "./step-list.ts";
 
 /** A pipeline, or its mistakes. */
-export interface ReadFile {
+interface ReadFile {
   readonly pipeline?: Pipeline;
   readonly diagnostics: readonly Diagnostic[];
 }

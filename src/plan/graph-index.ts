@@ -1,7 +1,7 @@
 /** Lookups in a graph, computed once per graph. */
 import type { Edge, Graph, Step, Work } from "./plan.ts";
 
-export interface GraphIndex {
+interface GraphIndex {
   readonly byId: ReadonlyMap<string, number>;
   /** Positions of the edges that leave a step. */
   readonly outgoing: readonly (readonly number[])[];

@@ -10,7 +10,7 @@ import { graphsIn, indexOf, stepAt } from "./graph-index.ts";
 import type { Graph, Plan, Step } from "./plan.ts";
 
 /** A part of `results.<step>` that exists only when something refers to it. */
-export type OptionalResult = "output" | "identity";
+type OptionalResult = "output" | "identity";
 
 /**
  * Whether the plan uses this part of a step's result; reports of failures to agents use it, too.

@@ -244,7 +244,7 @@ export interface BranchesWork {
   readonly policy: "wait_all" | "first_success";
 }
 
-export interface Branch {
+interface Branch {
   readonly id: string;
   readonly graph: Graph;
 }
@@ -306,7 +306,7 @@ export interface EachWork {
 }
 
 /** Items in the pipeline, in a JSON file, or file names; texts are templates. */
-export type ItemSource =
+type ItemSource =
   | { readonly list: readonly Json[] }
   | { readonly file: string }
   | { readonly glob: string };

@@ -42,7 +42,7 @@ export interface DotSubgraph {
 }
 
 /** `node [...]`: defaults for all later nodes, edges or the graph itself. */
-export interface DotDefaults {
+interface DotDefaults {
   readonly kind: "defaults";
   readonly of: "graph" | "node" | "edge";
   readonly attributes: readonly DotAttribute[];
@@ -50,13 +50,13 @@ export interface DotDefaults {
 }
 
 /** `goal="..."`: an attribute of the graph or subgraph around it. */
-export interface DotAssignment {
+interface DotAssignment {
   readonly kind: "assignment";
   readonly attribute: DotAttribute;
   readonly span: DotSpan;
 }
 
-export interface DotNodeStatement {
+interface DotNodeStatement {
   readonly kind: "node";
   readonly node: DotNodeRef;
   readonly attributes: readonly DotAttribute[];

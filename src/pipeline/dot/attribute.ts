@@ -12,7 +12,7 @@ import { FIDELITIES } from "../fidelity.ts";
 export type AttributeOwner = "graph" | "node" | "edge";
 
 /** The type of an attribute's value. */
-export type AttributeKind =
+type AttributeKind =
   | "text"
   | "count"
   | "integer"

@@ -18,7 +18,7 @@ import { PATTERN_HELP, parsePattern, patternOf } from "../../util/pattern.ts";
 /** How many clauses a condition may have; CEL limits the depth of the translation. */
 const CONDITION_CLAUSES_MAX = 32;
 
-export type ConditionOperator =
+type ConditionOperator =
   | "="
   | "!="
   | "<"
@@ -49,7 +49,7 @@ export interface DotCondition {
 }
 
 /** A mistake in a condition, with its position in the text. */
-export interface ConditionProblem {
+interface ConditionProblem {
   readonly message: string;
   readonly help: string;
   readonly start: number;
@@ -61,7 +61,7 @@ export type ParsedCondition =
   | { readonly ok: false; readonly problems: readonly ConditionProblem[] };
 
 /** The values that a condition tests. */
-export interface ConditionFacts {
+interface ConditionFacts {
   /** The canonical word. */
   readonly outcome: string;
   readonly preferredLabel: string;
@@ -69,7 +69,7 @@ export interface ConditionFacts {
 }
 
 /** The CEL expressions for the names in a condition. */
-export interface ConditionNames {
+interface ConditionNames {
   readonly outcome: string;
   readonly preferredLabel: string;
   /** A map. */

@@ -227,7 +227,7 @@ class Lint {
   }
 }
 
-export interface DotFlow {
+interface DotFlow {
   readonly starts: readonly DotNode[];
   readonly exits: readonly DotNode[];
   outgoing(id: string): readonly DotEdge[];

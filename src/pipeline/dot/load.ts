@@ -11,7 +11,7 @@ import { type DotPipeline, resolveDot } from "./model.ts";
 import { parseDot } from "./parser.ts";
 import { dotSource } from "./source.ts";
 
-export interface LoadedDot {
+interface LoadedDot {
   readonly document: DotDocument;
   /** Absent when the syntax has a mistake or the file has no graph; present with lint errors. */
   readonly pipeline?: DotPipeline;

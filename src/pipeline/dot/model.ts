@@ -146,7 +146,7 @@ export interface DotPipeline {
   readonly edges: readonly DotEdge[];
 }
 
-export interface ResolvedDot {
+interface ResolvedDot {
   /** Absent when the file has no graph. */
   readonly pipeline?: DotPipeline;
   readonly diagnostics: readonly Diagnostic[];

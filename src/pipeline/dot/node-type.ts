@@ -52,7 +52,7 @@ const FOREIGN_SHAPES: ReadonlyMap<string, string> = new Map([
 
 export const SHAPE_DEFAULT = "box";
 
-export interface ResolvedType {
+interface ResolvedType {
   /** The handler of the node if its custom type has no command. */
   readonly handler: NodeType;
   /** A type that the language does not have, from `type` or from a shape of another engine. */

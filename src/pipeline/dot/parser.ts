@@ -32,7 +32,7 @@ const SYNTAX_MISTAKES_MAX = 100;
 /** How much of a name a message repeats. */
 const SHOWN_MAX = 40;
 
-export interface ParsedDot {
+interface ParsedDot {
   readonly document: DotDocument;
   readonly diagnostics: readonly Diagnostic[];
 }

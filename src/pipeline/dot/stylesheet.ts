@@ -7,23 +7,23 @@
  * - D2 Linear time; mistakes are collected, up to a limit.
  */
 
-export type StyleSelector =
+type StyleSelector =
   | { readonly kind: "all" }
   | { readonly kind: "shape" | "class" | "id"; readonly name: string };
 
-export interface StyleProperty {
+interface StyleProperty {
   readonly name: string;
   readonly value: string;
   readonly start: number;
   readonly end: number;
 }
 
-export interface StyleRule {
+interface StyleRule {
   readonly selector: StyleSelector;
   readonly properties: readonly StyleProperty[];
 }
 
-export interface StyleProblem {
+interface StyleProblem {
   readonly message: string;
   readonly start: number;
   readonly end: number;

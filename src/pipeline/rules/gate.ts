@@ -15,9 +15,9 @@ import type { StepShape } from "../schema.ts";
 import { isCut, pathIn, type StepList } from "../step-list.ts";
 
 /** The long form of a gate. */
-export type GateShape = Exclude<NonNullable<StepShape["gate"]>, string>;
+type GateShape = Exclude<NonNullable<StepShape["gate"]>, string>;
 
-export interface WrittenChoice extends GateChoice {
+interface WrittenChoice extends GateChoice {
   /** Its path below the step. */
   readonly at: readonly (string | number)[];
   /** True when the author set the key. */

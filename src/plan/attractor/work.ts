@@ -54,7 +54,7 @@ const POLLING = [
 const ATTRIBUTES_BYTES_MAX = 64 * 1024;
 
 /** The fields of a step that follow from the work of its node. */
-export type NodeWork = Pick<Step, "work" | "env" | "retry"> &
+type NodeWork = Pick<Step, "work" | "env" | "retry"> &
   Partial<Pick<Step, "cwd" | "timeoutMs" | "allowPartial" | "fidelity" | "thread" | "threadGroup">>;
 
 /** A step with the defaults of the language. */
