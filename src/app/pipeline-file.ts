@@ -43,7 +43,7 @@ async function readAs(
     continuesFrom,
   );
   if (typeof rest !== "string") return rest;
-  const message = `${nameOf(path)} cannot be gone on with from \`${continuesFrom.node}\`: ${rest}`;
+  const message = `${nameOf(path)} cannot be continued from \`${continuesFrom.node}\`: ${rest}`;
   throw new Refusal("bad-logs-directory", message, command("run", nameOf(path)));
 }
 
