@@ -116,7 +116,6 @@ const TYPES_TO_RENAME: readonly string[] = [
   "StyledNode",
   "Submission",
   "Surroundings",
-  "TakesUp",
   "Talk",
   "Telling",
   "Told",

@@ -9,7 +9,7 @@
 import { copyFileSync, existsSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
 import { envNamesOf } from "../plan/build.ts";
-import type { TakesUp } from "../plan/plan.ts";
+import type { AttractorCheckpoint } from "../plan/plan.ts";
 import { textOf } from "../runner/file-text.ts";
 import { isObject, type JsonObject, sha256 } from "../util/json.ts";
 import { checkEnvironment } from "./environment.ts";
@@ -44,15 +44,16 @@ export async function runOfLogs(given: string, file: string | undefined): Promis
   }
   const { run_id: runId, project } = ownPart(text);
   if (typeof runId !== "string" || typeof project !== "string") {
-    const takesUp = stoppedAt(parsedJson(text));
-    if (takesUp !== undefined && file !== undefined) return continueForeign(logs, file, takesUp);
+    const continuesFrom = stoppedAt(parsedJson(text));
+    if (continuesFrom !== undefined && file !== undefined)
+      return continueForeign(logs, file, continuesFrom);
     const message = `${path} is not of perdure: it names no run`;
     throw new Refusal(
       "bad-logs-directory",
-      takesUp === undefined ? `${message}, nor where one stopped` : message,
-      takesUp === undefined
+      continuesFrom === undefined ? `${message}, nor where one stopped` : message,
+      continuesFrom === undefined
         ? when("start anew in another directory", "run", file ?? "FILE")
-        : when(`continue after \`${takesUp.node}\``, "resume", "--logs", given, "FILE.dot"),
+        : when(`continue after \`${continuesFrom.node}\``, "resume", "--logs", given, "FILE.dot"),
     );
   }
   if (!existsSync(join(project, "state.db"))) {
@@ -113,7 +114,7 @@ function parsedJson(text: string): unknown {
 }
 
 /** Where another engine stopped, by its checkpoint; undefined when that does not say it. */
-function stoppedAt(checkpoint: unknown): TakesUp | undefined {
+function stoppedAt(checkpoint: unknown): AttractorCheckpoint | undefined {
   if (!isObject(checkpoint)) return undefined;
   const { current_node: node, completed_nodes: completed, context = {} } = checkpoint;
   if (typeof node !== "string" || !Array.isArray(completed) || !isObject(context)) return undefined;
@@ -122,16 +123,20 @@ function stoppedAt(checkpoint: unknown): TakesUp | undefined {
 }
 
 /** The run that continues from there: a new one, unless it was created before. */
-async function continueForeign(logs: string, file: string, takesUp: TakesUp): Promise<LogsRun> {
+async function continueForeign(
+  logs: string,
+  file: string,
+  continuesFrom: AttractorCheckpoint,
+): Promise<LogsRun> {
   const path = resolve(file);
-  const read = await requirePlan(path, ["run", file], { takesUp });
+  const read = await requirePlan(path, ["run", file], { continuesFrom });
   const { plan, text } = read;
   checkEnvironment(envNamesOf(plan), ["resume", "--logs", logs, file]);
   const project = await createProject(process.cwd());
   for (const { runId, cleanedAt } of await project.journal.log.list({ file: path })) {
     if (cleanedAt !== undefined) continue;
     const { run, plan: known } = await loadRun(project, runId);
-    const isSame = run.created?.logs === logs && known.reading?.takesUp !== undefined;
+    const isSame = run.created?.logs === logs && known.reading?.continuesFrom !== undefined;
     if (isSame) return { project, runId, read };
   }
   copyFileSync(join(logs, "checkpoint.json"), join(logs, KEPT_FILE));

@@ -30,13 +30,20 @@ export async function readPipeline(path: string, reading: PlanReading = {}): Pro
 }
 
 /** The plan as a person wants the file to be read. */
-async function readAs(plan: Plan, { simulate, takesUp }: PlanReading, path: string): Promise<Plan> {
+async function readAs(
+  plan: Plan,
+  { simulate, continuesFrom }: PlanReading,
+  path: string,
+): Promise<Plan> {
   const whole =
     simulate === undefined ? plan : (await import("../plan/simulate.ts")).simulated(plan, simulate);
-  if (takesUp === undefined) return whole;
-  const rest = (await import("../plan/attractor/continue-run.ts")).takenUp(whole, takesUp);
+  if (continuesFrom === undefined) return whole;
+  const rest = (await import("../plan/attractor/continue-run.ts")).continueFrom(
+    whole,
+    continuesFrom,
+  );
   if (typeof rest !== "string") return rest;
-  const message = `${nameOf(path)} cannot be gone on with from \`${takesUp.node}\`: ${rest}`;
+  const message = `${nameOf(path)} cannot be continued from \`${continuesFrom.node}\`: ${rest}`;
   throw new Refusal("bad-logs-directory", message, command("run", nameOf(path)));
 }
 

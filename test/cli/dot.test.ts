@@ -163,7 +163,7 @@ describe("a killed walk", () => {
 });
 
 describe("the directory of a run", () => {
-  it("of another engine is gone on with where that one stopped, and killed and resumed then", async () => {
+  it("of another engine continues where that one stopped, and is killed and resumed then", async () => {
     const hold = project.hold("last");
     project.write(
       "flow.dot",
@@ -186,7 +186,7 @@ describe("the directory of a run", () => {
     const unnamed = await project.run(["resume", "--logs", "other"]);
     expect([unnamed.exit, unnamed.stderr]).toEqual([
       1,
-      expect.stringContaining("continue after `ask`: perdure resume --logs other FILE.dot"),
+      expect.stringContaining("after `ask`: perdure resume --logs other FILE.dot"),
     ]);
     await cutPower(project.start(["resume", "--logs", "other", "flow.dot"]), hold);
     const resumed = project.start(["resume", "--logs", "other"]);
@@ -289,9 +289,9 @@ describe("nodes", () => {
       "flow.dot",
       `digraph f { start [shape=Mdiamond]; exit [shape=Msquare]; a [type=deploy, zone="eu 1"]; start -> a -> exit }`,
     );
-    const command = `deploy=echo "$PERDURE_NODE_ATTRIBUTES $KILROY_NODE_ID" > told`;
+    const command = `deploy=echo "$PERDURE_NODE_ATTRIBUTES $KILROY_NODE_ID" > reported`;
     await project.must(["run", "flow.dot", "--handler", command]);
-    expect(project.read("told")).toBe('{"type":"deploy","zone":"eu 1"} a\n');
+    expect(project.read("reported")).toBe('{"type":"deploy","zone":"eu 1"} a\n');
   });
 
   it("are pictured, explained and updated like any others", async () => {
