@@ -35,7 +35,7 @@ export function askedAt(known: KnownRun, name: string): Visit {
   const next = command("answer", shortId);
   if (second !== undefined) {
     const names = inside.map(gateName).join(" or ");
-    throw new Refusal("ambiguous-step", `${name} may be ${names}: say which`, next);
+    throw new Refusal("ambiguous-step", `${name} may be ${names}: name one`, next);
   }
   const given = lastAnswer(known, place);
   if (given !== undefined) throw refusedError(known, name, given);
@@ -76,7 +76,7 @@ export function refusedError(
     const next = run.waiting.person.size > 0 ? "resume" : "why";
     return new Refusal("already-answered", message, command(next, shortId));
   }
-  const message = `${name} has its answer already: ${answerText(answer)}, ${when}`;
+  const message = `${name} was already answered: ${answerText(answer)}, ${when}`;
   return new Refusal("already-answered", message, command("why", shortId));
 }
 
@@ -117,7 +117,7 @@ export async function answerGate(
   },
 ): Promise<GivenAnswer> {
   if (known.cleanedAt !== undefined) {
-    const message = `run ${known.shortId} cannot go on: its files were removed`;
+    const message = `run ${known.shortId} cannot continue: its files were removed`;
     throw new Refusal("files-removed", message, command("why", known.shortId));
   }
   const visit = askedAt(known, gate);

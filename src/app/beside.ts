@@ -45,7 +45,7 @@ export async function runsBeside(project: Project, own: Worker): Promise<readonl
 /** What a person is told about the runs beside one. */
 export async function besideLines(project: Project, own: Worker): Promise<readonly string[]> {
   return (await runsBeside(project, own)).map(
-    (other) => `R${nameOf(other).slice(1)} is at work in this directory as well`,
+    (other) => `R${nameOf(other).slice(1)} is also working in this directory`,
   );
 }
 
@@ -63,7 +63,7 @@ function besideError(other: KnownRun, typed: readonly string[]): Refusal {
   return new Refusal(
     "directory-shared",
     `${rivalText(other)}; \`workspace: worktree\` keeps them apart`,
-    [command("attach", other.shortId), when("to start it all the same", ...typed, "--beside")],
+    [command("attach", other.shortId), when("to start it anyway", ...typed, "--beside")],
   );
 }
 
@@ -85,7 +85,7 @@ export async function startsBeside(
   const other = beside ? undefined : await rivalOf(project, own);
   if (other === undefined) return { starts: true, beside };
   if (confirm === undefined) throw besideError(other, typed);
-  const agreed = await confirm(`R${rivalText(other).slice(1)}`, "start it all the same");
+  const agreed = await confirm(`R${rivalText(other).slice(1)}`, "start it anyway");
   return { starts: agreed, beside: agreed };
 }
 
@@ -96,7 +96,7 @@ async function rivalOf(project: Project, own: Worker): Promise<KnownRun | undefi
 
 function rivalText(other: KnownRun): string {
   const [name, cwd] = [nameOf(other), other.run.created?.cwd];
-  return `${name} is at work in ${cwd} with agents: they would change each other's files`;
+  return `${name} has agents working in ${cwd}: the two runs would change each other's files`;
 }
 
 function nameOf({ shortId, plan }: KnownRun): string {

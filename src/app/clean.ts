@@ -279,7 +279,7 @@ function livingReason({ run, dir, shortId, liveness }: KnownRun): string | undef
   if (liveness === "owned") return "it is running";
   const living = [...run.running].find((visit) => mayLive(attemptDirOf(dir, attemptOf(visit))));
   if (living === undefined) return undefined;
-  return `its step ${stepPath(visitRef(living))} still runs; go on with: perdure resume ${shortId}`;
+  return `its step ${stepPath(visitRef(living))} still runs; continue it: perdure resume ${shortId}`;
 }
 
 async function foreseen(

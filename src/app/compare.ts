@@ -57,7 +57,7 @@ function stretch(
 function sideOf({ workspace }: RunWorkspace, { shortId }: KnownRun, point: Point): Side {
   if (point.commit !== undefined) return point.commit;
   if (workspace !== undefined) return workspace;
-  const message = `the workspace of run ${shortId} is not there, so there is no ${NOW}`;
+  const message = `the workspace of run ${shortId} does not exist, so there is no ${NOW}`;
   throw new Refusal("no-workspace", message, command("timeline", shortId));
 }
 

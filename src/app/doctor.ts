@@ -153,7 +153,7 @@ export async function agentLines(): Promise<readonly string[]> {
     const continues = agentAdapter(name)?.continues === true;
     const conversation = continues
       ? "its conversations can be continued"
-      : "it starts anew each time";
+      : "it starts a new conversation each time";
     return version === undefined ? [] : [`✓ ${name} ${version}: ${conversation}`];
   });
   return missing.length === 0 ? lines : [...lines, `· not on PATH: ${missing.join(", ")}`];

@@ -48,7 +48,7 @@ export async function readiness(
 /** Refuses a system on which nobody can tell which processes live, and whose they are. */
 export function requireProc(): void {
   if (process.platform !== "linux" || existsSync("/proc/self/stat")) return;
-  const message = "/proc is not mounted, so nobody can tell which processes live";
+  const message = "/proc is not mounted, so perdure cannot tell which processes are alive";
   throw new Refusal("no-proc", message, advice("mount -t proc proc /proc"));
 }
 
@@ -69,12 +69,12 @@ export function checkDirectory(): void {
     process.cwd();
   } catch (error) {
     const gone = (error as NodeJS.ErrnoException).code === "ENOENT";
-    const why = gone ? "is gone" : "has a path that is too long for this system";
-    const message = `the directory that perdure was started in ${why}`;
+    const why = gone ? "no longer exists" : "has a path that is too long for this system";
+    const message = `the directory in which perdure was started ${why}`;
     throw new Refusal(
       "no-directory",
       message,
-      advice("cd to another directory, then the same command again"),
+      advice("cd to another directory, then repeat the command"),
     );
   }
 }

@@ -244,7 +244,7 @@ function runParts(root: string, below: string, notes: string[]): readonly PartSo
     // A name that is not text reads as another name, and leads to nothing.
     const facts = entry.isFile() ? lstatSync(file, { throwIfNoEntry: false }) : undefined;
     if (facts === undefined) {
-      notes.push(`left out, because it is no regular file: ${file}`);
+      notes.push(`left out, because it is not a regular file: ${file}`);
       return [];
     }
     return [{ path: RUN_PART + path, file, mode: facts.mode & 0o777 }];

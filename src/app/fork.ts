@@ -120,7 +120,7 @@ async function restoreOf(
 ): Promise<Restore> {
   const here = known.plan.workspace?.kind === "here";
   if ((given ?? (here ? "keep" : "restore")) === "keep") {
-    return { commit: undefined, lines: ["files: the fork continues with those that are there"] };
+    return { commit: undefined, lines: ["files: the fork continues with the present ones"] };
   }
   if (!keepsFiles(known) || commit === undefined) {
     if (given === "restore") {
@@ -132,11 +132,11 @@ async function restoreOf(
     }
     return { commit: undefined, lines: [`files: no snapshot of them ${where} is kept`] };
   }
-  const line = `files: the fork begins with the snapshot ${where}`;
+  const line = `files: the fork starts with the snapshot ${where}`;
   if (!here) return { commit, lines: [`${line}, in a workspace of its own`] };
   const { workspace } = await openRunWorkspace(project, known);
   const changes = workspace && shownPlan(await planRestore(workspace, commit));
-  const reported = `${line}; what is there when it starts is set aside`;
+  const reported = `${line}; the present ones are set aside when it starts`;
   return { commit, lines: [reported, ...(changes === undefined ? [] : changeLines(changes))] };
 }
 

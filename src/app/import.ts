@@ -185,10 +185,10 @@ async function isHere({ journal }: Project, { about, events }: ExportedState): P
   const shortId = await shortIdOf(journal, about.run);
   throw new Refusal(
     "run-exists",
-    `run ${shortId} exists here already, and is not as it is in the file`,
+    `run ${shortId} exists here already, and differs from the one in the file`,
     [
       command("show", shortId),
-      when("take the other one in elsewhere", "import", "FILE", "--into", "DIR"),
+      when("import the other one elsewhere", "import", "FILE", "--into", "DIR"),
     ],
   );
 }
@@ -215,7 +215,7 @@ async function freeFor(directory: string): Promise<ForeignFiles> {
   const more = loose.length > NAMES_SHOWN_MAX ? `, and ${loose.length - NAMES_SHOWN_MAX} more` : "";
   throw new Refusal(
     "files-in-the-way",
-    `the run brings files for ${directory}, which has some of its own: ${shown}${more}`,
+    `the run brings files for ${directory}, which has other files: ${shown}${more}`,
     advice("--files restore (those of the run; yours are set aside) or --files keep (yours)"),
   );
 }

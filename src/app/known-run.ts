@@ -237,8 +237,9 @@ export async function refuseCopy(
   const owner =
     lease?.owner !== undefined && livenessOf(lease) === "owned" ? lease.owner : undefined;
   if (owner === undefined && pid === undefined) return;
-  const who = owner === undefined ? `process ${pid} of it lives` : `owned by ${ownerText(owner)}`;
-  const message = `run ${shortId} goes on in ${moved.from} (${who})`;
+  const who =
+    owner === undefined ? `process ${pid} of it is alive` : `owned by ${ownerText(owner)}`;
+  const message = `run ${shortId} continues in ${moved.from} (${who})`;
   throw new Refusal("run-owned", message, command("-C", moved.from, "stop", shortId));
 }
 

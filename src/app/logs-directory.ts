@@ -46,22 +46,22 @@ export async function runOfLogs(given: string, file: string | undefined): Promis
   if (typeof runId !== "string" || typeof project !== "string") {
     const takesUp = stoppedAt(parsedJson(text));
     if (takesUp !== undefined && file !== undefined) return continueForeign(logs, file, takesUp);
-    const message = `${path} is not of perdure: it names no run`;
+    const message = `${path} was not written by perdure: it names no run`;
     throw new Refusal(
       "bad-logs-directory",
-      takesUp === undefined ? `${message}, nor where one stopped` : message,
+      takesUp === undefined ? `${message}, and no node at which one stopped` : message,
       takesUp === undefined
-        ? when("start anew in another directory", "run", file ?? "FILE")
+        ? when("start a new run without --logs", "run", file ?? "FILE")
         : when(`continue after \`${takesUp.node}\``, "resume", "--logs", given, "FILE.dot"),
     );
   }
   if (!existsSync(join(project, "state.db"))) {
-    const message = `run ${runId} of ${given} is gone: there is no state in ${project}`;
+    const message = `run ${runId} of ${given} no longer exists: there is no state in ${project}`;
     throw new Refusal("bad-logs-directory", message, again);
   }
   const opened = await openProject(dirname(project), "read-write");
   if (!(await opened.journal.log.resolve(runId)).includes(runId)) {
-    const message = `run ${runId} of ${given} is not in ${project} any more`;
+    const message = `run ${runId} of ${given} is no longer in ${project}`;
     throw new Refusal("bad-logs-directory", message, again);
   }
   await refuseOtherFile(opened, runId, file);
@@ -93,7 +93,7 @@ async function refuseOtherFile(
     (one) => one.runId === runId,
   );
   if (run !== undefined) return;
-  const message = `run ${runId} is not one of ${file}`;
+  const message = `run ${runId} is not a run of ${file}`;
   throw new Refusal("wrong-pipeline", message, command("show", runId.slice(0, 8)));
 }
 

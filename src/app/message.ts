@@ -157,7 +157,7 @@ export function agentStepAt(known: KnownRun, name: string): AgentStep {
   if (first === undefined) throw unknownStep(known, name);
   if (second !== undefined) {
     const paths = found.map((one) => stepPath({ scope: one.scope.id, step: id })).join(", ");
-    throw new Refusal("ambiguous-step", `${name} may be one of ${paths}: say which`);
+    throw new Refusal("ambiguous-step", `${name} may be one of ${paths}: name one`);
   }
   if (!hasConversations(plan, first.step)) {
     const message = `step ${name} of run ${shortId} has no agent with a conversation`;

@@ -91,14 +91,14 @@ function problemOf(ended: Exclude<Ended, { readonly type: "value" }>, path: stri
     case "not-plain":
       return notPlain(ended.path, ended.found);
     case "late": {
-      const message = `the module has not ended after ${MODULE_TIME_MAX_MS / 1_000} seconds`;
-      return { rule: "module-hangs", message, help: "let it only say what the pipeline is" };
+      const message = `the module has not finished after ${MODULE_TIME_MAX_MS / 1_000} seconds`;
+      return { rule: "module-hangs", message, help: "let the module only describe the pipeline" };
     }
     case "ended": {
       const message =
         ended.exit === 0
-          ? "the module waits for something that never comes"
-          : `the module ended itself with exit ${ended.exit}`;
+          ? "the module awaits something that never happens"
+          : `the module exited by itself with status ${ended.exit}`;
       const help = "look at its `await`s and at what it calls while it is loaded";
       return { rule: "module-hangs", message, help };
     }
@@ -123,7 +123,7 @@ function thrownProblem({ message, stack = "", code }: Thrown, path: string): Mod
     const help = "relative imports name the whole file (./steps.ts); packages must be installed";
     return { rule: "module-import", message, help, ...at };
   }
-  const help = "the module is run when it is read; mend what it does there";
+  const help = "the module runs when it is read; fix the error that it throws";
   return { rule: "module-throws", message: `the module threw: ${message}`, help, ...at };
 }
 

@@ -78,7 +78,7 @@ async function openOwned(
     throw new Refusal("no-conversation", message, command("say", shortId, step.path, "MESSAGE"));
   }
   if (!existsSync(opened.cwd)) {
-    const message = `the workspace of step ${step.path} is gone: ${opened.cwd}`;
+    const message = `the workspace of step ${step.path} no longer exists: ${opened.cwd}`;
     throw new Refusal("no-workspace", message, command("resume", known.shortId));
   }
   const before = sizeOf(opened.transcript);
@@ -107,7 +107,7 @@ function refuseOwned({ run, dir, lease, liveness, shortId }: KnownRun, step: Age
   if (owner === undefined && living.length === 0) return;
   const paths = living.map((visit) => stepPath(visitRef(visit)));
   const first = paths.includes(step.path) ? step.path : paths[0];
-  const what = first === undefined ? "its runner is at work" : `step ${first} is at work`;
+  const what = first === undefined ? "its owner is running" : `step ${first} is running`;
   const message = `run ${shortId} cannot be opened while ${what}`;
   throw new Refusal("run-owned", message, command("stop", shortId, "--after-turn"));
 }

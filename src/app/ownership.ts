@@ -74,7 +74,7 @@ export async function own(
   try {
     const loaded = await reloadOwned(project, known, { epoch, asCopy: options.asCopy === true });
     if (options.update !== undefined && loaded.run.seq !== seenSeq) {
-      const message = `run ${shortId} has gone on since its update was shown`;
+      const message = `run ${shortId} has continued since its update was shown`;
       throw new Refusal("run-changed", message, command("resume", shortId, "--update"));
     }
     if (forced !== true) refuseUnseenSteps(loaded);

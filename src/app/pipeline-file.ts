@@ -36,7 +36,7 @@ async function readAs(plan: Plan, { simulate, takesUp }: PlanReading, path: stri
   if (takesUp === undefined) return whole;
   const rest = (await import("../plan/attractor/continue-run.ts")).takenUp(whole, takesUp);
   if (typeof rest !== "string") return rest;
-  const message = `${nameOf(path)} cannot be gone on with from \`${takesUp.node}\`: ${rest}`;
+  const message = `${nameOf(path)} cannot continue after \`${takesUp.node}\`: ${rest}`;
   throw new Refusal("bad-logs-directory", message, command("run", nameOf(path)));
 }
 
@@ -233,7 +233,7 @@ export function readingOf(options: ReadingOptions, file: string): PlanReading {
 function refuseForYaml(options: ReadingOptions, file: string): void {
   for (const name of ["agent", "permissions", "handler"] as const) {
     if (options[name] === undefined) continue;
-    const message = `--${name} is for pipelines in DOT; ${file} says such things itself`;
+    const message = `--${name} is for pipelines in DOT; ${file} sets this itself`;
     throw new Refusal("bad-option", message, command("run", file));
   }
 }
@@ -241,7 +241,7 @@ function refuseForYaml(options: ReadingOptions, file: string): void {
 function oneOf<T extends string>(option: string, words: readonly T[], given: string): T {
   const word = words.find((known) => known === given);
   if (word !== undefined) return word;
-  throw new Refusal("bad-option", `${option} ${given}: one of ${words.join(", ")} is meant`);
+  throw new Refusal("bad-option", `${option} ${given}: it takes one of ${words.join(", ")}`);
 }
 
 function handlerOf(text: string): readonly [string, string] {

@@ -78,7 +78,7 @@ export function requireReady(
     const remedies = missing.flatMap(({ remedy }) => remedy ?? []).join("; ");
     throw new Refusal("not-ready", message, [
       after(remedies, ...typed),
-      when("if a step sees to it itself", ...typed, "--no-preflight"),
+      when("if a step provides it", ...typed, "--no-preflight"),
     ]);
   }
   return found.filter(({ state }) => state === "doubtful").map(warning);
@@ -214,7 +214,7 @@ function installedFinding(
   const of = `agent of step ${ahead.step.id}`;
   if (isOnPath(program, path)) return { state: "there", text: `${program} is installed (${of})` };
   const state = stateOf(ahead, program);
-  const where = program.includes("/") ? "not there" : "not on the PATH";
+  const where = program.includes("/") ? "missing" : "not on the PATH";
   const remedy =
     command === undefined && known !== undefined ? known.install : `install ${program}`;
   return { state, text: `${program} is ${where} (${of})`, remedy };
@@ -266,7 +266,7 @@ function loginFinding(
   // Arguments of the author's may name another service.
   const custom = args.length > 0 || login.mayNeedNone.some((name) => (env[name] ?? "") !== "");
   if (elsewhere || custom || login.optional === true) {
-    return { state: "unknown", text: `${adapter}: whether it is logged in cannot be seen` };
+    return { state: "unknown", text: `${adapter}: perdure cannot see whether it is logged in` };
   }
   return { state: ahead.certain ? "missing" : "doubtful", text, remedy: login.remedy };
 }
@@ -278,7 +278,7 @@ function modelFindings(
   if (model === undefined || prices === undefined) return [];
   if (prices.find(model) !== undefined)
     return [{ state: "there", text: `the price of ${model} is known` }];
-  const window = windowOf(model) === undefined ? ", nor is the size of its window" : "";
+  const window = windowOf(model) === undefined ? ", and neither is the size of its window" : "";
   return [{ state: "unknown", text: `the price of ${model} is not known${window}` }];
 }
 
@@ -292,7 +292,7 @@ function directoryFindings(
     .filter((path) => !path.includes("${{"))
     .map((path): Finding => {
       const whole = resolve(cwd, path);
-      if (existsSync(whole)) return { state: "there", text: `the directory ${path} is there` };
+      if (existsSync(whole)) return { state: "there", text: `the directory ${path} exists` };
       const text = `there is no directory ${whole} (step ${id})`;
       return { state: stateOf(ahead, path), text, remedy: `mkdir -p ${whole}` };
     });

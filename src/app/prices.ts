@@ -61,13 +61,13 @@ function ownPrices(read: (value: Json) => Prices | string): Prices | undefined {
   const text = textOf(file);
   if (text === undefined) return undefined;
   const parsed = parseJson(text);
-  const found = parsed.ok ? read(parsed.json as Json) : `it is no JSON: ${parsed.message}`;
+  const found = parsed.ok ? read(parsed.json as Json) : `it is not JSON: ${parsed.message}`;
   if (typeof found !== "string") return found;
   const form = '{ "MODEL": { "input": 1.5, "output": 6 } }';
   throw new Refusal(
     "bad-price-file",
     `${file} cannot be used: ${found}`,
-    after(`correct it, such as ${form}`, "prices"),
+    after(`correct it, for example ${form}`, "prices"),
   );
 }
 

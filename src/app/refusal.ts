@@ -226,17 +226,17 @@ const REMEDIES: Readonly<Record<JournalErrorCode, (run: readonly string[]) => Ne
   "stale-writer": (run) =>
     when("another process has taken this run over; follow it with", "attach", ...run),
   "disk-full": (run) =>
-    after("nothing recorded is lost and running steps go on; free some space", "resume", ...run),
+    after("nothing recorded is lost and running steps continue; free some space", "resume", ...run),
   "read-only": (run) => after("nothing recorded is lost; make .perdure writable", "resume", ...run),
   broken: () =>
     when("set it aside and rebuild it from the events files with", "doctor", "--repair"),
   newer: () => when("use the newer perdure that wrote it, or look at it with", "doctor"),
   older: () =>
     advice(
-      "finish its runs with the perdure that wrote it, or start anew: mv .perdure .perdure.old",
+      "finish its runs with the perdure that wrote it, or start again: mv .perdure .perdure.old",
     ),
   busy: () => when("another program keeps the database locked; find it with", "doctor"),
-  "unknown-run": () => when("see the runs that there are with", "list", "runs"),
+  "unknown-run": () => when("see the existing runs with", "list", "runs"),
   io: (run) =>
     after("nothing recorded is lost; look at the disk (space, quota, limits)", "resume", ...run),
 };

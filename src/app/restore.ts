@@ -25,7 +25,7 @@ export interface Checkpoint {
 export function restorePointNamed(known: KnownRun, name: string): Checkpoint {
   const { commit } = pointOf(known, name);
   if (commit !== undefined) return { name, commit };
-  throw new Refusal("impossible", `the files of "${name}" are those that are there already`);
+  throw new Refusal("impossible", `the files of "${name}" are already in place`);
 }
 
 function pointOf({ events, shortId }: KnownRun, name: string): Point {

@@ -69,13 +69,13 @@ export async function planFiles(
   const point = `the snapshot before ${visitText(visitRef(visit))}`;
   const here = known.plan.workspace?.kind === "here";
   if ((given ?? (here ? "keep" : "restore")) === "keep") {
-    const offer = given === undefined ? ` (--files restore puts them back to ${point})` : "";
+    const offer = given === undefined ? ` (--files restore restores ${point})` : "";
     return { request: { keep: true }, line: `the files stay as they are${offer}` };
   }
   const { store, workspace } = await openRunWorkspace(project, known);
   const goal = await goalOf(store, known, visit.base, target);
   if (goal.mixed !== undefined && given === undefined) {
-    const why = `what ${goal.mixed} did cannot be told apart (--files restore takes it back too)`;
+    const why = `what ${goal.mixed} did cannot be separated (--files restore undoes it too)`;
     return { request: { keep: true }, line: `the files stay as they are: ${why}` };
   }
   const { planRestore, shownPlan } = await import("../workspace/snapshot/restore-plan.ts");
@@ -83,7 +83,7 @@ export async function planFiles(
   const kept = sinceText(goal);
   return {
     request: { restore: goal.commit },
-    line: `the files are put back to ${point}${kept}; what is there now is set aside`,
+    line: `the files are restored to ${point}${kept}; the present ones are set aside`,
     ...(changes === undefined ? {} : { changes }),
   };
 }
@@ -97,7 +97,7 @@ function stay(given: FilesOption | undefined, why: string): FilesPlan {
   if (given === "restore") {
     throw new Refusal(
       "no-snapshots",
-      `the files cannot be put back: ${why}`,
+      `the files cannot be restored: ${why}`,
       advice("--files keep"),
     );
   }
@@ -106,9 +106,9 @@ function stay(given: FilesOption | undefined, why: string): FilesPlan {
 
 /** A step that is made of others has no snapshot of its own; those in it have. */
 function stayInside(given: FilesOption | undefined): FilesPlan {
-  const { request, line } = stay(given, "the step is made of others");
+  const { request, line } = stay(given, "the step consists of other steps");
   if (given === "keep") return { request: { keep: true }, line };
-  return { request, line: `${line}; those that are tried again begin as on a resume` };
+  return { request, line: `${line}; steps that run again start as after a resume` };
 }
 
 interface Goal {

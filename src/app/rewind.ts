@@ -123,7 +123,7 @@ async function planRetry(
 /** Other items have worked since, so the files of one cannot be put back without theirs. */
 function itemFiles(given: FilesOption | undefined): FilesPlan {
   if (given === "restore") {
-    const message = "the files of single items cannot be put back";
+    const message = "the files of single items cannot be restored";
     throw new Refusal("no-snapshots", message, advice("--files keep"));
   }
   return { request: {}, line: "the files stay as they are" };
@@ -141,12 +141,12 @@ async function planReturn(
   await assumedOutputs(known, rewind.assumed, "look");
   const record = findStep(run, step);
   if (verb === "invalidate" && currentVisit(record) === undefined) {
-    const message = `step ${step} has no result that could be taken back`;
+    const message = `step ${step} has no result to discard`;
     throw new Refusal("impossible", message, command("show", known.shortId));
   }
   const visit = visitOf(known, record, place);
   if (verb === "rewind" && visit === undefined) {
-    const message = `step ${step} has not run yet: there is nothing to go back to`;
+    const message = `step ${step} has not run yet: there is nothing to rewind to`;
     throw new Refusal("impossible", message, command("show", known.shortId));
   }
   const target = { visit, reopened: rewind.reopened };

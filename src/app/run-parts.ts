@@ -56,7 +56,7 @@ export async function filesExecutorOf(
     const needed = run.restoring !== undefined || hasOwnWorkspaces(plan.graph);
     const optional = workspace.kind === "here" && error.code === "git-missing" && !needed;
     if (!optional) throw new RunError(known.shortId, error);
-    say(`The files of this run are not kept: ${error.message}`);
+    say(`No snapshots are taken of the files of this run: ${error.message}`);
     return undefined;
   }
 }
@@ -92,7 +92,7 @@ export async function settleOutputs(
   const { lines, gone } = await checkOutputs(outputs, { artifacts: dir.artifacts, own, roots });
   const [first] = gone;
   if (first === undefined) return lines;
-  const message = `${nameOf(first)} is gone, and so is its kept copy: ${first.output.path}`;
+  const message = `${nameOf(first)} is missing, and so is its kept copy: ${first.output.path}`;
   throw new Refusal("output-missing", message, command("retry", shortId, first.root));
 }
 

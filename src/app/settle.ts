@@ -44,7 +44,7 @@ export async function settleStep(
     throw new Refusal("bad-option", message);
   }
   if (identity !== undefined && as !== "done") {
-    throw new Refusal("bad-option", "--identity names what happened: it goes with done");
+    throw new Refusal("bad-option", "--identity names what happened: use it with done");
   }
   const { shortId } = known;
   refuse(known);

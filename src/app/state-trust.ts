@@ -171,11 +171,11 @@ function linked(root: string, entry: Dirent): Refusal {
 
 function unknownMaker(root: string): Refusal {
   return refusal(
-    `${root} is open to other users, so perdure has not made it; it may have come with an archive`,
+    `${root} is open to other users, so perdure did not create it; it may come from an archive`,
     `rm -r ${shellWord(root)}; or, if the runs in it are yours: chmod 700 ${shellWord(root)}`,
   );
 }
 
 function refusal(message: string, next: string): Refusal {
-  return new Refusal("untrusted-state", `${message}; it is not used`, advice(next));
+  return new Refusal("untrusted-state", `${message}; perdure does not use it`, advice(next));
 }

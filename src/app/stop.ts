@@ -76,15 +76,15 @@ function hasOrphans({ id, run, dir }: KnownRun): boolean {
 /** Nobody drives it, so there is nothing to stop: says how it stands, and what to type. */
 function unownedError(known: KnownRun): Refusal {
   const { run, shortId } = known;
-  const still = `nothing of run ${shortId} is running that could be stopped`;
+  const still = `run ${shortId} has nothing running to stop`;
   if (!waitsForPerson(run)) return new Refusal("nothing-to-stop", still, command("why", shortId));
   const open = openQuestions(known).find(({ answer }) => answer === undefined);
   if (open === undefined) {
-    const message = `${still}: it has the answer that it waited for, and goes on when it is resumed`;
+    const message = `${still}: it has the answer that it waited for, and continues when it is resumed`;
     return new Refusal("nothing-to-stop", message, command("resume", shortId));
   }
   const name = gateName(open.visit);
-  const message = `${still}: it waits for a person to answer ${name}, and stays so until then`;
+  const message = `${still}: it is waiting for a person to answer ${name}`;
   return new Refusal("nothing-to-stop", message, command("answer", shortId, name));
 }
 
@@ -97,11 +97,11 @@ async function onlyLiveRun(project: Project): Promise<string> {
   }
   const [first, second] = live;
   if (first === undefined)
-    throw new Refusal("nothing-to-stop", "no run is going on here", command("list", "runs"));
+    throw new Refusal("nothing-to-stop", "no run is running here", command("list", "runs"));
   if (second === undefined) return first.runId;
   throw new Refusal(
     "ambiguous-run",
-    `${live.length} runs are going on: say which`,
+    `${live.length} runs are running: name one`,
     command("list", "runs"),
   );
 }

@@ -70,7 +70,7 @@ export async function missingTranscripts(arrival: Arrival): Promise<readonly New
 
 function anotherTranscript({ place }: ArchivedConversation, path: string): Refusal {
   const step = stepPath(place);
-  const message = `another transcript of the conversation of ${step} is here already: ${path}`;
+  const message = `another transcript of the conversation of ${step} already exists: ${path}`;
   return new Refusal("files-in-the-way", message, advice("move it away, then import again"));
 }
 
@@ -108,7 +108,7 @@ export async function unpack(
 
 async function needBase(store: SnapshotStore, commit: string): Promise<void> {
   if (await hasCommit(store, commit)) return;
-  const message = `the run was exported without its base, and the commit ${commit} is not here`;
+  const message = `the run was exported without its base, and the commit ${commit} is missing here`;
   throw new Refusal(
     "bad-archive",
     message,

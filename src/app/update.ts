@@ -58,7 +58,7 @@ export async function readEdit(
   const { run, shortId } = known;
   const file = run.created?.file ?? "";
   if (file === "") {
-    const message = `run ${shortId} has no file that could be edited: a program gave its pipeline`;
+    const message = `run ${shortId} has no file to edit: a program defined its pipeline`;
     throw new Refusal("no-edit-possible", message, command("resume", shortId));
   }
   const read = await requirePlan(file, ["resume", shortId, "--update"], known.plan.reading);
@@ -108,11 +108,12 @@ function restorePoint(known: KnownRun, plan: Plan, changes: PlanUpdate): string 
   if (plan.workspace?.snapshots !== true) {
     throw new Refusal(
       "no-snapshots",
-      "the files cannot be put back: the pipeline keeps no snapshots",
+      "the files cannot be restored: the pipeline keeps no snapshots",
     );
   }
   if (plan.workspace.kind === "here") {
-    const message = "the files of the project itself are not put back: the edit would go with them";
+    const message =
+      "perdure does not restore the files of the project itself: that would undo the edit";
     throw new Refusal("bad-option", message, command("resume", known.shortId, "--update"));
   }
   return naming(known.shortId, () => filesBefore(known.run, changes));

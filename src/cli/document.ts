@@ -27,7 +27,7 @@ export function formatOf<F extends string>(formats: Formats<F>, options: Documen
   const ending = extname(output).slice(1).toLowerCase();
   const meant = names.find((name) => formats[name].includes(ending));
   if (meant !== undefined) return meant;
-  const message = `${output}: its ending names no format`;
+  const message = `${output}: its extension names no format`;
   throw new Refusal("bad-option", message, advice(`add --format ${names.join("|")}`));
 }
 

@@ -124,7 +124,7 @@ function addRunning(program: Command, finish: Finish): void {
     .option("--resume <run>", "the same as: perdure resume RUN")
     .option("--resume-last", "the same as: perdure resume; with FILE: only its runs")
     .option("--from-step <step>", "with --run: the same as: perdure resume RUN --from-step STEP")
-    .option("--run <run>", "the run that --from-step is about; the last unfinished one if absent")
+    .option("--run <run>", "the run for --from-step; the last unfinished one if absent")
     .addHelpText("after", RUN_EXAMPLES)
     .action(async (file: string | undefined, options: RunArguments) =>
       finish(await run(program, file, options)),
@@ -233,7 +233,7 @@ function addAnswers(program: Command, finish: Finish): void {
     .description("say whether an interrupted `once` step took effect")
     .argument("<run>", "id or prefix")
     .argument("<step>", "the step")
-    .argument("<as>", "done: it happened; redo: it did not, run it again; abort: give it up")
+    .argument("<as>", "done: it happened; redo: it did not, run it again; abort: abandon it")
     .option("--identity <text>", "what tells the effect from others, such as its address")
     .action(async (id, step, as, options) =>
       finish(await (await import("./commands/settle.ts")).settleCommand(id, step, as, options)),
@@ -401,7 +401,10 @@ function addMaintenance(program: Command, finish: Finish): void {
     .description("write a run into a file, to continue it elsewhere")
     .argument("[run]", "id or prefix; the newest run if absent")
     .option("-o, --output <file>", "the file; <run>.perdure if absent")
-    .option("--without-base", "leave out the commits of the project, which the other place has")
+    .option(
+      "--without-base",
+      "leave out the commits of the project; the other place must have them",
+    )
     .option("--force", "copy a run that is running, as it is now")
     .action(async (id, options) =>
       finish(await (await import("./commands/export.ts")).exportCommand(id, options)),

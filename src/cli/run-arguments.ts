@@ -25,7 +25,7 @@ export function refuseMixed(file: string | undefined, options: RunArguments): vo
   const { resume, resumeLast, fromStep, run: named } = options;
   const goesOn = resume !== undefined || resumeLast === true || fromStep !== undefined;
   if (named !== undefined && !goesOn) {
-    const message = `--run names the run that --from-step is about, and there is no --from-step`;
+    const message = `--run names the run for --from-step, and there is no --from-step`;
     throw new Refusal("bad-option", message, command("resume", named));
   }
   const ways = [resume !== undefined, resumeLast === true, named !== undefined];
@@ -34,7 +34,7 @@ export function refuseMixed(file: string | undefined, options: RunArguments): vo
     throw new Refusal("bad-option", message, command("resume", resume ?? named ?? "RUN"));
   }
   if (goesOn && (options.input ?? options.json) !== undefined) {
-    const message = "a run that is resumed has its input; another input is another run";
+    const message = "a resumed run keeps its input; another input needs a new run";
     const again = {
       ...command("run", file ?? "FILE", "--input", "..."),
       note: "from the start",

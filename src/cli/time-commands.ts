@@ -49,7 +49,7 @@ export function addRewinding(program: Command, finish: Finish): void {
     .option("--json <key=json>", "a value as JSON, such as tags=[1, 2]; may be repeated", collect)
     .option("--run", "start it at once")
     .option("--files <how>", FILES_HELP)
-    .option("--dry-run", "show what it would begin with; change nothing")
+    .option("--dry-run", "show what it would start with; change nothing")
     .option("-o, --output <format>", "text or json")
     .option("-q, --quiet", "print nothing")
     .action(async (id, options) =>

@@ -123,7 +123,7 @@ describe("graph", () => {
     `);
     expect(await said("graph", "-o", "run.png")).toMatchInlineSnapshot(`
       "--- stderr
-      error: run.png: its ending names no format
+      error: run.png: its extension names no format
         next: add --format mermaid|dot|svg
       [exit 2]
       "

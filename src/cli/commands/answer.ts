@@ -35,7 +35,7 @@ export async function answerCommand(
     from: "command",
   });
   print(`${gateName(visit)}: ${answerText(answer)}`);
-  print(reported ? "Its runner goes on." : `Nobody drives the run now; go on with it:`);
+  print(reported ? "The run continues." : `No process is running the run; continue it:`);
   if (!reported) print(`  ${commandText("resume", known.shortId)}`);
   return EXIT.done;
 }
@@ -47,10 +47,13 @@ function show(known: KnownRun, gate: string | undefined, options: OutputOptions)
     printJson(open.map(({ visit }) => questionJson(visit)));
     return EXIT.done;
   }
-  if (open.length === 0) print(`Run ${known.shortId} asks nothing now.`);
+  if (open.length === 0) print(`Run ${known.shortId} has no open question.`);
   for (const { visit, answer } of open) {
     if (answer === undefined) for (const line of questionLines(known.shortId, visit)) print(line);
-    else print(`${gateName(visit)}: ${answerText(answer)}; the next owner takes it up`);
+    else
+      print(
+        `${gateName(visit)}: ${answerText(answer)}; the run continues with it when it is resumed`,
+      );
   }
   return EXIT.done;
 }

@@ -34,7 +34,7 @@ export async function doctorCommand(
   if (options.repair !== true) for (const line of await machineLines()) print(line);
   const dir = usedStateDir(process.cwd());
   if (dir === undefined) {
-    print("There is no state here yet; nothing can be wrong with it.");
+    print("There is no state here yet, so there is nothing to check.");
     return EXIT.done;
   }
   print(`state: ${dir.root}`);
@@ -46,7 +46,7 @@ export async function doctorCommand(
   if (problems.length > 0) {
     throw new Refusal("journal-broken", "the journal is damaged", command("doctor", "--repair"));
   }
-  print("✓ the journal is whole: every event and every plan has its checksum");
+  print("✓ the journal is intact: every event and every plan matches its checksum");
   for (const { path, what } of await leftoversIn(dir.root)) {
     print(`· a kill left a ${what}: ${path}; remove it with: perdure doctor --repair`);
   }
@@ -106,6 +106,6 @@ function repairLines(report: ReturnType<typeof repairState>): readonly string[] 
     lines.push(`${restored === undefined ? "✗" : "✓"} run ${runId} ${what}`);
     lines.push(...notes.map((note) => `    ${note}`));
   }
-  lines.push("The state is whole again. See the runs: perdure list runs");
+  lines.push("The state is intact again. See the runs: perdure list runs");
   return lines;
 }

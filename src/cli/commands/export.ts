@@ -33,7 +33,7 @@ export async function exportCommand(
   print(`  ${counts.join(", ")}`);
   for (const note of exported.notes) print(`  note: ${note}`);
   if (exported.holdsSecrets) {
-    print("  note: it holds secrets as they are; keep it as you keep them");
+    print("  note: it contains secrets in plain text; protect it as you protect them");
   }
   print(`Continue it elsewhere, and only there: perdure import FILE && perdure resume ${shortId}`);
   return EXIT.done;
@@ -50,7 +50,7 @@ export async function importCommand(file: string, options: ImportOptions): Promi
   const files = filesOption(options.files);
   const run = await importRun(path, { into: resolve(options.into ?? "."), files });
   if (run.known) {
-    print(`Run ${run.runId} is here already, as it is in ${path}.`);
+    print(`Run ${run.runId} already exists here, with the content of ${path}.`);
     return EXIT.done;
   }
   const done = `${run.stepsDone} of ${run.stepsTotal} steps completed`;

@@ -27,7 +27,7 @@ export async function graphCommand(
   const drawing = await drawingOf(what);
   deliver(await textOf(drawing, format), options);
   const left = leftOutText(drawing);
-  if (left !== undefined) printError(`The picture is not whole; ${left}.`);
+  if (left !== undefined) printError(`The picture is incomplete; ${left}.`);
   return EXIT.done;
 }
 

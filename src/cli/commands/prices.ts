@@ -40,7 +40,9 @@ export async function pricesCommand(
   });
   for (const line of tableLines([HEADER, ...rows])) print(line);
   print("");
-  print("US dollars per million tokens. A cost made of them is an estimate and shown as ~$0.12.");
+  print(
+    "US dollars per million tokens. A cost computed from them is an estimate, shown as ~$0.12.",
+  );
   print(`list: Perdure's own, as of ${date}; perdure prices -o json names its sources`);
   print(`file: ${priceFile()}, such as { "MODEL": { "input": 1.5, "output": 6 } }`);
   print(

@@ -149,7 +149,7 @@ async function refuse(
   if (refusal !== undefined) throw refusal;
   await refuseCopy(project.dir, known, options.asCopy === true);
   if (wanted === undefined || options.update !== true) return;
-  const message = "--update and --from-step cannot go together: first the one, then the other";
+  const message = "--update and --from-step cannot be combined: use one after the other";
   throw new Refusal("bad-option", message, command("resume", known.shortId, "--update"));
 }
 

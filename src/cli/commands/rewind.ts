@@ -95,7 +95,7 @@ export async function restoreCommand(
   const lines = changes === undefined ? [] : changeLines(changes);
   for (const line of lines) print(line);
   if (changes !== undefined && lines.length === 0) {
-    print(`The files are those of ${name} already.`);
+    print(`The files already are those of ${name}.`);
     return EXIT.done;
   }
   const overwrite = options.yes === true;
@@ -112,7 +112,7 @@ async function printState(project: Project, before: KnownRun): Promise<void> {
   const aside = filesSetAside(before, after);
   if (aside !== undefined) {
     const name = commitText(aside);
-    print(`set aside: ${name}   (take it back: perdure restore ${after.shortId} ${name})`);
+    print(`set aside: ${name}   (restore it: perdure restore ${after.shortId} ${name})`);
   }
   for (const line of whyLines(whyInputOf(after, Date.now()))) print(line);
 }

@@ -30,7 +30,7 @@ export async function sayCommand(
     throw new Refusal(
       "bad-option",
       message,
-      advice("write it into a file, and tell the agent its name"),
+      advice("write it to a file, and send the agent the name of the file"),
     );
   }
   const { project, known } = await openRun(process.cwd(), "read-write", id);
@@ -51,8 +51,8 @@ function deliveryLines(
     case "not-recorded": {
       const who = lease?.owner === undefined ? "its owner" : ownerText(lease.owner);
       return [
-        `${recorded}, but ${who} has not taken it in yet.`,
-        `After that has ended: ${resume}`,
+        `${recorded}, but ${who} has not read it yet.`,
+        `When that process has ended: ${resume}`,
       ];
     }
     case "when-run-again": {

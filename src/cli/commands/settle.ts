@@ -7,7 +7,7 @@ import { print } from "../print.ts";
 const EFFECT: Readonly<Record<Settled["as"], string>> = {
   done: "it happened",
   redo: "it runs again when the run continues",
-  abort: "it is given up",
+  abort: "the step is abandoned",
 };
 
 /** Records the verdict and says how the run continues. */

@@ -24,9 +24,9 @@ export async function stopCommand(id: string | undefined, options: StopOptions):
   const result = await stopRun(project, id, mode);
   const { shortId } = result;
   if (result.kind === "asked") {
-    print(`Told ${ownerText(result.owner)} to stop run ${shortId} ${WHEN[mode]}.`);
+    print(`Asked ${ownerText(result.owner)} to stop run ${shortId} ${WHEN[mode]}.`);
     if (mode === "now") {
-      print(`End its steps at once, in the middle of a call: perdure stop ${shortId}`);
+      print(`Stop its steps at once, even in the middle of a call: perdure stop ${shortId}`);
     }
   } else {
     const { steps } = result;

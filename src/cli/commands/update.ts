@@ -60,8 +60,8 @@ async function confirmed({ shortId }: KnownRun, options: UpdateOptions): Promise
   if (options.yes === true) return true;
   const terminal = process.stdin.isTTY === true && process.stdout.isTTY === true;
   if (!terminal || options.detach === true || screenKind(options) === "json") {
-    const message = "an update needs your word, and there is no terminal to ask on";
+    const message = "an update needs your agreement, and there is no terminal to ask on";
     throw new Refusal("no-terminal", message, command("resume", shortId, "--update", "--yes"));
   }
-  return (await ask("Adopt the edit and go on? [y/N] ")).startsWith("y");
+  return (await ask("Adopt the edit and continue? [y/N] ")).startsWith("y");
 }
