@@ -1,11 +1,11 @@
 /**
- * Reading a pipeline that is a module: it is run in a thread of its own, which can be ended.
+ * Reads a pipeline from a module by running the module in its own thread, which can be ended.
  *
- * Owns: the thread, how long it may take, and what is told when it gives no pipeline.
+ * Owns: the thread, its time limit, and the diagnostic for a module without a pipeline.
  * Does not: validate the pipeline.
  * Invariants:
- * - K1 Whatever the module does (throw, hang, loop, print, exit, leave timers behind), this process
- *   goes on: nothing of the module outlives the call but the data that it exported.
+ * - K1 Whatever the module does (throw, hang, loop, print, exit, leave timers running), this process
+ *   continues, and only the data that the module exported outlives the call.
  */
 import { text as textOf } from "node:stream/consumers";
 import { fileURLToPath, pathToFileURL } from "node:url";

@@ -1,4 +1,4 @@
-/** Reading a pipeline file: to a plan, or to diagnostics that are printed and end the command. */
+/** Reads a pipeline file: the result is a plan, or diagnostics. */
 
 import { isUtf8 } from "node:buffer";
 import { existsSync } from "node:fs";

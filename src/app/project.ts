@@ -1,9 +1,9 @@
 /**
- * Where the state of a project lies, and how its runs are found.
+ * The state of a project: where it is, and which runs it has.
  *
  * Owns: the search for `.perdure`, opening the journal, and resolving run ids.
- * Does not: read or write runs (known-run.ts). A list of runs needs no more than this, so it is loaded
- *   without what knows how a run goes on.
+ * Does not: read or write runs (loaded-run.ts). A list of runs needs only this file, so it loads nothing
+ * that drives a run.
  */
 import { existsSync, lstatSync, readdirSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";

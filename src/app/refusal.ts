@@ -1,8 +1,8 @@
 /**
- * What Perdure refuses, and what fails around it: a code for programs, a message and the next command
- * for people.
+ * Refusals, and failures of the world around Perdure: a code for programs, a message and the next
+ * command for people.
  *
- * Owns: the one type of error that the use cases throw, what helps with each failure of the journal
+ * Owns: the one type of error that the use cases throw, the remedy for each failure of the journal
  * and of files, and the one text form of the next command.
  * Does not: print, or choose an exit status; the faces do, by the code.
  */

@@ -1,4 +1,4 @@
-/** Stops a run: asks its owner through the inbox, or ends what a dead owner left running. */
+/** Stops a run: asks its owner through the inbox, or ends the processes that a dead owner left. */
 
 import { userInfo } from "node:os";
 import type { Owner, StopMode } from "../core/event.ts";
@@ -12,7 +12,7 @@ import { findMarked, runMarker, sweep } from "../runner/process/sweep.ts";
 import { gateName } from "../view/question-text.ts";
 import { openQuestions } from "./answer.ts";
 import { execute } from "./drive.ts";
-import { type KnownRun, loadRun } from "./known-run.ts";
+import { type LoadedRun, loadRun } from "./loaded-run.ts";
 import { ownerText } from "./owner.ts";
 import { ownedError } from "./ownership.ts";
 import { isElsewhere, livenessOf, type Project, resolveRunId, shortIdOf } from "./project.ts";
@@ -55,7 +55,7 @@ export async function stopRun(
 /** Ends what a dead runner left running: this process owns the run for as long as that takes. */
 async function endOrphans(
   project: Project,
-  known: KnownRun,
+  known: LoadedRun,
   stop: { readonly mode: StopMode; readonly by: string },
 ): Promise<StopResult> {
   const { id, run, shortId } = known;
@@ -68,13 +68,13 @@ async function endOrphans(
 }
 
 /** True when something of a run that nobody drives may live: steps, or what they started. */
-function hasOrphans({ id, run, dir }: KnownRun): boolean {
+function hasOrphans({ id, run, dir }: LoadedRun): boolean {
   if (findMarked(runMarker(id)).length > 0) return true;
   return [...run.running].some((visit) => mayLive(attemptDirOf(dir, attemptOf(visit))));
 }
 
 /** Nobody drives it, so there is nothing to stop: says how it stands, and what to type. */
-function unownedError(known: KnownRun): Refusal {
+function unownedError(known: LoadedRun): Refusal {
   const { run, shortId } = known;
   const still = `run ${shortId} has nothing running to stop`;
   if (!waitsForPerson(run)) return new Refusal("nothing-to-stop", still, command("why", shortId));
