@@ -80,7 +80,7 @@ it("rewind, invalidate and their refusals", { timeout: LONG_MS }, async () => {
   `);
   expect(await said(repo, "rewind", id, "b@1.1")).toMatchInlineSnapshot(`
     "--- stderr
-    error: b@1.1 is an attempt; go back to a step or to a visit of it
+    error: b@1.1 is an attempt; name a step or a visit of it
       next: perdure show 1a2b3c4d
     [exit 2]
     "

@@ -904,8 +904,8 @@ it("help", async () => {
                                 runs
       --from-step <step>        with --run: the same as: perdure resume RUN
                                 --from-step STEP
-      --run <run>               the run that --from-step is about; the last
-                                unfinished one if absent
+      --run <run>               the run for --from-step; the last unfinished one if
+                                absent
       -h, --help                display help for command
 
     Examples:
