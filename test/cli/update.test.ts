@@ -173,7 +173,9 @@ it("a second update, of a run that is complete, runs what was added to its end",
   const said = await project.must(["resume", id, "--update", "--yes"]);
   expect(said).toContain("5 of 5 steps completed: plan, build, test, ship, tell.");
   expect(project.effects()).toEqual({ plan: 1, build: 1, test: 2, "ship-new": 1, tell: 1 });
-  expect(await project.must(["doctor"])).toContain("every event and every plan matches its checksum");
+  expect(await project.must(["doctor"])).toContain(
+    "every event and every plan matches its checksum",
+  );
   const [full = ""] = await project.runIds();
   project.write(".perdure/state.db", "not a database");
   await project.must(["doctor", "--repair"]);
