@@ -1,4 +1,4 @@
-/** Reading a pipeline file: to a plan, or to diagnostics that are printed and end the command. */
+/** Reads a pipeline file: the result is a plan, or diagnostics. */
 
 import { isUtf8 } from "node:buffer";
 import { existsSync } from "node:fs";
@@ -43,7 +43,7 @@ async function readAs(
     continuesFrom,
   );
   if (typeof rest !== "string") return rest;
-  const message = `${nameOf(path)} cannot be continued from \`${continuesFrom.node}\`: ${rest}`;
+  const message = `${nameOf(path)} cannot continue after \`${continuesFrom.node}\`: ${rest}`;
   throw new Refusal("bad-logs-directory", message, command("run", nameOf(path)));
 }
 
@@ -240,7 +240,7 @@ export function readingOf(options: ReadingOptions, file: string): PlanReading {
 function refuseForYaml(options: ReadingOptions, file: string): void {
   for (const name of ["agent", "permissions", "handler"] as const) {
     if (options[name] === undefined) continue;
-    const message = `--${name} is for pipelines in DOT; ${file} says such things itself`;
+    const message = `--${name} is for pipelines in DOT; ${file} sets this itself`;
     throw new Refusal("bad-option", message, command("run", file));
   }
 }
@@ -248,7 +248,7 @@ function refuseForYaml(options: ReadingOptions, file: string): void {
 function oneOf<T extends string>(option: string, words: readonly T[], given: string): T {
   const word = words.find((known) => known === given);
   if (word !== undefined) return word;
-  throw new Refusal("bad-option", `${option} ${given}: one of ${words.join(", ")} is meant`);
+  throw new Refusal("bad-option", `${option} ${given}: it takes one of ${words.join(", ")}`);
 }
 
 function handlerOf(text: string): readonly [string, string] {

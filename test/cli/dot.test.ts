@@ -207,7 +207,7 @@ describe("the directory of a run", () => {
     project.write("other/checkpoint.json", '{"node": "plan"}');
     const foreign = await project.run(["resume", "--logs", "other"]);
     expect(foreign).toMatchObject({ exit: 1 });
-    expect(foreign.stderr).toContain("is not of perdure");
+    expect(foreign.stderr).toContain("was not written by perdure");
     project.write(
       "flow.dot",
       `digraph f { start [shape=Mdiamond]; exit [shape=Msquare]; ${tool("a", "exit 1")}; start -> a -> exit }`,

@@ -175,7 +175,7 @@ it.runIf(IS_ROOT)("says so where /proc is not mounted", async () => {
   const result = await project.run(["run", "p.yaml"], { through });
   expect(result.exit).toBe(1);
   expect(result.stderr).toBe(
-    "error: /proc is not mounted, so nobody can tell which processes live\n" +
+    "error: /proc is not mounted, so perdure cannot tell which processes are alive\n" +
       "  next: mount -t proc proc /proc\n",
   );
 });
