@@ -3,7 +3,7 @@
  * its end. Floor: an empty `node -e 0`.
  */
 import { createStateDir, stateDirOf } from "../src/engine/state-dir.ts";
-import { openSqliteJournal } from "../src/journal/sqlite.ts";
+import { openSqliteJournal } from "../src/journal/sqlite/sqlite.ts";
 import {
   compare,
   emptyNodeMs,

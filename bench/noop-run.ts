@@ -17,7 +17,7 @@ import { NO_FILES } from "../src/engine/executors/no-files.ts";
 import { Loop, Mailbox } from "../src/engine/loop.ts";
 import { createStateDir, type RunDir, runDirOf, stateDirOf } from "../src/engine/state-dir.ts";
 import { type Journal, takeLease } from "../src/journal/journal.ts";
-import { openSqliteJournal } from "../src/journal/sqlite.ts";
+import { openSqliteJournal } from "../src/journal/sqlite/sqlite.ts";
 import type { Plan } from "../src/plan/plan.ts";
 import { systemClock } from "../src/util/clock.ts";
 import { sha256 } from "../src/util/json.ts";

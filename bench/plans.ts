@@ -1,5 +1,5 @@
 /** Plans of any size, as the YAML source would build them. */
-import { type Arrow, freeze, type Graph, type Plan, type Step } from "../src/plan/plan.ts";
+import { type Edge, freeze, type Graph, type Plan, type Step } from "../src/plan/plan.ts";
 
 export type Shape = "sequence" | "wide" | "join" | "items";
 
@@ -22,10 +22,10 @@ export function frozenPlan(steps: number, shape: Shape): { plan: Plan; planText:
 }
 
 function graphOf(count: number, shape: Shape): Graph {
-  if (shape === "items") return { steps: [eachOf(count)], arrows: [] };
+  if (shape === "items") return { steps: [eachOf(count)], edges: [] };
   return {
     steps: Array.from({ length: count }, (_, position) => stepOf(`step-${position}`)),
-    arrows: Array.from({ length: shape === "wide" ? 0 : count - 1 }, (_, from) =>
+    edges: Array.from({ length: shape === "wide" ? 0 : count - 1 }, (_, from) =>
       arrowOf(from, shape === "join" ? count - 1 : from + 1),
     ),
   };
@@ -52,7 +52,7 @@ function stepOf(id: string): Step {
 /** A fan-out of one step over so many items. */
 function eachOf(count: number): Step {
   const list = Array.from({ length: count }, (_, index) => index);
-  const graph = { steps: [stepOf("one")], arrows: [] };
+  const graph = { steps: [stepOf("one")], edges: [] };
   const work = {
     kind: "each",
     items: { list },
@@ -63,6 +63,6 @@ function eachOf(count: number): Step {
   return { ...stepOf("each"), work };
 }
 
-function arrowOf(from: number, to: number): Arrow {
+function arrowOf(from: number, to: number): Edge {
   return { from, to, on: "completed", weight: 0, back: false };
 }

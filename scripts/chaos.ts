@@ -47,7 +47,7 @@ function summarise(all: ChaosResult): void {
   console.log(
     `conversations begun again before anything was answered: ${count(({ restarts }) => restarts)}`,
   );
-  console.log(`served:   ${shown(sumOf(accounts.map(({ told }) => told)))}`);
+  console.log(`served:   ${shown(sumOf(accounts.map(({ reported }) => reported)))}`);
   console.log(`recorded: ${shown(sumOf(accounts.map(({ recorded }) => recorded)))}`);
   for (const message of violations) console.log(`✗ seed ${seed}: ${message} (see ${kept})`);
   console.log(

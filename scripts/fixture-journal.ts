@@ -8,8 +8,8 @@ import { existsSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { EVENT_VERSION, type RunEvent } from "../src/core/event.ts";
 import { takeLease } from "../src/journal/journal.ts";
-import { MIGRATIONS, newestVersion } from "../src/journal/migrations.ts";
-import { openSqliteJournal } from "../src/journal/sqlite.ts";
+import { MIGRATIONS, newestVersion } from "../src/journal/sqlite/migrations.ts";
+import { openSqliteJournal } from "../src/journal/sqlite/sqlite.ts";
 import { canonicalJson, sha256 } from "../src/util/json.ts";
 
 const TIME = Date.UTC(2026, 0, 31, 12);
@@ -33,7 +33,7 @@ const EVENTS: readonly RunEvent[] = [
     exit: 0,
     check,
     retry,
-    arrows: [],
+    edges: [],
   },
   { type: "step.started", ...attempt, attempt: 2, items: ["a", { b: [1, null] }] },
   { type: "step.lost", ...attempt, attempt: 2, message: "the machine was switched off", retry },
@@ -47,9 +47,9 @@ const EVENTS: readonly RunEvent[] = [
     outputs: { report: { path: "out/report.md", sha256: sha256("report"), bytes: 6 } },
     context: { summary: 'ünï 日本 "quoted"\n', "10": 1, "2": null },
     check: { ...check, exit: 0, outputSha256: sha256("") },
-    arrows: [0, 1],
+    edges: [0, 1],
   },
-  { type: "step.skipped", ...place, step: "release", arrows: [2] },
+  { type: "step.skipped", ...place, step: "release", edges: [2] },
   { type: "run.rewound", step: "plan", reopened: ["plan", "implement"], assumed: ["setup"] },
   { type: "run.stopping", mode: "after-step", reason: { code: "requested", by: "ada" } },
   { type: "run.stopped", reason: { code: "requested", by: "ada" } },

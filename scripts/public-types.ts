@@ -36,7 +36,7 @@ function reachable(file: string, found = new Set<string>()): ReadonlySet<string>
 }
 
 /** Where a declaration is in the published package. */
-function placeOf(file: string): string {
+function visitRef(file: string): string {
   return file.replace(resolve("node_modules"), DIST);
 }
 
@@ -46,12 +46,12 @@ for (const path of readdirSync(DIST, { recursive: true, encoding: "utf8" })) {
   if (path.endsWith(".d.ts") && !wanted.has(file)) rmSync(file);
 }
 for (const file of wanted) {
-  if (!file.startsWith(DIST)) cpSync(file, placeOf(file));
+  if (!file.startsWith(DIST)) cpSync(file, visitRef(file));
   const text = readFileSync(file, "utf8").replace(IMPORT, (whole, before: string, name: string) => {
     const start = COPIED[name];
     return start === undefined
       ? whole
-      : `${before}${relative(dirname(placeOf(file)), placeOf(start)).replace(/\.d\.ts$/, ".js")}"`;
+      : `${before}${relative(dirname(visitRef(file)), visitRef(start)).replace(/\.d\.ts$/, ".js")}"`;
   });
-  writeFileSync(placeOf(file), text);
+  writeFileSync(visitRef(file), text);
 }

@@ -11,7 +11,7 @@ import { emptyRun, evolve } from "../src/core/evolve.ts";
 import type { Fact } from "../src/core/fact.ts";
 import { approvingChoice } from "../src/core/gate.ts";
 import { stepPath } from "../src/core/place.ts";
-import { attemptOf, placeOf, type Run } from "../src/core/run.ts";
+import { attemptOf, type Run, visitRef } from "../src/core/run.ts";
 import { waitsFor } from "../src/core/visit-state.ts";
 import type { Plan } from "../src/plan/plan.ts";
 
@@ -91,6 +91,6 @@ function failed(run: Run): Walked {
   return { end: "failed", why: reason, at: `${pathOf(visit)}: ${message}` };
 }
 
-function pathOf(visit: Parameters<typeof placeOf>[0]): string {
-  return stepPath(placeOf(visit));
+function pathOf(visit: Parameters<typeof visitRef>[0]): string {
+  return stepPath(visitRef(visit));
 }

@@ -14,7 +14,7 @@ const GLOSSARY = readFileSync(resolve(import.meta.dirname, "../docs/GLOSSARY.md"
 
 /** Words that another word has replaced. */
 const REPLACED = [
-  ...["arrow", "arrows", "talk", "talks", "telling", "retelling", "told", "saying", "sayings"],
+  ...["edge", "edges", "talk", "talks", "telling", "retelling", "told", "saying", "sayings"],
   ...["doubt", "doubts", "unsettled", "pretend", "pretended", "pretence", "wish", "wishes", "desk"],
   ...["hands", "belongings", "reign", "walk", "walks", "walked", "way", "ways", "going"],
 ];
@@ -26,7 +26,7 @@ const TYPES_TO_RENAME: readonly string[] = [
   "AgentTrouble",
   "AgreedUpdate",
   "Arrival",
-  "Arrow",
+  "Edge",
   "Ask",
   "AskedCall",
   "AskingEdge",
@@ -141,7 +141,7 @@ const TYPES_TO_RENAME: readonly string[] = [
 
 /** Exported names with a replaced word. */
 const NAMES_TO_RENAME: readonly string[] = [
-  "Arrow",
+  "Edge",
   "Doubt",
   "FilesWish",
   "GoingOn",
@@ -158,12 +158,12 @@ const NAMES_TO_RENAME: readonly string[] = [
   "Way",
   "Wishes",
   "applyDoubt",
-  "arrowAt",
-  "arrows",
+  "edgeAt",
+  "edges",
   "doubtFiles",
   "goingOn",
   "isInDoubt",
-  "markBackArrows",
+  "markBackEdges",
   "noteTold",
   "pretend",
   "reduceWalk",
@@ -194,7 +194,6 @@ const FILES_TO_RENAME: readonly string[] = [
   "core/talk-flow.ts",
   "core/talk.ts",
   "core/telling.ts",
-  "engine/walk-stage.ts",
   "workspace/walk.ts",
 ];
 

@@ -6,9 +6,9 @@
  */
 import type { Answer, AttemptRef } from "../core/event.ts";
 import { deadlineOf } from "../core/gate.ts";
-import { attemptText, type NamedPlace, parsePlace, stepPath } from "../core/place.ts";
+import { attemptText, type NamedPlace, parseVisit, stepPath } from "../core/place.ts";
 import { replyOf } from "../core/question.ts";
-import { attemptOf, findVisit, placeOf, stepOf, type Visit } from "../core/run.ts";
+import { attemptOf, findVisit, stepOf, type Visit, visitRef } from "../core/run.ts";
 import { waitsFor } from "../core/visit-state.ts";
 import type { Answered } from "../journal/inbox.ts";
 import { assert } from "../util/assert.ts";
@@ -22,7 +22,7 @@ import { command, Refusal } from "./refusal.ts";
 
 /** The question that a name stands for. Throws a refusal that says what became of it. */
 export function askedAt(known: KnownRun, name: string): Visit {
-  const place = parsePlace(name);
+  const place = parseVisit(name);
   const asked = [...known.run.waiting.person];
   const exact = asked.find((visit) => isAt(visit, place));
   if (exact !== undefined) return exact;
@@ -42,7 +42,7 @@ export function askedAt(known: KnownRun, name: string): Visit {
 }
 
 function isAt(visit: Visit, { scope, step, visit: number, attempt }: NamedPlace): boolean {
-  const place = placeOf(visit);
+  const place = visitRef(visit);
   const same = place.scope === scope && place.step === step;
   const visited = number === undefined || number === visit.number;
   return same && visited && (attempt === undefined || attempt === visit.attempts);
@@ -85,7 +85,7 @@ export async function giveAnswer(
   known: KnownRun,
   at: AttemptRef,
   given: Pick<Answer, "choice" | "text" | "from">,
-): Promise<Answered & { readonly told: boolean }> {
+): Promise<Answered & { readonly reported: boolean }> {
   const answer = { ...given, by: thisPerson(), given: Date.now() };
   const visit = findVisit(known.run, at);
   const deadline = visit && deadlineOf(visit, answer.by);
@@ -93,7 +93,7 @@ export async function giveAnswer(
   const answered = await journal.inbox.answer(known.id, { attempt, answer, deadline });
   failpoint("answer.recorded");
   const lease = await journal.leases.of(known.id);
-  return { ...answered, told: livenessOf(lease) === "owned" };
+  return { ...answered, reported: livenessOf(lease) === "owned" };
 }
 
 /** What was recorded for a person or a program. */
@@ -101,7 +101,7 @@ export interface GivenAnswer {
   readonly visit: Visit;
   readonly answer: Answer & { readonly label?: string };
   /** Somebody drives the run and was told. */
-  readonly told: boolean;
+  readonly reported: boolean;
 }
 
 /** Answers the question of that name. Throws when it is not asked, or has its answer already. */
@@ -132,12 +132,12 @@ export async function answerGate(
     );
   }
   const { ok: _, ...said } = reply;
-  const { first, answer, told } = await giveAnswer(project, known, attemptOf(visit), {
+  const { first, answer, reported } = await giveAnswer(project, known, attemptOf(visit), {
     ...said,
     from: given.from,
   });
   if (!first) throw refusedError(known, name, labelled(visit, answer));
-  return { visit, answer: labelled(visit, answer), told };
+  return { visit, answer: labelled(visit, answer), reported };
 }
 
 /** Questions that stand, with what was answered to them and not taken up yet. */

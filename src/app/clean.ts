@@ -9,7 +9,7 @@ import { existsSync, lstatSync, readdirSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { outputsNamedBy } from "../core/outputs.ts";
 import { stepPath } from "../core/place.ts";
-import { attemptOf, placeOf } from "../core/run.ts";
+import { attemptOf, visitRef } from "../core/run.ts";
 import { attemptDirOf, runDirOf, type StateDir } from "../engine/state-dir.ts";
 import { takeLease } from "../journal/journal.ts";
 import type { LeaseBlock } from "../journal/leases.ts";
@@ -279,7 +279,7 @@ function livingReason({ run, dir, shortId, liveness }: KnownRun): string | undef
   if (liveness === "owned") return "it is running";
   const living = [...run.running].find((visit) => mayLive(attemptDirOf(dir, attemptOf(visit))));
   if (living === undefined) return undefined;
-  return `its step ${stepPath(placeOf(living))} still runs; go on with: perdure resume ${shortId}`;
+  return `its step ${stepPath(visitRef(living))} still runs; go on with: perdure resume ${shortId}`;
 }
 
 async function foreseen(
@@ -350,7 +350,7 @@ async function removeOwn(project: Project, known: KnownRun): Promise<void> {
   if (!existsSync(below)) return;
   const { findRepository } = await import("../workspace/repository.ts");
   const { removeOwnWorktrees } = await import("../workspace/worktree/own-worktree.ts");
-  const { branchOf } = await import("../engine/workspace-place.ts");
+  const { branchOf } = await import("../engine/run-workspace.ts");
   const repository = await findRepository(directoryOf(project.dir, known));
   if (repository === undefined) return;
   await removeOwnWorktrees(repository, { below, branches: `${branchOf(known.id)}-` });
@@ -361,7 +361,7 @@ async function worktreeOf(project: Project, known: KnownRun): Promise<WorktreeRe
   const { plan, run, dir, id } = known;
   if (plan.workspace?.kind !== "worktree") return undefined;
   const { findRepository } = await import("../workspace/repository.ts");
-  const { branchOf, workspacePathOf } = await import("../engine/workspace-place.ts");
+  const { branchOf, workspacePathOf } = await import("../engine/run-workspace.ts");
   const repository = await findRepository(directoryOf(project.dir, known));
   if (repository === undefined) return undefined;
   const branch = run.workspace?.branch ?? branchOf(id);

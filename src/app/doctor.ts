@@ -2,7 +2,7 @@
  * Checks this machine, a pipeline, and the state of a project; repairs the state.
  *
  * Owns: what is looked at.
- * Does not: know how a journal is repaired (journal/repair.ts).
+ * Does not: know how a journal is repaired (journal/repair/repair.ts).
  */
 
 import { execFile } from "node:child_process";
@@ -12,8 +12,8 @@ import { replay } from "../core/evolve.ts";
 import { fullSummary } from "../core/summary.ts";
 import { workspaceOf } from "../engine/launch.ts";
 import { runDirOf, type StateDir, stateDirOf } from "../engine/state-dir.ts";
-import { checkState, LivingRunError, type RepairReport, repair } from "../journal/repair.ts";
-import { openSqliteJournal } from "../journal/sqlite.ts";
+import { checkState, LivingRunError, type RepairReport, repair } from "../journal/repair/repair.ts";
+import { openSqliteJournal } from "../journal/sqlite/sqlite.ts";
 import { envNamesOf } from "../plan/build.ts";
 import { graphsIn } from "../plan/graph-index.ts";
 import type { Graph, Plan, Step } from "../plan/plan.ts";
@@ -151,8 +151,10 @@ export async function agentLines(): Promise<readonly string[]> {
   const lines = KNOWN_AGENTS.flatMap((name, index) => {
     const version = found[index];
     const continues = agentAdapter(name)?.continues === true;
-    const talk = continues ? "its conversations can be continued" : "it starts anew each time";
-    return version === undefined ? [] : [`✓ ${name} ${version}: ${talk}`];
+    const conversation = continues
+      ? "its conversations can be continued"
+      : "it starts anew each time";
+    return version === undefined ? [] : [`✓ ${name} ${version}: ${conversation}`];
   });
   return missing.length === 0 ? lines : [...lines, `· not on PATH: ${missing.join(", ")}`];
 }

@@ -10,9 +10,9 @@ import { lstatSync, mkdirSync, readdirSync, rmSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { outputsNamedBy } from "../core/outputs.ts";
 import { stepPath } from "../core/place.ts";
-import { attemptOf, placeOf } from "../core/run.ts";
-import { type Departure, saveForDeparture } from "../engine/departure.ts";
-import { type OpenConversation, openConversations } from "../engine/open-conversations.ts";
+import { attemptOf, visitRef } from "../core/run.ts";
+import { type OpenConversation, openConversations } from "../engine/agent/open-conversations.ts";
+import { type Departure, saveForDeparture } from "../engine/export-files.ts";
 import { attemptDirOf } from "../engine/state-dir.ts";
 import { eventsText } from "../journal/events-file.ts";
 import { takeLease } from "../journal/journal.ts";
@@ -113,7 +113,7 @@ function refuse(known: KnownRun, { force }: ExportOptions): void {
   if (living === undefined) return;
   throw new Refusal(
     "steps-alive",
-    `step ${stepPath(placeOf(living))} of run ${shortId} still runs`,
+    `step ${stepPath(visitRef(living))} of run ${shortId} still runs`,
     [
       { ...command("resume", shortId), note: "then stop it" },
       when("a copy", "export", shortId, "--force"),

@@ -12,7 +12,7 @@ import { randomUUID } from "node:crypto";
 import { effectsOf } from "../core/effect.ts";
 import { EVENT_VERSION, type Recorded, type RunCreated, type RunForked } from "../core/event.ts";
 import { replay } from "../core/evolve.ts";
-import { parsePlace } from "../core/place.ts";
+import { parseVisit } from "../core/place.ts";
 import { stepOf } from "../core/run.ts";
 import { fullSummary } from "../core/summary.ts";
 import { workspaceOf } from "../engine/launch.ts";
@@ -82,7 +82,7 @@ export async function forkRun(
 
 function pointOf({ events, shortId }: KnownRun, at: string | undefined): ForkPoint {
   return naming(shortId, () =>
-    at === undefined ? forkPointAfterLast(events) : forkPointBefore(events, parsePlace(at)),
+    at === undefined ? forkPointAfterLast(events) : forkPointBefore(events, parseVisit(at)),
   );
 }
 
@@ -136,8 +136,8 @@ async function restoreOf(
   if (!here) return { commit, lines: [`${line}, in a workspace of its own`] };
   const { workspace } = await openRunWorkspace(project, known);
   const changes = workspace && shownPlan(await planRestore(workspace, commit));
-  const told = `${line}; what is there when it starts is set aside`;
-  return { commit, lines: [told, ...(changes === undefined ? [] : changeLines(changes))] };
+  const reported = `${line}; what is there when it starts is set aside`;
+  return { commit, lines: [reported, ...(changes === undefined ? [] : changeLines(changes))] };
 }
 
 /** The snapshots of the common past get refs of the fork's own. */
@@ -187,7 +187,6 @@ async function createFork(
   };
   const version = EVENT_VERSION;
   const past: readonly Recorded[] = [
-    // The facts behind them stay with the run that they happened in.
     ...events.slice(1, point.seq).map(withoutFacts),
     { seq: point.seq + 1, time, version, event: forked },
   ];
@@ -198,7 +197,7 @@ async function createFork(
   await journal.log.create({ runId, planText, created, time, past, summary });
 }
 
-function withoutFacts(recorded: Recorded): Recorded {
-  const { facts: _, ...rest } = recorded;
-  return rest;
+/** The facts behind an event stay with the run that it happened in. */
+function withoutFacts({ seq, time, version, event }: Recorded): Recorded {
+  return { seq, time, version, event };
 }

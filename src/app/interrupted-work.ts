@@ -6,8 +6,8 @@
  */
 
 import { join } from "node:path";
-import { attemptText, placeText } from "../core/place.ts";
-import { attemptOf, placeOf, recoverFor, stepOf, type Visit, waitingFor } from "../core/run.ts";
+import { attemptText, visitText } from "../core/place.ts";
+import { attemptOf, recoverFor, stepOf, type Visit, visitRef, waitingFor } from "../core/run.ts";
 import { startsOver, workedAlone } from "../core/workspace-files.ts";
 import { attemptDirOf } from "../engine/state-dir.ts";
 import type { Recover } from "../plan/plan.ts";
@@ -50,8 +50,8 @@ export async function partialWork(
     const work = history.get(attemptText(attemptOf(visit)));
     const partial = work && (await describe(known, visit, { work, files, recover }));
     if (partial === undefined) continue;
-    if ((partial.files?.length ?? 0) === 0 && partial.talk === undefined) continue;
-    found.push({ visit, place: placeText(placeOf(visit)), work: partial });
+    if ((partial.files?.length ?? 0) === 0 && partial.conversation === undefined) continue;
+    found.push({ visit, place: visitText(visitRef(visit)), work: partial });
   }
   return found;
 }
@@ -102,19 +102,20 @@ async function describe(
   const { plan, run } = known;
   const { work, recover } = about;
   const end = work.end?.event;
-  const session = visit.talk?.session;
+  const session = visit.conversation?.session;
   const wanted = recover ?? recoverFor(run, visit);
-  const talks = session !== undefined && wanted !== "restart";
-  const over = startsOver(plan, run, visit, { wanted, talks });
+  const conversationsOf = session !== undefined && wanted !== "restart";
+  const over = startsOver(plan, run, visit, { wanted, conversationsOf });
   const used = visit.spent === undefined ? undefined : spentText(visit.spent);
   return {
     attempt: attemptText(work.at),
     files: await filesDone(known, visit, about),
     output: await lastOutput(known, visit),
     tool: end !== undefined && "tool" in end ? end.tool : undefined,
-    talk: session === undefined ? undefined : `${session}${used === undefined ? "" : `, ${used}`}`,
+    conversation:
+      session === undefined ? undefined : `${session}${used === undefined ? "" : `, ${used}`}`,
     overwrites: over ? await ownFiles(known, visit, about.files) : undefined,
-    fate: over || (session !== undefined && !talks) ? "restart" : "continue",
+    fate: over || (session !== undefined && !conversationsOf) ? "restart" : "continue",
   };
 }
 

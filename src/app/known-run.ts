@@ -17,7 +17,7 @@ import { type RunDir, runDirOf, type StateDir, stateDirOf } from "../engine/stat
 import { type Journal, JournalError } from "../journal/journal.ts";
 import type { Lease } from "../journal/leases.ts";
 import { planFingerprints } from "../journal/run-log.ts";
-import { openSqliteJournal } from "../journal/sqlite.ts";
+import { openSqliteJournal } from "../journal/sqlite/sqlite.ts";
 import { PLAN_FORMAT, type Plan } from "../plan/plan.ts";
 import { findMarked, runMarker } from "../runner/process/sweep.ts";
 import { assert } from "../util/assert.ts";

@@ -32,7 +32,7 @@ interface WalkPlace {
 }
 
 /** The directory of one run, open for its owner. */
-export class WalkFiles {
+export class AttractorLogFiles {
   readonly #place: WalkPlace;
   readonly #log: AttractorLog;
 
@@ -42,8 +42,13 @@ export class WalkFiles {
   }
 
   /** Brings the directory to what the journal says. */
-  static open(place: WalkPlace, plan: Plan, run: Run, events: readonly Recorded[]): WalkFiles {
-    const files = new WalkFiles(place, plan);
+  static open(
+    place: WalkPlace,
+    plan: Plan,
+    run: Run,
+    events: readonly Recorded[],
+  ): AttractorLogFiles {
+    const files = new AttractorLogFiles(place, plan);
     mkdirSync(place.logs, { recursive: true });
     files.record(events, run);
     return files;

@@ -11,7 +11,7 @@
 import { randomBytes } from "node:crypto";
 import type { Message } from "../core/event.ts";
 import { messagesFor } from "../core/message.ts";
-import { parsePlace, stepPath } from "../core/place.ts";
+import { parseVisit, stepPath } from "../core/place.ts";
 import {
   currentVisit,
   findRecord,
@@ -151,7 +151,7 @@ export function agentStepAt(known: KnownRun, name: string): AgentStep {
     const message = `run ${shortId} cannot continue: its files were removed`;
     throw new Refusal("files-removed", message, command("why", shortId));
   }
-  const { scope, step: id } = parsePlace(name);
+  const { scope, step: id } = parseVisit(name);
   const found = [...stepsNamed(run, scope, id)];
   const [first, second] = found;
   if (first === undefined) throw unknownStep(known, name);

@@ -8,8 +8,8 @@
 import { spawn } from "node:child_process";
 import { existsSync, statSync } from "node:fs";
 import { stepPath } from "../core/place.ts";
-import { attemptOf, currentVisit, placeOf, type Visit } from "../core/run.ts";
-import { type OpenedAgent, openAgent } from "../engine/agent-call.ts";
+import { attemptOf, currentVisit, type Visit, visitRef } from "../core/run.ts";
+import { type OpenedAgent, openAgent } from "../engine/agent/agent-call.ts";
 import { attemptDirOf } from "../engine/state-dir.ts";
 import { errorCode } from "../runner/file-text.ts";
 import { mayLive } from "../runner/process/adopt.ts";
@@ -105,7 +105,7 @@ function refuseOwned({ run, dir, lease, liveness, shortId }: KnownRun, step: Age
     (visit) => owner !== undefined || mayLive(attemptDirOf(dir, attemptOf(visit))),
   );
   if (owner === undefined && living.length === 0) return;
-  const paths = living.map((visit) => stepPath(placeOf(visit)));
+  const paths = living.map((visit) => stepPath(visitRef(visit)));
   const first = paths.includes(step.path) ? step.path : paths[0];
   const what = first === undefined ? "its runner is at work" : `step ${first} is at work`;
   const message = `run ${shortId} cannot be opened while ${what}`;
@@ -121,7 +121,7 @@ function conversationOf(
   readonly session: string;
 } {
   const visit = currentVisit(record);
-  const session = visit && (visit.talk?.session ?? lastSession(known, visit));
+  const session = visit && (visit.conversation?.session ?? lastSession(known, visit));
   if (visit !== undefined && session !== undefined) return { visit, session };
   const { shortId } = known;
   const message = `step ${path} of run ${shortId} has no conversation yet`;
@@ -130,7 +130,7 @@ function conversationOf(
 
 /** The conversation of the last attempt of a visit, whatever became of it. */
 function lastSession({ events }: KnownRun, visit: Visit): string | undefined {
-  const place = placeOf(visit);
+  const place = visitRef(visit);
   for (const { event } of events.toReversed()) {
     if (event.type !== "step.session" && event.type !== "step.started") continue;
     if (stepPath(event) !== stepPath(place) || event.visit !== place.visit) continue;
@@ -166,7 +166,7 @@ function resultOf({ run, shortId }: KnownRun, visit: Visit, left: number): OpenR
   return {
     processesEnded: left,
     completed: run.state.status === "completed",
-    step: stepPath(placeOf(visit)),
+    step: stepPath(visitRef(visit)),
     resume: ["resume", shortId, ...(own && !cut ? ["--files", "keep"] : [])],
   };
 }

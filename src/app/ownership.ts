@@ -11,7 +11,7 @@
 import type { Owner, StopMode } from "../core/event.ts";
 import type { UpdateRequested } from "../core/fact.ts";
 import { stepPath } from "../core/place.ts";
-import { attemptOf, placeOf } from "../core/run.ts";
+import { attemptOf, visitRef } from "../core/run.ts";
 import { attemptDirOf } from "../engine/state-dir.ts";
 import { takeLease } from "../journal/journal.ts";
 import { mayLiveElsewhere } from "../runner/process/adopt.ts";
@@ -96,7 +96,7 @@ function refuseUnseenSteps({ run, dir, shortId }: KnownRun): void {
     mayLiveElsewhere(attemptDirOf(dir, attemptOf(visit))),
   );
   if (unseen === undefined) return;
-  const step = stepPath(placeOf(unseen));
+  const step = stepPath(visitRef(unseen));
   const message =
     `step ${step} of run ${shortId} was started in another container or on another machine, ` +
     "and may still run there";

@@ -14,7 +14,7 @@ import { existsSync, statSync } from "node:fs";
 import { homedir } from "node:os";
 import { delimiter, isAbsolute, join, resolve } from "node:path";
 import { checksOf } from "../plan/check.ts";
-import { arrowAt, graphsIn, indexOf, stepAt } from "../plan/graph-index.ts";
+import { edgeAt, graphsIn, indexOf, stepAt } from "../plan/graph-index.ts";
 import type { AgentDefinition, Graph, Plan, Step } from "../plan/plan.ts";
 import { type PriceList, windowOf } from "../runner/agents/usage.ts";
 import { type AgentProgram, agentProgram } from "./agent-program.ts";
@@ -120,8 +120,8 @@ function certainSteps(graph: Graph): ReadonlySet<number> {
   const { entries, outgoing } = indexOf(graph);
   const certain = new Set(entries);
   for (const position of certain) {
-    const arrows = (outgoing[position] ?? []).map((index) => arrowAt(graph, index));
-    const ways = arrows.filter(({ on, back }) => on === "completed" && !back);
+    const edges = (outgoing[position] ?? []).map((index) => edgeAt(graph, index));
+    const ways = edges.filter(({ on, back }) => on === "completed" && !back);
     const one = stepAt(graph, position).split === "one" && ways.length > 1;
     for (const { to, condition } of ways) if (!one && condition === undefined) certain.add(to);
   }

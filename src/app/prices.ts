@@ -17,7 +17,7 @@ import { needsTurns } from "../core/conversation.ts";
 import type { Recorded } from "../core/event.ts";
 import { stepPath } from "../core/place.ts";
 import { resumeGrants } from "../core/rewind.ts";
-import { placeOf } from "../core/run.ts";
+import { visitRef } from "../core/run.ts";
 import { addBudget, unpricedIn, usdText } from "../core/spending.ts";
 import { checksOf } from "../plan/check.ts";
 import { graphsIn } from "../plan/graph-index.ts";
@@ -219,7 +219,7 @@ export function parseTurns(text: string): number {
 export function refuseWithoutTurns({ run, shortId }: KnownRun): void {
   const visit = [...run.failed].find((one) => resumeGrants(one) && needsTurns(run, one));
   if (visit === undefined || run.state.status !== "failed") return;
-  const message = `step ${stepPath(placeOf(visit))} has used up its turns (max_turns)`;
+  const message = `step ${stepPath(visitRef(visit))} has used up its turns (max_turns)`;
   throw new Refusal(
     "turns-used-up",
     message,

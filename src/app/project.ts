@@ -10,7 +10,7 @@ import { dirname, join, relative, resolve } from "node:path";
 import { createStateDir, STATE_DIR, type StateDir, stateDirOf } from "../engine/state-dir.ts";
 import type { Journal } from "../journal/journal.ts";
 import type { Lease } from "../journal/leases.ts";
-import { openSqliteJournal } from "../journal/sqlite.ts";
+import { openSqliteJournal } from "../journal/sqlite/sqlite.ts";
 import type { Liveness } from "../view/step-status.ts";
 import { isOwnerAlive, isOwnerElsewhere } from "./owner.ts";
 import { advice, command, Refusal, when } from "./refusal.ts";

@@ -13,8 +13,8 @@ import { resolve } from "node:path";
 import { sessionWanted } from "../core/conversation.ts";
 import type { ConversationOffer, UpdateRequested } from "../core/fact.ts";
 import { attemptText, ROOT_SCOPE } from "../core/place.ts";
-import { attemptOf, findRecord, isDone, placeOf, type Visit, waitingFor } from "../core/run.ts";
-import type { AgentSteps } from "../engine/agent-steps.ts";
+import { attemptOf, findRecord, isDone, type Visit, visitRef, waitingFor } from "../core/run.ts";
+import type { AgentSteps } from "../engine/agent/agent-steps.ts";
 import { attemptDirOf } from "../engine/state-dir.ts";
 import type { RunSummary } from "../journal/run-log.ts";
 import type { Recover } from "../plan/plan.ts";
@@ -35,7 +35,7 @@ import { previewRewind, type RewindPreview, type RewindRequest, rewindFacts } fr
 import { type FilesOption, filesOption } from "./rewind-files.ts";
 import { runEnvironment } from "./run-environment.ts";
 import { RunFiles } from "./run-files.ts";
-import { agentsOf, walkFilesOf } from "./run-parts.ts";
+import { agentsOf, attractorLogFilesOf } from "./run-parts.ts";
 import type { Confirm } from "./screen.ts";
 
 export interface ResumeSettings {
@@ -128,7 +128,7 @@ function foreignChoice(
 export async function completeFiles(project: Project, known: KnownRun): Promise<void> {
   const { dir, run, events } = known;
   RunFiles.open(dir, run, known, events).close(run);
-  await walkFilesOf(project, known);
+  await attractorLogFilesOf(project, known);
 }
 
 /** How many runs a refusal names. */
@@ -169,15 +169,15 @@ export async function lastRun(
   const last = runs.find((run) => !isOwned(run)) ?? candidate;
   const surprise = last.status === "completed" || (last.status === "failed" && !options.failedToo);
   if (!surprise) return candidate.runId;
-  const told = `run ${await nameOf(project, last)}, the last one ${where}, has ${last.status}`;
+  const reported = `run ${await nameOf(project, last)}, the last one ${where}, has ${last.status}`;
   if (options.confirm !== undefined) {
     const about = `${await nameOf(project, candidate)}: ${stateOf(candidate)}`;
-    const agreed = await options.confirm(`R${told.slice(1)}`, `resume ${about}`);
+    const agreed = await options.confirm(`R${reported.slice(1)}`, `resume ${about}`);
     return agreed ? candidate.runId : undefined;
   }
   const named = candidates.slice(0, NAMED_MAX);
   const commands = await Promise.all(named.map((run) => commandFor(project, run)));
-  throw new Refusal("run-not-named", `${told}: name the run to resume`, commands);
+  throw new Refusal("run-not-named", `${reported}: name the run to resume`, commands);
 }
 
 async function commandFor(project: Project, run: RunSummary): Promise<Next> {
@@ -222,9 +222,9 @@ async function resumeEvidence(
   const waiting = waitingFor(run, "retry", "owner", "slot");
   for (const visit of [...run.running, ...waiting, ...run.failed]) {
     const offer =
-      visit.talk === undefined
+      visit.conversation === undefined
         ? undefined
-        : agents?.offer(placeOf(visit), sessionWanted(plan, run, visit));
+        : agents?.offer(visitRef(visit), sessionWanted(plan, run, visit));
     if (offer !== undefined) offers.set(attemptText(attemptOf(visit)), offer);
   }
   return { evidence, offers };

@@ -12,9 +12,9 @@
 import { resolve } from "node:path";
 import type { RunRewound } from "../core/event.ts";
 import type { Output } from "../core/event-parts.ts";
-import type { FilesWish } from "../core/fact.ts";
-import { placeText, ROOT_SCOPE } from "../core/place.ts";
-import { currentVisit, findStep, placeOf, type Scope, type Visit } from "../core/run.ts";
+import type { FilesRequest } from "../core/fact.ts";
+import { ROOT_SCOPE, visitText } from "../core/place.ts";
+import { currentVisit, findStep, type Scope, type Visit, visitRef } from "../core/run.ts";
 import { LOSSES_MAX } from "../core/visit.ts";
 import { evaluatorAt } from "../engine/launch.ts";
 import { indexOf, stepAt } from "../plan/graph-index.ts";
@@ -34,7 +34,7 @@ export type FilesOption = "keep" | "restore";
 
 /** What becomes of the files: the request to the engine, and a line for people. */
 export interface FilesPlan {
-  readonly request: FilesWish;
+  readonly request: FilesRequest;
   /** One line, always. */
   readonly line: string;
   /** What putting back changes now. */
@@ -66,7 +66,7 @@ export async function planFiles(
   if (!keepsFiles(known)) return stay(given, "no snapshots of them are kept");
   if (visit?.instances !== undefined) return stayInside(given);
   if (visit?.base === undefined) return stay(given, "the step has not worked on them yet");
-  const point = `the snapshot before ${placeText(placeOf(visit))}`;
+  const point = `the snapshot before ${visitText(visitRef(visit))}`;
   const here = known.plan.workspace?.kind === "here";
   if ((given ?? (here ? "keep" : "restore")) === "keep") {
     const offer = given === undefined ? ` (--files restore puts them back to ${point})` : "";
@@ -127,7 +127,7 @@ async function goalOf(
   target: RewindTarget,
 ): Promise<Goal> {
   const works = visitWorks(workHistory(known.events));
-  const place = target.visit === undefined ? "" : placeText(placeOf(target.visit));
+  const place = target.visit === undefined ? "" : visitText(visitRef(target.visit));
   const from = works.find((work) => work.place === place)?.from ?? 0;
   const later = works.filter((work) => work.to > from && isKept(known, target, work));
   if (later.length === 0) return { commit: base };

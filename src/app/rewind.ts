@@ -9,7 +9,7 @@
 import { effectsWithin } from "../core/effect.ts";
 import type { RunRewound } from "../core/event.ts";
 import type { Fact } from "../core/fact.ts";
-import { type NamedPlace, parsePlace, stepPath } from "../core/place.ts";
+import { type NamedPlace, parseVisit, stepPath } from "../core/place.ts";
 import { planRewind, retryEvents } from "../core/rewind.ts";
 import { currentVisit, type Effect, findStep, type StepRecord, type Visit } from "../core/run.ts";
 import {
@@ -53,7 +53,7 @@ export function repeatsOf(
   { run }: KnownRun,
   { verb, step, failed }: RewindRequest,
 ): readonly Effect[] {
-  const path = stepPath(parsePlace(step));
+  const path = stepPath(parseVisit(step));
   const visit = currentVisit(findStep(run, path));
   // Another try of what failed repeats nothing that is done.
   if (verb === "retry" && (failed === true || visit?.state.status === "failed")) return [];
@@ -76,7 +76,7 @@ async function preview(
   known: KnownRun,
   request: RewindRequest,
 ): Promise<RewindPreview> {
-  const place = parsePlace(request.step);
+  const place = parseVisit(request.step);
   if (place.attempt !== undefined) {
     const message = `${request.step} is an attempt; name a step or a visit of it`;
     throw new Refusal("impossible", message, command("show", known.shortId));
@@ -104,7 +104,7 @@ async function planRetry(
   const rewind = first?.type === "run.rewound" ? first : undefined;
   const reopened = rewind?.reopened ?? [step];
   const visit = visitOf(known, findStep(run, step), place);
-  const continues = rewind === undefined && visit?.talk?.failure !== undefined;
+  const continues = rewind === undefined && visit?.conversation?.failure !== undefined;
   const files =
     rewind?.items !== undefined
       ? itemFiles(given)

@@ -4,7 +4,7 @@
  * Owns: the shape of that; what is read comes from outside and is checked.
  * Does not: read or write archives (workspace/archive.ts).
  */
-import type { Answer, Place } from "../core/event.ts";
+import type { Answer, VisitRef } from "../core/event.ts";
 import { isAnswer } from "../journal/request-codec.ts";
 import { isObject, type JsonObject } from "../util/json.ts";
 import { advice, Refusal } from "./refusal.ts";
@@ -19,7 +19,7 @@ export const TRANSCRIPT_PART = "transcripts/";
 
 /** A conversation whose transcript is a part. */
 export interface ArchivedConversation {
-  readonly place: Place;
+  readonly place: VisitRef;
   readonly session: string;
   /** Where it lay on the other machine. */
   readonly file: string;

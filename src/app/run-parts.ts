@@ -4,17 +4,17 @@ import type { Recorded } from "../core/event.ts";
 import type { Fact } from "../core/fact.ts";
 import { planRewind } from "../core/rewind.ts";
 import { attemptOf, type Run } from "../core/run.ts";
-import type { AgentSteps } from "../engine/agent-steps.ts";
+import type { AgentSteps } from "../engine/agent/agent-steps.ts";
 import type { FilesExecutor } from "../engine/executors/files.ts";
 import type { LaunchSite } from "../engine/launch.ts";
+import type { ForeignFiles } from "../engine/run-workspace.ts";
 import { attemptDirOf, runDirOf } from "../engine/state-dir.ts";
-import type { ForeignFiles } from "../engine/workspace-place.ts";
 import { mayBeAhead } from "../journal/events-file.ts";
 import { graphsIn } from "../plan/graph-index.ts";
 import type { Graph, Plan } from "../plan/plan.ts";
 import { mayLive } from "../runner/process/adopt.ts";
 import type { KnownRun } from "./known-run.ts";
-import type { WalkFiles } from "./logs-files.ts";
+import type { AttractorLogFiles } from "./logs-files.ts";
 import { hasAgents, priceListOf } from "./prices.ts";
 import type { Project } from "./project.ts";
 import { after, command, Refusal, RunError } from "./refusal.ts";
@@ -85,7 +85,7 @@ export async function settleOutputs(
       ? reopenedBy(plan, run, fact.step)
       : [],
   );
-  const { checkOutputs, nameOf } = await import("../engine/output-check.ts");
+  const { checkOutputs, nameOf } = await import("../engine/evidence/output-check.ts");
   const own = run.workspace !== undefined && run.workspace.kind !== "here";
   const outputs = currentOutputs(run, events, new Set(reopened));
   const roots = [run.workspace?.path ?? run.created?.cwd ?? ".", dir.root];
@@ -103,15 +103,15 @@ function reopenedBy(plan: Plan, run: Run, step: string): readonly string[] {
 }
 
 /** All that tells a run in files, kept up to date by its owner. */
-interface Told {
+interface StepReport {
   record(events: readonly Recorded[], run: Run): void;
   close(run: Run): void;
 }
 
 /** The files of a run, and those in the directory that the person named for it. */
-export async function filesOf(project: Project, known: KnownRun): Promise<Told> {
+export async function filesOf(project: Project, known: KnownRun): Promise<StepReport> {
   const { dir, run, events } = known;
-  const walk = await walkFilesOf(project, known);
+  const walk = await attractorLogFilesOf(project, known);
   let opened: RunFiles | undefined;
   const own = (): RunFiles => {
     opened ??= RunFiles.open(dir, run, known, events);
@@ -129,15 +129,15 @@ export async function filesOf(project: Project, known: KnownRun): Promise<Told> 
 }
 
 /** What tells the run in a directory that the person named; throws when it cannot be written. */
-export async function walkFilesOf(
+export async function attractorLogFilesOf(
   project: Project,
   { plan, run, events, dir, shortId }: KnownRun,
-): Promise<WalkFiles | undefined> {
+): Promise<AttractorLogFiles | undefined> {
   const logs = run.created?.logs;
   if (logs === undefined) return undefined;
-  const { WalkFiles } = await import("./logs-files.ts");
+  const { AttractorLogFiles } = await import("./logs-files.ts");
   try {
-    return WalkFiles.open({ logs, project: project.dir.root, dir }, plan, run, events);
+    return AttractorLogFiles.open({ logs, project: project.dir.root, dir }, plan, run, events);
   } catch (error) {
     const { code, message } = error as NodeJS.ErrnoException;
     if (code === undefined) throw error;
@@ -155,6 +155,6 @@ export async function agentsOf(
   site: () => LaunchSite,
 ): Promise<AgentSteps | undefined> {
   if (!hasAgents(plan)) return undefined;
-  const { AgentSteps } = await import("../engine/agent-steps.ts");
+  const { AgentSteps } = await import("../engine/agent/agent-steps.ts");
   return new AgentSteps(site, await priceListOf(plan));
 }

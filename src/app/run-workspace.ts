@@ -29,7 +29,7 @@ export function keepsFiles({ plan }: KnownRun): boolean {
 export async function relinkWorktrees(project: Project, { run, dir }: KnownRun): Promise<void> {
   if (run.workspace?.kind !== "worktree") return;
   const { relinkWorktree } = await import("../workspace/worktree/worktree.ts");
-  const { workspacePathOf } = await import("../engine/workspace-place.ts");
+  const { workspacePathOf } = await import("../engine/run-workspace.ts");
   const own = join(dir.root, "own");
   const names = existsSync(own) ? readdirSync(own) : [];
   for (const path of [workspacePathOf(dir), ...names.map((name) => join(own, name))]) {
@@ -50,7 +50,7 @@ export async function openRunWorkspace(project: Project, known: KnownRun): Promi
     );
   }
   const { openStore } = await import("../workspace/snapshot/store.ts");
-  const { workspaceAt } = await import("../engine/workspace-place.ts");
+  const { workspaceAt } = await import("../engine/run-workspace.ts");
   await relinkWorktrees(project, known);
   const cwd = run.created?.cwd ?? ".";
   const store = await openStore({ project: cwd, stateDir: project.dir.root });

@@ -9,7 +9,7 @@ import type { Verdict } from "../core/event.ts";
 import type { Result } from "../core/fact.ts";
 import { attemptOf } from "../core/run.ts";
 import { uncertainVisit } from "../core/uncertain.ts";
-import { collectResult } from "../engine/evidence.ts";
+import { collectResult } from "../engine/evidence/evidence.ts";
 import { workspaceOf } from "../engine/launch.ts";
 import { settle } from "../engine/settle.ts";
 import { attemptDirOf } from "../engine/state-dir.ts";

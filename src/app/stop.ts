@@ -4,7 +4,7 @@ import { userInfo } from "node:os";
 import type { Owner, StopMode } from "../core/event.ts";
 import { waitsForPerson } from "../core/next-actions.ts";
 import { stepPath } from "../core/place.ts";
-import { attemptOf, placeOf } from "../core/run.ts";
+import { attemptOf, visitRef } from "../core/run.ts";
 import { attemptDirOf } from "../engine/state-dir.ts";
 import type { RunSummary } from "../journal/run-log.ts";
 import { mayLive } from "../runner/process/adopt.ts";
@@ -60,7 +60,7 @@ async function endOrphans(
 ): Promise<StopResult> {
   const { id, run, shortId } = known;
   if (!hasOrphans(known)) throw unownedError(known);
-  const steps = Array.from(run.running, (visit) => stepPath(placeOf(visit)));
+  const steps = Array.from(run.running, (visit) => stepPath(visitRef(visit)));
   await execute(project, known, { display: NO_DISPLAY, stop });
   // What has lost its step, and belongs to no attempt that is open any more.
   await sweep(runMarker(id));

@@ -12,7 +12,7 @@ import { dirname, join } from "node:path";
 import type { Recorded } from "../core/event.ts";
 import { stepPath } from "../core/place.ts";
 import type { Run } from "../core/run.ts";
-import { transcriptHere } from "../engine/open-conversations.ts";
+import { transcriptHere } from "../engine/agent/open-conversations.ts";
 import type { RunDir } from "../engine/state-dir.ts";
 import type { Plan } from "../plan/plan.ts";
 import type { CarriedTranscript } from "../runner/agents/adapter.ts";

@@ -9,7 +9,7 @@
 
 import type { UpdateRequested } from "../core/fact.ts";
 import { attemptText, stepPath } from "../core/place.ts";
-import { attemptOf, placeOf } from "../core/run.ts";
+import { attemptOf, visitRef } from "../core/run.ts";
 import {
   filesBefore,
   type PlanUpdate,
@@ -93,7 +93,7 @@ export async function previewUpdate(
   const living = [...run.running].filter(
     (visit) => evidence.get(attemptText(attemptOf(visit))) === "alive",
   );
-  const stopsFirst = living.map((visit) => stepPath(placeOf(visit)));
+  const stopsFirst = living.map((visit) => stepPath(visitRef(visit)));
   return { steps: updatePlan(input), stopsFirst: touchesProcess(run, changes) ? stopsFirst : [] };
 }
 

@@ -2,7 +2,7 @@
  * What can be done next: decisions, which follow by themselves and become events at once, and operations
  * on the world, each with the resource that it needs.
  */
-import type { AttemptRef, LimitReached, Place, StopMode } from "./event.ts";
+import type { AttemptRef, LimitReached, StopMode, VisitRef } from "./event.ts";
 import type { Served } from "./fact.ts";
 
 /** What an operation needs for itself while it is under way. */
@@ -89,7 +89,7 @@ export type Operation =
   /** Look up what the start of a visit needs: items in files, or conversations. */
   | {
       readonly type: "look-up";
-      readonly place: Place;
+      readonly place: VisitRef;
       readonly what: LookupKind;
       /** The conversation to look for. */
       readonly session?: string;
@@ -107,13 +107,13 @@ export type LookupKind = "items" | "conversation";
 
 /** A step of the run that follows by itself; its operation on the world, if any, is another matter. */
 export type Decision =
-  | { readonly type: "start"; readonly place: Place }
+  | { readonly type: "start"; readonly place: VisitRef }
   /** All instances of this visit have ended. */
-  | { readonly type: "close"; readonly place: Place }
+  | { readonly type: "close"; readonly place: VisitRef }
   /** The budget is used up: the run is to stop. */
   | { readonly type: "halt"; readonly mode: StopMode; readonly limit: LimitReached }
   /** The time of a wait is over. */
-  | { readonly type: "wake"; readonly place: Place }
+  | { readonly type: "wake"; readonly place: VisitRef }
   /** The workspace of an instance is to be made from a snapshot that is known. */
   | { readonly type: "base-scope"; readonly scope: string; readonly base: string }
   /** The run stops before the process of this attempt has started. */

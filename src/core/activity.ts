@@ -26,7 +26,7 @@ import type {
   MergeReport,
 } from "./fact.ts";
 import { withMessage } from "./message.ts";
-import { placeText } from "./place.ts";
+import { visitText } from "./place.ts";
 import { findVisit, hasProcess, type Run, stepOf, type Visit } from "./run.ts";
 import { conflictText, SHARED, worksApart } from "./workspace-files.ts";
 
@@ -102,7 +102,7 @@ export function observe(activity: Activity, run: Run, event: RunEvent, now: numb
   if (event.type !== "step.started") return;
   const visit = findVisit(run, event);
   if (visit === undefined) return;
-  activity.lookups.delete(placeText(event));
+  activity.lookups.delete(visitText(event));
   if (!hasProcess(stepOf(visit))) return;
   const { scope, step, visit: number, attempt } = event;
   track(activity, visit, { scope, step, visit: number, attempt }, "preparing", now);
@@ -144,7 +144,7 @@ export function takeReport(run: Run, activity: Activity, fact: Fact, now: number
       if (entry === undefined || !entry.busy) return [];
       entry.busy = false;
       if (fact.how === "restored") entry.restored = true;
-      else if (fact.workspace === placeText(fact.at)) entry.made = true;
+      else if (fact.workspace === visitText(fact.at)) entry.made = true;
       else activity.made.add(fact.workspace);
       return [];
     }
@@ -153,7 +153,7 @@ export function takeReport(run: Run, activity: Activity, fact: Fact, now: number
       return snapshotted(run, activity, fact, now);
     case "merged": {
       activity.files.delete(fact.workspace);
-      activity.files.delete(placeText(fact.at));
+      activity.files.delete(visitText(fact.at));
       const entry = entryAt(run, activity, fact.at);
       if (entry === undefined || !entry.busy) return [];
       return mergedEnd(entry, findVisit(run, fact.at)?.held, fact.result);
@@ -204,14 +204,14 @@ function mergedEnd(
 /** The result of an attempt whose work is not merged yet. */
 function heldBy(ending: Ending | undefined): Held | undefined {
   if (ending?.how !== "exited") return undefined;
-  const { exit, outputs, context, answer, output, told } = ending;
+  const { exit, outputs, context, answer, output, reported } = ending;
   return {
     exit,
     outputs,
     context,
     ...defined({ answer, output }),
     ...findingsIn(ending),
-    ...defined({ told }),
+    ...defined({ reported }),
   };
 }
 
@@ -223,7 +223,7 @@ function entryAt(run: Run, activity: Activity, at: AttemptRef): AttemptActivity 
 }
 
 function takeLookup(activity: Activity, fact: Extract<Fact, { type: "looked-up" }>): void {
-  const key = placeText(fact.place);
+  const key = visitText(fact.place);
   if (activity.lookups.get(key)?.pending !== true) return;
   const { items, offer } = fact;
   activity.lookups.set(key, { pending: false, ...(items && { items }), ...(offer && { offer }) });

@@ -14,8 +14,8 @@ import { evolve, type Plans } from "./evolve.ts";
 import type { Condition, Environment, Fact } from "./fact.ts";
 import { nextActions, nextDecisions } from "./next-actions.ts";
 import { lookupKey, startsBesideOthers } from "./operations.ts";
-import { placeText } from "./place.ts";
-import { findVisit, placeOf, type Run, stepOf, type Visit } from "./run.ts";
+import { visitText } from "./place.ts";
+import { findVisit, type Run, stepOf, type Visit, visitRef } from "./run.ts";
 import { conditionOf } from "./values.ts";
 import { filesIn, knownBase, workspaceOfScope } from "./workspace-files.ts";
 
@@ -154,7 +154,7 @@ function conditionFor(
   visit: Visit,
 ): Condition | undefined {
   if (visit.attempts > 0 || stepOf(visit).when === undefined) return undefined;
-  const path = placeText(placeOf(visit));
+  const path = visitText(visitRef(visit));
   const known = activity.conditions.get(path);
   if (known !== undefined) return known;
   const env: Environment = activity.env ?? Object.fromEntries(run.variables);

@@ -30,10 +30,10 @@ import type {
 import type { Ending, Result } from "./fact.ts";
 import { type FailureEvidence, finalFailure } from "./failure.ts";
 import { missingJudge, submit, submitAgain } from "./judge.ts";
-import { placeText } from "./place.ts";
+import { visitText } from "./place.ts";
 import { restartProblem } from "./restart.ts";
 import { PAUSES_MAX, retryAfterFailure, retryAfterLoss, retryAfterPause } from "./retry.ts";
-import { attemptOf, placeOf, type Run, stepOf, type Visit } from "./run.ts";
+import { attemptOf, type Run, stepOf, type Visit, visitRef } from "./run.ts";
 import type { Outcome } from "./values.ts";
 import { LOSSES_MAX } from "./visit.ts";
 
@@ -41,13 +41,13 @@ type Exited = Extract<Ending, { how: "exited" }>;
 
 /** The event that ends an attempt whose process ended by itself. */
 export function exited(run: Run, visit: Visit, ending: Exited, now: number): RunEvent {
-  const { exit, problem, said, signature, told, context, output } = ending;
+  const { exit, problem, said, signature, reported, context, output } = ending;
   const evidence = {
     exit,
     ...(said === undefined ? {} : { said }),
     ...(signature === undefined ? {} : { signature }),
     ...findingsIn(ending),
-    ...(told === undefined ? {} : { told }),
+    ...(reported === undefined ? {} : { reported }),
     ...(output === undefined ? {} : { output }),
     ...(Object.keys(context).length === 0 ? {} : { context }),
     ...traceOf(ending),
@@ -61,15 +61,15 @@ export function exited(run: Run, visit: Visit, ending: Exited, now: number): Run
     return fail(run, visit, reason, message, now, known);
   }
   if (exit !== 0) return fail(run, visit, "exit", `it exited with ${exit}`, now, evidence);
-  if (told?.outcome === "fail") {
-    return fail(run, visit, "told", told.notes ?? "it gave no reason", now, evidence);
+  if (reported?.outcome === "fail") {
+    return fail(run, visit, "reported", reported.notes ?? "it gave no reason", now, evidence);
   }
-  if (told?.outcome !== "retry") return completeOrSubmit(run, visit, ending);
+  if (reported?.outcome !== "retry") return completeOrSubmit(run, visit, ending);
   if (isPartialSuccess(visit)) {
-    const partly = { ...told, outcome: "partial_success" };
-    return completeOrSubmit(run, visit, { ...ending, told: partly });
+    const partly = { ...reported, outcome: "partial_success" };
+    return completeOrSubmit(run, visit, { ...ending, reported: partly });
   }
-  return fail(run, visit, "retry", told.notes ?? "it gave no reason", now, evidence);
+  return fail(run, visit, "retry", reported.notes ?? "it gave no reason", now, evidence);
 }
 
 /** Work that nothing is wrong with is done, unless a judge is still to look at it. */
@@ -89,8 +89,8 @@ export function succeeds(visit: Visit, ending: Ending): boolean {
 /** True when nothing is wrong with an attempt, whether or not a judge is still to look at it. */
 export function endsWell(visit: Visit, ending: Ending): boolean {
   if (ending.how !== "exited" || ending.exit !== 0 || ending.problem !== undefined) return false;
-  if (ending.told?.outcome === "retry") return isPartialSuccess(visit);
-  return ending.told?.outcome !== "fail";
+  if (ending.reported?.outcome === "retry") return isPartialSuccess(visit);
+  return ending.reported?.outcome !== "fail";
 }
 
 /** The last attempt that asks for another one counts in part, where the author allows that. */
@@ -110,7 +110,7 @@ export interface Completion extends Result {
   readonly settledBy?: string | undefined;
 }
 
-/** The event that ends a visit well, unless no arrow leads on from it. */
+/** The event that ends a visit well, unless no edge leads on from it. */
 export function complete(
   run: Run,
   visit: Visit,
@@ -118,13 +118,13 @@ export function complete(
   result: Completion,
   at: AttemptRef = attemptOf(visit),
 ): RunEvent {
-  const { outputs, answer, output, identity, settledBy, told, exposes } = result;
+  const { outputs, answer, output, identity, settledBy, reported, exposes } = result;
   const plain = { ...result, status: "completed", exit } as const;
   const context = { ...result.context, ...keysAtEnd(run, visit, plain) };
   const chosen = chooseWay(run, visit, { ...plain, context });
   const paid = traceOf(result);
   const words = {
-    ...(told === undefined ? {} : { told }),
+    ...(reported === undefined ? {} : { reported }),
     ...(output === undefined ? {} : { output }),
   };
   if (!chosen.ok) {
@@ -141,10 +141,10 @@ export function complete(
     ...(exposes && { exposes }),
     ...findingsIn(result),
   };
-  return { ...completed, ...evidence, ...paid, arrows: chosen.edges };
+  return { ...completed, ...evidence, ...paid, edges: chosen.edges };
 }
 
-/** The arrows that lead on, unless they would lead where they must not. */
+/** The edges that lead on, unless they would lead where they must not. */
 function chooseWay(run: Run, visit: Visit, outcome: Outcome): ReturnType<typeof chooseEdges> {
   const chosen = chooseEdges(run, visit, outcome);
   const problem = chosen.ok ? restartProblem(visit, chosen.edges) : undefined;
@@ -168,14 +168,14 @@ export function fail(
   const spentTurns = reason === "turns" && conversation.conversation !== undefined;
   if (failures < visit.failuresMax && !spentTurns && isTriedAgain(policy, reason)) {
     // What it handed on counts only when nothing comes after it.
-    const { said: _, signature: __, context: ___, output: ____, ...told } = evidence;
+    const { said: _, signature: __, context: ___, output: ____, ...reported } = evidence;
     const keys = keysAtRetry(run, visit);
-    const known = Object.keys(keys).length === 0 ? told : { ...told, context: keys };
-    const salt = `${run.id}/${placeText(placeOf(visit))}`;
+    const known = Object.keys(keys).length === 0 ? reported : { ...reported, context: keys };
+    const salt = `${run.id}/${visitText(visitRef(visit))}`;
     const sinceGrant = failures - (visit.failuresBefore ?? 0);
     const retry = retryAfterFailure(policy.backoff, sinceGrant, now, salt);
     const failed = { type: "step.failed", ...at, reason, message, ...known } as const;
-    return { ...failed, ...conversation, retry, arrows: [] };
+    return { ...failed, ...conversation, retry, edges: [] };
   }
   return finalFailure(run, visit, at, reason, message, evidence);
 }
@@ -183,7 +183,7 @@ export function fail(
 /** Whether the author wants another try after such a failure. */
 function isTriedAgain({ on }: RetryPolicy, reason: FailureReason): boolean {
   if (on === "retry") return reason === "retry" || reason === "spawn";
-  return on === "any" || reason !== "told";
+  return on === "any" || reason !== "reported";
 }
 
 /** What an attempt used and left, for the event that ends it. */
@@ -266,7 +266,7 @@ function ask(
     return again ?? fail(run, visit, "answer", `its judge gave no verdict: ${why}`, now, paid);
   }
   const { kind } = ending.ask;
-  if (kind === "message" || kind === "permission" || (visit.talk?.asks ?? 0) < ASKS_MAX) {
+  if (kind === "message" || kind === "permission" || (visit.conversation?.asks ?? 0) < ASKS_MAX) {
     return { type: "step.continued", ...attemptOf(visit), ask: ending.ask, ...paid };
   }
   const reason = ending.ask.kind === "relay" ? "relay" : "answer";
@@ -280,7 +280,7 @@ function relay(
   now: number,
 ): RunEvent {
   const paid = traceOf(ending);
-  if ((visit.talk?.relays ?? 0) < RELAYS_MAX) {
+  if ((visit.conversation?.relays ?? 0) < RELAYS_MAX) {
     const { checkpoint, why } = ending;
     const relayed = { type: "step.relayed", ...attemptOf(visit), checkpoint, ...paid } as const;
     return why === undefined ? relayed : { ...relayed, why };
@@ -303,7 +303,7 @@ function lose(
   if (left <= 0) return lost;
   // A new allowance has fresh pauses.
   const losses = LOSSES_MAX - left;
-  const salt = `${run.id}/${placeText(placeOf(visit))}`;
+  const salt = `${run.id}/${visitText(visitRef(visit))}`;
   return { ...lost, retry: retryAfterLoss(losses, now, salt) };
 }
 

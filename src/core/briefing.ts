@@ -14,18 +14,18 @@
  *   state tells the same.
  */
 
-import type { Plan, Retelling } from "../plan/plan.ts";
+import type { BriefingMode, Plan } from "../plan/plan.ts";
 import { isObject, type Json } from "../util/json.ts";
 import { contextSeenAt, contextValue } from "./context.ts";
 import { hasBegun, sharingOf, startsAnew } from "./conversation.ts";
-import type { Briefing, Conversation, Told } from "./event.ts";
+import type { Briefing, Conversation, StepReport } from "./event.ts";
 import {
   fidelityOf,
   INSTEAD_OF_FULL,
+  incomingEdge,
   resumeFidelityOf,
   threadOf,
   type WantedFidelity,
-  wayTo,
 } from "./fidelity.ts";
 import { type Run, type Scope, stepOf, type Visit, waitingFor } from "./run.ts";
 import { statusWord, waitsFor } from "./visit-state.ts";
@@ -67,10 +67,10 @@ export function briefingFor(
 }
 
 /** What it was told since it last failed. */
-function briefingBefore({ telling, failures }: Visit): Briefing | undefined {
-  if (telling === undefined || telling.failures !== failures) return undefined;
-  const { failures: _, ...told } = telling;
-  return told;
+function briefingBefore({ briefing, failures }: Visit): Briefing | undefined {
+  if (briefing === undefined || briefing.failures !== failures) return undefined;
+  const { failures: _, ...reported } = briefing;
+  return reported;
 }
 
 /** Why the conversation that a new one stands for could not be had; undefined for a first one. */
@@ -90,8 +90,8 @@ function whyNotFull(
 
 function sourceText({ by }: WantedFidelity, visit: Visit): string {
   if (by !== "edge") return `the ${by}`;
-  const way = wayTo(visit);
-  const from = way?.scope.graph.steps[way.arrow.from]?.id;
+  const way = incomingEdge(visit);
+  const from = way?.scope.graph.steps[way.edge.from]?.id;
   return from === undefined ? "the edge to it" : `the edge from ${from}`;
 }
 
@@ -106,7 +106,7 @@ interface Detail {
   readonly value: number;
 }
 
-export const DETAILS: Readonly<Record<Retelling, Detail>> = {
+export const DETAILS: Readonly<Record<BriefingMode, Detail>> = {
   truncate: { total: 2_000, note: 0, answer: 0, value: 0 },
   compact: { total: 4_000, note: 120, answer: 0, value: 0 },
   "summary:low": { total: 600 * 4, note: 160, answer: 0, value: 80 },
@@ -125,7 +125,7 @@ const LEFT_OUT_LENGTH = 48;
 const HIDDEN_KEYS = /^(internal\.|graph\.goal$)/;
 
 /** The text for a visit; `lost` for one that was begun before and whose conversation is gone. */
-export function preambleOf(run: Run, visit: Visit, mode: Retelling, lost?: "lost"): string {
+export function preambleOf(run: Run, visit: Visit, mode: BriefingMode, lost?: "lost"): string {
   const detail = DETAILS[mode];
   const head = headOf(run, visit, detail);
   if (mode === "truncate") return fitted(head, detail.total);
@@ -191,25 +191,25 @@ function doneEntry(visit: Visit, detail: Detail): string {
   const name = nameOf(visit);
   if (state.status === "failed") {
     const on = state.handled ? "; the run went on" : "";
-    const notes = notesText(state.told, detail);
+    const notes = notesText(state.reported, detail);
     return `- ${name}: failed${tries} (${oneLine(state.message, detail.note)})${on}${notes}`;
   }
   if (state.status !== "completed") return `- ${name}: skipped`;
-  const { told } = state;
-  const outcome = told?.outcome === undefined ? "" : ` with ${oneLine(told.outcome, 60)}`;
+  const { reported } = state;
+  const outcome = reported?.outcome === undefined ? "" : ` with ${oneLine(reported.outcome, 60)}`;
   const how = state.assumed
     ? "taken as done"
     : `completed${outcome}${tries}${instancesText(visit)}`;
   const outputs = Object.keys(state.outputs);
   const files = outputs.length === 0 ? "" : `, hands on ${oneLine(outputs.join(", "), 200)}`;
-  const notes = notesText(told, detail);
+  const notes = notesText(reported, detail);
   const said = notes !== "" && detail.answer === 0 ? "" : saidText(state.answer, detail);
   return `- ${name}: ${how}${files}${notes}${said}`;
 }
 
 /** What a step noted for those behind it. */
-function notesText(told: Told | undefined, { note }: Detail): string {
-  return told?.notes === undefined ? "" : `; it notes: ${oneLine(told.notes, note)}`;
+function notesText(reported: StepReport | undefined, { note }: Detail): string {
+  return reported?.notes === undefined ? "" : `; it notes: ${oneLine(reported.notes, note)}`;
 }
 
 /** `fix`, or `fix@2` where it came more than once. */
@@ -304,9 +304,9 @@ function section(title: string, entries: readonly Entry[], room: number): readon
     left -= lengthOf(fits);
     if (fits.length < entry.split("\n").length) break;
   }
-  const told = kept.filter((line) => line.startsWith("- ")).length;
-  if (told === 0) return [];
-  const out = entries.length - told;
+  const reported = kept.filter((line) => line.startsWith("- ")).length;
+  if (reported === 0) return [];
+  const out = entries.length - reported;
   return ["", title, ...(out === 0 ? [] : [`- (${out} earlier ones are left out)`]), ...kept];
 }
 

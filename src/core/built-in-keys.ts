@@ -17,7 +17,7 @@ const RESPONSE_LENGTH_MAX = 200;
 export function keysAtEnd(run: Run, visit: Visit, outcome: Outcome): JsonObject {
   if (run.keys !== "attractor") return {};
   const { id, work } = stepOf(visit);
-  const { label = "" } = outcome.told ?? {};
+  const { label = "" } = outcome.reported ?? {};
   // A step that only passes on leaves the outcome of the step before it.
   if (work.kind === "pass" && passesOn(stepOf(visit))) {
     return { current_node: work.takesUp?.node ?? id };

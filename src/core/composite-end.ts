@@ -13,7 +13,7 @@ import { defined } from "../util/defined.ts";
 import { isObject, type Json, type JsonObject } from "../util/json.ts";
 import { complete, fail } from "./attempt-end.ts";
 import { contextValue } from "./context.ts";
-import type { RunEvent, Told } from "./event.ts";
+import type { RunEvent, StepReport } from "./event.ts";
 import { finalFailure } from "./failure.ts";
 import { itemGrants } from "./rewind.ts";
 import { attemptOf, childScopes, type Run, type Scope, stepOf, type Visit } from "./run.ts";
@@ -46,7 +46,7 @@ function closeBranches(run: Run, visit: Visit, work: BranchesWork, now: number):
   if (missed !== undefined) return fail(run, visit, "goal", missed.message, now);
   const { context, ...end } = endOfBranches(run, visit, work);
   if (!end.ok) return fail(run, visit, "items", end.message, now, { context });
-  return complete(run, visit, 0, { outputs: {}, context, told: end.told });
+  return complete(run, visit, 0, { outputs: {}, context, reported: end.reported });
 }
 
 /** After a good iteration: the loop is done, goes on, or has used up its iterations. */
@@ -75,7 +75,7 @@ const INNER_KEYS = /^(parallel|internal)\./;
 
 /** How all branches together ended. */
 type BranchesEnd =
-  | { readonly ok: true; readonly context: JsonObject; readonly told: Told }
+  | { readonly ok: true; readonly context: JsonObject; readonly reported: StepReport }
   | { readonly ok: false; readonly context: JsonObject; readonly message: string };
 
 /** What a step with branches, all of which have ended, came to. */
@@ -89,7 +89,7 @@ function endOfBranches(run: Run, visit: Visit, work: BranchesWork): BranchesEnd 
   }
   const whole = failed === 0 || work.policy === "first_success";
   const notes = `${good} of ${results.length} branches succeeded`;
-  return { ok: true, context, told: { outcome: whole ? "success" : "partial_success", notes } };
+  return { ok: true, context, reported: { outcome: whole ? "success" : "partial_success", notes } };
 }
 
 function resultOf({ branches }: BranchesWork, scope: Scope): JsonObject {
@@ -105,7 +105,7 @@ function resultOf({ branches }: BranchesWork, scope: Scope): JsonObject {
   if (state?.status !== "completed" && state?.status !== "failed") {
     return { id, outcome: "success", ...own };
   }
-  const { label, notes } = state.told ?? {};
+  const { label, notes } = state.reported ?? {};
   return {
     id,
     outcome: outcomeWord(state),
@@ -128,7 +128,7 @@ function failureIn({ steps }: Scope): string | undefined {
 
 /** What a step that picks the best branch came to. */
 type Picked =
-  | { readonly ok: true; readonly context: JsonObject; readonly told: Told }
+  | { readonly ok: true; readonly context: JsonObject; readonly reported: StepReport }
   | { readonly ok: false; readonly message: string };
 
 /** The best of the branches that ended last: by outcome, by its score, by its name. */
@@ -151,7 +151,7 @@ export function pickBranch(run: Run, visit: Visit): Picked {
     "parallel.fan_in.best_id": best.id,
     "parallel.fan_in.best_outcome": best.outcome,
   };
-  return { ok: true, context, told: { notes: `picked ${best.id}` } };
+  return { ok: true, context, reported: { notes: `picked ${best.id}` } };
 }
 
 interface Candidate {

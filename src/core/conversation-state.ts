@@ -63,14 +63,18 @@ export function stateAfter(
   if (before === undefined) return undefined;
   const turns = before.turns + ("spent" in event ? (event.spent?.turns ?? 0) : 0);
   const said = turns > before.turns ? ({ begun: true } as const) : {};
-  const talk = { ...(turns > before.turns ? withoutPermit(before) : before), ...said, turns };
+  const conversation = {
+    ...(turns > before.turns ? withoutPermit(before) : before),
+    ...said,
+    turns,
+  };
   switch (event.type) {
     case "step.continued": {
       // An agent that answers has been told what failed before.
-      const { failure: _, ...informed } = talk;
+      const { failure: _, ...informed } = conversation;
       const { ask } = event;
       if (ask.kind !== "message") {
-        return { ...informed, ask, asks: talk.asks + (isRepeated(ask) ? 1 : 0) };
+        return { ...informed, ask, asks: conversation.asks + (isRepeated(ask) ? 1 : 0) };
       }
       // Only an agent that has given what it was asked for continues with a message (message.ts).
       const { ask: _given, ...rest } = informed;
@@ -78,31 +82,33 @@ export function stateAfter(
     }
     case "step.relayed": {
       const { checkpoint, why } = event;
-      const relays = talk.relays + 1;
+      const relays = conversation.relays + 1;
       // Notes that the agent did not write do not report its last failure.
-      const untold = why === undefined ? {} : failureOf(talk);
-      return { ...NO_CONVERSATION, checkpoint, relays, turns, ...grantOf(talk), ...untold };
+      const untold = why === undefined ? {} : failureOf(conversation);
+      return { ...NO_CONVERSATION, checkpoint, relays, turns, ...grantOf(conversation), ...untold };
     }
     case "step.failed":
-      return event.conversation === "continue" ? afterFailure(talk, event) : NO_CONVERSATION;
+      return event.conversation === "continue"
+        ? afterFailure(conversation, event)
+        : NO_CONVERSATION;
     case "step.granted": {
-      if (event.turns === undefined) return talk;
-      return { ...talk, turnsGranted: (talk.turnsGranted ?? 0) + event.turns };
+      if (event.turns === undefined) return conversation;
+      return { ...conversation, turnsGranted: (conversation.turnsGranted ?? 0) + event.turns };
     }
     case "step.paused":
       // A conversation that is gone is not looked for again.
-      return event.reason === "session-gone" ? withoutGone(talk) : talk;
+      return event.reason === "session-gone" ? withoutGone(conversation) : conversation;
     default:
-      return talk;
+      return conversation;
   }
 }
 
 /** A failure uses up what was asked; only the limit of turns outlasts it. */
-function afterFailure(talk: ConversationState, event: StepFailed): ConversationState {
-  const { ask: _, turns, turnsGranted: __, ...kept } = talk;
+function afterFailure(conversation: ConversationState, event: StepFailed): ConversationState {
+  const { ask: _, turns, turnsGranted: __, ...kept } = conversation;
   const { attempt, reason, message } = event;
   const failure = { attempt, reason, message, ...findingsIn(event) };
-  const counted = reason === "turns" ? { turns, ...grantOf(talk) } : { turns: 0 };
+  const counted = reason === "turns" ? { turns, ...grantOf(conversation) } : { turns: 0 };
   return { ...kept, asks: 0, relays: 0, ...counted, failure };
 }
 
@@ -115,9 +121,9 @@ function failureOf({ failure }: ConversationState): Pick<ConversationState, "fai
 }
 
 /** A person's word about a denied call is passed on once: an agent that answers has read it. */
-function withoutPermit(talk: ConversationState): ConversationState {
-  const { ask, ...rest } = talk;
-  return ask?.kind === "permitted" ? rest : talk;
+function withoutPermit(conversation: ConversationState): ConversationState {
+  const { ask, ...rest } = conversation;
+  return ask?.kind === "permitted" ? rest : conversation;
 }
 
 /** What an agent may be asked for only so often. */
@@ -126,52 +132,52 @@ function isRepeated({ kind }: AgentRequest): boolean {
 }
 
 function started(
-  talk: ConversationState,
+  state: ConversationState,
   conversation: Conversation,
   attempt: number,
 ): ConversationState {
   const { session, kind, says, gone } = conversation;
-  const { ask } = talk;
+  const { ask } = state;
   // A pending request belongs to the visit's own conversation, not to a shared one that it joins.
   const goesOn = kind === "continue" && says !== "task";
   const asked = goesOn && ask !== undefined ? { ask } : {};
-  const { begun: _begun, failure, turns, turnsGranted: _, ...before } = withoutSession(talk);
+  const { begun: _begun, failure, turns, turnsGranted: _, ...before } = withoutSession(state);
   // A fresh start drops the hand-over notes.
   const { checkpoint: _notes, ...anew } = before;
   // A new conversation reports a failure only when it replaces the one that failed.
-  const told = goesOn || gone === true || says === "relayed";
-  const isFresh = failure !== undefined && !told;
+  const reported = goesOn || gone === true || says === "relayed";
+  const isFresh = failure !== undefined && !reported;
   return {
     ...(kind === "start" && says === "task" ? anew : before),
     ...(session === undefined ? {} : { session }),
     ...asked,
-    ...(isFresh ? { turns: 0 } : { turns, ...grantOf(talk), ...failureOf(talk) }),
+    ...(isFresh ? { turns: 0 } : { turns, ...grantOf(state), ...failureOf(state) }),
     ...(kind === "continue" ? { begun: true } : {}),
-    firstAttempt: goesOn ? (talk.firstAttempt ?? attempt) : attempt,
+    firstAttempt: goesOn ? (state.firstAttempt ?? attempt) : attempt,
     conversation,
   };
 }
 
 /** The state after the agent did not know its conversation any more. */
-function withoutGone(talk: ConversationState): ConversationState {
-  const { session } = talk;
+function withoutGone(conversation: ConversationState): ConversationState {
+  const { session } = conversation;
   return {
-    ...withoutSession(talk),
+    ...withoutSession(conversation),
     begun: true,
     ...(session === undefined ? {} : { gone: session }),
   };
 }
 
 /** The state without its conversation, which is not continued. */
-export function withoutSession(talk: ConversationState): ConversationState {
-  const { asks, checkpoint, relays, turns, begun, gone } = talk;
+export function withoutSession(conversation: ConversationState): ConversationState {
+  const { asks, checkpoint, relays, turns, begun, gone } = conversation;
   return {
     asks,
     ...(checkpoint === undefined ? {} : { checkpoint }),
     relays,
     turns,
-    ...grantOf(talk),
-    ...failureOf(talk),
+    ...grantOf(conversation),
+    ...failureOf(conversation),
     ...(begun === undefined ? {} : { begun }),
     ...(gone === undefined ? {} : { gone }),
   };

@@ -33,7 +33,7 @@ export const RELAYS_MAX = 50;
 
 /** Which conversation to look for before the next attempt of a visit. */
 export function sessionWanted(plan: Plan, run: Run, visit: Visit): string | undefined {
-  const own = visit.talk?.session;
+  const own = visit.conversation?.session;
   if (own !== undefined) return own;
   const sharing = sharingOf(plan, run, visit);
   return sharing.kind === "open" ? sharing.shared.session : undefined;
@@ -41,7 +41,7 @@ export function sessionWanted(plan: Plan, run: Run, visit: Visit): string | unde
 
 /** True when a person or the author wants a new conversation in place of one that did not end well. */
 export function startsAnew(run: Run, visit: Visit): boolean {
-  const { session } = visit.talk ?? NO_CONVERSATION;
+  const { session } = visit.conversation ?? NO_CONVERSATION;
   if (session === undefined) return false;
   if (visit.cut === true) return recoverFor(run, visit) === "restart";
   // A person's wish for all holds for the failures that the person has seen (fork.ts).
@@ -51,22 +51,24 @@ export function startsAnew(run: Run, visit: Visit): boolean {
 /** Whether the next attempt after a failure continues the conversation, for the event that says so. */
 export function afterFailure(visit: Visit): { readonly conversation?: "continue" } {
   const fresh = stepOf(visit).retry.conversation === "fresh";
-  return visit.talk === undefined || fresh ? {} : { conversation: "continue" };
+  return visit.conversation === undefined || fresh ? {} : { conversation: "continue" };
 }
 
 /** True when an agent has used up its turns, so that another attempt would end at once. */
 export function needsTurns(run: Run, visit: Visit): boolean {
-  return hasFailed(visit) && visit.talk?.failure?.reason === "turns" && !startsAnew(run, visit);
+  return (
+    hasFailed(visit) && visit.conversation?.failure?.reason === "turns" && !startsAnew(run, visit)
+  );
 }
 
 /** True when the last attempt of a visit has failed, so that its agent gets a report. */
-function hasFailed({ talk, attempts }: Visit): boolean {
-  return talk?.failure?.attempt === attempts;
+function hasFailed({ conversation, attempts }: Visit): boolean {
+  return conversation?.failure?.attempt === attempts;
 }
 
 /** True when the agent has answered in the conversation of a visit, as far as is known. */
-export function hasBegun({ talk }: Visit): boolean {
-  return talk?.begun === true;
+export function hasBegun({ conversation }: Visit): boolean {
+  return conversation?.begun === true;
 }
 
 /** Which conversation the next attempt is part of, and what it says first. */
@@ -82,7 +84,7 @@ export function converse(
 }
 
 function choose(plan: Plan, run: Run, visit: Visit, offer: ConversationOffer): Conversation {
-  const { session, ask, checkpoint } = visit.talk ?? NO_CONVERSATION;
+  const { session, ask, checkpoint } = visit.conversation ?? NO_CONVERSATION;
   const task = checkpoint === undefined ? "task" : "relayed";
   if (session !== undefined) {
     const failed = hasFailed(visit);
@@ -163,7 +165,7 @@ export function sharingOf(plan: Plan, run: Run, visit: Visit): Sharing {
 export function sharedNames(visit: Visit): readonly string[] {
   const { work } = stepOf(visit);
   if (work.kind !== "agent") return [];
-  const thread: Thread | undefined = visit.telling?.thread;
+  const thread: Thread | undefined = visit.briefing?.thread;
   const named = thread === undefined || thread.by === "previous" ? [] : [threadKey(thread.name)];
   return work.session === undefined ? named : [work.session, ...named];
 }
@@ -176,7 +178,7 @@ function threadKey(name: string): string {
 /** The conversation of the step that led to a visit. */
 function leftBefore(visit: Visit): SharedConversation | undefined {
   const before = cameFrom(visit);
-  const session = before?.talk?.session;
+  const session = before?.conversation?.session;
   if (before?.state.status !== "completed" || session === undefined) return undefined;
   const { work, id: step } = stepOf(before);
   return work.kind === "agent" ? { session, step, agent: work.agent } : undefined;
@@ -211,10 +213,10 @@ function unusable(
   visit: Visit,
   { session, step }: SharedConversation,
 ): string | undefined {
-  if (visit.talk?.gone === session) return `the conversation of ${step} is gone`;
+  if (visit.conversation?.gone === session) return `the conversation of ${step} is gone`;
   const waiting = waitingFor(run, "retry", "owner", "probe", "slot");
   for (const other of [...run.running, ...waiting, ...run.failed]) {
-    if (other === visit || other.talk?.session !== session) continue;
+    if (other === visit || other.conversation?.session !== session) continue;
     return `${stepOf(other).id} is still in the conversation of ${step}`;
   }
   return undefined;
@@ -225,29 +227,29 @@ function unusable(
 type StepEvent = Extract<RunEvent, { type: `step.${string}` }>;
 
 /** Notes the briefing of an attempt; one that continues its own conversation gets no new one. */
-export function tell(visit: Visit, telling: Briefing | undefined): void {
-  if (telling !== undefined) draft(visit).telling = { ...telling, failures: visit.failures };
+export function tell(visit: Visit, briefing: Briefing | undefined): void {
+  if (briefing !== undefined) draft(visit).briefing = { ...briefing, failures: visit.failures };
 }
 
 /** Leaves its conversation to the steps that share it (K5); its briefing is not needed any more. */
 export function share(run: Run, visit: Visit): void {
   const { work, id: step } = stepOf(visit);
-  const session = visit.talk?.session;
+  const session = visit.conversation?.session;
   if (work.kind !== "agent") return;
   if (session !== undefined) {
     const shared = { session, step, agent: work.agent };
     for (const name of sharedNames(visit)) draft(run).shared.set(name, shared);
   }
   delete draft(visit).report;
-  if (visit.telling === undefined) return;
-  const { preamble: _, ...told } = visit.telling;
-  draft(visit).telling = told;
+  if (visit.briefing === undefined) return;
+  const { preamble: _, ...reported } = visit.briefing;
+  draft(visit).briefing = reported;
 }
 
 /** The conversation of a visit after an event. A judge's attempt is not part of it; its verdict is. */
 export function conversationAfter(visit: Visit, event: StepEvent): ConversationState | undefined {
-  if (visit.submitted === undefined) return stateAfter(visit.talk, event);
+  if (visit.submitted === undefined) return stateAfter(visit.conversation, event);
   if (event.type !== "step.failed" || event.check === undefined) return undefined;
   const { spent: _, ...verdict } = event;
-  return stateAfter(visit.talk, verdict);
+  return stateAfter(visit.conversation, verdict);
 }

@@ -1,7 +1,7 @@
 /**
  * From what the outside said to what happened: facts become events.
  *
- * Owns: every choice of the engine (retry or fail, which arrow, skip or start), made once and
+ * Owns: every choice of the engine (retry or fail, which edge, skip or start), made once and
  * written into the event, so that replay never chooses again.
  * Does not: change the run (evolve.ts) or touch the world (room `engine`).
  * Invariants:
@@ -41,10 +41,10 @@ import {
   currentVisit,
   findStep,
   findVisit,
-  placeOf,
   type Run,
   stepOf,
   type Visit,
+  visitRef,
 } from "./run.ts";
 import { ending, stop } from "./run-end.ts";
 import { instanceEvents } from "./scope.ts";
@@ -55,7 +55,7 @@ import {
   exitOnce,
   repeated,
   uncertainEnd,
-  unsettled,
+  uncertainEvent,
 } from "./uncertain.ts";
 import { updateEvents } from "./update.ts";
 import { conditionOf, evaluateIn, renderInput, typeText } from "./values.ts";
@@ -160,7 +160,7 @@ function aboutAttempt(
       return [{ type: "step.saved", ...at, snapshot: fact.snapshot }];
     case "session-known":
       // The conversation of a judge is not that of the work (judge/U2).
-      if (visit.submitted !== undefined || visit.talk?.session === fact.session) return [];
+      if (visit.submitted !== undefined || visit.conversation?.session === fact.session) return [];
       return [{ type: "step.session", ...at, session: fact.session }];
     case "attempt-ended":
       return endAttemptOrAsk(plan, run, visit, fact.ending, now);
@@ -212,7 +212,7 @@ function dispatch(
 ): readonly RunEvent[] {
   const { offer, base } = fact;
   const step = stepOf(visit);
-  const at: AttemptRef = { ...placeOf(visit), attempt: visit.attempts + 1 };
+  const at: AttemptRef = { ...visitRef(visit), attempt: visit.attempts + 1 };
   if (visit.attempts === 0) {
     if (visit.number - visit.record.past > step.visitsMax) {
       const message = `it was visited more than ${step.visitsMax} times`;
@@ -270,14 +270,14 @@ function pass(run: Run, visit: Visit, work: PassWork, at: AttemptRef): RunEvent 
   const { simulates, takesUp } = work;
   if (simulates === undefined) {
     const { context = {}, label } = takesUp ?? {};
-    const chosen = label === undefined ? {} : { told: { label } };
+    const chosen = label === undefined ? {} : { reported: { label } };
     return complete(run, visit, 0, { outputs: {}, context, ...chosen }, at);
   }
-  const { answer, context, told } = simulatedResult(run, visit, simulates);
-  const words = told === undefined ? {} : { told };
-  if (told?.outcome === "fail") {
+  const { answer, context, reported } = simulatedResult(run, visit, simulates);
+  const words = reported === undefined ? {} : { reported };
+  if (reported?.outcome === "fail") {
     const evidence = { exit: 0, context, ...words };
-    return finalFailure(run, visit, at, "told", "it is simulated to fail", evidence);
+    return finalFailure(run, visit, at, "reported", "it is simulated to fail", evidence);
   }
   return complete(run, visit, 0, { outputs: {}, context, answer, ...words }, at);
 }
@@ -316,7 +316,7 @@ function skip(run: Run, visit: Visit, at: AttemptRef): readonly RunEvent[] {
   if (!chosen.ok) return failAtStart(run, visit, at, chosen.reason, chosen.message);
   const problem = restartProblem(visit, chosen.edges);
   if (problem !== undefined) return failAtStart(run, visit, at, "restart", problem);
-  return [{ type: "step.skipped", ...placeOf(visit), arrows: chosen.edges }];
+  return [{ type: "step.skipped", ...visitRef(visit), edges: chosen.edges }];
 }
 
 /** A step that cannot even start: trying again would not help, so its retries are not used. */
@@ -338,7 +338,7 @@ function endAttemptOrAsk(
   now: number,
 ): readonly RunEvent[] {
   const cutOff = uncertainEnd(visit, ending);
-  if (cutOff !== undefined) return [unsettled(visit, cutOff)];
+  if (cutOff !== undefined) return [uncertainEvent(visit, cutOff)];
   const events = endAttempt(run, visit, ending, now);
   const end = events.at(-1);
   if (ending.how !== "exited" || end === undefined) return events;

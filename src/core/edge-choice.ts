@@ -9,9 +9,9 @@
  *   that it asked for; the heaviest without a condition. Among equals the first one in the graph.
  */
 import { indexOf, stepAt } from "../plan/graph-index.ts";
-import type { Arrow, Graph } from "../plan/plan.ts";
+import type { Edge, Graph } from "../plan/plan.ts";
 import { normalizedLabel } from "../util/choice.ts";
-import type { FailureReason, StepFailed, Told } from "./event.ts";
+import type { FailureReason, StepFailed, StepReport } from "./event.ts";
 import { type Run, type Scope, stepOf, type Visit } from "./run.ts";
 import { evaluateIn, type Outcome } from "./values.ts";
 
@@ -21,7 +21,7 @@ type Chosen =
 
 interface Candidate {
   readonly index: number;
-  readonly edge: Arrow;
+  readonly edge: Edge;
 }
 
 /** The edges that a visit is left by; `on` is the kind of end whose edges are asked. */
@@ -29,7 +29,7 @@ export function chooseEdges(
   run: Run,
   visit: Visit,
   outcome: Outcome,
-  on: Arrow["on"] = outcome.status === "failed" ? "failed" : "completed",
+  on: Edge["on"] = outcome.status === "failed" ? "failed" : "completed",
 ): Chosen {
   return chooseEdgesAt(run, visit, { position: visit.record.position, on }, outcome);
 }
@@ -38,13 +38,13 @@ export function chooseEdges(
 export function chooseEdgesAt(
   run: Run,
   visit: Visit,
-  { position, on }: { readonly position: number; readonly on: Arrow["on"] },
+  { position, on }: { readonly position: number; readonly on: Edge["on"] },
   outcome: Outcome,
 ): Chosen {
   const { scope } = visit.record;
   const candidates: Candidate[] = [];
   for (const index of indexOf(scope.graph).outgoing[position] ?? []) {
-    const edge = scope.graph.arrows[index];
+    const edge = scope.graph.edges[index];
     if (edge?.on === on) candidates.push({ index, edge });
   }
   const applying: Candidate[] = [];
@@ -60,11 +60,11 @@ export function chooseEdgesAt(
   if (stepAt(scope.graph, position).split === "all")
     return { ok: true, edges: applying.map(({ index }) => index) };
   const own = position === visit.record.position;
-  const best = bestOf(scope, applying, own ? (outcome.told ?? {}) : {});
+  const best = bestOf(scope, applying, own ? (outcome.reported ?? {}) : {});
   if (best === undefined && candidates.length > 0 && on === "completed") {
     const held = evaluateIn(run, visit, "outcome", {}, outcome);
     const said = held.ok ? String(held.value) : outcome.status;
-    return { ok: false, reason: "no-arrow", message: noneText(scope.graph, candidates, said) };
+    return { ok: false, reason: "no-edge", message: noneText(scope.graph, candidates, said) };
   }
   return { ok: true, edges: best === undefined ? [] : [best.index] };
 }
@@ -83,7 +83,7 @@ const EDGES_NAMED_MAX = 5;
 function bestOf(
   { graph }: Scope,
   applying: readonly Candidate[],
-  { label, next = [] }: Told,
+  { label, next = [] }: StepReport,
 ): Candidate | undefined {
   const conditional = applying.filter(({ edge }) => edge.condition !== undefined);
   if (conditional.length > 0) return heaviest(conditional);
@@ -115,16 +115,16 @@ function heaviest(candidates: readonly Candidate[]): Candidate | undefined {
 export function edgesAfterFailure(
   run: Run,
   visit: Visit,
-  known: Pick<StepFailed, "exit" | "told" | "context" | "answer" | "output">,
-): Pick<StepFailed, "arrows" | "handled"> {
-  const { exit = 1, told, context = {}, answer, output } = known;
+  known: Pick<StepFailed, "exit" | "reported" | "context" | "answer" | "output">,
+): Pick<StepFailed, "edges" | "handled"> {
+  const { exit = 1, reported, context = {}, answer, output } = known;
   const left = { answer, output };
-  const outcome: Outcome = { status: "failed", exit, context, outputs: {}, told, ...left };
+  const outcome: Outcome = { status: "failed", exit, context, outputs: {}, reported, ...left };
   const chosen = chooseEdges(run, visit, outcome);
-  if (!chosen.ok) return { arrows: [] };
+  if (!chosen.ok) return { edges: [] };
   if (chosen.edges.length > 0 || stepOf(visit).onFailure !== "continue") {
-    return { arrows: chosen.edges };
+    return { edges: chosen.edges };
   }
   const onward = chooseEdges(run, visit, outcome, "completed");
-  return onward.ok ? { handled: true, arrows: onward.edges } : { arrows: [] };
+  return onward.ok ? { handled: true, edges: onward.edges } : { edges: [] };
 }

@@ -13,7 +13,7 @@
  *   no counter: edges from outside the loop stay resolved.
  * - edge/F3 An unhandled failure resolves nothing: the steps after it stay pending.
  */
-import { arrowAt, closureOf, indexOf } from "../plan/graph-index.ts";
+import { closureOf, edgeAt, indexOf } from "../plan/graph-index.ts";
 import { assert } from "../util/assert.ts";
 import { draft } from "./draft.ts";
 import { currentVisit, type Run, type Scope, type StepRecord, stepOf } from "./run.ts";
@@ -69,7 +69,7 @@ function openEdges(scope: Scope, position: number): void {
   for (const index of forwardEdges(scope, position)) {
     const before = edges[index];
     if (before === "open") continue;
-    const { to } = arrowAt(scope.graph, index);
+    const { to } = edgeAt(scope.graph, index);
     unresolved[to] = (unresolved[to] ?? 0) + 1;
     if (before === "live") live[to] = (live[to] ?? 0) - 1;
     edges[index] = "open";
@@ -79,7 +79,7 @@ function openEdges(scope: Scope, position: number): void {
 /** The edges that leave a step and do not lead back. */
 export function forwardEdges({ graph }: Scope, position: number): readonly number[] {
   const outgoing = indexOf(graph).outgoing[position] ?? [];
-  return outgoing.filter((index) => !arrowAt(graph, index).back);
+  return outgoing.filter((index) => !edgeAt(graph, index).back);
 }
 
 /**
@@ -94,7 +94,7 @@ export function leave(
 ): void {
   const { scope, position } = record;
   const live = new Set(followed);
-  const back = followed.filter((index) => arrowAt(scope.graph, index).back);
+  const back = followed.filter((index) => edgeAt(scope.graph, index).back);
   // A step that goes back will be left again: an edge that it has not followed stays open.
   const queue = forwardEdges(scope, position).filter(
     (index) => back.length === 0 || live.has(index),
@@ -103,7 +103,7 @@ export function leave(
   for (const index of queue) queue.push(...resolve(run, scope, index, live.has(index), still));
   // Last, because they open the edges that were resolved just now for the next round.
   for (const index of back) {
-    const { to } = arrowAt(scope.graph, index);
+    const { to } = edgeAt(scope.graph, index);
     reopen(run, scope, closureOf(scope.graph, to), { start: to, via: index });
   }
 }
@@ -116,7 +116,7 @@ function resolve(
   live: boolean,
   still: ReadonlySet<number>,
 ): readonly number[] {
-  const { to } = arrowAt(scope.graph, index);
+  const { to } = edgeAt(scope.graph, index);
   const last = mark(scope, index, live ? "live" : "dead") && scope.unresolved[to] === 0;
   const reached = (scope.live[to] ?? 0) > 0;
   if (reached && still.has(to)) return [];
@@ -137,7 +137,7 @@ function resolve(
 
 /** Notes what came along an edge, once per round; true when the edge was open before. */
 export function mark(scope: Scope, index: number, state: "live" | "dead"): boolean {
-  const { to } = arrowAt(scope.graph, index);
+  const { to } = edgeAt(scope.graph, index);
   const { edges, unresolved, live } = draft(scope);
   const before = edges[index];
   if (before === "open") unresolved[to] = (unresolved[to] ?? 0) - 1;

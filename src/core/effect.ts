@@ -11,8 +11,16 @@
  */
 import { draft } from "./draft.ts";
 import type { KnownEffect } from "./event.ts";
-import { placeText } from "./place.ts";
-import { type Effect, hasProcess, placeOf, type Run, stepOf, type Visit, visitsOf } from "./run.ts";
+import { visitText } from "./place.ts";
+import {
+  type Effect,
+  hasProcess,
+  type Run,
+  stepOf,
+  type Visit,
+  visitRef,
+  visitsOf,
+} from "./run.ts";
 
 /** Only a process has an effect; a step that is made of others has those of the others. */
 function hasEffect(visit: Visit): boolean {
@@ -48,7 +56,7 @@ export function effectKey(run: Run, visit: Visit): string {
 }
 
 function attemptedAt(visit: Visit): Pick<KnownEffect, "place" | "run"> {
-  return visit.attemptedAt ?? { place: placeText(placeOf(visit)) };
+  return visit.attemptedAt ?? { place: visitText(visitRef(visit)) };
 }
 
 /** Notes that the effect of a visit has happened, or may have. */
@@ -104,7 +112,7 @@ export function effectsOf(run: Run): readonly KnownEffect[] {
   const names = new Set(known.map(({ name }) => name));
   const running = [...run.running]
     .filter((visit) => hasEffect(visit) && !names.has(effectName(visit)))
-    .map((visit) => ({ name: effectName(visit), place: placeText(placeOf(visit)) }));
+    .map((visit) => ({ name: effectName(visit), place: visitText(visitRef(visit)) }));
   return [...known, ...running].map((effect) => ({ run: run.id, ...effect }));
 }
 

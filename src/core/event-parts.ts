@@ -69,7 +69,7 @@ export const owner = record({
 /** Who owns a run: enough to prove that the process is alive, or dead. */
 export type Owner = TypeOf<typeof owner>;
 
-export const told = record({
+export const reported = record({
   outcome: optional(text),
   label: optional(text),
   next: optional(listOf(text)),
@@ -80,11 +80,11 @@ export const told = record({
  * `partial_success`, `retry`, `fail`, `skipped`, or a word of the author's), the label of an edge, steps
  * in order of preference, and words for people.
  */
-export type Told = TypeOf<typeof told>;
+export type StepReport = TypeOf<typeof reported>;
 
 export const place = { scope: text, step: text, visit: integer };
 /** Where in a run: the n-th visit of a step, in the root scope ("") or a nested one. */
-export type Place = FieldsOf<typeof place>;
+export type VisitRef = FieldsOf<typeof place>;
 
 export const attempt = { ...place, attempt: integer };
 /** One attempt of a visit. */
@@ -153,7 +153,7 @@ const heldFields = {
   answer: optional(json),
   output: optional(text),
   ...findings,
-  told: optional(told),
+  reported: optional(reported),
 };
 export const held = record(heldFields);
 /** What an attempt had to show when it ended well, while its work is not merged yet. */
@@ -198,11 +198,11 @@ export type KeptExit = TypeOf<typeof keptExit>;
 export type FailureReason =
   | "exit"
   /** It said that it failed, although it exited with 0. */
-  | "told"
+  | "reported"
   /** It asked for another try, and there is none left. */
   | "retry"
   /** None of the edges that leave it applies. */
-  | "no-arrow"
+  | "no-edge"
   /** It would begin anew, and must not. */
   | "restart"
   /** There is no branch that could be picked. */
@@ -239,7 +239,7 @@ export const lastTool = record({ name: text, input: text, ok: optional(boolean) 
 /** The last call of a tool in an attempt that was interrupted; `ok` when it had ended. */
 export type LastTool = TypeOf<typeof lastTool>;
 
-export const doubt = {
+export const uncertainty = {
   cause: oneOf(
     ...(["lost", "stopped", "timeout", "idle", "output-limit", "stall", "turns"] as const),
     ...(["exit", "repeated", "identity"] as const),
@@ -259,7 +259,7 @@ export const doubt = {
  * proves nothing. `repeated`: nothing of this attempt ran; an earlier visit has happened, or may have.
  * `identity`: it succeeded, and its probe is asked for the identity of the effect.
  */
-export type Uncertainty = FieldsOf<typeof doubt>;
+export type Uncertainty = FieldsOf<typeof uncertainty>;
 
 export const knownEffect = record({
   name: text,
@@ -343,7 +343,7 @@ const fidelity: Shape<Fidelity> = oneOf(
   ...(["full", "truncate", "compact", "summary:low", "summary:medium", "summary:high"] as const),
 );
 
-export const telling = record({
+export const briefing = record({
   mode: fidelity,
   /** The edge that led to the step, the step, the pipeline; or what holds after a lost conversation. */
   by: oneOf("edge", "step", "pipeline", "resume"),
@@ -354,7 +354,7 @@ export const telling = record({
   preamble: optional(text),
 });
 /** How much of what came before its agent is told at the start of an attempt, and who says so. */
-export type Briefing = TypeOf<typeof telling>;
+export type Briefing = TypeOf<typeof briefing>;
 
 export const ask = variants("kind", {
   /** A person left a message that its agent has not got. */

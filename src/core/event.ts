@@ -15,9 +15,9 @@ import {
   answer,
   ask,
   attempt,
+  briefing,
   conversation,
   deadline,
-  doubt,
   exposure,
   type FailureReason,
   findings,
@@ -30,11 +30,11 @@ import {
   place,
   probeAnswer,
   question,
+  reported,
   saved,
   spent,
-  telling,
-  told,
   trace,
+  uncertainty,
   verdict,
 } from "./event-parts.ts";
 import { RUN_EVENTS, retry } from "./run-event.ts";
@@ -58,7 +58,7 @@ export type * from "./run-event.ts";
 export const EVENT_VERSION = 1;
 
 /** Which edges of the graph were followed. */
-const arrows = listOf(integer);
+const edges = listOf(integer);
 
 /** The fields of events about one step, by their types. */
 const STEP_EVENTS = {
@@ -72,7 +72,7 @@ const STEP_EVENTS = {
     /** For an agent: the ids of the messages that its prompt holds. */
     messages: optional(listOf(text)),
     /** For an agent: what of the run its prompt tells first. */
-    fidelity: optional(telling),
+    fidelity: optional(briefing),
     /** For an agent: what failed before it, and led to it. */
     report: optional(text),
     /** The snapshot that it works on; absent when `step.based` is to name it. */
@@ -144,19 +144,19 @@ const STEP_EVENTS = {
     identity: optional(text),
     /** Who vouches for it in place of an exit status: its probe, or a person. */
     settledBy: optional(text),
-    told: optional(told),
+    reported: optional(reported),
     /** The secrets that it put into what it hands on. */
     exposes: optional(listOf(exposure)),
     ...findings,
     ...trace,
-    arrows,
+    edges,
   },
   "step.failed": {
     ...attempt,
     reason: word<FailureReason>(),
     message: text,
     exit: optional(integer),
-    told: optional(told),
+    reported: optional(reported),
     /** What a person answered when they rejected it. */
     answer: optional(json),
     /** The end of what it printed, where the plan refers to it. */
@@ -178,7 +178,7 @@ const STEP_EVENTS = {
     /** The author lets the run continue although no edge is for failures. */
     handled: optional(flag),
     /** Edges that lead on from the failure. Without any, and if not `handled`, nothing does. */
-    arrows,
+    edges,
   },
   "step.lost": {
     ...attempt,
@@ -198,7 +198,7 @@ const STEP_EVENTS = {
   },
   "step.interrupted": { ...attempt, message: text, tool: optional(lastTool), ...trace },
   /** The attempt of a step that must not happen twice is over: it may have happened or not. */
-  "step.unsettled": { ...attempt, ...doubt, spent: optional(spent) },
+  "step.uncertain": { ...attempt, ...uncertainty, spent: optional(spent) },
   /** Its probe has answered. What follows from that is the next event. */
   "step.probed": {
     ...attempt,
@@ -210,7 +210,7 @@ const STEP_EVENTS = {
   },
   /** A person has said what is the case. What follows from that is the next event. */
   "step.settled": { ...attempt, as: verdict, by: text, identity: optional(text) },
-  "step.skipped": { ...place, arrows },
+  "step.skipped": { ...place, edges },
   "step.granted": {
     ...place,
     attempts: integer,

@@ -16,14 +16,14 @@ import { begin } from "./context.ts";
 import { conversationAfter, tell } from "./conversation.ts";
 import { draft } from "./draft.ts";
 import { noteEffect } from "./effect.ts";
-import type { Place, Recorded, RememberedEnvironment, Retry, RunEvent, Spent } from "./event.ts";
+import type { Recorded, RememberedEnvironment, Retry, RunEvent, Spent, VisitRef } from "./event.ts";
 import { chooseFor, chooseForFailed, forgetChoices, fork, keepFiles } from "./fork.ts";
 import { applyQuestion, shortenWaits } from "./gate.ts";
 import { dropJudged, keepSubmission, noteJudge } from "./judge.ts";
-import { leaveMessage, noteDelivered, noteTold } from "./message.ts";
+import { leaveMessage, noteDelivered, noteReported } from "./message.ts";
 import { move } from "./move.ts";
 import { noteDenial } from "./permission.ts";
-import { placeText, ROOT_SCOPE } from "./place.ts";
+import { ROOT_SCOPE, visitText } from "./place.ts";
 import { restartScope } from "./restart.ts";
 import { rewind } from "./rewind.ts";
 import {
@@ -66,7 +66,7 @@ import {
 import { complete, fail, follow, waitForRetry } from "./visit-end.ts";
 import { stateName } from "./visit-state.ts";
 import {
-  doubtFiles,
+  markFilesUncertain,
   noteBase,
   noteFiles,
   noteSnapshot,
@@ -243,8 +243,8 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
     noteDenial(visit, event);
   }
   if ("snapshot" in event && visit.state.status === "running") noteSnapshot(run, visit, event);
-  const talk = conversationAfter(visit, event);
-  if (talk !== undefined) draft(visit).talk = talk;
+  const conversation = conversationAfter(visit, event);
+  if (conversation !== undefined) draft(visit).conversation = conversation;
   switch (event.type) {
     case "step.started":
       forgetChoices(visit);
@@ -254,7 +254,7 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
       else draft(visit).restore = event.restore;
       tell(visit, event.fidelity);
       if (event.judge !== undefined) noteJudge(visit, event.attempt);
-      noteTold(run, visit, event);
+      noteReported(run, visit, event);
       if (event.report !== undefined) draft(visit).report = event.report;
       return start(run, visit, event, time);
     case "step.iterated":
@@ -287,7 +287,7 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
     case "step.interrupted":
       draft(visit).cut = true;
       return tryAgain(run, visit, event.message);
-    case "step.unsettled":
+    case "step.uncertain":
     case "step.probed":
     case "step.settled":
       return applyUncertainty(run, visit, event, time);
@@ -296,7 +296,7 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
       return applyQuestion(run, visit, event, time);
     case "step.skipped":
       enter(run, visit, { status: "skipped", at: time });
-      return follow(run, visit, event.arrows);
+      return follow(run, visit, event.edges);
     case "step.granted":
       if (event.files !== undefined) draft(visit).files = event.files;
       return grant(run, visit, event.attempts);
@@ -344,7 +344,7 @@ function spend(run: Run, visit: Visit, spent: Spent | undefined): void {
   if (spent === undefined) return;
   draft(visit).spent = addSpent(visit.spent ?? NOTHING_SPENT, spent);
   // The tokens of a judge do not count for the conversation of the work (judge/U2).
-  const session = visit.submitted === undefined ? visit.talk?.session : undefined;
+  const session = visit.submitted === undefined ? visit.conversation?.session : undefined;
   if (session !== undefined) {
     const before = run.conversations.get(session) ?? NOTHING_SPENT;
     draft(run).conversations.set(session, addSpent(before, spent));
@@ -359,7 +359,7 @@ const ENDS: ReadonlySet<StepEventType> = new Set<StepEventType>([
   "step.lost",
   "step.paused",
   "step.interrupted",
-  "step.unsettled",
+  "step.uncertain",
   "step.continued",
   "step.relayed",
   "step.submitted",
@@ -377,9 +377,9 @@ function become(run: Run, state: RunState): void {
 }
 
 /** The visit that an event is about; it must be in a state in which that can happen (C5). */
-function meet(run: Run, place: Place, type: StepEventType): Visit {
+function meet(run: Run, place: VisitRef, type: StepEventType): Visit {
   const visit = findVisit(run, place);
-  const text = (): string => `illegal event: ${type} for ${placeText(place)}, which is`;
+  const text = (): string => `illegal event: ${type} for ${visitText(place)}, which is`;
   assert(visit !== undefined, () => `${text()} not there`);
   const name = stateName(visit.state);
   assert(mayMeetVisit(name, type), () => `${text()} ${name}`);
@@ -398,7 +398,7 @@ function meetAttempt(visit: Visit, event: { type: StepEventType; attempt: number
  */
 function open(run: Run, time: number): void {
   become(run, { status: "running" });
-  doubtFiles(run);
+  markFilesUncertain(run);
   for (const visit of run.running) {
     if (visit.state.status !== "running") continue;
     countTime(run, visit, run.updatedAt);

@@ -19,18 +19,18 @@ import type {
   Output,
   Owner,
   PauseReason,
-  Place,
   Placed,
   ProbeAnswer,
   RememberedEnvironment,
   RunRewound,
   Saved,
   Spent,
+  StepReport,
   StopMode,
   StopReason,
-  Told,
   UsedBefore,
   Verdict,
+  VisitRef,
 } from "./event.ts";
 
 export type Fact =
@@ -56,7 +56,7 @@ export type Fact =
   /** The engine has room for this visit now. */
   | {
       readonly type: "dispatched";
-      readonly place: Place;
+      readonly place: VisitRef;
       /** Of the first attempt of a step with a condition: whether the condition holds. */
       readonly when?: Condition;
       /** For a step that talks to an agent. */
@@ -80,7 +80,7 @@ export type Fact =
   /** What the start of a visit needs was looked up. */
   | {
       readonly type: "looked-up";
-      readonly place: Place;
+      readonly place: VisitRef;
       readonly items?: ItemsFound;
       readonly offer?: ConversationOffer;
     }
@@ -126,7 +126,7 @@ export type Fact =
   /** An agent has said which conversation it is in. */
   | { readonly type: "session-known"; readonly at: AttemptRef; readonly session: string }
   /** Every instance in this visit has ended. */
-  | { readonly type: "scopes-closed"; readonly place: Place }
+  | { readonly type: "scopes-closed"; readonly place: VisitRef }
   /** Nothing is left to do. */
   | { readonly type: "exhausted" }
   | { readonly type: "attempt-ended"; readonly at: AttemptRef; readonly ending: Ending }
@@ -152,7 +152,7 @@ export type Fact =
   /** A question was answered; of all answers to it, this is the one that counts. */
   | { readonly type: "answered"; readonly at: AttemptRef; readonly answer: Answer }
   /** The time of a wait is over. */
-  | { readonly type: "woken"; readonly place: Place }
+  | { readonly type: "woken"; readonly place: VisitRef }
   | { readonly type: "stop-requested"; readonly mode: StopMode; readonly by: string }
   /** The run must stop by itself. */
   | { readonly type: "halted"; readonly mode: StopMode; readonly reason: StopReason }
@@ -178,7 +178,7 @@ export type Fact =
       readonly failed?: true;
       /** How many answers more its model may give. */
       readonly turns?: number;
-    } & FilesWish)
+    } & FilesRequest)
   /** A person asked to continue from this step and to take the steps before it as done. */
   | ({
       readonly type: "rewind-requested";
@@ -187,7 +187,7 @@ export type Fact =
       readonly visit?: number;
       /** What the steps that are taken as done hand on. */
       readonly outputs?: RunRewound["outputs"];
-    } & FilesWish)
+    } & FilesRequest)
   /** A person asked for the files of a checkpoint. */
   | { readonly type: "restore-requested"; readonly commit: string; readonly of: string }
   | UpdateRequested;
@@ -207,7 +207,7 @@ export interface UpdateRequested {
 }
 
 /** What a person wants when a step runs again. Of the files: the step's own way when nothing. */
-export interface FilesWish {
+export interface FilesRequest {
   /** The step must not happen twice and has happened: it is to happen again nevertheless. */
   readonly repeat?: true;
   /** The snapshot to which they are to be put back. */
@@ -273,7 +273,7 @@ export interface Result {
   readonly context: JsonObject;
   readonly check?: CheckEvidence;
   readonly checks?: readonly CheckEvidence[];
-  readonly told?: Told;
+  readonly reported?: StepReport;
 }
 
 /** How an attempt ended, with the evidence and what it used of a model. */
@@ -294,7 +294,7 @@ export type Ending = {
       readonly answer?: Json;
       readonly check?: CheckEvidence;
       readonly checks?: readonly CheckEvidence[];
-      readonly told?: Told;
+      readonly reported?: StepReport;
       readonly exposes?: readonly Exposure[];
       /** What is wrong with its files, although it exited with 0. */
       readonly problem?: ExitProblem;

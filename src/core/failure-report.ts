@@ -10,9 +10,9 @@
 
 import type { Conversation } from "./event.ts";
 import { cameFrom } from "./fidelity.ts";
-import { placeText } from "./place.ts";
+import { visitText } from "./place.ts";
 import { failedInside } from "./rewind.ts";
-import { placeOf, type Run, stepOf, type Visit } from "./run.ts";
+import { type Run, stepOf, type Visit, visitRef } from "./run.ts";
 
 /** How many failures inside of one step are reported. */
 const FAILURES_MAX = 3;
@@ -54,7 +54,7 @@ function failureText(visit: Visit): string {
   const { state } = visit;
   if (state.status !== "failed") return "";
   const { work } = stepOf(visit);
-  const name = `Step ${placeText(placeOf(visit))}`;
+  const name = `Step ${visitText(visitRef(visit))}`;
   const message = cut(state.message.trim());
   const lines = [`${name} failed: ${message}${/[.!?]$/.test(message) ? "" : "."}`];
   if (work.kind === "shell") lines.push("Its command:", quoted(cut(work.run)));

@@ -12,7 +12,7 @@ import { edgesAfterFailure } from "./edge-choice.ts";
 import type { AttemptRef, FailureReason, StepFailed } from "./event.ts";
 import { childScopeId } from "./place.ts";
 import { restartProblem } from "./restart.ts";
-import { isPrompt, placeOf, type Run, type Scope, stepOf, type Visit } from "./run.ts";
+import { isPrompt, type Run, type Scope, stepOf, type Visit, visitRef } from "./run.ts";
 
 /** How much of the last line that a step printed is told. */
 const LAST_WORDS_MAX = 200;
@@ -21,7 +21,7 @@ const LAST_WORDS_MAX = 200;
 export type FailureEvidence = Pick<
   StepFailed,
   | "exit"
-  | "told"
+  | "reported"
   | "answer"
   | "output"
   | "context"
@@ -39,7 +39,7 @@ export type FailureEvidence = Pick<
   readonly signature?: string;
 };
 
-/** A failure for good: the author's arrows lead on from it, unless the loop gets nowhere. */
+/** A failure for good: the author's edges lead on from it, unless the loop gets nowhere. */
 export function finalFailure(
   run: Run,
   visit: Visit,
@@ -48,32 +48,32 @@ export function finalFailure(
   message: string,
   evidence: FailureEvidence = {},
 ): StepFailed {
-  const { said, signature: told, ...handed } = evidence;
+  const { said, signature: reported, ...handed } = evidence;
   const context = contextAfter(run, visit, handed);
   const known = { ...handed, ...(Object.keys(context).length === 0 ? {} : { context }) };
   const failed = { type: "step.failed", ...at, reason, message, ...known } as const;
   const base = { ...failed, ...afterFailure(visit) };
-  // Where a bound on loops was reached, an arrow could only lead into the same loop again.
-  if (reason === "visits" || reason === "restart") return { ...base, arrows: [] };
+  // Where a bound on loops was reached, an edge could only lead into the same loop again.
+  if (reason === "visits" || reason === "restart") return { ...base, edges: [] };
   const way = edgesAfterFailure(run, visit, known);
-  const problem = restartProblem(visit, way.arrows);
+  const problem = restartProblem(visit, way.edges);
   if (problem !== undefined) {
-    return { ...base, reason: "restart", message: `${message}; ${problem}`, arrows: [] };
+    return { ...base, reason: "restart", message: `${message}; ${problem}`, edges: [] };
   }
   if (!mayRepeat(visit)) return { ...base, ...way };
-  const signature = told ?? signatureOf(reason, `${message}\n${said ?? ""}`);
+  const signature = reported ?? signatureOf(reason, `${message}\n${said ?? ""}`);
   const times = timesInARow(run, visit, signature);
   const stalled = times >= (stepOf(visit).stallAfter ?? STALL_AFTER);
-  if (!stalled || !(way.handled === true || way.arrows.length > 0)) {
+  if (!stalled || !(way.handled === true || way.edges.length > 0)) {
     return { ...base, signature, ...way };
   }
   const text = `the same failure came ${times} times in a row: ${message}${lastWords(said)}`;
-  return { ...base, reason: "stall", message: text, signature, arrows: [] };
+  return { ...base, reason: "stall", message: text, signature, edges: [] };
 }
 
 function contextAfter(run: Run, visit: Visit, known: FailureEvidence): JsonObject {
-  const { exit = 1, told, context = {} } = known;
-  const outcome = { status: "failed", exit, context, outputs: {}, told } as const;
+  const { exit = 1, reported, context = {} } = known;
+  const outcome = { status: "failed", exit, context, outputs: {}, reported } as const;
   return { ...context, ...keysAtEnd(run, visit, outcome) };
 }
 
@@ -129,7 +129,7 @@ function* visitsBefore(run: Run, visit: Visit): Generator<Visit> {
   yield* visits.slice(past, visit.number - 1).reverse();
   const loop = loopOf(scope);
   if (loop === undefined) return;
-  const at = { ...placeOf(loop), attempt: loop.attempts };
+  const at = { ...visitRef(loop), attempt: loop.attempts };
   for (let index = scope.index - 1; index >= 0; index--) {
     const record = run.scopes.get(childScopeId(at, index))?.steps[position];
     yield* (record?.visits ?? []).toReversed();

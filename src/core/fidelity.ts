@@ -1,20 +1,20 @@
 /**
  * How much of what came before an agent step is to be told, and in which conversation: who says it.
  *
- * Owns: the order in which arrow, step and pipeline are asked. It differs: for the mode the arrow
+ * Owns: the order in which edge, step and pipeline are asked. It differs: for the mode the edge
  * comes first, for the thread the step does.
  * Does not: know whether the conversation can be had (conversation.ts) or write what is told
  * (briefing.ts).
  */
-import { arrowAt } from "../plan/graph-index.ts";
-import type { Arrow, Fidelity, Plan, Retelling } from "../plan/plan.ts";
+import { edgeAt } from "../plan/graph-index.ts";
+import type { BriefingMode, Edge, Fidelity, Plan } from "../plan/plan.ts";
 import type { Briefing, Thread } from "./event.ts";
 import { currentVisit, type Scope, stepOf, type Visit } from "./run.ts";
 
-/** An arrow with the graph that it is part of. */
-export interface Way {
+/** An edge with the graph that it is part of. */
+export interface IncomingEdge {
   readonly scope: Scope;
-  readonly arrow: Arrow;
+  readonly edge: Edge;
 }
 
 /** What is wanted for a visit, and who wants it. */
@@ -23,16 +23,16 @@ export interface WantedFidelity {
   readonly by: Exclude<Briefing["by"], "resume">;
 }
 
-/** The arrow by which the run came to a visit: its own, or that of the step that it stands in. */
-export function wayTo(visit: Visit): Way | undefined {
+/** The edge by which the run came to a visit: its own, or that of the step that it stands in. */
+export function incomingEdge(visit: Visit): IncomingEdge | undefined {
   const { scope } = visit.record;
-  if (visit.via !== undefined) return { scope, arrow: arrowAt(scope.graph, visit.via) };
-  return scope.parent === undefined ? undefined : wayTo(scope.parent);
+  if (visit.via !== undefined) return { scope, edge: edgeAt(scope.graph, visit.via) };
+  return scope.parent === undefined ? undefined : incomingEdge(scope.parent);
 }
 
-/** The mode for a visit: arrow, then step, then pipeline; undefined where nobody says anything. */
+/** The mode for a visit: edge, then step, then pipeline; undefined where nobody says anything. */
 export function fidelityOf(plan: Plan, visit: Visit): WantedFidelity | undefined {
-  const edge = wayTo(visit)?.arrow.fidelity;
+  const edge = incomingEdge(visit)?.edge.fidelity;
   if (edge !== undefined) return { mode: edge, by: "edge" };
   const { fidelity: own } = stepOf(visit);
   if (own !== undefined) return { mode: own, by: "step" };
@@ -40,14 +40,14 @@ export function fidelityOf(plan: Plan, visit: Visit): WantedFidelity | undefined
 }
 
 /**
- * The thread of a visit: step, arrow, pipeline, the group that it stands in, and last the step that
+ * The thread of a visit: step, edge, pipeline, the group that it stands in, and last the step that
  * it came from. Undefined for what came from nowhere and names none.
  */
 export function threadOf(plan: Plan, visit: Visit): Thread | undefined {
   const { thread, threadGroup } = stepOf(visit);
-  const way = wayTo(visit);
+  const way = incomingEdge(visit);
   if (thread !== undefined) return { name: thread, by: "step" };
-  if (way?.arrow.thread !== undefined) return { name: way.arrow.thread, by: "edge" };
+  if (way?.edge.thread !== undefined) return { name: way.edge.thread, by: "edge" };
   if (plan.thread !== undefined) return { name: plan.thread, by: "pipeline" };
   if (threadGroup !== undefined) return { name: threadGroup, by: "group" };
   const before = cameFrom(visit);
@@ -60,17 +60,17 @@ export function cameFrom(visit: Visit): Visit | undefined {
   let at: Visit | undefined = visit;
   do {
     seen.add(at);
-    const way: Way | undefined = wayTo(at);
-    at = way && currentVisit(way.scope.steps[way.arrow.from]);
+    const way: IncomingEdge | undefined = incomingEdge(at);
+    at = way && currentVisit(way.scope.steps[way.edge.from]);
   } while (at !== undefined && stepOf(at).work.kind === "pass" && !seen.has(at));
   return at !== undefined && stepOf(at).work.kind === "pass" ? undefined : at;
 }
 
 /** What stands in for a conversation that cannot be had. */
-export const INSTEAD_OF_FULL: Retelling = "summary:high";
+export const INSTEAD_OF_FULL: BriefingMode = "summary:high";
 
 /** What a step is told that was cut off and whose conversation is gone. */
-export function resumeFidelityOf(plan: Plan, visit: Visit): Retelling {
+export function resumeFidelityOf(plan: Plan, visit: Visit): BriefingMode {
   const said = stepOf(visit).resumeFidelity ?? plan.resumeFidelity;
   return said ?? (fidelityOf(plan, visit)?.mode === "full" ? INSTEAD_OF_FULL : "compact");
 }

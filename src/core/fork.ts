@@ -14,8 +14,8 @@ import { withoutSession } from "./conversation-state.ts";
 import { draft } from "./draft.ts";
 import { takeEffects } from "./effect.ts";
 import type { RunForked } from "./event.ts";
-import { placeText } from "./place.ts";
-import { placeOf, type Run, type Visit, waitingFor } from "./run.ts";
+import { visitText } from "./place.ts";
+import { type Run, type Visit, visitRef, waitingFor } from "./run.ts";
 import { requeue } from "./visit.ts";
 import { isOver } from "./visit-state.ts";
 import { restoreFirst } from "./workspace-files.ts";
@@ -42,8 +42,9 @@ export function fork(run: Run, event: RunForked): void {
 
 /** Conversations stay with the other run. */
 function forgetTalk(visit: Visit): void {
-  if (visit.talk !== undefined) draft(visit).talk = withoutSession(visit.talk);
-  if (!isOver(visit.state)) delete draft(visit).telling;
+  if (visit.conversation !== undefined)
+    draft(visit).conversation = withoutSession(visit.conversation);
+  if (!isOver(visit.state)) delete draft(visit).briefing;
 }
 
 /** The files are as a person wants them: work that was begun keeps them. */
@@ -65,7 +66,7 @@ export function chooseForFailed(run: Run, recover: Recover | undefined): void {
 export function chooseFor(run: Run, choices: Readonly<Record<string, Recover>>): void {
   if (Object.keys(choices).length === 0) return;
   for (const visit of [...unfinished(run), ...run.running]) {
-    const choice = choices[placeText(placeOf(visit))];
+    const choice = choices[visitText(visitRef(visit))];
     if (choice !== undefined) draft(visit).recover = choice;
   }
 }

@@ -115,14 +115,14 @@ function endOf(
     return finalFailure(run, visit, at, "rejected", message);
   }
   const { label, next } = chosen;
-  const told = { label, ...(next === undefined ? {} : { next: [next] }) };
+  const reported = { label, ...(next === undefined ? {} : { next: [next] }) };
   if (chosen.fails === true) {
     const words = answer.text === undefined ? "" : `: ${answer.text}`;
     const message = `${answer.by} answered "${label}"${words}`;
-    const evidence = { told, answer: answerJson(answer, label) };
+    const evidence = { reported, answer: answerJson(answer, label) };
     return finalFailure(run, visit, at, "rejected", message, evidence);
   }
-  const result = { outputs: {}, context: {}, answer: answerJson(answer, label), told };
+  const result = { outputs: {}, context: {}, answer: answerJson(answer, label), reported };
   return complete(run, visit, 0, result);
 }
 

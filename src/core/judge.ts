@@ -37,7 +37,7 @@ export function judgeOf(visit: Visit): Judge | undefined {
 /** The event that hands work to its next judge. */
 export function submit(
   visit: Visit,
-  { exit, outputs, context, answer, told, check, checks }: Extract<Ending, { how: "exited" }>,
+  { exit, outputs, context, answer, reported, check, checks }: Extract<Ending, { how: "exited" }>,
   paid: Pick<Ending, "spent" | "snapshot" | "left">,
 ): RunEvent {
   const held = {
@@ -47,7 +47,7 @@ export function submit(
     ...(answer === undefined ? {} : { answer }),
     ...(check === undefined ? {} : { check }),
     ...(checks === undefined ? {} : { checks }),
-    ...(told === undefined ? {} : { told }),
+    ...(reported === undefined ? {} : { reported }),
   };
   return { type: "step.submitted", ...attemptOf(visit), held, ...paid };
 }

@@ -17,7 +17,7 @@ import { draft } from "./draft.ts";
 import type { AttemptRef, Conversation, RunEvent, RunMessaged } from "./event.ts";
 import type { ConversationOffer, Ending, Fact } from "./fact.ts";
 import { stepPath } from "./place.ts";
-import { findVisit, type LeftMessage, placeOf, type Run, stepOf, type Visit } from "./run.ts";
+import { findVisit, type LeftMessage, type Run, stepOf, type Visit, visitRef } from "./run.ts";
 
 /** The messages for a step, oldest first. */
 export function messagesFor(
@@ -48,7 +48,7 @@ export function messagesToTell(
     return [];
   }
   const { kind } = conversation;
-  return messagesFor(run, placeOf(visit))
+  return messagesFor(run, visitRef(visit))
     .filter((message) => {
       const isTold = toldIn(message, visit) !== undefined;
       if (message.delivered === true) return isTold && kind === "start";
@@ -59,28 +59,28 @@ export function messagesToTell(
 
 /** The messages that the prompt of the current attempt of a visit holds. */
 export function messagesIn(run: Run, visit: Visit): readonly LeftMessage[] {
-  return messagesFor(run, placeOf(visit)).filter(
+  return messagesFor(run, visitRef(visit)).filter(
     (message) => toldIn(message, visit)?.attempt === visit.attempts,
   );
 }
 
 /** The last attempt of a visit whose prompt held a message. */
-function toldIn({ told = [] }: LeftMessage, visit: Visit): { attempt: number } | undefined {
-  return told.find((one) => one.visit === visit.number);
+function toldIn({ reported = [] }: LeftMessage, visit: Visit): { attempt: number } | undefined {
+  return reported.find((one) => one.visit === visit.number);
 }
 
 /** True when the running attempt of a visit is to end after its turn for a message (S3). */
 export function awaitsMessage(run: Run, visit: Visit): boolean {
   // What is asked for is short, and the message comes right after it.
-  return visit.talk?.ask === undefined && hasUntold(run, visit);
+  return visit.conversation?.ask === undefined && hasUntold(run, visit);
 }
 
 /** True when a message waits that the conversation of a running visit can continue with. */
 function hasUntold(run: Run, visit: Visit): boolean {
-  if (visit.talk?.conversation === undefined || visit.held !== undefined) return false;
+  if (visit.conversation?.conversation === undefined || visit.held !== undefined) return false;
   // A step that must not happen twice is neither interrupted nor continued.
   if (stepOf(visit).once) return false;
-  return messagesFor(run, placeOf(visit)).some(
+  return messagesFor(run, visitRef(visit)).some(
     (message) => message.delivered !== true && toldIn(message, visit) === undefined,
   );
 }
@@ -102,7 +102,7 @@ export function leaveMessage(run: Run, event: RunMessaged): void {
 }
 
 /** Notes which messages the prompt of an attempt holds. */
-export function noteTold(
+export function noteReported(
   run: Run,
   visit: Visit,
   { attempt, messages = [] }: Extract<RunEvent, { type: "step.started" }>,
@@ -111,8 +111,8 @@ export function noteTold(
   const now = { visit: visit.number, attempt };
   change(run, visit, (one) => {
     if (!messages.includes(one.id)) return one;
-    const others = (one.told ?? []).filter((told) => told.visit !== visit.number);
-    return { ...one, told: [...others, now] };
+    const others = (one.reported ?? []).filter((reported) => reported.visit !== visit.number);
+    return { ...one, reported: [...others, now] };
   });
 }
 
@@ -120,13 +120,13 @@ export function noteTold(
 export function noteDelivered(run: Run, visit: Visit, event: RunEvent): void {
   const turns = "spent" in event ? (event.spent?.turns ?? 0) : 0;
   if (turns === 0 && event.type !== "step.completed") return;
-  if (messagesFor(run, placeOf(visit)).length === 0) return;
+  if (messagesFor(run, visitRef(visit)).length === 0) return;
   change(run, visit, (one) =>
     toldIn(one, visit) === undefined ? one : { ...one, delivered: true },
   );
 }
 
 function change(run: Run, visit: Visit, one: (message: LeftMessage) => LeftMessage): void {
-  const place = placeOf(visit);
+  const place = visitRef(visit);
   draft(run).messages.set(stepPath(place), messagesFor(run, place).map(one));
 }

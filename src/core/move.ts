@@ -40,7 +40,7 @@ export function move(run: Run, event: RunMoved): void {
 
 function moveVisit(visit: Visit, at: (path: string) => string): void {
   const move = (output: Output): Output => ({ ...output, path: at(output.path) });
-  const { state, talk, submitted } = visit;
+  const { state, conversation, submitted } = visit;
   const moveAll = (outputs: Readonly<Record<string, Output>>): Record<string, Output> =>
     Object.fromEntries(Object.entries(outputs).map(([name, one]) => [name, move(one)] as const));
   if (state.status === "completed") {
@@ -50,7 +50,7 @@ function moveVisit(visit: Visit, at: (path: string) => string): void {
     const held = { ...submitted.held, outputs: moveAll(submitted.held.outputs) };
     draft(visit).submitted = { ...submitted, held };
   }
-  if (talk?.checkpoint !== undefined) {
-    draft(visit).talk = { ...talk, checkpoint: move(talk.checkpoint) };
+  if (conversation?.checkpoint !== undefined) {
+    draft(visit).conversation = { ...conversation, checkpoint: move(conversation.checkpoint) };
   }
 }

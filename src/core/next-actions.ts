@@ -20,7 +20,15 @@ import {
   nextSave,
   takeOperations,
 } from "./operations.ts";
-import { attemptOf, hasProcess, placeOf, type Run, stepOf, type Visit, waitingFor } from "./run.ts";
+import {
+  attemptOf,
+  hasProcess,
+  type Run,
+  stepOf,
+  type Visit,
+  visitRef,
+  waitingFor,
+} from "./run.ts";
 import { addSpent, limitReached } from "./spending.ts";
 import { waitsFor } from "./visit-state.ts";
 import { isUnmade, knownBase, workspaceAround } from "./workspace-files.ts";
@@ -59,9 +67,9 @@ export function nextDecisions(
   const halt = isIdle(run) ? undefined : outOfFunds(run, now, activity);
   if (halt !== undefined) return [halt];
   const decisions: Decision[] = [];
-  for (const visit of run.waiting.close) decisions.push({ type: "close", place: placeOf(visit) });
+  for (const visit of run.waiting.close) decisions.push({ type: "close", place: visitRef(visit) });
   for (const visit of run.waiting.time) {
-    if (dueAt(visit) <= now) decisions.push({ type: "wake", place: placeOf(visit) });
+    if (dueAt(visit) <= now) decisions.push({ type: "wake", place: visitRef(visit) });
   }
   decisions.push(...basedScopes(run), ...starts(plan, run, now, activity));
   if (decisions.length > 0) return decisions;
@@ -116,7 +124,7 @@ function isFirst(activity: Activity, key: string): boolean {
 function lookupsOf(plan: Plan, run: Run, now: number, activity: Activity): readonly Operation[] {
   const operations: Operation[] = [];
   for (const { visit, lookup } of startable(plan, run, now)) {
-    const place = placeOf(visit);
+    const place = visitRef(visit);
     if (lookup === undefined || activity.lookups.has(lookupKey(place))) continue;
     activity.lookups.set(lookupKey(place), { pending: true });
     const session = sessionWanted(plan, run, visit);
@@ -206,7 +214,7 @@ function starts(
   activity: Activity | undefined,
 ): readonly Decision[] {
   return startable(plan, run, now).flatMap(({ visit, lookup }): readonly Decision[] => {
-    const place = placeOf(visit);
+    const place = visitRef(visit);
     const answered =
       lookup === undefined ||
       activity === undefined ||

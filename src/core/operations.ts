@@ -16,9 +16,9 @@
 import type { Plan } from "../plan/plan.ts";
 import type { LookupKind, Operation } from "./action.ts";
 import { type Activity, type AttemptActivity, isToMerge, track } from "./activity.ts";
-import type { AttemptRef, Place } from "./event.ts";
+import type { AttemptRef, VisitRef } from "./event.ts";
 import { awaitsMessage } from "./message.ts";
-import { attemptText, placeText } from "./place.ts";
+import { attemptText, visitText } from "./place.ts";
 import { attemptOf, childScopes, type Run, type Scope, stepOf, type Visit } from "./run.ts";
 import {
   filesIn,
@@ -382,8 +382,8 @@ export function askedKey(what: "probe" | "expire", at: AttemptRef): string {
 }
 
 /** The key of what was looked up for a visit. */
-export function lookupKey(place: Place): string {
-  return placeText(place);
+export function lookupKey(place: VisitRef): string {
+  return visitText(place);
 }
 
 /** True when somebody works in the workspace that a visit would start in. */

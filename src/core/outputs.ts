@@ -6,15 +6,15 @@
  * Does not: look at files.
  */
 import type { Output, Recorded, RunEvent } from "./event.ts";
-import { placeText, stepPath } from "./place.ts";
+import { stepPath, visitText } from "./place.ts";
 import {
   currentVisit,
   outermost,
-  placeOf,
   type Run,
   type Scope,
   stepOf,
   type Visit,
+  visitRef,
 } from "./run.ts";
 
 export interface CurrentOutput {
@@ -58,8 +58,8 @@ export function currentOutputs(
       if (visit?.state.status !== "completed") continue;
       const root = stepOf(outermost(visit)).id;
       if (reopened.has(root)) continue;
-      const seq = endOf.get(placeText(placeOf(visit))) ?? 0;
-      const common = { step: stepPath(placeOf(visit)), root, untouched: lastWork <= seq };
+      const seq = endOf.get(visitText(visitRef(visit))) ?? 0;
+      const common = { step: stepPath(visitRef(visit)), root, untouched: lastWork <= seq };
       for (const [name, output] of Object.entries(visit.state.outputs)) {
         if ((found.get(output.path)?.seq ?? 0) > seq) continue;
         found.set(output.path, { seq, one: { ...common, name, output } });
@@ -79,14 +79,14 @@ function workIn(
   for (const scope of run.scopes.values()) {
     for (const record of scope.steps) {
       for (const visit of record?.visits ?? []) {
-        if (workStays(visit)) staying.add(placeText(placeOf(visit)));
+        if (workStays(visit)) staying.add(visitText(visitRef(visit)));
       }
     }
   }
   let lastWork = 0;
   for (const { event, seq } of events) {
     if (!("attempt" in event)) continue;
-    const place = placeText(event);
+    const place = visitText(event);
     if (event.type === "step.completed") endOf.set(place, seq);
     if (staying.has(place)) lastWork = seq;
   }
@@ -94,9 +94,9 @@ function workIn(
 }
 
 /** Interrupted work is put back before its next attempt, unless a conversation continues it. */
-function workStays({ state, talk, crowded }: Visit): boolean {
+function workStays({ state, conversation, crowded }: Visit): boolean {
   const over = state.status === "completed" || state.status === "failed";
-  return over || crowded === true || talk?.session !== undefined;
+  return over || crowded === true || conversation?.session !== undefined;
 }
 
 function isOpen({ parent }: Scope): boolean {

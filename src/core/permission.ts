@@ -61,7 +61,7 @@ export function deniedText(calls: readonly string[]): string {
 
 /** The events that ask a person about denied calls, where that is what a visit has to do next. */
 export function permissionQuestion(visit: Visit, at: AttemptRef): readonly RunEvent[] | undefined {
-  const ask = visit.talk?.ask;
+  const ask = visit.conversation?.ask;
   if (ask?.kind !== "permission") return undefined;
   const question = `${stepOf(visit).id} was not permitted to use ${ask.calls.join(", ")}. Allow it?`;
   return [
@@ -72,7 +72,7 @@ export function permissionQuestion(visit: Visit, at: AttemptRef): readonly RunEv
 
 /** What a person's answer about denied calls brings about: the conversation continues with it. */
 export function afterPermission(visit: Visit, answer: Answer): RunEvent {
-  const ask = visit.talk?.ask;
+  const ask = visit.conversation?.ask;
   const calls = ask?.kind === "permission" ? ask.calls : [];
   const allowed = answer.choice === ALLOW.key;
   const words = answer.text === undefined ? "" : `: ${answer.text}`;

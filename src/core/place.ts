@@ -2,7 +2,7 @@
  * Step paths: `fix@2` is the second visit of the step `fix`, `fix@2.3` its third attempt, and a nested
  * scope is the path of the instance that it belongs to: `each@1.1[3]/test@1`.
  */
-import type { AttemptRef, Place } from "./event.ts";
+import type { AttemptRef, VisitRef } from "./event.ts";
 
 /** The scope that holds the plan's own graph. */
 export const ROOT_SCOPE = "";
@@ -18,13 +18,13 @@ export function stepPath(at: { readonly scope: string; readonly step: string }):
 }
 
 /** `fix@2`. */
-export function placeText(place: Place): string {
+export function visitText(place: VisitRef): string {
   return `${stepPath(place)}@${place.visit}`;
 }
 
 /** `fix@2.3`. */
 export function attemptText(at: AttemptRef): string {
-  return `${placeText(at)}.${at.attempt}`;
+  return `${visitText(at)}.${at.attempt}`;
 }
 
 /** Splits the path of a step into its scope and its id. */
@@ -42,7 +42,7 @@ export interface NamedPlace {
 }
 
 /** Reads `fix`, `fix@2` or `fix@2.3`, also below a scope. */
-export function parsePlace(text: string): NamedPlace {
+export function parseVisit(text: string): NamedPlace {
   const { scope, step: last } = parseStepPath(text);
   const [, step = last, visit, attempt] = /^(.*)@(\d+)(?:\.(\d+))?$/.exec(last) ?? [];
   return {

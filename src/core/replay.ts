@@ -17,7 +17,7 @@ import { type Activity, newActivity } from "./activity.ts";
 import { advance, decideAlone } from "./advance.ts";
 import type { Recorded, RunEvent } from "./event.ts";
 import { emptyRun, evolve } from "./evolve.ts";
-import { attemptText, placeText } from "./place.ts";
+import { attemptText, visitText } from "./place.ts";
 import { Refusal } from "./rewind.ts";
 import type { Run } from "./run.ts";
 import { decodeTurns, type RecordedTurn } from "./turn.ts";
@@ -97,7 +97,7 @@ class Replay {
     } catch (error) {
       if (!(error instanceof AssertionError) && !(error instanceof Refusal)) throw error;
       const [first] = group;
-      return first && { ...placeOf(first), field: "event", now: `refused: ${error.message}` };
+      return first && { ...visitRef(first), field: "event", now: `refused: ${error.message}` };
     }
   }
 
@@ -165,7 +165,7 @@ function differenceIn(
 ): Difference | undefined {
   for (const [index, one] of recorded.entries()) {
     const event = decided[index];
-    const at = placeOf(one);
+    const at = visitRef(one);
     if (event === undefined) return { ...at, field: "event", recorded: eventText(one.event) };
     const difference = fieldDifference(one.event, event);
     if (difference !== undefined) return { ...at, ...difference };
@@ -173,7 +173,7 @@ function differenceIn(
   const more = decided[recorded.length];
   const last = recorded.at(-1);
   if (more === undefined || last === undefined) return undefined;
-  return { ...placeOf(last), seq: last.seq + 1, field: "event", now: eventText(more) };
+  return { ...visitRef(last), seq: last.seq + 1, field: "event", now: eventText(more) };
 }
 
 type FieldDifference = Pick<Difference, "field" | "recorded" | "now">;
@@ -199,12 +199,12 @@ function fieldsOf(event: RunEvent): Readonly<Record<string, Json | undefined>> {
   return event as unknown as Readonly<Record<string, Json | undefined>>;
 }
 
-function placeOf({ seq, time, event }: Recorded): Pick<Difference, "seq" | "time" | "at"> {
+function visitRef({ seq, time, event }: Recorded): Pick<Difference, "seq" | "time" | "at"> {
   return { seq, time, at: eventText(event) };
 }
 
 /** `step.failed test@1.2`. */
 function eventText(event: RunEvent): string {
   if ("attempt" in event) return `${event.type} ${attemptText(event)}`;
-  return "scope" in event && "visit" in event ? `${event.type} ${placeText(event)}` : event.type;
+  return "scope" in event && "visit" in event ? `${event.type} ${visitText(event)}` : event.type;
 }

@@ -24,7 +24,7 @@ export const LOOP_RESTARTS_MAX = 100;
 
 /** True when one of these edges begins its scope anew. */
 export function restarts(graph: Graph, edges: readonly number[]): boolean {
-  return edges.some((index) => graph.arrows[index]?.restart !== undefined);
+  return edges.some((index) => graph.edges[index]?.restart !== undefined);
 }
 
 /** Why a visit cannot be left by these edges; undefined when it can. */
@@ -43,15 +43,15 @@ export function restartProblem(visit: Visit, edges: readonly number[]): string |
 /** The events of a decision, and the restart that follows from the edges in them. */
 export function withRestart(run: Run, events: readonly RunEvent[]): readonly RunEvent[] {
   const last = events.at(-1);
-  if (last === undefined || !("arrows" in last)) return events;
+  if (last === undefined || !("edges" in last)) return events;
   const scope = run.scopes.get(last.scope);
-  const restarted = scope && restartBy(scope, last.arrows);
+  const restarted = scope && restartBy(scope, last.edges);
   return restarted === undefined ? events : [...events, restarted];
 }
 
 function restartBy(scope: Scope, edges: readonly number[]): RunRestarted | undefined {
   for (const index of edges) {
-    const edge = scope.graph.arrows[index];
+    const edge = scope.graph.edges[index];
     const step = edge && scope.graph.steps[edge.to];
     if (edge?.restart === undefined || step === undefined) continue;
     const number = (scope.restarts ?? 0) + 1;
@@ -67,7 +67,7 @@ function restartBy(scope: Scope, edges: readonly number[]): RunRestarted | undef
 export function restartScope(run: Run, event: RunRestarted, time: number): void {
   const { scope, position: start } = locate(run, event);
   const from = scope.last?.record.position;
-  const via = scope.graph.arrows.findIndex(
+  const via = scope.graph.edges.findIndex(
     (edge) => edge.restart !== undefined && edge.to === start && edge.from === from,
   );
   reopen(run, scope, scope.graph.steps.keys(), { past: time });
@@ -83,7 +83,7 @@ function passOverOthers(run: Run, scope: Scope, start: number): void {
   for (const position of scope.graph.steps.keys()) {
     if (region.has(position)) continue;
     for (const index of passOver(run, recordAt(scope, position))) {
-      mark(scope, index, scope.graph.arrows[index]?.to === start ? "live" : "dead");
+      mark(scope, index, scope.graph.edges[index]?.to === start ? "live" : "dead");
     }
   }
 }

@@ -11,8 +11,8 @@
  */
 import {
   ancestorsOf,
-  arrowAt,
   closureOf,
+  edgeAt,
   forwardOrder,
   indexOf,
   stepAt,
@@ -25,7 +25,7 @@ import { forwardEdges, leave, locate, reopen, startAgain } from "./edge.ts";
 import { repeatEffects } from "./effect.ts";
 import type { RunEvent, RunRewound } from "./event.ts";
 import type { Fact } from "./fact.ts";
-import { parsePlace, placeText, ROOT_SCOPE, stepPath } from "./place.ts";
+import { parseVisit, ROOT_SCOPE, stepPath, visitText } from "./place.ts";
 import {
   childScopes,
   currentVisit,
@@ -34,11 +34,11 @@ import {
   isDone,
   isUncertain,
   outermost,
-  placeOf,
   type Run,
   type Scope,
   stepOf,
   type Visit,
+  visitRef,
   visitsOf,
 } from "./run.ts";
 import { abandonInside, enter, recordAt } from "./visit.ts";
@@ -80,18 +80,18 @@ function pathTo(graph: Graph, start: number): PathTo {
   );
   const edgesFrom = (position: number): readonly number[] => {
     const leaving = (indexOf(graph).outgoing[position] ?? []).filter((index) => {
-      const { back, restart } = arrowAt(graph, index);
+      const { back, restart } = edgeAt(graph, index);
       return !back && restart === undefined;
     });
     if (stepAt(graph, position).split === "all") {
       return leaving.filter((index) => {
-        const { on, condition } = arrowAt(graph, index);
+        const { on, condition } = edgeAt(graph, index);
         return on === "completed" && condition === undefined;
       });
     }
-    const leads = leaving.filter((index) => steps.has(arrowAt(graph, index).to));
-    const straight = leads.find((index) => arrowAt(graph, index).to === start);
-    const one = straight ?? leads.find((index) => arrowAt(graph, index).on === "completed");
+    const leads = leaving.filter((index) => steps.has(edgeAt(graph, index).to));
+    const straight = leads.find((index) => edgeAt(graph, index).to === start);
+    const one = straight ?? leads.find((index) => edgeAt(graph, index).on === "completed");
     return one === undefined ? leads.slice(0, 1) : [one];
   };
   return { before, steps, edgesFrom };
@@ -104,7 +104,7 @@ function unfinishedBefore(scope: Scope, start: number): readonly number[] {
   const { before, edgesFrom } = pathTo(graph, start);
   const followed = new Set<number>();
   return before.filter((position) => {
-    const comes = (incoming[position] ?? []).filter((index) => !arrowAt(graph, index).back);
+    const comes = (incoming[position] ?? []).filter((index) => !edgeAt(graph, index).back);
     const done = isDone(scope.steps[position]);
     const onPath = comes.length === 0 || comes.some((index) => followed.has(index));
     if (!done && !onPath) return false;
@@ -131,22 +131,22 @@ export function rewindEvent(
 
 /** What a retry among the wishes grants by itself, and the opening therefore does not. */
 export function retriedBy(wishes: readonly Fact[]): { readonly retried?: string } {
-  const retry = wishes.find((wish) => wish.type === "retry-requested");
+  const retry = wishes.find((request) => request.type === "retry-requested");
   return retry === undefined ? {} : { retried: retry.step };
 }
 
 type RetryWish = Omit<Extract<Fact, { type: "retry-requested" }>, "type">;
 
 /** The events of running a step again: another allowance when it failed, a rewind when it is done. */
-export function retryEvents(plan: Plan, run: Run, wish: RetryWish): readonly RunEvent[] {
-  const { step: path, restore, keep, failed, turns, repeat } = wish;
+export function retryEvents(plan: Plan, run: Run, request: RetryWish): readonly RunEvent[] {
+  const { step: path, restore, keep, failed, turns, repeat } = request;
   const record = findStep(run, path);
   const visit = currentVisit(record);
   if (visit !== undefined) refuseRepeating(run, visit);
   if (visit?.state.status === "failed" && run.failed.has(visit)) {
     const granted = grants(run, visit, keep === true || restore !== undefined, turns);
     if (restore === undefined) return granted;
-    return [{ type: "run.restoring", commit: restore, of: placeText(placeOf(visit)) }, ...granted];
+    return [{ type: "run.restoring", commit: restore, of: visitText(visitRef(visit)) }, ...granted];
   }
   const items = visit === undefined ? [] : failedItems(run, visit, failed === true);
   if (failed === true && items.length === 0) throw new Refusal(`no item of step ${path} failed`);
@@ -206,7 +206,7 @@ function itemEvents(
   const step = first === undefined ? "" : stepOf(outermost(first)).id;
   const { reopened, assumed } = planRetry(plan, run, step);
   const behind = reopened.filter((id) => id !== step);
-  const places = items.map((item) => placeText(placeOf(item)));
+  const places = items.map((item) => visitText(visitRef(item)));
   return [
     { type: "run.rewound", step, reopened: behind, assumed, items: places },
     ...items.map((item) => ({ ...grantFor(run, item, turns), files: "keep" }) as const),
@@ -258,7 +258,7 @@ export function grantFor(
   turns?: number,
 ): Extract<RunEvent, { type: "step.granted" }> {
   const { attempts } = stepOf(failed).retry;
-  const granted = { type: "step.granted", ...placeOf(failed), attempts } as const;
+  const granted = { type: "step.granted", ...visitRef(failed), attempts } as const;
   return turns === undefined || !needsTurns(run, failed) ? granted : { ...granted, turns };
 }
 
@@ -288,7 +288,7 @@ export function isWithin(visit: Visit, outer: Visit): boolean {
 
 /** What may have happened and must not happen twice is not run again in passing. */
 function refuseRepeating(run: Run, visit: Visit): void {
-  const path = stepPath(placeOf(visit));
+  const path = stepPath(visitRef(visit));
   if (isUncertain(visit)) {
     const remedy = `settle it first: perdure settle ${run.id} ${path} done|redo|abort`;
     throw new Refusal(`step ${path} may have happened, and must not happen twice: ${remedy}`);
@@ -331,7 +331,7 @@ export function rewind(run: Run, event: RunRewound, time: number): void {
 
 /** The failure of an item counts again; `step.granted`, right after, lets it run again. */
 function reopenItem(run: Run, place: string): void {
-  const { visit: number = 1, ...at } = parsePlace(place);
+  const { visit: number = 1, ...at } = parseVisit(place);
   const visit = findVisit(run, { ...at, visit: number });
   const failed = visit?.state.status === "failed" && visit.state.absorbed === true;
   assert(failed, () => `illegal event: ${place} is no failed item`);

@@ -17,11 +17,11 @@ import { ROOT_SCOPE, stepPath } from "./place.ts";
 import {
   childScopes,
   currentVisit,
-  placeOf,
   type Run,
   type Scope,
   stepOf,
   type Visit,
+  visitRef,
 } from "./run.ts";
 import { reopenScope } from "./scope.ts";
 import { lastScope, outcomeWord } from "./values.ts";
@@ -55,7 +55,7 @@ export function ending(run: Run): RunEvent {
   const visit = failures.find((failed) => failed.instances === undefined) ?? failures[0];
   if (visit === undefined) return goodEnding(run);
   const message = visit.state.status === "failed" ? visit.state.message : "";
-  return { type: "run.failed", message: `step ${stepPath(placeOf(visit))}: ${message}` };
+  return { type: "run.failed", message: `step ${stepPath(visitRef(visit))}: ${message}` };
 }
 
 /** Nothing failed; what was to be reached must have been reached. */

@@ -22,13 +22,13 @@ import type {
   KnownEffect,
   Message,
   Origin,
-  Place,
   Placed,
   RunCreated,
   Spent,
   StopMode,
   StopReason,
   Uncertainty,
+  VisitRef,
 } from "./event.ts";
 import { childScopeId, parseStepPath } from "./place.ts";
 import { type VisitState, type WaitReason, waitsFor } from "./visit-state.ts";
@@ -104,7 +104,7 @@ export interface Run {
 /** A message for the agent of a step, and what became of it. */
 export interface LeftMessage extends Message {
   /** For each visit of the step that got it: the last attempt whose prompt held it. */
-  readonly told?: readonly { readonly visit: number; readonly attempt: number }[];
+  readonly reported?: readonly { readonly visit: number; readonly attempt: number }[];
   /** The model has answered a prompt that held it. */
   readonly delivered?: true;
 }
@@ -225,7 +225,7 @@ export interface Visit {
   /** Its last attempt was interrupted by a loss or a stop. */
   readonly cut?: true;
   /** Why the effect of its last attempt was uncertain. */
-  readonly doubt?: Uncertainty;
+  readonly uncertainty?: Uncertainty;
   /** Where its effect was attempted first, by an earlier visit: the key of the effect stays the same. */
   readonly attemptedAt?: Pick<KnownEffect, "place" | "run">;
   /** What a person wants done with it after an interruption; for its next attempt only. */
@@ -233,9 +233,9 @@ export interface Visit {
   /** Its next attempt keeps the current files: a person chose them. */
   readonly files?: "keep";
   /** Of an agent: its conversation. */
-  readonly talk?: ConversationState;
+  readonly conversation?: ConversationState;
   /** What its agent was told about the run, and how often the visit had failed by then. */
-  readonly telling?: Briefing & { readonly failures: number };
+  readonly briefing?: Briefing & { readonly failures: number };
   /** The report of the failure that led to it, for its agent. */
   readonly report?: string;
   readonly spent?: Spent;
@@ -280,7 +280,7 @@ export function stepOf(at: StepRecord | Visit): Step {
 }
 
 /** The step, the scope and the number of a visit. */
-export function placeOf(visit: Visit): Place {
+export function visitRef(visit: Visit): VisitRef {
   return {
     scope: visit.record.scope.id,
     step: stepOf(visit).id,
@@ -290,7 +290,7 @@ export function placeOf(visit: Visit): Place {
 
 /** The attempt that a visit is at. */
 export function attemptOf(visit: Visit): AttemptRef {
-  return { ...placeOf(visit), attempt: visit.attempts };
+  return { ...visitRef(visit), attempt: visit.attempts };
 }
 
 /** The current visit of a step: the last one since the last rewind. */
@@ -307,7 +307,7 @@ export function findRecord(scope: Scope, step: string): StepRecord | undefined {
 }
 
 /** The visit that a scope, a step and a number name. */
-export function findVisit(run: Run, place: Place): Visit | undefined {
+export function findVisit(run: Run, place: VisitRef): Visit | undefined {
   const scope = run.scopes.get(place.scope);
   return scope && findRecord(scope, place.step)?.visits[place.visit - 1];
 }

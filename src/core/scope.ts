@@ -23,12 +23,12 @@ import type { Fact } from "./fact.ts";
 import { childScopeId } from "./place.ts";
 import {
   type Instances,
-  placeOf,
   type Run,
   type Scope,
   type StepRecord,
   stepOf,
   type Visit,
+  visitRef,
 } from "./run.ts";
 import { enter, passOverUnreached, startVisit } from "./visit.ts";
 import { type VisitState, waitsFor } from "./visit-state.ts";
@@ -58,7 +58,7 @@ export function makeScope(run: Run, graph: Graph, at: ScopeRef): Scope {
     ...at,
     graph,
     steps: new Array<StepRecord | undefined>(graph.steps.length).fill(undefined),
-    edges: new Array<"open">(graph.arrows.length).fill("open"),
+    edges: new Array<"open">(graph.edges.length).fill("open"),
     unresolved: forwardCount.slice(),
     live: new Array<number>(graph.steps.length).fill(0),
     active: 0,
@@ -78,7 +78,7 @@ export function openInstances(run: Run, visit: Visit): void {
     draft(visit).instances = { ...now, opened: now.opened + 1 };
     const item = now.items?.[now.opened];
     const { input } = now;
-    const id = childScopeId({ ...placeOf(visit), attempt: visit.attempts }, now.opened);
+    const id = childScopeId({ ...visitRef(visit), attempt: visit.attempts }, now.opened);
     const graph = graphs[work.kind === "branches" ? now.opened : 0];
     assert(graph !== undefined, "only composite steps have instances");
     const scope = openScope(run, graph, {

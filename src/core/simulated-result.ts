@@ -1,22 +1,22 @@
 /**
  * What a simulated step says, so that a walk goes on and comes to an end.
  *
- * Owns: the choice among what the arrows behind it wait for.
- * Does not: know conditions; the plan brings along what may be said (`Arrow.wants`).
+ * Owns: the choice among what the edges behind it wait for.
+ * Does not: know conditions; the plan brings along what may be said (`Edge.wants`).
  * Invariants:
- * - X1 It says success wherever that leads on. Otherwise it says what the first arrow that can be
+ * - X1 It says success wherever that leads on. Otherwise it says what the first edge that can be
  *   followed waits for, in the order of choice. When it is visited again it says what leads to the
  *   step that the run has come to least often; among equals the first. A goal says what reaches it,
  *   if that leads on at all.
  * - X2 It is a function of the plan and the run, so replay finds the same.
  */
-import { arrowAt, indexOf, stepAt } from "../plan/graph-index.ts";
-import type { Graph, Saying, Simulated } from "../plan/plan.ts";
+import { edgeAt, indexOf, stepAt } from "../plan/graph-index.ts";
+import type { Graph, NeededOutcome, Simulated } from "../plan/plan.ts";
 import type { JsonObject } from "../util/json.ts";
 import { keysAtEnd } from "./built-in-keys.ts";
 import { contextValue } from "./context.ts";
 import { chooseEdgesAt } from "./edge-choice.ts";
-import type { Told } from "./event.ts";
+import type { StepReport } from "./event.ts";
 import { passesOn, type Run, stepOf, type Visit } from "./run.ts";
 import type { Outcome } from "./values.ts";
 
@@ -29,7 +29,7 @@ const SAYINGS_MAX = 256;
 export interface SimulatedResult {
   readonly answer: string;
   readonly context: JsonObject;
-  readonly told?: Told;
+  readonly reported?: StepReport;
 }
 
 /** What a simulated step says at a visit (X1). */
@@ -49,19 +49,19 @@ export function simulatedResult(run: Run, visit: Visit, simulates: Simulated): S
   return others.reduce((best, way) => (way.been < best.been ? way : best), first).words;
 }
 
-function reachesGoal({ told }: SimulatedResult): boolean {
-  return told?.outcome === undefined || told.outcome === "partial_success";
+function reachesGoal({ reported }: SimulatedResult): boolean {
+  return reported?.outcome === undefined || reported.outcome === "partial_success";
 }
 
-/** All that the arrows of a step wait for, with those of the passing steps behind it. */
+/** All that the edges of a step wait for, with those of the passing steps behind it. */
 function sayingsBehind(
   graph: Graph,
   position: number,
-  before: Saying,
+  before: NeededOutcome,
   passedMax: number,
-): readonly Saying[] {
+): readonly NeededOutcome[] {
   return (indexOf(graph).outgoing[position] ?? [])
-    .map((index) => arrowAt(graph, index))
+    .map((index) => edgeAt(graph, index))
     .filter(({ on }) => on === "completed")
     .toSorted((one, other) => other.weight - one.weight)
     .flatMap(({ to, wants }) => {
@@ -74,7 +74,7 @@ function sayingsBehind(
     });
 }
 
-function both(one: Saying, other: Saying): Saying {
+function both(one: NeededOutcome, other: NeededOutcome): NeededOutcome {
   const context = { ...one.context, ...other.context };
   return { ...one, ...other, ...(Object.keys(context).length === 0 ? {} : { context }) };
 }
@@ -82,10 +82,10 @@ function both(one: Saying, other: Saying): Saying {
 /** A saying as a step tells it; what is asked of its answer is part of that. */
 function spoken(
   { answer }: Simulated,
-  { outcome, label, next, context = {} }: Saying,
+  { outcome, label, next, context = {} }: NeededOutcome,
 ): SimulatedResult {
   const { last_response: said, ...handed } = context;
-  const told: Told = {
+  const reported: StepReport = {
     ...(outcome === undefined || outcome === "success" ? {} : { outcome }),
     ...(label === undefined || label === "" ? {} : { label }),
     ...(next === undefined ? {} : { next: [next] }),
@@ -93,29 +93,30 @@ function spoken(
   return {
     answer: said === undefined || said === "" ? answer : `${answer}\n${said}`,
     context: handed,
-    ...(Object.keys(told).length === 0 ? {} : { told }),
+    ...(Object.keys(reported).length === 0 ? {} : { reported }),
   };
 }
 
-/** The step that the run goes on with after these words; undefined when no arrow leads on. */
+/** The step that the run goes on with after these words; undefined when no edge leads on. */
 function whereTo(run: Run, visit: Visit, words: SimulatedResult): number | undefined {
-  const { told } = words;
+  const { reported } = words;
   // It would only use up its tries.
-  if (told?.outcome === "retry") return undefined;
+  if (reported?.outcome === "retry") return undefined;
   const { scope } = visit.record;
-  const status = told?.outcome === "fail" ? "failed" : "completed";
+  const status = reported?.outcome === "fail" ? "failed" : "completed";
   const plain: Outcome = { status, exit: 0, outputs: {}, ...words };
   const outcome = { ...plain, context: { ...words.context, ...keysAtEnd(run, visit, plain) } };
   let position: number = visit.record.position;
   let on: "completed" | "failed" = status;
   for (let passed = 0; passed <= PASSED_MAX; passed++) {
-    const asked = passed === 0 ? outcome : { ...outcome, told: remembered(run, visit, told) };
+    const asked =
+      passed === 0 ? outcome : { ...outcome, reported: remembered(run, visit, reported) };
     const chosen = chooseEdgesAt(run, visit, { position, on }, asked);
     if (!chosen.ok) return undefined;
     const [index] = chosen.edges;
-    // A good end without arrows is an end of the walk.
+    // A good end without edges is an end of the walk.
     if (index === undefined) return on === "completed" ? position : undefined;
-    position = arrowAt(scope.graph, index).to;
+    position = edgeAt(scope.graph, index).to;
     on = "completed";
     if (!passesOn(stepAt(scope.graph, position))) return position;
   }
@@ -123,7 +124,7 @@ function whereTo(run: Run, visit: Visit, words: SimulatedResult): number | undef
 }
 
 /** What passing steps know of what was said: a label stays until there is another. */
-function remembered(run: Run, visit: Visit, told: Told | undefined): Told {
+function remembered(run: Run, visit: Visit, reported: StepReport | undefined): StepReport {
   const before = contextValue(run, visit.record.scope, "preferred_label");
-  return typeof before === "string" ? { label: before, ...told } : { ...told };
+  return typeof before === "string" ? { label: before, ...reported } : { ...reported };
 }

@@ -107,7 +107,7 @@ export function stepStateOf(record: StepRecord): StepState {
       return "waiting";
     case "abandoned":
       return "pending";
-    case "unsettled":
+    case "uncertain":
       return "interrupted";
     default:
       return status;

@@ -44,7 +44,7 @@ export const VISIT_TRANSITIONS: Readonly<
     "step.submitted": AGAIN,
     "step.conflicted": ["waiting for owner"],
     "step.interrupted": AGAIN,
-    "step.unsettled": ["waiting for probe", "failed"],
+    "step.uncertain": ["waiting for probe", "failed"],
     "step.asked": ["waiting for person"],
   },
   "waiting for owner": {},
@@ -204,7 +204,7 @@ export const SIDE_TRANSITIONS: readonly {
   {
     events: [
       ...(["step.completed", "step.failed", "step.lost", "step.paused", "step.skipped"] as const),
-      ...(["step.unsettled", "step.probed", "scope.merged"] as const),
+      ...(["step.uncertain", "step.probed", "scope.merged"] as const),
     ],
     from: ["running"],
     to: "waiting for close",

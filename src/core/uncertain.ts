@@ -3,7 +3,7 @@
  * and what follows from the answer (the decide half), and what the events mean (the evolve half).
  *
  * Owns: which endings leave an effect uncertain, what an exit status proves, and the meaning of
- * `step.unsettled`, `step.probed` and `step.settled`.
+ * `step.uncertain`, `step.probed` and `step.settled`.
  * Does not: end the attempt by itself. The answer is followed by the event that does: `step.completed`
  * when the effect happened; what its end would have been for any other step when it did not.
  * Invariants:
@@ -61,10 +61,10 @@ export function uncertainEnd(visit: Visit, ending: Ending): Interrupted | undefi
 }
 
 /** The event that says so. */
-export function unsettled(visit: Visit, ending: Interrupted): RunEvent {
+export function uncertainEvent(visit: Visit, ending: Interrupted): RunEvent {
   const { message, spent, snapshot } = ending;
   return {
-    type: "step.unsettled",
+    type: "step.uncertain",
     ...attemptOf(visit),
     cause: causeOf(ending),
     message,
@@ -87,7 +87,7 @@ export function repeated(at: AttemptRef, visit: Visit, effect: Effect): readonly
   return [
     { type: "step.started", ...at },
     {
-      type: "step.unsettled",
+      type: "step.uncertain",
       ...at,
       cause: "repeated",
       message: done === true ? `it happened as ${where}` : `it may have happened as ${where}`,
@@ -109,14 +109,14 @@ export function afterProbe(
   if (!waitsFor(visit?.state, "probe") || visit.attempts !== fact.at.attempt) return [];
   const said = { answer, ...(identity && { identity }), ...(message && { message }) };
   const probed = { type: "step.probed", ...attemptOf(visit), ...said } as const;
-  const doubt = uncertaintyOf(visit);
+  const uncertainty = uncertaintyOf(visit);
   if (answer === "unknown") return [probed];
-  if (doubt.cause === "identity") return [...named(run, visit, { doubt, probed })];
+  if (uncertainty.cause === "identity") return [...named(run, visit, { uncertainty, probed })];
   if (answer === "not-done") {
-    return [probed, ...endAttempt(run, visit, endingOf(doubt), now)];
+    return [probed, ...endAttempt(run, visit, endingOf(uncertainty), now)];
   }
-  const { snapshot } = doubt;
-  const done = { ...earlier(run, visit), ...leftOf(doubt), ...result, snapshot };
+  const { snapshot } = uncertainty;
+  const done = { ...earlier(run, visit), ...leftOf(uncertainty), ...result, snapshot };
   const vouched = { ...done, settledBy: "its probe", ...(identity && { identity }) };
   return [probed, complete(run, visit, 0, vouched)];
 }
@@ -125,9 +125,9 @@ export function afterProbe(
 function named(
   run: Run,
   visit: Visit,
-  { doubt, probed }: { doubt: Uncertainty; probed: Probed },
+  { uncertainty, probed }: { uncertainty: Uncertainty; probed: Probed },
 ): readonly RunEvent[] {
-  const { exited, snapshot } = doubt;
+  const { exited, snapshot } = uncertainty;
   if (probed.answer === "done" && exited !== undefined) {
     const { identity } = probed;
     return [probed, complete(run, visit, exited.exit, { ...exited, snapshot, identity })];
@@ -158,15 +158,15 @@ export function afterVerdict(
   const visit = uncertainVisit(run, fact.step);
   const at = attemptOf(visit);
   const settled = { type: "step.settled", ...at, as, by, ...(identity && { identity }) } as const;
-  const doubt = uncertaintyOf(visit);
-  const { message, snapshot } = doubt;
+  const uncertainty = uncertaintyOf(visit);
+  const { message, snapshot } = uncertainty;
   switch (as) {
     case "done":
       return [
         settled,
         complete(run, visit, 0, {
           ...earlier(run, visit),
-          ...leftOf(doubt),
+          ...leftOf(uncertainty),
           ...result,
           ...(identity && { identity }),
           ...{ settledBy: by, snapshot },
@@ -183,13 +183,13 @@ export function afterVerdict(
 }
 
 /** The result of the earlier visit that had the effect; this visit stands for the same effect. */
-function earlier(run: Run, visit: Visit): Pick<Completion, "answer" | "told" | "identity"> {
+function earlier(run: Run, visit: Visit): Pick<Completion, "answer" | "reported" | "identity"> {
   const state = effectOf(run, visit)?.visit?.state;
   if (state?.status !== "completed") return {};
-  const { answer, told, identity } = state;
+  const { answer, reported, identity } = state;
   return {
     ...(answer === undefined ? {} : { answer }),
-    ...(told === undefined ? {} : { told }),
+    ...(reported === undefined ? {} : { reported }),
     ...(identity === undefined ? {} : { identity }),
   };
 }
@@ -216,9 +216,9 @@ function endingOf({ cause, message, tool, exited }: Uncertainty): Ending {
 }
 
 /** Why the effect of a visit is uncertain. */
-function uncertaintyOf({ doubt, state }: Visit): Uncertainty {
+function uncertaintyOf({ uncertainty, state }: Visit): Uncertainty {
   const message = "message" in state ? state.message : "";
-  return doubt ?? { cause: "lost", message, asks: "person" };
+  return uncertainty ?? { cause: "lost", message, asks: "person" };
 }
 
 /** The visit of a step that a person is to settle. */
@@ -255,22 +255,24 @@ export function exitOnce(
   if (!once || notDone.includes(ending.exit)) return end;
   const at = attemptOf(visit);
   const { spent, snapshot } = ending;
-  const unsettled = (cause: "exit" | "identity", message: string): RunEvent => ({
-    ...{ type: "step.unsettled", ...at, cause, message },
+  const uncertainEvent = (cause: "exit" | "identity", message: string): RunEvent => ({
+    ...{ type: "step.uncertain", ...at, cause, message },
     asks: probe === undefined ? "person" : "probe",
     exited: keptOf(ending),
     ...(snapshot && { snapshot }),
     ...(spent && { spent }),
   });
   if (end.type === "step.completed") {
-    return probe !== undefined && wantsIdentity ? unsettled("identity", "it exited with 0") : end;
+    return probe !== undefined && wantsIdentity
+      ? uncertainEvent("identity", "it exited with 0")
+      : end;
   }
   if (end.type !== "step.failed") return end;
   // The effect happened; only the edges that leave the step are wrong.
   if (succeeds(visit, ending)) return { ...end, effect: "done" };
-  const leadsOn = end.retry === undefined && (end.handled === true || end.arrows.length > 0);
+  const leadsOn = end.retry === undefined && (end.handled === true || end.edges.length > 0);
   if (probe === undefined && leadsOn) return { ...end, effect: "uncertain" };
-  return unsettled("exit", end.message);
+  return uncertainEvent("exit", end.message);
 }
 
 function keptOf(ending: Exited): KeptExit {
@@ -282,7 +284,7 @@ function keptOf(ending: Exited): KeptExit {
 
 type UncertaintyEvent = Extract<
   RunEvent,
-  { type: "step.unsettled" | "step.probed" | "step.settled" }
+  { type: "step.uncertain" | "step.probed" | "step.settled" }
 >;
 
 /** Takes an event about an uncertain effect into the run. */
@@ -293,14 +295,14 @@ export function applyUncertainty(
   time: number,
 ): void {
   switch (event.type) {
-    case "step.unsettled": {
+    case "step.uncertain": {
       const { cause, message, asks, tool, snapshot, exited } = event;
       const known = {
         ...(tool && { tool }),
         ...(snapshot && { snapshot }),
         ...(exited && { exited }),
       };
-      draft(visit).doubt = { cause, message, asks, ...known };
+      draft(visit).uncertainty = { cause, message, asks, ...known };
       if (cause !== "repeated") {
         noteEffect(run, visit, cause === "identity" ? "done" : "uncertain");
       }
@@ -339,7 +341,7 @@ export function vouched({ identity, settledBy }: StepCompleted): {
 
 /** The step waits, as a failure, until a person gives a verdict; the rest of the run continues. */
 function waitForPerson(run: Run, visit: Visit, why: string, at: number): void {
-  const repeats = visit.doubt?.cause === "repeated" && visit.doubt.asks === "person";
+  const repeats = visit.uncertainty?.cause === "repeated" && visit.uncertainty.asks === "person";
   const message = repeats ? why : `whether it happened is unknown (${why})`;
   enter(run, visit, { status: "failed", at, reason: "once", message, handled: false });
   closeIfOver(run, visit.record.scope);
@@ -348,6 +350,6 @@ function waitForPerson(run: Run, visit: Visit, why: string, at: number): void {
 function takeUp(run: Run, visit: Visit): void {
   const { state } = visit;
   if (state.status !== "failed") return;
-  const { message } = visit.doubt ?? state;
+  const { message } = visit.uncertainty ?? state;
   revive(run, visit, { status: "waiting", for: "probe", message });
 }

@@ -16,8 +16,8 @@
  *   instances continue. A step that is not kept has no live process.
  */
 import { changedFields, fingerprintsOf } from "../plan/fingerprint.ts";
-import { arrowAt, forwardOrder, indexOf, stepAt } from "../plan/graph-index.ts";
-import { type Arrow, freeze, type Graph, type Plan } from "../plan/plan.ts";
+import { edgeAt, forwardOrder, indexOf, stepAt } from "../plan/graph-index.ts";
+import { type Edge, freeze, type Graph, type Plan } from "../plan/plan.ts";
 import { assert } from "../util/assert.ts";
 import { defined } from "../util/defined.ts";
 import { canonicalJson, isObject, type Json } from "../util/json.ts";
@@ -78,7 +78,7 @@ export function planUpdate(
     const inputs = is.inputs.filter((name) => changed(name));
     if (inputs.length > 0) return { because: "input", names: inputs };
     const upstream = (incoming[position] ?? [])
-      .map((index) => arrowAt(graph, index))
+      .map((index) => edgeAt(graph, index))
       .filter(({ back }) => !back)
       .map(({ from }) => stepAt(graph, from).id)
       .filter((name) => rerun.has(name));
@@ -101,7 +101,7 @@ export function planUpdate(
 function mayContinue(run: Run, step: string): boolean {
   const scope = run.scopes.get(ROOT_SCOPE);
   const visit = currentVisit(scope && findRecord(scope, step));
-  return visit?.talk?.failure !== undefined && visit.state.status !== "completed";
+  return visit?.conversation?.failure !== undefined && visit.state.status !== "completed";
 }
 
 /** The events of adopting a plan: none when it is the one that the run has. Throws Refusal. */
@@ -271,13 +271,13 @@ function forgetScopes(run: Run, record: StepRecord): void {
 /** What has come along each edge of the new graph so far. */
 function edgeStates(before: Scope, graph: Graph, kept: ReadonlySet<string>): EdgeState[] {
   const old = new Map(
-    before.graph.arrows.map((edge, index) => [
+    before.graph.edges.map((edge, index) => [
       edgeKey(before.graph, edge),
       before.edges[index] ?? "open",
     ]),
   );
   const { byId } = indexOf(before.graph);
-  return graph.arrows.map((edge) => {
+  return graph.edges.map((edge) => {
     const { id } = stepAt(graph, edge.from);
     if (edge.back || !kept.has(id)) return "open";
     return old.get(edgeKey(graph, edge)) ?? newEdgeState(before, byId.get(id));
@@ -285,18 +285,18 @@ function edgeStates(before: Scope, graph: Graph, kept: ReadonlySet<string>): Edg
 }
 
 /** The same edge has the same key in both graphs, whatever it says about conversations. */
-function edgeKey(graph: Graph, { fidelity: _mode, thread: _name, ...edge }: Arrow): string {
+function edgeKey(graph: Graph, { fidelity: _mode, thread: _name, ...edge }: Edge): string {
   const [from, to] = [stepAt(graph, edge.from).id, stepAt(graph, edge.to).id];
   return canonicalJson({ ...edge, from, to });
 }
 
 /** Names the edge by which each visit was reached as the new graph has it. */
 function carryVia(before: Graph, after: Graph, records: Iterable<StepRecord>): void {
-  const positions = new Map(after.arrows.map((edge, index) => [edgeKey(after, edge), index]));
+  const positions = new Map(after.edges.map((edge, index) => [edgeKey(after, edge), index]));
   for (const { visits } of records) {
     for (const visit of visits) {
       if (visit.via === undefined) continue;
-      const via = positions.get(edgeKey(before, arrowAt(before, visit.via)));
+      const via = positions.get(edgeKey(before, edgeAt(before, visit.via)));
       if (via === undefined) delete draft(visit).via;
       else draft(visit).via = via;
     }

@@ -16,19 +16,19 @@ import { LazyMap } from "../util/expression-value.ts";
 import { isObject, type Json, type JsonObject } from "../util/json.ts";
 import { renderText, renderValue, TemplateError } from "../util/template.ts";
 import { contextValue, contextValueAt } from "./context.ts";
-import type { Output, Told } from "./event.ts";
+import type { Output, StepReport } from "./event.ts";
 import type { Condition, Environment } from "./fact.ts";
 import { childScopeId } from "./place.ts";
 import {
   currentVisit,
   findRecord,
   passesOn,
-  placeOf,
   type Run,
   type Scope,
   type StepRecord,
   stepOf,
   type Visit,
+  visitRef,
 } from "./run.ts";
 import { statusWord } from "./visit-state.ts";
 
@@ -41,7 +41,7 @@ export interface Outcome {
   readonly answer?: Json | undefined;
   readonly output?: string | undefined;
   readonly identity?: string | undefined;
-  readonly told?: Told | undefined;
+  readonly reported?: StepReport | undefined;
 }
 
 export type Evaluated =
@@ -168,7 +168,7 @@ export function valuesAt(run: Run, visit: Visit, env: Environment, outcome?: Out
   const own = stepOf(visit).id;
   const { status, exit, context } = outcome;
   const known = { status, exit, attempts: visit.attempts };
-  const plain = { ...known, ...wordsOf(outcome.told), ...leftBy(outcome) };
+  const plain = { ...known, ...wordsOf(outcome.reported), ...leftBy(outcome) };
   const result = visit.instances === undefined ? plain : withInside(run, visit, plain);
   return {
     ...values,
@@ -190,7 +190,7 @@ function lastWords(
   outcome: Outcome,
 ): Required<Pick<Values, "outcome" | "preferred_label">> {
   if (!passesOn(stepOf(visit))) {
-    return { outcome: outcomeWord(outcome), preferred_label: outcome.told?.label ?? "" };
+    return { outcome: outcomeWord(outcome), preferred_label: outcome.reported?.label ?? "" };
   }
   const word = (key: string): string | undefined => {
     const value = outcome.context[key] ?? contextValue(run, visit.record.scope, key);
@@ -203,9 +203,9 @@ function lastWords(
 }
 
 /** The outcome in one word: the step's own, if it has not failed. */
-export function outcomeWord({ status, told }: Pick<Outcome, "status" | "told">): string {
+export function outcomeWord({ status, reported }: Pick<Outcome, "status" | "reported">): string {
   if (status === "failed") return "fail";
-  return told?.outcome ?? (status === "skipped" ? "skipped" : "success");
+  return reported?.outcome ?? (status === "skipped" ? "skipped" : "success");
 }
 
 /** Everything that an expression in a scope may name. */
@@ -291,7 +291,7 @@ export function lastScope(run: Run, visit: Visit): Scope | undefined {
 }
 
 function instanceOf(run: Run, visit: Visit, index: number): Scope | undefined {
-  return run.scopes.get(childScopeId({ ...placeOf(visit), attempt: visit.attempts }, index));
+  return run.scopes.get(childScopeId({ ...visitRef(visit), attempt: visit.attempts }, index));
 }
 
 function recordOf(scope: Scope, id: string): StepRecord | undefined {
@@ -310,11 +310,11 @@ function plainResult(record: StepRecord | undefined): JsonObject | undefined {
   const { state, attempts } = visit;
   const base = { status: statusWord(state), attempts };
   if (state.status === "completed") {
-    return { ...base, exit: state.exit, ...wordsOf(state.told), ...leftBy(state) };
+    return { ...base, exit: state.exit, ...wordsOf(state.reported), ...leftBy(state) };
   }
   if (state.status !== "failed") return base;
-  const { reason, message, told } = state;
-  const failed = { ...base, reason, message, ...wordsOf(told), ...leftBy(state) };
+  const { reason, message, reported } = state;
+  const failed = { ...base, reason, message, ...wordsOf(reported), ...leftBy(state) };
   return state.exit === undefined ? failed : { ...failed, exit: state.exit };
 }
 
@@ -329,7 +329,7 @@ export function leftBy(end: {
 }
 
 /** What a step reported of itself. */
-export function wordsOf({ outcome, label, notes }: Told = {}): JsonObject {
+export function wordsOf({ outcome, label, notes }: StepReport = {}): JsonObject {
   return defined({ outcome, label, notes });
 }
 
@@ -346,8 +346,12 @@ function itemResults(run: Run, visit: Visit): readonly Json[] {
   const items = visit.instances?.items ?? [];
   return items.map((item, index) => {
     const instance = instanceOf(run, visit, index);
-    const told = { index, item, status: instance === undefined ? "pending" : statusOf(instance) };
-    if (instance === undefined) return { ...told, outputs: {}, steps: {} };
+    const reported = {
+      index,
+      item,
+      status: instance === undefined ? "pending" : statusOf(instance),
+    };
+    if (instance === undefined) return { ...reported, outputs: {}, steps: {} };
     // Written without a list of steps, it is one step, or one sub-pipeline, for each item.
     const own =
       instance.graph.steps.length === 1
@@ -355,10 +359,10 @@ function itemResults(run: Run, visit: Visit): readonly Json[] {
         : undefined;
     const scope = own?.instances === undefined ? instance : (lastScope(run, own) ?? instance);
     const inside = insideInstance(scope);
-    if (own === undefined || own.instances !== undefined) return { ...told, ...inside };
+    if (own === undefined || own.instances !== undefined) return { ...reported, ...inside };
     const ended = own.state.status === "completed" || own.state.status === "failed";
     const left = ended ? leftBy(own.state) : {};
-    return { ...told, ...inside, outputs: leafOutputs(own) ?? {}, ...left };
+    return { ...reported, ...inside, outputs: leafOutputs(own) ?? {}, ...left };
   });
 }
 

@@ -23,19 +23,19 @@ import { abandonInside, absorbFailures, enter } from "./visit.ts";
 /** Ends a visit well. */
 export function complete(run: Run, visit: Visit, event: StepCompleted, time: number): void {
   handOn(run, visit.record.scope, event.context);
-  const { exit, outputs, answer, output, told } = event;
+  const { exit, outputs, answer, output, reported } = event;
   absorbFailures(run, visit);
   noteEffect(run, visit, "done");
   dropJudged(visit);
   share(run, visit);
   const known = {
-    ...defined({ answer, output, told }),
+    ...defined({ answer, output, reported }),
     ...notPassed(event),
     ...vouched(event),
   };
   enter(run, visit, { status: "completed", at: time, exit, outputs, ...known, assumed: false });
   noteLast(visit);
-  follow(run, visit, event.arrows);
+  follow(run, visit, event.edges);
 }
 
 /** The checks of an attempt that did not pass. */
@@ -65,22 +65,22 @@ export function fail(run: Run, visit: Visit, event: StepFailed, time: number): v
   const { opened = 0, ended = 0 } = visit.instances ?? {};
   // It failed at its start, before anything in it could run.
   if (opened > ended) abandonInside(run, visit, time);
-  const handled = event.handled === true || event.arrows.length > 0;
+  const handled = event.handled === true || event.edges.length > 0;
   // Only the failures that caused this one may be retried by themselves; the next attempt of a
   // fan-out is that of its failed items.
   const whole = event.retry !== undefined && stepOf(visit).work.kind !== "each";
   const superseded = handled || whole || event.reason !== "items";
   if (superseded) absorbFailures(run, visit);
   if (event.retry !== undefined) return waitForRetry(run, visit, event.retry, event.message);
-  const { reason, message, exit, signature, told, trouble, answer, output } = event;
+  const { reason, message, exit, signature, reported, trouble, answer, output } = event;
   enter(run, visit, {
     status: "failed",
     ...{ at: time, reason, message, handled },
-    ...defined({ exit, told, answer, output, signature, trouble }),
+    ...defined({ exit, reported, answer, output, signature, trouble }),
     ...notPassed(event),
   });
   noteLast(visit);
-  if (handled) follow(run, visit, event.arrows);
+  if (handled) follow(run, visit, event.edges);
   else closeIfOver(run, visit.record.scope);
 }
 

@@ -12,7 +12,7 @@ import type {
   FailureReason,
   Output,
   Question,
-  Told,
+  StepReport,
 } from "./event.ts";
 
 export type VisitState =
@@ -35,7 +35,7 @@ export type VisitState =
       readonly identity?: string;
       /** The probe or the person that declared it done. */
       readonly settledBy?: string;
-      readonly told?: Told;
+      readonly reported?: StepReport;
       /** Checks that did not pass and only warn. */
       readonly checks?: readonly CheckEvidence[];
       /** A person declared it done. */
@@ -47,7 +47,7 @@ export type VisitState =
       readonly reason: FailureReason;
       readonly message: string;
       readonly exit?: number;
-      readonly told?: Told;
+      readonly reported?: StepReport;
       /** Checks that did not pass. */
       readonly checks?: readonly CheckEvidence[];
       /** Of an agent: what a person has to change first. */
@@ -112,7 +112,7 @@ const WAITING_WORDS = {
   slot: "ready",
   retry: "waiting",
   owner: "interrupted",
-  probe: "unsettled",
+  probe: "uncertain",
   person: "asked",
   time: "sleeping",
   close: "running",

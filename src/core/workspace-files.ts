@@ -13,16 +13,16 @@
 import type { Plan, Recover } from "../plan/plan.ts";
 import { draft } from "./draft.ts";
 import type { Conversation, Saved } from "./event.ts";
-import { placeText } from "./place.ts";
+import { visitText } from "./place.ts";
 import {
   hasProcess,
   isComposite,
-  placeOf,
   type Run,
   recoverFor,
   type Scope,
   stepOf,
   type Visit,
+  visitRef,
   type WorkspaceFiles,
 } from "./run.ts";
 
@@ -33,7 +33,7 @@ const UNKNOWN: WorkspaceFiles = { clean: false };
 
 /** The workspace in which a visit works. */
 export function workspaceOf(visit: Visit): string {
-  return worksApart(visit) ? placeText(placeOf(visit)) : workspaceOfScope(visit.record.scope);
+  return worksApart(visit) ? visitText(visitRef(visit)) : workspaceOfScope(visit.record.scope);
 }
 
 /** The workspace that the steps of a scope share. */
@@ -113,12 +113,12 @@ export function filesFor(
   if (visit.held !== undefined || visit.submitted !== undefined) return {};
   if (visit.base === undefined) return base === undefined ? {} : { base };
   const wanted = visit.cut === true ? recoverFor(run, visit) : undefined;
-  const talks = conversation?.kind === "continue" || conversation?.gone === true;
+  const conversationsOf = conversation?.kind === "continue" || conversation?.gone === true;
   // A workspace of its own is merged against its base, whoever changed it.
-  if (visit.files === "keep" && !talks && stepOf(visit).own !== true) {
+  if (visit.files === "keep" && !conversationsOf && stepOf(visit).own !== true) {
     return base === undefined ? { keep: true } : { base };
   }
-  if (!startsOver(plan, run, visit, { wanted, talks })) return {};
+  if (!startsOver(plan, run, visit, { wanted, conversationsOf })) return {};
   return { base: visit.base, restore: true };
 }
 
@@ -127,9 +127,12 @@ export function startsOver(
   plan: Plan,
   run: Run,
   visit: Visit,
-  { wanted, talks }: { readonly wanted: Recover | undefined; readonly talks: boolean },
+  {
+    wanted,
+    conversationsOf,
+  }: { readonly wanted: Recover | undefined; readonly conversationsOf: boolean },
 ): boolean {
-  if (visit.base === undefined || visit.files === "keep" || talks) return false;
+  if (visit.base === undefined || visit.files === "keep" || conversationsOf) return false;
   const theirs = plan.workspace?.kind === "here" && workspaceOf(visit) === SHARED;
   const usual = theirs ? "continue" : "restart";
   return (wanted ?? usual) === "restart" && workedAlone(run, visit);
@@ -159,7 +162,7 @@ export function restoreFirst(run: Run, commit: string | undefined): void {
 }
 
 /** A new owner does not know what happened to the files in the meantime. */
-export function doubtFiles(run: Run): void {
+export function markFilesUncertain(run: Run): void {
   for (const workspace of run.files.keys()) noteFiles(run, workspace, { clean: false });
 }
 

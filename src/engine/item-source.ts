@@ -6,7 +6,7 @@
  */
 import { globSync, statSync } from "node:fs";
 import { join, resolve, sep } from "node:path";
-import type { Place } from "../core/event.ts";
+import type { VisitRef } from "../core/event.ts";
 import type { ItemsFound } from "../core/fact.ts";
 import { findVisit, stepOf } from "../core/run.ts";
 import { textOf } from "../runner/file-text.ts";
@@ -22,7 +22,7 @@ const ITEMS_BYTES_MAX = 64 * 1024 * 1024;
 const HIDDEN: ReadonlySet<string> = new Set([".git", ".perdure"]);
 
 /** The items for a visit; undefined when they are none that have to be looked up. */
-export function findItems(site: LaunchSite, place: Place): ItemsFound | undefined {
+export function findItems(site: LaunchSite, place: VisitRef): ItemsFound | undefined {
   const visit = findVisit(site.run, place);
   const work = visit && stepOf(visit).work;
   if (visit === undefined || work?.kind !== "each" || typeof work.items === "string") {

@@ -27,9 +27,9 @@ import { evaluateSource } from "../util/expression.ts";
 import { renderShell } from "../util/shell.ts";
 import { type Evaluate, renderText, valueText } from "../util/template.ts";
 import { targetOutside } from "../workspace/artifact.ts";
+import { STATUS_FILE } from "./agent/status-file.ts";
+import { stageVariables } from "./attractor-stage.ts";
 import { attemptDirOf, ownPathOf, type RunDir } from "./state-dir.ts";
-import { STATUS_FILE } from "./status-file.ts";
-import { stageVariables } from "./walk-stage.ts";
 
 /** How far back a step's environment looks for outputs; expressions can name any of them. */
 const ANCESTORS_MAX = 1_000;
@@ -63,7 +63,7 @@ export function prepareLaunch(site: LaunchSite, visit: Visit, at: AttemptRef): L
     const agent = site.plan.agents[work.agent];
     const prompt = join(dir, PROMPT_FILE);
     const task = renderText(work.prompt, evaluate);
-    const whole = withPreamble(visit.telling?.preamble, withReport(visit.report, task));
+    const whole = withPreamble(visit.briefing?.preamble, withReport(visit.report, task));
     writeFileSync(prompt, whole, { mode: 0o600 });
     const script = renderShell(agent?.command ?? "", evaluate);
     return {

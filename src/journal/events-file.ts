@@ -16,10 +16,10 @@ import { assert } from "../util/assert.ts";
 import { failpoint } from "../util/failpoint.ts";
 import { isObject } from "../util/json.ts";
 import { type ChainHead, chainCrc, chainStart, type UnsealedEvent } from "./chain.ts";
-import { syncFile } from "./database.ts";
 import { decode, encodeRecorded } from "./event-codec.ts";
 import { JournalError } from "./journal.ts";
-import { guarded } from "./storage-error.ts";
+import { syncFile } from "./sqlite/database.ts";
+import { guarded } from "./sqlite/storage-error.ts";
 
 const FILE_MODE = 0o600;
 const NEWLINE = 0x0a;

@@ -37,7 +37,7 @@ import {
   type RunSummary,
   type Write,
 } from "./run-log.ts";
-import { createdIn, lastEpochIn } from "./run-rows.ts";
+import { createdIn, lastEpochIn } from "./sqlite/run-rows.ts";
 import { ChangeSignal, type Subscription } from "./subscription.ts";
 
 /** What a simulator may do to a journal. */

@@ -65,7 +65,7 @@ function draw(diagnostic: Diagnostic, line: string, style: DiagnosticStyle): str
   const edge = (part: string): string => paint("\x1b[1;34m", part);
   const margin = " ".repeat(String(diagnostic.line).length);
   const title = `${paint(loud, `${severity}[${rule}]`)}${paint("\x1b[1m", `: ${visible(message)}`)}`;
-  const rows = [title, `${margin}${edge("-->")} ${file}:${placeText(diagnostic)}`];
+  const rows = [title, `${margin}${edge("-->")} ${file}:${positionText(diagnostic)}`];
   // A path in a value has no line to show.
   if (diagnostic.path === undefined) {
     const frame = frameOf(diagnostic, line);
@@ -80,7 +80,7 @@ function draw(diagnostic: Diagnostic, line: string, style: DiagnosticStyle): str
 }
 
 /** "12:7", or the path in the value of a module. */
-function placeText({ line, column, path }: Diagnostic): string {
+function positionText({ line, column, path }: Diagnostic): string {
   return path === undefined ? `${line}:${column}` : ` ${visible(path)}`;
 }
 

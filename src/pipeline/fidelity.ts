@@ -13,6 +13,6 @@ export const FIDELITIES = [
 export type Fidelity = (typeof FIDELITIES)[number];
 
 /** What an agent can be told without a conversation. */
-export type Retelling = Exclude<Fidelity, "full">;
+export type BriefingMode = Exclude<Fidelity, "full">;
 
-export const RETELLINGS = FIDELITIES.filter((mode): mode is Retelling => mode !== "full");
+export const BRIEFING_MODES = FIDELITIES.filter((mode): mode is BriefingMode => mode !== "full");

@@ -10,7 +10,7 @@
 
 import * as z from "zod";
 import { defined } from "../util/defined.ts";
-import { FIDELITIES, RETELLINGS } from "./fidelity.ts";
+import { BRIEFING_MODES, FIDELITIES } from "./fidelity.ts";
 import { type FieldsOf, key, STEP_KINDS, type UncountedOf } from "./key-row.ts";
 import {
   type Capture,
@@ -408,7 +408,7 @@ export const INHERITED_KEYS = {
     lower: (thread) => ({ thread }),
   }),
   resume_fidelity: key({
-    schema: z.enum(RETELLINGS),
+    schema: z.enum(BRIEFING_MODES),
     doc: "What the agent is told after its conversation was lost. Default: compact.",
     example: "resume_fidelity: summary:low",
     on: ["agent"],

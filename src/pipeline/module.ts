@@ -86,7 +86,7 @@ function moduleSource(file: string, text: string): Source {
     spanOf: () => WHOLE,
     offsetInText: () => 0,
     scalarText: () => undefined,
-    placeOf: (offset) => ({ line: 1, column: offset + 1 }),
+    positionOf: (offset) => ({ line: 1, column: offset + 1 }),
     pathText,
   };
 }

@@ -263,15 +263,15 @@ type RatesShape = Omit<PricesShape[string], "over_200k">;
 /** Prices in the form of a plan. */
 export function lowerPrices(shape: PricesShape): Readonly<Record<string, ModelPrice>> {
   return Object.fromEntries(
-    Object.entries(shape).map(([model, { over_200k: long, ...told }]) => [
+    Object.entries(shape).map(([model, { over_200k: long, ...reported }]) => [
       model,
-      { ...lowerRates(told), ...(long === undefined ? {} : { over200k: lowerRates(long) }) },
+      { ...lowerRates(reported), ...(long === undefined ? {} : { over200k: lowerRates(long) }) },
     ]),
   );
 }
 
-function lowerRates(told: RatesShape): ModelRates {
-  const { input, cached_input, cache_write, cache_write_1h, output } = told;
+function lowerRates(reported: RatesShape): ModelRates {
+  const { input, cached_input, cache_write, cache_write_1h, output } = reported;
   return {
     input,
     ...defined({

@@ -27,7 +27,7 @@ export interface Source {
   /** The author's own spelling of a number or a boolean, where it counts: `1.10` and not 1.1. */
   scalarText(path: Path): string | undefined;
   /** The line and the column of an offset, both from 1. */
-  placeOf(offset: number): { readonly line: number; readonly column: number };
+  positionOf(offset: number): { readonly line: number; readonly column: number };
   /** The path in words, where it says more than the place does. */
   pathText?(path: Path): string;
 }
@@ -40,12 +40,12 @@ export type Finding = Pick<Diagnostic, "severity" | "rule" | "message"> & {
 
 /** A diagnostic for a piece of the file. */
 export function diagnosticAt(
-  source: Pick<Source, "file" | "placeOf">,
+  source: Pick<Source, "file" | "positionOf">,
   span: Span,
   finding: Finding,
 ): Diagnostic {
-  const start = source.placeOf(span.start);
-  const end = source.placeOf(Math.max(span.end, span.start + 1));
+  const start = source.positionOf(span.start);
+  const end = source.positionOf(Math.max(span.end, span.start + 1));
   const { help, path, ...rest } = finding;
   return {
     ...rest,

@@ -146,13 +146,13 @@ function inspectKeys(yaml: Yaml, map: YAMLMap): Diagnostic[] {
 /** A mistake at a piece of the file. */
 function mistakeAt(yaml: Yaml, span: Span, finding: Finding): Diagnostic {
   return diagnosticAt(
-    { file: yaml.file, placeOf: (offset) => placeOf(yaml, offset) },
+    { file: yaml.file, positionOf: (offset) => positionOf(yaml, offset) },
     span,
     finding,
   );
 }
 
-function placeOf({ lines }: Yaml, offset: number): { line: number; column: number } {
+function positionOf({ lines }: Yaml, offset: number): { line: number; column: number } {
   const { line, col } = lines.linePos(offset);
   return { line: Math.max(1, line), column: Math.max(1, col) };
 }
@@ -164,7 +164,7 @@ function sourceOf(yaml: Yaml): Source {
     spanOf: (path, part) => spanOf(yaml, path, part),
     offsetInText: (path, offset) => offsetInText(yaml, path, offset),
     scalarText: (path) => scalarText(yaml, path),
-    placeOf: (offset) => placeOf(yaml, offset),
+    positionOf: (offset) => positionOf(yaml, offset),
   };
 }
 

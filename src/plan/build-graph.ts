@@ -14,9 +14,9 @@ import { defined } from "../util/defined.ts";
 import type { JsonObject } from "../util/json.ts";
 import { closureOfAll, comeAgain, indexOf } from "./graph-index.ts";
 import {
-  type Arrow,
+  type Edge,
   type Graph,
-  markBackArrows,
+  markBackEdges,
   type RetryPolicy,
   type Step,
   type Work,
@@ -47,8 +47,8 @@ export interface Surroundings {
 /** The graph of a list of steps. */
 export function buildGraph(list: readonly PipelineStep[], around: Surroundings): Graph {
   const { edges, roots, unreached, above } = edgesOf(list);
-  const all = edges.map(({ when, ...arrow }) => ({
-    ...arrow,
+  const all = edges.map(({ when, ...edge }) => ({
+    ...edge,
     ...defined({ condition: when }),
   }));
   // A step that waits for nothing would start at once; what nothing leads to must never start.
@@ -58,18 +58,18 @@ export function buildGraph(list: readonly PipelineStep[], around: Surroundings):
       all.push({ from, to, on: "completed", condition: "false", weight: 0 });
     }
   }
-  const marked = markBackArrows(list.length, all, roots);
+  const marked = markBackEdges(list.length, all, roots);
   const position = new Map(list.map(({ id }, index) => [id, index]));
   const steps = list.map((step) => buildStep(step, position, around));
   const visited = withVisits(
     list,
-    { steps, arrows: marked },
+    { steps, edges: marked },
     around.pipeline.defaults.step.maxVisits,
   );
-  return { steps: visited, arrows: marked };
+  return { steps: visited, edges: marked };
 }
 
-/** Steps that a loop or a missed goal can lead back to, or several arrows to, may be visited again. */
+/** Steps that a loop or a missed goal can lead back to, or several edges to, may be visited again. */
 function withVisits(
   list: readonly PipelineStep[],
   graph: Graph,
@@ -126,9 +126,9 @@ function inherited({ work, settings }: PipelineStep, { pipeline, main }: Surroun
   const { step: defaults } = pipeline.defaults;
   const { fidelity: _, thread: _thread, resumeFidelity: _resume, ...usual } = defaults;
   // For the file that the run started with, these defaults are fields of the plan.
-  const told = pipeline === main || work.kind !== "agent" ? usual : defaults;
+  const reported = pipeline === main || work.kind !== "agent" ? usual : defaults;
   return {
-    ...told,
+    ...reported,
     ...settings,
     env: { ...defaults.env, ...settings.env },
     retry: { ...defaults.retry, ...settings.retry },
@@ -220,7 +220,7 @@ function repeatedGraph(
     ...{ env: {}, retry: RETRY_DEFAULT, outputs: {}, once: false },
     visitsMax: 1,
   };
-  return { steps: [inner], arrows: [] satisfies Arrow[] };
+  return { steps: [inner], edges: [] satisfies Edge[] };
 }
 
 function buildBody(step: PipelineStep, body: PipelineBody, around: Surroundings): Graph {

@@ -9,7 +9,7 @@
  *   count. The table of step keys says it of each key, and the compiler holds the lists here to it.
  *   An author who allows more after a denied call wants the same work continued.
  * - L4 A step is told by its id: a renamed step is another step.
- * - L5 Upstream counts: a step's hash holds those of the steps that lead to it by forward arrows. What
+ * - L5 Upstream counts: a step's hash holds those of the steps that lead to it by forward edges. What
  *   a step chooses between when it ends is part of the step that chooses.
  */
 import type { UncountedSetting } from "../pipeline/agent-keys.ts";
@@ -18,8 +18,8 @@ import { parseExpression } from "../util/expression.ts";
 import { canonicalJson, sha256 } from "../util/json.ts";
 import { parseTemplate } from "../util/template.ts";
 import { checksOf } from "./check.ts";
-import { arrowAt, forwardOrder, indexOf, stepAt } from "./graph-index.ts";
-import type { Arrow, Graph, Plan, Step } from "./plan.ts";
+import { edgeAt, forwardOrder, indexOf, stepAt } from "./graph-index.ts";
+import type { Edge, Graph, Plan, Step } from "./plan.ts";
 
 /** The version of what counts; another one makes every fingerprint another. */
 export const FINGERPRINT_VERSION = 1;
@@ -43,7 +43,7 @@ export function fingerprintsOf(plan: Plan): ReadonlyMap<string, StepFingerprint>
   for (const position of forwardOrder(graph)) {
     const { id } = stepAt(graph, position);
     const before = (incoming[position] ?? [])
-      .map((index) => arrowAt(graph, index))
+      .map((index) => edgeAt(graph, index))
       .filter(({ back }) => !back)
       .map(({ from }) => stepAt(graph, from).id);
     const upstream = Object.fromEntries(before.map((name) => [name, found.get(name)?.hash ?? ""]));
@@ -89,7 +89,7 @@ function definitionAt(plan: Plan, graph: Graph, position: number): Definition {
     env: Object.keys(env).length === 0 ? undefined : env,
     check: checkDefinition(plan, step),
     outputs: Object.keys(step.outputs).length === 0 ? undefined : step.outputs,
-    ...arrowsOf(graph, position),
+    ...edgesOf(graph, position),
   };
 }
 
@@ -119,7 +119,7 @@ const UNCOUNTED_SETTINGS: Readonly<Record<keyof Pick<Step, UncountedField & keyo
   timeoutMs: true,
 };
 
-/** And these, which say what the step is (L4) or count as part of its work and its arrows. */
+/** And these, which say what the step is (L4) or count as part of its work and its edges. */
 const UNCOUNTED_FIELDS = {
   ...UNCOUNTED_SETTINGS,
   ...({ id: true, join: true, split: true, work: true, visitsMax: true } as const),
@@ -205,30 +205,30 @@ function graphOf(plan: Plan, graph: Graph): Definition {
 }
 
 /** What leads to a step, and what it chooses between when it ends. */
-function arrowsOf(graph: Graph, position: number): Definition {
+function edgesOf(graph: Graph, position: number): Definition {
   const { incoming, outgoing } = indexOf(graph);
   const { join, split } = stepAt(graph, position);
   const needs = (incoming[position] ?? [])
-    .map((index) => arrowAt(graph, index))
+    .map((index) => edgeAt(graph, index))
     .filter(({ back }) => !back)
-    .map((arrow) => ({ from: stepAt(graph, arrow.from).id, on: arrow.on }));
-  const told = (incoming[position] ?? [])
-    .map((index) => arrowAt(graph, index))
+    .map((edge) => ({ from: stepAt(graph, edge.from).id, on: edge.on }));
+  const reported = (incoming[position] ?? [])
+    .map((index) => edgeAt(graph, index))
     .filter(({ fidelity, thread }) => (fidelity ?? thread) !== undefined)
     .map(({ from, fidelity, thread }) => ({ from: stepAt(graph, from).id, fidelity, thread }));
   const choices = (outgoing[position] ?? [])
-    .map((index) => arrowAt(graph, index))
-    .filter((arrow) => split === "one" || !isPlain(arrow))
-    .map((arrow) => ({ ...arrow, ...NO_MATTER, to: stepAt(graph, arrow.to).id }));
+    .map((index) => edgeAt(graph, index))
+    .filter((edge) => split === "one" || !isPlain(edge))
+    .map((edge) => ({ ...edge, ...NO_MATTER, to: stepAt(graph, edge.to).id }));
   return {
     needs: needs.length === 0 ? undefined : { join, from: sorted(needs) },
-    arrows: choices.length === 0 ? undefined : sorted(choices),
-    told: told.length === 0 ? undefined : sorted(told),
+    edges: choices.length === 0 ? undefined : sorted(choices),
+    reported: reported.length === 0 ? undefined : sorted(reported),
   };
 }
 
 /**
- * What an arrow says to the step behind it is no choice of the step before it; what it wants follows
+ * What an edge says to the step behind it is no choice of the step before it; what it wants follows
  * from its condition.
  */
 const NO_MATTER = {
@@ -238,9 +238,9 @@ const NO_MATTER = {
   wants: undefined,
 } as const;
 
-/** True for an arrow that is followed whenever its step is done: nothing is chosen by it. */
-export function isPlain(arrow: Arrow): boolean {
-  return arrow.on === "completed" && arrow.condition === undefined && !arrow.back;
+/** True for an edge that is followed whenever its step is done: nothing is chosen by it. */
+export function isPlain(edge: Edge): boolean {
+  return edge.on === "completed" && edge.condition === undefined && !edge.back;
 }
 
 function sorted(values: readonly unknown[]): readonly unknown[] {

@@ -1,13 +1,13 @@
 /** What the engine asks of a graph again and again, worked out once per graph. */
-import type { Arrow, Graph, Step, Work } from "./plan.ts";
+import type { Edge, Graph, Step, Work } from "./plan.ts";
 
 export interface GraphIndex {
   readonly byId: ReadonlyMap<string, number>;
-  /** Positions of the arrows that leave a step. */
+  /** Positions of the edges that leave a step. */
   readonly outgoing: readonly (readonly number[])[];
-  /** Positions of the arrows that come to a step. */
+  /** Positions of the edges that come to a step. */
   readonly incoming: readonly (readonly number[])[];
-  /** How many arrows, back arrows apart, come to each step. */
+  /** How many edges, back edges apart, come to each step. */
   readonly forwardCount: readonly number[];
   /** Steps that start when the scope opens. */
   readonly entries: readonly number[];
@@ -23,7 +23,7 @@ export function comeAgain(graph: Graph): ReadonlySet<number> {
   const known = agains.get(graph);
   if (known !== undefined) return known;
   const starts = new Set<number>();
-  for (const { to, back, restart } of graph.arrows) {
+  for (const { to, back, restart } of graph.edges) {
     if (back || restart !== undefined) starts.add(to);
   }
   for (const { goal } of graph.steps) {
@@ -49,10 +49,10 @@ function buildIndex(graph: Graph): GraphIndex {
   const outgoing: number[][] = graph.steps.map(() => []);
   const incoming: number[][] = graph.steps.map(() => []);
   const forwardCount: number[] = graph.steps.map(() => 0);
-  graph.arrows.forEach((arrow, position) => {
-    outgoing[arrow.from]?.push(position);
-    incoming[arrow.to]?.push(position);
-    if (!arrow.back) forwardCount[arrow.to] = (forwardCount[arrow.to] ?? 0) + 1;
+  graph.edges.forEach((edge, position) => {
+    outgoing[edge.from]?.push(position);
+    incoming[edge.to]?.push(position);
+    if (!edge.back) forwardCount[edge.to] = (forwardCount[edge.to] ?? 0) + 1;
   });
   const entries = forwardCount.flatMap((count, step) => (count === 0 ? [step] : []));
   const byId = new Map(graph.steps.map((step, position) => [step.id, position]));
@@ -71,12 +71,12 @@ export function stepAt(graph: Graph, position: number): Step {
   return graph.steps[position] as Step;
 }
 
-/** The arrow at a position of the same graph. */
-export function arrowAt(graph: Graph, position: number): Arrow {
-  return graph.arrows[position] as Arrow;
+/** The edge at a position of the same graph. */
+export function edgeAt(graph: Graph, position: number): Edge {
+  return graph.edges[position] as Edge;
 }
 
-/** A step and all that lies behind it, back arrows apart, in the order in which it is met. */
+/** A step and all that lies behind it, back edges apart, in the order in which it is met. */
 export function closureOf(graph: Graph, start: number): readonly number[] {
   return [...closureOfAll(graph, [start])];
 }
@@ -87,8 +87,8 @@ export function closureOfAll(graph: Graph, starts: Iterable<number>): ReadonlySe
   const seen = new Set(starts);
   for (const step of seen) {
     for (const position of outgoing[step] ?? []) {
-      const arrow = arrowAt(graph, position);
-      if (!arrow.back) seen.add(arrow.to);
+      const edge = edgeAt(graph, position);
+      if (!edge.back) seen.add(edge.to);
     }
   }
   return seen;
@@ -101,26 +101,26 @@ export function ancestorsOf(graph: Graph, start: number, limit: number): readonl
   for (const step of seen) {
     if (seen.size > limit) break;
     for (const position of incoming[step] ?? []) {
-      const arrow = arrowAt(graph, position);
-      if (!arrow.back) seen.add(arrow.from);
+      const edge = edgeAt(graph, position);
+      if (!edge.back) seen.add(edge.from);
     }
   }
   seen.delete(start);
   return [...seen];
 }
 
-/** Positions such that every forward arrow leads to a later one. */
+/** Positions such that every forward edge leads to a later one. */
 export function forwardOrder(graph: Graph): readonly number[] {
   const { forwardCount, outgoing, entries } = indexOf(graph);
   const missing = forwardCount.slice();
   const order = [...entries];
   for (const position of order) {
     for (const index of outgoing[position] ?? []) {
-      const arrow = arrowAt(graph, index);
-      if (arrow.back) continue;
-      const left = (missing[arrow.to] ?? 0) - 1;
-      missing[arrow.to] = left;
-      if (left === 0) order.push(arrow.to);
+      const edge = edgeAt(graph, index);
+      if (edge.back) continue;
+      const left = (missing[edge.to] ?? 0) - 1;
+      missing[edge.to] = left;
+      if (left === 0) order.push(edge.to);
     }
   }
   return order;

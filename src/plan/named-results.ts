@@ -69,15 +69,15 @@ function leadsToAgent(graph: Graph, position: number): boolean {
   const { onFailure } = stepAt(graph, position);
   const seen = new Set<number>();
   for (const index of outgoing[position] ?? []) {
-    const arrow = graph.arrows[index];
-    if (arrow?.on === "failed" || onFailure === "continue") seen.add(arrow?.to ?? position);
+    const edge = graph.edges[index];
+    if (edge?.on === "failed" || onFailure === "continue") seen.add(edge?.to ?? position);
   }
   // Steps that do nothing are looked through.
   for (const next of seen) {
     const step = stepAt(graph, next);
     if (hasAgent(step)) return true;
     if (step.work.kind !== "pass") continue;
-    for (const index of outgoing[next] ?? []) seen.add(graph.arrows[index]?.to ?? next);
+    for (const index of outgoing[next] ?? []) seen.add(graph.edges[index]?.to ?? next);
   }
   return false;
 }

@@ -2,22 +2,22 @@
  * The plan: the frozen graph that a run executes. Plain JSON data, stored with the run, so that
  * what happens next never depends on a file that somebody may edit.
  *
- * Owns: the shape of the graph (steps, arrows, scopes) and its fingerprint.
+ * Owns: the shape of the graph (steps, edges, scopes) and its fingerprint.
  * Does not: parse authors' files (room `pipeline`) or hold any state of a run (room `core`).
  * Invariants:
  * - L1 A plan is JSON: what is stored and read back is equal to what was built.
- * - L2 Arrows name steps by their position in the same graph; `back` arrows are exactly those that
+ * - L2 Edges name steps by their position in the same graph; `back` edges are exactly those that
  *   return to a step from which they were reached, so the others form no cycle.
  */
 import type { AgentSettings, Relay } from "../pipeline/agent-keys.ts";
-import type { Fidelity, Retelling } from "../pipeline/fidelity.ts";
+import type { BriefingMode, Fidelity } from "../pipeline/fidelity.ts";
 import type { Capture } from "../pipeline/key-values.ts";
 import type { StepFields } from "../pipeline/keys.ts";
 import type { ModelPrice } from "../pipeline/pipeline.ts";
 import { canonicalJson, type Json, type JsonObject, sha256 } from "../util/json.ts";
 import type { Check } from "./check.ts";
 
-export type { AgentSettings, Capture, Fidelity, Relay, Retelling };
+export type { AgentSettings, BriefingMode, Capture, Fidelity, Relay };
 
 /** The version of the plan's shape; a program refuses a plan that is newer. */
 export const PLAN_FORMAT = 1;
@@ -55,10 +55,10 @@ export interface Plan {
   readonly workspace?: WorkspacePlan;
   /** How the author's file was read, so that an edit of it is read in the same way. */
   readonly reading?: PlanReading;
-  /** For agent steps where neither the arrow nor the step says it; absent: nothing is told. */
+  /** For agent steps where neither the edge nor the step says it; absent: nothing is told. */
   readonly fidelity?: Fidelity;
   readonly thread?: string;
-  readonly resumeFidelity?: Retelling;
+  readonly resumeFidelity?: BriefingMode;
   readonly graph: Graph;
 }
 
@@ -114,7 +114,7 @@ export interface AgentDefinition {
 
 export interface Graph {
   readonly steps: readonly Step[];
-  readonly arrows: readonly Arrow[];
+  readonly edges: readonly Edge[];
 }
 
 /** Fields of a step that the author's keys set, but that have another form in a plan. */
@@ -133,9 +133,9 @@ type Rebuilt =
 /** A step. The rows of pipeline/keys.ts say what most of its fields mean. */
 export interface Step extends Omit<StepFields, Rebuilt> {
   readonly id: string;
-  /** Starts when all its arrows have arrived, or at each one. */
+  /** Starts when all its edges have arrived, or at each one. */
   readonly join: "all" | "any";
-  /** Follows all its arrows that apply, or selects one. */
+  /** Follows all its edges that apply, or selects one. */
   readonly split: "all" | "one";
   readonly work: Work;
   /** Variables for this step; values are templates. */
@@ -331,12 +331,12 @@ export interface Backoff {
   readonly jitter: number;
 }
 
-export interface Arrow {
+export interface Edge {
   readonly from: number;
   readonly to: number;
   /** Which end of the visit it belongs to. */
   readonly on: "completed" | "failed";
-  /** An expression; the arrow applies when it is true. */
+  /** An expression; the edge applies when it is true. */
   readonly condition?: string;
   readonly label?: string;
   readonly weight: number;
@@ -348,11 +348,11 @@ export interface Arrow {
   readonly fidelity?: Fidelity;
   readonly thread?: string;
   /** Where agents are simulated: what one would have to say for it to be followed; any of these. */
-  readonly wants?: readonly Saying[];
+  readonly wants?: readonly NeededOutcome[];
 }
 
 /** What a step may say about how it went; what is absent is left open. */
-export interface Saying {
+export interface NeededOutcome {
   readonly outcome?: string;
   readonly label?: string;
   /** The step to go on with. */
@@ -367,21 +367,21 @@ export function freeze(plan: Plan): { readonly text: string; readonly fingerprin
 }
 
 /**
- * Arrows with their `back` marks: depth first from `roots` and the steps without arrows into them,
+ * Edges with their `back` marks: depth first from `roots` and the steps without edges into them,
  * in order, and from each step to the nearest one below it first.
  */
-export function markBackArrows(
+export function markBackEdges(
   stepCount: number,
-  arrows: readonly Omit<Arrow, "back">[],
+  edges: readonly Omit<Edge, "back">[],
   roots: readonly number[] = [],
-): readonly Arrow[] {
+): readonly Edge[] {
   const outgoing: number[][] = Array.from({ length: stepCount }, () => []);
   const incoming = new Uint32Array(stepCount);
-  arrows.forEach((arrow, index) => {
-    outgoing[arrow.from]?.push(index);
-    if (arrow.from !== arrow.to) incoming[arrow.to] = (incoming[arrow.to] ?? 0) + 1;
+  edges.forEach((edge, index) => {
+    outgoing[edge.from]?.push(index);
+    if (edge.from !== edge.to) incoming[edge.to] = (incoming[edge.to] ?? 0) + 1;
   });
-  const targetOf = (index: number): number => (arrows[index] as Arrow).to;
+  const targetOf = (index: number): number => (edges[index] as Edge).to;
   for (const list of outgoing) list.sort((one, other) => targetOf(one) - targetOf(other));
   const back = new Set<number>();
   const OPEN = 1;
@@ -392,14 +392,14 @@ export function markBackArrows(
     const stack: { step: number; next: number }[] = [{ step: root, next: 0 }];
     color[root] = OPEN;
     for (let frame = stack.at(-1); frame !== undefined; frame = stack.at(-1)) {
-      const arrowIndex = outgoing[frame.step]?.[frame.next++];
-      if (arrowIndex === undefined) {
+      const edgeIndex = outgoing[frame.step]?.[frame.next++];
+      if (edgeIndex === undefined) {
         color[frame.step] = DONE;
         stack.pop();
         continue;
       }
-      const target = targetOf(arrowIndex);
-      if (color[target] === OPEN) back.add(arrowIndex);
+      const target = targetOf(edgeIndex);
+      if (color[target] === OPEN) back.add(edgeIndex);
       else if (color[target] !== DONE) {
         color[target] = OPEN;
         stack.push({ step: target, next: 0 });
@@ -409,5 +409,5 @@ export function markBackArrows(
   for (let step = 0; step < stepCount; step++) if (incoming[step] === 0) visit(step);
   for (const step of roots) if (color[step] === 0) visit(step);
   for (let step = 0; step < stepCount; step++) if (color[step] === 0) visit(step);
-  return arrows.map((arrow, index) => ({ ...arrow, back: back.has(index) }));
+  return edges.map((edge, index) => ({ ...edge, back: back.has(index) }));
 }

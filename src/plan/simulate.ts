@@ -16,8 +16,8 @@ export function simulated(plan: Plan, what: Simulation): Plan {
   return { ...plan, agents: {}, workspace, graph };
 }
 
-function simulatedGraph({ steps, arrows }: Graph, what: Simulation): Graph {
-  return { steps: steps.map((step) => simulatedStep(step, what)), arrows };
+function simulatedGraph({ steps, edges }: Graph, what: Simulation): Graph {
+  return { steps: steps.map((step) => simulatedStep(step, what)), edges };
 }
 
 function simulatedStep(step: Step, what: Simulation): Step {

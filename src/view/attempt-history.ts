@@ -11,7 +11,7 @@ import type {
   Spent,
   StepCompleted,
 } from "../core/event.ts";
-import { attemptText, placeText } from "../core/place.ts";
+import { attemptText, visitText } from "../core/place.ts";
 import { confirmedText } from "./once-text.ts";
 
 export interface Attempt {
@@ -25,7 +25,7 @@ export interface Attempt {
     | "lost"
     | "paused"
     | "interrupted"
-    | "unsettled"
+    | "uncertain"
     | "asked"
     | "waiting"
     | "continued"
@@ -70,30 +70,30 @@ export function attemptHistory(
         startedAt: time,
         outcome: event.wake === undefined ? "running" : "waiting",
       };
-      const key = placeText(event);
+      const key = visitText(event);
       const known = history.get(key);
       if (known === undefined) history.set(key, [begun]);
       else known.push(begun);
     }
     if (event.type === "step.asked") {
-      const attempts = history.get(placeText(event)) ?? [];
+      const attempts = history.get(visitText(event)) ?? [];
       const open = attempts[event.attempt - 1];
       const message = event.question;
       if (open) attempts[event.attempt - 1] = { ...open, outcome: "asked", message };
     }
-    if (event.type === "step.unsettled") {
-      const attempts = history.get(placeText(event)) ?? [];
+    if (event.type === "step.uncertain") {
+      const attempts = history.get(visitText(event)) ?? [];
       const open = attempts[event.attempt - 1];
       const { message, spent } = event;
       const used = spent === undefined ? {} : { spent };
       // Its receipt, if there will be one, follows when that is settled.
       if (open) {
-        const ended = { ...open, endedAt: time, outcome: "unsettled", message, ...used } as const;
+        const ended = { ...open, endedAt: time, outcome: "uncertain", message, ...used } as const;
         attempts[event.attempt - 1] = ended;
       }
     }
     const end = attemptEnd(event);
-    if (end !== undefined) close(history.get(placeText(end)) ?? [], end, time);
+    if (end !== undefined) close(history.get(visitText(end)) ?? [], end, time);
   }
   return history;
 }

@@ -2,14 +2,14 @@
  * What is known of one attempt besides its result: what the step reported, the briefing of its
  * agent, processes that it left running, and secrets that it stored.
  */
-import type { Briefing, Exposure, LeftRunning, Recorded, Told } from "../core/event.ts";
+import type { Briefing, Exposure, LeftRunning, Recorded, StepReport } from "../core/event.ts";
 import { stepPath } from "../core/place.ts";
 import type { JsonObject } from "../util/json.ts";
 import { messageText } from "./failure-text.ts";
 import { cutText, plainText, shortList } from "./text.ts";
 
 /** `partial_success, label "Fix it": two tests are left`; empty when it reported nothing. */
-export function stepReportText({ outcome, label, next = [], notes }: Told = {}): string {
+export function stepReportText({ outcome, label, next = [], notes }: StepReport = {}): string {
   const said = [
     ...(outcome === undefined ? [] : [plainText(outcome)]),
     ...(label === undefined ? [] : [`label "${plainText(label)}"`]),
@@ -20,11 +20,11 @@ export function stepReportText({ outcome, label, next = [], notes }: Told = {}):
 }
 
 /** The same for programs. */
-export function stepReportJson(told: Told | undefined): JsonObject {
-  if (told === undefined) return {};
-  const { outcome, label, next, notes } = told;
+export function stepReportJson(reported: StepReport | undefined): JsonObject {
+  if (reported === undefined) return {};
+  const { outcome, label, next, notes } = reported;
   return {
-    told: {
+    reported: {
       outcome: outcome ?? null,
       preferred_label: label ?? null,
       suggested_next_ids: next ?? [],

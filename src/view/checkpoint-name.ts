@@ -6,7 +6,7 @@
  * Does not: look at files; the caller looks at `now`.
  */
 import type { Recorded } from "../core/event.ts";
-import { attemptText, type NamedPlace, parsePlace, placeText, stepPath } from "../core/place.ts";
+import { attemptText, type NamedPlace, parseVisit, stepPath, visitText } from "../core/place.ts";
 import { Refusal } from "../core/rewind.ts";
 import { type AttemptWork, savedBy, snapshotAt, workHistory } from "./work-history.ts";
 
@@ -45,15 +45,15 @@ export function spanNamed(
     const from = name === NOW ? lastSnapshot(events) : snapshotNamed(events, name);
     return { from, to: checkpointNamed(events, NOW) };
   }
-  const visit = placeText(last.at);
-  const first = works.find(({ at }) => placeText(at) === visit) ?? last;
+  const visit = visitText(last.at);
+  const first = works.find(({ at }) => visitText(at) === visit) ?? last;
   const from = { name: `before ${visit}`, seq: first.startSeq - 1, commit: needBase(last) };
   return { from, to: endOf(last) };
 }
 
 /** The attempts with this name, in order; none when it names no step. */
 function worksNamed(events: readonly Recorded[], name: string): readonly AttemptWork[] {
-  const place = parsePlace(name);
+  const place = parseVisit(name);
   const works = workHistory(events).filter(({ at }) => stepPath(at) === stepPath(place));
   const { visit, attempt } = place;
   const meant = works.filter(
@@ -90,7 +90,7 @@ function endOf({ at, end, snapshot, startSeq }: AttemptWork): Point {
 function needBase({ at, base }: AttemptWork): string {
   if (base !== undefined) return base;
   throw new Refusal(
-    `${placeText(at)} has no files of its own; name a step inside it (see \`perdure timeline\`)`,
+    `${visitText(at)} has no files of its own; name a step inside it (see \`perdure timeline\`)`,
   );
 }
 
@@ -130,7 +130,7 @@ export function forkPointBefore(events: readonly Recorded[], place: NamedPlace):
   }
   const seq = first.startSeq - 1;
   const commit = first.base ?? snapshotAt(events, seq);
-  const where = `before ${placeText(first.at)}`;
+  const where = `before ${visitText(first.at)}`;
   return { seq, where, ...(commit === undefined ? {} : { commit }) };
 }
 
@@ -141,6 +141,6 @@ export function forkPointAfterLast(events: readonly Recorded[]): ForkPoint {
     throw new Refusal("no step has completed yet: name the step to fork before with --at STEP");
   }
   const commit = last.event.snapshot?.commit ?? snapshotAt(events, last.seq);
-  const where = `after ${placeText(last.event)}`;
+  const where = `after ${visitText(last.event)}`;
   return { seq: last.seq, where, ...(commit === undefined ? {} : { commit }) };
 }

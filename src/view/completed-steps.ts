@@ -2,7 +2,7 @@
 
 import { stepPath } from "../core/place.ts";
 import { hidesFailures } from "../core/rewind.ts";
-import { placeOf, type Run, stepOf, type Visit, waitingFor } from "../core/run.ts";
+import { type Run, stepOf, type Visit, visitRef, waitingFor } from "../core/run.ts";
 import { STEP_LOOKS, type StepStatus } from "./step-status.ts";
 import { rootSteps, stepTree } from "./step-tree.ts";
 import { shortList } from "./text.ts";
@@ -61,7 +61,7 @@ function itemsText(run: Run): readonly string[] {
 
 /** The paths of these visits. */
 export function pathsOf(visits: Iterable<Visit>): readonly string[] {
-  return Array.from(visits, (visit) => stepPath(placeOf(visit)));
+  return Array.from(visits, (visit) => stepPath(visitRef(visit)));
 }
 
 interface Split {

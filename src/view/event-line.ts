@@ -7,12 +7,12 @@
 import { checksFound } from "../core/check.ts";
 import type {
   AttemptEnd,
-  Place,
   Recorded,
   RunEvent,
   StepCompleted,
   StepSubmitted,
   StopReason,
+  VisitRef,
 } from "../core/event.ts";
 import { deniedText } from "../core/permission.ts";
 import { stepPath } from "../core/place.ts";
@@ -63,7 +63,7 @@ export function eventLine(run: Run, recorded: Recorded, startedAt?: number): str
     case "step.started":
       return startedLine(run, event, time);
     case "step.completed": {
-      const said = `${stepPath(event)} completed${took}${words(stepReportText(event.told))}`;
+      const said = `${stepPath(event)} completed${took}${words(stepReportText(event.reported))}`;
       const notes = `${warningText(event)}${denied(event)}${left(event)}${exposed(event)}`;
       return `${STEP_LOOKS.completed.glyph} ${said}${notes}`;
     }
@@ -72,7 +72,7 @@ export function eventLine(run: Run, recorded: Recorded, startedAt?: number): str
       if (event.retry !== undefined) {
         return `${STEP_LOOKS.failed.glyph} ${said}; next attempt ${delay(event.retry.delayMs)}`;
       }
-      const continues = event.handled === true || event.arrows.length > 0 || isSpared(run, event);
+      const continues = event.handled === true || event.edges.length > 0 || isSpared(run, event);
       const handled = continues ? "; the pipeline handles it" : "";
       return `${STEP_LOOKS.failed.glyph} ${said}${handled}`;
     }
@@ -91,10 +91,10 @@ export function eventLine(run: Run, recorded: Recorded, startedAt?: number): str
       const said = `${stepPath(event)} interrupted: ${messageText(event.message)}`;
       return `${STEP_LOOKS.interrupted.glyph} ${said}`;
     }
-    case "step.unsettled":
+    case "step.uncertain":
     case "step.probed":
     case "step.settled":
-      return `${STEP_LOOKS.unsettled.glyph} ${stepPath(event)} ${uncertaintyText(event)}`;
+      return `${STEP_LOOKS.uncertain.glyph} ${stepPath(event)} ${uncertaintyText(event)}`;
     case "step.asked": {
       const said = `${stepPath(event)} asks: ${questionText(event)}`;
       return `${STEP_LOOKS.asked.glyph} ${said} ${choicesText(event)}${deadlineText(event)}`;
@@ -164,17 +164,17 @@ function startText(run: Run, event: StepStarted): string {
 }
 
 /** True for a failure inside an item of a fan-out that continues without the item. */
-export function isSpared(run: Run, place: Place): boolean {
+export function isSpared(run: Run, place: VisitRef): boolean {
   const parent = findVisit(run, place)?.record.scope.parent;
   const work = parent && stepOf(parent).work;
   return work?.kind === "each" && work.onItemFailure === "continue";
 }
 
 /** True where the next event follows at once and says more: a gate's question, a step without work. */
-function isShownLater(run: Run, place: Place): boolean {
+function isShownLater(run: Run, place: VisitRef): boolean {
   const visit = findVisit(run, place);
   const kind = visit && stepOf(visit).work.kind;
-  if (visit?.talk?.ask?.kind === "permission") return true;
+  if (visit?.conversation?.ask?.kind === "permission") return true;
   return kind === "gate" || kind === "pass" || kind === "pick";
 }
 
@@ -237,8 +237,8 @@ function runLine(run: Run, { event, time }: Recorded): string | undefined {
 
 /** Agents get time to finish a call that is already paid for. */
 function graceText(run: Run): string {
-  const talks = [...run.running].some(({ talk }) => talk !== undefined);
-  return talks ? "; agents may finish their current call first" : "";
+  const conversationsOf = [...run.running].some(({ conversation }) => conversation !== undefined);
+  return conversationsOf ? "; agents may finish their current call first" : "";
 }
 
 /** A snapshot that took longer than this is mentioned. */
@@ -284,7 +284,7 @@ function delay(ms: number): string {
 }
 
 /** " (attempt 2 of 3)", with the visit of a loop; empty when there is only one attempt. */
-function ordinal(run: Run, place: Place): string {
+function ordinal(run: Run, place: VisitRef): string {
   const visit = findVisit(run, place);
   const round = place.visit > 1 ? `visit ${place.visit}` : "";
   if (visit === undefined) return round === "" ? "" : ` (${round})`;

@@ -7,7 +7,7 @@
  */
 import type { Conversation, Recorded, RunEvent } from "../core/event.ts";
 import { deniedText } from "../core/permission.ts";
-import { attemptText, placeText, stepPath } from "../core/place.ts";
+import { attemptText, stepPath, visitText } from "../core/place.ts";
 import { formatDuration } from "../util/duration.ts";
 import type { JsonObject } from "../util/json.ts";
 import { briefingText, leftoverText } from "./attempt-text.ts";
@@ -118,7 +118,7 @@ class Story {
         return;
       case "step.skipped":
         this.#attempts.push({
-          at: placeText(event),
+          at: visitText(event),
           time,
           cause: this.#cause ?? LOOP,
           notes: [],

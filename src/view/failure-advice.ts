@@ -10,7 +10,7 @@ import type { AgentTrouble, Verdict } from "../core/event.ts";
 import { deniedText } from "../core/permission.ts";
 import { stepPath } from "../core/place.ts";
 import { resumeGrants } from "../core/rewind.ts";
-import { placeOf, type Run, type RunState, stepOf, type Visit } from "../core/run.ts";
+import { type Run, type RunState, stepOf, type Visit, visitRef } from "../core/run.ts";
 import type { Budget } from "../plan/plan.ts";
 import { NAMES_MAX } from "./completed-steps.ts";
 import { failedCheckLines, failureText, messageText } from "./failure-text.ts";
@@ -52,7 +52,7 @@ export function failedSituation(
       advice: [{ say: "Continue", command: from === undefined ? resume : continueFrom(from) }],
     };
   }
-  const path = stepPath(placeOf(visit));
+  const path = stepPath(visitRef(visit));
   const tries = visit.attempts === 1 ? "1 attempt" : `${visit.attempts} attempts`;
   const leaves = [...run.failed].filter(({ instances }) => instances === undefined).length;
   const more = leaves > 1 ? `, and ${leaves - 1} more failed` : "";
@@ -120,7 +120,7 @@ function failureAdvice(run: Run, visit: Visit, shortId: string): Advice | undefi
   const { work } = stepOf(visit);
   const agent = work.kind === "agent" ? work.agent : "the agent";
   if (state.trouble !== undefined) return troubleAdvice(state.trouble, agent, shortId);
-  if (visit.talk?.failure === undefined) return undefined;
+  if (visit.conversation?.failure === undefined) return undefined;
   const command = commandText("resume", shortId);
   return state.reason === "check"
     ? { say: "Continue; the agent gets the output of the failed check", command }

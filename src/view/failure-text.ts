@@ -13,9 +13,9 @@ import { cutText, firstLine, outputLine, plainText } from "./text.ts";
 
 const REASONS: Readonly<Record<FailureReason, string>> = {
   exit: "it exited with an error",
-  told: "it reported a failure",
+  reported: "it reported a failure",
   retry: "it asked for a retry",
-  "no-arrow": "no edge leads on from it",
+  "no-edge": "no edge leads on from it",
   restart: "the run cannot restart",
   pick: "there is no branch to pick",
   status: "its status file could not be read",

@@ -8,7 +8,7 @@ import { messageText } from "./failure-text.ts";
 
 type UncertaintyEvent = Extract<
   RunEvent,
-  { type: "step.unsettled" | "step.probed" | "step.settled" }
+  { type: "step.uncertain" | "step.probed" | "step.settled" }
 >;
 
 const ANSWERS = {
@@ -32,7 +32,7 @@ export function confirmedText(settledBy: string, identity: string | undefined): 
 /** Follows the name of the step: "may or may not have happened (it was stopped): ...". */
 export function uncertaintyText(event: UncertaintyEvent): string {
   switch (event.type) {
-    case "step.unsettled": {
+    case "step.uncertain": {
       const next = event.asks === "probe" ? "the probe is asked" : "a person must settle it";
       if (event.cause === "identity") return "happened; the probe is asked for its identity";
       if (event.cause === "repeated") return `must not happen twice, and ${event.message}: ${next}`;

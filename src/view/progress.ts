@@ -34,7 +34,7 @@ const GROUPS: Readonly<Record<StepStatus, Group>> = {
   failed: "active",
   waiting: "active",
   interrupted: "active",
-  unsettled: "active",
+  uncertain: "active",
   asked: "active",
   sleeping: "active",
   completed: "done",
@@ -48,7 +48,7 @@ const GROUPS: Readonly<Record<StepStatus, Group>> = {
 
 /** The order in which active steps are shown when not all fit. */
 const PRIORITY: readonly StepStatus[] = [
-  ...(["failed", "asked", "running", "unsettled"] as const),
+  ...(["failed", "asked", "running", "uncertain"] as const),
   ...(["waiting", "sleeping", "interrupted"] as const),
 ];
 

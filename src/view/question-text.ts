@@ -5,9 +5,9 @@
  * Does not: ask anybody or record anything.
  */
 import type { Answer, AttemptRef, Question, Recorded } from "../core/event.ts";
-import { attemptText, placeText, stepPath } from "../core/place.ts";
+import { attemptText, stepPath, visitText } from "../core/place.ts";
 import { choiceText, choiceWord } from "../core/question.ts";
-import { placeOf, type Visit } from "../core/run.ts";
+import { type Visit, visitRef } from "../core/run.ts";
 import { waitsFor } from "../core/visit-state.ts";
 import type { Choice } from "../plan/plan.ts";
 import { formatDuration } from "../util/duration.ts";
@@ -38,8 +38,8 @@ export function deadlineText({ deadline, choices, default: otherwise }: Question
 
 /** The name of a gate in a command: its path, with the visit when there were several. */
 export function gateName(visit: Visit): string {
-  const place = placeOf(visit);
-  return visit.number > 1 ? placeText(place) : stepPath(place);
+  const place = visitRef(visit);
+  return visit.number > 1 ? visitText(place) : stepPath(place);
 }
 
 /** `perdure answer a1b2c3d4 approve reject`. */

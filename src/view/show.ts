@@ -6,8 +6,8 @@
  * Does not: choose the words for states and failures (step-status.ts, failure-words.ts, why.ts).
  */
 import type { Recorded } from "../core/event.ts";
-import { attemptText, placeText } from "../core/place.ts";
-import { hasProcess, isPrompt, placeOf, stepOf, type Visit } from "../core/run.ts";
+import { attemptText, visitText } from "../core/place.ts";
+import { hasProcess, isPrompt, stepOf, type Visit, visitRef } from "../core/run.ts";
 import type { VisitState, Wait } from "../core/visit-state.ts";
 import { formatDuration } from "../util/duration.ts";
 import { type Attempt, attemptHistory } from "./attempt-history.ts";
@@ -90,7 +90,7 @@ function stepLines(input: ShowInput): readonly string[] {
   const rows: (readonly string[])[] = [HEADER];
   for (const node of shown) {
     rows.push(stepCells(node, input));
-    const attempts = node.visit && history.get(placeText(placeOf(node.visit)));
+    const attempts = node.visit && history.get(visitText(visitRef(node.visit)));
     if (attempts === undefined || attempts.length < 2) continue;
     for (const attempt of attempts) rows.push(attemptCells(attempt, node, input));
   }
@@ -123,7 +123,7 @@ export function resultText(visit: Visit, now: number): string {
       if (isPrompt(stepOf(visit)) && !state.assumed) return answeredText(state.answer);
       if (state.settledBy !== undefined) return confirmedText(state.settledBy, state.identity);
       return (
-        [endText(visit, state), stepReportText(state.told)]
+        [endText(visit, state), stepReportText(state.reported)]
           .filter((part) => part !== "")
           .join("; ") + warningText(state)
       );

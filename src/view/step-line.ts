@@ -30,7 +30,7 @@ const MOVING: ReadonlySet<StepStatus> = new Set([
   "failed",
   "waiting",
   "interrupted",
-  "unsettled",
+  "uncertain",
   "asked",
   "sleeping",
 ]);

@@ -16,7 +16,7 @@ export type StepStatus =
   | "running"
   | "waiting"
   | "interrupted"
-  | "unsettled"
+  | "uncertain"
   | "asked"
   | "sleeping"
   | "completed"
@@ -42,7 +42,7 @@ export const STEP_LOOKS: Readonly<Record<StepStatus, StepLook>> = {
   running: { glyph: "▶", word: "running", tone: "busy" },
   waiting: { glyph: "↻", word: "retrying", tone: "wait" },
   interrupted: { glyph: "‖", word: "interrupted", tone: "wait" },
-  unsettled: { glyph: "?", word: "uncertain", tone: "wait" },
+  uncertain: { glyph: "?", word: "uncertain", tone: "wait" },
   asked: { glyph: "◆", word: "asking", tone: "wait" },
   sleeping: { glyph: "◌", word: "waiting", tone: "wait" },
   completed: { glyph: "✓", word: "completed", tone: "good" },

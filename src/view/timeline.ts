@@ -5,7 +5,7 @@
  * Does not: compare files; the caller knows the snapshots.
  */
 import type { Recorded, RunEvent } from "../core/event.ts";
-import { attemptText, placeText, stepPath } from "../core/place.ts";
+import { attemptText, stepPath, visitText } from "../core/place.ts";
 import { attemptEnd } from "./attempt-history.ts";
 import { messageText } from "./failure-text.ts";
 import { messageLine } from "./message-text.ts";
@@ -75,12 +75,12 @@ function entryOf(event: RunEvent): Row | undefined {
       return { what: attemptText(event), outcome: "saved", note: "while it was running" };
     case "step.granted":
       return {
-        what: placeText(event),
+        what: visitText(event),
         outcome: "granted",
         note: countText(event.attempts, "more attempt"),
       };
     case "step.skipped":
-      return { what: placeText(event), outcome: "skipped", note: "" };
+      return { what: visitText(event), outcome: "skipped", note: "" };
     default:
       return runEntry(event);
   }

@@ -11,8 +11,8 @@
 import type { Answer, Owner, StopReason } from "../core/event.ts";
 import { waitsForPerson } from "../core/next-actions.ts";
 import { deniedText } from "../core/permission.ts";
-import { attemptText, placeText, stepPath } from "../core/place.ts";
-import { attemptOf, currentVisit, placeOf, type Run, stepOf, type Visit } from "../core/run.ts";
+import { attemptText, stepPath, visitText } from "../core/place.ts";
+import { attemptOf, currentVisit, type Run, stepOf, type Visit, visitRef } from "../core/run.ts";
 import { waitsFor } from "../core/visit-state.ts";
 import { formatDuration } from "../util/duration.ts";
 import { doneText, fanOutsWithFailures, NAMES_MAX, pathsOf } from "./completed-steps.ts";
@@ -140,7 +140,7 @@ function warningsOf(run: Run): string {
     for (const record of steps) {
       const visit = currentVisit(record);
       if (visit?.state.status !== "completed" || visit.state.checks === undefined) continue;
-      warnings.push(`${stepPath(placeOf(visit))} (${warningMessages(visit.state).join("; ")})`);
+      warnings.push(`${stepPath(visitRef(visit))} (${warningMessages(visit.state).join("; ")})`);
     }
   }
   if (warnings.length === 0) return "";
@@ -241,7 +241,7 @@ function outOfFunds(
 /** Names the directory that holds the files with conflict markers. */
 function inConflict({ run, shortId }: WhyInput, reason: StopReason): Situation {
   const held = [...run.waiting.owner].find((visit) => visit.held !== undefined);
-  const place = held === undefined ? "*" : placeText(placeOf(held)).replaceAll("/", "~");
+  const place = held === undefined ? "*" : visitText(visitRef(held)).replaceAll("/", "~");
   const say = `Resolve the conflict markers (<<<<<<<) in .perdure/runs/${run.id}/own/${place}, then continue`;
   const happened = `was stopped: ${stopText(reason)}`;
   return { happened, advice: [{ say, command: commandText("resume", shortId) }] };
@@ -297,7 +297,7 @@ function owned(input: WhyInput): Situation {
     return { happened: `is ${waitingText(waiting, now)}; ${by}`, advice: [watch, stop] };
   const [timed] = run.waiting.time;
   if (waitsFor(timed?.state, "time")) {
-    const where = `${stepPath(placeOf(timed))} ${wakeText(timed.state.wake.at, now)}`;
+    const where = `${stepPath(visitRef(timed))} ${wakeText(timed.state.wake.at, now)}`;
     return { happened: `is waiting at ${where}${asked}; ${by}`, advice: [watch, stop, ...answers] };
   }
   const doing = run.state.status === "created" ? "is starting" : "is running and between two steps";
@@ -306,7 +306,7 @@ function owned(input: WhyInput): Situation {
 
 function runningText(visit: Visit, now: number): string {
   const since = visit.state.status === "running" ? visit.state.since : now;
-  return `${stepPath(placeOf(visit))} (for ${formatDuration(now - since)})`;
+  return `${stepPath(visitRef(visit))} (for ${formatDuration(now - since)})`;
 }
 
 function waitingText(visit: Visit, now: number): string {
@@ -315,7 +315,7 @@ function waitingText(visit: Visit, now: number): string {
   const due = state.until <= now ? "now" : `in ${formatDuration(state.until - now)}`;
   const words = attemptWords(visit);
   const attempt = words === "" ? due : `${due} (${words})`;
-  const name = stepPath(placeOf(visit));
+  const name = stepPath(visitRef(visit));
   return `waiting to retry step ${name} ${attempt}: ${messageText(state.message)}`;
 }
 
@@ -323,7 +323,7 @@ function waitingText(visit: Visit, now: number): string {
 function stoppedWaiting(run: Run): string {
   const [visit] = run.waiting.retry;
   if (!waitsFor(visit?.state, "retry")) return "";
-  const name = stepPath(placeOf(visit));
+  const name = stepPath(visitRef(visit));
   return ` while step ${name} was waiting for its next attempt: ${messageText(visit.state.message)}`;
 }
 
@@ -378,6 +378,6 @@ function deniedNote(run: Run): string {
   if (first === undefined) return "";
   const more =
     visits.length === 1 ? "" : `, and so were ${countText(visits.length - 1, "more step")}`;
-  const text = deniedText(first.denied ?? []).replace(/^it/, stepPath(placeOf(first)));
+  const text = deniedText(first.denied ?? []).replace(/^it/, stepPath(visitRef(first)));
   return `; ${plainText(text)}${more}`;
 }

@@ -5,7 +5,7 @@
  * Does not: look at files; snapshots are names here.
  */
 import type { AttemptEnd, AttemptRef, Recorded, RunEvent } from "../core/event.ts";
-import { attemptText, placeText } from "../core/place.ts";
+import { attemptText, visitText } from "../core/place.ts";
 import { attemptEnd } from "./attempt-history.ts";
 
 /** One attempt and its files. */
@@ -45,8 +45,8 @@ export function workHistory(events: Iterable<Recorded>): readonly AttemptWork[] 
     const key = attemptText(event);
     const before = attempts.get(key) ?? begun(recorded, event);
     const work = { ...before, ...news(recorded) };
-    const base = work.base ?? bases.get(placeText(event));
-    if (base !== undefined) bases.set(placeText(event), base);
+    const base = work.base ?? bases.get(visitText(event));
+    if (base !== undefined) bases.set(visitText(event), base);
     attempts.set(key, base === undefined ? work : { ...work, base });
   }
   return [...attempts.values()];
@@ -88,7 +88,7 @@ export function visitWorks(attempts: readonly AttemptWork[]): readonly VisitWork
   for (const { at, startSeq, end, base, snapshot } of attempts) {
     // A composite step has no files of its own: the steps in it do.
     if (base === undefined && snapshot === undefined) continue;
-    const place = placeText(at);
+    const place = visitText(at);
     const known = visits.get(place);
     visits.set(place, {
       ...(known ?? { place, from: startSeq }),

@@ -10,7 +10,7 @@ import { constants } from "node:fs";
 import * as fs from "node:fs/promises";
 import { dirname } from "node:path";
 import { failpoint } from "../util/failpoint.ts";
-import { absent, placeOf, type RawPath } from "./disk.ts";
+import { absent, pathUnder, type RawPath } from "./disk.ts";
 import { WorkspaceError } from "./workspace-error.ts";
 
 const LEFT_OUT: ReadonlySet<string> = new Set([".git", ".perdure"]);
@@ -46,7 +46,7 @@ export async function copyProject(options: {
 }
 
 async function copyEntry(from: string, to: string, path: RawPath): Promise<void> {
-  const [source, target] = [placeOf(from, path), placeOf(to, path)];
+  const [source, target] = [pathUnder(from, path), pathUnder(to, path)];
   const facts = await fs.lstat(source);
   if (facts.isSymbolicLink()) {
     await fs.symlink(await fs.readlink(source, "buffer"), target);
@@ -62,5 +62,5 @@ async function copyEntry(from: string, to: string, path: RawPath): Promise<void>
 }
 
 async function namesIn(from: string, path: string): Promise<readonly RawPath[]> {
-  return (await fs.readdir(placeOf(from, path), "latin1")) as RawPath[];
+  return (await fs.readdir(pathUnder(from, path), "latin1")) as RawPath[];
 }

@@ -24,7 +24,7 @@ export function bytesOf(path: string): Buffer {
 }
 
 /** The place of a raw path below a directory, for the functions of node:fs. */
-export function placeOf(directory: string, path: string): Buffer {
+export function pathUnder(directory: string, path: string): Buffer {
   return Buffer.concat([Buffer.from(directory), SLASH, bytesOf(path)]);
 }
 
@@ -68,7 +68,7 @@ export async function kindAt(
   directory: string,
   path: string,
 ): Promise<"directory" | "other" | undefined> {
-  const facts = await lstat(placeOf(directory, path)).catch(absent);
+  const facts = await lstat(pathUnder(directory, path)).catch(absent);
   if (facts === undefined) return undefined;
   return facts.isDirectory() ? "directory" : "other";
 }

@@ -88,8 +88,8 @@ describe("keys", () => {
     if (adapter === undefined) throw new Error(`no adapter ${name}`);
     const plain = command(adapter, { command: "agent" });
     for (const key of ACCESS_KEYS.filter((one) => one !== "on_denied")) {
-      const told = command(adapter, { command: "agent", ...CALLS[key] });
-      const silent = JSON.stringify(told) === JSON.stringify(plain);
+      const reported = command(adapter, { command: "agent", ...CALLS[key] });
+      const silent = JSON.stringify(reported) === JSON.stringify(plain);
       expect(silent, key).toBe(inabilityOf(name, key) !== undefined);
     }
   });

@@ -68,8 +68,8 @@ describe("the reader", () => {
 
   it("takes a trouble as it was told, and an unknown kind for another", () => {
     const trouble = { kind: "rate-limit", message: "slowly", retryAfterMs: 5 } as const;
-    const told = report([{ type: "result", stop: "error", trouble }], 1);
-    expect(told.result).toEqual({ ok: false, trouble });
+    const reported = report([{ type: "result", stop: "error", trouble }], 1);
+    expect(reported.result).toEqual({ ok: false, trouble });
     const strange = { ...trouble, kind: "constructor" } as unknown as typeof trouble;
     const unknown = report([{ type: "result", stop: "error", trouble: strange }], 1);
     expect(unknown.result?.trouble?.kind).toBe("other");

@@ -53,7 +53,7 @@ async function run(actions: readonly AcpAction[], behaviour?: Behaviour): Promis
   return start(["run", "p.yaml"], actions, behaviour).ended;
 }
 
-interface Told {
+interface StepReport {
   readonly type: string;
   readonly data: {
     readonly step?: string;
@@ -63,10 +63,10 @@ interface Told {
   };
 }
 
-async function events(): Promise<readonly Told[]> {
+async function events(): Promise<readonly StepReport[]> {
   const [id = ""] = await project.runIds();
   const lines = project.read(".perdure", "runs", id, "events.jsonl").trim().split("\n");
-  return lines.map((line) => JSON.parse(line) as Told);
+  return lines.map((line) => JSON.parse(line) as StepReport);
 }
 
 async function conversations(): Promise<readonly unknown[]> {

@@ -35,7 +35,7 @@ function call(sequence: number, repeated: readonly number[], conversation = "s1"
   };
   return {
     ...{ sequence, kind: "work", method: "POST", path: "/", headers: {}, body: null, ask },
-    ...{ outcome: "complete", status: 200, usage: ONE, told: "all", stalledAt: undefined },
+    ...{ outcome: "complete", status: 200, usage: ONE, reported: "all", stalledAt: undefined },
   };
 }
 
@@ -49,7 +49,7 @@ const lost = (calls: number): RunEvent => {
   return { type: "step.lost", ...AT, attempt: 1, message: "gone", spent: spent(calls) };
 };
 const completed = (calls: number): RunEvent => {
-  const end = { exit: 0, outputs: {}, context: {}, arrows: [], spent: spent(calls) };
+  const end = { exit: 0, outputs: {}, context: {}, edges: [], spent: spent(calls) };
   return { type: "step.completed", ...AT, attempt: 2, ...end, answer: signatureOf(4) };
 };
 
@@ -73,7 +73,7 @@ it("finds nothing in a good run, whether the call under way was counted or not",
 });
 
 it("finds a step that completes twice, fails, pauses or goes on", () => {
-  const failure = { ...AT, attempt: 1, message: "no", arrows: [] } as const;
+  const failure = { ...AT, attempt: 1, message: "no", edges: [] } as const;
   const events: readonly RunEvent[] = [
     ...BEGUN,
     { type: "step.failed", reason: "agent", ...failure },
@@ -104,9 +104,11 @@ it("lets a call of Codex be missing only where its rollout has the answer withou
   const events = [...BEGUN, completed(2)].map((event): RunEvent => {
     if (!("attempt" in event)) return event;
     const own = { ...event, step: "codex" };
-    const told = event.type === "step.lost" ? ({ unmeasured: true } as const) : {};
+    const reported = event.type === "step.lost" ? ({ unmeasured: true } as const) : {};
     const paid =
-      "spent" in event ? { spent: { ...spent(event.spent?.turns ?? 0, "codex"), ...told } } : {};
+      "spent" in event
+        ? { spent: { ...spent(event.spent?.turns ?? 0, "codex"), ...reported } }
+        : {};
     return { ...own, ...paid };
   });
   const answer = (sequence: number): string =>

@@ -54,7 +54,7 @@ export interface Amount {
 /** What one step used, by the model's word and by the journal's. */
 export interface Account {
   readonly calls: number;
-  readonly told: Amount;
+  readonly reported: Amount;
   readonly recorded: Amount;
   /** Calls that were under way at a kill, and how many of them are in what is recorded. */
   readonly inFlight: number;
@@ -192,8 +192,8 @@ function conversations({ events, sessions, requests, transcripts }: Step): reado
   return [...left, ...wrong.map((why) => `its conversation was begun again: ${why}`)];
 }
 
-function isAnswered({ ask, told }: ModelRequest, session: string): boolean {
-  return ask?.conversation === session && told === "all";
+function isAnswered({ ask, reported }: ModelRequest, session: string): boolean {
+  return ask?.conversation === session && reported === "all";
 }
 
 /** The reasons for which attempts after the first began a conversation. */
@@ -209,11 +209,11 @@ function accountOf(step: Step): {
   readonly account: Account;
   readonly problems: readonly string[];
 } {
-  const served = step.requests.filter(({ told }) => told !== "nothing");
+  const served = step.requests.filter(({ reported }) => reported !== "nothing");
   const acked = served.filter((request) => isAcked(request, step));
   const unacked = served.filter((request) => !acked.includes(request));
   const floor = sumOf(acked.map((request) => amountOf(request, step.agent, "all")));
-  const told = sumOf(served.map((request) => amountOf(request, step.agent, request.told)));
+  const reported = sumOf(served.map((request) => amountOf(request, step.agent, request.reported)));
   const recorded = recordedBy(step);
   const chosen = countedAmong(
     unacked.map((request) => waysToCount(request, step.agent)),
@@ -222,7 +222,7 @@ function accountOf(step: Step): {
   const restarts = begunAgain(step.events).length;
   const unmeasured = unacked.filter((request) => isUnmeasured(request, step)).length;
   const under = { inFlight: unacked.length, unmeasured, restarts };
-  const base = { calls: served.length, told, recorded, ...under };
+  const base = { calls: served.length, reported, recorded, ...under };
   const problems: string[] = [];
   if (unacked.length > step.cut) {
     problems.push(`${unacked.length} calls under way, and ${step.cut} attempts cut off`);
@@ -231,7 +231,7 @@ function accountOf(step: Step): {
     problems.push(`${unmeasured} answers were not measured, ${step.unmeasured} attempts say so`);
   }
   if (chosen === undefined && !isPartOf(recorded, served, unacked.length, step)) {
-    const [less, is, more] = [floor, recorded, told].map((amount) => JSON.stringify(amount));
+    const [less, is, more] = [floor, recorded, reported].map((amount) => JSON.stringify(amount));
     const sequences = unacked.map(({ sequence }) => sequence).join(", ");
     problems.push(
       `recorded is ${is}; acknowledged ${less}, told ${more}, under way: ${sequences || "none"}`,
@@ -257,9 +257,9 @@ function isPartOf(
 
 /** Whether the agent went on from the answer: it is in a later request, or it ended the step. */
 function isAcked(request: ModelRequest, step: Step): boolean {
-  const { sequence, told } = request;
+  const { sequence, reported } = request;
   const { requests, events } = step;
-  if (told !== "all" || isUnmeasured(request, step)) return false;
+  if (reported !== "all" || isUnmeasured(request, step)) return false;
   const signature = signatureOf(sequence);
   const last = events.some(
     (event) => event.type === "step.completed" && String(event.answer).includes(signature),
@@ -305,12 +305,16 @@ function recordedBy({ events }: Step): Amount {
 }
 
 /** What a call uses as far as it was told. */
-function amountOf({ usage }: ModelRequest, agent: ChaosAgent, told: ModelRequest["told"]): Amount {
-  if (usage === undefined || told === "nothing") return NOTHING;
+function amountOf(
+  { usage }: ModelRequest,
+  agent: ChaosAgent,
+  reported: ModelRequest["reported"],
+): Amount {
+  if (usage === undefined || reported === "nothing") return NOTHING;
   const tokens = {
     inputTokens: usage.input + usage.cacheRead + usage.cacheWrite,
     cachedTokens: usage.cacheRead,
-    outputTokens: told === "all" ? usage.output : 0,
+    outputTokens: reported === "all" ? usage.output : 0,
   };
   const usd = usdOf(agent, { ...tokens, writtenTokens: usage.cacheWrite });
   const { inputTokens: input, cachedTokens: cached, outputTokens: output } = tokens;
@@ -320,7 +324,7 @@ function amountOf({ usage }: ModelRequest, agent: ChaosAgent, told: ModelRequest
 /** As what a call that was under way at a kill may be counted. Only Claude counts beginnings. */
 function waysToCount(request: ModelRequest, agent: ChaosAgent): readonly Amount[] {
   const begun = agent === "claude" ? [amountOf(request, agent, "input")] : [];
-  const whole = request.told === "all" ? [amountOf(request, agent, "all")] : [];
+  const whole = request.reported === "all" ? [amountOf(request, agent, "all")] : [];
   return [...whole, ...begun];
 }
 

@@ -8,7 +8,7 @@
 import * as fs from "node:fs";
 import { dirname } from "node:path";
 import type { Recorded } from "../../src/core/event.ts";
-import { openSqliteJournal } from "../../src/journal/sqlite.ts";
+import { openSqliteJournal } from "../../src/journal/sqlite/sqlite.ts";
 import { type PricedTokens, PriceList } from "../../src/runner/agents/usage.ts";
 import type { Random } from "../../src/util/random.ts";
 import { FAKE_CLAUDE } from "../rig/fake-claude.ts";

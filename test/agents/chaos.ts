@@ -7,8 +7,8 @@
  * are the machine's, so a seed does not repeat a race.
  */
 import { setTimeout as sleep } from "node:timers/promises";
-import { checkJournal } from "../../src/journal/check.ts";
 import { readEventsFile } from "../../src/journal/events-file.ts";
+import { checkJournal } from "../../src/journal/repair/check.ts";
 import { statOf } from "../../src/runner/process/identity.ts";
 import { type Random, seededRandom, seedOf } from "../../src/util/random.ts";
 import { spentText } from "../../src/view/cost-text.ts";

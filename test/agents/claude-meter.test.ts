@@ -98,12 +98,12 @@ describe("a result", () => {
     "of %s takes the place of what was counted",
     (name) => {
       const lines = linesOf(name);
-      const told = JSON.parse(lines.at(-1) ?? "") as Json;
+      const reported = JSON.parse(lines.at(-1) ?? "") as Json;
       const { report } = readAll(lines);
-      const used = at(told, "model_usage_since_last_result", "claude-sonnet-4-5");
+      const used = at(reported, "model_usage_since_last_result", "claude-sonnet-4-5");
       const number = (key: string): number => Number(at(used, key));
       const cached = number("cacheReadInputTokens");
-      expect(textAt(told, "type")).toBe("result");
+      expect(textAt(reported, "type")).toBe("result");
       expect(report.usage).toEqual({
         counting: "delta",
         inputTokens: number("inputTokens") + cached + number("cacheCreationInputTokens"),

@@ -208,10 +208,10 @@ function lastWork(project: AgentProject): string {
 /** What each attempt said first and in which conversation, numbered by appearance. */
 function said(project: AgentProject): readonly string[] {
   const sessions: string[] = [];
-  const told = project.events("step.session");
+  const reported = project.events("step.session");
   return project.events("step.started").flatMap(({ step, attempt, conversation }) => {
     if (conversation === undefined) return [];
-    const own = told.find((event) => event.step === step && event.attempt === attempt);
+    const own = reported.find((event) => event.step === step && event.attempt === attempt);
     const session = conversation.session ?? own?.session ?? "unknown";
     if (!sessions.includes(session)) sessions.push(session);
     return [`${step}: ${conversation.says} in ${sessions.indexOf(session) + 1}`];

@@ -31,7 +31,7 @@ interface Failure {
   readonly reply: (next: Reply) => Reply;
   readonly exit: number;
   /** What the agent is told of it. */
-  readonly told: RegExp;
+  readonly reported: RegExp;
   readonly resume?: readonly string[];
   readonly agents?: readonly AgentName[];
 }
@@ -47,7 +47,7 @@ const FAILURES: readonly Failure[] = [
     name: `status ${status}`,
     reply: (next: Reply) => times("always", refuse(status, next)),
     exit: 3,
-    told: /The last attempt at this task failed \(agent\)/,
+    reported: /The last attempt at this task failed \(agent\)/,
     agents: PROMPT,
   })),
   {
@@ -56,7 +56,7 @@ const FAILURES: readonly Failure[] = [
     // A model takes its time: an agent that does not count its turns itself is ended before that.
     reply: (next) => stall("accept", next),
     exit: 3,
-    told: /failed \(turns\): .*you may answer 20 more times/s,
+    reported: /failed \(turns\): .*you may answer 20 more times/s,
     resume: ["--turns", "+20"],
   },
 ];
@@ -69,7 +69,7 @@ const TIMED_FAILURES: readonly Failure[] = [
     edited: "    timeout: 1h\n",
     reply: (next) => stall("accept", next),
     exit: 5,
-    told: /failed \(timeout\): it ran longer than its timeout/,
+    reported: /failed \(timeout\): it ran longer than its timeout/,
   },
   {
     name: "idle_timeout",
@@ -77,7 +77,7 @@ const TIMED_FAILURES: readonly Failure[] = [
     edited: "    idle_timeout: 1h\n",
     reply: (next) => stall("accept", next),
     exit: 5,
-    told: /failed \(idle\): it wrote nothing for/,
+    reported: /failed \(idle\): it wrote nothing for/,
   },
 ];
 
@@ -133,7 +133,7 @@ describe.each(CHOSEN.filter((agent) => agent !== "opencode"))("%s continues afte
 /** An attempt fails; `resume` continues its conversation, which is told of the failure. */
 async function continues(
   agent: AgentName,
-  { keys = "", edited, reply, exit, told, resume = [] }: Failure,
+  { keys = "", edited, reply, exit, reported, resume = [] }: Failure,
   { onTestFinished: afterwards }: TestContext,
 ): Promise<void> {
   const good = [effect("a"), effect("b"), DONE] as const;
@@ -154,7 +154,7 @@ async function continues(
   expect(sessions(project)).toHaveLength(1);
   const first = conversationAt(project, asked);
   expect(first).toContain("result-of-a");
-  expect(first).toMatch(told);
+  expect(first).toMatch(reported);
 }
 
 /** What the model was sent in a request for work. */
@@ -167,6 +167,6 @@ function conversationAt(project: AgentProject, index: number): string {
 /** The conversations that the step had. */
 function sessions(project: AgentProject): readonly string[] {
   const chosen = project.events("step.started").map(({ conversation }) => conversation?.session);
-  const told = project.events("step.session").map(({ session }) => session);
-  return [...new Set([...chosen, ...told].filter((one) => one !== undefined))];
+  const reported = project.events("step.session").map(({ session }) => session);
+  return [...new Set([...chosen, ...reported].filter((one) => one !== undefined))];
 }

@@ -1,7 +1,7 @@
 /** Takes out of an agent's output what changes from run to run: ids, times, durations, places. */
 
 /** A place of the run and the word that stands for it. */
-export type Place = readonly [path: string, word: string];
+export type VisitRef = readonly [path: string, word: string];
 
 const MOMENT_MS = 1_767_225_600_000;
 const MOMENT = new Date(MOMENT_MS).toISOString();
@@ -11,7 +11,7 @@ const PREFIXED = /\b(msg|toolu|call|ses|prt|resp|req|fc|evt)_[0-9a-zA-Z]{12,}/g;
 const BARE = /(?<=__)[0-9a-f]{24}\b/g;
 
 /** Normalises the lines of one run; the same id becomes the same word throughout. */
-export function normalise(text: string, places: readonly Place[]): string {
+export function normalise(text: string, places: readonly VisitRef[]): string {
   const words = new Map<string, string>();
   const counts = new Map<string, number>();
   const wordFor = (id: string, kind: string, spell: (n: number) => string): string => {

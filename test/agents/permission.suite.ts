@@ -107,9 +107,11 @@ describe.each(WITH_RULES)("single tools of %s", (agent) => {
     expectDone(await project.begin(["resume", id]).ended);
 
     expect(project.exists("second.txt")).toBe(true);
-    const talks = project.events("step.started").flatMap(({ conversation }) => conversation ?? []);
-    expect(talks.map(({ says }) => says)).toEqual(["task", "permitted"]);
-    expect(new Set(talks.map(({ session }) => session)).size).toBe(1);
+    const conversationsOf = project
+      .events("step.started")
+      .flatMap(({ conversation }) => conversation ?? []);
+    expect(conversationsOf.map(({ says }) => says)).toEqual(["task", "permitted"]);
+    expect(new Set(conversationsOf.map(({ session }) => session)).size).toBe(1);
     expect(lastRequest(project)).toContain("I was not allowed to.");
   });
 });

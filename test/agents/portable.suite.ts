@@ -54,12 +54,12 @@ describe.each(portable)("%s", (agent) => {
     await good(there.begin(["resume"]));
     const request = here.model.requests("work")[before];
     const turns = request === undefined ? [] : conversationOf(request);
-    const told = [
+    const reported = [
       { type: "user", text: "Do it." },
       { type: "result", text: expect.stringContaining("counted") },
       { type: "user", text: expect.stringContaining("You were interrupted") },
     ];
-    for (const turn of told) expect(turns).toContainEqual(expect.objectContaining(turn));
+    for (const turn of reported) expect(turns).toContainEqual(expect.objectContaining(turn));
     expect(there.events("step.started")[1]?.conversation).toMatchObject({ kind: "continue" });
     expect(here.effects()).toEqual({ next: 1 });
     const [effects = ""] = fs.globSync(there.path(".perdure/runs/*/workspace/effects"));

@@ -33,7 +33,7 @@ interface Habits {
   /** Agents write things down a moment later; this shows that it is done. */
   readonly written: Readonly<Record<Moment, RegExp>>;
   /** All that the model is sent first when the conversation goes on. */
-  readonly told: Readonly<Record<Moment, readonly object[]>>;
+  readonly reported: Readonly<Record<Moment, readonly object[]>>;
   /** Whether its stream tells of a call that has begun, so that it can be told in turn. */
   readonly printsOpenCalls: boolean;
   /** Whether its requests name the conversation. */
@@ -50,7 +50,7 @@ const claude: Habits = {
     "during a tool": /"tool_use"/,
     "after a tool": /"tool_result"/,
   },
-  told: {
+  reported: {
     "before the first byte": [asked, noResponse, continuePrompt],
     "in mid-stream": [asked, noResponse, continuePrompt],
     "during a tool": [asked, called, result("interrupted"), noResponse, continueAfterCall],
@@ -67,7 +67,7 @@ const codex: Habits = {
     "during a tool": /"function_call"/,
     "after a tool": /"function_call_output"/,
   },
-  told: {
+  reported: {
     "before the first byte": [asked, continuePrompt],
     "in mid-stream": [asked, continuePrompt],
     "during a tool": [asked, called, result("aborted"), continueAfterCall],
@@ -85,7 +85,7 @@ const gemini: Habits = {
     "during a tool": /"type":"gemini"/,
     "after a tool": /"type":"user","content":\[\{"functionResponse"/,
   },
-  told: {
+  reported: {
     "before the first byte": [asked, continuePrompt],
     "in mid-stream": [asked, continuePrompt],
     // So the call is not in its conversation any more; only our prompt knows of it.
@@ -103,7 +103,7 @@ const opencode: Habits = {
     "during a tool": /"status":"running"/,
     "after a tool": /"status":"completed"/,
   },
-  told: {
+  reported: {
     "before the first byte": [asked, continuePrompt],
     // It keeps half a call, without its input, and says that it was interrupted.
     "in mid-stream": [asked, { type: "call", input: "{}" }, result("interrupted"), continuePrompt],
@@ -121,7 +121,7 @@ let project: AgentProject;
 afterEach(() => project.close());
 
 describe.each(CHOSEN)("%s", (agent) => {
-  const { written, told, printsOpenCalls, namesSession } = HABITS[agent];
+  const { written, reported, printsOpenCalls, namesSession } = HABITS[agent];
 
   it("does a normal step", async () => {
     await open(shell(TOOL), DONE);
@@ -160,7 +160,7 @@ describe.each(CHOSEN)("%s", (agent) => {
     project.model.release();
     const before = project.model.requests("work").length;
     await completes(project.begin(["resume"]));
-    continues(project.model.requests("work")[before], told[moment]);
+    continues(project.model.requests("work")[before], reported[moment]);
   });
 
   it("runner and agent killed during a tool, which is ended before anything continues", async () => {
@@ -183,7 +183,7 @@ describe.each(CHOSEN)("%s", (agent) => {
     await project.stalled(resumed);
     expect(tools.filter(isAlive)).toEqual([]);
     expect(project.effects()).toEqual({ tool: 1 });
-    continues(project.model.stalls()[0], told["during a tool"]);
+    continues(project.model.stalls()[0], reported["during a tool"]);
     project.model.release();
     await completes(resumed);
   });
@@ -201,7 +201,7 @@ describe.each(CHOSEN)("%s", (agent) => {
     project.model.release();
     const before = project.model.requests("work").length;
     await completes(project.begin(["resume"]));
-    continues(project.model.requests("work")[before], told["after a tool"]);
+    continues(project.model.requests("work")[before], reported["after a tool"]);
   });
 
   async function open(...replies: readonly Reply[]): Promise<void> {

@@ -43,12 +43,12 @@ function endingFor(seed: number, attempt: string): Ending {
   if (roll(6) === 0) return bad;
   const outcome = OUTCOMES[roll(OUTCOMES.length)] ?? "success";
   const label = ["Yes", "No", "again", "BACK"][roll(4)] ?? "Yes";
-  const told = {
+  const reported = {
     ...(roll(2) === 0 ? { outcome } : {}),
     ...(roll(3) === 0 ? { label } : {}),
     ...(roll(4) === 0 ? { next: [`n${roll(9)}`, `m${roll(9)}`] } : {}),
   };
-  return { ...ok(context), ...(Object.keys(told).length === 0 ? {} : { told }) };
+  return { ...ok(context), ...(Object.keys(reported).length === 0 ? {} : { reported }) };
 }
 
 /** Plays a plan to its end, or for as long as is asked; every answer depends on the seed alone. */

@@ -150,8 +150,8 @@ it("what was set aside can be shown and taken back", { timeout: LONG_MS }, async
   const id = await repo.made("sequential", "worktree");
   const place = repo.place("worktree", id);
   writeFileSync(join(place, "by-hand.txt"), "precious\n");
-  const told = await repo.must("rewind", id, "b");
-  const aside = /set aside: ([0-9a-f]+)/.exec(told)?.[1] ?? "";
+  const reported = await repo.must("rewind", id, "b");
+  const aside = /set aside: ([0-9a-f]+)/.exec(reported)?.[1] ?? "";
   expect(repo.files("worktree", id)).not.toHaveProperty("by-hand.txt");
   expect(await said(repo, "diff", id, aside, "now")).toMatchInlineSnapshot(`
     "c0ffeec0de -> now: 3 files changed, -4

@@ -134,10 +134,10 @@ it("is found by doctor, with its version", async () => {
   fs.writeFileSync(program, "#!/bin/sh\necho codex-cli 1.2.3\n", { mode: 0o755 });
   const env = { PATH: `${project.path("bin")}:/usr/bin:/bin` };
 
-  const told = await project.must(["doctor"], { env });
+  const reported = await project.must(["doctor"], { env });
 
-  expect(told).toContain("✓ codex 1.2.3: its conversations can be continued");
-  expect(told).toContain("· not on PATH: claude, gemini, opencode");
+  expect(reported).toContain("✓ codex 1.2.3: its conversations can be continued");
+  expect(reported).toContain("· not on PATH: claude, gemini, opencode");
 });
 
 /** The path of the one transcript. */

@@ -1,7 +1,7 @@
 /** `perdure clean`: what goes, what stays and why, and what is left after a kill. */
 import * as fs from "node:fs";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { checkJournal } from "../../src/journal/check.ts";
+import { checkJournal } from "../../src/journal/repair/check.ts";
 import { CRASH_ALL } from "../rig/crash-all.ts";
 import { Project } from "../rig/project.ts";
 import { kilobytes, snapshotNames, userGit, userState } from "../workspace/rig.ts";

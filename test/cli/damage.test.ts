@@ -148,8 +148,9 @@ it("mends a torn last line of the events file, and says nothing false about it",
   const [runId = ""] = await project.runIds();
   const file = project.path(".perdure", "runs", runId, "events.jsonl");
   // The files are written while the step is already at work.
-  const told = (): boolean => fs.existsSync(file) && fs.readFileSync(file, "utf8").endsWith("}\n");
-  await eventually("the second copy is written", told);
+  const reported = (): boolean =>
+    fs.existsSync(file) && fs.readFileSync(file, "utf8").endsWith("}\n");
+  await eventually("the second copy is written", reported);
   await running.kill("SIGKILL");
   fs.truncateSync(file, fs.statSync(file).size - 5);
   await hold.release();

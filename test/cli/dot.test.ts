@@ -291,7 +291,7 @@ describe("nodes", () => {
     );
     const command = `deploy=echo "$PERDURE_NODE_ATTRIBUTES $KILROY_NODE_ID" > told`;
     await project.must(["run", "flow.dot", "--handler", command]);
-    expect(project.read("told")).toBe('{"type":"deploy","zone":"eu 1"} a\n');
+    expect(project.read("reported")).toBe('{"type":"deploy","zone":"eu 1"} a\n');
   });
 
   it("are pictured, explained and updated like any others", async () => {

@@ -147,11 +147,13 @@ steps:
     const said = await project.said();
     expect(said.slice(1, 4)).toEqual(["build: task in 1", "build: task in 2", "review: task in 2"]);
     const [, , , again] = await project.events("step.started");
-    const telling = { mode: "summary:high", by: "resume", thread: { name: "main" } };
-    expect(again).toMatchObject({ step: "build", fidelity: telling });
-    const told = await prompt("build@1.2");
-    expect(told).toContain("- plan: completed: The plan is to win.\n- count: completed\n");
-    expect(told).toMatch(/this step: it was begun before and cut off[\s\S]*---\n\nFollow it\.$/);
+    const briefing = { mode: "summary:high", by: "resume", thread: { name: "main" } };
+    expect(again).toMatchObject({ step: "build", fidelity: briefing });
+    const reported = await prompt("build@1.2");
+    expect(reported).toContain("- plan: completed: The plan is to win.\n- count: completed\n");
+    expect(reported).toMatch(
+      /this step: it was begun before and cut off[\s\S]*---\n\nFollow it\.$/,
+    );
   });
 
   it("cannot be shared with another agent, which is told why", async () => {
@@ -237,8 +239,8 @@ describe("in a DOT file", () => {
     (await project.events("step.started")).flatMap(({ step, fidelity }) => {
       if (fidelity === undefined) return [];
       const { mode, by, thread } = fidelity;
-      const told = `${step}: ${mode} by ${by}`;
-      return [thread === undefined ? told : `${told}, ${thread.name} by ${thread.by}`];
+      const reported = `${step}: ${mode} by ${by}`;
+      return [thread === undefined ? reported : `${reported}, ${thread.name} by ${thread.by}`];
     });
   const before = [
     "plan: truncate by pipeline",

@@ -38,7 +38,7 @@ function streams(): string {
 }
 
 /** What the agent was told last. */
-function told(): string {
+function reported(): string {
   return JSON.stringify(project.model.requests("work").at(-1)?.body ?? "");
 }
 
@@ -52,7 +52,7 @@ it("are told with their results, and are not repeated", async () => {
   expect(resumed.exit, resumed.stdout).toBe(0);
   expect(project.effects()).toEqual({ one: 1, two: 1 });
   expect(await project.said()).toEqual(["work: task in 1", "work: interrupted in 1"]);
-  const prompt = told();
+  const prompt = reported();
   expect(prompt).toContain("- Bash: echo one >> effects; echo the-first-result");
   expect(prompt).toContain("It succeeded:\\n  the-first-result");
   // The other one was still running.
@@ -95,5 +95,5 @@ it("are not told when the transcript has them", async () => {
   project.model.release();
   expect((await project.finish(["resume"])).exit).toBe(0);
   expect(project.effects()).toEqual({ one: 1 });
-  expect(told()).not.toContain(FINISHED);
+  expect(reported()).not.toContain(FINISHED);
 });

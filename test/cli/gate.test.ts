@@ -42,7 +42,7 @@ function deadlineOf(): { readonly at: number } {
   return asked.deadline;
 }
 
-interface Told {
+interface StepReport {
   readonly deadline?: { readonly at: number };
   readonly type: string;
   readonly choice?: string;
@@ -55,7 +55,7 @@ interface Told {
 }
 
 /** The events of the only run, from the journal. */
-function events(): readonly Told[] {
+function events(): readonly StepReport[] {
   const database = new DatabaseSync(project.path(".perdure", "state.db"), {
     readOnly: true,
     timeout: 10_000,
@@ -71,7 +71,7 @@ function events(): readonly Told[] {
   }
 }
 
-function answers(): readonly Told[] {
+function answers(): readonly StepReport[] {
   return events().filter(({ type }) => type === "step.answered");
 }
 

@@ -284,7 +284,7 @@ steps:
     project.model.release();
     good(await project.finish(["resume"]));
     expect(project.effects()).toEqual({ work: 1, checked: 1, next: 1 });
-    expect(await project.events("step.unsettled")).toEqual([]);
+    expect(await project.events("step.uncertain")).toEqual([]);
   });
 
   it("that leaves something running: it lives until the work is rejected", async () => {

@@ -90,9 +90,9 @@ export default definePipeline({
 });
 `,
   );
-  const told = await project.run(["run", "p.ts", "-o", "json"]);
-  expect(told).toMatchObject({ exit: 4, stdout: "" });
-  expect(told.stderr).toMatchInlineSnapshot(`
+  const reported = await project.run(["run", "p.ts", "-o", "json"]);
+  expect(reported).toMatchObject({ exit: 4, stdout: "" });
+  expect(reported.stderr).toMatchInlineSnapshot(`
     "warning[module-prints]: the module printed something while it was read: noise
      --> p.ts:1:1
       |

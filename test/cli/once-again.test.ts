@@ -39,9 +39,9 @@ async function completed(once: string): Promise<string> {
 
 const WITH_PROBE = `{ probe: '${PROBE}' }`;
 
-type Way = readonly [name: string, bring: (id: string) => readonly (readonly string[])[]];
+type IncomingEdge = readonly [name: string, bring: (id: string) => readonly (readonly string[])[]];
 
-const WAYS: readonly Way[] = [
+const WAYS: readonly IncomingEdge[] = [
   ["retry of a step before it", (id) => [["retry", id, "a"]]],
   ["resume --from-step", (id) => [["resume", id, "--from-step", "a"]]],
   [
@@ -135,8 +135,8 @@ async function startedAt(hold: Hold, args: readonly string[]): Promise<Program> 
 it("an edit that has it run again asks first", async () => {
   const id = await completed(WITH_PROBE);
   project.write("p.yaml", pipeline(WITH_PROBE, "two").replace("effects' #", "effects' ; true #"));
-  const told = await project.must(["resume", id, "--update", "--dry-run"]);
-  expect(told).toContain("push@1 happened and must not happen twice: the probe is asked first");
+  const reported = await project.must(["resume", id, "--update", "--dry-run"]);
+  expect(reported).toContain("push@1 happened and must not happen twice: the probe is asked first");
   await project.must(["resume", id, "--update", "--yes"]);
   expect(project.effects()).toEqual({ a: 2, push: 1, z: 2 });
 });

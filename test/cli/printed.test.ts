@@ -46,8 +46,8 @@ describe("results.<step>.output", () => {
 `,
     );
     expect(await project.must(["run", "p.yaml"])).toContain("tell │ <one\n");
-    const told = await project.must(["logs", (await project.runIds())[0] ?? "", "tell"]);
-    expect(told).toContain("<one\ntwo\n|why\n|4>");
+    const reported = await project.must(["logs", (await project.runIds())[0] ?? "", "tell"]);
+    expect(reported).toContain("<one\ntwo\n|why\n|4>");
   });
 
   it("has what a failed check printed, and errors after the rest where they are kept apart", async () => {
@@ -104,10 +104,10 @@ describe("results.<step>.output", () => {
 `,
     );
     await project.must(["run", "p.yaml"]);
-    const told = project.read("told");
-    expect(told).toMatch(/^€+end$/);
-    expect(Buffer.byteLength(told)).toBeGreaterThan(4_000);
-    expect(Buffer.byteLength(told)).toBeLessThanOrEqual(4_096);
+    const reported = project.read("told");
+    expect(reported).toMatch(/^€+end$/);
+    expect(Buffer.byteLength(reported)).toBeGreaterThan(4_000);
+    expect(Buffer.byteLength(reported)).toBeLessThanOrEqual(4_096);
   });
 
   it("is kept in the journal only where the pipeline refers to it", async () => {

@@ -7,7 +7,7 @@ import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { Recorded, RunCreated, RunEvent } from "../../src/core/event.ts";
 import { initialSummary } from "../../src/core/summary.ts";
 import { takeLease } from "../../src/journal/journal.ts";
-import { openSqliteJournal } from "../../src/journal/sqlite.ts";
+import { openSqliteJournal } from "../../src/journal/sqlite/sqlite.ts";
 import type { Plan } from "../../src/plan/plan.ts";
 import { normalised, Project } from "../rig/project.ts";
 
@@ -265,14 +265,14 @@ describe("replay finds a planted difference:", () => {
     expect(await replayed((event) => event)).toContain("no difference");
   });
 
-  it("an arrow", async () => {
+  it("an edge", async () => {
     project.write("p.yaml", PARALLEL);
     await project.must(["run", "p.yaml"]);
     const change = (event: RunEvent): RunEvent =>
-      event.type === "step.skipped" ? { ...event, arrows: [] } : event;
+      event.type === "step.skipped" ? { ...event, edges: [] } : event;
     expect(await replayed(change)).toMatchInlineSnapshot(`
       "Run 1a2b3c4d (release): 4 turns in 6 events decided again; the last one differs.
-      Event 6, step.skipped lint@1, 2026-01-02 03:04:05 UTC: its arrows
+      Event 6, step.skipped lint@1, 2026-01-02 03:04:05 UTC: its edges
         recorded  []
         now       [2]
       [exit 3]
@@ -312,7 +312,7 @@ describe("replay finds a planted difference:", () => {
     project.write("p.yaml", PARALLEL);
     await project.must(["run", "p.yaml"]);
     const copy = await copyOf((event) =>
-      event.type === "step.skipped" ? { ...event, arrows: [] } : event,
+      event.type === "step.skipped" ? { ...event, edges: [] } : event,
     );
     const { exit, stdout } = await copy.run(["replay", "-o", "json"]);
     await copy.discard();
@@ -321,7 +321,7 @@ describe("replay finds a planted difference:", () => {
     expect(found).toMatchObject({ version: 2, pipeline: "release", differs: true });
     expect(found.difference).toMatchObject({
       event: "step.skipped lint@1",
-      field: "arrows",
+      field: "edges",
       recorded: [],
       now: [2],
     });

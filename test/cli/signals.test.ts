@@ -127,9 +127,11 @@ it("stop ends a run from elsewhere; stop --after-step lets the running step fini
   const runner = project.start(["run", "p.yaml"]);
   await hold.arrived();
   const id = (await runId()).slice(0, 8);
-  const told = await project.must(["stop", id, "--after-step"]);
-  expect(told).toMatch(/^Told process \d+ of \S+ on \S+ to stop run \w{8} after the steps that/);
-  expect(told).toContain(`Continue it later: perdure resume ${id}\n`);
+  const reported = await project.must(["stop", id, "--after-step"]);
+  expect(reported).toMatch(
+    /^Told process \d+ of \S+ on \S+ to stop run \w{8} after the steps that/,
+  );
+  expect(reported).toContain(`Continue it later: perdure resume ${id}\n`);
   await runner.printed("● stopping after the running steps: perdure stop (");
   await hold.release();
   const stopped = await runner.ended;

@@ -393,9 +393,9 @@ describe("recovery", () => {
   it("is foretold by a dry run", async () => {
     await cutOff();
     const dryRun = async (...more: readonly string[]): Promise<string> => {
-      const told = await project.finish(["resume", "--dry-run", ...more]);
-      good(told);
-      return told.stdout;
+      const reported = await project.finish(["resume", "--dry-run", ...more]);
+      good(reported);
+      return reported.stdout;
     };
     const gone = "work  continue     its process is gone; its conversation";
     expect(await dryRun()).toContain(`${gone} continues\n`);
@@ -418,8 +418,8 @@ describe("recovery", () => {
     await eventually("its wrapper ends", () => project.stepProcesses().length === 0);
     // As if the machine had died right before it was written.
     fs.writeFileSync(claim, `${".".repeat(15)}${fs.readFileSync(claim, "utf8").slice(15)}`);
-    const told = await project.finish(["resume", "--dry-run"]);
-    expect(told.stdout).toContain(
+    const reported = await project.finish(["resume", "--dry-run"]);
+    expect(reported.stdout).toContain(
       "work  take result  its process is gone, but its agent had finished",
     );
     good(await project.finish(["resume"]));

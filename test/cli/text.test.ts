@@ -583,8 +583,8 @@ it("doctor, on isolation", async () => {
     if (unshare !== undefined) {
       writeFileSync(project.path("bin", "unshare"), script, { mode: 0o755 });
     }
-    const told = await project.must(["doctor"], { env: { PATH: project.path("bin") } });
-    return told.replace(/^perdure .*$/m, "perdure VERSION").replace(/^✓ prices .*\n/m, "");
+    const reported = await project.must(["doctor"], { env: { PATH: project.path("bin") } });
+    return reported.replace(/^perdure .*$/m, "perdure VERSION").replace(/^✓ prices .*\n/m, "");
   };
   expect(await doctor("exit 0")).toMatchInlineSnapshot(`
     "perdure VERSION

@@ -7,7 +7,7 @@ import { evolve } from "../../src/core/evolve.ts";
 import type { ConversationOffer, Ending } from "../../src/core/fact.ts";
 import { fidelityOf, threadOf } from "../../src/core/fidelity.ts";
 import { findVisit, type Visit } from "../../src/core/run.ts";
-import type { AgentDefinition, Graph, Plan, Retelling } from "../../src/plan/plan.ts";
+import type { AgentDefinition, BriefingMode, Graph, Plan } from "../../src/plan/plan.ts";
 import type { Json } from "../../src/util/json.ts";
 import { planOf, type StepChanges } from "./plans.ts";
 import { lost, ok, Play } from "./play.ts";
@@ -58,7 +58,7 @@ class Talks extends Play {
   }
 
   /** "b: full in 1+, thread a" for each attempt that was told anything or talks. */
-  told(): readonly string[] {
+  reported(): readonly string[] {
     return this.events.flatMap((event) => {
       if (event.type !== "step.started") return [];
       const { step, conversation, fidelity } = event;
@@ -80,11 +80,11 @@ class Talks extends Play {
   }
 }
 
-/** A graph whose first arrow says this. */
-function withArrow(plan: Plan, said: Partial<Graph["arrows"][number]>): Plan {
-  const { steps, arrows } = plan.graph;
-  const changed = arrows.map((arrow, index) => (index === 0 ? { ...arrow, ...said } : arrow));
-  return { ...plan, graph: { steps, arrows: changed } };
+/** A graph whose first edge says this. */
+function withArrow(plan: Plan, said: Partial<Graph["edges"][number]>): Plan {
+  const { steps, edges } = plan.graph;
+  const changed = edges.map((edge, index) => (index === 0 ? { ...edge, ...said } : edge));
+  return { ...plan, graph: { steps, edges: changed } };
 }
 
 describe("who is asked", () => {
@@ -134,20 +134,20 @@ describe("who is asked", () => {
 
   it("is nobody in a plan that says nothing", () => {
     const play = new Talks(planOf("a>b", { a: asks(), b: asks() })).open().end("a");
-    expect(play.told()).toEqual(["a: nothing in 1", "b: nothing in 2"]);
+    expect(play.reported()).toEqual(["a: nothing in 1", "b: nothing in 2"]);
   });
 
-  it("is the arrow that was followed, also the one that goes back", () => {
+  it("is the edge that was followed, also the one that goes back", () => {
     const { graph, ...plan } = planOf("a>b b>a?run.visit<2", { a: asks(), b: asks() });
-    const arrows = graph.arrows.map((arrow) =>
-      arrow.back ? ({ ...arrow, fidelity: "compact" } as const) : arrow,
+    const edges = graph.edges.map((edge) =>
+      edge.back ? ({ ...edge, fidelity: "compact" } as const) : edge,
     );
-    const play = new Talks({ ...plan, graph: { ...graph, arrows } }).open().end("a").end("b");
-    expect(play.told().at(-1)).toBe("a: compact in 3");
+    const play = new Talks({ ...plan, graph: { ...graph, edges } }).open().end("a").end("b");
+    expect(play.reported().at(-1)).toBe("a: compact in 3");
     expect(play.last()).toMatchObject({ by: "edge", why: "the edge from b says compact" });
   });
 
-  it("is the arrow to the step around it, for what begins in that", () => {
+  it("is the edge to the step around it, for what begins in that", () => {
     const inner = planOf("c", { c: asks() }).graph;
     const plan = withArrow(
       planOf("a>g", { a: asks(), g: { work: { kind: "pipeline", graph: inner } } }),
@@ -160,7 +160,7 @@ describe("who is asked", () => {
     expect(play.last()?.preamble).toContain("- a: completed: Done.");
   });
 
-  it("stays the same after a rewind, and after an edit that moves the arrow", () => {
+  it("stays the same after a rewind, and after an edit that moves the edge", () => {
     const said = { fidelity: "compact" } as const;
     const plan = withArrow(planOf("a>b", { a: asks(), b: asks() }), said);
     const play = new Talks(plan).open().end("a").end("b");
@@ -184,7 +184,7 @@ describe("a thread", () => {
     const main = (): StepChanges => asks("claude", { ...full, thread: "main" });
     const steps = { a: main(), x: {}, b: main(), y: asks(), c: main() };
     const play = new Talks(planOf("a>x x>b b>y y>c", steps)).open().finish();
-    expect(play.told().filter((line) => line.includes("main"))).toEqual([
+    expect(play.reported().filter((line) => line.includes("main"))).toEqual([
       "a: full in 1, thread main",
       "b: full in 1+, thread main",
       "c: full in 1+, thread main",
@@ -195,7 +195,7 @@ describe("a thread", () => {
   it("is that of the step before where nobody names one", () => {
     const plan = planOf("a>b b>c", { a: asks(), b: asks(), c: asks() }, full);
     const play = new Talks(plan).open().finish();
-    expect(play.told()).toEqual([
+    expect(play.reported()).toEqual([
       "a: full in 1",
       "b: full in 1+, thread a",
       "c: full in 1+, thread b",
@@ -204,7 +204,7 @@ describe("a thread", () => {
   });
 
   it("stands for what cannot be had, and says why", () => {
-    const told = (plan: Plan, change?: (play: Talks) => void): Briefing | undefined => {
+    const reported = (plan: Plan, change?: (play: Talks) => void): Briefing | undefined => {
       const play = new Talks(plan).open();
       change?.(play);
       play.end("a", said("The plan."));
@@ -220,25 +220,25 @@ describe("a thread", () => {
       thread: { name: "a", by: "previous" },
       preamble: expect.stringContaining("The plan."),
     });
-    expect(told(plan("codex"))).toEqual(
+    expect(reported(plan("codex"))).toEqual(
       instead("the conversation of a is one with claude, not with codex"),
     );
-    expect(told(plan("sh"))).toEqual(
+    expect(reported(plan("sh"))).toEqual(
       instead("its agent is a command, which keeps no conversation"),
     );
-    expect(told(plan("claude", asks("sh")))).toEqual(instead("a has left no conversation"));
+    expect(reported(plan("claude", asks("sh")))).toEqual(instead("a has left no conversation"));
     const gone = (play: Talks): void => {
       play.found = false;
     };
-    expect(told(plan("claude"), gone)).toEqual(instead("the conversation of a is gone"));
+    expect(reported(plan("claude"), gone)).toEqual(instead("the conversation of a is gone"));
     // Two names for one program share its conversations.
-    expect(told(plan("again"))).toMatchObject({ mode: "full" });
+    expect(reported(plan("again"))).toMatchObject({ mode: "full" });
   });
 
   it("lets in one at a time (K4)", () => {
     const plan = planOf("a>b a>c", { a: asks(), b: asks("claude", full), c: asks("claude", full) });
     const play = new Talks(plan).open().end("a");
-    expect(play.told().slice(1)).toEqual([
+    expect(play.reported().slice(1)).toEqual([
       "b: full in 1+, thread a",
       "c: summary:high in 3, thread a",
     ]);
@@ -273,14 +273,14 @@ describe("after a loss", () => {
     play.end("x", ok({ key: "value" })).end("b", lost);
     expect(play.last()).toEqual(first);
     expect(first?.preamble).not.toContain("value");
-    expect(play.told().at(-1)).toBe("b: summary:low in 2");
+    expect(play.reported().at(-1)).toBe("b: summary:low in 2");
     expect(play.differences()).toEqual([]);
   });
 
   it("goes on in full while the conversation is there", () => {
     const play = new Talks(planOf("a", { a: asks("claude", compact) })).open();
     play.end("a", { ...lost, spent: SPENT });
-    expect(play.told().at(-1)).toBe("a: nothing in 1+");
+    expect(play.reported().at(-1)).toBe("a: nothing in 1+");
   });
 
   const modes = [
@@ -293,7 +293,7 @@ describe("after a loss", () => {
     ],
     ["what the pipeline says", {}, { resumeFidelity: "summary:medium" }, "summary:medium"],
     ["the most, where it was in full", { fidelity: "full" }, {}, "summary:high"],
-  ] as const satisfies readonly (readonly [string, StepChanges, Partial<Plan>, Retelling])[];
+  ] as const satisfies readonly (readonly [string, StepChanges, Partial<Plan>, BriefingMode])[];
   it.each(modes)("of its conversation it is told %s", (_what, step, all, mode) => {
     const play = new Talks(planOf("a", { a: asks("claude", step) }, all)).open();
     play.found = false;
@@ -303,10 +303,10 @@ describe("after a loss", () => {
       by: "resume",
       why: "it was interrupted, and its conversation is gone",
     });
-    expect(play.told().at(-1)).toMatch(`a: ${mode} in 2`);
+    expect(play.reported().at(-1)).toMatch(`a: ${mode} in 2`);
     // And the same once more, when that did not begin either.
-    const told = play.last();
-    expect(play.end("a", lost).last()).toEqual(told);
+    const reported = play.last();
+    expect(play.end("a", lost).last()).toEqual(reported);
     expect(play.differences()).toEqual([]);
   });
 
@@ -342,7 +342,7 @@ describe("the text", () => {
   };
   const visit = (play: Play): Visit =>
     findVisit(play.run, { scope: "", step: "fix", visit: 1 }) as Visit;
-  const text = (mode: Retelling): string => {
+  const text = (mode: BriefingMode): string => {
     const play = story();
     return `\n${preambleOf(play.run, visit(play), mode)}\n`;
   };
@@ -401,13 +401,15 @@ describe("the text", () => {
       said(Array.from({ length: 80 }, (_, line) => `line ${line} of a long answer`).join("\n\n")),
     );
     const [b] = play.run.running;
-    const told = preambleOf(play.run, b as Visit, "summary:medium");
-    expect(told).toContain("- a: completed, said:\n  > line 0 of a long answer\n  > line 1 of");
-    expect(told.split("\n").at(-1)).toBe("  > …");
-    expect(preambleOf(play.run, b as Visit, "summary:high").length).toBeGreaterThan(told.length);
+    const reported = preambleOf(play.run, b as Visit, "summary:medium");
+    expect(reported).toContain("- a: completed, said:\n  > line 0 of a long answer\n  > line 1 of");
+    expect(reported.split("\n").at(-1)).toBe("  > …");
+    expect(preambleOf(play.run, b as Visit, "summary:high").length).toBeGreaterThan(
+      reported.length,
+    );
   });
 
-  const modes = Object.keys(DETAILS) as Retelling[];
+  const modes = Object.keys(DETAILS) as BriefingMode[];
   const answers = fc.array(
     fc.oneof(
       fc.string({ unit: "binary", maxLength: 3_000 }),
@@ -430,12 +432,12 @@ describe("the text", () => {
         fc.constantFrom(...modes),
         (all, context, goal, mode) => {
           const names = all.map((_, index) => `s${index}`);
-          const arrows = names
+          const edges = names
             .map((name, index) => `${name}>${names[index + 1] ?? "end"}`)
             .join(" ");
           const steps = Object.fromEntries(names.map((name) => [name, asks()]));
           const run = (): Talks => {
-            const play = new Talks(planOf(arrows, { ...steps, end: asks() }), { goal }).open();
+            const play = new Talks(planOf(edges, { ...steps, end: asks() }), { goal }).open();
             all.forEach((answer, index) => {
               play.end(`s${index}`, {
                 ...said(answer),
@@ -446,15 +448,15 @@ describe("the text", () => {
           };
           const play = run();
           const [end] = play.run.running;
-          const told = preambleOf(play.run, end as Visit, mode);
-          expect(told.length).toBeLessThanOrEqual(DETAILS[mode].total);
-          expect(told.isWellFormed() || !JSON.stringify([all, context, goal]).isWellFormed()).toBe(
-            true,
-          );
-          expect(told).not.toContain("internal.x");
-          if (mode !== "truncate") expect(told).toContain(`- s${all.length - 1}: completed`);
+          const reported = preambleOf(play.run, end as Visit, mode);
+          expect(reported.length).toBeLessThanOrEqual(DETAILS[mode].total);
+          expect(
+            reported.isWellFormed() || !JSON.stringify([all, context, goal]).isWellFormed(),
+          ).toBe(true);
+          expect(reported).not.toContain("internal.x");
+          if (mode !== "truncate") expect(reported).toContain(`- s${all.length - 1}: completed`);
           const again = run();
-          expect(preambleOf(again.run, [...again.run.running][0] as Visit, mode)).toBe(told);
+          expect(preambleOf(again.run, [...again.run.running][0] as Visit, mode)).toBe(reported);
         },
       ),
       { numRuns: 150 },
@@ -463,19 +465,19 @@ describe("the text", () => {
 
   it("leaves out what is old, and says how much", () => {
     const names = Array.from({ length: 700 }, (_, index) => `step${index}`);
-    const arrows = names.map((name, index) => `${name}>${names[index + 1] ?? "end"}`).join(" ");
-    const play = new Talks(planOf(arrows, { end: asks() }))
+    const edges = names.map((name, index) => `${name}>${names[index + 1] ?? "end"}`).join(" ");
+    const play = new Talks(planOf(edges, { end: asks() }))
       .open()
       .finish((path) => (path === "end" ? lost : ok({ [`key_of_${path}`]: "v".repeat(50) })));
     const end = findVisit(play.run, { scope: "", step: "end", visit: 1 }) as Visit;
     for (const mode of modes.filter((one) => one !== "truncate")) {
-      const told = preambleOf(play.run, end, mode);
-      expect(told.length).toBeLessThanOrEqual(DETAILS[mode].total);
-      expect(told.length).toBeGreaterThan(DETAILS[mode].total * 0.8);
-      expect(told).toMatch(/- \(\d+ earlier ones are left out\)\n- step/);
-      expect(told).toContain("- step699: completed");
-      expect(told).toContain("key_of_step699");
-      expect(told).not.toContain("- step0:");
+      const reported = preambleOf(play.run, end, mode);
+      expect(reported.length).toBeLessThanOrEqual(DETAILS[mode].total);
+      expect(reported.length).toBeGreaterThan(DETAILS[mode].total * 0.8);
+      expect(reported).toMatch(/- \(\d+ earlier ones are left out\)\n- step/);
+      expect(reported).toContain("- step699: completed");
+      expect(reported).toContain("key_of_step699");
+      expect(reported).not.toContain("- step0:");
     }
   });
 });

@@ -33,7 +33,7 @@ describe("a list", () => {
 });
 
 describe("joins and splits", () => {
-  it("starts an `all` step when the last arrow has arrived", () => {
+  it("starts an `all` step when the last edge has arrived", () => {
     const play = new Play(planOf("a>d b>d c>d")).open();
     expect(play.running()).toEqual(["a", "b", "c"]);
     play.end("b").end("a");
@@ -42,12 +42,12 @@ describe("joins and splits", () => {
     expect(play.running()).toEqual(["d"]);
   });
 
-  it("starts an `any` step at each arrow", () => {
+  it("starts an `any` step at each edge", () => {
     const play = new Play(planOf("a>d b>d", { d: { join: "any" } })).open().finish();
     expect(play.launched).toEqual(["a@1.1", "b@1.1", "d@1.1", "d@2.1"]);
   });
 
-  it("follows one arrow of a `one` split; the path not taken is unreachable, as far as it goes", () => {
+  it("follows one edge of a `one` split; the path not taken is unreachable, as far as it goes", () => {
     const plan = planOf('a>b?context.way=="b" a>c b>b2 b2>d c>d', { a: { split: "one" } });
     const play = new Play(plan)
       .open()
@@ -88,13 +88,13 @@ describe("joins and splits", () => {
     expect(play.run.stepsDone).toBe(3);
   });
 
-  it("fails a `one` split none of whose arrows applies", () => {
+  it("fails a `one` split none of whose edges applies", () => {
     const play = new Play(planOf("a>b?false", { a: { split: "one" } })).open().finish();
     expect(play.status).toBe("failed");
-    expect(play.events.at(-2)).toMatchObject({ type: "step.failed", reason: "no-arrow" });
+    expect(play.events.at(-2)).toMatchObject({ type: "step.failed", reason: "no-edge" });
   });
 
-  it("follows an arrow that handles a failure, and completes", () => {
+  it("follows an edge that handles a failure, and completes", () => {
     const play = new Play(planOf("a>b a!>c")).open().end("a", bad).finish();
     expect(play.launched).toEqual(["a@1.1", "c@1.1"]);
     expect(play.status).toBe("completed");
@@ -147,15 +147,15 @@ describe("loops", () => {
 describe("a step that is passed over", () => {
   const skipped = { when: "false", split: "one" } as const;
 
-  it("fails when its arrows cannot be asked, or none of them applies", () => {
+  it("fails when its edges cannot be asked, or none of them applies", () => {
     const broken = new Play(planOf("a>b?context.missing>3", { a: skipped })).open();
     expect(broken.status).toBe("failed");
     expect(broken.events.at(-2)).toMatchObject({ type: "step.failed", reason: "expression" });
     const nowhere = new Play(planOf("a>b?false", { a: skipped })).open();
-    expect(nowhere.events.at(-2)).toMatchObject({ type: "step.failed", reason: "no-arrow" });
+    expect(nowhere.events.at(-2)).toMatchObject({ type: "step.failed", reason: "no-edge" });
   });
 
-  it("is left by the arrow that applies", () => {
+  it("is left by the edge that applies", () => {
     const plan = planOf('a>b?results.a.status=="skipped" a>c', { a: skipped });
     expect(new Play(plan).open().running()).toEqual(["b"]);
   });

@@ -8,7 +8,7 @@ import { planOf } from "./plans.ts";
 import { OWNER, ok, Play } from "./play.ts";
 
 const SETTINGS: AgentSettings = {};
-const talk: Work = {
+const conversation: Work = {
   kind: "agent",
   agent: "x",
   prompt: "p",
@@ -50,12 +50,12 @@ it("adopts no attempt: what ran is ready, and its number is not used again", () 
 });
 
 it("goes on with no conversation of the other run, and the money still counts", () => {
-  const play = talking(planOf("a>b", { a: { work: talk }, b: { work: talk } }));
+  const play = talking(planOf("a>b", { a: { work: conversation }, b: { work: conversation } }));
   play.end("a", { ...ok(), spent: SPENT });
   expect([...play.running()]).toEqual(["b"]);
   const run = forked(play);
   const [b] = run.waiting.slot;
-  expect(b?.talk?.session).toBeUndefined();
+  expect(b?.conversation?.session).toBeUndefined();
   expect([...run.shared.values()].filter(({ left }) => left !== true)).toEqual([]);
   expect(run.spent).toEqual(SPENT);
   const again = new Play(play.plan);

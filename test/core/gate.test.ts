@@ -48,11 +48,11 @@ function labelled(): Plan {
   const work = { kind: "gate", ask: "And now?", choices, text: "none" } as const;
   const plan = planOf("ask>fix ask>ship", { ask: { work, split: "one" } });
   const labels = ["[F] Fix it", "[S] Ship"];
-  const arrows = plan.graph.arrows.map((arrow, index) => ({
-    ...arrow,
+  const edges = plan.graph.edges.map((edge, index) => ({
+    ...edge,
     label: labels[index] ?? "",
   }));
-  return { ...plan, graph: { ...plan.graph, arrows } };
+  return { ...plan, graph: { ...plan.graph, edges } };
 }
 
 describe("a gate", () => {
@@ -77,7 +77,7 @@ describe("a gate", () => {
     expect(events(play, "step.completed")).toMatchObject([
       {
         answer: { choice: "A", label: "approve", text: "fine", by: "ann@laptop", from: "command" },
-        told: { label: "approve" },
+        reported: { label: "approve" },
       },
     ]);
     expect(play.running()).toEqual(["b"]);

@@ -1,6 +1,6 @@
-/** What graphs need beyond arrows: tolerated failures, loops, goals, stalls, and what is inside. */
+/** What graphs need beyond edges: tolerated failures, loops, goals, stalls, and what is inside. */
 import { describe, expect, it } from "vitest";
-import type { Place } from "../../src/core/event.ts";
+import type { VisitRef } from "../../src/core/event.ts";
 import type { Ending, ItemsFound } from "../../src/core/fact.ts";
 import { signatureOf } from "../../src/core/failure.ts";
 import { stepStateOf } from "../../src/core/summary.ts";
@@ -42,7 +42,7 @@ describe("a failure that the run goes on after", () => {
   it("is no failure of the run even when nothing follows", () => {
     const play = new Play(planOf("a", { a: { onFailure: "continue" } })).open().end("a", bad);
     expect(play.status).toBe("completed");
-    expect(play.events.at(-2)).toMatchObject({ type: "step.failed", handled: true, arrows: [] });
+    expect(play.events.at(-2)).toMatchObject({ type: "step.failed", handled: true, edges: [] });
   });
 
   it("uses the author's retries first", () => {
@@ -53,7 +53,7 @@ describe("a failure that the run goes on after", () => {
     expect(play.launched).toEqual(["a@1.1", "a@1.2", "b@1.1"]);
   });
 
-  it("gives way to an arrow for failures", () => {
+  it("gives way to an edge for failures", () => {
     const play = new Play(planOf("a>b a!>c", { a: { onFailure: "continue" } })).open();
     play.end("a", bad).finish();
     expect(play.launched).toEqual(["a@1.1", "c@1.1"]);
@@ -212,7 +212,7 @@ describe("a loop that gets nowhere", () => {
       reason: "stall",
       message:
         "the same failure came 3 times in a row: it exited with 1: error in /tmp/x3/a.c line 3",
-      arrows: [],
+      edges: [],
     });
   });
 
@@ -220,7 +220,7 @@ describe("a loop that gets nowhere", () => {
     const words = "abcdefghijklmnopqrstuvwxyz";
     const play = new Play(plan).open().finish(fails((n) => `test ${words[n]} failed`));
     expect(launches(play, "test")).toBe(10);
-    expect(play.events.at(-2)).toMatchObject({ type: "step.failed", reason: "visits", arrows: [] });
+    expect(play.events.at(-2)).toMatchObject({ type: "step.failed", reason: "visits", edges: [] });
   });
 
   it("begins to count anew after another failure", () => {
@@ -278,7 +278,7 @@ describe("items from outside the run", () => {
   it("are looked up once and kept in the event", () => {
     const play = new Play(planOf("e", each()));
     let looks = 0;
-    const items = ({ step }: Place): ItemsFound | undefined =>
+    const items = ({ step }: VisitRef): ItemsFound | undefined =>
       step === "e" ? { ok: true, items: [`f${++looks}`, "g"] } : undefined;
     play.around = { ...play.around, items };
     play.open();
@@ -332,7 +332,7 @@ describe("what later steps see of composite steps", () => {
     expect(play.status).toBe("completed");
   });
 
-  it("is there for the arrows that leave them", () => {
+  it("is there for the edges that leave them", () => {
     const e: StepChanges = {
       work: {
         ...{ kind: "each", items: { list: ["a", "b"] }, graph: graphOf("e"), maxParallel: 1 },

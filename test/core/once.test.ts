@@ -81,7 +81,7 @@ describe("a step that must not happen twice", () => {
     ["ended by itself with an exit status that proves nothing", bad],
   ] as const)("is in doubt when it was %s", (_name, ending) => {
     const play = new Play(planOf("a", { a: { ...PROBED, retry: RETRY } })).open().end("a", ending);
-    expect(play.types().at(-1)).toBe("step.unsettled");
+    expect(play.types().at(-1)).toBe("step.uncertain");
     const at = { scope: "", step: "a", visit: 1, attempt: 1 };
     expect(play.operations("probe")).toMatchObject([{ at }]);
     expect(play.launched).toEqual(["a@1.1"]);
@@ -232,7 +232,7 @@ describe("a person", () => {
       attempt: 1,
       reason: "once",
       message: "it may have happened or not",
-      arrows: [],
+      edges: [],
     };
     const events = [...play.events, old, { type: "run.failed", message: "m" } as const];
     const recorded = events.map((event, at) => ({ seq: at + 1, time: 1_000, version: 1, event }));

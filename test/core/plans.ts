@@ -1,8 +1,8 @@
-/** Small plans for tests, written as arrows: `a>b`, `b>a` back, `a!>c` on failure. */
+/** Small plans for tests, written as edges: `a>b`, `b>a` back, `a!>c` on failure. */
 import {
-  type Arrow,
+  type Edge,
   type Graph,
-  markBackArrows,
+  markBackEdges,
   PLAN_FORMAT,
   type Plan,
   type Step,
@@ -29,34 +29,34 @@ export function stepOf(id: string, changes: StepChanges = {}): Step {
   };
 }
 
-export function graphOf(arrows: string, steps: Record<string, StepChanges> = {}): Graph {
+export function graphOf(edges: string, steps: Record<string, StepChanges> = {}): Graph {
   const ids: string[] = [];
   const position = (id: string): number => {
     if (!ids.includes(id)) ids.push(id);
     return ids.indexOf(id);
   };
-  const made: Omit<Arrow, "back">[] = [];
-  for (const word of arrows.split(/\s+/).filter((part) => part !== "")) {
+  const made: Omit<Edge, "back">[] = [];
+  for (const word of edges.split(/\s+/).filter((part) => part !== "")) {
     const [, from = "", failed, to, condition] =
       /^(\w+)(?:(!?)>(\w+)(?:\?(.+))?)?$/.exec(word) ?? [];
     const start = position(from);
     if (to === undefined) continue;
     const on = failed === "!" ? "failed" : "completed";
-    const arrow = { from: start, to: position(to), on, weight: 0 } as const;
-    made.push(condition === undefined ? arrow : { ...arrow, condition });
+    const edge = { from: start, to: position(to), on, weight: 0 } as const;
+    made.push(condition === undefined ? edge : { ...edge, condition });
   }
   return {
     steps: ids.map((id) => stepOf(id, steps[id])),
-    arrows: markBackArrows(ids.length, made),
+    edges: markBackEdges(ids.length, made),
   };
 }
 
 export function planOf(
-  arrows: string,
+  edges: string,
   steps: Record<string, StepChanges> = {},
   changes: Partial<Plan> = {},
 ): Plan {
-  const graph = graphOf(arrows, steps);
+  const graph = graphOf(edges, steps);
   return {
     format: PLAN_FORMAT,
     name: "test",

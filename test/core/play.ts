@@ -6,9 +6,9 @@ import { advance, decideAlone, type Turn } from "../../src/core/advance.ts";
 import {
   EVENT_VERSION,
   type Owner,
-  type Place,
   type Recorded,
   type RunEvent,
+  type VisitRef,
 } from "../../src/core/event.ts";
 import { emptyRun, evolve } from "../../src/core/evolve.ts";
 import type {
@@ -41,8 +41,8 @@ export const lost: Ending = { how: "lost", started: true, message: "gone" };
 /** What is found outside when the run looks for it. */
 interface Around {
   readonly env: Environment;
-  readonly items?: (place: Place) => ItemsFound | undefined;
-  readonly offer: (place: Place, session: string | undefined) => ConversationOffer | undefined;
+  readonly items?: (place: VisitRef) => ItemsFound | undefined;
+  readonly offer: (place: VisitRef, session: string | undefined) => ConversationOffer | undefined;
 }
 
 type OperationOf<T extends Operation["type"]> = Extract<Operation, { type: T }>;

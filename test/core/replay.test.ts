@@ -67,14 +67,14 @@ describe("a difference is found:", () => {
 
   it("an edge that was not followed", () => {
     const play = new Play(planOf("a>b a>c")).open().end("a");
-    const events = planted(play.recorded, "step.completed", { arrows: [0] });
+    const events = planted(play.recorded, "step.completed", { edges: [0] });
     expect(play.replayed([...events])).toMatchObject({
       events: 4,
       difference: {
         seq: 4,
         time: 1_000,
         at: "step.completed a@1.1",
-        field: "arrows",
+        field: "edges",
         recorded: [0],
         now: [0, 1],
       },
@@ -139,7 +139,7 @@ describe("the text of turns (turn/T1)", () => {
         outputs: {},
         context,
         answer,
-        arrows: [],
+        edges: [],
       },
       { type: "run.completed" },
     ];

@@ -217,12 +217,12 @@ describe("a failure", () => {
     const play = retried(new Talking(planOf("a", { a: twice })).open().end("a", bad));
     expect(play.said()).toEqual(["a: task in 1", "a: failed in 1+"]);
     const [visit] = play.run.running;
-    expect(visit?.talk?.failure).toMatchObject({ attempt: 1, reason: "exit" });
+    expect(visit?.conversation?.failure).toMatchObject({ attempt: 1, reason: "exit" });
   });
 
   it("is still to be told after a loss, and known once the agent has answered", () => {
     const play = retried(new Talking(planOf("a", { a: twice })).open().end("a", bad));
-    const failure = (): unknown => [...play.run.running][0]?.talk?.failure;
+    const failure = (): unknown => [...play.run.running][0]?.conversation?.failure;
     play.end("a", lost);
     expect(play.said().at(-1)).toBe("a: interrupted in 1+");
     expect(failure()).toMatchObject({ reason: "exit" });
@@ -234,7 +234,7 @@ describe("a failure", () => {
     const play = new Talking(planOf("a", { a: twice })).open().end("a", lost).end("a", bad);
     play.found = false;
     expect(retried(play).said().at(-1)).toBe("a: task in 3");
-    expect([...play.run.running][0]?.talk).toMatchObject({
+    expect([...play.run.running][0]?.conversation).toMatchObject({
       conversation: { gone: true },
       failure: { attempt: 2 },
     });
@@ -245,7 +245,7 @@ describe("a failure", () => {
     const fresh = { ...agent, retry: { ...policy, conversation: "fresh" } } as StepChanges;
     const play = retried(new Talking(planOf("a", { a: fresh })).open().end("a", bad));
     expect(play.said()).toEqual(["a: task in 1", "a: task in 2"]);
-    expect([...play.run.running][0]?.talk?.failure).toBeUndefined();
+    expect([...play.run.running][0]?.conversation?.failure).toBeUndefined();
   });
 
   it("begins anew where a person wants that, for the failures that were there", () => {
@@ -261,7 +261,7 @@ describe("a failure", () => {
     expect(play.status).toBe("failed");
     play.tell({ type: "opened", owner: OWNER, epoch: 2, turns: 20 });
     expect(play.said().at(-1)).toBe("a: failed in 1+");
-    expect([...play.run.running][0]?.talk?.turnsGranted).toBe(20);
+    expect([...play.run.running][0]?.conversation?.turnsGranted).toBe(20);
   });
 });
 
@@ -313,10 +313,10 @@ describe("a stop", () => {
     const play = new Talking(planOf("a", { a: agent })).open();
     const modes = ["after-step", "after-turn", "after-step", "now", "after-turn", "now"] as const;
     for (const mode of modes) play.tell({ type: "stop-requested", mode, by: mode });
-    const told = play.events.flatMap((event) =>
+    const reported = play.events.flatMap((event) =>
       event.type === "run.stopping" ? [event.mode] : [],
     );
-    expect(told).toEqual(["after-step", "after-turn", "now"]);
+    expect(reported).toEqual(["after-step", "after-turn", "now"]);
   });
 
   it("tells which processes are to be ended, and when", () => {
@@ -400,7 +400,7 @@ describe("what was used", () => {
 
   it("counts the turns of a try over its conversations, and those of the next from nothing", () => {
     const play = new Talking(planOf("a", { a: { ...agent, ...retry(2) } })).open();
-    const turns = (): number | undefined => [...play.run.running][0]?.talk?.turns;
+    const turns = (): number | undefined => [...play.run.running][0]?.conversation?.turns;
     play.end("a", { ...full, spent: spent(1) }).end("a", { ...relayed, spent: spent(1) });
     expect(turns()).toBe(2);
     play.end("a", { ...bad, spent: spent(1) });

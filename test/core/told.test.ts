@@ -1,33 +1,33 @@
 /** What a step says of itself: outcomes, labels, wishes, and what follows from them. */
 import { describe, expect, it } from "vitest";
-import type { RunEvent, Told } from "../../src/core/event.ts";
+import type { RunEvent, StepReport } from "../../src/core/event.ts";
 import type { Ending } from "../../src/core/fact.ts";
-import { type Arrow, markBackArrows, type Plan, type RetryPolicy } from "../../src/plan/plan.ts";
+import { type Edge, markBackEdges, type Plan, type RetryPolicy } from "../../src/plan/plan.ts";
 import type { Json } from "../../src/util/json.ts";
 import { planOf, type StepChanges, stepOf } from "./plans.ts";
 import { bad, ok, Play } from "./play.ts";
 
 /** A good exit with these words. */
-const says = (told: Told, context: Record<string, Json> = {}): Ending => ({
+const says = (reported: StepReport, context: Record<string, Json> = {}): Ending => ({
   how: "exited",
   exit: 0,
   outputs: {},
   context,
-  told,
+  reported,
 });
 
-/** `a` with split one, and arrows to steps of these names. */
-function choice(arrows: Readonly<Record<string, Partial<Arrow>>>): Plan {
+/** `a` with split one, and edges to steps of these names. */
+function choice(edges: Readonly<Record<string, Partial<Edge>>>): Plan {
   const plan = planOf("a");
-  const made = Object.values(arrows).map((arrow, index) => ({
+  const made = Object.values(edges).map((edge, index) => ({
     from: 0,
     to: index + 1,
     on: "completed" as const,
     weight: 0,
-    ...arrow,
+    ...edge,
   }));
-  const steps = [stepOf("a", { split: "one" }), ...Object.keys(arrows).map((id) => stepOf(id))];
-  return { ...plan, graph: { steps, arrows: markBackArrows(steps.length, made) } };
+  const steps = [stepOf("a", { split: "one" }), ...Object.keys(edges).map((id) => stepOf(id))];
+  return { ...plan, graph: { steps, edges: markBackEdges(steps.length, made) } };
 }
 
 /** Where it goes on after these words. */
@@ -35,7 +35,7 @@ function next(plan: Plan, ending: Ending): readonly string[] {
   return new Play(plan).open().end("a", ending).running();
 }
 
-describe("the one arrow (B1)", () => {
+describe("the one edge (B1)", () => {
   it("is the heaviest whose condition is true, whatever the step asks for", () => {
     const plan = choice({
       free: { label: "go", weight: 9 },
@@ -72,14 +72,14 @@ describe("the one arrow (B1)", () => {
     expect(next(plan, ok())).toEqual(["y"]);
   });
 
-  it("fails the step when there are arrows and none applies", () => {
+  it("fails the step when there are edges and none applies", () => {
     const plan = choice({ x: { condition: 'outcome == "port"' } });
     const play = new Play(plan).open().end("a", says({ outcome: "process" }, { k: 1 }));
     expect(play.events.at(-2)).toMatchObject({
       type: "step.failed",
-      reason: "no-arrow",
+      reason: "no-edge",
       message: `no matching edge: the outcome is "process"; there are ways to x`,
-      told: { outcome: "process" },
+      reported: { outcome: "process" },
       context: { k: 1 },
     });
     expect(next(plan, says({ outcome: "port" }))).toEqual(["x"]);
@@ -104,7 +104,11 @@ describe("a step that says how it went", () => {
     const play = new Play(planOf("a>b", { a: policy({}) })).open();
     play.finish(() => says({ outcome: "fail", notes: "no tests" }, { k: "v" }));
     expect(play.launched).toEqual(["a@1.1"]);
-    expect(last(play)).toMatchObject({ reason: "told", message: "no tests", context: { k: "v" } });
+    expect(last(play)).toMatchObject({
+      reason: "reported",
+      message: "no tests",
+      context: { k: "v" },
+    });
     expect(play.run.context.get("k")).toBe("v");
   });
 
@@ -170,11 +174,11 @@ describe("a step that only passes on", () => {
     expect(new Play(plan).open().end("a").running()).toEqual(["c"]);
   });
 
-  it("fails where no arrow applies, and gets another try with the run", () => {
+  it("fails where no edge applies, and gets another try with the run", () => {
     const plan = planOf('a>p p>b?context.go=="yes"', { p: { ...pass, split: "one" } });
     const play = new Play(plan).open().end("a", ok({ go: "no" }));
     expect(play.status).toBe("failed");
     expect(play.open().status).toBe("failed");
-    expect(play.events.at(-2)).toMatchObject({ step: "p", attempt: 2, reason: "no-arrow" });
+    expect(play.events.at(-2)).toMatchObject({ step: "p", attempt: 2, reason: "no-edge" });
   });
 });

@@ -13,7 +13,7 @@ import { graphOf, planOf } from "./plans.ts";
 import { bad, lost, OWNER, ok, Play } from "./play.ts";
 
 const at = { scope: "", step: "a", visit: 1 };
-const NOTHING = { outputs: {}, context: {}, arrows: [] };
+const NOTHING = { outputs: {}, context: {}, edges: [] };
 
 const QUESTION = { choices: [{ key: "Y", label: "yes" }], text: "none" } as const;
 const GATE = { kind: "gate", ask: "Go?", ...QUESTION } as const;
@@ -79,7 +79,7 @@ function stepEvents(attempts: number): Readonly<Record<StepEventType, RunEvent>>
   return {
     "step.started": { type: "step.started", ...at, attempt: attempts + 1 },
     "step.completed": { type: "step.completed", ...ref, exit: 0, ...NOTHING },
-    "step.failed": { type: "step.failed", ...ref, reason: "exit", message, arrows: [] },
+    "step.failed": { type: "step.failed", ...ref, reason: "exit", message, edges: [] },
     "step.lost": { type: "step.lost", ...ref, message },
     "step.paused": { type: "step.paused", ...ref, reason: "quota", message },
     "step.session": { type: "step.session", ...ref, session: "s" },
@@ -94,12 +94,12 @@ function stepEvents(attempts: number): Readonly<Record<StepEventType, RunEvent>>
       ...{ type: "step.conflicted", ...ref, paths: ["p"], message, base: "c", held: HELD },
     },
     "step.interrupted": { type: "step.interrupted", ...ref, message },
-    "step.unsettled": { type: "step.unsettled", ...ref, cause: "lost", message, asks: "probe" },
+    "step.uncertain": { type: "step.uncertain", ...ref, cause: "lost", message, asks: "probe" },
     "step.probed": { type: "step.probed", ...ref, answer: "unknown", message },
     "step.settled": { type: "step.settled", ...ref, as: "done", by: "ann@laptop" },
     "step.asked": { type: "step.asked", ...ref, question: "Go?", ...QUESTION },
     "step.answered": { type: "step.answered", ...ref, ...ANSWER },
-    "step.skipped": { type: "step.skipped", ...at, arrows: [] },
+    "step.skipped": { type: "step.skipped", ...at, edges: [] },
     "step.granted": { type: "step.granted", ...at, attempts: 1 },
   };
 }

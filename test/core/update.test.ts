@@ -127,7 +127,7 @@ describe("an edit of", () => {
 });
 
 describe("kept steps", () => {
-  it("hand on what they did: context, results, and the arrows that they followed", () => {
+  it("hand on what they did: context, results, and the edges that they followed", () => {
     const plan = (run: string): Plan =>
       planOf("a>b?context.x==1 a>c?context.x==2 b>d c>d", {
         d: { work: { kind: "shell", run }, when: "context.x == 1" },
@@ -214,23 +214,23 @@ describe("a step that begins anew", () => {
   });
 
   it("gets a conversation of its own, and so does what shared one with it alone", () => {
-    const talk = (prompt: string): Plan =>
+    const conversation = (prompt: string): Plan =>
       planOf("a>b", {
         a: { work: { kind: "agent", agent: "x", prompt, session: "s", settings: {} } },
       });
-    const play = new Play(talk("one"));
+    const play = new Play(conversation("one"));
     play.around = { env: {}, offer: () => ({ fresh: "first", found: true }) };
     play.open().end("a");
     expect(play.run.shared.get("s")?.session).toBe("first");
     play
       .tell({ type: "stop-requested", mode: "now", by: "x" })
       .end("b", { how: "stopped", message: "" });
-    update(play, talk("two"));
+    update(play, conversation("two"));
     expect(play.run.shared.size).toBe(0);
     play.around = { env: {}, offer: () => ({ fresh: "second", found: true }) };
     play.open();
     const visit = currentVisit(findStep(play.run, "a"));
-    expect(visit?.talk?.conversation).toMatchObject({ session: "second", kind: "start" });
+    expect(visit?.conversation?.conversation).toMatchObject({ session: "second", kind: "start" });
   });
 });
 

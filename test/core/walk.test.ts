@@ -1,6 +1,6 @@
 /** What walks need: built-in keys, branches, a choice among them, restarts, and goals that were visited. */
 import { describe, expect, it } from "vitest";
-import type { Told } from "../../src/core/event.ts";
+import type { StepReport } from "../../src/core/event.ts";
 import { replay } from "../../src/core/evolve.ts";
 import type { Ending } from "../../src/core/fact.ts";
 import { LOOP_RESTARTS_MAX } from "../../src/core/restart.ts";
@@ -10,12 +10,12 @@ import { snapshot } from "../sim/snapshot.ts";
 import { graphOf, planOf, type StepChanges, stepOf } from "./plans.ts";
 import { bad, ok, Play } from "./play.ts";
 
-const says = (told: Told, context: Record<string, Json> = {}): Ending => ({
+const says = (reported: StepReport, context: Record<string, Json> = {}): Ending => ({
   how: "exited",
   exit: 0,
   outputs: {},
   context,
-  told,
+  reported,
 });
 
 const walk: StepChanges = { join: "any", split: "one" };
@@ -56,7 +56,7 @@ describe("built-in keys", () => {
     expectSameAgain(play);
   });
 
-  it("can be asked for by the arrows of the step that sets them", () => {
+  it("can be asked for by the edges of the step that sets them", () => {
     const plan = planOf('a>b?context.outcome=="success"', {}, keys);
     expect(new Play(plan).open().end("a").running()).toEqual(["b"]);
   });
@@ -133,7 +133,9 @@ describe("branches", () => {
     ]);
     expect(
       play.events.find((one) => one.type === "step.completed" && one.step === "p"),
-    ).toMatchObject({ told: { outcome: "partial_success", notes: "1 of 2 branches succeeded" } });
+    ).toMatchObject({
+      reported: { outcome: "partial_success", notes: "1 of 2 branches succeeded" },
+    });
     expect(play.running()).toEqual(["end"]);
     expect(play.run.context.get("parallel.fan_in.best_id")).toBe("left");
     expect(play.finish().status).toBe("completed");
@@ -189,7 +191,7 @@ describe("branches", () => {
   });
 });
 
-describe("an arrow that begins anew", () => {
+describe("an edge that begins anew", () => {
   const plan = (keep: readonly string[] = []): Plan => {
     const made = planOf(
       "s>a a>b b>a b>end",
@@ -199,10 +201,10 @@ describe("an arrow that begins anew", () => {
         context: { "graph.goal": "g" },
       },
     );
-    const arrows = made.graph.arrows.map((arrow, index) =>
-      index === 2 ? { ...arrow, condition: '"again" in context', restart: { keep } } : arrow,
+    const edges = made.graph.edges.map((edge, index) =>
+      index === 2 ? { ...edge, condition: '"again" in context', restart: { keep } } : edge,
     );
-    return { ...made, graph: { ...made.graph, arrows } };
+    return { ...made, graph: { ...made.graph, edges } };
   };
 
   it("leaves all that was done and the context behind, but for the keys to be kept", () => {
@@ -250,16 +252,16 @@ describe("an arrow that begins anew", () => {
       type: "step.failed",
       reason: "restart",
       message: "it would begin anew for the 101th time; 100 are allowed",
-      arrows: [],
+      edges: [],
     });
   });
 
   it("may lead on from a failure", () => {
     const made = planOf("a>b b!>a", { a: walk, b: walk });
-    const arrows = made.graph.arrows.map((arrow) =>
-      arrow.on === "failed" ? { ...arrow, restart: { keep: [] } } : arrow,
+    const edges = made.graph.edges.map((edge) =>
+      edge.on === "failed" ? { ...edge, restart: { keep: [] } } : edge,
     );
-    const play = new Play({ ...made, graph: { ...made.graph, arrows } }).open();
+    const play = new Play({ ...made, graph: { ...made.graph, edges } }).open();
     play.end("a").end("b", bad);
     expect(play.running()).toEqual(["a"]);
     play.end("a").end("b");
@@ -269,10 +271,10 @@ describe("an arrow that begins anew", () => {
 
   it("is not followed while other steps are at work", () => {
     const made = planOf("a>b b>a x", { a: walk, b: walk });
-    const arrows = made.graph.arrows.map((arrow) =>
-      arrow.back ? { ...arrow, restart: { keep: [] } } : arrow,
+    const edges = made.graph.edges.map((edge) =>
+      edge.back ? { ...edge, restart: { keep: [] } } : edge,
     );
-    const play = new Play({ ...made, graph: { ...made.graph, arrows } }).open().end("a").end("b");
+    const play = new Play({ ...made, graph: { ...made.graph, edges } }).open().end("a").end("b");
     expect(play.events.at(-1)).toMatchObject({
       reason: "restart",
       message: "it cannot begin anew while other steps are not over",

@@ -5,9 +5,9 @@
  */
 import * as fs from "node:fs";
 import { join } from "node:path";
-import type { AttemptRef, Place, Recorded, RunEvent } from "../../src/core/event.ts";
+import type { AttemptRef, Recorded, RunEvent, VisitRef } from "../../src/core/event.ts";
 import { stepPath } from "../../src/core/place.ts";
-import { openSqliteJournal } from "../../src/journal/sqlite.ts";
+import { openSqliteJournal } from "../../src/journal/sqlite/sqlite.ts";
 import type { Project } from "../rig/project.ts";
 import type { CrashPipeline } from "./pipelines.ts";
 
@@ -85,7 +85,7 @@ export function attemptKey(at: AttemptRef): string {
   return `${placeKey(at)}.${at.attempt}`;
 }
 
-function placeKey({ scope, step, visit }: Place): string {
+function placeKey({ scope, step, visit }: VisitRef): string {
   return `${scope.replaceAll("/", "~")}${step}@${visit}`;
 }
 

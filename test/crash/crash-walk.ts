@@ -10,8 +10,8 @@
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { expect } from "vitest";
-import { checkJournal } from "../../src/journal/check.ts";
 import { readEventsFile } from "../../src/journal/events-file.ts";
+import { checkJournal } from "../../src/journal/repair/check.ts";
 import { eventually, Project, type Result } from "../rig/project.ts";
 import { attemptKey, type Remains, remainsOf, type StoredRun, storedRuns } from "./canonical.ts";
 import type { CrashPipeline } from "./pipelines.ts";

@@ -74,9 +74,11 @@ it(
       return { left: await remains(project), names: failpoints(project) };
     });
     expect(whole.left).toMatchObject({ effects: { work: 2, last: 2, check: 2 } });
-    const telling = whole.names.flatMap((name, at) => (name === "walk-files.done" ? [at + 1] : []));
+    const briefing = whole.names.flatMap((name, at) =>
+      name === "walk-files.done" ? [at + 1] : [],
+    );
     const nths = whole.names.flatMap((_, at) => (at % STRIDE === STRIDE - 1 ? [at + 1] : []));
-    for (const nth of new Set([...telling.slice(0, 1), ...telling.slice(-2), ...nths])) {
+    for (const nth of new Set([...briefing.slice(0, 1), ...briefing.slice(-2), ...nths])) {
       await inProject(async (project) => {
         const killed = await go(project, RUN, nth);
         const where = `killed at ${failpoints(project).at(-1)} (failpoint ${nth})`;

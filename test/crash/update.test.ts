@@ -5,8 +5,8 @@
  */
 import * as fs from "node:fs";
 import { afterEach, expect, it } from "vitest";
-import { checkJournal } from "../../src/journal/check.ts";
 import { readEventsFile } from "../../src/journal/events-file.ts";
+import { checkJournal } from "../../src/journal/repair/check.ts";
 import { eventually, Project, type Result } from "../rig/project.ts";
 import { storedRuns } from "./canonical.ts";
 

@@ -9,7 +9,7 @@ import * as fs from "node:fs";
 import { afterEach, expect, it } from "vitest";
 import { createProject } from "../../src/app/project.ts";
 import { initialSummary } from "../../src/core/summary.ts";
-import { checkJournal } from "../../src/journal/check.ts";
+import { checkJournal } from "../../src/journal/repair/check.ts";
 import { freeze, type Plan } from "../../src/plan/plan.ts";
 import { graphOf, planOf, type StepChanges } from "../core/plans.ts";
 import { eventually, Project, type Result } from "../rig/project.ts";
@@ -60,10 +60,10 @@ function walkPlan(): Plan {
     },
     { keys: "attractor", context: { "graph.goal": "done" } },
   );
-  const arrows = plan.graph.arrows.map((arrow) =>
-    arrow.back ? { ...arrow, condition: 'outcome == "more"', restart: { keep: ["kept"] } } : arrow,
+  const edges = plan.graph.edges.map((edge) =>
+    edge.back ? { ...edge, condition: 'outcome == "more"', restart: { keep: ["kept"] } } : edge,
   );
-  return { ...plan, graph: { ...plan.graph, arrows } };
+  return { ...plan, graph: { ...plan.graph, edges } };
 }
 
 /** A project with a run that has not begun. */

@@ -8,7 +8,7 @@ import { type Journal, JournalError, takeLease } from "../../src/journal/journal
 import type { Lease } from "../../src/journal/leases.ts";
 import { memoryJournal } from "../../src/journal/memory.ts";
 import type { RunFilter } from "../../src/journal/run-log.ts";
-import { openSqliteJournal } from "../../src/journal/sqlite.ts";
+import { openSqliteJournal } from "../../src/journal/sqlite/sqlite.ts";
 import { sha256 } from "../../src/util/json.ts";
 import {
   batch,

@@ -18,7 +18,7 @@ describe("decode", () => {
   test("D1: and what is said of effects that must happen once", () => {
     const at = { scope: "", step: "a", visit: 1, attempt: 1 };
     const events: readonly RunEvent[] = [
-      { type: "step.unsettled", ...at, cause: "lost", message: "m", asks: "probe" },
+      { type: "step.uncertain", ...at, cause: "lost", message: "m", asks: "probe" },
       { type: "step.probed", ...at, answer: "done", identity: "i" },
       { type: "step.settled", ...at, as: "redo", by: "ann@laptop" },
       { ...completed, identity: "i", settledBy: "its probe" } as RunEvent,
@@ -67,7 +67,7 @@ describe("decode", () => {
     ["outputs", { a: { path: "x", sha256: "y", bytes: null } }, ".outputs.a.bytes"],
     ["outputs", [], ".outputs"],
     ["context", null, ".context"],
-    ["arrows", [0, "1"], ".arrows[1]"],
+    ["edges", [0, "1"], ".edges[1]"],
     ["check", { kind: "command" }, ".check.subject"],
   ])("D2: names the field: %s = %j", (field, value, place) => {
     const event = { ...completed, [field]: value } as unknown as RunEvent;

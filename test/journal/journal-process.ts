@@ -5,8 +5,8 @@
  */
 import { writeSync } from "node:fs";
 import { JournalError, takeLease } from "../../src/journal/journal.ts";
-import { repair } from "../../src/journal/repair.ts";
-import { openSqliteJournal } from "../../src/journal/sqlite.ts";
+import { repair } from "../../src/journal/repair/repair.ts";
+import { openSqliteJournal } from "../../src/journal/sqlite/sqlite.ts";
 import { OWNER, open, runIdOf, summarise, writeOf } from "./sample-run.ts";
 
 const [what = "", file = "", ...rest] = process.argv.slice(2);

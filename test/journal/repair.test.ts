@@ -6,9 +6,9 @@ import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { takeLease } from "../../src/journal/journal.ts";
-import { repair } from "../../src/journal/repair.ts";
+import { repair } from "../../src/journal/repair/repair.ts";
 import type { LoadedRun } from "../../src/journal/run-log.ts";
-import { openSqliteJournal } from "../../src/journal/sqlite.ts";
+import { openSqliteJournal } from "../../src/journal/sqlite/sqlite.ts";
 import { fill, newRun, OWNER, runIdOf, summarise, TIME, updateOf } from "./sample-run.ts";
 import { writeSecondCopy } from "./second-copy.ts";
 

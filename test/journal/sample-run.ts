@@ -58,7 +58,7 @@ export function batch(n: number): RunEvent[] {
       exit: 0,
       outputs: { report: { path: `out/${n}.md`, sha256: sha256(String(n)), bytes: n } },
       context: { note: n % 5 === 0 ? AWKWARD : "fine", nested: { list: [n, null, "x"] } },
-      arrows: [0, n],
+      edges: [0, n],
     },
   ];
 }

@@ -5,17 +5,17 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { checkJournal } from "../../src/journal/check.ts";
-import { Database, type OpenMode } from "../../src/journal/database.ts";
 import { type Journal, takeLease } from "../../src/journal/journal.ts";
+import { checkJournal } from "../../src/journal/repair/check.ts";
+import { Database, type OpenMode } from "../../src/journal/sqlite/database.ts";
 import {
   FIRST_VERSION,
   MIGRATIONS,
   migrate,
   newestVersion,
   versionOf,
-} from "../../src/journal/migrations.ts";
-import { openSqliteJournal } from "../../src/journal/sqlite.ts";
+} from "../../src/journal/sqlite/migrations.ts";
+import { openSqliteJournal } from "../../src/journal/sqlite/sqlite.ts";
 import { fill, newRun, OWNER, runIdOf, TIME, writeOf } from "./sample-run.ts";
 
 let directory: string;

@@ -21,8 +21,8 @@ function brief(text: string, files: Files = {}): string[] {
   );
 }
 
-/** "a>b" for an arrow, "a!>b" on failure, "a<b" back to b; with its condition. */
-function arrows({ steps, arrows: all }: Graph): string[] {
+/** "a>b" for an edge, "a!>b" on failure, "a<b" back to b; with its condition. */
+function edges({ steps, edges: all }: Graph): string[] {
   const id = (position: number): string => steps[position]?.id ?? "?";
   return all.map(({ from, to, on, back, condition, weight }) => {
     const sign = `${on === "failed" ? "!" : ""}${back ? "<" : ">"}`;
@@ -64,7 +64,7 @@ describe("places where ways meet", () => {
       join: "any",
       split: "one",
     });
-    expect(graph.arrows.at(-2)).toMatchObject({ label: "[N] next" });
+    expect(graph.edges.at(-2)).toMatchObject({ label: "[N] next" });
     expect(graph.steps.map(({ visitsMax }) => visitsMax)).toEqual([1, 1, 10, 10, 10]);
   });
 
@@ -88,9 +88,9 @@ describe("places where ways meet", () => {
 });
 
 describe("jumps", () => {
-  it("become arrows, and those that return are marked", () => {
+  it("become edges, and those that return are marked", () => {
     const { graph } = plan(LOOP);
-    expect(arrows(graph)).toEqual([...["implement>test", "test>publish", "test!>fix", "fix<test"]]);
+    expect(edges(graph)).toEqual([...["implement>test", "test>publish", "test!>fix", "fix<test"]]);
     expect(graph.steps.map(({ id, visitsMax, split }) => [id, visitsMax, split])).toEqual([
       ["implement", 1, "all"],
       ["test", 4, "all"],
@@ -100,7 +100,7 @@ describe("jumps", () => {
     expect(step(graph, "test").stallAfter).toBe(2);
   });
 
-  it("take the place of the arrow to the step below", () => {
+  it("take the place of the edge to the step below", () => {
     const text = `
 steps:
   - id: triage
@@ -113,10 +113,10 @@ steps:
   - {id: done, run: ls}
 `;
     const { graph } = plan(text);
-    expect(arrows(graph)).toEqual([
+    expect(edges(graph)).toEqual([
       ...["big>done", 'triage>big?context.size == "big"*2', "triage>small", "small>done"],
     ]);
-    expect(graph.arrows[1]?.label).toBe("big");
+    expect(graph.edges[1]?.label).toBe("big");
     expect(graph.steps.every(({ visitsMax }) => visitsMax === 1)).toBe(true);
   });
 
@@ -128,7 +128,7 @@ steps:
   - {id: b, run: ls, on_failure: continue}
 `;
     const { graph } = plan(text);
-    expect(arrows(graph)).toEqual(["a>b", "a!>rescue"]);
+    expect(edges(graph)).toEqual(["a>b", "a!>rescue"]);
     expect(step(graph, "b").onFailure).toBe("continue");
   });
 
@@ -139,13 +139,13 @@ steps:
   - {id: b, run: ls, edges: [{to: a, when: run.visit < 3}, {to: c}]}
   - {id: c, run: ls}
 `;
-    expect(arrows(plan(text).graph)).toEqual(["a>b", "b<a?run.visit < 3", "b>c"]);
+    expect(edges(plan(text).graph)).toEqual(["a>b", "b<a?run.visit < 3", "b>c"]);
   });
 
   it("never start a step that nothing leads to", () => {
     const text = "steps: [{id: a, run: ls, goto: c}, {id: b, run: ls}, {id: c, run: ls}]";
     const { graph } = plan(text, {}, ["unreachable-step"]);
-    expect(arrows(graph)).toEqual(["b>c", "a>c", "a>b?false"]);
+    expect(edges(graph)).toEqual(["b>c", "a>c", "a>b?false"]);
   });
 
   it("know goals by the step to go back to", () => {
@@ -190,7 +190,7 @@ steps:
     expect(group).toMatchObject({ retry: { attempts: 1 }, env: {}, outputs: {} });
     expect(group.timeoutMs).toBeUndefined();
     const { graph } = work(group, "pipeline");
-    expect(arrows(graph)).toEqual(["x>y"]);
+    expect(edges(graph)).toEqual(["x>y"]);
     expect(graph.steps[0]).toMatchObject({
       ...{ env: { A: "1", B: "2" }, timeoutMs: 60_000, retry: { attempts: 3 } },
     });
@@ -243,7 +243,7 @@ steps:
     });
     expect(each("c").items).toEqual({ list: [1, { a: "b" }] });
     expect(each("d").items).toEqual({ file: "items.json" });
-    expect(arrows(each("d").graph)).toEqual(["x>y"]);
+    expect(edges(each("d").graph)).toEqual(["x>y"]);
   });
 });
 

@@ -176,8 +176,8 @@ steps:
     for (const step of [one, each, last]) expect(step).not.toHaveProperty("fidelity");
     expect(two).toMatchObject({ fidelity: "truncate", thread: "own", resumeFidelity: "compact" });
     expect(each?.work).toMatchObject({ graph: { steps: [{ fidelity: "summary:high" }] } });
-    const [arrow] = plan.graph.arrows.filter(({ from }) => from === 0);
-    expect(arrow).toMatchObject({ fidelity: "full", thread: "side" });
+    const [edge] = plan.graph.edges.filter(({ from }) => from === 0);
+    expect(edge).toMatchObject({ fidelity: "full", thread: "side" });
   });
 
   it("lets the defaults of another file hold for its own steps", () => {
@@ -266,8 +266,8 @@ steps:
     expect(envNamesOf(probed)).toEqual(["WHERE"]);
   });
 
-  it("draws arrows from needs, in order", () => {
-    expect(plan.graph.arrows.map(({ from, to, on, back }) => [from, to, on, back])).toEqual([
+  it("draws edges from needs, in order", () => {
+    expect(plan.graph.edges.map(({ from, to, on, back }) => [from, to, on, back])).toEqual([
       [0, 1, "completed", false],
       [0, 2, "completed", false],
       [2, 3, "completed", false],
@@ -296,7 +296,7 @@ steps:
     expect(diagnostics.map(({ rule, line }) => [rule, line])).toEqual([["not-before", 3]]);
     expect(pipeline).toBeUndefined();
     const fixed = load(big.replace("results.s0.exit", "results.root.exit"));
-    expect(buildPlan(fixed).graph.arrows.length).toBe(count - 1);
+    expect(buildPlan(fixed).graph.edges.length).toBe(count - 1);
   });
 });
 

@@ -172,8 +172,8 @@ export default { max_parallel: 0, env: { "A-B": "1" }, steps };
     ["a wait without end", "await new Promise(() => {});\nexport default {};\n"],
     ["the end of the process", "process.exit(4);\nexport default {};\n"],
   ])("are told of a module with %s", async (name, text) => {
-    const told = brief(await run(`${name.replaceAll(" ", "-")}.ts`, text));
-    expect(told.map((line) => line.replaceAll(dir, "DIR")).join("\n")).toMatchSnapshot();
+    const reported = brief(await run(`${name.replaceAll(" ", "-")}.ts`, text));
+    expect(reported.map((line) => line.replaceAll(dir, "DIR")).join("\n")).toMatchSnapshot();
   });
 
   it("are no reason to fail when it only prints, and leaves a timer behind", async () => {

@@ -51,12 +51,12 @@ function said({ diagnostics }: LoweredDot): readonly string[] {
 
 const TOOL = "shape=parallelogram, tool_command=x";
 
-describe("arrows", () => {
+describe("edges", () => {
   it("with a condition belong to both ends of a node, others to success alone (W1)", () => {
     const plan = planOf(
       around(`a [${TOOL}]; start -> a; a -> exit; a -> exit [condition="outcome=fail"]`),
     );
-    expect(plan.graph.arrows.map(({ on, condition }) => [on, condition])).toEqual([
+    expect(plan.graph.edges.map(({ on, condition }) => [on, condition])).toEqual([
       ["completed", undefined],
       ["completed", undefined],
       ["completed", 'outcome == "fail"'],
@@ -94,7 +94,7 @@ describe("arrows", () => {
     const play = new Play(planOf(around(body))).open().end("a");
     expect(play.status).toBe("failed");
     expect(play.events.find(({ type }) => type === "step.failed")).toMatchObject({
-      reason: "no-arrow",
+      reason: "no-edge",
     });
     const given = new Play(planOf(around(body))).open().end("a", ok({ x: 1 }));
     expect(given.status).toBe("completed");
@@ -365,10 +365,10 @@ describe("a simulated plan", () => {
     const play = new Play(plan).open();
     const words = play.events.flatMap((event) => {
       if (event.type !== "step.completed" && event.type !== "step.failed") return [];
-      const { step, told } = event;
-      return told === undefined
+      const { step, reported } = event;
+      return reported === undefined
         ? []
-        : [`${step}: ${told.outcome ?? told.label ?? told.next?.join()}`];
+        : [`${step}: ${reported.outcome ?? reported.label ?? reported.next?.join()}`];
     });
     return [...words, play.status];
   }
@@ -419,6 +419,6 @@ describe("a simulated plan", () => {
 
   it("is what it was without that for a plan that is not read for simulation", () => {
     const plan = planOf(around(`start -> a; a -> exit [condition="outcome=zero"]; a -> exit`));
-    expect(plan.graph.arrows.filter(({ wants }) => wants !== undefined)).toEqual([]);
+    expect(plan.graph.edges.filter(({ wants }) => wants !== undefined)).toEqual([]);
   });
 });

@@ -125,17 +125,17 @@ it("names what the expressions of a step rely on", () => {
   expect(one(planIn(text), "write").inputs).toEqual(["outputs.build.app"]);
 });
 
-it("takes what a step chooses between for a part of that step, and plain arrows for none", () => {
+it("takes what a step chooses between for a part of that step, and plain edges for none", () => {
   const before = planOf("a>b?context.x==1 a>c");
   expect(changedFields(one(before, "a"), one(planOf("a>b?context.x==2 a>c"), "a"))).toEqual([
-    "arrows",
+    "edges",
   ]);
   expect(changedFields(one(before, "a"), one(planOf("a>b?context.x==1 a>c a>d"), "a"))).toEqual([]);
 });
 
 it("takes a composite step as one unit, in whatever order its steps are written", () => {
-  const composite = (arrows: string, steps = {}): Plan =>
-    planOf("all", { all: { work: { kind: "pipeline", graph: graphOf(arrows, steps) } } });
+  const composite = (edges: string, steps = {}): Plan =>
+    planOf("all", { all: { work: { kind: "pipeline", graph: graphOf(edges, steps) } } });
   const inner = one(composite("a>b"), "all");
   expect(one(composite("b a>b"), "all").hash).toBe(inner.hash);
   const retried = { a: { visitsMax: 3, once: true } };
@@ -152,13 +152,13 @@ it("does not depend on the order of keys or steps, whatever the plan (property)"
   });
   fc.assert(
     fc.property(shape, ({ steps, env, needs }) => {
-      const arrows = needs
+      const edges = needs
         .filter(([from, to]) => from < to && to < steps.length)
         .map(([from, to]) => `${steps[from]}>${steps[to]}`);
-      const words = [...steps, ...arrows];
+      const words = [...steps, ...edges];
       const change = Object.fromEntries(steps.map((id) => [id, { env }]));
       const plan = planOf(words.join(" "), change);
-      const turned = planOf([...steps.toReversed(), ...arrows.toReversed()].join(" "), change);
+      const turned = planOf([...steps.toReversed(), ...edges.toReversed()].join(" "), change);
       const shuffled: Plan = {
         ...turned,
         graph: { ...turned.graph, steps: turned.graph.steps.map(reversedKeys) },

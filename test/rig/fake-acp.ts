@@ -161,9 +161,9 @@ async function permitted(
 
 /** Replays the history; the last of it after the session was opened. */
 function replay(client: AgentContext, session: string): void {
-  const told = actions.slice(0, doneIn(session));
+  const reported = actions.slice(0, doneIn(session));
   setTimeout(() => {
-    for (const action of told) {
+    for (const action of reported) {
       const content = { type: "text" as const, text: `replayed ${action.do}\n` };
       void tell(client, session, { sessionUpdate: "agent_message_chunk", content });
     }

@@ -8,7 +8,7 @@ import { globSync } from "node:fs";
 import { join } from "node:path";
 import { replayTurns } from "../../src/core/replay.ts";
 import { type Journal, JournalError } from "../../src/journal/journal.ts";
-import { openSqliteJournal } from "../../src/journal/sqlite.ts";
+import { openSqliteJournal } from "../../src/journal/sqlite/sqlite.ts";
 import type { Plan } from "../../src/plan/plan.ts";
 
 const DATABASES = [".perdure/state.db", "*/.perdure/state.db"];

@@ -7,7 +7,7 @@ import type { AttemptRef } from "../../src/core/event-parts.ts";
 import { replay } from "../../src/core/evolve.ts";
 import { missingJudge } from "../../src/core/judge.ts";
 import { isIdle, waitsForPerson } from "../../src/core/next-actions.ts";
-import { attemptText, placeText } from "../../src/core/place.ts";
+import { attemptText, visitText } from "../../src/core/place.ts";
 import { currentVisit, findVisit, type Run, stepOf } from "../../src/core/run.ts";
 import { missedGoal } from "../../src/core/run-end.ts";
 import { fullSummary } from "../../src/core/summary.ts";
@@ -45,7 +45,7 @@ export class Checkers {
   readonly #planOf: (fingerprint: string) => Plan;
   readonly #world: World;
   readonly #files: FakeFiles;
-  readonly #talks: TalkCheckers;
+  readonly #conversationsOf: TalkCheckers;
   readonly #people: PeopleCheckers;
   readonly #messages = new MessageCheckers();
   readonly #completed = new Set<string>();
@@ -53,7 +53,7 @@ export class Checkers {
   readonly #spawned = new Set<string>();
   /** Visits that must not happen twice. */
   readonly #once = new Set<string>();
-  /** Attempts that failed although their process succeeded: no arrow could be chosen. */
+  /** Attempts that failed although their process succeeded: no edge could be chosen. */
   readonly #misrouted = new Set<string>();
   /** Attempts whose conversation continued with a message. */
   readonly #continued = new Set<string>();
@@ -65,13 +65,13 @@ export class Checkers {
     this.#journal = journal;
     this.#planOf = plansIn(journal);
     this.#world = world;
-    this.#talks = new TalkCheckers(plan, world);
+    this.#conversationsOf = new TalkCheckers(plan, world);
     this.#people = new PeopleCheckers(journal, runId);
   }
 
   /** A kept step is what it was; what begins anew is not done; nothing is left of what is gone. */
   afterUpdate(plan: Plan, before: RunSnapshot, changes: PlanUpdate): void {
-    this.#talks.afterUpdate(plan);
+    this.#conversationsOf.afterUpdate(plan);
     this.#roomMax = Math.max(this.#roomMax, plan.maxParallel);
     const { events } = this.#journal.contents.load(this.#runId);
     const run = replay(this.#planOf, this.#runId, events);
@@ -80,7 +80,7 @@ export class Checkers {
       const was = before.scopes[0]?.steps.find((step) => step?.step === id);
       const is = steps.find((step) => step?.step === id);
       const states = (step: typeof was): unknown => step?.visits.map(({ number }) => number);
-      // What no arrow could reach is looked at anew: a person may have declared done what leads to it.
+      // What no edge could reach is looked at anew: a person may have declared done what leads to it.
       const reached = was?.unreachable === false;
       if (reached && !isDeepStrictEqual(states(was) ?? [], states(is) ?? [])) {
         fail(`${id} was kept, but it was visited again`);
@@ -102,7 +102,7 @@ export class Checkers {
 
   /** A visit ends once, and what it handed over is what its process wrote. */
   afterAppend(recorded: readonly Recorded[], run: Run): void {
-    this.#talks.afterAppend(recorded);
+    this.#conversationsOf.afterAppend(recorded);
     for (const { event } of recorded) this.#messages.afterEvent(event);
     for (const { event } of recorded) {
       if (event.type === "step.started") this.#noteStart(event, run);
@@ -110,10 +110,10 @@ export class Checkers {
       if (event.type === "step.continued" && event.ask.kind === "message") {
         this.#continued.add(attemptText(event));
       }
-      // Where no arrow could be chosen again and again, that is what has stalled.
+      // Where no edge could be chosen again and again, that is what has stalled.
       if (
         event.type === "step.failed" &&
-        ["expression", "no-arrow", "restart", "stall"].includes(event.reason)
+        ["expression", "no-edge", "restart", "stall"].includes(event.reason)
       ) {
         this.#misrouted.add(attemptText(event));
       }
@@ -122,11 +122,11 @@ export class Checkers {
         this.#misrouted.add(attemptText(event));
       }
       if (event.type !== "step.completed") continue;
-      if (this.#completed.has(placeText(event))) fail(`${placeText(event)} completed twice`);
-      this.#completed.add(placeText(event));
+      if (this.#completed.has(visitText(event))) fail(`${visitText(event)} completed twice`);
+      this.#completed.add(visitText(event));
       const visit = findVisit(run, event);
       const judged = visit === undefined || missingJudge(stepOf(visit), event) === undefined;
-      if (!judged && !event.settledBy) fail(`${placeText(event)} completed without its judge`);
+      if (!judged && !event.settledBy) fail(`${visitText(event)} completed without its judge`);
       this.#checkSnapshot(event, run);
       this.#checkResult(event, event.context);
     }
@@ -147,7 +147,7 @@ export class Checkers {
   #noteStart(at: AttemptRef, run: Run): void {
     this.#started.add(attemptText(at));
     const visit = findVisit(run, at);
-    if (visit !== undefined && stepOf(visit).once) this.#once.add(placeText(at));
+    if (visit !== undefined && stepOf(visit).once) this.#once.add(visitText(at));
   }
 
   #checkResult(at: AttemptRef, context: JsonObject): void {
@@ -163,13 +163,13 @@ export class Checkers {
     const key = attemptText(at);
     if (!this.#started.has(key)) fail(`${key} was spawned but is not in the journal`);
     if (this.#spawned.has(key)) fail(`${key} was spawned twice`);
-    if (this.#completed.has(placeText(at))) fail(`${placeText(at)} is complete and ran again`);
+    if (this.#completed.has(visitText(at))) fail(`${visitText(at)} is complete and ran again`);
     this.#spawned.add(key);
-    this.#talks.afterSpawn(at);
+    this.#conversationsOf.afterSpawn(at);
     const alive = this.#world.alive();
     if (alive.length > this.#roomMax) fail("more processes live than there is room for");
-    const twins = alive.filter((process) => placeText(process.at) === placeText(at));
-    if (twins.length > 1) fail(`two processes of ${placeText(at)} live at once`);
+    const twins = alive.filter((process) => visitText(process.at) === visitText(at));
+    if (twins.length > 1) fail(`two processes of ${visitText(at)} live at once`);
     // A judge does nothing of the work again.
     if (judges) return;
     this.#checkPaidWork(at);
@@ -178,7 +178,7 @@ export class Checkers {
 
   /** What must not happen twice is not begun again when it has happened. */
   #checkOnce(at: AttemptRef): void {
-    if (!this.#once.has(placeText(at))) return;
+    if (!this.#once.has(visitText(at))) return;
     for (let attempt = 1; attempt < at.attempt; attempt++) {
       const earlier = { ...at, attempt };
       if (this.#world.happened(earlier))
@@ -204,7 +204,7 @@ export class Checkers {
 
   /** An owner that is done leaves nothing alive, and its run is what its events say. */
   afterOwner(run: Run, status: string): void {
-    this.#talks.afterOwner(run, status, this.#journal.contents.load(this.#runId).events);
+    this.#conversationsOf.afterOwner(run, status, this.#journal.contents.load(this.#runId).events);
     if (this.#world.alive().length > 0) fail(`the run is ${status}, but a process lives`);
     this.#files.expectBystanders();
     this.#sameAfterReplay(run);

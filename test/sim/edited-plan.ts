@@ -1,12 +1,6 @@
 /** A plan as somebody may have edited it: steps changed, renamed, added, taken out, or put elsewhere. */
 import { closureOf } from "../../src/plan/graph-index.ts";
-import {
-  type Arrow,
-  type Graph,
-  markBackArrows,
-  type Plan,
-  type Step,
-} from "../../src/plan/plan.ts";
+import { type Edge, type Graph, markBackEdges, type Plan, type Step } from "../../src/plan/plan.ts";
 import type { Random } from "../../src/util/random.ts";
 
 type Edit = (graph: Graph, random: Random) => Graph;
@@ -60,44 +54,44 @@ const EDITS: readonly Edit[] = [
     const [first] = graph.steps;
     if (first === undefined) return graph;
     const added: Step = { ...first, id, work: { kind: "shell", run: "new" }, join: "all" };
-    const arrow = { from, to: graph.steps.length, on: "completed", weight: 0 } as const;
-    const arrows = random.chance(0.8) ? [...graph.arrows, arrow] : graph.arrows;
-    return made([...graph.steps, added], arrows);
+    const edge = { from, to: graph.steps.length, on: "completed", weight: 0 } as const;
+    const edges = random.chance(0.8) ? [...graph.edges, edge] : graph.edges;
+    return made([...graph.steps, added], edges);
   },
   // One step less; what it led to waits for nothing.
   (graph, random) => {
     if (graph.steps.length < 2) return graph;
     const out = random.below(graph.steps.length);
     const moved = (position: number): number => (position > out ? position - 1 : position);
-    const arrows = graph.arrows
+    const edges = graph.edges
       .filter(({ from, to }) => from !== out && to !== out)
-      .map((arrow) => ({ ...arrow, from: moved(arrow.from), to: moved(arrow.to) }));
+      .map((edge) => ({ ...edge, from: moved(edge.from), to: moved(edge.to) }));
     const left = graph.steps.filter((_, position) => position !== out);
     return made(
       left.map((step) => withTarget(step, (at) => (at === out ? undefined : moved(at)))),
-      arrows,
+      edges,
     );
   },
   // The same steps in another order.
   (graph) => {
     const last = graph.steps.length - 1;
-    const arrows = graph.arrows.map((arrow) => ({
-      ...arrow,
-      from: last - arrow.from,
-      to: last - arrow.to,
+    const edges = graph.edges.map((edge) => ({
+      ...edge,
+      from: last - edge.from,
+      to: last - edge.to,
     }));
     const steps = graph.steps.toReversed();
     return made(
       steps.map((step) => withTarget(step, (at) => last - at)),
-      arrows,
+      edges,
     );
   },
-  // An arrow less.
+  // An edge less.
   (graph, random) => {
-    const out = random.below(graph.arrows.length + 1);
+    const out = random.below(graph.edges.length + 1);
     return made(
       graph.steps,
-      graph.arrows.filter((_, index) => index !== out),
+      graph.edges.filter((_, index) => index !== out),
     );
   },
 ];
@@ -116,8 +110,8 @@ function change(graph: Graph, random: Random, edit: (step: Step) => Step): Graph
   return new Set(steps.map(({ id }) => id)).size === steps.length ? { ...graph, steps } : graph;
 }
 
-function made(steps: readonly Step[], arrows: readonly Omit<Arrow, "back">[]): Graph {
-  return { steps, arrows: markBackArrows(steps.length, arrows) };
+function made(steps: readonly Step[], edges: readonly Omit<Edge, "back">[]): Graph {
+  return { steps, edges: markBackEdges(steps.length, edges) };
 }
 
 function word(random: Random): string {

@@ -5,8 +5,8 @@
 import type { Operation } from "../../src/core/action.ts";
 import type { AttemptRef } from "../../src/core/event.ts";
 import type { Fact, MergeReport } from "../../src/core/fact.ts";
-import { attemptText, placeText } from "../../src/core/place.ts";
-import { findVisit, placeOf, type Run } from "../../src/core/run.ts";
+import { attemptText, visitText } from "../../src/core/place.ts";
+import { findVisit, type Run, visitRef } from "../../src/core/run.ts";
 import { SHARED, workedAlone, worksApart, workspaceOf } from "../../src/core/workspace-files.ts";
 import type { FilesOperationType } from "../../src/engine/executors/executor.ts";
 import type { Random } from "../../src/util/random.ts";
@@ -164,7 +164,7 @@ export class FakeFiles {
       }
       case "merge": {
         const { at, workspace } = operation;
-        return { type: "merged", at, workspace, result: this.#merge(placeText(at), operation) };
+        return { type: "merged", at, workspace, result: this.#merge(visitText(at), operation) };
       }
       case "merge-scope": {
         const { scope, workspace } = operation;
@@ -288,7 +288,7 @@ function workspacesOf(operation: FilesAction): readonly string[] {
     case "rewind-files":
       return [SHARED];
     case "merge":
-      return [operation.workspace, placeText(operation.at)];
+      return [operation.workspace, visitText(operation.at)];
     case "merge-scope":
       return [operation.workspace, operation.scope];
     default:
@@ -305,7 +305,7 @@ function expectTurn(at: AttemptRef, run: Run): void {
       other.record.scope === visit?.record.scope &&
       other.record.position < visit.record.position,
   );
-  if (earlier) fail(`${attemptText(at)} is merged before ${placeText(placeOf(earlier))}`);
+  if (earlier) fail(`${attemptText(at)} is merged before ${visitText(visitRef(earlier))}`);
 }
 
 function sameTree(one: Tree, other: Tree): boolean {

@@ -5,7 +5,7 @@
  * Does not: look at anything else (checkers.ts).
  */
 import type { RunEvent } from "../../src/core/event.ts";
-import { attemptText, placeText, stepPath } from "../../src/core/place.ts";
+import { attemptText, stepPath, visitText } from "../../src/core/place.ts";
 import { Violation } from "./talk-checkers.ts";
 
 interface Left {
@@ -29,18 +29,18 @@ export class MessageCheckers {
       this.#messages.set(event.message.id, { path: stepPath(event), delivered: false });
     }
     if (event.type === "run.forked") this.#said.clear();
-    if (event.type === "step.conflicted") this.#conflicted.add(placeText(event));
+    if (event.type === "step.conflicted") this.#conflicted.add(visitText(event));
     if (event.type === "step.completed" || event.type === "step.failed") {
-      this.#conflicted.delete(placeText(event));
+      this.#conflicted.delete(visitText(event));
     }
     if (event.type === "step.started") this.#started(event);
     const turns = "spent" in event ? (event.spent?.turns ?? 0) : 0;
-    if (turns > 0 && "attempt" in event) this.#answer(placeText(event));
+    if (turns > 0 && "attempt" in event) this.#answer(visitText(event));
   }
 
   #started(event: Extract<RunEvent, { type: "step.started" }>): void {
     const { conversation, messages = [] } = event;
-    const place = placeText(event);
+    const place = visitText(event);
     if (conversation === undefined) {
       if (messages.length > 0) fail(`${attemptText(event)} tells messages to nobody`);
       return;

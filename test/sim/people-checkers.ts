@@ -4,7 +4,7 @@ import { attemptText } from "../../src/core/place.ts";
 import { currentVisit, type Run, stepOf, type Visit } from "../../src/core/run.ts";
 import { waitsFor } from "../../src/core/visit-state.ts";
 import type { MemoryJournal } from "../../src/journal/memory.ts";
-import { arrowAt, indexOf } from "../../src/plan/graph-index.ts";
+import { edgeAt, indexOf } from "../../src/plan/graph-index.ts";
 import { Violation } from "./talk-checkers.ts";
 
 export class PeopleCheckers {
@@ -48,9 +48,9 @@ export class PeopleCheckers {
   afterAppend(run: Run): void {
     for (const visit of run.waiting.person) {
       const { graph, steps } = visit.record.scope;
-      if (graph.arrows.some(({ back }) => back)) continue;
+      if (graph.edges.some(({ back }) => back)) continue;
       for (const index of indexOf(graph).outgoing[visit.record.position] ?? []) {
-        const behind = currentVisit(steps[arrowAt(graph, index).to]);
+        const behind = currentVisit(steps[edgeAt(graph, index).to]);
         if (behind === undefined || stepOf(behind).join !== "all") continue;
         if (isUnder(run, behind, visit)) fail(`${stepOf(behind).id} runs behind a question`);
       }

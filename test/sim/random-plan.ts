@@ -4,10 +4,10 @@
  */
 import type { Check } from "../../src/plan/check.ts";
 import {
-  type Arrow,
+  type Edge,
   type Goal,
   type Graph,
-  markBackArrows,
+  markBackEdges,
   PLAN_FORMAT,
   type Plan,
   type Step,
@@ -38,18 +38,18 @@ function widePlan(random: Random): Plan {
   };
   const pairs = 1 + random.below(3);
   const steps = [command("s0")];
-  const arrows: Omit<Arrow, "back">[] = [];
+  const edges: Omit<Edge, "back">[] = [];
   for (let pair = 0; pair < pairs; pair++) {
     const from = steps.length;
     const wait = { kind: "wait", forMs: random.below(1_500) } as const;
     steps.push({ ...command(`s${from}`), work: wait, once: false }, command(`s${from + 1}`));
-    arrows.push({ from, to: from + 1, on: "completed", weight: 0 });
+    edges.push({ from, to: from + 1, on: "completed", weight: 0 });
   }
   return {
     ...anyPlan(random),
     maxParallel: 2 + random.below(3),
     workspace: { kind: "worktree", include: [], snapshots: true, snapshotEveryMs: 100_000 },
-    graph: { steps, arrows: markBackArrows(steps.length, arrows) },
+    graph: { steps, edges: markBackEdges(steps.length, edges) },
   };
 }
 
@@ -91,7 +91,7 @@ function withJudges(plan: Plan): Plan {
     agent: CHOOSES,
     ...(random.chance(0.3) ? { onFail: random.pick(["warn", "fail"] as const) } : {}),
   });
-  const graphOf = ({ steps, arrows }: Graph): Graph => ({
+  const graphOf = ({ steps, edges }: Graph): Graph => ({
     steps: steps.map((step) => {
       const { work } = step;
       if ("graph" in work) return { ...step, work: { ...work, graph: graphOf(work.graph) } };
@@ -103,7 +103,7 @@ function withJudges(plan: Plan): Plan {
       if (!works || !random.chance(0.6)) return step;
       return { ...step, check: random.chance(0.7) ? judge() : [judge(), judge()] };
     }),
-    arrows,
+    edges,
   });
   return { ...plan, graph: graphOf(plan.graph) };
 }
@@ -125,17 +125,17 @@ function randomRoot(random: Random): Graph {
 const OUTCOMES = ["success", "partial_success", "fail", "port"] as const;
 const LABELS = ["Yes", "[N] No"] as const;
 
-/** One step after the other, as in a DOT file: each chooses one arrow, some begin the walk anew. */
+/** One step after the other, as in a DOT file: each chooses one edge, some begin the walk anew. */
 function randomWalk(random: Random, depth: number): Graph {
   const count = 2 + random.below(depth === 0 ? STEPS_MAX : 2);
-  const arrows: Omit<Arrow, "back">[] = [];
+  const edges: Omit<Edge, "back">[] = [];
   const goals = random.chance(0.3) ? 0.3 : 0;
   for (let from = 0; from < count - 1; from++) {
     const ways = 1 + random.below(3);
     for (let way = 0; way < ways; way++) {
       const forward = way === 0 || random.chance(0.6);
       const to = forward ? from + 1 + random.below(count - from - 1) : random.below(from + 1);
-      arrows.push(randomWay(random, from, to));
+      edges.push(randomWay(random, from, to));
     }
   }
   const steps = Array.from(
@@ -148,10 +148,10 @@ function randomWalk(random: Random, depth: number): Graph {
       ...(random.chance(goals) ? { goal: randomGoal(random, index) } : {}),
     }),
   );
-  return { steps, arrows: markBackArrows(count, arrows) };
+  return { steps, edges: markBackEdges(count, edges) };
 }
 
-function randomWay(random: Random, from: number, to: number): Omit<Arrow, "back"> {
+function randomWay(random: Random, from: number, to: number): Omit<Edge, "back"> {
   const base = {
     from,
     to,
@@ -173,11 +173,11 @@ function randomWay(random: Random, from: number, to: number): Omit<Arrow, "back"
 function withFidelity(plan: Plan): Plan {
   const random = seededRandom(seedOf(canonicalJson(plan)));
   if (!random.chance(0.4)) return plan;
-  const told = (chance: number): Pick<Arrow, "fidelity" | "thread"> => ({
+  const reported = (chance: number): Pick<Edge, "fidelity" | "thread"> => ({
     ...(random.chance(chance) ? { fidelity: random.pick(MODES) } : {}),
     ...(random.chance(chance) ? { thread: random.pick(["t", "u"]) } : {}),
   });
-  const graphOf = ({ steps, arrows }: Graph): Graph => ({
+  const graphOf = ({ steps, edges }: Graph): Graph => ({
     steps: steps.map((step) => {
       const { work } = step;
       if ("graph" in work) return { ...step, work: { ...work, graph: graphOf(work.graph) } };
@@ -185,11 +185,11 @@ function withFidelity(plan: Plan): Plan {
         const branches = work.branches.map((one) => ({ ...one, graph: graphOf(one.graph) }));
         return { ...step, work: { ...work, branches } };
       }
-      return work.kind === "agent" ? { ...step, ...told(0.4) } : step;
+      return work.kind === "agent" ? { ...step, ...reported(0.4) } : step;
     }),
-    arrows: arrows.map((arrow) => ({ ...arrow, ...told(0.1) })),
+    edges: edges.map((edge) => ({ ...edge, ...reported(0.1) })),
   });
-  return { ...plan, ...told(0.3), graph: graphOf(plan.graph) };
+  return { ...plan, ...reported(0.3), graph: graphOf(plan.graph) };
 }
 
 /** Conversations are what can go wrong. */
@@ -199,10 +199,10 @@ const MODES = ["full", "full", "full", "compact", "summary:high"] as const;
 function randomList(random: Random): Graph {
   const count = 2 + random.below(STEPS_MAX - 1);
   const before: Set<number>[] = [new Set()];
-  const arrows: Omit<Arrow, "back">[] = [];
+  const edges: Omit<Edge, "back">[] = [];
   for (let to = 1; to < count; to++) {
     const sources = new Set([random.chance(0.7) ? to - 1 : random.below(to)]);
-    for (const from of sources) arrows.push({ from, to, on: "completed", weight: 0 });
+    for (const from of sources) edges.push({ from, to, on: "completed", weight: 0 });
     before.push(new Set([...sources].flatMap((from) => [from, ...(before[from] ?? [])])));
   }
   let last: number | undefined;
@@ -217,28 +217,28 @@ function randomList(random: Random): Graph {
     last = index;
     return { ...step, work: { ...step.work, agent: CHOOSES, session: "main" } };
   });
-  return { steps, arrows: markBackArrows(count, arrows) };
+  return { steps, edges: markBackEdges(count, edges) };
 }
 
 function randomGraph(random: Random, depth: number): Graph {
   const count = 1 + random.below(depth === 0 ? STEPS_MAX : 3);
-  const arrows: Omit<Arrow, "back">[] = [];
+  const edges: Omit<Edge, "back">[] = [];
   for (let to = 1; to < count; to++) {
     const sources = new Set([random.below(to)]);
     if (random.chance(0.4)) sources.add(random.below(to));
-    for (const from of sources) if (!random.chance(0.1)) arrows.push(randomArrow(random, from, to));
+    for (const from of sources) if (!random.chance(0.1)) edges.push(randomArrow(random, from, to));
   }
   const loops = random.chance(0.35) ? 1 : 0;
   for (let loop = 0; loop < loops; loop++) {
     const from = random.below(count);
     const on = random.chance(0.5) ? "completed" : "failed";
-    arrows.push({ from, to: random.below(from + 1), on, condition: "run.visit < 3", weight: 1 });
+    edges.push({ from, to: random.below(from + 1), on, condition: "run.visit < 3", weight: 1 });
   }
   const steps = Array.from({ length: count }, (_, index) => ({
     ...randomStep(random, `s${index}`, depth),
     ...(random.chance(0.08) ? { goal: randomGoal(random, index) } : {}),
   }));
-  return { steps, arrows: markBackArrows(count, arrows) };
+  return { steps, edges: markBackEdges(count, edges) };
 }
 
 function randomGoal(random: Random, step: number): Goal {
@@ -246,7 +246,7 @@ function randomGoal(random: Random, step: number): Goal {
   return random.chance(0.2) ? { holds } : { holds, retryTarget: random.below(step + 1) };
 }
 
-function randomArrow(random: Random, from: number, to: number): Omit<Arrow, "back"> {
+function randomArrow(random: Random, from: number, to: number): Omit<Edge, "back"> {
   const on = random.chance(0.85) ? "completed" : "failed";
   const base = { from, to, on, weight: random.below(3) } as const;
   return random.chance(0.2) ? { ...base, condition: randomCondition(random) } : base;

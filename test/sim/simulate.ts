@@ -414,7 +414,7 @@ class Simulation {
 
   #spawn(at: AttemptRef, run: Run): void {
     const visit = findVisit(run, at);
-    const conversation = visit?.talk?.conversation;
+    const conversation = visit?.conversation?.conversation;
     const submitted = visit && judgeOf(visit) && visit.submitted;
     this.#held.add(attemptText(at));
     this.#note(`spawn ${attemptText(at)} ${conversation?.says ?? ""}`);
@@ -587,7 +587,11 @@ class Simulation {
       const at = attemptOf(visit);
       const process = this.#world.processes.get(attemptText(at));
       const session = process?.session;
-      if (session !== undefined && visit.talk?.session !== session && this.#random.chance(0.5)) {
+      if (
+        session !== undefined &&
+        visit.conversation?.session !== session &&
+        this.#random.chance(0.5)
+      ) {
         this.#late.push({ type: "session-known", at, session });
       }
       if (process?.ending.spent !== undefined && this.#random.chance(0.1)) {

@@ -46,7 +46,7 @@ const EVENTS: readonly string[] = [
   "step.skipped",
   "step.started",
   "step.submitted",
-  "step.unsettled",
+  "step.uncertain",
 ];
 
 describe("the simulator", () => {
@@ -102,7 +102,7 @@ describe("the checkers find a planted bug:", () => {
     expect(found[0]).toMatch(/Violation|AssertionError|JournalError/);
   });
 
-  const talks: readonly (readonly [Bug, RegExp])[] = [
+  const conversationsOf: readonly (readonly [Bug, RegExp])[] = [
     ["undying-agents", /two living processes are in the conversation session-\d+/],
     ["one-id-for-all", /is in the conversation of s\d@/],
     ["forget-what-was-asked", /says correct, but relay was to be asked/],
@@ -110,7 +110,7 @@ describe("the checkers find a planted bug:", () => {
     ["forget-messages", /message-\d+ was not told to s\d+@/],
     ["forget-what-was-spent", /inputTokens: the run has \d+, its events \d+/],
   ];
-  it.each(talks)("%s", async (bug, words) => {
+  it.each(conversationsOf)("%s", async (bug, words) => {
     const found: (string | undefined)[] = [];
     for (let seed = 1; seed <= SEEDS_PER_BUG; seed++) found.push(await violationOf(seed, bug));
     expect(found.filter((message) => message !== undefined && words.test(message))).not.toEqual([]);

@@ -1,12 +1,12 @@
 /** A run as plain data, so that two runs can be compared. */
-import { placeText } from "../../src/core/place.ts";
-import { placeOf, type Run, stepOf, type Visit } from "../../src/core/run.ts";
+import { visitText } from "../../src/core/place.ts";
+import { type Run, stepOf, type Visit, visitRef } from "../../src/core/run.ts";
 
 export type RunSnapshot = ReturnType<typeof snapshot>;
 
 export function snapshot(run: Run) {
   const names = (visits: ReadonlySet<Visit>): string[] =>
-    [...visits].map((v) => placeText(placeOf(v)));
+    [...visits].map((v) => visitText(visitRef(v)));
   return {
     id: run.id,
     seq: run.seq,
@@ -22,7 +22,7 @@ export function snapshot(run: Run) {
     files: [...run.files].map(([key, { latest, ...known }]) => ({
       key,
       ...known,
-      latest: latest && placeText(placeOf(latest)),
+      latest: latest && visitText(visitRef(latest)),
     })),
     failed: names(run.failed),
     gone: [...run.gone].map(([id, record]) => [id, record.visits.length]),
@@ -43,7 +43,7 @@ export function snapshot(run: Run) {
       failures: scope.failures,
       context: scope.context && [...scope.context],
       restarts: scope.restarts,
-      last: scope.last && placeText(placeOf(scope.last)),
+      last: scope.last && visitText(visitRef(scope.last)),
       steps: scope.steps.map((record) =>
         record === undefined
           ? null

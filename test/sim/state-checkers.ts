@@ -1,8 +1,8 @@
 /** Every change of a visit's state stands in the transition tables. */
 import type { Recorded, RunEvent } from "../../src/core/event.ts";
 import { emptyRun, evolve, type Plans } from "../../src/core/evolve.ts";
-import { placeText } from "../../src/core/place.ts";
-import { findVisit, placeOf, type Run, type Visit, visitsOf } from "../../src/core/run.ts";
+import { visitText } from "../../src/core/place.ts";
+import { findVisit, type Run, type Visit, visitRef, visitsOf } from "../../src/core/run.ts";
 import {
   SIDE_TRANSITIONS,
   type StepEventType,
@@ -27,7 +27,7 @@ export function replayChecked(plans: Plans, id: string, events: Iterable<Recorde
 function checkVisit(run: Run, event: RunEvent, visit: Visit, known: Map<Visit, StateName>): void {
   const [was, is] = [known.get(visit), stateName(visit.state)];
   known.set(visit, is);
-  const path = placeText(placeOf(visit));
+  const path = visitText(visitRef(visit));
   if (was !== undefined && was !== is && !isListed(run, event, visit, was, is)) {
     throw new Violation(`${event.type} takes ${path} from ${was} to ${is}`);
   }

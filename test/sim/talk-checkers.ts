@@ -8,7 +8,7 @@
 
 import { DETAILS } from "../../src/core/briefing.ts";
 import type { Ask, AttemptRef, Recorded, RunEvent, Spent } from "../../src/core/event.ts";
-import { attemptText, placeText } from "../../src/core/place.ts";
+import { attemptText, visitText } from "../../src/core/place.ts";
 import { findVisit, type Run } from "../../src/core/run.ts";
 import type { Plan } from "../../src/plan/plan.ts";
 import type { World } from "./world.ts";
@@ -41,7 +41,7 @@ export class TalkCheckers {
   /** Visit -> the conversation of a thread that it was let into. */
   readonly #joined = new Map<string, string>();
   /** Visit -> what it was told, as long as nothing calls for another text. */
-  readonly #told = new Map<string, string>();
+  readonly #reported = new Map<string, string>();
 
   constructor(plan: Plan, world: World) {
     this.#plan = plan;
@@ -59,7 +59,7 @@ export class TalkCheckers {
     if (session === undefined) return;
     const living = this.#world.alive().filter((process) => process.session === session);
     if (living.length > 1) fail(`two living processes are in the conversation ${session}`);
-    const joined = this.#joined.get(placeText(at)) === session;
+    const joined = this.#joined.get(visitText(at)) === session;
     const owner = (joined ? this.#owners.get(session) : undefined) ?? this.#ownerOf(at);
     const known = this.#owners.get(session) ?? owner;
     if (known !== owner) fail(`${owner} is in the conversation of ${known}`);
@@ -69,7 +69,7 @@ export class TalkCheckers {
   #ownerOf(at: AttemptRef): string {
     const work = this.#plan.graph.steps.find(({ id }) => at.scope === "" && id === at.step)?.work;
     const name = work?.kind === "agent" ? work.session : undefined;
-    return name === undefined ? placeText(at) : `session ${name}`;
+    return name === undefined ? visitText(at) : `session ${name}`;
   }
 
   /** What is asked for is said by the next attempt in that conversation (K2). */
@@ -83,36 +83,36 @@ export class TalkCheckers {
 
   /** Who begins again before anything was said is told the same (K6); nobody is told too much (T1). */
   #followTold(event: RunEvent): void {
-    if (event.type === "step.failed") this.#told.delete(placeText(event));
-    if (event.type === "run.forked") this.#told.clear();
+    if (event.type === "step.failed") this.#reported.delete(visitText(event));
+    if (event.type === "run.forked") this.#reported.clear();
     if (event.type !== "step.started" || event.fidelity === undefined) return;
     const { conversation, fidelity } = event;
     const { mode, by, preamble = "" } = fidelity;
-    const place = placeText(event);
+    const place = visitText(event);
     if (mode === "full" && conversation?.kind === "continue") {
       if (conversation.session !== undefined) this.#joined.set(place, conversation.session);
     } else if (mode !== "full" && preamble.length > DETAILS[mode].total) {
       fail(`${attemptText(event)} is told more than ${mode} allows`);
     }
-    const before = this.#told.get(place);
+    const before = this.#reported.get(place);
     const { kind, why = "" } = conversation ?? {};
     const anew = by === "resume" || kind === "continue" || why.includes("start again");
     if (before !== undefined && before !== preamble && !anew) {
       fail(`${attemptText(event)} is told something else than before`);
     }
-    this.#told.set(place, preamble);
+    this.#reported.set(place, preamble);
   }
 
   /** After a failure the same conversation continues, unless it is gone or not wanted (K1). */
   #followFailure(event: RunEvent): void {
     if (event.type === "run.forked") this.#failed.clear();
-    if (event.type === "step.session") this.#sessions.set(placeText(event), event.session);
+    if (event.type === "step.session") this.#sessions.set(visitText(event), event.session);
     if (event.type === "step.failed" && event.conversation === "continue") {
-      const session = this.#sessions.get(placeText(event));
-      if (session !== undefined) this.#failed.set(placeText(event), session);
+      const session = this.#sessions.get(visitText(event));
+      if (session !== undefined) this.#failed.set(visitText(event), session);
     }
     if (event.type !== "step.started") return;
-    const place = placeText(event);
+    const place = visitText(event);
     const before = this.#failed.get(place);
     const { session, kind, says, gone, why = "" } = event.conversation ?? {};
     this.#failed.delete(place);
@@ -127,16 +127,16 @@ export class TalkCheckers {
     switch (event.type) {
       case "step.continued":
         // A message is told once and not asked for (message-checkers.ts).
-        if (event.ask.kind === "message") this.#pending.delete(placeText(event));
-        else this.#pending.set(placeText(event), { at: event, kind: event.ask.kind, said: false });
+        if (event.ask.kind === "message") this.#pending.delete(visitText(event));
+        else this.#pending.set(visitText(event), { at: event, kind: event.ask.kind, said: false });
         return;
       case "step.started": {
-        const pending = this.#pending.get(placeText(event));
+        const pending = this.#pending.get(visitText(event));
         if (pending === undefined || event.conversation === undefined) return;
         const { kind, says } = event.conversation;
         // What a person said is said once; who is interrupted after that is told only that.
         const over = says === "permitted" && pending.kind === "permitted";
-        if (kind === "start" || says === "task" || over) this.#pending.delete(placeText(event));
+        if (kind === "start" || says === "task" || over) this.#pending.delete(visitText(event));
         else if (says !== pending.kind) {
           fail(`${attemptText(event)} says ${says}, but ${pending.kind} was to be asked`);
         }
@@ -145,17 +145,17 @@ export class TalkCheckers {
       }
       case "step.asked": {
         // A person is asked, before the agent hears anything.
-        const pending = this.#pending.get(placeText(event));
+        const pending = this.#pending.get(visitText(event));
         if (pending?.kind === "permission") pending.said = true;
         return;
       }
       case "step.relayed":
       case "step.completed":
       case "step.failed":
-        this.#pending.delete(placeText(event));
+        this.#pending.delete(visitText(event));
         return;
       case "step.paused":
-        if (event.reason === "session-gone") this.#pending.delete(placeText(event));
+        if (event.reason === "session-gone") this.#pending.delete(visitText(event));
         return;
       default:
     }
@@ -169,7 +169,7 @@ export class TalkCheckers {
       const state = findVisit(run, at)?.state.status;
       // An edit may have taken its step away.
       const over = state === undefined || ["failed", "abandoned", "completed"].includes(state);
-      if (!said && !over) fail(`${placeText(at)} was never asked: ${kind}`);
+      if (!said && !over) fail(`${visitText(at)} was never asked: ${kind}`);
     }
   }
 
@@ -184,8 +184,9 @@ export class TalkCheckers {
       for (const count of COUNTS) sum[count] += spent[count] ?? 0;
     }
     for (const count of COUNTS) {
-      const told = run.spent[count] ?? 0;
-      if (told !== sum[count]) fail(`${count}: the run has ${told}, its events ${sum[count]}`);
+      const reported = run.spent[count] ?? 0;
+      if (reported !== sum[count])
+        fail(`${count}: the run has ${reported}, its events ${sum[count]}`);
     }
   }
 }

@@ -1,6 +1,13 @@
 /** The simulated outside: processes that live on when their runner dies, conversations, and time. */
 import { type CheckFindings, checksFound, findings } from "../../src/core/check.ts";
-import type { AttemptRef, Conversation, Held, Says, Spent, Told } from "../../src/core/event.ts";
+import type {
+  AttemptRef,
+  Conversation,
+  Held,
+  Says,
+  Spent,
+  StepReport,
+} from "../../src/core/event.ts";
 import type { Ending, Fact, Result } from "../../src/core/fact.ts";
 import { attemptText } from "../../src/core/place.ts";
 import type { Random } from "../../src/util/random.ts";
@@ -160,7 +167,7 @@ export class World {
 /** True for an end that is a success: by its exit status, and by its own word. */
 export function endedWell(ending: Ending): boolean {
   if (ending.how !== "exited" || ending.exit !== 0 || ending.problem) return false;
-  return ending.told?.outcome !== "fail" && ending.told?.outcome !== "retry";
+  return ending.reported?.outcome !== "fail" && ending.reported?.outcome !== "retry";
 }
 
 function traceOf({ trace, ending }: SimProcess): Ending {
@@ -182,12 +189,12 @@ const tooLong: Ending = { how: "timed-out", limit: "timeout", message: "it took 
 function exited(random: Random, chance: number): Extract<Ending, { how: "exited" }> {
   const exit = random.chance(chance) ? 0 : 1;
   const context = random.chance(0.3) ? { dice: String(random.below(3)) } : {};
-  const told = random.chance(0.25) ? { told: randomWords(random) } : {};
-  return { how: "exited", exit, outputs: {}, context: exit === 0 ? context : {}, ...told };
+  const reported = random.chance(0.25) ? { reported: randomWords(random) } : {};
+  return { how: "exited", exit, outputs: {}, context: exit === 0 ? context : {}, ...reported };
 }
 
 /** What a step says of itself. */
-function randomWords(random: Random): Told {
+function randomWords(random: Random): StepReport {
   const outcome = random.pick(["success", "partial_success", "retry", "fail", "port"]);
   return {
     ...(random.chance(0.7) ? { outcome } : {}),

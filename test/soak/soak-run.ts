@@ -11,7 +11,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { readEventsFile } from "../../src/journal/events-file.ts";
-import { openSqliteJournal } from "../../src/journal/sqlite.ts";
+import { openSqliteJournal } from "../../src/journal/sqlite/sqlite.ts";
 import type { Random } from "../../src/util/random.ts";
 import { eventually, type Program, Project, type Result } from "../rig/project.ts";
 import { Bystander } from "./bystander.ts";

@@ -28,7 +28,7 @@ test("the median of several visits", () => {
     const at = ref("a", 1, visit + 1);
     scribe.at(now).write({ type: "step.started", ...at });
     now += seconds;
-    const result = { exit: 0, outputs: {}, context: {}, arrows: [] };
+    const result = { exit: 0, outputs: {}, context: {}, edges: [] };
     scribe.at(now).write({ type: "step.completed", ...at, ...result });
   }
   expect(estimatesOf(scribe.events).get("a")).toEqual({ workMs: 5_000 });

@@ -33,7 +33,7 @@ test("a run from its first event to its end, through everything that can happen"
   scribe.write({ type: "run.stopped", reason: { code: "requested", by: "SIGINT" } });
   scribe.at(60).write({ type: "run.opened", owner: OWNER, epoch: 2 });
   scribe.start("build", 4).at(61).complete("build", 4);
-  scribe.write({ type: "step.skipped", scope: "", step: "docs", visit: 1, arrows: [2] });
+  scribe.write({ type: "step.skipped", scope: "", step: "docs", visit: 1, edges: [2] });
   scribe.start("ship").fail("ship", 1, { reason: "check", message: "grep found nothing" });
   scribe.write({ type: "run.failed", message: "step ship: grep found nothing" });
   scribe.write({ type: "run.opened", owner: OWNER, epoch: 3 });
@@ -69,12 +69,12 @@ test("a run from its first event to its end, through everything that can happen"
 
 test("a step with one try says no number; a failure that is handled says so", () => {
   const retry = { ...step("x").retry, attempts: 1 };
-  const arrows = [{ from: 0, to: 1, on: "failed" as const, weight: 0, back: false }];
+  const edges = [{ from: 0, to: 1, on: "failed" as const, weight: 0, back: false }];
   const steps = [step("build", { retry }), step("repair", { retry })];
-  const scribe = new Scribe(planOf({ steps, arrows }));
+  const scribe = new Scribe(planOf({ steps, edges }));
   scribe
     .start("build")
-    .fail("build", 1, { arrows: [0], exit: 127 })
+    .fail("build", 1, { edges: [0], exit: 127 })
     .start("repair");
   scribe.write({
     type: "run.stopping",
@@ -94,7 +94,7 @@ test("a step with one try says no number; a failure that is handled says so", ()
 test("a doubt, what a probe says of it, and what a person says", () => {
   const scribe = new Scribe(planOf(chain(step("pay", { once: true, probe: "p" }), step("end"))));
   const cut = { cause: "stopped", message: "it was stopped", asks: "probe" } as const;
-  scribe.start("pay").write({ type: "step.unsettled", ...ref("pay"), ...cut });
+  scribe.start("pay").write({ type: "step.uncertain", ...ref("pay"), ...cut });
   scribe.write({ type: "step.probed", ...ref("pay"), answer: "unknown", message: "no network" });
   scribe.write({
     type: "step.settled",

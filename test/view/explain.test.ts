@@ -4,7 +4,7 @@ import type { RunUpdated } from "../../src/core/event.ts";
 import { explainJson, explainLines, explainStep } from "../../src/view/explain.ts";
 import { chain, OWNER, planOf, ref, Scribe, step } from "./scribe.ts";
 
-function told(scribe: Scribe, path: string, fingerprint?: string): string {
+function reported(scribe: Scribe, path: string, fingerprint?: string): string {
   const explained = explainStep(scribe.events, path, fingerprint);
   return explained === undefined ? "nothing" : `\n${explainLines(explained).join("\n")}\n`;
 }
@@ -42,7 +42,7 @@ test("failures, a loss, a stop, a pause and a new allowance", () => {
   });
   scribe.start("fix", 5).fail("fix", 5);
   scribe.write({ type: "step.granted", ...ref("fix"), attempts: 3 }).start("fix", 6);
-  expect(told(scribe, "fix")).toMatchInlineSnapshot(`
+  expect(reported(scribe, "fix")).toMatchInlineSnapshot(`
     "
     fix@1.1  2026-02-01 10:00:00 UTC: all steps that it depends on had completed
       it failed after 1.0s: it exited with 2
@@ -77,7 +77,7 @@ test("a conversation that goes on, is corrected and handed over, and files that 
   });
   const checkpoint = { path: "notes", sha256: "0", bytes: 1 };
   scribe.write({ type: "step.relayed", ...ref("fix", 2), checkpoint }).start("fix", 3);
-  expect(told(scribe, "fix")).toMatchInlineSnapshot(`
+  expect(reported(scribe, "fix")).toMatchInlineSnapshot(`
     "
     fix@1.1  2026-02-01 10:00:00 UTC: all steps that it depends on had completed
       its files were restored to the start of the visit
@@ -103,14 +103,14 @@ test("going back, by whom, and to what", () => {
       assumed: [],
       restore: "c0ffee",
     });
-  expect(told(scribe, "fix")).toMatchInlineSnapshot(`
+  expect(reported(scribe, "fix")).toMatchInlineSnapshot(`
     "
     fix@1.1  2026-02-01 10:00:01 UTC: all steps that it depends on had completed
       it completed after 1.0s
     Its earlier results are not used any more; it runs again because ada rewound the run to plan; the files were restored first.
     "
   `);
-  expect(told(scribe, "plan")).toContain(
+  expect(reported(scribe, "plan")).toContain(
     "ada asked to run it again; the files were restored first",
   );
 });
@@ -120,14 +120,14 @@ test("an edit that touches it, one that does not, and one that takes it away", (
   const rerun = { step: "fix", because: "definition", names: ["prompt", "model"] } as const;
   scribe.write({ type: "run.opened", owner: { ...OWNER, user: "bob" }, epoch: 2 });
   scribe.write(updated({ kept: ["plan"], rerun: [rerun] }));
-  expect(told(scribe, "fix")).toMatchInlineSnapshot(`
+  expect(reported(scribe, "fix")).toMatchInlineSnapshot(`
     "
     fix@1.1  2026-02-01 10:00:01 UTC: all steps that it depends on had completed
       it completed after 1.0s
     Its earlier results are not used any more; it runs again because bob adopted an edit of the pipeline: its \`prompt\`, \`model\` changed.
     "
   `);
-  expect(told(scribe, "plan", "0123456789abcdef")).toMatchInlineSnapshot(`
+  expect(reported(scribe, "plan", "0123456789abcdef")).toMatchInlineSnapshot(`
     "
     plan@1.1  2026-02-01 10:00:00 UTC: all steps that it depends on had completed
       it completed after 1.0s
@@ -136,18 +136,18 @@ test("an edit that touches it, one that does not, and one that takes it away", (
     "
   `);
   scribe.write(updated({ kept: ["plan"], gone: ["fix"] }));
-  expect(told(scribe, "fix")).toContain(
+  expect(reported(scribe, "fix")).toContain(
     "It is no longer in the pipeline; its results are history.",
   );
 });
 
 test("a skip, a step that has not run, one that nobody knows, and one that was said to be done", () => {
-  const scribe = three().write({ type: "step.skipped", ...ref("plan"), arrows: [0] });
-  expect(told(scribe, "plan")).toContain("it was skipped: its condition was false");
-  expect(told(scribe, "ship", "ab")).toBe("\nIt has not run yet.\n");
-  expect(told(scribe, "nobody")).toBe("nothing");
+  const scribe = three().write({ type: "step.skipped", ...ref("plan"), edges: [0] });
+  expect(reported(scribe, "plan")).toContain("it was skipped: its condition was false");
+  expect(reported(scribe, "ship", "ab")).toBe("\nIt has not run yet.\n");
+  expect(reported(scribe, "nobody")).toBe("nothing");
   scribe.write({ type: "run.rewound", step: "ship", reopened: ["ship"], assumed: ["fix"] });
-  expect(told(scribe, "fix")).toBe("\nIt is treated as completed, because somebody said so.\n");
+  expect(reported(scribe, "fix")).toBe("\nIt is treated as completed, because somebody said so.\n");
 });
 
 test("the same for programs", () => {

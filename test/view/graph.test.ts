@@ -162,7 +162,7 @@ test("a loop as Mermaid: its steps in a box, as they stand in the last iteration
   `);
 });
 
-test("arrows that say the same for success and failure are one", () => {
+test("edges that say the same for success and failure are one", () => {
   const { picture } = planDrawing(planOf("ask>yes?go ask!>yes?go"));
   expect(picture.edges.map(({ label, failure }) => [label, failure])).toEqual([["go", false]]);
 });
@@ -269,7 +269,7 @@ describe("bounds (B1)", () => {
     const [first] = small.graph.steps;
     const graph = {
       steps: steps.map((id) => ({ ...(first as NonNullable<typeof first>), id })),
-      arrows: steps.slice(1).map((_, index) => ({
+      edges: steps.slice(1).map((_, index) => ({
         from: index,
         to: index + 1,
         on: "completed" as const,
@@ -279,18 +279,18 @@ describe("bounds (B1)", () => {
     };
     const drawing = planDrawing({ ...small, graph });
     expect(drawing.picture.nodes).toHaveLength(NODES_MAX);
-    expect(leftOutText(drawing)).toBe("not drawn: 99500 more steps, 99500 more arrows");
+    expect(leftOutText(drawing)).toBe("not drawn: 99500 more steps, 99500 more edges");
     for (const text of [mermaidText(drawing), dotText(drawing), svgText(drawing)]) {
       expect(text).toContain("not drawn: 99500 more steps");
     }
   });
 
-  test("of a plan in which everything leads to everything the first arrows are drawn", () => {
+  test("of a plan in which everything leads to everything the first edges are drawn", () => {
     const ids = Array.from({ length: 120 }, (_, index) => `s${index}`);
-    const arrows = ids.flatMap((to, index) => ids.slice(0, index).map((from) => `${from}>${to}`));
-    const drawing = planDrawing(planOf(arrows.join(" ")));
+    const edges = ids.flatMap((to, index) => ids.slice(0, index).map((from) => `${from}>${to}`));
+    const drawing = planDrawing(planOf(edges.join(" ")));
     expect(drawing.picture.edges).toHaveLength(EDGES_MAX);
-    expect(leftOutText(drawing)).toBe("not drawn: 5140 more arrows");
+    expect(leftOutText(drawing)).toBe("not drawn: 5140 more edges");
     expect(isWellFormed(svgText(drawing))).toBe(true);
   });
 

@@ -93,7 +93,7 @@ test("the history keeps the newest entries and counts the others", () => {
       scope: "",
       step: `s${index}`,
       visit: 1,
-      arrows: [],
+      edges: [],
     } as const;
     history.add({ seq: index + 1, time: T0, version: 1, event });
   }

@@ -408,20 +408,20 @@ describe("whatever a run went through", () => {
 describe("hard texts", () => {
   const evil = "</pre><script>alert(1)</script> | ``` & **b** _i_ [l](x) \u001b[31m\n# h\n1. x";
 
-  function told(): RunReport {
+  function reported(): RunReport {
     const scribe = new Scribe(planOf(chain(step("a")), evil));
     scribe.start("a").fail("a", 1, { reason: "check", message: evil });
     return storyOf(scribe, 100, new Map([["a@1.1", evil]]));
   }
 
   test("stay text in HTML", () => {
-    const page = reportHtml(told());
+    const page = reportHtml(reported());
     expect(page).not.toContain("<script");
     expect(isWellFormed(page)).toBe(true);
   });
 
   test("stay text in Markdown", () => {
-    const text = reportMarkdown(told());
+    const text = reportMarkdown(reported());
     const outside = text.replace(/^(`{3,}).*\n[\s\S]*?^\1$/gm, "");
     expect(outside).not.toMatch(/(?<!\\)<|(?<!\\)\*\*|(?<!\\)\[l/);
     for (const row of outside.split("\n").filter((line) => line.startsWith("|"))) {

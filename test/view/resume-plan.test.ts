@@ -36,7 +36,7 @@ function text(scribe: Scribe, evidence: Record<string, Evidence> = {}, from?: st
 
 const six = () => {
   const names = ["done", "alive", "exited", "dead", "unknown", "waits", "cut", "todo"];
-  return planOf({ steps: names.map((name) => step(name)), arrows: [] });
+  return planOf({ steps: names.map((name) => step(name)), edges: [] });
 };
 
 test("after a crash, by evidence", () => {
@@ -107,7 +107,7 @@ test("a step that must not happen twice is left to its probe, or to a person", (
     "
   `);
   const cut = { cause: "stopped", message: "it was stopped", asks: "probe" } as const;
-  asks.write({ type: "step.unsettled", ...ref("deploy"), ...cut });
+  asks.write({ type: "step.uncertain", ...ref("deploy"), ...cut });
   expect(text(asks)).toMatchInlineSnapshot(`
     "
     STEP    RESUME WILL  BECAUSE
@@ -147,7 +147,7 @@ const gone: ConversationOffer = { fresh: "new", found: false };
 function agents(...names: readonly string[]): Scribe {
   const work = { kind: "agent", agent: "claude", prompt: "p", settings: {} } as const;
   const steps = names.map((name) => step(name, { work }));
-  const scribe = new Scribe(planOf({ steps, arrows: [] }));
+  const scribe = new Scribe(planOf({ steps, edges: [] }));
   for (const name of names) {
     const conversation = { ...task, session: name };
     scribe.write({ type: "step.started", ...ref(name), conversation });

@@ -10,7 +10,7 @@ import { parseStepPath } from "../../src/core/place.ts";
 import type { Run } from "../../src/core/run.ts";
 import {
   type Graph,
-  markBackArrows,
+  markBackEdges,
   PLAN_FORMAT,
   type Plan,
   type Step,
@@ -43,13 +43,13 @@ export function step(id: string, change: Partial<Step> = {}): Step {
 
 /** Steps one after the other. */
 export function chain(...steps: readonly Step[]): Graph {
-  const arrows = steps.slice(1).map((_step, index) => ({
+  const edges = steps.slice(1).map((_step, index) => ({
     from: index,
     to: index + 1,
     on: "completed" as const,
     weight: 0,
   }));
-  return { steps, arrows: markBackArrows(steps.length, arrows) };
+  return { steps, edges: markBackEdges(steps.length, edges) };
 }
 
 /** Steps that wait for nothing. */
@@ -57,7 +57,7 @@ export function loose(count: number, change: Partial<Step> = {}): Graph {
   const name = (index: number): string => `step-${String(index + 1).padStart(4, "0")}`;
   return {
     steps: Array.from({ length: count }, (_, index) => step(name(index), change)),
-    arrows: [],
+    edges: [],
   };
 }
 
@@ -103,8 +103,8 @@ export class Scribe {
 
   complete(path: string, attempt = 1, change: Partial<RunEvent> = {}): this {
     const base = { type: "step.completed", ...ref(path, attempt), exit: 0, outputs: {} } as const;
-    const arrows = this.arrowsOf(path, "completed");
-    return this.write({ ...base, context: {}, arrows, ...change } as RunEvent);
+    const edges = this.edgesOf(path, "completed");
+    return this.write({ ...base, context: {}, edges, ...change } as RunEvent);
   }
 
   /** Starts and completes these steps, one second each. */
@@ -119,7 +119,7 @@ export class Scribe {
 
   fail(path: string, attempt = 1, change: Partial<RunEvent> = {}): this {
     const base = { type: "step.failed", ...ref(path, attempt), reason: "exit", exit: 2 } as const;
-    return this.write({ ...base, message: "it exited with 2", arrows: [], ...change } as RunEvent);
+    return this.write({ ...base, message: "it exited with 2", edges: [], ...change } as RunEvent);
   }
 
   retry(path: string, attempt: number, delayMs: number): this {
@@ -144,12 +144,12 @@ export class Scribe {
     };
   }
 
-  private arrowsOf(path: string, on: "completed" | "failed"): readonly number[] {
+  private edgesOf(path: string, on: "completed" | "failed"): readonly number[] {
     const { scope, step: id } = parseStepPath(path);
     const graph = scope === "" ? this.plan.graph : undefined;
     const from = graph?.steps.findIndex((candidate) => candidate.id === id);
-    return (graph?.arrows ?? []).flatMap((arrow, index) =>
-      arrow.from === from && arrow.on === on ? [index] : [],
+    return (graph?.edges ?? []).flatMap((edge, index) =>
+      edge.from === from && edge.on === on ? [index] : [],
     );
   }
 }

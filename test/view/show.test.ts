@@ -20,7 +20,7 @@ function failedRun(): Scribe {
   scribe.complete("plan", 1, { outputs: { app: output }, context: { version: "1.2", who: "ada" } });
   scribe.write({ type: "step.started", ...ref("each"), items: ["a", "b"] });
   for (const name of ["each@1.1[0]/lint", "each@1.1[1]/lint"]) {
-    scribe.start(name).complete(name, 1, { arrows: [0] });
+    scribe.start(name).complete(name, 1, { edges: [0] });
   }
   scribe.start("each@1.1[0]/fix").complete("each@1.1[0]/fix");
   scribe.start("each@1.1[1]/fix").at(6).fail("each@1.1[1]/fix");

@@ -140,7 +140,7 @@ test("failed, and only a person grants more", () => {
 test("failed, because nobody knows whether a step happened that must not happen twice", () => {
   const scribe = new Scribe(planOf(chain(step("deploy", { once: true }), step("notify"))));
   scribe.start("deploy").write({
-    type: "step.unsettled",
+    type: "step.uncertain",
     ...ref("deploy"),
     cause: "lost",
     message: "no exit status",
@@ -224,7 +224,7 @@ test("a failure in a fan-out names the step that failed, quoted for the shell", 
     ...ref("each"),
     reason: "items",
     message: "1 of 2 items failed",
-    arrows: [],
+    edges: [],
   });
   scribe.write({ type: "run.failed", message: "" });
   expect(whyLines(scribe.input(60))).toMatchInlineSnapshot(`

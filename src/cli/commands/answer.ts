@@ -29,14 +29,14 @@ export async function answerCommand(
   );
   const known = await loadRun(project, await findRunId(project, id));
   if (gate === undefined || choice === undefined) return show(known, gate, options);
-  const { visit, answer, told } = await answerGate(project, known, gate, {
+  const { visit, answer, reported } = await answerGate(project, known, gate, {
     choice,
     text: options.text,
     from: "command",
   });
   print(`${gateName(visit)}: ${answerText(answer)}`);
-  print(told ? "Its runner goes on." : `Nobody drives the run now; go on with it:`);
-  if (!told) print(`  ${commandText("resume", known.shortId)}`);
+  print(reported ? "Its runner goes on." : `Nobody drives the run now; go on with it:`);
+  if (!reported) print(`  ${commandText("resume", known.shortId)}`);
   return EXIT.done;
 }
 

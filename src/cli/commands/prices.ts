@@ -50,12 +50,12 @@ export async function pricesCommand(
 }
 
 function ratesJson({ input, cachedInput, cacheWrite, cacheWrite1h, output }: Rates): JsonObject {
-  const told: Record<string, Json> = {
+  const reported: Record<string, Json> = {
     input,
     cached_input: cachedInput ?? null,
     cache_write: cacheWrite ?? null,
     cache_write_1h: cacheWrite1h ?? null,
     output,
   };
-  return told;
+  return reported;
 }

@@ -220,8 +220,8 @@ async function goOn(
   if (!starts) return nothingStarted();
   if (options.detach === true) {
     const { detach, gateOptions } = await import("../detach.ts");
-    const told = [...detachedOptions(options), ...gateOptions(options)];
-    return detach(project, runId, known.shortId, told);
+    const reported = [...detachedOptions(options), ...gateOptions(options)];
+    return detach(project, runId, known.shortId, reported);
   }
   const recovery = await recoveryOf(cut, options.recover, known.shortId);
   const screen = screenKind(options);

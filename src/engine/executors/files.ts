@@ -16,7 +16,7 @@ import { join } from "node:path";
 import type { Operation } from "../../core/action.ts";
 import type { AttemptRef, Placed, Saved } from "../../core/event.ts";
 import type { Fact, MergeReport, Served } from "../../core/fact.ts";
-import { attemptText, placeText } from "../../core/place.ts";
+import { attemptText, visitText } from "../../core/place.ts";
 import { findVisit, type Run } from "../../core/run.ts";
 import { SHARED } from "../../core/workspace-files.ts";
 import type { WorkspacePlan } from "../../plan/plan.ts";
@@ -39,7 +39,6 @@ import {
 import type { Workspace } from "../../workspace/snapshot/workspace.ts";
 import { WorkspaceError } from "../../workspace/workspace-error.ts";
 import { makeOwnDirectory, restoreHead } from "../../workspace/worktree/own-worktree.ts";
-import { ownPathOf, type RunDir } from "../state-dir.ts";
 import {
   branchOf,
   type ForeignFiles,
@@ -47,7 +46,8 @@ import {
   makePlace,
   type PlaceOptions,
   workspaceAt,
-} from "../workspace-place.ts";
+} from "../run-workspace.ts";
+import { ownPathOf, type RunDir } from "../state-dir.ts";
 import type { Executor, FilesOperationType, Outlet } from "./executor.ts";
 
 /** How many files that are not in a snapshot an event names. */
@@ -175,7 +175,7 @@ export class FilesExecutor implements Executor<FilesOperationType> {
       case "merge": {
         const { at, workspace } = operation;
         const name = refWord(attemptText(at));
-        const result = await this.#merge({ ...operation, own: placeText(at), name });
+        const result = await this.#merge({ ...operation, own: visitText(at), name });
         return { type: "merged", at, workspace, result };
       }
       case "merge-scope": {

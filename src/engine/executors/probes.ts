@@ -30,7 +30,8 @@ import { ExpressionError } from "../../util/expression.ts";
 import { failpoint } from "../../util/failpoint.ts";
 import { renderShell } from "../../util/shell.ts";
 import { TemplateError } from "../../util/template.ts";
-import { collectEvidence } from "../evidence.ts";
+import { STATUS_FILE } from "../agent/status-file.ts";
+import { collectEvidence } from "../evidence/evidence.ts";
 import {
   attemptIdOf,
   CONTEXT_FILE,
@@ -45,7 +46,6 @@ import {
   workDirOf,
 } from "../launch.ts";
 import { attemptDirOf } from "../state-dir.ts";
-import { STATUS_FILE } from "../status-file.ts";
 import type { Executor, Outlet } from "./executor.ts";
 
 /** How long a probe may take when its step has no timeout. */
@@ -130,7 +130,7 @@ async function askProbe({ site, visit, at, start }: Asked): Promise<Probed> {
   if (ending.exit === NOT_DONE_EXIT) return { type: "probed", at, answer: "not-done" };
   if (ending.exit !== DONE_EXIT) return unknown(exitWords(launch.dir, ending.exit));
   // What succeeded has its result already; only its identity is asked for.
-  const known = visit.doubt?.cause === "identity";
+  const known = visit.uncertainty?.cause === "identity";
   const result = known ? undefined : await resultOf(site, visit, launch.dir, ending);
   if (result !== undefined && "problem" in result) {
     return unknown(`its probe says that it happened, but ${result.problem}`);
@@ -167,7 +167,7 @@ function probeLaunch(
         [ATTEMPT_VARIABLE]: id,
       },
       script: withoutAgentEnv(site.plan, visit) + script,
-      ...(visit.doubt?.cause === "identity" ? {} : checks),
+      ...(visit.uncertainty?.cause === "identity" ? {} : checks),
       ...isolated(visit),
       separateStderr: true,
     };

@@ -22,12 +22,12 @@ import { assert } from "../../util/assert.ts";
 import { ExpressionError } from "../../util/expression.ts";
 import { failpoint } from "../../util/failpoint.ts";
 import { TemplateError } from "../../util/template.ts";
-import type { AgentSteps, FollowedAgent } from "../agent-steps.ts";
-import { collectEvidence } from "../evidence.ts";
-import { withExposures } from "../exposure.ts";
+import type { AgentSteps, FollowedAgent } from "../agent/agent-steps.ts";
+import { collectEvidence } from "../evidence/evidence.ts";
+import { withExposures } from "../evidence/exposure.ts";
+import { withPrinted } from "../evidence/printed.ts";
 import { findItems } from "../item-source.ts";
 import { attemptIdOf, LaunchError, type LaunchSite, limitsOf, prepareLaunch } from "../launch.ts";
-import { withPrinted } from "../printed.ts";
 import { attemptDirOf, type RunDir } from "../state-dir.ts";
 import type { Executor, Outlet } from "./executor.ts";
 

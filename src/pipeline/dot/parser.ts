@@ -161,9 +161,9 @@ class DotParser {
   #edge(first: DotNodeRef | DotSubgraph, depth: number): DotEdgeStatement | undefined {
     const ends = [first];
     while (this.#is("->") || this.#is("--")) {
-      const arrow = this.#next();
-      if (arrow.kind === "--" && this.#directed) {
-        this.#error(arrow.span, "`--` has no direction", "write `->`");
+      const edge = this.#next();
+      if (edge.kind === "--" && this.#directed) {
+        this.#error(edge.span, "`--` has no direction", "write `->`");
       }
       const end = this.#end(depth);
       if (end === undefined) return undefined;

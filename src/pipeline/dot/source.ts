@@ -43,7 +43,7 @@ export function dotSource(file: string, text: string): DotSource {
 
 /** The piece of the file between two offsets. */
 export function dotSpan(source: DotSource, start: number, end: number): DotSpan {
-  return { start, end, ...placeOf(source, start) };
+  return { start, end, ...positionOf(source, start) };
 }
 
 /** From the start of one piece to the end of another. */
@@ -54,7 +54,7 @@ export function spanFrom(first: DotSpan, last: DotSpan): DotSpan {
 /** A diagnostic for a piece of the file. */
 export function dotDiagnostic(source: DotSource, span: DotSpan, finding: DotFinding): Diagnostic {
   const { help, ...rest } = finding;
-  const end = placeOf(source, Math.max(span.end, span.start + 1));
+  const end = positionOf(source, Math.max(span.end, span.start + 1));
   return {
     ...rest,
     file: source.file,
@@ -80,7 +80,7 @@ export function spanInText(
   return dotSpan(source, start, Math.min(Math.max(end, start + 1), value.end));
 }
 
-function placeOf(source: DotSource, offset: number) {
+function positionOf(source: DotSource, offset: number) {
   const { lineStarts } = source;
   let low = 0;
   let high = lineStarts.length - 1;

@@ -235,7 +235,7 @@ function checkAgentSettings(
 ): void {
   const step = list.steps[index] as StepShape;
   const agent = agentOf(shape, step);
-  if (talks(shape, list.cut, agent)) {
+  if (conversationsOf(shape, list.cut, agent)) {
     checkAccess(shape, list, index, report);
     return;
   }
@@ -292,7 +292,7 @@ function checkAbility(
 }
 
 /** Whether an adapter talks to the agent, as far as the file shows. */
-export function talks(
+export function conversationsOf(
   shape: PipelineShape,
   cut: ReadonlySet<string>,
   agent: string | undefined,
@@ -315,7 +315,7 @@ export function checkSessions(
     const { session } = step;
     if (session === undefined || isCut(list, index)) return;
     // Another rule reports that a session has no effect on such a step.
-    if (!talks(shape, list.cut, agentOf(shape, step))) return;
+    if (!conversationsOf(shape, list.cut, agentOf(shape, step))) return;
     const before = last.get(session);
     last.set(session, index);
     const other = before === undefined ? undefined : list.steps[before];

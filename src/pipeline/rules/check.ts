@@ -12,7 +12,7 @@ import type { MistakeReport, Report } from "../report.ts";
 import type { PipelineShape, StepShape } from "../schema.ts";
 import type { Path } from "../source.ts";
 import { allLists, isCut, pathIn, type StepList } from "../step-list.ts";
-import { agentOf, checkName, inFile, talks } from "./agent.ts";
+import { agentOf, checkName, conversationsOf, inFile } from "./agent.ts";
 import type { ExpressionRules, Site } from "./expression.ts";
 
 /** The texts of the files that checks name. */
@@ -161,7 +161,7 @@ function checkJudge(
     return;
   }
   if (named !== undefined && !checkName(named, path, shape, report)) return;
-  if (talks(shape, list.cut, agent)) return;
+  if (conversationsOf(shape, list.cut, agent)) return;
   const message = `\`${agent}\` is only a command, and a judge must be asked for a verdict`;
   const help = "name an agent with an `adapter`, such as claude or codex";
   report.add({ rule: "check-judge", message, help, path });

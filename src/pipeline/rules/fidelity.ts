@@ -10,7 +10,7 @@ import type { Report } from "../report.ts";
 import type { PipelineShape, StepShape } from "../schema.ts";
 import type { Path } from "../source.ts";
 import { hasBody, isCut, pathIn, type StepList } from "../step-list.ts";
-import { agentOf, talks } from "./agent.ts";
+import { agentOf, conversationsOf } from "./agent.ts";
 import { kindOf } from "./key.ts";
 
 const KEYS = ["fidelity", "thread", "resume_fidelity"] as const;
@@ -18,7 +18,7 @@ const EDGE_KEYS = ["fidelity", "thread"] as const;
 /** rules/key.ts judges the others. */
 const WITH_PROCESS: ReadonlySet<StepKind> = new Set(["command", "agent"]);
 
-interface Told {
+interface StepReport {
   readonly shape: PipelineShape;
   readonly list: StepList;
   readonly ids: ReadonlyMap<string, number>;
@@ -26,20 +26,25 @@ interface Told {
 }
 
 /** Adds the mistakes in the fidelity of a list of steps. */
-export function checkFidelity(told: Told): void {
-  const { list } = told;
+export function checkFidelity(reported: StepReport): void {
+  const { list } = reported;
   const edges = list.steps.flatMap((step) => step.edges ?? []);
   const full = new Set(edges.filter(({ fidelity }) => fidelity === "full").map(({ to }) => to));
   list.steps.forEach((step, index) => {
     if (isCut(list, index)) return;
-    if (WITH_PROCESS.has(kindOf(step))) checkStep(told, step, index, full);
-    checkEdges(told, step, index);
+    if (WITH_PROCESS.has(kindOf(step))) checkStep(reported, step, index, full);
+    checkEdges(reported, step, index);
   });
 }
 
 /** Any agent can be told something; only one with an adapter has a conversation to share. */
-function checkStep(told: Told, step: StepShape, index: number, full: ReadonlySet<string>): void {
-  const { shape, list, report } = told;
+function checkStep(
+  reported: StepReport,
+  step: StepShape,
+  index: number,
+  full: ReadonlySet<string>,
+): void {
+  const { shape, list, report } = reported;
   if (isCut(list, index, "run", "agent", "prompt", "prompt_file")) return;
   const agent = agentOf(shape, step);
   const add = (key: string, message: string, help: string): void => {
@@ -54,7 +59,7 @@ function checkStep(told: Told, step: StepShape, index: number, full: ReadonlySet
     for (const key of given) none(key, "a step without an agent");
     return;
   }
-  if (!talks(shape, list.cut, agent)) {
+  if (!conversationsOf(shape, list.cut, agent)) {
     for (const key of given) if (key !== "fidelity") none(key, "an agent that is only a command");
     if (step.fidelity === "full") {
       const message = "an agent that is only a command has no conversation to continue";
@@ -67,11 +72,11 @@ function checkStep(told: Told, step: StepShape, index: number, full: ReadonlySet
     add("thread", message, "both name the conversation that it shares: leave one out");
     return;
   }
-  if (!full.has(step.id)) checkThread(told, step, index);
+  if (!full.has(step.id)) checkThread(reported, step, index);
 }
 
 /** A thread that no edge, step or default asks for is a mistake, but harms nobody. */
-function checkThread({ shape, list, report }: Told, step: StepShape, index: number): void {
+function checkThread({ shape, list, report }: StepReport, step: StepShape, index: number): void {
   if (step.thread === undefined || list.cut.has("defaults.fidelity")) return;
   if (isCut(list, index, "fidelity")) return;
   if ((step.fidelity ?? shape.defaults?.fidelity) === "full") return;
@@ -82,7 +87,11 @@ function checkThread({ shape, list, report }: Told, step: StepShape, index: numb
 }
 
 /** The settings of an edge are for the agent that it leads to. */
-function checkEdges({ shape, list, ids, report }: Told, step: StepShape, index: number): void {
+function checkEdges(
+  { shape, list, ids, report }: StepReport,
+  step: StepShape,
+  index: number,
+): void {
   step.edges?.forEach((edge, position) => {
     const at = ids.get(edge.to);
     const target = at === undefined || isCut(list, at) ? undefined : list.steps[at];

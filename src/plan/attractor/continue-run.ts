@@ -10,7 +10,7 @@
  */
 
 import { indexOf } from "../graph-index.ts";
-import { type Arrow, markBackArrows, type Plan, type Step, type TakesUp } from "../plan.ts";
+import { type Edge, markBackEdges, type Plan, type Step, type TakesUp } from "../plan.ts";
 import { plainStep } from "./work.ts";
 
 /** What the plan itself knows better. */
@@ -18,16 +18,16 @@ const OWN_KEYS = /^graph\./;
 
 /** The plan that starts after a node; a text with the reason when there is none. */
 export function takenUp(plan: Plan, { node, completed, context }: TakesUp): Plan | string {
-  const { steps, arrows } = plan.graph;
+  const { steps, edges } = plan.graph;
   const { byId, entries } = indexOf(plan.graph);
   const position = byId.get(node);
   const step = position === undefined ? undefined : steps[position];
   if (step === undefined) return `there is no node \`${node}\` outside of branches`;
   const on = context.outcome === "fail" ? "failed" : "completed";
   const from = steps.length;
-  const onwards = arrows
-    .filter((arrow) => arrow.from === position && arrow.on === on)
-    .map((arrow): Arrow => ({ ...arrow, from, on: "completed" }));
+  const onwards = edges
+    .filter((edge) => edge.from === position && edge.on === on)
+    .map((edge): Edge => ({ ...edge, from, on: "completed" }));
   if (on === "failed" && onwards.length === 0) return `\`${node}\` has failed, and nothing follows`;
   const known = Object.entries(context).filter(([key]) => !OWN_KEYS.test(key));
   const { preferred_label: label } = context;
@@ -36,7 +36,7 @@ export function takenUp(plan: Plan, { node, completed, context }: TakesUp): Plan
   const takesUp = { node, completed, context: Object.fromEntries(known), ...chosen };
   const first: Step = plainStep(`from.${node}`, { kind: "pass", takesUp }, 1);
   // Steps that would start by themselves follow an outcome that this step never has.
-  const never = entries.map((to): Arrow => ({ from, to, on: "failed", weight: 0, back: false }));
-  const marked = markBackArrows(from + 1, [...arrows, ...onwards, ...never], [from]);
-  return { ...plan, graph: { steps: [...steps, first], arrows: marked } };
+  const never = entries.map((to): Edge => ({ from, to, on: "failed", weight: 0, back: false }));
+  const marked = markBackEdges(from + 1, [...edges, ...onwards, ...never], [from]);
+  return { ...plan, graph: { steps: [...steps, first], edges: marked } };
 }

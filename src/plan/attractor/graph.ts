@@ -1,20 +1,20 @@
 /**
  * From the nodes and edges of a DOT pipeline to a graph of the plan, in which every step is
- * started by each arrow that comes to it (join `any`) and left by one (split `one`).
+ * started by each edge that comes to it (join `any`) and left by one (split `one`).
  *
- * Owns: arrows and their order, goal gates, bounds on visits, and the copies that branches are.
+ * Owns: edges and their order, goal gates, bounds on visits, and the copies that branches are.
  * Does not: say what a node does (attractor/work.ts).
  * Invariants:
- * - W1 An edge with a condition is an arrow for both ends of its node; one without belongs to success
+ * - W1 An edge with a condition counts for both ends of its node; one without belongs to success
  *   alone, so a failure that nobody asks for ends the run. A diamond asks in the place of the node
  *   before it: an edge to one that has conditions is for both ends, too.
- * - W2 The arrows of a step stand in the order of their targets' names: among equals that decides.
+ * - W2 The edges of a step stand in the order of their targets' names: among equals that decides.
  */
 
 import { conditionToCel } from "../../pipeline/dot/condition.ts";
 import type { DotEdge, DotNode } from "../../pipeline/dot/model.ts";
 import { defined } from "../../util/defined.ts";
-import { type Arrow, type Graph, markBackArrows, type Step, type Work } from "../plan.ts";
+import { type Edge, type Graph, markBackEdges, type Step, type Work } from "../plan.ts";
 import { ATTRACTOR_VISITS_MAX } from "./defaults.ts";
 import { outcomesFor, outcomesToward } from "./needed-outcome.ts";
 import { type Fork, forkOf, isFork, leavingEdges, nodesIn, type Region } from "./regions.ts";
@@ -27,7 +27,7 @@ const DOT_STEPS_MAX = 50_000;
 /** A failure takes the edge to a retry target only when no other edge applies. */
 const WEIGHT_LAST = Number.MIN_SAFE_INTEGER;
 
-type Drawn = Omit<Arrow, "back">;
+type Drawn = Omit<Edge, "back">;
 
 /** Lowers the regions of one file. */
 export class DotGraphs {
@@ -57,17 +57,17 @@ export class DotGraphs {
     const ids = nodesIn(edgeIndex, region, jumps);
     const nodes = ids.flatMap((id) => edgeIndex.nodes.get(id) ?? []);
     this.#steps += nodes.length;
-    if (this.#steps > DOT_STEPS_MAX) return { steps: [], arrows: [] };
+    if (this.#steps > DOT_STEPS_MAX) return { steps: [], edges: [] };
     const ends = this.#endsOf(nodes, region);
     const positions = new Map([...nodes.map(({ id }) => id), ...ends].map((id, at) => [id, at]));
     const steps = [
       ...nodes.map((node) => this.#step(node, region, positions)),
       ...ends.map((id) => plainStep(this.#site.endId(id), { kind: "pass" }, 1)),
     ];
-    const arrows = nodes.flatMap((node) => this.#arrows(node, region, positions));
+    const edges = nodes.flatMap((node) => this.#planEdges(node, region, positions));
     const entry = positions.get(region.entry) ?? 0;
-    const all = [...arrows, ...neverStarted(steps.length, arrows, entry)];
-    return { steps, arrows: markBackArrows(steps.length, all, [entry]) };
+    const all = [...edges, ...neverStarted(steps.length, edges, entry)];
+    return { steps, edges: markBackEdges(steps.length, all, [entry]) };
   }
 
   /** True when the copies of branches are too many to run. */
@@ -118,28 +118,28 @@ export class DotGraphs {
     return target === undefined ? undefined : positions.get(target);
   }
 
-  #arrows(node: DotNode, region: Region, positions: ReadonlyMap<string, number>): Drawn[] {
+  #planEdges(node: DotNode, region: Region, positions: ReadonlyMap<string, number>): Drawn[] {
     const { edgeIndex } = this.#site;
     const from = positions.get(node.id) ?? 0;
     const drawn = isFork(edgeIndex, node)
-      ? this.#edges(node, region).map(({ to }) => plainArrow(from, positions.get(to) ?? 0))
+      ? this.#edges(node, region).map(({ to }) => plainEdge(from, positions.get(to) ?? 0))
       : edgeIndex
           .outgoing(node.id)
           .toSorted((one, other) => compare(one.to, other.to))
-          .flatMap((edge) => this.#arrow(edge, from, positions.get(edge.to) ?? 0));
+          .flatMap((edge) => this.#planEdge(edge, from, positions.get(edge.to) ?? 0));
     const retry = [node.retryTarget, node.fallbackRetryTarget].find(
       (id) => id !== undefined && edgeIndex.nodes.has(id),
     );
     const back = retry === undefined ? undefined : positions.get(retry);
     if (back === undefined) return drawn;
-    return [...drawn, { ...plainArrow(from, back), on: "failed", weight: WEIGHT_LAST }];
+    return [...drawn, { ...plainEdge(from, back), on: "failed", weight: WEIGHT_LAST }];
   }
 
-  #arrow(edge: DotEdge, from: number, to: number): readonly Drawn[] {
+  #planEdge(edge: DotEdge, from: number, to: number): readonly Drawn[] {
     const { settings, reading, edgeIndex } = this.#site;
     const { label, weight, condition, loopRestart, fidelity, threadId } = edge;
-    const arrow: Drawn = {
-      ...plainArrow(from, to),
+    const drawn: Drawn = {
+      ...plainEdge(from, to),
       weight,
       ...defined({ label, fidelity, thread: threadId }),
       ...(loopRestart ? { restart: { keep: settings.loopRestartPersistKeys } } : {}),
@@ -147,13 +147,13 @@ export class DotGraphs {
     if (condition?.ok === true) {
       const wants =
         reading.simulate === undefined ? {} : { wants: outcomesFor(condition.condition) };
-      const asked = { ...arrow, condition: conditionToCel(condition.condition), ...wants };
+      const asked = { ...drawn, condition: conditionToCel(condition.condition), ...wants };
       return [asked, { ...asked, on: "failed" }];
     }
     const alone = edgeIndex.outgoing(edge.from).length === 1;
     const next = this.#site.stepId(edge.to);
     const plain = reading.simulate === undefined || alone ? {} : { wants: outcomesToward(next) };
-    const open = { ...arrow, ...plain };
+    const open = { ...drawn, ...plain };
     return this.#asks(edge.to) ? [open, { ...open, on: "failed" }] : [open];
   }
 
@@ -194,9 +194,7 @@ export class DotGraphs {
     }
     const branches = targets.map((target) => ({
       id: this.#site.stepId(target),
-      graph: closed.has(target)
-        ? { steps: [], arrows: [] }
-        : this.#graph({ entry: target, closed }),
+      graph: closed.has(target) ? { steps: [], edges: [] } : this.#graph({ entry: target, closed }),
     }));
     return {
       kind: "branches",
@@ -207,19 +205,19 @@ export class DotGraphs {
   }
 }
 
-function plainArrow(from: number, to: number): Drawn {
+function plainEdge(from: number, to: number): Drawn {
   return { from, to, on: "completed", weight: 0 };
 }
 
 /** A step that nothing leads to would start at once; what only a missed goal leads to must not. */
-function neverStarted(count: number, arrows: readonly Drawn[], entry: number): readonly Drawn[] {
+function neverStarted(count: number, edges: readonly Drawn[], entry: number): readonly Drawn[] {
   const reached = new Set([entry]);
-  const bySource = Map.groupBy(arrows, ({ from }) => from);
+  const bySource = Map.groupBy(edges, ({ from }) => from);
   for (const step of reached) for (const { to } of bySource.get(step) ?? []) reached.add(to);
   const others = Array.from({ length: count }, (_, step) => step).filter(
     (step) => !reached.has(step),
   );
-  return others.map((to) => ({ ...plainArrow(entry, to), condition: "false" }));
+  return others.map((to) => ({ ...plainEdge(entry, to), condition: "false" }));
 }
 
 function compare(one: string, other: string): number {

@@ -11,20 +11,20 @@ import {
   type DotCondition,
   writtenKey,
 } from "../../pipeline/dot/condition.ts";
-import type { Saying } from "../plan.ts";
+import type { NeededOutcome } from "../plan.ts";
 
 /** The reports that make a condition true: one for each of its alternatives. */
-export function outcomesFor({ anyOf }: DotCondition): readonly Saying[] {
+export function outcomesFor({ anyOf }: DotCondition): readonly NeededOutcome[] {
   return anyOf.map((clauses) => clauses.reduce(withClause, {}));
 }
 
 /** The reports that choose an edge without a condition to a step. */
-export function outcomesToward(next: string): readonly Saying[] {
+export function outcomesToward(next: string): readonly NeededOutcome[] {
   // Where an edge asks for success, another word is needed to be left by this one.
   return [{ next }, { outcome: "partial_success", next }];
 }
 
-function withClause(saying: Saying, clause: ConditionClause): Saying {
+function withClause(saying: NeededOutcome, clause: ConditionClause): NeededOutcome {
   const { key } = clause;
   if (key === "outcome" || key === "context.outcome") {
     const outcome = valueFor(clause, "success", "fail");

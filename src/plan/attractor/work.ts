@@ -2,7 +2,7 @@
  * What the node of a DOT pipeline does, as a work of the plan.
  *
  * Owns: the handlers of the language, retries and timeouts.
- * Does not: draw arrows (attractor/graph.ts) or choose agents (attractor/agent.ts).
+ * Does not: draw edges (attractor/graph.ts) or choose agents (attractor/agent.ts).
  */
 
 import type { DotEdge, DotNode } from "../../pipeline/dot/model.ts";

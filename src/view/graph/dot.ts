@@ -53,7 +53,7 @@ function nodeLines(node: DrawnNode, indent: string): readonly string[] {
   ];
 }
 
-/** An arrow to a box with something in it goes to a step in there and is cut at the box. */
+/** An edge to a box with something in it goes to a step in there and is cut at the box. */
 function edgeLine(edge: DrawnEdge, byId: ReadonlyMap<string, DrawnNode>): string {
   const from = anchorOf(edge.from, byId, "last");
   const to = anchorOf(edge.to, byId, "first");

@@ -1,11 +1,11 @@
 /**
- * What a picture of a plan or a run shows: boxes, arrows, and boxes in boxes. The neutral model that
+ * What a picture of a plan or a run shows: boxes, edges, and boxes in boxes. The neutral model that
  * Mermaid, DOT and SVG are written from.
  *
- * Owns: what is shown of a step and an arrow, and the bounds on a picture.
+ * Owns: what is shown of a step and an edge, and the bounds on a picture.
  * Does not: know any format (graph-mermaid.ts, graph-dot.ts, graph-svg.ts).
  * Invariants:
- * - B1 No more than NODES_MAX boxes and EDGES_MAX arrows, however large the plan; the rest is counted.
+ * - B1 No more than NODES_MAX boxes and EDGES_MAX edges, however large the plan; the rest is counted.
  * - B2 Texts are plain: one line, no control characters. Escaping is for the formats.
  */
 import type { Recorded } from "../../core/event.ts";
@@ -20,9 +20,9 @@ import {
 } from "../../core/run.ts";
 import { waitsFor } from "../../core/visit-state.ts";
 import type {
-  Arrow,
   BranchesWork,
   EachWork,
+  Edge,
   Graph,
   LoopWork,
   Plan,
@@ -47,7 +47,7 @@ const EDGE_LABEL_WIDTH_MAX = 28;
 export interface Drawing {
   readonly title: string;
   readonly picture: Picture;
-  /** Whether it shows a run: boxes are coloured, and arrows are taken or not. */
+  /** Whether it shows a run: boxes are coloured, and edges are taken or not. */
   readonly coloured: boolean;
   /** What found no room. */
   readonly nodesLeftOut: number;
@@ -99,7 +99,7 @@ export function runDrawing(
 export function leftOutText({ nodesLeftOut, edgesLeftOut }: Drawing): string | undefined {
   const parts = [
     ...(nodesLeftOut > 0 ? [`${nodesLeftOut} more steps`] : []),
-    ...(edgesLeftOut > 0 ? [`${edgesLeftOut} more arrows`] : []),
+    ...(edgesLeftOut > 0 ? [`${edgesLeftOut} more edges`] : []),
   ];
   return parts.length === 0 ? undefined : `not drawn: ${parts.join(", ")}`;
 }
@@ -107,7 +107,7 @@ export function leftOutText({ nodesLeftOut, edgesLeftOut }: Drawing): string | u
 /** Collects one drawing; counts what it draws against the bounds. */
 class Pen {
   readonly #shown: { readonly run: Run; readonly liveness: Liveness } | undefined;
-  /** How often each arrow was followed, by scope and position. */
+  /** How often each edge was followed, by scope and position. */
   readonly #taken = new Map<string, number>();
   #nodes = 0;
   #edges = 0;
@@ -120,9 +120,9 @@ class Pen {
   ) {
     this.#shown = shown;
     for (const { event } of events) {
-      if (!("arrows" in event)) continue;
-      for (const index of event.arrows) {
-        const key = arrowKey(event.scope, index);
+      if (!("edges" in event)) continue;
+      for (const index of event.edges) {
+        const key = edgeKey(event.scope, index);
         this.#taken.set(key, (this.#taken.get(key) ?? 0) + 1);
       }
     }
@@ -147,13 +147,13 @@ class Pen {
       ids[position] = node?.id;
       return node === undefined ? [] : [node];
     });
-    const edges = arrowGroups(graph).flatMap((group): readonly DrawnEdge[] => {
-      const from = ids[group.arrow.from];
-      const to = ids[group.arrow.to];
+    const edges = edgeGroups(graph).flatMap((group): readonly DrawnEdge[] => {
+      const from = ids[group.edge.from];
+      const to = ids[group.edge.to];
       const drawn = from !== undefined && to !== undefined && this.#edges < EDGES_MAX;
       if (drawn) this.#edges++;
       else this.#edgesLeftOut++;
-      return drawn ? [{ from, to, ...this.#arrow(group, scope) }] : [];
+      return drawn ? [{ from, to, ...this.#edge(group, scope) }] : [];
     });
     return { nodes, edges };
   }
@@ -243,49 +243,49 @@ class Pen {
     return { id, label, notes: [], tint: itemTint(scope), round: false, inner };
   }
 
-  #arrow(
-    { arrow, said, failure, indexes }: ArrowGroup,
+  #edge(
+    { edge, said, failure, indexes }: EdgeGroup,
     scope: Scope | undefined,
   ): Omit<DrawnEdge, "from" | "to"> {
     const countOf = (index: number): number =>
-      scope === undefined ? 0 : (this.#taken.get(arrowKey(scope.id, index)) ?? 0);
+      scope === undefined ? 0 : (this.#taken.get(edgeKey(scope.id, index)) ?? 0);
     const count = indexes.reduce((sum, index) => sum + countOf(index), 0);
-    // A person may have declared a step done: its arrows were followed without an event of its own.
+    // A person may have declared a step done: its edges were followed without an event of its own.
     const taken = count > 0 || indexes.some((index) => scope?.edges[index] === "live");
-    const anew = arrow.restart === undefined ? "" : "(begins anew)";
+    const anew = edge.restart === undefined ? "" : "(begins anew)";
     const times = count > 1 ? `×${count}` : "";
     const words = [cutText(plainText(said), EDGE_LABEL_WIDTH_MAX), anew, times];
     return {
       label: words.filter((word) => word !== "").join(" "),
       look: this.#shown === undefined ? "plain" : taken ? "taken" : "untaken",
       failure,
-      back: arrow.back,
+      back: edge.back,
     };
   }
 }
 
-/** Arrows that say the same of the same two steps, one for success and one for failure. */
-interface ArrowGroup {
-  readonly arrow: Arrow;
+/** Edges that say the same of the same two steps, one for success and one for failure. */
+interface EdgeGroup {
+  readonly edge: Edge;
   readonly said: string;
   readonly failure: boolean;
   readonly indexes: readonly number[];
 }
 
-function arrowGroups(graph: Graph): readonly ArrowGroup[] {
-  const groups = new Map<string, ArrowGroup>();
-  for (const [index, arrow] of graph.arrows.entries()) {
-    const failed = arrow.on === "failed";
-    const said = arrow.label ?? arrow.condition ?? (failed ? "on failure" : "");
-    const key = JSON.stringify([arrow.from, arrow.to, said, arrow.restart !== undefined]);
+function edgeGroups(graph: Graph): readonly EdgeGroup[] {
+  const groups = new Map<string, EdgeGroup>();
+  for (const [index, edge] of graph.edges.entries()) {
+    const failed = edge.on === "failed";
+    const said = edge.label ?? edge.condition ?? (failed ? "on failure" : "");
+    const key = JSON.stringify([edge.from, edge.to, said, edge.restart !== undefined]);
     const { indexes = [], failure = true } = groups.get(key) ?? {};
-    const group = { arrow, said, failure: failure && failed, indexes: [...indexes, index] };
+    const group = { edge, said, failure: failure && failed, indexes: [...indexes, index] };
     groups.set(key, group);
   }
   return [...groups.values()];
 }
 
-function arrowKey(scope: string, index: number): string {
+function edgeKey(scope: string, index: number): string {
   return `${scope}#${index}`;
 }
 

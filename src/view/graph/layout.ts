@@ -1,12 +1,12 @@
 /**
- * Where the boxes of a picture stand and which way its arrows go: layers from top to bottom, each
- * step below all that lead to it, arrows that go back along the right side.
+ * Where the boxes of a picture stand and which way its edges go: layers from top to bottom, each
+ * step below all that lead to it, edges that go back along the right side.
  *
  * Owns: the geometry.
  * Does not: draw (graph-svg.ts) or know what a box stands for.
  * Invariants:
- * - Q1 Boxes never overlap, and every box lies below those from which a forward arrow leads to it.
- * - Q2 The work is bounded: past BENDS_MAX bends an arrow is a straight line.
+ * - Q1 Boxes never overlap, and every box lies below those from which a forward edge leads to it.
+ * - Q2 The work is bounded: past BENDS_MAX bends an edge is a straight line.
  */
 
 export interface Box {
@@ -48,13 +48,13 @@ export interface Layout {
 const GAP_X = 28;
 const GAP_Y = 52;
 const BEND_WIDTH = 10;
-/** Between two arrows that go back, and between two that leave a box. */
+/** Between two edges that go back, and between two that leave a box. */
 const LANE = 16;
 const PORT = 18;
 const SWEEPS = 6;
 const BENDS_MAX = 20_000;
 
-/** A place in a layer: a box, or a bend of a long arrow that passes through. */
+/** A place in a layer: a box, or a bend of a long edge that passes through. */
 interface Slot {
   readonly layer: number;
   readonly width: number;
@@ -65,7 +65,7 @@ interface Slot {
   x: number;
 }
 
-/** Lays boxes and arrows out. */
+/** Lays boxes and edges out. */
 export function layOut(boxes: readonly Box[], links: readonly Link[]): Layout {
   const depth = layersOf(boxes.length, links);
   const slots = boxes.map(({ width, height }, index) => newSlot(depth[index] ?? 0, width, height));
@@ -92,7 +92,7 @@ function cornerOf(slot: Slot, tops: readonly Band[]): Point {
   return { x: slot.x - slot.width / 2, y: tops[slot.layer]?.top ?? 0 };
 }
 
-/** The longest way to each box along the arrows that go forward. */
+/** The longest way to each box along the edges that go forward. */
 function layersOf(count: number, links: readonly Link[]): readonly number[] {
   const depth = new Array<number>(count).fill(0);
   const missing = new Array<number>(count).fill(0);
@@ -113,7 +113,7 @@ function layersOf(count: number, links: readonly Link[]): readonly number[] {
   return depth;
 }
 
-/** The slots along an arrow, with a bend in each layer between its ends. */
+/** The slots along an edge, with a bend in each layer between its ends. */
 function chainOf(link: Link, slots: readonly Slot[], layers: Slot[][]): readonly Slot[] {
   const from = slots[link.from] as Slot;
   const to = slots[link.to] as Slot;
@@ -208,7 +208,7 @@ interface Band {
   readonly bottom: number;
 }
 
-/** Room above the first layer is needed only by arrows that come back to it. */
+/** Room above the first layer is needed only by edges that come back to it. */
 function topsOf(layers: readonly Slot[][], links: readonly Link[]): readonly Band[] {
   let top = links.some(({ back }) => back) ? GAP_Y / 2 : 0;
   return layers.map((layer) => {
@@ -249,7 +249,7 @@ function isBack({ back }: Link, [from, to]: readonly Slot[]): boolean {
   return back || (from !== undefined && to !== undefined && from.layer >= to.layer);
 }
 
-/** Where on its boxes each arrow begins and ends: side by side, in the order of their other ends. */
+/** Where on its boxes each edge begins and ends: side by side, in the order of their other ends. */
 function portsOf(
   links: readonly Link[],
   slots: readonly Slot[],
@@ -296,7 +296,7 @@ function forward(
   }
   const turn = points[0]?.x === points[1]?.x && points.length > 2 ? 1 : 0;
   const [from, to] = [points[turn] as Point, points[turn + 1] as Point];
-  // Nearer to its end, where the arrows of one step have parted.
+  // Nearer to its end, where the edges of one step have parted.
   const label = { x: from.x + (to.x - from.x) * 0.6, y: from.y + (to.y - from.y) * 0.6 };
   return { points, square: false, label };
 }

@@ -54,7 +54,7 @@ function edgeLine({ from, to, label, look }: DrawnEdge): string {
   return label === "" ? `${from} ${line} ${to}` : `${from} ${line}|${quoted(label)}| ${to}`;
 }
 
-/** Arrows on failure are red, as long as they are not grey for not having been taken. */
+/** Edges on failure are red, as long as they are not grey for not having been taken. */
 function linkStyles(edges: readonly DrawnEdge[]): readonly string[] {
   const red = edges.flatMap(({ failure, look }, index) =>
     failure && look !== "untaken" ? [index] : [],

@@ -24,7 +24,7 @@ export const TINTS: Readonly<Record<StepStatus, Tint>> = {
   running: "running",
   waiting: "waiting",
   interrupted: "waiting",
-  unsettled: "waiting",
+  uncertain: "waiting",
   asked: "waiting",
   sleeping: "waiting",
   completed: "done",

@@ -97,11 +97,11 @@ function pictureLines(picture: Picture, placed: Placed, origin: Point): readonly
     const at = { x: origin.x + corner.x, y: origin.y + corner.y };
     return nodeLines(node, sizes[index] ?? { width: 0, height: 0 }, at);
   });
-  const arrows = picture.edges.flatMap((edge, index) => {
+  const edges = picture.edges.flatMap((edge, index) => {
     const route = layout.routes[index];
     return route === undefined ? [] : edgeLines(edge, route, origin);
   });
-  return [...boxes, ...arrows];
+  return [...boxes, ...edges];
 }
 
 function nodeLines(node: DrawnNode, size: Size, at: Point): readonly string[] {

@@ -10,7 +10,7 @@ import type {
   Recorded,
   RunCreated,
   StepFailed,
-  Told,
+  StepReport,
   VisitEnd,
 } from "../../core/event.ts";
 import { ROOT_SCOPE } from "../../core/place.ts";
@@ -70,7 +70,8 @@ export class AttractorLog {
       this.#completed.push(end.step);
       if (this.#completed.length > NODES_MAX) this.#completed.shift();
     }
-    const notes = "told" in end && end.told?.notes !== undefined ? `: ${end.told.notes}` : "";
+    const notes =
+      "reported" in end && end.reported?.notes !== undefined ? `: ${end.reported.notes}` : "";
     this.#lines.push(`${isoText(recorded.time)} ${end.scope}${end.step} ${outcome}${notes}`);
     if (this.#lines.length > LINES_MAX) this.#lines.shift();
     return end;
@@ -157,14 +158,14 @@ export interface Checkpoint {
 
 /** The content of a node's status.json. */
 export function statusJson(end: VisitEnd): JsonObject {
-  const told: Told = "told" in end ? (end.told ?? {}) : {};
+  const reported: StepReport = "reported" in end ? (end.reported ?? {}) : {};
   const attempt = "attempt" in end ? { attempt: end.attempt } : {};
   return {
     outcome: outcomeOf(end),
-    preferred_label: told.label ?? "",
-    suggested_next_ids: told.next ?? [],
+    preferred_label: reported.label ?? "",
+    suggested_next_ids: reported.next ?? [],
     context_updates: "context" in end ? (end.context ?? {}) : {},
-    notes: told.notes ?? "",
+    notes: reported.notes ?? "",
     ...("message" in end ? { failure_reason: end.message } : {}),
     visit: end.visit,
     ...attempt,
@@ -177,7 +178,7 @@ export function attemptOfEnd(end: VisitEnd): AttemptRef | undefined {
 }
 
 function outcomeOf(end: VisitEnd): string {
-  if (end.type === "step.completed") return end.told?.outcome ?? "success";
+  if (end.type === "step.completed") return end.reported?.outcome ?? "success";
   return end.type === "step.skipped" ? "skipped" : "fail";
 }
 

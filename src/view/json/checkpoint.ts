@@ -7,7 +7,7 @@
  */
 import type { Recorded, RunEvent, VisitEnd } from "../../core/event.ts";
 import { stepPath } from "../../core/place.ts";
-import { placeOf, type Run, waitingFor } from "../../core/run.ts";
+import { type Run, visitRef, waitingFor } from "../../core/run.ts";
 import { isReached } from "../../core/run-end.ts";
 import type { Json, JsonObject } from "../../util/json.ts";
 import { stepReportJson } from "../attempt-text.ts";
@@ -55,7 +55,7 @@ function outcomeJson(end: VisitEnd): Json {
         exit: end.exit,
         outputs: outputsJson(end.outputs),
         context_updates: end.context,
-        ...stepReportJson(end.told),
+        ...stepReportJson(end.reported),
       };
     case "step.skipped":
       return { status: "skipped" };
@@ -65,7 +65,7 @@ function outcomeJson(end: VisitEnd): Json {
         reason: end.reason,
         message: end.message,
         exit: end.exit ?? null,
-        ...stepReportJson(end.told),
+        ...stepReportJson(end.reported),
       };
     default:
       return { status: "failed", reason: "lost", message: end.message, exit: null };
@@ -98,7 +98,7 @@ function nodesOf(run: Run): Nodes {
       retries.push([path, visit.attempts - 1]);
     if (visit.state.status !== "completed") continue;
     if (completed.length === HISTORY_MAX) leftOut++;
-    else completed.push(stepPath(placeOf(visit)));
+    else completed.push(stepPath(visitRef(visit)));
     const { outputs } = visit.state;
     if (Object.keys(outputs).length > 0 && artifacts.length < HISTORY_MAX) {
       artifacts.push([path, outputsJson(outputs)]);

@@ -79,7 +79,7 @@ export function receiptJson(input: ReceiptInput): JsonObject {
     denied: [...(event.denied ?? [])],
     ...vouchedJson(event),
     ...fidelityJson(input),
-    ...stepReportJson("told" in event ? event.told : undefined),
+    ...stepReportJson("reported" in event ? event.reported : undefined),
     last_tool: "tool" in event && event.tool !== undefined ? { ...event.tool } : null,
     cost: attemptSpentJson(event.spent),
     resume: resumeJson(input),
@@ -89,8 +89,8 @@ export function receiptJson(input: ReceiptInput): JsonObject {
 
 /** The briefing of an agent; other steps have none. */
 function fidelityJson({ run, end }: ReceiptInput): JsonObject {
-  const telling = findVisit(run, end.event)?.telling;
-  return telling === undefined ? {} : { fidelity: briefingJson(telling) };
+  const briefing = findVisit(run, end.event)?.briefing;
+  return briefing === undefined ? {} : { fidelity: briefingJson(briefing) };
 }
 
 /** An effect that a probe or a person confirmed has no exit status. */
@@ -187,8 +187,8 @@ function reasonOf(event: AttemptEnd): string | null {
 function resumeJson({ run, end }: ReceiptInput): Json {
   const { event } = end;
   const command = commandText("resume", run.id);
-  const arrows = "arrows" in event ? event.arrows : [];
-  if (event.type === "step.completed" || arrows.length > 0) {
+  const edges = "edges" in event ? event.edges : [];
+  if (event.type === "step.completed" || edges.length > 0) {
     return { from: "next", steps: nextSteps(run, event), command };
   }
   const retry = "retry" in event ? event.retry : undefined;
@@ -202,9 +202,9 @@ function resumeJson({ run, end }: ReceiptInput): Json {
 
 function nextSteps(run: Run, event: AttemptEnd): readonly string[] {
   const graph: Graph | undefined = run.scopes.get(event.scope)?.graph;
-  const arrows = "arrows" in event ? event.arrows : [];
-  return arrows.flatMap((index) => {
-    const to = graph?.arrows[index]?.to;
+  const edges = "edges" in event ? event.edges : [];
+  return edges.flatMap((index) => {
+    const to = graph?.edges[index]?.to;
     const step = to === undefined ? undefined : graph?.steps[to];
     return step === undefined ? [] : [stepPath({ scope: event.scope, step: step.id })];
   });

@@ -3,8 +3,8 @@
  * `pipeline_id` is the documented name of `run_id`.
  */
 import type { Recorded, RunEvent } from "../../core/event.ts";
-import { placeText } from "../../core/place.ts";
-import { placeOf, type Run } from "../../core/run.ts";
+import { visitText } from "../../core/place.ts";
+import { type Run, visitRef } from "../../core/run.ts";
 import { stepStateOf } from "../../core/summary.ts";
 import type { Json, JsonObject } from "../../util/json.ts";
 import { type Attempt, attemptHistory } from "../attempt-history.ts";
@@ -67,7 +67,7 @@ function timeJson(time: number | undefined): Json {
 function stepJson(node: StepNode, history: ReadonlyMap<string, readonly Attempt[]>): JsonObject {
   const { visit, status, path, record } = node;
   const state = visit?.state;
-  const attempts = visit && history.get(placeText(placeOf(visit)));
+  const attempts = visit && history.get(visitText(visitRef(visit)));
   const failed = state?.status === "failed" ? state : undefined;
   const completed = state?.status === "completed" ? state : undefined;
   const message = state !== undefined && "message" in state ? state.message : null;
@@ -86,7 +86,7 @@ function stepJson(node: StepNode, history: ReadonlyMap<string, readonly Attempt[
       identity: completed.identity ?? null,
     }),
     error_message: message,
-    ...stepReportJson(completed?.told ?? failed?.told),
+    ...stepReportJson(completed?.reported ?? failed?.reported),
     outputs: outputsJson(completed?.outputs ?? {}),
     attempts: (attempts ?? []).map(attemptJson),
   };

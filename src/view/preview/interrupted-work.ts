@@ -14,7 +14,7 @@ export interface InterruptedWork {
   readonly output: readonly string[];
   readonly tool: LastTool | undefined;
   /** What its conversation has used so far, if it has one. */
-  readonly talk: string | undefined;
+  readonly conversation: string | undefined;
   /** What resume does with it. */
   readonly fate: "continue" | "restart";
   /** What a restart changes in the user's own files. */
@@ -26,12 +26,12 @@ const WIDTH_MAX = 100;
 
 /** The lines about one attempt; `run` is the id for commands. */
 export function interruptedLines(work: InterruptedWork, run: string): readonly string[] {
-  const { attempt, files, output, tool, talk } = work;
+  const { attempt, files, output, tool, conversation } = work;
   const did = files === undefined ? "" : `: ${totalText(files)}`;
   return [
     `${attempt} was interrupted${did}`,
     ...fileLines(files ?? [], FILES_MAX),
-    ...(talk === undefined ? [] : [`  conversation: ${talk}`]),
+    ...(conversation === undefined ? [] : [`  conversation: ${conversation}`]),
     ...output.map((line) => `  │ ${cutText(plainText(line), WIDTH_MAX)}`),
     ...(tool === undefined ? [] : [`  last tool: ${toolText(tool)}`]),
     `  ${fateText(work, run)}`,

@@ -151,19 +151,19 @@ function openVerdict(visit: Visit, input: ResumePlanInput): Verdict {
 }
 
 function waitingVerdict(visit: Visit, wait: Wait, input: ResumePlanInput): Verdict {
-  const talk = judgeText(visit) ?? talkText(visit, input);
+  const conversation = judgeText(visit) ?? talkText(visit, input);
   switch (wait.for) {
     case "retry": {
       const left = wait.until - input.now;
       const due = left <= 0 ? "at once" : `in ${formatDuration(left)}`;
-      const then = talk === undefined ? "" : `: ${talk}`;
+      const then = conversation === undefined ? "" : `: ${conversation}`;
       return { action: "continue", why: `it is retried ${due}${nextAttempt(visit)}${then}` };
     }
     case "owner": {
       // When the run stopped between two attempts, the step itself was not interrupted.
-      const cut = visit.cut === true || talk === undefined;
+      const cut = visit.cut === true || conversation === undefined;
       const what = cut ? `it was interrupted (${messageText(wait.message)})` : "the run stopped";
-      const then = talk ?? `it starts again${nextAttempt(visit)}`;
+      const then = conversation ?? `it starts again${nextAttempt(visit)}`;
       return { action: "continue", why: `${what}; ${then}` };
     }
     case "person":
@@ -180,8 +180,8 @@ function waitingVerdict(visit: Visit, wait: Wait, input: ResumePlanInput): Verdi
 }
 
 function startVerdict(visit: Visit, input: ResumePlanInput): Verdict {
-  const talk = judgeText(visit) ?? talkText(visit, input);
-  if (talk !== undefined) return { action: "continue", why: talk };
+  const conversation = judgeText(visit) ?? talkText(visit, input);
+  if (conversation !== undefined) return { action: "continue", why: conversation };
   const again = visit.attempts > 0;
   const why = again ? `it starts again${nextAttempt(visit)}` : "it has not started";
   return { action: "run", why };
@@ -205,8 +205,9 @@ function runningVerdict(visit: Visit, input: ResumePlanInput): Verdict {
     case "dead": {
       const judge = judgeText(visit);
       if (step.once && judge === undefined) return doubtVerdict(visit, "its process is gone");
-      const talk = judge ?? talkText({ ...visit, cut: true }, input);
-      if (talk !== undefined) return { action: "continue", why: `its process is gone; ${talk}` };
+      const conversation = judge ?? talkText({ ...visit, cut: true }, input);
+      if (conversation !== undefined)
+        return { action: "continue", why: `its process is gone; ${conversation}` };
       return { action: "run", why: "its process is gone and left no result" };
     }
     default:
@@ -234,13 +235,13 @@ function judgeText(visit: Visit): string | undefined {
 /** What the next attempt does with the conversation of a visit; undefined when it has none. */
 function talkText(visit: Visit, input: ResumePlanInput): string | undefined {
   const offer = input.offers?.get(attemptText(attemptOf(visit)));
-  if (visit.talk === undefined || offer === undefined) return undefined;
+  if (visit.conversation === undefined || offer === undefined) return undefined;
   // The choice of the previous owner does not count any more.
   const { recover: _, ...run } = input.run;
   const asked = input.recover === undefined ? run : { ...run, recover: input.recover };
   const { kind, says } = converse(input.plan, asked, visit, offer);
   if (kind === "continue" || says === "relayed") return CONTINUATIONS[says];
-  return visit.talk.session === undefined
+  return visit.conversation.session === undefined
     ? "a new conversation starts"
     : "its conversation starts again";
 }
@@ -272,9 +273,9 @@ function failedVerdict(visit: Visit, failure: string, input: ResumePlanInput): V
   const attempts = countText(retry.attempts, "more attempt");
   // `--recover` holds for the failures that exist when the run is opened.
   const wanted = input.recover === undefined ? visit : { ...visit, recover: input.recover };
-  const talk = talkText(wanted, input);
-  const then = talk === undefined ? "" : `: ${talk}`;
-  const action = talk === undefined ? "run" : "continue";
+  const conversation = talkText(wanted, input);
+  const then = conversation === undefined ? "" : `: ${conversation}`;
+  const action = conversation === undefined ? "run" : "continue";
   return { action, why: `it failed (${failure}); it gets ${attempts}${then}` };
 }
 

@@ -5,7 +5,7 @@
 
 import { contextOwner } from "../../core/context.ts";
 import type { Owner, Recorded, RunEvent } from "../../core/event.ts";
-import { attemptText, placeText, stepPath } from "../../core/place.ts";
+import { attemptText, stepPath, visitText } from "../../core/place.ts";
 import { findVisit, type Run, stepOf } from "../../core/run.ts";
 import { indexOf } from "../../plan/graph-index.ts";
 import type { Json } from "../../util/json.ts";
@@ -48,7 +48,7 @@ export function visitHistory(run: Run, events: Iterable<Recorded>): readonly Vis
     if (event.type !== "step.started" && event.type !== "step.skipped" && !attemptEnd(event))
       continue;
     if (!("scope" in event && "visit" in event)) continue;
-    const path = placeText(event);
+    const path = visitText(event);
     const known = entries.get(path) ?? {
       path,
       startedAt: time,
@@ -59,7 +59,7 @@ export function visitHistory(run: Run, events: Iterable<Recorded>): readonly Vis
     entries.set(path, known);
     if (event.type === "step.started") known.attempts++;
     else known.endedAt = time;
-    if ("arrows" in event) known.next = edgeTargets(run, event);
+    if ("edges" in event) known.next = edgeTargets(run, event);
   }
   return [...entries.values()];
 }
@@ -73,15 +73,15 @@ function outcomeOf(run: Run, at: Extract<RunEvent, { visit: number }>): string {
 /** The targets of the edges that an event followed. */
 export function edgeTargets(
   run: Run,
-  event: { readonly scope: string; readonly arrows: readonly number[] },
+  event: { readonly scope: string; readonly edges: readonly number[] },
 ): readonly string[] {
   const graph = run.scopes.get(event.scope)?.graph;
-  return event.arrows.flatMap((index) => {
-    const arrow = graph?.arrows[index];
-    const step = arrow && graph?.steps[arrow.to];
+  return event.edges.flatMap((index) => {
+    const edge = graph?.edges[index];
+    const step = edge && graph?.steps[edge.to];
     if (step === undefined) return [];
     const path = stepPath({ scope: event.scope, step: step.id });
-    return [arrow?.back === true ? `${path} (back)` : path];
+    return [edge?.back === true ? `${path} (back)` : path];
   });
 }
 
@@ -106,7 +106,7 @@ function decisionText(run: Run, event: RunEvent): string | undefined {
     case "step.skipped": {
       const visit = findVisit(run, event);
       const when = visit === undefined ? "" : `: \`${stepOf(visit).when ?? ""}\` is false`;
-      return `${placeText(event)} was skipped${when}`;
+      return `${visitText(event)} was skipped${when}`;
     }
     case "step.started": {
       const { conversation, fidelity } = event;
@@ -122,7 +122,7 @@ function decisionText(run: Run, event: RunEvent): string | undefined {
       return `${attemptText(event)} got an answer: ${answerText(event)}`;
     case "step.completed":
     case "step.failed":
-      return arrowsText(run, event);
+      return edgesText(run, event);
     case "step.continued":
       return `${attemptText(event)} was asked again (${event.ask.kind}): ${messageText(event.ask.why)}`;
     case "step.submitted":
@@ -130,7 +130,7 @@ function decisionText(run: Run, event: RunEvent): string | undefined {
     case "step.relayed":
       return `${attemptText(event)} handed over to a new conversation`;
     case "step.granted":
-      return `${placeText(event)} was granted ${countText(event.attempts, "more attempt")}`;
+      return `${visitText(event)} was granted ${countText(event.attempts, "more attempt")}`;
     default:
       return requestText(event);
   }
@@ -159,7 +159,7 @@ function requestText(event: RunEvent): string | undefined {
 }
 
 /** Only where there was a choice: a condition, or one edge of several. */
-function arrowsText(
+function edgesText(
   run: Run,
   event: Extract<RunEvent, { type: "step.completed" | "step.failed" }>,
 ): string | undefined {
@@ -170,15 +170,15 @@ function arrowsText(
   const { scope, position } = visit.record;
   const on = event.type === "step.failed" ? "failed" : "completed";
   const candidates = (indexOf(scope.graph).outgoing[position] ?? [])
-    .map((index) => scope.graph.arrows[index])
-    .filter((arrow) => arrow?.on === on);
-  const free = candidates.some((arrow) => arrow?.condition !== undefined);
+    .map((index) => scope.graph.edges[index])
+    .filter((edge) => edge?.on === on);
+  const free = candidates.some((edge) => edge?.condition !== undefined);
   if (!free && (stepOf(visit).split === "all" || candidates.length < 2)) return undefined;
   const targets = edgeTargets(run, event);
   const chosen = targets.length === 0 ? "none" : targets.join(", ");
-  const said = stepReportText(event.told);
+  const said = stepReportText(event.reported);
   const because = said === "" ? "" : `; it reported ${said}`;
-  return `${placeText(event)} chose ${chosen} of ${countText(candidates.length, "edge")}${because}`;
+  return `${visitText(event)} chose ${chosen} of ${countText(candidates.length, "edge")}${because}`;
 }
 
 export interface ContextChange {

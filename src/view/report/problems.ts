@@ -6,7 +6,7 @@
  * Does not: say why an attempt failed; failure-words.ts does.
  */
 import type { Recorded, RunEvent } from "../../core/event.ts";
-import { attemptText, placeText, ROOT_SCOPE, stepPath } from "../../core/place.ts";
+import { attemptText, ROOT_SCOPE, stepPath, visitText } from "../../core/place.ts";
 import type { Run } from "../../core/run.ts";
 import { formatDuration } from "../../util/duration.ts";
 import { ADOPTION_WORDS, isSpared } from "../event-line.ts";
@@ -51,7 +51,7 @@ export function problemHistory(run: Run, events: Iterable<Recorded>): readonly P
       case "step.paused":
       case "step.interrupted": {
         const handling = [...atOnce(run, event)];
-        if (handling.length === 0) open.set(placeText(event), { event, handling });
+        if (handling.length === 0) open.set(visitText(event), { event, handling });
         const at = attemptText(event);
         problems.push({ seq, time, at, kind: KINDS[event.type], why: whyText(event), handling });
         break;
@@ -104,7 +104,7 @@ function atOnce(run: Run, event: ProblemEvent): readonly string[] {
     return [`retried ${delay}`];
   }
   if (event.type !== "step.failed") return [];
-  if (event.arrows.length > 0) {
+  if (event.edges.length > 0) {
     return [`the pipeline continued with ${edgeTargets(run, event).join(", ")}`];
   }
   return event.handled === true || isSpared(run, event)
@@ -119,7 +119,7 @@ function answerGrant(
   owner: string,
 ): void {
   open
-    .get(placeText(event))
+    .get(visitText(event))
     ?.handling.push(`${owner} granted ${countText(event.attempts, "more attempt")}`);
   for (const { index } of event.scope.matchAll(INSTANCE)) {
     const handling = open.get(event.scope.slice(0, index))?.handling;
@@ -136,11 +136,11 @@ function answerStart(
   event: Extract<RunEvent, { type: "step.started" }>,
   owner: string,
 ): void {
-  const answered = open.get(placeText(event));
+  const answered = open.get(visitText(event));
   if (answered === undefined) return;
   const verb = event.conversation?.kind === "continue" ? "continued with" : "started";
   answered.handling.push(`${owner} ${verb} ${attemptText(event)}`);
-  open.delete(placeText(event));
+  open.delete(visitText(event));
 }
 
 function answerRewind(

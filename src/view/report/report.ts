@@ -235,7 +235,8 @@ export function attemptSpans(events: Iterable<Recorded>): readonly AttemptSpan[]
     // Nothing works while a person is asked, or while only time passes.
     const idle = event.type === "step.asked" || (event.type === "step.started" && event.wake);
     if (idle) rest(open.get(attemptText(event)), time);
-    if (event.type === "step.unsettled") doubt(open.get(attemptText(event)), event.spent, time);
+    if (event.type === "step.uncertain")
+      uncertainty(open.get(attemptText(event)), event.spent, time);
     const end = attemptEnd(event);
     const span = end && open.get(attemptText(end));
     if (end !== undefined && span !== undefined) {
@@ -257,7 +258,7 @@ function rest(span: OpenSpan | undefined, time: number): void {
 }
 
 /** The process has ended; whether its effect happened becomes known later. */
-function doubt(span: OpenSpan | undefined, spent: Spent | undefined, time: number): void {
+function uncertainty(span: OpenSpan | undefined, spent: Spent | undefined, time: number): void {
   if (span === undefined) return;
   span.workedMs += Math.max(0, time - span.uncounted);
   span.uncounted = Number.POSITIVE_INFINITY;

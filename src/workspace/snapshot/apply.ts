@@ -24,7 +24,7 @@ import {
   absent,
   directoriesAbove,
   kindAt,
-  placeOf,
+  pathUnder,
   type RawPath,
   shownPath,
   splitNul,
@@ -140,7 +140,7 @@ class Applying {
   async remove({ path, from }: Change): Promise<void> {
     const there = await this.#look(path, from, undefined);
     if (there === "done" || there === undefined) return;
-    const place = placeOf(this.#workspace.path, path);
+    const place = pathUnder(this.#workspace.path, path);
     const isRemoved = there !== "changed" && this.#swap(place, there, () => fs.unlinkSync(place));
     if (!isRemoved && !this.#moveAside(path)) this.changed.push(path);
     failpoint("workspace.apply-removed");
@@ -169,7 +169,7 @@ class Applying {
   removeEmpty(path: RawPath): boolean {
     if (this.#kept.has(path)) return false;
     try {
-      fs.rmdirSync(placeOf(this.#workspace.path, path));
+      fs.rmdirSync(pathUnder(this.#workspace.path, path));
       return true;
     } catch (error) {
       const { code } = error as NodeJS.ErrnoException;
@@ -182,7 +182,7 @@ class Applying {
   async makeEmpties(paths: readonly RawPath[]): Promise<void> {
     for (const path of paths) {
       if (await this.#isOpen(`${path}/x` as RawPath)) {
-        fs.mkdirSync(placeOf(this.#workspace.path, path), { recursive: true });
+        fs.mkdirSync(pathUnder(this.#workspace.path, path), { recursive: true });
       }
     }
   }
@@ -193,7 +193,7 @@ class Applying {
     from: Side,
     to: Side,
   ): Promise<"done" | "changed" | fs.Stats | undefined> {
-    const place = placeOf(this.#workspace.path, path);
+    const place = pathUnder(this.#workspace.path, path);
     if (!(await this.#isOpen(path))) return to === undefined ? "done" : "changed";
     const facts = await fs.promises.lstat(place).catch(absent);
     if (facts === undefined) {
@@ -255,7 +255,7 @@ class Applying {
     const directory = fs.mkdtempSync(join(this.#aside, "kept-"));
     const name = path.slice(path.lastIndexOf("/") + 1);
     try {
-      fs.renameSync(placeOf(this.#workspace.path, path), placeOf(directory, name));
+      fs.renameSync(pathUnder(this.#workspace.path, path), pathUnder(directory, name));
       return true;
     } catch (error) {
       const { code = "" } = error as NodeJS.ErrnoException;

@@ -9,7 +9,7 @@ import { constants, type Stats } from "node:fs";
 import { access, copyFile, lstat, mkdir, readlink, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { failpoint } from "../../util/failpoint.ts";
-import { absent, joinNul, placeOf, type RawPath, splitNul } from "../disk.ts";
+import { absent, joinNul, pathUnder, type RawPath, splitNul } from "../disk.ts";
 import { type GitCall, git, gitHas } from "../git.ts";
 import { WorkspaceError } from "../workspace-error.ts";
 import type { Skipped, SkipReason } from "./details.ts";
@@ -85,7 +85,7 @@ async function* inspect(
 }
 
 async function inspectOne(workspace: Workspace, path: RawPath): Promise<Inspected> {
-  const place = placeOf(workspace.path, path);
+  const place = pathUnder(workspace.path, path);
   const facts = await lstat(place).catch(absent);
   // A directory at a file's path: its files are looked at by themselves.
   if (facts === undefined || facts.isDirectory()) return { path, facts: undefined, why: undefined };
@@ -198,7 +198,7 @@ async function copyStill(
   { path, facts }: Found,
   to: string,
 ): Promise<boolean> {
-  const from = placeOf(workspace.path, path);
+  const from = pathUnder(workspace.path, path);
   try {
     if (facts.isSymbolicLink()) await writeFile(to, await readlink(from, "buffer"));
     else await copyFile(from, to, constants.COPYFILE_FICLONE);

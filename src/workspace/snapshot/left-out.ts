@@ -16,7 +16,7 @@ import {
   directoriesAbove,
   directoryOf,
   joinNul,
-  placeOf,
+  pathUnder,
   type RawPath,
   splitNul,
 } from "../disk.ts";
@@ -128,7 +128,7 @@ export class LeftOut {
 
   async #sizeOf(path: RawPath): Promise<number> {
     const { path: root, fileBytesMax } = this.#workspace;
-    const facts = await lstat(placeOf(root, path)).catch(() => undefined);
+    const facts = await lstat(pathUnder(root, path)).catch(() => undefined);
     // Larger ones than any snapshot holds are named by the update of the index.
     return facts?.isFile() === true && facts.size <= fileBytesMax ? facts.size : 0;
   }
@@ -220,7 +220,7 @@ async function entriesOf(
   path: RawPath,
 ): Promise<readonly Dirent[] | undefined> {
   const options = { withFileTypes: true, encoding: "latin1" } as const;
-  const entries = await readdir(placeOf(workspace.path, path), options).catch(
+  const entries = await readdir(pathUnder(workspace.path, path), options).catch(
     (error: NodeJS.ErrnoException) => {
       if (["ENOENT", "ENOTDIR", "EACCES"].includes(String(error.code))) return undefined;
       throw error;

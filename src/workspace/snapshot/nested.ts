@@ -7,7 +7,7 @@
  * Does not: touch their .git, ever; nor read what they ignore.
  */
 import { realpath } from "node:fs/promises";
-import { kindAt, placeOf, type RawPath, splitNul } from "../disk.ts";
+import { kindAt, pathUnder, type RawPath, splitNul } from "../disk.ts";
 import { git } from "../git.ts";
 import { findRepository, headOf, type Repository, theirs } from "../repository.ts";
 import type { Workspace } from "./workspace.ts";
@@ -39,7 +39,7 @@ export async function scanNested(
   path: RawPath,
   depth = 0,
 ): Promise<NestedScan> {
-  const directory = placeOf(workspace.path, path).toString();
+  const directory = pathUnder(workspace.path, path).toString();
   const repository = await findRepository(directory);
   if (repository === undefined || depth > DEPTH_MAX) return NOTHING;
   if (await isOwnWorktree(workspace, repository)) return { ...NOTHING, worktrees: [path] };
@@ -63,7 +63,7 @@ export async function headsOf(
 ): Promise<readonly { readonly path: RawPath; readonly head: string | undefined }[]> {
   return Promise.all(
     nested.map(async ({ path }) => {
-      const directory = placeOf(workspace.path, path).toString();
+      const directory = pathUnder(workspace.path, path).toString();
       return { path, head: (await headOf(directory))?.commit };
     }),
   );

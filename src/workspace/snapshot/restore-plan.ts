@@ -17,7 +17,7 @@ import {
   directoriesAbove,
   joinNul,
   kindAt,
-  placeOf,
+  pathUnder,
   type RawPath,
   shownPath,
   splitNul,
@@ -218,7 +218,7 @@ async function keptBelow(
   removed: ReadonlySet<RawPath>,
 ): Promise<readonly RawPath[]> {
   const options = { withFileTypes: true, encoding: "latin1" } as const;
-  const entries = await readdir(placeOf(workspace.path, path), options);
+  const entries = await readdir(pathUnder(workspace.path, path), options);
   const kept: RawPath[] = [];
   for (const entry of entries) {
     const inner = `${path}/${entry.name}` as RawPath;

@@ -31,7 +31,7 @@ import {
   directoriesAbove,
   directoryOf,
   flush,
-  placeOf,
+  pathUnder,
   type RawPath,
   shownPath,
 } from "../disk.ts";
@@ -97,7 +97,7 @@ export async function restoreSnapshot(workspace: Workspace, commit: string): Pro
 }
 
 async function removeFile(workspace: Workspace, path: RawPath): Promise<void> {
-  await fs.unlink(placeOf(workspace.path, path)).catch(absent);
+  await fs.unlink(pathUnder(workspace.path, path)).catch(absent);
   failpoint("workspace.restore-removed");
   await removeBareAbove(workspace, path);
 }
@@ -111,7 +111,7 @@ async function removeBareAbove(workspace: Workspace, path: RawPath): Promise<voi
 
 async function removeBare(workspace: Workspace, directory: RawPath): Promise<boolean> {
   try {
-    await fs.rmdir(placeOf(workspace.path, directory));
+    await fs.rmdir(pathUnder(workspace.path, directory));
     return true;
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
@@ -131,7 +131,7 @@ async function removeEmpties(workspace: Workspace, { now, was }: RestorePlan): P
 
 async function makeEmpties(workspace: Workspace, { was }: RestorePlan): Promise<void> {
   for (const path of was.empties) {
-    await fs.mkdir(placeOf(workspace.path, path), { recursive: true });
+    await fs.mkdir(pathUnder(workspace.path, path), { recursive: true });
     failpoint("workspace.restore-directory");
   }
 }
@@ -196,7 +196,7 @@ export async function writeFiles(
     await fs.rm(stage, { recursive: true, force: true });
   }
   const directories = new Set(files.map(({ path }) => directoryOf(path)));
-  await inParts([...directories], (path) => flush(placeOf(workspace.path, path)));
+  await inParts([...directories], (path) => flush(pathUnder(workspace.path, path)));
 }
 
 async function writeSome(
@@ -226,10 +226,10 @@ async function writeSome(
   await Promise.all(small.map(({ file, ...rest }) => stageFile(workspace, file, rest)));
   failpoint("workspace.restore-staged");
   for (const path of new Set(files.map((file) => directoryOf(file.path)))) {
-    if (path !== "") await fs.mkdir(placeOf(workspace.path, path), { recursive: true });
+    if (path !== "") await fs.mkdir(pathUnder(workspace.path, path), { recursive: true });
   }
   for (const file of files) {
-    const place = placeOf(workspace.path, file.path);
+    const place = pathUnder(workspace.path, file.path);
     const name = staged.get(file);
     if (name === undefined) await fs.mkdir(place, { recursive: true });
     else await placeFile(name, place, file);
@@ -243,7 +243,7 @@ async function stageFile(
   { content, name }: { readonly content: Buffer | AsyncGenerator<Buffer>; readonly name: string },
 ): Promise<void> {
   if (kind === "link" && Buffer.isBuffer(content)) return fs.symlink(content, name);
-  const mode = await modeFor(placeOf(workspace.path, path), kind);
+  const mode = await modeFor(pathUnder(workspace.path, path), kind);
   // Nobody else reads it before it has the permissions of the file that it replaces.
   await fs.writeFile(name, content, { mode: PRIVATE_MODE, flush: true });
   await fs.chmod(name, mode);

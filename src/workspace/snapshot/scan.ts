@@ -14,7 +14,7 @@ import { access, open, readdir } from "node:fs/promises";
 import {
   directoriesAbove,
   kindAt,
-  placeOf,
+  pathUnder,
   type RawPath,
   rawPath,
   shownPath,
@@ -294,7 +294,7 @@ async function lookInto(
 /** True for a directory that we may list and enter. */
 async function canRead(workspace: Workspace, path: RawPath): Promise<boolean> {
   const mode = constants.R_OK | constants.X_OK;
-  return access(placeOf(workspace.path, path), mode).then(
+  return access(pathUnder(workspace.path, path), mode).then(
     () => true,
     () => false,
   );
@@ -353,7 +353,7 @@ async function forcedFiles(
 ): Promise<readonly RawPath[]> {
   const own = workspace.checkout === undefined ? [] : [forcedIn(workspace.path, "")];
   const inner = nested.map(({ path }) =>
-    forcedIn(placeOf(workspace.path, path).toString(), `${path}/`),
+    forcedIn(pathUnder(workspace.path, path).toString(), `${path}/`),
   );
   return (await Promise.all([...own, ...inner])).flat();
 }

@@ -25,7 +25,7 @@ import {
   statfsSync,
 } from "node:fs";
 import { dirname, join } from "node:path";
-import { directoriesAbove, placeOf, type RawPath } from "../disk.ts";
+import { directoriesAbove, pathUnder, type RawPath } from "../disk.ts";
 import { isOutside, type Seen, type Shape, type Workspace } from "./workspace.ts";
 
 /** From about so many files on, git is faster. */
@@ -334,7 +334,7 @@ export function lookAt(place: string | Buffer): Stats | undefined {
 export function fastPlace(root: string, path: RawPath): string | Buffer {
   if (path === "") return root;
   for (let at = 0; at < path.length; at++) {
-    if (path.charCodeAt(at) > 0x7f) return placeOf(root, path);
+    if (path.charCodeAt(at) > 0x7f) return pathUnder(root, path);
   }
   return `${root}/${path}`;
 }

@@ -19,7 +19,7 @@ import * as fs from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
 import { assert } from "../../util/assert.ts";
 import { failpoint } from "../../util/failpoint.ts";
-import { absent, directoryOf, placeOf, type RawPath, shownPath, splitNul } from "../disk.ts";
+import { absent, directoryOf, pathUnder, type RawPath, shownPath, splitNul } from "../disk.ts";
 import { git, gitAmongWorktrees, gitLine } from "../git.ts";
 import { findRepository, headOf, type Repository, theirs } from "../repository.ts";
 import { WorkspaceError } from "../workspace-error.ts";
@@ -163,9 +163,9 @@ export async function bringAlong(
 }
 
 async function copyOne(from: string, to: string, path: RawPath): Promise<void> {
-  const [source, target] = [placeOf(from, path), placeOf(to, path)];
+  const [source, target] = [pathUnder(from, path), pathUnder(to, path)];
   const parent = directoryOf(path);
-  if (parent !== "") await fs.mkdir(placeOf(to, parent), { recursive: true });
+  if (parent !== "") await fs.mkdir(pathUnder(to, parent), { recursive: true });
   await fs.rm(target, { force: true });
   const facts = await fs.lstat(source);
   if (facts.isSymbolicLink()) await fs.symlink(await fs.readlink(source, "buffer"), target);

@@ -205,7 +205,7 @@ it.each([
   ["brackets", `digraph { a ${"[".repeat(300_000)}`],
   ["equal signs", `digraph { ${"a=".repeat(300_000)}`],
   ["comments", `digraph { ${"/*".repeat(300_000)}`],
-  ["arrows", `digraph { ${"a->".repeat(200_000)}`],
+  ["edges", `digraph { ${"a->".repeat(200_000)}`],
   ["graphs", "digraph\n".repeat(100_000)],
   ["subgraphs", `digraph { ${"subgraph ".repeat(200_000)}`],
   ["strange signs", "`".repeat(300_000)],

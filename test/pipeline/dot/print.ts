@@ -33,48 +33,48 @@ function printGraph(graph: DotGraph): string {
   const { strict, directed, name, statements } = graph;
   const words = [strict ? "strict" : "", directed ? "digraph" : "graph", printOptional(name), "{"];
   const head = words.filter((word) => word !== "").join(" ");
-  const arrow = directed ? " -> " : " -- ";
-  return `${head}\n${printStatements(statements, INDENT, arrow)}}\n`;
+  const edge = directed ? " -> " : " -- ";
+  return `${head}\n${printStatements(statements, INDENT, edge)}}\n`;
 }
 
 function printStatements(
   statements: readonly DotStatement[],
   indent: string,
-  arrow: string,
+  edge: string,
 ): string {
   return statements
-    .map((statement) => `${indent}${printStatement(statement, indent, arrow)}\n`)
+    .map((statement) => `${indent}${printStatement(statement, indent, edge)}\n`)
     .join("");
 }
 
-function printStatement(statement: DotStatement, indent: string, arrow: string): string {
+function printStatement(statement: DotStatement, indent: string, edge: string): string {
   switch (statement.kind) {
     case "assignment":
       return printAttribute(statement.attribute, " = ");
     case "defaults":
       return `${statement.of}${printAttributes(statement.attributes, indent, statement.of) || " []"}`;
     case "node": {
-      const head = printEnd(statement.node, indent, arrow);
+      const head = printEnd(statement.node, indent, edge);
       return `${head}${printAttributes(statement.attributes, indent, head)}`;
     }
     case "edge": {
-      const head = statement.ends.map((end) => printEnd(end, indent, arrow)).join(arrow);
+      const head = statement.ends.map((end) => printEnd(end, indent, edge)).join(edge);
       return `${head}${printAttributes(statement.attributes, indent, head)}`;
     }
     case "subgraph":
-      return printSubgraph(statement, indent, arrow);
+      return printSubgraph(statement, indent, edge);
   }
 }
 
-function printEnd(end: DotNodeRef | DotSubgraph, indent: string, arrow: string): string {
-  if (end.kind === "subgraph") return printSubgraph(end, indent, arrow);
+function printEnd(end: DotNodeRef | DotSubgraph, indent: string, edge: string): string {
+  if (end.kind === "subgraph") return printSubgraph(end, indent, edge);
   return [end.name, ...end.ports].map(printName).join(":");
 }
 
-function printSubgraph({ name, statements }: DotSubgraph, indent: string, arrow: string): string {
+function printSubgraph({ name, statements }: DotSubgraph, indent: string, edge: string): string {
   const head = name === undefined ? "{" : `subgraph ${printName(name)} {`;
   if (statements.length === 0) return `${head}}`;
-  return `${head}\n${printStatements(statements, indent + INDENT, arrow)}${indent}}`;
+  return `${head}\n${printStatements(statements, indent + INDENT, edge)}${indent}}`;
 }
 
 /** ` [a=1, b=2]`, on one line if that fits; nothing for no attributes. */

@@ -21,7 +21,7 @@ interface Segments {
 }
 
 /** The segments of a stream. */
-export function streamed({ head, body, tail, ...told }: Frames): Segments {
+export function streamed({ head, body, tail, ...reported }: Frames): Segments {
   const half = Math.ceil(body.length / 2);
   return {
     type: "text/event-stream",
@@ -29,7 +29,7 @@ export function streamed({ head, body, tail, ...told }: Frames): Segments {
     middle: body.slice(0, half),
     end: body.slice(half),
     rest: tail,
-    ...told,
+    ...reported,
   };
 }
 

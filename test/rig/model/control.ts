@@ -47,7 +47,7 @@ export async function control(model: Controlled, method: string, call: Call): Pr
 
 function standing(model: Controlled, kind: string | null): Json {
   const counted = (name: RequestKind): number => model.requests(name).length;
-  const told =
+  const reported =
     kind !== null && KINDS.includes(kind)
       ? model.requests(kind === "all" ? undefined : (kind as RequestKind))
       : undefined;
@@ -58,7 +58,7 @@ function standing(model: Controlled, kind: string | null): Json {
     stalled: model.stalls().map(summary),
     tokens: model.tokens() as unknown as Json,
     served: model.served() as unknown as Json,
-    ...(told === undefined ? {} : { requests: told.map(full) }),
+    ...(reported === undefined ? {} : { requests: reported.map(full) }),
   };
 }
 

@@ -37,8 +37,8 @@ it("serves, stalls and is released over HTTP", async () => {
   const script = queue(stall("middle", text("A long enough text.")));
   const url = await start(script as unknown as Json);
   const answer = post(url, "chat", { stream: true }).then((response) => response.text());
-  const told = await control(url, { do: "await-stall" });
-  expect(textAt(told, "stalled", "stalledAt")).toBe("middle");
+  const reported = await control(url, { do: "await-stall" });
+  expect(textAt(reported, "stalled", "stalledAt")).toBe("middle");
   expect(await control(url, { do: "release" })).toEqual({ released: 1 });
   expect(await answer).toContain("[DONE]");
 

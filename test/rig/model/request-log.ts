@@ -31,7 +31,7 @@ export interface ModelRequest {
   status: number | undefined;
   usage: Usage | undefined;
   /** The part of its usage that was reported to the agent. */
-  told: "nothing" | "input" | "all";
+  reported: "nothing" | "input" | "all";
   stalledAt: StreamPoint | undefined;
 }
 
@@ -70,7 +70,7 @@ export class RequestLog {
       outcome: "open",
       status: undefined,
       usage: undefined,
-      told: "nothing",
+      reported: "nothing",
       stalledAt: undefined,
     };
     this.#requests.push({ request, bytes });
@@ -107,9 +107,9 @@ export class RequestLog {
 
   /** The usage that was reported to agents, by request; without requests that reported nothing. */
   served(kind?: RequestKind): readonly Served[] {
-    return this.requests(kind).flatMap(({ sequence, ask, usage, told }) => {
-      if (ask === undefined || usage === undefined || told === "nothing") return [];
-      const whole = told === "all";
+    return this.requests(kind).flatMap(({ sequence, ask, usage, reported }) => {
+      if (ask === undefined || usage === undefined || reported === "nothing") return [];
+      const whole = reported === "all";
       const counted = whole ? usage : { ...usage, output: 0 };
       return [{ sequence, conversation: ask.conversation, usage: counted, whole }];
     });

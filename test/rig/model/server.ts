@@ -191,8 +191,8 @@ export class FakeModel {
       fault: chosen.fault,
       hold: (point) => this.#hold(entry, point, response),
       wrote: (piece) => {
-        if (piece === segments.inputTold) entry.told = "input";
-        if (piece === segments.allTold) entry.told = "all";
+        if (piece === segments.inputTold) entry.reported = "input";
+        if (piece === segments.allTold) entry.reported = "all";
       },
     });
     this.#log.close(entry, outcome);

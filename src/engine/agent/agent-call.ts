@@ -1,0 +1,333 @@
+/**
+ * A step that talks to an agent: which adapter serves it, what can be had of its conversation, and
+ * the command that starts or continues it.
+ *
+ * Owns: from a plan's agent to an adapter's call.
+ * Does not: know any one agent (runner/agents) or judge what it said (agent-verdict.ts).
+ * Invariants:
+ * - B3 The id of a conversation is in the journal before the process that may create it starts,
+ *   wherever the agent lets us choose it.
+ */
+import { writeFileSync } from "node:fs";
+import { join, relative, resolve } from "node:path";
+import type { AttemptRef, UsedBefore, VisitRef } from "../../core/event.ts";
+import type { ConversationOffer } from "../../core/fact.ts";
+import { judgeOf } from "../../core/judge.ts";
+import { messagesFor, messagesIn } from "../../core/message.ts";
+import { attemptOf, findVisit, stepOf, type Visit, visitRef } from "../../core/run.ts";
+import type { Judge } from "../../plan/check.ts";
+import type { AgentDefinition, AgentSettings, Plan, Work } from "../../plan/plan.ts";
+import type { AgentAdapter, AgentCall } from "../../runner/agents/adapter.ts";
+import type { UnknownCalls } from "../../runner/agents/continue-prompt.ts";
+import { agentAdapter } from "../../runner/agents/registry.ts";
+import { holds } from "../../runner/agents/transcript.ts";
+import { textOf } from "../../runner/file-text.ts";
+import type { Launch } from "../../runner/process/step-process.ts";
+import { assert } from "../../util/assert.ts";
+import { isObject } from "../../util/json.ts";
+import { quote } from "../../util/shell.ts";
+import { type Evaluate, renderText } from "../../util/template.ts";
+import {
+  CONTEXT_FILE,
+  environmentOf,
+  evaluatorAt,
+  isolated,
+  type LaunchSite,
+  PROMPT_FILE,
+  prepareFolder,
+  workDirOf,
+} from "../launch.ts";
+import { attemptDirOf } from "../state-dir.ts";
+import { promptText } from "./agent-prompt.ts";
+import { prepareRelay, readRelay, relayFileIn } from "./agent-relay.ts";
+import { failureReport } from "./failed-attempt.ts";
+import { judgePrompt, VERDICT_SCHEMA } from "./judge.ts";
+
+type AgentWork = Extract<Work, { kind: "agent" }>;
+
+/** An agent step with the adapter that serves it. */
+export interface ServedStep {
+  readonly adapter: AgentAdapter;
+  readonly definition: AgentDefinition;
+  readonly work: AgentWork;
+  readonly settings: AgentSettings;
+}
+
+/** The adapter of a visit's step, or of its judge; undefined for every other kind of work. */
+export function servedStep(plan: Plan, visit: Visit): ServedStep | undefined {
+  const judge = judgeOf(visit);
+  const work = judge === undefined ? stepOf(visit).work : judgeWork(judge);
+  if (work.kind !== "agent") return undefined;
+  const definition = plan.agents[work.agent];
+  const adapter = definition === undefined ? undefined : agentAdapter(definition.adapter);
+  if (definition === undefined || adapter === undefined) return undefined;
+  if (judge === undefined) {
+    return { adapter, definition, work, settings: { ...definition.settings, ...work.settings } };
+  }
+  // A judge has nothing to hand over, and it only looks.
+  const { relay: _, ...others } = definition.settings;
+  const permissions = adapter.looksWith ?? "default";
+  return { adapter, definition, work, settings: { ...others, ...work.settings, permissions } };
+}
+
+/** A judge as work of an agent: it answers with a verdict. */
+function judgeWork({ agent, model }: Judge): AgentWork {
+  const settings = {
+    outputSchema: VERDICT_SCHEMA,
+    ...(model === undefined ? {} : { model }),
+  } as const;
+  return { kind: "agent", agent, prompt: "", settings };
+}
+
+/** The talk that the current attempt of a visit is part of; a judge's is part of none. */
+export function conversationOf(visit: Visit): Visit["conversation"] {
+  return visit.submitted === undefined ? visit.conversation : undefined;
+}
+
+/** What can be had of an agent's conversations at a place. */
+export function conversationOffer(
+  site: LaunchSite,
+  place: VisitRef,
+  session: string | undefined,
+): ConversationOffer | undefined {
+  const visit = findVisit(site.run, place);
+  const served = visit && servedStep(site.plan, visit);
+  if (visit === undefined || served === undefined) return undefined;
+  const fresh = served.adapter.newSession();
+  const at = { ...place, attempt: visit.attempts + 1 };
+  const transcript = session === undefined ? undefined : transcriptOf(site, visit, at, session);
+  const used = transcript === undefined ? undefined : usedIn(served.adapter, transcript);
+  const heard = transcript === undefined ? [] : messagesHeard(site, visit, transcript);
+  return {
+    ...(fresh === undefined ? {} : { fresh }),
+    found: transcript !== undefined,
+    ...(used === undefined ? {} : { used }),
+    ...(heard.length === 0 ? {} : { heard }),
+  };
+}
+
+/** What a conversation has used in all, by whomever, where its transcript counts that. */
+function usedIn(adapter: AgentAdapter, transcript: string): UsedBefore | undefined {
+  const ledger = adapter.ledger?.(transcript);
+  if (ledger === undefined) return undefined;
+  const { inputTokens, cachedTokens, outputTokens, long } = ledger.usage;
+  const { turns } = ledger;
+  const used = { inputTokens, cachedTokens, outputTokens, turns };
+  return long === undefined ? used : { ...used, long };
+}
+
+/** The messages of earlier prompts that stand in a transcript, as far as it can be searched. */
+function messagesHeard(site: LaunchSite, visit: Visit, transcript: string): readonly string[] {
+  if (servedStep(site.plan, visit)?.adapter.unrecorded === undefined) return [];
+  const reported = messagesFor(site.run, visitRef(visit)).filter(
+    (one) => one.reported !== undefined,
+  );
+  return reported.map(({ id }) => id).filter((id) => holds(transcript, id));
+}
+
+/** The transcript of a conversation of a visit, if its agent has one. */
+export function transcriptOf(
+  site: LaunchSite,
+  visit: Visit,
+  at: AttemptRef,
+  session: string,
+): string | undefined {
+  const where = { cwd: workDirOf(site, visit), env: environmentOf(site, visit, at) };
+  return servedStep(site.plan, visit)?.adapter.transcript(session, where);
+}
+
+/** The model of a conversation of a visit, for agents whose streams do not name it. */
+export function modelOf(
+  site: LaunchSite,
+  visit: Visit,
+  at: AttemptRef,
+  session: string,
+): string | undefined {
+  const where = { cwd: workDirOf(site, visit), env: environmentOf(site, visit, at) };
+  return servedStep(site.plan, visit)?.adapter.modelIn?.(session, where);
+}
+
+/** What an attempt of an agent step starts; `calls` are those that its conversation lacks. */
+export function prepareAgent(
+  site: LaunchSite,
+  visit: Visit,
+  at: AttemptRef,
+  calls: UnknownCalls,
+): Launch {
+  const served = servedStep(site.plan, visit);
+  assert(served !== undefined, "only a step with an adapter talks to an agent");
+  const checks = prepareFolder(site, visit, at);
+  const judge = judgeOf(visit);
+  const dir = attemptDirOf(site.dir, at);
+  keepContext(site, visit, at);
+  const env = environmentOf(site, visit, at);
+  const cwd = workDirOf(site, visit);
+  const promptFile = join(dir, PROMPT_FILE);
+  const prompt =
+    judge === undefined ? promptOf(site, visit, at, calls) : judgePrompt(site, visit, judge);
+  writeFileSync(promptFile, prompt, { mode: 0o600 });
+  const { adapter, definition } = served;
+  const command = adapter.command({ ...callOf(site, visit, served), promptFile, dir, cwd, env });
+  for (const [name, content] of Object.entries(command.files)) {
+    writeFileSync(join(dir, name), content, { mode: 0o600 });
+  }
+  const [program = adapter.name, ...args] = command.argv;
+  const chosen = adapter.needsCommand ? program : (definition.command ?? program);
+  const argv = [chosen, ...args].map(quote).join(" ");
+  const first = command.before === undefined ? "" : `${command.before.map(quote).join(" ")} >&2\n`;
+  const keeping = isolated(visit);
+  // The first process of a namespace gets no signal that it does not handle, so that is a shell.
+  const work = keeping.isolate === true ? `${argv}\nexit $?\n` : `exec ${argv}\n`;
+  return {
+    dir,
+    cwd,
+    env: { ...env, PERDURE_PROMPT_FILE: promptFile, ...command.env },
+    script: `${first}${work}`,
+    stdin: promptFile,
+    separateStderr: true,
+    ...keeping,
+    // What is only handed over is not done yet; what is judged has passed them.
+    ...(visit.conversation?.conversation?.says === "relay" || judge !== undefined ? {} : checks),
+  };
+}
+
+/** An agent that continues does not hand values on again that it handed on before. */
+function keepContext(site: LaunchSite, visit: Visit, at: AttemptRef): void {
+  const { kind, says } = visit.conversation?.conversation ?? {};
+  if (kind !== "continue" || says === "task" || at.attempt < 2) return;
+  const before = attemptDirOf(site.dir, { ...at, attempt: at.attempt - 1 });
+  const text = textOf(join(before, CONTEXT_FILE));
+  if (text === undefined) return;
+  writeFileSync(join(attemptDirOf(site.dir, at), CONTEXT_FILE), text, { mode: 0o600 });
+}
+
+function promptOf(site: LaunchSite, visit: Visit, at: AttemptRef, calls: UnknownCalls): string {
+  const served = servedStep(site.plan, visit);
+  const evaluate = evaluatorAt(site, visit);
+  const cwd = workDirOf(site, visit);
+  const { says = "task", why = "", kind } = visit.conversation?.conversation ?? {};
+  const preamble = kind === "start" ? visit.briefing?.preamble : undefined;
+  const { checkpoint, failure } = visit.conversation ?? {};
+  const turnsLeft = served && turnsLeftOf(served.settings, visit);
+  const native = served?.adapter.takes?.outputSchema !== false;
+  const schema = native ? undefined : served?.settings.outputSchema;
+  return promptText({
+    says,
+    why,
+    ...(preamble === undefined ? {} : { preamble }),
+    ...(visit.report === undefined ? {} : { report: visit.report }),
+    task: renderText(served?.work.prompt ?? "", evaluate),
+    ...(schema === undefined ? {} : { schema }),
+    ...(failure === undefined ? {} : { failure: failureReport(failure, turnsLeft) }),
+    calls,
+    messages: messagesIn(site.run, visit),
+    relayFile: says === "relay" ? prepareRelay(cwd, at) : relative(cwd, relayFileIn(cwd, at)),
+    ...(says === "relayed" && checkpoint !== undefined
+      ? { checkpoint: readRelay(checkpoint) }
+      : {}),
+  });
+}
+
+function callOf(
+  site: LaunchSite,
+  visit: Visit,
+  { adapter, definition, settings }: ServedStep,
+): Omit<AgentCall, "promptFile" | "dir" | "cwd" | "env"> {
+  const { model, system, permissions = "default", outputSchema, effort } = settings;
+  const judges = visit.submitted !== undefined;
+  const { session = judges ? adapter.newSession() : undefined, conversation } =
+    conversationOf(visit) ?? {};
+  const maxTurns = turnsLeftOf(settings, visit);
+  return {
+    kind: conversation?.kind ?? "start",
+    ...(session === undefined ? {} : { session }),
+    ...(model === undefined ? {} : { model }),
+    ...(system === undefined ? {} : { system: renderText(system, evaluatorAt(site, visit)) }),
+    permissions,
+    ...(effort === undefined ? {} : { effort }),
+    ...accessOf(site, visit, settings),
+    ...(maxTurns === undefined ? {} : { maxTurns }),
+    ...(outputSchema === undefined || conversation?.says === "relay" ? {} : { outputSchema }),
+    ...(definition.command === undefined ? {} : { command: definition.command }),
+    args: definition.args,
+  };
+}
+
+/** The agent's own program on a conversation of a visit, for a person. */
+export interface OpenedAgent {
+  readonly argv: readonly string[];
+  readonly cwd: string;
+  readonly env: Readonly<Record<string, string>>;
+  readonly transcript: string;
+}
+
+/** How a person opens a conversation of a visit; a text says why that is not possible. */
+export function openAgent(site: LaunchSite, visit: Visit, session: string): OpenedAgent | string {
+  const served = servedStep(site.plan, visit);
+  assert(served !== undefined, "only a step with an adapter talks to an agent");
+  const { adapter, definition } = served;
+  if (adapter.open === undefined) return `${adapter.name} agents have no program of their own`;
+  const at = attemptOf(visit);
+  const transcript = transcriptOf(site, visit, at, session);
+  if (transcript === undefined) return `its conversation ${session} is not on this machine`;
+  adapter.repair?.(transcript);
+  const env = environmentOf(site, visit, at);
+  const cwd = workDirOf(site, visit);
+  const { kind: _, ...call } = callOf(site, visit, served);
+  const command = adapter.open({ ...call, session, cwd, env });
+  const [program = adapter.name, ...words] = command.argv;
+  const argv = [definition.command ?? program, ...words];
+  return { argv, cwd, env: { ...env, ...command.env }, transcript };
+}
+
+/** What it may use: as its author wrote it, and what a person has allowed since. */
+function accessOf(
+  site: LaunchSite,
+  visit: Visit,
+  { tools, mcp, directories = [] }: AgentSettings,
+): Pick<AgentCall, "allow" | "deny" | "mcp" | "directories"> {
+  const evaluate = evaluatorAt(site, visit);
+  const allow = [...(tools?.allow ?? []), ...(visit.permits?.allow ?? [])];
+  const deny = tools?.deny ?? [];
+  const from = site.run.created?.cwd ?? ".";
+  return {
+    ...(allow.length === 0 ? {} : { allow }),
+    ...(deny.length === 0 ? {} : { deny }),
+    ...(mcp === undefined ? {} : { mcp: rendered(mcp, evaluate) as AgentCall["mcp"] & object }),
+    ...(directories.length === 0
+      ? {}
+      : { directories: directories.map((path) => resolve(from, renderText(path, evaluate))) }),
+  };
+}
+
+/** A value whose texts are templates, rendered. */
+function rendered(value: unknown, evaluate: Evaluate): unknown {
+  if (typeof value === "string") return renderText(value, evaluate);
+  if (Array.isArray(value)) return value.map((one) => rendered(one, evaluate));
+  if (!isObject(value)) return value;
+  return Object.fromEntries(
+    Object.entries(value).map(([key, one]) => [key, rendered(one, evaluate)]),
+  );
+}
+
+/** How many answers the model may still give: a kill does not give it its turns back. */
+export function turnsLeftOf(settings: AgentSettings, visit: Visit): number | undefined {
+  const allowed = turnsAllowed(settings, visit);
+  return allowed === undefined
+    ? undefined
+    : Math.max(1, allowed - (conversationOf(visit)?.turns ?? 0));
+}
+
+/** How many answers the author and a person allow together. */
+export function turnsAllowed({ maxTurns }: AgentSettings, visit: Visit): number | undefined {
+  return maxTurns === undefined ? undefined : maxTurns + (conversationOf(visit)?.turnsGranted ?? 0);
+}
+
+/** Mends the transcript of a conversation that is about to be continued. */
+export function repairTranscript(site: LaunchSite, visit: Visit, at: AttemptRef): void {
+  const { session, conversation } = conversationOf(visit) ?? {};
+  if (session === undefined || conversation?.kind !== "continue") return;
+  const transcript = transcriptOf(site, visit, at, session);
+  if (transcript === undefined) return;
+  servedStep(site.plan, visit)?.adapter.repair?.(transcript);
+}

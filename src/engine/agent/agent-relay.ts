@@ -1,0 +1,94 @@
+/**
+ * The file with which one conversation hands a task over to the next.
+ *
+ * Owns: where it is written, what makes it good, and the copy that the journal names.
+ * Does not: ask for it (agent-prompt.ts) or decide what follows.
+ * Invariants:
+ * - B4 The journal names a hand-over only after a copy of it, with that hash, is on the disk; the
+ *   file in the working tree may change or go.
+ */
+import { closeSync, fsyncSync, mkdirSync, openSync, writeFileSync, writeSync } from "node:fs";
+import { join, relative } from "node:path";
+import type { AttemptRef, Output } from "../../core/event.ts";
+import { visitText } from "../../core/place.ts";
+import { textOf } from "../../runner/file-text.ts";
+import { sha256 } from "../../util/json.ts";
+import { LaunchError } from "../launch.ts";
+import { RELAY_SECTIONS } from "./agent-prompt.ts";
+
+const FOLDER = ".perdure-relay";
+const COPY = "relay.md";
+const CHARACTERS_MIN = 40;
+const CHARACTERS_MAX = 256 * 1024;
+
+/** The file in the working tree, which its agent may write; the folder keeps itself out of git. */
+export function relayFileIn(cwd: string, at: AttemptRef): string {
+  const name = visitText(at).replace(/[^A-Za-z0-9._@-]/g, "_");
+  return join(cwd, FOLDER, `${name}.md`);
+}
+
+/** Makes the folder; gives the file's path as the agent is told it. */
+export function prepareRelay(cwd: string, at: AttemptRef): string {
+  const folder = join(cwd, FOLDER);
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  writeFileSync(join(folder, ".gitignore"), "*\n");
+  return relative(cwd, relayFileIn(cwd, at));
+}
+
+/** The hand-over that an agent wrote or said, kept in the attempt's folder; or what is wrong. */
+export function takeRelay(
+  cwd: string,
+  at: AttemptRef,
+  dir: string,
+  said: string,
+): Output | { readonly problem: string } {
+  const written = textOf(relayFileIn(cwd, at));
+  const problems = [written, said].map(problemOf);
+  const text = problems[0] === undefined ? written : problems[1] === undefined ? said : undefined;
+  if (text === undefined) {
+    const which = written === undefined ? problems[1] : problems[0];
+    return { problem: `the notes for the next conversation are not good: ${which}` };
+  }
+  return keepNotes(dir, text);
+}
+
+/** Keeps notes in the folder of an attempt, flushed, before the journal names them (B4). */
+export function keepNotes(dir: string, text: string): Output {
+  const path = join(dir, COPY);
+  const fd = openSync(path, "w", 0o600);
+  try {
+    writeSync(fd, text);
+    fsyncSync(fd);
+  } finally {
+    closeSync(fd);
+  }
+  return { path, sha256: sha256(text), bytes: Buffer.byteLength(text) };
+}
+
+/** The text of a hand-over, as it was when the journal took note of it. */
+export function readRelay({ path, sha256: expected }: Output): string {
+  const text = textOf(path);
+  if (text !== undefined && sha256(text) === expected) return text;
+  const state = text === undefined ? "is gone" : "was changed";
+  throw new LaunchError(`the notes ${path} from which it was to go on: the file ${state}`);
+}
+
+function problemOf(text: string | undefined): string | undefined {
+  if (text === undefined) return "there are none";
+  if (text.trim().length < CHARACTERS_MIN) return "they are too short";
+  if (text.length > CHARACTERS_MAX) return `they are longer than ${CHARACTERS_MAX} characters`;
+  const missing = RELAY_SECTIONS.find((section) => !hasSection(text, section));
+  return missing === undefined ? undefined : `the part "${missing}" is missing or empty`;
+}
+
+/** A heading of any level with something below it. */
+function hasSection(text: string, section: string): boolean {
+  const lines = text.split("\n").map((line) => line.trim());
+  const isHeading = (line: string): boolean => line.startsWith("#");
+  const start = lines.findIndex(
+    (line) => isHeading(line) && line.toLowerCase().includes(section.toLowerCase()),
+  );
+  if (start < 0) return false;
+  const end = lines.findIndex((line, index) => index > start && isHeading(line));
+  return lines.slice(start + 1, end < 0 ? undefined : end).some((line) => line !== "");
+}

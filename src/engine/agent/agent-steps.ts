@@ -1,0 +1,329 @@
+/**
+ * Steps that talk to agents, for the driver: one object that is only made, and whose modules are only
+ * loaded, when a plan has such steps.
+ *
+ * Owns: the life of an agent's attempt between the driver and the adapters.
+ * Does not: hold processes or change the run; it prepares, follows and judges.
+ */
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { AttemptRef, Spent, VisitRef } from "../../core/event.ts";
+import type { ConversationOffer, Ending } from "../../core/fact.ts";
+import { workBefore } from "../../core/judge.ts";
+import { stepOf, type Visit } from "../../core/run.ts";
+import { checksOf } from "../../plan/check.ts";
+import type { FinishedCall, Ledger } from "../../runner/agents/adapter.ts";
+import { NO_CALLS, type UnknownCalls } from "../../runner/agents/continue-prompt.ts";
+import type { AgentReport } from "../../runner/agents/report.ts";
+import type { PriceList } from "../../runner/agents/usage.ts";
+import { ATTEMPT_FILE } from "../../runner/process/attempt-folder.ts";
+import type { Launch, ProcessEnding } from "../../runner/process/step-process.ts";
+import { assert } from "../../util/assert.ts";
+import { RESPONSE_FILE } from "../evidence/printed.ts";
+import { type LaunchSite, workDirOf } from "../launch.ts";
+import { attemptDirOf } from "../state-dir.ts";
+import { answerOf } from "./agent-answer.ts";
+import {
+  conversationOf,
+  conversationOffer,
+  modelOf,
+  prepareAgent,
+  repairTranscript,
+  type ServedStep,
+  servedStep,
+  transcriptOf,
+  turnsAllowed,
+  turnsLeftOf,
+} from "./agent-call.ts";
+import type { AgentLimits } from "./agent-limits.ts";
+import { keepNotes, readRelay, takeRelay } from "./agent-relay.ts";
+import { judgeAgent, spentOf } from "./agent-verdict.ts";
+import { AgentWatch } from "./agent-watch.ts";
+import { verdictEnding } from "./judge.ts";
+import { notesFromStreams } from "./stream-notes.ts";
+
+/** An attempt whose stream is being followed. */
+export interface FollowedAgent {
+  /** What it has used so far. */
+  spent(): Spent;
+  /** Has it ended as soon as its running tools have. */
+  stopAfterTurn(): void;
+  /** Stops following its stream. */
+  close(): Promise<void>;
+  /** The verdict on its stream; outputs and checks are still to be looked at when it is good. */
+  end(ending: ProcessEnding): Promise<Ending>;
+}
+
+/** Whom an attempt tells what. */
+export interface AgentListener {
+  readonly onSession: (session: string) => void;
+  readonly onUse: () => void;
+  readonly onLimit: () => void;
+  /** Its stream cannot be read on: nobody can say any more how it goes. */
+  readonly onError: (error: unknown) => void;
+}
+
+/** What was found out about the conversation of an attempt: looking for it again takes time. */
+interface Known {
+  transcript?: string | undefined;
+  model?: string | undefined;
+}
+
+/** All agents of one run. */
+export class AgentSteps {
+  readonly #site: () => LaunchSite;
+  readonly #prices: PriceList;
+
+  constructor(site: () => LaunchSite, prices: PriceList) {
+    this.#site = site;
+    this.#prices = prices;
+  }
+
+  /** Whether an adapter serves this visit's step. */
+  serves(visit: Visit): boolean {
+    return servedStep(this.#site().plan, visit) !== undefined;
+  }
+
+  offer(place: VisitRef, session: string | undefined): ConversationOffer | undefined {
+    return conversationOffer(this.#site(), place, session);
+  }
+
+  /** Whether the stream of an attempt without an exit status holds its good end. */
+  async hasAnswered(visit: Visit, at: AttemptRef): Promise<boolean> {
+    const report = await this.#watch(visit, at, NOBODY).end(undefined);
+    const lost = { how: "lost", started: true, message: "" } as const;
+    return judgeAgent(lost, report, this.#limits(visit)).how === "exited";
+  }
+
+  /** What to start; reads what the attempt said that this one continues. */
+  async prepare(visit: Visit, at: AttemptRef): Promise<() => Launch> {
+    const calls = await this.#unknownCalls(visit, at);
+    return () => {
+      repairTranscript(this.#site(), visit, at);
+      return prepareAgent(this.#site(), visit, at, calls);
+    };
+  }
+
+  follow(visit: Visit, at: AttemptRef, listener: AgentListener): FollowedAgent {
+    const served = this.#served(visit);
+    const watch = this.#watch(visit, at, listener);
+    return {
+      spent: () => this.#spent(visit, served, watch.report),
+      stopAfterTurn: () => watch.stopAfterTurn(),
+      close: () => watch.close(),
+      end: async (ending) => {
+        const report = await watch.end(ending.how === "exited" ? ending.exit : undefined);
+        const spent = this.#spent(visit, served, report);
+        const denied = report.denied.length === 0 ? {} : { denied: report.denied };
+        return { ...(await this.#verdict(visit, at, ending, report)), spent, ...denied };
+      },
+    };
+  }
+
+  async #verdict(
+    visit: Visit,
+    at: AttemptRef,
+    ending: ProcessEnding,
+    report: AgentReport,
+  ): Promise<Ending> {
+    const { says } = conversationOf(visit)?.conversation ?? {};
+    const dir = attemptDirOf(this.#site().dir, at);
+    const text = report.result?.text ?? report.text;
+    if (text !== "") writeFileSync(join(dir, RESPONSE_FILE), text, { mode: 0o600 });
+    if (visit.submitted !== undefined) return this.#judgement(visit, dir, ending, report);
+    const judged = judgeAgent(fromProcess(ending), report, this.#limits(visit));
+    const full = judged.how === "exited" && judged.problem?.trouble === "overflow";
+    if (full && holdsWork(visit, report)) return this.#relayFull(visit, at, judged.problem.message);
+    const answered = judged.how === "exited" && report.result !== undefined;
+    if (says === "relay" && answered) {
+      const taken = takeRelay(workDirOf(this.#site(), visit), at, dir, text);
+      return "problem" in taken
+        ? { how: "asked", ask: { kind: "relay", why: taken.problem } }
+        : { how: "relayed", checkpoint: taken };
+    }
+    if (judged.how !== "exited" || judged.problem !== undefined) return judged;
+    const commands = checksOf(stepOf(visit)).some(({ kind }) => kind === "command");
+    if (judged.fromStream === true && commands) {
+      // Its process died before the check ran; nothing unchecked counts as done (N1).
+      return { how: "lost", started: true, message: "it had answered, but its check had not run" };
+    }
+    const answer = await answerOf(report, this.#served(visit).settings.outputSchema);
+    return answer.ok
+      ? { ...judged, answer: answer.value }
+      : { how: "asked", ask: { kind: "correct", why: answer.problem } };
+  }
+
+  /** What a judge came to. A tool that it may not use is no failure: it is to look only. */
+  async #judgement(
+    visit: Visit,
+    dir: string,
+    ending: ProcessEnding,
+    report: AgentReport,
+  ): Promise<Ending> {
+    const { settings, work } = this.#served(visit);
+    const seen = { ...report, denied: [] };
+    const judged = judgeAgent(fromProcess(ending), seen, this.#limits(visit));
+    if (judged.how !== "exited") return judged;
+    if (judged.problem !== undefined) {
+      const message = `its judge (${work.agent}) did not succeed: ${judged.problem.message}`;
+      return { ...judged, problem: { ...judged.problem, message } };
+    }
+    const answer = await answerOf(report, settings.outputSchema);
+    if (!answer.ok) return { how: "asked", ask: { kind: "correct", why: answer.problem } };
+    const verdict = verdictEnding(visit, answer.value, join(dir, ATTEMPT_FILE.output));
+    return judged.fromStream === true ? { ...verdict, fromStream: true } : verdict;
+  }
+
+  /** A conversation that is too long to be asked for notes is handed over by its record. */
+  async #relayFull(visit: Visit, at: AttemptRef, message: string): Promise<Ending> {
+    const { adapter } = this.#served(visit);
+    const { firstAttempt = at.attempt, checkpoint } = visit.conversation ?? {};
+    const attempts = Array.from({ length: at.attempt - firstAttempt + 1 }, (_, index) => ({
+      ...at,
+      attempt: firstAttempt + index,
+    }));
+    const notes = await notesFromStreams({
+      adapter,
+      folders: attempts.map((one) => attemptDirOf(this.#site().dir, one)),
+      why: message,
+      ...(checkpoint === undefined ? {} : { earlier: readRelay(checkpoint) }),
+    });
+    const kept = keepNotes(attemptDirOf(this.#site().dir, at), notes);
+    const why =
+      `its conversation was too long for the model (${message}); with \`relay: { at: 70% }\` ` +
+      "its agent hands over in time and writes the notes itself";
+    return { how: "relayed", checkpoint: kept, why };
+  }
+
+  /**
+   * The tool calls whose results the conversation lacks. An attempt in which the model answered has
+   * its prompt in the conversation, so what the attempts before that lacked is known by now.
+   */
+  async #unknownCalls(visit: Visit, at: AttemptRef): Promise<UnknownCalls> {
+    const { session, conversation } = conversationOf(visit) ?? {};
+    if (conversation?.kind !== "continue" || session === undefined) return NO_CALLS;
+    let { open, finished } = NO_CALLS;
+    let attempt = workBefore(visit, at.attempt);
+    for (; attempt >= 1; attempt = workBefore(visit, attempt)) {
+      const report = await this.#watch(visit, { ...at, attempt }, NOBODY).end(undefined);
+      if (report.session !== undefined && report.session !== session) break;
+      open = [...report.openTools, ...open];
+      finished = [...this.#unrecorded(visit, at, session, report), ...finished];
+      if (report.turns > 0) break;
+    }
+    return { open, finished };
+  }
+
+  #unrecorded(
+    visit: Visit,
+    at: AttemptRef,
+    session: string,
+    { finished, turns }: AgentReport,
+  ): readonly FinishedCall[] {
+    const { adapter } = this.#served(visit);
+    // Whose transcript cannot be searched may lack the calls of its last answer.
+    if (adapter.unrecorded === undefined) return finished.filter(({ turn }) => turn === turns);
+    const transcript = transcriptOf(this.#site(), visit, at, session);
+    return transcript === undefined ? [] : adapter.unrecorded(transcript, finished);
+  }
+
+  #watch(visit: Visit, at: AttemptRef, listener: AgentListener): AgentWatch {
+    const { adapter } = this.#served(visit);
+    const dir = attemptDirOf(this.#site().dir, at);
+    const known: Known = {};
+    const complete = (report: AgentReport): AgentReport =>
+      this.#completed(visit, at, report, known);
+    const prices = this.#prices;
+    const limits = this.#limits(visit);
+    return new AgentWatch({ adapter, prices, dir, limits, complete, ...listener });
+  }
+
+  /**
+   * A report with what the transcript tells, for agents whose streams tell it late. Both sides of a
+   * subtraction must come from there: after a kill in a tool, Codex's own totals miss an answer.
+   */
+  #completed(visit: Visit, at: AttemptRef, report: AgentReport, known: Known): AgentReport {
+    const { adapter } = this.#served(visit);
+    const session = report.session ?? conversationOf(visit)?.session;
+    if (session === undefined) return report;
+    if (adapter.modelIn !== undefined && report.model === undefined) {
+      known.model ??= modelOf(this.#site(), visit, at, session);
+      return known.model === undefined ? report : { ...report, model: known.model };
+    }
+    if (adapter.ledger === undefined) return report;
+    known.transcript ??= transcriptOf(this.#site(), visit, at, session);
+    const ledger = known.transcript === undefined ? undefined : adapter.ledger(known.transcript);
+    if (ledger === undefined) return report;
+    const { usage, context, window, model } = ledger;
+    const uncounted = ledger.incomplete === true || this.#lacksAnswer(visit, report, ledger);
+    return {
+      ...report,
+      ...{ usage: { ...usage, counting: "total" }, uncounted, context },
+      ...(window === undefined ? {} : { window }),
+      ...(model === undefined ? {} : { model }),
+    };
+  }
+
+  /** Whether its stream was cut off with an answer in it that the transcript does not have. */
+  #lacksAnswer(visit: Visit, { result, turns }: AgentReport, ledger: Ledger): boolean {
+    if (result !== undefined && result.trouble?.kind !== "interrupted") return false;
+    const { kind, used } = conversationOf(visit)?.conversation ?? {};
+    const before = kind === "continue" ? used?.turns : 0;
+    return before !== undefined && ledger.countsTurns === true && ledger.turns - before < turns;
+  }
+
+  #limits(visit: Visit): AgentLimits {
+    const { adapter, settings } = this.#served(visit);
+    const { relay, model } = settings;
+    const turns = adapter.takes?.maxTurns === false ? turnsLeftOf(settings, visit) : undefined;
+    const allowed = turnsAllowed(settings, visit);
+    const relaying = conversationOf(visit)?.ask?.kind === "relay";
+    return {
+      ...(turns === undefined ? {} : { turns }),
+      ...(allowed === undefined ? {} : { turnsAllowed: allowed }),
+      ...(relay === undefined || relaying ? {} : { relay }),
+      ...(model === undefined ? {} : { model }),
+    };
+  }
+
+  #spent(visit: Visit, { settings }: ServedStep, report: AgentReport): Spent {
+    const session = report.session ?? conversationOf(visit)?.session;
+    const { conversations } = this.#site().run;
+    const counted = session === undefined ? undefined : conversations.get(session);
+    const before = conversationOf(visit)?.conversation?.used ?? counted;
+    const prices = this.#prices;
+    return spentOf(report, { session, before, costBefore: counted?.costUsd, settings, prices });
+  }
+
+  #served(visit: Visit): ServedStep {
+    const served = servedStep(this.#site().plan, visit);
+    assert(served !== undefined, "only a step with an adapter talks to an agent");
+    return served;
+  }
+}
+
+/** A prompt that is too long by itself would be too long for a new conversation as well. */
+function holdsWork({ conversation }: Visit, { turns }: AgentReport): boolean {
+  return turns > 0 || conversation?.conversation?.kind === "continue";
+}
+
+/** Nobody listens to an attempt that is over. */
+const NOBODY: AgentListener = {
+  onSession: ignore,
+  onUse: ignore,
+  onLimit: ignore,
+  // Whoever asked for its report gets the error with it.
+  onError: ignore,
+};
+
+function ignore(): void {
+  // What it told was told to another owner.
+}
+
+/** The ending of a process before anybody has looked at its files. */
+function fromProcess(ending: ProcessEnding): Ending {
+  if (ending.how === "not-started") return { ...ending, reason: "spawn" };
+  return ending.how === "exited"
+    ? { how: "exited", exit: ending.exit, outputs: {}, context: {} }
+    : ending;
+}

@@ -1,0 +1,87 @@
+/**
+ * The status file of an attempt: where a step may say how it went, and where to go on.
+ *
+ * Owns: its form. The file comes from outside, so it is read field by field.
+ * Does not: decide what the words mean (core/attempt-end.ts).
+ */
+import type { StepReport } from "../../core/event.ts";
+import { readLeft } from "../../runner/file-text.ts";
+import { isObject, type JsonObject, parseJson } from "../../util/json.ts";
+import { writtenOutcome } from "../../util/outcome.ts";
+
+/** The file in the attempt's folder that $PERDURE_STATUS_FILE names. */
+export const STATUS_FILE = "status.json";
+/** How a key of the context may be written. */
+export const CONTEXT_KEY = /^[A-Za-z_][A-Za-z0-9_.-]{0,127}$/;
+const STATUS_BYTES_MAX = 256 * 1024;
+
+export type Status =
+  | { readonly ok: true; readonly reported?: StepReport; readonly context: JsonObject }
+  | { readonly ok: false; readonly message: string };
+
+/** What a step wrote down of itself; nothing when there is no file. */
+export function readStatus(path: string): Status {
+  const left = readLeft(path, STATUS_BYTES_MAX);
+  if (!left.there) return { ok: true, context: {} };
+  if ("problem" in left) return wrong(left.problem);
+  const parsed = parseJson(left.text);
+  if (!parsed.ok) return wrong(`is not JSON: ${parsed.message}`);
+  return isObject(parsed.json) ? statusOf(parsed.json) : wrong("is no JSON object");
+}
+
+function wrong(what: string): Extract<Status, { ok: false }> {
+  return { ok: false, message: `what it wrote to $PERDURE_STATUS_FILE ${what}` };
+}
+
+/** The names of each field; other engines have other ones for the same. */
+const FIELDS = {
+  outcome: ["outcome", "status"],
+  label: ["preferred_label", "preferred_next_label"],
+  next: ["suggested_next_ids"],
+  notes: ["notes", "failure_reason"],
+  context: ["context_updates"],
+} as const;
+
+/** The first of these fields that has a value; null is none. */
+function fieldOf(
+  written: Readonly<Record<string, unknown>>,
+  names: readonly string[],
+): { readonly name: string; readonly value: unknown } | undefined {
+  const name = names.find((one) => written[one] !== undefined && written[one] !== null);
+  return name === undefined ? undefined : { name, value: written[name] };
+}
+
+function statusOf(written: Readonly<Record<string, unknown>>): Status {
+  const words: Partial<Record<"outcome" | "label" | "notes", string>> = {};
+  for (const key of ["outcome", "label", "notes"] as const) {
+    const found = fieldOf(written, FIELDS[key]);
+    if (found === undefined) continue;
+    if (typeof found.value !== "string") return wrong(`has a \`${found.name}\` that is no text`);
+    if (found.value.trim() !== "") words[key] = found.value;
+  }
+  const next = fieldOf(written, FIELDS.next);
+  if (next !== undefined && !isTextList(next.value)) {
+    return wrong(`has \`${next.name}\` that is no list of texts`);
+  }
+  const context = fieldOf(written, FIELDS.context);
+  if (context !== undefined && !isObject(context.value)) {
+    return wrong(`has \`${context.name}\` that is no object`);
+  }
+  const handed = (context?.value ?? {}) as JsonObject;
+  const bad = Object.keys(handed).find((key) => !CONTEXT_KEY.test(key));
+  if (bad !== undefined) {
+    return wrong(`has the key ${JSON.stringify(bad.slice(0, 80))}, which no context can have`);
+  }
+  const { outcome } = words;
+  const reported: StepReport = {
+    ...words,
+    ...(outcome === undefined ? {} : { outcome: writtenOutcome(outcome) }),
+    ...(next !== undefined && isTextList(next.value) ? { next: next.value } : {}),
+  };
+  const said = Object.keys(reported).length > 0;
+  return { ok: true, context: handed, ...(said ? { reported } : {}) };
+}
+
+function isTextList(value: unknown): value is readonly string[] {
+  return Array.isArray(value) && value.every((one) => typeof one === "string");
+}

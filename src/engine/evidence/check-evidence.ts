@@ -1,0 +1,125 @@
+/**
+ * What the checks of an attempt found: commands, whose exit statuses the wrapper recorded, and JSON
+ * files, which are held against their schemas here. Judges are asked later (judge.ts).
+ *
+ * Owns: the finding of each check, and the words for those that did not pass.
+ * Does not: run commands (room `runner`), or decide what follows (core/attempt-end.ts).
+ * Invariants:
+ * - X1 All commands and schemas are asked, in their order, also after one that did not pass: whoever
+ *   has to mend the work is told everything at once.
+ */
+import { join, resolve } from "node:path";
+import { fails } from "../../core/check.ts";
+import type { CheckEvidence } from "../../core/event.ts";
+import { stepOf, type Visit } from "../../core/run.ts";
+import { type Check, checksOf } from "../../plan/check.ts";
+import { textOf } from "../../runner/file-text.ts";
+import { checkOutputFile, readCheckExits } from "../../runner/process/attempt-folder.ts";
+import { lastText } from "../../runner/process/output.ts";
+import { type Json, parseJson } from "../../util/json.ts";
+import { schemaFault } from "../../util/json-schema.ts";
+import { renderText } from "../../util/template.ts";
+import type { FileFacts } from "../../workspace/artifact.ts";
+import { evaluatorAt, type LaunchSite, workDirOf } from "../launch.ts";
+
+/** How large a file may be that is held against a schema. */
+const SCHEMA_FILE_BYTES_MAX = 64 * 1024 * 1024;
+/** How much of what a check that did not pass printed last goes into the journal. */
+const CHECK_OUTPUT_BYTES_MAX = 4 * 1024;
+/** How much of a command is named in a sentence. */
+const NAME_LENGTH_MAX = 80;
+
+/** What the commands and schemas that check an attempt found; `exit` is that of its commands. */
+export async function checkEvidence(
+  site: LaunchSite,
+  visit: Visit,
+  dir: string,
+  exit: number | undefined,
+): Promise<readonly CheckEvidence[]> {
+  const exits = readCheckExits(dir);
+  const found: CheckEvidence[] = [];
+  let commands = 0;
+  for (const check of checksOf(stepOf(visit))) {
+    const meaning = check.onFail === undefined ? {} : { onFail: check.onFail };
+    if (check.kind === "schema") {
+      found.push({ ...(await checkSchema(site, visit, check)), ...meaning });
+    } else if (check.kind === "command") {
+      const status = exits[commands] ?? exit ?? -1;
+      commands++;
+      const log = join(dir, checkOutputFile(commands));
+      found.push({ ...(await checkCommand(check.run, status, log)), ...meaning });
+    }
+  }
+  return found;
+}
+
+/** What is wrong with an attempt by these findings; undefined when nothing is. */
+export function checkProblem(found: readonly CheckEvidence[]): string | undefined {
+  const failed = found.filter(fails);
+  if (failed.length === 0) return undefined;
+  return failed.map(({ message = "it did not pass" }) => message).join("; ");
+}
+
+/** What tells one failure of its checks from another. */
+export function checkWords(found: readonly CheckEvidence[]): string {
+  return found.flatMap((one) => (fails(one) ? [one.output ?? ""] : [])).join("\n");
+}
+
+async function checkCommand(run: string, exit: number, log: string): Promise<CheckEvidence> {
+  const facts = await describeFile(log);
+  const evidence = {
+    kind: "command",
+    subject: run,
+    exit,
+    ...(facts === undefined ? {} : { outputPath: facts.path, outputSha256: facts.sha256 }),
+  } as const;
+  if (exit === 0) return evidence;
+  const status = exit < 0 ? "left no exit status" : `exited with ${exit}`;
+  const message = `\`${shortName(run)}\` ${status}`;
+  const output = lastText(log, CHECK_OUTPUT_BYTES_MAX);
+  return { ...evidence, message, ...(output.trim() === "" ? {} : { output }) };
+}
+
+/** The first line of a command, cut to a readable length. */
+function shortName(run: string): string {
+  const [first = "", ...more] = run.trim().split("\n");
+  const whole = more.length === 0 && first.length <= NAME_LENGTH_MAX;
+  return whole ? first : `${first.slice(0, NAME_LENGTH_MAX - 1)}…`;
+}
+
+async function checkSchema(
+  site: LaunchSite,
+  visit: Visit,
+  check: Extract<Check, { kind: "schema" }>,
+): Promise<CheckEvidence> {
+  const name = renderText(check.file, evaluatorAt(site, visit));
+  const path = resolve(workDirOf(site, visit), name);
+  const facts = await describeFile(path);
+  const evidence = { kind: "schema", subject: name } as const;
+  if (facts === undefined) {
+    return { ...evidence, exit: 1, message: `there is no file ${name} to check` };
+  }
+  const proof = { ...evidence, outputPath: facts.path, outputSha256: facts.sha256 };
+  if (facts.bytes > SCHEMA_FILE_BYTES_MAX) {
+    const message = `${name} is larger than ${SCHEMA_FILE_BYTES_MAX} bytes`;
+    return { ...proof, exit: 1, message };
+  }
+  const message = await schemaProblem(textOf(path) ?? "", name, check.schema);
+  return message === undefined ? { ...proof, exit: 0 } : { ...proof, exit: 1, message };
+}
+
+async function schemaProblem(
+  text: string,
+  name: string,
+  schema: Json,
+): Promise<string | undefined> {
+  const value = parseJson(text);
+  if (!value.ok) return `${name} is not JSON: ${value.message}`;
+  const fault = await schemaFault(value.json, schema);
+  return fault === undefined ? undefined : `${name} does not fit its schema: ${fault}`;
+}
+
+/** Most steps have no files to describe, so what describes them is loaded by the first. */
+async function describeFile(path: string): Promise<FileFacts | undefined> {
+  return (await import("../../workspace/artifact.ts")).describeFile(path);
+}

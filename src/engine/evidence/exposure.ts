@@ -1,0 +1,73 @@
+/**
+ * Secrets that a step put where they are kept and handed on: the context, an output, its answer.
+ *
+ * Owns: finding them, so that a person can be warned.
+ * Does not: change any value (evidence.ts, N2), or mask what is shown (cli/print.ts).
+ */
+import { open } from "node:fs/promises";
+import type { Exposure } from "../../core/event.ts";
+import type { Ending } from "../../core/fact.ts";
+import { secretInputs, secretsIn, textsIn } from "../../util/secrets.ts";
+import type { LaunchSite } from "../launch.ts";
+
+/** How much of an output is searched. */
+const SEARCHED_BYTES_MAX = 16 * 1024 * 1024;
+
+/** The ending of an attempt, with the secrets that are in what it hands on. */
+export async function withExposures(site: LaunchSite, ending: Ending): Promise<Ending> {
+  if (ending.how !== "exited" || ending.exit !== 0 || ending.problem !== undefined) return ending;
+  const { context, outputs, answer } = ending;
+  const written = Object.keys(context).length + Object.keys(outputs).length;
+  if (written === 0 && answer === undefined) return ending;
+  const secrets = secretsOf(site);
+  if (secrets.length === 0) return ending;
+  const declared = new Set(site.plan.secrets);
+  const exposes: Exposure[] = [];
+  const search = (where: string, holds: (text: string) => boolean): void => {
+    for (const { name, texts } of secrets) {
+      if (texts.some(holds)) exposes.push({ secret: name, in: where });
+    }
+  };
+  for (const [key, value] of Object.entries(context)) {
+    // Its author knows what a key holds that is declared itself.
+    if (declared.has(key)) continue;
+    const texts = textsIn(value);
+    search(`context.${key}`, (secret) => texts.some((text) => text.includes(secret)));
+  }
+  const answered = textsIn(answer);
+  search("answer", (secret) => answered.some((text) => text.includes(secret)));
+  for (const [name, { sha256 }] of Object.entries(outputs)) {
+    const content = await keptContent(site, sha256);
+    search(`outputs.${name}`, (secret) => content.includes(secret));
+  }
+  return exposes.length === 0 ? ending : { ...ending, exposes };
+}
+
+/** The secrets that a step of this run can know. */
+function secretsOf({ plan, run, env }: LaunchSite): readonly Secret[] {
+  const variables = secretsIn(env, plan.secrets);
+  const inputs = secretInputs(run.created?.input ?? null, plan.secrets);
+  return [
+    ...Array.from(variables, ([name, value]) => ({ name, texts: [value] })),
+    ...Array.from(inputs, ([name, texts]) => ({ name: `input.${name}`, texts })),
+  ];
+}
+
+interface Secret {
+  readonly name: string;
+  readonly texts: readonly string[];
+}
+
+/** The beginning of an output, as it was kept: the file itself is others' to change by now. */
+async function keptContent({ dir }: LaunchSite, sha256: string): Promise<Buffer> {
+  const { artifactPath } = await import("../../workspace/artifact.ts");
+  const file = await open(artifactPath(dir.artifacts, sha256), "r");
+  try {
+    const { size } = await file.stat();
+    const buffer = Buffer.alloc(Math.min(size, SEARCHED_BYTES_MAX));
+    const { bytesRead } = await file.read(buffer, 0, buffer.length, 0);
+    return buffer.subarray(0, bytesRead);
+  } finally {
+    await file.close();
+  }
+}

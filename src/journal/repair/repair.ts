@@ -1,0 +1,407 @@
+/**
+ * A broken journal is built anew from the second copies of its runs (`runs/<id>/events.jsonl` and
+ * `plan.json`) and from what the broken file still gives away.
+ *
+ * Owns: which source is used for each run, the report, and the exchange of the files.
+ * Does not: delete anything that it did not make; the broken files stay beside the new one.
+ * Invariants:
+ * - X1 The new file is complete and on the disk before it is called `.repaired`; from then on every
+ *   repair first finishes the exchange, and nothing opens the journal before that is done.
+ * - X2 A run that a living process owns is not pulled away from under it.
+ * - X3 A repair of a journal that is whole changes nothing.
+ */
+import * as fs from "node:fs";
+import { dirname, join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import type { Owner, Recorded, RunCreated } from "../../core/event.ts";
+import type { RunStatus, SummaryChange } from "../../core/summary.ts";
+import { failpoint } from "../../util/failpoint.ts";
+import { canonicalJson, sha256 } from "../../util/json.ts";
+import { encodeRecorded } from "../event-codec.ts";
+import { readEventsFile } from "../events-file.ts";
+import { JournalError } from "../journal.ts";
+import type { Lease } from "../leases.ts";
+import { planFingerprints } from "../run-log.ts";
+import {
+  buildDatabase,
+  type Database,
+  openDatabase,
+  REPAIRED_SUFFIX,
+  syncFile,
+} from "../sqlite/database.ts";
+import { forgetNewest } from "../sqlite/newest-event.ts";
+import { createdIn, insertRequest, insertRun, isoTime } from "../sqlite/run-rows.ts";
+import { LEASE, RUN, SUMMARY, TRANSACTION } from "../sqlite/sql.ts";
+import { loadRun } from "../sqlite/sqlite.ts";
+import { guarded } from "../sqlite/storage-error.ts";
+import { checkJournal, type Problem } from "./check.ts";
+import { removeCopy, type Salvage, type SalvagedRun, salvage } from "./salvage.ts";
+
+const DATABASE_FILE = "state.db";
+const SIDE_FILES = ["-wal", "-shm", "-journal"];
+
+/** What repair cannot know by itself. */
+export interface RepairOptions {
+  /** The summary of a run from its events and its plans by fingerprint; the fold lives in core. */
+  readonly summarise: (
+    plans: ReadonlyMap<string, string>,
+    events: readonly Recorded[],
+    runId: string,
+  ) => SummaryChange;
+  readonly isAlive: (owner: Owner) => boolean;
+}
+
+/** What a repair found and did. */
+export interface RepairReport {
+  /** "healthy": nothing was wrong and nothing was changed. */
+  readonly outcome: "healthy" | "repaired";
+  /** What was wrong with the journal. */
+  readonly problems: readonly Problem[];
+  /** Where the broken files are now. */
+  readonly setAside: readonly string[];
+  readonly runs: readonly RepairedRun[];
+}
+
+/** What became of one run. */
+export interface RepairedRun {
+  readonly runId: string;
+  /** Absent when the run could not be restored. */
+  readonly restored?: RestoredRun;
+  /** What was lost or is odd, in words. */
+  readonly notes: readonly string[];
+}
+
+/** The part of a run that is in the new journal: events 1 to `lastSeq`. */
+export interface RestoredRun {
+  readonly lastSeq: number;
+  readonly status: RunStatus;
+  readonly source: "events-file" | "database";
+}
+
+/** A repair is refused: a living process works on a run (X2). */
+export class LivingRunError extends JournalError {
+  readonly owner: Owner;
+  constructor(runId: string, owner: Owner) {
+    super("busy", `Process ${owner.pid} is working on run ${runId}; stop it first.`);
+    this.owner = owner;
+  }
+}
+
+interface SecondCopy {
+  readonly events: readonly Recorded[];
+  /** The plan that it goes by, and of a run that was updated those that it went by before. */
+  readonly planTexts: readonly string[];
+  readonly notes: readonly string[];
+}
+
+interface Restorable {
+  readonly runId: string;
+  /** By fingerprint. */
+  readonly plans: ReadonlyMap<string, string>;
+  readonly created: RunCreated;
+  readonly events: readonly Recorded[];
+  readonly summary: SummaryChange;
+  readonly lease?: Lease;
+  readonly requests?: SalvagedRun["requests"];
+  readonly cleanedAt?: number;
+  readonly source: RestoredRun["source"];
+}
+
+/** Rebuilds the journal of a state directory (`.perdure`) if it is broken. Throws JournalError. */
+export function repair(stateDir: string, options: RepairOptions): RepairReport {
+  const file = join(stateDir, DATABASE_FILE);
+  return guarded(file, () => {
+    const unlock = lock(`${file}.lock`);
+    try {
+      return repairLocked(file, join(stateDir, "runs"), options);
+    } finally {
+      unlock();
+    }
+  });
+}
+
+function repairLocked(file: string, runsDir: string, options: RepairOptions): RepairReport {
+  const finished = exchange(file);
+  const copies = secondCopies(runsDir);
+  const found = problemsIn(file, copies);
+  if (found.length === 0) {
+    // An interrupted repair that is finished now said nothing yet but where the old files are.
+    const outcome = finished === undefined ? "healthy" : "repaired";
+    return { outcome, problems: [], setAside: finished ?? [], runs: [] };
+  }
+  const salvaged = salvage(file, [...copies.keys()]);
+  const { restorable, runs } = restore(copies, salvaged, options);
+  refuseLiving(restorable, options.isAlive);
+  failpoint("repair.build.before");
+  build(file, restorable);
+  failpoint("repair.build.after");
+  return { outcome: "repaired", problems: found, setAside: exchange(file) ?? [], runs };
+}
+
+/** Everything that is wrong with the journal of a state directory, held against its second copies. */
+export function checkState(stateDir: string): readonly Problem[] {
+  // In this order: an owner that is at work writes the second copy last.
+  const copies = secondCopies(join(stateDir, "runs"));
+  return problemsIn(join(stateDir, DATABASE_FILE), copies);
+}
+
+function problemsIn(file: string, copies: ReadonlyMap<string, SecondCopy>): readonly Problem[] {
+  const problems = fs.existsSync(file) ? checkJournal(file) : missing(file, copies);
+  return problems.length === 0 ? runsBehind(file, copies) : problems;
+}
+
+/** One repair at a time; the lock ends with the process. */
+function lock(path: string): () => void {
+  fs.closeSync(fs.openSync(path, "a", 0o600));
+  const connection = new DatabaseSync(path, { timeout: 0 });
+  connection.exec(TRANSACTION.exclusive);
+  return () => connection.close();
+}
+
+function missing(file: string, copies: ReadonlyMap<string, SecondCopy>): readonly Problem[] {
+  return copies.size === 0 ? [] : [{ message: `${file}: there is no journal.` }];
+}
+
+/** A whole journal can still have lost its end; then a second copy knows more. */
+function runsBehind(file: string, copies: ReadonlyMap<string, SecondCopy>): readonly Problem[] {
+  if (!fs.existsSync(file)) return [];
+  const database = openDatabase(file, "read-only");
+  try {
+    const problems: Problem[] = [];
+    for (const [runId, { events }] of copies) {
+      const isKnown = database.get(RUN.key, runId) !== undefined;
+      const count = isKnown ? loadRun(database, runId).events.length : 0;
+      if (events.length <= count) continue;
+      const message = `Run ${runId} has ${count} events, and its second copy ${events.length}.`;
+      problems.push({ runId, message });
+    }
+    return problems;
+  } finally {
+    database.close();
+  }
+}
+
+function secondCopies(runsDir: string): ReadonlyMap<string, SecondCopy> {
+  const copies = new Map<string, SecondCopy>();
+  if (!fs.existsSync(runsDir)) return copies;
+  for (const entry of fs.readdirSync(runsDir, { withFileTypes: true })) {
+    if (entry.isDirectory())
+      copies.set(entry.name, secondCopy(join(runsDir, entry.name), entry.name));
+  }
+  return copies;
+}
+
+function secondCopy(directory: string, runId: string): SecondCopy {
+  const eventsPath = join(directory, "events.jsonl");
+  const planTexts = planPaths(directory).map((path) => fs.readFileSync(path, "utf8"));
+  if (!fs.existsSync(eventsPath)) {
+    return { events: [], planTexts, notes: ["events.jsonl is missing"] };
+  }
+  const content = readEventsFile(eventsPath);
+  const notes = content.problems.map((problem) => `events.jsonl, ${problem}`);
+  if (content.runId !== undefined && content.runId !== runId) {
+    return { events: [], planTexts, notes: [...notes, `events.jsonl is of run ${content.runId}`] };
+  }
+  return { events: content.events, planTexts, notes };
+}
+
+function planPaths(directory: string): readonly string[] {
+  const former = join(directory, "plans");
+  const names = fs.existsSync(former) ? fs.readdirSync(former) : [];
+  return [join(directory, "plan.json"), ...names.map((name) => join(former, name))].filter((path) =>
+    fs.existsSync(path),
+  );
+}
+
+function restore(
+  copies: ReadonlyMap<string, SecondCopy>,
+  salvaged: Salvage,
+  options: RepairOptions,
+): { restorable: Restorable[]; runs: RepairedRun[] } {
+  const restorable: Restorable[] = [];
+  const runs: RepairedRun[] = [];
+  for (const runId of new Set([...copies.keys(), ...salvaged.runs.keys()])) {
+    const copy = copies.get(runId) ?? { events: [], planTexts: [], notes: ["its folder is gone"] };
+    const rest = salvaged.runs.get(runId) ?? { events: [] };
+    const notes = [...copy.notes];
+    const run = restoreRun(runId, { copy, rest, plans: salvaged.plans, notes }, options);
+    if (run === undefined) {
+      runs.push({ runId, notes });
+      continue;
+    }
+    restorable.push(run);
+    const { events, source, summary } = run;
+    const restored = { lastSeq: events.length, status: summary.status, source };
+    runs.push({ runId, restored, notes });
+  }
+  restorable.sort((a, b) => (a.events[0]?.time ?? 0) - (b.events[0]?.time ?? 0));
+  return { restorable, runs };
+}
+
+interface Sources {
+  readonly copy: SecondCopy;
+  readonly rest: SalvagedRun;
+  readonly plans: ReadonlyMap<string, string>;
+  readonly notes: string[];
+}
+
+function restoreRun(
+  runId: string,
+  { copy, rest, plans, notes }: Sources,
+  options: RepairOptions,
+): Restorable | undefined {
+  const source = rest.events.length > copy.events.length ? "database" : "events-file";
+  const events = source === "database" ? rest.events : copy.events;
+  noteDifference(copy, rest, notes);
+  const created = events[0]?.event;
+  if (created?.type !== "run.created") {
+    notes.push("no event could be read");
+    return undefined;
+  }
+  const found = plansOf(planFingerprints(events), copy.planTexts, plans);
+  if (found === undefined) {
+    notes.push(copy.planTexts.length === 0 ? "plan.json is missing" : "plan.json was changed");
+    return undefined;
+  }
+  const lease = leaseAfter(events, rest.lease);
+  const { cleanedAt, requests } = rest;
+  if (cleanedAt !== undefined) notes.push(`its files were cleaned on ${isoTime(cleanedAt)}`);
+  return {
+    runId,
+    plans: found,
+    created: createdIn(events),
+    events,
+    summary: summaryOf(runId, found, events, notes, options),
+    ...(lease === undefined ? {} : { lease }),
+    ...(requests === undefined ? {} : { requests }),
+    ...(cleanedAt === undefined ? {} : { cleanedAt }),
+    source,
+  };
+}
+
+function noteDifference(copy: SecondCopy, rest: SalvagedRun, notes: string[]): void {
+  const common = Math.min(copy.events.length, rest.events.length);
+  const [a, b] = [copy.events[common - 1], rest.events[common - 1]];
+  if (common > 0 && canonicalJson(a) !== canonicalJson(b)) {
+    notes.push("the database and events.jsonl disagree; the longer one was used");
+  }
+}
+
+/** The plans with these fingerprints, however their copies were formatted; undefined if one lacks. */
+function plansOf(
+  fingerprints: readonly string[],
+  copies: readonly string[],
+  salvaged: ReadonlyMap<string, string>,
+): ReadonlyMap<string, string> | undefined {
+  const known = new Map(salvaged);
+  for (const copy of copies) {
+    known.set(sha256(copy), copy);
+    const text = canonicalText(copy);
+    if (text !== undefined) known.set(sha256(text), text);
+  }
+  const found = new Map<string, string>();
+  for (const fingerprint of fingerprints) {
+    const text = known.get(fingerprint);
+    if (text === undefined) return undefined;
+    found.set(fingerprint, text);
+  }
+  return found;
+}
+
+function canonicalText(copy: string): string | undefined {
+  try {
+    return canonicalJson(JSON.parse(copy));
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined;
+    throw error;
+  }
+}
+
+/** Epochs never go back (J2), and an owner is kept until somebody proves it dead. */
+function leaseAfter(events: readonly Recorded[], known: Lease | undefined): Lease | undefined {
+  let lease = known;
+  for (const { event } of events) {
+    // The owners before a fork had the other run.
+    if (event.type === "run.forked") lease = known;
+    // Who owned it before it was moved owns the other copy.
+    if (event.type === "run.moved" && known === undefined && lease !== undefined) {
+      lease = { epoch: lease.epoch };
+    }
+    if (event.type !== "run.opened" || event.epoch <= (lease?.epoch ?? 0)) continue;
+    lease = { epoch: event.epoch, owner: event.owner };
+  }
+  const last = events.at(-1)?.event.type;
+  const isOver = last === "run.completed" || last === "run.failed" || last === "run.stopped";
+  return isOver && lease !== undefined ? { epoch: lease.epoch } : lease;
+}
+
+function summaryOf(
+  runId: string,
+  plans: ReadonlyMap<string, string>,
+  events: readonly Recorded[],
+  notes: string[],
+  options: RepairOptions,
+): SummaryChange {
+  try {
+    return options.summarise(plans, events, runId);
+  } catch (error) {
+    notes.push(`its events cannot be replayed: ${String(error)}`);
+    return { status: "interrupted", stepsCompleted: 0, stepsTotal: 0, steps: [] };
+  }
+}
+
+function refuseLiving(runs: readonly Restorable[], isAlive: (owner: Owner) => boolean): void {
+  for (const { runId, lease } of runs) {
+    if (lease?.owner === undefined || !isAlive(lease.owner)) continue;
+    throw new LivingRunError(runId, lease.owner);
+  }
+}
+
+function build(file: string, runs: readonly Restorable[]): void {
+  const building = `${file}.new`;
+  for (const suffix of ["", ...SIDE_FILES]) fs.rmSync(building + suffix, { force: true });
+  buildDatabase(building, (database) => {
+    for (const run of runs) insertRestored(database, run);
+  });
+  failpoint("repair.ready.before");
+  fs.renameSync(building, file + REPAIRED_SUFFIX);
+  syncFile(dirname(file));
+}
+
+function insertRestored(database: Database, run: Restorable): void {
+  const { runId, events, lease, requests, cleanedAt, plans, created } = run;
+  const planText = plans.get(created.fingerprint) ?? "";
+  const key = insertRun(database, { ...run, planText }, events.map(encodeRecorded));
+  for (const [fingerprint, text] of plans) database.run(RUN.insertPlan, fingerprint, text);
+  if (lease !== undefined) {
+    const owner = lease.owner === undefined ? null : JSON.stringify(lease.owner);
+    database.run(LEASE.put, key, lease.epoch, owner);
+  }
+  const inOrder = [...(requests ?? new Map()).values()].sort((a, b) => a.id - b.id);
+  for (const { id: _, ...request } of inOrder) insertRequest(database, key, request);
+  if (cleanedAt !== undefined) database.run(SUMMARY.clean, isoTime(cleanedAt), runId);
+}
+
+/** Puts a complete repair, if there is one, in the journal's place; returns what it moved away. */
+function exchange(file: string): readonly string[] | undefined {
+  removeCopy(file);
+  const repaired = file + REPAIRED_SUFFIX;
+  const stat = fs.statSync(repaired, { throwIfNoEntry: false });
+  if (stat === undefined) return undefined;
+  // The time of the new file, so that a repeated exchange uses the same names.
+  const stamp = stat.mtime.toISOString().replaceAll(/[-:]/g, "");
+  const moved: string[] = [];
+  // It is about the broken file, and the new one may have fewer events.
+  forgetNewest(file);
+  for (const suffix of [...SIDE_FILES, ""]) {
+    if (!fs.existsSync(file + suffix)) continue;
+    const target = `${file}.broken-${stamp}${suffix}`;
+    fs.renameSync(file + suffix, target);
+    moved.push(target);
+    failpoint("repair.exchange.moved");
+  }
+  fs.renameSync(repaired, file);
+  syncFile(dirname(file));
+  failpoint("repair.exchange.after");
+  return moved;
+}

@@ -1,0 +1,203 @@
+/**
+ * Every statement on the tables of migrations.ts.
+ *
+ * Owns: the SQL.
+ * Does not: run it.
+ * Invariants:
+ * - J3 SQL is only here and in migrations.ts.
+ */
+import type { RunFilter } from "../run-log.ts";
+
+/**
+ * How long SQLite waits for another process's transaction before it says "busy". Whoever waits has no
+ * place in a queue, so with hundreds of runs on a busy machine the unlucky wait for most of the others.
+ */
+export const BUSY_TIMEOUT_MS = 5 * 60_000;
+
+/** How a connection is set up, and what SQLite checks by itself. */
+export const PRAGMAS = {
+  /** FULL: with WAL the default may lose the last commits when the power fails. */
+  writing: ["PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL"],
+  always: [
+    "PRAGMA foreign_keys = ON",
+    "PRAGMA cell_size_check = ON",
+    "PRAGMA trusted_schema = OFF",
+  ],
+  /** A file that is being built is of no use before it is complete. */
+  building: ["PRAGMA journal_mode = DELETE", "PRAGMA synchronous = OFF"],
+  applicationId: "PRAGMA application_id",
+  quickCheck: "PRAGMA quick_check(1)",
+  integrityCheck: "PRAGMA integrity_check(100)",
+  foreignKeyCheck: "PRAGMA foreign_key_check",
+} as const;
+
+/** Beginnings and ends of transactions. */
+export const TRANSACTION = {
+  read: "BEGIN",
+  write: "BEGIN IMMEDIATE",
+  exclusive: "BEGIN EXCLUSIVE",
+  commit: "COMMIT",
+  rollback: "ROLLBACK",
+} as const;
+
+/** Runs with their plans and heads. */
+export const RUN = {
+  /** Reads the tables' definitions without any row. */
+  probe: "SELECT run_id FROM runs LIMIT 0",
+  key: "SELECT run FROM runs WHERE run_id = ?",
+  ids: "SELECT run_id FROM runs ORDER BY run",
+  insert: "INSERT INTO runs (run_id, fingerprint) VALUES (?, ?)",
+  plan: "SELECT text FROM plans WHERE fingerprint = ?",
+  insertPlan: "INSERT INTO plans (fingerprint, text) VALUES (?, ?) ON CONFLICT DO NOTHING",
+  /** `event_crc` is what the event itself says; it must agree with the head. */
+  head: `
+    SELECT runs.run, s.last_seq, s.last_crc, events.crc AS event_crc, leases.epoch, leases.owner
+    FROM runs
+    LEFT JOIN pipeline_state AS s ON s.pipeline_id = runs.run_id
+    LEFT JOIN leases ON leases.run = runs.run
+    LEFT JOIN events ON events.run = runs.run AND events.seq = s.last_seq
+    WHERE runs.run_id = ?`,
+  load: `
+    SELECT runs.run, runs.fingerprint, s.last_seq, s.last_crc, s.cleaned_at
+    FROM runs
+    LEFT JOIN pipeline_state AS s ON s.pipeline_id = runs.run_id
+    WHERE runs.run_id = ?`,
+  resolve: `
+    SELECT run_id FROM runs WHERE run_id BETWEEN ?1 AND ?1 || char(0x10ffff)
+    ORDER BY run_id LIMIT 2`,
+} as const;
+
+/** Events, which are only ever inserted. */
+export const EVENT = {
+  insert: `
+    INSERT INTO events (run, seq, type, version, time, data, facts, crc)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+  /** The number of the newest event of all runs: events are never deleted, so it only grows. */
+  newest: "SELECT ifnull(max(rowid), 0) FROM events",
+  /** The hashes of what steps handed on or still will, of runs whose files were not removed. */
+  outputs: `
+    SELECT DISTINCT output.value AS sha256
+    FROM events
+    JOIN runs ON runs.run = events.run
+    JOIN pipeline_state AS s ON s.pipeline_id = runs.run_id
+    JOIN json_tree(events.data) AS output
+    WHERE events.type IN ('step.completed', 'step.conflicted', 'run.rewound')
+      AND s.cleaned_at IS NULL AND output.key = 'sha256' AND output.type = 'text'`,
+  from: `
+    SELECT seq, type, version, time, data, facts, crc FROM events
+    WHERE run = ? AND seq >= ? ORDER BY seq`,
+} as const;
+
+/** Who owns a run. */
+export const LEASE = {
+  get: "SELECT epoch, owner FROM leases WHERE run = ?",
+  held: "SELECT run_id, epoch, owner FROM leases JOIN runs USING (run) WHERE owner IS NOT NULL",
+  put: "INSERT INTO leases (run, epoch, owner) VALUES (?, ?, ?)",
+  /** Nothing happens when another lease has taken the place of the one that was judged. */
+  first: "INSERT INTO leases (run, epoch, owner) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
+  replace: "UPDATE leases SET epoch = ?, owner = ? WHERE run = ? AND epoch = ?",
+  release: "UPDATE leases SET owner = NULL WHERE run = ? AND epoch = ?",
+} as const;
+
+/** What others ask of a run; the first answer to an attempt counts (H1). */
+export const REQUEST = {
+  insert: `
+    INSERT INTO requests (run, type, attempt, data) VALUES (?, ?, ?, ?)
+    ON CONFLICT (run, attempt) DO NOTHING`,
+  after: "SELECT id, type, data FROM requests WHERE run = ? AND id > ? ORDER BY id",
+  answer: "SELECT id, type, data FROM requests WHERE run = ? AND attempt = ?",
+  answers: `
+    SELECT id, type, data FROM requests WHERE run = ? AND attempt IS NOT NULL ORDER BY id`,
+} as const;
+
+/** The documented tables. */
+export const SUMMARY = {
+  insertRun: `
+    INSERT INTO pipeline_state (pipeline_id, pipeline_name, status, created_at, updated_at, input,
+      input_type, steps_total, steps_completed, file, last_seq, last_crc)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+  updateRun: `
+    UPDATE pipeline_state SET status = ?, steps_completed = ?, steps_total = ?, updated_at = ?,
+      last_seq = ?, last_crc = ?
+    WHERE pipeline_id = ?`,
+  file: "SELECT file FROM pipeline_state WHERE pipeline_id = ?",
+  move: "UPDATE pipeline_state SET file = ? WHERE pipeline_id = ?",
+  clean: "UPDATE pipeline_state SET cleaned_at = ? WHERE pipeline_id = ?",
+  deleteSteps: "DELETE FROM step_state WHERE pipeline_id = ?",
+  putStep: `
+    INSERT INTO step_state (pipeline_id, step_id, state, retry_count, started_at, completed_at,
+      workspace_path, error_message)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+    ON CONFLICT (pipeline_id, step_id) DO UPDATE SET state = excluded.state,
+      retry_count = excluded.retry_count, started_at = excluded.started_at,
+      completed_at = excluded.completed_at, workspace_path = excluded.workspace_path,
+      error_message = excluded.error_message`,
+  steps: `
+    SELECT step_id, state, retry_count, started_at, completed_at, workspace_path, error_message
+    FROM step_state WHERE pipeline_id = ? ORDER BY rowid`,
+} as const;
+
+/** What `doctor` looks at, beyond the checks of SQLite. */
+export const CHECK = {
+  withoutSummary: `
+    SELECT run_id FROM runs WHERE run_id NOT IN (SELECT pipeline_id FROM pipeline_state)`,
+  steps: `
+    SELECT pipeline_id, step_id, state, retry_count, started_at, completed_at, workspace_path,
+      error_message
+    FROM step_state`,
+  leases: "SELECT run_id, epoch, owner FROM leases JOIN runs USING (run)",
+} as const;
+
+/** What can still be read of a damaged database, from either end of a table. */
+export const SALVAGE = {
+  runs: ["SELECT * FROM runs ORDER BY run", "SELECT * FROM runs ORDER BY run DESC"],
+  plans: [
+    "SELECT * FROM plans NOT INDEXED ORDER BY rowid",
+    "SELECT * FROM plans NOT INDEXED ORDER BY rowid DESC",
+  ],
+  events: [
+    "SELECT * FROM events NOT INDEXED ORDER BY rowid",
+    "SELECT * FROM events NOT INDEXED ORDER BY rowid DESC",
+  ],
+  leases: ["SELECT * FROM leases ORDER BY run", "SELECT * FROM leases ORDER BY run DESC"],
+  requests: [
+    "SELECT * FROM requests NOT INDEXED ORDER BY id",
+    "SELECT * FROM requests NOT INDEXED ORDER BY id DESC",
+  ],
+  cleaned: ["SELECT pipeline_id, cleaned_at FROM pipeline_state NOT INDEXED ORDER BY rowid"],
+} as const;
+
+/** The statement and its values that list the runs which pass a filter, newest first. */
+export function listRuns(filter: RunFilter & { readonly beforeText?: string | undefined }): {
+  sql: string;
+  values: (string | number)[];
+} {
+  const where: string[] = [];
+  const values: (string | number)[] = [];
+  const only = (condition: string, value: string | undefined): void => {
+    if (value === undefined) return;
+    where.push(condition);
+    values.push(value);
+  };
+  only(
+    "s.status IN (SELECT value FROM json_each(?))",
+    filter.status && JSON.stringify(filter.status),
+  );
+  only("s.pipeline_name = ?", filter.pipeline);
+  only("s.file = ?", filter.file);
+  only("s.created_at < ?", filter.beforeText);
+  const sql = `
+    SELECT s.pipeline_id, s.pipeline_name, s.status, s.created_at, s.updated_at, s.input,
+      s.input_type, s.steps_total, s.steps_completed, s.cleaned_at, s.file,
+      leases.epoch, leases.owner, CASE
+        WHEN instr(first.data, '"from":') > 0 AND json_valid(first.data)
+        THEN json_extract(first.data, '$.from.run')
+      END AS forked_from
+    FROM pipeline_state AS s
+    LEFT JOIN runs ON runs.run_id = s.pipeline_id
+    LEFT JOIN events AS first ON first.run = runs.run AND first.seq = 1
+    LEFT JOIN leases ON leases.run = runs.run
+    ${where.length > 0 ? `WHERE ${where.join(" AND ")}` : ""}
+    ORDER BY s.created_at DESC, s.rowid DESC LIMIT ?`;
+  return { sql, values: [...values, filter.limit ?? -1] };
+}

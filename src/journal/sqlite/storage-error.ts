@@ -1,0 +1,93 @@
+/**
+ * What SQLite and the file system say when they fail, as a JournalError for a person.
+ *
+ * Owns: the mapping of codes, and the words.
+ * Does not: retry or hide anything.
+ */
+import { JournalError, type JournalErrorCode } from "../journal.ts";
+
+const PRIMARY_CODE_MASK = 0xff;
+
+/** Primary result codes of SQLite (sqlite.org/rescode.html); others are "io". */
+const SQLITE_CODES: Readonly<Record<number, JournalErrorCode>> = {
+  // SQLITE_ERROR: our statements are tested, so a table or column is missing from the file.
+  1: "broken",
+  3: "read-only", // PERM
+  5: "busy", // BUSY
+  6: "busy", // LOCKED
+  8: "read-only", // READONLY
+  11: "broken", // CORRUPT
+  13: "disk-full", // FULL
+  14: "io", // CANTOPEN
+  15: "busy", // PROTOCOL
+  // CONSTRAINT: what the rules forbid was checked before, so the rows contradict each other.
+  19: "broken",
+  20: "broken", // MISMATCH
+  24: "broken", // FORMAT
+  26: "broken", // NOTADB
+};
+
+const FILE_CODES: Readonly<Record<string, JournalErrorCode>> = {
+  ENOSPC: "disk-full",
+  EDQUOT: "disk-full",
+  EFBIG: "disk-full",
+  EROFS: "read-only",
+  EACCES: "read-only",
+  EPERM: "read-only",
+};
+
+const WORDS: Readonly<Record<JournalErrorCode, string>> = {
+  "stale-writer": "another process owns this run now",
+  "disk-full": "the disk is full, or a limit on its use is reached",
+  "read-only": "it cannot be written: the permissions or the disk forbid it",
+  broken: "the file is damaged, or is not a journal",
+  newer: "a newer perdure wrote it",
+  older: "an older perdure wrote it",
+  busy: "another process keeps it locked",
+  "unknown-run": "there is no such run",
+  io: "reading or writing it failed",
+};
+
+interface CodedError extends Error {
+  readonly code?: unknown;
+  readonly errcode?: unknown;
+}
+
+/** The JournalError of a failed storage operation; any other error is returned as it is. */
+export function storageError(error: unknown, file: string): unknown {
+  if (error instanceof JournalError || !(error instanceof Error)) return error;
+  const code = codeOf(error);
+  if (code === undefined) return error;
+  return new JournalError(code, `${file}: ${WORDS[code]} (${error.message}).`, { cause: error });
+}
+
+/** Runs a storage operation; what it throws names the file and has a code. */
+export function guarded<T>(file: string, operation: () => T): T {
+  try {
+    return operation();
+  } catch (error) {
+    throw storageError(error, file);
+  }
+}
+
+/** The code of a failed operation of the file system, such as "ENOENT". */
+export function fileCodeOf(error: unknown): string | undefined {
+  const code = error instanceof Error ? (error as CodedError).code : undefined;
+  return typeof code === "string" ? code : undefined;
+}
+
+/** True when SQLite could not create or write a file that it needs (READONLY, CANTOPEN). */
+export function isDeniedWriting(error: unknown): boolean {
+  const errcode = error instanceof Error ? (error as CodedError).errcode : undefined;
+  return typeof errcode === "number" && [8, 14].includes(errcode & PRIMARY_CODE_MASK);
+}
+
+function codeOf(error: CodedError): JournalErrorCode | undefined {
+  if (error.code === "ERR_SQLITE_ERROR") {
+    return SQLITE_CODES[Number(error.errcode) & PRIMARY_CODE_MASK] ?? "io";
+  }
+  // An integer that no JavaScript number holds: none of ours is that large.
+  if (error.code === "ERR_OUT_OF_RANGE") return "broken";
+  if (typeof error.code !== "string" || !/^E[A-Z0-9]+$/.test(error.code)) return undefined;
+  return FILE_CODES[error.code] ?? "io";
+}
