@@ -2,7 +2,7 @@
 import { existsSync } from "node:fs";
 import type { Plan } from "../plan/plan.ts";
 import { textOf } from "../runner/file-text.ts";
-import type { PreflightSite } from "./preflight.ts";
+import type { PreflightOptions } from "./preflight.ts";
 import { advice, after, Refusal } from "./refusal.ts";
 
 /**
@@ -35,7 +35,7 @@ export function checkEnvironment(names: readonly string[], typed: readonly strin
  */
 export async function readiness(
   plan: Plan,
-  { preflight, isDone }: Pick<PreflightSite, "isDone"> & { readonly preflight?: boolean },
+  { preflight, isDone }: Pick<PreflightOptions, "isDone"> & { readonly preflight?: boolean },
   typed: readonly string[],
   cwd = process.cwd(),
 ): Promise<readonly string[]> {

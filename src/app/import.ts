@@ -36,7 +36,7 @@ import { advice, command, filesRefusal, Refusal, when } from "./refusal.ts";
 import type { FilesOption } from "./rewind-files.ts";
 import { type ArchivedRun, EVENTS_PART, PLAN_PART, parseArchivedRun } from "./run-archive.ts";
 import { RunFiles } from "./run-files.ts";
-import { type Arrival, checkFolder, missingTranscripts, unpack } from "./unpack.ts";
+import { checkFolder, type IncomingRun, missingTranscripts, unpack } from "./unpack.ts";
 
 export interface ImportOptions {
   /** The project that the run continues in. */
@@ -94,13 +94,13 @@ async function takeIn(file: string, { into, files }: ImportOptions): Promise<Imp
   try {
     if (await isHere(project, exported)) return await resultOf(project, exported, undefined);
     const moved = await moveOf(project, exported, files);
-    const arrival = arrivalAt(project, exported, moved, archive);
-    checkFolder(arrival);
-    const transcripts = await missingTranscripts(arrival);
+    const incoming = incomingRun(project, exported, moved, archive);
+    checkFolder(incoming);
+    const transcripts = await missingTranscripts(incoming);
     await readArchive(file, { texts: [], into: staging });
     failpoint("import.unpacked");
-    await unpack(arrival, transcripts, staging);
-    await receive(project, exported, arrival);
+    await unpack(incoming, transcripts, staging);
+    await receive(project, exported, incoming);
     return await resultOf(project, exported, moved);
   } finally {
     rmSync(staging, { recursive: true, force: true });
@@ -128,9 +128,9 @@ async function resultOf(
 async function receive(
   project: Project,
   { about, planTexts }: ExportedState,
-  arrival: Arrival,
+  incoming: IncomingRun,
 ): Promise<void> {
-  const { dir, run, events } = arrival;
+  const { dir, run, events } = incoming;
   const { run: runId, answers = {} } = about;
   const summary = fullSummary(run, workspaceOf(dir));
   await project.journal.log.receive({ runId, planTexts, events, answers, summary });
@@ -220,12 +220,12 @@ async function freeFor(directory: string): Promise<ForeignFiles> {
   );
 }
 
-function arrivalAt(
+function incomingRun(
   project: Project,
   { about, plan, events, run: left }: ExportedState,
   moved: RunMoved,
   { parts }: Archive,
-): Arrival {
+): IncomingRun {
   const seq = events.length + 1;
   const recorded: Recorded = { seq, time: Date.now(), version: EVENT_VERSION, event: moved };
   const run = evolve(plan, left, recorded);

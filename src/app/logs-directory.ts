@@ -4,7 +4,7 @@
  *
  * Owns: the way from such a directory to a run in the journal.
  * Does not: know what a continued run does (plan/take-up.ts), drive it, or write the directory
- * (walk-files.ts).
+ * (logs-files.ts).
  */
 import { copyFileSync, existsSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";

@@ -3,7 +3,7 @@
  * beside the run's own files.
  *
  * Owns: where these files lie, and that each is whole whenever it is there.
- * Does not: decide what stands in them (view/walk-log.ts).
+ * Does not: decide what stands in them (view/json/attractor-log.ts).
  * Invariants:
  * - J5 Every file here can be made anew from the events and the attempts' folders.
  * - O1 A file appears by rename, complete.
@@ -69,7 +69,7 @@ export class AttractorLogFiles {
     }
     for (const [folder, end] of ends) this.#writeNode(folder, end, run);
     if (news) this.#writeCheckpoint(run);
-    failpoint("walk-files.done");
+    failpoint("logs-files.done");
   }
 
   /** A restarted run writes into a directory of its own, beside what it did before. */

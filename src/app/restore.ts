@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { checkpointNamed, type Point } from "../view/checkpoint-name.ts";
 import { restoreSnapshot } from "../workspace/snapshot/restore.ts";
-import { planRestore, type ShownPlan, shownPlan } from "../workspace/snapshot/restore-plan.ts";
+import { planRestore, type RestorePreview, shownPlan } from "../workspace/snapshot/restore-plan.ts";
 import { openWorkspace } from "../workspace/snapshot/workspace.ts";
 import { type Executed, execute } from "./drive.ts";
 import type { KnownRun } from "./known-run.ts";
@@ -59,7 +59,7 @@ export async function previewRestore(
   project: Project,
   known: KnownRun,
   { commit }: Checkpoint,
-): Promise<ShownPlan | undefined> {
+): Promise<RestorePreview | undefined> {
   const refusal = unavailable(known);
   if (refusal !== undefined) throw refusal;
   const { workspace } = await openRunWorkspace(project, known);

@@ -111,7 +111,7 @@ interface StepReport {
 /** The files of a run, and those in the directory that the person named for it. */
 export async function filesOf(project: Project, known: KnownRun): Promise<StepReport> {
   const { dir, run, events } = known;
-  const walk = await attractorLogFilesOf(project, known);
+  const logFiles = await attractorLogFilesOf(project, known);
   let opened: RunFiles | undefined;
   const own = (): RunFiles => {
     opened ??= RunFiles.open(dir, run, known, events);
@@ -122,7 +122,7 @@ export async function filesOf(project: Project, known: KnownRun): Promise<StepRe
   return {
     record: (news, now) => {
       own().record(news, now);
-      walk?.record(news, now);
+      logFiles?.record(news, now);
     },
     close: (now) => own().close(now),
   };

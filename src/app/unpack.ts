@@ -15,7 +15,7 @@ import type { Run } from "../core/run.ts";
 import { transcriptHere } from "../engine/agent/open-conversations.ts";
 import type { RunDir } from "../engine/state-dir.ts";
 import type { Plan } from "../plan/plan.ts";
-import type { CarriedTranscript } from "../runner/agents/adapter.ts";
+import type { TranscriptTarget } from "../runner/agents/adapter.ts";
 import { failpoint } from "../util/failpoint.ts";
 import type { Part } from "../workspace/archive.ts";
 import { describeFile, keepArtifact } from "../workspace/artifact.ts";
@@ -34,8 +34,8 @@ import { runEnvironment } from "./run-environment.ts";
 
 const OWNER_EXECUTES = 0o100;
 
-/** An imported run on its way in. */
-export interface Arrival {
+/** A run from an archive that is not stored yet. */
+export interface IncomingRun {
   readonly about: ArchivedRun;
   readonly plan: Plan;
   /** After the move. */
@@ -48,13 +48,13 @@ export interface Arrival {
 
 /** A transcript that is to be put here. */
 export interface NewTranscript {
-  readonly target: CarriedTranscript;
+  readonly target: TranscriptTarget;
   readonly sha256: string;
 }
 
 /** The transcripts that are missing here; refuses what would have to be overwritten (M3). */
-export async function missingTranscripts(arrival: Arrival): Promise<readonly NewTranscript[]> {
-  const { about, plan, run, dir, parts } = arrival;
+export async function missingTranscripts(incoming: IncomingRun): Promise<readonly NewTranscript[]> {
+  const { about, plan, run, dir, parts } = incoming;
   const site = { plan, run, dir, env: runEnvironment(run) };
   const missing: NewTranscript[] = [];
   for (const conversation of about.conversations) {
@@ -75,7 +75,7 @@ function anotherTranscript({ place }: ArchivedConversation, path: string): Refus
 }
 
 /** Refuses to take the place of a run that only its folder knows. */
-export function checkFolder({ dir }: Arrival): void {
+export function checkFolder({ dir }: IncomingRun): void {
   if (!existsSync(dir.events)) return;
   const message = `${dir.root} holds a run that the journal does not know`;
   throw new Refusal("missing-journal", message, command("doctor", "--repair"));
@@ -83,11 +83,11 @@ export function checkFolder({ dir }: Arrival): void {
 
 /** Puts all parts in their places; `staging` has them under their hashes. */
 export async function unpack(
-  arrival: Arrival,
+  incoming: IncomingRun,
   transcripts: readonly NewTranscript[],
   staging: string,
 ): Promise<void> {
-  const { about, run, dir, stateDir, parts } = arrival;
+  const { about, run, dir, stateDir, parts } = incoming;
   for (const part of parts) {
     if (!part.path.startsWith(ARTIFACT_PART)) continue;
     await keepArtifact(dir.artifacts, join(staging, part.sha256));
@@ -102,7 +102,7 @@ export async function unpack(
   }
   for (const one of transcripts) await placeTranscript(one, staging);
   failpoint("import.placed");
-  await placeFolder(arrival, staging);
+  await placeFolder(incoming, staging);
   failpoint("import.folder");
 }
 
@@ -133,7 +133,7 @@ async function placeTranscript(
   await fs.rm(draft);
 }
 
-async function placeFolder({ dir, parts }: Arrival, staging: string): Promise<void> {
+async function placeFolder({ dir, parts }: IncomingRun, staging: string): Promise<void> {
   const folder = join(staging, "run");
   await fs.mkdir(folder, { mode: 0o700 });
   for (const { path, sha256: hash, mode } of parts) {

@@ -17,7 +17,7 @@ export const HOLE = "\0";
 /** How deep substitutions may stand in each other. */
 const SHELL_NESTING_MAX = 100;
 
-export type Spot =
+export type ShellPosition =
   /** As a word of its own: needs double quotes around it. */
   (
     | { readonly how: "quoted" }
@@ -46,7 +46,7 @@ const HEREDOC_PATTERN = "an expression cannot stand in a pattern inside a here-d
 const TOO_DEEP = `substitutions stand more than ${SHELL_NESTING_MAX} deep in each other`;
 
 /** How the shell reads each hole in the text, in order. */
-export function lexShell(text: string): readonly Spot[] {
+export function lexShell(text: string): readonly ShellPosition[] {
   const lexer = new ShellLexer(text, 0);
   lexer.commands(false);
   return lexer.spots;
@@ -67,7 +67,7 @@ const PARAMETER = /(?:#(?=[A-Za-z_0-9@*]))?(?:[A-Za-z_]\w*|\d+|[@*#?$!-])?/y;
 const OPERATOR = /:?[-=?+]|##?|%%?|\/\/?/y;
 
 class ShellLexer {
-  readonly spots: Spot[] = [];
+  readonly spots: ShellPosition[] = [];
   readonly #text: string;
   readonly #depth: number;
   #at = 0;
@@ -292,7 +292,7 @@ class ShellLexer {
   #parsed(since: number, parsedBy: string | undefined): void {
     if (parsedBy === undefined) return;
     for (let at = since; at < this.spots.length; at++) {
-      this.spots[at] = { ...(this.spots[at] as Spot), parsedBy };
+      this.spots[at] = { ...(this.spots[at] as ShellPosition), parsedBy };
     }
   }
 

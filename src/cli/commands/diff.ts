@@ -1,7 +1,7 @@
 /** `perdure diff` and `perdure timeline`: what changed between the checkpoints of a run. */
 
 import {
-  type Checkpointed,
+  type CheckpointEntry,
   compareRun,
   type RunDifference,
   timelineOfRun,
@@ -81,7 +81,7 @@ export async function timelineCommand(id: string, options: OutputOptions): Promi
   return EXIT.done;
 }
 
-function entryCells({ changed, ...entry }: Checkpointed): readonly string[] {
+function entryCells({ changed, ...entry }: CheckpointEntry): readonly string[] {
   return [
     utcText(entry.time),
     entry.what,
@@ -93,7 +93,7 @@ function entryCells({ changed, ...entry }: Checkpointed): readonly string[] {
   ];
 }
 
-function entryJson({ changed, ...entry }: Checkpointed): JsonObject {
+function entryJson({ changed, ...entry }: CheckpointEntry): JsonObject {
   return {
     sequence: entry.seq,
     time: isoText(entry.time),

@@ -5,7 +5,7 @@
  * Owns: which words mean which kind of trouble, and how long they say to wait.
  * Does not: decide whether to retry.
  */
-import type { Trouble, TroubleKind } from "./adapter.ts";
+import type { AgentFailure, AgentFailureKind } from "./adapter.ts";
 import { headOf, objectIn, textAt } from "./stream-json.ts";
 
 const MESSAGE_CHARACTERS_MAX = 2_000;
@@ -31,7 +31,7 @@ interface Symptoms {
  * Words that say more than the status, so they are checked first: services answer 429 both for too
  * many requests and for an exhausted budget.
  */
-const WORDS_FIRST: readonly (readonly [RegExp, TroubleKind])[] = [
+const WORDS_FIRST: readonly (readonly [RegExp, AgentFailureKind])[] = [
   [
     /no conversation found|no rollout found|session not found|invalid session ident/i,
     "session-gone",
@@ -46,7 +46,7 @@ const WORDS_FIRST: readonly (readonly [RegExp, TroubleKind])[] = [
   [/high demand/i, "server"],
 ];
 
-const STATUSES: Readonly<Record<number, TroubleKind>> = {
+const STATUSES: Readonly<Record<number, AgentFailureKind>> = {
   401: "auth",
   402: "quota",
   403: "auth",
@@ -57,7 +57,7 @@ const STATUSES: Readonly<Record<number, TroubleKind>> = {
   529: "overloaded",
 };
 
-const WORDS_LAST: readonly (readonly [RegExp, TroubleKind])[] = [
+const WORDS_LAST: readonly (readonly [RegExp, AgentFailureKind])[] = [
   [
     /not logged in|log ?in again|unauthori[sz]ed|api key|auth(entication)? (method|failed)/i,
     "auth",
@@ -73,7 +73,7 @@ const WORDS_LAST: readonly (readonly [RegExp, TroubleKind])[] = [
 ];
 
 /** The trouble behind an error. */
-export function troubleOf(symptoms: Symptoms, nowMs = Date.now()): Trouble {
+export function troubleOf(symptoms: Symptoms, nowMs = Date.now()): AgentFailure {
   const { message } = symptoms;
   const status = symptoms.status ?? statusIn(message);
   const kind =
@@ -87,7 +87,11 @@ export function troubleOf(symptoms: Symptoms, nowMs = Date.now()): Trouble {
 }
 
 /** A trouble of a kind that is known, its message bounded. */
-export function trouble(kind: TroubleKind, message: string, retryAfterMs?: number): Trouble {
+export function trouble(
+  kind: AgentFailureKind,
+  message: string,
+  retryAfterMs?: number,
+): AgentFailure {
   const after = retryAfterMs === undefined ? {} : { retryAfterMs: Math.max(0, retryAfterMs) };
   return { kind, message: headOf(wordsIn(message), MESSAGE_CHARACTERS_MAX), ...after };
 }
@@ -105,7 +109,7 @@ interface Unfinished {
   /** Whether it printed any event. */
   readonly spoke: boolean;
   /** What it means if it printed nothing and failed, and its standard error is not available. */
-  readonly silence: TroubleKind;
+  readonly silence: AgentFailureKind;
   /** Its exit statuses after a request to stop, besides 0 and those of signals. */
   readonly stopExits?: readonly number[];
 }
@@ -115,7 +119,7 @@ const SIGNAL_EXITS: readonly number[] = [0, 129, 130, 137, 143];
 const MISSING_EXITS: readonly number[] = [126, 127];
 
 /** Why a stream has no terminal event. */
-export function unfinished(how: Unfinished, nowMs = Date.now()): Trouble {
+export function unfinished(how: Unfinished, nowMs = Date.now()): AgentFailure {
   const { exit, spoke, stopExits = [] } = how;
   const said = how.stderr?.trim() ?? "";
   const ended = exit === undefined ? "was killed" : `ended with exit status ${exit}`;
@@ -131,8 +135,8 @@ export function unfinished(how: Unfinished, nowMs = Date.now()): Trouble {
 
 function kindIn(
   message: string,
-  table: readonly (readonly [RegExp, TroubleKind])[],
-): TroubleKind | undefined {
+  table: readonly (readonly [RegExp, AgentFailureKind])[],
+): AgentFailureKind | undefined {
   return table.find(([words]) => words.test(message))?.[1];
 }
 

@@ -13,7 +13,7 @@
 import { HOOK_FORBIDS } from "../../../util/agent-access.ts";
 import { defined } from "../../../util/defined.ts";
 import type { Json, JsonObject } from "../../../util/json.ts";
-import type { AgentEvent, AgentReader, Trouble, TroubleKind } from "../adapter.ts";
+import type { AgentEvent, AgentFailure, AgentFailureKind, AgentReader } from "../adapter.ts";
 import { at, inputText, listAt, numberAt, objectIn, textAt } from "../stream-json.ts";
 import { trouble, troubleOf, unfinished } from "../trouble.ts";
 import type { PriceList } from "../usage.ts";
@@ -23,7 +23,7 @@ const DENIALS_MAX = 1_000;
 const SECOND_MS = 1_000;
 const SYNTHETIC_MODEL = "<synthetic>";
 
-const ERROR_WORDS: Readonly<Record<string, TroubleKind>> = {
+const ERROR_WORDS: Readonly<Record<string, AgentFailureKind>> = {
   authentication_failed: "auth",
   oauth_org_not_allowed: "auth",
   billing_error: "quota",
@@ -188,7 +188,7 @@ export class ClaudeReader implements AgentReader {
     ];
   }
 
-  #troubleIn(line: JsonObject): Trouble | undefined {
+  #troubleIn(line: JsonObject): AgentFailure | undefined {
     const subtype = textAt(line, "subtype") ?? "";
     const reason = textAt(line, "terminal_reason") ?? "completed";
     const failed = line.is_error !== false || subtype !== "success" || reason !== "completed";
@@ -203,7 +203,7 @@ export class ClaudeReader implements AgentReader {
     return this.#apiTrouble(message, numberAt(line, "api_error_status"));
   }
 
-  #apiTrouble(message: string, status: number | undefined): Trouble {
+  #apiTrouble(message: string, status: number | undefined): AgentFailure {
     const kind = ERROR_WORDS[this.#errorWord ?? ""];
     if (this.#resetAtMs !== undefined && (kind === "rate-limit" || status === 429)) {
       return trouble("quota", message, this.#resetAtMs - Date.now());

@@ -10,7 +10,7 @@
  * - G3 as in adapter.ts.
  */
 import type { Json, JsonObject } from "../../../util/json.ts";
-import type { AgentEvent, AgentReader, Trouble } from "../adapter.ts";
+import type { AgentEvent, AgentFailure, AgentReader } from "../adapter.ts";
 import { at, inputText, numberAt, objectIn, tailOf, textAt } from "../stream-json.ts";
 import { trouble, troubleOf, unfinished } from "../trouble.ts";
 import { type Usage, usageOfCall } from "../usage.ts";
@@ -26,7 +26,7 @@ export class OpencodeReader implements AgentReader {
   /** Why the last step finished; undefined while one runs. */
   #reason: string | undefined;
   #denied: string | undefined;
-  #error: Trouble | undefined;
+  #error: AgentFailure | undefined;
   #spoke = false;
 
   line(text: string): readonly AgentEvent[] {
@@ -94,7 +94,7 @@ export class OpencodeReader implements AgentReader {
     return [started, { type: "denied", tool: name, id }, ended];
   }
 
-  #troubleAt(exit: number | undefined, stderr: string | undefined): Trouble | undefined {
+  #troubleAt(exit: number | undefined, stderr: string | undefined): AgentFailure | undefined {
     if (this.#error !== undefined) return this.#error;
     if (exit === 0 && this.#reason === "stop") return undefined;
     if (exit === 0 && this.#denied !== undefined) {
@@ -107,7 +107,7 @@ export class OpencodeReader implements AgentReader {
   }
 }
 
-function troubleIn(error: Json | undefined): Trouble {
+function troubleIn(error: Json | undefined): AgentFailure {
   const data = at(error, "data");
   const name = textAt(error, "name") ?? "error";
   const message = textAt(data, "message") ?? name;
