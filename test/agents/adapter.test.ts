@@ -11,6 +11,7 @@ import type {
   AgentEvent,
   AgentFailureKind,
 } from "../../src/runner/agents/adapter.ts";
+import { agentFailureOf } from "../../src/runner/agents/agent-failure.ts";
 import { continuePrompt, NO_CALLS } from "../../src/runner/agents/continue-prompt.ts";
 import { gemini } from "../../src/runner/agents/gemini/gemini.ts";
 import { agentAdapter } from "../../src/runner/agents/registry.ts";
@@ -20,7 +21,6 @@ import {
   reportOf,
   STALL_FAILURES,
 } from "../../src/runner/agents/report.ts";
-import { troubleOf } from "../../src/runner/agents/trouble.ts";
 import { LIST_DATE, LIST_PRICES, PriceList, windowOf } from "../../src/runner/agents/usage.ts";
 import { ADAPTER_NAMES } from "../../src/util/agent-access.ts";
 
@@ -487,7 +487,7 @@ describe("trouble", () => {
   ];
 
   it.each(WORDS)("%s", (message, kind, retryAfterMs) => {
-    const found = troubleOf({ message }, NOW);
+    const found = agentFailureOf({ message }, NOW);
     expect(found).toEqual({
       kind,
       message,

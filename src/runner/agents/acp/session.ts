@@ -17,8 +17,8 @@ import {
 } from "@agentclientprotocol/sdk";
 import type { Json } from "../../../util/json.ts";
 import type { AgentFailure, AgentFailureKind } from "../adapter.ts";
+import { agentFailure, agentFailureOf } from "../agent-failure.ts";
 import { at, listAt, numberAt, textAt } from "../stream-json.ts";
-import { trouble, troubleOf } from "../trouble.ts";
 import type { AcpCall } from "./stream.ts";
 
 /** Not in the protocol any more; Gemini CLI has it still. */
@@ -177,7 +177,7 @@ export class AcpError extends Error {
 
   constructor(kind: AgentFailureKind, message: string) {
     super(message);
-    this.trouble = trouble(kind, message);
+    this.trouble = agentFailure(kind, message);
   }
 }
 
@@ -189,9 +189,9 @@ export function troubleBehind(error: unknown): AgentFailure | undefined {
   const message = [error.message, detailsIn(error.data as Json | undefined)]
     .filter((text, index, texts) => text !== "" && texts.indexOf(text) === index)
     .join(": ");
-  if (code === AUTH_REQUIRED) return trouble("auth", message);
+  if (code === AUTH_REQUIRED) return agentFailure("auth", message);
   // Some agents pass the status of the model's service on as the code.
-  return troubleOf({ message, status: code >= 400 && code < 600 ? code : undefined });
+  return agentFailureOf({ message, status: code >= 400 && code < 600 ? code : undefined });
 }
 
 /** The details that an agent adds to its error, in one of the fields that agents use. */

@@ -21,8 +21,8 @@
 import type { McpServer, PermissionLevel } from "../../../util/agent-access.ts";
 import type { Json, JsonObject } from "../../../util/json.ts";
 import type { AgentEvent, AgentFailure, AgentFailureKind, AgentReader } from "../adapter.ts";
+import { agentFailure, unfinished } from "../agent-failure.ts";
 import { at, grown, numberAt, objectIn, tailOf, textAt } from "../stream-json.ts";
-import { trouble, unfinished } from "../trouble.ts";
 import type { Usage } from "../usage.ts";
 
 /** One line of the stream. */
@@ -190,9 +190,9 @@ export class AcpReader implements AgentReader {
     if (stop === "error") return troubleIn(said);
     if (stop === "end_turn") return undefined;
     // Some agents end the turn when they are rejected; nobody interrupted them.
-    if (this.#denied !== undefined) return trouble("denied", `not permitted: ${this.#denied}`);
+    if (this.#denied !== undefined) return agentFailure("denied", `not permitted: ${this.#denied}`);
     const [kind, message] = STOPS[stop] ?? ["other", `the agent stopped: ${stop}`];
-    return trouble(kind, message);
+    return agentFailure(kind, message);
   }
 }
 
@@ -213,5 +213,5 @@ function troubleIn(said: Json | undefined): AgentFailure {
   const kind = textAt(said, "kind") ?? "other";
   const message = textAt(said, "message") ?? "the agent failed";
   const known = Object.hasOwn(KINDS, kind) ? (kind as AgentFailureKind) : "other";
-  return trouble(known, message, numberAt(said, "retryAfterMs"));
+  return agentFailure(known, message, numberAt(said, "retryAfterMs"));
 }

@@ -14,8 +14,8 @@ import { HOOK_FORBIDS } from "../../../util/agent-access.ts";
 import { defined } from "../../../util/defined.ts";
 import type { Json, JsonObject } from "../../../util/json.ts";
 import type { AgentEvent, AgentFailure, AgentFailureKind, AgentReader } from "../adapter.ts";
+import { agentFailure, agentFailureOf, unfinished } from "../agent-failure.ts";
 import { at, inputText, listAt, numberAt, objectIn, textAt } from "../stream-json.ts";
-import { trouble, troubleOf, unfinished } from "../trouble.ts";
 import type { PriceList } from "../usage.ts";
 import { ClaudeMeter, isOwn } from "./meter.ts";
 
@@ -196,19 +196,19 @@ export class ClaudeReader implements AgentReader {
     const errors = listAt(line, "errors").filter((error) => typeof error === "string");
     const message = [textAt(line, "result"), ...errors].filter(Boolean).join("; ") || subtype;
     if (reason === "max_turns" || subtype === "error_max_turns") {
-      return trouble("max-turns", message);
+      return agentFailure("max-turns", message);
     }
-    if (reason.startsWith("aborted")) return trouble("interrupted", message);
-    if (textAt(line, "api_error") === "connection_failed") return trouble("cut", message);
+    if (reason.startsWith("aborted")) return agentFailure("interrupted", message);
+    if (textAt(line, "api_error") === "connection_failed") return agentFailure("cut", message);
     return this.#apiTrouble(message, numberAt(line, "api_error_status"));
   }
 
   #apiTrouble(message: string, status: number | undefined): AgentFailure {
     const kind = ERROR_WORDS[this.#errorWord ?? ""];
     if (this.#resetAtMs !== undefined && (kind === "rate-limit" || status === 429)) {
-      return trouble("quota", message, this.#resetAtMs - Date.now());
+      return agentFailure("quota", message, this.#resetAtMs - Date.now());
     }
-    const found = troubleOf({ message, status });
+    const found = agentFailureOf({ message, status });
     return kind === undefined ? found : { ...found, kind };
   }
 }
@@ -223,7 +223,8 @@ function retryIn(line: JsonObject): readonly AgentEvent[] {
   const status = numberAt(line, "error_status");
   const message = `${word}${status === undefined ? "" : ` (${status})`}`;
   const kind = ERROR_WORDS[word] ?? (status === undefined ? "cut" : undefined);
-  const why = kind === undefined ? troubleOf({ message, status }) : trouble(kind, message);
+  const why =
+    kind === undefined ? agentFailureOf({ message, status }) : agentFailure(kind, message);
   const delayMs = numberAt(line, "retry_delay_ms");
   const attempt = numberAt(line, "attempt");
   const attemptsMax = numberAt(line, "max_retries");

@@ -10,8 +10,8 @@
 import { defined } from "../../../util/defined.ts";
 import type { JsonObject } from "../../../util/json.ts";
 import type { AgentEvent, AgentFailure, AgentFailureKind, AgentReader } from "../adapter.ts";
+import { agentFailure, agentFailureOf, unfinished } from "../agent-failure.ts";
 import { at, grown, inputText, numberAt, objectIn, textAt } from "../stream-json.ts";
-import { trouble, troubleOf, unfinished } from "../trouble.ts";
 import type { Usage } from "../usage.ts";
 
 const ANSWER_CHARACTERS_MAX = 64 * 1024;
@@ -132,10 +132,10 @@ function isDenial(line: JsonObject, name: string): boolean {
 function troubleIn(line: JsonObject): AgentFailure {
   const message = textAt(line, "error", "message") ?? "the agent failed";
   const type = textAt(line, "error", "type");
-  if (type === "FatalTurnLimitedError") return trouble("max-turns", message);
-  if (type === "FatalAuthenticationError") return trouble("auth", message);
-  if (type === "FatalCancellationError") return trouble("interrupted", message);
-  return troubleOf({ message });
+  if (type === "FatalTurnLimitedError") return agentFailure("max-turns", message);
+  if (type === "FatalAuthenticationError") return agentFailure("auth", message);
+  if (type === "FatalCancellationError") return agentFailure("interrupted", message);
+  return agentFailureOf({ message });
 }
 
 /** The usage of this process. Thinking is only in the total. */

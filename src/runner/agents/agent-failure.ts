@@ -2,7 +2,7 @@
  * Classifies why an agent could not continue, from the words and numbers that it prints. The agents
  * pass on what the model's service said, so one table serves all of them.
  *
- * Owns: which words mean which kind of trouble, and how long they say to wait.
+ * Owns: which words mean which kind of failure, and how long they say to wait.
  * Does not: decide whether to retry.
  */
 import type { AgentFailure, AgentFailureKind } from "./adapter.ts";
@@ -73,7 +73,7 @@ const WORDS_LAST: readonly (readonly [RegExp, AgentFailureKind])[] = [
 ];
 
 /** The trouble behind an error. */
-export function troubleOf(symptoms: Symptoms, nowMs = Date.now()): AgentFailure {
+export function agentFailureOf(symptoms: Symptoms, nowMs = Date.now()): AgentFailure {
   const { message } = symptoms;
   const status = symptoms.status ?? statusIn(message);
   const kind =
@@ -83,11 +83,11 @@ export function troubleOf(symptoms: Symptoms, nowMs = Date.now()): AgentFailure 
       : (STATUSES[status] ?? (status >= 500 ? "server" : "other"))) ??
     kindIn(message, WORDS_LAST) ??
     "other";
-  return trouble(kind, message, symptoms.retryAfterMs ?? retryAfterIn(message, nowMs));
+  return agentFailure(kind, message, symptoms.retryAfterMs ?? retryAfterIn(message, nowMs));
 }
 
 /** A trouble of a kind that is known, its message bounded. */
-export function trouble(
+export function agentFailure(
   kind: AgentFailureKind,
   message: string,
   retryAfterMs?: number,
@@ -124,13 +124,14 @@ export function unfinished(how: Unfinished, nowMs = Date.now()): AgentFailure {
   const said = how.stderr?.trim() ?? "";
   const ended = exit === undefined ? "was killed" : `ended with exit status ${exit}`;
   if (exit === undefined || SIGNAL_EXITS.includes(exit) || (spoke && stopExits.includes(exit))) {
-    return trouble("interrupted", `the agent ${ended} before it was done`);
+    return agentFailure("interrupted", `the agent ${ended} before it was done`);
   }
   if (!spoke && MISSING_EXITS.includes(exit))
-    return trouble("missing", said || `the agent ${ended}`);
-  if (spoke) return trouble("other", `the agent ${ended} without a result${said && `: ${said}`}`);
-  if (said === "") return trouble(how.silence, `the agent ${ended} and said nothing`);
-  return troubleOf({ message: said }, nowMs);
+    return agentFailure("missing", said || `the agent ${ended}`);
+  if (spoke)
+    return agentFailure("other", `the agent ${ended} without a result${said && `: ${said}`}`);
+  if (said === "") return agentFailure(how.silence, `the agent ${ended} and said nothing`);
+  return agentFailureOf({ message: said }, nowMs);
 }
 
 function kindIn(
