@@ -6,13 +6,13 @@
 import type { Operation } from "../src/core/action.ts";
 import { newActivity } from "../src/core/activity.ts";
 import { advance } from "../src/core/advance.ts";
+import { approvingChoice } from "../src/core/attempt/gate.ts";
 import { EVENT_VERSION, type Owner, type RunEvent } from "../src/core/event.ts";
 import { emptyRun, evolve } from "../src/core/evolve.ts";
 import type { Fact } from "../src/core/fact.ts";
-import { approvingChoice } from "../src/core/gate.ts";
-import { stepPath } from "../src/core/place.ts";
+import { waitsFor } from "../src/core/graph/visit-state.ts";
 import { attemptOf, type Run, visitRef } from "../src/core/run.ts";
-import { waitsFor } from "../src/core/visit-state.ts";
+import { stepPath } from "../src/core/step-path.ts";
 import type { Plan } from "../src/plan/plan.ts";
 
 /** How many turns a walk may take. */

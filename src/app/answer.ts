@@ -4,12 +4,13 @@
  * Owns: finding the question that is meant, and recording the answer.
  * Does not: go on with the run; its owner does, or the next one.
  */
+
+import { deadlineOf } from "../core/attempt/gate.ts";
+import { replyOf } from "../core/attempt/question.ts";
 import type { Answer, AttemptRef } from "../core/event.ts";
-import { deadlineOf } from "../core/gate.ts";
-import { attemptText, type NamedPlace, parseVisit, stepPath } from "../core/place.ts";
-import { replyOf } from "../core/question.ts";
+import { waitsFor } from "../core/graph/visit-state.ts";
 import { attemptOf, findVisit, stepOf, type Visit, visitRef } from "../core/run.ts";
-import { waitsFor } from "../core/visit-state.ts";
+import { attemptText, type NamedPlace, parseVisit, stepPath } from "../core/step-path.ts";
 import type { Answered } from "../journal/inbox.ts";
 import { assert } from "../util/assert.ts";
 import { failpoint } from "../util/failpoint.ts";

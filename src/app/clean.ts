@@ -8,8 +8,8 @@
 import { existsSync, lstatSync, readdirSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { outputsNamedBy } from "../core/outputs.ts";
-import { stepPath } from "../core/place.ts";
 import { attemptOf, visitRef } from "../core/run.ts";
+import { stepPath } from "../core/step-path.ts";
 import { attemptDirOf, runDirOf, type StateDir } from "../engine/state-dir.ts";
 import { takeLease } from "../journal/journal.ts";
 import type { LeaseBlock } from "../journal/leases.ts";

@@ -11,9 +11,9 @@
 import { access } from "node:fs/promises";
 import type { Recorded } from "../core/event.ts";
 import type { Fact, UpdateRequested } from "../core/fact.ts";
+import { planUpdate, touchesProcess } from "../core/graph/update.ts";
 import { waitsForPerson } from "../core/next-actions.ts";
 import type { Run } from "../core/run.ts";
-import { planUpdate, touchesProcess } from "../core/update.ts";
 import { GateExecutor } from "../engine/executors/gates.ts";
 import { NO_FILES } from "../engine/executors/no-files.ts";
 import { ProbeExecutor } from "../engine/executors/probes.ts";

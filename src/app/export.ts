@@ -9,8 +9,8 @@
 import { lstatSync, mkdirSync, readdirSync, rmSync, statSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { outputsNamedBy } from "../core/outputs.ts";
-import { stepPath } from "../core/place.ts";
 import { attemptOf, visitRef } from "../core/run.ts";
+import { stepPath } from "../core/step-path.ts";
 import { type OpenConversation, openConversations } from "../engine/agent/open-conversations.ts";
 import { type Departure, saveForDeparture } from "../engine/export-files.ts";
 import { attemptDirOf } from "../engine/state-dir.ts";

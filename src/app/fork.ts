@@ -9,11 +9,11 @@
  */
 
 import { randomUUID } from "node:crypto";
-import { effectsOf } from "../core/effect.ts";
+import { effectsOf } from "../core/attempt/effect.ts";
 import { EVENT_VERSION, type Recorded, type RunCreated, type RunForked } from "../core/event.ts";
 import { replay } from "../core/evolve.ts";
-import { parseVisit } from "../core/place.ts";
 import { stepOf } from "../core/run.ts";
+import { parseVisit } from "../core/step-path.ts";
 import { fullSummary } from "../core/summary.ts";
 import { workspaceOf } from "../engine/launch.ts";
 import { runDirOf } from "../engine/state-dir.ts";

@@ -6,8 +6,8 @@
  */
 
 import { join } from "node:path";
-import { attemptText, visitText } from "../core/place.ts";
 import { attemptOf, recoverFor, stepOf, type Visit, visitRef, waitingFor } from "../core/run.ts";
+import { attemptText, visitText } from "../core/step-path.ts";
 import { startsOver, workedAlone } from "../core/workspace-files.ts";
 import { attemptDirOf } from "../engine/state-dir.ts";
 import type { Recover } from "../plan/plan.ts";

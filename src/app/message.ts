@@ -2,16 +2,16 @@
  * Leaves a message for the agent of a step (`perdure say`).
  *
  * Owns: recording it, by the owner of the run or, when nobody owns it, by this process.
- * Does not: deliver it; an attempt of the step does (core/message.ts).
+ * Does not: deliver it; an attempt of the step does (core/conversation/message.ts).
  * Invariants:
  * - The request is durable before anybody is told of it. Whoever owns the run next takes it in, so a
  *   kill at any moment after that loses nothing.
  */
 
 import { randomBytes } from "node:crypto";
+import { messagesFor } from "../core/conversation/message.ts";
 import type { Message } from "../core/event.ts";
-import { messagesFor } from "../core/message.ts";
-import { parseVisit, stepPath } from "../core/place.ts";
+import { statusWord } from "../core/graph/visit-state.ts";
 import {
   currentVisit,
   findRecord,
@@ -20,7 +20,7 @@ import {
   type Scope,
   type StepRecord,
 } from "../core/run.ts";
-import { statusWord } from "../core/visit-state.ts";
+import { parseVisit, stepPath } from "../core/step-path.ts";
 import { workspaceOf } from "../engine/launch.ts";
 import { settle } from "../engine/settle.ts";
 import { takeLease } from "../journal/journal.ts";

@@ -7,8 +7,8 @@
 
 import { spawn } from "node:child_process";
 import { existsSync, statSync } from "node:fs";
-import { stepPath } from "../core/place.ts";
 import { attemptOf, currentVisit, type Visit, visitRef } from "../core/run.ts";
+import { stepPath } from "../core/step-path.ts";
 import { type OpenedAgent, openAgent } from "../engine/agent/agent-call.ts";
 import { attemptDirOf } from "../engine/state-dir.ts";
 import { errorCode } from "../runner/file-text.ts";

@@ -8,10 +8,10 @@
 
 import { closeSync, fstatSync, openSync, readSync, statSync } from "node:fs";
 import { join } from "node:path";
+import { judgeOf } from "../core/conversation/judge.ts";
 import type { AttemptRef, RunEvent } from "../core/event.ts";
-import { judgeOf } from "../core/judge.ts";
-import { attemptText } from "../core/place.ts";
 import { attemptOf, findVisit, stepOf, type Visit } from "../core/run.ts";
+import { attemptText } from "../core/step-path.ts";
 import { attemptDirOf, type RunDir } from "../engine/state-dir.ts";
 import { checksOf } from "../plan/check.ts";
 import type { Plan, Step } from "../plan/plan.ts";

@@ -10,8 +10,8 @@
 
 import type { Owner, StopMode } from "../core/event.ts";
 import type { UpdateRequested } from "../core/fact.ts";
-import { stepPath } from "../core/place.ts";
 import { attemptOf, visitRef } from "../core/run.ts";
+import { stepPath } from "../core/step-path.ts";
 import { attemptDirOf } from "../engine/state-dir.ts";
 import { takeLease } from "../journal/journal.ts";
 import { mayLiveElsewhere } from "../runner/process/adopt.ts";

@@ -13,12 +13,12 @@
 
 import { homedir } from "node:os";
 import { isAbsolute, join } from "node:path";
-import { needsTurns } from "../core/conversation.ts";
+import { needsTurns } from "../core/conversation/conversation.ts";
 import type { Recorded } from "../core/event.ts";
-import { stepPath } from "../core/place.ts";
-import { resumeGrants } from "../core/rewind.ts";
+import { resumeGrants } from "../core/graph/rewind.ts";
 import { visitRef } from "../core/run.ts";
 import { addBudget, unpricedIn, usdText } from "../core/spending.ts";
+import { stepPath } from "../core/step-path.ts";
 import { checksOf } from "../plan/check.ts";
 import { graphsIn } from "../plan/graph-index.ts";
 import type { AgentSettings, Budget, Graph, Plan, Step } from "../plan/plan.ts";

@@ -7,7 +7,7 @@
  * Does not: print, or choose an exit status; the faces do, by the code.
  */
 import type { Owner } from "../core/event.ts";
-import { Refusal as CoreRefusal } from "../core/rewind.ts";
+import { Refusal as CoreRefusal } from "../core/graph/rewind.ts";
 import { JournalError, type JournalErrorCode } from "../journal/journal.ts";
 import { storageError } from "../journal/sqlite/storage-error.ts";
 import type { Diagnostic } from "../pipeline/diagnostic.ts";

@@ -10,10 +10,10 @@
 
 import { realpathSync } from "node:fs";
 import { resolve } from "node:path";
-import { sessionWanted } from "../core/conversation.ts";
+import { sessionWanted } from "../core/conversation/conversation.ts";
 import type { ConversationOffer, UpdateRequested } from "../core/fact.ts";
-import { attemptText, ROOT_SCOPE } from "../core/place.ts";
 import { attemptOf, findRecord, isDone, type Visit, visitRef, waitingFor } from "../core/run.ts";
+import { attemptText, ROOT_SCOPE } from "../core/step-path.ts";
 import type { AgentSteps } from "../engine/agent/agent-steps.ts";
 import { attemptDirOf } from "../engine/state-dir.ts";
 import type { RunSummary } from "../journal/run-log.ts";

@@ -6,12 +6,12 @@
  * Does not: change anything.
  */
 
-import { effectsWithin } from "../core/effect.ts";
+import { effectsWithin } from "../core/attempt/effect.ts";
 import type { RunRewound } from "../core/event.ts";
 import type { Fact } from "../core/fact.ts";
-import { type NamedPlace, parseVisit, stepPath } from "../core/place.ts";
-import { planRewind, retryEvents } from "../core/rewind.ts";
+import { planRewind, retryEvents } from "../core/graph/rewind.ts";
 import { currentVisit, type Effect, findStep, type StepRecord, type Visit } from "../core/run.ts";
+import { type NamedPlace, parseVisit, stepPath } from "../core/step-path.ts";
 import {
   changeLines,
   type RewindPlan,

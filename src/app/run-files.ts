@@ -18,8 +18,8 @@
 import * as fs from "node:fs";
 import { join } from "node:path";
 import type { AttemptEnd, AttemptRef, Recorded } from "../core/event.ts";
-import { attemptText, stepPath } from "../core/place.ts";
 import { findVisit, type Run, stepOf } from "../core/run.ts";
+import { attemptText, stepPath } from "../core/step-path.ts";
 import { attemptDirOf, type RunDir } from "../engine/state-dir.ts";
 import { EventsFile } from "../journal/events-file.ts";
 import { clearAttempt } from "../runner/process/attempt-folder.ts";

@@ -2,7 +2,7 @@
 
 import type { Recorded } from "../core/event.ts";
 import type { Fact } from "../core/fact.ts";
-import { planRewind } from "../core/rewind.ts";
+import { planRewind } from "../core/graph/rewind.ts";
 import { attemptOf, type Run } from "../core/run.ts";
 import type { AgentSteps } from "../engine/agent/agent-steps.ts";
 import type { FilesExecutor } from "../engine/executors/files.ts";

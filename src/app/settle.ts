@@ -5,10 +5,10 @@
  * Does not: continue the run; `perdure resume` does.
  */
 
+import { uncertainVisit } from "../core/attempt/uncertain.ts";
 import type { Verdict } from "../core/event.ts";
 import type { Result } from "../core/fact.ts";
 import { attemptOf } from "../core/run.ts";
-import { uncertainVisit } from "../core/uncertain.ts";
 import { collectResult } from "../engine/evidence/evidence.ts";
 import { workspaceOf } from "../engine/launch.ts";
 import { settle } from "../engine/settle.ts";

@@ -3,8 +3,8 @@
 import { userInfo } from "node:os";
 import type { Owner, StopMode } from "../core/event.ts";
 import { waitsForPerson } from "../core/next-actions.ts";
-import { stepPath } from "../core/place.ts";
 import { attemptOf, visitRef } from "../core/run.ts";
+import { stepPath } from "../core/step-path.ts";
 import { attemptDirOf } from "../engine/state-dir.ts";
 import type { RunSummary } from "../journal/run-log.ts";
 import { mayLive } from "../runner/process/adopt.ts";

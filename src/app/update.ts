@@ -8,15 +8,15 @@
  */
 
 import type { UpdateRequested } from "../core/fact.ts";
-import { attemptText, stepPath } from "../core/place.ts";
-import { attemptOf, visitRef } from "../core/run.ts";
 import {
   filesBefore,
   type PlanUpdate,
   planUpdate,
   refuseOtherWorkspace,
   touchesProcess,
-} from "../core/update.ts";
+} from "../core/graph/update.ts";
+import { attemptOf, visitRef } from "../core/run.ts";
+import { attemptText, stepPath } from "../core/step-path.ts";
 import { type Journal, JournalError } from "../journal/journal.ts";
 import { envNamesOf } from "../plan/build.ts";
 import { freeze, type Plan } from "../plan/plan.ts";

@@ -13,8 +13,9 @@
  */
 
 import { defined } from "../util/defined.ts";
-import { succeeds, traceOf } from "./attempt-end.ts";
-import { findingsIn } from "./check.ts";
+import { succeeds, traceOf } from "./attempt/attempt-end.ts";
+import { findingsIn } from "./attempt/check.ts";
+import { withMessage } from "./conversation/message.ts";
 import type { AttemptRef, Held, RunEvent, Spent } from "./event.ts";
 import type {
   Condition,
@@ -25,9 +26,8 @@ import type {
   ItemsFound,
   MergeReport,
 } from "./fact.ts";
-import { withMessage } from "./message.ts";
-import { visitText } from "./place.ts";
 import { findVisit, hasProcess, type Run, stepOf, type Visit } from "./run.ts";
+import { visitText } from "./step-path.ts";
 import { conflictText, SHARED, worksApart } from "./workspace-files.ts";
 
 /** What an owner has under way. Only `advance` changes it, like the run that it belongs to. */

@@ -14,8 +14,8 @@ import { evolve, type Plans } from "./evolve.ts";
 import type { Condition, Environment, Fact } from "./fact.ts";
 import { nextActions, nextDecisions } from "./next-actions.ts";
 import { lookupKey, startsBesideOthers } from "./operations.ts";
-import { visitText } from "./place.ts";
 import { findVisit, type Run, stepOf, type Visit, visitRef } from "./run.ts";
+import { visitText } from "./step-path.ts";
 import { conditionOf } from "./values.ts";
 import { filesIn, knownBase, workspaceOfScope } from "./workspace-files.ts";
 

@@ -8,8 +8,8 @@
 import type { Plan } from "../plan/plan.ts";
 import { canonicalJson, type Json, type JsonObject } from "../util/json.ts";
 import { draft } from "./draft.ts";
-import { ROOT_SCOPE } from "./place.ts";
 import { type Run, type Scope, stepOf, type Visit } from "./run.ts";
+import { ROOT_SCOPE } from "./step-path.ts";
 
 /** The key of the DOT language that names the node at work. */
 const CURRENT_NODE = "current_node";

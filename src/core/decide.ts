@@ -13,21 +13,30 @@ import { refersTo } from "../plan/named-results.ts";
 import type { EachWork, PassWork, Plan } from "../plan/plan.ts";
 import { unreachable } from "../util/assert.ts";
 import type { Json } from "../util/json.ts";
-import { complete, endAttempt } from "./attempt-end.ts";
-import { briefingFor } from "./briefing.ts";
-import { closeScopes, pickBranch } from "./composite-end.ts";
-import { converse } from "./conversation.ts";
-import { chooseEdges } from "./edge-choice.ts";
-import { effectOf } from "./effect.ts";
+import { complete, endAttempt } from "./attempt/attempt-end.ts";
+import { effectOf } from "./attempt/effect.ts";
+import { finalFailure } from "./attempt/failure.ts";
+import { answerEvents, begin, wakeEvents } from "./attempt/gate.ts";
+import { simulatedResult } from "./attempt/simulated-result.ts";
+import {
+  afterProbe,
+  afterVerdict,
+  exitOnce,
+  repeated,
+  uncertainEnd,
+  uncertainEvent,
+} from "./attempt/uncertain.ts";
+import { briefingFor } from "./conversation/briefing.ts";
+import { converse } from "./conversation/conversation.ts";
+import { reportFor } from "./conversation/failure-report.ts";
+import { judgeOf } from "./conversation/judge.ts";
+import { messageEvents, messagesToTell } from "./conversation/message.ts";
+import { permissionQuestion } from "./conversation/permission.ts";
 import type { AttemptRef, FailureReason, RunEvent } from "./event.ts";
 import type { Ending, Fact, ItemsFound } from "./fact.ts";
-import { finalFailure } from "./failure.ts";
-import { reportFor } from "./failure-report.ts";
-import { answerEvents, begin, wakeEvents } from "./gate.ts";
-import { judgeOf } from "./judge.ts";
-import { messageEvents, messagesToTell } from "./message.ts";
-import { permissionQuestion } from "./permission.ts";
-import { restartProblem, withRestart } from "./restart.ts";
+import { closeScopes, pickBranch } from "./graph/composite-end.ts";
+import { chooseEdges } from "./graph/edge-choice.ts";
+import { restartProblem, withRestart } from "./graph/restart.ts";
 import {
   grantFor,
   isWithin,
@@ -35,7 +44,10 @@ import {
   resumeGrants,
   retryEvents,
   rewindEvent,
-} from "./rewind.ts";
+} from "./graph/rewind.ts";
+import { instanceEvents } from "./graph/scope.ts";
+import { updateEvents } from "./graph/update.ts";
+import { waitsFor } from "./graph/visit-state.ts";
 import {
   attemptOf,
   currentVisit,
@@ -47,19 +59,7 @@ import {
   visitRef,
 } from "./run.ts";
 import { ending, stop } from "./run-end.ts";
-import { instanceEvents } from "./scope.ts";
-import { simulatedResult } from "./simulated-result.ts";
-import {
-  afterProbe,
-  afterVerdict,
-  exitOnce,
-  repeated,
-  uncertainEnd,
-  uncertainEvent,
-} from "./uncertain.ts";
-import { updateEvents } from "./update.ts";
 import { conditionOf, evaluateIn, renderInput, typeText } from "./values.ts";
-import { waitsFor } from "./visit-state.ts";
 import { filesFor } from "./workspace-files.ts";
 
 /** What a visit that can start waits for. */

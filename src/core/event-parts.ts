@@ -1,6 +1,6 @@
 /**
  * What events are made of: step paths, evidence, conversations, snapshots. Plain JSON, like them
- * (event/V1). Each part is a shape, and its type follows from it (shape.ts).
+ * (V1). Each part is a shape, and its type follows from it (shape.ts).
  */
 import type { Choice, Fidelity, GateWork, WorkspaceKind } from "../plan/plan.ts";
 import type { JsonObject } from "../util/json.ts";

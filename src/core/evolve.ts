@@ -12,20 +12,40 @@ import type { Plan, Work } from "../plan/plan.ts";
 import { assert, unreachable } from "../util/assert.ts";
 import { defined } from "../util/defined.ts";
 import type { Json } from "../util/json.ts";
+import { noteEffect } from "./attempt/effect.ts";
+import { applyQuestion, shortenWaits } from "./attempt/gate.ts";
+import { applyUncertainty, askProbesAgain } from "./attempt/uncertain.ts";
 import { begin } from "./context.ts";
-import { conversationAfter, tell } from "./conversation.ts";
+import { conversationAfter, tell } from "./conversation/conversation.ts";
+import { dropJudged, keepSubmission, noteJudge } from "./conversation/judge.ts";
+import { leaveMessage, noteDelivered, noteReported } from "./conversation/message.ts";
+import { noteDenial } from "./conversation/permission.ts";
 import { draft } from "./draft.ts";
-import { noteEffect } from "./effect.ts";
 import type { Recorded, RememberedEnvironment, Retry, RunEvent, Spent, VisitRef } from "./event.ts";
-import { chooseFor, chooseForFailed, forgetChoices, fork, keepFiles } from "./fork.ts";
-import { applyQuestion, shortenWaits } from "./gate.ts";
-import { dropJudged, keepSubmission, noteJudge } from "./judge.ts";
-import { leaveMessage, noteDelivered, noteReported } from "./message.ts";
+import { chooseFor, chooseForFailed, forgetChoices, fork, keepFiles } from "./graph/fork.ts";
+import { restartScope } from "./graph/restart.ts";
+import { rewind } from "./graph/rewind.ts";
+import {
+  applyToScope,
+  closeIfOver,
+  openInstances,
+  openIteration,
+  openScope,
+  revive,
+} from "./graph/scope.ts";
+import { adoptPlan } from "./graph/update.ts";
+import {
+  absorbFailures,
+  enter,
+  LOSSES_MAX,
+  passOverUnreached,
+  queueState,
+  requeue,
+  uncountInside,
+} from "./graph/visit.ts";
+import { complete, fail, follow, waitForRetry } from "./graph/visit-end.ts";
+import { stateName } from "./graph/visit-state.ts";
 import { move } from "./move.ts";
-import { noteDenial } from "./permission.ts";
-import { ROOT_SCOPE, visitText } from "./place.ts";
-import { restartScope } from "./restart.ts";
-import { rewind } from "./rewind.ts";
 import {
   type Effect,
   findVisit,
@@ -42,29 +62,9 @@ import {
   type WorkspaceFiles,
 } from "./run.ts";
 import { goBack } from "./run-end.ts";
-import {
-  applyToScope,
-  closeIfOver,
-  openInstances,
-  openIteration,
-  openScope,
-  revive,
-} from "./scope.ts";
 import { addBudget, addSpent, NOTHING_SPENT, withLateCost } from "./spending.ts";
+import { ROOT_SCOPE, visitText } from "./step-path.ts";
 import { mayMeetRun, mayMeetVisit, type RunEventType, type StepEventType } from "./transition.ts";
-import { applyUncertainty, askProbesAgain } from "./uncertain.ts";
-import { adoptPlan } from "./update.ts";
-import {
-  absorbFailures,
-  enter,
-  LOSSES_MAX,
-  passOverUnreached,
-  queueState,
-  requeue,
-  uncountInside,
-} from "./visit.ts";
-import { complete, fail, follow, waitForRetry } from "./visit-end.ts";
-import { stateName } from "./visit-state.ts";
 import {
   markFilesUncertain,
   noteBase,

@@ -11,7 +11,8 @@
 import type { Plan } from "../plan/plan.ts";
 import type { Action, Decision, LookupKind, Operation } from "./action.ts";
 import { type Activity, forgetEnded } from "./activity.ts";
-import { sessionWanted } from "./conversation.ts";
+import { sessionWanted } from "./conversation/conversation.ts";
+import { waitsFor } from "./graph/visit-state.ts";
 import {
   askedKey,
   isToWithdraw,
@@ -30,7 +31,6 @@ import {
   waitingFor,
 } from "./run.ts";
 import { addSpent, limitReached } from "./spending.ts";
-import { waitsFor } from "./visit-state.ts";
 import { isUnmade, knownBase, workspaceAround } from "./workspace-files.ts";
 
 /**

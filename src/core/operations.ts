@@ -16,10 +16,10 @@
 import type { Plan } from "../plan/plan.ts";
 import type { LookupKind, Operation } from "./action.ts";
 import { type Activity, type AttemptActivity, isToMerge, track } from "./activity.ts";
+import { awaitsMessage } from "./conversation/message.ts";
 import type { AttemptRef, VisitRef } from "./event.ts";
-import { awaitsMessage } from "./message.ts";
-import { attemptText, visitText } from "./place.ts";
 import { attemptOf, childScopes, type Run, type Scope, stepOf, type Visit } from "./run.ts";
+import { attemptText, visitText } from "./step-path.ts";
 import {
   filesIn,
   isUnmade,

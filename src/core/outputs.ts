@@ -6,7 +6,6 @@
  * Does not: look at files.
  */
 import type { Output, Recorded, RunEvent } from "./event.ts";
-import { stepPath, visitText } from "./place.ts";
 import {
   currentVisit,
   outermost,
@@ -16,6 +15,7 @@ import {
   type Visit,
   visitRef,
 } from "./run.ts";
+import { stepPath, visitText } from "./step-path.ts";
 
 export interface CurrentOutput {
   /** The step's path. */

@@ -17,9 +17,9 @@ import { type Activity, newActivity } from "./activity.ts";
 import { advance, decideAlone } from "./advance.ts";
 import type { Recorded, RunEvent } from "./event.ts";
 import { emptyRun, evolve } from "./evolve.ts";
-import { attemptText, visitText } from "./place.ts";
-import { Refusal } from "./rewind.ts";
+import { Refusal } from "./graph/rewind.ts";
 import type { Run } from "./run.ts";
+import { attemptText, visitText } from "./step-path.ts";
 import { decodeTurns, type RecordedTurn } from "./turn.ts";
 
 /** Finds the plan with a fingerprint. */

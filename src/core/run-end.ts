@@ -9,11 +9,12 @@
 import { closureOf, graphsIn, stepAt } from "../plan/graph-index.ts";
 import type { Goal, Graph } from "../plan/plan.ts";
 import { defined } from "../util/defined.ts";
-import { locate, reopen } from "./edge.ts";
 import type { RunEvent, RunReturned, StopMode } from "./event.ts";
 import type { Fact } from "./fact.ts";
+import { locate, reopen } from "./graph/edge.ts";
+import { reopenScope } from "./graph/scope.ts";
+import type { VisitState } from "./graph/visit-state.ts";
 import { isIdle } from "./next-actions.ts";
-import { ROOT_SCOPE, stepPath } from "./place.ts";
 import {
   childScopes,
   currentVisit,
@@ -23,9 +24,8 @@ import {
   type Visit,
   visitRef,
 } from "./run.ts";
-import { reopenScope } from "./scope.ts";
+import { ROOT_SCOPE, stepPath } from "./step-path.ts";
 import { lastScope, outcomeWord } from "./values.ts";
-import type { VisitState } from "./visit-state.ts";
 
 /** How soon a stop is to happen. */
 const URGENCY: Readonly<Record<StopMode, number>> = { "after-step": 0, "after-turn": 1, now: 2 };

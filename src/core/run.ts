@@ -14,7 +14,7 @@ import { graphsIn, indexOf } from "../plan/graph-index.ts";
 import type { Budget, Graph, Plan, Recover, Step } from "../plan/plan.ts";
 import type { Json, JsonObject } from "../util/json.ts";
 import type { SecretMarks } from "../util/secrets.ts";
-import type { ConversationState } from "./conversation-state.ts";
+import type { ConversationState } from "./conversation/conversation-state.ts";
 import type {
   AttemptRef,
   Briefing,
@@ -30,8 +30,8 @@ import type {
   Uncertainty,
   VisitRef,
 } from "./event.ts";
-import { childScopeId, parseStepPath } from "./place.ts";
-import { type VisitState, type WaitReason, waitsFor } from "./visit-state.ts";
+import { type VisitState, type WaitReason, waitsFor } from "./graph/visit-state.ts";
+import { childScopeId, parseStepPath } from "./step-path.ts";
 
 export interface Run {
   readonly id: string;

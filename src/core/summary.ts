@@ -1,9 +1,9 @@
 /** The documented summary of a run and its steps: what `pipeline_state` and `step_state` hold. */
 import type { Plan } from "../plan/plan.ts";
+import { statusWord } from "./graph/visit-state.ts";
 import { waitsForPerson } from "./next-actions.ts";
-import { stepPath } from "./place.ts";
 import { currentVisit, type Run, type StepRecord, stepOf, type Visit } from "./run.ts";
-import { statusWord } from "./visit-state.ts";
+import { stepPath } from "./step-path.ts";
 
 /** `waiting`: nothing moves before a person answers. */
 export type RunStatus = "queued" | "running" | "waiting" | "interrupted" | "completed" | "failed";

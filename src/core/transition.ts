@@ -3,8 +3,8 @@
  * what is not here, one test walks all pairs, and docs/STATE_MACHINE.md is made from them.
  */
 import type { RunEvent } from "./event.ts";
+import type { StateName } from "./graph/visit-state.ts";
 import type { RunState } from "./run.ts";
-import type { StateName } from "./visit-state.ts";
 
 export type StepEventType = Extract<RunEvent["type"], `step.${string}`>;
 export type RunEventType = Extract<RunEvent["type"], `run.${string}`>;

@@ -18,7 +18,7 @@ import { renderText, renderValue, TemplateError } from "../util/template.ts";
 import { contextValue, contextValueAt } from "./context.ts";
 import type { Output, StepReport } from "./event.ts";
 import type { Condition, Environment } from "./fact.ts";
-import { childScopeId } from "./place.ts";
+import { statusWord } from "./graph/visit-state.ts";
 import {
   currentVisit,
   findRecord,
@@ -30,7 +30,7 @@ import {
   type Visit,
   visitRef,
 } from "./run.ts";
-import { statusWord } from "./visit-state.ts";
+import { childScopeId } from "./step-path.ts";
 
 /** How a visit is about to end; the conditions on its own edges read it. */
 export interface Outcome {

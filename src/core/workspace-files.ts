@@ -13,7 +13,6 @@
 import type { Plan, Recover } from "../plan/plan.ts";
 import { draft } from "./draft.ts";
 import type { Conversation, Saved } from "./event.ts";
-import { visitText } from "./place.ts";
 import {
   hasProcess,
   isComposite,
@@ -25,6 +24,7 @@ import {
   visitRef,
   type WorkspaceFiles,
 } from "./run.ts";
+import { visitText } from "./step-path.ts";
 
 /** The run's own workspace, which steps share. */
 export const SHARED = "";

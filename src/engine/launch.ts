@@ -6,14 +6,14 @@
  */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
-import { withPreamble } from "../core/briefing.ts";
-import { effectKey } from "../core/effect.ts";
+import { effectKey } from "../core/attempt/effect.ts";
+import { withPreamble } from "../core/conversation/briefing.ts";
+import { withReport } from "../core/conversation/failure-report.ts";
+import { judgeOf } from "../core/conversation/judge.ts";
 import type { AttemptRef } from "../core/event.ts";
 import type { Environment } from "../core/fact.ts";
-import { withReport } from "../core/failure-report.ts";
-import { judgeOf } from "../core/judge.ts";
-import { attemptText, stepPath } from "../core/place.ts";
 import { currentVisit, type Run, stepOf, type Visit } from "../core/run.ts";
+import { attemptText, stepPath } from "../core/step-path.ts";
 import type { WorkspaceOf } from "../core/summary.ts";
 import { environmentAround, environmentAt, repetitionOf, valuesAt } from "../core/values.ts";
 import { SHARED, workspaceOf as workspaceKey } from "../core/workspace-files.ts";

@@ -28,8 +28,8 @@ import {
 } from "../core/event.ts";
 import { takeChanges } from "../core/evolve.ts";
 import type { Environment, Fact } from "../core/fact.ts";
+import { retriedBy } from "../core/graph/rewind.ts";
 import { waitsForPerson } from "../core/next-actions.ts";
-import { retriedBy } from "../core/rewind.ts";
 import type { Run, RunState } from "../core/run.ts";
 import { summaryOf, type WorkspaceOf } from "../core/summary.ts";
 import { recordedTurn, TurnLog } from "../core/turn.ts";

@@ -2,7 +2,7 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { AttemptRef } from "../core/event.ts";
-import { attemptText } from "../core/place.ts";
+import { attemptText } from "../core/step-path.ts";
 
 export const STATE_DIR = ".perdure";
 

@@ -11,7 +11,7 @@ import type {
   Spent,
   StepCompleted,
 } from "../core/event.ts";
-import { attemptText, visitText } from "../core/place.ts";
+import { attemptText, visitText } from "../core/step-path.ts";
 import { confirmedText } from "./once-text.ts";
 
 export interface Attempt {

@@ -3,7 +3,7 @@
  * agent, processes that it left running, and secrets that it stored.
  */
 import type { Briefing, Exposure, LeftRunning, Recorded, StepReport } from "../core/event.ts";
-import { stepPath } from "../core/place.ts";
+import { stepPath } from "../core/step-path.ts";
 import type { JsonObject } from "../util/json.ts";
 import { messageText } from "./failure-text.ts";
 import { cutText, plainText, shortList } from "./text.ts";

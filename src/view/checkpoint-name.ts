@@ -6,8 +6,14 @@
  * Does not: look at files; the caller looks at `now`.
  */
 import type { Recorded } from "../core/event.ts";
-import { attemptText, type NamedPlace, parseVisit, stepPath, visitText } from "../core/place.ts";
-import { Refusal } from "../core/rewind.ts";
+import { Refusal } from "../core/graph/rewind.ts";
+import {
+  attemptText,
+  type NamedPlace,
+  parseVisit,
+  stepPath,
+  visitText,
+} from "../core/step-path.ts";
 import { type AttemptWork, savedBy, snapshotAt, workHistory } from "./work-history.ts";
 
 /** A checkpoint that a person named. */

@@ -1,8 +1,8 @@
 /** What has completed in a run and what comes next: "3 of 5 steps completed: plan, ...". */
 
-import { stepPath } from "../core/place.ts";
-import { hidesFailures } from "../core/rewind.ts";
+import { hidesFailures } from "../core/graph/rewind.ts";
 import { type Run, stepOf, type Visit, visitRef, waitingFor } from "../core/run.ts";
+import { stepPath } from "../core/step-path.ts";
 import { STEP_STYLES, type StepStatus } from "./step-status.ts";
 import { rootSteps, stepTree } from "./step-tree.ts";
 import { shortList } from "./text.ts";

@@ -4,7 +4,9 @@
  * Owns: the sentence for each event.
  * Does not: measure time; AttemptClock knows when an attempt started.
  */
-import { checksFound } from "../core/check.ts";
+import { checksFound } from "../core/attempt/check.ts";
+import { PAUSES_MAX } from "../core/attempt/retry.ts";
+import { deniedText } from "../core/conversation/permission.ts";
 import type {
   AttemptEnd,
   Recorded,
@@ -14,10 +16,8 @@ import type {
   StopReason,
   VisitRef,
 } from "../core/event.ts";
-import { deniedText } from "../core/permission.ts";
-import { stepPath } from "../core/place.ts";
-import { PAUSES_MAX } from "../core/retry.ts";
 import { findVisit, type Run, stepOf } from "../core/run.ts";
+import { stepPath } from "../core/step-path.ts";
 import { formatDuration } from "../util/duration.ts";
 import { exposureText, leftoverText, stepReportText } from "./attempt-text.ts";
 import { fundsText } from "./cost-text.ts";

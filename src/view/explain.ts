@@ -5,9 +5,10 @@
  * Owns: the causes, in words.
  * Does not: use anything but the journal's events.
  */
+
+import { deniedText } from "../core/conversation/permission.ts";
 import type { Conversation, Recorded, RunEvent } from "../core/event.ts";
-import { deniedText } from "../core/permission.ts";
-import { attemptText, stepPath, visitText } from "../core/place.ts";
+import { attemptText, stepPath, visitText } from "../core/step-path.ts";
 import { formatDuration } from "../util/duration.ts";
 import type { JsonObject } from "../util/json.ts";
 import { briefingText, leftoverText } from "./attempt-text.ts";

@@ -5,12 +5,12 @@
  * Owns: the advice for each reason, and the amounts that it suggests (turns, budget).
  * Does not: name the reasons (failure-text.ts).
  */
-import { needsTurns } from "../core/conversation.ts";
+import { needsTurns } from "../core/conversation/conversation.ts";
+import { deniedText } from "../core/conversation/permission.ts";
 import type { AgentTrouble, Verdict } from "../core/event.ts";
-import { deniedText } from "../core/permission.ts";
-import { stepPath } from "../core/place.ts";
-import { resumeGrants } from "../core/rewind.ts";
+import { resumeGrants } from "../core/graph/rewind.ts";
 import { type Run, type RunState, stepOf, type Visit, visitRef } from "../core/run.ts";
+import { stepPath } from "../core/step-path.ts";
 import type { Budget } from "../plan/plan.ts";
 import { NAMES_MAX } from "./completed-steps.ts";
 import { failedCheckLines, failureText, messageText } from "./failure-text.ts";

@@ -4,9 +4,9 @@
  * Owns: the phrase for each reason of a failure, and how the output of a check is shown.
  * Does not: say what to do about it (failure-advice.ts).
  */
-import { type CheckFindings, checksFound, warns } from "../core/check.ts";
+import { type CheckFindings, checksFound, warns } from "../core/attempt/check.ts";
 import type { AttemptRef, CheckEvidence, FailureReason } from "../core/event.ts";
-import { stepPath } from "../core/place.ts";
+import { stepPath } from "../core/step-path.ts";
 import type { Json } from "../util/json.ts";
 import { STEP_STYLES } from "./step-status.ts";
 import { cutText, firstLine, outputLine, plainText } from "./text.ts";

@@ -2,11 +2,11 @@
  * Messages for agents, in words.
  *
  * Owns: how a message and its delivery are shown.
- * Does not: know when a message is delivered (core/message.ts).
+ * Does not: know when a message is delivered (core/conversation/message.ts).
  */
 import type { Message } from "../core/event.ts";
-import { attemptText } from "../core/place.ts";
 import type { LeftMessage, Run } from "../core/run.ts";
+import { attemptText } from "../core/step-path.ts";
 import type { JsonObject } from "../util/json.ts";
 import { countText, cutText, firstLine, isoText, plainText, shortList } from "./text.ts";
 

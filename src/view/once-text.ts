@@ -1,8 +1,8 @@
 /** Effects that must happen once, in words: uncertainty, a probe's answer, a person's decision. */
-import { effectsWithin } from "../core/effect.ts";
+import { effectsWithin } from "../core/attempt/effect.ts";
 import type { RunEvent } from "../core/event.ts";
-import { ROOT_SCOPE } from "../core/place.ts";
 import { type Effect, type Run, stepOf } from "../core/run.ts";
+import { ROOT_SCOPE } from "../core/step-path.ts";
 import type { Step } from "../plan/plan.ts";
 import { messageText } from "./failure-text.ts";
 

@@ -4,11 +4,12 @@
  * Owns: how a question, its answer and the commands that answer it are written.
  * Does not: ask anybody or record anything.
  */
+
+import { choiceText, choiceWord } from "../core/attempt/question.ts";
 import type { Answer, AttemptRef, Question, Recorded } from "../core/event.ts";
-import { attemptText, stepPath, visitText } from "../core/place.ts";
-import { choiceText, choiceWord } from "../core/question.ts";
+import { waitsFor } from "../core/graph/visit-state.ts";
 import { type Visit, visitRef } from "../core/run.ts";
-import { waitsFor } from "../core/visit-state.ts";
+import { attemptText, stepPath, visitText } from "../core/step-path.ts";
 import type { Choice } from "../plan/plan.ts";
 import { formatDuration } from "../util/duration.ts";
 import { isObject, type Json } from "../util/json.ts";

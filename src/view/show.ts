@@ -6,9 +6,9 @@
  * Does not: choose the words for states and failures (step-status.ts, failure-words.ts, why.ts).
  */
 import type { Recorded } from "../core/event.ts";
-import { attemptText, visitText } from "../core/place.ts";
+import type { VisitState, Wait } from "../core/graph/visit-state.ts";
 import { hasProcess, isPrompt, stepOf, type Visit, visitRef } from "../core/run.ts";
-import type { VisitState, Wait } from "../core/visit-state.ts";
+import { attemptText, visitText } from "../core/step-path.ts";
 import { formatDuration } from "../util/duration.ts";
 import { type Attempt, attemptHistory } from "./attempt-history.ts";
 import { stepReportText } from "./attempt-text.ts";

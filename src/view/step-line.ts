@@ -5,9 +5,9 @@
  * Does not: choose which steps are shown (progress.ts).
  */
 
-import { attemptText } from "../core/place.ts";
+import type { Wait } from "../core/graph/visit-state.ts";
 import { attemptOf, type Visit } from "../core/run.ts";
-import type { Wait } from "../core/visit-state.ts";
+import { attemptText } from "../core/step-path.ts";
 import { formatDuration } from "../util/duration.ts";
 import { failureText, messageText } from "./failure-text.ts";
 import { choicesText, questionText, wakeText } from "./question-text.ts";

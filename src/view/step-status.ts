@@ -4,10 +4,11 @@
  * Owns: these words. Every table, report and screen takes them from here.
  * Does not: know about owners; the caller says whether the run has one.
  */
+
+import { statusWord } from "../core/graph/visit-state.ts";
 import { waitsForPerson } from "../core/next-actions.ts";
 import { currentVisit, type Run, type StepRecord, type Visit } from "../core/run.ts";
 import type { RunStatus } from "../core/summary.ts";
-import { statusWord } from "../core/visit-state.ts";
 import type { Tone } from "./text.ts";
 
 export type StepStatus =

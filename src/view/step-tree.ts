@@ -6,7 +6,6 @@
  * Does not: show scopes of earlier attempts or visits; they are history.
  */
 
-import { ROOT_SCOPE, stepPath } from "../core/place.ts";
 import {
   childScopes,
   currentVisit,
@@ -16,6 +15,7 @@ import {
   stepOf,
   type Visit,
 } from "../core/run.ts";
+import { ROOT_SCOPE, stepPath } from "../core/step-path.ts";
 import type { Step } from "../plan/plan.ts";
 import type { Json } from "../util/json.ts";
 import { type StepStatus, statusOf } from "./step-status.ts";

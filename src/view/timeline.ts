@@ -5,7 +5,7 @@
  * Does not: compare files; the caller knows the snapshots.
  */
 import type { Recorded, RunEvent } from "../core/event.ts";
-import { attemptText, stepPath, visitText } from "../core/place.ts";
+import { attemptText, stepPath, visitText } from "../core/step-path.ts";
 import { attemptEnd } from "./attempt-history.ts";
 import { messageText } from "./failure-text.ts";
 import { messageLine } from "./message-text.ts";

@@ -8,12 +8,12 @@
  * - Y1 There are always three lines, and the last one holds a command that works as printed (P10).
  */
 
+import { deniedText } from "../core/conversation/permission.ts";
 import type { Answer, Owner, StopReason } from "../core/event.ts";
+import { waitsFor } from "../core/graph/visit-state.ts";
 import { waitsForPerson } from "../core/next-actions.ts";
-import { deniedText } from "../core/permission.ts";
-import { attemptText, stepPath, visitText } from "../core/place.ts";
 import { attemptOf, currentVisit, type Run, stepOf, type Visit, visitRef } from "../core/run.ts";
-import { waitsFor } from "../core/visit-state.ts";
+import { attemptText, stepPath, visitText } from "../core/step-path.ts";
 import { formatDuration } from "../util/duration.ts";
 import { doneText, fanOutsWithFailures, NAMES_MAX, pathsOf } from "./completed-steps.ts";
 import { priceRemedy } from "./cost-text.ts";

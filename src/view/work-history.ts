@@ -5,7 +5,7 @@
  * Does not: look at files; snapshots are names here.
  */
 import type { AttemptEnd, AttemptRef, Recorded, RunEvent } from "../core/event.ts";
-import { attemptText, visitText } from "../core/place.ts";
+import { attemptText, visitText } from "../core/step-path.ts";
 import { attemptEnd } from "./attempt-history.ts";
 
 /** One attempt and its files. */

@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { newActivity } from "../../src/core/activity.ts";
 import { advance, EVENTS_PER_TURN } from "../../src/core/advance.ts";
 import type { Ending } from "../../src/core/fact.ts";
-import { Refusal } from "../../src/core/rewind.ts";
+import { Refusal } from "../../src/core/graph/rewind.ts";
 import { planOf } from "./plans.ts";
 import { bad, lost, OWNER, ok, Play } from "./play.ts";
 

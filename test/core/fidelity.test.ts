@@ -1,11 +1,11 @@
 /** What agents are told of their run, who says so, and which conversation they are part of. */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { DETAILS, preambleOf } from "../../src/core/briefing.ts";
+import { DETAILS, preambleOf } from "../../src/core/conversation/briefing.ts";
+import { fidelityOf, threadOf } from "../../src/core/conversation/fidelity.ts";
 import { type Briefing, EVENT_VERSION } from "../../src/core/event.ts";
 import { evolve } from "../../src/core/evolve.ts";
 import type { ConversationOffer, Ending } from "../../src/core/fact.ts";
-import { fidelityOf, threadOf } from "../../src/core/fidelity.ts";
 import { findVisit, type Visit } from "../../src/core/run.ts";
 import type { AgentDefinition, BriefingMode, Graph, Plan } from "../../src/plan/plan.ts";
 import type { Json } from "../../src/util/json.ts";

@@ -1,10 +1,10 @@
 /** Gates and waits in the pure core: who is asked, what an answer does, and what time does. */
 import { describe, expect, it } from "vitest";
+import { replyIn, replyOf } from "../../src/core/attempt/question.ts";
 import type { Answer } from "../../src/core/event.ts";
 import { waitsForPerson } from "../../src/core/next-actions.ts";
-import { attemptText, stepPath } from "../../src/core/place.ts";
-import { replyIn, replyOf } from "../../src/core/question.ts";
 import { attemptOf } from "../../src/core/run.ts";
+import { attemptText, stepPath } from "../../src/core/step-path.ts";
 import { statusOf } from "../../src/core/summary.ts";
 import type { Choice, Graph, Plan } from "../../src/plan/plan.ts";
 import { planOf } from "./plans.ts";

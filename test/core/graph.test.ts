@@ -1,8 +1,8 @@
 /** What graphs need beyond edges: tolerated failures, loops, goals, stalls, and what is inside. */
 import { describe, expect, it } from "vitest";
+import { signatureOf } from "../../src/core/attempt/failure.ts";
 import type { VisitRef } from "../../src/core/event.ts";
 import type { Ending, ItemsFound } from "../../src/core/fact.ts";
-import { signatureOf } from "../../src/core/failure.ts";
 import { stepStateOf } from "../../src/core/summary.ts";
 import type { LoopWork } from "../../src/plan/plan.ts";
 import type { Json } from "../../src/util/json.ts";

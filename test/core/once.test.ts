@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import type { ProbeAnswer, RunEvent, Verdict } from "../../src/core/event.ts";
 import { replay } from "../../src/core/evolve.ts";
 import type { Ending, Fact, Result } from "../../src/core/fact.ts";
-import { Refusal } from "../../src/core/rewind.ts";
+import { Refusal } from "../../src/core/graph/rewind.ts";
 import { currentVisit, findStep } from "../../src/core/run.ts";
 import { snapshot } from "../sim/snapshot.ts";
 import { graphOf, planOf, type StepChanges } from "./plans.ts";

@@ -18,12 +18,12 @@ import type {
   Fact,
   ItemsFound,
 } from "../../src/core/fact.ts";
-import { attemptText, stepPath } from "../../src/core/place.ts";
+import { retriedBy } from "../../src/core/graph/rewind.ts";
+import { waitsFor } from "../../src/core/graph/visit-state.ts";
 import { type Replayed, replayTurns } from "../../src/core/replay.ts";
-import { retriedBy } from "../../src/core/rewind.ts";
 import { attemptOf, type Run } from "../../src/core/run.ts";
+import { attemptText, stepPath } from "../../src/core/step-path.ts";
 import { encodeTurns, recordedTurn, TurnLog } from "../../src/core/turn.ts";
-import { waitsFor } from "../../src/core/visit-state.ts";
 import { freeze, type Plan } from "../../src/plan/plan.ts";
 import type { Json } from "../../src/util/json.ts";
 

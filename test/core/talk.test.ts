@@ -1,6 +1,6 @@
 /** Conversations: handed over, corrected, shared, begun anew, and what each of them used (K1, K2). */
 import { describe, expect, it } from "vitest";
-import { ASKS_MAX, RELAYS_MAX } from "../../src/core/conversation.ts";
+import { ASKS_MAX, RELAYS_MAX } from "../../src/core/conversation/conversation.ts";
 import type { Spent } from "../../src/core/event.ts";
 import type { ConversationOffer, Ending } from "../../src/core/fact.ts";
 import type { Plan, Recover } from "../../src/plan/plan.ts";

@@ -2,13 +2,13 @@
 import { describe, expect, it } from "vitest";
 import { EVENT_VERSION, type RunEvent } from "../../src/core/event.ts";
 import { evolve } from "../../src/core/evolve.ts";
+import { type StateName, stateName } from "../../src/core/graph/visit-state.ts";
 import { currentVisit } from "../../src/core/run.ts";
 import {
   RUN_TRANSITIONS,
   type StepEventType,
   VISIT_TRANSITIONS,
 } from "../../src/core/transition.ts";
-import { type StateName, stateName } from "../../src/core/visit-state.ts";
 import { graphOf, planOf } from "./plans.ts";
 import { bad, lost, OWNER, ok, Play } from "./play.ts";
 

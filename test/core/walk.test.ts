@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import type { StepReport } from "../../src/core/event.ts";
 import { replay } from "../../src/core/evolve.ts";
 import type { Ending } from "../../src/core/fact.ts";
-import { LOOP_RESTARTS_MAX } from "../../src/core/restart.ts";
+import { LOOP_RESTARTS_MAX } from "../../src/core/graph/restart.ts";
 import type { BranchesWork, Graph, Plan } from "../../src/plan/plan.ts";
 import type { Json } from "../../src/util/json.ts";
 import { snapshot } from "../sim/snapshot.ts";

@@ -6,7 +6,7 @@
 import * as fs from "node:fs";
 import { join } from "node:path";
 import type { AttemptRef, Recorded, RunEvent, VisitRef } from "../../src/core/event.ts";
-import { stepPath } from "../../src/core/place.ts";
+import { stepPath } from "../../src/core/step-path.ts";
 import { openSqliteJournal } from "../../src/journal/sqlite/sqlite.ts";
 import type { Project } from "../rig/project.ts";
 import type { CrashPipeline } from "./pipelines.ts";

@@ -5,8 +5,8 @@
 import type { Operation } from "../../src/core/action.ts";
 import type { AttemptRef } from "../../src/core/event.ts";
 import type { Fact, MergeReport } from "../../src/core/fact.ts";
-import { attemptText, visitText } from "../../src/core/place.ts";
 import { findVisit, type Run, visitRef } from "../../src/core/run.ts";
+import { attemptText, visitText } from "../../src/core/step-path.ts";
 import { SHARED, workedAlone, worksApart, workspaceOf } from "../../src/core/workspace-files.ts";
 import type { FilesOperationType } from "../../src/engine/executors/executor.ts";
 import type { Random } from "../../src/util/random.ts";

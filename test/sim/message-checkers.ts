@@ -1,11 +1,11 @@
 /**
- * What must hold of messages for agents in every simulated run (core/message.ts, S1 and S2).
+ * What must hold of messages for agents in every simulated run (core/conversation/message.ts, S1 and S2).
  *
  * Owns: that each message reaches the agent of its step, and none reaches a conversation twice.
  * Does not: look at anything else (checkers.ts).
  */
 import type { RunEvent } from "../../src/core/event.ts";
-import { attemptText, stepPath, visitText } from "../../src/core/place.ts";
+import { attemptText, stepPath, visitText } from "../../src/core/step-path.ts";
 import { Violation } from "./talk-checkers.ts";
 
 interface Left {

@@ -1,8 +1,8 @@
 /** What must hold of questions to people in every simulated run. */
 import type { RunEvent } from "../../src/core/event.ts";
-import { attemptText } from "../../src/core/place.ts";
+import { waitsFor } from "../../src/core/graph/visit-state.ts";
 import { currentVisit, type Run, stepOf, type Visit } from "../../src/core/run.ts";
-import { waitsFor } from "../../src/core/visit-state.ts";
+import { attemptText } from "../../src/core/step-path.ts";
 import type { MemoryJournal } from "../../src/journal/memory.ts";
 import { edgeAt, indexOf } from "../../src/plan/graph-index.ts";
 import { Violation } from "./talk-checkers.ts";

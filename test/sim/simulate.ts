@@ -6,13 +6,14 @@
  */
 
 import type { Operation } from "../../src/core/action.ts";
+import { uncertainVisit } from "../../src/core/attempt/uncertain.ts";
+import { judgeOf } from "../../src/core/conversation/judge.ts";
+import { messagesIn } from "../../src/core/conversation/message.ts";
 import type { AttemptRef, Owner, Recorded, RunEvent } from "../../src/core/event.ts";
 import { replay } from "../../src/core/evolve.ts";
 import type { ConversationOffer, Fact, ItemsFound } from "../../src/core/fact.ts";
-import { judgeOf } from "../../src/core/judge.ts";
-import { messagesIn } from "../../src/core/message.ts";
-import { attemptText, stepPath } from "../../src/core/place.ts";
-import { Refusal } from "../../src/core/rewind.ts";
+import { Refusal } from "../../src/core/graph/rewind.ts";
+import { planUpdate, touchesProcess } from "../../src/core/graph/update.ts";
 import {
   attemptOf,
   findVisit,
@@ -21,9 +22,8 @@ import {
   stepOf,
   type Visit,
 } from "../../src/core/run.ts";
+import { attemptText, stepPath } from "../../src/core/step-path.ts";
 import { initialSummary } from "../../src/core/summary.ts";
-import { uncertainVisit } from "../../src/core/uncertain.ts";
-import { planUpdate, touchesProcess } from "../../src/core/update.ts";
 import type { Executors } from "../../src/engine/executors/executor.ts";
 import { GateExecutor } from "../../src/engine/executors/gates.ts";
 import { type Inlet, Loop } from "../../src/engine/loop.ts";

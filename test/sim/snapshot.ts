@@ -1,6 +1,7 @@
 /** A run as plain data, so that two runs can be compared. */
-import { visitText } from "../../src/core/place.ts";
+
 import { type Run, stepOf, type Visit, visitRef } from "../../src/core/run.ts";
+import { visitText } from "../../src/core/step-path.ts";
 
 export type RunSnapshot = ReturnType<typeof snapshot>;
 

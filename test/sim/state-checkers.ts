@@ -1,14 +1,14 @@
 /** Every change of a visit's state stands in the transition tables. */
 import type { Recorded, RunEvent } from "../../src/core/event.ts";
 import { emptyRun, evolve, type Plans } from "../../src/core/evolve.ts";
-import { visitText } from "../../src/core/place.ts";
+import { isOver, type StateName, stateName } from "../../src/core/graph/visit-state.ts";
 import { findVisit, type Run, type Visit, visitRef, visitsOf } from "../../src/core/run.ts";
+import { visitText } from "../../src/core/step-path.ts";
 import {
   SIDE_TRANSITIONS,
   type StepEventType,
   VISIT_TRANSITIONS,
 } from "../../src/core/transition.ts";
-import { isOver, type StateName, stateName } from "../../src/core/visit-state.ts";
 import { Violation } from "./talk-checkers.ts";
 
 /** Replays a run, and looks at the state of every visit after each event. */

@@ -6,10 +6,10 @@
  * Does not: look at anything else (checkers.ts).
  */
 
-import { DETAILS } from "../../src/core/briefing.ts";
+import { DETAILS } from "../../src/core/conversation/briefing.ts";
 import type { Ask, AttemptRef, Recorded, RunEvent, Spent } from "../../src/core/event.ts";
-import { attemptText, visitText } from "../../src/core/place.ts";
 import { findVisit, type Run } from "../../src/core/run.ts";
+import { attemptText, visitText } from "../../src/core/step-path.ts";
 import type { Plan } from "../../src/plan/plan.ts";
 import type { World } from "./world.ts";
 

@@ -1,5 +1,5 @@
 /** The simulated outside: processes that live on when their runner dies, conversations, and time. */
-import { type CheckFindings, checksFound, findings } from "../../src/core/check.ts";
+import { type CheckFindings, checksFound, findings } from "../../src/core/attempt/check.ts";
 import type {
   AttemptRef,
   Conversation,
@@ -9,7 +9,7 @@ import type {
   StepReport,
 } from "../../src/core/event.ts";
 import type { Ending, Fact, Result } from "../../src/core/fact.ts";
-import { attemptText } from "../../src/core/place.ts";
+import { attemptText } from "../../src/core/step-path.ts";
 import type { Random } from "../../src/util/random.ts";
 
 export interface SimProcess {

@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { Conversation } from "../../src/core/event.ts";
 import type { ConversationOffer } from "../../src/core/fact.ts";
-import { planRewind } from "../../src/core/rewind.ts";
+import { planRewind } from "../../src/core/graph/rewind.ts";
 import type { Recover } from "../../src/plan/plan.ts";
 import { type Evidence, resumePlan, resumePlanLines } from "../../src/view/preview/resume-plan.ts";
 import { chain, planOf, ref, Scribe, step, T0 } from "./scribe.ts";

@@ -6,8 +6,8 @@ import {
   type RunEvent,
 } from "../../src/core/event.ts";
 import { replay } from "../../src/core/evolve.ts";
-import { parseStepPath } from "../../src/core/place.ts";
 import type { Run } from "../../src/core/run.ts";
+import { parseStepPath } from "../../src/core/step-path.ts";
 import {
   type Graph,
   markBackEdges,

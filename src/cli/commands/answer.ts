@@ -3,8 +3,8 @@
 import { answerGate, askedAt, openQuestions } from "../../app/answer.ts";
 import { type KnownRun, loadRun } from "../../app/known-run.ts";
 import { findRunId, openProject } from "../../app/project.ts";
+import { waitsFor } from "../../core/graph/visit-state.ts";
 import type { Visit } from "../../core/run.ts";
-import { waitsFor } from "../../core/visit-state.ts";
 import type { JsonObject } from "../../util/json.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { answerText, gateName, questionLines } from "../../view/question-text.ts";

@@ -13,8 +13,8 @@ import {
 } from "../../app/output.ts";
 import type { Screen, ScreenOptions } from "../../app/screen.ts";
 import type { AttemptRef, Recorded } from "../../core/event.ts";
-import { attemptText, stepPath } from "../../core/place.ts";
 import { attemptOf, findVisit, type Run, stepOf } from "../../core/run.ts";
+import { attemptText, stepPath } from "../../core/step-path.ts";
 import { AttemptClock, attemptEnd } from "../../view/attempt-history.ts";
 import { eventLine } from "../../view/event-line.ts";
 import { outputLine } from "../../view/text.ts";

@@ -6,10 +6,10 @@
  */
 
 import type { PromptOptions, QuestionPrompt, Screen } from "../../app/screen.ts";
-import { attemptText } from "../../core/place.ts";
-import { replyIn } from "../../core/question.ts";
+import { replyIn } from "../../core/attempt/question.ts";
+import { waitsFor } from "../../core/graph/visit-state.ts";
 import { attemptOf, type Run, type Visit } from "../../core/run.ts";
-import { waitsFor } from "../../core/visit-state.ts";
+import { attemptText } from "../../core/step-path.ts";
 import { answerText, choicesText, deadlineText, gateName } from "../../view/question-text.ts";
 import { cutText, plainText, wrapText } from "../../view/text.ts";
 import type { ScreenKind } from "./output-options.ts";

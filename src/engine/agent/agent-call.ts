@@ -10,10 +10,10 @@
  */
 import { writeFileSync } from "node:fs";
 import { join, relative, resolve } from "node:path";
+import { judgeOf } from "../../core/conversation/judge.ts";
+import { messagesFor, messagesIn } from "../../core/conversation/message.ts";
 import type { AttemptRef, UsedBefore, VisitRef } from "../../core/event.ts";
 import type { ConversationOffer } from "../../core/fact.ts";
-import { judgeOf } from "../../core/judge.ts";
-import { messagesFor, messagesIn } from "../../core/message.ts";
 import { attemptOf, findVisit, stepOf, type Visit, visitRef } from "../../core/run.ts";
 import type { Judge } from "../../plan/check.ts";
 import type { AgentDefinition, AgentSettings, Plan, Work } from "../../plan/plan.ts";

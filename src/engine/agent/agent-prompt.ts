@@ -2,12 +2,12 @@
  * What is said to an agent at the start of an attempt: the task, or a request of ours.
  *
  * Owns: the words of a hand-over, of a correction, after a failure, and around a person's message.
- * Does not: choose what to say (core/conversation.ts), or speak to anybody.
+ * Does not: choose what to say (core/conversation/conversation.ts), or speak to anybody.
  */
 
-import { withPreamble } from "../../core/briefing.ts";
+import { withPreamble } from "../../core/conversation/briefing.ts";
+import { withReport } from "../../core/conversation/failure-report.ts";
 import type { Message, Says } from "../../core/event.ts";
-import { withReport } from "../../core/failure-report.ts";
 import {
   callParagraphs,
   continuePrompt,

@@ -10,7 +10,7 @@
 import { closeSync, fsyncSync, mkdirSync, openSync, writeFileSync, writeSync } from "node:fs";
 import { join, relative } from "node:path";
 import type { AttemptRef, Output } from "../../core/event.ts";
-import { visitText } from "../../core/place.ts";
+import { visitText } from "../../core/step-path.ts";
 import { textOf } from "../../runner/file-text.ts";
 import { sha256 } from "../../util/json.ts";
 import { LaunchError } from "../launch.ts";

@@ -7,9 +7,9 @@
  */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { workBefore } from "../../core/conversation/judge.ts";
 import type { AttemptRef, Spent, VisitRef } from "../../core/event.ts";
 import type { ConversationOffer, Ending } from "../../core/fact.ts";
-import { workBefore } from "../../core/judge.ts";
 import { stepOf, type Visit } from "../../core/run.ts";
 import { checksOf } from "../../plan/check.ts";
 import type { FinishedCall, Ledger } from "../../runner/agents/adapter.ts";

@@ -3,9 +3,9 @@
  * conversation instead of starting over.
  *
  * Owns: these words, and how much of a check's output is in them.
- * Does not: decide when they are said (core/conversation.ts) or judge a check (check-evidence.ts).
+ * Does not: decide when they are said (core/conversation) or judge a check (check-evidence.ts).
  */
-import { checksFound, fails, warns } from "../../core/check.ts";
+import { checksFound, fails, warns } from "../../core/attempt/check.ts";
 import type { AttemptFailure, CheckEvidence } from "../../core/event.ts";
 
 const CHECK_OUTPUT_LINES_MAX = 100;

@@ -2,13 +2,13 @@
  * A judge: an agent that looks at work which is done, and says whether it is good.
  *
  * Owns: what a judge is told and asked for, and what its verdict means for the attempt.
- * Does not: decide when a judge is asked (core/judge.ts), or start it (agent-call.ts).
+ * Does not: decide when a judge is asked (core/conversation/judge.ts), or start it (agent-call.ts).
  */
 import { join } from "node:path";
-import { checksFound, findings } from "../../core/check.ts";
+import { checksFound, findings } from "../../core/attempt/check.ts";
+import { judgeOf } from "../../core/conversation/judge.ts";
 import type { CheckEvidence } from "../../core/event.ts";
 import type { Ending } from "../../core/fact.ts";
-import { judgeOf } from "../../core/judge.ts";
 import { stepOf, type Visit, visitRef } from "../../core/run.ts";
 import type { Judge } from "../../plan/check.ts";
 import { ATTEMPT_FILE } from "../../runner/process/attempt-folder.ts";

@@ -5,10 +5,10 @@
  * Owns: which those are, and where they belong here.
  * Does not: copy or write anything.
  */
-import { sessionWanted } from "../../core/conversation.ts";
+import { sessionWanted } from "../../core/conversation/conversation.ts";
 import type { VisitRef } from "../../core/event.ts";
-import { stepPath } from "../../core/place.ts";
 import { findVisit, type Run, type Visit, visitRef, waitingFor } from "../../core/run.ts";
+import { stepPath } from "../../core/step-path.ts";
 import type { TranscriptTarget } from "../../runner/agents/adapter.ts";
 import { environmentOf, type LaunchSite, workDirOf } from "../launch.ts";
 import { servedStep } from "./agent-call.ts";

@@ -2,7 +2,7 @@
  * The status file of an attempt: where a step may say how it went, and where to go on.
  *
  * Owns: its form. The file comes from outside, so it is read field by field.
- * Does not: decide what the words mean (core/attempt-end.ts).
+ * Does not: decide what the words mean (core/attempt/attempt-end.ts).
  */
 import type { StepReport } from "../../core/event.ts";
 import { readLeft } from "../../runner/file-text.ts";

@@ -3,13 +3,13 @@
  * files, which are held against their schemas here. Judges are asked later (judge.ts).
  *
  * Owns: the finding of each check, and the words for those that did not pass.
- * Does not: run commands (room `runner`), or decide what follows (core/attempt-end.ts).
+ * Does not: run commands (room `runner`), or decide what follows (core/attempt/attempt-end.ts).
  * Invariants:
  * - X1 All commands and schemas are asked, in their order, also after one that did not pass: whoever
  *   has to mend the work is told everything at once.
  */
 import { join, resolve } from "node:path";
-import { fails } from "../../core/check.ts";
+import { fails } from "../../core/attempt/check.ts";
 import type { CheckEvidence } from "../../core/event.ts";
 import { stepOf, type Visit } from "../../core/run.ts";
 import { type Check, checksOf } from "../../plan/check.ts";

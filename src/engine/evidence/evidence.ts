@@ -9,10 +9,10 @@
  * - N3 An output's content is kept before the event that names it: no later attempt can lose it.
  */
 import { join, relative } from "node:path";
-import { findings } from "../../core/check.ts";
+import { findings } from "../../core/attempt/check.ts";
+import { mayRepeat } from "../../core/attempt/failure.ts";
 import type { Output } from "../../core/event.ts";
 import type { Ending, Result } from "../../core/fact.ts";
-import { mayRepeat } from "../../core/failure.ts";
 import type { Visit } from "../../core/run.ts";
 import { readLeft } from "../../runner/file-text.ts";
 import { ATTEMPT_FILE } from "../../runner/process/attempt-folder.ts";

@@ -9,7 +9,7 @@
  *   attempt; only `output` and the answer of a command are documented to be the end of a text.
  */
 import { join } from "node:path";
-import { checksFound, fails } from "../../core/check.ts";
+import { checksFound, fails } from "../../core/attempt/check.ts";
 import type { Ending } from "../../core/fact.ts";
 import { stepOf, type Visit } from "../../core/run.ts";
 import { refersTo } from "../../plan/named-results.ts";

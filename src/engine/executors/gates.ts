@@ -3,17 +3,17 @@
  * at the terminal, the timeout or `--auto-approve`, puts the answer into the inbox as well.
  *
  * Owns: the path of an answer from the inbox, which says whose counts (H1), to the loop.
- * Does not: decide what follows (core/gate.ts).
+ * Does not: decide what follows (core/attempt/gate.ts).
  * Invariants:
  * - E6 An answer becomes a fact only after it was recorded as the first: what a runner that died in
  *   between had recorded is found by the next.
  */
 import type { Operation } from "../../core/action.ts";
+import { approvingChoice, deadlineOf } from "../../core/attempt/gate.ts";
 import type { Answer, AttemptRef } from "../../core/event.ts";
-import { approvingChoice, deadlineOf } from "../../core/gate.ts";
-import { attemptText } from "../../core/place.ts";
+import { waitsFor } from "../../core/graph/visit-state.ts";
 import { attemptOf, findVisit, type Run, stepOf } from "../../core/run.ts";
-import { waitsFor } from "../../core/visit-state.ts";
+import { attemptText } from "../../core/step-path.ts";
 import type { Answered, Inbox } from "../../journal/inbox.ts";
 import { failpoint } from "../../util/failpoint.ts";
 import type { GatesExecutor, Outlet } from "./executor.ts";

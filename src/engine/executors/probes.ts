@@ -3,7 +3,7 @@
  * a step, in a folder of its own below the attempt's.
  *
  * Owns: what a probe's exit status and output mean.
- * Does not: decide what follows (core/uncertain.ts), or take up a probe that an earlier owner had begun:
+ * Does not: decide what follows (core/attempt), or take up a probe that an earlier owner had begun:
  * whatever is left of it is dead before the next one is asked.
  * Invariants:
  * - P1 "Done" is believed only when the step's check passes and its outputs are there (N1).
@@ -12,7 +12,7 @@
 import { copyFileSync, existsSync, mkdirSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import type { Operation } from "../../core/action.ts";
-import { findingsIn } from "../../core/check.ts";
+import { findingsIn } from "../../core/attempt/check.ts";
 import type { AttemptRef } from "../../core/event.ts";
 import type { Fact, Result } from "../../core/fact.ts";
 import { findVisit, stepOf, type Visit } from "../../core/run.ts";

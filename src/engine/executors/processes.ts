@@ -6,12 +6,12 @@
  * Does not: know when an attempt may start or what its files are (core/operations.ts, files.ts).
  */
 import type { Operation } from "../../core/action.ts";
-import { endsWell } from "../../core/attempt-end.ts";
+import { endsWell } from "../../core/attempt/attempt-end.ts";
+import { afterDenial } from "../../core/conversation/permission.ts";
 import type { AttemptRef } from "../../core/event.ts";
 import type { Ending, Environment } from "../../core/fact.ts";
-import { afterDenial } from "../../core/permission.ts";
-import { attemptText } from "../../core/place.ts";
 import { findVisit, type Run, type RunState, stepOf, type Visit } from "../../core/run.ts";
+import { attemptText } from "../../core/step-path.ts";
 import type { Plan } from "../../plan/plan.ts";
 import { adoptProcess, lookAt } from "../../runner/process/adopt.ts";
 import { startProcess } from "../../runner/process/start.ts";

@@ -2,7 +2,7 @@
  * The rules on what agents are told of the run, and in which conversation.
  *
  * Owns: these rules, for steps and for the edges that lead to them.
- * Does not: know what is told (core/briefing.ts).
+ * Does not: know what is told (core/conversation/briefing.ts).
  */
 
 import type { StepKind } from "../key-row.ts";

@@ -9,7 +9,7 @@
  * - B2 Texts are plain: one line, no control characters. Escaping is for the formats.
  */
 import type { Recorded } from "../../core/event.ts";
-import { ROOT_SCOPE } from "../../core/place.ts";
+import { waitsFor } from "../../core/graph/visit-state.ts";
 import {
   childScopes,
   currentVisit,
@@ -18,7 +18,7 @@ import {
   stepOf,
   type Visit,
 } from "../../core/run.ts";
-import { waitsFor } from "../../core/visit-state.ts";
+import { ROOT_SCOPE } from "../../core/step-path.ts";
 import type {
   BranchesWork,
   EachWork,

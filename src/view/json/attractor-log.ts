@@ -13,8 +13,8 @@ import type {
   StepReport,
   VisitEnd,
 } from "../../core/event.ts";
-import { ROOT_SCOPE } from "../../core/place.ts";
 import { type Run, waitingFor } from "../../core/run.ts";
+import { ROOT_SCOPE } from "../../core/step-path.ts";
 import type { Plan, Step, TakesUp, Work } from "../../plan/plan.ts";
 import type { Json, JsonObject } from "../../util/json.ts";
 import { rootSteps } from "../step-tree.ts";

@@ -6,9 +6,9 @@
  * Does not: write files, or hold anything that the journal does not.
  */
 import type { Recorded, RunEvent, VisitEnd } from "../../core/event.ts";
-import { stepPath } from "../../core/place.ts";
 import { type Run, visitRef, waitingFor } from "../../core/run.ts";
 import { isReached } from "../../core/run-end.ts";
+import { stepPath } from "../../core/step-path.ts";
 import type { Json, JsonObject } from "../../util/json.ts";
 import { stepReportJson } from "../attempt-text.ts";
 import { pathsOf } from "../completed-steps.ts";

@@ -7,7 +7,7 @@
  * Invariants:
  * - K1 A value that was not measured is `{ measured: false }`; a receipt never invents a number.
  */
-import { type CheckFindings, checksFound } from "../../core/check.ts";
+import { type CheckFindings, checksFound } from "../../core/attempt/check.ts";
 import type {
   AttemptEnd,
   AttemptRef,
@@ -15,8 +15,8 @@ import type {
   Recorded,
   StepCompleted,
 } from "../../core/event.ts";
-import { stepPath } from "../../core/place.ts";
 import { findVisit, type Run, stepOf } from "../../core/run.ts";
+import { stepPath } from "../../core/step-path.ts";
 import type { Graph, Step } from "../../plan/plan.ts";
 import { type Json, type JsonObject, sha256 } from "../../util/json.ts";
 import { briefingJson, stepReportJson } from "../attempt-text.ts";

@@ -3,8 +3,8 @@
  * `pipeline_id` is the documented name of `run_id`.
  */
 import type { Recorded, RunEvent } from "../../core/event.ts";
-import { visitText } from "../../core/place.ts";
 import { type Run, visitRef } from "../../core/run.ts";
+import { visitText } from "../../core/step-path.ts";
 import { stepStateOf } from "../../core/summary.ts";
 import type { Json, JsonObject } from "../../util/json.ts";
 import { type Attempt, attemptHistory } from "../attempt-history.ts";

@@ -5,8 +5,8 @@
  * Does not: guess. A step that never completed has no estimate, and says so.
  */
 import type { Recorded, RunEvent } from "../../core/event.ts";
-import { parseStepPath } from "../../core/place.ts";
 import { usdText } from "../../core/spending.ts";
+import { parseStepPath } from "../../core/step-path.ts";
 import { formatDuration } from "../../util/duration.ts";
 import { attemptEnd } from "../attempt-history.ts";
 

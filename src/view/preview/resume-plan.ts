@@ -4,15 +4,16 @@
  * Owns: the words. The engine does the same on the same evidence.
  * Does not: look for processes or files; the caller passes the evidence.
  */
-import { converse } from "../../core/conversation.ts";
-import { effectsWithin } from "../../core/effect.ts";
+
+import { effectsWithin } from "../../core/attempt/effect.ts";
+import { converse } from "../../core/conversation/conversation.ts";
+import { judgeOf } from "../../core/conversation/judge.ts";
 import type { RunRewound, Says } from "../../core/event.ts";
 import type { ConversationOffer } from "../../core/fact.ts";
-import { judgeOf } from "../../core/judge.ts";
-import { attemptText, ROOT_SCOPE } from "../../core/place.ts";
-import { resumeGrants } from "../../core/rewind.ts";
+import { resumeGrants } from "../../core/graph/rewind.ts";
+import type { Wait } from "../../core/graph/visit-state.ts";
 import { attemptOf, isComposite, type Run, stepOf, type Visit } from "../../core/run.ts";
-import type { Wait } from "../../core/visit-state.ts";
+import { attemptText, ROOT_SCOPE } from "../../core/step-path.ts";
 import { closureOf, indexOf, stepAt } from "../../plan/graph-index.ts";
 import type { Plan, Recover } from "../../plan/plan.ts";
 import { formatDuration } from "../../util/duration.ts";

@@ -2,12 +2,12 @@
  * `resume --update`: what adopting an edit would do with each step, why, and at what cost.
  *
  * Owns: the table, and the words for why a step runs again.
- * Does not: choose (core/update.ts) or measure (estimate.ts).
+ * Does not: choose (core/graph/update.ts) or measure (estimate.ts).
  */
 import type { Rerun, RunUpdated } from "../../core/event.ts";
-import { ROOT_SCOPE } from "../../core/place.ts";
+import type { PlanUpdate } from "../../core/graph/update.ts";
 import { currentVisit, findRecord, isDone, type Run } from "../../core/run.ts";
-import type { PlanUpdate } from "../../core/update.ts";
+import { ROOT_SCOPE } from "../../core/step-path.ts";
 import type { Plan } from "../../plan/plan.ts";
 import { formatDuration } from "../../util/duration.ts";
 import { repeatText } from "../once-text.ts";

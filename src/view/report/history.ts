@@ -5,8 +5,8 @@
 
 import { contextOwner } from "../../core/context.ts";
 import type { Owner, Recorded, RunEvent } from "../../core/event.ts";
-import { attemptText, stepPath, visitText } from "../../core/place.ts";
 import { findVisit, type Run, stepOf } from "../../core/run.ts";
+import { attemptText, stepPath, visitText } from "../../core/step-path.ts";
 import { indexOf } from "../../plan/graph-index.ts";
 import type { Json } from "../../util/json.ts";
 import { attemptEnd } from "../attempt-history.ts";

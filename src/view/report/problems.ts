@@ -6,8 +6,8 @@
  * Does not: say why an attempt failed; failure-words.ts does.
  */
 import type { Recorded, RunEvent } from "../../core/event.ts";
-import { attemptText, ROOT_SCOPE, stepPath, visitText } from "../../core/place.ts";
 import type { Run } from "../../core/run.ts";
+import { attemptText, ROOT_SCOPE, stepPath, visitText } from "../../core/step-path.ts";
 import { formatDuration } from "../../util/duration.ts";
 import { ADOPTION_WORDS, isSpared } from "../event-line.ts";
 import { failureText, messageText } from "../failure-text.ts";

@@ -8,11 +8,11 @@
  *   counts as no time.
  */
 import type { AttemptEnd, AttemptRef, Recorded, Spent } from "../../core/event.ts";
-import { attemptText, stepPath } from "../../core/place.ts";
+import { statusWord } from "../../core/graph/visit-state.ts";
 import { findVisit, type Run, type Visit } from "../../core/run.ts";
 import { addSpent, NOTHING_SPENT } from "../../core/spending.ts";
+import { attemptText, stepPath } from "../../core/step-path.ts";
 import type { RunStatus } from "../../core/summary.ts";
-import { statusWord } from "../../core/visit-state.ts";
 import type { Budget, Plan, Step } from "../../plan/plan.ts";
 import { attemptEnd } from "../attempt-history.ts";
 import { type Drawing, runDrawing } from "../graph/drawing.ts";

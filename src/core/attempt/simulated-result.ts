@@ -10,15 +10,15 @@
  *   if that leads on at all.
  * - X2 It is a function of the plan and the run, so replay finds the same.
  */
-import { edgeAt, indexOf, stepAt } from "../plan/graph-index.ts";
-import type { Graph, NeededOutcome, Simulated } from "../plan/plan.ts";
-import type { JsonObject } from "../util/json.ts";
-import { keysAtEnd } from "./built-in-keys.ts";
-import { contextValue } from "./context.ts";
-import { chooseEdgesAt } from "./edge-choice.ts";
-import type { StepReport } from "./event.ts";
-import { passesOn, type Run, stepOf, type Visit } from "./run.ts";
-import type { Outcome } from "./values.ts";
+import { edgeAt, indexOf, stepAt } from "../../plan/graph-index.ts";
+import type { Graph, NeededOutcome, Simulated } from "../../plan/plan.ts";
+import type { JsonObject } from "../../util/json.ts";
+import { keysAtEnd } from "../built-in-keys.ts";
+import { contextValue } from "../context.ts";
+import type { StepReport } from "../event.ts";
+import { chooseEdgesAt } from "../graph/edge-choice.ts";
+import { passesOn, type Run, stepOf, type Visit } from "../run.ts";
+import type { Outcome } from "../values.ts";
 
 /** How many steps that only pass on are looked through for what is asked behind them. */
 const PASSED_MAX = 8;

@@ -8,11 +8,11 @@
  * - T4 Each visit has one report. An attempt that has to begin again gets the same, word for word.
  */
 
-import type { Conversation } from "./event.ts";
+import type { Conversation } from "../event.ts";
+import { failedInside } from "../graph/rewind.ts";
+import { type Run, stepOf, type Visit, visitRef } from "../run.ts";
+import { visitText } from "../step-path.ts";
 import { cameFrom } from "./fidelity.ts";
-import { visitText } from "./place.ts";
-import { failedInside } from "./rewind.ts";
-import { type Run, stepOf, type Visit, visitRef } from "./run.ts";
 
 /** How many failures inside of one step are reported. */
 const FAILURES_MAX = 3;

@@ -15,14 +15,14 @@
  *   person "redo". So is a visit whose effect an earlier one had, whatever brought the step back (O3).
  */
 
-import { assert, unreachable } from "../util/assert.ts";
-import { type Completion, complete, endAttempt, succeeds } from "./attempt-end.ts";
-import { draft } from "./draft.ts";
-import { effectOf, forgetEffect, noteEffect } from "./effect.ts";
-import type { AttemptRef, KeptExit, RunEvent, StepCompleted, Uncertainty } from "./event.ts";
-import type { Ending, Fact, Result } from "./fact.ts";
-import { finalFailure } from "./failure.ts";
-import { Refusal } from "./rewind.ts";
+import { assert, unreachable } from "../../util/assert.ts";
+import { draft } from "../draft.ts";
+import type { AttemptRef, KeptExit, RunEvent, StepCompleted, Uncertainty } from "../event.ts";
+import type { Ending, Fact, Result } from "../fact.ts";
+import { Refusal } from "../graph/rewind.ts";
+import { closeIfOver, revive } from "../graph/scope.ts";
+import { enter, LOSSES_MAX } from "../graph/visit.ts";
+import { statusWord, waitsFor } from "../graph/visit-state.ts";
 import {
   attemptOf,
   currentVisit,
@@ -33,10 +33,10 @@ import {
   type Run,
   stepOf,
   type Visit,
-} from "./run.ts";
-import { closeIfOver, revive } from "./scope.ts";
-import { enter, LOSSES_MAX } from "./visit.ts";
-import { statusWord, waitsFor } from "./visit-state.ts";
+} from "../run.ts";
+import { type Completion, complete, endAttempt, succeeds } from "./attempt-end.ts";
+import { effectOf, forgetEffect, noteEffect } from "./effect.ts";
+import { finalFailure } from "./failure.ts";
 
 /** How much of another run's id is shown. */
 const RUN_ID_SHOWN = 8;

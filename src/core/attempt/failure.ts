@@ -5,14 +5,14 @@
  * Does not: decide whether there is another try (decide.ts).
  */
 
-import { type JsonObject, sha256 } from "../util/json.ts";
-import { keysAtEnd } from "./built-in-keys.ts";
-import { afterFailure } from "./conversation.ts";
-import { edgesAfterFailure } from "./edge-choice.ts";
-import type { AttemptRef, FailureReason, StepFailed } from "./event.ts";
-import { childScopeId } from "./place.ts";
-import { restartProblem } from "./restart.ts";
-import { isPrompt, type Run, type Scope, stepOf, type Visit, visitRef } from "./run.ts";
+import { type JsonObject, sha256 } from "../../util/json.ts";
+import { keysAtEnd } from "../built-in-keys.ts";
+import { afterFailure } from "../conversation/conversation.ts";
+import type { AttemptRef, FailureReason, StepFailed } from "../event.ts";
+import { edgesAfterFailure } from "../graph/edge-choice.ts";
+import { restartProblem } from "../graph/restart.ts";
+import { isPrompt, type Run, type Scope, stepOf, type Visit, visitRef } from "../run.ts";
+import { childScopeId } from "../step-path.ts";
 
 /** How much of the last line that a step printed is told. */
 const LAST_WORDS_MAX = 200;

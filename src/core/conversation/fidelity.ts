@@ -6,10 +6,10 @@
  * Does not: know whether the conversation can be had (conversation.ts) or write what is told
  * (briefing.ts).
  */
-import { edgeAt } from "../plan/graph-index.ts";
-import type { BriefingMode, Edge, Fidelity, Plan } from "../plan/plan.ts";
-import type { Briefing, Thread } from "./event.ts";
-import { currentVisit, type Scope, stepOf, type Visit } from "./run.ts";
+import { edgeAt } from "../../plan/graph-index.ts";
+import type { BriefingMode, Edge, Fidelity, Plan } from "../../plan/plan.ts";
+import type { Briefing, Thread } from "../event.ts";
+import { currentVisit, type Scope, stepOf, type Visit } from "../run.ts";
 
 /** An edge with the graph that it is part of. */
 export interface IncomingEdge {

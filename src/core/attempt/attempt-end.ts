@@ -11,13 +11,12 @@
  *   other than 0 it has failed, whatever it reports.
  */
 
-import type { RetryPolicy } from "../plan/plan.ts";
-import { unreachable } from "../util/assert.ts";
-import type { Json } from "../util/json.ts";
-import { keysAtEnd, keysAtRetry } from "./built-in-keys.ts";
-import { failsForGood, findingsIn } from "./check.ts";
-import { ASKS_MAX, afterFailure, RELAYS_MAX } from "./conversation.ts";
-import { chooseEdges } from "./edge-choice.ts";
+import type { RetryPolicy } from "../../plan/plan.ts";
+import { unreachable } from "../../util/assert.ts";
+import type { Json } from "../../util/json.ts";
+import { keysAtEnd, keysAtRetry } from "../built-in-keys.ts";
+import { ASKS_MAX, afterFailure, RELAYS_MAX } from "../conversation/conversation.ts";
+import { missingJudge, submit, submitAgain } from "../conversation/judge.ts";
 import type {
   AttemptRef,
   Exposure,
@@ -26,16 +25,17 @@ import type {
   RunEvent,
   Saved,
   Spent,
-} from "./event.ts";
-import type { Ending, Result } from "./fact.ts";
+} from "../event.ts";
+import type { Ending, Result } from "../fact.ts";
+import { chooseEdges } from "../graph/edge-choice.ts";
+import { restartProblem } from "../graph/restart.ts";
+import { LOSSES_MAX } from "../graph/visit.ts";
+import { attemptOf, type Run, stepOf, type Visit, visitRef } from "../run.ts";
+import { visitText } from "../step-path.ts";
+import type { Outcome } from "../values.ts";
+import { failsForGood, findingsIn } from "./check.ts";
 import { type FailureEvidence, finalFailure } from "./failure.ts";
-import { missingJudge, submit, submitAgain } from "./judge.ts";
-import { visitText } from "./place.ts";
-import { restartProblem } from "./restart.ts";
 import { PAUSES_MAX, retryAfterFailure, retryAfterLoss, retryAfterPause } from "./retry.ts";
-import { attemptOf, type Run, stepOf, type Visit, visitRef } from "./run.ts";
-import type { Outcome } from "./values.ts";
-import { LOSSES_MAX } from "./visit.ts";
 
 type Exited = Extract<Ending, { how: "exited" }>;
 

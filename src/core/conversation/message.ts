@@ -12,12 +12,12 @@
  * - message/S3 An agent that runs when a message is left ends after its current turn and continues
  *   with the message. That is neither a failure nor a loss, and uses up nothing.
  */
-import { succeeds } from "./attempt-end.ts";
-import { draft } from "./draft.ts";
-import type { AttemptRef, Conversation, RunEvent, RunMessaged } from "./event.ts";
-import type { ConversationOffer, Ending, Fact } from "./fact.ts";
-import { stepPath } from "./place.ts";
-import { findVisit, type LeftMessage, type Run, stepOf, type Visit, visitRef } from "./run.ts";
+import { succeeds } from "../attempt/attempt-end.ts";
+import { draft } from "../draft.ts";
+import type { AttemptRef, Conversation, RunEvent, RunMessaged } from "../event.ts";
+import type { ConversationOffer, Ending, Fact } from "../fact.ts";
+import { findVisit, type LeftMessage, type Run, stepOf, type Visit, visitRef } from "../run.ts";
+import { stepPath } from "../step-path.ts";
 
 /** The messages for a step, oldest first. */
 export function messagesFor(

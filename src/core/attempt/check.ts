@@ -4,7 +4,7 @@
  * Owns: the two fields that hold it, and which of the findings count.
  * Does not: run checks (room `engine`).
  */
-import type { CheckEvidence } from "./event-parts.ts";
+import type { CheckEvidence } from "../event-parts.ts";
 
 /** The findings of one attempt; both are absent when nothing was checked. */
 export interface CheckFindings {

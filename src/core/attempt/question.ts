@@ -1,7 +1,7 @@
 /** What people's words mean for a question: one answer, or what is wrong with them. */
-import type { Choice } from "../plan/plan.ts";
-import { choiceNamed, choiceOf } from "../util/choice.ts";
-import type { Answer, Question } from "./event.ts";
+import type { Choice } from "../../plan/plan.ts";
+import { choiceNamed, choiceOf } from "../../util/choice.ts";
+import type { Answer, Question } from "../event.ts";
 
 /** How much a person may say beside the choice. */
 export const ANSWER_TEXT_MAX = 16_384;

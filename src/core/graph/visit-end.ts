@@ -5,19 +5,19 @@
  * Does not: choose edges (edge-choice.ts), or resolve them (edge.ts).
  */
 
-import { defined } from "../util/defined.ts";
-import { type CheckFindings, checksFound } from "./check.ts";
-import { handOn } from "./context.ts";
-import { share } from "./conversation.ts";
-import { draft } from "./draft.ts";
+import { defined } from "../../util/defined.ts";
+import { type CheckFindings, checksFound } from "../attempt/check.ts";
+import { noteEffect } from "../attempt/effect.ts";
+import { vouched } from "../attempt/uncertain.ts";
+import { handOn } from "../context.ts";
+import { share } from "../conversation/conversation.ts";
+import { dropJudged } from "../conversation/judge.ts";
+import { draft } from "../draft.ts";
+import type { StepCompleted, StepFailed } from "../event.ts";
+import { passesOn, type Run, stepOf, type Visit } from "../run.ts";
 import { leave } from "./edge.ts";
-import { noteEffect } from "./effect.ts";
-import type { StepCompleted, StepFailed } from "./event.ts";
-import { dropJudged } from "./judge.ts";
 import { restarts } from "./restart.ts";
-import { passesOn, type Run, stepOf, type Visit } from "./run.ts";
 import { closeIfOver } from "./scope.ts";
-import { vouched } from "./uncertain.ts";
 import { abandonInside, absorbFailures, enter } from "./visit.ts";
 
 /** Ends a visit well. */

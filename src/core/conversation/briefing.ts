@@ -14,11 +14,13 @@
  *   state tells the same.
  */
 
-import type { BriefingMode, Plan } from "../plan/plan.ts";
-import { isObject, type Json } from "../util/json.ts";
-import { contextSeenAt, contextValue } from "./context.ts";
+import type { BriefingMode, Plan } from "../../plan/plan.ts";
+import { isObject, type Json } from "../../util/json.ts";
+import { contextSeenAt, contextValue } from "../context.ts";
+import type { Briefing, Conversation, StepReport } from "../event.ts";
+import { statusWord, waitsFor } from "../graph/visit-state.ts";
+import { type Run, type Scope, stepOf, type Visit, waitingFor } from "../run.ts";
 import { hasBegun, sharingOf, startsAnew } from "./conversation.ts";
-import type { Briefing, Conversation, StepReport } from "./event.ts";
 import {
   fidelityOf,
   INSTEAD_OF_FULL,
@@ -27,8 +29,6 @@ import {
   threadOf,
   type WantedFidelity,
 } from "./fidelity.ts";
-import { type Run, type Scope, stepOf, type Visit, waitingFor } from "./run.ts";
-import { statusWord, waitsFor } from "./visit-state.ts";
 
 /** What the next attempt of a visit is told; undefined when nobody wants anything told. */
 export function briefingFor(

@@ -11,12 +11,10 @@
  * - K5 The step that ends well leaves its conversation to the next of its session or thread.
  */
 
-import type { Plan } from "../plan/plan.ts";
-import { type ConversationState, NO_CONVERSATION, stateAfter } from "./conversation-state.ts";
-import { draft } from "./draft.ts";
-import type { Briefing, Conversation, RunEvent, Thread } from "./event.ts";
-import type { ConversationOffer } from "./fact.ts";
-import { cameFrom, fidelityOf, threadOf } from "./fidelity.ts";
+import type { Plan } from "../../plan/plan.ts";
+import { draft } from "../draft.ts";
+import type { Briefing, Conversation, RunEvent, Thread } from "../event.ts";
+import type { ConversationOffer } from "../fact.ts";
 import {
   type Run,
   recoverFor,
@@ -24,7 +22,9 @@ import {
   stepOf,
   type Visit,
   waitingFor,
-} from "./run.ts";
+} from "../run.ts";
+import { type ConversationState, NO_CONVERSATION, stateAfter } from "./conversation-state.ts";
+import { cameFrom, fidelityOf, threadOf } from "./fidelity.ts";
 
 /** How often an agent is asked for the same thing before the attempt has failed. */
 export const ASKS_MAX = 3;

@@ -9,13 +9,13 @@
  * - permission/K2 A person is asked about the same call once in a visit. The answer holds for all later
  *   attempts of the visit, whoever owns the run then.
  */
-import type { AgentSettings, Choice, Plan } from "../plan/plan.ts";
-import { covers } from "../util/agent-access.ts";
-import { traceOf } from "./attempt-end.ts";
-import { draft } from "./draft.ts";
-import type { Answer, Ask, AttemptRef, RunEvent } from "./event.ts";
-import type { Ending } from "./fact.ts";
-import { attemptOf, stepOf, type Visit } from "./run.ts";
+import type { AgentSettings, Choice, Plan } from "../../plan/plan.ts";
+import { covers } from "../../util/agent-access.ts";
+import { traceOf } from "../attempt/attempt-end.ts";
+import { draft } from "../draft.ts";
+import type { Answer, Ask, AttemptRef, RunEvent } from "../event.ts";
+import type { Ending } from "../fact.ts";
+import { attemptOf, stepOf, type Visit } from "../run.ts";
 
 /** How many calls a person is asked about in one visit. */
 const CALLS_ASKED_MAX = 100;

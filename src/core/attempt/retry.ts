@@ -1,8 +1,8 @@
 /** When the next attempt starts: arithmetic only. The jitter is a function of the attempt, so replay and
  * the simulator get the same delays. */
-import type { Backoff } from "../plan/plan.ts";
-import { seededRandom, seedOf } from "../util/random.ts";
-import type { Retry } from "./event.ts";
+import type { Backoff } from "../../plan/plan.ts";
+import { seededRandom, seedOf } from "../../util/random.ts";
+import type { Retry } from "../event.ts";
 
 /** The next attempt after the n-th failure of a visit. */
 export function retryAfterFailure(

@@ -9,16 +9,16 @@
  * - K3 A fork touches nothing of the other run: it adopts no process, continues no conversation and
  *   shares no workspace. What was spent still counts.
  */
-import type { Recover } from "../plan/plan.ts";
-import { withoutSession } from "./conversation-state.ts";
-import { draft } from "./draft.ts";
-import { takeEffects } from "./effect.ts";
-import type { RunForked } from "./event.ts";
-import { visitText } from "./place.ts";
-import { type Run, type Visit, visitRef, waitingFor } from "./run.ts";
+import type { Recover } from "../../plan/plan.ts";
+import { takeEffects } from "../attempt/effect.ts";
+import { withoutSession } from "../conversation/conversation-state.ts";
+import { draft } from "../draft.ts";
+import type { RunForked } from "../event.ts";
+import { type Run, type Visit, visitRef, waitingFor } from "../run.ts";
+import { visitText } from "../step-path.ts";
+import { restoreFirst } from "../workspace-files.ts";
 import { requeue } from "./visit.ts";
 import { isOver } from "./visit-state.ts";
-import { restoreFirst } from "./workspace-files.ts";
 
 /** Separates a run from the one whose events it has. */
 export function fork(run: Run, event: RunForked): void {

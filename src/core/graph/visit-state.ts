@@ -4,7 +4,7 @@
  * Owns: the states, what is known in each, and the word that people read for each.
  * Does not: know which event leads from one to another (transition.ts).
  */
-import type { Json } from "../util/json.ts";
+import type { Json } from "../../util/json.ts";
 import type {
   AgentTrouble,
   CheckEvidence,
@@ -13,7 +13,7 @@ import type {
   Output,
   Question,
   StepReport,
-} from "./event.ts";
+} from "../event.ts";
 
 export type VisitState =
   | ({ readonly status: "waiting" } & Wait)

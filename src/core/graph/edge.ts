@@ -13,10 +13,10 @@
  *   no counter: edges from outside the loop stay resolved.
  * - edge/F3 An unhandled failure resolves nothing: the steps after it stay pending.
  */
-import { closureOf, edgeAt, indexOf } from "../plan/graph-index.ts";
-import { assert } from "../util/assert.ts";
-import { draft } from "./draft.ts";
-import { currentVisit, type Run, type Scope, type StepRecord, stepOf } from "./run.ts";
+import { closureOf, edgeAt, indexOf } from "../../plan/graph-index.ts";
+import { assert } from "../../util/assert.ts";
+import { draft } from "../draft.ts";
+import { currentVisit, type Run, type Scope, type StepRecord, stepOf } from "../run.ts";
 import { makePast, recordAt, startVisit, touch } from "./visit.ts";
 import { isOver } from "./visit-state.ts";
 

@@ -8,17 +8,17 @@
  * Invariants:
  * - branches/N4 The context of a branch stays in it; only `parallel.results` shows it to other steps.
  */
-import type { BranchesWork, LoopWork } from "../plan/plan.ts";
-import { defined } from "../util/defined.ts";
-import { isObject, type Json, type JsonObject } from "../util/json.ts";
-import { complete, fail } from "./attempt-end.ts";
-import { contextValue } from "./context.ts";
-import type { RunEvent, StepReport } from "./event.ts";
-import { finalFailure } from "./failure.ts";
+import type { BranchesWork, LoopWork } from "../../plan/plan.ts";
+import { defined } from "../../util/defined.ts";
+import { isObject, type Json, type JsonObject } from "../../util/json.ts";
+import { complete, fail } from "../attempt/attempt-end.ts";
+import { finalFailure } from "../attempt/failure.ts";
+import { contextValue } from "../context.ts";
+import type { RunEvent, StepReport } from "../event.ts";
+import { attemptOf, childScopes, type Run, type Scope, stepOf, type Visit } from "../run.ts";
+import { missedInside } from "../run-end.ts";
+import { evaluateAfterIteration, outcomeWord } from "../values.ts";
 import { itemGrants } from "./rewind.ts";
-import { attemptOf, childScopes, type Run, type Scope, stepOf, type Visit } from "./run.ts";
-import { missedInside } from "./run-end.ts";
-import { evaluateAfterIteration, outcomeWord } from "./values.ts";
 
 /** What follows when every instance of a visit has ended. */
 export function closeScopes(run: Run, visit: Visit, now: number): readonly RunEvent[] {

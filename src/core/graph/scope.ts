@@ -12,15 +12,14 @@
  * - files/W2 Instances of one visit are merged in their order; one that failed is not merged, and its
  *   workspace stays for its next attempt.
  */
-import { graphsIn, indexOf } from "../plan/graph-index.ts";
-import type { Graph } from "../plan/plan.ts";
-import { assert, unreachable } from "../util/assert.ts";
-import { defined } from "../util/defined.ts";
-import type { Json } from "../util/json.ts";
-import { draft } from "./draft.ts";
-import type { RunEvent, ScopeEvent } from "./event.ts";
-import type { Fact } from "./fact.ts";
-import { childScopeId } from "./place.ts";
+import { graphsIn, indexOf } from "../../plan/graph-index.ts";
+import type { Graph } from "../../plan/plan.ts";
+import { assert, unreachable } from "../../util/assert.ts";
+import { defined } from "../../util/defined.ts";
+import type { Json } from "../../util/json.ts";
+import { draft } from "../draft.ts";
+import type { RunEvent, ScopeEvent } from "../event.ts";
+import type { Fact } from "../fact.ts";
 import {
   type Instances,
   type Run,
@@ -29,9 +28,8 @@ import {
   stepOf,
   type Visit,
   visitRef,
-} from "./run.ts";
-import { enter, passOverUnreached, startVisit } from "./visit.ts";
-import { type VisitState, waitsFor } from "./visit-state.ts";
+} from "../run.ts";
+import { childScopeId } from "../step-path.ts";
 import {
   conflictText,
   filesIn,
@@ -40,7 +38,9 @@ import {
   noteMerge,
   ownsWorkspace,
   workspaceAround,
-} from "./workspace-files.ts";
+} from "../workspace-files.ts";
+import { enter, passOverUnreached, startVisit } from "./visit.ts";
+import { type VisitState, waitsFor } from "./visit-state.ts";
 
 /** Opens a scope and starts the steps that wait for nothing. */
 export function openScope(run: Run, graph: Graph, at: ScopeRef): Scope {

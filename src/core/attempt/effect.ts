@@ -9,9 +9,8 @@
  * - O4 An edge that leads back to a step whose last visit may have had its effect would repeat that
  *   effect: it is uncertain for the new visit too, and keeps its key.
  */
-import { draft } from "./draft.ts";
-import type { KnownEffect } from "./event.ts";
-import { visitText } from "./place.ts";
+import { draft } from "../draft.ts";
+import type { KnownEffect } from "../event.ts";
 import {
   type Effect,
   hasProcess,
@@ -20,7 +19,8 @@ import {
   type Visit,
   visitRef,
   visitsOf,
-} from "./run.ts";
+} from "../run.ts";
+import { visitText } from "../step-path.ts";
 
 /** Only a process has an effect; a step that is made of others has those of the others. */
 function hasEffect(visit: Visit): boolean {

@@ -8,12 +8,12 @@
  *   without a condition whose label the step asked for; the one without a condition to the first step
  *   that it asked for; the heaviest without a condition. Among equals the first one in the graph.
  */
-import { indexOf, stepAt } from "../plan/graph-index.ts";
-import type { Edge, Graph } from "../plan/plan.ts";
-import { normalizedLabel } from "../util/choice.ts";
-import type { FailureReason, StepFailed, StepReport } from "./event.ts";
-import { type Run, type Scope, stepOf, type Visit } from "./run.ts";
-import { evaluateIn, type Outcome } from "./values.ts";
+import { indexOf, stepAt } from "../../plan/graph-index.ts";
+import type { Edge, Graph } from "../../plan/plan.ts";
+import { normalizedLabel } from "../../util/choice.ts";
+import type { FailureReason, StepFailed, StepReport } from "../event.ts";
+import { type Run, type Scope, stepOf, type Visit } from "../run.ts";
+import { evaluateIn, type Outcome } from "../values.ts";
 
 type Chosen =
   | { readonly ok: true; readonly edges: readonly number[] }

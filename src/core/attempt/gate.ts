@@ -11,18 +11,18 @@
  *   and fails where there is none.
  */
 
-import type { Choice, GateWork, WaitWork } from "../plan/plan.ts";
-import { formatDuration, parseMoment } from "../util/duration.ts";
-import type { JsonObject } from "../util/json.ts";
+import type { Choice, GateWork, WaitWork } from "../../plan/plan.ts";
+import { formatDuration, parseMoment } from "../../util/duration.ts";
+import type { JsonObject } from "../../util/json.ts";
+import { afterPermission } from "../conversation/permission.ts";
+import { draft } from "../draft.ts";
+import type { Answer, AttemptRef, Deadline, RunEvent } from "../event.ts";
+import { enter } from "../graph/visit.ts";
+import { waitsFor } from "../graph/visit-state.ts";
+import { attemptOf, findVisit, type Run, stepOf, type Visit, waitingFor } from "../run.ts";
+import { renderIn } from "../values.ts";
 import { complete, fail } from "./attempt-end.ts";
-import { draft } from "./draft.ts";
-import type { Answer, AttemptRef, Deadline, RunEvent } from "./event.ts";
 import { finalFailure } from "./failure.ts";
-import { afterPermission } from "./permission.ts";
-import { attemptOf, findVisit, type Run, stepOf, type Visit, waitingFor } from "./run.ts";
-import { renderIn } from "./values.ts";
-import { enter } from "./visit.ts";
-import { waitsFor } from "./visit-state.ts";
 
 /** How much of a question is kept. */
 const QUESTION_LENGTH_MAX = 16_384;

@@ -16,16 +16,14 @@ import {
   forwardOrder,
   indexOf,
   stepAt,
-} from "../plan/graph-index.ts";
-import type { Graph, Plan } from "../plan/plan.ts";
-import { assert } from "../util/assert.ts";
-import { defined } from "../util/defined.ts";
-import { needsTurns } from "./conversation.ts";
-import { forwardEdges, leave, locate, reopen, startAgain } from "./edge.ts";
-import { repeatEffects } from "./effect.ts";
-import type { RunEvent, RunRewound } from "./event.ts";
-import type { Fact } from "./fact.ts";
-import { parseVisit, ROOT_SCOPE, stepPath, visitText } from "./place.ts";
+} from "../../plan/graph-index.ts";
+import type { Graph, Plan } from "../../plan/plan.ts";
+import { assert } from "../../util/assert.ts";
+import { defined } from "../../util/defined.ts";
+import { repeatEffects } from "../attempt/effect.ts";
+import { needsTurns } from "../conversation/conversation.ts";
+import type { RunEvent, RunRewound } from "../event.ts";
+import type { Fact } from "../fact.ts";
 import {
   childScopes,
   currentVisit,
@@ -40,9 +38,11 @@ import {
   type Visit,
   visitRef,
   visitsOf,
-} from "./run.ts";
+} from "../run.ts";
+import { parseVisit, ROOT_SCOPE, stepPath, visitText } from "../step-path.ts";
+import { restoreFirst } from "../workspace-files.ts";
+import { forwardEdges, leave, locate, reopen, startAgain } from "./edge.ts";
 import { abandonInside, enter, recordAt } from "./visit.ts";
-import { restoreFirst } from "./workspace-files.ts";
 
 /** A wish that cannot be granted; the message says why and what can be done. */
 export class Refusal extends Error {

@@ -15,20 +15,17 @@
  * - update/U3 A kept step is what it was, done or not: its live process, its conversation and its open
  *   instances continue. A step that is not kept has no live process.
  */
-import { changedFields, fingerprintsOf } from "../plan/fingerprint.ts";
-import { edgeAt, forwardOrder, indexOf, stepAt } from "../plan/graph-index.ts";
-import { type Edge, freeze, type Graph, type Plan } from "../plan/plan.ts";
-import { assert } from "../util/assert.ts";
-import { defined } from "../util/defined.ts";
-import { canonicalJson, isObject, type Json } from "../util/json.ts";
-import { begin } from "./context.ts";
-import { sharedNames } from "./conversation.ts";
-import { draft } from "./draft.ts";
-import { forwardEdges, mark, passOver, reopen, startAgain } from "./edge.ts";
-import type { Rerun, RunEvent, RunUpdated } from "./event.ts";
-import type { UpdateRequested } from "./fact.ts";
-import { ROOT_SCOPE } from "./place.ts";
-import { Refusal } from "./rewind.ts";
+import { changedFields, fingerprintsOf } from "../../plan/fingerprint.ts";
+import { edgeAt, forwardOrder, indexOf, stepAt } from "../../plan/graph-index.ts";
+import { type Edge, freeze, type Graph, type Plan } from "../../plan/plan.ts";
+import { assert } from "../../util/assert.ts";
+import { defined } from "../../util/defined.ts";
+import { canonicalJson, isObject, type Json } from "../../util/json.ts";
+import { begin } from "../context.ts";
+import { sharedNames } from "../conversation/conversation.ts";
+import { draft } from "../draft.ts";
+import type { Rerun, RunEvent, RunUpdated } from "../event.ts";
+import type { UpdateRequested } from "../fact.ts";
 import {
   currentVisit,
   type EdgeState,
@@ -39,12 +36,15 @@ import {
   type StepRecord,
   stepOf,
   type Visit,
-} from "./run.ts";
+} from "../run.ts";
+import { addBudget } from "../spending.ts";
+import { ROOT_SCOPE } from "../step-path.ts";
+import { restoreFirst } from "../workspace-files.ts";
+import { forwardEdges, mark, passOver, reopen, startAgain } from "./edge.ts";
+import { Refusal } from "./rewind.ts";
 import { makeScope } from "./scope.ts";
-import { addBudget } from "./spending.ts";
 import { recordAt, touch } from "./visit.ts";
 import { isOver } from "./visit-state.ts";
-import { restoreFirst } from "./workspace-files.ts";
 
 /** What an edit does to the steps of a run. */
 export type PlanUpdate = Pick<RunUpdated, "kept" | "rerun" | "gone">;

@@ -8,14 +8,14 @@
  *   lost.
  * - restart/Z2 A step that the start does not lead to is unreachable, as if no edge had come to it.
  */
-import { closureOf } from "../plan/graph-index.ts";
-import type { Graph } from "../plan/plan.ts";
-import type { Json } from "../util/json.ts";
-import { draft } from "./draft.ts";
+import { closureOf } from "../../plan/graph-index.ts";
+import type { Graph } from "../../plan/plan.ts";
+import type { Json } from "../../util/json.ts";
+import { draft } from "../draft.ts";
+import type { RunEvent, RunRestarted } from "../event.ts";
+import type { Run, Scope, Visit } from "../run.ts";
+import { ROOT_SCOPE } from "../step-path.ts";
 import { locate, mark, passOver, reopen, startAgain } from "./edge.ts";
-import type { RunEvent, RunRestarted } from "./event.ts";
-import { ROOT_SCOPE } from "./place.ts";
-import type { Run, Scope, Visit } from "./run.ts";
 import { recordAt } from "./visit.ts";
 import { isOver } from "./visit-state.ts";
 

@@ -10,13 +10,13 @@
  *   becomes of the judge's attempts.
  * - judge/U2 A judge's attempt is no part of the conversation of the work.
  */
-import { checksOf, type Judge } from "../plan/check.ts";
-import type { Step } from "../plan/plan.ts";
-import { type CheckFindings, checksFound } from "./check.ts";
-import { draft } from "./draft.ts";
-import type { FailureReason, RunEvent, StepFailed, StepSubmitted } from "./event.ts";
-import type { Ending } from "./fact.ts";
-import { attemptOf, stepOf, type Visit } from "./run.ts";
+import { checksOf, type Judge } from "../../plan/check.ts";
+import type { Step } from "../../plan/plan.ts";
+import { type CheckFindings, checksFound } from "../attempt/check.ts";
+import { draft } from "../draft.ts";
+import type { FailureReason, RunEvent, StepFailed, StepSubmitted } from "../event.ts";
+import type { Ending } from "../fact.ts";
+import { attemptOf, stepOf, type Visit } from "../run.ts";
 
 /** How often a judge is asked for the same work before its step has failed. */
 export const JUDGE_ASKS_MAX = 3;

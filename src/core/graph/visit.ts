@@ -9,10 +9,10 @@
  * - visit/F4 A step counts as done when nothing can happen to it any more, not when this round of a
  *   loop passes it by.
  */
-import { comeAgain } from "../plan/graph-index.ts";
-import type { Step } from "../plan/plan.ts";
-import { assert } from "../util/assert.ts";
-import { draft } from "./draft.ts";
+import { comeAgain } from "../../plan/graph-index.ts";
+import type { Step } from "../../plan/plan.ts";
+import { assert } from "../../util/assert.ts";
+import { draft } from "../draft.ts";
 import {
   childScopes,
   currentVisit,
@@ -24,7 +24,7 @@ import {
   stepOf,
   type Visit,
   visitsOf,
-} from "./run.ts";
+} from "../run.ts";
 import { isOver, type VisitState, waitsFor } from "./visit-state.ts";
 
 /** How many losses a visit may have before somebody is asked. */

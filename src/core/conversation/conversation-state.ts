@@ -9,7 +9,7 @@
  *   author wants a new one (`step.failed` without `conversation`).
  * - K2 What is asked for (a relay, a better answer) is asked again after a loss, until it is there.
  */
-import { findingsIn } from "./check.ts";
+import { findingsIn } from "../attempt/check.ts";
 import type {
   AgentRequest,
   AttemptFailure,
@@ -17,7 +17,7 @@ import type {
   Output,
   RunEvent,
   StepFailed,
-} from "./event.ts";
+} from "../event.ts";
 
 export interface ConversationState {
   /** The conversation to continue; absent after an end that needs a new one. */
