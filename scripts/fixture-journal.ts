@@ -1,11 +1,27 @@
 /**
- * Writes `test/journals/v<version>.db`, a journal with every type of event, and beside it
- * `v<version>.json`, what a program must read from it for ever. Run once for each version of the
- * tables or the events, with `node scripts/fixture-journal.ts`; it never replaces a fixture.
+ * Writes the stored journals of this version, which later versions must read and resume. It never
+ * replaces one; run it once for each version of the tables or the events, with
+ * `npm run build && node scripts/fixture-journal.ts`.
+ *
+ * - `test/journals/v<version>.db`: events of many types, written through the port, and
+ *   `v<version>.json`, which contains the values that a program must read from it.
+ * - `test/journals/resume/v<version>.db`: runs of the real program that can be resumed: one waits for a
+ *   person (`waiting`), one failed (`failed`), and one was interrupted in a step (`interrupted`).
  */
 
-import { existsSync, rmSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { execFileSync, spawn } from "node:child_process";
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import { EVENT_VERSION, type RunEvent } from "../src/core/event.ts";
 import { takeLease } from "../src/journal/journal.ts";
 import { MIGRATIONS, newestVersion } from "../src/journal/sqlite/migrations.ts";
@@ -57,66 +73,127 @@ const EVENTS: readonly RunEvent[] = [
   { type: "run.completed" },
 ];
 
-const name = `v${newestVersion(MIGRATIONS)}${EVENT_VERSION > 1 ? `-events-${EVENT_VERSION}` : ""}`;
-const file = join(import.meta.dirname, "..", "test", "journals", `${name}.db`);
-if (existsSync(file)) throw new Error(`${file} exists; a fixture is never replaced`);
+const JOURNALS = join(import.meta.dirname, "..", "test", "journals");
+const NAME = `v${newestVersion(MIGRATIONS)}${EVENT_VERSION > 1 ? `-events-${EVENT_VERSION}` : ""}`;
 
-const journal = await openSqliteJournal(file, { mode: "create" });
-await journal.log.create({
-  runId: RUN_ID,
-  planText: PLAN,
-  created: {
-    type: "run.created",
-    pipeline: "speckit-flow",
-    file: "/project/speckit.yaml",
-    fingerprint: sha256(PLAN),
-    input: "add a login page",
-    args: ["--fast"],
-    cwd: "/project",
-    envNames: ["HOME"],
-  },
-  time: TIME,
-  summary: {
-    status: "queued",
-    stepsCompleted: 0,
-    stepsTotal: 2,
-    steps: ["plan", "implement"].map((stepId) => ({ stepId, state: "pending", retryCount: 0 })),
-  },
-});
-await takeLease(journal.leases, RUN_ID, { owner: OWNER, isAlive: () => false });
-for (const [index, event] of EVENTS.entries()) {
-  await journal.log.append(RUN_ID, {
-    epoch: 1,
-    afterSeq: 1 + index,
-    time: TIME + 1_000 * index,
-    facts: JSON.stringify({ turns: [{ time: TIME + 1_000 * index, facts: [] }] }),
-    events: [event],
+async function writeSample(file: string): Promise<void> {
+  const journal = await openSqliteJournal(file, { mode: "create" });
+  await journal.log.create({
+    runId: RUN_ID,
+    planText: PLAN,
+    created: {
+      type: "run.created",
+      pipeline: "speckit-flow",
+      file: "/project/speckit.yaml",
+      fingerprint: sha256(PLAN),
+      input: "add a login page",
+      args: ["--fast"],
+      cwd: "/project",
+      envNames: ["HOME"],
+    },
+    time: TIME,
     summary: {
-      status: "running",
-      stepsCompleted: 1,
+      status: "queued",
+      stepsCompleted: 0,
       stepsTotal: 2,
-      steps: [
-        {
-          stepId: "implement",
-          state: "retrying",
-          retryCount: 1,
-          startedAt: TIME,
-          completedAt: TIME + 1,
-          workspacePath: "/project",
-          errorMessage: "no",
-        },
-      ],
+      steps: ["plan", "implement"].map((stepId) => ({ stepId, state: "pending", retryCount: 0 })),
     },
   });
+  await takeLease(journal.leases, RUN_ID, { owner: OWNER, isAlive: () => false });
+  for (const [index, event] of EVENTS.entries()) {
+    await journal.log.append(RUN_ID, {
+      epoch: 1,
+      afterSeq: 1 + index,
+      time: TIME + 1_000 * index,
+      facts: JSON.stringify({ turns: [{ time: TIME + 1_000 * index, facts: [] }] }),
+      events: [event],
+      summary: {
+        status: "running",
+        stepsCompleted: 1,
+        stepsTotal: 2,
+        steps: [
+          {
+            stepId: "implement",
+            state: "retrying",
+            retryCount: 1,
+            startedAt: TIME,
+            completedAt: TIME + 1,
+            workspacePath: "/project",
+            errorMessage: "no",
+          },
+        ],
+      },
+    });
+  }
+  await journal.inbox.send(RUN_ID, { type: "stop", mode: "now", by: "ada" });
+  const { plans: _, ...run } = await journal.log.load(RUN_ID);
+  const expected = {
+    run,
+    list: await journal.log.list({}),
+    steps: await journal.log.stepsOf(RUN_ID),
+    requests: await journal.inbox.after(RUN_ID, 0),
+  };
+  await journal.close();
+  for (const suffix of ["-wal", "-shm", "-newest", "-inbox"])
+    rmSync(file + suffix, { force: true });
+  writeFileSync(file.replace(/db$/, "json"), `${JSON.stringify(expected, null, 2)}\n`);
 }
-await journal.inbox.send(RUN_ID, { type: "stop", mode: "now", by: "ada" });
-const { plans: _, ...run } = await journal.log.load(RUN_ID);
-const expected = {
-  run,
-  list: await journal.log.list({}),
-  steps: await journal.log.stepsOf(RUN_ID),
-  requests: await journal.inbox.after(RUN_ID, 0),
-};
-await journal.close();
-for (const suffix of ["-wal", "-shm", "-newest", "-inbox"]) rmSync(file + suffix, { force: true });
-writeFileSync(join(file, "..", `${name}.json`), `${JSON.stringify(expected, null, 2)}\n`);
+
+/** Each step adds a line to `effects`; `deploy` fails until the file `ready` exists. */
+const PIPELINE = `name: release
+workspace: { snapshots: false }
+steps:
+  - id: build
+    run: |
+      mkdir -p out && echo app > out/app.txt
+      echo "version=1.2" >> "$PERDURE_CONTEXT"
+      echo build >> effects
+    outputs: { app: out/app.txt }
+  - id: test
+    for_each: [unit, lint]
+    run: echo "test \${{ item }}" >> effects
+  - id: review
+    when: input.review
+    gate: Release \${{ context.version }}?
+  - id: deploy
+    run: echo deploy >> effects; if [ "\${{ input.hold }}" = true ] && [ ! -e ready ]; then sleep 600; fi; test -e ready
+    retry: { attempts: 2, backoff: { initial: 1ms } }
+`;
+
+/** Makes the runs with the real program in a directory that exists only for this. */
+async function writeRuns(file: string): Promise<void> {
+  const project = mkdtempSync(join(tmpdir(), "perdure-release-"));
+  const program = join(import.meta.dirname, "..", "bin", "perdure.js");
+  const env = { PATH: process.env.PATH ?? "", HOME: project };
+  const start = (input: string) =>
+    spawn(process.execPath, [program, "run", "release.yaml", "-i", input], { cwd: project, env });
+  const ended = async (input: string): Promise<void> => {
+    const child = start(input);
+    await new Promise((done) => child.on("close", done));
+  };
+  try {
+    writeFileSync(join(project, "release.yaml"), PIPELINE);
+    await ended('{"name": "waiting", "review": true, "hold": false}');
+    await ended('{"name": "failed", "review": false, "hold": false}');
+    const child = start('{"name": "interrupted", "review": false, "hold": true}');
+    const closed = new Promise((done) => child.on("close", done));
+    const effects = (): readonly string[] =>
+      readFileSync(join(project, "effects"), "utf8").split("\n");
+    while (effects().filter((line) => line === "deploy").length < 3) await sleep(20);
+    child.kill("SIGINT");
+    await closed;
+    execFileSync(process.execPath, [program, "list", "runs"], { cwd: project, env });
+    mkdirSync(dirname(file), { recursive: true });
+    copyFileSync(join(project, ".perdure", "state.db"), file);
+  } finally {
+    rmSync(project, { recursive: true, force: true });
+  }
+}
+
+for (const [path, write] of [
+  [join(JOURNALS, `${NAME}.db`), writeSample],
+  [join(JOURNALS, "resume", `${NAME}.db`), writeRuns],
+] as const) {
+  if (existsSync(path)) throw new Error(`${path} exists; a stored journal is never replaced`);
+  await write(path);
+}

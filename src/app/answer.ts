@@ -5,8 +5,7 @@
  * Does not: go on with the run; its owner does, or the next one.
  */
 
-import { deadlineOf } from "../core/attempt/gate.ts";
-import { replyOf } from "../core/attempt/question.ts";
+import { deadlineOf, replyOf } from "../core/attempt/gate.ts";
 import type { Answer, AttemptRef } from "../core/event.ts";
 import { waitsFor } from "../core/graph/visit-state.ts";
 import { attemptOf, findVisit, stepOf, type Visit, visitRef } from "../core/run.ts";

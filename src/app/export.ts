@@ -12,7 +12,7 @@ import { outputsNamedBy } from "../core/outputs.ts";
 import { attemptOf, visitRef } from "../core/run.ts";
 import { stepPath } from "../core/step-path.ts";
 import { type OpenConversation, openConversations } from "../engine/agent/open-conversations.ts";
-import { type Departure, saveForDeparture } from "../engine/export-files.ts";
+import { exportFiles, type FilesExport } from "../engine/export-files.ts";
 import { attemptDirOf } from "../engine/state-dir.ts";
 import { eventsText } from "../journal/events-file.ts";
 import { takeLease } from "../journal/journal.ts";
@@ -193,12 +193,12 @@ async function depart(
   file: string,
   { withoutBase = false }: ExportOptions,
   notes: string[],
-): Promise<Departure | undefined> {
+): Promise<FilesExport | undefined> {
   const { workspace } = plan;
   if (workspace === undefined) return undefined;
   try {
     const stateDir = project.dir.root;
-    const saved = await saveForDeparture({
+    const saved = await exportFiles({
       plan: workspace,
       run,
       dir,

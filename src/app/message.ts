@@ -22,7 +22,7 @@ import {
 } from "../core/run.ts";
 import { parseVisit, stepPath } from "../core/step-path.ts";
 import { workspaceOf } from "../engine/launch.ts";
-import { settle } from "../engine/settle.ts";
+import { recordRequest } from "../engine/record.ts";
 import { takeLease } from "../journal/journal.ts";
 import { indexOf } from "../plan/graph-index.ts";
 import type { Plan, Step } from "../plan/plan.ts";
@@ -126,7 +126,7 @@ export async function recordMessages(
       epoch,
       now: systemClock().now(),
     };
-    run = await settle(site, { type: "message-left", scope, step, message });
+    run = await recordRequest(site, { type: "message-left", scope, step, message });
   }
   if (run.seq === before) return { ...known, run };
   const now = await loadRun(project, known.id);

@@ -11,7 +11,7 @@ import type { Result } from "../core/fact.ts";
 import { attemptOf } from "../core/run.ts";
 import { collectResult } from "../engine/evidence/evidence.ts";
 import { workspaceOf } from "../engine/launch.ts";
-import { settle } from "../engine/settle.ts";
+import { recordRequest } from "../engine/record.ts";
 import { attemptDirOf } from "../engine/state-dir.ts";
 import { systemClock } from "../util/clock.ts";
 import { defined } from "../util/defined.ts";
@@ -57,7 +57,7 @@ export async function settleStep(
     const { log } = project.journal;
     const site = { ...now, ...places, log, epoch, now: systemClock().now() };
     const fact = { type: "settled", step, as, by, ...defined({ identity, result }) } as const;
-    await settle(site, fact);
+    await recordRequest(site, fact);
     await completeFiles(project, known.id);
   }).catch((error: unknown) => {
     throw new RunError(shortId, error);

@@ -1,17 +1,17 @@
 /**
- * What can be done next: decisions, which follow by themselves and become events at once, and operations
- * on the world, each with the resource that it needs.
+ * Actions: what can be done next. A decision needs nothing from outside and becomes an event at
+ * once. An operation acts on the world and names the resource that it needs.
  */
 import type { AttemptRef, LimitReached, StopMode, VisitRef } from "./event.ts";
 import type { Served } from "./fact.ts";
 
-/** What an operation needs for itself while it is under way. */
+/** The resource that an operation holds while it is under way. */
 export type Resource =
-  /** Room for one more process, in a workspace that others may work in too. */
+  /** A slot for one more process, in a workspace that others may use at the same time. */
   | "slot"
-  /** A workspace in which processes may go on, but in which no other operation is under way. */
+  /** A workspace in which processes may run, but no other operation. */
   | "workspace"
-  /** A workspace in which no process works. */
+  /** A workspace in which no process runs. */
   | "workspace-alone"
   | "person"
   | "nothing";
@@ -30,9 +30,9 @@ export type Operation =
   /** Find out what became of a process that an earlier owner had started. */
   | { readonly type: "adopt"; readonly at: AttemptRef; readonly needs: Extract<Resource, "slot"> }
   | Cancel
-  /** Ask whether a step that must not happen twice has happened. */
+  /** Ask the probe whether an effect that must happen once has happened. */
   | { readonly type: "probe"; readonly at: AttemptRef; readonly needs: Extract<Resource, "slot"> }
-  /** Save the files of a workspace for all that it serves. */
+  /** Save the files of a workspace, for every attempt that waits for a snapshot. */
   | {
       readonly type: "snapshot";
       readonly workspace: string;
@@ -41,17 +41,17 @@ export type Operation =
       readonly adopted?: true;
       readonly needs: Extract<Resource, "workspace">;
     }
-  /** Make the workspace of an attempt that works apart, or of its instance, from a snapshot. */
+  /** Make the own workspace of an attempt, or of its instance, from a snapshot. */
   | {
       readonly type: "make-workspace";
       readonly at: AttemptRef;
       readonly workspace: string;
       readonly base: string;
-      /** What an earlier attempt left in it is replaced. */
+      /** Replace what an earlier attempt left in it. */
       readonly afresh: boolean;
       readonly needs: Extract<Resource, "workspace" | "workspace-alone">;
     }
-  /** Put the files back to where an attempt is to begin. */
+  /** Restore the files that an attempt starts from. */
   | {
       readonly type: "restore";
       readonly at: AttemptRef;
@@ -60,14 +60,16 @@ export type Operation =
       readonly to: string;
       readonly needs: Extract<Resource, "workspace-alone">;
     }
-  /** Put the files of the run back for a person. */
+  /** Restore the files of the run, because a person asked for it. */
   | {
       readonly type: "rewind-files";
       readonly commit: string;
       readonly since: number;
       readonly needs: Extract<Resource, "workspace-alone">;
     }
-  /** Merge what an attempt did apart; `conflicts` when that was tried before. */
+  /**
+   * Merge the work of an attempt from its own workspace; `conflicts` are those of an earlier merge.
+   */
   | {
       readonly type: "merge";
       readonly at: AttemptRef;
@@ -77,7 +79,7 @@ export type Operation =
       readonly conflicts: readonly string[];
       readonly needs: Extract<Resource, "workspace">;
     }
-  /** Merge what an instance did in its own workspace. */
+  /** Merge the work of an instance from its own workspace. */
   | {
       readonly type: "merge-scope";
       readonly scope: string;
@@ -95,7 +97,7 @@ export type Operation =
       readonly session?: string;
       readonly needs: Extract<Resource, "nothing">;
     }
-  /** The time for an answer is over; whether one came before is for the arbiter to say. */
+  /** The deadline of a question has passed. The journal says whether an answer came before it. */
   | {
       readonly type: "expire";
       readonly at: AttemptRef;
@@ -105,16 +107,16 @@ export type Operation =
 /** What has to be looked up outside before a visit can start. */
 export type LookupKind = "items" | "conversation";
 
-/** A step of the run that follows by itself; its operation on the world, if any, is another matter. */
+/** A change of the run that needs nothing from outside. A `start` may be followed by operations. */
 export type Decision =
   | { readonly type: "start"; readonly place: VisitRef }
   /** All instances of this visit have ended. */
   | { readonly type: "close"; readonly place: VisitRef }
-  /** The budget is used up: the run is to stop. */
+  /** The budget is used up: the run stops. */
   | { readonly type: "halt"; readonly mode: StopMode; readonly limit: LimitReached }
   /** The time of a wait is over. */
   | { readonly type: "wake"; readonly place: VisitRef }
-  /** The workspace of an instance is to be made from a snapshot that is known. */
+  /** The workspace of an instance can be made from a snapshot that is known. */
   | { readonly type: "base-scope"; readonly scope: string; readonly base: string }
   /** The run stops before the process of this attempt has started. */
   | { readonly type: "withdraw"; readonly at: AttemptRef }

@@ -1,15 +1,15 @@
 /**
- * What the owner of a run has under way: attempts by how far they are, operations on files, and lookups
- * for a start. It is not recorded: it ends with its owner, and the next one learns the same from the
- * evidence on the disk.
+ * The activity of an owner: attempts and their phases, operations on files, and lookups for a
+ * start. The journal does not record it. It ends with its owner; the next owner learns the same
+ * from the evidence on disk.
  *
  * Owns: this state, and what the reports of the executors mean for it.
  * Does not: decide anything about the run (decide.ts), or offer operations (operations.ts).
  * Invariants:
- * - activity/Y1 A report about something that is not under way changes nothing: it may be late or
- *   come twice.
- * - activity/Y2 An attempt whose files are kept ends for the run only together with its snapshot: the
- *   ending waits here until its files are saved or merged.
+ * - activity/Y1 A report about something that is not under way changes nothing, because a report
+ *   may be late or come twice.
+ * - activity/Y2 When the owner keeps files, an attempt ends for the run only together with its
+ *   snapshot: the ending waits here until the files are saved or merged.
  */
 
 import { defined } from "../util/defined.ts";
@@ -30,30 +30,32 @@ import { findVisit, hasProcess, type Run, stepOf, type Visit } from "./run.ts";
 import { visitText } from "./step-path.ts";
 import { conflictText, SHARED, worksApart } from "./workspace-files.ts";
 
-/** What an owner has under way. Only `advance` changes it, like the run that it belongs to. */
+/** The operations of an owner that are under way. Only `advance` changes it, as with the run. */
 export interface Activity {
-  /** The owner's environment, which conditions may ask for; absent: what the run remembers. */
+  /**
+   * The owner's environment, which conditions may read; without it, only what the run remembers.
+   */
   readonly env?: Environment;
   /** Whether this owner keeps the files of the run: takes snapshots, restores and merges. */
   readonly keepsFiles: boolean;
-  /** Running attempts with a process, or on the way to one. */
+  /** Running attempts that have a process or will get one. */
   readonly attempts: Map<Visit, AttemptActivity>;
   /** The operation under way in each workspace; there is one at a time. */
   readonly files: Map<string, FilesUse>;
-  /** Workspaces of instances that this owner has seen to be there. */
+  /** Workspaces of instances that this owner knows to exist. */
   readonly made: Set<string>;
-  /** What was looked up for the next attempt of a visit, by its place. */
+  /** The results of lookups for the next attempt of a visit, by step path. */
   readonly lookups: Map<string, Lookup>;
-  /** Attempts whose probe was asked, and questions whose time is over. */
+  /** Attempts whose probe was asked, and questions whose deadline has passed. */
   readonly asked: Set<string>;
   /** Conditions of this turn that read variables which the run does not remember, by step path. */
   readonly conditions: Map<string, Condition>;
 }
 
-/** Snapshots run beside steps; restores and merges keep others from starting. */
+/** Steps can start during a snapshot, but not during a restore or a merge. */
 export type FilesUse = "snapshot" | "restore" | "merge";
 
-/** Answers that a start needs; `pending` until they are there. */
+/** The result of a lookup that a start needs; `pending` until it arrives. */
 export interface Lookup {
   readonly pending: boolean;
   readonly items?: ItemsFound;
@@ -69,7 +71,7 @@ export interface AttemptActivity {
   busy: boolean;
   /** Its own workspace is made. */
   made: boolean;
-  /** Its files are put back. */
+  /** Its files are restored. */
   restored: boolean;
   /** The snapshot of the files that a restore replaces. */
   aside?: string;
@@ -77,14 +79,14 @@ export interface AttemptActivity {
   savedAt: number;
   /** How its process was last asked to end. */
   cancelled?: "now" | "after-turn";
-  /** How and when its process ended; waits for its files. */
+  /** How and when its process ended; the ending waits until its files are saved. */
   ending?: Ending;
   endedAt?: number;
-  /** What its agent has used so far. */
+  /** The spending of its agent so far. */
   spent?: Spent;
 }
 
-/** Nothing is under way yet. */
+/** An activity in which nothing is under way. */
 export function newActivity(owner: Pick<Activity, "env" | "keepsFiles">): Activity {
   return {
     ...owner,
@@ -97,7 +99,7 @@ export function newActivity(owner: Pick<Activity, "env" | "keepsFiles">): Activi
   };
 }
 
-/** Takes in an event: an attempt that starts is under way. */
+/** Applies an event: an attempt that starts is under way. */
 export function observe(activity: Activity, run: Run, event: RunEvent, now: number): void {
   if (event.type !== "step.started") return;
   const visit = findVisit(run, event);
@@ -108,7 +110,7 @@ export function observe(activity: Activity, run: Run, event: RunEvent, now: numb
   track(activity, visit, { scope, step, visit: number, attempt }, "preparing", now);
 }
 
-/** Adds an attempt: one that was started just now, or one that an earlier owner had started. */
+/** Adds an attempt: one that starts now, or one that an earlier owner started. */
 export function track(
   activity: Activity,
   visit: Visit,
@@ -123,14 +125,17 @@ export function track(
   return entry;
 }
 
-/** Drops attempts that are not running any more. */
+/** Removes attempts that no longer run. */
 export function forgetEnded(activity: Activity, run: Run): void {
   for (const [visit, { at }] of activity.attempts) {
     if (!run.running.has(visit) || visit.attempts !== at.attempt) activity.attempts.delete(visit);
   }
 }
 
-/** Takes in the report of an executor; gives the facts for `decide`, now or once files are saved (Y2). */
+/**
+ * Applies the report of an executor. Returns the facts for `decide`, now or after files are saved
+ * (Y2).
+ */
 export function takeReport(run: Run, activity: Activity, fact: Fact, now: number): readonly Fact[] {
   switch (fact.type) {
     case "looked-up":
@@ -182,7 +187,7 @@ function mergeStop(paths: readonly string[]): Fact {
   return { type: "halted", mode: "after-step", reason: { code: "conflict", paths } };
 }
 
-/** How an attempt ends whose work was merged, now or after an earlier conflict. */
+/** The facts that end an attempt whose work was merged, or could not be merged. */
 function mergedEnd(
   { at, ending }: AttemptActivity,
   heldBefore: Held | undefined,
@@ -244,7 +249,7 @@ function processEnded(
   return [];
 }
 
-/** One snapshot may serve many attempts: those that ended, those that begin, and running ones. */
+/** Applies a snapshot, which may serve many attempts: ended, starting and running ones. */
 function snapshotted(
   run: Run,
   activity: Activity,
@@ -277,7 +282,7 @@ function snapshotted(
   return facts;
 }
 
-/** The files that a restore replaces are saved first; when none changed, nothing is put back. */
+/** Saves the files that a restore replaces. When none changed, there is nothing to restore. */
 function setAside(
   run: Run,
   activity: Activity,
@@ -291,7 +296,7 @@ function setAside(
   return changed ? [{ type: "based", at, base, aside: snapshot.commit }] : [];
 }
 
-/** The work of an attempt that ended well in a workspace of its own is to be merged. */
+/** True when the work of an attempt that succeeded in its own workspace must be merged. */
 export function isToMerge(visit: Visit, { ending }: AttemptActivity): boolean {
   return worksApart(visit) && ending !== undefined && succeeds(visit, ending);
 }

@@ -1,8 +1,10 @@
 /**
- * One turn of the engine, as a pure function: facts in; events and the operations that may begin out.
+ * One turn of the engine as a pure function: it takes facts and returns events and the operations
+ * that may start.
  *
- * Owns: the order facts -> events -> decisions, until nothing follows by itself.
- * Does not: append or start anything. The caller makes the events durable before any operation (J1).
+ * Owns: the order facts -> events -> decisions, until there is nothing more to decide.
+ * Does not: append or start anything. The caller makes the events durable before any operation
+ * starts (J1).
  */
 import type { Plan } from "../plan/plan.ts";
 import { assert } from "../util/assert.ts";
@@ -19,21 +21,21 @@ import { visitText } from "./step-path.ts";
 import { conditionOf } from "./values.ts";
 import { filesIn, knownBase, workspaceOfScope } from "./workspace-files.ts";
 
-/** One turn makes about this many events at most; the rest follows in the next. */
+/** One turn makes about this many events at most; the next turn makes the rest. */
 export const EVENTS_PER_TURN = 512;
 
 export interface Turn {
   readonly run: Run;
   readonly events: readonly RunEvent[];
-  /** What is to be done to the world once the events are durable; each is offered once. */
+  /** The operations to start once the events are durable; each is offered once. */
   readonly operations: readonly Operation[];
-  /** When to come back although no fact has arrived. */
+  /** The time of the next turn if no fact arrives before. */
   readonly wakeAt?: number;
-  /** There is more to decide at once. */
+  /** There is more to decide now. */
   readonly more: boolean;
 }
 
-/** Takes the run and what is under way over, and gives the run back after one turn. */
+/** Runs one turn. It takes over the run and the activity, and returns the run after the turn. */
 export function advance(
   plan: Plan,
   before: Run,
@@ -75,8 +77,8 @@ export function advance(
 }
 
 /**
- * Makes events of facts, and decides nothing that follows from them: for what is recorded without
- * driving the run. Takes the run over.
+ * Makes events from facts and decides nothing that follows from them: for requests that are
+ * recorded while nothing drives the run. It takes over the run.
  */
 export function decideAlone(
   plans: Plans,
@@ -100,7 +102,7 @@ function isOperation(action: Action): action is Operation {
   return "needs" in action;
 }
 
-/** A decision comes back as a fact at once, with what was looked up for it. */
+/** The fact that a decision leads to, with the results of its lookups. */
 function factOf(plan: Plan, run: Run, activity: Activity, decision: Decision): Fact {
   switch (decision.type) {
     case "start": {
@@ -133,7 +135,7 @@ function factOf(plan: Plan, run: Run, activity: Activity, decision: Decision): F
     case "withdraw": {
       const visit = findVisit(run, decision.at);
       const message = "the run was stopped before it started";
-      // Of a step that must not happen twice it must stay certain that nothing of it ran.
+      // For an effect that must happen once, it must stay certain that nothing of it ran.
       const once = visit !== undefined && stepOf(visit).once;
       const ending = once
         ? ({ how: "lost", started: false, message } as const)
@@ -144,8 +146,9 @@ function factOf(plan: Plan, run: Run, activity: Activity, decision: Decision): F
 }
 
 /**
- * Whether the condition of a step holds at its first attempt. What it reads of the environment beyond
- * what the run remembers is not recorded (it may be a secret); so the answer is (turn.ts).
+ * Whether the condition of a step holds at its first attempt. A condition may read variables that
+ * the run does not remember. They may be secrets, so the turn records the answer and not the values
+ * (turn.ts).
  */
 function conditionFor(
   plan: Plan,
@@ -171,8 +174,9 @@ function conditionFor(
 }
 
 /**
- * The snapshot that an attempt starts from, where that is known without taking one. Who starts beside
- * others shares their files, of which no single moment is its own beginning: the last snapshot will do.
+ * The snapshot that an attempt starts from, if it is known without taking one. An attempt that
+ * starts beside others shares their files, so no moment is its own start: the last snapshot is
+ * used.
  */
 function baseFor(run: Run, visit: Visit): string | undefined {
   const workspace = workspaceOfScope(visit.record.scope);

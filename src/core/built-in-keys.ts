@@ -1,9 +1,9 @@
 /**
- * The built-in keys of the DOT language: key-values that every run of a DOT file has. They stand in the
- * events like any other context.
+ * The built-in keys of the DOT language: context keys that every run of a DOT file has. Events hold
+ * them like any other context.
  *
- * Owns: which they are and when they change.
- * Does not: know `graph.*`, which the plan itself brings along.
+ * Owns: the keys, and when they change.
+ * Does not: set `graph.*`, which is part of the plan.
  */
 import type { Work } from "../plan/plan.ts";
 import { isObject, type Json, type JsonObject } from "../util/json.ts";
@@ -13,7 +13,7 @@ import { type Outcome, outcomeWord } from "./values.ts";
 /** How much of an answer `last_response` holds. */
 const RESPONSE_LENGTH_MAX = 200;
 
-/** What the end of a visit adds to the context. */
+/** The keys that the end of a visit sets. */
 export function keysAtEnd(run: Run, visit: Visit, outcome: Outcome): JsonObject {
   if (run.keys !== "attractor") return {};
   const { id, work } = stepOf(visit);
@@ -35,7 +35,7 @@ export function keysAtEnd(run: Run, visit: Visit, outcome: Outcome): JsonObject 
   };
 }
 
-/** True for an agent, also for one whose result is simulated. */
+/** True for an agent step, simulated or not. */
 function isAsked(work: Work): boolean {
   return work.kind === "agent" || (work.kind === "pass" && work.simulates?.prompt !== undefined);
 }
@@ -46,14 +46,14 @@ function childKeys(outcome: Outcome): JsonObject {
   return { "stack.child.status": outcome.status, "stack.child.outcome": word };
 }
 
-/** What a person chose. */
+/** The keys of a person's choice. */
 function gateKeys(answer: Json | undefined): JsonObject {
   if (!isObject(answer)) return {};
   const { choice = "", label = "" } = answer;
   return { "human.gate.selected": choice, "human.gate.label": label };
 }
 
-/** What another attempt adds to the context. */
+/** The keys that a further attempt sets. */
 export function keysAtRetry(run: Run, visit: Visit): JsonObject {
   return run.keys === "attractor" ? { [retryKey(visit)]: visit.failures + 1 } : {};
 }

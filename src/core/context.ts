@@ -1,20 +1,19 @@
 /**
- * The context of a run, as a scope sees it: a branch has key-values of its own, which hide those around
- * it and end with it.
+ * The context of a run as a scope sees it. A branch has key-values of its own, which hide the outer
+ * ones and end with the branch.
  *
- * Owns: where a key is looked for, and where one is written.
- * Does not: say which keys there are (built-in-keys.ts has those of the DOT language).
+ * Owns: which scope a key is read from, and which scope it is written to.
+ * Does not: define keys (built-in-keys.ts has those of the DOT language).
  */
 import type { Plan } from "../plan/plan.ts";
 import { canonicalJson, type Json, type JsonObject } from "../util/json.ts";
-import { draft } from "./draft.ts";
-import { type Run, type Scope, stepOf, type Visit } from "./run.ts";
+import { draft, type Run, type Scope, stepOf, type Visit } from "./run.ts";
 import { ROOT_SCOPE } from "./step-path.ts";
 
-/** The key of the DOT language that names the node at work. */
+/** The key of the DOT language that names the current node. */
 const CURRENT_NODE = "current_node";
 
-/** The value of a key in a scope: its own, or that of the nearest scope around it that has one. */
+/** The value of a key in a scope, or else in the nearest outer scope that has one. */
 export function contextValue(run: Run, scope: Scope, key: string): Json | undefined {
   for (let at: Scope | undefined = scope; at !== undefined; at = at.parent?.record.scope) {
     const given = givenIn(at);
@@ -45,15 +44,15 @@ export function contextSeenAt(run: Run, visit: Visit): ReadonlyMap<string, Json>
   return seen;
 }
 
-/** The context that a sub-pipeline begins with. */
+/** The context that a sub-pipeline starts with. */
 function givenIn({ parent }: Scope): JsonObject {
   const work = parent && stepOf(parent).work;
   return work?.kind === "pipeline" ? (work.context ?? {}) : {};
 }
 
 /**
- * The id of the scope whose key-values the steps of this one change: a branch, or the root. For a scope
- * that an update removed this is unknown, so it is its own.
+ * The id of the scope whose context the steps of this scope change: a branch, or the root. For a
+ * scope that an update removed it is unknown; the scope stands for itself.
  */
 export function contextOwner(run: Run, scope: string): string {
   for (let at = run.scopes.get(scope); at !== undefined; at = at.parent?.record.scope) {
@@ -62,7 +61,7 @@ export function contextOwner(run: Run, scope: string): string {
   return run.scopes.has(scope) ? ROOT_SCOPE : scope;
 }
 
-/** Gives a run the context that its plan begins with; a later plan changes what differs in it. */
+/** Gives a run the context of its plan; a later plan changes the values that differ. */
 export function begin(run: Run, { context = {}, keys }: Plan): void {
   for (const [key, value] of Object.entries(context)) {
     const known = run.given[key];
@@ -74,7 +73,7 @@ export function begin(run: Run, { context = {}, keys }: Plan): void {
   else draft(run).keys = keys;
 }
 
-/** Takes what a step handed on into the context that its scope writes to; for evolve.ts alone (C2). */
+/** Writes the context that a step passed on, for evolve.ts alone (C2). */
 export function handOn(run: Run, scope: Scope, context: JsonObject): void {
   const values = ownContext(run, scope);
   for (const [key, value] of Object.entries(context)) values.set(key, value);

@@ -1,12 +1,12 @@
 /**
- * From what the outside said to what happened: facts become events.
+ * Facts become events: from a report of the outside to what happened in the run.
  *
- * Owns: every choice of the engine (retry or fail, which edge, skip or start), made once and
+ * Owns: every choice of the engine (retry or fail, which edge, skip or start). It is made once and
  * written into the event, so that replay never chooses again.
- * Does not: change the run (evolve.ts) or touch the world (room `engine`).
+ * Does not: change the run (evolve.ts) or act on the world (room `engine`).
  * Invariants:
- * - D1 A fact about an attempt that is not the running one is old news: no event, no error. Facts may
- *   be late or come twice; events may not.
+ * - D1 A fact about an attempt that is not running gives no event and no error. Facts may be late
+ *   or come twice; events may not.
  * - D2 A lost attempt never uses up the author's retries (R2).
  */
 import { refersTo } from "../plan/named-results.ts";
@@ -65,7 +65,7 @@ import { filesFor } from "./workspace-files.ts";
 /** What a visit that can start waits for. */
 const STARTS_FROM = ["start", "slot", "retry"] as const;
 
-/** The events that a fact brings about, in order. */
+/** The events that follow from a fact, in order. */
 export function decide(plan: Plan, run: Run, fact: Fact, now: number): readonly RunEvent[] {
   return withRestart(run, eventsOf(plan, run, fact, now));
 }
@@ -108,7 +108,7 @@ function eventsOf(plan: Plan, run: Run, fact: Fact, now: number): readonly RunEv
     case "halted":
       return stop(run, fact);
     case "funds-added":
-      // While the run stops, nothing is paid from it any more.
+      // A run that stops takes no more budget.
       return run.state.status === "running" ? [{ ...fact, type: "run.funded" }] : [];
     case "message-left":
       return messageEvents(run, fact);
@@ -126,7 +126,7 @@ function eventsOf(plan: Plan, run: Run, fact: Fact, now: number): readonly RunEv
     case "snapshotted":
     case "merged":
     case "spending":
-      // What is only under way is no news of the run (activity.ts).
+      // These change only the activity (activity.ts).
       return [];
     default: {
       const visit = runningAt(run, fact.at);
@@ -140,7 +140,7 @@ type AttemptFact = Extract<
   { type: "adopted" | "based" | "saved" | "session-known" | "attempt-ended" }
 >;
 
-/** What is told about the running attempt of a visit. */
+/** The events for a fact about the running attempt of a visit. */
 function aboutAttempt(
   plan: Plan,
   run: Run,
@@ -188,7 +188,7 @@ function runningAt(run: Run, at: AttemptRef): Visit | undefined {
   return visit?.state.status === "running" && visit.attempts === at.attempt ? visit : undefined;
 }
 
-/** What `resume` of a failed run grants: a new allowance, where the author wants that. */
+/** The attempts that `resume` grants to the failures of a run, where the author allows that. */
 function allowances(
   run: Run,
   { retried, files, turns }: Extract<Fact, { type: "opened" }>,
@@ -265,7 +265,7 @@ function dispatch(
   ];
 }
 
-/** A step that does nothing is over when it begins, with what it is taken to have said. */
+/** The event that completes a step which does nothing, with its simulated result if it has one. */
 function pass(run: Run, visit: Visit, work: PassWork, at: AttemptRef): RunEvent {
   const { simulates, takesUp } = work;
   if (simulates === undefined) {
@@ -282,7 +282,7 @@ function pass(run: Run, visit: Visit, work: PassWork, at: AttemptRef): RunEvent 
   return complete(run, visit, 0, { outputs: {}, context, answer, ...words }, at);
 }
 
-/** A choice among what is known takes no time either. */
+/** The event that completes a step which picks a branch; it needs no process. */
 function pick(run: Run, visit: Visit, at: AttemptRef): RunEvent {
   const picked = pickBranch(run, visit);
   if (!picked.ok) return finalFailure(run, visit, at, "pick", picked.message);
@@ -290,8 +290,8 @@ function pick(run: Run, visit: Visit, at: AttemptRef): RunEvent {
 }
 
 /**
- * The items of a fan-out: an expression's value, or what was found outside the run. They are kept in
- * the journal, so the environment, which may hold secrets, is not for them.
+ * The items of a fan-out: the value of an expression, or the result of a lookup. The journal keeps
+ * them, so they cannot read the environment, which may hold secrets.
  */
 function itemsOf(
   run: Run,
@@ -310,7 +310,7 @@ function itemsOf(
   return { ok: false, message };
 }
 
-/** Passes a step over; where it cannot be left, that is a failure, not a silent end of the way. */
+/** Skips a step. If no edge can be followed after it, the step fails instead. */
 function skip(run: Run, visit: Visit, at: AttemptRef): readonly RunEvent[] {
   const chosen = chooseEdges(run, visit, { status: "skipped", exit: 0, context: {}, outputs: {} });
   if (!chosen.ok) return failAtStart(run, visit, at, chosen.reason, chosen.message);
@@ -319,7 +319,7 @@ function skip(run: Run, visit: Visit, at: AttemptRef): readonly RunEvent[] {
   return [{ type: "step.skipped", ...visitRef(visit), edges: chosen.edges }];
 }
 
-/** A step that cannot even start: trying again would not help, so its retries are not used. */
+/** Fails a step that cannot start. Another attempt would not help, so it uses no retries. */
 function failAtStart(
   run: Run,
   visit: Visit,

@@ -1,6 +1,6 @@
 /**
- * What events are made of: step paths, evidence, conversations, snapshots. Plain JSON, like them
- * (V1). Each part is a shape, and its type follows from it (shape.ts).
+ * The parts of events: step paths, evidence, conversations, snapshots. They are plain JSON (V1).
+ * Each part is a shape, from which its type follows (shape.ts).
  */
 import type { Choice, Fidelity, GateWork, WorkspaceKind } from "../plan/plan.ts";
 import type { JsonObject } from "../util/json.ts";
@@ -36,24 +36,24 @@ export const placed = record({
   branch: optional(text),
   base: optional(text),
 });
-/** Where a run works. */
+/** The directory that a run works in. */
 export type Placed = TypeOf<typeof placed>;
 
 const skippedFile = record({ path: text, bytes: number, why: text });
 
 export const saved = record({
   commit: text,
-  /** Files that are not in it. */
+  /** Files that the snapshot does not hold. */
   skipped: optional(listOf(skippedFile)),
-  /** How long the attempt that it belongs to waited for it after its process had ended. */
+  /** How long its attempt waited for it after the process had ended. */
   tookMs: optional(number),
 });
-/** The content of a workspace at a moment: a commit, and what is not in it. */
+/** The content of a workspace at a moment: a commit, and the files that it does not hold. */
 export type Saved = TypeOf<typeof saved>;
 
 export const owner = record({
   pid: integer,
-  /** When the process started, in the system's own units; tells a reused pid apart. */
+  /** When the process started, in the system's own units; distinguishes a reused pid. */
   started: text,
   /** Which boot of the machine it belongs to. */
   boot: text,
@@ -63,10 +63,10 @@ export const owner = record({
   machine: optional(text),
   host: text,
   user: text,
-  /** The step whose conversation a person has open; such an owner drives nothing. */
+  /** The step whose conversation a person has open; this owner does not drive the run. */
   opens: optional(text),
 });
-/** Who owns a run: enough to prove that the process is alive, or dead. */
+/** The owner of a run, with enough evidence to prove that its process is alive or dead. */
 export type Owner = TypeOf<typeof owner>;
 
 export const reported = record({
@@ -76,14 +76,14 @@ export const reported = record({
   notes: optional(text),
 });
 /**
- * What a step reports about how it went and where to continue: an outcome (`success`,
- * `partial_success`, `retry`, `fail`, `skipped`, or a word of the author's), the label of an edge, steps
- * in order of preference, and words for people.
+ * What a step reports about its result and where to continue: an outcome (`success`,
+ * `partial_success`, `retry`, `fail`, `skipped`, or a word of the author's), the label of an edge,
+ * steps in order of preference, and notes for people.
  */
 export type StepReport = TypeOf<typeof reported>;
 
 export const place = { scope: text, step: text, visit: integer };
-/** Where in a run: the n-th visit of a step, in the root scope ("") or a nested one. */
+/** The n-th visit of a step, in the root scope ("") or a nested one. */
 export type VisitRef = FieldsOf<typeof place>;
 
 export const attempt = { ...place, attempt: integer };
@@ -96,18 +96,18 @@ export const output = record({
   bytes: integer,
   executable: optional(flag),
 });
-/** A named file that a step handed on. */
+/** A named file that a step passed on. */
 export type Output = TypeOf<typeof output>;
 
 const secretMarks: Shape<SecretMarks> = record({ salt: text, marks: mapOf(listOf(text)) });
 
 export const environment = {
-  /** The values of variables that its expressions name; no secrets are among them. */
+  /** The values of variables that its expressions name, without secrets. */
   variables: optional(mapOf(text)),
-  /** What recognises its secrets, and nothing else about them. */
+  /** The marks that recognise its secrets, and nothing else about them. */
   secrets: optional(secretMarks),
 };
-/** What a run remembers of the environment that it was started or resumed in. */
+/** The environment that a run remembers from its start or a resume. */
 export type RememberedEnvironment = FieldsOf<typeof environment>;
 
 export const exposure = record({
@@ -116,12 +116,12 @@ export const exposure = record({
   /** Where it is now: `context.<key>`, `outputs.<name>` or `answer`. */
   in: text,
 });
-/** A secret that a step put where it is kept and handed on as it is. */
+/** A secret that a step passed on unmasked. */
 export type Exposure = TypeOf<typeof exposure>;
 
 const finding = record({
   kind: word<"command" | "schema" | "judge">(),
-  /** The command as written, the file that was held against the schema, or the judge's rubric. */
+  /** The command as written, the file that the schema checked, or the judge's rubric. */
   subject: text,
   /** 0 when it passed. */
   exit: integer,
@@ -133,16 +133,16 @@ const finding = record({
   message: optional(text),
   /** The end of what the command printed, or the judge's reasons; absent when it passed. */
   output: optional(text),
-  /** What it means that it did not pass; absent: the attempt has failed and may be retried. */
+  /** What happens when it did not pass; absent: the attempt has failed and may be retried. */
   onFail: optional(oneOf("warn", "fail")),
 });
-/** What a check of a step found. */
+/** The finding of a check. */
 export type CheckEvidence = TypeOf<typeof finding>;
 
 export const findings = {
-  /** What its check found; of several, the first that did not pass, else the first. */
+  /** The finding of its check; of several, the first one that did not pass, otherwise the first. */
   check: optional(finding),
-  /** What all its checks found, where there are several. */
+  /** The findings of all its checks, when there are several. */
   checks: optional(listOf(finding)),
 };
 
@@ -156,12 +156,12 @@ const heldFields = {
   reported: optional(reported),
 };
 export const held = record(heldFields);
-/** What an attempt had to show when it ended well, while its work is not merged yet. */
+/** The result of an attempt that succeeded, until its work is merged. */
 export type Held = TypeOf<typeof held>;
 
 /**
- * What a person has to change before an agent can succeed: its login, the name of its model, a prompt
- * that does not fit into the model's context, what it is permitted to do, or a program that is missing.
+ * The problem that a person must fix before an agent can succeed: its login, the name of its model,
+ * a prompt that does not fit into the model's context, its permissions, or a missing program.
  */
 export type AgentTrouble = "auth" | "model" | "overflow" | "denied" | "missing";
 
@@ -170,42 +170,42 @@ const exitProblem = record({
   message: text,
   trouble: optional(word<AgentTrouble>()),
 });
-/** What is wrong with what an attempt left, although it exited with 0. */
+/** The problem with the files of an attempt that exited with 0. */
 export type ExitProblem = TypeOf<typeof exitProblem>;
 
 const leftRunning = record({
   pid: integer,
-  /** Its command line, as much of it as is kept. */
+  /** Its command line, shortened. */
   command: text,
-  /** The system did not let it die. */
+  /** The system did not end it. */
   survived: optional(flag),
 });
-/** A process that an attempt left running: it was ended with the attempt. */
+/** A process that an attempt left running; it was ended with the attempt. */
 export type LeftRunning = TypeOf<typeof leftRunning>;
 
 const keptExit = record({
   ...heldFields,
   problem: optional(exitProblem),
-  /** The last of what it printed, and what tells its failure from others. */
+  /** The end of what it printed, and the signature of its failure. */
   said: optional(text),
   signature: optional(text),
   left: optional(listOf(leftRunning)),
 });
-/** How an attempt exited, while it is not known what became of its effect. */
+/** The exit of an attempt, while its effect is uncertain. */
 export type KeptExit = TypeOf<typeof keptExit>;
 
 /** Why an attempt failed. */
 export type FailureReason =
   | "exit"
-  /** It said that it failed, although it exited with 0. */
+  /** It reported a failure, although it exited with 0. */
   | "reported"
-  /** It asked for another try, and there is none left. */
+  /** It reported `retry`, and has no attempts left. */
   | "retry"
-  /** None of the edges that leave it applies. */
+  /** No edge applies. */
   | "no-edge"
-  /** It would begin anew, and must not. */
+  /** It would restart its scope, which is not allowed. */
   | "restart"
-  /** There is no branch that could be picked. */
+  /** No branch can be picked. */
   | "pick"
   | "status"
   | "check"
@@ -214,12 +214,12 @@ export type FailureReason =
   | "timeout"
   | "idle"
   | "output-limit"
-  /** Nobody answered its question in time. */
+  /** Its question got no answer before the deadline. */
   | "unanswered"
   | "spawn"
   | "expression"
   | "agent"
-  /** Its agent was not permitted what it tried, and the author wants that to be a failure. */
+  /** Its agent was denied a call, and the author wants that to be a failure. */
   | "denied"
   | "answer"
   | "stall"
@@ -245,7 +245,7 @@ export const uncertainty = {
     ...(["exit", "repeated", "identity"] as const),
   ),
   message: text,
-  /** Who is to say whether it happened. */
+  /** The probe or the person that is asked. */
   asks: oneOf("probe", "person"),
   tool: optional(lastTool),
   /** The files right after the attempt. */
@@ -254,16 +254,16 @@ export const uncertainty = {
   exited: optional(keptExit),
 };
 /**
- * Why nobody knows whether a step that must not happen twice has happened: its attempt was lost, it
- * was stopped with the run, it was ended at one of its limits, or it failed by itself (`exit`), which
- * proves nothing. `repeated`: nothing of this attempt ran; an earlier visit has happened, or may have.
- * `identity`: it succeeded, and its probe is asked for the identity of the effect.
+ * Why the effect of a step that must happen once is uncertain: its attempt was lost, it was stopped
+ * with the run, it reached one of its limits, or it failed (`exit`), which proves nothing.
+ * `repeated`: nothing of this attempt ran; the effect of an earlier visit happened, or may have.
+ * `identity`: the step succeeded, and its probe is asked for the identity of the effect.
  */
 export type Uncertainty = FieldsOf<typeof uncertainty>;
 
 export const knownEffect = record({
   name: text,
-  /** The visit (`push@1`) that it belongs to, and its run where that is another one. */
+  /** The visit (`push@1`) that had it, and its run if that is another one. */
   place: text,
   run: optional(text),
   /** It has happened. */
@@ -273,11 +273,11 @@ export const knownEffect = record({
 export type KnownEffect = TypeOf<typeof knownEffect>;
 
 export const probeAnswer = oneOf("done", "not-done", "unknown");
-/** What a probe says of an effect. */
+/** The answer of a probe about an effect. */
 export type ProbeAnswer = TypeOf<typeof probeAnswer>;
 
 export const verdict = oneOf("done", "redo", "abort");
-/** What a person says of an effect: it happened, do it again, or give it up. */
+/** A person's verdict on an effect: it happened, do it again, or give it up. */
 export type Verdict = TypeOf<typeof verdict>;
 
 const tokens = { inputTokens: number, cachedTokens: number, outputTokens: number };
@@ -288,7 +288,7 @@ const usedBefore = record({
   /** The part of it in calls with a long input. */
   long: optional(record(tokens)),
 });
-/** What a conversation had used in all when an attempt began, by the agent's own count. */
+/** The total use of a conversation when an attempt started, as the agent counts it. */
 export type UsedBefore = TypeOf<typeof usedBefore>;
 
 export const spent = record({
@@ -298,45 +298,45 @@ export const spent = record({
   costUsd: optional(number),
   /** The cost, or a part of it, was computed from prices; the agent did not report it. */
   estimated: optional(flag),
-  /** Not all that was used is known: the numbers are the least that it was. */
+  /** Not everything is measured: the numbers are a lower bound. */
   unmeasured: optional(flag),
-  /** A part has no price, so the cost is the least that it was: the model of that part. */
+  /** A part has no price, so the cost is a lower bound: the model of that part. */
   unpriced: optional(text),
   /** Of one attempt: the model, as its agent names it. */
   model: optional(text),
   /** Of one attempt: the conversation. */
   session: optional(text),
 });
-/** What an attempt used of a model, or many attempts together. */
+/** The use of a model by one attempt, or by many attempts together. */
 export type Spent = TypeOf<typeof spent>;
 
 const says = oneOf("task", "relayed", "interrupted", "relay", "correct", "failed", "permitted");
 /**
- * What an attempt says to its agent: the task; the task and what a former conversation handed over;
- * that it was interrupted; that it is to hand over; that its answer does not fit; what failed; what a
- * person said about a call that it was denied.
+ * What the prompt of an attempt says: the task; the task after a handoff; that it was interrupted;
+ * that it must hand over; that its answer does not fit; what failed; what a person answered about a
+ * denied call.
  */
 export type Says = TypeOf<typeof says>;
 
 export const conversation = record({
-  /** Absent when the agent chooses the id itself; `step.session` then says it. */
+  /** Absent when the agent chooses the id itself; `step.session` then names it. */
   session: optional(text),
   kind: oneOf("start", "continue"),
   says,
-  /** It starts because the conversation before it is not there any more. */
+  /** It starts because the earlier conversation is gone. */
   gone: optional(flag),
   why: text,
-  /** What it had used before, by whomever, where its agent counts for the whole conversation. */
+  /** Its use before this attempt, where the agent counts the whole conversation. */
   used: optional(usedBefore),
 });
-/** The conversation with an agent that an attempt is part of, and why it is that one. */
+/** The conversation of an attempt with its agent, and why it is that one. */
 export type Conversation = TypeOf<typeof conversation>;
 
 const thread = record({
   name: text,
   by: oneOf("step", "edge", "pipeline", "group", "previous"),
 });
-/** A conversation that steps share, by its name or by the step that spoke in it last. */
+/** A conversation that steps share, by its name or by the last step in it. */
 export type Thread = TypeOf<typeof thread>;
 
 const fidelity: Shape<Fidelity> = oneOf(
@@ -345,54 +345,61 @@ const fidelity: Shape<Fidelity> = oneOf(
 
 export const briefing = record({
   mode: fidelity,
-  /** The edge that led to the step, the step, the pipeline; or what holds after a lost conversation. */
+  /**
+   * The source: the edge to the step, the step, the pipeline, or the rule for a lost conversation.
+   */
   by: oneOf("edge", "step", "pipeline", "resume"),
   why: text,
-  /** Where `full` was asked for: the conversation that it was to be part of. */
+  /** For `full`: the conversation that the visit was to join. */
   thread: optional(thread),
-  /** The text in front of the prompt; the same when the attempt has to begin again. */
+  /** The text before the prompt; the same when the attempt has to start again. */
   preamble: optional(text),
 });
-/** How much of what came before its agent is told at the start of an attempt, and who says so. */
+/** How much of the run an agent learns at the start of an attempt, and what sets that. */
 export type Briefing = TypeOf<typeof briefing>;
 
 export const ask = variants("kind", {
-  /** A person left a message that its agent has not got. */
+  /** A person left a message that its agent has not read. */
   message: { why: text },
-  /** It has grown past its limit and is to write down what the next one needs. */
+  /** It has grown past its limit and must write a handoff. */
   relay: { why: text },
-  /** Its answer does not fit what was asked for. */
+  /** Its answer does not fit the schema. */
   correct: { why: text },
-  /** It was denied calls, and a person is to be asked about them before it continues. */
+  /** It was denied calls; a person is asked about them before it continues. */
   permission: { why: text, calls: listOf(text) },
   /** A person has allowed calls, or refused them. */
   permitted: { why: text, allow: optional(listOf(text)), refuse: optional(listOf(text)) },
 });
-/** Why a conversation continues although its agent neither failed nor was interrupted from outside. */
+/**
+ * Why a conversation continues although its agent neither failed nor was interrupted from outside.
+ */
 export type Ask = TypeOf<typeof ask>;
-/** What an agent is asked for in its conversation, again after a loss, until it is there. */
+/** A request to an agent in its conversation; it is repeated after a loss until it is fulfilled. */
 export type AgentRequest = Exclude<Ask, { kind: "message" }>;
 
 export const message = record({
-  /** Tells it from all other messages; the prompt names it. */
+  /** Identifies the message; the prompt names it. */
   id: text,
   text,
   /** `user@host`. */
   by: text,
   given: number,
 });
-/** What a person wants an agent to know. */
+/** A message of a person to an agent. */
 export type Message = TypeOf<typeof message>;
 
 export const found = oneOf("alive", "ended", "result");
-/** What a new owner found of an attempt: its process, its exit status, or its agent's last word. */
+/**
+ * What a new owner found of an attempt: its process, its exit status, or the last result in its
+ * agent's stream.
+ */
 export type Found = TypeOf<typeof found>;
 
-/** What kept an agent from continuing that is not the step's fault. */
+/** Why an agent could not continue, through no fault of the step. */
 export type PauseReason = "rate-limit" | "overloaded" | "quota" | "server" | "cut" | "session-gone";
 
 export const deadline = record({ at: number, delayMs: optional(number) });
-/** A moment, and how far away it was when it was set; of a moment that was given there is no length. */
+/** A moment, and its distance when it was set; a moment that the author gave has no distance. */
 export type Deadline = TypeOf<typeof deadline>;
 
 const choice: Shape<Choice> = record({
@@ -407,33 +414,33 @@ export const question = {
   question: text,
   choices: listOf(choice),
   text: ownWords,
-  /** Until when it stands; the length is kept so that a clock that was set back cannot stretch it. */
+  /** Its deadline; the distance is kept so that a clock that was set back cannot make it longer. */
   deadline: optional(deadline),
-  /** The key of the choice that counts when nobody has answered by then. */
+  /** The key of the choice that counts after the deadline. */
   default: optional(text),
 };
-/** A question as it was put to people. */
+/** A question to people. */
 export type Question = FieldsOf<typeof question>;
 
 export const answer = {
-  /** The key of the choice; absent when nobody chose in time and nothing counts instead. */
+  /** The key of the choice; absent when there was no answer and no default. */
   choice: optional(text),
   text: optional(text),
   /** `user@host`. */
   by: text,
   from: oneOf("terminal", "command", "program", "dashboard", "timeout", "auto-approve"),
-  /** When it was given; it may be taken up later. */
+  /** When it was given, which may be before the owner reads it. */
   given: number,
 };
-/** What was answered to a question, by whom and from where. */
+/** The answer to a question, by whom and from where. */
 export type Answer = FieldsOf<typeof answer>;
 
-/** What every event that ends an attempt may have. */
+/** Fields that every event that ends an attempt may have. */
 export const trace = {
   /** The files right after it. */
   snapshot: optional(saved),
   spent: optional(spent),
   left: optional(listOf(leftRunning)),
-  /** Calls that its agent was not permitted, as the `tools` that would have allowed them. */
+  /** Calls that its agent was denied, as the `tools` that would have allowed them. */
   denied: optional(listOf(text)),
 };

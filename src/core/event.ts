@@ -1,13 +1,13 @@
 /**
- * What happened in a run: one union of events, past tense and dotted. The journal stores them, and
- * every state, table, file and screen is a fold over them.
+ * Events: what happened in a run, as one union of past-tense, dotted names. The journal stores
+ * them, and every state, table, file and screen is a fold over them.
  *
- * Owns: the vocabulary and its version. One table says which fields an event has: its type and the
- * check of what is read from disk follow from it.
+ * Owns: the vocabulary and its version. One table lists the fields of each event; its type and the
+ * check of stored events follow from the table.
  * Does not: decide anything (decide.ts) or change a run (evolve.ts).
  * Invariants:
- * - V1 An event holds JSON only, and everything that replay needs: no clock, no expression and no
- *   random number is consulted again.
+ * - V1 An event holds JSON only, and everything that replay needs: replay reads no clock, evaluates
+ *   no expression and draws no random number.
  * - V2 A released event type never changes its meaning; a new meaning is a new version.
  */
 import {
@@ -66,34 +66,34 @@ const STEP_EVENTS = {
     ...attempt,
     /** The items of a fan-out; one instance each. */
     items: optional(listOf(json)),
-    /** The input of a sub-pipeline, when it is not that of the scope around it. */
+    /** The input of a sub-pipeline, when it differs from that of the outer scope. */
     input: optional(jsonObject),
     conversation: optional(conversation),
     /** For an agent: the ids of the messages that its prompt holds. */
     messages: optional(listOf(text)),
-    /** For an agent: what of the run its prompt tells first. */
+    /** For an agent: its briefing. */
     fidelity: optional(briefing),
-    /** For an agent: what failed before it, and led to it. */
+    /** For an agent: the report of the failure that led to it. */
     report: optional(text),
-    /** The snapshot that it works on; absent when `step.based` is to name it. */
+    /** The snapshot that it starts from; absent when `step.based` will name it. */
     base: optional(text),
-    /** The files are put back to it first. */
+    /** The files are restored to it first. */
     restore: optional(flag),
-    /** A person chose the files that are there: they are what its work begins with from now on. */
+    /** A person chose the current files: later attempts start from them too. */
     keep: optional(flag),
-    /** Of a wait: when it is over. */
+    /** Of a wait: when it ends. */
     wake: optional(deadline),
-    /** The agent that judges what an earlier attempt did: nothing of the work is done again. */
+    /** The agent that judges the work of an earlier attempt; the work is not repeated. */
     judge: optional(text),
   },
-  /** A person is asked; nothing after it continues before there is an answer. */
+  /** A person is asked; no later step starts before there is an answer. */
   "step.asked": { ...attempt, ...question },
-  /** There is an answer. What follows from it is the next event. */
+  /** A question was answered. The next event says what follows. */
   "step.answered": { ...attempt, ...answer, label: optional(text) },
-  /** It ended well, and what it did in a workspace of its own does not fit what others did. */
+  /** It succeeded, but the work in its own workspace conflicts with that of others. */
   "step.conflicted": {
     ...attempt,
-    /** The files in conflict, as many as are named. */
+    /** The files in conflict, up to a limit. */
     paths: listOf(text),
     message: text,
     /** Its workspace now holds the merge with markers, on top of this snapshot. */
@@ -101,19 +101,22 @@ const STEP_EVENTS = {
     held,
     ...trace,
   },
-  /** The workspace was saved right before the attempt; the base takes the place of `aside`. */
+  /**
+   * The workspace was saved right before the attempt; the files of `aside` were replaced by the
+   * base.
+   */
   "step.based": { ...attempt, base: text, aside: optional(text) },
   /** The workspace was saved while the attempt was running. */
   "step.saved": { ...attempt, snapshot: saved },
-  /** One iteration of a loop is over and its condition does not hold: the next one begins. */
+  /** An iteration of a loop ended and its condition does not hold: the next one starts. */
   "step.iterated": { ...attempt, iteration: integer },
-  /** The agent has said which conversation it is in. */
+  /** The agent has named its conversation. */
   "step.session": { ...attempt, session: text },
-  /** A new owner took over what an earlier one had started. */
+  /** A new owner adopted an attempt that an earlier owner had started. */
   "step.adopted": { ...attempt, found },
-  /** The attempt is over and its conversation continues with a request of ours. */
+  /** The attempt ended, and its conversation continues with a request. */
   "step.continued": { ...attempt, ask, ...trace },
-  /** The conversation has handed over; the next one starts from this file. */
+  /** The conversation ended with a handoff; the next one starts from this file. */
   "step.relayed": {
     ...attempt,
     checkpoint: output,
@@ -121,12 +124,12 @@ const STEP_EVENTS = {
     why: optional(text),
     ...trace,
   },
-  /** The work is done and has passed its other checks: a judge is to say whether it is good. */
+  /** The work is done and has passed its other checks: a judge must give a verdict. */
   "step.submitted": {
     ...attempt,
-    /** What the work has to show. */
+    /** The result of the work. */
     held,
-    /** Why the judge is asked again; absent when it was not asked before. */
+    /** Why the judge is asked again; absent the first time. */
     message: optional(text),
     ...trace,
   },
@@ -134,18 +137,18 @@ const STEP_EVENTS = {
     ...attempt,
     exit: integer,
     outputs: mapOf(output),
-    /** Key-values that the step handed to the run. */
+    /** Key-values that the step passed on. */
     context: jsonObject,
-    /** What an agent answered: the value that its schema asked for, or its text. */
+    /** The answer of an agent: a value that fits its schema, or its text. */
     answer: optional(json),
     /** The end of what it printed, where the plan refers to it. */
     output: optional(text),
-    /** What tells its effect from others, when a probe or a person named it. */
+    /** The identity of its effect, when a probe or a person named it. */
     identity: optional(text),
-    /** Who vouches for it in place of an exit status: its probe, or a person. */
+    /** The probe or the person that declared it done, in place of an exit status. */
     settledBy: optional(text),
     reported: optional(reported),
-    /** The secrets that it put into what it hands on. */
+    /** The secrets in what it passes on. */
     exposes: optional(listOf(exposure)),
     ...findings,
     ...trace,
@@ -157,33 +160,36 @@ const STEP_EVENTS = {
     message: text,
     exit: optional(integer),
     reported: optional(reported),
-    /** What a person answered when they rejected it. */
+    /** The answer of a person who rejected it. */
     answer: optional(json),
     /** The end of what it printed, where the plan refers to it. */
     output: optional(text),
-    /** Of a step that must not happen twice: it has happened nevertheless, or may have. */
+    /** For an effect that must happen once: it happened although the step failed, or may have. */
     effect: optional(oneOf("done", "uncertain")),
-    /** Key-values that it handed to the run nevertheless. */
+    /** Key-values that it passed on although it failed. */
     context: optional(jsonObject),
     ...findings,
-    /** Of an agent: what a person has to change first. */
+    /** For an agent: the problem that a person must fix first. */
     trouble: optional(word<AgentTrouble>()),
     /** The next attempt continues the agent's conversation; absent: it starts a new one. */
     conversation: optional(oneOf("continue")),
     ...trace,
-    /** When the next attempt starts; absent when the allowance is used up. */
+    /** When the next attempt starts; absent when no attempts are left. */
     retry: optional(retry),
-    /** What tells this failure from others of its step, for a step that may come again. */
+    /** The signature of the failure, for a step that may be visited again. */
     signature: optional(text),
-    /** The author lets the run continue although no edge is for failures. */
+    /** The author lets the run continue although no edge for failures applies. */
     handled: optional(flag),
-    /** Edges that lead on from the failure. Without any, and if not `handled`, nothing does. */
+    /**
+     * Edges that are followed after the failure. Without any, and if not `handled`, nothing
+     * follows.
+     */
     edges,
   },
   "step.lost": {
     ...attempt,
     message: text,
-    /** When the next attempt may start; absent when the losses are used up. */
+    /** When the next attempt may start; absent when the limit on losses is reached. */
     retry: optional(retry),
     tool: optional(lastTool),
     ...trace,
@@ -192,31 +198,31 @@ const STEP_EVENTS = {
     ...attempt,
     reason: word<PauseReason>(),
     message: text,
-    /** When the next attempt may start; absent when the pauses are used up. */
+    /** When the next attempt may start; absent when the limit on pauses is reached. */
     retry: optional(retry),
     ...trace,
   },
   "step.interrupted": { ...attempt, message: text, tool: optional(lastTool), ...trace },
-  /** The attempt of a step that must not happen twice is over: it may have happened or not. */
+  /** The attempt of a step that must happen once ended: its effect may or may not have happened. */
   "step.uncertain": { ...attempt, ...uncertainty, spent: optional(spent) },
-  /** Its probe has answered. What follows from that is the next event. */
+  /** The probe has answered. The next event says what follows. */
   "step.probed": {
     ...attempt,
     answer: probeAnswer,
-    /** What tells the effect from others, such as the address of a pull request. */
+    /** The identity of the effect, for example the address of a pull request. */
     identity: optional(text),
-    /** Why nothing is known. */
+    /** Why the answer is unknown. */
     message: optional(text),
   },
-  /** A person has said what is the case. What follows from that is the next event. */
+  /** A person has given a verdict. The next event says what follows. */
   "step.settled": { ...attempt, as: verdict, by: text, identity: optional(text) },
   "step.skipped": { ...place, edges },
   "step.granted": {
     ...place,
     attempts: integer,
-    /** The next attempt continues with the files that are there. */
+    /** The next attempt continues with the current files. */
     files: optional(oneOf("keep")),
-    /** How many answers more its model may give. */
+    /** How many more turns its model may have. */
     turns: optional(integer),
   },
 };
@@ -242,7 +248,7 @@ export type StepSubmitted = EventOf<"step.submitted">;
 export type StepCompleted = EventOf<"step.completed">;
 export type StepFailed = EventOf<"step.failed">;
 
-/** How an attempt failed, as the next one is told it. */
+/** The failure of an attempt, as the next one learns it. */
 export type AttemptFailure = Pick<
   StepFailed,
   "attempt" | "reason" | "message" | "check" | "checks"
@@ -270,6 +276,6 @@ export interface Recorded<E extends RunEvent = RunEvent> {
   readonly time: number;
   readonly version: number;
   readonly event: E;
-  /** Of the first event of an append: the turns behind it, as text (turn.ts). */
+  /** On the first event of an append: the recorded turns, as text (turn.ts). */
   readonly facts?: string;
 }

@@ -2,9 +2,10 @@
  * From one state of a run to the next: the only function that makes a Run from a Run.
  *
  * Owns: the meaning of every event.
- * Does not: read a clock, evaluate an expression or draw a random number: the events hold it all.
+ * Does not: read a clock, evaluate an expression or draw a random number: the events hold
+ * everything.
  * Invariants:
- * - C2 Only `evolve` makes a Run from a Run (and takes the old one over, see run.ts).
+ * - C2 Only `evolve` makes a Run from a Run (and takes over the old one, see run.ts).
  * - C3 Recovery is replay: `replay` is a loop over `evolve`, and there is no second path.
  * - C5 An event that the transition tables do not allow is an error, never ignored.
  */
@@ -20,7 +21,6 @@ import { conversationAfter, tell } from "./conversation/conversation.ts";
 import { dropJudged, keepSubmission, noteJudge } from "./conversation/judge.ts";
 import { leaveMessage, noteDelivered, noteReported } from "./conversation/message.ts";
 import { noteDenial } from "./conversation/permission.ts";
-import { draft } from "./draft.ts";
 import type { Recorded, RememberedEnvironment, Retry, RunEvent, Spent, VisitRef } from "./event.ts";
 import { chooseFor, chooseForFailed, forgetChoices, fork, keepFiles } from "./graph/fork.ts";
 import { restartScope } from "./graph/restart.ts";
@@ -47,6 +47,7 @@ import { complete, fail, follow, waitForRetry } from "./graph/visit-end.ts";
 import { stateName } from "./graph/visit-state.ts";
 import { move } from "./move.ts";
 import {
+  draft,
   type Effect,
   findVisit,
   hasProcess,
@@ -126,10 +127,10 @@ export function replay(plans: Plans, id: string, events: Iterable<Recorded>): Ru
   return run;
 }
 
-/** The one plan of a run, or where the plans of a run that was updated are found. */
+/** The plan of a run, or a function that finds the plans of a run that was updated. */
 export type Plans = Plan | ((fingerprint: string) => Plan);
 
-/** Takes a run over and gives it back with one more event in it. */
+/** Takes over a run and returns it with one more event. */
 export function evolve(plans: Plans, run: Run, recorded: Recorded): Run {
   const { event, seq, time } = recorded;
   assert(seq === run.seq + 1, () => `event ${seq} cannot follow event ${run.seq}`);
@@ -307,7 +308,7 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
 
 type Held = Extract<StepEvent, { type: "step.submitted" | "step.conflicted" }>;
 
-/** Keeps work that is done until it is judged or merged. */
+/** Keeps finished work until it is judged or merged. */
 function hold(run: Run, visit: Visit, event: Held): void {
   if (event.type === "step.submitted") {
     keepSubmission(visit, event);
@@ -321,7 +322,7 @@ function hold(run: Run, visit: Visit, event: Held): void {
   enter(run, visit, { status: "waiting", for: "owner", message: event.message });
 }
 
-/** The next attempt waits for its time; without one the allowance is used up. */
+/** Waits for the time of the next attempt, or fails the visit when no attempts are left. */
 function waitOrFail(
   run: Run,
   visit: Visit,
@@ -376,7 +377,7 @@ function become(run: Run, state: RunState): void {
   draft(run).state = state;
 }
 
-/** The visit that an event is about; it must be in a state in which that can happen (C5). */
+/** The visit of an event; its state must allow the event (C5). */
 function meet(run: Run, place: VisitRef, type: StepEventType): Visit {
   const visit = findVisit(run, place);
   const text = (): string => `illegal event: ${type} for ${visitText(place)}, which is`;
@@ -393,8 +394,8 @@ function meetAttempt(visit: Visit, event: { type: StepEventType; attempt: number
 }
 
 /**
- * A new owner: interrupted work is queued again, no wait is longer than it was meant to be, and the
- * time without an owner does not count as working time.
+ * Opens the run for a new owner: queues interrupted work again, shortens waits that a clock made
+ * longer, and does not count the time without an owner as working time.
  */
 function open(run: Run, time: number): void {
   become(run, { status: "running" });

@@ -1,6 +1,7 @@
 /**
- * What the outside reported to the engine. A fact changes nothing by itself: `decide` makes events of
- * it. A fact is plain JSON, so that the journal can keep it with the events of its turn (turn.ts).
+ * Facts: what the outside reported to the engine. A fact changes nothing by itself; `decide` makes
+ * events from it. A fact is plain JSON, so that the journal can keep it with the events of its turn
+ * (turn.ts).
  */
 import type { Budget, Plan, Recover } from "../plan/plan.ts";
 import type { Json, JsonObject } from "../util/json.ts";
@@ -44,49 +45,51 @@ export type Fact =
       readonly files?: "keep";
       /** This owner takes snapshots of the run's files, restores and merges them. */
       readonly keepsFiles?: true;
-      /** What of the owner's environment the run did not know yet. */
+      /** What the run did not yet remember of the owner's environment. */
       readonly remembers?: RememberedEnvironment;
-      /** How many answers more the models of steps may give that have used up theirs. */
+      /** How many more turns models may have that have used up theirs. */
       readonly turns?: number;
-      /** The step that a person wants tried again: that wish grants what is in it, not the opening. */
+      /**
+       * The step that a person wants to retry: that request grants its attempts, not the opening.
+       */
       readonly retried?: string;
     }
-  /** What an earlier owner had started was found. */
+  /** An attempt of an earlier owner was found. */
   | { readonly type: "adopted"; readonly at: AttemptRef; readonly found: Found }
-  /** The engine has room for this visit now. */
+  /** The engine has a slot for this visit. */
   | {
       readonly type: "dispatched";
       readonly place: VisitRef;
-      /** Of the first attempt of a step with a condition: whether the condition holds. */
+      /** For the first attempt of a step with a condition: whether the condition holds. */
       readonly when?: Condition;
-      /** For a step that talks to an agent. */
+      /** For an agent step. */
       readonly offer?: ConversationOffer;
-      /** The snapshot that the workspace equals now, when that is known. */
+      /** The snapshot that the workspace equals now, if it is known. */
       readonly base?: string;
-      /** For a fan-out whose items are not in the run. */
+      /** For a fan-out whose items were looked up. */
       readonly items?: ItemsFound;
     }
   | { readonly type: "placed"; readonly workspace: Placed }
-  /** The files were put back. */
+  /** The files were restored. */
   | { readonly type: "restored"; readonly commit: string; readonly aside?: string }
   /** The workspace was saved right before an attempt. */
   | {
       readonly type: "based";
       readonly at: AttemptRef;
       readonly base: string;
-      /** What was there, when the files are about to be put back. */
+      /** The snapshot of the current files, when they are about to be replaced. */
       readonly aside?: string;
     }
-  /** What the start of a visit needs was looked up. */
+  /** The lookup for the start of a visit has a result. */
   | {
       readonly type: "looked-up";
       readonly place: VisitRef;
       readonly items?: ItemsFound;
       readonly offer?: ConversationOffer;
     }
-  /** The process of an attempt has ended; what it left in its files is still to be saved. */
+  /** The process of an attempt has ended; its files are still to be saved. */
   | { readonly type: "process-ended"; readonly at: AttemptRef; readonly ending: Ending }
-  /** The workspace of an attempt is made, or its files are put back. */
+  /** The workspace of an attempt is made, or its files are restored. */
   | {
       readonly type: "files-ready";
       readonly at: AttemptRef;
@@ -99,10 +102,10 @@ export type Fact =
       readonly workspace: string;
       readonly serves: Served;
       readonly snapshot: Saved;
-      /** It differs from the snapshot before; of an aside: from what is to be put back. */
+      /** It differs from the snapshot before; for `aside`, from the files to restore. */
       readonly changed: boolean;
     }
-  /** The work of an attempt was merged, or does not fit. */
+  /** The work of an attempt was merged, or conflicts. */
   | {
       readonly type: "merged";
       readonly at: AttemptRef;
@@ -110,22 +113,22 @@ export type Fact =
       readonly workspace: string;
       readonly result: MergeReport;
     }
-  /** The workspace of an instance is to be made from this snapshot. */
+  /** The workspace of an instance can be made from this snapshot. */
   | { readonly type: "scope-based"; readonly scope: string; readonly base: string }
-  /** The work of an instance was merged, or does not fit. */
+  /** The work of an instance was merged, or conflicts. */
   | {
       readonly type: "scope-merged";
       readonly scope: string;
       readonly workspace: string;
       readonly result: MergeReport;
     }
-  /** What the agent of an attempt has used so far. */
+  /** The spending of an agent so far in its attempt. */
   | { readonly type: "spending"; readonly at: AttemptRef; readonly spent: Spent }
   /** The workspace was saved while an attempt is running. */
   | { readonly type: "saved"; readonly at: AttemptRef; readonly snapshot: Saved }
-  /** An agent has said which conversation it is in. */
+  /** An agent has named its conversation. */
   | { readonly type: "session-known"; readonly at: AttemptRef; readonly session: string }
-  /** Every instance in this visit has ended. */
+  /** Every instance of this visit has ended. */
   | { readonly type: "scopes-closed"; readonly place: VisitRef }
   /** Nothing is left to do. */
   | { readonly type: "exhausted" }
@@ -139,28 +142,28 @@ export type Fact =
       readonly message?: string;
       readonly result?: Result;
     }
-  /** A person has said what became of a step; `result` is there when it is done. */
+  /** A person has given a verdict on a step; `result` is there when it is done. */
   | {
       readonly type: "settled";
-      /** The step's path. */
+      /** The path of the step. */
       readonly step: string;
       readonly as: Verdict;
       readonly by: string;
       readonly identity?: string;
       readonly result?: Result;
     }
-  /** A question was answered; of all answers to it, this is the one that counts. */
+  /** The answer to a question that counts. */
   | { readonly type: "answered"; readonly at: AttemptRef; readonly answer: Answer }
-  /** The time of a wait is over. */
+  /** A wait has ended. */
   | { readonly type: "woken"; readonly place: VisitRef }
   | { readonly type: "stop-requested"; readonly mode: StopMode; readonly by: string }
-  /** The run must stop by itself. */
+  /** The run must stop: no person asked for it. */
   | { readonly type: "halted"; readonly mode: StopMode; readonly reason: StopReason }
   /** A person added to the budget. */
   | {
       readonly type: "funds-added";
       readonly added: Budget;
-      /** What earlier attempts cost whose model had no price then. */
+      /** The cost of earlier attempts whose model had no price then. */
       readonly lateCostUsd?: number;
     }
   /** A person left a message for the agent of a step. */
@@ -170,22 +173,22 @@ export type Fact =
       readonly step: string;
       readonly message: Message;
     }
-  /** A person asked for this step again. */
+  /** A person asked to run this step again. */
   | ({
       readonly type: "retry-requested";
       readonly step: string;
-      /** Of a fan-out: only what failed in it. */
+      /** Of a fan-out: only its failed items. */
       readonly failed?: true;
-      /** How many answers more its model may give. */
+      /** How many more turns its model may have. */
       readonly turns?: number;
     } & FilesRequest)
-  /** A person asked to continue from this step and to take the steps before it as done. */
+  /** A person asked to rewind to this step and to take the steps before it as done. */
   | ({
       readonly type: "rewind-requested";
       readonly step: string;
-      /** The visit to whose beginning the files go back, when it is not the last one. */
+      /** The visit to whose start the files are restored, when it is not the last one. */
       readonly visit?: number;
-      /** What the steps that are taken as done hand on. */
+      /** The outputs of the steps that are taken as done. */
       readonly outputs?: RunRewound["outputs"];
     } & FilesRequest)
   /** A person asked for the files of a checkpoint. */
@@ -196,23 +199,26 @@ export type Fact =
 export interface UpdateRequested {
   readonly type: "update-requested";
   readonly plan: Plan;
-  /** The new plan's own. */
+  /** The fingerprint of the new plan. */
   readonly fingerprint: string;
   readonly fileSha256: string;
   readonly envNames: readonly string[];
   /** The run's input with the defaults of the new schema. */
   readonly input: Json;
-  /** The snapshot to which the files are to be put back. */
+  /** The snapshot to restore the files to. */
   readonly restore?: string;
 }
 
-/** What a person wants when a step runs again. Of the files: the step's own way when nothing. */
+/**
+ * What a person wants when a step runs again. Without a choice about files, the step's own rule
+ * holds.
+ */
 export interface FilesRequest {
-  /** The step must not happen twice and has happened: it is to happen again nevertheless. */
+  /** The effect that must happen once has happened, and the person wants it to happen again. */
   readonly repeat?: true;
-  /** The snapshot to which they are to be put back. */
+  /** The snapshot to restore the files to. */
   readonly restore?: string;
-  /** They stay as they are. */
+  /** The files stay as they are. */
   readonly keep?: true;
 }
 
@@ -221,45 +227,45 @@ export type Condition =
   | { readonly ok: true; readonly value: boolean }
   | { readonly ok: false; readonly message: string };
 
-/** What steps and expressions see of the environment; values are looked up when they are needed. */
+/** The environment that steps and expressions see; values are looked up on demand. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/** What can be had of an agent's conversations now. */
+/** Which of an agent's conversations are available. */
 export interface ConversationOffer {
-  /** An id for a new one, when the agent lets us choose it. */
+  /** An id for a new conversation, if the agent lets us choose it. */
   readonly fresh?: string;
-  /** Whether the conversation that the visit had is still there. */
+  /** Whether the conversation of the visit still exists. */
   readonly found: boolean;
-  /** What the conversation that was found has used until now, where its agent counts all of it. */
+  /** The use of that conversation so far, where its agent counts all of it. */
   readonly used?: UsedBefore;
-  /** The ids of messages that stand in its transcript, as far as that can be searched. */
+  /** The ids of messages in its transcript, as far as it can be searched. */
   readonly heard?: readonly string[];
 }
 
-/** The items of a fan-out, or why there are none to be had. */
+/** The items of a fan-out, or why they could not be found. */
 export type ItemsFound =
   | { readonly ok: true; readonly items: readonly Json[] }
   | { readonly ok: false; readonly message: string };
 
-/** Whom a snapshot serves. */
+/** The attempts and instances that a snapshot serves. */
 export interface Served {
   /** Attempts whose process has ended. */
   readonly after?: readonly AttemptRef[];
-  /** Attempts that are about to begin. */
+  /** Attempts that are about to start. */
   readonly before?: readonly AttemptRef[];
-  /** Attempts in the middle of their work. */
+  /** Attempts that are running. */
   readonly during?: readonly AttemptRef[];
-  /** Instances whose own workspace is to be made from it. */
+  /** Instances whose own workspace is made from it. */
   readonly scopes?: readonly string[];
-  /** An attempt whose files are to be put back: it keeps what is there. */
+  /** An attempt whose files are about to be restored: the snapshot keeps the current ones. */
   readonly aside?: AttemptRef;
 }
 
-/** What came of merging work that was done apart; `theirs` is that work. */
+/** The result of merging an own workspace; `theirs` is the work in it. */
 export type MergeReport =
-  /** The files that were merged into are now this snapshot. */
+  /** The files that were merged into now equal this snapshot. */
   | { readonly ok: true; readonly snapshot: Saved; readonly theirs: string }
-  /** It does not fit: its workspace holds the merge with markers, on top of `base`. */
+  /** A conflict: the workspace holds the merge with markers, on top of `base`. */
   | {
       readonly ok: false;
       readonly paths: readonly string[];
@@ -267,7 +273,7 @@ export type MergeReport =
       readonly theirs: Saved;
     };
 
-/** What an attempt hands on. */
+/** The outputs and context that an attempt passes on. */
 export interface Result {
   readonly outputs: Readonly<Record<string, Output>>;
   readonly context: JsonObject;
@@ -276,12 +282,12 @@ export interface Result {
   readonly reported?: StepReport;
 }
 
-/** How an attempt ended, with the evidence and what it used of a model. */
+/** How an attempt ended, with its evidence and its spending. */
 export type Ending = {
   readonly spent?: Spent;
   readonly snapshot?: Saved;
   readonly left?: readonly LeftRunning[];
-  /** Calls that its agent was not permitted, as the `tools` that would have allowed them. */
+  /** Calls that its agent was denied, as the `tools` that would have allowed them. */
   readonly denied?: readonly string[];
   /** The end of what it printed, where the plan refers to it. */
   readonly output?: string;
@@ -296,16 +302,16 @@ export type Ending = {
       readonly checks?: readonly CheckEvidence[];
       readonly reported?: StepReport;
       readonly exposes?: readonly Exposure[];
-      /** What is wrong with its files, although it exited with 0. */
+      /** The problem with its files, although it exited with 0. */
       readonly problem?: ExitProblem;
-      /** The last of what it printed before it failed, for a step that may come again. */
+      /** The end of what it printed before it failed, for a step that may be visited again. */
       readonly said?: string;
-      /** What told its failure from others, where that is known and not to be made of `said`. */
+      /** The signature of its failure, when it is not made from `said`. */
       readonly signature?: string;
-      /** There is no exit status; its agent's stream holds its last word. */
+      /** There is no exit status; its agent's stream holds its result. */
       readonly fromStream?: true;
     }
-  /** It ended well, and its work does not fit what others did meanwhile. */
+  /** It succeeded, but its work conflicts with that of others. */
   | {
       readonly how: "conflicted";
       readonly paths: readonly string[];
@@ -313,28 +319,30 @@ export type Ending = {
       readonly base: string;
       readonly held: Held;
     }
-  /** It was ended because its agent got nowhere or had used up its turns. */
+  /** It was ended because its agent stalled or used up its turns. */
   | { readonly how: "reined"; readonly reason: "stall" | "turns"; readonly message: string }
-  /** Its agent continues the same conversation with a request of ours. */
+  /** Its agent continues the same conversation with a request. */
   | { readonly how: "asked"; readonly ask: Ask }
-  /** Its agent has written down what the next conversation needs. */
+  /** Its agent has written a handoff for the next conversation. */
   | { readonly how: "relayed"; readonly checkpoint: Output; readonly why?: string }
   | {
       readonly how: "timed-out";
       readonly limit: "timeout" | "idle" | "output-limit";
       readonly message: string;
     }
-  /** Ended because the run is being stopped. */
+  /** It was ended because the run is stopping. */
   | { readonly how: "stopped"; readonly message: string; readonly tool?: LastTool }
-  /** Nobody vouches for it: no exit status, no process. `started` is false only when it is proven
-   * that nothing of it ever ran. */
+  /**
+   * There is no exit status and no process. `started` is false only when it is proven that nothing
+   * of it ever ran.
+   */
   | {
       readonly how: "lost";
       readonly started: boolean;
       readonly message: string;
       readonly tool?: LastTool;
     }
-  /** It got no process: the system refused, or an expression in it has no value. */
+  /** It got no process: the system refused, or one of its expressions has no value. */
   | {
       readonly how: "not-started";
       readonly reason: "spawn" | "expression";

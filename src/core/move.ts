@@ -1,23 +1,22 @@
 /**
- * A run that was carried to another directory: the paths in it become those of the new one. Its earlier
- * events stay as they were.
+ * Moved runs: the project of a run is in another directory, and the paths in the run change with
+ * it. Earlier events stay as they were.
  *
  * Owns: which paths of a run belong to its project.
  * Does not: move any file.
  */
 
-import { draft } from "./draft.ts";
 import type { Output, RunMoved } from "./event.ts";
-import type { Run, Visit } from "./run.ts";
+import { type Run, type Visit, draft } from "./run.ts";
 import { noteFiles, restoreFirst, SHARED } from "./workspace-files.ts";
 
-/** A path of the old directory as it is in the new one; a path from elsewhere stays as it is. */
+/** A path in the old directory, changed to the new one; other paths stay as they are. */
 export function movedPath({ from, to }: Pick<RunMoved, "from" | "to">, path: string): string {
   if (path === from) return to;
   return path.startsWith(`${from}/`) ? `${to}${path.slice(from.length)}` : path;
 }
 
-/** Takes `run.moved` into the run, for evolve.ts alone (C2), and for a look at a moved project. */
+/** Applies `run.moved` to the run: for evolve.ts (C2), and to inspect a project that was moved. */
 export function move(run: Run, event: RunMoved): void {
   const { created, workspace } = run;
   const at = (path: string): string => movedPath(event, path);
@@ -33,7 +32,7 @@ export function move(run: Run, event: RunMoved): void {
   }
   if (event.commit === undefined) return;
   noteFiles(run, SHARED, { snapshot: event.commit, clean: false });
-  // A workspace of its own is made anew from the snapshot; the project is somebody's directory.
+  // The run's own workspace is made again from the snapshot; the project belongs to a person.
   const shared = workspace === undefined || workspace.kind === "here";
   if (shared && event.files === "restore") restoreFirst(run, event.commit);
 }

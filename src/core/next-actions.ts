@@ -1,10 +1,10 @@
 /**
- * What can be done now: derived from the run and from what its owner has under way, never stored.
+ * Next actions: what can be done now, derived from the run and its owner's activity, never stored.
  *
  * Owns: the order of work (first ready, first started) and the limits on it.
- * Does not: do anything. Decisions come back as facts for `decide` at once (advance.ts); operations on
- * the world, each with the resource that it needs, are offered by operations.ts and carried out by the
- * engine.
+ * Does not: carry anything out. Decisions become facts for `decide` at once (advance.ts).
+ * Operations come from operations.ts, each with the resource that it needs, and the engine carries
+ * them out.
  * Invariants:
  * - A1 The cost of a call depends on what is active, not on how many steps the plan has.
  */
@@ -34,8 +34,8 @@ import { addSpent, limitReached } from "./spending.ts";
 import { isUnmade, knownBase, workspaceAround } from "./workspace-files.ts";
 
 /**
- * Everything that the run allows now. Operations are offered once: they are under way from then on.
- * Without an activity, the decisions alone, as if everything outside had been answered.
+ * All actions that are possible now. An operation is offered once, and is under way from then on.
+ * Without an activity: only the decisions, as if every lookup had its result.
  */
 export function nextActions(
   plan: Plan,
@@ -54,7 +54,7 @@ export function nextActions(
   return wakeAt === undefined ? operations : [...operations, { type: "wake-at", time: wakeAt }];
 }
 
-/** The decisions that follow without any news from outside. */
+/** The decisions that need no further fact. */
 export function nextDecisions(
   plan: Plan,
   run: Run,
@@ -76,7 +76,7 @@ export function nextDecisions(
   return isIdle(run) ? [{ type: "finish" }] : [];
 }
 
-/** When a visit that waits for a time, or for a person until a time, is due. */
+/** When a visit is due that waits for a time, or for a person until a time. */
 function dueAt({ state }: Visit): number {
   if (waitsFor(state, "retry")) return state.until;
   if (waitsFor(state, "time")) return state.wake.at;
@@ -84,7 +84,7 @@ function dueAt({ state }: Visit): number {
   return deadline?.at ?? Number.POSITIVE_INFINITY;
 }
 
-/** Probes, lookups and expired questions; an owner asks each once. */
+/** Probes, lookups and expired questions; an owner asks each one once. */
 function questions(plan: Plan, run: Run, activity: Activity, now: number): readonly Operation[] {
   if (run.state.status !== "running" || run.restoring !== undefined) return [];
   return [
@@ -106,7 +106,7 @@ function expiriesOf(run: Run, activity: Activity, now: number): readonly Operati
   return operations;
 }
 
-/** Probes are processes as well; uncertain effects come before new work. */
+/** Probes need slots too; uncertain effects come before new work. */
 function probesOf(plan: Plan, run: Run, activity: Activity): readonly Operation[] {
   const room = Math.max(0, plan.maxParallel - run.running.size);
   const asked = [...run.waiting.probe].slice(0, room).map(attemptOf);
@@ -120,7 +120,7 @@ function isFirst(activity: Activity, key: string): boolean {
   return news;
 }
 
-/** Lookups that visits with a slot need before they can start. */
+/** Lookups for visits that have a slot and cannot start without them. */
 function lookupsOf(plan: Plan, run: Run, now: number, activity: Activity): readonly Operation[] {
   const operations: Operation[] = [];
   for (const { visit, lookup } of startable(plan, run, now)) {
@@ -136,14 +136,14 @@ function lookupsOf(plan: Plan, run: Run, now: number, activity: Activity): reado
 
 function whileStopping(run: Run, activity: Activity | undefined): readonly Decision[] {
   const { mode } = run.state.status === "stopping" ? run.state : { mode: "now" };
-  // A run that stops after its steps waits for its files too.
+  // A run that stops after its steps restores its files first.
   if (run.restoring !== undefined && mode === "after-step" && run.running.size === 0) return [];
   if (run.running.size === 0) return [{ type: "finish" }];
   const withdrawn = [...(activity?.attempts.values() ?? [])].filter(isToWithdraw);
   return withdrawn.map(({ at }) => ({ type: "withdraw", at }));
 }
 
-/** Money and tokens are used up at the end of a turn; time is up at once. */
+/** Money and tokens stop the run after the current turns of agents; time stops it at once. */
 function outOfFunds(
   run: Run,
   now: number,
@@ -193,11 +193,11 @@ function startable(plan: Plan, run: Run, now: number): readonly Startable[] {
   let room = Math.max(0, plan.maxParallel - run.running.size - run.waiting.probe.size);
   const consider = (visit: Visit): boolean => {
     if (hasProcess(stepOf(visit))) {
-      // An update may have left fewer slots than there are processes.
+      // An update may have reduced the number of slots below the number of processes.
       if (room <= 0) return false;
       room--;
     }
-    // It keeps its place in the queue while its workspace is being made.
+    // A visit keeps its position in the queue while its workspace is made.
     if (!isUnmade(run, visit)) found.push({ visit, lookup: lookupFor(plan, visit) });
     return true;
   };
@@ -224,8 +224,8 @@ function starts(
 }
 
 /**
- * The time at which the next waiting visit is due, or the budget's time is used up, or files are to be
- * saved. Visits that are due already wait for a slot.
+ * When the next waiting visit is due, the budget's time is used up, or files are to be saved.
+ * Visits that are already due wait for a slot.
  */
 function earliest(plan: Plan, run: Run, now: number, activity: Activity): number | undefined {
   if (run.state.status !== "running" || run.restoring !== undefined) return undefined;
@@ -248,7 +248,7 @@ export function isIdle(run: Run): boolean {
   return person.size + close.size + run.composites.size === 0 && !canMove(run);
 }
 
-/** True when nothing can move before a person has answered. */
+/** True when nothing can continue before a person answers. */
 export function waitsForPerson(run: Run): boolean {
   const open = run.state.status === "running" && run.restoring === undefined;
   const { person, close } = run.waiting;
@@ -256,7 +256,7 @@ export function waitsForPerson(run: Run): boolean {
   return open && person.size > 0 && closing === 0 && !canMove(run);
 }
 
-/** True when a visit runs, or will without a person. */
+/** True when a visit runs, or will run without a person. */
 function canMove(run: Run): boolean {
   const { start, slot, retry, owner, probe, time } = run.waiting;
   const waiting = start.size + slot.size + retry.size + owner.size + probe.size + time.size;

@@ -1,17 +1,17 @@
 /**
- * What is to be done to the world now: processes, files, probes. Each operation names the resource that
- * it needs, and is offered only while that resource is free; so whatever is concurrent is decided
- * here, and never by the order in which promises resolve.
+ * Operations: what must be done to the world now, with processes, files and probes. Each operation
+ * names the resource that it needs, and is offered only while that resource is free. So concurrency
+ * is decided here, never by the order in which promises resolve.
  *
- * Owns: the order of the operations on files, and who waits for whom.
+ * Owns: the order of operations on files, and which attempt waits for which.
  * Does not: carry anything out (room `engine`), or make events (decide.ts).
  * Invariants:
- * - operations/R1 While a workspace is restored or merged into, no process is started in it; and it is
- *   restored only while no process works in it.
- * - operations/R2 There is one operation on a workspace at a time. A snapshot serves all that wait for one
- *   when it begins.
- * - operations/R3 Work done apart is merged in the order of the steps in the plan, not of their ends: of
- *   two that run at the same time, the later one waits for the earlier.
+ * - operations/R1 While a workspace is restored or merged into, no process starts in it; and it is
+ *   restored only while no process runs in it.
+ * - operations/R2 A workspace has one operation at a time. A snapshot serves every attempt that
+ *   waits for one when it starts.
+ * - operations/R3 Own workspaces are merged in the order of the steps in the plan, not of their
+ *   ends: of two that run at the same time, the later one waits for the earlier.
  */
 import type { Plan } from "../plan/plan.ts";
 import type { LookupKind, Operation } from "./action.ts";
@@ -39,12 +39,12 @@ export function lookupFor(plan: Plan, visit: Visit): LookupKind | undefined {
     const inRun = typeof work.items === "string" || "list" in work.items;
     return inRun ? undefined : "items";
   }
-  // A judge begins a conversation of its own each time.
+  // A judge starts a new conversation each time.
   if (work.kind !== "agent" || visit.submitted !== undefined) return undefined;
   return plan.agents[work.agent]?.adapter === "command" ? undefined : "conversation";
 }
 
-/** All operations that can begin now; each is under way from here on. */
+/** All operations that can start now; each is under way from now on. */
 export function takeOperations(
   plan: Plan,
   run: Run,
@@ -84,17 +84,17 @@ export function nextSave(plan: Plan, activity: Activity): number | undefined {
   return next;
 }
 
-/** True for an attempt that has no process yet and is to get none, because the run stops. */
+/** True for an attempt without a process that must not get one, because the run is stopping. */
 export function isToWithdraw({ phase, busy }: AttemptActivity): boolean {
   return phase === "preparing" && !busy;
 }
 
-/** True when attempts may begin: not while the run stops, nor before its files are put back. */
+/** True when attempts may start: not while the run stops, nor before its files are restored. */
 function mayBegin(run: Run): boolean {
   return run.state.status === "running" && run.restoring === undefined;
 }
 
-/** The files of the whole run go back for a person: nothing else may be under way. */
+/** Restores the files of the whole run for a person: nothing else may be under way. */
 function rewindFiles(run: Run, activity: Activity): readonly Operation[] {
   const { restoring } = run;
   if (restoring === undefined || activity.files.size > 0 || run.running.size > 0) return [];
@@ -111,13 +111,13 @@ function cancelOf(run: Run, visit: Visit, entry: AttemptActivity): readonly Oper
   return [{ type: "cancel", at: entry.at, when, needs: "nothing" }];
 }
 
-/** How the process of a working attempt is to end: because the run stops, or for a message. */
+/** How the process of a running attempt must end: because the run stops, or for a message. */
 function endWanted(run: Run, visit: Visit): AttemptActivity["cancelled"] {
   if (run.state.status !== "stopping") return awaitsMessage(run, visit) ? "after-turn" : undefined;
   return run.state.mode === "after-step" ? undefined : run.state.mode;
 }
 
-/** The next thing that an attempt needs before its process can start, or the start itself. */
+/** The next operation that an attempt needs before its process can start, or the launch itself. */
 function preparation(
   run: Run,
   activity: Activity,
@@ -129,13 +129,13 @@ function preparation(
   if (activity.keepsFiles) {
     const unmade = workspaceToMake(run, activity, visit, entry);
     if (unmade !== undefined) return makeWorkspace(activity, entry, unmade);
-    // A snapshot is on its way (snapshots).
+    // The snapshot is under way (snapshots).
     if (visit.base === undefined) return [];
     if (isToRestore(run, visit, entry)) return restore(activity, visit, entry);
   }
   const operation = activity.files.get(workspace);
   if (operation === "restore" || operation === "merge") return [];
-  // R1: who starts now would lose what it writes to the restore.
+  // R1: a process that starts now would lose what it writes.
   if (othersRestore(run, activity, visit, workspace)) return [];
   entry.phase = "working";
   return [{ type: "launch", at: entry.at, needs: "slot" }];
@@ -147,7 +147,7 @@ interface UnmadeWorkspace {
   readonly afresh: boolean;
 }
 
-/** The workspace that is to be made next for an attempt: its instance's, then its own. */
+/** The workspace to make next for an attempt: that of its instance, then its own. */
 function workspaceToMake(
   run: Run,
   activity: Activity,
@@ -172,7 +172,7 @@ function makeWorkspace(
   if (activity.files.has(workspace) || (afresh && isWorkedIn(activity, workspace))) return [];
   entry.busy = true;
   activity.files.set(workspace, "restore");
-  // One that is there already is left as it is, whoever works in it.
+  // An existing workspace stays as it is, whoever uses it.
   const needs = afresh ? "workspace-alone" : "workspace";
   return [{ type: "make-workspace", at: entry.at, ...unmade, needs }];
 }
@@ -183,7 +183,7 @@ function isWorkedIn(activity: Activity, workspace: string): boolean {
   );
 }
 
-/** What is there is kept first (`snapshots`); then the files are put back. */
+/** Restores the files of an attempt, after the current ones are saved (`snapshots`). */
 function restore(activity: Activity, visit: Visit, entry: AttemptActivity): readonly Operation[] {
   const workspace = workspaceOf(visit);
   const { aside, at } = entry;
@@ -195,7 +195,7 @@ function restore(activity: Activity, visit: Visit, entry: AttemptActivity): read
   return [{ type: "restore", at, workspace, from: aside, to, needs: "workspace-alone" }];
 }
 
-/** True when the files in a workspace are to be put back for another attempt that has not begun. */
+/** True when the files of a workspace must be restored for another attempt that has not started. */
 function othersRestore(run: Run, activity: Activity, visit: Visit, workspace: string): boolean {
   return [...activity.attempts].some(
     ([other, entry]) =>
@@ -204,15 +204,15 @@ function othersRestore(run: Run, activity: Activity, visit: Visit, workspace: st
 }
 
 /**
- * A workspace of its own is made afresh instead. What somebody merged after the attempt was to start
- * outlives it: then nothing is put back.
+ * True when files must be restored. An own workspace is made again instead. Work that was merged
+ * after the attempt was to start must stay: then nothing is restored.
  */
 function isToRestore(run: Run, visit: Visit, entry: AttemptActivity): boolean {
   if (visit.restore !== true || worksApart(visit)) return false;
   return entry.phase === "preparing" && !entry.restored && workedAlone(run, visit);
 }
 
-/** One snapshot in each workspace for all that wait for one (R2). */
+/** One snapshot in each workspace, for every attempt that waits for one (R2). */
 function snapshots(plan: Plan, run: Run, activity: Activity, now: number): readonly Operation[] {
   const wanted = new Map<string, SnapshotWanted>();
   const adopted: [string, AttemptActivity][] = [];
@@ -248,7 +248,7 @@ function snapshots(plan: Plan, run: Run, activity: Activity, now: number): reado
   ];
 }
 
-/** Each adopted attempt by itself: its own files may be saved under its name. */
+/** A snapshot for each adopted attempt: an earlier owner may have saved its files already. */
 function adoptedSnapshot(
   activity: Activity,
   workspace: string,
@@ -298,7 +298,7 @@ function snapshotFor(
   return [{ type: "snapshot", workspace, serves, needs: "workspace" }];
 }
 
-/** What an attempt finds is kept before its files are put back, while nobody works there. */
+/** True when the current files must be saved before a restore, while no process runs there. */
 function isToSetAside(run: Run, activity: Activity, visit: Visit, entry: AttemptActivity): boolean {
   if (!isToRestore(run, visit, entry) || entry.aside !== undefined) return false;
   return !isWorkedIn(activity, workspaceOf(visit));
@@ -309,13 +309,13 @@ function isSaveDue(plan: Plan, { savedAt }: AttemptActivity, now: number): boole
   return everyMs !== undefined && savedAt + everyMs <= now;
 }
 
-/** Instances whose own workspace can be made now: the one around it is there. */
+/** Instances whose own workspace can be made now, because the outer workspace exists. */
 function scopesToMake(run: Run): readonly Scope[] {
   if (!mayBegin(run)) return [];
   return [...run.unmade].filter(({ parent }) => parent !== undefined && !isUnmade(run, parent));
 }
 
-/** Work done apart that may be merged now, in the order of the plan (R3). */
+/** Own workspaces that may be merged now, in the order of the plan (R3). */
 function merges(run: Run, activity: Activity): readonly Operation[] {
   const operations: Operation[] = [];
   for (const [visit, entry] of activity.attempts) {
@@ -347,7 +347,7 @@ function merges(run: Run, activity: Activity): readonly Operation[] {
   return operations;
 }
 
-/** A merge needs the workspace that it merges and the one that it merges into; both or none. */
+/** Takes the workspace that is merged and the one that it is merged into: both or none. */
 function takeBoth(activity: Activity, into: string, from: string): boolean {
   if (activity.files.has(into) || activity.files.has(from)) return false;
   activity.files.set(into, "merge");
@@ -355,7 +355,10 @@ function takeBoth(activity: Activity, into: string, from: string): boolean {
   return true;
 }
 
-/** R3, among the visits of one scope. A process that waits has a slot, so it waits for no composite. */
+/**
+ * R3, for the visits of one scope. A process that waits has a slot, so it does not wait for
+ * composites.
+ */
 function isTurnOf(run: Run, { record }: Visit, others: Iterable<Visit> = run.running): boolean {
   return ![...others].some(
     (other) =>
@@ -365,7 +368,7 @@ function isTurnOf(run: Run, { record }: Visit, others: Iterable<Visit> = run.run
   );
 }
 
-/** R3, among the instances of one visit, and then among the visits around it. */
+/** R3, for the instances of one visit, and then for the visits around it. */
 function isTurnOfScope(run: Run, scope: Scope): boolean {
   const { parent, index } = scope;
   if (parent === undefined) return true;
@@ -376,17 +379,17 @@ function isTurnOfScope(run: Run, scope: Scope): boolean {
   return isTurnOf(run, parent, [...run.running, ...run.composites, ...run.waiting.close]);
 }
 
-/** A name for what is asked once by an owner. */
+/** The key of a probe or an expired question, which an owner asks once. */
 export function askedKey(what: "probe" | "expire", at: AttemptRef): string {
   return `${what} ${attemptText(at)}`;
 }
 
-/** The key of what was looked up for a visit. */
+/** The key of a lookup for a visit. */
 export function lookupKey(place: VisitRef): string {
   return visitText(place);
 }
 
-/** True when somebody works in the workspace that a visit would start in. */
+/** True when another process runs in the workspace that a visit would start in. */
 export function startsBesideOthers(run: Run, visit: Visit): boolean {
   return !worksApart(visit) && othersIn(run, workspaceOf(visit), visit).length > 0;
 }

@@ -1,9 +1,9 @@
 /**
- * The files that steps handed on and that others may still read when a run is resumed.
+ * Outputs: the files that steps passed on and that other steps may still read after a resume.
  *
- * Owns: which outputs an event names, which of them count now, and whether anything of the run may
- * have changed them since.
- * Does not: look at files.
+ * Owns: which outputs an event names, which of them count now, and whether the run may have changed
+ * them since.
+ * Does not: read files.
  */
 import type { Output, Recorded, RunEvent } from "./event.ts";
 import {
@@ -18,17 +18,17 @@ import {
 import { stepPath, visitText } from "./step-path.ts";
 
 export interface CurrentOutput {
-  /** The step's path. */
+  /** The path of the step. */
   readonly step: string;
   /** The step of the pipeline itself that it is, or is part of. */
   readonly root: string;
   readonly name: string;
   readonly output: Output;
-  /** No step whose work counts has worked since. */
+  /** No step whose work counts has run since. */
   readonly untouched: boolean;
 }
 
-/** The files that an event says were handed on, or will be after a merge or a judge's verdict. */
+/** The outputs that an event names, including those that wait for a merge or a verdict. */
 export function outputsNamedBy(event: RunEvent): readonly Output[] {
   switch (event.type) {
     case "step.completed":
@@ -69,7 +69,7 @@ export function currentOutputs(
   return [...found.values()].map(({ one }) => one);
 }
 
-/** When each visit completed, and when the last attempt ended whose work stays. */
+/** When each visit completed, and when the last attempt whose work counts ended. */
 function workIn(
   run: Run,
   events: Iterable<Recorded>,
@@ -93,7 +93,10 @@ function workIn(
   return { endOf, lastWork };
 }
 
-/** Interrupted work is put back before its next attempt, unless a conversation continues it. */
+/**
+ * False for interrupted work that is undone before its next attempt; a continued conversation keeps
+ * it.
+ */
 function workStays({ state, conversation, crowded }: Visit): boolean {
   const over = state.status === "completed" || state.status === "failed";
   return over || crowded === true || conversation?.session !== undefined;

@@ -1,14 +1,15 @@
 /**
- * Replay: the recorded facts of a run go through today's core again, turn by turn, and its events are
- * held against the recorded ones.
+ * Replay: the core decides the recorded facts of a run again, turn by turn, and the new events are
+ * compared with the recorded ones.
  *
  * Owns: the comparison, up to the first difference.
- * Does not: read a journal, or change one.
+ * Does not: read or change a journal.
  * Invariants:
- * - replay/G1 Only what no turn made is taken as it is recorded: how the run was created, forked and
- *   moved, the past that a fork has from another run, and what follows a gap until the next owner.
- * - replay/G2 A run of this version replays without a difference: every black-box test and every seed of
- *   the simulator is held to it.
+ * - replay/G1 Only events that no turn made are taken as they are recorded: how the run was
+ *   created, forked and moved, the history that a fork has from another run, and what follows a gap
+ *   until the next owner.
+ * - replay/G2 A run of this version replays without a difference; every black-box test and every
+ *   seed of the simulator checks this.
  */
 import type { Plan } from "../plan/plan.ts";
 import { AssertionError } from "../util/assert.ts";
@@ -25,13 +26,13 @@ import { decodeTurns, type RecordedTurn } from "./turn.ts";
 /** Finds the plan with a fingerprint. */
 export type PlanOf = (fingerprint: string) => Plan;
 
-/** What became of a replay. */
+/** The result of a replay. */
 export interface Replayed {
   /** How many events were read. */
   readonly events: number;
   /** How many turns were decided again. */
   readonly turns: number;
-  /** How many events were taken as they are recorded although turns made them (G1). */
+  /** How many events of turns were taken as they are recorded (G1). */
   readonly taken: number;
   /** The first difference; nothing after it was read. */
   readonly difference?: Difference;
@@ -57,11 +58,11 @@ export function replayTurns(planOf: PlanOf, id: string, events: readonly Recorde
 class Replay {
   readonly #planOf: PlanOf;
   readonly #events: readonly Recorded[];
-  /** The events up to this number are the past of another run. */
+  /** The events up to this number are the history of another run. */
   readonly #forkedAt: number;
   #plan: Plan;
   #run: Run;
-  /** What the current owner has under way; absent after a gap. */
+  /** The activity of the current owner; absent after a gap. */
   #activity: Activity | undefined;
   #turns = 0;
   #taken = 0;
@@ -101,7 +102,7 @@ class Replay {
     }
   }
 
-  /** Decides the turns behind the events of one append again. */
+  /** Decides the turns of one append again. */
   #judge(group: readonly Recorded[]): Difference | undefined {
     const [first] = group;
     if (first?.facts === undefined || first.seq <= this.#forkedAt) return this.#take(group);
@@ -146,10 +147,10 @@ function isAlone({ alone }: RecordedTurn): boolean {
   return alone === true;
 }
 
-/** Events that somebody outside of a turn wrote. */
+/** Events that were written outside a turn. */
 const GIVEN: ReadonlySet<RunEvent["type"]> = new Set(["run.created", "run.forked", "run.moved"]);
 
-/** The events of the append that begins at an index. */
+/** The events of the append that starts at an index. */
 function appendAt(events: readonly Recorded[], index: number): readonly Recorded[] {
   let end = index + 1;
   for (; end < events.length; end++) {

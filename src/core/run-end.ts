@@ -1,9 +1,9 @@
 /**
- * How a run is stopped, and how it ends when nothing moves any more: a goal is a step that must be
- * completed before its scope may end well.
+ * The end of a run: how it stops, and how it ends when no visit can continue. A goal is a step that
+ * must be completed before its scope can succeed.
  *
- * Owns: the end of a run, which goal was missed, whether the run may still go back for it, and the
- * meaning of `run.returned`.
+ * Owns: the end of a run, which goal was missed, whether the run may return to a step for it, and
+ * the meaning of `run.returned`.
  * Does not: end composite visits (composite-end.ts).
  */
 import { closureOf, graphsIn, stepAt } from "../plan/graph-index.ts";
@@ -27,10 +27,10 @@ import {
 import { ROOT_SCOPE, stepPath } from "./step-path.ts";
 import { lastScope, outcomeWord } from "./values.ts";
 
-/** How soon a stop is to happen. */
+/** The order of stop modes: a higher one is more urgent. */
 const URGENCY: Readonly<Record<StopMode, number>> = { "after-step": 0, "after-turn": 1, now: 2 };
 
-/** What a request to stop leads to: nothing, when one at least as urgent stands. */
+/** The event for a stop request; none when the run already stops at least as urgently. */
 export function stop(
   run: Run,
   fact: Extract<Fact, { type: "stop-requested" | "halted" }>,
@@ -45,20 +45,20 @@ export function stop(
   return news ? [{ type: "run.stopping", mode, reason }] : [];
 }
 
-/** How a run ends in which nothing moves any more. */
+/** The event that ends a run in which no visit can continue. */
 export function ending(run: Run): RunEvent {
   if (run.state.status === "stopping" && !isIdle(run)) {
     return { type: "run.stopped", reason: run.state.reason };
   }
   const failures = [...run.failed];
-  // The innermost failure says more than the composite around it.
+  // The innermost failure is more specific than the composite around it.
   const visit = failures.find((failed) => failed.instances === undefined) ?? failures[0];
   if (visit === undefined) return goodEnding(run);
   const message = visit.state.status === "failed" ? visit.state.message : "";
   return { type: "run.failed", message: `step ${stepPath(visitRef(visit))}: ${message}` };
 }
 
-/** Nothing failed; what was to be reached must have been reached. */
+/** The event that ends a run without failures: its goals must be reached. */
 function goodEnding(run: Run): RunEvent {
   const root = run.scopes.get(ROOT_SCOPE);
   const missed = root && missedGoal(root);
@@ -67,18 +67,18 @@ function goodEnding(run: Run): RunEvent {
   return back ?? { type: "run.failed", message, ...defined({ from }) };
 }
 
-/** A goal that was missed: the event that goes back for it, or why there is none. */
+/** A missed goal: the event that returns to a step for it, or why there is none. */
 export interface MissedGoal {
   readonly message: string;
   readonly back?: RunReturned;
-  /** In the plan's own graph: the step from which a person could go on. */
+  /** In the plan's own graph: the step that a person could continue from. */
   readonly from?: string;
 }
 
 /** The outcomes with which a goal is reached. */
 const REACHED: ReadonlySet<string> = new Set(["success", "partial_success"]);
 
-/** True when a goal is reached by a visit that has come to this. */
+/** True when a visit in this state has reached its goal. */
 export function isReached(state: VisitState | undefined): boolean {
   return state?.status === "completed" && REACHED.has(outcomeWord(state));
 }
@@ -116,7 +116,7 @@ function describe(scope: Scope, id: string, goal: Goal, came: string): MissedGoa
 export function missedInside(run: Run, visit: Visit): MissedGoal | undefined {
   const { work } = stepOf(visit);
   if (!graphsIn(work).some(hasGoals)) return undefined;
-  // The iterations before the last one of a loop ended well, or there would be no last one.
+  // Only the last iteration of a loop counts: the earlier ones succeeded.
   const last = work.kind === "loop" ? lastScope(run, visit) : undefined;
   for (const scope of last === undefined ? childScopes(run, visit) : [last]) {
     const missed = scope.failures > 0 ? undefined : missedGoal(scope);
@@ -129,7 +129,7 @@ function hasGoals(graph: Graph): boolean {
   return graph.steps.some(({ goal }) => goal !== undefined);
 }
 
-/** Takes `run.returned` into the run: a loop without an edge. For evolve.ts alone (C2). */
+/** Applies `run.returned` to the run: a loop without an edge. For evolve.ts alone (C2). */
 export function goBack(run: Run, to: Pick<RunReturned, "scope" | "step">): void {
   const { scope, position: start } = locate(run, to);
   const closed = scope.active === 0;

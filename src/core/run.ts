@@ -1,13 +1,14 @@
 /**
- * The run as a value: what its events add up to. Only evolve.ts changes it; everything else reads.
+ * The run as a value: the fold of its events. Only evolve.ts changes it; everything else reads it.
  *
- * Owns: the shape of a run, its scopes and visits, and how to look things up in it.
+ * Owns: the types of a run, its scopes and visits, lookups in them, and `draft`, which opens them
+ * for change.
  * Does not: know how it came about (evolve.ts) or what comes next (next-actions.ts).
  * Invariants:
- * - C2 Only `evolve` makes a Run from a Run. It takes the old one over: after
- *   `run = evolve(plan, run, event)` the argument is gone, like a moved value. A run of 100,000
- *   steps would otherwise be copied 200,000 times.
- * - C4 Each visit that is not over stands in exactly one of the sets `running`, `composites` and those
+ * - C2 Only `evolve` makes a Run from a Run. It takes over the old one: after `run = evolve(plan,
+ *   run, event)` the argument must not be used again. Otherwise a run of 100,000 steps would be
+ *   copied 200,000 times.
+ * - C4 Each visit that is not over is in exactly one of the sets `running`, `composites` and those
  *   in `waiting`: the set that its state names.
  */
 import { graphsIn, indexOf } from "../plan/graph-index.ts";
@@ -37,21 +38,21 @@ export interface Run {
   readonly id: string;
   /** Sequence number of the last event. */
   readonly seq: number;
-  /** How it was created, as the last update of its plan changed that. */
+  /** Its creation, with the changes of later updates. */
   readonly created?: RunCreated & { readonly time: number };
   readonly state: RunState;
   readonly updatedAt: number;
   readonly context: ReadonlyMap<string, Json>;
-  /** The context that it began with. */
+  /** The context that it started with. */
   readonly given: JsonObject;
-  /** The language whose built-in keys it keeps. */
+  /** The language whose built-in keys it has. */
   readonly keys?: Plan["keys"];
   readonly scopes: ReadonlyMap<string, Scope>;
-  /** Steps that an update removed from the plan; the visits of one that comes back are numbered on. */
+  /** Steps that an update removed; if one comes back, the numbers of its visits continue. */
   readonly gone: ReadonlyMap<string, StepRecord>;
-  /** Visits that do not run, by what they wait for; each set is in the order of arrival. */
+  /** Visits that do not run, by what they wait for, in order of arrival. */
   readonly waiting: Readonly<Record<WaitReason, ReadonlySet<Visit>>>;
-  /** How many visits left the queue for slots since its set was made. */
+  /** How many visits left the queue for slots since its set was built. */
   readonly slotGaps: number;
   /** Visits that have a process. */
   readonly running: ReadonlySet<Visit>;
@@ -61,9 +62,9 @@ export interface Run {
   readonly failed: ReadonlySet<Visit>;
   /** Effects that must happen once and have happened, or may have, by name. */
   readonly effects: ReadonlyMap<string, Effect>;
-  /** What all attempts together used of their models. */
+  /** The spending of all attempts together. */
   readonly spent: Spent;
-  /** What each conversation has used, by its id. */
+  /** The spending of each conversation, by its id. */
   readonly conversations: ReadonlyMap<string, Spent>;
   /** The conversations that steps share, by name. */
   readonly shared: ReadonlyMap<string, SharedConversation>;
@@ -75,33 +76,36 @@ export interface Run {
   readonly snapshot?: string;
   /** What is known of the files in each workspace: the run's own (""), and those of instances. */
   readonly files: ReadonlyMap<string, WorkspaceFiles>;
-  /** Instances whose own workspace is still to be made. */
+  /** Instances whose own workspace must still be made. */
   readonly unmade: ReadonlySet<Scope>;
-  /** Instances that ended well, and whose own workspace is not merged yet. */
+  /** Instances that succeeded and whose own workspace is not merged yet. */
   readonly merging: ReadonlySet<Scope>;
-  /** The snapshot to which its files go back before anything starts, and the event that asked for it. */
+  /**
+   * The snapshot to which its files are restored before anything starts, and the event that asked
+   * for it.
+   */
   readonly restoring?: { readonly commit: string; readonly since: number };
-  /** Of a fork: where it comes from, and the commit that the other run's worktree began with. */
+  /** For a fork: its origin, and the commit that the other run's worktree started with. */
   readonly origin?: Origin & { readonly base?: string };
-  /** What its owner wants done with work that was interrupted. */
+  /** The owner's choice for interrupted work. */
   readonly recover?: Recover;
-  /** The variables that its expressions rely on, as they were when it first met them. */
+  /** The variables that its expressions use, with the values of their first use. */
   readonly variables: ReadonlyMap<string, string>;
   /** Marks that recognise the secrets of every environment in which it was driven. */
   readonly secrets: readonly SecretMarks[];
   /** How long all attempts together have run. */
   readonly workedMs: number;
-  /** What it may use: the plan's budget and what was added to it. */
+  /** Its limits: the plan's budget and what people added. */
   readonly funds: Budget;
-  /** What was added to the plan's budget. */
+  /** What people added to the plan's budget. */
   readonly added: Budget;
   readonly stepsTotal: number;
   readonly stepsDone: number;
-  /** Steps whose summary has changed since it was last taken (see takeChanges). */
+  /** Steps whose summary has changed since the last `takeChanges`. */
   readonly changes: ReadonlySet<StepRecord>;
 }
 
-/** A message for the agent of a step, and what became of it. */
+/** A message for the agent of a step, and its delivery. */
 export interface LeftMessage extends Message {
   /** For each visit of the step that got it: the last attempt whose prompt held it. */
   readonly reported?: readonly { readonly visit: number; readonly attempt: number }[];
@@ -119,13 +123,13 @@ export interface WorkspaceFiles {
   readonly clean: boolean;
   /** The visit whose process was started in it last. */
   readonly latest?: Visit;
-  /** Paths that could not be merged; the workspace holds the merge with markers. */
+  /** Files in conflict; the workspace holds the merge with markers. */
   readonly conflicts?: readonly string[];
 }
 
 /** An effect that must happen once and that has happened, or may have. */
 export interface Effect extends KnownEffect {
-  /** The visit that it belongs to; absent when that is a visit of another run. */
+  /** The visit that had it; absent when that is a visit of another run. */
   readonly visit?: Visit;
 }
 
@@ -152,10 +156,10 @@ export interface Scope {
   readonly graph: Graph;
   readonly parent?: Visit;
   readonly item?: Json;
-  /** Its own `input`, when it is not that of the scope around it. */
+  /** Its own `input`, when it differs from that of the outer scope. */
   readonly input?: JsonObject;
   readonly index: number;
-  /** Of a branch: its own context, which hides the one around it. */
+  /** Of a branch: its own context, which hides the outer one. */
   readonly context?: ReadonlyMap<string, Json>;
   /** How often it was restarted. */
   readonly restarts?: number;
@@ -163,14 +167,14 @@ export interface Scope {
   readonly last?: Visit;
   /** By position; made when first needed. */
   readonly steps: readonly (StepRecord | undefined)[];
-  /** What has come along each edge of the graph. */
+  /** The state of each edge of the graph. */
   readonly edges: readonly EdgeState[];
   /** Per step: forward edges that are not resolved yet, and those that were followed. */
   readonly unresolved: readonly number[];
   readonly live: readonly number[];
-  /** Visits that are not over. */
+  /** The number of visits that are not over. */
   readonly active: number;
-  /** Failures in it that nothing handles. */
+  /** The number of unhandled failures in it. */
   readonly failures: number;
 }
 
@@ -181,18 +185,18 @@ export interface StepRecord {
   readonly scope: Scope;
   readonly position: number;
   readonly visits: readonly Visit[];
-  /** How many visits lie before the last rewind; they are history. */
+  /** How many visits are history, because they are before the last rewind. */
   readonly past: number;
   /** No edge can reach it any more. */
   readonly unreachable: boolean;
-  /** Whether it is among `stepsDone`. */
+  /** True when it is counted in `stepsDone`. */
   readonly counted: boolean;
 }
 
 export interface Visit {
   readonly record: StepRecord;
   readonly number: number;
-  /** The edge that started it, by its position; absent when none did. */
+  /** The edge that led to it, by its position; absent when none did. */
   readonly via?: number;
   readonly state: VisitState;
   /** The event that ended it, by its sequence number. */
@@ -201,22 +205,22 @@ export interface Visit {
   readonly attempts: number;
   readonly failures: number;
   readonly losses: number;
-  /** How many failures it may have in all; resume and retry grant more. */
+  /** How many failures it may have in total; resume and retry grant more. */
   readonly failuresMax: number;
   readonly lossesMax: number;
-  /** Failures before its present allowance; the backoff counts from there. */
+  /** Failures before its last grant; the backoff counts from there. */
   readonly failuresBefore?: number;
-  /** How often its agent could not continue through no fault of its own. */
+  /** How often its agent could not continue, through no fault of the step. */
   readonly pauses: number;
   readonly startedAt?: number;
-  /** The snapshot that its work began with. */
+  /** The snapshot that its work started from. */
   readonly base?: string;
-  /** Its files are put back to that before its current attempt begins. */
+  /** Its files are restored to that before its current attempt starts. */
   readonly restore?: true;
-  /** Its result, while its work is still to be merged; `conflicts` are the files that do not fit. */
+  /** Its result, while its work must still be merged; `conflicts` are the files in conflict. */
   readonly held?: Held;
   readonly conflicts?: readonly string[];
-  /** Its work is done, and a judge is to look at it, or is looking at it. */
+  /** Its work is done, and a judge must give a verdict on it, or is giving one. */
   readonly submitted?: Submission;
   /** Its attempts that only judged. */
   readonly judgements?: readonly number[];
@@ -226,33 +230,33 @@ export interface Visit {
   readonly cut?: true;
   /** Why the effect of its last attempt was uncertain. */
   readonly uncertainty?: Uncertainty;
-  /** Where its effect was attempted first, by an earlier visit: the key of the effect stays the same. */
+  /** The earlier visit that attempted its effect first: the key of the effect stays the same. */
   readonly attemptedAt?: Pick<KnownEffect, "place" | "run">;
-  /** What a person wants done with it after an interruption; for its next attempt only. */
+  /** A person's choice after an interruption; for its next attempt only. */
   readonly recover?: Recover;
   /** Its next attempt keeps the current files: a person chose them. */
   readonly files?: "keep";
   /** Of an agent: its conversation. */
   readonly conversation?: ConversationState;
-  /** What its agent was told about the run, and how often the visit had failed by then. */
+  /** The briefing of its agent, and how often the visit had failed by then. */
   readonly briefing?: Briefing & { readonly failures: number };
   /** The report of the failure that led to it, for its agent. */
   readonly report?: string;
   readonly spent?: Spent;
-  /** Calls that were denied to its agent in the last attempt that ended. */
+  /** Calls that its agent was denied in the last attempt that ended. */
   readonly denied?: readonly string[];
-  /** What a person said about such calls; for all later attempts of the visit. */
+  /** A person's answers about denied calls; they hold for all later attempts of the visit. */
   readonly permits?: Permits;
   readonly instances?: Instances;
 }
 
-/** Work that waits for a judge. */
+/** Work that waits for a verdict. */
 export interface Submission {
-  /** What the work has to show. */
+  /** The result of the work. */
   readonly held: Held;
   /** The attempt that did the work. */
   readonly attempt: number;
-  /** How often the judge that is to be asked gave no verdict. */
+  /** How often the current judge gave no verdict. */
   readonly asks: number;
 }
 
@@ -266,7 +270,7 @@ export interface Permits {
 export interface Instances {
   readonly items?: readonly Json[];
   readonly input?: JsonObject;
-  /** How many there will be; of a loop, as far as that is known. */
+  /** How many there will be; for a loop, as far as it is known. */
   readonly total: number;
   readonly opened: number;
   readonly ended: number;
@@ -306,7 +310,7 @@ export function findRecord(scope: Scope, step: string): StepRecord | undefined {
   return position === undefined ? undefined : scope.steps[position];
 }
 
-/** The visit that a scope, a step and a number name. */
+/** The visit of a step in a scope, by its number. */
 export function findVisit(run: Run, place: VisitRef): Visit | undefined {
   const scope = run.scopes.get(place.scope);
   return scope && findRecord(scope, place.step)?.visits[place.visit - 1];
@@ -339,7 +343,7 @@ export function* visitsOf(scope: Scope): Generator<Visit> {
   for (const record of scope.steps) yield* record?.visits ?? [];
 }
 
-/** True when a step needs no more work as things stand. */
+/** True when a step needs no more work at the moment. */
 export function isDone(record: StepRecord | undefined): boolean {
   const state = currentVisit(record)?.state;
   if (state === undefined) return record?.unreachable === true;
@@ -347,18 +351,21 @@ export function isDone(record: StepRecord | undefined): boolean {
   return state.status === "completed" || state.status === "skipped";
 }
 
-/** True when it is uncertain whether the effect of a step that must not happen twice has happened. */
+/** True when the effect of a step that must happen once is uncertain. */
 export function isUncertain({ state }: Visit): boolean {
   if (state.status === "failed") return state.reason === "once" && !state.handled;
   return waitsFor(state, "probe");
 }
 
-/** What to do with interrupted work: as a person says for this visit or for all, or the author. */
+/**
+ * How to recover interrupted work: as a person chose for this visit or for all, or as the author
+ * did.
+ */
 export function recoverFor(run: Run, visit: Visit): Recover | undefined {
   return visit.recover ?? run.recover ?? stepOf(visit).recover;
 }
 
-/** True when the work of a step is done by steps of its own. */
+/** True when a step runs other steps. */
 export function isComposite({ work }: Step): boolean {
   return graphsIn(work).length > 0;
 }
@@ -381,4 +388,20 @@ export function isPrompt({ work }: Step): boolean {
 /** The visits that wait for any of these, in the order in which the reasons are named. */
 export function waitingFor(run: Run, ...reasons: readonly WaitReason[]): readonly Visit[] {
   return reasons.flatMap((reason) => [...run.waiting[reason]]);
+}
+
+/** A value of the run without its readonly modifiers. */
+export type Draft<T> = {
+  -readonly [K in keyof T]: T[K] extends ReadonlyMap<infer A, infer B> | undefined
+    ? Map<A, B> | Extract<T[K], undefined>
+    : T[K] extends ReadonlySet<infer A>
+      ? Set<A>
+      : T[K] extends readonly (infer A)[]
+        ? A[]
+        : T[K];
+};
+
+/** Opens a value for change. Only evolve.ts and the files that it calls may use it. */
+export function draft<T extends object>(value: T): Draft<T> {
+  return value as Draft<T>;
 }

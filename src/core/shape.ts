@@ -1,18 +1,19 @@
 /**
- * Shapes of JSON values: each checks a value that was read from a disk, and is the type of what passes
- * the check, so that a field is written down once.
+ * Shapes of JSON values: each shape checks a value that was read from disk, and gives the type of
+ * the values that pass, so that a field is written down once.
  *
  * Owns: these checks.
  * Does not: use a schema library, since loading one costs more than a whole `perdure list`.
  * Invariants:
- * - shape/S1 A field that a shape does not name is kept as it is: a newer program may have written it.
+ * - fields/S1 A field that a shape does not name is kept as it is: a newer program may have written
+ *   it.
  */
 import { isObject, type Json } from "../util/json.ts";
 
-/** Gives the place of the first wrong value in a value (".a.b", "" for itself), if there is one. */
+/** Returns the path of the first wrong value (".a.b", "" for the value itself), if there is one. */
 export interface Shape<T> {
   (value: unknown): string | undefined;
-  /** Never there: it only carries the type. */
+  /** Never set: it only carries the type. */
   readonly type?: T;
 }
 
@@ -46,12 +47,12 @@ export const text: Shape<string> = when((value) => typeof value === "string");
 export const number: Shape<number> = when((value) => typeof value === "number");
 export const integer: Shape<number> = when(Number.isSafeInteger);
 export const boolean: Shape<boolean> = when((value) => typeof value === "boolean");
-/** What is only ever true, or absent. */
+/** True, or absent. */
 export const flag: Shape<true> = when((value) => value === true);
-/** Anything that is there. */
+/** Any JSON value. */
 export const json: Shape<Json> = when((value) => value !== undefined);
 
-/** A word of a list that newer programs may add to. */
+/** A word; newer programs may add further ones. */
 export function word<W extends string>(): Shape<W> {
   return when((value) => typeof value === "string");
 }
@@ -61,14 +62,14 @@ export function oneOf<const W extends string>(...words: readonly W[]): Shape<W> 
   return when((value) => typeof value === "string" && words.some((one) => one === value));
 }
 
-/** What may be missing. */
+/** A field that may be missing. */
 export function optional<T>(shape: Shape<T>): OptionalShape<T> {
   const check = (value: unknown): string | undefined =>
     value === undefined ? undefined : shape(value);
   return Object.assign(check, { optional: true as const });
 }
 
-/** A list of such values. */
+/** A list of values with this shape. */
 export function listOf<T>(shape: Shape<T>): Shape<readonly T[]> {
   return (value) => {
     if (!Array.isArray(value)) return "";
@@ -80,7 +81,7 @@ export function listOf<T>(shape: Shape<T>): Shape<readonly T[]> {
   };
 }
 
-/** An object with such values under any names. */
+/** An object whose values have this shape, with any keys. */
 export function mapOf<T>(shape: Shape<T>): Shape<Readonly<Record<string, T>>> {
   return (value) => {
     if (!isObject(value)) return "";
@@ -105,7 +106,7 @@ export function record<F extends Fields>(fields: F): Shape<FieldsOf<F>> {
   };
 }
 
-/** An object whose field `tag` says which other fields it has. */
+/** An object whose field `tag` names its variant, which has these other fields. */
 export function variants<const T extends string, V extends Readonly<Record<string, Fields>>>(
   tag: T,
   kinds: V,

@@ -1,4 +1,4 @@
-/** What attempts used of models, and what a run may use: arithmetic only. */
+/** Spending and budgets: arithmetic on what attempts used, and the limits of a run. */
 import type { Budget } from "../plan/plan.ts";
 import type { LimitReached, Spent } from "./event.ts";
 
@@ -9,7 +9,7 @@ export const NOTHING_SPENT: Spent = {
   turns: 0,
 };
 
-/** Both together; what is not known of one of them is not known of the sum. */
+/** The sum; what is unknown in one part is unknown in the sum. */
 export function addSpent(one: Spent, other: Spent | undefined): Spent {
   if (other === undefined) return one;
   const known = one.costUsd !== undefined || other.costUsd !== undefined;
@@ -34,13 +34,13 @@ export function unpricedIn(spent: Spent): string | undefined {
   return costUsd === undefined && inputTokens + outputTokens > 0 ? (model ?? "") : undefined;
 }
 
-/** What was spent, with the cost of a part that had no price when it was used. */
+/** The spending, with the cost of a part that had no price before. */
 export function withLateCost(spent: Spent, costUsd: number): Spent {
   const { unpriced: _, ...known } = spent;
   return { ...known, costUsd: (spent.costUsd ?? 0) + costUsd, estimated: true };
 }
 
-/** Both budgets together; a limit that only one of them has is that one's. */
+/** The sum of two budgets; a limit that only one of them has stays. */
 export function addBudget(one: Budget, other: Budget): Budget {
   const sum = (a: number | undefined, b: number | undefined): number | undefined =>
     a === undefined && b === undefined ? undefined : (a ?? 0) + (b ?? 0);
@@ -76,7 +76,7 @@ export function limitReached(
   );
 }
 
-/** Amounts below this are shown with two digits that count, not as nothing. */
+/** Smaller amounts are shown with two significant digits, not as $0.00. */
 const CENT_HALF = 0.005;
 
 /** "$1.25"; "$0.0012" for less than half a cent. */

@@ -1,6 +1,6 @@
 /**
- * Step paths: `fix@2` is the second visit of the step `fix`, `fix@2.3` its third attempt, and a nested
- * scope is the path of the instance that it belongs to: `each@1.1[3]/test@1`.
+ * Step paths: `fix@2` is the second visit of the step `fix`, and `fix@2.3` its third attempt. The
+ * path of a nested scope is that of its instance: `each@1.1[3]/test@1`.
  */
 import type { AttemptRef, VisitRef } from "./event.ts";
 
@@ -12,7 +12,7 @@ export function childScopeId(at: AttemptRef, index: number): string {
   return `${attemptText(at)}[${index}]/`;
 }
 
-/** `fix` at the root, `each@1.1[3]/test` below: a step, whatever its visit. */
+/** The path of a step without a visit: `fix` at the root, `each@1.1[3]/test` in a nested scope. */
 export function stepPath(at: { readonly scope: string; readonly step: string }): string {
   return at.scope + at.step;
 }
@@ -33,7 +33,7 @@ export function parseStepPath(path: string): { readonly scope: string; readonly 
   return { scope: path.slice(0, cut), step: path.slice(cut) };
 }
 
-/** A step path as people write it: a step, a visit of it, or an attempt of that. */
+/** A step path as people write it: a step, a visit, or an attempt. */
 export interface NamedPlace {
   readonly scope: string;
   readonly step: string;
@@ -41,7 +41,7 @@ export interface NamedPlace {
   readonly attempt?: number;
 }
 
-/** Reads `fix`, `fix@2` or `fix@2.3`, also below a scope. */
+/** Parses `fix`, `fix@2` or `fix@2.3`, also in a nested scope. */
 export function parseVisit(text: string): NamedPlace {
   const { scope, step: last } = parseStepPath(text);
   const [, step = last, visit, attempt] = /^(.*)@(\d+)(?:\.(\d+))?$/.exec(last) ?? [];

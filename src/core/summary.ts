@@ -1,11 +1,13 @@
-/** The documented summary of a run and its steps: what `pipeline_state` and `step_state` hold. */
+/**
+ * The documented summary of a run and its steps: the content of `pipeline_state` and `step_state`.
+ */
 import type { Plan } from "../plan/plan.ts";
 import { statusWord } from "./graph/visit-state.ts";
 import { waitsForPerson } from "./next-actions.ts";
 import { currentVisit, type Run, type StepRecord, stepOf, type Visit } from "./run.ts";
 import { stepPath } from "./step-path.ts";
 
-/** `waiting`: nothing moves before a person answers. */
+/** `waiting`: nothing continues before a person answers. */
 export type RunStatus = "queued" | "running" | "waiting" | "interrupted" | "completed" | "failed";
 
 export type StepState =
@@ -29,7 +31,7 @@ export interface StepSummary {
   readonly errorMessage?: string;
 }
 
-/** What a batch of events changed in the summary tables. */
+/** The changes of the summary tables after a batch of events. */
 export interface SummaryChange {
   readonly status: RunStatus;
   readonly stepsCompleted: number;
@@ -43,7 +45,7 @@ export function initialSummary(plan: Plan): SummaryChange {
   return { status: "queued", stepsCompleted: 0, stepsTotal: steps.length, steps };
 }
 
-/** Where a visit works; the core knows the run's shared workspace only. */
+/** The workspace of a visit; the core knows only the run's shared one. */
 export type WorkspaceOf = (run: Run, visit: Visit) => string | undefined;
 
 const sharedWorkspace: WorkspaceOf = ({ workspace, created }) => workspace?.path ?? created?.cwd;

@@ -1,6 +1,6 @@
 /**
- * The transition tables: which event may meet which state, and where it leads. `evolve` refuses
- * what is not here, one test walks all pairs, and docs/STATE_MACHINE.md is made from them.
+ * The transition tables: which events each state allows, and which states follow. `evolve` refuses
+ * every other event, a test checks all pairs, and docs/STATE_MACHINE.md is made from the tables.
  */
 import type { RunEvent } from "./event.ts";
 import type { StateName } from "./graph/visit-state.ts";
@@ -10,7 +10,7 @@ export type StepEventType = Extract<RunEvent["type"], `step.${string}`>;
 export type RunEventType = Extract<RunEvent["type"], `run.${string}`>;
 type RunStatusName = RunState["status"];
 
-/** Where an attempt that is over may leave its visit. */
+/** The states that may follow the end of an attempt. */
 const ENDED = {
   "step.completed": ["completed"],
   "step.failed": ["waiting for retry", "failed"],
@@ -18,7 +18,7 @@ const ENDED = {
 const AGAIN = ["waiting for slot", "waiting for owner"] as const;
 const LOST = ["waiting for retry", "failed"] as const;
 
-/** Where each event may take a visit. */
+/** The states that each event may lead a visit to. */
 export const VISIT_TRANSITIONS: Readonly<
   Record<StateName, Partial<Readonly<Record<StepEventType, readonly StateName[]>>>>
 > = {
@@ -71,7 +71,7 @@ export const VISIT_TRANSITIONS: Readonly<
   abandoned: {},
 };
 
-/** Where each event may take a run. */
+/** The states that each event may lead a run to. */
 export const RUN_TRANSITIONS: Readonly<
   Record<RunStatusName, Partial<Readonly<Record<RunEventType, readonly RunStatusName[]>>>>
 > = {
@@ -112,7 +112,7 @@ export const RUN_TRANSITIONS: Readonly<
     "run.completed": ["completed"],
     "run.failed": ["failed"],
   },
-  // A person may settle a step while nobody drives the run, and the step may begin it anew.
+  // A person may settle a step while nothing drives the run, and the step may restart the run.
   stopped: {
     "run.opened": ["running"],
     "run.moved": ["stopped"],
@@ -132,7 +132,7 @@ export const RUN_TRANSITIONS: Readonly<
   },
 };
 
-/** Of the running visits only composite ones: nothing here ends a process. */
+/** Of running visits only composite ones: these events end no process. */
 const UNFINISHED = [
   "running",
   "waiting for start",
@@ -146,7 +146,7 @@ const UNFINISHED = [
   "failed",
 ] as const;
 
-/** Visits that change without an event of their own when the run itself does. */
+/** Visits that change state without an event of their own, with an event of the run. */
 export const SIDE_TRANSITIONS: readonly {
   readonly events: readonly RunEvent["type"][];
   readonly from: readonly StateName[];
@@ -224,12 +224,12 @@ export const SIDE_TRANSITIONS: readonly {
   },
 ];
 
-/** True when the event may meet a visit in this state. */
+/** True when a visit in this state allows the event. */
 export function mayMeetVisit(state: StateName, type: StepEventType): boolean {
   return VISIT_TRANSITIONS[state][type] !== undefined;
 }
 
-/** True when the event may meet a run in this state. */
+/** True when a run in this state allows the event. */
 export function mayMeetRun(status: RunStatusName, type: RunEventType): boolean {
   return RUN_TRANSITIONS[status][type] !== undefined;
 }

@@ -1,39 +1,39 @@
 /**
- * Turns as the journal keeps them: the facts that arrived, beside the events that they led to. Replay
- * feeds them to the core again (replay.ts).
+ * Recorded turns: the facts of each turn, which the journal stores with the events that they led
+ * to. Replay decides them again (replay.ts).
  *
- * Owns: which turns are kept, and their text. A turn without events has no row of its own: it is kept
- * with the next events of its owner.
+ * Owns: which turns are stored, and their text. A turn without events is stored with the next
+ * events of its owner.
  * Does not: store the text (room `journal`) or decide anything.
  * Invariants:
- * - turn/T1 `decodeTurns` gives back what `encodeTurns` was given. A value of a fact that an event of the
- *   same append holds too is stored once, with the event; `same` names both places.
- * - turn/T2 No secret of the environment is in the text: a condition that reads a variable that the run
- *   does not remember is kept as what it was, true or false.
+ * - turn/T1 `decodeTurns` returns what `encodeTurns` was given. A value that a fact and an event of
+ *   the same append share is stored once, in the event; `same` names both positions.
+ * - turn/T2 The text holds no secret of the environment: for a condition that reads a variable that
+ *   the run does not remember, only its result is stored.
  */
 import type { Plan } from "../plan/plan.ts";
 import { isObject } from "../util/json.ts";
 import type { RunEvent } from "./event.ts";
 import type { Condition, Fact } from "./fact.ts";
 
-/** One turn of an owner: what arrived, and when. */
+/** One turn of an owner: its facts and its time. */
 export interface RecordedTurn {
   readonly time: number;
   readonly facts: readonly Fact[];
   /** Conditions that read variables which the run does not remember, by step path. */
   readonly conditions?: Readonly<Record<string, Condition>>;
-  /** The facts became events, and nothing that follows from those was decided. */
+  /** The facts became events, and nothing that follows from them was decided. */
   readonly alone?: true;
 }
 
-/** The turns behind the events of one append. */
+/** The turns of one append. */
 export interface RecordedTurns {
   readonly turns: readonly RecordedTurn[];
-  /** Turns are missing: more of them passed without an event than an owner keeps. */
+  /** Turns are missing: more of them had no event than an owner keeps. */
   readonly gap?: true;
 }
 
-/** What a turn led to. */
+/** The events and operations of a turn. */
 interface TurnOutcome {
   readonly events: readonly RunEvent[];
   readonly operations: readonly unknown[];
@@ -42,7 +42,7 @@ interface TurnOutcome {
 /** How many turns without an event an owner keeps for its next append. */
 export const TURNS_KEPT_MAX = 10_000;
 
-/** A turn that has just passed. */
+/** The record of a turn. */
 export function recordedTurn(
   time: number,
   facts: readonly Fact[],
@@ -59,7 +59,7 @@ export class TurnLog {
   #kept: RecordedTurn[] = [];
   #gap = false;
 
-  /** Takes a turn in; gives the text to store with its events, when it has events. */
+  /** Adds a turn; returns the text to store with its events, if it has events. */
   add(turn: RecordedTurn, { events, operations }: TurnOutcome): string | undefined {
     const changedNothing = events.length + operations.length === 0;
     if (changedNothing && turn.facts.length === 0) return undefined;
@@ -77,7 +77,7 @@ export class TurnLog {
   }
 }
 
-/** Of two reports in a row about what an agent has used, the later one says all. */
+/** True when a report of spending follows another: the later one includes the earlier. */
 function replacesLast(last: RecordedTurn | undefined, { facts }: RecordedTurn): boolean {
   const [before, ...others] = last?.facts ?? [];
   const [fact, ...more] = facts;
@@ -86,20 +86,20 @@ function replacesLast(last: RecordedTurn | undefined, { facts }: RecordedTurn): 
   return JSON.stringify(before.at) === JSON.stringify(fact.at);
 }
 
-/** Values shorter than this are not worth a reference. */
+/** Shorter values are stored twice: a reference would not be shorter. */
 const SHARED_LENGTH_MIN = 48;
 /** How deep facts and events are searched for values that both hold. */
 const SHARED_DEPTH_MAX = 4;
 
 type Path = readonly (string | number)[];
 
-/** A value of a fact (turn, fact, fields) that is that of an event (event, fields). */
+/** A value of a fact (turn, fact, fields) that equals one of an event (event, fields). */
 interface Same {
   readonly of: Path;
   readonly is: Path;
 }
 
-/** The text of the turns behind these events. */
+/** The text of the turns of these events. */
 export function encodeTurns(recorded: RecordedTurns, events: readonly RunEvent[]): string {
   const held = valuesOf(events);
   const same: Same[] = [];
@@ -136,7 +136,7 @@ export function decodeTurns(
   return { ...recorded, turns };
 }
 
-/** The journal has the plan of an update by its fingerprint. */
+/** The fact without its plan, which the journal stores by its fingerprint. */
 function stored(fact: Fact): object {
   if (fact.type !== "update-requested") return fact;
   const { plan: _, ...rest } = fact;
@@ -148,7 +148,7 @@ interface HeldValue {
   readonly value: unknown;
 }
 
-/** What events hold, by the name of its field. */
+/** The values in events, by the name of their field. */
 function valuesOf(events: readonly RunEvent[]): ReadonlyMap<string, readonly HeldValue[]> {
   const found = new Map<string, HeldValue[]>();
   const visit = (value: object, path: Path): void => {
@@ -163,7 +163,9 @@ function valuesOf(events: readonly RunEvent[]): ReadonlyMap<string, readonly Hel
   return found;
 }
 
-/** A copy of a value without what events hold under the same name; that is noted in `same`. */
+/**
+ * A copy of a value without the parts that events hold under the same name; `same` records them.
+ */
 function withoutShared(
   value: object,
   path: Path,
@@ -187,7 +189,7 @@ function isLong(value: unknown): boolean {
   return remaining(value, SHARED_LENGTH_MIN) <= 0;
 }
 
-/** What is left of a length after a value; it stops counting when nothing is. */
+/** The rest of a length after a value; counting stops at 0. */
 function remaining(value: unknown, length: number): number {
   if (typeof value === "string") return length - value.length - 2;
   if (typeof value !== "object" || value === null) return length - 1;

@@ -1,12 +1,13 @@
 /**
- * What an expression sees of a run: its input, context, outputs and results, from the scope in
- * which the expression stands. A step is looked for in its own scope first, then in those around it.
+ * The values that an expression can read from a run: input, context, outputs and results, as seen
+ * from the scope of the expression. A step is looked up in its own scope first, then in the outer
+ * scopes.
  *
- * Owns: the names that expressions use and what they mean. `results.<step>` is the state of a step's
- * current visit, and of a composite step also of the steps in it.
+ * Owns: the names that expressions use and what they mean. `results.<step>` is the state of a
+ * step's current visit, and for a composite step also of the steps in it.
  * Does not: parse expressions (util/expression.ts) or decide what follows from a value.
  * Invariants:
- * - values/X2 The steps inside a composite step are only looked at when an expression names them.
+ * - values/X2 The steps inside a composite step are read only when an expression names them.
  */
 
 import type { Plan } from "../plan/plan.ts";
@@ -32,7 +33,7 @@ import {
 } from "./run.ts";
 import { childScopeId } from "./step-path.ts";
 
-/** How a visit is about to end; the conditions on its own edges read it. */
+/** The result of a visit that is about to end; the conditions on its edges read it. */
 export interface Outcome {
   readonly status: "completed" | "failed" | "skipped";
   readonly exit: number;
@@ -65,7 +66,7 @@ export function evaluateAfterIteration(run: Run, visit: Visit, source: string): 
   return tryEvaluate(() => evaluateSource(source, valuesIn(run, scope, visit.number, {})));
 }
 
-/** Whether the condition of a visit's step holds; `env` is what is around the run. */
+/** Whether the condition of a visit's step holds; `env` is the owner's environment. */
 export function conditionOf(plan: Plan, run: Run, visit: Visit, env: Environment): Condition {
   const { when = "true" } = stepOf(visit);
   const held = evaluateIn(run, visit, when, environmentAt(plan, run, visit, env));
@@ -81,8 +82,8 @@ export function typeText(value: Json): string {
 }
 
 /**
- * The input of a sub-pipeline: texts are templates, and one that is an expression is its value. It is
- * kept in the journal, so the environment, which may hold secrets, is not for it.
+ * The input of a sub-pipeline: texts are templates, and a text that is one expression becomes its
+ * value. The journal keeps it, so it cannot read the environment, which may hold secrets.
  */
 export function renderInput(
   run: Run,
@@ -103,7 +104,7 @@ export function renderInput(
   return rendered.ok ? { ok: true, value: rendered.value as JsonObject } : rendered;
 }
 
-/** A text for people or the clock, rendered; it is kept in the journal like the input. */
+/** A rendered text of a gate or a wait; the journal keeps it like the input. */
 export function renderIn(
   run: Run,
   visit: Visit,
@@ -126,8 +127,8 @@ function tryEvaluate(evaluate: () => Json): Evaluated {
 }
 
 /**
- * The environment that the values of a step's own `env` see: the runner's, and over it what the
- * pipeline sets for all steps.
+ * The environment for the values of a step's own `env`: the owner's, with the pipeline's variables
+ * on top.
  */
 export function environmentAround(
   plan: Plan,
@@ -143,7 +144,7 @@ export function environmentAt(plan: Plan, run: Run, visit: Visit, env: Environme
   return layered(run, visit, stepOf(visit).env, environmentAround(plan, run, visit, env));
 }
 
-/** Variables over others; each is rendered when it is asked for, and sees only the others. */
+/** Variables on top of others; each is rendered on demand, and sees only the others. */
 function layered(
   run: Run,
   visit: Visit,
@@ -202,7 +203,7 @@ function lastWords(
   };
 }
 
-/** The outcome in one word: the step's own, if it has not failed. */
+/** The outcome in one word: the step's own, unless it failed. */
 export function outcomeWord({ status, reported }: Pick<Outcome, "status" | "reported">): string {
   if (status === "failed") return "fail";
   return reported?.outcome ?? (status === "skipped" ? "skipped" : "success");
@@ -221,7 +222,7 @@ function valuesIn(run: Run, scope: Scope, visit: number, env: Environment): Valu
   };
 }
 
-/** The nearest step of this name, from the scope outwards. */
+/** The nearest step with this name, from the scope outwards. */
 function lookUp(scope: Scope, id: string): StepRecord | undefined {
   for (const at of outwards(scope)) {
     const record = findRecord(at, id);
@@ -235,7 +236,7 @@ function inputOf(run: Run, scope: Scope): Json {
   return run.created?.input ?? null;
 }
 
-/** The item of the nearest fan-out, and the number of the nearest repetition and of the loop. */
+/** The item of the nearest fan-out, and the numbers of the nearest repetition and of the loop. */
 export function repetitionOf(
   scope: Scope,
 ): Pick<Values, "item" | "index" | "loop_index" | "locals"> {
@@ -259,7 +260,7 @@ function* outwards(scope: Scope): Generator<Scope> {
   for (let at: Scope | undefined = scope; at !== undefined; at = at.parent?.record.scope) yield at;
 }
 
-/** What `results.<step>` is. */
+/** The value of `results.<step>`. */
 export function resultOf(run: Run, record: StepRecord | undefined): Json | LazyMap | undefined {
   const plain = plainResult(record);
   const visit = currentVisit(record);
@@ -272,7 +273,9 @@ export function withInside(run: Run, visit: Visit, plain: JsonObject): LazyMap {
   return new LazyMap((key) => plain[key] ?? inside(run, visit, key));
 }
 
-/** What `outputs.<step>` is: paths by name; of a sub-pipeline or a loop, those of its steps. */
+/**
+ * The value of `outputs.<step>`: paths by name; for a sub-pipeline or a loop, those of its steps.
+ */
 export function outputsOf(run: Run, record: StepRecord | undefined): Json | LazyMap | undefined {
   const visit = currentVisit(record);
   if (visit?.instances === undefined) return leafOutputs(visit);
@@ -285,7 +288,7 @@ export function pathsOf(outputs: Readonly<Record<string, Output>>): JsonObject {
   return Object.fromEntries(Object.entries(outputs).map(([name, { path }]) => [name, path]));
 }
 
-/** The last instance that a composite visit has opened. */
+/** The last instance that a composite visit opened. */
 export function lastScope(run: Run, visit: Visit): Scope | undefined {
   return instanceOf(run, visit, (visit.instances?.opened ?? 0) - 1);
 }
@@ -318,7 +321,7 @@ function plainResult(record: StepRecord | undefined): JsonObject | undefined {
   return state.exit === undefined ? failed : { ...failed, exit: state.exit };
 }
 
-/** What a step left as values of its own: what it answered, what it printed, and its identity. */
+/** The answer, the printed output and the identity of a step. */
 export function leftBy(end: {
   readonly answer?: Json | undefined;
   readonly output?: string | undefined;
@@ -328,12 +331,12 @@ export function leftBy(end: {
   return defined({ answer, output, identity });
 }
 
-/** What a step reported of itself. */
+/** The fields of a step's report. */
 export function wordsOf({ outcome, label, notes }: StepReport = {}): JsonObject {
   return defined({ outcome, label, notes });
 }
 
-/** What a composite step has beyond its own state. */
+/** The values of a composite step beyond its own state. */
 function inside(run: Run, visit: Visit, key: string): Json | LazyMap | undefined {
   const { kind } = stepOf(visit).work;
   if (kind === "each") return key === "items" ? itemResults(run, visit) : undefined;
@@ -352,7 +355,7 @@ function itemResults(run: Run, visit: Visit): readonly Json[] {
       status: instance === undefined ? "pending" : statusOf(instance),
     };
     if (instance === undefined) return { ...reported, outputs: {}, steps: {} };
-    // Written without a list of steps, it is one step, or one sub-pipeline, for each item.
+    // Without a list of steps it is one step, or one sub-pipeline, for each item.
     const own =
       instance.graph.steps.length === 1
         ? currentVisit(recordOf(instance, stepOf(visit).id))

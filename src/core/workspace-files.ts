@@ -2,18 +2,19 @@
  * The workspaces of a run, and what is known of the files in each. Steps share the run's workspace
  * unless they, or a composite step around them, have `workspace: own`.
  *
- * Owns: which workspace a visit works in, which files an attempt starts from, and what the events say
+ * Owns: which workspace a visit works in, which files an attempt starts from, and what events say
  * about the files there.
- * Does not: touch a file (room `workspace`), or decide when something is done to one (operations.ts).
+ * Does not: touch a file (room `workspace`), or decide when an operation on files starts
+ * (operations.ts).
  * Invariants:
- * - files/W1 A workspace is `clean` only while it is known to equal its last snapshot: no process has
- *   been started in it since, and its owner is the one that saw it.
+ * - files/W1 A workspace is `clean` only while it is known to equal its last snapshot: no process
+ *   has started in it since, and the owner is the same.
  */
 
 import type { Plan, Recover } from "../plan/plan.ts";
-import { draft } from "./draft.ts";
 import type { Conversation, Saved } from "./event.ts";
 import {
+  draft,
   hasProcess,
   isComposite,
   type Run,
@@ -49,22 +50,22 @@ export function workspaceAround(scope: Scope): string {
   return scope.parent === undefined ? SHARED : workspaceOfScope(scope.parent.record.scope);
 }
 
-/** True when a visit has a workspace for itself, from which its work is merged when it ends well. */
+/** True when a visit has its own workspace, which is merged when the visit succeeds. */
 export function worksApart(visit: Visit): boolean {
   return stepOf(visit).own === true && hasProcess(stepOf(visit));
 }
 
-/** True when the steps of an instance work in a workspace of the instance's own. */
+/** True when the steps of an instance work in the instance's own workspace. */
 export function ownsWorkspace({ parent }: Scope): boolean {
   return parent !== undefined && stepOf(parent).own === true && isComposite(stepOf(parent));
 }
 
-/** True when the workspace of an instance was made, so that there may be work in it to merge. */
+/** True when the workspace of an instance was made, so that it may hold work to merge. */
 export function hasOwnFiles(run: Run, scope: Scope): boolean {
   return ownsWorkspace(scope) && filesIn(run, scope.id).base !== undefined;
 }
 
-/** True when the workspace of an instance around a visit is still to be made. */
+/** True when the workspace of an instance around a visit must still be made. */
 export function isUnmade(run: Run, visit: Visit): boolean {
   if (run.unmade.size === 0) return false;
   for (let at = visit.record.scope; at.parent !== undefined; at = at.parent.record.scope) {
@@ -84,7 +85,7 @@ export function knownBase(run: Run, workspace: string): string | undefined {
   return clean ? snapshot : undefined;
 }
 
-/** True when no other visit has worked in its workspace since a visit began. */
+/** True when no other visit has used the workspace since a visit started. */
 export function workedAlone(run: Run, visit: Visit): boolean {
   if (worksApart(visit)) return true;
   return filesIn(run, workspaceOf(visit)).latest === visit && visit.crowded !== true;
@@ -96,10 +97,11 @@ export function othersIn(run: Run, workspace: string, but?: Visit): readonly Vis
 }
 
 /**
- * The files that an attempt starts from. The first attempt takes them as they are. A later one starts
- * from the same files, in a workspace of the run's own, or where a person or the author says so. An
- * attempt that continues a conversation, or replaces one that is gone, keeps the current files, and so
- * does one that ran beside others. Files that a person chose to keep are what later attempts start from.
+ * The files that an attempt starts from. The first attempt takes them as they are. A later one
+ * starts from the same files, if the workspace is the run's own, or if a person or the author says
+ * so. An attempt that continues a conversation, or replaces one that is gone, keeps the current
+ * files, and so does one that ran beside others. If a person chose to keep files, later attempts
+ * start from those.
  */
 export function filesFor(
   plan: Plan,
@@ -109,12 +111,12 @@ export function filesFor(
   base: string | undefined,
 ): { readonly base?: string; readonly restore?: true; readonly keep?: true } {
   if (plan.workspace?.snapshots !== true || !hasProcess(stepOf(visit))) return {};
-  // Work that is only to be judged or merged stays as it is.
+  // Work that only waits for a verdict or a merge stays as it is.
   if (visit.held !== undefined || visit.submitted !== undefined) return {};
   if (visit.base === undefined) return base === undefined ? {} : { base };
   const wanted = visit.cut === true ? recoverFor(run, visit) : undefined;
   const conversationsOf = conversation?.kind === "continue" || conversation?.gone === true;
-  // A workspace of its own is merged against its base, whoever changed it.
+  // An own workspace is merged against its base, whoever changed it.
   if (visit.files === "keep" && !conversationsOf && stepOf(visit).own !== true) {
     return base === undefined ? { keep: true } : { base };
   }
@@ -122,7 +124,7 @@ export function filesFor(
   return { base: visit.base, restore: true };
 }
 
-/** True when the next attempt of a visit begins with the files that the visit began with. */
+/** True when the next attempt of a visit starts from the files that the visit started from. */
 export function startsOver(
   plan: Plan,
   run: Run,
@@ -140,14 +142,14 @@ export function startsOver(
 
 const PATHS_SHOWN_MAX = 5;
 
-/** Which files two steps changed differently, in words. */
+/** A sentence about files that two steps changed differently. */
 export function conflictText(paths: readonly string[]): string {
   const shown = paths.slice(0, PATHS_SHOWN_MAX).join(", ");
   const more = paths.length > PATHS_SHOWN_MAX ? ` and ${paths.length - PATHS_SHOWN_MAX} more` : "";
   return `its work does not fit what other steps did in ${shown}${more}`;
 }
 
-// What follows changes a run, for evolve.ts alone (C2).
+// The functions below change a run, for evolve.ts alone (C2).
 
 /** Changes what is known of the files in a workspace. */
 export function noteFiles(run: Run, workspace: string, change: Partial<WorkspaceFiles>): void {
@@ -156,17 +158,17 @@ export function noteFiles(run: Run, workspace: string, change: Partial<Workspace
   if (workspace === SHARED && files.snapshot !== undefined) draft(run).snapshot = files.snapshot;
 }
 
-/** The files go back to this snapshot, if there is one, before anything else starts. */
+/** Restores the files to this snapshot, if there is one, before anything else starts. */
 export function restoreFirst(run: Run, commit: string | undefined): void {
   if (commit !== undefined) draft(run).restoring = { commit, since: run.seq + 1 };
 }
 
-/** A new owner does not know what happened to the files in the meantime. */
+/** Forgets that files equal a snapshot: a new owner does not know what happened since. */
 export function markFilesUncertain(run: Run): void {
   for (const workspace of run.files.keys()) noteFiles(run, workspace, { clean: false });
 }
 
-/** A process is started: from now on the files in its workspace may change. */
+/** Records that a process starts: the files in its workspace may change from now on. */
 export function noteStart(run: Run, visit: Visit): void {
   const workspace = workspaceOf(visit);
   if (worksApart(visit)) return;
@@ -174,20 +176,20 @@ export function noteStart(run: Run, visit: Visit): void {
     draft(other).crowded = true;
     draft(visit).crowded = true;
   }
-  // Other visits worked there between two attempts: a restore must keep what they did.
+  // Other visits used the workspace between two attempts: a restore must keep their work.
   if (visit.attempts > 1 && !workedAlone(run, visit)) draft(visit).crowded = true;
   noteFiles(run, workspace, { clean: false, latest: visit });
 }
 
-/** An attempt, whose visit is still running, has a snapshot of its workspace. */
+/** Records a snapshot of the workspace of an attempt whose visit is still running. */
 export function noteSnapshot(run: Run, visit: Visit, event: SnapshotEvent): void {
   const { snapshot, type } = event;
   if (snapshot === undefined) return;
   if (worksApart(visit)) {
-    // Work in a workspace of its own reaches the files around it when it is merged.
+    // Work in an own workspace reaches the outer workspace when it is merged.
     const around = workspaceOfScope(visit.record.scope);
     if (type === "step.completed") return noteMerge(run, around, snapshot);
-    // It may have been merged before it turned out that no edge leads on from it.
+    // The work may have been merged before it turned out that no edge can be followed.
     if (type === "step.failed") noteStrangers(run, around);
     return;
   }
@@ -197,14 +199,14 @@ export function noteSnapshot(run: Run, visit: Visit, event: SnapshotEvent): void
   noteFiles(run, workspace, { snapshot: snapshot.commit, clean });
 }
 
-/** Work was merged into a workspace. */
+/** Records that work was merged into a workspace. */
 export function noteMerge(run: Run, workspace: string, { commit }: Saved): void {
   const clean = othersIn(run, workspace).length === 0;
   noteStrangers(run, workspace);
   noteFiles(run, workspace, { snapshot: commit, clean });
 }
 
-/** A merge may have changed the files in a workspace. */
+/** Records that a merge may have changed the files in a workspace. */
 function noteStrangers(run: Run, workspace: string): void {
   const { latest: _latest, ...files } = filesIn(run, workspace);
   draft(run).files.set(workspace, { ...files, clean: false });
@@ -215,7 +217,7 @@ interface SnapshotEvent {
   readonly snapshot?: Saved;
 }
 
-/** The snapshot that an attempt works on was taken right before it. */
+/** Records the snapshot that was taken right before an attempt. */
 export function noteBase(run: Run, visit: Visit, base: string): void {
   const workspace = workspaceOfScope(visit.record.scope);
   const clean = worksApart(visit) && othersIn(run, workspace).length === 0;

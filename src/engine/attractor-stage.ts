@@ -1,9 +1,9 @@
 /**
- * What a stage of a DOT pipeline finds in its environment and leaves in the context, by the names
- * that the language and the engines for it have.
+ * The environment of a stage of a DOT pipeline, and the values that it adds to the context, by the
+ * names of the attractor language and its engines.
  *
  * Owns: these names.
- * Does not: concern other plans; theirs have none of it.
+ * Does not: concern other plans, which have none of these names.
  */
 import { join } from "node:path";
 import { contextValue } from "../core/context.ts";
@@ -14,7 +14,7 @@ import { lastText } from "../runner/process/output.ts";
 import type { JsonObject } from "../util/json.ts";
 import type { RunDir } from "./state-dir.ts";
 
-/** How much of what a tool printed is kept in the context: the end. */
+/** How much of the end of a tool's output the context stores. */
 const TOOL_OUTPUT_BYTES_MAX = 64 * 1024;
 const LAST_LINE_LENGTH_MAX = 1_024;
 
@@ -24,7 +24,7 @@ interface Stage {
   readonly dir: RunDir;
 }
 
-/** The variables of a stage; `statusFile` is where it may say how it went. */
+/** The variables of a stage; `statusFile` is the path for its report. */
 export function stageVariables(
   { plan, run, dir }: Stage,
   visit: Visit,
@@ -51,7 +51,7 @@ export function stageVariables(
   };
 }
 
-/** What a tool printed, for the context; it counts whether the tool failed or not. */
+/** The output of a tool for the context, also of one that failed. */
 export function toolKeys({ plan }: Pick<Stage, "plan">, visit: Visit, dir: string): JsonObject {
   if (plan.keys !== "attractor" || stepOf(visit).work.kind !== "shell") return {};
   const text = lastText(join(dir, ATTEMPT_FILE.output), TOOL_OUTPUT_BYTES_MAX).trimEnd();

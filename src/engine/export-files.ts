@@ -1,12 +1,11 @@
 /**
- * The files of a run that is about to be carried elsewhere: saved as they are now, with all of its
- * snapshots in one bundle.
+ * The files of a run for an export: a snapshot of the current files, and all snapshots in one bundle.
  *
- * Owns: what of the files is carried.
- * Does not: put them anywhere (the run's next owner does, when it goes on).
+ * Owns: which files an export carries.
+ * Does not: restore them elsewhere; the run's next owner does, when it resumes.
  * Invariants:
- * - As in executors/files.ts, an attempt that was cut off has its files under its own name, so that
- *   whoever notes its loss elsewhere finds them as they were here.
+ * - As in executors/files.ts, an interrupted attempt has its files under its own name, so that the
+ *   owner that records its loss elsewhere finds them.
  */
 import { existsSync } from "node:fs";
 import { attemptOf, type Run } from "../core/run.ts";
@@ -25,27 +24,27 @@ import { snapshotRef } from "./executors/files.ts";
 import { workspaceAt } from "./run-workspace.ts";
 import type { RunDir } from "./state-dir.ts";
 
-export interface DepartureOptions {
+export interface ExportFilesOptions {
   readonly plan: WorkspacePlan;
   readonly run: Run;
   readonly dir: RunDir;
   readonly stateDir: string;
-  /** Where to write the bundle. */
+  /** The path of the bundle. */
   readonly file: string;
-  /** Leave out what the user's own commits hold: the other place has them. */
+  /** Omits the content of the user's own commits, because the other repository has them. */
   readonly withoutBase: boolean;
 }
 
-/** What was carried: the snapshot of now, and how many there are. */
-export interface Departure {
+/** The exported snapshot of the current files, and the number of snapshots. */
+export interface FilesExport {
   readonly commit: string;
   readonly snapshots: number;
-  /** Commits that the other place must have, because what they hold was left out. */
+  /** Commits that the other repository must have, because the bundle omits them. */
   readonly base: readonly string[];
 }
 
-/** Saves the files and writes the bundle; undefined when there is nothing to carry. */
-export async function saveForDeparture(options: DepartureOptions): Promise<Departure | undefined> {
+/** Saves the files and writes the bundle; undefined when there are no files to export. */
+export async function exportFiles(options: ExportFilesOptions): Promise<FilesExport | undefined> {
   const { plan, run, stateDir, file } = options;
   if (!plan.snapshots) return undefined;
   const store = await openStore({ project: run.created?.cwd ?? ".", stateDir });
@@ -62,7 +61,7 @@ export async function saveForDeparture(options: DepartureOptions): Promise<Depar
 
 async function saveNow(
   store: SnapshotStore,
-  { plan, run, dir }: DepartureOptions,
+  { plan, run, dir }: ExportFilesOptions,
 ): Promise<string | undefined> {
   const placed = run.workspace ?? (plan.kind === "here" ? { path: run.created?.cwd } : undefined);
   if (placed?.path === undefined || !existsSync(placed.path)) return undefined;

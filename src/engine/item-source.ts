@@ -1,7 +1,7 @@
 /**
- * The items of fan-outs that are not in the run: in a JSON file, or files that match a pattern.
+ * The items of fan-outs that come from a JSON file or from files that match a pattern.
  *
- * Owns: looking them up, once, when the fan-out starts; `step.started` keeps what was found.
+ * Owns: finding them once, when the fan-out starts; `step.started` records them.
  * Does not: evaluate a list that an expression gives (room `core`).
  */
 import { globSync, statSync } from "node:fs";
@@ -15,13 +15,13 @@ import type { Json } from "../util/json.ts";
 import { renderText, TemplateError } from "../util/template.ts";
 import { evaluatorAt, type LaunchSite, workDirOf } from "./launch.ts";
 
-/** How many items one fan-out may have, and how large a file of them may be. */
+/** The limits of a fan-out's items: their number, and the size of their file. */
 const ITEMS_MAX = 100_000;
 const ITEMS_BYTES_MAX = 64 * 1024 * 1024;
-/** Folders that no pattern looks into. */
+/** Folders that patterns skip. */
 const HIDDEN: ReadonlySet<string> = new Set([".git", ".perdure"]);
 
-/** The items for a visit; undefined when they are none that have to be looked up. */
+/** The items of a visit; undefined when the items come from elsewhere. */
 export function findItems(site: LaunchSite, place: VisitRef): ItemsFound | undefined {
   const visit = findVisit(site.run, place);
   const work = visit && stepOf(visit).work;

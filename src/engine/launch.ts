@@ -1,8 +1,8 @@
 /**
- * From an attempt to the process that does it: renders commands, prompts and the environment.
+ * Turns an attempt into a process: renders commands, prompts and the environment.
  *
- * Owns: what a step finds in its environment.
- * Does not: start it (room `runner`). Nothing rendered here is written to the journal.
+ * Owns: the environment of a step.
+ * Does not: start it (room `runner`). Rendered text is never written to the journal.
  */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
@@ -27,17 +27,17 @@ import { evaluateSource } from "../util/expression.ts";
 import { renderShell } from "../util/shell.ts";
 import { type Evaluate, renderText, valueText } from "../util/template.ts";
 import { targetOutside } from "../workspace/artifact.ts";
-import { STATUS_FILE } from "./agent/status-file.ts";
 import { stageVariables } from "./attractor-stage.ts";
+import { STATUS_FILE } from "./evidence/status-file.ts";
 import { attemptDirOf, ownPathOf, type RunDir } from "./state-dir.ts";
 
-/** How far back a step's environment looks for outputs; expressions can name any of them. */
+/** How many steps back the environment has outputs; expressions can name any output. */
 const ANCESTORS_MAX = 1_000;
-/** How many outputs of earlier steps stand in the environment. */
+/** How many outputs of earlier steps the environment has. */
 const ENV_OUTPUTS_MAX = 256;
-/** How much a step may print. */
+/** The size limit of a step's output. */
 export const OUTPUT_BYTES_MAX = 1024 ** 3;
-/** From SIGTERM to SIGKILL. */
+/** The time from SIGTERM to SIGKILL. */
 export const GRACE_MS = 10_000;
 
 export interface LaunchSite {
@@ -47,7 +47,7 @@ export interface LaunchSite {
   readonly env: Environment;
 }
 
-/** Files of an attempt that the engine reads again when it has ended. */
+/** Files of an attempt that the engine reads after its end. */
 export const CONTEXT_FILE = "context";
 export const PROMPT_FILE = "prompt.md";
 
@@ -78,12 +78,12 @@ export function prepareLaunch(site: LaunchSite, visit: Visit, at: AttemptRef): L
     };
   }
   const script = work.kind === "shell" ? renderShell(work.run, evaluate) : "";
-  // What a tool of a DOT pipeline prints is a value of the context; its complaints are not.
+  // The stdout of a DOT tool becomes a value of the context; its stderr does not.
   const separateStderr = site.plan.keys === "attractor" || stepOf(visit).capture !== undefined;
   return { dir, cwd, env, script, ...checks, ...isolated(visit), separateStderr };
 }
 
-/** Makes the folders that an attempt needs; gives those of its checks that are commands. */
+/** Makes the folders of an attempt; returns those of its check commands. */
 export function prepareFolder(
   site: LaunchSite,
   visit: Visit,
@@ -102,7 +102,7 @@ export function prepareFolder(
   return checks.length === 0 ? {} : { checks };
 }
 
-/** What was given to the agent alone (its keys) is not for its check. */
+/** The environment of a check, without the agent's own keys. */
 export function withoutAgentEnv(plan: Plan, visit: Visit): string {
   const { work, env } = stepOf(visit);
   const own = work.kind === "agent" ? Object.keys(plan.agents[work.agent]?.env ?? {}) : [];
@@ -110,7 +110,7 @@ export function withoutAgentEnv(plan: Plan, visit: Visit): string {
   return names.length === 0 ? "" : `unset ${names.join(" ")}\n`;
 }
 
-/** Puts a step that asks for it into a namespace of its own; refuses where the system does not. */
+/** Puts a step that asks for it into its own namespace; refuses where the system has none. */
 export function isolated(visit: Visit): Pick<Launch, "isolate"> {
   if (stepOf(visit).isolate !== true) return {};
   const problem = isolationProblem();
@@ -119,7 +119,7 @@ export function isolated(visit: Visit): Pick<Launch, "isolate"> {
   throw new LaunchError(`it cannot be isolated: ${problem}; ${remedy}`);
 }
 
-/** What keeps a step from being started although the engine itself is well. */
+/** A mistake of a step that prevents its start. */
 export class LaunchError extends Error {
   override readonly name = "LaunchError";
 }
@@ -149,7 +149,7 @@ export function limitsOf(visit: Visit): Limits {
   };
 }
 
-/** What tells an attempt from every other one, in this run and elsewhere. */
+/** An id that is unique to the attempt, in this run and all others. */
 export function attemptIdOf(runId: string, at: AttemptRef): string {
   return `${runId}/${attemptText(at)}`;
 }
@@ -177,21 +177,21 @@ export function workspaceOf(dir: RunDir): WorkspaceOf {
   return (run, visit) => rootOf({ run, dir }, visit);
 }
 
-/** The top of the files that a step works on. */
+/** The root of the workspace of a step. */
 function rootOf({ run, dir }: Pick<LaunchSite, "run" | "dir">, visit: Visit): string {
   const workspace = workspaceKey(visit);
   if (workspace !== SHARED) return ownPathOf(dir, workspace);
   return run.workspace?.path ?? run.created?.cwd ?? ".";
 }
 
-/** Git must not take the project above a directory of ours for that directory's own repository. */
+/** Keeps git from using the project's repository for a workspace below it. */
 function gitFence({ run, dir }: LaunchSite, visit: Visit): Record<string, string> {
   const kind = run.workspace?.kind ?? "here";
   const ours = workspaceKey(visit) !== SHARED || kind === "directory" || kind === "copy";
   return ours ? { GIT_CEILING_DIRECTORIES: dir.root } : {};
 }
 
-/** Where a step is to write its outputs: name -> absolute path. */
+/** The paths of a step's outputs: name -> absolute path. */
 export function outputPaths(site: LaunchSite, visit: Visit): Readonly<Record<string, string>> {
   const { outputs } = stepOf(visit);
   const evaluate = evaluatorAt(site, visit);
@@ -199,7 +199,7 @@ export function outputPaths(site: LaunchSite, visit: Visit): Readonly<Record<str
   return mapValues(outputs, (path) => resolve(cwd, renderText(path, evaluate)));
 }
 
-/** What is wrong when a value, or a link on the way, leads an output out of the step's workspace. */
+/** The fault of an output path that a value or a link leads out of the step's workspace. */
 export function outputOutside(site: LaunchSite, visit: Visit): string | undefined {
   const root = rootOf(site, visit);
   for (const [name, path] of Object.entries(outputPaths(site, visit))) {
@@ -248,7 +248,7 @@ export function environmentOf(
   };
 }
 
-/** What a step in a fan-out or a loop is for. */
+/** The item or iteration of a step in a fan-out or a loop. */
 function repetitionVariables(visit: Visit): Record<string, string> {
   const { item, index } = repetitionOf(visit.record.scope);
   return {
@@ -257,7 +257,7 @@ function repetitionVariables(visit: Visit): Record<string, string> {
   };
 }
 
-/** The outputs of the steps before this one and before what it is in: PERDURE_OUTPUT_<STEP>_<NAME>. */
+/** The outputs of the steps before this one and its parents: PERDURE_OUTPUT_<STEP>_<NAME>. */
 function outputsBefore(visit: Visit): Record<string, string> {
   const found: Record<string, string> = {};
   let left = ENV_OUTPUTS_MAX;

@@ -1,19 +1,19 @@
 /**
- * The only loop: new and resumed runs go through it alike. A turn makes events of facts, makes them
- * durable, and then lets executors begin the operations.
+ * The only loop, for new and resumed runs alike. A turn turns facts into events, makes the events
+ * durable, and then lets executors start the operations.
  *
- * Owns: the order of a turn: facts -> events -> disk -> operations -> whoever watches, so that a step
- * does not wait for the files that report the one before it; and waiting.
- * Does not: decide anything (room `core`), or touch the world (executors/).
+ * Owns: the order of a turn (facts -> events -> disk -> operations -> watchers, so that a step does not
+ *   wait for the files that report the previous one), and waiting.
+ * Does not: decide anything (room `core`), or act on the world (executors/).
  * Invariants:
  * - E1 Nothing else acts between the decision of a turn and the end of its append: facts wait in the
- *   inlet, and executors begin operations only after it.
+ *   inlet, and executors start operations only after the append.
  * - E4 A failed append ends this loop: the run in memory is then ahead of the disk, and only a new
  *   replay can be trusted.
- * - E5 Whatever the journal says is running is started by this owner or adopted: `takeOperations` offers
+ * - E5 This owner starts or adopts every attempt that the journal calls running: `takeOperations` offers
  *   nothing else (core/operations.ts).
- * - J1 Operations begin only after the events that say so are on the disk.
- * - loop/L1 Nothing of the loop outlives `drive`: it ends by closing its executors.
+ * - J1 Operations start only after their events are on the disk.
+ * - loop/L1 Nothing of the loop outlives `drive`, which closes its executors at the end.
  */
 
 import type { Operation } from "../core/action.ts";
@@ -39,20 +39,20 @@ import { assert, unreachable } from "../util/assert.ts";
 import type { Clock } from "../util/clock.ts";
 import type { Executors, Outlet } from "./executors/executor.ts";
 
-/** Sees every batch of events after it is on the disk; its operations may have begun. */
+/** Receives every batch of events after it is on the disk; its operations may have started. */
 export type Watcher = (events: readonly Recorded[], run: Run) => void;
 
 /** Where facts wait for the loop. */
 export interface Inlet extends Outlet {
   readonly isEmpty: boolean;
-  /** All facts that are there, as soon as there is one; none when the time is up or it is woken. */
+  /** All waiting facts, as soon as there is one; none when the time is over or the loop is woken. */
   take(waitMs: number | undefined): Promise<readonly Fact[]>;
 }
 
-/** Node's timers cannot wait longer; the loop just comes round once more. */
+/** Node's timers cannot wait longer; the loop then makes one more turn. */
 const WAIT_MAX_MS = 2 ** 31 - 1;
 
-/** A queue with one reader: the loop. What waits in it is bounded by what the loop has under way. */
+/** A queue with one reader, the loop. The operations under way limit its length. */
 export class Mailbox implements Inlet {
   #facts: Fact[] = [];
   #isWoken = false;
@@ -64,7 +64,7 @@ export class Mailbox implements Inlet {
     this.#wake?.();
   }
 
-  /** Makes the loop look at its gates although there is no fact. */
+  /** Makes the loop check its gates without a fact. */
   wake(): void {
     this.#isWoken = true;
     this.#wake?.();
@@ -82,7 +82,7 @@ export class Mailbox implements Inlet {
   async take(waitMs: number | undefined): Promise<readonly Fact[]> {
     if (this.isEmpty && !this.#isWoken && this.#error === undefined) await this.#wait(waitMs);
     if (this.#error !== undefined) throw this.#error;
-    // Woken while facts came in: the next call returns none at once.
+    // The wake-up came together with facts: the next call returns at once, without facts.
     if (this.isEmpty) this.#isWoken = false;
     const taken = this.#facts;
     this.#facts = [];
@@ -108,36 +108,36 @@ export interface LoopOptions {
   readonly log: RunLog;
   readonly runId: string;
   readonly plan: Plan;
-  /** The replay of all events that the journal holds now that the lease is ours. */
+  /** The replay of all events in the journal, made after the lease was acquired. */
   readonly run: Run;
   readonly owner: Owner;
   readonly epoch: number;
-  /** What a person wants done with conversations that were cut off. */
+  /** A person's choice for interrupted conversations. */
   readonly recover?: Recover;
-  /** The same for single visits, by their place (`fix@2`). */
+  /** The choice for single visits, by their step path (`fix@2`). */
   readonly choices?: Readonly<Record<string, Recover>>;
-  /** Interrupted work continues on the files that are there. */
+  /** Interrupted work continues on the current files. */
   readonly files?: "keep";
-  /** What of the owner's environment the run is to remember. */
+  /** The parts of the owner's environment that the run records. */
   readonly remembers?: RememberedEnvironment;
-  /** How many turns more agents get that have used up theirs. */
+  /** How many more turns agents get that have used theirs. */
   readonly turns?: number;
-  /** Where visits work; in the run's shared workspace if absent. */
+  /** The workspaces of visits; absent when all use the shared workspace. */
   readonly workspaceOf?: WorkspaceOf;
   readonly clock: Clock;
   readonly env: Environment;
-  /** Whether the files executor takes snapshots, restores and merges. */
+  /** True when the files executor takes snapshots, restores and merges. */
   readonly keepsFiles: boolean;
-  /** Where the run works, when that is not the project's own directory. */
+  /** The workspace of the run, when it is not the project's own directory. */
   readonly placed?: Placed;
   readonly inlet: Inlet;
   readonly executors: Executors;
   readonly watch: Watcher;
-  /** Whether to wait for people when nothing else can move; asked whenever that is the case. */
+  /** Returns whether to wait for people when nothing else can happen. */
   readonly stay: () => boolean;
 }
 
-/** Drives one run as its owner, until it ends, stops, or cannot be written any more. */
+/** Drives one run as its owner until the run ends or stops, or an append fails. */
 export class Loop {
   readonly #options: LoopOptions;
   readonly #activity: Activity;
@@ -163,7 +163,7 @@ export class Loop {
     try {
       state = await this.#turns(requests);
     } catch (error) {
-      // What closing runs into, on the same disk, must not hide what came first.
+      // An error of closing, on the same disk, must not hide the first error.
       await this.#close().catch(() => undefined);
       throw error;
     }
@@ -206,7 +206,7 @@ export class Loop {
     return this.turn([{ ...opened, ...retriedBy(requests) }, ...place, ...requests]);
   }
 
-  /** One turn: when it resolves, everything that it says is durable. */
+  /** One turn: when it resolves, its events are durable. */
   async turn(facts: readonly Fact[]): Promise<Turn> {
     assert(!this.#broken, "a loop whose append failed is not used again");
     const { log, runId, plan, epoch, clock } = this.#options;
@@ -227,21 +227,21 @@ export class Loop {
     return turn;
   }
 
-  /** Lets executors begin what a turn offers. */
+  /** Lets executors start the operations of a turn. */
   async #begin(turn: Turn): Promise<void> {
     const { executors, inlet } = this.#options;
     if (turn.events.some(({ type }) => type === "step.asked")) await executors.gates.look(inlet);
     for (const operation of turn.operations) beginOperation(executors, operation, inlet);
   }
 
-  /** Shows what the last turns recorded to whoever watches. */
+  /** Shows the events of the last turns to the watcher. */
   show(): void {
     const unseen = this.#unseen;
     this.#unseen = [];
     if (unseen.length > 0) this.#options.watch(unseen, this.#run);
   }
 
-  /** True when only people can move the run, and it is not for this owner to wait for them. */
+  /** True when only a person can continue the run, and this owner does not wait for people. */
   async #isLeftToPeople(): Promise<boolean> {
     const { executors, inlet, stay } = this.#options;
     if (!waitsForPerson(this.#run)) return false;
@@ -256,12 +256,12 @@ export class Loop {
   }
 }
 
-/** How long nothing has to be looked at; undefined when only facts count. */
+/** The time until the loop must act again; undefined when only a fact can wake it. */
 function waitMs({ wakeAt }: Turn, now: number): number | undefined {
   return wakeAt === undefined ? undefined : wakeAt - now;
 }
 
-/** The events of an append as a reader of the journal would get them. */
+/** The events of an append as a reader of the journal receives them. */
 function recordedEvents(
   write: Pick<Write, "afterSeq" | "time" | "events"> & { readonly facts: string },
 ): readonly Recorded[] {

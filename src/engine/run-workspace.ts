@@ -1,12 +1,11 @@
 /**
- * The place in which a run works: made when it begins, found or repaired when it goes on.
+ * The workspace of a run: made when the run starts, found or repaired when it resumes.
  *
- * Owns: which directory and branch belong to a run, and what is done in each state in which they may
- * be found.
- * Does not: take snapshots (workspace-keeper.ts).
+ * Owns: the directory and branch of a run, and the handling of each state in which they are found.
+ * Does not: take snapshots (executors/files.ts).
  * Invariants:
  * - P1 The names come from the run's id and never change.
- * - P2 What is repaired comes from the snapshots; what is not ours is refused with the remedy.
+ * - P2 Repairs use the snapshots; foreign files and branches are refused with the remedy.
  */
 import { existsSync } from "node:fs";
 import { mkdir, rm } from "node:fs/promises";
@@ -33,10 +32,10 @@ import {
 import { commitOf, staleLocks } from "../workspace/worktree/worktree-list.ts";
 import type { RunDir } from "./state-dir.ts";
 
-/** What to do with changes that somebody made in a run's own workspace while it stood still. */
+/** What to do with changes that others made in a run's own workspace while the run was stopped. */
 export type ForeignFiles = "keep" | "restore";
 
-export interface PlaceOptions {
+export interface RunWorkspaceOptions {
   readonly plan: WorkspacePlan;
   readonly run: Run;
   readonly dir: RunDir;
@@ -57,8 +56,13 @@ export function workspacePathOf(dir: RunDir): string {
   return join(dir.root, "workspace");
 }
 
-/** Makes the place of a new run; can be killed anywhere and called again. */
-export async function makePlace({ plan, run, dir, store }: PlaceOptions): Promise<Placed> {
+/** Makes the workspace of a new run; it can be killed anywhere and called again. */
+export async function makeRunWorkspace({
+  plan,
+  run,
+  dir,
+  store,
+}: RunWorkspaceOptions): Promise<Placed> {
   const project = run.created?.cwd ?? ".";
   const path = workspacePathOf(dir);
   const { kind } = plan;
@@ -78,31 +82,34 @@ export async function makePlace({ plan, run, dir, store }: PlaceOptions): Promis
       const tip = await tipOf(store, run, base);
       await createWorktree({ repository, path, branch, base: tip, include: plan.include });
       const within = join(path, await pathWithin(repository, project));
-      // A directory of the project that no commit has is none of the worktree's yet.
+      // A directory of the project that is in no commit is missing from the worktree.
       await mkdir(within, { recursive: true });
       return { kind, path: within, branch, base };
     }
   }
 }
 
-/** Where the branch of a run begins: a fork has the commits that the other run's steps had made. */
+/** The first commit of a run's branch; a fork includes the commits of the other run's steps. */
 async function tipOf(store: SnapshotStore, run: Run, base: string): Promise<string> {
   if (run.origin === undefined || run.restoring === undefined) return base;
   const { details } = await readSnapshot(store, run.restoring.commit);
   return details.head?.commit ?? base;
 }
 
-/** Looks at the workspace of a run that goes on; repairs what is safely repaired. */
-export async function findPlace(options: PlaceOptions, placed: Placed): Promise<void> {
+/** Checks the workspace of a run that resumes, and repairs it where that is safe. */
+export async function checkRunWorkspace(
+  options: RunWorkspaceOptions,
+  placed: Placed,
+): Promise<void> {
   if (placed.kind === "worktree") return findWorktree(options, placed);
   if (placed.kind === "here") return;
   const path = workspacePathOf(options.dir);
-  if (existsSync(path)) return settleForeign(options, path);
-  await makePlace(options);
-  await putBack(options, path);
+  if (existsSync(path)) return resolveForeignChanges(options, path);
+  await makeRunWorkspace(options);
+  await restoreFiles(options, path);
 }
 
-async function findWorktree(options: PlaceOptions, placed: Placed): Promise<void> {
+async function findWorktree(options: RunWorkspaceOptions, placed: Placed): Promise<void> {
   const { run, dir, plan } = options;
   const path = workspacePathOf(dir);
   const project = run.created?.cwd ?? ".";
@@ -113,7 +120,7 @@ async function findWorktree(options: PlaceOptions, placed: Placed): Promise<void
       const repository = await needRepository(project);
       for (const lock of staleLocks(repository, path, branch)) await rm(lock, { force: true });
       await mkdir(placed.path, { recursive: true });
-      return settleForeign(options, placed.path);
+      return resolveForeignChanges(options, placed.path);
     }
     case "directory-gone":
     case "both-gone": {
@@ -122,7 +129,7 @@ async function findWorktree(options: PlaceOptions, placed: Placed): Promise<void
       const tip = state.status === "both-gone" ? await lastHead(options, base) : state.tip;
       await giveBack(options.store, repository, tip);
       await repairWorktree({ ...place, tip });
-      await putBack(options, placed.path);
+      await restoreFiles(options, placed.path);
       if (run.snapshot !== undefined) await restoreHead(options.store, placed.path, run.snapshot);
       return;
     }
@@ -131,17 +138,17 @@ async function findWorktree(options: PlaceOptions, placed: Placed): Promise<void
   }
 }
 
-/** The commit that was checked out at the last snapshot: the branch had what its steps committed. */
-async function lastHead({ run, store }: PlaceOptions, base: string): Promise<string> {
+/** The commit that was checked out at the last snapshot; it includes the steps' commits. */
+async function lastHead({ run, store }: RunWorkspaceOptions, base: string): Promise<string> {
   if (run.snapshot === undefined) return base;
   const { details } = await readSnapshot(store, run.snapshot);
   const head = details.head?.commit;
   return head !== undefined && (await hasCommit(store, head)) ? head : base;
 }
 
-/** What differs from the last snapshot, when nothing of the run itself can have made the difference. */
+/** The differences from the last snapshot, unless the run itself may have made them. */
 async function foreignChanges(
-  { plan, run, dir, store }: PlaceOptions,
+  { plan, run, dir, store }: RunWorkspaceOptions,
   path: string,
 ): Promise<readonly FileDifference[]> {
   const cut = run.running.size + run.waiting.owner.size > 0 || run.restoring !== undefined;
@@ -150,12 +157,12 @@ async function foreignChanges(
   return differences(store, run.snapshot, workspace);
 }
 
-async function settleForeign(options: PlaceOptions, path: string): Promise<void> {
+async function resolveForeignChanges(options: RunWorkspaceOptions, path: string): Promise<void> {
   const changes = await foreignChanges(options, path);
   if (changes.length === 0 || options.foreign === "keep") return;
   if (options.foreign === "restore") {
     await setAside(options, path);
-    return putBack(options, path);
+    return restoreFiles(options, path);
   }
   const shown = changes.slice(0, CHANGES_SHOWN_MAX).map((change) => change.path);
   const more = changes.length > shown.length ? `, and ${changes.length - shown.length} more` : "";
@@ -166,20 +173,26 @@ async function settleForeign(options: PlaceOptions, path: string): Promise<void>
   );
 }
 
-async function setAside({ plan, run, dir, store }: PlaceOptions, path: string): Promise<void> {
+async function setAside(
+  { plan, run, dir, store }: RunWorkspaceOptions,
+  path: string,
+): Promise<void> {
   const workspace = await workspaceAt(store, path, dir, plan);
   const ref = `refs/perdure/${run.id}/aside/foreign-${run.seq}`;
   await takeSnapshot(workspace, { ref, message: "changes by somebody else" });
 }
 
-async function putBack({ plan, run, dir, store }: PlaceOptions, path: string): Promise<void> {
+async function restoreFiles(
+  { plan, run, dir, store }: RunWorkspaceOptions,
+  path: string,
+): Promise<void> {
   if (run.snapshot === undefined) return;
-  // A run that began in a directory of the project works in that directory of its worktree.
+  // A run that started in a subdirectory of the project works in that subdirectory of its worktree.
   await mkdir(path, { recursive: true });
   await restoreSnapshot(await workspaceAt(store, path, dir, plan), run.snapshot);
 }
 
-/** A directory of a run as a workspace; each has an index of its own. */
+/** Opens a directory of a run as a workspace; each has its own index. */
 export async function workspaceAt(
   store: SnapshotStore,
   path: string,

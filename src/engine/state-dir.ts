@@ -1,4 +1,4 @@
-/** Where things lie in `.perdure/`, and nothing else. */
+/** The paths of the files in `.perdure/`. */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { AttemptRef } from "../core/event.ts";
@@ -18,7 +18,7 @@ export interface RunDir {
   /** The content of outputs, shared by all runs of the project. */
   readonly artifacts: string;
   readonly plan: string;
-  /** All plans of a run that was updated, by fingerprint. */
+  /** All plans of an updated run, by fingerprint. */
   readonly plans: string;
   readonly events: string;
   readonly checkpoint: string;
@@ -26,7 +26,7 @@ export interface RunDir {
   readonly handoffs: string;
 }
 
-/** The state of the project in this directory; nothing is created. */
+/** The state of the project in this directory; creates nothing. */
 export function stateDirOf(project: string): StateDir {
   const root = join(project, STATE_DIR);
   return { root, database: join(root, "state.db") };
@@ -53,7 +53,7 @@ export function runDirOf(dir: StateDir, runId: string): RunDir {
   };
 }
 
-/** The directory of a workspace that a step or an instance has for itself. */
+/** The directory of a workspace that belongs to one step or instance. */
 export function ownPathOf(run: RunDir, workspace: string): string {
   return join(run.root, "own", workspace.replace(/\/$/, "").replaceAll("/", "~"));
 }

@@ -1,35 +1,35 @@
 /**
  * The chain of checksums over the events of a run: each checksum covers the one before it, and the
- * first one covers the run's id. So a changed, missing, foreign or reordered event is noticed.
+ * first one covers the run's id. The chain reveals a changed, missing, foreign or reordered event.
  *
- * Owns: what the checksum covers, and the verification of a stretch of events.
- * Does not: notice a lost tail, which is a shorter but unbroken chain; the head that is kept with
- *   the run (sqlite.ts) and the second copy (events-file.ts) notice it.
+ * Owns: what a checksum covers, and the verification of consecutive events.
+ * Does not: detect a lost tail, which leaves a shorter but unbroken chain. The head that is stored with
+ *   the run (sqlite/sqlite.ts) and the second copy (events-file.ts) detect it.
  * Invariants:
- * - J7 A broken chain is a loud stop, never a shorter run.
+ * - J7 A broken chain stops the program with an error; it never becomes a shorter run.
  */
 import { JournalError } from "./journal.ts";
 
-/** Not imported: as a module of its own it would cost every start 3 ms. */
+/** Not imported: loading it as a module would cost every start 3 ms. */
 const { crc32 } = process.getBuiltinModule("node:zlib");
 
-/** An event as it is kept: its data as JSON text, sealed by a checksum. */
+/** A stored event: its data as JSON text, with its checksum. */
 export interface StoredEvent extends UnsealedEvent {
   readonly crc: number;
 }
 
-/** An event as it is kept, before its checksum is known. */
+/** A stored event before its checksum is known. */
 export interface UnsealedEvent {
   readonly seq: number;
   readonly type: string;
   readonly version: number;
   readonly time: number;
   readonly data: string;
-  /** Of the first event of an append: the turns behind it, as JSON text. */
+  /** On the first event of an append: the turns that produced the events, as JSON text. */
   readonly facts?: string;
 }
 
-/** The last event of a stretch: where the next one must go on. */
+/** The last of consecutive events; the next event must follow it. */
 export interface ChainHead {
   readonly seq: number;
   readonly crc: number;
@@ -47,7 +47,7 @@ export function chainCrc(previous: number, event: UnsealedEvent): number {
   return facts === undefined ? crc : crc32(`\n${facts}`, crc);
 }
 
-/** The first fault in a stretch of events, in words, or undefined when it is whole. */
+/** Describes the first fault in consecutive events; undefined when the chain is whole. */
 function chainFault(from: ChainHead, events: readonly StoredEvent[]): string | undefined {
   let { seq, crc } = from;
   for (const event of events) {
@@ -59,7 +59,7 @@ function chainFault(from: ChainHead, events: readonly StoredEvent[]): string | u
   return undefined;
 }
 
-/** Throws "broken" unless the events go on from `from` without a fault and end at `head`. */
+/** Throws "broken" unless the events follow `from` without a fault and end at `head`. */
 export function verifyChain(
   runId: string,
   from: ChainHead,

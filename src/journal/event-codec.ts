@@ -1,11 +1,11 @@
 /**
- * Events as JSON text and back. What is read was perhaps written by another version or damaged, so
- * it is checked field by field before anything believes it.
+ * Encodes events as JSON text and decodes them. Another version may have written the text, or it may be
+ * damaged, so `decode` checks every field before any other code uses the event.
  *
- * Owns: the way from an event to its text and back.
+ * Owns: the encoding.
  * Does not: know which fields an event has (core/event.ts).
  * Invariants:
- * - D1 What `encode` writes, `decode` reads back equal.
+ * - D1 `decode` returns an event equal to the one that `encode` was given.
  * - D2 An unknown type or a higher version is "newer", a wrong shape is "broken"; neither is
  *   skipped. A field that is not in the table is kept as it is.
  */
@@ -19,19 +19,19 @@ import type { Write } from "./run-log.ts";
 
 const CHECKS = new Map(Object.entries(EVENTS).map(([type, fields]) => [type, record(fields)]));
 
-/** An event as it is kept, without its checksum. */
+/** The stored form of an event, without its checksum. */
 export function encode(event: RunEvent, seq: number, time: number): UnsealedEvent {
   const { type, ...data } = event;
   return { seq, type, version: EVENT_VERSION, time, data: JSON.stringify(data) };
 }
 
-/** A recorded event as it was kept, without its checksum. */
+/** The stored form of a recorded event, without its checksum. */
 export function encodeRecorded({ event, seq, time, version, facts }: Recorded): UnsealedEvent {
   const encoded = { ...encode(event, seq, time), version };
   return facts === undefined ? encoded : { ...encoded, facts };
 }
 
-/** The events of an append; the first one carries the turns behind them. */
+/** The events of an append; the first one carries the turns that produced them. */
 export function encodeAll({ events, afterSeq, time, facts }: Write): readonly UnsealedEvent[] {
   return events.map((event, index) => {
     const encoded = encode(event, afterSeq + 1 + index, time);
@@ -39,7 +39,7 @@ export function encodeAll({ events, afterSeq, time, facts }: Write): readonly Un
   });
 }
 
-/** The event that was kept. Throws "broken" or "newer", naming run, event and field. */
+/** Decodes an event. Throws "broken" or "newer", and names the run, the event and the field. */
 export function decode(runId: string, stored: UnsealedEvent): Recorded {
   const { seq, type, version, time, facts } = stored;
   const where = `Event ${seq} of run ${runId}`;
@@ -58,7 +58,7 @@ export function decode(runId: string, stored: UnsealedEvent): Recorded {
   return { seq, time, version, event, ...(facts === undefined ? {} : { facts }) };
 }
 
-/** Decodes a stretch of events. */
+/** Decodes consecutive events. */
 export function decodeAll(runId: string, stored: readonly StoredEvent[]): Recorded[] {
   return stored.map((event) => decode(runId, event));
 }

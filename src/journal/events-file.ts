@@ -1,13 +1,13 @@
 /**
- * The second copy of a run's events, `runs/<id>/events.jsonl`: one line of JSON per event, for
- * people, for other programs, and for the day on which the database is broken.
+ * The second copy of a run's events, `runs/<id>/events.jsonl`: one line of JSON for each event, for
+ * people, for other programs, and for the repair of a broken database.
  *
- * Owns: the lines, and how the file is brought to what the journal says.
- * Does not: decide anything. The journal is the truth; this file may lag behind it, never lead.
+ * Owns: the format of the lines, and bringing the file up to date with the journal.
+ * Does not: decide anything. The journal is the truth; the file may lag behind it and never leads it.
  * Invariants:
  * - F1 A line carries the checksum that the journal has for the event (J7).
- * - F2 A torn last line is cut off; any other difference is set aside and written anew.
- * - F3 A file that holds more whole events than the journal is a loud stop: the journal lost them.
+ * - F2 A torn last line is removed; a file with any other difference is set aside and rewritten.
+ * - F3 A file that holds more whole events than the journal is an error: the journal lost them.
  */
 import * as fs from "node:fs";
 import { dirname } from "node:path";
@@ -23,20 +23,20 @@ import { guarded } from "./sqlite/storage-error.ts";
 
 const FILE_MODE = 0o600;
 const NEWLINE = 0x0a;
-/** How much of the end of a file is read to find its last event. */
+/** How many bytes at the end of a file are read to find its last event. */
 const TAIL_BYTES = 64 * 1024;
 
-/** What `catchUp` had to do. */
+/** The changes that `catchUp` made. */
 export interface CatchUp {
   /** How many events were missing at the end. */
   readonly appended: number;
-  /** How many bytes of a torn last line were cut off. */
+  /** How many bytes of a torn last line were removed. */
   readonly tornBytes: number;
-  /** Where the file was set aside, when it did not agree with the journal. */
+  /** The new path of the old file, when it did not agree with the journal. */
   readonly setAside?: string;
 }
 
-/** What `readEventsFile` found. */
+/** The content of an events file, as far as it can be trusted. */
 export interface EventsFileContent {
   /** The run that the first line names. */
   readonly runId?: string;
@@ -98,10 +98,10 @@ export class EventsFile {
   append(events: readonly Recorded[]): void {
     const head = this.#head;
     assert(head !== undefined, "catchUp comes before append");
-    assert(events[0] === undefined || events[0].seq === head.seq + 1, "events go on at the head");
+    assert(events[0] === undefined || events[0].seq === head.seq + 1, "the events follow the head");
     failpoint("events-file.append.before");
     guarded(this.#path, () => {
-      // What a failed write left behind would be torn in the middle of the file.
+      // Remove the bytes of a failed write, which would be a torn line in the middle of the file.
       if (fs.fstatSync(this.#descriptor).size !== this.#bytes) {
         fs.ftruncateSync(this.#descriptor, this.#bytes);
       }
@@ -141,7 +141,7 @@ export class EventsFile {
     );
   }
 
-  /** Writes the file anew beside the old one, which stays under another name. */
+  /** Rewrites the file; the old one is kept under another name. */
   #replace(wanted: Buffer): string {
     const setAside = `${this.#path}.bad`;
     const building = `${this.#path}.new`;
@@ -157,7 +157,7 @@ export class EventsFile {
   }
 }
 
-/** False when the file surely ends at this event of the journal or before it (F3). */
+/** False when the file certainly ends at this event of the journal or before it (F3). */
 export function mayBeAhead(path: string, seq: number): boolean {
   return guarded(path, () => {
     if (!fs.existsSync(path)) return false;
@@ -176,7 +176,7 @@ export function mayBeAhead(path: string, seq: number): boolean {
   });
 }
 
-/** Reads what can be trusted of an events file; it stops at the first problem and names it. */
+/** Reads an events file up to the first problem, and names the problem. */
 export function readEventsFile(path: string): EventsFileContent {
   return parseEvents(guarded(path, () => fs.readFileSync(path)));
 }
@@ -186,7 +186,7 @@ export function eventsText(runId: string, events: readonly Recorded[]): string {
   return encodeLines(runId, chainStart(runId), events).text;
 }
 
-/** What can be trusted of the content of an events file, up to the first problem. */
+/** Parses the content of an events file up to the first problem. */
 export function parseEvents(bytes: Buffer): EventsFileContent {
   const lines = bytes.toString("utf8").split("\n");
   const events: Recorded[] = [];
@@ -220,7 +220,7 @@ interface Line {
   readonly event: Recorded;
 }
 
-/** The event in a line that follows `previous`, or what is wrong with it. */
+/** The event in the line after `previous`, or a description of its fault. */
 function readLine(line: string, previous: ChainHead | undefined): Line | string {
   const parsed = parseLine(line);
   if (parsed === undefined) return "it is not an event";
@@ -249,7 +249,7 @@ function parseLine(line: string): { runId: string; crc: number; event: UnsealedE
   if (typeof runId !== "string" || typeof type !== "string" || !isObject(data)) return undefined;
   if (typeof seq !== "number" || typeof time !== "number") return undefined;
   if (typeof version !== "number" || typeof crc !== "number") return undefined;
-  // JSON that was written from a value has the same text when it is written again.
+  // Parsing and writing our own JSON gives the same text again.
   const event = { seq, type, version, time, data: JSON.stringify(data) };
   return {
     runId,
@@ -267,8 +267,8 @@ function encodeLines(runId: string, from: ChainHead, events: readonly Recorded[]
     seq = event.seq;
     crc = chainCrc(crc, event);
     const start = JSON.stringify({ v: version, run: runId, seq, time, type });
-    const behind = facts === undefined ? "" : `,"facts":${facts}`;
-    text += `${start.slice(0, -1)},"data":${data}${behind},"crc":${crc}}\n`;
+    const turns = facts === undefined ? "" : `,"facts":${facts}`;
+    text += `${start.slice(0, -1)},"data":${data}${turns},"crc":${crc}}\n`;
   }
   return { text, head: { seq, crc } };
 }

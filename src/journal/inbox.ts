@@ -1,12 +1,12 @@
 /**
- * The port for everything that others ask of a run: one queue of typed requests for each run. The
- * owner reads a request as a fact; a request is part of the run only when an event says so.
+ * The port for all requests from outside: one queue of typed requests for each run. The owner reads a
+ * request as a fact; a request becomes part of the run only through an event.
  *
  * Owns: the order of requests, and which answer counts.
  * Does not: decide what follows from a request (room `core`).
  * Invariants:
- * - H1 Of all answers to one attempt of a gate, the first one that was recorded counts, whoever gives
- *   the others: people, the timeout, this machine or another.
+ * - H1 Of all answers to one attempt of a gate, the first recorded one counts, regardless of whether a
+ *   person, the timeout, this machine or another one gives the others.
  */
 import type { Answer, Message, StopMode } from "../core/event.ts";
 import type { Fact } from "../core/fact.ts";
@@ -16,19 +16,19 @@ export interface Inbox {
   /** Adds a request. It is durable when the promise resolves. */
   send(runId: string, request: SentRequest): Promise<void>;
   /**
-   * Adds an answer to an attempt of a gate (`approve@1.1`), unless there is one (H1). In place of an
-   * answer that was given after the deadline, what counts then is added.
+   * Adds an answer to an attempt of a gate (`approve@1.1`), unless there is one (H1). After the
+   * deadline, it adds the deadline's own answer instead.
    */
   answer(runId: string, answer: NewAnswer): Promise<Answered>;
   /** The requests after an id, in order. */
   after(runId: string, id: number): Promise<readonly Request[]>;
-  /** All answers of a run that count, by the attempt that they answer. */
+  /** The answers of a run that count, by the attempt that they answer. */
   answers(runId: string): Promise<ReadonlyMap<string, Answer>>;
   /** Wakes the owner when there are new requests. */
   subscribe(runId: string): Subscription;
 }
 
-/** Asks the owner to stop the run. It lapses with the owner that it was meant for. */
+/** Asks the owner to stop the run. It expires with that owner: the next owner ignores it. */
 export interface StopRequest {
   readonly type: "stop";
   readonly mode: StopMode;
@@ -43,7 +43,7 @@ export interface MessageRequest {
   readonly message: Message;
 }
 
-/** Adds to the budget of the run. Like a stop, it lapses with the owner that it was meant for. */
+/** Adds to the budget of the run. Like a stop, it expires with the current owner. */
 export interface AddBudgetRequest {
   readonly type: "add-budget";
   readonly added: Extract<Fact, { type: "funds-added" }>["added"];
@@ -56,32 +56,32 @@ export interface AnswerRequest {
   readonly answer: Answer;
 }
 
-/** A request that is added as it is; of answers only the first one counts, so they have `answer`. */
+/** A request for `send`. Answers have `answer`, because only the first one counts. */
 export type SentRequest = StopRequest | MessageRequest | AddBudgetRequest;
 
-/** A request in the queue; ids grow. */
+/** A request in the queue; later requests have higher ids. */
 export type Request = (SentRequest | AnswerRequest) & { readonly id: number };
 
-/** An answer that somebody gives. */
+/** An answer that may or may not be the first. */
 export interface NewAnswer {
   readonly attempt: string;
   readonly answer: Answer;
   readonly deadline?: AnswerDeadline | undefined;
 }
 
-/** Until when an answer counts, and what counts after that. */
+/** The time until which an answer counts, and the answer that counts after it. */
 export interface AnswerDeadline {
   readonly at: number;
   readonly otherwise: Answer;
 }
 
-/** Whether an answer was the first, and the one that counts. */
+/** Whether the given answer was the first, and the answer that counts. */
 export interface Answered {
   readonly first: boolean;
   readonly answer: Answer;
 }
 
-/** The answer to record: the one that was given, unless it came too late. */
+/** The answer to record: the given one, unless it came after the deadline. */
 export function answerInTime({ answer, deadline }: NewAnswer): Answer {
   return deadline !== undefined && answer.given > deadline.at ? deadline.otherwise : answer;
 }

@@ -1,9 +1,9 @@
 /**
- * The journal of a project: its three ports, and what can go wrong with them.
+ * The journal of a project: its three ports and their errors.
  *
- * Owns: what every implementation offers. SQLite and memory pass the same tests; nothing outside this
- *   room knows which one it has.
- * Does not: say what the ports promise (run-log.ts, leases.ts, inbox.ts).
+ * Owns: the interface of every implementation. SQLite and memory pass the same conformance suite; no
+ *   other room knows which one it has.
+ * Does not: define the contracts of the ports (run-log.ts, leases.ts, inbox.ts).
  */
 import type { Owner } from "../core/event.ts";
 import type { Inbox } from "./inbox.ts";
@@ -14,25 +14,25 @@ export interface Journal {
   readonly log: RunLog;
   readonly leases: Leases;
   readonly inbox: Inbox;
-  /** Ends all subscriptions and lets go of the storage. */
+  /** Closes all subscriptions and the storage. */
   close(): Promise<void>;
 }
 
-/** How often somebody else may be faster before a caller gives up. */
+/** How often other processes may acquire the lease first before `takeLease` gives up. */
 const ACQUIRE_ROUNDS_MAX = 100;
 
-/** Who wants a lease, and by what evidence a holder counts as alive. */
+/** The owner that asks for a lease, and the evidence that a holder is alive. */
 export interface LeaseClaim {
   readonly owner: Owner;
   readonly isAlive: (owner: Owner) => boolean;
 }
 
-/** The lease is ours, or a living owner has it. */
+/** The caller has the lease, or a living owner does. */
 export type Claimed =
   | { readonly ok: true; readonly epoch: number }
   | { readonly ok: false; readonly owner: Owner };
 
-/** Acquires the lease of a run unless its holder is alive; judges again when somebody was faster. */
+/** Acquires the lease of a run unless its holder lives; judges again when the lease has changed. */
 export async function takeLease(
   leases: Leases,
   runId: string,
@@ -48,7 +48,7 @@ export async function takeLease(
   throw new JournalError("busy", `Too many processes want to own run ${runId} at once.`);
 }
 
-/** What can go wrong with a journal; the command line has a remedy for each code. */
+/** An error of a journal; `app` has a remedy for each code. */
 export class JournalError extends Error {
   override readonly name = "JournalError";
   readonly code: JournalErrorCode;
@@ -59,7 +59,7 @@ export class JournalError extends Error {
 }
 
 export type JournalErrorCode =
-  /** Another owner wrote since: this writer must stop at once. */
+  /** Another owner has written to the run: this writer must stop at once. */
   | "stale-writer"
   | "disk-full"
   | "read-only"

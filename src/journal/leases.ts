@@ -1,9 +1,9 @@
 /**
- * The port that says who owns a run. Only the owner may append to its log.
+ * The port that says which process owns a run. Only the owner may append to the run's log.
  *
  * Owns: that a run has one owner at a time, and that epochs only grow.
- * Does not: know whether an owner is alive. The caller reads a lease, judges its holder by evidence of
- *   its own, and acquires against exactly the lease that it has judged (`takeLease` in journal.ts).
+ * Does not: know whether an owner is alive. The caller reads a lease, judges its holder by its own
+ *   evidence, and acquires against exactly the lease that it has judged (`takeLease` in journal.ts).
  * Invariants:
  * - J2 Each owner has a higher epoch than all owners before it; an append names its epoch, so an owner
  *   that was replaced cannot write.
@@ -11,19 +11,19 @@
 import type { Owner } from "../core/event.ts";
 
 export interface Leases {
-  /** The lease of a run; undefined when nobody has owned it yet. */
+  /** The lease of a run; undefined when the run never had an owner. */
   of(runId: string): Promise<Lease | undefined>;
-  /** All leases that somebody holds. */
+  /** All leases that have a holder. */
   held(): Promise<readonly HeldLease[]>;
-  /** Makes `owner` the owner of a run, if its lease is still the one that the caller has judged. */
+  /** Makes `owner` the owner of a run, if the lease has not changed since the caller judged it. */
   acquire(runId: string, request: AcquireRequest): Promise<Acquired>;
-  /** Keeps the lease. Throws "stale-writer" when another owner has the run. */
+  /** Confirms the lease. Throws "stale-writer" when the run has another owner. */
   renew(runId: string, epoch: number): Promise<void>;
-  /** Gives the lease back; nothing happens when another owner has it. */
+  /** Releases the lease; does nothing when another owner has it. */
   release(runId: string, epoch: number): Promise<void>;
   /**
-   * Keeps everybody from acquiring a lease until the block is lifted or this process ends. Undefined
-   * when somebody holds a lease that is not among those that the caller has judged to be dead.
+   * Prevents every process from acquiring a lease until the block is lifted or this process ends.
+   * Undefined when a lease has a holder that the caller has not judged to be dead.
    */
   block(dead: readonly HeldLease[]): Promise<LeaseBlock | undefined>;
 }
@@ -42,14 +42,14 @@ export interface HeldLease {
 
 export interface AcquireRequest {
   readonly owner: Owner;
-  /** The lease as the caller has read it: released, or held by an owner that is proven dead. */
+  /** The lease that the caller has read: released, or held by an owner that is proven dead. */
   readonly judged: Lease | undefined;
 }
 
-/** Either the lease is ours, or it has changed since it was judged. */
+/** The caller has the lease, or the lease has changed since the caller judged it. */
 export type Acquired = { readonly ok: true; readonly epoch: number } | { readonly ok: false };
 
-/** While it stands, nobody begins to own a run. */
+/** While the block exists, no process acquires a lease. */
 export interface LeaseBlock {
   lift(): Promise<void>;
 }

@@ -1,9 +1,9 @@
 /**
  * The journal in memory, for the simulator: the same contract, without a disk.
  *
- * Owns: the same refusals as the SQLite files, in the same order.
- * Does not: survive, or verify checksums; but events and requests are kept as text, so that what is
- *   read was encoded and decoded like anything else.
+ * Owns: the same refusals as the SQLite journal, in the same order.
+ * Does not: survive the process, or verify checksums. It stores events and requests as text, so that
+ *   reads go through the same encoding and decoding.
  */
 import type { Answer } from "../core/event.ts";
 import { movedPath } from "../core/move.ts";
@@ -40,9 +40,9 @@ import {
 import { createdIn, lastEpochIn } from "./sqlite/run-rows.ts";
 import { ChangeSignal, type Subscription } from "./subscription.ts";
 
-/** What a simulator may do to a journal. */
+/** Faults that a simulator injects. */
 export interface MemoryOptions {
-  /** Called before each append; what it throws is what the append throws. */
+  /** Called before each append; the append throws its error. */
   readonly beforeAppend?: () => void;
 }
 
@@ -58,7 +58,7 @@ interface StoredRun {
   lease?: Lease;
 }
 
-/** A journal that can also be looked at without waiting, between two turns of a simulation. */
+/** A journal that a simulation can also read synchronously, between two turns. */
 export interface MemoryJournal extends Journal {
   readonly contents: MemoryRuns;
 }

@@ -1,4 +1,4 @@
-/** The requests of an inbox as JSON text and back; checked like events (event-codec.ts). */
+/** Encodes the requests of an inbox as JSON text, and decodes and checks them like events. */
 import type { Answer } from "../core/event.ts";
 import { answer, message } from "../core/event-parts.ts";
 import { stopMode } from "../core/run-event.ts";
@@ -21,7 +21,7 @@ const REQUEST_CHECKS = new Map<string, Shape<unknown>>([
   ["answer", record({ attempt: text, answer: record(answer) })],
 ]);
 
-/** A request as it is kept. */
+/** The stored form of a request. */
 export function encodeRequest(request: SentRequest | AnswerRequest): {
   type: string;
   data: string;
@@ -43,7 +43,7 @@ export function decodeRequest(id: number, type: string, data: string): Request {
   return { id, type, ...value } as unknown as Request;
 }
 
-/** True for what has the shape of an answer. */
+/** True when a value has the shape of an answer. */
 export function isAnswer(value: unknown): value is Answer {
   return record(answer)(value) === undefined;
 }

@@ -1,16 +1,16 @@
 /**
- * The port that keeps what happened: the plans and events of all runs.
+ * The port that stores the plans and events of all runs.
  *
- * Owns: the contract that every implementation keeps (test/journal/conformance.test.ts).
+ * Owns: the contract of every implementation (test/journal/conformance.test.ts).
  * Does not: interpret events, apart from the summary tables.
  * Invariants:
  * - J1 An append has reached the disk when its promise resolves.
  * - J2 An append names the sequence number and the lease epoch that it expects; a stale writer fails.
  * - J4 The frozen plan is stored when the run is created, in the same transaction; so is the plan
  *   that a run is updated to.
- * - J5 Summary rows are caches, rebuildable from events.
- * - J7 Every event carries a checksum that is chained to the event before it; a broken chain is a
- *   loud stop, never a shorter run.
+ * - J5 Summary rows are caches that can be rebuilt from events.
+ * - J7 Every event carries a checksum that is chained to the event before it; a broken chain is an
+ *   error, and never a shorter run.
  */
 import type { Answer, Recorded, RunCreated, RunEvent } from "../core/event.ts";
 import type { RunStatus, StepSummary, SummaryChange } from "../core/summary.ts";
@@ -22,7 +22,7 @@ import type { Subscription } from "./subscription.ts";
 export interface RunLog {
   /** Stores plan, `run.created` and the rows of its pending steps in one transaction. */
   create(run: NewRun): Promise<void>;
-  /** Stores a run from another journal, with all its events, in one transaction; nobody owns it. */
+  /** Stores a run from another journal, with all its events, in one transaction, without an owner. */
   receive(run: ReceivedRun): Promise<void>;
   /** Appends as the owner of the lease. Throws JournalError. */
   append(runId: string, write: Write): Promise<void>;
@@ -39,9 +39,9 @@ export interface RunLog {
   stepsOf(runId: string): Promise<readonly StepSummary[]>;
   /** Ids that start with this prefix, at most two. */
   resolve(prefix: string): Promise<readonly string[]>;
-  /** Notes that a run's files were removed; the records stay. */
+  /** Records that a run's files were removed; its events stay. */
   markCleaned(runId: string, time: number): Promise<void>;
-  /** The hashes of all outputs of runs whose files are there. */
+  /** The hashes of all outputs of runs whose files still exist. */
   outputs(): Promise<ReadonlySet<string>>;
 }
 
@@ -58,11 +58,11 @@ export interface NewRun {
 
 export interface ReceivedRun {
   readonly runId: string;
-  /** The plans that it went by, the first one first; each by its own fingerprint. */
+  /** The plans of the run in order, the first one first. */
   readonly planTexts: readonly string[];
-  /** All of them; the first is `run.created`. */
+  /** All events; the first is `run.created`. */
   readonly events: readonly Recorded[];
-  /** What was answered to attempts of its gates and is not in its events yet. */
+  /** Answers to attempts of its gates that are not in its events yet. */
   readonly answers: Readonly<Record<string, Answer>>;
   readonly summary: SummaryChange;
 }
@@ -72,12 +72,12 @@ export interface Write {
   /** The sequence number of the last event that the writer has seen. */
   readonly afterSeq: number;
   readonly time: number;
-  /** The turns behind these events, as text (core/turn.ts); absent: no turn made them. */
+  /** The turns that produced these events, as text (core/turn.ts); absent when no turn did. */
   readonly facts?: string;
   readonly events: readonly RunEvent[];
   /** Rows of the summary tables that these events changed. */
   readonly summary: SummaryChange;
-  /** The plan that `run.updated` names; its steps' rows then take the place of all others. */
+  /** The plan that `run.updated` names; the rows of its steps replace all others. */
   readonly planText?: string;
 }
 
@@ -91,7 +91,7 @@ export interface RunSummary {
   readonly input: Json;
   readonly stepsCompleted: number;
   readonly stepsTotal: number;
-  /** The run that it was forked from. */
+  /** The run that this one was forked from. */
   readonly forkedFrom?: string;
   readonly cleanedAt?: number;
   readonly lease?: Lease;
@@ -105,7 +105,7 @@ export function planStoredBy({ events, planText }: Write): string | undefined {
   return own;
 }
 
-/** The fingerprints of the plans that a run went by, in order. */
+/** The fingerprints of a run's plans, in order. */
 export function planFingerprints(events: readonly Recorded[]): readonly string[] {
   return events.flatMap(({ event }) =>
     event.type === "run.created" || event.type === "run.updated" ? [event.fingerprint] : [],
@@ -114,9 +114,9 @@ export function planFingerprints(events: readonly Recorded[]): readonly string[]
 
 export interface LoadedRun {
   readonly runId: string;
-  /** The plan that the run goes by, as it was stored; it is verified against the fingerprint. */
+  /** The text of the current plan, verified against its fingerprint. */
   readonly planText: string;
-  /** All plans that the run went by, by fingerprint. */
+  /** All plans of the run, by fingerprint. */
   readonly plans: ReadonlyMap<string, string>;
   readonly events: readonly Recorded[];
   readonly cleanedAt?: number;

@@ -1,21 +1,21 @@
 /**
- * Watching for changes without polling: whoever watches is woken, and reads what is new by itself.
+ * Watching for changes without polling: a subscription wakes its watcher, which then reads the news.
  *
- * Owns: that no change is missed. A change that comes while the watcher reads wakes it once more.
+ * Owns: that no change is missed. A change that comes while the watcher reads wakes it again.
  * Does not: say what changed, or how often.
  */
 
 /** A watch on one run. Close it, or the process does not end. */
 export interface Subscription {
   /**
-   * Resolves as soon as something may have changed since this was last called: true, or false when
+   * Resolves to true as soon as something may have changed since the last call, and to false when
    * the subscription is closed. One caller at a time.
    */
   changed(): Promise<boolean>;
   close(): void;
 }
 
-/** A subscription that is woken by calls of `notify`. */
+/** A subscription that calls of `notify` wake. */
 export class ChangeSignal implements Subscription {
   readonly #onClose: () => void;
   #isChanged = false;

@@ -4,8 +4,9 @@
  * Owns: the sentence for each event.
  * Does not: measure time; AttemptClock knows when an attempt started.
  */
+
+import { PAUSES_MAX } from "../core/attempt/attempt-end.ts";
 import { checksFound } from "../core/attempt/check.ts";
-import { PAUSES_MAX } from "../core/attempt/retry.ts";
 import { deniedText } from "../core/conversation/permission.ts";
 import type {
   AttemptEnd,

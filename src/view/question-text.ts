@@ -5,7 +5,7 @@
  * Does not: ask anybody or record anything.
  */
 
-import { choiceText, choiceWord } from "../core/attempt/question.ts";
+import { choiceText, choiceWord } from "../core/attempt/gate.ts";
 import type { Answer, AttemptRef, Question, Recorded } from "../core/event.ts";
 import { waitsFor } from "../core/graph/visit-state.ts";
 import { type Visit, visitRef } from "../core/run.ts";

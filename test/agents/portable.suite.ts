@@ -70,7 +70,7 @@ describe.each(portable)("%s", (agent) => {
 const bound = CHOSEN.filter((name) => agentAdapter(name)?.carried === undefined);
 describe.each(bound)("%s", (agent) => {
   it("says that its conversation starts anew elsewhere, and starts it", async () => {
-    expect(await carried(agent)).toContain("begins anew elsewhere");
+    expect(await carried(agent)).toContain("starts a new one elsewhere");
     await good(there.begin(["resume"]));
     expect(there.events("step.started")[1]?.conversation).toMatchObject({ kind: "start" });
   });

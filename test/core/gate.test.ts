@@ -1,6 +1,6 @@
 /** Gates and waits in the pure core: who is asked, what an answer does, and what time does. */
 import { describe, expect, it } from "vitest";
-import { replyIn, replyOf } from "../../src/core/attempt/question.ts";
+import { replyIn, replyOf } from "../../src/core/attempt/gate.ts";
 import type { Answer } from "../../src/core/event.ts";
 import { waitsForPerson } from "../../src/core/next-actions.ts";
 import { attemptOf } from "../../src/core/run.ts";

@@ -1,4 +1,4 @@
-/** The contract of the port (journal.ts), held against every implementation. */
+/** The conformance suite of the ports (journal.ts), for every implementation. */
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -25,10 +25,10 @@ import {
   writeOf,
 } from "./sample-run.ts";
 
-/** A claim by somebody who takes every holder for dead. */
+/** A claim that judges every holder to be dead. */
 const DEAD = { owner: OWNER, isAlive: () => false };
 
-/** The code with which an operation is refused. */
+/** The error code of a refused operation. */
 async function codeOf(operation: () => Promise<unknown>): Promise<string> {
   try {
     await operation();
@@ -70,7 +70,7 @@ describe.each(Object.entries(implementations))("%s", (_name, make) => {
     expect(await journal.leases.of(runIdOf(1))).toBeUndefined();
   });
 
-  test("a fork is created with its past, in one go, and names the run that it comes from", async () => {
+  test("a fork is created with its past in one transaction, and names its origin", async () => {
     const from = { run: runIdOf(1), seq: 3 };
     const made = newRun(2);
     const past = [...batch(0), { type: "run.forked", from } as const].map((event, index) => ({
@@ -99,7 +99,7 @@ describe.each(Object.entries(implementations))("%s", (_name, make) => {
     );
   });
 
-  test("the turns behind an append are kept with its first event, as they are", async () => {
+  test("the turns of an append are stored unchanged with its first event", async () => {
     await fill(journal, 0, 2);
     const { events } = await journal.log.load(runIdOf(0));
     const kept = [undefined, undefined, factsOf(0), undefined, factsOf(1), undefined];
@@ -116,7 +116,7 @@ describe.each(Object.entries(implementations))("%s", (_name, make) => {
     await expect(journal.log.create({ ...newRun(0), planText: "{}" })).rejects.toThrow("J4");
   });
 
-  test("a run from another journal is received whole, once, and owned by nobody", async () => {
+  test("a run from another journal is received whole, once, and without an owner", async () => {
     const other = memoryJournal();
     const epoch = await fill(other, 1, 3);
     const { planText, events } = await other.log.load(runIdOf(1));
@@ -147,7 +147,7 @@ describe.each(Object.entries(implementations))("%s", (_name, make) => {
     ).toEqual({ ok: true, epoch: epoch + 1 });
   });
 
-  test("the file of a run whose project was moved lies in the new place", async () => {
+  test("a run of a moved project has the new path of its file", async () => {
     const epoch = await fill(journal, 0, 1);
     const { planText, events } = await journal.log.load(runIdOf(0));
     const moved = { type: "run.moved", from: "/project", to: "/elsewhere" } as const;
@@ -163,7 +163,7 @@ describe.each(Object.entries(implementations))("%s", (_name, make) => {
     expect(await journal.log.list({ file: "/elsewhere/pipeline-0.yaml" })).toHaveLength(1);
   });
 
-  test("the outputs of runs whose files are there", async () => {
+  test("outputs lists the hashes of runs whose files exist", async () => {
     await fill(journal, 0, 2);
     await fill(journal, 2, 1);
     expect(await journal.log.outputs()).toEqual(new Set(["0", "1"].map(sha256)));
@@ -171,7 +171,7 @@ describe.each(Object.entries(implementations))("%s", (_name, make) => {
     expect(await journal.log.outputs()).toEqual(new Set([sha256("0")]));
   });
 
-  test("leases are blocked only while nobody but judged owners holds one", async () => {
+  test("leases are blocked only when every holder was judged dead", async () => {
     await fill(journal, 0, 0);
     await fill(journal, 2, 0);
     await journal.leases.release(runIdOf(2), 1);
@@ -187,7 +187,7 @@ describe.each(Object.entries(implementations))("%s", (_name, make) => {
     expect(await takeLease(journal.leases, runIdOf(2), DEAD)).toEqual({ ok: true, epoch: 2 });
   });
 
-  test("what was appended is loaded, in order and equal", async () => {
+  test("load returns the appended events, equal and in order", async () => {
     await fill(journal, 1, 7);
     const { events } = await journal.log.load(runIdOf(1));
     expect(events.map(({ seq }) => seq)).toEqual(Array.from({ length: 16 }, (_, n) => n + 1));
@@ -196,7 +196,7 @@ describe.each(Object.entries(implementations))("%s", (_name, make) => {
     expect(events[15]?.time).toBe(TIME + 1_006);
   });
 
-  test("events after a sequence number", async () => {
+  test("eventsAfter returns the events after a sequence number", async () => {
     await fill(journal, 0, 3);
     await fill(journal, 1, 1);
     const { events } = await journal.log.load(runIdOf(0));
@@ -222,7 +222,7 @@ describe.each(Object.entries(implementations))("%s", (_name, make) => {
     expect((await journal.log.load(runIdOf(0))).events).toHaveLength(3);
   });
 
-  test("a lease is refused while its owner lives, and taken over when it is dead", async () => {
+  test("a lease is refused while its owner lives, and acquired when the owner is dead", async () => {
     const runId = runIdOf(0);
     const { leases } = journal;
     await journal.log.create(newRun(0));
@@ -266,7 +266,7 @@ describe.each(Object.entries(implementations))("%s", (_name, make) => {
     expect(await renew(2)).toBe("stale-writer");
   });
 
-  test("a follower is woken by events and by leases, and misses nothing", async () => {
+  test("events and leases wake a follower, which misses nothing", async () => {
     const epoch = await fill(journal, 0, 0);
     const subscription = journal.log.subscribe(runIdOf(0));
     await journal.log.append(runIdOf(0), writeOf(0, epoch));
@@ -281,7 +281,7 @@ describe.each(Object.entries(implementations))("%s", (_name, make) => {
     expect(await subscription.changed()).toBe(false);
   });
 
-  test("an owner is woken by requests, and nothing is left after the journal is closed", async () => {
+  test("requests wake an owner, and nothing outlives the closed journal", async () => {
     await fill(journal, 0, 0);
     const subscription = journal.inbox.subscribe(runIdOf(0));
     const changed = subscription.changed();
@@ -291,7 +291,7 @@ describe.each(Object.entries(implementations))("%s", (_name, make) => {
     while (await subscription.changed());
   });
 
-  test("requests are read by run, after an id", async () => {
+  test("after returns the requests of a run after an id", async () => {
     await journal.log.create(newRun(0));
     await journal.log.create(newRun(1));
     await journal.inbox.send(runIdOf(0), { type: "stop", mode: "now", by: "me" });
@@ -309,7 +309,7 @@ describe.each(Object.entries(implementations))("%s", (_name, make) => {
     expect(await journal.inbox.after(runIdOf(0), requests[1]?.id ?? 0)).toEqual([]);
   });
 
-  test("H1: the first answer to an attempt counts, whoever gives the others", async () => {
+  test("H1: the first answer to an attempt counts", async () => {
     await journal.log.create(newRun(0));
     await journal.log.create(newRun(1));
     const answer = { choice: "A", by: "ann@laptop", from: "command", given: 5 } as const;
@@ -407,7 +407,7 @@ describe.each(Object.entries(implementations))("%s", (_name, make) => {
     });
   });
 
-  test("a run whose files were removed says so", async () => {
+  test("markCleaned records that the files of a run were removed", async () => {
     await fill(journal, 0, 3);
     await journal.log.markCleaned(runIdOf(0), TIME + 9_000);
     expect((await journal.log.load(runIdOf(0))).cleanedAt).toBe(TIME + 9_000);
@@ -415,7 +415,7 @@ describe.each(Object.entries(implementations))("%s", (_name, make) => {
     expect(listed).toMatchObject({ stepsCompleted: 3, cleanedAt: TIME + 9_000 });
   });
 
-  test("J4: an update brings its plan along, and its steps' rows replace the others", async () => {
+  test("J4: an update stores its plan, and the rows of its steps replace the others", async () => {
     const epoch = await fill(journal, 0, 1);
     await journal.log.append(runIdOf(0), updateOf(epoch, 4));
     const loaded = await journal.log.load(runIdOf(0));
@@ -431,7 +431,7 @@ describe.each(Object.entries(implementations))("%s", (_name, make) => {
     expect(await codeOf(() => journal.log.plan("nobody's"))).toBe("broken");
   });
 
-  test("J4: an update that is refused leaves no plan behind that a run goes by", async () => {
+  test("J4: a refused update changes the plan of no run", async () => {
     const epoch = await fill(journal, 0, 1);
     expect(await codeOf(() => journal.log.append(runIdOf(0), updateOf(epoch, 3)))).toBe(
       "stale-writer",
@@ -440,7 +440,7 @@ describe.each(Object.entries(implementations))("%s", (_name, make) => {
     expect((await journal.log.load(runIdOf(0))).planText).toBe(newRun(0).planText);
   });
 
-  test("ids are resolved by their prefix, at most two", async () => {
+  test("resolve returns at most two ids with a prefix", async () => {
     for (let n = 0; n < 20; n++) await journal.log.create(newRun(n));
     expect(await journal.log.resolve(runIdOf(7).slice(0, 8))).toEqual([runIdOf(7)]);
     expect(await journal.log.resolve(runIdOf(7))).toEqual([runIdOf(7)]);
@@ -449,7 +449,7 @@ describe.each(Object.entries(implementations))("%s", (_name, make) => {
     expect(await journal.log.resolve("%")).toEqual([]);
   });
 
-  test("an unknown run is said to be unknown", async () => {
+  test("an unknown run is an unknown-run error", async () => {
     await journal.log.create(newRun(0));
     const id = runIdOf(1);
     expect(await codeOf(() => journal.log.load(id))).toBe("unknown-run");
@@ -468,7 +468,7 @@ describe.each(Object.entries(implementations))("%s", (_name, make) => {
   });
 });
 
-test("the memory journal fails when its hook does, and nothing was written", async () => {
+test("the memory journal fails when its hook fails, and writes nothing", async () => {
   let broken = false;
   journal = memoryJournal({
     beforeAppend: () => {

@@ -1,6 +1,6 @@
 /**
- * Damaged files: whatever is cut off or flipped, a journal says the right thing or says that it is
- * broken. It never says something else, and never less.
+ * Damaged files: after any truncation or flipped bit, a journal returns the right run or reports
+ * that it is broken. It never returns another run or a shorter one.
  */
 import * as fs from "node:fs";
 import { tmpdir } from "node:os";
@@ -74,7 +74,7 @@ async function isRight(read: () => Promise<unknown>, original: unknown): Promise
     expect(["broken", "unknown-run", "newer"]).toContain(error.code);
     return false;
   }
-  // A list is a cache without a checksum; it may be short, but not make anything up.
+  // A list is a cache without a checksum: it may be short, but must not invent anything.
   if (typeof value === "number") return value === original;
   expect(value).toEqual(original);
   return true;
@@ -99,7 +99,7 @@ describe("a damaged file", () => {
       const length = Math.floor((whole.length * index) / LENGTHS) + (index % 3);
       restoreWith(whole.subarray(0, length));
       const right = [await rightRuns("read-only"), await rightRuns("read-write")];
-      // When only a part of the last page is gone, what lies before it may still be read.
+      // When only a part of the last page is missing, the pages before it may still be readable.
       if (length <= whole.length - 4096) expect(right).toEqual([0, 0]);
     }
   });
@@ -118,7 +118,7 @@ describe("a damaged file", () => {
     }
   });
 
-  test("is noticed by the check whenever a load notices it", async () => {
+  test("is found by the check whenever a load finds it", async () => {
     const random = seededRandom(11);
     for (let index = 0; index < 100; index++) {
       const bytes = Buffer.from(whole);
@@ -132,7 +132,7 @@ describe("a damaged file", () => {
     expect(checkJournal(file)).toEqual([]);
   });
 
-  test("is repaired to the last event, whatever the damage", async () => {
+  test("is repaired to the last event after any damage", async () => {
     const random = seededRandom(13);
     const options = { summarise, isAlive: () => false };
     for (let index = 0; index < 60; index++) {
@@ -166,7 +166,7 @@ function checkedOrNewer(): boolean | "newer" {
 }
 
 describe("a damaged -wal", () => {
-  /** The files as a killed process leaves them: nothing checkpointed. */
+  /** The files of a killed process: nothing is checkpointed. */
   async function killedFiles(): Promise<{ main: Buffer; wal: Buffer }> {
     restoreWith(whole);
     const journal = await openSqliteJournal(file, { mode: "read-write" });
@@ -191,7 +191,7 @@ describe("a damaged -wal", () => {
       restoreWith(main);
       fs.writeFileSync(`${file}-wal`, damaged);
       expect(await rightRuns("read-write")).toBe(RUNS.length);
-      // SQLite goes back to the last whole transaction. The chain cannot notice that, since it
+      // SQLite returns to the last whole transaction. The chain cannot reveal that, since it
       // is whole; the second copy does (repair.test.ts, events-file.test.ts).
       const journal = await openSqliteJournal(file, { mode: "read-write" });
       for (const n of [6, 7]) {

@@ -1,4 +1,4 @@
-/** Events as text and back: equal, or refused with the place of the fault. */
+/** Encoding and decoding events: equal, or refused with the position of the fault. */
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { RunEvent } from "../../src/core/event.ts";
@@ -9,13 +9,13 @@ import { batch, newRun } from "./sample-run.ts";
 const [started, completed] = batch(0);
 
 describe("decode", () => {
-  test("D1: gives back what was encoded", () => {
+  test("D1: returns the encoded event", () => {
     for (const event of [newRun(1).created, started, completed] as RunEvent[]) {
       expect(decode("r", encode(event, 3, 9))).toEqual({ seq: 3, time: 9, version: 1, event });
     }
   });
 
-  test("D1: and what is said of effects that must happen once", () => {
+  test("D1: returns the events of effects that must happen once", () => {
     const at = { scope: "", step: "a", visit: 1, attempt: 1 };
     const events: readonly RunEvent[] = [
       { type: "step.uncertain", ...at, cause: "lost", message: "m", asks: "probe" },
@@ -28,7 +28,7 @@ describe("decode", () => {
     expect(() => decode("r", encode(odd, 3, 9))).toThrow("wrong value at .answer.");
   });
 
-  test("D1: and what people are asked and answer", () => {
+  test("D1: returns questions and answers", () => {
     const at = { scope: "", step: "a", visit: 1, attempt: 1 };
     const choices = [
       { key: "A", label: "approve" },
@@ -47,7 +47,7 @@ describe("decode", () => {
     expect(() => decode("r", encode(odd, 3, 9))).toThrow("wrong value at .from.");
   });
 
-  test("D1: whatever JSON it holds", () => {
+  test("D1: returns any JSON", () => {
     fc.assert(
       fc.property(fc.dictionary(fc.string(), fc.jsonValue()), (context) => {
         const plain = JSON.parse(JSON.stringify(context)) as Record<string, Json>;
@@ -76,14 +76,14 @@ describe("decode", () => {
     );
   });
 
-  test("D2: refuses what is not an object", () => {
+  test("D2: refuses a value that is not an object", () => {
     const stored = encode(started as RunEvent, 1, 1);
     for (const data of ["", "{", "null", "[]", "1"]) {
       expect(() => decode("r", { ...stored, data })).toThrow("Event 1 of run r is damaged");
     }
   });
 
-  test("D2: tells newer apart from broken", () => {
+  test("D2: distinguishes newer from broken", () => {
     const stored = encode(started as RunEvent, 1, 1);
     const newer = expect.objectContaining({ code: "newer" });
     expect(() => decode("r", { ...stored, version: 2 })).toThrow(newer);

@@ -1,4 +1,4 @@
-/** The second copy of the events: it follows the journal, and is trusted as far as it is whole. */
+/** The second copy of the events: it follows the journal, and its whole part can be trusted. */
 import * as fs from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -39,7 +39,7 @@ function catchUp(all = events) {
   }
 }
 
-test("a line is JSON with the event and its place", () => {
+test("a line is JSON with the event and its position", () => {
   const [first, second] = written().toString().split("\n");
   expect(JSON.parse(second ?? "")).toEqual({
     v: 1,
@@ -69,7 +69,7 @@ test("appending gives the same file as catching up, and reading gives the events
   expect(catchUp()).toEqual({ appended: 0, tornBytes: 0 });
 });
 
-test("F2: a file that was cut off anywhere is completed", () => {
+test("F2: a file that was truncated anywhere is completed", () => {
   const whole = written();
   for (let length = 0; length <= whole.length; length += 7) {
     fs.writeFileSync(path, whole.subarray(0, length));
@@ -90,7 +90,7 @@ test("a torn last line is reported with its size", () => {
   expect(readEventsFile(path).problems[0]).toMatch(/^line 12: torn, \d+ bytes dropped$/);
 });
 
-test("F2: after any flipped bit, reading stops before it and catching up writes it anew", () => {
+test("F2: after any flipped bit, reading stops before it and catching up rewrites the file", () => {
   const whole = written();
   for (let at = 0; at < whole.length; at += 5) {
     const bytes = Buffer.from(whole);
@@ -129,16 +129,16 @@ test("a missing line is a gap", () => {
   expect(readEventsFile(path).problems[0]).toBe("line 7: event 7 is missing");
 });
 
-test("F3: a file that knows more than the journal is a loud stop", () => {
+test("F3: a file with more events than the journal is an error", () => {
   const whole = written();
   expect(() => catchUp(events.slice(0, 9))).toThrow("has lost events: it ends at 9");
   expect(fs.readFileSync(path)).toEqual(whole);
-  // Whole but for its newline, it is still known.
+  // A line that lacks only its newline is still valid.
   fs.writeFileSync(path, whole.subarray(0, whole.length - 1));
   expect(() => catchUp(events.slice(0, 11))).toThrow("has lost events: it ends at 11");
 });
 
-test("a torn line beyond the journal is cut off", () => {
+test("a torn line after the journal's last event is removed", () => {
   const whole = written();
   const shorter = written(10);
   fs.writeFileSync(path, whole.subarray(0, shorter.length + 20));
@@ -146,7 +146,7 @@ test("a torn line beyond the journal is cut off", () => {
   expect(fs.readFileSync(path)).toEqual(shorter);
 });
 
-test("what another program added at the end is cut off before the next append", () => {
+test("bytes that another program added at the end are removed before the next append", () => {
   const whole = written();
   written(10);
   const file = EventsFile.open(path, RUN_ID);
@@ -157,7 +157,7 @@ test("what another program added at the end is cut off before the next append", 
   expect(fs.readFileSync(path)).toEqual(whole);
 });
 
-test("a directory that is not there is said so", () => {
+test("a missing directory is an error", () => {
   const wrong = join(directory, "nowhere", "events.jsonl");
   expect(() => EventsFile.open(wrong, RUN_ID)).toThrow(expect.objectContaining({ code: "io" }));
   expect(() => readEventsFile(wrong)).toThrow(wrong);

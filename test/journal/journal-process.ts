@@ -1,6 +1,6 @@
 /**
- * A process of its own that works on a journal, for the tests that kill, starve or race it.
- * Arguments: <what> <file> [...]. It prints one line for each thing that has been acknowledged,
+ * A separate process that works on a journal, for tests that kill, starve or race it.
+ * Arguments: <what> <file> [...]. It prints one line for each acknowledged operation,
  * and as its last line the code of the JournalError that ended it.
  */
 import { writeSync } from "node:fs";
@@ -14,7 +14,7 @@ const say = (line: string): void => {
   writeSync(1, `${line}\n`);
 };
 
-/** Appends until it is stopped; goes on where the journal ends. */
+/** Appends until it is stopped; continues at the end of the journal. */
 async function appendForever(n: number): Promise<void> {
   const journal = await openSqliteJournal(file, { mode: "create" });
   const runId = runIdOf(n);
@@ -27,7 +27,7 @@ async function appendForever(n: number): Promise<void> {
   }
 }
 
-/** Tries to be the one owner: everybody who asks is alive. */
+/** Tries to become the only owner; every holder counts as alive. */
 async function race(n: number): Promise<void> {
   const journal = await openSqliteJournal(file, { mode: "create" });
   const owner = { ...OWNER, pid: process.pid };
@@ -36,7 +36,7 @@ async function race(n: number): Promise<void> {
   await journal.close();
 }
 
-/** Appends with the epoch that it was given, whatever the others do. */
+/** Appends with the given epoch, regardless of other writers. */
 async function contend(n: number, epoch: number): Promise<void> {
   const journal = await openSqliteJournal(file, { mode: "read-write" });
   for (;;) {
@@ -52,7 +52,7 @@ async function contend(n: number, epoch: number): Promise<void> {
   }
 }
 
-/** Takes over from a dead owner; says who it is. */
+/** Acquires the lease of a dead owner, and prints its epoch. */
 async function takeOver(n: number): Promise<void> {
   const journal = await openSqliteJournal(file, { mode: "read-write" });
   say(`owner ${await open(journal, runIdOf(n), { ...OWNER, pid: process.pid })}`);

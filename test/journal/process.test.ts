@@ -1,4 +1,4 @@
-/** Journals under real processes: they race, are killed, and run out of disk and permission. */
+/** Journals with real processes that race, are killed, and lack disk space or permission. */
 
 import { type ChildProcess, type SpawnOptions, spawn } from "node:child_process";
 import * as fs from "node:fs";
@@ -61,7 +61,7 @@ async function fillFile(runs: number, batches: number): Promise<void> {
   await journal.close();
 }
 
-/** Loads a run and holds every event against what must have been written. */
+/** Loads a run and compares every event with the expected one. */
 async function verifiedCount(n: number): Promise<number> {
   const journal = await openSqliteJournal(file, { mode: "read-only" });
   const { events } = await journal.log.load(runIdOf(n));
@@ -101,7 +101,7 @@ describe("contention", () => {
     expect(await verifiedCount(0)).toBe(100);
   });
 
-  test("J2: an owner from whom the lease was taken is stopped at its next append", async () => {
+  test("J2: an owner that was replaced fails at its next append", async () => {
     await fillFile(1, 0);
     const child = start(process.execPath, [PROGRAM, "append", file, "0"]);
     const end = ended(child);
@@ -123,7 +123,7 @@ describe("contention", () => {
   });
 });
 
-test("J1: what was acknowledged survives kill -9, however often", async () => {
+test("J1: acknowledged events survive repeated kill -9", async () => {
   await fillFile(2, 0);
   const random = seededRandom(3);
   let events = 2;
@@ -145,7 +145,7 @@ test("J1: what was acknowledged survives kill -9, however often", async () => {
 });
 
 describe("a full disk", () => {
-  test("is a loud stop, and every acknowledged event is there", async () => {
+  test("is an error, and every acknowledged event is stored", async () => {
     await fillFile(1, 0);
     for (const blocks of [129, 160, 300, 700]) {
       const before = await verifiedCount(0);
@@ -169,7 +169,7 @@ describe("a full disk", () => {
     expect(await verifiedCount(0)).toBe(count + 2);
   });
 
-  test("leaves no half of a journal when one is created", async () => {
+  test("leaves no partial journal when one is created", async () => {
     for (const blocks of [1, 8, 30, 60]) {
       const { lines, code } = await starved(blocks, "create", file);
       expect(code).toBe(3);
@@ -202,7 +202,7 @@ describe("a directory without permission to write", () => {
   const nobody = (...args: string[]): Promise<Ended> =>
     ended(start(process.execPath, [PROGRAM, ...args], asNobody));
 
-  /** Nobody owns the directory and the file, and may read both. */
+  /** Makes the user "nobody" own the directory and the file, with read permission only. */
   function lockDown(): void {
     if (asNobody.uid !== undefined) {
       fs.chownSync(directory, NOBODY, NOBODY);
@@ -225,7 +225,7 @@ describe("a directory without permission to write", () => {
     expect(created.lines.at(-1)).toMatch(/^read-only: /);
   });
 
-  test("is noticed when only the directory forbids it", async () => {
+  test("is an error when only the directory forbids writing", async () => {
     await fillFile(1, 3);
     lockDown();
     fs.chmodSync(file, 0o600);
@@ -255,7 +255,7 @@ describe("a process that dies at a failpoint", () => {
     expect(points).toBeGreaterThan(3);
   });
 
-  test("leaves the lease as it was, or taken", async () => {
+  test("leaves the lease unchanged or acquired", async () => {
     await fillFile(1, 0);
     const journal = await openSqliteJournal(file, { mode: "create" });
     await journal.leases.release(runIdOf(0), 1);
@@ -275,7 +275,7 @@ describe("a process that dies at a failpoint", () => {
     await journal.close();
     const whole = fs.readFileSync(file);
     const broken = Buffer.from(whole);
-    // The index of events: all rows can be salvaged by reading the table.
+    // Only the index of events is damaged: a scan of the table salvages all rows.
     for (let page = 1; page * 4096 < whole.length; page++) {
       if (broken[page * 4096] === 0x0a) broken[page * 4096 + 100] = 0xff;
     }

@@ -1,4 +1,4 @@
-/** Repair: what it takes from where, and what it says about it. */
+/** Repair: its sources, its result and its report. */
 
 import * as fs from "node:fs";
 import { tmpdir } from "node:os";
@@ -47,7 +47,7 @@ function sql(statement: string): void {
   connection.close();
 }
 
-test("X3: a whole journal is left alone", () => {
+test("X3: a repair does not change a whole journal", () => {
   copyAll();
   const before = fs.readFileSync(file);
   const report = repair(directory, OPTIONS);
@@ -61,7 +61,7 @@ test("an empty directory needs no repair", () => {
   expect(fs.existsSync(file)).toBe(false);
 });
 
-test("a database that is gone is built from the second copies", async () => {
+test("a missing database is rebuilt from the second copies", async () => {
   copyAll();
   fs.rmSync(file);
   const report = repair(directory, OPTIONS);
@@ -83,7 +83,7 @@ test("a database that is gone is built from the second copies", async () => {
   await journal.close();
 });
 
-test("a run that was updated is built from the copies of all its plans", async () => {
+test("an updated run is rebuilt from the copies of all its plans", async () => {
   const journal = await openSqliteJournal(file, { mode: "read-write" });
   await journal.log.append(runIdOf(0), updateOf(1, 8));
   const updated = await journal.log.load(runIdOf(0));
@@ -101,7 +101,7 @@ test("a run that was updated is built from the copies of all its plans", async (
   expect(lost).toEqual({ runId: runIdOf(0), notes: ["plan.json was changed"] });
 });
 
-test("what is lost is said, run by run", async () => {
+test("the report names the losses of each run", async () => {
   const [first = "", second = "", third = ""] = copyAll();
   const lines = fs.readFileSync(first, "utf8").split("\n");
   fs.writeFileSync(first, lines.with(4, "{}").join("\n"));
@@ -131,7 +131,7 @@ test("what is lost is said, run by run", async () => {
   expect((await load(0)).events).toEqual(originals[0]?.events.slice(0, 4));
 });
 
-test("the broken database fills in what the second copies lack", async () => {
+test("the broken database supplies what the second copies lack", async () => {
   const [first = "", second = ""] = copyAll();
   fs.truncateSync(first, 700);
   fs.rmSync(join(second, ".."), { recursive: true });
@@ -156,7 +156,7 @@ test("the broken database fills in what the second copies lack", async () => {
   expect(await load(1)).toEqual({ ...originals[1], cleanedAt: TIME + 5 });
 });
 
-test("a run whose own row is lost is known by its first checksum", async () => {
+test("the first checksum identifies a run whose row is lost", async () => {
   const [first = ""] = copyAll();
   fs.truncateSync(first, 0);
   sql("PRAGMA foreign_keys = OFF; DELETE FROM runs");
@@ -168,14 +168,14 @@ test("a run whose own row is lost is known by its first checksum", async () => {
   expect(await load(0)).toEqual(originals[0]);
 });
 
-test("a journal that lost its end gets it back from the second copies", async () => {
+test("a journal that lost its end recovers it from the second copies", async () => {
   copyAll();
   const epoch = "(SELECT epoch FROM leases LIMIT 1)";
   sql(`DROP TRIGGER events_never_go; DELETE FROM events WHERE seq > 4 AND 1 = ${epoch};
     UPDATE pipeline_state SET last_seq = 4, last_crc =
       (SELECT crc FROM events JOIN runs USING (run) WHERE run_id = pipeline_id AND seq = 4)`);
   await expect(load(0)).rejects.toThrow("has lost its newest events: 4 of 24 are missing");
-  // As with a journal of an older program, which did not record that number.
+  // Like the journal of an older program, which did not record the number.
   fs.rmSync(`${file}-newest`);
   expect((await load(0)).events).toHaveLength(4);
   const report = repair(directory, OPTIONS);
@@ -185,7 +185,7 @@ test("a journal that lost its end gets it back from the second copies", async ()
   for (const n of [0, 1, 2]) expect(await load(n)).toEqual(originals[n]);
 });
 
-test("a plan that was formatted by hand is still the plan", async () => {
+test("a plan that was reformatted by hand is still valid", async () => {
   const [first = ""] = copyAll();
   const path = join(first, "..", "plan.json");
   fs.writeFileSync(path, `${JSON.stringify(JSON.parse(fs.readFileSync(path, "utf8")), null, 2)}\n`);
@@ -194,7 +194,7 @@ test("a plan that was formatted by hand is still the plan", async () => {
   expect(await load(0)).toEqual(originals[0]);
 });
 
-test("X2: a run that somebody is working on is not touched", () => {
+test("X2: a run with a living owner is not changed", () => {
   copyAll();
   fs.writeFileSync(file, "broken");
   expect(() => repair(directory, { ...OPTIONS, isAlive: ({ pid }) => pid === OWNER.pid })).toThrow(
@@ -203,7 +203,7 @@ test("X2: a run that somebody is working on is not touched", () => {
   expect(fs.readFileSync(file, "utf8")).toBe("broken");
 });
 
-test("a journal of a newer program is not touched", () => {
+test("a journal of a newer program is not changed", () => {
   copyAll();
   sql("PRAGMA user_version = 9");
   expect(() => repair(directory, OPTIONS)).toThrow("a newer perdure wrote it");
@@ -219,7 +219,7 @@ test("one repair at a time", async () => {
   expect(repair(directory, OPTIONS).outcome).toBe("repaired");
 });
 
-test("a run that cannot be replayed is restored and said so", async () => {
+test("a run that cannot be replayed is restored and reported", async () => {
   copyAll();
   fs.rmSync(file);
   const summariseBadly = (): never => {

@@ -1,4 +1,4 @@
-/** Runs to fill journals with: deterministic, with texts that are hard to store. */
+/** Sample runs for journals: deterministic, with texts that are hard to store. */
 
 import type { Owner, Recorded, RunEvent } from "../../src/core/event.ts";
 import type { StepSummary, SummaryChange } from "../../src/core/summary.ts";
@@ -6,11 +6,11 @@ import { type Journal, takeLease } from "../../src/journal/journal.ts";
 import type { NewRun, Write } from "../../src/journal/run-log.ts";
 import { canonicalJson, sha256 } from "../../src/util/json.ts";
 
-/** When the first sample run was created. */
+/** The creation time of the first sample run. */
 export const TIME = Date.UTC(2026, 0, 31, 12);
 /** The steps of every sample run. */
 export const STEPS = ["plan", "implement", "test"];
-/** Who owns the sample runs. */
+/** The owner of the sample runs. */
 export const OWNER: Owner = { pid: 4711, started: "881", boot: "b1", host: "h", user: "u" };
 const AWKWARD = 'ünï 日本 "quoted" \n\t\u0000\ud800 end';
 
@@ -24,7 +24,7 @@ export function planTextOf(n: number): string {
   return canonicalJson({ name: `pipeline-${n >> 1}`, steps: STEPS, note: "x".repeat(300) });
 }
 
-/** What creates the n-th sample run. */
+/** The creation of the n-th sample run. */
 export function newRun(n: number): NewRun {
   const planText = planTextOf(n);
   const pending = STEPS.map((stepId): StepSummary => ({ stepId, state: "pending", retryCount: 0 }));
@@ -63,7 +63,7 @@ export function batch(n: number): RunEvent[] {
   ];
 }
 
-/** What the events of a sample run add up to; stands in for the fold of core. */
+/** The summary of a sample run's events; it replaces the fold of core. */
 export function summarise(_plans: unknown, events: readonly Recorded[]): SummaryChange {
   const done = new Set<string>();
   for (const { event } of events) if (event.type === "step.completed") done.add(event.step);
@@ -78,13 +78,13 @@ export function summarise(_plans: unknown, events: readonly Recorded[]): Summary
   return { status, stepsCompleted: done.size, stepsTotal: STEPS.length, steps };
 }
 
-/** The turns behind the n-th batch, as text. */
+/** The turns that produced the n-th batch, as text. */
 export function factsOf(n: number): string {
   const fact = { type: "looked-up", place: { scope: "", step: AWKWARD, visit: n } };
   return JSON.stringify({ turns: [{ time: TIME, facts: [fact, { 10: n, 2: AWKWARD }] }] });
 }
 
-/** The n-th append of a run that began with `run.created` and `run.opened`. */
+/** The n-th append of a run that started with `run.created` and `run.opened`. */
 export function writeOf(n: number, epoch: number): Write {
   const step = STEPS[n % STEPS.length] ?? "";
   return {
@@ -141,7 +141,7 @@ export async function fill(journal: Journal, n: number, batches: number): Promis
   return epoch;
 }
 
-/** Takes the lease of a new run and records it. */
+/** Acquires the lease of a new run and records it. */
 export async function open(journal: Journal, runId: string, owner: Owner): Promise<number> {
   const acquired = await takeLease(journal.leases, runId, { owner, isAlive: () => false });
   if (!acquired.ok) throw new Error("nobody is alive, so the lease is free");

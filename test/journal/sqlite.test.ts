@@ -1,4 +1,4 @@
-/** The journal as a file: what opening it accepts and refuses, and what it looks like outside. */
+/** The journal as a file: what opening accepts and refuses, and the file itself. */
 
 import * as fs from "node:fs";
 import { tmpdir } from "node:os";
@@ -41,7 +41,7 @@ afterEach(async () => {
 });
 
 describe("the file", () => {
-  test("only its owner may read it, and what belongs to it", async () => {
+  test("only its user may read it and the files next to it", async () => {
     const journal = await open("create");
     await fill(journal, 0, 1);
     const modeOf = (path: string) => (fs.statSync(path).mode & 0o777).toString(8);
@@ -80,7 +80,7 @@ describe("the file", () => {
     connection.close();
   });
 
-  test("it is durable by WAL with full synchronisation, and says whose it is", async () => {
+  test("it uses WAL with full synchronisation, and has the application id", async () => {
     await (await open("create")).close();
     const connection = new DatabaseSync(file);
     const pragma = (name: string) =>
@@ -97,7 +97,7 @@ describe("the file", () => {
     expect(() => sql("DELETE FROM events")).toThrow("events never go");
   });
 
-  test("runs share a plan that is the same", async () => {
+  test("runs with equal plans share one row", async () => {
     const journal = await open("create");
     for (const n of [0, 1, 2]) await journal.log.create(newRun(n));
     const connection = new DatabaseSync(file);
@@ -105,7 +105,7 @@ describe("the file", () => {
     connection.close();
   });
 
-  test("a file that was removed or replaced is a loud stop", async () => {
+  test("a removed or replaced file is an error", async () => {
     const journal = await open("create");
     const epoch = await fill(journal, 0, 1);
     fs.renameSync(file, `${file}.away`);
@@ -124,13 +124,13 @@ describe("opening refuses", () => {
   const refusal = (code: string) => expect.objectContaining({ name: "JournalError", code });
   const MODES: readonly OpenMode[] = ["read-only", "read-write", "create"];
 
-  test("what is not there, unless it is to be created", async () => {
+  test("a missing file, unless it should be created", async () => {
     await expect(open("read-only")).rejects.toThrow(refusal("io"));
     await expect(open("read-write")).rejects.toThrow("there is no journal");
     expect(fs.existsSync(file)).toBe(false);
   });
 
-  test.each(MODES)("what is not a journal (%s)", async (mode) => {
+  test.each(MODES)("a file that is not a journal (%s)", async (mode) => {
     fs.mkdirSync(join(directory, ".perdure"));
     for (const content of ["", "x", "hello ".repeat(1_000), "SQLite format 3\0"]) {
       fs.writeFileSync(file, content);
@@ -145,7 +145,7 @@ describe("opening refuses", () => {
     await expect(open(mode)).rejects.toThrow(refusal("broken"));
   });
 
-  test.each(MODES)("what a newer program wrote (%s)", async (mode) => {
+  test.each(MODES)("a journal of a newer program (%s)", async (mode) => {
     await (await open("create")).close();
     sql("PRAGMA user_version = 7");
     await expect(open(mode)).rejects.toThrow(refusal("newer"));
@@ -154,13 +154,13 @@ describe("opening refuses", () => {
     );
   });
 
-  test("events that a newer program wrote", async () => {
+  test("events of a newer program", async () => {
     const journal = await open("create");
     await fill(journal, 0, 1);
     const run = "(SELECT run FROM runs)";
     sql(`INSERT INTO events VALUES (${run}, 5, 'step.teleported', 1, 0, '{}', NULL, 0)`);
     await expect(journal.log.load(runIdOf(0))).rejects.toThrow(refusal("broken"));
-    // With its checksums right, it is a newer event and not a damaged one.
+    // With correct checksums, it is a newer event and not a damaged one.
     sql("DROP TRIGGER events_never_go");
     sql("DELETE FROM events WHERE seq = 5");
     sql("DROP TRIGGER events_never_change");
@@ -191,7 +191,7 @@ describe("opening refuses", () => {
     expect(checkJournal(file)).toHaveLength(1);
   });
 
-  test("a plan that is not the one of the fingerprint", async () => {
+  test("a plan with the wrong fingerprint", async () => {
     const journal = await open("create");
     await fill(journal, 0, 1);
     sql("UPDATE plans SET text = text || ' '");
@@ -201,7 +201,7 @@ describe("opening refuses", () => {
     expect(checkJournal(file)).toEqual([{ runId: runIdOf(0), message: expect.any(String) }]);
   });
 
-  test("a table that is gone", async () => {
+  test("a missing table", async () => {
     const journal = await open("create");
     await fill(journal, 0, 1);
     await journal.close();
@@ -210,7 +210,7 @@ describe("opening refuses", () => {
     await expect(again.log.stepsOf(runIdOf(0))).rejects.toThrow(refusal("broken"));
   });
 
-  test("what another process keeps locked", async () => {
+  test("a database that another process has locked", async () => {
     await (await open("create")).close();
     const connection = new DatabaseSync(file);
     connection.exec("BEGIN EXCLUSIVE");
@@ -220,7 +220,7 @@ describe("opening refuses", () => {
     connection.close();
   });
 
-  test("a summary word that no program wrote", async () => {
+  test("an unknown status in the summary", async () => {
     const journal = await open("create");
     await fill(journal, 0, 1);
     sql("UPDATE pipeline_state SET status = 'runnjng'");
@@ -235,7 +235,7 @@ describe("migrations", () => {
   const database = (): Database => new Database(file, new DatabaseSync(file));
   beforeEach(() => fs.mkdirSync(join(directory, ".perdure")));
 
-  test("lead from an older version to today's, with what was there", () => {
+  test("convert an older version to today's and keep its rows", () => {
     const old = database();
     migrate(old, OLD);
     old.exec("INSERT INTO things VALUES ('a')");
@@ -247,7 +247,7 @@ describe("migrations", () => {
     old.close();
   });
 
-  test("M2: happen as a whole or not at all", () => {
+  test("M2: happen completely or not at all", () => {
     const old = database();
     migrate(old, OLD);
     expect(() => migrate(old, [...NEW, "CREATE nonsense"])).toThrow("syntax error");

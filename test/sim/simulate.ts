@@ -27,8 +27,7 @@ import { initialSummary } from "../../src/core/summary.ts";
 import type { Executors } from "../../src/engine/executors/executor.ts";
 import { GateExecutor } from "../../src/engine/executors/gates.ts";
 import { type Inlet, Loop } from "../../src/engine/loop.ts";
-import { settle } from "../../src/engine/settle.ts";
-import { recordUpdate } from "../../src/engine/update.ts";
+import { recordRequest, recordUpdate } from "../../src/engine/record.ts";
 import { JournalError, takeLease } from "../../src/journal/journal.ts";
 import { type MemoryJournal, memoryJournal } from "../../src/journal/memory.ts";
 import { planFingerprints } from "../../src/journal/run-log.ts";
@@ -449,7 +448,7 @@ class Simulation {
       const result = this.#world.resultOf(at);
       const { seq } = run;
       const site = { log: this.#journal.log, plan: this.#plan, run, epoch, now: this.#world.clock };
-      await settle(site, { type: "settled", step, as, by: "p@h", result });
+      await recordRequest(site, { type: "settled", step, as, by: "p@h", result });
       this.#checkers.afterAppend(await this.#journal.log.eventsAfter(RUN_ID, seq), now());
     }
   }

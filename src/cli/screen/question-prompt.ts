@@ -6,7 +6,7 @@
  */
 
 import type { PromptOptions, QuestionPrompt, Screen } from "../../app/screen.ts";
-import { replyIn } from "../../core/attempt/question.ts";
+import { replyIn } from "../../core/attempt/gate.ts";
 import { waitsFor } from "../../core/graph/visit-state.ts";
 import { attemptOf, type Run, type Visit } from "../../core/run.ts";
 import { attemptText } from "../../core/step-path.ts";

@@ -1,19 +1,21 @@
 /**
- * How an attempt ends: it completed, it failed, it gets another attempt, it was lost, paused or stopped,
- * or its conversation continues with a request.
+ * The end of an attempt: it completed, failed, was lost, paused or stopped, it gets another
+ * attempt, or its conversation continues with a request.
  *
- * Owns: what an exit status and the step's own report mean together, what uses up the retries, and the
- * bounds on losses, pauses, requests and hand-overs.
- * Does not: know effects that must happen once (uncertain.ts), or what follows from a final failure
- * (failure.ts).
+ * Owns: what an exit status and the step's own report mean together, which endings use up retries,
+ * the limits on losses, pauses, requests and relays, and the times of the next attempts. The jitter
+ * is a function of the attempt, so replay and the simulator get the same delays.
+ * Does not: handle effects that must happen once (uncertain.ts), or decide what follows a final
+ * failure (failure.ts).
  * Invariants:
- * - W1 A step that reports `retry` or `fail` has failed, whatever its exit status; with an exit status
- *   other than 0 it has failed, whatever it reports.
+ * - W1 A step that reports `retry` or `fail` has failed, whatever its exit status. A step with an
+ *   exit status other than 0 has failed, whatever it reports.
  */
 
-import type { RetryPolicy } from "../../plan/plan.ts";
+import type { Backoff, RetryPolicy } from "../../plan/plan.ts";
 import { unreachable } from "../../util/assert.ts";
 import type { Json } from "../../util/json.ts";
+import { seededRandom, seedOf } from "../../util/random.ts";
 import { keysAtEnd, keysAtRetry } from "../built-in-keys.ts";
 import { ASKS_MAX, afterFailure, RELAYS_MAX } from "../conversation/conversation.ts";
 import { missingJudge, submit, submitAgain } from "../conversation/judge.ts";
@@ -22,6 +24,7 @@ import type {
   Exposure,
   FailureReason,
   LeftRunning,
+  Retry,
   RunEvent,
   Saved,
   Spent,
@@ -35,11 +38,10 @@ import { visitText } from "../step-path.ts";
 import type { Outcome } from "../values.ts";
 import { failsForGood, findingsIn } from "./check.ts";
 import { type FailureEvidence, finalFailure } from "./failure.ts";
-import { PAUSES_MAX, retryAfterFailure, retryAfterLoss, retryAfterPause } from "./retry.ts";
 
 type Exited = Extract<Ending, { how: "exited" }>;
 
-/** The event that ends an attempt whose process ended by itself. */
+/** The event for an attempt whose process exited. */
 export function exited(run: Run, visit: Visit, ending: Exited, now: number): RunEvent {
   const { exit, problem, said, signature, reported, context, output } = ending;
   const evidence = {
@@ -72,7 +74,7 @@ export function exited(run: Run, visit: Visit, ending: Exited, now: number): Run
   return fail(run, visit, "retry", reported.notes ?? "it gave no reason", now, evidence);
 }
 
-/** Work that nothing is wrong with is done, unless a judge is still to look at it. */
+/** Completes the visit, or submits its work to the next judge. */
 function completeOrSubmit(run: Run, visit: Visit, ending: Exited): RunEvent {
   if (missingJudge(stepOf(visit), ending) === undefined) {
     return complete(run, visit, ending.exit, ending);
@@ -80,25 +82,25 @@ function completeOrSubmit(run: Run, visit: Visit, ending: Exited): RunEvent {
   return submit(visit, ending, traceOf(ending));
 }
 
-/** True when an attempt that ended like this completes its step, as far as its edges allow. */
+/** True when an attempt with this ending completes its step, if an edge can be followed. */
 export function succeeds(visit: Visit, ending: Ending): boolean {
   if (!endsWell(visit, ending) || ending.how !== "exited") return false;
   return missingJudge(stepOf(visit), ending) === undefined;
 }
 
-/** True when nothing is wrong with an attempt, whether or not a judge is still to look at it. */
+/** True when an attempt succeeded, whether or not a judge still has to give a verdict. */
 export function endsWell(visit: Visit, ending: Ending): boolean {
   if (ending.how !== "exited" || ending.exit !== 0 || ending.problem !== undefined) return false;
   if (ending.reported?.outcome === "retry") return isPartialSuccess(visit);
   return ending.reported?.outcome !== "fail";
 }
 
-/** The last attempt that asks for another one counts in part, where the author allows that. */
+/** True when the last attempt reports `retry` and the author accepts that as partial success. */
 function isPartialSuccess(visit: Visit): boolean {
   return stepOf(visit).allowPartial === true && visit.failures + 1 >= visit.failuresMax;
 }
 
-/** What completes a visit, whoever vouches for it. */
+/** The result that completes a visit: from an exit, a probe or a person. */
 export interface Completion extends Result {
   readonly answer?: Json;
   readonly output?: string;
@@ -110,7 +112,7 @@ export interface Completion extends Result {
   readonly settledBy?: string | undefined;
 }
 
-/** The event that ends a visit well, unless no edge leads on from it. */
+/** The event that completes a visit, or fails it when no edge can be followed. */
 export function complete(
   run: Run,
   visit: Visit,
@@ -144,14 +146,16 @@ export function complete(
   return { ...completed, ...evidence, ...paid, edges: chosen.edges };
 }
 
-/** The edges that lead on, unless they would lead where they must not. */
+/** The edges to follow; a restart that is not allowed is a problem. */
 function chooseWay(run: Run, visit: Visit, outcome: Outcome): ReturnType<typeof chooseEdges> {
   const chosen = chooseEdges(run, visit, outcome);
   const problem = chosen.ok ? restartProblem(visit, chosen.edges) : undefined;
   return problem === undefined ? chosen : { ok: false, reason: "restart", message: problem };
 }
 
-/** A failure: another try, while the allowance lasts and the author wants one for it. */
+/**
+ * The event for a failure: with a retry while attempts are left and the retry policy allows one.
+ */
 export function fail(
   run: Run,
   visit: Visit,
@@ -164,10 +168,10 @@ export function fail(
   const at = attemptOf(visit);
   const { retry: policy } = stepOf(visit);
   const conversation = afterFailure(visit);
-  // Who continues with no turns left would fail at once: a person grants more.
+  // An attempt without turns left would fail at once: a person must grant more.
   const spentTurns = reason === "turns" && conversation.conversation !== undefined;
   if (failures < visit.failuresMax && !spentTurns && isTriedAgain(policy, reason)) {
-    // What it handed on counts only when nothing comes after it.
+    // Context and output count only in the last attempt.
     const { said: _, signature: __, context: ___, output: ____, ...reported } = evidence;
     const keys = keysAtRetry(run, visit);
     const known = Object.keys(keys).length === 0 ? reported : { ...reported, context: keys };
@@ -180,13 +184,13 @@ export function fail(
   return finalFailure(run, visit, at, reason, message, evidence);
 }
 
-/** Whether the author wants another try after such a failure. */
+/** True when the retry policy allows another attempt after this failure. */
 function isTriedAgain({ on }: RetryPolicy, reason: FailureReason): boolean {
   if (on === "retry") return reason === "retry" || reason === "spawn";
   return on === "any" || reason !== "reported";
 }
 
-/** What an attempt used and left, for the event that ends it. */
+/** The spending, snapshot, processes and denied calls of an attempt, for the event that ends it. */
 export function traceOf(end: {
   readonly spent?: Spent;
   readonly snapshot?: Saved | undefined;
@@ -202,7 +206,7 @@ export function traceOf(end: {
   };
 }
 
-/** The events with which an attempt ends. */
+/** The events that end an attempt. */
 export function endAttempt(
   run: Run,
   visit: Visit,
@@ -252,7 +256,7 @@ function outputOf({ output }: Ending): { readonly output?: string } {
   return output === undefined ? {} : { output };
 }
 
-/** The conversation continues with a request, unless that was made often enough. */
+/** Continues the conversation with a request, up to the limit on requests. */
 function ask(
   run: Run,
   visit: Visit,
@@ -301,7 +305,7 @@ function lose(
   const lost = { type: "step.lost", ...at, message, ...tool } as const;
   const left = visit.lossesMax - (visit.losses + 1);
   if (left <= 0) return lost;
-  // A new allowance has fresh pauses.
+  // A person's grant starts the pauses again from the shortest.
   const losses = LOSSES_MAX - left;
   const salt = `${run.id}/${visitText(visitRef(visit))}`;
   return { ...lost, retry: retryAfterLoss(losses, now, salt) };
@@ -311,9 +315,46 @@ function pause(visit: Visit, ending: Extract<Ending, { how: "paused" }>, now: nu
   const { reason, message, retryAfterMs } = ending;
   const paused = { type: "step.paused", ...attemptOf(visit), reason, message } as const;
   const pauses = visit.pauses + 1;
-  // A conversation that is gone is begun anew at once: there is nobody to wait for.
+  // A new conversation can start at once when the old one is gone.
   const askedMs = reason === "session-gone" ? 0 : retryAfterMs;
   return pauses >= PAUSES_MAX
     ? paused
     : { ...paused, retry: retryAfterPause(pauses, now, askedMs) };
+}
+
+/** The next attempt after the n-th failure of a visit. */
+export function retryAfterFailure(
+  backoff: Backoff,
+  failures: number,
+  now: number,
+  salt: string,
+): Retry {
+  const plain = Math.min(backoff.initialMs * backoff.factor ** (failures - 1), backoff.maxMs);
+  const spread = 1 + backoff.jitter * (2 * seededRandom(seedOf(`${salt}#${failures}`)).next() - 1);
+  const delayMs = Math.round(plain * spread);
+  return { at: now + delayMs, delayMs };
+}
+
+/** The backoff between attempts of a step that is lost again and again. */
+const LOSS_PAUSE: Backoff = { initialMs: 500, factor: 2, maxMs: 60_000, jitter: 0.2 };
+
+/** The next attempt after the n-th loss of a visit: at once after the first loss. */
+export function retryAfterLoss(losses: number, now: number, salt: string): Retry {
+  if (losses <= 1) return { at: now, delayMs: 0 };
+  return retryAfterFailure(LOSS_PAUSE, losses - 1, now, `${salt}/loss`);
+}
+
+/** How often the agent of a visit may be paused before the visit fails and needs a person. */
+export const PAUSES_MAX = 50;
+
+/** The pauses between attempts of an agent whose service is busy. */
+const PAUSE_FIRST_MS = 5_000;
+const PAUSE_MAX_MS = 5 * 60_000;
+
+/**
+ * The next attempt after the n-th pause of a visit, at the time that the service named if it did.
+ */
+export function retryAfterPause(pauses: number, now: number, askedMs: number | undefined): Retry {
+  const delayMs = askedMs ?? Math.min(PAUSE_FIRST_MS * 2 ** (pauses - 1), PAUSE_MAX_MS);
+  return { at: now + delayMs, delayMs };
 }

@@ -1,20 +1,20 @@
 /**
- * What the checks of a step found, as events and facts hold it.
+ * The findings of a step's checks, as events and facts hold them.
  *
- * Owns: the two fields that hold it, and which of the findings count.
+ * Owns: the two fields that hold findings, and which findings count.
  * Does not: run checks (room `engine`).
  */
 import type { CheckEvidence } from "../event-parts.ts";
 
 /** The findings of one attempt; both are absent when nothing was checked. */
 export interface CheckFindings {
-  /** The only finding; of several, the first that did not pass, else the first. */
+  /** The only finding; of several, the first one that did not pass, otherwise the first. */
   readonly check?: CheckEvidence;
-  /** All findings in their order, where there are several. */
+  /** All findings in order, when there are several. */
   readonly checks?: readonly CheckEvidence[];
 }
 
-/** All findings in their order. */
+/** All findings in order. */
 export function checksFound({ check, checks }: CheckFindings): readonly CheckEvidence[] {
   return checks ?? (check === undefined ? [] : [check]);
 }
@@ -26,22 +26,22 @@ export function findings(all: readonly CheckEvidence[]): CheckFindings {
   return all.length === 1 ? { check } : { check, checks: all };
 }
 
-/** The findings among the fields of an event or a fact, without what is not there. */
+/** The findings among the fields of an event or a fact. */
 export function findingsIn({ check, checks }: CheckFindings): CheckFindings {
   return { ...(check === undefined ? {} : { check }), ...(checks === undefined ? {} : { checks }) };
 }
 
-/** True when the check did not pass, and its attempt has failed by that. */
+/** True when the check did not pass and makes its attempt fail. */
 export function fails({ exit, onFail }: CheckEvidence): boolean {
   return exit !== 0 && onFail !== "warn";
 }
 
-/** True when the check did not pass, and its author only wants to know. */
+/** True when the check did not pass and only warns. */
 export function warns({ exit, onFail }: CheckEvidence): boolean {
   return exit !== 0 && onFail === "warn";
 }
 
-/** True when a check did not pass after which its author wants no other attempt. */
+/** True when a check did not pass and its author allows no further attempt. */
 export function failsForGood(found: CheckFindings): boolean {
   return checksFound(found).some((check) => fails(check) && check.onFail === "fail");
 }

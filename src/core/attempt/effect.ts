@@ -4,14 +4,15 @@
  * Owns: the name of an effect, and the record of effects, for evolve.ts alone (C2).
  * Does not: decide what follows; decide.ts asks a probe or a person before an effect is repeated.
  * Invariants:
- * - O3 The name of an effect does not change when a person or a retry brings its step back. A new
- *   round of a loop, the next iteration and a scope that its author begins anew are other effects.
- * - O4 An edge that leads back to a step whose last visit may have had its effect would repeat that
- *   effect: it is uncertain for the new visit too, and keeps its key.
+ * - O3 The name of an effect stays the same when a person or a retry runs its step again. A new
+ *   round of a loop, the next iteration and a restarted scope are other effects.
+ * - O4 A back edge to a step whose last visit may have had its effect would repeat that effect: the
+ *   effect is uncertain for the new visit too, and keeps its key.
  */
-import { draft } from "../draft.ts";
+
 import type { KnownEffect } from "../event.ts";
 import {
+  draft,
   type Effect,
   hasProcess,
   type Run,
@@ -22,13 +23,13 @@ import {
 } from "../run.ts";
 import { visitText } from "../step-path.ts";
 
-/** Only a process has an effect; a step that is made of others has those of the others. */
+/** True for a step with a process. The effects of a composite step are those of its steps. */
 function hasEffect(visit: Visit): boolean {
   const step = stepOf(visit);
   return step.once && hasProcess(step);
 }
 
-/** The name of the effect that a visit has: its step, round and items, without attempts (O3). */
+/** The name of a visit's effect: its step, round and items, without attempts (O3). */
 function effectName(visit: Visit): string {
   const { scope, past } = visit.record;
   const outer = scope.parent === undefined ? "" : `${effectName(scope.parent)}[${scope.index}]/`;
@@ -36,20 +37,23 @@ function effectName(visit: Visit): string {
   return `${outer}${stepOf(visit).id}${begun}#${visit.number - past}`;
 }
 
-/** The effect that a visit would repeat; undefined when nothing of it has happened. */
+/** The effect that a visit would repeat; undefined when it has not happened. */
 export function effectOf(run: Run, visit: Visit): Effect | undefined {
   if (!hasEffect(visit)) return undefined;
   return run.effects.get(effectName(visit)) ?? uncertainBefore(run, visit);
 }
 
-/** The effect of the visit before, when nobody knows whether it happened (O4). */
+/** The effect of the visit before, if it is uncertain (O4). */
 function uncertainBefore(run: Run, { record, number }: Visit): Effect | undefined {
   const before = number - 1 > record.past ? record.visits[number - 2] : undefined;
   const effect = before && run.effects.get(effectName(before));
   return effect?.done === true ? undefined : effect;
 }
 
-/** What every attempt at an effect carries, so that its receiver can tell a repetition. */
+/**
+ * The key that every attempt at an effect passes on, so that the receiver can recognise a
+ * repetition.
+ */
 export function effectKey(run: Run, visit: Visit): string {
   const { run: id = run.id, place } = effectOf(run, visit) ?? attemptedAt(visit);
   return `${id}/${place}`;
@@ -67,13 +71,13 @@ export function noteEffect(run: Run, visit: Visit, how: "done" | "uncertain"): v
   const { run: other, place } = before ?? attemptedAt(visit);
   const done = how === "done" ? ({ done: true } as const) : {};
   const known = { place, ...(other === undefined ? {} : { run: other }), ...done, visit };
-  // It is the effect of the visit before as well, if that was uncertain (O4).
+  // An uncertain effect of the visit before is the same effect (O4).
   for (const one of new Set([name, before?.name ?? name])) {
     draft(run).effects.set(one, { name: one, ...known });
   }
 }
 
-/** Somebody says that the effect is to happen. One that was never confirmed keeps its key. */
+/** Records that the effect may happen. An effect that was never confirmed keeps its key. */
 export function forgetEffect(run: Run, visit: Visit): void {
   const effect = effectOf(run, visit);
   if (effect === undefined) return;
@@ -82,14 +86,14 @@ export function forgetEffect(run: Run, visit: Visit): void {
   draft(run).effects.delete(effect.name);
 }
 
-/** A person wants what a step has done to happen again; what is uncertain is asked about first. */
+/** Lets the effects of a step happen again, because a person asked for it. Uncertain ones stay. */
 export function repeatEffects(run: Run, step: string): void {
   for (const { name, done } of effectsWithin(run, step)) {
     if (done === true) draft(run).effects.delete(name);
   }
 }
 
-/** Of a fork: the effects so far are those of the other run, whatever that did after this point. */
+/** In a fork: records the effects of the other run, including those after the checkpoint. */
 export function takeEffects(run: Run, other: string, later: readonly KnownEffect[]): void {
   for (const visit of run.running) noteEffect(run, visit, "uncertain");
   for (const scope of run.scopes.values()) {
@@ -106,7 +110,7 @@ export function takeEffects(run: Run, other: string, later: readonly KnownEffect
   }
 }
 
-/** The effects of a run as a fork of it has to know them; what is running may happen. */
+/** The effects of a run, for a fork of it. The effect of a running step may happen. */
 export function effectsOf(run: Run): readonly KnownEffect[] {
   const known = Array.from(run.effects.values(), knownOf);
   const names = new Set(known.map(({ name }) => name));
@@ -120,7 +124,7 @@ function knownOf({ name, place, run, done }: Effect): KnownEffect {
   return { name, place, ...(run && { run }), ...(done && { done }) };
 }
 
-/** Effects of a step of the pipeline itself and of all that is in it. */
+/** The effects of a step of the pipeline itself, and of the steps inside it. */
 export function effectsWithin(run: Run, step: string): readonly Effect[] {
   return [...run.effects.values()].filter(({ name }) => /^[^~#]*/.exec(name)?.[0] === step);
 }

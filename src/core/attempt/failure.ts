@@ -1,8 +1,9 @@
 /**
- * Failures for good: what follows from them.
+ * Final failures: failures that get no further attempt.
  *
- * Owns: the event that ends a visit badly: handled, unhandled, or the end of a loop.
- * Does not: decide whether there is another try (decide.ts).
+ * Owns: the event that ends a visit with a failure: handled, unhandled, or the end of a stalled
+ * loop.
+ * Does not: decide whether there is another attempt (attempt-end.ts).
  */
 
 import { type JsonObject, sha256 } from "../../util/json.ts";
@@ -14,10 +15,10 @@ import { restartProblem } from "../graph/restart.ts";
 import { isPrompt, type Run, type Scope, stepOf, type Visit, visitRef } from "../run.ts";
 import { childScopeId } from "../step-path.ts";
 
-/** How much of the last line that a step printed is told. */
+/** How much of the last printed line a message quotes. */
 const LAST_WORDS_MAX = 200;
 
-/** What is known of a failure beside its reason. */
+/** The evidence of a failure beside its reason. */
 export type FailureEvidence = Pick<
   StepFailed,
   | "exit"
@@ -33,13 +34,16 @@ export type FailureEvidence = Pick<
   | "left"
   | "denied"
 > & {
-  /** The last of what it printed. */
+  /** The end of what it printed. */
   readonly said?: string;
-  /** What tells it from others, when that is known already. */
+  /** The signature of the failure, when it is known already. */
   readonly signature?: string;
 };
 
-/** A failure for good: the author's edges lead on from it, unless the loop gets nowhere. */
+/**
+ * The event of a final failure. The author's edges for failures are followed, unless the loop
+ * stalls.
+ */
 export function finalFailure(
   run: Run,
   visit: Visit,
@@ -53,7 +57,7 @@ export function finalFailure(
   const known = { ...handed, ...(Object.keys(context).length === 0 ? {} : { context }) };
   const failed = { type: "step.failed", ...at, reason, message, ...known } as const;
   const base = { ...failed, ...afterFailure(visit) };
-  // Where a bound on loops was reached, an edge could only lead into the same loop again.
+  // At a limit on loops, an edge could only lead into the same loop again.
   if (reason === "visits" || reason === "restart") return { ...base, edges: [] };
   const way = edgesAfterFailure(run, visit, known);
   const problem = restartProblem(visit, way.edges);
@@ -77,28 +81,31 @@ function contextAfter(run: Run, visit: Visit, known: FailureEvidence): JsonObjec
   return { ...context, ...keysAtEnd(run, visit, outcome) };
 }
 
-/** The last line that a step printed, for people. */
+/** The last line that a step printed. */
 function lastWords(said = ""): string {
   const line = said.split(/[\r\n]+/).findLast((one) => one.trim() !== "");
   return line === undefined ? "" : `: ${line.trim().slice(0, LAST_WORDS_MAX)}`;
 }
 
-/** How often in a row a step may fail in the same way, unless the author says otherwise. */
+/** How many equal failures in a row are a stall, unless the author sets another number. */
 export const STALL_AFTER = 3;
 const SIGNATURE_LENGTH = 16;
 
-/** True for a step that a run may come to more than once. A person who says no again has a reason. */
+/**
+ * True for a step that a run may visit more than once. A gate is none: a person who says no again
+ * has a reason.
+ */
 export function mayRepeat(visit: Visit): boolean {
   if (isPrompt(stepOf(visit))) return false;
   return stepOf(visit).visitsMax > 1 || loopOf(visit.record.scope) !== undefined;
 }
 
-/** What tells a failure from others: its reason and its text, without what differs by chance. */
+/** The signature of a failure: its reason and text, without parts that differ by chance. */
 export function signatureOf(reason: FailureReason, text: string): string {
   return sha256(`${reason}\n${normalised(text)}`).slice(0, SIGNATURE_LENGTH);
 }
 
-/** Without colours, numbers, hashes, and the directories of absolute paths. */
+/** The text without colours, numbers, hashes, and the directories of absolute paths. */
 function normalised(text: string): string {
   return (
     text
@@ -113,7 +120,7 @@ function normalised(text: string): string {
   );
 }
 
-/** How often this failure has come in a row, this time included. */
+/** How often this failure has happened in a row, this one included. */
 export function timesInARow(run: Run, visit: Visit, signature: string): number {
   let times = 1;
   for (const { state } of visitsBefore(run, visit)) {
@@ -123,7 +130,7 @@ export function timesInARow(run: Run, visit: Visit, signature: string): number {
   return times;
 }
 
-/** The visits of the same step before this one, latest first, also in earlier iterations. */
+/** The earlier visits of the same step, latest first, also in earlier iterations. */
 function* visitsBefore(run: Run, visit: Visit): Generator<Visit> {
   const { visits, past, scope, position } = visit.record;
   yield* visits.slice(past, visit.number - 1).reverse();

@@ -1,38 +1,39 @@
 /**
- * Gates and waits: how they begin, what an answer or the end of the time leads to (the decide half), and
- * what the events mean for the run (the evolve half).
+ * Gates and waits: how they start, what follows an answer or a deadline (the decide half), what the
+ * events mean for the run (the evolve half), and how the words of a person become an answer.
  *
- * Owns: these decisions, and the meaning of `step.asked`.
- * Does not: choose between two answers; the arbiter is outside (journal, H1), and only the one that
- * counts becomes a fact.
+ * Owns: these decisions, the meaning of `step.asked`, and the check of a reply.
+ * Does not: choose between two answers. The journal does (H1), and only the answer that counts
+ * becomes a fact.
  * Invariants:
- * - H2 A question has at most one answer: one about an attempt that is not asked now is old news (D1).
- * - H3 Nothing approves by itself: without an answer a gate that is past its time takes its `default`,
- *   and fails where there is none.
+ * - H2 A question has at most one answer: an answer to an attempt that does not wait for one is
+ *   ignored (D1).
+ * - H3 Nothing approves by itself: after its deadline a gate takes its `default`, and fails if it
+ *   has none.
  */
 
 import type { Choice, GateWork, WaitWork } from "../../plan/plan.ts";
+import { choiceNamed, choiceOf } from "../../util/choice.ts";
 import { formatDuration, parseMoment } from "../../util/duration.ts";
 import type { JsonObject } from "../../util/json.ts";
 import { afterPermission } from "../conversation/permission.ts";
-import { draft } from "../draft.ts";
-import type { Answer, AttemptRef, Deadline, RunEvent } from "../event.ts";
+import type { Answer, AttemptRef, Deadline, Question, RunEvent } from "../event.ts";
 import { enter } from "../graph/visit.ts";
 import { waitsFor } from "../graph/visit-state.ts";
-import { attemptOf, findVisit, type Run, stepOf, type Visit, waitingFor } from "../run.ts";
+import { attemptOf, draft, findVisit, type Run, stepOf, type Visit, waitingFor } from "../run.ts";
 import { renderIn } from "../values.ts";
 import { complete, fail } from "./attempt-end.ts";
 import { finalFailure } from "./failure.ts";
 
-/** How much of a question is kept. */
+/** The longest question that is kept. */
 const QUESTION_LENGTH_MAX = 16_384;
 
-/** The first events of a gate or a wait, or why it cannot begin. */
+/** The first events of a gate or a wait, or why it cannot start. */
 export type Begun =
   | { readonly ok: true; readonly events: readonly RunEvent[] }
   | { readonly ok: false; readonly message: string };
 
-/** Begins a gate or a wait; its deadline is fixed here. */
+/** Starts a gate or a wait and sets its deadline. */
 export function begin(
   run: Run,
   visit: Visit,
@@ -73,7 +74,7 @@ function wakeOf(
   return { message: `\`until\` must be a moment such as 2026-12-01T08:00:00Z, but it is ${shown}` };
 }
 
-/** What the answer that counts brings about. */
+/** The events that follow from the answer that counts. */
 export function answerEvents(
   run: Run,
   at: AttemptRef,
@@ -90,7 +91,7 @@ export function answerEvents(
   return [answered, endOf(run, visit, answer, chosen, now)];
 }
 
-/** What counts for a question after its deadline: its default, or that nobody answered. */
+/** The answer that counts after the deadline of a question: its default, or that there was none. */
 export function deadlineOf(
   { state }: Visit,
   by: string,
@@ -132,27 +133,27 @@ function lateText({ state }: Visit): string {
   return `nobody answered ${when}`;
 }
 
-/** What `results.<step>.answer` is. */
+/** The value of `results.<step>.answer`. */
 function answerJson({ choice = "", text, by, from }: Answer, label: string): JsonObject {
   return { choice, label, ...(text === undefined ? {} : { text }), by, from };
 }
 
-/** What the end of a wait brings about. */
+/** The events that follow from the end of a wait. */
 export function wakeEvents(run: Run, visit: Visit | undefined): readonly RunEvent[] {
   if (!waitsFor(visit?.state, "time") || stepOf(visit).work.kind !== "wait") return [];
   return [complete(run, visit, 0, { outputs: {}, context: {} })];
 }
 
-/** The choice that approves: the first that does not make the step fail. */
+/** The choice that approves: the first one that does not make the step fail. */
 export function approvingChoice(choices: readonly Choice[]): Choice | undefined {
   return choices.find(({ fails }) => fails !== true) ?? choices[0];
 }
 
-// What follows changes a run, for evolve.ts alone (C2).
+// The functions below change a run, for evolve.ts alone (C2).
 
 type QuestionEvent = Extract<RunEvent, { type: "step.asked" | "step.answered" }>;
 
-/** Takes an event about a question into the run. */
+/** Applies an event about a question to the run. */
 export function applyQuestion(run: Run, visit: Visit, event: QuestionEvent, time: number): void {
   if (event.type === "step.answered") return;
   const { question, choices, text, deadline, default: otherwise } = event;
@@ -163,7 +164,7 @@ export function applyQuestion(run: Run, visit: Visit, event: QuestionEvent, time
   });
 }
 
-/** A new owner: nothing waits longer than it was meant to, however the clock was set back. */
+/** Shortens waits for a new owner: a clock that was set back must not make them longer. */
 export function shortenWaits(run: Run, time: number): void {
   for (const visit of waitingFor(run, "person", "time", "retry")) {
     const { state } = visit;
@@ -180,4 +181,52 @@ export function shortenWaits(run: Run, time: number): void {
 function shortened(deadline: Deadline, time: number): Deadline {
   const { at, delayMs } = deadline;
   return delayMs === undefined ? deadline : { at: Math.min(at, time + delayMs), delayMs };
+}
+
+/** The longest text beside a choice. */
+export const ANSWER_TEXT_MAX = 16_384;
+
+export type Reply =
+  | ({ readonly ok: true } & Pick<Answer, "text"> & { readonly choice: string })
+  | { readonly ok: false; readonly message: string };
+
+/** The reply that a choice and a text make. */
+export function replyOf(question: Question, word: string, text: string | undefined): Reply {
+  const { choices, text: rule } = question;
+  const choice = choiceNamed(choices, word);
+  if (choice === undefined) {
+    const shown = choices.map(choiceText).join(", ");
+    return { ok: false, message: `there is no choice "${word}": choose one of ${shown}` };
+  }
+  const said = text?.trim() ?? "";
+  if (said === "") {
+    if (rule === "required") return { ok: false, message: "this answer needs words of your own" };
+    return { ok: true, choice: choice.key };
+  }
+  if (rule === "none") return { ok: false, message: "this question takes no words of your own" };
+  if (said.length > ANSWER_TEXT_MAX) {
+    return { ok: false, message: `an answer has at most ${ANSWER_TEXT_MAX} characters of text` };
+  }
+  return { ok: true, choice: choice.key, text: said };
+}
+
+/** The reply in a line that a person typed: a choice, followed by a text or not. */
+export function replyIn(question: Question, line: string): Reply {
+  const whole = line.trim();
+  if (choiceNamed(question.choices, whole) !== undefined)
+    return replyOf(question, whole, undefined);
+  const [word = "", ...rest] = whole.split(/\s+/);
+  return replyOf(question, word, rest.join(" "));
+}
+
+/** `[A] approve`. */
+export function choiceText({ key, label }: Choice): string {
+  const { text } = choiceOf(label);
+  return key.toUpperCase() === text.toUpperCase() ? `[${text}]` : `[${key}] ${text}`;
+}
+
+/** The word for a choice in a command: its label if that is one word, otherwise its key. */
+export function choiceWord({ key, label }: Choice): string {
+  const { text } = choiceOf(label);
+  return /^[\w-]+$/.test(text) ? text : key;
 }

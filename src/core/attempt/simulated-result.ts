@@ -1,14 +1,14 @@
 /**
- * What a simulated step says, so that a walk goes on and comes to an end.
+ * Simulated results: what a simulated step reports, so that the run continues and comes to an end.
  *
- * Owns: the choice among what the edges behind it wait for.
- * Does not: know conditions; the plan brings along what may be said (`Edge.wants`).
+ * Owns: the choice among the reports that the edges after the step ask for.
+ * Does not: know conditions; the plan lists the possible reports (`Edge.wants`).
  * Invariants:
- * - X1 It says success wherever that leads on. Otherwise it says what the first edge that can be
- *   followed waits for, in the order of choice. When it is visited again it says what leads to the
- *   step that the run has come to least often; among equals the first. A goal says what reaches it,
- *   if that leads on at all.
- * - X2 It is a function of the plan and the run, so replay finds the same.
+ * - X1 A simulated step reports success if an edge can then be followed. Otherwise it reports what
+ *   the first edge that can be followed asks for, in the order of choice. When it is visited again,
+ *   it reports what leads to the step that the run has visited least often; among equals the first.
+ *   A goal reports what reaches it, if an edge can then be followed.
+ * - X2 The result is a function of the plan and the run, so replay finds the same one.
  */
 import { edgeAt, indexOf, stepAt } from "../../plan/graph-index.ts";
 import type { Graph, NeededOutcome, Simulated } from "../../plan/plan.ts";
@@ -20,19 +20,19 @@ import { chooseEdgesAt } from "../graph/edge-choice.ts";
 import { passesOn, type Run, stepOf, type Visit } from "../run.ts";
 import type { Outcome } from "../values.ts";
 
-/** How many steps that only pass on are looked through for what is asked behind them. */
+/** How many steps that only pass on are followed to find what their edges ask for. */
 const PASSED_MAX = 8;
-/** How many sayings are tried. */
+/** How many reports are tried. */
 const SAYINGS_MAX = 256;
 
-/** What a simulated step is taken to have answered and said. */
+/** The answer, the context and the report of a simulated step. */
 export interface SimulatedResult {
   readonly answer: string;
   readonly context: JsonObject;
   readonly reported?: StepReport;
 }
 
-/** What a simulated step says at a visit (X1). */
+/** The simulated result of a visit (X1). */
 export function simulatedResult(run: Run, visit: Visit, simulates: Simulated): SimulatedResult {
   const { scope, position } = visit.record;
   const plain = spoken(simulates, {});
@@ -53,7 +53,7 @@ function reachesGoal({ reported }: SimulatedResult): boolean {
   return reported?.outcome === undefined || reported.outcome === "partial_success";
 }
 
-/** All that the edges of a step wait for, with those of the passing steps behind it. */
+/** All reports that the edges of a step ask for, and those of the steps that pass on after it. */
 function sayingsBehind(
   graph: Graph,
   position: number,
@@ -79,7 +79,7 @@ function both(one: NeededOutcome, other: NeededOutcome): NeededOutcome {
   return { ...one, ...other, ...(Object.keys(context).length === 0 ? {} : { context }) };
 }
 
-/** A saying as a step tells it; what is asked of its answer is part of that. */
+/** A report together with the answer that it asks for. */
 function spoken(
   { answer }: Simulated,
   { outcome, label, next, context = {} }: NeededOutcome,
@@ -97,10 +97,12 @@ function spoken(
   };
 }
 
-/** The step that the run goes on with after these words; undefined when no edge leads on. */
+/**
+ * The step that the run continues with after this report; undefined when no edge can be followed.
+ */
 function whereTo(run: Run, visit: Visit, words: SimulatedResult): number | undefined {
   const { reported } = words;
-  // It would only use up its tries.
+  // A retry would only use up attempts.
   if (reported?.outcome === "retry") return undefined;
   const { scope } = visit.record;
   const status = reported?.outcome === "fail" ? "failed" : "completed";
@@ -114,7 +116,7 @@ function whereTo(run: Run, visit: Visit, words: SimulatedResult): number | undef
     const chosen = chooseEdgesAt(run, visit, { position, on }, asked);
     if (!chosen.ok) return undefined;
     const [index] = chosen.edges;
-    // A good end without edges is an end of the walk.
+    // A success without edges is an end of the graph.
     if (index === undefined) return on === "completed" ? position : undefined;
     position = edgeAt(scope.graph, index).to;
     on = "completed";
@@ -123,7 +125,7 @@ function whereTo(run: Run, visit: Visit, words: SimulatedResult): number | undef
   return position;
 }
 
-/** What passing steps know of what was said: a label stays until there is another. */
+/** The report that steps which pass on know: a label stays until there is another. */
 function remembered(run: Run, visit: Visit, reported: StepReport | undefined): StepReport {
   const before = contextValue(run, visit.record.scope, "preferred_label");
   return typeof before === "string" ? { label: before, ...reported } : { ...reported };

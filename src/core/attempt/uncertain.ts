@@ -1,22 +1,24 @@
 /**
- * Steps that must not happen twice, when nobody knows whether their effect has happened: what is asked
- * and what follows from the answer (the decide half), and what the events mean (the evolve half).
+ * Uncertain effects: effects that must happen once, while it is unknown whether they happened. What
+ * is asked and what follows from the answer (the decide half), and what the events mean (the evolve
+ * half).
  *
  * Owns: which endings leave an effect uncertain, what an exit status proves, and the meaning of
  * `step.uncertain`, `step.probed` and `step.settled`.
- * Does not: end the attempt by itself. The answer is followed by the event that does: `step.completed`
- * when the effect happened; what its end would have been for any other step when it did not.
+ * Does not: end the attempt. The next event does: `step.completed` when the effect happened;
+ * otherwise the event that would end any other step.
  * Invariants:
- * - O1 An exit status other than 0 proves nothing, unless the author says so (`not_done`): what failed
- *   by itself may have happened. So may what was interrupted, unless it is proven that nothing of it
- *   ran. With a probe, that is asked at once. Without one a person is asked, unless an edge for
- *   failures leads on: then the effect stays uncertain until something brings the step back.
- * - O2 A visit with an uncertain effect is not started again before its probe says "not done" or a
- *   person "redo". So is a visit whose effect an earlier one had, whatever brought the step back (O3).
+ * - O1 An exit status other than 0 proves nothing, unless the author says so (`not_done`): the
+ *   effect of a failed attempt may have happened. So may that of an interrupted attempt, unless it
+ *   is proven that nothing of it ran. If the step has a probe, the probe is asked at once.
+ *   Otherwise a person is asked, unless an edge for failures can be followed: then the effect stays
+ *   uncertain until the step runs again.
+ * - O2 A visit with an uncertain effect does not start again before its probe says "not done" or a
+ *   person says "redo". The same holds for a visit whose effect an earlier visit had, whatever made
+ *   the step run again (O3).
  */
 
 import { assert, unreachable } from "../../util/assert.ts";
-import { draft } from "../draft.ts";
 import type { AttemptRef, KeptExit, RunEvent, StepCompleted, Uncertainty } from "../event.ts";
 import type { Ending, Fact, Result } from "../fact.ts";
 import { Refusal } from "../graph/rewind.ts";
@@ -26,6 +28,7 @@ import { statusWord, waitsFor } from "../graph/visit-state.ts";
 import {
   attemptOf,
   currentVisit,
+  draft,
   type Effect,
   findStep,
   findVisit,
@@ -41,10 +44,10 @@ import { finalFailure } from "./failure.ts";
 /** How much of another run's id is shown. */
 const RUN_ID_SHOWN = 8;
 
-/** How an attempt can be interrupted. */
+/** The endings that interrupt an attempt. */
 type Interrupted = Extract<Ending, { how: "lost" | "stopped" | "timed-out" | "reined" }>;
 
-/** How an attempt was interrupted, if that leaves its effect uncertain (O1). */
+/** The ending of an attempt, if it leaves the effect uncertain (O1). */
 export function uncertainEnd(visit: Visit, ending: Ending): Interrupted | undefined {
   // The effect of work that is being judged has happened.
   if (!stepOf(visit).once || visit.submitted !== undefined) return undefined;
@@ -60,7 +63,7 @@ export function uncertainEnd(visit: Visit, ending: Ending): Interrupted | undefi
   }
 }
 
-/** The event that says so. */
+/** The event for an uncertain effect. */
 export function uncertainEvent(visit: Visit, ending: Interrupted): RunEvent {
   const { message, spent, snapshot } = ending;
   return {
@@ -80,7 +83,9 @@ function causeOf(ending: Interrupted): Uncertainty["cause"] {
   return ending.how === "reined" ? ending.reason : ending.how;
 }
 
-/** The events of a visit that would repeat an effect: it is uncertain before anything of it runs. */
+/**
+ * The events of a visit that would repeat an effect: the effect is uncertain before anything runs.
+ */
 export function repeated(at: AttemptRef, visit: Visit, effect: Effect): readonly RunEvent[] {
   const { place, run, done } = effect;
   const where = run === undefined ? place : `${place} of run ${run.slice(0, RUN_ID_SHOWN)}`;
@@ -98,7 +103,10 @@ export function repeated(at: AttemptRef, visit: Visit, effect: Effect): readonly
 
 const NO_RESULT: Result = { outputs: {}, context: {} };
 
-/** What follows from a probe's answer. An effect that did not happen ends like any other step. */
+/**
+ * The events that follow a probe's answer. If the effect did not happen, the attempt ends like any
+ * other.
+ */
 export function afterProbe(
   run: Run,
   fact: Extract<Fact, { type: "probed" }>,
@@ -121,7 +129,7 @@ export function afterProbe(
   return [probed, complete(run, visit, 0, vouched)];
 }
 
-/** What follows when a step succeeded and its probe was asked for the identity of its effect. */
+/** The events that follow when a step succeeded and its probe was asked for the identity. */
 function named(
   run: Run,
   visit: Visit,
@@ -138,7 +146,7 @@ function named(
 
 type Probed = Extract<RunEvent, { type: "step.probed" }>;
 
-/** What the attempt left when it exited, for a completion that a probe or a person vouches for. */
+/** The results of the attempt's exit, for a completion that a probe or a person declares. */
 function leftOf({ exited }: Uncertainty): Pick<Completion, "answer" | "output" | "left"> {
   const { answer, output, left } = exited ?? {};
   return {
@@ -148,7 +156,7 @@ function leftOf({ exited }: Uncertainty): Pick<Completion, "answer" | "output" |
   };
 }
 
-/** What follows from a person's verdict; refuses a step whose effect is certain. */
+/** The events that follow a person's verdict; refuses a step whose effect is certain. */
 export function afterVerdict(
   run: Run,
   fact: Extract<Fact, { type: "settled" }>,
@@ -173,7 +181,7 @@ export function afterVerdict(
         }),
       ];
     case "redo":
-      // A person's verdict outweighs what is left of its retries.
+      // A person's verdict outweighs the limit on attempts.
       return [settled, { type: "step.lost", ...at, message, retry: { at: now, delayMs: 0 } }];
     case "abort":
       return [settled, finalFailure(run, visit, at, "aborted", `given up by ${by}: ${message}`)];
@@ -194,7 +202,7 @@ function earlier(run: Run, visit: Visit): Pick<Completion, "answer" | "reported"
   };
 }
 
-/** How the attempt would have ended had its effect been certain. */
+/** The ending that the attempt would have had with a certain effect. */
 function endingOf({ cause, message, tool, exited }: Uncertainty): Ending {
   const known = tool === undefined ? {} : { tool };
   if (exited !== undefined) return { how: "exited", ...exited };
@@ -202,7 +210,7 @@ function endingOf({ cause, message, tool, exited }: Uncertainty): Ending {
     case "lost":
       return { how: "lost", started: true, message, ...known };
     case "stopped":
-    // Nothing of the attempt ran: the next one is the first that does.
+    // Nothing of the attempt ran: the next attempt is the first one that runs.
     case "repeated":
     case "exit":
     case "identity":
@@ -221,10 +229,10 @@ function uncertaintyOf({ uncertainty, state }: Visit): Uncertainty {
   return uncertainty ?? { cause: "lost", message, asks: "person" };
 }
 
-/** The visit of a step that a person is to settle. */
+/** The visit of a step whose effect a person may settle. */
 export function uncertainVisit(run: Run, path: string): Visit {
   const record = findStep(run, path);
-  // Not only the current one: an `any` join may have come to the step again since.
+  // Not only the current visit: an `any` join may have started the step again since.
   const doubtful = record?.visits.slice(record.past).find(isUncertain);
   if (doubtful !== undefined) return doubtful;
   const visit = currentVisit(record);
@@ -242,8 +250,8 @@ export function uncertainVisit(run: Run, path: string): Visit {
 type Exited = Extract<Ending, { how: "exited" }>;
 
 /**
- * The event that ends an attempt of a step that must not happen twice and that exited: `end` for every
- * other step. What succeeded is done; its probe is asked only when somebody wants its identity.
+ * The event for an attempt that exited, of a step that must happen once: `end` is the event for any
+ * other step. A success is done; its probe is asked only when the plan uses the identity.
  */
 export function exitOnce(
   visit: Visit,
@@ -268,7 +276,7 @@ export function exitOnce(
       : end;
   }
   if (end.type !== "step.failed") return end;
-  // The effect happened; only the edges that leave the step are wrong.
+  // The effect happened; only the choice of edges failed.
   if (succeeds(visit, ending)) return { ...end, effect: "done" };
   const leadsOn = end.retry === undefined && (end.handled === true || end.edges.length > 0);
   if (probe === undefined && leadsOn) return { ...end, effect: "uncertain" };
@@ -280,14 +288,14 @@ function keptOf(ending: Exited): KeptExit {
   return kept;
 }
 
-// What follows changes a run, for evolve.ts alone (C2).
+// The functions below change a run, for evolve.ts alone (C2).
 
 type UncertaintyEvent = Extract<
   RunEvent,
   { type: "step.uncertain" | "step.probed" | "step.settled" }
 >;
 
-/** Takes an event about an uncertain effect into the run. */
+/** Applies an event about an uncertain effect to the run. */
 export function applyUncertainty(
   run: Run,
   visit: Visit,
@@ -315,7 +323,7 @@ export function applyUncertainty(
       return;
     default:
       assert(isUncertain(visit), () => `illegal event: ${event.type} of what is in no doubt`);
-      // A person's verdict grants new losses, however many there were.
+      // A person's verdict resets the limit on losses.
       if (event.as === "redo") {
         draft(visit).lossesMax = visit.losses + 1 + LOSSES_MAX;
         forgetEffect(run, visit);
@@ -324,14 +332,14 @@ export function applyUncertainty(
   }
 }
 
-/** A new owner asks the probes again that did not know: the network may be there by now. */
+/** Asks the probes that did not know again, for a new owner: the network may work by now. */
 export function askProbesAgain(run: Run): void {
   for (const visit of [...run.failed]) {
     if (isUncertain(visit) && stepOf(visit).probe !== undefined) takeUp(run, visit);
   }
 }
 
-/** What a completed visit keeps of who vouches for it. */
+/** The identity of a completed visit, and who declared it done. */
 export function vouched({ identity, settledBy }: StepCompleted): {
   readonly identity?: string;
   readonly settledBy?: string;
@@ -339,7 +347,7 @@ export function vouched({ identity, settledBy }: StepCompleted): {
   return { ...(identity && { identity }), ...(settledBy && { settledBy }) };
 }
 
-/** The step waits, as a failure, until a person gives a verdict; the rest of the run continues. */
+/** Makes the visit wait, as failed, for a person's verdict. The rest of the run continues. */
 function waitForPerson(run: Run, visit: Visit, why: string, at: number): void {
   const repeats = visit.uncertainty?.cause === "repeated" && visit.uncertainty.asks === "person";
   const message = repeats ? why : `whether it happened is unknown (${why})`;

@@ -1,17 +1,18 @@
 /**
- * The briefing of an agent: how much of the run it is told at the start of an attempt, why so much, and
- * the text itself, which stands in front of its prompt.
+ * The briefing of an agent: how much it learns about its run at the start of an attempt, why that
+ * much, and the text itself, which precedes its prompt.
  *
- * Owns: what becomes of a wish for `full` that cannot be met, what is told after a conversation was
- * lost, what each mode tells, its bound, and what is left out first.
- * Does not: choose the conversation (conversation.ts) or see anything but the run.
+ * Owns: what replaces `full` when the conversation is not available, the briefing after a
+ * conversation was lost, and for each mode its content, its length and what is left out first.
+ * Does not: choose the conversation (conversation.ts) or read anything but the run.
  * Invariants:
- * - K6 An attempt that has to begin again before anything was said is told what the one before was
- *   told, word for word: the text is in the event.
- * - T1 No text is longer than its bound. It is cut between lines, and of each list the newest stays.
- * - T2 It tells what is in the journal, which holds no secret values, and nothing of `internal.*`.
- * - T3 No clock, no owner and no path of this machine is in it: whoever decides again in the same
- *   state tells the same.
+ * - K6 An attempt that has to start again before its agent answered gets the briefing of the
+ *   attempt before, word for word: the text is in the event.
+ * - T1 No text is longer than its limit. It is cut between lines, and the newest entries of each
+ *   list stay.
+ * - T2 It holds only what the journal holds, which has no secret values, and nothing of
+ *   `internal.*`.
+ * - T3 It holds no time, no owner and no path of this machine: the same state gives the same text.
  */
 
 import type { BriefingMode, Plan } from "../../plan/plan.ts";
@@ -30,7 +31,7 @@ import {
   type WantedFidelity,
 } from "./fidelity.ts";
 
-/** What the next attempt of a visit is told; undefined when nobody wants anything told. */
+/** The briefing of the next attempt of a visit; undefined when it needs none. */
 export function briefingFor(
   plan: Plan,
   run: Run,
@@ -39,7 +40,7 @@ export function briefingFor(
 ): Briefing | undefined {
   if (stepOf(visit).work.kind !== "agent") return undefined;
   const { kind, says = "task" } = conversation ?? {};
-  // Its own conversation continues, and holds its briefing.
+  // The visit's own conversation continues, and holds the briefing already.
   if (kind === "continue" && says !== "task") return undefined;
   const anew = startsAnew(run, visit);
   const lost = hasBegun(visit) && kind === "start" && !anew;
@@ -66,14 +67,14 @@ export function briefingFor(
   return { mode: INSTEAD_OF_FULL, by, why, ...base, preamble };
 }
 
-/** What it was told since it last failed. */
+/** The briefing since the last failure of the visit. */
 function briefingBefore({ briefing, failures }: Visit): Briefing | undefined {
   if (briefing === undefined || briefing.failures !== failures) return undefined;
   const { failures: _, ...reported } = briefing;
   return reported;
 }
 
-/** Why the conversation that a new one stands for could not be had; undefined for a first one. */
+/** Why the shared conversation is not available; undefined for the first conversation. */
 function whyNotFull(
   plan: Plan,
   run: Run,
@@ -95,14 +96,14 @@ function sourceText({ by }: WantedFidelity, visit: Visit): string {
   return from === undefined ? "the edge to it" : `the edge from ${from}`;
 }
 
-/** How far each mode goes, in characters; a token is about four of them. */
+/** How much each mode shows, in characters; a token is about four characters. */
 interface Detail {
   readonly total: number;
-  /** One line of what a step said. */
+  /** The answer of a step on one line. */
   readonly note: number;
-  /** An excerpt of it, in lines of its own. */
+  /** An excerpt of the answer, on lines of its own. */
   readonly answer: number;
-  /** The value of a context key; 0: only its name. */
+  /** The value of a context key; 0 shows only its name. */
   readonly value: number;
 }
 
@@ -114,17 +115,17 @@ export const DETAILS: Readonly<Record<BriefingMode, Detail>> = {
   "summary:high": { total: 3_000 * 4, note: 400, answer: 2_000, value: 500 },
 };
 
-/** Of what is left behind the head: the most for open steps, and for the context. */
+/** The largest part of the text after the head for open steps, and for the context. */
 const OPEN_SHARE = 0.15;
 const CONTEXT_SHARE = 0.35;
-/** Of the whole text: the most for the goal. */
+/** The largest part of the whole text for the goal. */
 const GOAL_SHARE = 0.5;
-/** Room for the line that says how much was left out. */
+/** The length of the line that says how much was left out. */
 const LEFT_OUT_LENGTH = 48;
-/** Keys of the run's own housekeeping, and the one that stands at the top. */
+/** Internal keys, and the goal, which is in the head. */
 const HIDDEN_KEYS = /^(internal\.|graph\.goal$)/;
 
-/** The text for a visit; `lost` for one that was begun before and whose conversation is gone. */
+/** The text for a visit; `lost` when it was started before and its conversation is gone. */
 export function preambleOf(run: Run, visit: Visit, mode: BriefingMode, lost?: "lost"): string {
   const detail = DETAILS[mode];
   const head = headOf(run, visit, detail);
@@ -138,7 +139,7 @@ export function preambleOf(run: Run, visit: Visit, mode: BriefingMode, lost?: "l
   return fitted([...head, ...done, ...open, ...context], detail.total);
 }
 
-/** A prompt behind what is told first. */
+/** A prompt after its preamble. */
 export function withPreamble(preamble: string | undefined, prompt: string): string {
   return preamble === undefined ? prompt : `${preamble}\n\n---\n\n${prompt}`;
 }
@@ -152,7 +153,7 @@ function headOf(run: Run, visit: Visit, { total }: Detail): readonly string[] {
   ];
 }
 
-/** What the run is for: the goal of its graph, or the one that it was given. */
+/** The goal of the run: that of its graph, or that of its input. */
 function goalOf(run: Run, { record }: Visit): string | undefined {
   const { input } = run.created ?? {};
   const own = contextValue(run, record.scope, "graph.goal");
@@ -160,7 +161,7 @@ function goalOf(run: Run, { record }: Visit): string | undefined {
   return goals.find((goal) => typeof goal === "string" && goal.trim() !== "") as string | undefined;
 }
 
-/** What is over, in the order in which it ended, where the visit is and around that. */
+/** The visits that ended, in order, in the scope of the visit and in the outer scopes. */
 function doneEntries(visit: Visit, detail: Detail): readonly Entry[] {
   const ended: Visit[] = [];
   for (const scope of outwards(visit.record.scope)) {
@@ -170,16 +171,17 @@ function doneEntries(visit: Visit, detail: Detail): readonly Entry[] {
     }
   }
   ended.sort((one, other) => (one.endSeq ?? 0) - (other.endSeq ?? 0) || orderOf(one, other));
-  // Long runs have many, with long answers, and few of them are told: none is written in vain.
+  // Long runs have many visits with long answers, and few fit: the text of an entry is made on
+  // demand.
   return ended.map((one) => () => doneEntry(one, detail));
 }
 
-/** Steps that ended by the same event: in the order of the plan. */
+/** The order of visits that the same event ended: that of the plan. */
 function orderOf(one: Visit, other: Visit): number {
   return one.record.position - other.record.position || one.number - other.number;
 }
 
-/** What only passes on has nothing to tell. */
+/** True for a visit that the briefing lists; a step that only passes on is left out. */
 function isTold(visit: Visit): boolean {
   if (stepOf(visit).work.kind === "pass") return false;
   return ["completed", "failed", "skipped"].includes(visit.state.status);
@@ -207,12 +209,12 @@ function doneEntry(visit: Visit, detail: Detail): string {
   return `- ${name}: ${how}${files}${notes}${said}`;
 }
 
-/** What a step noted for those behind it. */
+/** The notes of a step for later steps. */
 function notesText(reported: StepReport | undefined, { note }: Detail): string {
   return reported?.notes === undefined ? "" : `; it notes: ${oneLine(reported.notes, note)}`;
 }
 
-/** `fix`, or `fix@2` where it came more than once. */
+/** `fix`, or `fix@2` for a step with several visits. */
 function nameOf({ record, number }: Visit): string {
   const { id } = stepOf(record);
   return record.visits.length > 1 ? `${id}@${number}` : id;
@@ -224,7 +226,7 @@ function instancesText({ instances }: Visit): string {
   return ` (${instances.total} items${failed})`;
 }
 
-/** What a step answered: in its line when it is short, else as an excerpt below it. */
+/** The answer of a step: on its line when it is short, otherwise as an excerpt below it. */
 function saidText(answer: Json | undefined, { note, answer: most }: Detail): string {
   if (answer === undefined) return "";
   const text = typeof answer === "string" ? answer : JSON.stringify(answer);
@@ -234,7 +236,7 @@ function saidText(answer: Json | undefined, { note, answer: most }: Detail): str
   return `, said:\n${excerpt(text, most)}`;
 }
 
-/** The first lines of a text, quoted, so that they are not taken for ours. */
+/** The first lines of a text, quoted to separate them from our own. */
 function excerpt(text: string, most: number): string {
   const lines = text.split(/\r?\n/).map((line) => `  > ${oneLine(line, most)}`.trimEnd());
   const whole = lines.filter((line) => line !== "  >");
@@ -249,7 +251,7 @@ function excerpt(text: string, most: number): string {
   return [...kept, ...(kept.length < whole.length ? ["  > …"] : [])].join("\n");
 }
 
-/** What goes on beside the visit, and what is known of its own earlier attempts. */
+/** The other visits that are not over, and the visit's own earlier attempts. */
 function openEntries(run: Run, visit: Visit, detail: Detail, lost?: "lost"): readonly string[] {
   const scopes = new Set(outwards(visit.record.scope));
   const beside: string[] = [];
@@ -286,10 +288,10 @@ function contextEntries(run: Run, visit: Visit, { value: most }: Detail): readon
   });
 }
 
-/** A line with those that belong to it, written when it is asked for. */
+/** An entry of a list, made on demand; it may have several lines. */
 type Entry = string | (() => string);
 
-/** A title and as many of its entries, from the newest on, as there is room for (T1). */
+/** A title and the newest entries that fit (T1). */
 function section(title: string, entries: readonly Entry[], room: number): readonly string[] {
   if (entries.length === 0) return [];
   let left = room - lengthOf(["", title]);
@@ -333,7 +335,7 @@ function lengthOf(lines: readonly string[]): number {
 function oneLine(text: string, most: number): string {
   const line = text.replaceAll(/[\s\p{Cc}]+/gu, " ").trim();
   if (line.length <= most) return line;
-  // Half a character at the cut would be none.
+  // Do not cut inside a surrogate pair.
   return `${line.slice(0, Math.max(0, Math.floor(most) - 1)).replace(/[\uD800-\uDBFF]$/, "")}…`;
 }
 

@@ -22,34 +22,36 @@ import type {
 export interface ConversationState {
   /** The conversation to continue; absent after an end that needs a new one. */
   readonly session?: string;
-  /** What the current attempt is part of. */
+  /** The conversation of the current attempt. */
   readonly conversation?: Conversation;
-  /** Something was said in the conversation that the last attempt was part of. */
+  /** The agent answered in the conversation of the last attempt. */
   readonly begun?: true;
-  /** A conversation that its agent does not know any more. */
+  /** A conversation that the agent no longer knows. */
   readonly gone?: string;
-  /** What is to be asked next in it, and how often something was asked in it. */
+  /** The next request in it, and how many requests were made in it. */
   readonly ask?: AgentRequest;
   readonly asks: number;
-  /** What the conversation before handed over, and how often that has happened. */
+  /** The handoff of the conversation before, and how many relays there were. */
   readonly checkpoint?: Output;
   readonly relays: number;
-  /** Answers of the model since the last failure; those before a limit of turns count on. */
+  /**
+   * Answers of the model since the last failure; a failure at the limit of turns does not reset it.
+   */
   readonly turns: number;
-  /** How many answers a person granted beyond the author's limit. */
+  /** How many turns a person granted beyond the author's limit. */
   readonly turnsGranted?: number;
-  /** The last failure, for as long as the agent may not know of it. */
+  /** The last failure, until the agent has read about it. */
   readonly failure?: AttemptFailure;
   /** The first attempt of the visit in its conversation. */
   readonly firstAttempt?: number;
 }
 
-/** The agent was not asked anything yet. */
+/** The state before the first attempt. */
 export const NO_CONVERSATION: ConversationState = { asks: 0, relays: 0, turns: 0 };
 
 type StepEvent = Extract<RunEvent, { type: `step.${string}` }>;
 
-/** The state after one more event of its visit; undefined for a visit without an agent. */
+/** The state after one more event of the visit; undefined for a visit without an agent. */
 export function stateAfter(
   before: ConversationState | undefined,
   event: StepEvent,
@@ -70,13 +72,13 @@ export function stateAfter(
   };
   switch (event.type) {
     case "step.continued": {
-      // An agent that answers has been told what failed before.
+      // An agent that answers has read what failed before.
       const { failure: _, ...informed } = conversation;
       const { ask } = event;
       if (ask.kind !== "message") {
         return { ...informed, ask, asks: conversation.asks + (isRepeated(ask) ? 1 : 0) };
       }
-      // Only an agent that has given what it was asked for continues with a message (message.ts).
+      // A message continues only a conversation whose agent has fulfilled the request (message.ts).
       const { ask: _given, ...rest } = informed;
       return rest;
     }
@@ -120,13 +122,13 @@ function failureOf({ failure }: ConversationState): Pick<ConversationState, "fai
   return failure === undefined ? {} : { failure };
 }
 
-/** A person's word about a denied call is passed on once: an agent that answers has read it. */
+/** A person's answer about a denied call is sent once: an agent that answers has read it. */
 function withoutPermit(conversation: ConversationState): ConversationState {
   const { ask, ...rest } = conversation;
   return ask?.kind === "permitted" ? rest : conversation;
 }
 
-/** What an agent may be asked for only so often. */
+/** True for requests whose number is limited. */
 function isRepeated({ kind }: AgentRequest): boolean {
   return kind === "relay" || kind === "correct";
 }

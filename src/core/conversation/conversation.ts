@@ -1,21 +1,21 @@
 /**
- * Conversations with agents: which one the next attempt of a visit is part of and what it says first,
- * which one a visit shares with other steps, by the name of a session or of a thread, and what an
- * attempt leaves to others.
+ * Conversations with agents: which conversation the next attempt of a visit is part of, what its
+ * prompt says first, which conversation it shares with other steps by the name of a session or
+ * thread, and what it leaves to others.
  *
- * Owns: this choice, the bounds on asking and handing over, and who may be part of a shared
+ * Owns: this choice, the limits on requests and relays, and which visits may join a shared
  * conversation.
  * Does not: know any agent, look for transcripts, or write prompts (room `engine`).
  * Invariants:
- * - K4 Nobody is let into a conversation in which another visit still is.
- * - K5 The step that ends well leaves its conversation to the next of its session or thread.
+ * - K4 No visit joins a conversation that another visit still uses.
+ * - K5 A step that succeeds leaves its conversation to the next step of its session or thread.
  */
 
 import type { Plan } from "../../plan/plan.ts";
-import { draft } from "../draft.ts";
 import type { Briefing, Conversation, RunEvent, Thread } from "../event.ts";
 import type { ConversationOffer } from "../fact.ts";
 import {
+  draft,
   type Run,
   recoverFor,
   type SharedConversation,
@@ -26,12 +26,12 @@ import {
 import { type ConversationState, NO_CONVERSATION, stateAfter } from "./conversation-state.ts";
 import { cameFrom, fidelityOf, threadOf } from "./fidelity.ts";
 
-/** How often an agent is asked for the same thing before the attempt has failed. */
+/** How often an agent gets the same request before the attempt fails. */
 export const ASKS_MAX = 3;
-/** How often a visit may be handed over. */
+/** How many relays a visit may have. */
 export const RELAYS_MAX = 50;
 
-/** Which conversation to look for before the next attempt of a visit. */
+/** The conversation to look for before the next attempt of a visit. */
 export function sessionWanted(plan: Plan, run: Run, visit: Visit): string | undefined {
   const own = visit.conversation?.session;
   if (own !== undefined) return own;
@@ -39,22 +39,24 @@ export function sessionWanted(plan: Plan, run: Run, visit: Visit): string | unde
   return sharing.kind === "open" ? sharing.shared.session : undefined;
 }
 
-/** True when a person or the author wants a new conversation in place of one that did not end well. */
+/**
+ * True when a person or the author wants a new conversation instead of one that did not succeed.
+ */
 export function startsAnew(run: Run, visit: Visit): boolean {
   const { session } = visit.conversation ?? NO_CONVERSATION;
   if (session === undefined) return false;
   if (visit.cut === true) return recoverFor(run, visit) === "restart";
-  // A person's wish for all holds for the failures that the person has seen (fork.ts).
+  // A person's choice for all failures holds for those that the person has seen (fork.ts).
   return hasFailed(visit) && (visit.recover ?? stepOf(visit).recover) === "restart";
 }
 
-/** Whether the next attempt after a failure continues the conversation, for the event that says so. */
+/** Whether the next attempt after a failure continues the conversation, for the event. */
 export function afterFailure(visit: Visit): { readonly conversation?: "continue" } {
   const fresh = stepOf(visit).retry.conversation === "fresh";
   return visit.conversation === undefined || fresh ? {} : { conversation: "continue" };
 }
 
-/** True when an agent has used up its turns, so that another attempt would end at once. */
+/** True when an agent has used up its turns: another attempt would end at once. */
 export function needsTurns(run: Run, visit: Visit): boolean {
   return (
     hasFailed(visit) && visit.conversation?.failure?.reason === "turns" && !startsAnew(run, visit)
@@ -71,7 +73,7 @@ export function hasBegun({ conversation }: Visit): boolean {
   return conversation?.begun === true;
 }
 
-/** Which conversation the next attempt is part of, and what it says first. */
+/** The conversation of the next attempt, and what its prompt says first. */
 export function converse(
   plan: Plan,
   run: Run,
@@ -131,14 +133,14 @@ function begin(
 }
 
 export type Sharing =
-  /** It is part of no shared conversation, or the first in one. */
+  /** The visit shares no conversation, or is the first one in it. */
   | { readonly kind: "none" }
   | { readonly kind: "open"; readonly shared: SharedConversation }
   | { readonly kind: "barred"; readonly why: string };
 
 const NONE: Sharing = { kind: "none" };
 
-/** The conversation of others that a visit is to be part of. */
+/** The shared conversation that a visit joins, or why it cannot. */
 export function sharingOf(plan: Plan, run: Run, visit: Visit): Sharing {
   const { work } = stepOf(visit);
   if (work.kind !== "agent") return NONE;
@@ -170,12 +172,12 @@ export function sharedNames(visit: Visit): readonly string[] {
   return work.session === undefined ? named : [work.session, ...named];
 }
 
-/** Threads and sessions have names of their own; no session's name has a blank in it. */
+/** Threads and sessions have separate names: the name of a session has no space in it. */
 function threadKey(name: string): string {
   return `thread ${name}`;
 }
 
-/** The conversation of the step that led to a visit. */
+/** The conversation of the step before a visit. */
 function leftBefore(visit: Visit): SharedConversation | undefined {
   const before = cameFrom(visit);
   const session = before?.conversation?.session;
@@ -199,7 +201,7 @@ function obstacle(
   return unusable(run, visit, shared);
 }
 
-/** Agents under two names may be the same program, which then has one store of conversations. */
+/** Two names may stand for the same agent program, which has one store of conversations. */
 function isSameAgent(plan: Plan, one: string, other: string): boolean {
   if (one === other) return true;
   const [first, second] = [plan.agents[one], plan.agents[other]];
@@ -207,7 +209,7 @@ function isSameAgent(plan: Plan, one: string, other: string): boolean {
   return first.adapter === second.adapter && first.command === second.command;
 }
 
-/** Says that a conversation is gone, or which other visit has not left it yet (K4). */
+/** Says that a conversation is gone, or which other visit still uses it (K4). */
 function unusable(
   run: Run,
   visit: Visit,
@@ -222,16 +224,16 @@ function unusable(
   return undefined;
 }
 
-// What follows changes a run, for evolve.ts alone (C2).
+// The functions below change a run, for evolve.ts alone (C2).
 
 type StepEvent = Extract<RunEvent, { type: `step.${string}` }>;
 
-/** Notes the briefing of an attempt; one that continues its own conversation gets no new one. */
+/** Records the briefing of an attempt; one that continues its own conversation has none. */
 export function tell(visit: Visit, briefing: Briefing | undefined): void {
   if (briefing !== undefined) draft(visit).briefing = { ...briefing, failures: visit.failures };
 }
 
-/** Leaves its conversation to the steps that share it (K5); its briefing is not needed any more. */
+/** Leaves the conversation to the steps that share it (K5) and drops the briefing. */
 export function share(run: Run, visit: Visit): void {
   const { work, id: step } = stepOf(visit);
   const session = visit.conversation?.session;

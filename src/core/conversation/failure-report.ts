@@ -1,11 +1,12 @@
 /**
- * What an agent is told when a failure led to it: which step failed, its command, how it ended and
- * the end of what it printed.
+ * The report that an agent gets when a failure led to it: the failed step, its command, how it
+ * ended and the end of what it printed.
  *
- * Owns: the text, and its bounds.
- * Does not: tell of the run as a whole (briefing.ts), or of the agent's own earlier attempts.
+ * Owns: the text, and its limits.
+ * Does not: report the run as a whole (briefing.ts), or the agent's own earlier attempts.
  * Invariants:
- * - T4 Each visit has one report. An attempt that has to begin again gets the same, word for word.
+ * - T4 Each visit has one report. An attempt that has to start again gets the same report, word for
+ *   word.
  */
 
 import type { Conversation } from "../event.ts";
@@ -14,12 +15,12 @@ import { type Run, stepOf, type Visit, visitRef } from "../run.ts";
 import { visitText } from "../step-path.ts";
 import { cameFrom } from "./fidelity.ts";
 
-/** How many failures inside of one step are reported. */
+/** How many failures inside one step are reported. */
 const FAILURES_MAX = 3;
-/** How much of a command and of a message is repeated. */
+/** The longest command or message in a report. */
 const TEXT_LENGTH_MAX = 1_000;
 
-/** What the next attempt of a visit is told of the failure that led to it; undefined for none. */
+/** The report for the next attempt of a visit; undefined when no failure led to it. */
 export function reportFor(
   run: Run,
   visit: Visit,
@@ -27,7 +28,7 @@ export function reportFor(
 ): string | undefined {
   if (stepOf(visit).work.kind !== "agent") return undefined;
   const { kind, says = "task" } = conversation ?? {};
-  // Its own conversation continues, and holds the report.
+  // The visit's own conversation continues, and holds the report already.
   if (kind === "continue" && says !== "task") return undefined;
   if (visit.report !== undefined) return visit.report;
   const failed = cameFrom(visit);
@@ -71,7 +72,7 @@ function cut(text: string): string {
   return `${text.slice(0, TEXT_LENGTH_MAX).replace(/[\uD800-\uDBFF]$/, "")}…`;
 }
 
-/** Lines of others, so that they are not taken for ours. */
+/** Quotes lines, to separate them from our own. */
 function quoted(text: string): string {
   return text
     .split(/\r?\n/)

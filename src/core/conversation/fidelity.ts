@@ -1,9 +1,9 @@
 /**
- * How much of what came before an agent step is to be told, and in which conversation: who says it.
+ * Fidelity: how much of the run an agent step learns, and in which thread.
  *
  * Owns: the order in which edge, step and pipeline are asked. It differs: for the mode the edge
  * comes first, for the thread the step does.
- * Does not: know whether the conversation can be had (conversation.ts) or write what is told
+ * Does not: know whether the conversation is available (conversation.ts) or write the briefing
  * (briefing.ts).
  */
 import { edgeAt } from "../../plan/graph-index.ts";
@@ -17,20 +17,22 @@ export interface IncomingEdge {
   readonly edge: Edge;
 }
 
-/** What is wanted for a visit, and who wants it. */
+/** The fidelity of a visit, and which of edge, step and pipeline sets it. */
 export interface WantedFidelity {
   readonly mode: Fidelity;
   readonly by: Exclude<Briefing["by"], "resume">;
 }
 
-/** The edge by which the run came to a visit: its own, or that of the step that it stands in. */
+/** The edge that led to a visit: its own, or that of the composite step around it. */
 export function incomingEdge(visit: Visit): IncomingEdge | undefined {
   const { scope } = visit.record;
   if (visit.via !== undefined) return { scope, edge: edgeAt(scope.graph, visit.via) };
   return scope.parent === undefined ? undefined : incomingEdge(scope.parent);
 }
 
-/** The mode for a visit: edge, then step, then pipeline; undefined where nobody says anything. */
+/**
+ * The fidelity of a visit: from the edge, the step, then the pipeline; undefined when none sets it.
+ */
 export function fidelityOf(plan: Plan, visit: Visit): WantedFidelity | undefined {
   const edge = incomingEdge(visit)?.edge.fidelity;
   if (edge !== undefined) return { mode: edge, by: "edge" };
@@ -40,8 +42,8 @@ export function fidelityOf(plan: Plan, visit: Visit): WantedFidelity | undefined
 }
 
 /**
- * The thread of a visit: step, edge, pipeline, the group that it stands in, and last the step that
- * it came from. Undefined for what came from nowhere and names none.
+ * The thread of a visit: from the step, the edge, the pipeline, the group around it, and last the
+ * step before it. Undefined for a first step that names none.
  */
 export function threadOf(plan: Plan, visit: Visit): Thread | undefined {
   const { thread, threadGroup } = stepOf(visit);
@@ -54,7 +56,7 @@ export function threadOf(plan: Plan, visit: Visit): Thread | undefined {
   return before && { name: stepOf(before).id, by: "previous" };
 }
 
-/** The visit from which the run came to this one; steps that do nothing are looked through. */
+/** The visit that led to this one; steps that do nothing are skipped. */
 export function cameFrom(visit: Visit): Visit | undefined {
   const seen = new Set<Visit>();
   let at: Visit | undefined = visit;
@@ -66,10 +68,10 @@ export function cameFrom(visit: Visit): Visit | undefined {
   return at !== undefined && stepOf(at).work.kind === "pass" ? undefined : at;
 }
 
-/** What stands in for a conversation that cannot be had. */
+/** The mode that replaces `full` when the conversation is not available. */
 export const INSTEAD_OF_FULL: BriefingMode = "summary:high";
 
-/** What a step is told that was cut off and whose conversation is gone. */
+/** The mode for a step that was interrupted and whose conversation is gone. */
 export function resumeFidelityOf(plan: Plan, visit: Visit): BriefingMode {
   const said = stepOf(visit).resumeFidelity ?? plan.resumeFidelity;
   return said ?? (fidelityOf(plan, visit)?.mode === "full" ? INSTEAD_OF_FULL : "compact");

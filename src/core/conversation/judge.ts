@@ -1,40 +1,39 @@
 /**
- * Work that an agent is to judge: it is done and has passed its other checks, and a judge says whether
- * it is good. Each judge is an attempt of its own, so that it outlives its runner, is paid for, paused
- * and adopted like any other, and so that no trouble of the judge repeats the work.
+ * Judges: agents that check work. The work is done and has passed its other checks; the judge gives
+ * a verdict. Each judge is an attempt of its own, so its process outlives the owner, it is paid
+ * for, paused and adopted like any other, and no failure of the judge repeats the work.
  *
- * Owns: when a judge is asked, what the run keeps meanwhile, and what ends that.
- * Does not: ask an agent (room `engine`), or run other checks.
+ * Owns: when a judge is asked, what the run keeps until the verdict, and what ends that.
+ * Does not: call an agent (room `engine`), or run other checks.
  * Invariants:
- * - judge/U1 Work that was submitted is not done again before a judge has given its verdict, whatever
- *   becomes of the judge's attempts.
- * - judge/U2 A judge's attempt is no part of the conversation of the work.
+ * - judge/U1 Submitted work is not repeated before a judge has given its verdict, however the
+ *   judge's attempts end.
+ * - judge/U2 A judge's attempt is not part of the conversation of the work.
  */
 import { checksOf, type Judge } from "../../plan/check.ts";
 import type { Step } from "../../plan/plan.ts";
 import { type CheckFindings, checksFound } from "../attempt/check.ts";
-import { draft } from "../draft.ts";
 import type { FailureReason, RunEvent, StepFailed, StepSubmitted } from "../event.ts";
 import type { Ending } from "../fact.ts";
-import { attemptOf, stepOf, type Visit } from "../run.ts";
+import { attemptOf, draft, stepOf, type Visit } from "../run.ts";
 
-/** How often a judge is asked for the same work before its step has failed. */
+/** How often a judge is asked about the same work before the step fails. */
 export const JUDGE_ASKS_MAX = 3;
 
-/** The judge whose verdict is missing, given what the checks found so far. */
+/** The judge whose verdict is missing, given the findings so far. */
 export function missingJudge(step: Step, found: CheckFindings): Judge | undefined {
   const judges = checksOf(step).filter((check) => check.kind === "judge");
   const asked = checksFound(found).filter(({ kind }) => kind === "judge").length;
   return judges[asked];
 }
 
-/** The judge that is to look at the work of a visit, or is looking at it; undefined when none is. */
+/** The judge that must give, or is giving, a verdict on the work of a visit; undefined for none. */
 export function judgeOf(visit: Visit): Judge | undefined {
   const { submitted } = visit;
   return submitted === undefined ? undefined : missingJudge(stepOf(visit), submitted.held);
 }
 
-/** The event that hands work to its next judge. */
+/** The event that submits work to its next judge. */
 export function submit(
   visit: Visit,
   { exit, outputs, context, answer, reported, check, checks }: Extract<Ending, { how: "exited" }>,
@@ -52,7 +51,10 @@ export function submit(
   return { type: "step.submitted", ...attemptOf(visit), held, ...paid };
 }
 
-/** The event that hands the same work to a judge that gave no verdict; undefined after the last. */
+/**
+ * The event that submits the work again after a judge gave no verdict; undefined after the last
+ * time.
+ */
 export function submitAgain(
   visit: Visit,
   message: string,
@@ -71,7 +73,7 @@ export function keepSubmission(visit: Visit, { held, attempt, message }: StepSub
   draft(visit).submitted = { held, attempt: submitted?.attempt ?? attempt, asks };
 }
 
-/** Notes that an attempt only judges; for evolve.ts alone (C2). */
+/** Records that an attempt only judges; for evolve.ts alone (C2). */
 export function noteJudge(visit: Visit, attempt: number): void {
   draft(visit).judgements = [...(visit.judgements ?? []), attempt];
 }
@@ -83,7 +85,7 @@ export function workBefore({ judgements = [] }: Visit, attempt: number): number 
   return before;
 }
 
-/** Failures of a judge itself: it gave no verdict on the work. */
+/** Failures of the judge itself: it gave no verdict on the work. */
 const NO_VERDICT: ReadonlySet<FailureReason> = new Set<FailureReason>([
   "agent",
   "denied",
@@ -97,7 +99,7 @@ const NO_VERDICT: ReadonlySet<FailureReason> = new Set<FailureReason>([
   "turns",
 ]);
 
-/** Lets go of work that was judged; of what only its judge failed at, it is kept (U1). */
+/** Drops work that was judged. Work whose judge only failed is kept (U1). */
 export function dropJudged(visit: Visit, event?: StepFailed): void {
   if (visit.submitted === undefined) return;
   const kept = event !== undefined && event.check === undefined && NO_VERDICT.has(event.reason);

@@ -1,22 +1,29 @@
 /**
- * Messages that people leave for agents (`perdure say`). A message is recorded first (`run.messaged`)
+ * Messages that people send to agents (`perdure say`). A message is recorded first (`run.messaged`)
  * and delivered with the prompt of an attempt (`step.started.messages`).
  *
- * Owns: which messages an attempt tells, and which of them count as delivered.
+ * Owns: which messages the prompt of an attempt holds, and which of them count as delivered.
  * Does not: write prompts, or search transcripts (room `engine`).
  * Invariants:
- * - message/S1 A message is in a conversation at most once: an attempt that continues it tells only
- *   what its transcript does not hold.
+ * - message/S1 A message is in a conversation at most once: an attempt that continues it sends only
+ *   messages that the transcript does not hold.
  * - message/S2 A message is delivered when the model has answered a prompt that held it. Until then
- *   every attempt of its step tells it, and so does each new conversation of the same visit.
- * - message/S3 An agent that runs when a message is left ends after its current turn and continues
+ *   every attempt of its step sends it, and so does each new conversation of the same visit.
+ * - message/S3 An agent that runs when a message arrives ends after its current turn and continues
  *   with the message. That is neither a failure nor a loss, and uses up nothing.
  */
 import { succeeds } from "../attempt/attempt-end.ts";
-import { draft } from "../draft.ts";
 import type { AttemptRef, Conversation, RunEvent, RunMessaged } from "../event.ts";
 import type { ConversationOffer, Ending, Fact } from "../fact.ts";
-import { findVisit, type LeftMessage, type Run, stepOf, type Visit, visitRef } from "../run.ts";
+import {
+  draft,
+  findVisit,
+  type LeftMessage,
+  type Run,
+  stepOf,
+  type Visit,
+  visitRef,
+} from "../run.ts";
 import { stepPath } from "../step-path.ts";
 
 /** The messages for a step, oldest first. */
@@ -27,7 +34,7 @@ export function messagesFor(
   return run.messages.get(stepPath(step)) ?? [];
 }
 
-/** The event of a message that nobody knows yet; a request may be read twice. */
+/** The event of a new message; a request may be read twice. */
 export function messageEvents(
   run: Run,
   { scope, step, message }: Extract<Fact, { type: "message-left" }>,
@@ -36,14 +43,14 @@ export function messageEvents(
   return known ? [] : [{ type: "run.messaged", scope, step, message }];
 }
 
-/** The ids of the messages that the next attempt of a visit tells. */
+/** The ids of the messages that the prompt of the next attempt holds. */
 export function messagesToTell(
   run: Run,
   visit: Visit,
   conversation: Conversation | undefined,
   { heard = [] }: Pick<ConversationOffer, "heard"> = {},
 ): readonly string[] {
-  // Who hands over does nothing else, and work that only waits for its merge has no process.
+  // A relay does nothing else, and work that only waits for its merge has no process.
   if (conversation === undefined || conversation.says === "relay" || visit.held !== undefined) {
     return [];
   }
@@ -69,9 +76,9 @@ function toldIn({ reported = [] }: LeftMessage, visit: Visit): { attempt: number
   return reported.find((one) => one.visit === visit.number);
 }
 
-/** True when the running attempt of a visit is to end after its turn for a message (S3). */
+/** True when the running attempt of a visit must end after its turn, for a message (S3). */
 export function awaitsMessage(run: Run, visit: Visit): boolean {
-  // What is asked for is short, and the message comes right after it.
+  // A request is short, and the message follows right after it.
   return visit.conversation?.ask === undefined && hasUntold(run, visit);
 }
 
@@ -85,7 +92,7 @@ function hasUntold(run: Run, visit: Visit): boolean {
   );
 }
 
-/** The ending of an attempt for whose agent a message waits: its conversation continues (S3). */
+/** The ending of an attempt whose agent has a message waiting: its conversation continues (S3). */
 export function withMessage(run: Run, at: AttemptRef, ending: Ending): Ending {
   const visit = findVisit(run, at);
   if (visit === undefined || !hasUntold(run, visit)) return ending;
@@ -96,12 +103,12 @@ export function withMessage(run: Run, at: AttemptRef, ending: Ending): Ending {
   return { how: "asked", ask: { kind: "message", why: "a person left it a message" }, ...paid };
 }
 
-/** Takes a message in; for evolve.ts alone (C2), like all below. */
+/** Records a message; this and all functions below are for evolve.ts alone (C2). */
 export function leaveMessage(run: Run, event: RunMessaged): void {
   draft(run).messages.set(stepPath(event), [...messagesFor(run, event), event.message]);
 }
 
-/** Notes which messages the prompt of an attempt holds. */
+/** Records which messages the prompt of an attempt holds. */
 export function noteReported(
   run: Run,
   visit: Visit,
@@ -116,7 +123,7 @@ export function noteReported(
   });
 }
 
-/** Notes at the end of an attempt that its agent has read what it was told (S2). */
+/** Records at the end of an attempt that its agent has read the messages in its prompt (S2). */
 export function noteDelivered(run: Run, visit: Visit, event: RunEvent): void {
   const turns = "spent" in event ? (event.spent?.turns ?? 0) : 0;
   if (turns === 0 && event.type !== "step.completed") return;

@@ -1,21 +1,20 @@
 /**
- * Calls that an agent was not permitted: what follows from them.
+ * Permissions: what follows from calls that an agent was denied.
  *
  * Owns: when a person is asked about them, the question, and what the answer means.
  * Does not: deny anything (the agent does), or choose between two answers (gate.ts, H2).
  * Invariants:
- * - permission/K1 A denied call by itself is no failure: the agent's own result and the step's check
- *   decide, unless the author wants a person asked or the step failed.
- * - permission/K2 A person is asked about the same call once in a visit. The answer holds for all later
- *   attempts of the visit, whoever owns the run then.
+ * - permission/K1 A denied call alone is not a failure: the agent's own result and the step's check
+ *   decide, unless the author chose `ask` or `fail`.
+ * - permission/K2 A person is asked about the same call once in a visit. The answer holds for all
+ *   later attempts of the visit, under any owner.
  */
 import type { AgentSettings, Choice, Plan } from "../../plan/plan.ts";
 import { covers } from "../../util/agent-access.ts";
 import { traceOf } from "../attempt/attempt-end.ts";
-import { draft } from "../draft.ts";
 import type { Answer, Ask, AttemptRef, RunEvent } from "../event.ts";
 import type { Ending } from "../fact.ts";
-import { attemptOf, stepOf, type Visit } from "../run.ts";
+import { attemptOf, draft, stepOf, type Visit } from "../run.ts";
 
 /** How many calls a person is asked about in one visit. */
 const CALLS_ASKED_MAX = 100;
@@ -23,7 +22,7 @@ const CALLS_ASKED_MAX = 100;
 const ALLOW: Choice = { key: "A", label: "allow" };
 const DENY: Choice = { key: "D", label: "deny" };
 
-/** The ending of an attempt, given what its author wants done about calls that were denied in it. */
+/** The ending of an attempt, with what the author wants done about its denied calls. */
 export function afterDenial(plan: Plan, visit: Visit, ending: Ending): Ending {
   const { denied = [] } = ending;
   if (ending.how !== "exited" || denied.length === 0) return ending;
@@ -31,9 +30,9 @@ export function afterDenial(plan: Plan, visit: Visit, ending: Ending): Ending {
   if (wanted === "fail" && ending.problem === undefined) {
     return { ...ending, problem: { reason: "denied", message: deniedText(denied) } };
   }
-  // Whatever was denied, work that has passed its check is done.
+  // Work that has passed its check is done, whatever was denied.
   const passed = ending.problem === undefined && ending.check !== undefined;
-  // What the author has denied is not for anybody else to allow.
+  // A person cannot allow what the author has denied.
   const open = denied.filter((call) => tools?.deny.some((rule) => covers(rule, call)) !== true);
   const calls = passed || wanted !== "ask" ? [] : unanswered(visit, open);
   if (calls.length === 0) return ending;
@@ -46,7 +45,7 @@ function settingsOf({ agents }: Plan, visit: Visit): AgentSettings {
   return work.kind === "agent" ? { ...agents[work.agent]?.settings, ...work.settings } : {};
 }
 
-/** The calls that no person has said anything about yet; a call that is allowed may still fail. */
+/** The calls that no person has answered for; a call that is allowed may still fail. */
 function unanswered({ permits }: Visit, denied: readonly string[]): readonly string[] {
   const { allow = [], refuse = [] } = permits ?? {};
   const known = new Set([...allow, ...refuse]);
@@ -54,12 +53,12 @@ function unanswered({ permits }: Visit, denied: readonly string[]): readonly str
   return denied.filter((call) => !known.has(call));
 }
 
-/** That calls were denied, in words. */
+/** A sentence about denied calls. */
 export function deniedText(calls: readonly string[]): string {
   return `it was not permitted to use ${calls.join(", ")}`;
 }
 
-/** The events that ask a person about denied calls, where that is what a visit has to do next. */
+/** The events that ask a person about denied calls, if the visit needs that next. */
 export function permissionQuestion(visit: Visit, at: AttemptRef): readonly RunEvent[] | undefined {
   const ask = visit.conversation?.ask;
   if (ask?.kind !== "permission") return undefined;
@@ -70,7 +69,7 @@ export function permissionQuestion(visit: Visit, at: AttemptRef): readonly RunEv
   ];
 }
 
-/** What a person's answer about denied calls brings about: the conversation continues with it. */
+/** The event after a person's answer about denied calls: the conversation continues with it. */
 export function afterPermission(visit: Visit, answer: Answer): RunEvent {
   const ask = visit.conversation?.ask;
   const calls = ask?.kind === "permission" ? ask.calls : [];
@@ -81,7 +80,7 @@ export function afterPermission(visit: Visit, answer: Answer): RunEvent {
   return { type: "step.continued", ...attemptOf(visit), ask: said };
 }
 
-/** Takes what an attempt was denied, and what a person allowed, into its visit; for evolve.ts (C2). */
+/** Records denied and allowed calls in the visit; for evolve.ts alone (C2). */
 export function noteDenial(visit: Visit, event: RunEvent): void {
   if (event.type === "step.continued" && event.ask.kind === "permitted") {
     const { allow = [], refuse = [] } = event.ask;

@@ -1,12 +1,13 @@
 /**
- * How a composite visit ends when all its instances have: it completes, fails, goes back for a goal that
- * was missed, or begins its next iteration. For a step with parallel branches: joins their results, and
- * picks the best one.
+ * The end of a composite visit, when all its instances have ended: it completes, fails, returns to
+ * a step because a goal was missed, or starts its next iteration. For parallel branches: joins
+ * their results, and picks the best one.
  *
- * Owns: this decision, what `parallel.results` is, and the choice among results.
+ * Owns: this decision, the content of `parallel.results`, and the choice among results.
  * Does not: open or end instances (scope.ts).
  * Invariants:
- * - branches/N4 The context of a branch stays in it; only `parallel.results` shows it to other steps.
+ * - branches/N4 The context of a branch stays in it; only `parallel.results` shows it to other
+ *   steps.
  */
 import type { BranchesWork, LoopWork } from "../../plan/plan.ts";
 import { defined } from "../../util/defined.ts";
@@ -20,7 +21,7 @@ import { missedInside } from "../run-end.ts";
 import { evaluateAfterIteration, outcomeWord } from "../values.ts";
 import { itemGrants } from "./rewind.ts";
 
-/** What follows when every instance of a visit has ended. */
+/** The events that follow when every instance of a visit has ended. */
 export function closeScopes(run: Run, visit: Visit, now: number): readonly RunEvent[] {
   const { work } = stepOf(visit);
   if (work.kind === "branches") return [closeBranches(run, visit, work, now)];
@@ -49,7 +50,10 @@ function closeBranches(run: Run, visit: Visit, work: BranchesWork, now: number):
   return complete(run, visit, 0, { outputs: {}, context, reported: end.reported });
 }
 
-/** After a good iteration: the loop is done, goes on, or has used up its iterations. */
+/**
+ * The event after a successful iteration: the loop completes, continues, or has used up its
+ * iterations.
+ */
 function endIteration(run: Run, visit: Visit, work: LoopWork, now: number): RunEvent {
   const done = (): RunEvent => complete(run, visit, 0, { outputs: {}, context: {} });
   const iteration = visit.instances?.opened ?? 0;
@@ -67,18 +71,18 @@ function endIteration(run: Run, visit: Visit, work: LoopWork, now: number): RunE
   return fail(run, visit, "iterations", message, now);
 }
 
-/** The key under which the results of all branches are handed on. */
+/** The context key that holds the results of all branches. */
 const RESULTS = "parallel.results";
 
-/** Keys that are about a branch itself and mean nothing outside. */
+/** Keys about the branch itself, which have no meaning outside. */
 const INNER_KEYS = /^(parallel|internal)\./;
 
-/** How all branches together ended. */
+/** The joined end of all branches. */
 type BranchesEnd =
   | { readonly ok: true; readonly context: JsonObject; readonly reported: StepReport }
   | { readonly ok: false; readonly context: JsonObject; readonly message: string };
 
-/** What a step with branches, all of which have ended, came to. */
+/** The joined result of a step whose branches have all ended. */
 function endOfBranches(run: Run, visit: Visit, work: BranchesWork): BranchesEnd {
   const results = [...childScopes(run, visit)].map((scope) => resultOf(work, scope));
   const failed = results.filter(({ outcome }) => outcome === "fail").length;
@@ -126,12 +130,12 @@ function failureIn({ steps }: Scope): string | undefined {
   return undefined;
 }
 
-/** What a step that picks the best branch came to. */
+/** The result of a step that picks the best branch. */
 type Picked =
   | { readonly ok: true; readonly context: JsonObject; readonly reported: StepReport }
   | { readonly ok: false; readonly message: string };
 
-/** The best of the branches that ended last: by outcome, by its score, by its name. */
+/** The best of the branches that ended last: by outcome, by score, by name. */
 export function pickBranch(run: Run, visit: Visit): Picked {
   const results = contextValue(run, visit.record.scope, RESULTS);
   const candidates = (Array.isArray(results) ? (results as readonly Json[]) : [])
@@ -169,7 +173,7 @@ function candidateOf({ id, outcome, context }: JsonObject): Candidate {
   };
 }
 
-/** An outcome of the author's own stands between a success and a partial one. */
+/** An outcome of the author's own ranks between success and partial success. */
 const RANKS: Readonly<Record<string, number>> = {
   success: 0,
   partial_success: 2,

@@ -1,12 +1,13 @@
 /**
- * The edges by which a visit is left: all that apply, or the best one.
+ * The choice of edges at the end of a visit: all edges that apply, or the best one.
  *
  * Owns: the evaluation of conditions on edges, and the order among those that apply.
  * Does not: resolve edges (edge.ts).
  * Invariants:
- * - edge-choice/B1 The one edge is, in this order: the heaviest whose condition is true; the first one
- *   without a condition whose label the step asked for; the one without a condition to the first step
- *   that it asked for; the heaviest without a condition. Among equals the first one in the graph.
+ * - edge-choice/B1 The best edge is, in this order: the heaviest whose condition is true; the first
+ *   without a condition whose label the step reported; the one without a condition to the first
+ *   step that it reported; the heaviest without a condition. Among equals it is the first in the
+ *   graph.
  */
 import { indexOf, stepAt } from "../../plan/graph-index.ts";
 import type { Edge, Graph } from "../../plan/plan.ts";
@@ -24,7 +25,7 @@ interface Candidate {
   readonly edge: Edge;
 }
 
-/** The edges that a visit is left by; `on` is the kind of end whose edges are asked. */
+/** The edges to follow at the end of a visit; `on` says whether it completed or failed. */
 export function chooseEdges(
   run: Run,
   visit: Visit,
@@ -34,7 +35,7 @@ export function chooseEdges(
   return chooseEdgesAt(run, visit, { position: visit.record.position, on }, outcome);
 }
 
-/** The edges by which a step of the same scope would be left if this visit were to leave it. */
+/** The edges to follow from another step of the scope, with the outcome of this visit. */
 export function chooseEdgesAt(
   run: Run,
   visit: Visit,
@@ -69,7 +70,7 @@ export function chooseEdgesAt(
   return { ok: true, edges: best === undefined ? [] : [best.index] };
 }
 
-/** Which edges there would have been. */
+/** A list of the edges that could have applied. */
 function noneText(graph: Graph, candidates: readonly Candidate[], outcome: string): string {
   const steps = candidates.slice(0, EDGES_NAMED_MAX).map(({ edge }) => stepAt(graph, edge.to).id);
   const left = candidates.length - steps.length;
@@ -79,7 +80,7 @@ function noneText(graph: Graph, candidates: readonly Candidate[], outcome: strin
 
 const EDGES_NAMED_MAX = 5;
 
-/** The one edge to follow, of those that apply (B1). */
+/** The best edge of those that apply (B1). */
 function bestOf(
   { graph }: Scope,
   applying: readonly Candidate[],
@@ -109,8 +110,8 @@ function heaviest(candidates: readonly Candidate[]): Candidate | undefined {
 }
 
 /**
- * The edges that lead on from a failure for good: those for failures; without any, and if the author
- * wants that, those for success. A condition that cannot be evaluated leads nowhere.
+ * The edges to follow after a final failure: those for failures; without any, and if the author
+ * allows it, those for success. A condition that cannot be evaluated does not hold.
  */
 export function edgesAfterFailure(
   run: Run,

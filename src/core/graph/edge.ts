@@ -1,22 +1,21 @@
 /**
- * How work flows along the edges of a graph: edges are resolved, joins fire, and parts of the graph open
- * again.
+ * The state of edges: edges are resolved, joins start steps, and parts of the graph reopen.
  *
- * Owns: the state of edges, and `reopen`, by which loops, goals, restarts, rewinds and updates have a
- * part of a graph done again. For evolve.ts alone (C2).
- * Does not: choose edges; the events say which were followed (edge-choice.ts chose them).
+ * Owns: the state of edges, and `reopen`, with which loops, goals, restarts, rewinds and updates
+ * run a part of a graph again. For evolve.ts alone (C2).
+ * Does not: choose edges; the events name the edges to follow (edge-choice.ts chose them).
  * Invariants:
- * - edge/F1 A forward edge is resolved once per round: live when it was followed, dead when not. A step
- *   with join `all` starts when its last forward edge is resolved and one of them is live; with join
- *   `any`, at each live one. When all are dead it is unreachable, and its own edges are dead too.
- * - edge/F2 A back edge reopens its target and every step after it, and starts the target. A loop needs
- *   no counter: edges from outside the loop stay resolved.
+ * - edge/F1 A forward edge is resolved once per round: live when it was followed, dead when not. A
+ *   step with join `all` starts when its last forward edge is resolved and one of them is live;
+ *   with join `any`, at each live one. When all are dead it is unreachable, and its own edges are
+ *   dead too.
+ * - edge/F2 A back edge reopens its target and every step after it, and starts the target. A loop
+ *   needs no counter: edges from outside the loop stay resolved.
  * - edge/F3 An unhandled failure resolves nothing: the steps after it stay pending.
  */
 import { closureOf, edgeAt, indexOf } from "../../plan/graph-index.ts";
 import { assert } from "../../util/assert.ts";
-import { draft } from "../draft.ts";
-import { currentVisit, type Run, type Scope, type StepRecord, stepOf } from "../run.ts";
+import { currentVisit, draft, type Run, type Scope, type StepRecord, stepOf } from "../run.ts";
 import { makePast, recordAt, startVisit, touch } from "./visit.ts";
 import { isOver } from "./visit-state.ts";
 
@@ -34,9 +33,9 @@ export function locate(
 
 const NONE: ReadonlySet<number> = new Set<number>();
 
-/** What happens to the steps that open again. */
+/** What happens to the steps that reopen. */
 export interface Reopening {
-  /** Their visits become history as of this time. Without it they count on, as in a loop. */
+  /** Their visits become history at this time. Without it they count on, as in a loop. */
   readonly past?: number;
   /** The step that starts at once, and the edge that leads to it. */
   readonly start?: number;
@@ -76,15 +75,15 @@ function openEdges(scope: Scope, position: number): void {
   }
 }
 
-/** The edges that leave a step and do not lead back. */
+/** The forward edges that leave a step. */
 export function forwardEdges({ graph }: Scope, position: number): readonly number[] {
   const outgoing = indexOf(graph).outgoing[position] ?? [];
   return outgoing.filter((index) => !edgeAt(graph, index).back);
 }
 
 /**
- * Resolves the edges that leave a step: those in `followed` are live, the others dead. Steps in `still`
- * are not started by that.
+ * Resolves the edges that leave a step: those in `followed` are live, the others dead. It does not
+ * start steps in `still`.
  */
 export function leave(
   run: Run,
@@ -95,20 +94,20 @@ export function leave(
   const { scope, position } = record;
   const live = new Set(followed);
   const back = followed.filter((index) => edgeAt(scope.graph, index).back);
-  // A step that goes back will be left again: an edge that it has not followed stays open.
+  // A step that follows a back edge will end again: its other edges stay open.
   const queue = forwardEdges(scope, position).filter(
     (index) => back.length === 0 || live.has(index),
   );
   // A queue instead of recursion: a dead path may be 100,000 steps long.
   for (const index of queue) queue.push(...resolve(run, scope, index, live.has(index), still));
-  // Last, because they open the edges that were resolved just now for the next round.
+  // Back edges come last: they open the edges that were just resolved for the next round.
   for (const index of back) {
     const { to } = edgeAt(scope.graph, index);
     reopen(run, scope, closureOf(scope.graph, to), { start: to, via: index });
   }
 }
 
-/** Resolves one forward edge; gives back the edges that are dead now because of it. */
+/** Resolves one forward edge; returns the edges that are dead because of it. */
 function resolve(
   run: Run,
   scope: Scope,
@@ -122,7 +121,7 @@ function resolve(
   if (reached && still.has(to)) return [];
   const record = recordAt(scope, to);
   const any = stepOf(record).join === "any";
-  // After a rewind the edge that starts an `any` step may be one that was followed long ago.
+  // After a rewind, the edge that starts an `any` step may have been followed before the rewind.
   const forgotten = currentVisit(record) === undefined;
   if (any ? live || (last && reached && forgotten) : last && reached) {
     startVisit(run, scope, to, live ? index : liveEdgeTo(scope, to));
@@ -135,7 +134,7 @@ function resolve(
   return openEdgesFrom(scope, to);
 }
 
-/** Notes what came along an edge, once per round; true when the edge was open before. */
+/** Records that an edge is live or dead, once per round; true when it was open before. */
 export function mark(scope: Scope, index: number, state: "live" | "dead"): boolean {
   const { to } = edgeAt(scope.graph, index);
   const { edges, unresolved, live } = draft(scope);
@@ -147,7 +146,7 @@ export function mark(scope: Scope, index: number, state: "live" | "dead"): boole
   return before === "open";
 }
 
-/** Nothing leads to a step any more; gives back its edges, which are dead with it. */
+/** Marks a step as unreachable; returns its edges, which are dead too. */
 export function passOver(run: Run, record: StepRecord): readonly number[] {
   draft(record).unreachable = true;
   touch(run, record);
@@ -163,7 +162,7 @@ function liveEdgeTo(scope: Scope, step: number): number | undefined {
   return indexOf(scope.graph).incoming[step]?.find((index) => scope.edges[index] === "live");
 }
 
-/** Starts a step whatever its edges say; without `via` it is reached as it was before. */
+/** Starts a step regardless of its edges; without `via` it is reached as before. */
 export function startAgain(run: Run, scope: Scope, position: number, via?: number): void {
   const before = via ?? scope.steps[position]?.visits.at(-1)?.via;
   startVisit(run, scope, position, before ?? liveEdgeTo(scope, position));

@@ -1,20 +1,19 @@
 /**
- * What a person chose for a run: to continue as a run of its own (a fork), which files to keep, and what
- * becomes of single visits that were interrupted.
+ * Choices of a person about a run: to continue it as a run of its own (a fork), which files to
+ * keep, and how to recover single visits that were interrupted.
  *
- * Owns: the meaning of `run.forked`, and the marks that hold for the next attempt of a visit. For
- * evolve.ts alone (C2).
+ * Owns: the meaning of `run.forked`, and the choices for the next attempt of a visit. For evolve.ts
+ * alone (C2).
  * Does not: copy events or files; that happens before the event is written.
  * Invariants:
- * - K3 A fork touches nothing of the other run: it adopts no process, continues no conversation and
- *   shares no workspace. What was spent still counts.
+ * - K3 A fork changes nothing of the other run: it adopts no process, continues no conversation and
+ *   shares no workspace. The spending so far still counts.
  */
 import type { Recover } from "../../plan/plan.ts";
 import { takeEffects } from "../attempt/effect.ts";
 import { withoutSession } from "../conversation/conversation-state.ts";
-import { draft } from "../draft.ts";
 import type { RunForked } from "../event.ts";
-import { type Run, type Visit, visitRef, waitingFor } from "../run.ts";
+import { draft, type Run, type Visit, visitRef, waitingFor } from "../run.ts";
 import { visitText } from "../step-path.ts";
 import { restoreFirst } from "../workspace-files.ts";
 import { requeue } from "./visit.ts";
@@ -47,14 +46,14 @@ function forgetTalk(visit: Visit): void {
   if (!isOver(visit.state)) delete draft(visit).briefing;
 }
 
-/** The files are as a person wants them: work that was begun keeps them. */
+/** Keeps the current files for unfinished visits, because a person chose them. */
 export function keepFiles(run: Run): void {
   for (const visit of [...unfinished(run), ...run.running]) {
     if (visit.attempts > 0) draft(visit).files = "keep";
   }
 }
 
-/** Notes what a person wants for the next attempts of visits that have failed. */
+/** Records a person's choice for the next attempts of visits that have failed. */
 export function chooseForFailed(run: Run, recover: Recover | undefined): void {
   for (const visit of [...run.failed, ...run.waiting.retry]) {
     if (recover === undefined) delete draft(visit).recover;
@@ -62,7 +61,7 @@ export function chooseForFailed(run: Run, recover: Recover | undefined): void {
   }
 }
 
-/** Notes what a person wants for single visits. */
+/** Records a person's choices for single visits. */
 export function chooseFor(run: Run, choices: Readonly<Record<string, Recover>>): void {
   if (Object.keys(choices).length === 0) return;
   for (const visit of [...unfinished(run), ...run.running]) {
@@ -71,7 +70,7 @@ export function chooseFor(run: Run, choices: Readonly<Record<string, Recover>>):
   }
 }
 
-/** A new attempt has used the choices. */
+/** Drops the choices, which a new attempt has used. */
 export function forgetChoices(visit: Visit): void {
   delete draft(visit).cut;
   delete draft(visit).recover;

@@ -1,46 +1,44 @@
 /**
- * Edges that begin a scope anew: all visits of the scope become history, its context is what it began
- * with, and its work starts at one step.
+ * Restarts: edges that start a scope again. All visits of the scope become history, its context is
+ * the one that it started with, and it continues at one step.
  *
- * Owns: when such an edge may be followed, how often, and the meaning of `run.restarted`.
+ * Owns: when and how often a restart is allowed, and the meaning of `run.restarted`.
  * Invariants:
- * - restart/Z1 Visits, attempts and what was spent are numbered and counted on; nothing of the past is
- *   lost.
- * - restart/Z2 A step that the start does not lead to is unreachable, as if no edge had come to it.
+ * - restart/Z1 The numbers of visits and attempts, and the spending, continue; no history is lost.
+ * - restart/Z2 A step that cannot be reached from the start is unreachable.
  */
 import { closureOf } from "../../plan/graph-index.ts";
 import type { Graph } from "../../plan/plan.ts";
 import type { Json } from "../../util/json.ts";
-import { draft } from "../draft.ts";
 import type { RunEvent, RunRestarted } from "../event.ts";
-import type { Run, Scope, Visit } from "../run.ts";
+import { type Run, type Scope, type Visit, draft } from "../run.ts";
 import { ROOT_SCOPE } from "../step-path.ts";
 import { locate, mark, passOver, reopen, startAgain } from "./edge.ts";
 import { recordAt } from "./visit.ts";
 import { isOver } from "./visit-state.ts";
 
-/** How often a scope may be begun anew. */
+/** How often a scope may be restarted. */
 export const LOOP_RESTARTS_MAX = 100;
 
-/** True when one of these edges begins its scope anew. */
+/** True when one of these edges restarts its scope. */
 export function restarts(graph: Graph, edges: readonly number[]): boolean {
   return edges.some((index) => graph.edges[index]?.restart !== undefined);
 }
 
-/** Why a visit cannot be left by these edges; undefined when it can. */
+/** Why a visit cannot follow these edges; undefined when it can. */
 export function restartProblem(visit: Visit, edges: readonly number[]): string | undefined {
   const { scope } = visit.record;
   if (!restarts(scope.graph, edges)) return undefined;
   if ((scope.restarts ?? 0) >= LOOP_RESTARTS_MAX) {
     return `it would begin anew for the ${LOOP_RESTARTS_MAX + 1}th time; ${LOOP_RESTARTS_MAX} are allowed`;
   }
-  // A visit that is not over would belong to the past while it runs. This one may be over already, and
-  // its effect resolved by a person since.
+  // A visit that is not over would run on as history. This visit may be over already, when a person
+  // has settled its effect since.
   const others = scope.active - (isOver(visit.state) ? 0 : 1);
   return others > 0 ? "it cannot begin anew while other steps are not over" : undefined;
 }
 
-/** The events of a decision, and the restart that follows from the edges in them. */
+/** The events of a decision, and the restart that follows from their edges. */
 export function withRestart(run: Run, events: readonly RunEvent[]): readonly RunEvent[] {
   const last = events.at(-1);
   if (last === undefined || !("edges" in last)) return events;
@@ -61,9 +59,9 @@ function restartBy(scope: Scope, edges: readonly number[]): RunRestarted | undef
   return undefined;
 }
 
-// What follows changes a run, for evolve.ts alone (C2).
+// The functions below change a run, for evolve.ts alone (C2).
 
-/** Takes `run.restarted` into the run: begins a scope anew at a step. */
+/** Applies `run.restarted` to the run: restarts a scope at a step. */
 export function restartScope(run: Run, event: RunRestarted, time: number): void {
   const { scope, position: start } = locate(run, event);
   const from = scope.last?.record.position;
@@ -77,7 +75,10 @@ export function restartScope(run: Run, event: RunRestarted, time: number): void 
   startAgain(run, scope, start, via < 0 ? undefined : via);
 }
 
-/** As if the start alone had been reached: it waits for no step that it does not lead to (Z2). */
+/**
+ * Resolves edges as if only the start had been reached: it waits for no step that it does not lead
+ * to (Z2).
+ */
 function passOverOthers(run: Run, scope: Scope, start: number): void {
   const region = new Set(closureOf(scope.graph, start));
   for (const position of scope.graph.steps.keys()) {
@@ -88,7 +89,7 @@ function passOverOthers(run: Run, scope: Scope, start: number): void {
   }
 }
 
-/** A scope without key-values of its own leaves those around it alone. */
+/** A scope without a context of its own does not change the outer one. */
 function forgetContext(run: Run, scope: Scope, keep: readonly string[]): void {
   const whole = scope.id === ROOT_SCOPE;
   const context = whole ? draft(run).context : draft(scope).context;
@@ -100,6 +101,6 @@ function forgetContext(run: Run, scope: Scope, keep: readonly string[]): void {
   context.clear();
   for (const [key, value] of whole ? Object.entries(run.given) : []) context.set(key, value);
   for (const [key, value] of kept) context.set(key, value);
-  // Conversations that steps share belong to the past.
+  // Conversations that steps share become history.
   if (whole) draft(run).shared.clear();
 }

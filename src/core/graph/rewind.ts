@@ -1,13 +1,13 @@
 /**
- * Running a step again, or continuing from it, because a person asks for it: the step and every step
- * after it open again, and their visits become history. In a fan-out that completed although items
- * failed (`on_item_failure: continue`), the failed items alone can run again.
+ * Retries and rewinds that a person asks for: the step and every step after it reopen, and their
+ * visits become history. In a fan-out that completed although items failed (`on_item_failure:
+ * continue`), the failed items alone can run again.
  *
- * Owns: what such a request does to a run, when it is refused, and the meaning of `run.rewound`.
- * Does not: put files back (operations.ts).
+ * Owns: what these requests do to a run, when they are refused, and the meaning of `run.rewound`.
+ * Does not: restore files (operations.ts).
  * Invariants:
- * - rewind/V1 A step that selects one edge is left by one, towards the step that is wanted, whatever its
- *   conditions say: the other paths are not taken.
+ * - rewind/V1 A step that selects one edge follows the one towards the wanted step, whatever its
+ *   conditions say; its other edges are not followed.
  */
 import {
   ancestorsOf,
@@ -44,12 +44,12 @@ import { restoreFirst } from "../workspace-files.ts";
 import { forwardEdges, leave, locate, reopen, startAgain } from "./edge.ts";
 import { abandonInside, enter, recordAt } from "./visit.ts";
 
-/** A wish that cannot be granted; the message says why and what can be done. */
+/** A request that is refused; the message says why and what is possible instead. */
 export class Refusal extends Error {
   override readonly name = "Refusal";
 }
 
-/** What going on from a step would do: which steps run again, which are taken as done. */
+/** The effect of a rewind to a step: which steps run again, and which are taken as done. */
 export function planRewind(plan: Plan, run: Run, step: string): Omit<RunRewound, "type"> {
   const { graph } = plan;
   const start = indexOf(graph).byId.get(step);
@@ -64,15 +64,15 @@ export function planRewind(plan: Plan, run: Run, step: string): Omit<RunRewound,
 }
 
 interface PathTo {
-  /** The steps before the wanted one, in an order in which they can be done. */
+  /** The steps before the wanted one, in an order in which they can run. */
   readonly before: readonly number[];
-  /** Those and the wanted step itself. */
+  /** The steps before and the wanted step itself. */
   readonly steps: ReadonlySet<number>;
-  /** The edges by which a step before it is left. */
+  /** The edges to follow from a step before it. */
   edgesFrom(position: number): readonly number[];
 }
 
-/** The path on which a run comes to a step (V1). */
+/** The path of a run to a step (V1). */
 function pathTo(graph: Graph, start: number): PathTo {
   const steps = new Set([start, ...ancestorsOf(graph, start, graph.steps.length)]);
   const before = forwardOrder(graph).filter(
@@ -97,7 +97,7 @@ function pathTo(graph: Graph, start: number): PathTo {
   return { before, steps, edgesFrom };
 }
 
-/** The steps on the path to a step that are not done: they are taken as done. */
+/** The steps on the path to a step that are not done; they are taken as done. */
 function unfinishedBefore(scope: Scope, start: number): readonly number[] {
   const { graph } = scope;
   const { incoming, outgoing } = indexOf(graph);
@@ -116,7 +116,7 @@ function unfinishedBefore(scope: Scope, start: number): readonly number[] {
   });
 }
 
-/** The event of continuing from a step. */
+/** The event of a rewind to a step. */
 export function rewindEvent(
   plan: Plan,
   run: Run,
@@ -129,7 +129,7 @@ export function rewindEvent(
   };
 }
 
-/** What a retry among the wishes grants by itself, and the opening therefore does not. */
+/** The step that a request wants to retry: the request grants its attempts, not the opening. */
 export function retriedBy(wishes: readonly Fact[]): { readonly retried?: string } {
   const retry = wishes.find((request) => request.type === "retry-requested");
   return retry === undefined ? {} : { retried: retry.step };
@@ -137,7 +137,7 @@ export function retriedBy(wishes: readonly Fact[]): { readonly retried?: string 
 
 type RetryWish = Omit<Extract<Fact, { type: "retry-requested" }>, "type">;
 
-/** The events of running a step again: another allowance when it failed, a rewind when it is done. */
+/** The events of a retry: more attempts for a failed step, a rewind for a completed one. */
 export function retryEvents(plan: Plan, run: Run, request: RetryWish): readonly RunEvent[] {
   const { step: path, restore, keep, failed, turns, repeat } = request;
   const record = findStep(run, path);
@@ -161,7 +161,7 @@ export function retryEvents(plan: Plan, run: Run, request: RetryWish): readonly 
   return [{ type: "run.rewound", ...rewind, ...wanted }];
 }
 
-/** What running a step of the pipeline again opens; everything before it must be done. */
+/** The rewind for a retry of a step of the pipeline; every step before it must be done. */
 function planRetry(plan: Plan, run: Run, step: string): Omit<RunRewound, "type"> {
   const rewind = planRewind(plan, run, step);
   const before = rewind.assumed[0];
@@ -188,7 +188,7 @@ export function* failedInside(run: Run, visit: Visit): Generator<Visit> {
   }
 }
 
-/** The failed items that run again alone: those in a fan-out, or the one that is named. */
+/** The failed items that run again alone: all of a fan-out, or the one that is named. */
 function failedItems(run: Run, visit: Visit, all: boolean): readonly Visit[] {
   const outer = all ? visit : outermost(visit);
   if (outer.record.scope.id !== ROOT_SCOPE || !hidesFailures(outer)) return [];
@@ -213,7 +213,7 @@ function itemEvents(
   ];
 }
 
-/** Why a step inside of another one is not run again by itself, and what is. */
+/** Why a step inside a composite step cannot be retried alone, and which step can. */
 function notAgain(path: string, visit: Visit | undefined): string {
   const said =
     visit?.state.status === "failed"
@@ -223,7 +223,10 @@ function notAgain(path: string, visit: Visit | undefined): string {
   return `${said}; only a step of the pipeline itself can be run again, such as ${outer}`;
 }
 
-/** Another allowance for a failed visit; of a composite, for the failures in it that made it fail. */
+/**
+ * Grants more attempts to a failed visit; for a composite, to the failures inside that made it
+ * fail.
+ */
 function grants(
   run: Run,
   visit: Visit,
@@ -238,12 +241,14 @@ function grants(
   });
 }
 
-/** The failures, in it or its own, that made a visit fail. */
+/** The failures that made a visit fail: its own, or those inside it. */
 function causesOf(run: Run, visit: Visit): readonly Visit[] {
   return [...run.failed].filter((failed) => isWithin(failed, visit) && !isCausedInside(failed));
 }
 
-/** Another try of a fan-out: what failed in its items gets one, and what is done stays done. */
+/**
+ * The grants of another attempt of a fan-out: for its failed items; completed ones stay completed.
+ */
 export function itemGrants(run: Run, visit: Visit): readonly RunEvent[] {
   if (stepOf(visit).work.kind !== "each") return [];
   return causesOf(run, visit)
@@ -251,7 +256,7 @@ export function itemGrants(run: Run, visit: Visit): readonly RunEvent[] {
     .map((failed) => grantFor(run, failed));
 }
 
-/** Another allowance for a failed visit; turns are for those that have used up theirs. */
+/** Grants more attempts to a failed visit, and turns if it has used up its own. */
 export function grantFor(
   run: Run,
   failed: Visit,
@@ -262,13 +267,13 @@ export function grantFor(
   return turns === undefined || !needsTurns(run, failed) ? granted : { ...granted, turns };
 }
 
-/** True when `resume` of a failed run gives this failure another allowance. */
+/** True when `resume` of a failed run grants this failure more attempts. */
 export function resumeGrants(visit: Visit): boolean {
   const fresh = stepOf(visit).retry.onResume === "fresh";
   return fresh && !isForPeople(visit) && !isCausedInside(visit);
 }
 
-/** What may have happened, or was given up, is for a person to say. */
+/** True for an effect that is uncertain or was given up: only a person can decide. */
 function isForPeople({ state }: Visit): boolean {
   return state.status === "failed" && ["once", "aborted"].includes(state.reason);
 }
@@ -278,7 +283,7 @@ function isCausedInside({ state }: Visit): boolean {
   return state.status === "failed" && state.reason === "items";
 }
 
-/** True for a visit and all that lies in it. */
+/** True for a visit and all visits inside it. */
 export function isWithin(visit: Visit, outer: Visit): boolean {
   for (let at: Visit | undefined = visit; at !== undefined; at = at.record.scope.parent) {
     if (at === outer) return true;
@@ -286,7 +291,7 @@ export function isWithin(visit: Visit, outer: Visit): boolean {
   return false;
 }
 
-/** What may have happened and must not happen twice is not run again in passing. */
+/** Refuses to repeat an uncertain effect as part of another request. */
 function refuseRepeating(run: Run, visit: Visit): void {
   const path = stepPath(visitRef(visit));
   if (isUncertain(visit)) {
@@ -305,9 +310,9 @@ function unknownStep(plan: Plan, step: string): string {
   return `there is no step ${step} in this run; its steps are ${ids.join(", ")}${more}`;
 }
 
-// What follows changes a run, for evolve.ts alone (C2).
+// The functions below change a run, for evolve.ts alone (C2).
 
-/** Takes `run.rewound` into the run. */
+/** Applies `run.rewound` to the run. */
 export function rewind(run: Run, event: RunRewound, time: number): void {
   const { scope, position: start } = locate(run, { scope: ROOT_SCOPE, step: event.step });
   const region = closureOf(scope.graph, start);
@@ -329,7 +334,9 @@ export function rewind(run: Run, event: RunRewound, time: number): void {
   if (currentVisit(recordAt(scope, start)) === undefined) startAgain(run, scope, start);
 }
 
-/** The failure of an item counts again; `step.granted`, right after, lets it run again. */
+/**
+ * The failure of an item counts again; the `step.granted` right after it lets the item run again.
+ */
 function reopenItem(run: Run, place: string): void {
   const { visit: number = 1, ...at } = parseVisit(place);
   const visit = findVisit(run, { ...at, visit: number });
@@ -339,7 +346,10 @@ function reopenItem(run: Run, place: string): void {
   enter(run, visit, { ...state, handled: false });
 }
 
-/** Leaves every step before the start on the path to it; the event says which count as done. */
+/**
+ * Resolves the edges of every step before the start, on the path to it; the event names those that
+ * count as done.
+ */
 function leadTo(run: Run, scope: Scope, start: number, event: RunRewound, time: number): void {
   const { byId } = indexOf(scope.graph);
   const assumed = new Set(event.assumed.map((id) => byId.get(id)));
@@ -351,7 +361,7 @@ function leadTo(run: Run, scope: Scope, start: number, event: RunRewound, time: 
   }
 }
 
-/** Declares a step done without having run it. */
+/** Records a step as done without an attempt. */
 function assume(run: Run, scope: Scope, position: number, event: RunRewound, time: number): void {
   const record = recordAt(scope, position);
   if (currentVisit(record) === undefined) startAgain(run, scope, position);
@@ -362,7 +372,7 @@ function assume(run: Run, scope: Scope, position: number, event: RunRewound, tim
   enter(run, visit, { status: "completed", at: time, exit: 0, outputs, assumed: true });
 }
 
-/** True for a step that is done, but that a loop around it was to come to once more. */
+/** True for a step that is done but that a loop around it was about to visit again. */
 function isLeftOpen(scope: Scope, position: number): boolean {
   const isOpen = forwardEdges(scope, position).every((index) => scope.edges[index] === "open");
   return isOpen && isDone(scope.steps[position]);

@@ -1,26 +1,26 @@
 /**
- * Scopes: each is one execution of a graph. A composite visit opens its instances as scopes, as many at
- * a time as there is room for, and continues when they have ended. An instance of a composite step with
- * `workspace: own` works in a workspace of its own: it is made before the first step starts in it, and
- * merged when the instance has ended well.
+ * Scopes: each is one execution of a graph. A composite visit opens its instances as scopes, as
+ * many at a time as its limit allows, and continues when they have ended. An instance of a
+ * composite step with `workspace: own` works in its own workspace, which is made before its first
+ * step starts and merged when the instance has succeeded.
  *
- * Owns: how scopes open, end and open again, and the events about the workspace of an instance. The
+ * Owns: how scopes open, end and reopen, and the events about the workspace of an instance. The
  * functions that change a run are for evolve.ts alone (C2).
- * Does not: decide how a composite visit ends (composite-end.ts), make a workspace or merge one (room
- * `engine`).
+ * Does not: decide how a composite visit ends (composite-end.ts), make a workspace or merge one
+ * (room `engine`).
  * Invariants:
- * - files/W2 Instances of one visit are merged in their order; one that failed is not merged, and its
- *   workspace stays for its next attempt.
+ * - files/W2 Instances of one visit are merged in their order. An instance that failed is not
+ *   merged, and its workspace stays for its next attempt.
  */
 import { graphsIn, indexOf } from "../../plan/graph-index.ts";
 import type { Graph } from "../../plan/plan.ts";
 import { assert, unreachable } from "../../util/assert.ts";
 import { defined } from "../../util/defined.ts";
 import type { Json } from "../../util/json.ts";
-import { draft } from "../draft.ts";
 import type { RunEvent, ScopeEvent } from "../event.ts";
 import type { Fact } from "../fact.ts";
 import {
+  draft,
   type Instances,
   type Run,
   type Scope,
@@ -69,7 +69,7 @@ export function makeScope(run: Run, graph: Graph, at: ScopeRef): Scope {
   return scope;
 }
 
-/** Opens as many instances of a composite visit as there is room for. */
+/** Opens as many instances of a composite visit as its limit allows. */
 export function openInstances(run: Run, visit: Visit): void {
   const { work } = stepOf(visit);
   const graphs = graphsIn(work);
@@ -105,7 +105,7 @@ function mayOpen(visit: Visit, now: Instances, roomMax: number): boolean {
   return now.opened < now.total && now.opened - now.ended < roomMax && !failFast && !enough;
 }
 
-/** Begins one more iteration of a loop. */
+/** Opens the next iteration of a loop. */
 export function openIteration(run: Run, visit: Visit): void {
   const now = instancesOf(visit);
   draft(visit).instances = { ...now, total: now.total + 1 };
@@ -120,14 +120,14 @@ function endInstance(run: Run, visit: Visit, scope: Scope): void {
   draft(visit).instances = { ...now, ended: now.ended + 1, failed };
 }
 
-/** Closes a scope in which nothing is left to do. Work in a workspace of its own is merged first. */
+/** Closes a scope in which nothing is left to do. Work in its own workspace is merged first. */
 export function closeIfOver(run: Run, scope: Scope): void {
   if (scope.active > 0 || scope.parent === undefined) return;
   if (scope.failures === 0 && hasOwnFiles(run, scope)) draft(run).merging.add(scope);
   else endScope(run, scope);
 }
 
-/** Ends an instance of a composite visit, and opens the next ones. */
+/** Ends an instance of a composite visit, and opens the next instances. */
 function endScope(run: Run, scope: Scope): void {
   draft(run).merging.delete(scope);
   draft(run).unmade.delete(scope);
@@ -136,7 +136,7 @@ function endScope(run: Run, scope: Scope): void {
   openInstances(run, scope.parent);
 }
 
-/** A visit that was over continues in this state, and so do the scopes around it that had ended. */
+/** Continues a visit that was over in this state, and reopens the scopes around it. */
 export function revive(run: Run, visit: Visit, state: VisitState): void {
   const { scope } = visit.record;
   const closed = scope.active === 0;
@@ -144,7 +144,7 @@ export function revive(run: Run, visit: Visit, state: VisitState): void {
   if (closed) reopenScope(run, scope, "failed");
 }
 
-/** Opens a closed scope again, because a step in it runs again. */
+/** Reopens a closed scope, because a step in it runs again. */
 export function reopenScope(run: Run, scope: Scope, end: "failed" | "ended-well"): void {
   const { parent } = scope;
   if (parent === undefined) return;
@@ -156,7 +156,7 @@ export function reopenScope(run: Run, scope: Scope, end: "failed" | "ended-well"
   if (closed) reopenScope(run, parent.record.scope, "failed");
 }
 
-/** A composite visit runs again, because there is work for it again. */
+/** Continues a composite visit, because it has work again. */
 function continueInside(run: Run, visit: Visit): void {
   const { state, startedAt = 0 } = visit;
   if (state.status === "running") return;
@@ -169,7 +169,7 @@ function instancesOf(visit: Visit): Instances {
   return visit.instances;
 }
 
-/** What follows when the workspace of an instance was made, or its work merged. */
+/** The events after the workspace of an instance was made, or its work merged. */
 export function instanceEvents(
   run: Run,
   fact: Extract<Fact, { type: "scope-based" | "scope-merged" }>,
@@ -191,7 +191,7 @@ export function instanceEvents(
   return [{ type: "scope.conflicted", scope: scope.id, paths, message, base }];
 }
 
-/** Takes an event about the workspace of an instance into the run. */
+/** Applies an event about the workspace of an instance to the run. */
 export function applyToScope(run: Run, event: ScopeEvent): void {
   const scope = run.scopes.get(event.scope);
   assert(scope !== undefined, () => `illegal event: there is no instance ${event.scope}`);

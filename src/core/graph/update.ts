@@ -1,19 +1,19 @@
 /**
- * Adopting an edit of the pipeline in the middle of a run: which steps stay what they are under the new
- * plan, which begin anew and why, and which are gone.
+ * Updates: a run adopts an edited plan. Which steps are kept under the new plan, which run again
+ * and why, and which are gone.
  *
  * Owns: this choice, by the fingerprints of both plans, and the meaning of `run.updated`.
  * Does not: show anything.
  * Invariants:
- * - update/P1 A completed step is kept when its definition, its inputs and all that leads to it are the
- *   same. So a step is kept only together with the steps before it, and the edges between kept steps are
- *   as they were.
- * - update/U1 An agent whose last attempt failed keeps its conversation when the edit changes only how
- *   it is called or checked: that is how such failures are mended.
- * - update/U2 Nothing of the past is lost: visits are numbered on, also of steps that were gone in
+ * - update/P1 A completed step is kept when its definition, its inputs and everything before it are
+ *   the same. So a step is kept only together with the steps before it, and the edges between kept
+ *   steps are unchanged.
+ * - update/U1 An agent whose last attempt failed keeps its conversation when the edit changes only
+ *   how it is called or checked, since this is how authors fix these failures.
+ * - update/U2 No history is lost: the numbers of visits continue, also for a step that was gone in
  *   between.
- * - update/U3 A kept step is what it was, done or not: its live process, its conversation and its open
- *   instances continue. A step that is not kept has no live process.
+ * - update/U3 A kept step is unchanged, done or not: its live process, its conversation and its
+ *   open instances continue. A step that is not kept has no live process.
  */
 import { changedFields, fingerprintsOf } from "../../plan/fingerprint.ts";
 import { edgeAt, forwardOrder, indexOf, stepAt } from "../../plan/graph-index.ts";
@@ -23,11 +23,11 @@ import { defined } from "../../util/defined.ts";
 import { canonicalJson, isObject, type Json } from "../../util/json.ts";
 import { begin } from "../context.ts";
 import { sharedNames } from "../conversation/conversation.ts";
-import { draft } from "../draft.ts";
 import type { Rerun, RunEvent, RunUpdated } from "../event.ts";
 import type { UpdateRequested } from "../fact.ts";
 import {
   currentVisit,
+  draft,
   type EdgeState,
   findRecord,
   outermost,
@@ -49,13 +49,13 @@ import { isOver } from "./visit-state.ts";
 /** What an edit does to the steps of a run. */
 export type PlanUpdate = Pick<RunUpdated, "kept" | "rerun" | "gone">;
 
-/** The fields that say how an agent is called and how its work is checked, not what it is to do. */
+/** The fields that say how an agent is called and how its work is checked, not what its task is. */
 const CALL_FIELDS: ReadonlySet<string> = new Set([
   ...["model", "system", "permissions", "args", "env", "relay", "output_schema"],
   ...["check", "outputs"],
 ]);
 
-/** What adopting the plan `after` does to the steps of a run that goes by the plan `before`. */
+/** What adopting the plan `after` does to the steps of a run with the plan `before`. */
 export function planUpdate(
   before: Plan,
   after: Plan,
@@ -97,14 +97,14 @@ export function planUpdate(
   };
 }
 
-/** True for a step whose agent has failed in a conversation that the next attempt continues (U1). */
+/** True for a step whose agent failed in a conversation that the next attempt continues (U1). */
 function mayContinue(run: Run, step: string): boolean {
   const scope = run.scopes.get(ROOT_SCOPE);
   const visit = currentVisit(scope && findRecord(scope, step));
   return visit?.conversation?.failure !== undefined && visit.state.status !== "completed";
 }
 
-/** The events of adopting a plan: none when it is the one that the run has. Throws Refusal. */
+/** The events of an update; none when the run has this plan already. Throws Refusal. */
 export function updateEvents(before: Plan, run: Run, fact: UpdateRequested): readonly RunEvent[] {
   const { plan, fingerprint, fileSha256, envNames, restore } = fact;
   if (freeze(before).fingerprint === fingerprint) return [];
@@ -123,8 +123,8 @@ export function updateEvents(before: Plan, run: Run, fact: UpdateRequested): rea
 }
 
 /**
- * The snapshot that the first of the steps that begin anew began with; undefined when none of them
- * has worked. Throws Refusal when a step that is kept has worked since then: its files would be lost.
+ * The snapshot from before the first step that runs again; undefined when none of them has run.
+ * Throws Refusal when a kept step has run since then: its files would be lost.
  */
 export function filesBefore(run: Run, { kept, rerun }: PlanUpdate): string | undefined {
   const scope = run.scopes.get(ROOT_SCOPE);
@@ -147,17 +147,17 @@ export function filesBefore(run: Run, { kept, rerun }: PlanUpdate): string | und
   throw new Refusal("the files cannot be put back: no snapshot of them was taken");
 }
 
-/** When a visit was last at work; one that is not over still is. */
+/** When a visit last ran; one that is not over still runs. */
 function lastAt({ state }: Visit): number {
   return "at" in state ? state.at : Number.POSITIVE_INFINITY;
 }
 
-/** True when an update touches a step that has a process now; it has to be ended first. */
+/** True when an update changes a step that has a process now; the process must end first. */
 export function touchesProcess(run: Run, { kept }: PlanUpdate): boolean {
   return [...run.running].some((visit) => !kept.includes(stepOf(outermost(visit)).id));
 }
 
-/** Where a run works is settled once it has worked there. Throws Refusal. */
+/** Refuses another workspace once the run has worked in one. Throws Refusal. */
 export function refuseOtherWorkspace(before: Plan, after: Plan, run: Run): void {
   if (run.files.size === 0 && run.workspace === undefined) return;
   const [was, is] = [before.workspace, after.workspace];
@@ -168,7 +168,7 @@ export function refuseOtherWorkspace(before: Plan, after: Plan, run: Run): void 
   );
 }
 
-/** Tells whether the value behind a name of an expression (`input.version`) is another one now. */
+/** A test of whether the value of a name (`input.version`) has changed. */
 function changedInputs(before: Json, after: Json): (name: string) => boolean {
   const differ = (one: unknown, other: unknown): boolean =>
     canonicalJson(one ?? null) !== canonicalJson(other ?? null);
@@ -181,9 +181,9 @@ function changedInputs(before: Json, after: Json): (name: string) => boolean {
   };
 }
 
-// What follows changes a run, for evolve.ts alone (C2).
+// The functions below change a run, for evolve.ts alone (C2).
 
-/** Takes `run.updated` into the run: from here on it goes by the new plan. */
+/** Applies `run.updated` to the run, which has the new plan from now on. */
 export function adoptPlan(run: Run, event: RunUpdated, plan: Plan, time: number): void {
   const before = run.scopes.get(ROOT_SCOPE);
   assert(before !== undefined && run.created !== undefined, "a run that is updated was created");
@@ -210,7 +210,7 @@ export function adoptPlan(run: Run, event: RunUpdated, plan: Plan, time: number)
   forgetConversations(run, scope);
 }
 
-/** The records of the old graph; the steps that are not kept begin anew. */
+/** Takes the records of the old graph; the visits of steps that are not kept become history. */
 function takeRecords(
   run: Run,
   before: Scope,
@@ -228,7 +228,7 @@ function takeRecords(
   return records;
 }
 
-/** Puts a record into the new graph, or keeps it for the day on which its step comes back. */
+/** Puts a record into the new graph, or keeps it in case an update brings its step back. */
 function carryRecord(run: Run, scope: Scope, id: string, record: StepRecord): void {
   const position = indexOf(scope.graph).byId.get(id);
   if (position === undefined) {
@@ -243,7 +243,7 @@ function carryRecord(run: Run, scope: Scope, id: string, record: StepRecord): vo
   draft(record).scope = scope;
   draft(record).position = position;
   draft(scope).steps[position] = record;
-  // Whether anything leads to a step that was not visited is found out anew.
+  // The new graph decides whether a step without a visit is reachable.
   if (currentVisit(record) === undefined) draft(record).unreachable = false;
   for (const { state } of record.visits) {
     if (!isOver(state)) draft(scope).active++;
@@ -252,7 +252,7 @@ function carryRecord(run: Run, scope: Scope, id: string, record: StepRecord): vo
   touch(run, record);
 }
 
-/** The author may give a step more or fewer attempts while it has some left. */
+/** Applies the author's new number of attempts to a step that has some left. */
 function changeAllowance(record: StepRecord, attempts: number): void {
   const visit = currentVisit(record);
   const more = attempts - stepOf(record).retry.attempts;
@@ -260,7 +260,7 @@ function changeAllowance(record: StepRecord, attempts: number): void {
   draft(visit).failuresMax = Math.max(visit.failures + 1, visit.failuresMax + more);
 }
 
-/** The scopes that a step opened which is in the plan no more. */
+/** Removes the scopes of a step that the new plan does not have. */
 function forgetScopes(run: Run, record: StepRecord): void {
   for (const [id, scope] of [...run.scopes]) {
     const { parent } = scope;
@@ -268,7 +268,7 @@ function forgetScopes(run: Run, record: StepRecord): void {
   }
 }
 
-/** What has come along each edge of the new graph so far. */
+/** The state of each edge of the new graph. */
 function edgeStates(before: Scope, graph: Graph, kept: ReadonlySet<string>): EdgeState[] {
   const old = new Map(
     before.graph.edges.map((edge, index) => [
@@ -284,13 +284,13 @@ function edgeStates(before: Scope, graph: Graph, kept: ReadonlySet<string>): Edg
   });
 }
 
-/** The same edge has the same key in both graphs, whatever it says about conversations. */
+/** The key of an edge: the same in both graphs, whatever its fidelity and thread. */
 function edgeKey(graph: Graph, { fidelity: _mode, thread: _name, ...edge }: Edge): string {
   const [from, to] = [stepAt(graph, edge.from).id, stepAt(graph, edge.to).id];
   return canonicalJson({ ...edge, from, to });
 }
 
-/** Names the edge by which each visit was reached as the new graph has it. */
+/** Maps the edge that led to each visit to the new graph. */
 function carryVia(before: Graph, after: Graph, records: Iterable<StepRecord>): void {
   const positions = new Map(after.edges.map((edge, index) => [edgeKey(after, edge), index]));
   for (const { visits } of records) {
@@ -303,7 +303,7 @@ function carryVia(before: Graph, after: Graph, records: Iterable<StepRecord>): v
   }
 }
 
-/** An edge that a kept step did not have is plain: it is followed when its step is done. */
+/** A new edge of a kept step is unconditional: it is followed when its step is done. */
 function newEdgeState(before: Scope, from: number | undefined): EdgeState {
   const record = from === undefined ? undefined : before.steps[from];
   const state = currentVisit(record)?.state;
@@ -313,7 +313,7 @@ function newEdgeState(before: Scope, from: number | undefined): EdgeState {
   return record.unreachable ? "dead" : "live";
 }
 
-/** True when a step that is over has resolved its edges in this round of the loops around it. */
+/** True when a step that is over has resolved its edges in this round of its loops. */
 function isLeft(scope: Scope, position: number): boolean {
   const leaving = forwardEdges(scope, position);
   if (leaving.length > 0) return leaving.some((index) => scope.edges[index] !== "open");
@@ -322,7 +322,7 @@ function isLeft(scope: Scope, position: number): boolean {
   return any ? (scope.live[position] ?? 0) > 0 : scope.unresolved[position] === 0;
 }
 
-/** Starts the steps that wait for nothing; those that nothing can lead to are passed over (F1). */
+/** Starts the steps that wait for nothing, and marks unreachable steps (F1). */
 function startReachable(run: Run, scope: Scope, kept: ReadonlySet<string>): void {
   const { forwardCount } = indexOf(scope.graph);
   for (const position of forwardOrder(scope.graph)) {
@@ -330,8 +330,8 @@ function startReachable(run: Run, scope: Scope, kept: ReadonlySet<string>): void
     const resolved = scope.unresolved[position] === 0;
     const reached = (scope.live[position] ?? 0) > 0;
     const step = stepAt(scope.graph, position);
-    // A kept step without a visit was rewound, and waits for the edges that are still open; or its
-    // scope began anew at a step after it.
+    // A kept step without a visit was rewound and waits for open edges, or its scope restarted at a
+    // step after it.
     const isKept = kept.has(step.id);
     const any = step.join === "any" && !isKept;
     const isEntry = forwardCount[position] === 0 && !isKept;
@@ -342,7 +342,7 @@ function startReachable(run: Run, scope: Scope, kept: ReadonlySet<string>): void
   }
 }
 
-/** Forgets the shared conversations in which no completed step takes part. */
+/** Removes the shared conversations that no completed step is part of. */
 function forgetConversations(run: Run, scope: Scope): void {
   const held = new Set<string>();
   for (const record of scope.steps) {

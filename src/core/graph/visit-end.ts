@@ -1,5 +1,5 @@
 /**
- * How visits end: what they hand on, and which edges are followed then.
+ * The end of visits: what they pass on, and which edges are followed.
  *
  * Owns: the meaning of `step.completed` and `step.failed`, for evolve.ts alone (C2).
  * Does not: choose edges (edge-choice.ts), or resolve them (edge.ts).
@@ -12,15 +12,14 @@ import { vouched } from "../attempt/uncertain.ts";
 import { handOn } from "../context.ts";
 import { share } from "../conversation/conversation.ts";
 import { dropJudged } from "../conversation/judge.ts";
-import { draft } from "../draft.ts";
 import type { StepCompleted, StepFailed } from "../event.ts";
-import { passesOn, type Run, stepOf, type Visit } from "../run.ts";
+import { draft, passesOn, type Run, stepOf, type Visit } from "../run.ts";
 import { leave } from "./edge.ts";
 import { restarts } from "./restart.ts";
 import { closeIfOver } from "./scope.ts";
 import { abandonInside, absorbFailures, enter } from "./visit.ts";
 
-/** Ends a visit well. */
+/** Completes a visit. */
 export function complete(run: Run, visit: Visit, event: StepCompleted, time: number): void {
   handOn(run, visit.record.scope, event.context);
   const { exit, outputs, answer, output, reported } = event;
@@ -44,7 +43,7 @@ function notPassed(found: CheckFindings): Pick<CheckFindings, "checks"> {
   return checks.length === 0 ? {} : { checks };
 }
 
-/** Follows the edges that a visit is left by; a scope that restarts at once is not over. */
+/** Follows the edges of a visit that ended; a scope that restarts at once is not over. */
 export function follow(run: Run, { record }: Visit, edges: readonly number[]): void {
   if (restarts(record.scope.graph, edges)) return;
   leave(run, record, edges);
@@ -55,7 +54,7 @@ function noteLast(visit: Visit): void {
   if (!passesOn(stepOf(visit))) draft(visit.record.scope).last = visit;
 }
 
-/** Ends an attempt badly, and the visit when there is no next one. */
+/** Fails an attempt, and the visit when there is no further attempt. */
 export function fail(run: Run, visit: Visit, event: StepFailed, time: number): void {
   handOn(run, visit.record.scope, event.context ?? {});
   draft(visit).failures++;

@@ -1,21 +1,20 @@
 /**
- * The visits of a run, and the state of each. Everything that moves a visit from one state to another
- * comes through `enter`.
+ * The visits of a run, and the state of each. `enter` makes every change of a visit's state.
  *
- * Owns: new visits, changes of state, and the sets and counters that follow from them. For evolve.ts
- * alone (C2).
- * Does not: choose what starts (edge.ts), or end a scope (scope.ts).
+ * Owns: new visits, changes of state, and the sets and counters that follow from them. For
+ * evolve.ts alone (C2).
+ * Does not: choose which steps start (edge.ts), or end a scope (scope.ts).
  * Invariants:
- * - visit/F4 A step counts as done when nothing can happen to it any more, not when this round of a
- *   loop passes it by.
+ * - visit/F4 A step counts as done when nothing can happen to it any more, not when one round of a
+ *   loop does not reach it.
  */
 import { comeAgain } from "../../plan/graph-index.ts";
 import type { Step } from "../../plan/plan.ts";
 import { assert } from "../../util/assert.ts";
-import { draft } from "../draft.ts";
 import {
   childScopes,
   currentVisit,
+  draft,
   isDone,
   isPrompt,
   type Run,
@@ -27,10 +26,13 @@ import {
 } from "../run.ts";
 import { isOver, type VisitState, waitsFor } from "./visit-state.ts";
 
-/** How many losses a visit may have before somebody is asked. */
+/** How many losses a visit may have before it fails and needs a person. */
 export const LOSSES_MAX = 10;
 
-/** Rebuild the queue for slots after this many deletions, and one for so many members. */
+/**
+ * The queue for slots is rebuilt after this many deletions, and after one deletion per so many
+ * members.
+ */
 const SLOT_GAPS_MIN = 1_000;
 const SLOT_GAPS_SHARE = 8;
 
@@ -123,8 +125,8 @@ function forgetWorkspaces(run: Run, visit: Visit): void {
 }
 
 /**
- * Makes the queue anew now and then: a Set walks over all that was taken out of it before it comes
- * to its first member, so the head of a long one would be found later and later.
+ * Rebuilds the queue now and then: a Set iterates over its deleted members before it reaches the
+ * first one, so the head of a long queue would be found ever more slowly.
  */
 function closeGaps(run: Run): void {
   const { slot } = run.waiting;
@@ -135,8 +137,8 @@ function closeGaps(run: Run): void {
 }
 
 /**
- * Notes that a step has changed, and counts it among the done ones or not. A step that was not
- * reached, but may be reached in a later round of a loop, is pending while its scope is open (F4).
+ * Records that a step has changed, and counts it as done or not. A step that was not reached, but
+ * may be reached in a later round of a loop, is pending while its scope is open (F4).
  */
 export function touch(run: Run, record: StepRecord): void {
   const unreached = currentVisit(record) === undefined;
@@ -151,7 +153,7 @@ function count(run: Run, record: StepRecord, done: boolean): void {
   draft(run).stepsDone += done ? 1 : -1;
 }
 
-/** Nothing leads any more to the steps of a scope that were not reached: it is over. */
+/** Marks the steps that were not reached as unreachable, because their scope is over. */
 export function passOverUnreached(run: Run, scope: Scope): void {
   for (const position of comeAgain(scope.graph)) {
     const record = scope.steps[position];
@@ -159,19 +161,19 @@ export function passOverUnreached(run: Run, scope: Scope): void {
   }
 }
 
-/** Takes what a composite visit has opened so far out of the count: it is history now. */
+/** Removes what a composite visit has opened from the count, because it is history. */
 export function uncountInside(run: Run, visit: Visit): void {
   for (const scope of childScopes(run, visit)) {
     draft(run).stepsTotal -= scope.graph.steps.length;
     draft(run).stepsDone -= scope.steps.filter((record) => record?.counted === true).length;
-    // What was history before is out of the count already.
+    // Visits that were history before are not counted any more.
     for (const record of scope.steps) {
       for (const inner of record?.visits.slice(record.past) ?? []) uncountInside(run, inner);
     }
   }
 }
 
-/** Marks the failures inside a composite visit as handled: the visit itself has answered them. */
+/** Marks the failures inside a composite visit as handled by the visit itself. */
 export function absorbFailures(run: Run, visit: Visit): void {
   if ((visit.instances?.failed ?? 0) === 0) return;
   for (const scope of childScopes(run, visit)) {
@@ -183,7 +185,7 @@ export function absorbFailures(run: Run, visit: Visit): void {
   }
 }
 
-/** Makes all visits of a step history: the step will be visited anew. */
+/** Makes all visits of a step history: the step will get new visits. */
 export function makePast(run: Run, record: StepRecord, time: number): void {
   for (const old of record.visits.slice(record.past)) {
     abandon(run, old, time);

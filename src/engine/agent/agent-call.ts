@@ -1,12 +1,12 @@
 /**
- * A step that talks to an agent: which adapter serves it, what can be had of its conversation, and
- * the command that starts or continues it.
+ * Prepares the call of an agent for a step: the adapter, the offer for its conversation, and the
+ * command that starts or continues it.
  *
- * Owns: from a plan's agent to an adapter's call.
- * Does not: know any one agent (runner/agents) or judge what it said (agent-verdict.ts).
+ * Owns: the path from a plan's agent to an adapter's call.
+ * Does not: know any one agent (runner/agents) or judge its answer (agent-verdict.ts).
  * Invariants:
  * - B3 The id of a conversation is in the journal before the process that may create it starts,
- *   wherever the agent lets us choose it.
+ *   wherever the agent lets us choose the id.
  */
 import { writeFileSync } from "node:fs";
 import { join, relative, resolve } from "node:path";
@@ -38,9 +38,8 @@ import {
   workDirOf,
 } from "../launch.ts";
 import { attemptDirOf } from "../state-dir.ts";
-import { promptText } from "./agent-prompt.ts";
+import { failureReport, promptText } from "./agent-prompt.ts";
 import { prepareRelay, readRelay, relayFileIn } from "./agent-relay.ts";
-import { failureReport } from "./failed-attempt.ts";
 import { judgePrompt, VERDICT_SCHEMA } from "./judge.ts";
 
 type AgentWork = Extract<Work, { kind: "agent" }>;
@@ -53,7 +52,7 @@ export interface ServedStep {
   readonly settings: AgentSettings;
 }
 
-/** The adapter of a visit's step, or of its judge; undefined for every other kind of work. */
+/** The adapter of a visit's step, or of its judge; undefined for other kinds of work. */
 export function servedStep(plan: Plan, visit: Visit): ServedStep | undefined {
   const judge = judgeOf(visit);
   const work = judge === undefined ? stepOf(visit).work : judgeWork(judge);
@@ -64,13 +63,13 @@ export function servedStep(plan: Plan, visit: Visit): ServedStep | undefined {
   if (judge === undefined) {
     return { adapter, definition, work, settings: { ...definition.settings, ...work.settings } };
   }
-  // A judge has nothing to hand over, and it only looks.
+  // A judge passes nothing on, and it only reads.
   const { relay: _, ...others } = definition.settings;
   const permissions = adapter.looksWith ?? "default";
   return { adapter, definition, work, settings: { ...others, ...work.settings, permissions } };
 }
 
-/** A judge as work of an agent: it answers with a verdict. */
+/** A judge as the work of an agent that answers with a verdict. */
 function judgeWork({ agent, model }: Judge): AgentWork {
   const settings = {
     outputSchema: VERDICT_SCHEMA,
@@ -79,12 +78,12 @@ function judgeWork({ agent, model }: Judge): AgentWork {
   return { kind: "agent", agent, prompt: "", settings };
 }
 
-/** The talk that the current attempt of a visit is part of; a judge's is part of none. */
+/** The conversation of a visit's current attempt; a judge's attempt belongs to none. */
 export function conversationOf(visit: Visit): Visit["conversation"] {
   return visit.submitted === undefined ? visit.conversation : undefined;
 }
 
-/** What can be had of an agent's conversations at a place. */
+/** The facts about an agent's conversations that a visit can continue. */
 export function conversationOffer(
   site: LaunchSite,
   place: VisitRef,
@@ -106,7 +105,7 @@ export function conversationOffer(
   };
 }
 
-/** What a conversation has used in all, by whomever, where its transcript counts that. */
+/** The total usage of a conversation, by any program, where its transcript counts it. */
 function usedIn(adapter: AgentAdapter, transcript: string): UsedBefore | undefined {
   const ledger = adapter.ledger?.(transcript);
   if (ledger === undefined) return undefined;
@@ -116,7 +115,7 @@ function usedIn(adapter: AgentAdapter, transcript: string): UsedBefore | undefin
   return long === undefined ? used : { ...used, long };
 }
 
-/** The messages of earlier prompts that stand in a transcript, as far as it can be searched. */
+/** The messages of earlier prompts that a transcript contains, as far as it can be searched. */
 function messagesHeard(site: LaunchSite, visit: Visit, transcript: string): readonly string[] {
   if (servedStep(site.plan, visit)?.adapter.unrecorded === undefined) return [];
   const reported = messagesFor(site.run, visitRef(visit)).filter(
@@ -125,7 +124,7 @@ function messagesHeard(site: LaunchSite, visit: Visit, transcript: string): read
   return reported.map(({ id }) => id).filter((id) => holds(transcript, id));
 }
 
-/** The transcript of a conversation of a visit, if its agent has one. */
+/** The transcript of a visit's conversation, if its agent keeps one. */
 export function transcriptOf(
   site: LaunchSite,
   visit: Visit,
@@ -136,7 +135,7 @@ export function transcriptOf(
   return servedStep(site.plan, visit)?.adapter.transcript(session, where);
 }
 
-/** The model of a conversation of a visit, for agents whose streams do not name it. */
+/** The model of a visit's conversation, for agents whose streams do not name it. */
 export function modelOf(
   site: LaunchSite,
   visit: Visit,
@@ -147,7 +146,7 @@ export function modelOf(
   return servedStep(site.plan, visit)?.adapter.modelIn?.(session, where);
 }
 
-/** What an attempt of an agent step starts; `calls` are those that its conversation lacks. */
+/** The launch of an agent's attempt; `calls` are the calls that its conversation lacks. */
 export function prepareAgent(
   site: LaunchSite,
   visit: Visit,
@@ -176,7 +175,7 @@ export function prepareAgent(
   const argv = [chosen, ...args].map(quote).join(" ");
   const first = command.before === undefined ? "" : `${command.before.map(quote).join(" ")} >&2\n`;
   const keeping = isolated(visit);
-  // The first process of a namespace gets no signal that it does not handle, so that is a shell.
+  // The first process of a namespace receives only signals that it handles, so a shell is first.
   const work = keeping.isolate === true ? `${argv}\nexit $?\n` : `exec ${argv}\n`;
   return {
     dir,
@@ -186,12 +185,12 @@ export function prepareAgent(
     stdin: promptFile,
     separateStderr: true,
     ...keeping,
-    // What is only handed over is not done yet; what is judged has passed them.
+    // A handover is not complete work, and judged work has already passed its checks.
     ...(visit.conversation?.conversation?.says === "relay" || judge !== undefined ? {} : checks),
   };
 }
 
-/** An agent that continues does not hand values on again that it handed on before. */
+/** An agent that continues does not pass on values again that it passed on before. */
 function keepContext(site: LaunchSite, visit: Visit, at: AttemptRef): void {
   const { kind, says } = visit.conversation?.conversation ?? {};
   if (kind !== "continue" || says === "task" || at.attempt < 2) return;
@@ -253,7 +252,7 @@ function callOf(
   };
 }
 
-/** The agent's own program on a conversation of a visit, for a person. */
+/** The agent's own program with a visit's conversation, for a person. */
 export interface OpenedAgent {
   readonly argv: readonly string[];
   readonly cwd: string;
@@ -261,7 +260,7 @@ export interface OpenedAgent {
   readonly transcript: string;
 }
 
-/** How a person opens a conversation of a visit; a text says why that is not possible. */
+/** How a person opens a visit's conversation, or the reason why that is impossible. */
 export function openAgent(site: LaunchSite, visit: Visit, session: string): OpenedAgent | string {
   const served = servedStep(site.plan, visit);
   assert(served !== undefined, "only a step with an adapter talks to an agent");
@@ -280,7 +279,7 @@ export function openAgent(site: LaunchSite, visit: Visit, session: string): Open
   return { argv, cwd, env: { ...env, ...command.env }, transcript };
 }
 
-/** What it may use: as its author wrote it, and what a person has allowed since. */
+/** The permissions of an agent: the author's, and those that a person has added. */
 function accessOf(
   site: LaunchSite,
   visit: Visit,
@@ -300,7 +299,7 @@ function accessOf(
   };
 }
 
-/** A value whose texts are templates, rendered. */
+/** Renders the templates in a value. */
 function rendered(value: unknown, evaluate: Evaluate): unknown {
   if (typeof value === "string") return renderText(value, evaluate);
   if (Array.isArray(value)) return value.map((one) => rendered(one, evaluate));
@@ -310,7 +309,7 @@ function rendered(value: unknown, evaluate: Evaluate): unknown {
   );
 }
 
-/** How many answers the model may still give: a kill does not give it its turns back. */
+/** How many turns the model has left; a kill does not return the used ones. */
 export function turnsLeftOf(settings: AgentSettings, visit: Visit): number | undefined {
   const allowed = turnsAllowed(settings, visit);
   return allowed === undefined
@@ -318,12 +317,12 @@ export function turnsLeftOf(settings: AgentSettings, visit: Visit): number | und
     : Math.max(1, allowed - (conversationOf(visit)?.turns ?? 0));
 }
 
-/** How many answers the author and a person allow together. */
+/** How many turns the author and a person allow together. */
 export function turnsAllowed({ maxTurns }: AgentSettings, visit: Visit): number | undefined {
   return maxTurns === undefined ? undefined : maxTurns + (conversationOf(visit)?.turnsGranted ?? 0);
 }
 
-/** Mends the transcript of a conversation that is about to be continued. */
+/** Repairs the transcript of a conversation before it continues. */
 export function repairTranscript(site: LaunchSite, visit: Visit, at: AttemptRef): void {
   const { session, conversation } = conversationOf(visit) ?? {};
   if (session === undefined || conversation?.kind !== "continue") return;

@@ -1,9 +1,9 @@
 /**
- * When a running agent is to be ended although it has not: it makes no progress, it has used up its
- * turns, or its conversation is nearly full.
+ * The limits of a running agent: it makes no progress, it has used its turns, or its conversation is
+ * nearly full.
  *
- * Owns: these limits, as a function of what the stream says alone, so that whoever reads the same
- * stream after a crash comes to the same verdict.
+ * Owns: these limits, as a function of the stream alone, so that a later owner that reads the same
+ *   stream reaches the same verdict.
  * Does not: end anything.
  */
 import type { Relay } from "../../plan/plan.ts";
@@ -11,14 +11,14 @@ import type { AgentReport } from "../../runner/agents/report.ts";
 import { headOf } from "../../runner/agents/stream-json.ts";
 import { windowOf } from "../../runner/agents/usage.ts";
 
-/** What is assumed of a model that nobody knows. */
+/** The assumed context size of an unknown model. */
 const WINDOW_DEFAULT = 200_000;
 const CALL_CHARACTERS_MAX = 200;
 
 export interface AgentLimits {
-  /** How many answers the model may still give in this attempt; absent when its agent counts. */
+  /** How many turns the model has left in this attempt; absent when its agent counts them. */
   readonly turns?: number;
-  /** How many answers it may give in all, those of earlier attempts included; for messages. */
+  /** How many turns it has in all, those of earlier attempts included; for messages. */
   readonly turnsAllowed?: number;
   readonly relay?: Relay;
   readonly model?: string;
@@ -30,7 +30,7 @@ export type Reached =
   | { readonly kind: "turns"; readonly message: string }
   | { readonly kind: "relay"; readonly message: string };
 
-/** The limit that an agent has reached; none once it has given its result. */
+/** The limit that an agent has reached; undefined after its result. */
 export function limitReached(report: AgentReport, limits: AgentLimits): Reached | undefined {
   const { stall, result, turns, context } = report;
   if (result?.ok === true) return undefined;
@@ -46,7 +46,7 @@ export function limitReached(report: AgentReport, limits: AgentLimits): Reached 
   return { kind: "relay", message: `its conversation has ${context} tokens; ${full} are allowed` };
 }
 
-/** Says that the turns are used up, and by which key they are limited. */
+/** The message for used turns; it names the key that limits them. */
 export function turnsMessage({ turnsAllowed }: AgentLimits): string {
   const turns = turnsAllowed === undefined ? "its" : `all of its ${turnsAllowed}`;
   return `it used up ${turns} turns (max_turns) before it was done`;

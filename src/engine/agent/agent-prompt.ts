@@ -1,13 +1,15 @@
 /**
- * What is said to an agent at the start of an attempt: the task, or a request of ours.
+ * The prompt of an attempt: the task, or a request of ours.
  *
- * Owns: the words of a hand-over, of a correction, after a failure, and around a person's message.
- * Does not: choose what to say (core/conversation/conversation.ts), or speak to anybody.
+ * Owns: the words of a handover, of a correction, of the report on a failed attempt, and around a
+ *   person's message.
+ * Does not: choose what to say (core/conversation/conversation.ts), send it, or judge a check.
  */
 
+import { checksFound, fails, warns } from "../../core/attempt/check.ts";
 import { withPreamble } from "../../core/conversation/briefing.ts";
 import { withReport } from "../../core/conversation/failure-report.ts";
-import type { Message, Says } from "../../core/event.ts";
+import type { AttemptFailure, CheckEvidence, Message, Says } from "../../core/event.ts";
 import {
   callParagraphs,
   continuePrompt,
@@ -16,31 +18,33 @@ import {
 } from "../../runner/agents/continue-prompt.ts";
 import type { Json } from "../../util/json.ts";
 
-/** What a hand-over must say, as headings of its file. */
+/** The headings of a handover file. */
 export const RELAY_SECTIONS = ["Done", "Remaining", "Decisions", "Files touched"] as const;
 
 export interface PromptInput {
   readonly says: Says;
-  /** What is told of the run first, where a conversation begins. */
+  /** The briefing on the run, at the start of a conversation. */
   readonly preamble?: string;
-  /** What failed before the step, and led to it. */
+  /** The report on the failure that led to the step. */
   readonly report?: string;
   readonly task: string;
-  /** Asked for in words, for an agent that does not take a schema itself. */
+  /** Described in words, for an agent that does not accept a schema. */
   readonly schema?: Json;
   /** The tool calls of earlier attempts whose results the conversation lacks. */
   readonly calls: UnknownCalls;
-  /** What people want the agent to know. */
+  /** Messages of people for the agent. */
   readonly messages: readonly Message[];
-  /** Where the hand-over is to be written, relative to the working directory. */
+  /** The path of the handover file, relative to the working directory. */
   readonly relayFile: string;
-  /** What the conversation before handed over. */
+  /** The handover of the previous conversation. */
   readonly checkpoint?: string;
-  /** Why something is asked for. */
+  /** The reason for the request. */
   readonly why: string;
-  /** The report on a failure that the agent may not know of. */
+  /** The report on a failure that the agent may not know. */
   readonly failure?: string;
 }
+
+const CHECK_OUTPUT_LINES_MAX = 100;
 
 const FIX =
   "Continue the task in this same conversation. What you did so far is kept, and the files are as " +
@@ -55,7 +59,7 @@ export function promptText(input: PromptInput): string {
   return [requestText(input), ...input.messages.map(messageText)].join("\n\n");
 }
 
-/** The message itself comes last; its id is how its transcript shows that it was delivered. */
+/** The message itself comes last; its id in the transcript proves its delivery. */
 function messageText({ id, by, text }: Message): string {
   return `A person left you this message (${id}, from ${by}). Take it into account now:\n\n${text}`;
 }
@@ -63,9 +67,9 @@ function messageText({ id, by, text }: Message): string {
 function requestText(input: PromptInput): string {
   switch (input.says) {
     case "task":
-      return withPreamble(input.preamble, toldFirst(input, withSchema(input)));
+      return withPreamble(input.preamble, reportedFirst(input, withSchema(input)));
     case "relayed":
-      return withPreamble(input.preamble, toldFirst(input, relayedPrompt(input)));
+      return withPreamble(input.preamble, reportedFirst(input, relayedPrompt(input)));
     case "interrupted":
       return continuePrompt(withSchema(input), input.calls, withFailure(input, INTERRUPTED));
     case "failed":
@@ -79,13 +83,13 @@ function requestText(input: PromptInput): string {
   }
 }
 
-/** A text with the report on a failure after it, where there is one to be told. */
+/** A text with the report on a failure after it, if there is one. */
 function withFailure({ failure }: PromptInput, text: string): string {
   return failure === undefined ? text : [text, failure, FIX_INSTEAD].join("\n\n");
 }
 
-/** What failed before comes in front of the task: in other steps, and in this one. */
-function toldFirst(input: PromptInput, task: string): string {
+/** Reports on failures come before the task: those of other steps, then those of this one. */
+function reportedFirst(input: PromptInput, task: string): string {
   return withReport(input.report, withFailure(input, task));
 }
 
@@ -100,7 +104,7 @@ function withSchema({ task, schema }: PromptInput): string {
 
 function relayPrompt({ relayFile, why, calls }: PromptInput): string {
   return [
-    `Stop working on the task now: ${why}. Another agent will go on with it in a new conversation, ` +
+    `Stop working on the task now: ${why}. Another agent will continue it in a new conversation, ` +
       "and will know only the files in the working tree and what you write down now.",
     ...callParagraphs(calls),
     `Write the file ${relayFile} with these headings, each with its content (or "none") below it:`,
@@ -136,4 +140,39 @@ function correctPrompt({ why, schema }: PromptInput): string {
     "Answer again with nothing but one JSON value that satisfies what was asked for" +
       (schema === undefined ? "." : ` (JSON Schema): ${JSON.stringify(schema)}`),
   ].join("\n\n");
+}
+
+/**
+ * The report on a failed attempt: its reason, its message and the output of its checks, so that the
+ * agent can fix it in the same conversation. `turnsLeft` is absent when turns are not limited.
+ */
+export function failureReport(failure: AttemptFailure, turnsLeft: number | undefined): string {
+  const { reason, message } = failure;
+  const granted = reason === "turns" && turnsLeft !== undefined;
+  const missed = checksFound(failure).filter((check) => fails(check) || warns(check));
+  return [
+    `The last attempt at this task failed (${reason}): ${message.trim()}`,
+    ...missed.flatMap(checkReport),
+    ...(granted ? [`That limit was raised: you may answer ${turnsLeft} more times.`] : []),
+  ].join("\n\n");
+}
+
+function checkReport({ kind, subject, exit, output = "" }: CheckEvidence): readonly string[] {
+  const said = indented(endOf(output));
+  if (kind === "judge") return [`A judge looked at the work and gives these reasons:\n\n${said}`];
+  if (kind === "schema") return [`The check reads the file ${subject}.`];
+  return [
+    `The check is this command:\n\n${indented(subject)}`,
+    said === ""
+      ? `It exited with status ${exit} and printed nothing.`
+      : `It exited with status ${exit}. The end of its output:\n\n${said}`,
+  ];
+}
+
+function endOf(text: string): string {
+  return text.trimEnd().split("\n").slice(-CHECK_OUTPUT_LINES_MAX).join("\n");
+}
+
+function indented(text: string): string {
+  return text === "" ? "" : text.trimEnd().replaceAll(/^/gm, "    ");
 }

@@ -1,11 +1,11 @@
 /**
  * The file with which one conversation hands a task over to the next.
  *
- * Owns: where it is written, what makes it good, and the copy that the journal names.
+ * Owns: its path, its validity, and the copy that the journal names.
  * Does not: ask for it (agent-prompt.ts) or decide what follows.
  * Invariants:
- * - B4 The journal names a hand-over only after a copy of it, with that hash, is on the disk; the
- *   file in the working tree may change or go.
+ * - B4 The journal names a handover only after a copy of it, with that hash, is on the disk; the
+ *   file in the working tree may change or disappear.
  */
 import { closeSync, fsyncSync, mkdirSync, openSync, writeFileSync, writeSync } from "node:fs";
 import { join, relative } from "node:path";
@@ -21,13 +21,13 @@ const COPY = "relay.md";
 const CHARACTERS_MIN = 40;
 const CHARACTERS_MAX = 256 * 1024;
 
-/** The file in the working tree, which its agent may write; the folder keeps itself out of git. */
+/** The file in the working tree, which the agent may write; git ignores its folder. */
 export function relayFileIn(cwd: string, at: AttemptRef): string {
   const name = visitText(at).replace(/[^A-Za-z0-9._@-]/g, "_");
   return join(cwd, FOLDER, `${name}.md`);
 }
 
-/** Makes the folder; gives the file's path as the agent is told it. */
+/** Makes the folder; returns the path of the file for the prompt. */
 export function prepareRelay(cwd: string, at: AttemptRef): string {
   const folder = join(cwd, FOLDER);
   mkdirSync(folder, { recursive: true, mode: 0o700 });
@@ -35,7 +35,7 @@ export function prepareRelay(cwd: string, at: AttemptRef): string {
   return relative(cwd, relayFileIn(cwd, at));
 }
 
-/** The hand-over that an agent wrote or said, kept in the attempt's folder; or what is wrong. */
+/** Copies the handover from the file or the answer to the attempt's folder, or says its fault. */
 export function takeRelay(
   cwd: string,
   at: AttemptRef,
@@ -52,7 +52,7 @@ export function takeRelay(
   return keepNotes(dir, text);
 }
 
-/** Keeps notes in the folder of an attempt, flushed, before the journal names them (B4). */
+/** Writes notes to the folder of an attempt and flushes them, before the journal names them (B4). */
 export function keepNotes(dir: string, text: string): Output {
   const path = join(dir, COPY);
   const fd = openSync(path, "w", 0o600);
@@ -65,12 +65,12 @@ export function keepNotes(dir: string, text: string): Output {
   return { path, sha256: sha256(text), bytes: Buffer.byteLength(text) };
 }
 
-/** The text of a hand-over, as it was when the journal took note of it. */
+/** The text of a handover, verified against the hash in the journal. */
 export function readRelay({ path, sha256: expected }: Output): string {
   const text = textOf(path);
   if (text !== undefined && sha256(text) === expected) return text;
   const state = text === undefined ? "is gone" : "was changed";
-  throw new LaunchError(`the notes ${path} from which it was to go on: the file ${state}`);
+  throw new LaunchError(`it should continue from the notes ${path}, but the file ${state}`);
 }
 
 function problemOf(text: string | undefined): string | undefined {
@@ -81,7 +81,7 @@ function problemOf(text: string | undefined): string | undefined {
   return missing === undefined ? undefined : `the part "${missing}" is missing or empty`;
 }
 
-/** A heading of any level with something below it. */
+/** True for a heading of any level with text below it. */
 function hasSection(text: string, section: string): boolean {
   const lines = text.split("\n").map((line) => line.trim());
   const isHeading = (line: string): boolean => line.startsWith("#");

@@ -1,8 +1,9 @@
 /**
- * Steps that talk to agents, for the driver: one object that is only made, and whose modules are only
- * loaded, when a plan has such steps.
+ * The attempts of agents, for the processes executor. The object exists, and its modules are loaded,
+ * only when a plan has agent steps.
  *
- * Owns: the life of an agent's attempt between the driver and the adapters.
+ * Owns: the life of an agent's attempt between the executor and the adapters, and the judgement of its
+ *   answer.
  * Does not: hold processes or change the run; it prepares, follows and judges.
  */
 import { writeFileSync } from "node:fs";
@@ -19,10 +20,11 @@ import type { PriceList } from "../../runner/agents/usage.ts";
 import { ATTEMPT_FILE } from "../../runner/process/attempt-folder.ts";
 import type { Launch, ProcessEnding } from "../../runner/process/step-process.ts";
 import { assert } from "../../util/assert.ts";
+import type { Json } from "../../util/json.ts";
+import { schemaFault } from "../../util/json-schema.ts";
 import { RESPONSE_FILE } from "../evidence/printed.ts";
 import { type LaunchSite, workDirOf } from "../launch.ts";
 import { attemptDirOf } from "../state-dir.ts";
-import { answerOf } from "./agent-answer.ts";
 import {
   conversationOf,
   conversationOffer,
@@ -42,28 +44,31 @@ import { AgentWatch } from "./agent-watch.ts";
 import { verdictEnding } from "./judge.ts";
 import { notesFromStreams } from "./stream-notes.ts";
 
-/** An attempt whose stream is being followed. */
+/** An answer is stored in the journal; a larger one belongs in a file. */
+const ANSWER_BYTES_MAX = 256 * 1024;
+
+/** An attempt whose stream is followed. */
 export interface FollowedAgent {
-  /** What it has used so far. */
+  /** Its usage so far. */
   spent(): Spent;
-  /** Has it ended as soon as its running tools have. */
+  /** Ends the agent as soon as its running tools have ended. */
   stopAfterTurn(): void;
   /** Stops following its stream. */
   close(): Promise<void>;
-  /** The verdict on its stream; outputs and checks are still to be looked at when it is good. */
+  /** The verdict on its stream; after success, the caller still examines outputs and checks. */
   end(ending: ProcessEnding): Promise<Ending>;
 }
 
-/** Whom an attempt tells what. */
+/** The listeners of an attempt. */
 export interface AgentListener {
   readonly onSession: (session: string) => void;
   readonly onUse: () => void;
   readonly onLimit: () => void;
-  /** Its stream cannot be read on: nobody can say any more how it goes. */
+  /** The stream is unreadable, so the state of the attempt is unknown. */
   readonly onError: (error: unknown) => void;
 }
 
-/** What was found out about the conversation of an attempt: looking for it again takes time. */
+/** The facts about an attempt's conversation, kept because a new search takes time. */
 interface Known {
   transcript?: string | undefined;
   model?: string | undefined;
@@ -79,7 +84,7 @@ export class AgentSteps {
     this.#prices = prices;
   }
 
-  /** Whether an adapter serves this visit's step. */
+  /** True when an adapter serves this visit's step. */
   serves(visit: Visit): boolean {
     return servedStep(this.#site().plan, visit) !== undefined;
   }
@@ -88,14 +93,14 @@ export class AgentSteps {
     return conversationOffer(this.#site(), place, session);
   }
 
-  /** Whether the stream of an attempt without an exit status holds its good end. */
+  /** True when the stream of an attempt without an exit status contains its successful end. */
   async hasAnswered(visit: Visit, at: AttemptRef): Promise<boolean> {
     const report = await this.#watch(visit, at, NOBODY).end(undefined);
     const lost = { how: "lost", started: true, message: "" } as const;
     return judgeAgent(lost, report, this.#limits(visit)).how === "exited";
   }
 
-  /** What to start; reads what the attempt said that this one continues. */
+  /** The launch of an attempt; reads the stream of the attempt that it continues. */
   async prepare(visit: Visit, at: AttemptRef): Promise<() => Launch> {
     const calls = await this.#unknownCalls(visit, at);
     return () => {
@@ -144,7 +149,7 @@ export class AgentSteps {
     if (judged.how !== "exited" || judged.problem !== undefined) return judged;
     const commands = checksOf(stepOf(visit)).some(({ kind }) => kind === "command");
     if (judged.fromStream === true && commands) {
-      // Its process died before the check ran; nothing unchecked counts as done (N1).
+      // Its process died before the check ran; unchecked work never counts as done (N1).
       return { how: "lost", started: true, message: "it had answered, but its check had not run" };
     }
     const answer = await answerOf(report, this.#served(visit).settings.outputSchema);
@@ -153,7 +158,7 @@ export class AgentSteps {
       : { how: "asked", ask: { kind: "correct", why: answer.problem } };
   }
 
-  /** What a judge came to. A tool that it may not use is no failure: it is to look only. */
+  /** The verdict of a judge. A denied tool is no failure, because a judge only reads. */
   async #judgement(
     visit: Visit,
     dir: string,
@@ -174,7 +179,7 @@ export class AgentSteps {
     return judged.fromStream === true ? { ...verdict, fromStream: true } : verdict;
   }
 
-  /** A conversation that is too long to be asked for notes is handed over by its record. */
+  /** A conversation that is too full to write notes is handed over by its record. */
   async #relayFull(visit: Visit, at: AttemptRef, message: string): Promise<Ending> {
     const { adapter } = this.#served(visit);
     const { firstAttempt = at.attempt, checkpoint } = visit.conversation ?? {};
@@ -196,8 +201,8 @@ export class AgentSteps {
   }
 
   /**
-   * The tool calls whose results the conversation lacks. An attempt in which the model answered has
-   * its prompt in the conversation, so what the attempts before that lacked is known by now.
+   * The tool calls whose results the conversation lacks. When the model answered in an attempt, the
+   * conversation contains that prompt, which named the calls that earlier attempts lacked.
    */
   async #unknownCalls(visit: Visit, at: AttemptRef): Promise<UnknownCalls> {
     const { session, conversation } = conversationOf(visit) ?? {};
@@ -221,7 +226,7 @@ export class AgentSteps {
     { finished, turns }: AgentReport,
   ): readonly FinishedCall[] {
     const { adapter } = this.#served(visit);
-    // Whose transcript cannot be searched may lack the calls of its last answer.
+    // A transcript that cannot be searched may lack the calls of its last answer.
     if (adapter.unrecorded === undefined) return finished.filter(({ turn }) => turn === turns);
     const transcript = transcriptOf(this.#site(), visit, at, session);
     return transcript === undefined ? [] : adapter.unrecorded(transcript, finished);
@@ -239,8 +244,8 @@ export class AgentSteps {
   }
 
   /**
-   * A report with what the transcript tells, for agents whose streams tell it late. Both sides of a
-   * subtraction must come from there: after a kill in a tool, Codex's own totals miss an answer.
+   * Adds the transcript's facts to a report, for agents whose streams are late. Both sides of a
+   * subtraction must come from the transcript: after a kill in a tool, Codex's totals miss an answer.
    */
   #completed(visit: Visit, at: AttemptRef, report: AgentReport, known: Known): AgentReport {
     const { adapter } = this.#served(visit);
@@ -264,7 +269,7 @@ export class AgentSteps {
     };
   }
 
-  /** Whether its stream was cut off with an answer in it that the transcript does not have. */
+  /** True when the interrupted stream has an answer that the transcript lacks. */
   #lacksAnswer(visit: Visit, { result, turns }: AgentReport, ledger: Ledger): boolean {
     if (result !== undefined && result.trouble?.kind !== "interrupted") return false;
     const { kind, used } = conversationOf(visit)?.conversation ?? {};
@@ -302,28 +307,61 @@ export class AgentSteps {
   }
 }
 
-/** A prompt that is too long by itself would be too long for a new conversation as well. */
+/** A prompt that is too long by itself would be too long for a new conversation too. */
 function holdsWork({ conversation }: Visit, { turns }: AgentReport): boolean {
   return turns > 0 || conversation?.conversation?.kind === "continue";
 }
 
-/** Nobody listens to an attempt that is over. */
+/** The listener of an ended attempt. */
 const NOBODY: AgentListener = {
   onSession: ignore,
   onUse: ignore,
   onLimit: ignore,
-  // Whoever asked for its report gets the error with it.
+  // The report carries the error.
   onError: ignore,
 };
 
 function ignore(): void {
-  // What it told was told to another owner.
+  // Another owner received its reports.
 }
 
-/** The ending of a process before anybody has looked at its files. */
+/** The ending of a process before its files are examined. */
 function fromProcess(ending: ProcessEnding): Ending {
   if (ending.how === "not-started") return { ...ending, reason: "spawn" };
   return ending.how === "exited"
     ? { how: "exited", exit: ending.exit, outputs: {}, context: {} }
     : ending;
+}
+
+type Answer =
+  | { readonly ok: true; readonly value: Json }
+  | { readonly ok: false; readonly problem: string };
+
+/** The answer in a report of an agent that succeeded. */
+async function answerOf(report: AgentReport, schema: Json | undefined): Promise<Answer> {
+  const { structured, text = report.text } = report.result ?? {};
+  if (schema === undefined) return { ok: true, value: text };
+  const value = structured ?? jsonIn(text);
+  if (value === undefined) return { ok: false, problem: "it is not JSON" };
+  const fault = await schemaFault(value, schema);
+  if (fault !== undefined) return { ok: false, problem: `it does not fit its schema: ${fault}` };
+  if (Buffer.byteLength(JSON.stringify(value)) > ANSWER_BYTES_MAX) {
+    return { ok: false, problem: `it is larger than ${ANSWER_BYTES_MAX} bytes: write a file` };
+  }
+  return { ok: true, value };
+}
+
+/** The JSON of an answer: the whole text, or its last fenced block. */
+function jsonIn(text: string): Json | undefined {
+  const fenced = [...text.matchAll(/```(?:json)?\s*\n([\s\S]*?)```/g)].at(-1)?.[1];
+  return parsed(text) ?? (fenced === undefined ? undefined : parsed(fenced));
+}
+
+function parsed(text: string): Json | undefined {
+  try {
+    return JSON.parse(text) as Json;
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined;
+    throw error;
+  }
 }

@@ -1,9 +1,9 @@
 /**
- * What an agent's stream means for its attempt.
+ * The verdict on an agent's attempt, made from its stream.
  *
- * Owns: the judgement: success is the agent's own terminal event (G2), a denied call by itself is no
- * failure, trouble of the service is a pause and not a failure, an agent that reached a limit did so
- * whoever ended it, and what was used is counted once.
+ * Owns: the judgement. Success is the agent's own terminal event (G2). A denied call alone is no
+ *   failure. A problem of the service causes a pause and no failure. An agent that reached a limit did
+ *   so regardless of what ended it. Usage is counted once.
  * Does not: read streams (runner/agents) or decide what follows (core/decide.ts).
  */
 import type { AgentTrouble, LastTool, PauseReason, Spent, UsedBefore } from "../../core/event.ts";
@@ -40,7 +40,7 @@ export function judgeAgent(ending: Ending, report: AgentReport, limits: AgentLim
   const trouble = report.result?.trouble ?? report.lastTrouble;
   const ok = report.result?.ok === true;
   if (ending.how === "lost" && ok) {
-    // Its stream already holds the good end: only the exit status is missing.
+    // The stream contains the successful end: only the exit status is missing.
     return { how: "exited", exit: 0, outputs: {}, context: {}, fromStream: true };
   }
   if (ending.how === "stopped" || ending.how === "lost") {
@@ -49,7 +49,7 @@ export function judgeAgent(ending: Ending, report: AgentReport, limits: AgentLim
   if (ending.how !== "exited") return ending;
   if (ok) return { ...ending, exit: 0 };
   if (trouble?.kind === "interrupted") {
-    // Somebody else ended it (a kill, the system out of memory): that is no failure of its own.
+    // Something else ended it (a kill, a system without memory): that is not its own failure.
     const { message } = trouble;
     return reined(report, limits) ?? { how: "lost", started: true, message, ...toolOf(report) };
   }
@@ -69,12 +69,12 @@ export function judgeAgent(ending: Ending, report: AgentReport, limits: AgentLim
   return { ...ending, problem: known === undefined ? problem : { ...problem, trouble: known } };
 }
 
-/** When the service said to come back, if only the tries before the last word tell it. */
+/** The time that the service named for a retry, if only earlier errors of the stream name it. */
 function sameBefore({ lastTrouble }: AgentReport, kind: PauseReason): number | undefined {
   return lastTrouble?.kind === kind ? lastTrouble.retryAfterMs : undefined;
 }
 
-/** The ending of an agent that had reached a limit when it was ended. */
+/** The ending of an agent that was ended because of a limit. */
 function reined(report: AgentReport, limits: AgentLimits): Ending | undefined {
   const reached = limitReached(report, limits);
   if (reached === undefined) return undefined;
@@ -95,18 +95,18 @@ function whyNot({ result }: AgentReport, message: string | undefined): string {
   return result === undefined ? "it ended without a result" : "it says that it did not succeed";
 }
 
-/** What is known of an attempt beside its stream, for what it used. */
+/** Facts outside the stream that the usage of an attempt depends on. */
 export interface Spending {
   readonly session: string | undefined;
-  /** What its conversation had used when it began, by the agent's count or, else, by ours. */
+  /** The usage of its conversation at the start, by the agent's count or otherwise by ours. */
   readonly before: UsedBefore | undefined;
-  /** What its conversation had cost then, as far as this run knows. */
+  /** The cost of its conversation at the start, as far as this run knows. */
   readonly costBefore: number | undefined;
   readonly settings: Pick<AgentSettings, "model" | "billing">;
   readonly prices: PriceList;
 }
 
-/** What this attempt used. */
+/** The spending of this attempt. */
 export function spentOf(report: AgentReport, around: Spending): Spent {
   const { turns } = report;
   const { session, before = NOTHING_SPENT, settings } = around;
@@ -123,7 +123,7 @@ export function spentOf(report: AgentReport, around: Spending): Spent {
   };
 }
 
-/** What it cost: nothing with a subscription, what the agent reports, or an estimate. */
+/** The cost: nothing with a subscription, the agent's own number, or an estimate. */
 function costOf(
   report: AgentReport,
   usage: Usage,
@@ -131,7 +131,7 @@ function costOf(
   { settings, prices, costBefore = 0 }: Spending,
 ): Pick<Spent, "costUsd" | "estimated" | "unpriced"> {
   if (settings.billing === "subscription") return { costUsd: 0 };
-  // A gateway may answer under another name than the one that the author asked it for.
+  // A gateway may report another model name than the one that the author wrote.
   const names = [report.model, settings.model].filter((name) => name !== undefined);
   const own = names.some((name) => prices.isOwn(name)) && usage.estimated !== true;
   const { conversationUsd } = report;

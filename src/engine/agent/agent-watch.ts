@@ -1,9 +1,9 @@
 /**
- * Follows the stream of a running agent: tells its conversation's id as soon as it is known, and has
- * it ended when a limit is reached.
+ * Follows the stream of a running agent: reports the conversation's id as soon as it is known, and
+ * requests the end of the process at a limit.
  *
- * Owns: the moment of a stop: limits other than a stall wait until the running tools have ended and
- * the model has not begun to answer them, so that what they did is in the conversation.
+ * Owns: the moment of a stop. Limits other than a stall wait until the running tools have ended and the
+ *   model has not started the next answer, so that the conversation contains the tools' results.
  * Does not: judge how the attempt ended (agent-verdict.ts).
  */
 import { join } from "node:path";
@@ -14,7 +14,7 @@ import { ATTEMPT_FILE } from "../../runner/process/attempt-folder.ts";
 import { type FollowedFile, followLines, lastLine } from "../../runner/process/output.ts";
 import { type AgentLimits, limitReached } from "./agent-limits.ts";
 
-/** What is told beside what happens: a subagent's usage with its result, a call's after its tools. */
+/** Events that accompany others: a subagent's usage with its result, a call's after its tools. */
 const ASIDES: ReadonlySet<AgentEvent["type"]> = new Set<AgentEvent["type"]>([
   "session",
   "model",
@@ -22,7 +22,7 @@ const ASIDES: ReadonlySet<AgentEvent["type"]> = new Set<AgentEvent["type"]>([
   "cost",
   "denied",
 ]);
-/** An agent's line may hold a whole file. */
+/** A line of an agent may contain a whole file. */
 const STREAM_LINE_BYTES_MAX = 64 * 1024 * 1024;
 
 export interface WatchOptions {
@@ -30,23 +30,23 @@ export interface WatchOptions {
   readonly prices: PriceList;
   readonly dir: string;
   readonly limits: AgentLimits;
-  /** Adds what only the transcript tells. */
+  /** Adds the facts that only the transcript has. */
   readonly complete: (report: AgentReport) => AgentReport;
   readonly onSession: (session: string) => void;
-  /** Something was used. */
+  /** The usage has changed. */
   readonly onUse: () => void;
-  /** The process is to be ended. */
+  /** Requests the end of the process. */
   readonly onLimit: () => void;
-  /** The stream cannot be read on. */
+  /** The stream is unreadable. */
   readonly onError: (error: unknown) => void;
 }
 
-/** Reads one attempt's stream from its first byte, whoever started it. */
+/** Reads one attempt's stream from its first byte, also when an earlier owner started it. */
 export class AgentWatch {
   readonly #options: WatchOptions;
   readonly #follower: AgentFollower;
   readonly #file: FollowedFile;
-  /** The tools have ended, and nothing of the next answer has been seen. */
+  /** True when the tools have ended and the next answer has not started. */
   #between = false;
   #afterTurn = false;
   #limited = false;
@@ -61,12 +61,12 @@ export class AgentWatch {
     });
   }
 
-  /** What is known so far. */
+  /** The report so far. */
   get report(): AgentReport {
     return this.#options.complete(this.#follower.report);
   }
 
-  /** Has it ended as soon as its running tools have. */
+  /** Ends the agent as soon as its running tools have ended. */
   stopAfterTurn(): void {
     this.#afterTurn = true;
     this.#look();
@@ -77,7 +77,7 @@ export class AgentWatch {
     await this.#file.close();
   }
 
-  /** What the whole stream says, once the process has ended. */
+  /** The report on the whole stream, after the process has ended. */
   async end(exit: number | undefined): Promise<AgentReport> {
     await this.#file.close();
     const stderr = lastLine(join(this.#options.dir, ATTEMPT_FILE.stderr));

@@ -1,7 +1,7 @@
 /**
- * A judge: an agent that looks at work which is done, and says whether it is good.
+ * A judge: an agent that examines completed work and gives a verdict.
  *
- * Owns: what a judge is told and asked for, and what its verdict means for the attempt.
+ * Owns: the prompt of a judge, and the meaning of its verdict for the attempt.
  * Does not: decide when a judge is asked (core/conversation/judge.ts), or start it (agent-call.ts).
  */
 import { join } from "node:path";
@@ -22,7 +22,7 @@ import { attemptDirOf } from "../state-dir.ts";
 
 type Exited = Extract<Ending, { how: "exited" }>;
 
-/** What a judge answers. */
+/** The schema of a judge's answer. */
 export const VERDICT_SCHEMA: Json = {
   type: "object",
   properties: {
@@ -33,14 +33,14 @@ export const VERDICT_SCHEMA: Json = {
   additionalProperties: false,
 };
 
-/** How much of what the work answered or printed last its judge is shown. */
+/** How much of the end of the work's answer or output the judge sees. */
 const ANSWER_CHARACTERS_MAX = 16 * 1024;
-/** How much of a judge's reasons goes into the journal. */
+/** How much of a judge's reasons the journal stores. */
 const REASONS_CHARACTERS_MAX = 4 * 1024;
 /** How much of a rubric names its check. */
 const SUBJECT_CHARACTERS_MAX = 200;
 
-/** What a judge is told: the rubric, the task, and the end of what the work came to. */
+/** The prompt of a judge: the rubric, the task, and the end of the result. */
 export function judgePrompt(site: LaunchSite, visit: Visit, judge: Judge): string {
   const evaluate = evaluatorAt(site, visit);
   const { work } = stepOf(visit);
@@ -59,7 +59,7 @@ export function judgePrompt(site: LaunchSite, visit: Visit, judge: Judge): strin
   ].join("\n\n");
 }
 
-/** A command as its author wrote it: its values may be secrets. */
+/** A command as its author wrote it, unrendered: its values may be secrets. */
 function commandOf(visit: Visit): string {
   const { work } = stepOf(visit);
   return work.kind === "shell" ? `This shell command was run:\n\n${work.run}` : "";
@@ -77,7 +77,7 @@ function answerOfWork(site: LaunchSite, visit: Visit): string {
   return lastText(join(dir, ATTEMPT_FILE.output), ANSWER_CHARACTERS_MAX).trim();
 }
 
-/** The ending of a judge's attempt that came to this verdict; `file` holds its stream. */
+/** The ending of a judge's attempt with this verdict; `file` contains its stream. */
 export function verdictEnding(visit: Visit, verdict: Json, file: string): Exited {
   const { submitted } = visit;
   assert(submitted !== undefined, "a judge looks at work that was submitted");

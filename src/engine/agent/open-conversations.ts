@@ -1,8 +1,7 @@
 /**
- * The conversations with agents that a run may still go on with, and their transcripts: what has to be
- * carried when the run goes elsewhere.
+ * The conversations that a run may still continue, and their transcripts, which an export carries.
  *
- * Owns: which those are, and where they belong here.
+ * Owns: which conversations those are, and the paths of their transcripts here.
  * Does not: copy or write anything.
  */
 import { sessionWanted } from "../../core/conversation/conversation.ts";
@@ -13,18 +12,18 @@ import type { TranscriptTarget } from "../../runner/agents/adapter.ts";
 import { environmentOf, type LaunchSite, workDirOf } from "../launch.ts";
 import { servedStep } from "./agent-call.ts";
 
-/** A conversation that a run may go on with. */
+/** A conversation that a run may continue. */
 export interface OpenConversation {
   readonly place: VisitRef;
   readonly session: string;
   readonly agent: string;
-  /** Its transcript; absent when there is none, or when its agent's cannot be carried. */
+  /** Its transcript; absent when there is none, or when it cannot be carried. */
   readonly file?: string;
-  /** Why there is no file, in words. */
+  /** The reason for a missing file. */
   readonly why?: string;
 }
 
-/** The conversations of visits that are not over, and those that steps share. */
+/** The conversations of unfinished visits, and those that steps share. */
 export function openConversations(site: LaunchSite): readonly OpenConversation[] {
   const wanted = wantedSessions(site);
   const found = new Map<string, OpenConversation>();
@@ -37,7 +36,7 @@ export function openConversations(site: LaunchSite): readonly OpenConversation[]
   return [...found.values()];
 }
 
-/** Where the transcript of a conversation belongs here, and the one that is here already. */
+/** The path for the transcript of a conversation here, and the existing one. */
 export function transcriptHere(
   site: LaunchSite,
   { place, session }: Pick<OpenConversation, "place" | "session">,
@@ -80,13 +79,13 @@ function conversationAt(
   const base = { place, session, agent: adapter.name };
   if (adapter.carried === undefined) {
     const why = `${adapter.name} keeps its conversations where they cannot be copied from`;
-    return { ...base, why: `${why}: that of ${stepPath(place)} begins anew elsewhere` };
+    return { ...base, why: `${why}: ${stepPath(place)} starts a new one elsewhere` };
   }
   const file = adapter.transcript(session, whereOf(site, visit));
   if (file !== undefined) return { ...base, file };
   return {
     ...base,
-    why: `${stepPath(place)} has no transcript here: its conversation begins anew`,
+    why: `${stepPath(place)} has no transcript here: it starts a new conversation`,
   };
 }
 

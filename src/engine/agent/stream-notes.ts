@@ -1,8 +1,8 @@
 /**
- * Notes for a new conversation, made from what the streams of the old one say: an agent whose context
- * is full cannot be asked for them any more.
+ * Notes for a new conversation, made from the streams of the old one, because an agent with a full
+ * context can no longer write them.
  *
- * Owns: what is taken from the streams, and its bounds.
+ * Owns: the parts of the streams that are used, and their limits.
  * Does not: keep the notes (agent-relay.ts) or decide when they are made (agent-steps.ts).
  */
 import { join } from "node:path";
@@ -15,7 +15,7 @@ const CALLS_MAX = 100;
 const INPUT_CHARACTERS_MAX = 300;
 const TEXT_CHARACTERS_MAX = 8 * 1024;
 const EARLIER_CHARACTERS_MAX = 32 * 1024;
-/** An agent's line may hold a whole file. */
+/** A line of an agent may contain a whole file. */
 const LINE_BYTES_MAX = 64 * 1024 * 1024;
 
 interface Call {
@@ -28,13 +28,13 @@ export interface NotesSource {
   readonly adapter: AgentAdapter;
   /** The folders of the attempts that were part of the conversation, in order. */
   readonly folders: readonly string[];
-  /** Why the conversation cannot be continued. */
+  /** The reason why the conversation cannot continue. */
   readonly why: string;
-  /** The notes with which the conversation itself began. */
+  /** The notes with which the conversation itself started. */
   readonly earlier?: string;
 }
 
-/** The notes, with the headings that an agent's own notes have. */
+/** The notes, with the headings of an agent's own notes. */
 export async function notesFromStreams(source: NotesSource): Promise<string> {
   const { adapter, folders, why, earlier } = source;
   const record = new StreamRecord();
@@ -50,7 +50,7 @@ export async function notesFromStreams(source: NotesSource): Promise<string> {
       "so they were made from the record of it.",
     record.calls(),
     "## Remaining",
-    "Nobody wrote down what is left to do: compare the task with the working tree.",
+    "There is no list of the remaining work: compare the task with the working tree.",
     "## Decisions",
     record.lastWords(),
     "## Files touched",
@@ -63,13 +63,13 @@ export async function notesFromStreams(source: NotesSource): Promise<string> {
     .concat("\n");
 }
 
-/** The latest calls of tools and the last words in a conversation. */
+/** The latest tool calls and the last text of a conversation. */
 class StreamRecord {
   readonly #calls = new Map<string, Call>();
   #left = 0;
   #text = "";
 
-  /** Takes in what an attempt printed; some agents number their calls anew in each process. */
+  /** Reads the stream of an attempt; some agents number their calls from one in each process. */
   take(attempt: string, events: readonly AgentEvent[]): void {
     for (const event of events) {
       if (event.type === "text") {
@@ -83,7 +83,7 @@ class StreamRecord {
     }
   }
 
-  /** Lists what the agent called, the oldest first. */
+  /** Lists the agent's calls, the oldest first. */
   calls(): string {
     if (this.#calls.size === 0) return "It called no tool.";
     const lines = [...this.#calls.values()].map(({ name, input, ok }) => {

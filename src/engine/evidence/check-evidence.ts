@@ -1,12 +1,12 @@
 /**
- * What the checks of an attempt found: commands, whose exit statuses the wrapper recorded, and JSON
- * files, which are held against their schemas here. Judges are asked later (judge.ts).
+ * The findings of an attempt's checks: commands, whose exit statuses the wrapper recorded, and JSON
+ * files, which this file compares with their schemas. Judges come later (agent/judge.ts).
  *
- * Owns: the finding of each check, and the words for those that did not pass.
+ * Owns: the finding of each check, and the message for a check that did not pass.
  * Does not: run commands (room `runner`), or decide what follows (core/attempt/attempt-end.ts).
  * Invariants:
- * - X1 All commands and schemas are asked, in their order, also after one that did not pass: whoever
- *   has to mend the work is told everything at once.
+ * - X1 All commands and schemas are checked in order, also after one that did not pass, so that the
+ *   author or the agent learns of all faults at once.
  */
 import { join, resolve } from "node:path";
 import { fails } from "../../core/attempt/check.ts";
@@ -22,14 +22,14 @@ import { renderText } from "../../util/template.ts";
 import type { FileFacts } from "../../workspace/artifact.ts";
 import { evaluatorAt, type LaunchSite, workDirOf } from "../launch.ts";
 
-/** How large a file may be that is held against a schema. */
+/** The size limit of a file that is compared with a schema. */
 const SCHEMA_FILE_BYTES_MAX = 64 * 1024 * 1024;
-/** How much of what a check that did not pass printed last goes into the journal. */
+/** How much of the end of a failed check's output the journal stores. */
 const CHECK_OUTPUT_BYTES_MAX = 4 * 1024;
-/** How much of a command is named in a sentence. */
+/** How much of a command a message shows. */
 const NAME_LENGTH_MAX = 80;
 
-/** What the commands and schemas that check an attempt found; `exit` is that of its commands. */
+/** The findings of the commands and schemas of an attempt; `exit` is that of its commands. */
 export async function checkEvidence(
   site: LaunchSite,
   visit: Visit,
@@ -53,14 +53,14 @@ export async function checkEvidence(
   return found;
 }
 
-/** What is wrong with an attempt by these findings; undefined when nothing is. */
+/** The message for findings that fail an attempt; undefined when none does. */
 export function checkProblem(found: readonly CheckEvidence[]): string | undefined {
   const failed = found.filter(fails);
   if (failed.length === 0) return undefined;
   return failed.map(({ message = "it did not pass" }) => message).join("; ");
 }
 
-/** What tells one failure of its checks from another. */
+/** A text that distinguishes one failure of the checks from another. */
 export function checkWords(found: readonly CheckEvidence[]): string {
   return found.flatMap((one) => (fails(one) ? [one.output ?? ""] : [])).join("\n");
 }
@@ -80,7 +80,7 @@ async function checkCommand(run: string, exit: number, log: string): Promise<Che
   return { ...evidence, message, ...(output.trim() === "" ? {} : { output }) };
 }
 
-/** The first line of a command, cut to a readable length. */
+/** The first line of a command, shortened to a readable length. */
 function shortName(run: string): string {
   const [first = "", ...more] = run.trim().split("\n");
   const whole = more.length === 0 && first.length <= NAME_LENGTH_MAX;
@@ -119,7 +119,7 @@ async function schemaProblem(
   return fault === undefined ? undefined : `${name} does not fit its schema: ${fault}`;
 }
 
-/** Most steps have no files to describe, so what describes them is loaded by the first. */
+/** Loaded on first use, because most steps have no files. */
 async function describeFile(path: string): Promise<FileFacts | undefined> {
   return (await import("../../workspace/artifact.ts")).describeFile(path);
 }

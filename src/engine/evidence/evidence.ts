@@ -1,12 +1,12 @@
 /**
- * What an ended process left behind: outputs, key-values and the findings of its checks.
+ * The evidence of an ended process: outputs, key-values and the findings of its checks.
  *
- * Owns: reading and judging an attempt's files; they come from outside and are parsed, not trusted.
+ * Owns: reading and judging the files of an attempt; they come from outside and are parsed.
  * Does not: decide what follows (core/decide.ts).
  * Invariants:
- * - N1 A step is complete only when its checks have passed and every output that it names is there.
- * - N2 No value is altered on its way into the journal: steps and conditions use what stands there.
- * - N3 An output's content is kept before the event that names it: no later attempt can lose it.
+ * - N1 A step is complete only when its checks have passed and every output that it names exists.
+ * - N2 No value is altered on its way into the journal: steps and conditions use the recorded value.
+ * - N3 The content of an output is kept before the event that names it, so no later attempt can lose it.
  */
 import { join, relative } from "node:path";
 import { findings } from "../../core/attempt/check.ts";
@@ -19,14 +19,14 @@ import { ATTEMPT_FILE } from "../../runner/process/attempt-folder.ts";
 import { lastText } from "../../runner/process/output.ts";
 import type { ProcessEnding } from "../../runner/process/step-process.ts";
 import { isObject, type Json, type JsonObject, parseJson } from "../../util/json.ts";
-import { CONTEXT_KEY, readStatus, STATUS_FILE } from "../agent/status-file.ts";
 import { toolKeys } from "../attractor-stage.ts";
 import { CONTEXT_FILE, type LaunchSite, outputOutside, outputPaths, workDirOf } from "../launch.ts";
 import { checkEvidence, checkProblem, checkWords } from "./check-evidence.ts";
+import { CONTEXT_KEY, readStatus, STATUS_FILE } from "./status-file.ts";
 
-/** How much one attempt may add to the context. */
+/** The size limit of an attempt's additions to the context. */
 const CONTEXT_BYTES_MAX = 256 * 1024;
-/** How much of what a step printed last tells one failure from another. */
+/** How much of the end of a step's output distinguishes one failure from another. */
 const SAID_BYTES_MAX = 4 * 1024;
 
 type Exited = Extract<Ending, { how: "exited" }>;
@@ -60,7 +60,7 @@ export async function collectEvidence(
   return { ...checked, ...result, context: { ...keys, ...result.context } };
 }
 
-/** What the files of an attempt hand on, or what is wrong with them. */
+/** The result in the files of an attempt, or their fault. */
 export async function collectResult(
   site: LaunchSite,
   visit: Visit,
@@ -80,7 +80,7 @@ export async function collectResult(
   };
 }
 
-/** What a step that failed anyway said of it; a file that cannot be read adds nothing to that. */
+/** The report of a failed step; an unreadable status file adds nothing. */
 function statusAnyway(dir: string): Pick<Exited, "context" | "reported"> {
   const status = readStatus(join(dir, STATUS_FILE));
   if (!status.ok) return { context: {} };
@@ -88,7 +88,7 @@ function statusAnyway(dir: string): Pick<Exited, "context" | "reported"> {
   return reported === undefined ? { context } : { context, reported };
 }
 
-/** What a step that may come again printed last: an exit status alone does not tell failures apart. */
+/** The end of the output of a step that may repeat: an exit status alone does not identify a failure. */
 function lastWords(visit: Visit, dir: string): { said?: string } {
   if (!mayRepeat(visit)) return {};
   return { said: lastText(join(dir, ATTEMPT_FILE.output), SAID_BYTES_MAX) };
@@ -123,7 +123,7 @@ type ContextRead =
   | { readonly ok: true; readonly values: JsonObject }
   | { readonly ok: false; readonly message: string };
 
-/** Key-values that a step wrote: `key=value` lines, or one JSON object. */
+/** The key-values of a step: `key=value` lines, or one JSON object. */
 function readContext(path: string): ContextRead {
   const left = readLeft(path, CONTEXT_BYTES_MAX);
   if (!left.there) return { ok: true, values: {} };

@@ -1,5 +1,5 @@
 /**
- * Secrets that a step put where they are kept and handed on: the context, an output, its answer.
+ * Finds secrets in the values that a step stores or passes on: the context, an output, its answer.
  *
  * Owns: finding them, so that a person can be warned.
  * Does not: change any value (evidence.ts, N2), or mask what is shown (cli/print.ts).
@@ -13,7 +13,7 @@ import type { LaunchSite } from "../launch.ts";
 /** How much of an output is searched. */
 const SEARCHED_BYTES_MAX = 16 * 1024 * 1024;
 
-/** The ending of an attempt, with the secrets that are in what it hands on. */
+/** The ending of an attempt, with the secrets in the values that it passes on. */
 export async function withExposures(site: LaunchSite, ending: Ending): Promise<Ending> {
   if (ending.how !== "exited" || ending.exit !== 0 || ending.problem !== undefined) return ending;
   const { context, outputs, answer } = ending;
@@ -29,7 +29,7 @@ export async function withExposures(site: LaunchSite, ending: Ending): Promise<E
     }
   };
   for (const [key, value] of Object.entries(context)) {
-    // Its author knows what a key holds that is declared itself.
+    // A key that is itself declared as secret needs no warning.
     if (declared.has(key)) continue;
     const texts = textsIn(value);
     search(`context.${key}`, (secret) => texts.some((text) => text.includes(secret)));
@@ -58,7 +58,7 @@ interface Secret {
   readonly texts: readonly string[];
 }
 
-/** The beginning of an output, as it was kept: the file itself is others' to change by now. */
+/** The start of an output's kept copy; the file itself may have changed. */
 async function keptContent({ dir }: LaunchSite, sha256: string): Promise<Buffer> {
   const { artifactPath } = await import("../../workspace/artifact.ts");
   const file = await open(artifactPath(dir.artifacts, sha256), "r");

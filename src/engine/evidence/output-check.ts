@@ -1,12 +1,12 @@
 /**
- * The files that steps handed on, held against their hashes before a run goes on.
+ * Compares the outputs of steps with their hashes before a run resumes.
  *
- * Owns: what becomes of each: put back from its kept copy, told, or missed.
- * Does not: choose which are looked at (core/outputs.ts) or refuse anything.
+ * Owns: the result for each output: restored from its kept copy, reported, or missing.
+ * Does not: choose which outputs are checked (core/outputs.ts) or refuse anything.
  * Invariants:
- * - U1 In the project itself a file that is there is never overwritten.
- * - U2 What is overwritten in a workspace of the run's own is kept first.
- * - U4 Nothing is written outside of the workspace, also when a link leads out of it by now.
+ * - U1 In the project itself, an existing file is never overwritten.
+ * - U2 A file that is overwritten in a workspace of the run's own is kept first.
+ * - U4 Nothing is written outside of the workspace, also when a link now leads out of it.
  */
 import type { CurrentOutput } from "../../core/outputs.ts";
 import {
@@ -18,22 +18,22 @@ import {
 } from "../../workspace/artifact.ts";
 
 export interface OutputCheck {
-  /** What was found and done, in words. */
+  /** Sentences about the findings and changes. */
   readonly lines: readonly string[];
-  /** Neither the file nor its kept copy is there. */
+  /** Outputs whose file and kept copy are both missing. */
   readonly gone: readonly CurrentOutput[];
 }
 
-/** Where outputs are looked for and put back. */
+/** The directories in which outputs are checked and restored. */
 export interface OutputSite {
   readonly artifacts: string;
-  /** Whether the workspace is the run's own. */
+  /** True when the workspace belongs to the run alone. */
   readonly own: boolean;
   /** The directories of the workspace, below one of which each file must be. */
   readonly roots: readonly string[];
 }
 
-/** Looks at the files, and puts back what may be put back. */
+/** Checks the files, and restores those that may be restored. */
 export async function checkOutputs(
   outputs: readonly CurrentOutput[],
   { artifacts, own, roots }: OutputSite,
@@ -71,7 +71,7 @@ export function nameOf({ name, step }: CurrentOutput): string {
   return `outputs.${name} of step ${step}`;
 }
 
-/** Puts the kept copy in the place of a changed file; gives where that is kept (U2). */
+/** Replaces a changed file by the kept copy; returns the path of the changed one (U2). */
 async function replace(artifacts: string, { output }: CurrentOutput): Promise<string | undefined> {
   const changed = await keepArtifact(artifacts, output.path);
   if (changed === undefined) return undefined;

@@ -1,12 +1,12 @@
 /**
- * What an attempt printed, as values: the end of its output, the answer of an agent that is only a
- * command, and what `capture` puts into the context.
+ * The printed output of an attempt as values: the end of the output, the answer of an agent that is
+ * only a command, and the value for `capture`.
  *
- * Owns: reading these from the attempt's files, and their bounds.
- * Does not: judge anything else that it left (evidence.ts), or decide what follows.
+ * Owns: reading these values from the attempt's files, and their limits.
+ * Does not: judge the other evidence (evidence.ts), or decide what follows.
  * Invariants:
- * - N4 A value is what was printed, unaltered (N2). What does not fit its bound or its form fails the
- *   attempt; only `output` and the answer of a command are documented to be the end of a text.
+ * - N4 A value is the printed text, unaltered (N2). A value that exceeds its limit or has the wrong form
+ *   fails the attempt; only `output` and the answer of a command are documented as the end of a text.
  */
 import { join } from "node:path";
 import { checksFound, fails } from "../../core/attempt/check.ts";
@@ -19,22 +19,22 @@ import { ATTEMPT_FILE } from "../../runner/process/attempt-folder.ts";
 import { lastText } from "../../runner/process/output.ts";
 import { type Json, parseJson } from "../../util/json.ts";
 
-/** The agent's last word, for people. */
+/** The agent's last answer, for people. */
 export const RESPONSE_FILE = "response.md";
 
-/** How much of what a step printed `results.<step>.output` holds: the end. */
+/** How much of the end of a step's output `results.<step>.output` contains. */
 const OUTPUT_VALUE_BYTES_MAX = 4 * 1024;
-/** How much of what a command printed is its answer: the end. */
+/** How much of the end of a command's output is its answer. */
 const COMMAND_ANSWER_BYTES_MAX = 64 * 1024;
-/** How much `capture` takes. */
+/** The size limit of `capture`. */
 const CAPTURE_BYTES_MAX = 256 * 1024;
 
 type Exited = Extract<Ending, { how: "exited" }>;
 
-/** Who did the work of an attempt: a command, or an agent whose stream was read. */
+/** The kind of work: a command, or an agent whose stream was read. */
 export type Worker = "command" | "agent";
 
-/** The ending of an attempt with what it printed. */
+/** The ending of an attempt with its printed values. */
 export function withPrinted(
   plan: Plan,
   visit: Visit,
@@ -42,7 +42,7 @@ export function withPrinted(
   ending: Ending,
 ): Ending {
   const { id, work, capture } = stepOf(visit);
-  // What the work of a judge's attempt printed was kept when it was submitted.
+  // The output of judged work was recorded when the work was submitted.
   if (visit.submitted !== undefined) return ending;
   const output = refersTo(plan, id, "output") ? endOfOutput(dir, worker, ending) : undefined;
   const known = output === undefined ? ending : { ...ending, output };
@@ -52,24 +52,24 @@ export function withPrinted(
   return capture === undefined ? answered : captured(answered, capture, dir, worker);
 }
 
-/** The end of what an attempt printed; errors that were kept apart and a failed check come last. */
+/** The end of an attempt's output; a separate stderr and a failed check come last. */
 function endOfOutput(dir: string, worker: Worker, ending: Ending): string {
   const files = worker === "agent" ? [RESPONSE_FILE] : [ATTEMPT_FILE.stderr, ATTEMPT_FILE.output];
   let output = failedCheck(ending);
   for (const [index, file] of files.entries()) {
     const left = OUTPUT_VALUE_BYTES_MAX - Buffer.byteLength(output);
-    // Each leaves half of the room to what comes before it.
+    // Each part leaves half of the space to the parts before it.
     const bytesMax = index === files.length - 1 ? left : Math.floor(left / 2);
     output = lastText(join(dir, file), bytesMax) + output;
   }
   return output;
 }
 
-/** What a check that failed the attempt printed, at most half of the room. */
+/** The output of the check that failed the attempt, at most half of the space. */
 function failedCheck(ending: Ending): string {
   if (ending.how !== "exited" || ending.problem?.reason !== "check") return "";
   const said = Buffer.from(checksFound(ending).find(fails)?.output ?? "");
-  // A character that is cut in two at the start is left out.
+  // Omit a partial character at the start.
   return new TextDecoder()
     .decode(said.subarray(-OUTPUT_VALUE_BYTES_MAX / 2))
     .replace(/^\uFFFD+/, "");
@@ -79,7 +79,7 @@ function commandAnswer(dir: string): string {
   return withoutNewline(lastText(join(dir, ATTEMPT_FILE.output), COMMAND_ANSWER_BYTES_MAX));
 }
 
-/** Adds the captured value to the context, or says why there is none. */
+/** Adds the captured value to the context, or gives the reason why there is none. */
 function captured(ending: Exited, capture: Capture, dir: string, worker: Worker): Exited {
   const value = capturedValue(ending, capture, dir, worker);
   if (value.ok) return { ...ending, context: { ...ending.context, [capture.to]: value.value } };

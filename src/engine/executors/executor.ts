@@ -1,28 +1,28 @@
-/** What carries out the operations of a run: one executor for processes, files, gates and probes each. */
+/** The interface of executors, which carry out operations: processes, files, gates and probes. */
 import type { Operation } from "../../core/action.ts";
 import type { AttemptRef } from "../../core/event.ts";
 import type { Fact } from "../../core/fact.ts";
 import type { RunState } from "../../core/run.ts";
 
-/** Where executors report. */
+/** The loop's side, to which executors report. */
 export interface Outlet {
-  /** Something happened. */
+  /** Reports a fact. */
   post(fact: Fact): void;
-  /** Something failed in a way that is no fact of the run, such as a full disk: the loop ends with it. */
+  /** Ends the loop with an error that is no fact of the run, such as a full disk. */
   fail(error: unknown): void;
 }
 
 /**
- * Carries out operations of some kinds. It reports facts and changes nothing else of the run (E2). When
- * `close` has resolved, nothing of it is left: no timer, no watcher, no promise. Steps live on.
+ * Carries out operations of some types. It reports facts and does not change the run itself (E2).
+ * Nothing outlives `close`: no timer, no watcher, no promise. The processes of steps live on.
  */
 export interface Executor<T extends Operation["type"]> {
   begin(operation: Extract<Operation, { type: T }>, outlet: Outlet): void;
-  /** Takes over what an earlier owner had begun. */
+  /** Continues an attempt that an earlier owner started. */
   adopt?(at: AttemptRef, outlet: Outlet): void;
-  /** Ends what was begun for an attempt. */
+  /** Ends the processes of an attempt. */
   stop?(at: AttemptRef, when: "now" | "after-turn"): void;
-  /** Lets go of everything; `status` is where the run stands then. */
+  /** Releases everything; `status` is the run's status at that time. */
   close(status: RunState["status"]): Promise<void>;
 }
 
@@ -43,8 +43,17 @@ export interface Executors {
   readonly probes: Executor<"probe">;
 }
 
-/** Gates are also looked at: answers wait in the inbox, where anybody may have put them. */
+/** The executor of gates also reads the inbox, which holds the answers of all processes. */
 export interface GatesExecutor extends Executor<"expire"> {
-  /** Reports what was answered. */
+  /** Reports new answers. */
   look(outlet: Outlet): Promise<void>;
 }
+
+/** The executor of runs without snapshots; a run that needs one stops with an error. */
+export const NO_FILES: Executor<FilesOperationType> = {
+  begin: (operation, outlet) => {
+    const why = "its files are to be put back first, and that needs git: install it, then resume";
+    outlet.fail(new Error(operation.type === "rewind-files" ? why : `${operation.type} needs git`));
+  },
+  close: () => Promise.resolve(),
+};

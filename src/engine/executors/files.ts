@@ -1,15 +1,15 @@
 /**
- * The files of a run: saves its workspaces, puts files back, makes workspaces of their own for steps
- * and instances, and merges what was done there.
+ * The files executor: takes snapshots, restores files, makes workspaces for steps and instances, and
+ * merges their changes.
  *
  * Owns: the names of snapshots, and the directories of workspaces.
- * Does not: decide when anything of it is done (core/operations.ts), or know git (room `workspace`).
+ * Does not: decide when an operation is due (core/operations.ts), or know git (room `workspace`).
  * Invariants:
- * - files/F1 What is reported is on the disk: an event never names a snapshot that a power cut could
- *   take.
- * - files/F2 Before files are put back, what is there is kept aside, and the journal knows where.
- * - files/F4 Merging twice is merging once: what is there already is the same on both sides. So a kill
- *   in the middle of a merge needs no record.
+ * - files/F1 A reported snapshot is on the disk: an event never names one that a power failure could
+ *   lose.
+ * - files/F2 Before files are restored, the current ones are set aside, and the journal names them.
+ * - files/F4 A second merge changes nothing, because both sides then agree. So a kill during a merge
+ *   needs no record.
  */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -41,32 +41,32 @@ import { WorkspaceError } from "../../workspace/workspace-error.ts";
 import { makeOwnDirectory, restoreHead } from "../../workspace/worktree/own-worktree.ts";
 import {
   branchOf,
+  checkRunWorkspace,
   type ForeignFiles,
-  findPlace,
-  makePlace,
-  type PlaceOptions,
+  makeRunWorkspace,
+  type RunWorkspaceOptions,
   workspaceAt,
 } from "../run-workspace.ts";
 import { ownPathOf, type RunDir } from "../state-dir.ts";
 import type { Executor, FilesOperationType, Outlet } from "./executor.ts";
 
-/** How many files that are not in a snapshot an event names. */
+/** How many files outside of a snapshot an event names. */
 const SKIPPED_MAX = 20;
 const HASH_LENGTH = 8;
 /** How many paths in conflict an event names. */
 const PATHS_MAX = 100;
-/** How often a merge or a restore begins again because somebody changed the files meanwhile. */
+/** How often a merge or a restore starts again because the files changed meanwhile. */
 const ROUNDS_MAX = 3;
 const PATHS_SHOWN_MAX = 5;
-/** More gits at a time only wait for each other's disk. */
+/** More git processes at a time would only wait for the disk. */
 const AT_ONCE_MAX = 8;
-/** So many snapshots are kept as single files before they are packed. */
+/** How many snapshots are stored as single files before they are packed. */
 export const PACK_EVERY = 50;
 const MARKER = /^(<{7}|>{7}) /m;
 
 export interface FilesOptions {
   readonly plan: WorkspacePlan;
-  /** The run as it was when its owner took it. */
+  /** The run at the time when its owner acquired the lease. */
   readonly run: Run;
   readonly dir: RunDir;
   /** The project's state directory. */
@@ -74,7 +74,7 @@ export interface FilesOptions {
   readonly foreign?: ForeignFiles;
 }
 
-/** The files of one run, for one owner. */
+/** The files executor of one run, for one owner. */
 export class FilesExecutor implements Executor<FilesOperationType> {
   readonly placed: Placed;
   readonly #options: FilesOptions;
@@ -83,7 +83,7 @@ export class FilesExecutor implements Executor<FilesOperationType> {
   /** The last snapshot of each workspace. */
   readonly #last = new Map<string, Snapshot>();
   readonly #underWay = new Set<Promise<void>>();
-  /** Operations that wait until fewer are at work. */
+  /** Operations that wait for a free slot. */
   readonly #queue: (() => void)[] = [];
   #atWork = 0;
   #closed = false;
@@ -107,9 +107,9 @@ export class FilesExecutor implements Executor<FilesOperationType> {
     const { run, dir, plan, stateDir } = options;
     const project = run.created?.cwd ?? ".";
     const store = await openStore({ project, stateDir });
-    const place: PlaceOptions = { ...options, store };
-    const placed = run.workspace ?? (await makePlace(place));
-    if (run.workspace !== undefined) await findPlace(place, placed);
+    const place: RunWorkspaceOptions = { ...options, store };
+    const placed = run.workspace ?? (await makeRunWorkspace(place));
+    if (run.workspace !== undefined) await checkRunWorkspace(place, placed);
     const shared = await workspaceAt(store, placed.path, dir, plan);
     return new FilesExecutor(options, store, placed, shared);
   }
@@ -132,17 +132,17 @@ export class FilesExecutor implements Executor<FilesOperationType> {
     if (this.#atWork === AT_ONCE_MAX) await new Promise<void>((go) => this.#queue.push(go));
     else this.#atWork++;
     try {
-      assert(!this.#closed, "nobody waits for an operation that has not begun");
+      assert(!this.#closed, "no operation starts after close");
       return await this.#carryOut(operation);
     } finally {
-      // Whoever waits takes the place over.
+      // The next operation in the queue takes this slot.
       const next = this.#queue.shift();
       if (next === undefined) this.#atWork--;
       else next();
     }
   }
 
-  /** An operation that has begun comes to its end; nobody is told of it any more. */
+  /** Waits for the operations under way; their results are not reported. */
   async close(): Promise<void> {
     this.#closed = true;
     await Promise.all(this.#underWay);
@@ -162,7 +162,10 @@ export class FilesExecutor implements Executor<FilesOperationType> {
           how: "made",
         };
       case "restore":
-        await this.#putBack(operation, this.#ref(`${refWord(attemptText(operation.at))}/aside`));
+        await this.#restoreFiles(
+          operation,
+          this.#ref(`${refWord(attemptText(operation.at))}/aside`),
+        );
         failpoint("workspace.restored");
         return {
           type: "files-ready",
@@ -202,13 +205,13 @@ export class FilesExecutor implements Executor<FilesOperationType> {
     return { type: "snapshotted", workspace, serves, snapshot: savedOf(taken), changed };
   }
 
-  /** What an earlier owner had saved, before it could record that, is as it was then. */
+  /** A snapshot that an earlier owner took but could not record is used as it is. */
   async #keptBefore(serves: Served): Promise<string | undefined> {
     const [kept] = await listRefs(this.#store, this.#ref(nameOf(serves)));
     return kept?.commit;
   }
 
-  /** The files that an attempt is to begin with, when what is there is kept aside for it. */
+  /** The files that an attempt starts with, after the current ones are set aside. */
   async #treeWantedBy(at: AttemptRef | undefined): Promise<string | undefined> {
     const base = at && findVisit(this.#options.run, at)?.base;
     return base === undefined ? undefined : (await readSnapshot(this.#store, base)).tree;
@@ -228,7 +231,7 @@ export class FilesExecutor implements Executor<FilesOperationType> {
     this.#opened.delete(workspace);
   }
 
-  /** Merges a workspace of its own into another; a conflict goes back into it, with markers. */
+  /** Merges a workspace into another; conflicts are written back to it, with markers. */
   async #merge(merge: {
     readonly own: string;
     readonly name: string;
@@ -262,11 +265,11 @@ export class FilesExecutor implements Executor<FilesOperationType> {
       if (paths.length > 0) continue;
       return { ok: true, snapshot: { ...theirs, commit: result.commit }, theirs: theirs.commit };
     }
-    // Somebody writes these files faster than they can be merged.
+    // Another program changes these files faster than they can be merged.
     return { ok: false, paths: paths.slice(0, PATHS_MAX), base, theirs };
   }
 
-  /** Puts the files back for a person; what they were is kept (F2). */
+  /** Restores the files for a person; the current ones are set aside (F2). */
   async #rewind(operation: Extract<Operation, { type: "rewind-files" }>): Promise<Fact> {
     const { commit, since } = operation;
     const ref = this.#ref(`aside/${since}`);
@@ -275,16 +278,16 @@ export class FilesExecutor implements Executor<FilesOperationType> {
     const aside =
       kept?.commit ?? (await takeSnapshot(shared, { ref, message: "set aside" })).commit;
     failpoint("workspace.aside");
-    await this.#putBack({ workspace: SHARED, to: commit }, `${ref}-more`);
+    await this.#restoreFiles({ workspace: SHARED, to: commit }, `${ref}-more`);
     failpoint("workspace.rewound");
     return { type: "restored", commit, aside };
   }
 
   /**
-   * The files, and in a worktree of the run's own its branch as well. What is there is saved under a
-   * name beginning with `aside` before it goes, and again when somebody changes it meanwhile.
+   * Restores the files, and in the run's own worktree also its branch. The current files are saved
+   * under a name that starts with `aside`, and saved again when they change meanwhile.
    */
-  async #putBack(
+  async #restoreFiles(
     { workspace, to }: { readonly workspace: string; readonly to: string },
     aside: string,
   ): Promise<void> {
@@ -293,7 +296,7 @@ export class FilesExecutor implements Executor<FilesOperationType> {
     for (let round = 1; round <= ROUNDS_MAX; round++) {
       const saving = { ref: `${aside}-${round}`, message: "set aside" };
       const { commit: from } = await takeSnapshot(place, saving);
-      // What no snapshot can hold, such as a file that is ignored by now, is moved at last.
+      // Files that no snapshot contains, such as ignored ones, are moved last.
       const last = round === ROUNDS_MAX ? { aside: join(this.#options.dir.root, "aside") } : {};
       paths = (await applyChanges(place, { from, to, ...last })).changedMeanwhile;
       if (paths.length === 0) break;
@@ -316,14 +319,14 @@ export class FilesExecutor implements Executor<FilesOperationType> {
     return taken;
   }
 
-  /** Packs beside the steps, which do not wait for it; the next packing says what went wrong. */
+  /** Packs in the background; the next packing reports an error of this one. */
   async #pack(): Promise<void> {
     await this.#packing;
     this.#packing = packStore(this.#store);
     this.#packing.catch(() => undefined);
   }
 
-  /** A workspace is looked at through one object, which remembers what it saw. */
+  /** Each workspace has one object, which caches the state of the files. */
   #workspace(workspace: string): Promise<Workspace> {
     const opened =
       this.#opened.get(workspace) ?? this.#own(workspace, ownPathOf(this.#options.dir, workspace));
@@ -341,7 +344,7 @@ export class FilesExecutor implements Executor<FilesOperationType> {
       const file = join(ownPathOf(this.#options.dir, workspace), path);
       return MARKER.test(readFileSync(file, "utf8"));
     } catch (error) {
-      // Who removed the file has resolved it.
+      // A removed file is resolved.
       if ((error as NodeJS.ErrnoException).code === "ENOENT") return false;
       throw error;
     }
@@ -352,7 +355,7 @@ export class FilesExecutor implements Executor<FilesOperationType> {
   }
 }
 
-/** The name of a snapshot, after the first of those whom it serves. */
+/** The name of a snapshot, after the first attempt that uses it. */
 function nameOf({ after = [], before = [], during = [], scopes = [], aside }: Served): string {
   const served: readonly (readonly [string | undefined, string])[] = [
     [after[0] && attemptText(after[0]), "after"],
@@ -370,7 +373,7 @@ export function snapshotRef(runId: string, at: AttemptRef, when: string): string
   return `${REFS}${runId}/${refWord(attemptText(at))}/${when}`;
 }
 
-/** A name as a part of a ref; what git does not allow becomes a hash. */
+/** A name as a part of a ref; a name that git does not allow becomes a hash. */
 function refWord(text: string): string {
   const plain = text.replace(/[^A-Za-z0-9_@.-]/g, "_");
   return plain === text ? text : `${plain}.${sha256(text).slice(0, HASH_LENGTH)}`;

@@ -1,12 +1,12 @@
 /**
- * The gates of a run: answers are read from the inbox, and whoever answers in this process, a person
- * at the terminal, the timeout or `--auto-approve`, puts the answer into the inbox as well.
+ * The gates executor: reads answers from the inbox. A person at the terminal, the timeout and
+ * `--auto-approve` add their answers to the inbox as well.
  *
- * Owns: the path of an answer from the inbox, which says whose counts (H1), to the loop.
+ * Owns: the path of an answer from the inbox, which says which one counts (H1), to the loop.
  * Does not: decide what follows (core/attempt/gate.ts).
  * Invariants:
- * - E6 An answer becomes a fact only after it was recorded as the first: what a runner that died in
- *   between had recorded is found by the next.
+ * - E6 An answer becomes a fact only after the inbox recorded it as the first, so the next owner finds
+ *   the answers of an owner that died in between.
  */
 import type { Operation } from "../../core/action.ts";
 import { approvingChoice, deadlineOf } from "../../core/attempt/gate.ts";
@@ -22,9 +22,9 @@ export interface GatesOptions {
   readonly inbox: Inbox;
   readonly run: () => Run;
   readonly now: () => number;
-  /** Who answers here: `user@host`. */
+  /** The person who answers here: `user@host`. */
   readonly by: string;
-  /** Whether every question is answered with the choice that approves. */
+  /** True to answer every question with the choice that approves. */
   readonly autoApprove: boolean;
 }
 
@@ -33,16 +33,16 @@ type Reply = Pick<Answer, "choice" | "text">;
 /** The questions of one run, for one owner. */
 export class GateExecutor implements GatesExecutor {
   readonly #options: GatesOptions;
-  /** Attempts whose answer is on its way into the run. */
+  /** Attempts whose answer was reported and is not part of the run yet. */
   readonly #taken = new Set<string>();
-  /** Answers of this process that are being recorded. */
+  /** Answers of this process whose recording is under way. */
   readonly #pending = new Set<Promise<unknown>>();
 
   constructor(options: GatesOptions) {
     this.#options = options;
   }
 
-  /** Reports what was answered, and approves what is asked where that was wanted. */
+  /** Reports new answers, and approves open questions with `--auto-approve`. */
   async look(outlet: Outlet): Promise<void> {
     const { inbox, run, autoApprove } = this.#options;
     const open = [...run().waiting.person]
@@ -57,7 +57,7 @@ export class GateExecutor implements GatesExecutor {
     }
   }
 
-  /** The time of a question is over: its default counts, unless somebody was faster. */
+  /** The deadline of a question has passed: its default counts, unless it has an answer. */
   begin({ at }: Extract<Operation, { type: "expire" }>, outlet: Outlet): void {
     const { run } = this.#options;
     const visit = findVisit(run(), at);
@@ -67,7 +67,7 @@ export class GateExecutor implements GatesExecutor {
     this.#claim(outlet, at, "timeout", reply).catch((error: unknown) => outlet.fail(error));
   }
 
-  /** Gives an answer from this process; says whether it was the first. */
+  /** Gives an answer from this process; returns whether it was the first. */
   give(outlet: Outlet, at: AttemptRef, reply: Reply): Promise<Answered> {
     return this.#claim(outlet, at, "terminal", reply);
   }
@@ -78,7 +78,7 @@ export class GateExecutor implements GatesExecutor {
 
   async #approve(outlet: Outlet, at: AttemptRef): Promise<void> {
     const visit = findVisit(this.#options.run(), at);
-    // Whoever approves everything approves of the pipeline, not of calls that it does not name.
+    // `--auto-approve` approves the pipeline, not tool calls that the pipeline does not name.
     if (visit !== undefined && stepOf(visit).work.kind !== "gate") return;
     const choices = waitsFor(visit?.state, "person") ? visit.state.choices : [];
     const choice = approvingChoice(choices)?.key;

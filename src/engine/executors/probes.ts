@@ -1,13 +1,13 @@
 /**
- * Asks whether a step that must not happen twice has happened: runs its probe, a process like that of
- * a step, in a folder of its own below the attempt's.
+ * The probes executor: finds out whether a step that must not happen twice has happened. It runs the
+ * step's probe, a process in its own folder below the attempt's.
  *
- * Owns: what a probe's exit status and output mean.
- * Does not: decide what follows (core/attempt), or take up a probe that an earlier owner had begun:
- * whatever is left of it is dead before the next one is asked.
+ * Owns: the meaning of a probe's exit status and output.
+ * Does not: decide what follows (core/attempt/uncertain.ts), or continue a probe of an earlier owner: its
+ *   processes are dead before the next probe starts.
  * Invariants:
- * - P1 "Done" is believed only when the step's check passes and its outputs are there (N1).
- * - P2 What could not be asked is unknown; it is never "not done".
+ * - P1 "Done" counts only when the step's check passes and its outputs exist (N1).
+ * - P2 A probe that cannot run answers "unknown", never "not done".
  */
 import { copyFileSync, existsSync, mkdirSync, readdirSync } from "node:fs";
 import { join } from "node:path";
@@ -30,8 +30,8 @@ import { ExpressionError } from "../../util/expression.ts";
 import { failpoint } from "../../util/failpoint.ts";
 import { renderShell } from "../../util/shell.ts";
 import { TemplateError } from "../../util/template.ts";
-import { STATUS_FILE } from "../agent/status-file.ts";
 import { collectEvidence } from "../evidence/evidence.ts";
+import { STATUS_FILE } from "../evidence/status-file.ts";
 import {
   attemptIdOf,
   CONTEXT_FILE,
@@ -50,15 +50,15 @@ import type { Executor, Outlet } from "./executor.ts";
 
 /** How long a probe may take when its step has no timeout. */
 const PROBE_TIMEOUT_MS = 5 * 60_000;
-/** How much a probe may print. */
+/** The size limit of a probe's output. */
 const PROBE_OUTPUT_BYTES_MAX = 1024 ** 2;
-/** How much of its last line is taken for the operation's identity. */
+/** How much of its last line is the identity of the effect. */
 const IDENTITY_LENGTH_MAX = 1_000;
 
-/** Where the probes of an attempt lie, in its folder. */
+/** The folder of an attempt's probes, in the attempt's own. */
 const PROBE_DIR = "probe";
 
-/** The exit statuses of a probe; every other one is "unknown". */
+/** The exit statuses of a probe; all others mean "unknown". */
 const DONE_EXIT = 0;
 const NOT_DONE_EXIT = 1;
 
@@ -97,7 +97,7 @@ export class ProbeExecutor implements Executor<"probe"> {
     );
   }
 
-  /** Ends what is being asked: the next owner asks again. */
+  /** Ends the running probes; the next owner starts them again. */
   async close(): Promise<void> {
     this.#closed = true;
     for (const process of this.#probes.keys()) process.stop("at-once");
@@ -129,7 +129,7 @@ async function askProbe({ site, visit, at, start }: Asked): Promise<Probed> {
   if (ending.how !== "exited") return unknown(`its probe did not end: ${ending.message}`);
   if (ending.exit === NOT_DONE_EXIT) return { type: "probed", at, answer: "not-done" };
   if (ending.exit !== DONE_EXIT) return unknown(exitWords(launch.dir, ending.exit));
-  // What succeeded has its result already; only its identity is asked for.
+  // A step that succeeded already has its result; the probe only finds the identity.
   const known = visit.uncertainty?.cause === "identity";
   const result = known ? undefined : await resultOf(site, visit, launch.dir, ending);
   if (result !== undefined && "problem" in result) {
@@ -141,7 +141,7 @@ async function askProbe({ site, visit, at, start }: Asked): Promise<Probed> {
   return identity === "" ? done : { ...done, identity };
 }
 
-/** The probe as a process, or why it cannot be one. */
+/** The launch of the probe, or the reason why it cannot start. */
 function probeLaunch(
   site: LaunchSite,
   visit: Visit,
@@ -154,7 +154,7 @@ function probeLaunch(
     const dir = newFolder(folder);
     const context = join(dir, CONTEXT_FILE);
     const written = join(attemptDirOf(site.dir, at), CONTEXT_FILE);
-    // What the step handed on before it was cut off counts; the probe may add to it.
+    // The step's values from before the interruption count; the probe may add to them.
     if (existsSync(written)) copyFileSync(written, context);
     const env = environmentOf(site, visit, at);
     return {
@@ -180,7 +180,7 @@ function probeLaunch(
   }
 }
 
-/** A folder that no earlier probe has claimed: a late one must not answer for this one. */
+/** A new folder, so that a late earlier probe cannot answer for this one. */
 function newFolder(parent: string): string {
   mkdirSync(parent, { recursive: true, mode: 0o700 });
   const dir = join(parent, String(readdirSync(parent).length + 1));

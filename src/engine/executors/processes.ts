@@ -1,9 +1,9 @@
 /**
- * The processes of a run: starts them, finds those again that an earlier owner had started, ends them,
- * and reports how they ended with the evidence that they left.
+ * The processes executor: starts the processes of attempts, adopts those of an earlier owner, ends
+ * them, and reports their endings with the evidence.
  *
  * Owns: the processes of running attempts, and the streams of their agents.
- * Does not: know when an attempt may start or what its files are (core/operations.ts, files.ts).
+ * Does not: know when an attempt may start, or its files (core/operations.ts, files.ts).
  */
 import type { Operation } from "../../core/action.ts";
 import { endsWell } from "../../core/attempt/attempt-end.ts";
@@ -36,7 +36,7 @@ export interface ProcessOptions {
   readonly run: () => Run;
   readonly dir: RunDir;
   readonly env: Environment;
-  /** For plans with steps that talk to agents. */
+  /** For plans with agent steps. */
   readonly agents: AgentSteps | undefined;
 }
 
@@ -47,11 +47,11 @@ interface Held {
   disarm?: () => void;
 }
 
-/** The processes of one run, for one owner. */
+/** The processes executor of one run, for one owner. */
 export class ProcessExecutor implements Executor<"launch" | "look-up"> {
   readonly #options: ProcessOptions;
   readonly #processes = new Map<string, Held>();
-  /** How attempts are to end whose process is still being prepared. */
+  /** Requested stops of attempts whose process is not started yet. */
   readonly #early = new Map<string, "now" | "after-turn">();
   #closed = false;
 
@@ -87,8 +87,8 @@ export class ProcessExecutor implements Executor<"launch" | "look-up"> {
   }
 
   /**
-   * Only agents have turns; other steps run to completion. An agent that is to stop now may finish
-   * its current call and tool within the grace period, so that what is paid for arrives.
+   * Only agents have turns; other steps run to completion. An agent that must stop now may finish
+   * its current call and tool within the grace period, so that the paid answer arrives.
    */
   stop(at: AttemptRef, when: "now" | "after-turn"): void {
     const held = this.#processes.get(attemptText(at));
@@ -121,12 +121,12 @@ export class ProcessExecutor implements Executor<"launch" | "look-up"> {
       await agent?.close();
     }
     this.#processes.clear();
-    // What a step left running on purpose lives until the run ends or stops.
+    // A process that a step left running on purpose lives until the run ends or stops.
     const over = ["completed", "failed", "stopped"].includes(status);
     if (over) await sweep(runMarker(this.#options.run().id));
   }
 
-  /** Looks up what the start of a visit needs. */
+  /** Reads the facts that the start of a visit needs. */
   #lookUp(operation: Extract<Operation, { type: "look-up" }>, outlet: Outlet): void {
     const { place, what, session } = operation;
     if (what === "items") {
@@ -146,7 +146,7 @@ export class ProcessExecutor implements Executor<"launch" | "look-up"> {
       this.#hold(at, launch.dir, outlet, startProcess(launch, limits));
     } catch (error) {
       const ending = notStarted(error);
-      // What is not about this step (a full disk) is no fact: the run stops loudly.
+      // An error that is not about this step (a full disk) is no fact: it ends the loop.
       if (ending === undefined) throw error;
       outlet.post({ type: "process-ended", at, ending });
     }
@@ -161,7 +161,7 @@ export class ProcessExecutor implements Executor<"launch" | "look-up"> {
         ? agents.follow(visit, at, {
             onSession: (session) => outlet.post({ type: "session-known", at, session }),
             onUse: () => {
-              // Only a budget asks what agents are using now.
+              // Only a budget needs the current usage of agents.
               if (Object.keys(run().funds).length === 0) return;
               const spent = this.#processes.get(key)?.agent?.spent();
               if (spent !== undefined) outlet.post({ type: "spending", at, spent });
@@ -179,7 +179,7 @@ export class ProcessExecutor implements Executor<"launch" | "look-up"> {
       const evidence = await this.#evidence(at, dir, ended, agent);
       const printed = withPrinted(this.#options.plan, visit, { dir, worker }, evidence);
       const ending = await withExposures(this.#site(), withLeft(printed, ended));
-      // A server that its step may leave running does not outlive an attempt that failed after all.
+      // A server that a step may leave running does not outlive a failed attempt.
       const mayStay = stepOf(visit).leavesRunning === true;
       if (mayStay && !endsWell(visit, ending)) await this.#sweep(visit, at, ending);
       if (this.#closed) return;
@@ -207,12 +207,12 @@ export class ProcessExecutor implements Executor<"launch" | "look-up"> {
     if (said.how !== "exited" || said.problem !== undefined) return afterDenial(plan, visit, said);
     const check = "checkExit" in ending ? { checkExit: ending.checkExit } : {};
     const good = { how: "exited", exit: 0, ...check } as const;
-    // What the agent itself said stays beside what its files and its check say.
+    // The agent's own verdict is kept together with the evidence of files and checks.
     const evidence = await collectEvidence(this.#site(), visit, dir, good);
     return afterDenial(plan, visit, { ...said, ...evidence });
   }
 
-  /** Ends what an attempt left running; when a judge rejects work, also what that work left. */
+  /** Ends processes that an attempt left running, and those of work that a judge rejects. */
   async #sweep({ submitted }: Visit, at: AttemptRef, ending: Ending): Promise<void> {
     await sweep(this.#marker(at));
     const rejected = ending.how === "exited" && ending.problem?.reason === "check";
@@ -220,7 +220,7 @@ export class ProcessExecutor implements Executor<"launch" | "look-up"> {
     await sweep(this.#marker({ ...at, attempt: submitted.attempt }));
   }
 
-  /** What all processes of an attempt carry. */
+  /** The marker of all processes of an attempt. */
   #marker(at: AttemptRef): string {
     return attemptMarker(attemptIdOf(this.#options.run().id, at));
   }
@@ -237,13 +237,13 @@ export class ProcessExecutor implements Executor<"launch" | "look-up"> {
   }
 }
 
-/** Names in the ending of an attempt what its process had left running. */
+/** Adds the processes that an attempt left running to its ending. */
 function withLeft(ending: Ending, ended: ProcessEnding): Ending {
   if (ended.how !== "exited" || ended.left === undefined) return ending;
   return { ...ending, left: ended.left };
 }
 
-/** The ending of a step that could not be started for reasons of its own. */
+/** The ending of a step that cannot start because of its own mistake. */
 function notStarted(error: unknown): Extract<Ending, { how: "not-started" }> | undefined {
   if (error instanceof ExpressionError || error instanceof TemplateError) {
     return { how: "not-started", reason: "expression", message: error.message };

@@ -1,7 +1,7 @@
 /**
- * Whether a journal is whole: everything that `doctor` says about it, and that calls for repair.ts.
+ * Checks whether a journal is whole: the findings that `doctor` reports and that call for repair.ts.
  *
- * Owns: the list of what is looked at.
+ * Owns: the list of checks.
  * Does not: change anything.
  */
 
@@ -12,14 +12,14 @@ import { leaseIn, runSummaryIn, stepSummaryIn } from "../sqlite/run-rows.ts";
 import { CHECK, listRuns, PRAGMAS, RUN } from "../sqlite/sql.ts";
 import { loadRun } from "../sqlite/sqlite.ts";
 
-/** One thing that is wrong with a journal. */
+/** One fault of a journal. */
 export interface Problem {
-  /** The run that it concerns, if it concerns one. */
+  /** The affected run, if the fault concerns one. */
   readonly runId?: string;
   readonly message: string;
 }
 
-/** Everything that is wrong with the journal in a file. Throws when it cannot be told. */
+/** All faults of the journal in a file. Throws when the check itself fails. */
 export function checkJournal(file: string): readonly Problem[] {
   const problems: Problem[] = [];
   const database = attempt(problems, undefined, () => openDatabase(file, "read-only"));
@@ -69,12 +69,12 @@ function checkTables(database: Database, problems: Problem[]): void {
   });
 }
 
-/** Runs a part of the check; damage that it meets is noted, anything else is thrown. */
+/** Runs a part of the check; records damage as a finding and throws any other error. */
 function attempt<T>(problems: Problem[], runId: string | undefined, body: () => T): T | undefined {
   try {
     return body();
   } catch (error) {
-    // A run that its own table lists and its index does not find is damage too.
+    // A run that is in its table but not in the index is damage too.
     const codes: readonly string[] = ["broken", "unknown-run"];
     if (!(error instanceof JournalError) || !codes.includes(error.code)) throw error;
     const { message } = error;

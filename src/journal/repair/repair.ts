@@ -1,13 +1,13 @@
 /**
- * A broken journal is built anew from the second copies of its runs (`runs/<id>/events.jsonl` and
- * `plan.json`) and from what the broken file still gives away.
+ * Rebuilds a broken journal from the second copies of its runs (`runs/<id>/events.jsonl` and
+ * `plan.json`) and from the readable parts of the broken file.
  *
  * Owns: which source is used for each run, the report, and the exchange of the files.
- * Does not: delete anything that it did not make; the broken files stay beside the new one.
+ * Does not: delete files that it did not make; the broken files stay next to the new one.
  * Invariants:
  * - X1 The new file is complete and on the disk before it is called `.repaired`; from then on every
- *   repair first finishes the exchange, and nothing opens the journal before that is done.
- * - X2 A run that a living process owns is not pulled away from under it.
+ *   repair first finishes the exchange, and no process opens the journal before that is done.
+ * - X2 A repair does not take a run from a living owner.
  * - X3 A repair of a journal that is whole changes nothing.
  */
 import * as fs from "node:fs";
@@ -40,9 +40,9 @@ import { removeCopy, type Salvage, type SalvagedRun, salvage } from "./salvage.t
 const DATABASE_FILE = "state.db";
 const SIDE_FILES = ["-wal", "-shm", "-journal"];
 
-/** What repair cannot know by itself. */
+/** What the caller provides for a repair. */
 export interface RepairOptions {
-  /** The summary of a run from its events and its plans by fingerprint; the fold lives in core. */
+  /** The summary of a run, made from its events and its plans by fingerprint. */
   readonly summarise: (
     plans: ReadonlyMap<string, string>,
     events: readonly Recorded[],
@@ -51,23 +51,23 @@ export interface RepairOptions {
   readonly isAlive: (owner: Owner) => boolean;
 }
 
-/** What a repair found and did. */
+/** The findings and changes of a repair. */
 export interface RepairReport {
-  /** "healthy": nothing was wrong and nothing was changed. */
+  /** "healthy": the journal was whole, and the repair changed nothing. */
   readonly outcome: "healthy" | "repaired";
-  /** What was wrong with the journal. */
+  /** The faults of the journal. */
   readonly problems: readonly Problem[];
-  /** Where the broken files are now. */
+  /** The paths of the broken files after the exchange. */
   readonly setAside: readonly string[];
   readonly runs: readonly RepairedRun[];
 }
 
-/** What became of one run. */
+/** The result of the repair for one run. */
 export interface RepairedRun {
   readonly runId: string;
   /** Absent when the run could not be restored. */
   readonly restored?: RestoredRun;
-  /** What was lost or is odd, in words. */
+  /** Sentences about losses and oddities. */
   readonly notes: readonly string[];
 }
 
@@ -78,7 +78,7 @@ export interface RestoredRun {
   readonly source: "events-file" | "database";
 }
 
-/** A repair is refused: a living process works on a run (X2). */
+/** The repair is refused because a run has a living owner (X2). */
 export class LivingRunError extends JournalError {
   readonly owner: Owner;
   constructor(runId: string, owner: Owner) {
@@ -89,7 +89,7 @@ export class LivingRunError extends JournalError {
 
 interface SecondCopy {
   readonly events: readonly Recorded[];
-  /** The plan that it goes by, and of a run that was updated those that it went by before. */
+  /** The current plan of the run; for an updated run, also the earlier ones. */
   readonly planTexts: readonly string[];
   readonly notes: readonly string[];
 }
@@ -125,7 +125,7 @@ function repairLocked(file: string, runsDir: string, options: RepairOptions): Re
   const copies = secondCopies(runsDir);
   const found = problemsIn(file, copies);
   if (found.length === 0) {
-    // An interrupted repair that is finished now said nothing yet but where the old files are.
+    // The report of an interrupted repair that is finished now has only the paths of the old files.
     const outcome = finished === undefined ? "healthy" : "repaired";
     return { outcome, problems: [], setAside: finished ?? [], runs: [] };
   }
@@ -138,9 +138,9 @@ function repairLocked(file: string, runsDir: string, options: RepairOptions): Re
   return { outcome: "repaired", problems: found, setAside: exchange(file) ?? [], runs };
 }
 
-/** Everything that is wrong with the journal of a state directory, held against its second copies. */
+/** All faults of the journal of a state directory, compared with its second copies. */
 export function checkState(stateDir: string): readonly Problem[] {
-  // In this order: an owner that is at work writes the second copy last.
+  // In this order, because a working owner writes the second copy last.
   const copies = secondCopies(join(stateDir, "runs"));
   return problemsIn(join(stateDir, DATABASE_FILE), copies);
 }
@@ -162,7 +162,7 @@ function missing(file: string, copies: ReadonlyMap<string, SecondCopy>): readonl
   return copies.size === 0 ? [] : [{ message: `${file}: there is no journal.` }];
 }
 
-/** A whole journal can still have lost its end; then a second copy knows more. */
+/** A journal without faults can still have lost its end; then a second copy has more events. */
 function runsBehind(file: string, copies: ReadonlyMap<string, SecondCopy>): readonly Problem[] {
   if (!fs.existsSync(file)) return [];
   const database = openDatabase(file, "read-only");
@@ -287,7 +287,7 @@ function noteDifference(copy: SecondCopy, rest: SalvagedRun, notes: string[]): v
   }
 }
 
-/** The plans with these fingerprints, however their copies were formatted; undefined if one lacks. */
+/** The plans with these fingerprints, in any formatting; undefined when one is missing. */
 function plansOf(
   fingerprints: readonly string[],
   copies: readonly string[],
@@ -317,13 +317,13 @@ function canonicalText(copy: string): string | undefined {
   }
 }
 
-/** Epochs never go back (J2), and an owner is kept until somebody proves it dead. */
+/** Epochs never decrease (J2), and an owner is kept until it is proven dead. */
 function leaseAfter(events: readonly Recorded[], known: Lease | undefined): Lease | undefined {
   let lease = known;
   for (const { event } of events) {
-    // The owners before a fork had the other run.
+    // The owners before a fork owned the other run.
     if (event.type === "run.forked") lease = known;
-    // Who owned it before it was moved owns the other copy.
+    // The owner before a move owns the other copy.
     if (event.type === "run.moved" && known === undefined && lease !== undefined) {
       lease = { epoch: lease.epoch };
     }
@@ -382,16 +382,16 @@ function insertRestored(database: Database, run: Restorable): void {
   if (cleanedAt !== undefined) database.run(SUMMARY.clean, isoTime(cleanedAt), runId);
 }
 
-/** Puts a complete repair, if there is one, in the journal's place; returns what it moved away. */
+/** Replaces the journal by a complete repair, if there is one; returns the files that it moved. */
 function exchange(file: string): readonly string[] | undefined {
   removeCopy(file);
   const repaired = file + REPAIRED_SUFFIX;
   const stat = fs.statSync(repaired, { throwIfNoEntry: false });
   if (stat === undefined) return undefined;
-  // The time of the new file, so that a repeated exchange uses the same names.
+  // The time of the new file: a repeated exchange then uses the same names.
   const stamp = stat.mtime.toISOString().replaceAll(/[-:]/g, "");
   const moved: string[] = [];
-  // It is about the broken file, and the new one may have fewer events.
+  // The number belongs to the broken file; the new one may have fewer events.
   forgetNewest(file);
   for (const suffix of [...SIDE_FILES, ""]) {
     if (!fs.existsSync(file + suffix)) continue;

@@ -1,6 +1,6 @@
 /**
- * What a damaged database still gives away: every table is read from both ends up to the damage,
- * and of the events only those count whose chain is whole from the first one on.
+ * Reads a damaged database: every table from both ends up to the damage. Of the events, only those
+ * count whose chain is whole from the first one on.
  *
  * Owns: the reading of damaged files.
  * Does not: change the file (it reads a copy), or decide what is used (repair.ts).
@@ -23,23 +23,23 @@ import { storageError } from "../sqlite/storage-error.ts";
 
 const COPY_SUFFIX = ".salvage";
 
-/** What is left of a run. */
+/** The readable parts of a run. */
 export interface SalvagedRun {
   readonly events: readonly Recorded[];
   readonly lease?: Lease;
-  /** What others have asked of it, by id; a stop was meant for an owner that is gone. */
+  /** Its requests by id, without stops, which expire with their owner. */
   readonly requests?: ReadonlyMap<number, Request>;
   readonly cleanedAt?: number;
 }
 
-/** What is left of a database. */
+/** The readable parts of a database. */
 export interface Salvage {
   readonly runs: ReadonlyMap<string, SalvagedRun>;
-  /** Texts of plans by fingerprint; each has the fingerprint that it should have. */
+  /** Texts of plans by their verified fingerprint. */
   readonly plans: ReadonlyMap<string, string>;
 }
 
-/** Reads what can be read; `candidates` are ids of runs whose own row may be lost. */
+/** Reads a damaged database; `candidates` are ids of runs whose own row may be lost. */
 export function salvage(file: string, candidates: readonly string[]): Salvage {
   removeCopy(file);
   const copy = file + COPY_SUFFIX;
@@ -60,7 +60,7 @@ export function salvage(file: string, candidates: readonly string[]): Salvage {
   }
 }
 
-/** Removes what an interrupted salvage left behind. */
+/** Removes the files of an interrupted salvage. */
 export function removeCopy(file: string): void {
   for (const suffix of ["", "-wal", "-shm", "-journal"]) {
     fs.rmSync(file + COPY_SUFFIX + suffix, { force: true });
@@ -117,7 +117,7 @@ function salvageRuns(
   return runs;
 }
 
-/** The ids of runs; where the row is lost, the first event's checksum proves whose it is. */
+/** The ids of runs; where the row is lost, the checksum of the first event identifies the run. */
 function idsByKey(
   database: Database,
   events: ReadonlyMap<number, ReadonlyMap<number, StoredEvent>>,
@@ -146,7 +146,7 @@ function salvagePlans(database: Database): ReadonlyMap<string, string> {
   return plans;
 }
 
-/** The events from the first one on, up to the first that is missing or damaged. */
+/** The events from the first one up to the first missing or damaged one. */
 function wholeEvents(runId: string, stored: ReadonlyMap<number, StoredEvent>): Recorded[] {
   const events: Recorded[] = [];
   let { crc } = chainStart(runId);
@@ -160,7 +160,7 @@ function wholeEvents(runId: string, stored: ReadonlyMap<number, StoredEvent>): R
   }
 }
 
-/** Reads a table from each end up to the damage; once is enough when there is none. */
+/** Reads a table from each end up to the damage; without damage, only once. */
 function scan(database: Database, queries: readonly string[], visit: (row: Row) => void): void {
   for (const query of queries) {
     const finished = tolerant(() => {
@@ -171,7 +171,7 @@ function scan(database: Database, queries: readonly string[], visit: (row: Row) 
   }
 }
 
-/** Damage is what a salvage is made for: it ends the part that met it, and nothing else. */
+/** Damage ends only the part of the salvage that found it. */
 function tolerant<T>(body: () => T): T | undefined {
   try {
     return body();

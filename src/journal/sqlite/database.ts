@@ -1,14 +1,14 @@
 /**
- * One open SQLite file: opening it with care, transactions, and statements that are prepared once.
+ * One open SQLite file: careful opening, transactions, and statements that are prepared once.
  *
- * Owns: how the file is created, checked and locked, and that every failure has a code.
- * Does not: know the tables (sql.ts, migrations.ts) or what they mean (sqlite.ts).
+ * Owns: the creation, checks and locks of the file, and a code for every failure.
+ * Does not: know the tables (sql.ts, migrations.ts) or their meaning (sqlite.ts).
  * Invariants:
  * - J1 A write has reached the disk when `write` returns.
- * - B1 A journal appears under its name complete or not at all; an empty file is a damaged one.
- * - B2 A file that was removed, replaced, truncated or overwritten behind our back is a loud stop at
- *   the next write, which at the latest is the one that gives the lease back.
- * - B3 A database that lost the newest events that it held is a damaged one (newest-event.ts).
+ * - B1 A journal appears under its name complete or not at all; an empty file is damaged.
+ * - B2 When another program removes, replaces, truncates or overwrites the file, the next write fails;
+ *   the release of the lease is the last such write.
+ * - B3 A database that lost its newest events is damaged (newest-event.ts).
  */
 import * as fs from "node:fs";
 import { dirname } from "node:path";
@@ -30,16 +30,16 @@ import { fileCodeOf, guarded, isDeniedWriting } from "./storage-error.ts";
 /** Up to this size a database is checked as a whole when it is opened for writing. */
 const INTEGRITY_CHECK_BYTES_MAX = 4 * 1024 * 1024;
 
-/** How long a process relies on pages that it has verified, whatever others write; not at its end. */
+/** How long a process trusts verified pages while others write; `verify` does not wait. */
 const VERIFY_PAUSE_MS = 10_000;
 
-/** What a complete repair is called until it has taken the journal's place (repair.ts). */
+/** The suffix of a complete repair until it replaces the journal (repair/repair.ts). */
 export const REPAIRED_SUFFIX = ".repaired";
 
 const FILE_MODE = 0o600;
 const DIRECTORY_MODE = 0o700;
 
-/** "create" opens the file for writing as well, and creates it when there is none. */
+/** "create" opens the file for writing too, and creates it when it does not exist. */
 export type OpenMode = "read-write" | "read-only" | "create";
 
 /** Opens a journal's database and brings it to today's version. Throws JournalError. */
@@ -68,7 +68,7 @@ interface Prepared {
   readonly columns: readonly string[];
 }
 
-/** The right to write, held apart from any change. */
+/** The right to write, without a change. */
 export interface WriteLock {
   release(): void;
 }
@@ -78,7 +78,7 @@ export class Database {
   readonly file: string;
   readonly #connection: DatabaseSync;
   readonly #statements = new Map<string, Prepared>();
-  /** Absent where no event is recorded: while a file is built, read or salvaged. */
+  /** Absent while a file is built, read or salvaged, because no event is recorded then. */
   readonly #newest: NewestEvent | undefined;
   #files: FilesSeen;
   #changedByOthers = false;
@@ -88,7 +88,7 @@ export class Database {
     this.file = file;
     this.#connection = connection;
     this.#newest = newest;
-    // Until this connection has begun to read, another process may still remove the -wal.
+    // Until this connection reads for the first time, another process may still remove the -wal.
     this.#files = { ...filesOf(file), walInode: 0 };
   }
 
@@ -96,7 +96,7 @@ export class Database {
   all(sql: string, ...values: SQLInputValue[]): Row[] {
     return guarded(this.file, () => {
       const { statement, columns } = this.#prepared(sql);
-      // Typed for objects, but these are lists: see #prepared.
+      // The type says objects, but #prepared asks for lists.
       const rows = statement.all(...values) as unknown as SQLOutputValue[][];
       return rows.map((row) => named(columns, row));
     });
@@ -158,7 +158,7 @@ export class Database {
     return result;
   }
 
-  /** Keeps every other connection, also this one, from writing until the lock is released. */
+  /** Prevents every connection, this one included, from writing until the lock is released. */
   lockWrites(): WriteLock {
     const connection = new DatabaseSync(this.file, { timeout: BUSY_TIMEOUT_MS });
     const lock = new Database(this.file, connection);
@@ -182,7 +182,7 @@ export class Database {
     const known = this.#statements.get(sql);
     if (known !== undefined) return known;
     const statement = this.#connection.prepare(sql);
-    // Lists, because the objects of node:sqlite take five times as long.
+    // Lists, because node:sqlite needs five times as long for objects.
     statement.setReturnArrays(true);
     const prepared = { statement, columns: statement.columns().map(({ name }) => name) };
     this.#statements.set(sql, prepared);
@@ -211,7 +211,7 @@ export class Database {
     }
   }
 
-  /** B2: throws when the file is damaged; the pages are read only if somebody else changed them. */
+  /** B2: throws when the file is damaged; reads the pages only if another process changed them. */
   verify(): void {
     this.#lookAtFiles();
     if (this.#changedByOthers) this.#readPages();
@@ -219,7 +219,7 @@ export class Database {
 
   #checkUntouched(): void {
     this.#lookAtFiles();
-    // Where many runs share a journal, each moves its commits from the -wal into the file.
+    // When many runs share a journal, each moves its commits from the -wal into the file.
     const due = performance.now() - this.#verifiedAt > VERIFY_PAUSE_MS;
     if (this.#changedByOthers && due) this.#readPages();
   }
@@ -244,7 +244,7 @@ export class Database {
   }
 }
 
-/** What the file system says of a database and of its -wal; 0 for what is not there. */
+/** The state of a database file and of its -wal; 0 for a missing file. */
 interface FilesSeen {
   readonly inode: number;
   readonly size: number;
@@ -261,7 +261,7 @@ function filesOf(file: string): FilesSeen {
   });
 }
 
-/** Lets SQLite read every page from the file, which a connection with its own cache does not. */
+/** Makes SQLite read every page from the file; an older connection would use its cache. */
 function checkPages(file: string): void {
   const connection = new DatabaseSync(file, { readOnly: true, timeout: BUSY_TIMEOUT_MS });
   const database = new Database(file, connection);
@@ -279,7 +279,7 @@ function checkQuickly(database: Database): void {
   throw new JournalError("broken", message);
 }
 
-/** Builds a complete database under another name first, so that no half of one is ever seen. */
+/** Builds a complete database under another name first, so that no process sees a part of it. */
 function createDatabase(file: string): void {
   fs.mkdirSync(dirname(file), { recursive: true, mode: DIRECTORY_MODE });
   const building = `${file}.creating-${crypto.randomUUID()}`;
@@ -371,7 +371,7 @@ function connect(file: string, mode: OpenMode): Database {
       fs.accessSync(dirname(file), fs.constants.W_OK);
       throw error;
     }
-    // A directory that cannot be written has no place for WAL's own files, and needs none.
+    // In a read-only directory SQLite can create no WAL files, and needs none.
     const url = pathToFileURL(file);
     url.search = "?immutable=1";
     return new Database(file, new DatabaseSync(url, options));
@@ -394,7 +394,7 @@ function checkOpened(database: Database, mode: OpenMode): void {
   database.get(RUN.probe);
 }
 
-/** B3 */
+/** B3: throws when the newest events are missing. */
 function checkNewest(database: Database, newest: number): void {
   const last = database.integer(EVENT.newest);
   if (last >= newest) return;

@@ -2,7 +2,7 @@
  * The inbox in a SQLite file: one table of requests for all runs.
  *
  * Owns: that the first answer to an attempt stays (H1).
- * Does not: take requests out of the queue; the log of a run says which ones became part of it.
+ * Does not: remove requests from the queue; the log of a run says which ones became part of it.
  */
 import { assert } from "../../util/assert.ts";
 import { type Answered, answerInTime, answersAmong, type Inbox, type NewAnswer } from "../inbox.ts";

@@ -47,7 +47,7 @@ function heldIn(database: Database): readonly HeldLease[] {
   });
 }
 
-/** The epoch says which lease was judged: nobody else has ever had it. */
+/** The epoch identifies the judged lease: each owner has an epoch of its own. */
 function acquire(database: Database, runId: string, { owner, judged }: AcquireRequest): Acquired {
   const epoch = (judged?.epoch ?? 0) + 1;
   const text = JSON.stringify(owner);

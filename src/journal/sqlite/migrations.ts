@@ -1,5 +1,5 @@
 /**
- * The tables, and how those of an older version become today's.
+ * The tables, and the migrations from older versions.
  *
  * Owns: the schema, its version and its identity in the file's header.
  * Does not: read or write rows (sql.ts).
@@ -7,11 +7,11 @@
  * - M1 A released migration never changes; a change of the tables is one more migration.
  * - M2 All missing migrations and the new version are one transaction.
  * - J5 `pipeline_state` and `step_state` are caches for people with `sqlite3`; their times are
- *   ISO-8601 text. Not a cache: `cleaned_at`, which no event says, and the head (sqlite.ts, J8).
+ *   ISO-8601 text. `cleaned_at` and the head (sqlite.ts, J8) are not caches: no event holds them.
  */
 import { JournalError } from "../journal.ts";
 
-/** "PERD": marks a SQLite file as ours. */
+/** "PERD": identifies the SQLite files of this program. */
 export const APPLICATION_ID = 0x50455244;
 
 const TABLES = `
@@ -96,10 +96,10 @@ CREATE TABLE step_state (
 /** The oldest version that this program reads, and the one that a new file starts with. */
 export const FIRST_VERSION = 3;
 
-/** The migration at index k leads from version FIRST_VERSION - 1 + k to the next one. */
+/** The migration at index k changes version FIRST_VERSION - 1 + k to the next one. */
 export const MIGRATIONS: readonly string[] = [TABLES];
 
-/** What a migration needs of a database. */
+/** The part of a database that migrations use. */
 export interface Migratable {
   readonly file: string;
   exec(sql: string): void;
@@ -107,12 +107,12 @@ export interface Migratable {
   write<T>(name: string, body: () => T): T;
 }
 
-/** Brings a database to the newest version. Throws "newer" or "older" when no migration leads there. */
+/** Migrates a database to the newest version. Throws "newer" or "older" when that is impossible. */
 export function migrate(database: Migratable, migrations: readonly string[]): void {
   const newest = newestVersion(migrations);
   if (versionOf(database, migrations) === newest) return;
   database.write("migrate", () => {
-    // Read again: another process may have migrated before this one got the lock.
+    // Read again: another process may have migrated before this one had the lock.
     const version = versionOf(database, migrations);
     const done = version === 0 ? 0 : version - FIRST_VERSION + 1;
     for (const migration of migrations.slice(done)) database.exec(migration);
@@ -121,7 +121,7 @@ export function migrate(database: Migratable, migrations: readonly string[]): vo
   });
 }
 
-/** The version of the tables in a database; 0 of an empty one. Throws "newer" or "older". */
+/** The version of the tables in a database; 0 for an empty one. Throws "newer" or "older". */
 export function versionOf(database: Migratable, migrations: readonly string[]): number {
   const version = database.integer("PRAGMA user_version");
   const newest = newestVersion(migrations);
@@ -142,7 +142,7 @@ export function versionOf(database: Migratable, migrations: readonly string[]): 
   return version;
 }
 
-/** The version to which these migrations lead. */
+/** The version after all these migrations. */
 export function newestVersion(migrations: readonly string[]): number {
   return FIRST_VERSION - 1 + migrations.length;
 }

@@ -1,11 +1,11 @@
 /**
- * The number of the newest event that a journal held, in a small file beside it. A database that
- * lost its `-wal`, or that was put back from a copy without one, is a valid older database: SQLite
- * cannot tell, but this number can.
+ * The number of the newest event that a journal held, in a small file next to it. A database that lost
+ * its `-wal`, or that was restored from a copy without one, is a valid older database. SQLite cannot
+ * detect that; this number can.
  *
- * Owns: the file `state.db-newest`. Each write touches it, which wakes those who follow a run
- *   (sqlite-subscription.ts).
- * Does not: say which events are lost; the second copies of the runs do (repair.ts).
+ * Owns: the file `state.db-newest`. Each write touches it, which wakes the followers of a run
+ *   (subscription.ts).
+ * Does not: say which events are lost; the second copies of the runs do (repair/repair.ts).
  * Invariants:
  * - journal/N1 The number is written after the commit and read before the database is opened, so it
  *   may lag behind a whole database and never leads it.
@@ -13,7 +13,7 @@
 import * as fs from "node:fs";
 import { fileCodeOf, guarded } from "./storage-error.ts";
 
-/** What the file is called, after the name of the database. */
+/** The suffix of the file, after the name of the database. */
 export const NEWEST_SUFFIX = "-newest";
 const FILE_MODE = 0o600;
 const DIGITS = 16;
@@ -26,19 +26,19 @@ export function readNewest(database: string): number {
       const text = fs.readFileSync(file, "utf8");
       return /^\d+\n$/.test(text) ? Number(text) : 0;
     } catch (error) {
-      // EACCES: somebody was allowed to read the database, and not this.
+      // EACCES: the user may read the database, but not this file.
       if (["ENOENT", "EACCES"].includes(fileCodeOf(error) ?? "")) return 0;
       throw error;
     }
   });
 }
 
-/** Forgets the number, because another database takes the place of the one that it is about. */
+/** Removes the number, because another database replaces the one that it belongs to. */
 export function forgetNewest(database: string): void {
   fs.rmSync(database + NEWEST_SUFFIX, { force: true });
 }
 
-/** Records the number for as long as a database is open. */
+/** Records the number while a database is open. */
 export class NewestEvent {
   readonly #file: string;
   #descriptor: number | undefined;

@@ -1,4 +1,4 @@
-/** Rows as SQLite returns them; a column of the wrong kind is damage, not our mistake. */
+/** Reads the columns of rows that SQLite returns; a column of the wrong type is damage. */
 import type { SQLOutputValue } from "node:sqlite";
 import { JournalError } from "../journal.ts";
 

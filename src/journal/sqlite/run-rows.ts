@@ -1,8 +1,8 @@
 /**
- * The rows of a run (plan, events, head, documented tables): from values of core, and back.
+ * Converts the rows of a run (plan, events, head, documented tables) from and to values of core.
  *
  * Owns: which rows belong together.
- * Does not: begin transactions; every function here runs inside one of its caller's.
+ * Does not: start transactions; every function here runs inside a transaction of its caller.
  * Invariants:
  * - J4 The frozen plan is stored with the run.
  * - J7 The head of a run moves with its events.
@@ -95,7 +95,7 @@ export function insertRun(
   return key;
 }
 
-/** Stores events after the head; returns the new one, which `changeSummary` must store. */
+/** Stores events after the head; returns the new head, which `changeSummary` must store. */
 export function insertEvents(
   database: Database,
   key: number,
@@ -112,7 +112,7 @@ export function insertEvents(
   return { seq, crc };
 }
 
-/** Changes the summary rows of a run and moves its head. Throws "broken" when it has none. */
+/** Changes the summary rows of a run and moves its head. Throws "broken" when the run has none. */
 export function changeSummary(
   database: Database,
   runId: string,
@@ -154,7 +154,7 @@ export function requestIn(row: Row): Request {
   return decodeRequest(integerIn(row, "id"), textIn(row, "type"), textIn(row, "data"));
 }
 
-/** Adds a request of a run; false when the attempt that it answers has its answer (H1). */
+/** Adds a request to a run; false when the attempt that it answers already has an answer (H1). */
 export function insertRequest(
   database: Database,
   key: number,
@@ -170,15 +170,15 @@ export function keyOf(database: Database, runId: string): number {
   return integerIn(database.get(RUN.key, runId) ?? unknownRun(runId), "run");
 }
 
-/** Refuses a run that the journal does not have. */
+/** Throws "unknown-run". */
 export function unknownRun(runId: string): never {
   throw new JournalError("unknown-run", `There is no run ${runId}.`);
 }
 
-/** How a run was created, by its first event, with its file where it lies after all moves. */
+/** The first event of a run, with the path of its file after all moves. */
 export function createdIn(events: readonly Recorded[]): RunCreated {
   const created = events[0]?.event;
-  assert(created?.type === "run.created", "a run begins with its creation");
+  assert(created?.type === "run.created", "the first event of a run is its creation");
   const file = events.reduce(
     (path, { event }) => (event.type === "run.moved" ? movedPath(event, path) : path),
     created.file,
@@ -186,7 +186,7 @@ export function createdIn(events: readonly Recorded[]): RunCreated {
   return { ...created, file };
 }
 
-/** The highest epoch that an owner had: epochs never go back (J2). */
+/** The highest epoch of an owner: epochs never decrease (J2). */
 export function lastEpochIn(events: readonly Recorded[]): number {
   return events.reduce(
     (last, { event }) => (event.type === "run.opened" ? Math.max(last, event.epoch) : last),
@@ -233,7 +233,7 @@ export function stepSummaryIn(row: Row): StepSummary {
   };
 }
 
-/** A time as the documented tables hold it. */
+/** A time in the format of the documented tables. */
 export function isoTime(time: number): string {
   return new Date(time).toISOString();
 }
@@ -254,7 +254,7 @@ function putSteps(database: Database, runId: string, steps: readonly StepSummary
   }
 }
 
-/** People look for the text that they typed, so it is kept as it is, if a column can hold it. */
+/** People search for the text that they typed, so text stays as it is if a column can hold it. */
 function inputText(input: Json): [text: string | null, type: "text" | "json"] {
   if (input === null) return [null, "json"];
   if (typeof input === "string" && input.isWellFormed() && !input.includes("\0")) {

@@ -9,21 +9,21 @@
 import type { RunFilter } from "../run-log.ts";
 
 /**
- * How long SQLite waits for another process's transaction before it says "busy". Whoever waits has no
- * place in a queue, so with hundreds of runs on a busy machine the unlucky wait for most of the others.
+ * How long SQLite waits for another process's transaction before it reports "busy". SQLite has no
+ * queue, so with hundreds of runs on a busy machine a process may wait for most of the others.
  */
 export const BUSY_TIMEOUT_MS = 5 * 60_000;
 
-/** How a connection is set up, and what SQLite checks by itself. */
+/** The settings of a connection, and SQLite's own checks. */
 export const PRAGMAS = {
-  /** FULL: with WAL the default may lose the last commits when the power fails. */
+  /** FULL: with WAL, the default may lose the last commits in a power failure. */
   writing: ["PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL"],
   always: [
     "PRAGMA foreign_keys = ON",
     "PRAGMA cell_size_check = ON",
     "PRAGMA trusted_schema = OFF",
   ],
-  /** A file that is being built is of no use before it is complete. */
+  /** A file under construction needs no durability before it is complete. */
   building: ["PRAGMA journal_mode = DELETE", "PRAGMA synchronous = OFF"],
   applicationId: "PRAGMA application_id",
   quickCheck: "PRAGMA quick_check(1)",
@@ -31,7 +31,7 @@ export const PRAGMAS = {
   foreignKeyCheck: "PRAGMA foreign_key_check",
 } as const;
 
-/** Beginnings and ends of transactions. */
+/** The starts and ends of transactions. */
 export const TRANSACTION = {
   read: "BEGIN",
   write: "BEGIN IMMEDIATE",
@@ -42,14 +42,14 @@ export const TRANSACTION = {
 
 /** Runs with their plans and heads. */
 export const RUN = {
-  /** Reads the tables' definitions without any row. */
+  /** Reads the definitions of the tables without any row. */
   probe: "SELECT run_id FROM runs LIMIT 0",
   key: "SELECT run FROM runs WHERE run_id = ?",
   ids: "SELECT run_id FROM runs ORDER BY run",
   insert: "INSERT INTO runs (run_id, fingerprint) VALUES (?, ?)",
   plan: "SELECT text FROM plans WHERE fingerprint = ?",
   insertPlan: "INSERT INTO plans (fingerprint, text) VALUES (?, ?) ON CONFLICT DO NOTHING",
-  /** `event_crc` is what the event itself says; it must agree with the head. */
+  /** `event_crc` is the checksum of the last event; it must equal that of the head. */
   head: `
     SELECT runs.run, s.last_seq, s.last_crc, events.crc AS event_crc, leases.epoch, leases.owner
     FROM runs
@@ -67,14 +67,14 @@ export const RUN = {
     ORDER BY run_id LIMIT 2`,
 } as const;
 
-/** Events, which are only ever inserted. */
+/** Events, which are only inserted. */
 export const EVENT = {
   insert: `
     INSERT INTO events (run, seq, type, version, time, data, facts, crc)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
-  /** The number of the newest event of all runs: events are never deleted, so it only grows. */
+  /** The number of the newest event of all runs. It only grows, because events are never deleted. */
   newest: "SELECT ifnull(max(rowid), 0) FROM events",
-  /** The hashes of what steps handed on or still will, of runs whose files were not removed. */
+  /** The hashes of outputs that steps passed on or will pass on, of runs whose files exist. */
   outputs: `
     SELECT DISTINCT output.value AS sha256
     FROM events
@@ -88,18 +88,18 @@ export const EVENT = {
     WHERE run = ? AND seq >= ? ORDER BY seq`,
 } as const;
 
-/** Who owns a run. */
+/** The owners of runs. */
 export const LEASE = {
   get: "SELECT epoch, owner FROM leases WHERE run = ?",
   held: "SELECT run_id, epoch, owner FROM leases JOIN runs USING (run) WHERE owner IS NOT NULL",
   put: "INSERT INTO leases (run, epoch, owner) VALUES (?, ?, ?)",
-  /** Nothing happens when another lease has taken the place of the one that was judged. */
+  /** Changes no row when the lease has changed since it was judged. */
   first: "INSERT INTO leases (run, epoch, owner) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
   replace: "UPDATE leases SET epoch = ?, owner = ? WHERE run = ? AND epoch = ?",
   release: "UPDATE leases SET owner = NULL WHERE run = ? AND epoch = ?",
 } as const;
 
-/** What others ask of a run; the first answer to an attempt counts (H1). */
+/** Requests; the first answer to an attempt counts (H1). */
 export const REQUEST = {
   insert: `
     INSERT INTO requests (run, type, attempt, data) VALUES (?, ?, ?, ?)
@@ -137,7 +137,7 @@ export const SUMMARY = {
     FROM step_state WHERE pipeline_id = ? ORDER BY rowid`,
 } as const;
 
-/** What `doctor` looks at, beyond the checks of SQLite. */
+/** The checks of `doctor`, beyond SQLite's own. */
 export const CHECK = {
   withoutSummary: `
     SELECT run_id FROM runs WHERE run_id NOT IN (SELECT pipeline_id FROM pipeline_state)`,
@@ -148,7 +148,7 @@ export const CHECK = {
   leases: "SELECT run_id, epoch, owner FROM leases JOIN runs USING (run)",
 } as const;
 
-/** What can still be read of a damaged database, from either end of a table. */
+/** Reads the tables of a damaged database from either end. */
 export const SALVAGE = {
   runs: ["SELECT * FROM runs ORDER BY run", "SELECT * FROM runs ORDER BY run DESC"],
   plans: [
@@ -167,7 +167,7 @@ export const SALVAGE = {
   cleaned: ["SELECT pipeline_id, cleaned_at FROM pipeline_state NOT INDEXED ORDER BY rowid"],
 } as const;
 
-/** The statement and its values that list the runs which pass a filter, newest first. */
+/** The statement, with its values, that lists the runs of a filter, newest first. */
 export function listRuns(filter: RunFilter & { readonly beforeText?: string | undefined }): {
   sql: string;
   values: (string | number)[];

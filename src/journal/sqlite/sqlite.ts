@@ -1,12 +1,12 @@
 /**
  * The journal in a SQLite file: the truth about every run of a project.
  *
- * Owns: the run log: what is one transaction, and what is verified when it is read.
+ * Owns: the transactions of the run log, and the verification of what it reads.
  * Does not: keep anything in memory between calls, since other processes write the same file.
  * Invariants: J1, J2, J4, J5 and J7 of run-log.ts, and
- * - J8 The run keeps the number and the checksum of its last event. When a part of the file is
- *   damaged, a lost tail is noticed by it. (When the end of the -wal is lost, SQLite goes back to
- *   the last whole transaction, head included: newest-event.ts and the second copy know better.)
+ * - J8 The run stores the number and the checksum of its last event, which reveal a lost tail when a
+ *   part of the file is damaged. (When the end of the -wal is lost, SQLite returns to the last whole
+ *   transaction, head included; newest-event.ts and the second copy reveal that.)
  */
 import type { Recorded, RunMoved } from "../../core/event.ts";
 import { movedPath } from "../../core/move.ts";
@@ -111,7 +111,7 @@ export function loadRun(database: Database, runId: string): LoadedRun {
   return { runId, planText: current, plans, events, ...cleaned };
 }
 
-/** The plan's text, if it is there and has the fingerprint that it should have. */
+/** The text of a plan, if it exists and has the right fingerprint. */
 function findPlan(database: Database, fingerprint: string): string | undefined {
   const text = database.get(RUN.plan, fingerprint)?.text;
   return typeof text === "string" && sha256(text) === fingerprint ? text : undefined;
@@ -181,14 +181,14 @@ function append(database: Database, runId: string, write: Write): void {
   });
 }
 
-/** The author's file lies elsewhere from now on. */
+/** Records the new path of the author's file. */
 function moveFile(database: Database, runId: string, moved: RunMoved): void {
   const row = database.get(SUMMARY.file, runId);
   if (row !== undefined) database.run(SUMMARY.move, movedPath(moved, textIn(row, "file")), runId);
 }
 
 function eventsAfter(database: Database, runId: string, seq: number): readonly Recorded[] {
-  // The event before the first one is read too: its checksum is where the chain goes on.
+  // The event before the first one is read too: the chain continues from its checksum.
   const { row, stored } = database.read(() => {
     const found = database.get(RUN.load, runId) ?? unknownRun(runId);
     return { row: found, stored: eventsFrom(database, found, Math.max(seq, 1)) };

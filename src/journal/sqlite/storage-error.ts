@@ -1,5 +1,5 @@
 /**
- * What SQLite and the file system say when they fail, as a JournalError for a person.
+ * Converts failures of SQLite and the file system into a JournalError for a person.
  *
  * Owns: the mapping of codes, and the words.
  * Does not: retry or hide anything.
@@ -10,7 +10,7 @@ const PRIMARY_CODE_MASK = 0xff;
 
 /** Primary result codes of SQLite (sqlite.org/rescode.html); others are "io". */
 const SQLITE_CODES: Readonly<Record<number, JournalErrorCode>> = {
-  // SQLITE_ERROR: our statements are tested, so a table or column is missing from the file.
+  // SQLITE_ERROR: our statements are tested, so the file lacks a table or a column.
   1: "broken",
   3: "read-only", // PERM
   5: "busy", // BUSY
@@ -20,7 +20,7 @@ const SQLITE_CODES: Readonly<Record<number, JournalErrorCode>> = {
   13: "disk-full", // FULL
   14: "io", // CANTOPEN
   15: "busy", // PROTOCOL
-  // CONSTRAINT: what the rules forbid was checked before, so the rows contradict each other.
+  // CONSTRAINT: our code checks the rules first, so the rows contradict each other.
   19: "broken",
   20: "broken", // MISMATCH
   24: "broken", // FORMAT
@@ -53,7 +53,7 @@ interface CodedError extends Error {
   readonly errcode?: unknown;
 }
 
-/** The JournalError of a failed storage operation; any other error is returned as it is. */
+/** The JournalError for a failed storage operation; any other error is returned unchanged. */
 export function storageError(error: unknown, file: string): unknown {
   if (error instanceof JournalError || !(error instanceof Error)) return error;
   const code = codeOf(error);
@@ -61,7 +61,7 @@ export function storageError(error: unknown, file: string): unknown {
   return new JournalError(code, `${file}: ${WORDS[code]} (${error.message}).`, { cause: error });
 }
 
-/** Runs a storage operation; what it throws names the file and has a code. */
+/** Runs a storage operation; its errors name the file and have a code. */
 export function guarded<T>(file: string, operation: () => T): T {
   try {
     return operation();
@@ -86,7 +86,7 @@ function codeOf(error: CodedError): JournalErrorCode | undefined {
   if (error.code === "ERR_SQLITE_ERROR") {
     return SQLITE_CODES[Number(error.errcode) & PRIMARY_CODE_MASK] ?? "io";
   }
-  // An integer that no JavaScript number holds: none of ours is that large.
+  // An integer that is too large for a JavaScript number: ours never are.
   if (error.code === "ERR_OUT_OF_RANGE") return "broken";
   if (typeof error.code !== "string" || !/^E[A-Z0-9]+$/.test(error.code)) return undefined;
   return FILE_CODES[error.code] ?? "io";

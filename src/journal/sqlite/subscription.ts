@@ -1,10 +1,10 @@
 /**
- * Wakes those who watch a journal in a file, in whatever process of this machine they are: a writer
- * touches a small file after its commit, and the system reports that to all who watch the file. The
- * database's own files would not do: SQLite writes them before a commit can be seen.
+ * Wakes the watchers of a journal in a file, in every process of this machine: a writer touches a
+ * small file after its commit, and the system reports that to all who watch the file. The database's own
+ * files are no signal, because SQLite writes them before a commit can be seen.
  *
  * Owns: the files `state.db-newest` (new events and leases; written by newest-event.ts) and
- *   `state.db-inbox` (new requests) as signals, and a slow look for writers that were killed after the
+ *   `state.db-inbox` (new requests) as signals, and a slow timer for writers that were killed after the
  *   commit and for file systems that report nothing.
  * Does not: say what is new, or for which run.
  */
@@ -15,7 +15,7 @@ import { NEWEST_SUFFIX } from "./newest-event.ts";
 
 const INBOX_SUFFIX = "-inbox";
 const FILE_MODE = 0o600;
-/** How often a watcher looks although nobody woke it. */
+/** How often a watcher wakes without a signal. */
 const LOOK_MS = 1_000;
 
 /** All subscriptions of one open journal. */
@@ -72,7 +72,7 @@ export class FileSubscriptions {
   }
 }
 
-/** Undefined when the file is missing or the system watches no more files: the slow look remains. */
+/** Undefined when the file is missing or the system watches no more files: the timer remains. */
 function watchFile(file: string, onChange: (isGone: boolean) => void): fs.FSWatcher | undefined {
   try {
     const watcher = fs.watch(file, (event) => onChange(event === "rename"));
@@ -82,7 +82,7 @@ function watchFile(file: string, onChange: (isGone: boolean) => void): fs.FSWatc
   }
 }
 
-/** Wakes whoever watches a file. It is only a signal: the slow look makes up for one that fails. */
+/** Wakes the watchers of a file. When the signal fails, the timer wakes them later. */
 function touch(file: string): void {
   try {
     const { O_WRONLY, O_CREAT, O_NOFOLLOW } = fs.constants;
@@ -93,6 +93,6 @@ function touch(file: string): void {
       fs.closeSync(descriptor);
     }
   } catch {
-    // A full or read-only disk: the request itself is durable.
+    // A full or read-only disk; the request itself is durable.
   }
 }

@@ -1,8 +1,8 @@
 /**
- * The status file of an attempt: where a step may say how it went, and where to go on.
+ * The status file of an attempt, in which a step may report its outcome and the next edge.
  *
- * Owns: its form. The file comes from outside, so it is read field by field.
- * Does not: decide what the words mean (core/attempt/attempt-end.ts).
+ * Owns: its format. The file comes from outside, so every field is parsed.
+ * Does not: decide what the report means (core/attempt/attempt-end.ts).
  */
 import type { StepReport } from "../../core/event.ts";
 import { readLeft } from "../../runner/file-text.ts";
@@ -11,7 +11,7 @@ import { writtenOutcome } from "../../util/outcome.ts";
 
 /** The file in the attempt's folder that $PERDURE_STATUS_FILE names. */
 export const STATUS_FILE = "status.json";
-/** How a key of the context may be written. */
+/** The allowed keys of the context. */
 export const CONTEXT_KEY = /^[A-Za-z_][A-Za-z0-9_.-]{0,127}$/;
 const STATUS_BYTES_MAX = 256 * 1024;
 
@@ -19,7 +19,7 @@ export type Status =
   | { readonly ok: true; readonly reported?: StepReport; readonly context: JsonObject }
   | { readonly ok: false; readonly message: string };
 
-/** What a step wrote down of itself; nothing when there is no file. */
+/** The report of a step; empty when there is no file. */
 export function readStatus(path: string): Status {
   const left = readLeft(path, STATUS_BYTES_MAX);
   if (!left.there) return { ok: true, context: {} };
@@ -33,7 +33,7 @@ function wrong(what: string): Extract<Status, { ok: false }> {
   return { ok: false, message: `what it wrote to $PERDURE_STATUS_FILE ${what}` };
 }
 
-/** The names of each field; other engines have other ones for the same. */
+/** The names of each field; other engines use other names for the same field. */
 const FIELDS = {
   outcome: ["outcome", "status"],
   label: ["preferred_label", "preferred_next_label"],
@@ -42,7 +42,7 @@ const FIELDS = {
   context: ["context_updates"],
 } as const;
 
-/** The first of these fields that has a value; null is none. */
+/** The first of these fields with a value other than null. */
 function fieldOf(
   written: Readonly<Record<string, unknown>>,
   names: readonly string[],
