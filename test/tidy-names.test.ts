@@ -14,7 +14,7 @@ const GLOSSARY = readFileSync(resolve(import.meta.dirname, "../docs/GLOSSARY.md"
 
 /** Words that another word has replaced. */
 const REPLACED = [
-  ...["edge", "edges", "talk", "talks", "telling", "retelling", "told", "saying", "sayings"],
+  ...["arrow", "arrows", "talk", "talks", "telling", "retelling", "told", "saying", "sayings"],
   ...["doubt", "doubts", "unsettled", "pretend", "pretended", "pretence", "wish", "wishes", "desk"],
   ...["hands", "belongings", "reign", "walk", "walks", "walked", "way", "ways", "going"],
 ];
