@@ -28,7 +28,7 @@ import { type RunDir, runDirOf } from "../engine/state-dir.ts";
 import { parseEvents } from "../journal/events-file.ts";
 import { planFingerprints } from "../journal/run-log.ts";
 import type { Plan } from "../plan/plan.ts";
-import type { CarriedTranscript } from "../runner/agents/adapter.ts";
+import type { TranscriptTarget } from "../runner/agents/adapter.ts";
 import { findMarked, runMarker } from "../runner/process/sweep.ts";
 import { failpoint } from "../util/failpoint.ts";
 import { canonicalJson, sha256 } from "../util/json.ts";
@@ -113,13 +113,13 @@ async function takeIn(file: string, { into, files }: ImportOptions): Promise<Imp
   try {
     if (await isHere(project, exported)) return await resultOf(project, exported, undefined);
     const moved = await moveOf(project, exported, files);
-    const arrival = arrivalAt(project, exported, moved, archive);
-    checkFolder(arrival);
-    const transcripts = await missingTranscripts(arrival);
+    const incoming = incomingRun(project, exported, moved, archive);
+    checkFolder(incoming);
+    const transcripts = await missingTranscripts(incoming);
     await readArchive(file, { texts: [], into: staging });
     failpoint("import.unpacked");
-    await unpack(arrival, transcripts, staging);
-    await receive(project, exported, arrival);
+    await unpack(incoming, transcripts, staging);
+    await receive(project, exported, incoming);
     return await resultOf(project, exported, moved);
   } finally {
     rmSync(staging, { recursive: true, force: true });
@@ -147,9 +147,9 @@ async function resultOf(
 async function receive(
   project: Project,
   { about, planTexts }: ExportedState,
-  arrival: Arrival,
+  incoming: IncomingRun,
 ): Promise<void> {
-  const { dir, run, events } = arrival;
+  const { dir, run, events } = incoming;
   const { run: runId, answers = {} } = about;
   const summary = fullSummary(run, workspaceOf(dir));
   await project.journal.log.receive({ runId, planTexts, events, answers, summary });
@@ -239,12 +239,12 @@ async function freeFor(directory: string): Promise<ForeignFiles> {
   );
 }
 
-function arrivalAt(
+function incomingRun(
   project: Project,
   { about, plan, events, run: left }: ExportedState,
   moved: RunMoved,
   { parts }: Archive,
-): Arrival {
+): IncomingRun {
   const seq = events.length + 1;
   const recorded: Recorded = { seq, time: Date.now(), version: EVENT_VERSION, event: moved };
   const run = evolve(plan, left, recorded);
@@ -290,7 +290,7 @@ function ownerOf(staging: string): Owner | undefined {
 const OWNER_EXECUTES = 0o100;
 
 /** An imported run on its way in. */
-export interface Arrival {
+export interface IncomingRun {
   readonly about: ArchivedRun;
   readonly plan: Plan;
   /** After the move. */
@@ -303,12 +303,12 @@ export interface Arrival {
 
 /** A transcript that is to be put here. */
 export interface NewTranscript {
-  readonly target: CarriedTranscript;
+  readonly target: TranscriptTarget;
   readonly sha256: string;
 }
 
 /** The transcripts that are missing here; refuses what would have to be overwritten (M3). */
-export async function missingTranscripts(arrival: Arrival): Promise<readonly NewTranscript[]> {
+export async function missingTranscripts(arrival: IncomingRun): Promise<readonly NewTranscript[]> {
   const { about, plan, run, dir, parts } = arrival;
   const site = { plan, run, dir, env: runEnvironment(run) };
   const missing: NewTranscript[] = [];
@@ -330,7 +330,7 @@ function anotherTranscript({ place }: ArchivedConversation, path: string): Refus
 }
 
 /** Refuses to take the place of a run that only its folder knows. */
-export function checkFolder({ dir }: Arrival): void {
+export function checkFolder({ dir }: IncomingRun): void {
   if (!existsSync(dir.events)) return;
   const message = `${dir.root} holds a run that the journal does not know`;
   throw new Refusal("missing-journal", message, command("doctor", "--repair"));
@@ -338,7 +338,7 @@ export function checkFolder({ dir }: Arrival): void {
 
 /** Puts all parts in their places; `staging` has them under their hashes. */
 export async function unpack(
-  arrival: Arrival,
+  arrival: IncomingRun,
   transcripts: readonly NewTranscript[],
   staging: string,
 ): Promise<void> {
@@ -388,7 +388,7 @@ async function placeTranscript(
   await fs.rm(draft);
 }
 
-async function placeFolder({ dir, parts }: Arrival, staging: string): Promise<void> {
+async function placeFolder({ dir, parts }: IncomingRun, staging: string): Promise<void> {
   const folder = join(staging, "run");
   await fs.mkdir(folder, { mode: 0o700 });
   for (const { path, sha256: hash, mode } of parts) {

@@ -127,7 +127,7 @@ function contextOf({ id, planOf, events }: LoadedRun, from: Point, to: Point): C
 }
 
 /** A checkpoint, and what changed in the files since the one before; undefined when nobody knows. */
-export interface Checkpointed extends TimelineEntry {
+export interface CheckpointEntry extends TimelineEntry {
   readonly changed: Changed;
 }
 
@@ -135,7 +135,7 @@ export interface Checkpointed extends TimelineEntry {
 export async function timelineOfRun(
   project: Project,
   known: LoadedRun,
-): Promise<readonly Checkpointed[]> {
+): Promise<readonly CheckpointEntry[]> {
   const entries = timelineOf(known.events);
   const store = keepsFiles(known) ? (await openRunWorkspace(project, known)).store : undefined;
   const changes = await changesOf(store, known.events, entries);

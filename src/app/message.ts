@@ -52,7 +52,7 @@ interface Recipient {
 }
 
 /** What became of a message: the run that knows it, or the owner that has not taken it in yet. */
-export interface LeftResult {
+export interface MessageResult {
   readonly known: LoadedRun;
   readonly message?: LeftMessage;
 }
@@ -63,7 +63,7 @@ export async function leaveMessage(
   known: LoadedRun,
   { scope, step }: Recipient,
   message: Message,
-): Promise<LeftResult> {
+): Promise<MessageResult> {
   const { journal } = project;
   await journal.inbox.send(known.id, { type: "message", scope, step, message });
   failpoint("say.recorded");
@@ -218,7 +218,7 @@ export type Delivery =
   | "next-attempt";
 
 /** When the agent of a step gets what `leaveMessage` has left. */
-export function deliveryOf({ known, message }: LeftResult, { record }: AgentStep): Delivery {
+export function deliveryOf({ known, message }: MessageResult, { record }: AgentStep): Delivery {
   if (message === undefined) return "not-recorded";
   const visit = currentVisit(record);
   const status = visit === undefined ? "ready" : statusWord(visit.state);

@@ -31,7 +31,7 @@ export interface Finding {
   readonly remedy?: string;
 }
 
-export interface PreflightSite {
+export interface PreflightOptions {
   /** Where the run works, or is started. */
   readonly cwd: string;
   readonly env: Readonly<Record<string, string | undefined>>;
@@ -50,7 +50,7 @@ interface Ahead {
 }
 
 /** All that can be looked at before a plan runs, in the order of its steps. */
-export function preflight(plan: Plan, site: PreflightSite): readonly Finding[] {
+export function preflight(plan: Plan, site: PreflightOptions): readonly Finding[] {
   const ahead = [...stepsAhead(plan.graph, { certain: true, before: "" }, site.isDone)];
   if (!ahead.some(({ step }) => step.work.kind === "agent")) return [];
   const found = new Map<string, Finding>();
@@ -67,7 +67,7 @@ export function preflight(plan: Plan, site: PreflightSite): readonly Finding[] {
 /** Throws what is missing, with the remedy; gives what to warn about. */
 export function requireReady(
   plan: Plan,
-  site: PreflightSite,
+  site: PreflightOptions,
   typed: readonly string[],
 ): readonly string[] {
   const found = preflight(plan, site);
@@ -128,7 +128,7 @@ function certainSteps(graph: Graph): ReadonlySet<number> {
   return certain;
 }
 
-function findingsOf(plan: Plan, ahead: Ahead, site: PreflightSite): readonly Finding[] {
+function findingsOf(plan: Plan, ahead: Ahead, site: PreflightOptions): readonly Finding[] {
   const { step } = ahead;
   const { work } = step;
   const checked = checksOf(step).flatMap((one) => (one.kind === "command" ? [one.run] : []));
@@ -163,7 +163,7 @@ function plainProgram(text: string): string | undefined {
 function programFinding(
   plan: Plan,
   ahead: Ahead,
-  site: PreflightSite,
+  site: PreflightOptions,
   text: string,
 ): readonly Finding[] {
   const program = plainProgram(text);
@@ -184,7 +184,7 @@ function agentFindings(
   plan: Plan,
   ahead: Ahead,
   definition: AgentDefinition,
-  site: PreflightSite,
+  site: PreflightOptions,
 ): readonly Finding[] {
   const { adapter, env } = definition;
   const known = agentProgram(adapter);
@@ -204,7 +204,7 @@ function installedFinding(
   plan: Plan,
   ahead: Ahead,
   { adapter, command, env }: AgentDefinition,
-  site: PreflightSite,
+  site: PreflightOptions,
 ): Finding | undefined {
   const known = agentProgram(adapter);
   const program = known === undefined ? plainProgram(command ?? "") : (command ?? adapter);
@@ -225,7 +225,7 @@ function pathFor(
   plan: Plan,
   step: Step,
   agent: Readonly<Record<string, string>>,
-  { env }: PreflightSite,
+  { env }: PreflightOptions,
 ): string | undefined {
   const path = step.env.PATH ?? agent.PATH ?? plan.env.PATH ?? env.PATH ?? "";
   return path.includes("${{") ? undefined : path;
@@ -273,7 +273,7 @@ function loginFinding(
 
 function modelFindings(
   { settings: { model } }: AgentDefinition,
-  { prices }: PreflightSite,
+  { prices }: PreflightOptions,
 ): readonly Finding[] {
   if (model === undefined || prices === undefined) return [];
   if (prices.find(model) !== undefined)
@@ -285,7 +285,7 @@ function modelFindings(
 function directoryFindings(
   ahead: Ahead,
   { settings }: AgentDefinition,
-  { cwd }: PreflightSite,
+  { cwd }: PreflightOptions,
 ): readonly Finding[] {
   const { id } = ahead.step;
   return (settings.directories ?? [])

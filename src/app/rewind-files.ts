@@ -22,7 +22,7 @@ import { ExpressionError } from "../util/expression.ts";
 import { renderText, TemplateError } from "../util/template.ts";
 import { shortList } from "../view/text.ts";
 import { overlap, type VisitWork, visitWorks, workHistory } from "../view/work-history.ts";
-import type { ShownPlan } from "../workspace/snapshot/restore-plan.ts";
+import type { RestorePreview } from "../workspace/snapshot/restore-plan.ts";
 import type { SnapshotStore } from "../workspace/snapshot/store.ts";
 import type { LoadedRun } from "./loaded-run.ts";
 import type { Project } from "./project.ts";
@@ -38,7 +38,7 @@ export interface FilesPlan {
   /** One line, always. */
   readonly line: string;
   /** What putting back changes now. */
-  readonly changes?: ShownPlan;
+  readonly changes?: RestorePreview;
 }
 
 /** The visit that runs again, and the steps of the pipeline that run again with it. */

@@ -23,7 +23,7 @@ import {
   rewindPlan,
 } from "../view/preview/resume-plan.ts";
 import { restoreSnapshot } from "../workspace/snapshot/restore.ts";
-import { planRestore, type ShownPlan, shownPlan } from "../workspace/snapshot/restore-plan.ts";
+import { planRestore, type RestorePreview, shownPlan } from "../workspace/snapshot/restore-plan.ts";
 import { openWorkspace } from "../workspace/snapshot/workspace.ts";
 import { type Executed, execute } from "./drive.ts";
 import type { LoadedRun } from "./loaded-run.ts";
@@ -310,7 +310,7 @@ export async function previewRestore(
   project: Project,
   known: LoadedRun,
   { commit }: Checkpoint,
-): Promise<ShownPlan | undefined> {
+): Promise<RestorePreview | undefined> {
   const refusal = unavailable(known);
   if (refusal !== undefined) throw refusal;
   const { workspace } = await openRunWorkspace(project, known);

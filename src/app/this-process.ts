@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { setFlagsFromString } from "node:v8";
 import type { Plan } from "../plan/plan.ts";
 import { textOf } from "../runner/file-text.ts";
-import type { PreflightSite } from "./preflight.ts";
+import type { PreflightOptions } from "./preflight.ts";
 import { advice, after, Refusal } from "./refusal.ts";
 
 /**
@@ -36,7 +36,7 @@ export function checkEnvironment(names: readonly string[], typed: readonly strin
  */
 export async function readiness(
   plan: Plan,
-  { preflight, isDone }: Pick<PreflightSite, "isDone"> & { readonly preflight?: boolean },
+  { preflight, isDone }: Pick<PreflightOptions, "isDone"> & { readonly preflight?: boolean },
   typed: readonly string[],
   cwd = process.cwd(),
 ): Promise<readonly string[]> {

@@ -16,7 +16,7 @@ export const HOLE = "\0";
 /** How deep substitutions may be nested. */
 const SHELL_NESTING_MAX = 100;
 
-export type Spot =
+export type ShellPosition =
   /** Unquoted: the variable needs double quotes around it. */
   (
     | { readonly how: "quoted" }
@@ -45,7 +45,7 @@ const HEREDOC_PATTERN = "an expression cannot stand in a pattern inside a here-d
 const TOO_DEEP = `substitutions stand more than ${SHELL_NESTING_MAX} deep in each other`;
 
 /** How the shell reads each hole in the text, in order. */
-export function lexShell(text: string): readonly Spot[] {
+export function lexShell(text: string): readonly ShellPosition[] {
   const lexer = new ShellLexer(text, 0);
   lexer.commands(false);
   return lexer.spots;
@@ -66,7 +66,7 @@ const PARAMETER = /(?:#(?=[A-Za-z_0-9@*]))?(?:[A-Za-z_]\w*|\d+|[@*#?$!-])?/y;
 const OPERATOR = /:?[-=?+]|##?|%%?|\/\/?/y;
 
 class ShellLexer {
-  readonly spots: Spot[] = [];
+  readonly spots: ShellPosition[] = [];
   readonly #text: string;
   readonly #depth: number;
   #at = 0;
@@ -291,7 +291,7 @@ class ShellLexer {
   #parsed(since: number, parsedBy: string | undefined): void {
     if (parsedBy === undefined) return;
     for (let at = since; at < this.spots.length; at++) {
-      this.spots[at] = { ...(this.spots[at] as Spot), parsedBy };
+      this.spots[at] = { ...(this.spots[at] as ShellPosition), parsedBy };
     }
   }
 

@@ -12,7 +12,7 @@
  * - S2 Values are assigned, not exported, so the system's limit on arguments does not apply to
  *   them.
  */
-import { HOLE, lexShell, type Spot } from "./shell-lexer.ts";
+import { HOLE, lexShell, type ShellPosition } from "./shell-lexer.ts";
 import {
   type Evaluate,
   parseTemplate,
@@ -43,7 +43,7 @@ export function quote(value: string): string {
 /** The script with each value in a variable of its own. Throws TemplateError. */
 export function renderShell(text: string, evaluate: Evaluate): string {
   const parts = templateParts(text);
-  const spots = spotsOf(parts);
+  const spots = shellPositions(parts);
   const assignments: string[] = [];
   let script = "";
   let next = 0;
@@ -52,7 +52,7 @@ export function renderShell(text: string, evaluate: Evaluate): string {
       script += part.text;
       continue;
     }
-    const spot = spots[next++] as Spot;
+    const spot = spots[next++] as ShellPosition;
     if (spot.how === "comment") continue;
     if (spot.how === "refused") throw new TemplateError(spot.message, part.offset);
     const name = `__perdure_${assignments.length + 1}`;
@@ -70,7 +70,7 @@ export function checkShellTemplate(text: string): readonly TemplateProblem[] {
   if (!parsed.ok) return [{ message: parsed.message, offset: parsed.offset }];
   const nul = text.indexOf(HOLE);
   if (nul !== -1) return [{ message: "a shell command cannot hold a NUL byte", offset: nul }];
-  const spots = spotsOf(parsed.parts);
+  const spots = shellPositions(parsed.parts);
   return parsed.parts
     .filter((part) => part.kind === "expression")
     .flatMap(({ offset }, index) => {
@@ -83,7 +83,7 @@ export function checkShellTemplate(text: string): readonly TemplateProblem[] {
 export function reparsedValues(text: string): readonly ReparsedValue[] {
   const parsed = parseTemplate(text);
   if (!parsed.ok || text.includes(HOLE)) return [];
-  const spots = spotsOf(parsed.parts);
+  const spots = shellPositions(parsed.parts);
   return parsed.parts
     .filter((part) => part.kind === "expression")
     .flatMap(({ source, offset }, index) => {
@@ -92,7 +92,7 @@ export function reparsedValues(text: string): readonly ReparsedValue[] {
     });
 }
 
-function spotsOf(parts: readonly TemplatePart[]): readonly Spot[] {
+function shellPositions(parts: readonly TemplatePart[]): readonly ShellPosition[] {
   if (!parts.some((part) => part.kind === "expression")) return [];
   for (const part of parts) {
     const nul = part.kind === "text" ? part.text.indexOf(HOLE) : -1;
@@ -103,7 +103,11 @@ function spotsOf(parts: readonly TemplatePart[]): readonly Spot[] {
   return lexShell(parts.map((part) => (part.kind === "text" ? part.text : HOLE)).join(""));
 }
 
-function checkedValue(value: string, spot: Spot, part: TemplatePart & { source: string }): string {
+function checkedValue(
+  value: string,
+  spot: ShellPosition,
+  part: TemplatePart & { source: string },
+): string {
   const refuse = (why: string): never => {
     throw new TemplateError(`the value of \`${part.source}\` ${why}`, part.offset);
   };
@@ -116,7 +120,7 @@ function checkedValue(value: string, spot: Spot, part: TemplatePart & { source: 
   return value;
 }
 
-function reference(name: string, spot: Spot): string {
+function reference(name: string, spot: ShellPosition): string {
   if (spot.how === "quoted") return `"\${${name}}"`;
   if (spot.how === "single") return `'"\${${name}}"'`;
   return `\${${name}}`;

@@ -6,7 +6,7 @@
 import { existsSync, writeFileSync } from "node:fs";
 import { extname, resolve } from "node:path";
 import {
-  type Checkpointed,
+  type CheckpointEntry,
   compareRun,
   explain,
   maskedRun,
@@ -180,7 +180,7 @@ export async function timelineCommand(id: string, options: OutputOptions): Promi
   return EXIT.done;
 }
 
-function entryCells({ changed, ...entry }: Checkpointed): readonly string[] {
+function entryCells({ changed, ...entry }: CheckpointEntry): readonly string[] {
   return [
     utcText(entry.time),
     entry.what,
@@ -192,7 +192,7 @@ function entryCells({ changed, ...entry }: Checkpointed): readonly string[] {
   ];
 }
 
-function entryJson({ changed, ...entry }: Checkpointed): JsonObject {
+function entryJson({ changed, ...entry }: CheckpointEntry): JsonObject {
   return {
     sequence: entry.seq,
     time: isoText(entry.time),
