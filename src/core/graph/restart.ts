@@ -11,7 +11,7 @@ import { closureOf } from "../../plan/graph-index.ts";
 import type { Graph } from "../../plan/plan.ts";
 import type { Json } from "../../util/json.ts";
 import type { RunEvent, RunRestarted } from "../event.ts";
-import { type Run, type Scope, type Visit, draft } from "../run.ts";
+import { draft, type Run, type Scope, type Visit } from "../run.ts";
 import { ROOT_SCOPE } from "../step-path.ts";
 import { locate, mark, passOver, reopen, startAgain } from "./edge.ts";
 import { recordAt } from "./visit.ts";
