@@ -9,7 +9,7 @@ import { deadlineOf, replyOf } from "../core/attempt/gate.ts";
 import type { Answer, AttemptRef } from "../core/event.ts";
 import { waitsFor } from "../core/graph/visit-state.ts";
 import { attemptOf, findVisit, stepOf, type Visit, visitRef } from "../core/run.ts";
-import { attemptText, type NamedPlace, parseVisit, stepPath } from "../core/step-path.ts";
+import { attemptText, type NamedVisit, parseVisit, stepPath } from "../core/step-path.ts";
 import type { Answered } from "../journal/inbox.ts";
 import { assert } from "../util/assert.ts";
 import { failpoint } from "../util/failpoint.ts";
@@ -41,7 +41,7 @@ export function askedAt(known: KnownRun, name: string): Visit {
   throw new Refusal("not-asked", `run ${shortId} does not ask ${name} now`, next);
 }
 
-function isAt(visit: Visit, { scope, step, visit: number, attempt }: NamedPlace): boolean {
+function isAt(visit: Visit, { scope, step, visit: number, attempt }: NamedVisit): boolean {
   const place = visitRef(visit);
   const same = place.scope === scope && place.step === step;
   const visited = number === undefined || number === visit.number;
@@ -49,7 +49,7 @@ function isAt(visit: Visit, { scope, step, visit: number, attempt }: NamedPlace)
 }
 
 /** The last answer to a question that stands no more. */
-function lastAnswer({ events }: KnownRun, wanted: NamedPlace): Answer | undefined {
+function lastAnswer({ events }: KnownRun, wanted: NamedVisit): Answer | undefined {
   const found = events.findLast(
     ({ event }) =>
       event.type === "step.answered" &&

@@ -148,7 +148,7 @@ async function writeRun(
   mkdirSync(dir.root, { recursive: true, mode: 0o700 });
   const bundle = join(dir.root, `export-${process.pid}.bundle`);
   try {
-    const departure = await depart(project, known, bundle, options, notes);
+    const exported = await saveFiles(project, known, bundle, options, notes);
     const conversations = openConversations({ plan, run, dir, env: runEnvironment(run) });
     for (const { why } of conversations) if (why !== undefined) notes.push(why);
     const carried = conversations.flatMap((one, index) => carriedOf(one, index));
@@ -158,7 +158,7 @@ async function writeRun(
       { path: PLAN_PART, text: plansText(known) },
       ...runParts(dir.root, "", notes),
       ...artifacts,
-      ...(departure === undefined ? [] : [{ path: BUNDLE_PART, file: bundle }]),
+      ...(exported === undefined ? [] : [{ path: BUNDLE_PART, file: bundle }]),
       ...carried.map((one) => ({ path: one.part, file: one.file })),
     ];
     const about: ArchivedRun = {
@@ -167,8 +167,8 @@ async function writeRun(
       pipeline: plan.name,
       project: dirname(project.dir.root),
       exportedAt: new Date().toISOString(),
-      ...(departure === undefined ? {} : { commit: departure.commit }),
-      base: departure?.base ?? [],
+      ...(exported === undefined ? {} : { commit: exported.commit }),
+      base: exported?.base ?? [],
       conversations: carried,
       ...(known.answers.size === 0 ? {} : { answers: Object.fromEntries(known.answers) }),
     };
@@ -176,7 +176,7 @@ async function writeRun(
     return {
       bytes: statSync(file).size,
       events: events.length,
-      snapshots: departure?.snapshots ?? 0,
+      snapshots: exported?.snapshots ?? 0,
       artifacts: artifacts.length,
       conversations: carried.length,
       holdsSecrets: holdsSecrets(known),
@@ -187,7 +187,7 @@ async function writeRun(
   }
 }
 
-async function depart(
+async function saveFiles(
   project: Project,
   { plan, run, dir }: KnownRun,
   file: string,

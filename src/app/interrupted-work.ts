@@ -62,7 +62,9 @@ function cutOff({ run, dir, liveness }: KnownRun): readonly Visit[] {
   const dead = [...run.running].filter(
     (visit) => lookAt(attemptDirOf(dir, attemptOf(visit))) === "dead",
   );
-  const waiting = waitingFor(run, "retry", "slot").filter(({ cut }) => cut === true);
+  const waiting = waitingFor(run, "retry", "slot").filter(
+    ({ interrupted }) => interrupted === true,
+  );
   const all = [...run.waiting.owner, ...waiting, ...dead];
   return all.filter(
     (visit) =>
@@ -104,8 +106,8 @@ async function describe(
   const end = work.end?.event;
   const session = visit.conversation?.session;
   const wanted = recover ?? recoverFor(run, visit);
-  const conversationsOf = session !== undefined && wanted !== "restart";
-  const over = startsOver(plan, run, visit, { wanted, conversationsOf });
+  const continues = session !== undefined && wanted !== "restart";
+  const over = startsOver(plan, run, visit, { wanted, continues });
   const used = visit.spent === undefined ? undefined : spentText(visit.spent);
   return {
     attempt: attemptText(work.at),
@@ -115,7 +117,7 @@ async function describe(
     conversation:
       session === undefined ? undefined : `${session}${used === undefined ? "" : `, ${used}`}`,
     overwrites: over ? await ownFiles(known, visit, about.files) : undefined,
-    fate: over || (session !== undefined && !conversationsOf) ? "restart" : "continue",
+    fate: over || (session !== undefined && !continues) ? "restart" : "continue",
   };
 }
 

@@ -207,7 +207,7 @@ export function asRefusal(error: unknown, shortId?: string): Refusal | undefined
   if (error instanceof Refusal) return error;
   if (error instanceof CoreRefusal) {
     const next = shortId === undefined ? command("list", "runs") : command("show", shortId);
-    return new Refusal("impossible", error.message, next, error);
+    return new Refusal(error.code, error.message, next, error);
   }
   if (error instanceof WorkspaceError) return filesRefusal(error, shortId);
   // A disk that fails under a projection or an attempt's folder is told like one under the journal.

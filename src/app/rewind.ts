@@ -11,7 +11,7 @@ import type { RunRewound } from "../core/event.ts";
 import type { Fact } from "../core/fact.ts";
 import { planRewind, retryEvents } from "../core/graph/rewind.ts";
 import { currentVisit, type Effect, findStep, type StepRecord, type Visit } from "../core/run.ts";
-import { type NamedPlace, parseVisit, stepPath } from "../core/step-path.ts";
+import { type NamedVisit, parseVisit, stepPath } from "../core/step-path.ts";
 import {
   changeLines,
   type RewindPlan,
@@ -89,7 +89,7 @@ async function preview(
 async function planRetry(
   project: Project,
   known: KnownRun,
-  place: NamedPlace,
+  place: NamedVisit,
   { files: given, failed, turns, repeat }: RewindRequest,
 ): Promise<RewindPreview> {
   const { plan, run } = known;
@@ -132,7 +132,7 @@ function itemFiles(given: FilesOption | undefined): FilesPlan {
 async function planReturn(
   project: Project,
   known: KnownRun,
-  place: NamedPlace,
+  place: NamedVisit,
   { verb, files: given, repeat }: RewindRequest,
 ): Promise<RewindPreview> {
   const { plan, run } = known;
@@ -175,7 +175,7 @@ export async function rewindFacts(known: KnownRun, back: RewindPreview): Promise
 function visitOf(
   { shortId }: KnownRun,
   record: StepRecord | undefined,
-  place: NamedPlace,
+  place: NamedVisit,
 ): Visit | undefined {
   const visits = record?.visits ?? [];
   const worked = visits.filter(({ attempts }) => attempts > 0);
@@ -187,7 +187,7 @@ function visitOf(
   throw new Refusal("unknown-step", message, command("show", shortId));
 }
 
-function placeName(place: NamedPlace): string {
+function placeName(place: NamedVisit): string {
   return `${stepPath(place)}@${place.visit}`;
 }
 

@@ -162,8 +162,10 @@ function waitingVerdict(visit: Visit, wait: Wait, input: ResumePlanInput): Verdi
     }
     case "owner": {
       // When the run stopped between two attempts, the step itself was not interrupted.
-      const cut = visit.cut === true || conversation === undefined;
-      const what = cut ? `it was interrupted (${messageText(wait.message)})` : "the run stopped";
+      const interrupted = visit.interrupted === true || conversation === undefined;
+      const what = interrupted
+        ? `it was interrupted (${messageText(wait.message)})`
+        : "the run stopped";
       const then = conversation ?? `it starts again${nextAttempt(visit)}`;
       return { action: "continue", why: `${what}; ${then}` };
     }
@@ -206,7 +208,7 @@ function runningVerdict(visit: Visit, input: ResumePlanInput): Verdict {
     case "dead": {
       const judge = judgeText(visit);
       if (step.once && judge === undefined) return doubtVerdict(visit, "its process is gone");
-      const conversation = judge ?? talkText({ ...visit, cut: true }, input);
+      const conversation = judge ?? talkText({ ...visit, interrupted: true }, input);
       if (conversation !== undefined)
         return { action: "continue", why: `its process is gone; ${conversation}` };
       return { action: "run", why: "its process is gone and left no result" };
