@@ -161,7 +161,7 @@ export type AgentSettings = FieldsOf<typeof AGENT_KEYS>;
 export type UncountedSetting = UncountedOf<typeof AGENT_KEYS>;
 
 /** `Name` or `Name(pattern)`, with the agent's own names of tools. */
-interface ToolRules {
+export interface ToolRules {
   readonly allow: readonly string[];
   readonly deny: readonly string[];
 }
