@@ -20,7 +20,7 @@ import { formatDuration } from "../../util/duration.ts";
 import { failureText, messageText } from "../failure-text.ts";
 import { onceStep, repeatText } from "../once-text.ts";
 import { questionText, wakeText } from "../question-text.ts";
-import { attemptWords, type STEP_LOOKS, statusOf } from "../step-status.ts";
+import { attemptWords, type STEP_STYLES, statusOf } from "../step-status.ts";
 import { rootSteps, type StepNode, stepTree } from "../step-tree.ts";
 import { countText, shortList, tableLines } from "../text.ts";
 
@@ -349,7 +349,7 @@ export function rewindPlan(
   return { again, kept, assumed, repeats };
 }
 
-const KEPT: ReadonlySet<keyof typeof STEP_LOOKS> = new Set([
+const KEPT: ReadonlySet<keyof typeof STEP_STYLES> = new Set([
   "completed",
   "assumed",
   "handled",
