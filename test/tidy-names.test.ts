@@ -29,7 +29,6 @@ const TYPES_TO_RENAME: readonly string[] = [
   "KeysOn",
   "LaunchSite",
   "Leaving",
-  "NamedPlace",
   "Outlet",
   "OutputSite",
   "PassWork",
