@@ -195,7 +195,8 @@ function eventsAfter(database: Database, runId: string, seq: number): readonly R
   });
   const head = headIn(row);
   if (seq > head.seq) return [];
-  const start = seq < 1 ? chainStart(runId) : (stored.shift() ?? { seq, crc: -1 });
+  const before = stored[0]?.seq === seq ? stored.shift() : undefined;
+  const start = seq < 1 ? chainStart(runId) : (before ?? { seq, crc: -1 });
   verifyChain(runId, start, stored, head);
   return decodeAll(runId, stored);
 }
