@@ -14,7 +14,7 @@ import type { Diagnostic } from "../src/pipeline/diagnostic.ts";
 import { loadDot } from "../src/pipeline/dot/load.ts";
 import { buildDotPlan, type DotFile } from "../src/plan/attractor/build.ts";
 import { simulated } from "../src/plan/simulate.ts";
-import { type Walked, walkThrough } from "./walk-through.ts";
+import { type SimulatedRun, walkThrough } from "./walk-through.ts";
 
 const PIPELINE = /\.(dot|gv|fabro)$/;
 
@@ -25,7 +25,7 @@ interface Tried {
   readonly lints: boolean;
   readonly diagnostics: readonly Diagnostic[];
   /** Absent for files that cannot be run. */
-  readonly walk?: Walked;
+  readonly walk?: SimulatedRun;
 }
 
 const { values, positionals } = parseArgs({

@@ -22,7 +22,7 @@ const EVENTS_MAX = 200_000;
 const OWNER: Owner = { pid: 1, started: "1", boot: "b", host: "h", user: "u" };
 
 /** How a walk ended. */
-export interface Walked {
+export interface SimulatedRun {
   readonly end: "completed" | "failed" | "endless";
   /** The kind of reason, for counting. */
   readonly why: string;
@@ -31,7 +31,7 @@ export interface Walked {
 }
 
 /** Walks through a plan to its end. */
-export function walkThrough(plan: Plan): Walked {
+export function walkThrough(plan: Plan): SimulatedRun {
   let now = 1_000;
   let run = created(plan, now);
   const activity = newActivity({ env: {}, keepsFiles: false });
@@ -81,7 +81,7 @@ function approvals(run: Run, given: number): readonly Fact[] {
   });
 }
 
-function failed(run: Run): Walked {
+function failed(run: Run): SimulatedRun {
   const [visit] = run.failed;
   if (visit === undefined || visit.state.status !== "failed") {
     const message = run.state.status === "failed" ? run.state.message : "";

@@ -1,7 +1,7 @@
-/** Who we are, and whether another owner is alive: by evidence, never by a timeout. */
+/** This process as an owner, and whether another owner is alive: by evidence, never by a timeout. */
 import { hostname, userInfo } from "node:os";
 import type { Owner } from "../core/event.ts";
-import { type Life, lifeOf, ownIdentity } from "../runner/process/identity.ts";
+import { ownIdentity, type ProcessLiveness, processLiveness } from "../runner/process/identity.ts";
 
 /** This process as the owner of a run. */
 export function thisOwner(): Owner {
@@ -16,16 +16,16 @@ export function thisPerson(): string {
 
 /** True unless the owner is proven dead. */
 export function isOwnerAlive(owner: Owner): boolean {
-  return ownerLife(owner) !== "dead";
+  return ownerLiveness(owner) !== "dead";
 }
 
 /** True when the owner is in another PID namespace or on another machine, and may live there. */
 export function isOwnerElsewhere(owner: Owner): boolean {
-  return ownerLife(owner) === "unknown";
+  return ownerLiveness(owner) === "unknown";
 }
 
-function ownerLife({ started, ...owner }: Owner): Life {
-  const life = lifeOf({ ...owner, start: started });
+function ownerLiveness({ started, ...owner }: Owner): ProcessLiveness {
+  const life = processLiveness({ ...owner, start: started });
   // An older version recorded no more than the host.
   const isOld = owner.namespace === undefined && owner.machine === undefined;
   return life === "dead" && isOld && owner.host !== hostname() ? "unknown" : life;

@@ -30,7 +30,7 @@ import { briefingFor } from "./conversation/briefing.ts";
 import { converse } from "./conversation/conversation.ts";
 import { reportFor } from "./conversation/failure-report.ts";
 import { judgeOf } from "./conversation/judge.ts";
-import { messageEvents, messagesToTell } from "./conversation/message.ts";
+import { messageEvents, messagesToSend } from "./conversation/message.ts";
 import { permissionQuestion } from "./conversation/permission.ts";
 import type { AttemptRef, FailureReason, RunEvent } from "./event.ts";
 import type { Ending, Fact, ItemsFound } from "./fact.ts";
@@ -251,7 +251,7 @@ function dispatch(
   if (step.work.kind === "pick") return [started, pick(run, visit, at)];
   const conversation = offer === undefined ? undefined : converse(plan, run, visit, offer);
   const fidelity = briefingFor(plan, run, visit, conversation);
-  const messages = messagesToTell(run, visit, conversation, offer);
+  const messages = messagesToSend(run, visit, conversation, offer);
   const report = reportFor(run, visit, conversation);
   return [
     {
@@ -267,9 +267,9 @@ function dispatch(
 
 /** The event that completes a step which does nothing, with its simulated result if it has one. */
 function pass(run: Run, visit: Visit, work: PassWork, at: AttemptRef): RunEvent {
-  const { simulates, takesUp } = work;
+  const { simulates, continuesFrom } = work;
   if (simulates === undefined) {
-    const { context = {}, label } = takesUp ?? {};
+    const { context = {}, label } = continuesFrom ?? {};
     const chosen = label === undefined ? {} : { reported: { label } };
     return complete(run, visit, 0, { outputs: {}, context, ...chosen }, at);
   }
@@ -301,7 +301,7 @@ function itemsOf(
 ): ItemsFound {
   if (typeof work.items !== "string") {
     if ("list" in work.items) return { ok: true, items: work.items.list };
-    return items ?? { ok: false, message: "nobody has looked for its items" };
+    return items ?? { ok: false, message: "its items were not looked up" };
   }
   const held = evaluateIn(run, visit, work.items, {});
   if (!held.ok) return held;

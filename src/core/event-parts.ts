@@ -408,12 +408,12 @@ const choice: Shape<Choice> = record({
   fails: optional(flag),
   next: optional(text),
 });
-const ownWords: Shape<GateWork["text"]> = oneOf("none", "optional", "required");
+const answerText: Shape<GateWork["text"]> = oneOf("none", "optional", "required");
 
 export const question = {
   question: text,
   choices: listOf(choice),
-  text: ownWords,
+  text: answerText,
   /** Its deadline; the distance is kept so that a clock that was set back cannot make it longer. */
   deadline: optional(deadline),
   /** The key of the choice that counts after the deadline. */

@@ -17,9 +17,9 @@ import { noteEffect } from "./attempt/effect.ts";
 import { applyQuestion, shortenWaits } from "./attempt/gate.ts";
 import { applyUncertainty, askProbesAgain } from "./attempt/uncertain.ts";
 import { begin } from "./context.ts";
-import { conversationAfter, tell } from "./conversation/conversation.ts";
+import { conversationAfter, noteBriefing } from "./conversation/conversation.ts";
 import { dropJudged, keepSubmission, noteJudge } from "./conversation/judge.ts";
-import { leaveMessage, noteDelivered, noteReported } from "./conversation/message.ts";
+import { leaveMessage, noteDelivered, noteSent } from "./conversation/message.ts";
 import { noteDenial } from "./conversation/permission.ts";
 import type { Recorded, RememberedEnvironment, Retry, RunEvent, Spent, VisitRef } from "./event.ts";
 import { chooseFor, chooseForFailed, forgetChoices, fork, keepFiles } from "./graph/fork.ts";
@@ -62,7 +62,7 @@ import {
   type Visit,
   type WorkspaceFiles,
 } from "./run.ts";
-import { goBack } from "./run-end.ts";
+import { returnToStep } from "./run-end.ts";
 import { addBudget, addSpent, NOTHING_SPENT, withLateCost } from "./spending.ts";
 import { ROOT_SCOPE, visitText } from "./step-path.ts";
 import { mayMeetRun, mayMeetVisit, type RunEventType, type StepEventType } from "./transition.ts";
@@ -216,7 +216,7 @@ function apply(plans: Plans, run: Run, event: RunEvent, time: number): void {
       return become(run, { status: "completed" });
     }
     case "run.returned":
-      return goBack(run, event);
+      return returnToStep(run, event);
     case "run.restarted":
       return restartScope(run, event, time);
     case "scope.based":
@@ -253,9 +253,9 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
       else if (event.keep === true) delete draft(visit).base;
       if (event.restore === undefined) delete draft(visit).restore;
       else draft(visit).restore = event.restore;
-      tell(visit, event.fidelity);
+      noteBriefing(visit, event.fidelity);
       if (event.judge !== undefined) noteJudge(visit, event.attempt);
-      noteReported(run, visit, event);
+      noteSent(run, visit, event);
       if (event.report !== undefined) draft(visit).report = event.report;
       return start(run, visit, event, time);
     case "step.iterated":
@@ -280,13 +280,13 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
       return fail(run, visit, event, time);
     case "step.lost":
       draft(visit).losses++;
-      draft(visit).cut = true;
+      draft(visit).interrupted = true;
       return waitOrFail(run, visit, event, "lost", time);
     case "step.paused":
       draft(visit).pauses++;
       return waitOrFail(run, visit, event, "paused", time);
     case "step.interrupted":
-      draft(visit).cut = true;
+      draft(visit).interrupted = true;
       return tryAgain(run, visit, event.message);
     case "step.uncertain":
     case "step.probed":

@@ -7,7 +7,7 @@
  */
 
 import type { Output, RunMoved } from "./event.ts";
-import { type Run, type Visit, draft } from "./run.ts";
+import { draft, type Run, type Visit } from "./run.ts";
 import { noteFiles, restoreFirst, SHARED } from "./workspace-files.ts";
 
 /** A path in the old directory, changed to the new one; other paths stay as they are. */

@@ -130,7 +130,7 @@ function hasGoals(graph: Graph): boolean {
 }
 
 /** Applies `run.returned` to the run: a loop without an edge. For evolve.ts alone (C2). */
-export function goBack(run: Run, to: Pick<RunReturned, "scope" | "step">): void {
+export function returnToStep(run: Run, to: Pick<RunReturned, "scope" | "step">): void {
   const { scope, position: start } = locate(run, to);
   const closed = scope.active === 0;
   reopen(run, scope, closureOf(scope.graph, start), { start });

@@ -108,7 +108,7 @@ export interface Run {
 /** A message for the agent of a step, and its delivery. */
 export interface LeftMessage extends Message {
   /** For each visit of the step that got it: the last attempt whose prompt held it. */
-  readonly reported?: readonly { readonly visit: number; readonly attempt: number }[];
+  readonly sent?: readonly { readonly visit: number; readonly attempt: number }[];
   /** The model has answered a prompt that held it. */
   readonly delivered?: true;
 }
@@ -227,7 +227,7 @@ export interface Visit {
   /** Other visits worked in the same workspace at the same time. */
   readonly crowded?: true;
   /** Its last attempt was interrupted by a loss or a stop. */
-  readonly cut?: true;
+  readonly interrupted?: true;
   /** Why the effect of its last attempt was uncertain. */
   readonly uncertainty?: Uncertainty;
   /** The earlier visit that attempted its effect first: the key of the effect stays the same. */

@@ -34,7 +34,7 @@ export function parseStepPath(path: string): { readonly scope: string; readonly 
 }
 
 /** A step path as people write it: a step, a visit, or an attempt. */
-export interface NamedPlace {
+export interface NamedVisit {
   readonly scope: string;
   readonly step: string;
   readonly visit?: number;
@@ -42,7 +42,7 @@ export interface NamedPlace {
 }
 
 /** Parses `fix`, `fix@2` or `fix@2.3`, also in a nested scope. */
-export function parseVisit(text: string): NamedPlace {
+export function parseVisit(text: string): NamedVisit {
   const { scope, step: last } = parseStepPath(text);
   const [, step = last, visit, attempt] = /^(.*)@(\d+)(?:\.(\d+))?$/.exec(last) ?? [];
   return {

@@ -193,7 +193,7 @@ export const SIDE_TRANSITIONS: readonly {
     events: ["run.restarted"],
     from: ["waiting for start", "waiting for slot", "failed"],
     to: "abandoned",
-    why: "its scope begins anew",
+    why: "its scope restarts",
   },
   {
     events: ["run.updated"],

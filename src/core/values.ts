@@ -180,12 +180,12 @@ export function valuesAt(run: Run, visit: Visit, env: Environment, outcome?: Out
         : outputsOf(run, lookUp(scope, id)),
     ),
     results: new LazyMap((id) => (id === own ? result : resultOf(run, lookUp(scope, id)))),
-    ...lastWords(run, visit, outcome),
+    ...lastOutcome(run, visit, outcome),
   };
 }
 
 /** The outcome that edges read; a step that only passes on has that of the step before it. */
-function lastWords(
+function lastOutcome(
   run: Run,
   visit: Visit,
   outcome: Outcome,

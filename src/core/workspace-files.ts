@@ -114,13 +114,13 @@ export function filesFor(
   // Work that only waits for a verdict or a merge stays as it is.
   if (visit.held !== undefined || visit.submitted !== undefined) return {};
   if (visit.base === undefined) return base === undefined ? {} : { base };
-  const wanted = visit.cut === true ? recoverFor(run, visit) : undefined;
-  const conversationsOf = conversation?.kind === "continue" || conversation?.gone === true;
+  const wanted = visit.interrupted === true ? recoverFor(run, visit) : undefined;
+  const continues = conversation?.kind === "continue" || conversation?.gone === true;
   // An own workspace is merged against its base, whoever changed it.
-  if (visit.files === "keep" && !conversationsOf && stepOf(visit).own !== true) {
+  if (visit.files === "keep" && !continues && stepOf(visit).own !== true) {
     return base === undefined ? { keep: true } : { base };
   }
-  if (!startsOver(plan, run, visit, { wanted, conversationsOf })) return {};
+  if (!startsOver(plan, run, visit, { wanted, continues })) return {};
   return { base: visit.base, restore: true };
 }
 
@@ -129,12 +129,9 @@ export function startsOver(
   plan: Plan,
   run: Run,
   visit: Visit,
-  {
-    wanted,
-    conversationsOf,
-  }: { readonly wanted: Recover | undefined; readonly conversationsOf: boolean },
+  { wanted, continues }: { readonly wanted: Recover | undefined; readonly continues: boolean },
 ): boolean {
-  if (visit.base === undefined || visit.files === "keep" || conversationsOf) return false;
+  if (visit.base === undefined || visit.files === "keep" || continues) return false;
   const theirs = plan.workspace?.kind === "here" && workspaceOf(visit) === SHARED;
   const usual = theirs ? "continue" : "restart";
   return (wanted ?? usual) === "restart" && workedAlone(run, visit);
@@ -190,7 +187,7 @@ export function noteSnapshot(run: Run, visit: Visit, event: SnapshotEvent): void
     const around = workspaceOfScope(visit.record.scope);
     if (type === "step.completed") return noteMerge(run, around, snapshot);
     // The work may have been merged before it turned out that no edge can be followed.
-    if (type === "step.failed") noteStrangers(run, around);
+    if (type === "step.failed") noteMergedFiles(run, around);
     return;
   }
   const workspace = workspaceOf(visit);
@@ -202,12 +199,12 @@ export function noteSnapshot(run: Run, visit: Visit, event: SnapshotEvent): void
 /** Records that work was merged into a workspace. */
 export function noteMerge(run: Run, workspace: string, { commit }: Saved): void {
   const clean = othersIn(run, workspace).length === 0;
-  noteStrangers(run, workspace);
+  noteMergedFiles(run, workspace);
   noteFiles(run, workspace, { snapshot: commit, clean });
 }
 
 /** Records that a merge may have changed the files in a workspace. */
-function noteStrangers(run: Run, workspace: string): void {
+function noteMergedFiles(run: Run, workspace: string): void {
   const { latest: _latest, ...files } = filesIn(run, workspace);
   draft(run).files.set(workspace, { ...files, clean: false });
 }

@@ -9,7 +9,7 @@ import type { Recorded } from "../core/event.ts";
 import { Refusal } from "../core/graph/rewind.ts";
 import {
   attemptText,
-  type NamedPlace,
+  type NamedVisit,
   parseVisit,
   stepPath,
   visitText,
@@ -123,7 +123,7 @@ export interface ForkPoint {
 }
 
 /** The point right before the first attempt of a visit; the last visit when none is named. */
-export function forkPointBefore(events: readonly Recorded[], place: NamedPlace): ForkPoint {
+export function forkPointBefore(events: readonly Recorded[], place: NamedVisit): ForkPoint {
   const path = stepPath(place);
   const attempts = workHistory(events).filter(
     ({ at }) => stepPath(at) === path && (place.visit === undefined || at.visit === place.visit),

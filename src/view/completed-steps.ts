@@ -3,7 +3,7 @@
 import { hidesFailures } from "../core/graph/rewind.ts";
 import { type Run, stepOf, type Visit, visitRef, waitingFor } from "../core/run.ts";
 import { stepPath } from "../core/step-path.ts";
-import { STEP_LOOKS, type StepStatus } from "./step-status.ts";
+import { STEP_STYLES, type StepStatus } from "./step-status.ts";
 import { rootSteps, stepTree } from "./step-tree.ts";
 import { shortList } from "./text.ts";
 
@@ -76,7 +76,7 @@ function split(run: Run): Split {
   const unneeded: string[] = [];
   const open: string[] = [];
   for (const { label, status, record } of rootSteps(run)) {
-    const marked = status === "completed" ? label : `${label} (${STEP_LOOKS[status].word})`;
+    const marked = status === "completed" ? label : `${label} (${STEP_STYLES[status].word})`;
     if (record?.counted !== true) open.push(status === "pending" ? label : marked);
     else if (UNNEEDED.has(status)) unneeded.push(label);
     else completed.push(marked);

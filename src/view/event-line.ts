@@ -27,7 +27,7 @@ import { messageLine } from "./message-text.ts";
 import { uncertaintyText } from "./once-text.ts";
 import { updateText } from "./preview/update-plan.ts";
 import { answerText, choicesText, deadlineText, questionText, wakeText } from "./question-text.ts";
-import { attemptWords, STEP_LOOKS } from "./step-status.ts";
+import { attemptWords, STEP_STYLES } from "./step-status.ts";
 import { stopText } from "./stop-text.ts";
 import { commitText, countText, plainText, shortList } from "./text.ts";
 
@@ -66,61 +66,61 @@ export function eventLine(run: Run, recorded: Recorded, startedAt?: number): str
     case "step.completed": {
       const said = `${stepPath(event)} completed${took}${words(stepReportText(event.reported))}`;
       const notes = `${warningText(event)}${denied(event)}${left(event)}${exposed(event)}`;
-      return `${STEP_LOOKS.completed.glyph} ${said}${notes}`;
+      return `${STEP_STYLES.completed.glyph} ${said}${notes}`;
     }
     case "step.failed": {
       const said = `${stepPath(event)} failed: ${failureText(event)}${denied(event)}${left(event)}`;
       if (event.retry !== undefined) {
-        return `${STEP_LOOKS.failed.glyph} ${said}; next attempt ${delay(event.retry.delayMs)}`;
+        return `${STEP_STYLES.failed.glyph} ${said}; next attempt ${delay(event.retry.delayMs)}`;
       }
       const continues = event.handled === true || event.edges.length > 0 || isSpared(run, event);
       const handled = continues ? "; the pipeline handles it" : "";
-      return `${STEP_LOOKS.failed.glyph} ${said}${handled}`;
+      return `${STEP_STYLES.failed.glyph} ${said}${handled}`;
     }
     case "step.lost": {
       const next = event.retry === undefined ? "" : `; next attempt ${delay(event.retry.delayMs)}`;
       const said = `${stepPath(event)} lost: ${messageText(event.message)}`;
-      return `${STEP_LOOKS.failed.glyph} ${said}${next}`;
+      return `${STEP_STYLES.failed.glyph} ${said}${next}`;
     }
     case "step.paused": {
       const which = `pause ${findVisit(run, event)?.pauses ?? 1} of ${PAUSES_MAX}`;
       const next = event.retry === undefined ? "" : `, next attempt ${delay(event.retry.delayMs)}`;
       const said = `${stepPath(event)} paused (${event.reason}): ${messageText(event.message)}`;
-      return `${STEP_LOOKS.waiting.glyph} ${said}; ${which}${next}`;
+      return `${STEP_STYLES.waiting.glyph} ${said}; ${which}${next}`;
     }
     case "step.interrupted": {
       const said = `${stepPath(event)} interrupted: ${messageText(event.message)}`;
-      return `${STEP_LOOKS.interrupted.glyph} ${said}`;
+      return `${STEP_STYLES.interrupted.glyph} ${said}`;
     }
     case "step.uncertain":
     case "step.probed":
     case "step.settled":
-      return `${STEP_LOOKS.uncertain.glyph} ${stepPath(event)} ${uncertaintyText(event)}`;
+      return `${STEP_STYLES.uncertain.glyph} ${stepPath(event)} ${uncertaintyText(event)}`;
     case "step.asked": {
       const said = `${stepPath(event)} asks: ${questionText(event)}`;
-      return `${STEP_LOOKS.asked.glyph} ${said} ${choicesText(event)}${deadlineText(event)}`;
+      return `${STEP_STYLES.asked.glyph} ${said} ${choicesText(event)}${deadlineText(event)}`;
     }
     case "step.answered":
-      return `${STEP_LOOKS.asked.glyph} ${stepPath(event)} ${answerText(event)}`;
+      return `${STEP_STYLES.asked.glyph} ${stepPath(event)} ${answerText(event)}`;
     case "step.adopted":
-      return `${STEP_LOOKS.running.glyph} ${stepPath(event)} ${ADOPTION_WORDS[event.found]}`;
+      return `${STEP_STYLES.running.glyph} ${stepPath(event)} ${ADOPTION_WORDS[event.found]}`;
     case "step.continued":
-      return `${STEP_LOOKS.waiting.glyph} ${stepPath(event)} continues: ${messageText(event.ask.why)}`;
+      return `${STEP_STYLES.waiting.glyph} ${stepPath(event)} continues: ${messageText(event.ask.why)}`;
     case "step.conflicted": {
       const said = `${stepPath(event)} has conflicts: ${messageText(event.message)}`;
-      return `${STEP_LOOKS.interrupted.glyph} ${said}`;
+      return `${STEP_STYLES.interrupted.glyph} ${said}`;
     }
     case "step.iterated":
-      return `${STEP_LOOKS.running.glyph} ${stepPath(event)} iteration ${event.iteration + 1}`;
+      return `${STEP_STYLES.running.glyph} ${stepPath(event)} iteration ${event.iteration + 1}`;
     case "step.submitted":
-      return `${STEP_LOOKS.waiting.glyph} ${stepPath(event)} ${submittedText(event, took)}`;
+      return `${STEP_STYLES.waiting.glyph} ${stepPath(event)} ${submittedText(event, took)}`;
     case "step.relayed":
-      return `${STEP_LOOKS.waiting.glyph} ${stepPath(event)} ${relayText(event.why)}`;
+      return `${STEP_STYLES.waiting.glyph} ${stepPath(event)} ${relayText(event.why)}`;
     case "step.skipped":
-      return `${STEP_LOOKS.skipped.glyph} ${stepPath(event)} skipped: its condition is false`;
+      return `${STEP_STYLES.skipped.glyph} ${stepPath(event)} skipped: its condition is false`;
     case "step.granted": {
       const attempts = countText(event.attempts, "more attempt");
-      return `${STEP_LOOKS.waiting.glyph} ${stepPath(event)} gets ${attempts}`;
+      return `${STEP_STYLES.waiting.glyph} ${stepPath(event)} gets ${attempts}`;
     }
     default:
       return runLine(run, recorded);
@@ -130,11 +130,11 @@ export function eventLine(run: Run, recorded: Recorded, startedAt?: number): str
 function startedLine(run: Run, event: StepStarted, time: number): string | undefined {
   const { wake, judge } = event;
   if (wake !== undefined) {
-    return `${STEP_LOOKS.sleeping.glyph} ${stepPath(event)} waits ${wakeText(wake.at, time)}`;
+    return `${STEP_STYLES.sleeping.glyph} ${stepPath(event)} waits ${wakeText(wake.at, time)}`;
   }
   if (isShownLater(run, event)) return undefined;
   const what = judge === undefined ? startText(run, event) : judgedText(run, event, judge);
-  return `${STEP_LOOKS.running.glyph} ${stepPath(event)} ${what}`;
+  return `${STEP_STYLES.running.glyph} ${stepPath(event)} ${what}`;
 }
 
 function judgedText(run: Run, event: StepStarted, judge: string): string {
@@ -222,15 +222,15 @@ function runLine(run: Run, { event, time }: Recorded): string | undefined {
       return `${RUN_GLYPH} restarting at ${stepPath(event)} (restart ${event.number})${kept}`;
     }
     case "scope.merged":
-      return `${STEP_LOOKS.completed.glyph} ${event.scope.slice(0, -1)} was merged`;
+      return `${STEP_STYLES.completed.glyph} ${event.scope.slice(0, -1)} was merged`;
     case "scope.conflicted": {
       const said = `${event.scope.slice(0, -1)} has conflicts: ${messageText(event.message)}`;
-      return `${STEP_LOOKS.interrupted.glyph} ${said}`;
+      return `${STEP_STYLES.interrupted.glyph} ${said}`;
     }
     case "run.completed":
-      return `${STEP_LOOKS.completed.glyph} completed in ${took}, ${stepCount(run)} steps`;
+      return `${STEP_STYLES.completed.glyph} completed in ${took}, ${stepCount(run)} steps`;
     case "run.failed":
-      return `${STEP_LOOKS.failed.glyph} failed after ${took}: ${messageText(event.message)}`;
+      return `${STEP_STYLES.failed.glyph} failed after ${took}: ${messageText(event.message)}`;
     default:
       return undefined;
   }

@@ -8,7 +8,7 @@ import { type CheckFindings, checksFound, warns } from "../core/attempt/check.ts
 import type { AttemptRef, CheckEvidence, FailureReason } from "../core/event.ts";
 import { stepPath } from "../core/step-path.ts";
 import type { Json } from "../util/json.ts";
-import { STEP_LOOKS } from "./step-status.ts";
+import { STEP_STYLES } from "./step-status.ts";
 import { cutText, firstLine, outputLine, plainText } from "./text.ts";
 
 const REASONS: Readonly<Record<FailureReason, string>> = {
@@ -126,7 +126,7 @@ export function checkReportLines(at: AttemptRef, found: CheckFindings): readonly
   return checksFound(found)
     .filter(({ exit }) => exit !== 0)
     .flatMap((check) => {
-      const { glyph } = STEP_LOOKS[warns(check) ? "waiting" : "failed"];
+      const { glyph } = STEP_STYLES[warns(check) ? "waiting" : "failed"];
       const mark = check.kind === "judge" ? "judge" : "check";
       return [
         `${glyph} ${path} ${mark}: ${messageOf(check)}`,

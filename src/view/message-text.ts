@@ -37,8 +37,8 @@ export function messageRows(run: Run): readonly (readonly string[])[] {
   );
 }
 
-function stateOf(step: string, { reported, delivered }: LeftMessage): string {
-  const last = reported?.at(-1);
+function stateOf(step: string, { sent, delivered }: LeftMessage): string {
+  const last = sent?.at(-1);
   if (last === undefined) return "waiting";
   const attempt = attemptText({ scope: "", step, ...last });
   return delivered === true ? `delivered to ${attempt}` : `sent to ${attempt}`;
@@ -47,10 +47,10 @@ function stateOf(step: string, { reported, delivered }: LeftMessage): string {
 /** All messages of a run, for programs. */
 export function messagesJson(run: Run): readonly JsonObject[] {
   return [...run.messages].flatMap(([step_id, messages]) =>
-    messages.map(({ id, text, by, given, reported, delivered }) => ({
+    messages.map(({ id, text, by, given, sent, delivered }) => ({
       ...{ step_id, id, text, by, left_at: isoText(given) },
-      visit: reported?.at(-1)?.visit ?? null,
-      attempt: reported?.at(-1)?.attempt ?? null,
+      visit: sent?.at(-1)?.visit ?? null,
+      attempt: sent?.at(-1)?.attempt ?? null,
       delivered: delivered === true,
     })),
   );

@@ -23,7 +23,7 @@ import {
   questionText,
   wakeText,
 } from "./question-text.ts";
-import { elapsedOf, runElapsed, runStatusOf, STEP_LOOKS, stateWord } from "./step-status.ts";
+import { elapsedOf, runElapsed, runStatusOf, STEP_STYLES, stateWord } from "./step-status.ts";
 import { type StepNode, stepTree } from "./step-tree.ts";
 import { cutText, plainText, shortList, tableLines, utcText } from "./text.ts";
 import { type WhyInput, whyLines } from "./why.ts";
@@ -101,7 +101,7 @@ function stepLines(input: ShowInput): readonly string[] {
 
 function stepCells(node: StepNode, input: ShowInput): readonly string[] {
   const { visit, status, depth } = node;
-  const { glyph } = STEP_LOOKS[status];
+  const { glyph } = STEP_STYLES[status];
   const round = visit !== undefined && visit.number > 1 ? ` (visit ${visit.number})` : "";
   const elapsed = visit && elapsedOf(visit, input.liveness, input.now);
   return [

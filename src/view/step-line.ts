@@ -11,7 +11,7 @@ import { attemptText } from "../core/step-path.ts";
 import { formatDuration } from "../util/duration.ts";
 import { failureText, messageText } from "./failure-text.ts";
 import { choicesText, questionText, wakeText } from "./question-text.ts";
-import { attemptOrdinal, elapsedOf, STEP_LOOKS, type StepStatus } from "./step-status.ts";
+import { attemptOrdinal, elapsedOf, STEP_STYLES, type StepStatus } from "./step-status.ts";
 import type { StepNode } from "./step-tree.ts";
 import { cutText, displayWidth, padText, plainStyle, plainText, type Style } from "./text.ts";
 
@@ -54,7 +54,7 @@ export function stepLines(
   const attemptWidth = widest(({ attempt }) => attempt);
   const { style = plainStyle } = input;
   return cells.map((cell) => {
-    const { tone } = STEP_LOOKS[cell.status];
+    const { tone } = STEP_STYLES[cell.status];
     const attempt = attemptWidth === 0 ? "" : `  ${padText(cell.attempt, attemptWidth)}`;
     const id = padText(cutText(cell.id, idWidth), idWidth);
     const state = padText(cell.state, stateWidth);
@@ -78,7 +78,7 @@ interface Cells {
 
 function nodeCells(node: StepNode, input: StepLineInput): Cells {
   const { visit, status, label, depth } = node;
-  const { glyph, word } = STEP_LOOKS[status];
+  const { glyph, word } = STEP_STYLES[status];
   const elapsed = visit && elapsedOf(visit, "owned", input.now);
   return {
     status,

@@ -30,14 +30,14 @@ export type StepStatus =
 /** Whether a run has an owner: a living one, one that died, or none. */
 export type Liveness = "owned" | "orphaned" | "free";
 
-export interface StepLook {
+export interface StepStyle {
   readonly glyph: string;
   readonly word: string;
   readonly tone: Tone;
 }
 
 /** How each state looks. */
-export const STEP_LOOKS: Readonly<Record<StepStatus, StepLook>> = {
+export const STEP_STYLES: Readonly<Record<StepStatus, StepStyle>> = {
   pending: { glyph: "·", word: "pending", tone: "dim" },
   ready: { glyph: "·", word: "ready", tone: "dim" },
   running: { glyph: "▶", word: "running", tone: "busy" },
@@ -78,7 +78,7 @@ export function visitStatus({ state }: Visit): StepStatus {
 
 /** The word for a state; without a living owner, a running step is only known to have run. */
 export function stateWord(status: StepStatus, liveness: Liveness): string {
-  const { word } = STEP_LOOKS[status];
+  const { word } = STEP_STYLES[status];
   return status === "running" && liveness !== "owned" ? "was running" : word;
 }
 

@@ -3,7 +3,7 @@ import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { acp } from "../../src/runner/agents/acp/acp.ts";
-import { type AskedCall, answerPermission } from "../../src/runner/agents/acp/permission.ts";
+import { answerPermission, type RequestedCall } from "../../src/runner/agents/acp/permission.ts";
 import type { AcpLine } from "../../src/runner/agents/acp/stream.ts";
 import { AcpUpdates } from "../../src/runner/agents/acp/updates.ts";
 import { AgentFollower, type AgentReport } from "../../src/runner/agents/report.ts";
@@ -166,7 +166,7 @@ describe("permissions", () => {
     return { options: some.map((kind) => ({ kind, optionId: `the ${kind}`, name: kind })) };
   };
 
-  const call = (kind: string, input = ""): AskedCall => {
+  const call = (kind: string, input = ""): RequestedCall => {
     return { kind, name: "bash", title: `\`${input}\``, input };
   };
 

@@ -6,7 +6,12 @@ import { copyFileSync, globSync, mkdtempSync, readFileSync, rmSync, writeFileSyn
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import type { AgentAdapter, AgentEvent, TroubleKind } from "../../src/runner/agents/adapter.ts";
+import type {
+  AgentAdapter,
+  AgentEvent,
+  AgentFailureKind,
+} from "../../src/runner/agents/adapter.ts";
+import { agentFailureOf } from "../../src/runner/agents/agent-failure.ts";
 import { continuePrompt, NO_CALLS } from "../../src/runner/agents/continue-prompt.ts";
 import { gemini } from "../../src/runner/agents/gemini/gemini.ts";
 import { agentAdapter } from "../../src/runner/agents/registry.ts";
@@ -16,7 +21,6 @@ import {
   reportOf,
   STALL_FAILURES,
 } from "../../src/runner/agents/report.ts";
-import { troubleOf } from "../../src/runner/agents/trouble.ts";
 import { LIST_DATE, LIST_PRICES, PriceList, windowOf } from "../../src/runner/agents/usage.ts";
 import { ADAPTER_NAMES } from "../../src/util/agent-access.ts";
 
@@ -34,11 +38,11 @@ afterAll(() => {
 
 interface Expected {
   /** undefined: it succeeded. */
-  readonly trouble?: TroubleKind;
+  readonly trouble?: AgentFailureKind;
   readonly denied?: readonly string[];
   /** How many tools are open at the end. */
   readonly open?: number;
-  readonly retries?: readonly TroubleKind[];
+  readonly retries?: readonly AgentFailureKind[];
 }
 
 type Agent = (typeof ADAPTER_NAMES)[number];
@@ -446,7 +450,7 @@ describe("a report", () => {
 });
 
 describe("an agent that said nothing", () => {
-  const SAID: readonly (readonly [string, number, string, TroubleKind])[] = [
+  const SAID: readonly (readonly [string, number, string, AgentFailureKind])[] = [
     ["codex", 1, "Error: thread/resume failed: no rollout found for thread id 9", "session-gone"],
     ["codex", 1, "Error loading config.toml: invalid type: unit variant", "other"],
     ["claude", 1, "Error: Session ID 9 is already in use.", "other"],
@@ -465,7 +469,7 @@ describe("an agent that said nothing", () => {
 describe("trouble", () => {
   const NOW = new Date(2026, 5, 1, 12, 0).getTime();
   const HOUR_MS = 3_600_000;
-  const WORDS: readonly (readonly [string, TroubleKind, number | undefined])[] = [
+  const WORDS: readonly (readonly [string, AgentFailureKind, number | undefined])[] = [
     ["unexpected status 401 Unauthorized: no", "auth", undefined],
     ["unexpected status 503 Service Unavailable: later", "overloaded", undefined],
     ["exceeded retry limit, last status: 429 Too Many Requests", "rate-limit", undefined],
@@ -483,7 +487,7 @@ describe("trouble", () => {
   ];
 
   it.each(WORDS)("%s", (message, kind, retryAfterMs) => {
-    const found = troubleOf({ message }, NOW);
+    const found = agentFailureOf({ message }, NOW);
     expect(found).toEqual({
       kind,
       message,

@@ -14,14 +14,14 @@ const agents = CHOSEN.filter((name) => RETRIES[name] !== undefined);
 const WORK = shell("echo tool >> effects");
 const DONE = text("All done.");
 
-interface Trouble {
+interface AgentFailure {
   readonly reason: PauseReason;
   readonly reply: Reply;
   /** The agents' own words for it, which say nothing else. */
   readonly words: RegExp;
 }
 
-const TROUBLES: readonly Trouble[] = [
+const TROUBLES: readonly AgentFailure[] = [
   { reason: "rate-limit", reply: refuse(429, WORK, 1), words: /\(429\)|status: 429/ },
   { reason: "cut", reply: cut("middle", DONE), words: /ECONNRESET|stream disconnected/ },
   // Codex does not pass the status on.

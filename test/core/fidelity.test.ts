@@ -364,7 +364,7 @@ describe("the text", () => {
 
       Steps so far, the newest last:
       - plan: completed: First this, then that.
-      - test: failed (it exited with 1); the run went on
+      - test: failed (it exited with 1); the run continued
 
       Still open:
       - side: running
@@ -383,7 +383,7 @@ describe("the text", () => {
 
       Steps so far, the newest last:
       - plan: completed: First this, then that.
-      - test: failed (it exited with 1); the run went on
+      - test: failed (it exited with 1); the run continued
 
       Still open:
       - side: running

@@ -189,7 +189,7 @@ describe("a person", () => {
     expect(play.status).toBe("failed");
     expect(stateOf(play, "a")).toMatchObject({ reason: "aborted" });
     expect(play.launched).toEqual(["a@1.1"]);
-    expect(() => play.open({ type: "retry-requested", step: "a" })).toThrow(/given up for good/);
+    expect(() => play.open({ type: "retry-requested", step: "a" })).toThrow(/was given up/);
     const handled = new Play(planOf("a!>c", { a: { once: true } })).open().end("a", lost);
     expect(handled.status).toBe("failed");
     expect(settle(handled, "a", "abort").open().running()).toEqual(["c"]);

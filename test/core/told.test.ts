@@ -78,7 +78,7 @@ describe("the one edge (B1)", () => {
     expect(play.events.at(-2)).toMatchObject({
       type: "step.failed",
       reason: "no-edge",
-      message: `no matching edge: the outcome is "process"; there are ways to x`,
+      message: `no matching edge: the outcome is "process"; there are edges to x`,
       reported: { outcome: "process" },
       context: { k: 1 },
     });

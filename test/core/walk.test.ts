@@ -251,7 +251,7 @@ describe("an edge that begins anew", () => {
     expect(play.events.at(-2)).toMatchObject({
       type: "step.failed",
       reason: "restart",
-      message: "it would begin anew for the 101th time; 100 are allowed",
+      message: "it would restart for the 101th time; 100 are allowed",
       edges: [],
     });
   });
@@ -277,7 +277,7 @@ describe("an edge that begins anew", () => {
     const play = new Play({ ...made, graph: { ...made.graph, edges } }).open().end("a").end("b");
     expect(play.events.at(-1)).toMatchObject({
       reason: "restart",
-      message: "it cannot begin anew while other steps are not over",
+      message: "it cannot restart while other steps are not over",
     });
   });
 });

@@ -35,7 +35,7 @@ export interface Baseline {
 }
 
 /** A program's end, and the failpoints that it passed; the last one killed it if it was killed. */
-interface Walked {
+interface QuickScan {
   readonly result: Result;
   readonly failpoints: readonly string[];
 }
@@ -207,7 +207,7 @@ async function walk(
   project: Project,
   args: readonly string[],
   nth: number | undefined,
-): Promise<Walked> {
+): Promise<QuickScan> {
   const folder = fs.mkdtempSync(`${project.dir}-log-`);
   const log = join(folder, "failpoints");
   const env: Record<string, string> = { PERDURE_FAILPOINT_LOG: log };
@@ -220,11 +220,11 @@ async function walk(
   return walked;
 }
 
-function isKilled({ result }: Walked): boolean {
+function isKilled({ result }: QuickScan): boolean {
   return result.signal === "SIGKILL";
 }
 
-function whereOf({ name }: CrashPipeline, command: string, nth: number, walked: Walked): string {
+function whereOf({ name }: CrashPipeline, command: string, nth: number, walked: QuickScan): string {
   const end = isKilled(walked) ? `killed at ${walked.failpoints.at(-1)}` : "not killed";
   return `${name}: ${command} ${end} (failpoint ${nth})`;
 }
@@ -232,7 +232,7 @@ function whereOf({ name }: CrashPipeline, command: string, nth: number, walked: 
 /** A run is in the journal or it is not; which of the two, the failpoint tells. */
 async function runExists(
   project: Project,
-  { failpoints }: Walked,
+  { failpoints }: QuickScan,
   where: string,
 ): Promise<boolean> {
   const runs = await storedRuns(project);

@@ -1,5 +1,6 @@
 /**
- * What must hold of messages for agents in every simulated run (core/conversation/message.ts, S1 and S2).
+ * Checks of messages for agents in every simulated run: the invariants S1 and S2 of
+ * core/conversation/message.ts.
  *
  * Owns: that each message reaches the agent of its step, and none reaches a conversation twice.
  * Does not: look at anything else (checkers.ts).

@@ -123,7 +123,7 @@ export function complete(
   const { outputs, answer, output, identity, settledBy, reported, exposes } = result;
   const plain = { ...result, status: "completed", exit } as const;
   const context = { ...result.context, ...keysAtEnd(run, visit, plain) };
-  const chosen = chooseWay(run, visit, { ...plain, context });
+  const chosen = edgesToFollow(run, visit, { ...plain, context });
   const paid = traceOf(result);
   const words = {
     ...(reported === undefined ? {} : { reported }),
@@ -147,7 +147,7 @@ export function complete(
 }
 
 /** The edges to follow; a restart that is not allowed is a problem. */
-function chooseWay(run: Run, visit: Visit, outcome: Outcome): ReturnType<typeof chooseEdges> {
+function edgesToFollow(run: Run, visit: Visit, outcome: Outcome): ReturnType<typeof chooseEdges> {
   const chosen = chooseEdges(run, visit, outcome);
   const problem = chosen.ok ? restartProblem(visit, chosen.edges) : undefined;
   return problem === undefined ? chosen : { ok: false, reason: "restart", message: problem };
@@ -170,7 +170,7 @@ export function fail(
   const conversation = afterFailure(visit);
   // An attempt without turns left would fail at once: a person must grant more.
   const spentTurns = reason === "turns" && conversation.conversation !== undefined;
-  if (failures < visit.failuresMax && !spentTurns && isTriedAgain(policy, reason)) {
+  if (failures < visit.failuresMax && !spentTurns && isRetried(policy, reason)) {
     // Context and output count only in the last attempt.
     const { said: _, signature: __, context: ___, output: ____, ...reported } = evidence;
     const keys = keysAtRetry(run, visit);
@@ -185,7 +185,7 @@ export function fail(
 }
 
 /** True when the retry policy allows another attempt after this failure. */
-function isTriedAgain({ on }: RetryPolicy, reason: FailureReason): boolean {
+function isRetried({ on }: RetryPolicy, reason: FailureReason): boolean {
   if (on === "retry") return reason === "retry" || reason === "spawn";
   return on === "any" || reason !== "reported";
 }

@@ -16,7 +16,7 @@ import { isPrompt, type Run, type Scope, stepOf, type Visit, visitRef } from "..
 import { childScopeId } from "../step-path.ts";
 
 /** How much of the last printed line a message quotes. */
-const LAST_WORDS_MAX = 200;
+const LAST_LINE_MAX = 200;
 
 /** The evidence of a failure beside its reason. */
 export type FailureEvidence = Pick<
@@ -59,19 +59,19 @@ export function finalFailure(
   const base = { ...failed, ...afterFailure(visit) };
   // At a limit on loops, an edge could only lead into the same loop again.
   if (reason === "visits" || reason === "restart") return { ...base, edges: [] };
-  const way = edgesAfterFailure(run, visit, known);
-  const problem = restartProblem(visit, way.edges);
+  const followed = edgesAfterFailure(run, visit, known);
+  const problem = restartProblem(visit, followed.edges);
   if (problem !== undefined) {
     return { ...base, reason: "restart", message: `${message}; ${problem}`, edges: [] };
   }
-  if (!mayRepeat(visit)) return { ...base, ...way };
+  if (!mayRepeat(visit)) return { ...base, ...followed };
   const signature = reported ?? signatureOf(reason, `${message}\n${said ?? ""}`);
   const times = timesInARow(run, visit, signature);
   const stalled = times >= (stepOf(visit).stallAfter ?? STALL_AFTER);
-  if (!stalled || !(way.handled === true || way.edges.length > 0)) {
-    return { ...base, signature, ...way };
+  if (!stalled || !(followed.handled === true || followed.edges.length > 0)) {
+    return { ...base, signature, ...followed };
   }
-  const text = `the same failure came ${times} times in a row: ${message}${lastWords(said)}`;
+  const text = `the same failure came ${times} times in a row: ${message}${lastLine(said)}`;
   return { ...base, reason: "stall", message: text, signature, edges: [] };
 }
 
@@ -82,9 +82,9 @@ function contextAfter(run: Run, visit: Visit, known: FailureEvidence): JsonObjec
 }
 
 /** The last line that a step printed. */
-function lastWords(said = ""): string {
+function lastLine(said = ""): string {
   const line = said.split(/[\r\n]+/).findLast((one) => one.trim() !== "");
-  return line === undefined ? "" : `: ${line.trim().slice(0, LAST_WORDS_MAX)}`;
+  return line === undefined ? "" : `: ${line.trim().slice(0, LAST_LINE_MAX)}`;
 }
 
 /** How many equal failures in a row are a stall, unless the author sets another number. */

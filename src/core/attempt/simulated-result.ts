@@ -23,7 +23,7 @@ import type { Outcome } from "../values.ts";
 /** How many steps that only pass on are followed to find what their edges ask for. */
 const PASSED_MAX = 8;
 /** How many reports are tried. */
-const SAYINGS_MAX = 256;
+const REPORTS_MAX = 256;
 
 /** The answer, the context and the report of a simulated step. */
 export interface SimulatedResult {
@@ -35,18 +35,26 @@ export interface SimulatedResult {
 /** The simulated result of a visit (X1). */
 export function simulatedResult(run: Run, visit: Visit, simulates: Simulated): SimulatedResult {
   const { scope, position } = visit.record;
-  const plain = spoken(simulates, {});
-  const wanted = sayingsBehind(scope.graph, position, {}, PASSED_MAX).slice(0, SAYINGS_MAX);
+  const plain = resultFor(simulates, {});
+  const wanted = reportsWanted(scope.graph, position, {}, PASSED_MAX).slice(0, REPORTS_MAX);
   if (wanted.length === 0) return plain;
-  const ways = [plain, ...wanted.map((saying) => spoken(simulates, saying))].flatMap((words) => {
-    const target = whereTo(run, visit, words);
-    return target === undefined ? [] : [{ words, been: scope.steps[target]?.visits.length ?? 0 }];
-  });
-  const good = ways.filter(({ words }) => reachesGoal(words));
-  const [first, ...others] = stepOf(visit).goal !== undefined && good.length > 0 ? good : ways;
+  const candidates = [plain, ...wanted.map((report) => resultFor(simulates, report))].flatMap(
+    (result) => {
+      const target = whereTo(run, visit, result);
+      return target === undefined
+        ? []
+        : [{ result, visits: scope.steps[target]?.visits.length ?? 0 }];
+    },
+  );
+  const good = candidates.filter(({ result }) => reachesGoal(result));
+  const [first, ...others] =
+    stepOf(visit).goal !== undefined && good.length > 0 ? good : candidates;
   if (first === undefined) return plain;
-  if (visit.number === 1) return first.words;
-  return others.reduce((best, way) => (way.been < best.been ? way : best), first).words;
+  if (visit.number === 1) return first.result;
+  return others.reduce(
+    (best, candidate) => (candidate.visits < best.visits ? candidate : best),
+    first,
+  ).result;
 }
 
 function reachesGoal({ reported }: SimulatedResult): boolean {
@@ -54,7 +62,7 @@ function reachesGoal({ reported }: SimulatedResult): boolean {
 }
 
 /** All reports that the edges of a step ask for, and those of the steps that pass on after it. */
-function sayingsBehind(
+function reportsWanted(
   graph: Graph,
   position: number,
   before: NeededOutcome,
@@ -65,10 +73,10 @@ function sayingsBehind(
     .filter(({ on }) => on === "completed")
     .toSorted((one, other) => other.weight - one.weight)
     .flatMap(({ to, wants }) => {
-      const own = wants?.map((saying) => both(before, saying));
+      const own = wants?.map((report) => both(before, report));
       if (passedMax === 0 || !passesOn(stepAt(graph, to))) return own ?? [];
-      const deeper = (own ?? [before]).flatMap((saying) =>
-        sayingsBehind(graph, to, saying, passedMax - 1),
+      const deeper = (own ?? [before]).flatMap((report) =>
+        reportsWanted(graph, to, report, passedMax - 1),
       );
       return [...(own ?? []), ...deeper];
     });
@@ -80,7 +88,7 @@ function both(one: NeededOutcome, other: NeededOutcome): NeededOutcome {
 }
 
 /** A report together with the answer that it asks for. */
-function spoken(
+function resultFor(
   { answer }: Simulated,
   { outcome, label, next, context = {} }: NeededOutcome,
 ): SimulatedResult {
@@ -100,14 +108,14 @@ function spoken(
 /**
  * The step that the run continues with after this report; undefined when no edge can be followed.
  */
-function whereTo(run: Run, visit: Visit, words: SimulatedResult): number | undefined {
-  const { reported } = words;
+function whereTo(run: Run, visit: Visit, result: SimulatedResult): number | undefined {
+  const { reported } = result;
   // A retry would only use up attempts.
   if (reported?.outcome === "retry") return undefined;
   const { scope } = visit.record;
   const status = reported?.outcome === "fail" ? "failed" : "completed";
-  const plain: Outcome = { status, exit: 0, outputs: {}, ...words };
-  const outcome = { ...plain, context: { ...words.context, ...keysAtEnd(run, visit, plain) } };
+  const plain: Outcome = { status, exit: 0, outputs: {}, ...result };
+  const outcome = { ...plain, context: { ...result.context, ...keysAtEnd(run, visit, plain) } };
   let position: number = visit.record.position;
   let on: "completed" | "failed" = status;
   for (let passed = 0; passed <= PASSED_MAX; passed++) {

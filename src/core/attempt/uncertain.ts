@@ -125,8 +125,8 @@ export function afterProbe(
   }
   const { snapshot } = uncertainty;
   const done = { ...earlier(run, visit), ...leftOf(uncertainty), ...result, snapshot };
-  const vouched = { ...done, settledBy: "its probe", ...(identity && { identity }) };
-  return [probed, complete(run, visit, 0, vouched)];
+  const declared = { ...done, settledBy: "its probe", ...(identity && { identity }) };
+  return [probed, complete(run, visit, 0, declared)];
 }
 
 /** The events that follow when a step succeeded and its probe was asked for the identity. */
@@ -233,8 +233,8 @@ function uncertaintyOf({ uncertainty, state }: Visit): Uncertainty {
 export function uncertainVisit(run: Run, path: string): Visit {
   const record = findStep(run, path);
   // Not only the current visit: an `any` join may have started the step again since.
-  const doubtful = record?.visits.slice(record.past).find(isUncertain);
-  if (doubtful !== undefined) return doubtful;
+  const uncertain = record?.visits.slice(record.past).find(isUncertain);
+  if (uncertain !== undefined) return uncertain;
   const visit = currentVisit(record);
   if (visit === undefined) {
     throw new Refusal(`there is nothing to settle: step ${path} has not started, or is not there`);
@@ -322,25 +322,25 @@ export function applyUncertainty(
       if (event.answer === "not-done") forgetEffect(run, visit);
       return;
     default:
-      assert(isUncertain(visit), () => `illegal event: ${event.type} of what is in no doubt`);
+      assert(isUncertain(visit), () => `illegal event: ${event.type} of an effect that is certain`);
       // A person's verdict resets the limit on losses.
       if (event.as === "redo") {
         draft(visit).lossesMax = visit.losses + 1 + LOSSES_MAX;
         forgetEffect(run, visit);
       }
-      return takeUp(run, visit);
+      return waitForProbe(run, visit);
   }
 }
 
 /** Asks the probes that did not know again, for a new owner: the network may work by now. */
 export function askProbesAgain(run: Run): void {
   for (const visit of [...run.failed]) {
-    if (isUncertain(visit) && stepOf(visit).probe !== undefined) takeUp(run, visit);
+    if (isUncertain(visit) && stepOf(visit).probe !== undefined) waitForProbe(run, visit);
   }
 }
 
 /** The identity of a completed visit, and who declared it done. */
-export function vouched({ identity, settledBy }: StepCompleted): {
+export function declaredBy({ identity, settledBy }: StepCompleted): {
   readonly identity?: string;
   readonly settledBy?: string;
 } {
@@ -355,7 +355,7 @@ function waitForPerson(run: Run, visit: Visit, why: string, at: number): void {
   closeIfOver(run, visit.record.scope);
 }
 
-function takeUp(run: Run, visit: Visit): void {
+function waitForProbe(run: Run, visit: Visit): void {
   const { state } = visit;
   if (state.status !== "failed") return;
   const { message } = visit.uncertainty ?? state;

@@ -21,7 +21,7 @@ import { contextSeenAt, contextValue } from "../context.ts";
 import type { Briefing, Conversation, StepReport } from "../event.ts";
 import { statusWord, waitsFor } from "../graph/visit-state.ts";
 import { type Run, type Scope, stepOf, type Visit, waitingFor } from "../run.ts";
-import { hasBegun, sharingOf, startsAnew } from "./conversation.ts";
+import { hasBegun, sharingOf, startsNewConversation } from "./conversation.ts";
 import {
   fidelityOf,
   INSTEAD_OF_FULL,
@@ -42,10 +42,10 @@ export function briefingFor(
   const { kind, says = "task" } = conversation ?? {};
   // The visit's own conversation continues, and holds the briefing already.
   if (kind === "continue" && says !== "task") return undefined;
-  const anew = startsAnew(run, visit);
-  const lost = hasBegun(visit) && kind === "start" && !anew;
+  const startsNew = startsNewConversation(run, visit);
+  const lost = hasBegun(visit) && kind === "start" && !startsNew;
   const before = briefingBefore(visit);
-  const again = kind !== "continue" && !lost && !anew;
+  const again = kind !== "continue" && !lost && !startsNew;
   if (says === "relayed" || (before !== undefined && again)) return before;
   const wanted = fidelityOf(plan, visit);
   const thread = wanted?.mode === "full" ? threadOf(plan, visit) : undefined;
@@ -60,7 +60,7 @@ export function briefingFor(
   const said = `${sourceText(wanted, visit)} says ${mode}`;
   if (mode !== "full") return { mode, by, why: said, preamble: preambleOf(run, visit, mode) };
   if (kind === "continue") return { mode, by, why: said, ...base };
-  const missing = anew ? "it starts again" : whyNotFull(plan, run, visit, conversation);
+  const missing = startsNew ? "it starts again" : whyNotFull(plan, run, visit, conversation);
   if (missing === undefined) return { mode, by, why: said, ...base };
   const why = `${said}, but ${missing}`;
   const preamble = preambleOf(run, visit, INSTEAD_OF_FULL);
@@ -91,8 +91,8 @@ function whyNotFull(
 
 function sourceText({ by }: WantedFidelity, visit: Visit): string {
   if (by !== "edge") return `the ${by}`;
-  const way = incomingEdge(visit);
-  const from = way?.scope.graph.steps[way.edge.from]?.id;
+  const incoming = incomingEdge(visit);
+  const from = incoming?.scope.graph.steps[incoming.edge.from]?.id;
   return from === undefined ? "the edge to it" : `the edge from ${from}`;
 }
 
@@ -167,7 +167,7 @@ function doneEntries(visit: Visit, detail: Detail): readonly Entry[] {
   for (const scope of outwards(visit.record.scope)) {
     for (const record of scope.steps) {
       const current = record?.visits.slice(record.past) ?? [];
-      ended.push(...current.filter((one) => one.endSeq !== undefined && isTold(one)));
+      ended.push(...current.filter((one) => one.endSeq !== undefined && isListed(one)));
     }
   }
   ended.sort((one, other) => (one.endSeq ?? 0) - (other.endSeq ?? 0) || orderOf(one, other));
@@ -182,26 +182,26 @@ function orderOf(one: Visit, other: Visit): number {
 }
 
 /** True for a visit that the briefing lists; a step that only passes on is left out. */
-function isTold(visit: Visit): boolean {
+function isListed(visit: Visit): boolean {
   if (stepOf(visit).work.kind === "pass") return false;
   return ["completed", "failed", "skipped"].includes(visit.state.status);
 }
 
 function doneEntry(visit: Visit, detail: Detail): string {
   const { state, attempts } = visit;
-  const tries = attempts > 1 ? ` after ${attempts} attempts` : "";
+  const attemptsText = attempts > 1 ? ` after ${attempts} attempts` : "";
   const name = nameOf(visit);
   if (state.status === "failed") {
-    const on = state.handled ? "; the run went on" : "";
+    const on = state.handled ? "; the run continued" : "";
     const notes = notesText(state.reported, detail);
-    return `- ${name}: failed${tries} (${oneLine(state.message, detail.note)})${on}${notes}`;
+    return `- ${name}: failed${attemptsText} (${oneLine(state.message, detail.note)})${on}${notes}`;
   }
   if (state.status !== "completed") return `- ${name}: skipped`;
   const { reported } = state;
   const outcome = reported?.outcome === undefined ? "" : ` with ${oneLine(reported.outcome, 60)}`;
   const how = state.assumed
     ? "taken as done"
-    : `completed${outcome}${tries}${instancesText(visit)}`;
+    : `completed${outcome}${attemptsText}${instancesText(visit)}`;
   const outputs = Object.keys(state.outputs);
   const files = outputs.length === 0 ? "" : `, hands on ${oneLine(outputs.join(", "), 200)}`;
   const notes = notesText(reported, detail);
@@ -266,7 +266,7 @@ function openEntries(run: Run, visit: Visit, detail: Detail, lost?: "lost"): rea
 function ownEntries(visit: Visit, { note }: Detail, lost?: "lost"): readonly string[] {
   if (lost === "lost") {
     return [
-      `- ${nameOf(visit)}, this step: it was begun before and cut off, and what was said then is ` +
+      `- ${nameOf(visit)}, this step: it was started before and interrupted, and its conversation is ` +
         "lost; look at the working tree first and keep what is done",
     ];
   }

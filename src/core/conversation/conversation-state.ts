@@ -86,8 +86,15 @@ export function stateAfter(
       const { checkpoint, why } = event;
       const relays = conversation.relays + 1;
       // Notes that the agent did not write do not report its last failure.
-      const untold = why === undefined ? {} : failureOf(conversation);
-      return { ...NO_CONVERSATION, checkpoint, relays, turns, ...grantOf(conversation), ...untold };
+      const unreported = why === undefined ? {} : failureOf(conversation);
+      return {
+        ...NO_CONVERSATION,
+        checkpoint,
+        relays,
+        turns,
+        ...grantOf(conversation),
+        ...unreported,
+      };
     }
     case "step.failed":
       return event.conversation === "continue"
@@ -141,21 +148,21 @@ function started(
   const { session, kind, says, gone } = conversation;
   const { ask } = state;
   // A pending request belongs to the visit's own conversation, not to a shared one that it joins.
-  const goesOn = kind === "continue" && says !== "task";
-  const asked = goesOn && ask !== undefined ? { ask } : {};
+  const continues = kind === "continue" && says !== "task";
+  const asked = continues && ask !== undefined ? { ask } : {};
   const { begun: _begun, failure, turns, turnsGranted: _, ...before } = withoutSession(state);
   // A fresh start drops the hand-over notes.
-  const { checkpoint: _notes, ...anew } = before;
+  const { checkpoint: _notes, ...withoutNotes } = before;
   // A new conversation reports a failure only when it replaces the one that failed.
-  const reported = goesOn || gone === true || says === "relayed";
+  const reported = continues || gone === true || says === "relayed";
   const isFresh = failure !== undefined && !reported;
   return {
-    ...(kind === "start" && says === "task" ? anew : before),
+    ...(kind === "start" && says === "task" ? withoutNotes : before),
     ...(session === undefined ? {} : { session }),
     ...asked,
     ...(isFresh ? { turns: 0 } : { turns, ...grantOf(state), ...failureOf(state) }),
     ...(kind === "continue" ? { begun: true } : {}),
-    firstAttempt: goesOn ? (state.firstAttempt ?? attempt) : attempt,
+    firstAttempt: continues ? (state.firstAttempt ?? attempt) : attempt,
     conversation,
   };
 }

@@ -42,10 +42,10 @@ export function sessionWanted(plan: Plan, run: Run, visit: Visit): string | unde
 /**
  * True when a person or the author wants a new conversation instead of one that did not succeed.
  */
-export function startsAnew(run: Run, visit: Visit): boolean {
+export function startsNewConversation(run: Run, visit: Visit): boolean {
   const { session } = visit.conversation ?? NO_CONVERSATION;
   if (session === undefined) return false;
-  if (visit.cut === true) return recoverFor(run, visit) === "restart";
+  if (visit.interrupted === true) return recoverFor(run, visit) === "restart";
   // A person's choice for all failures holds for those that the person has seen (fork.ts).
   return hasFailed(visit) && (visit.recover ?? stepOf(visit).recover) === "restart";
 }
@@ -59,7 +59,9 @@ export function afterFailure(visit: Visit): { readonly conversation?: "continue"
 /** True when an agent has used up its turns: another attempt would end at once. */
 export function needsTurns(run: Run, visit: Visit): boolean {
   return (
-    hasFailed(visit) && visit.conversation?.failure?.reason === "turns" && !startsAnew(run, visit)
+    hasFailed(visit) &&
+    visit.conversation?.failure?.reason === "turns" &&
+    !startsNewConversation(run, visit)
   );
 }
 
@@ -91,7 +93,8 @@ function choose(plan: Plan, run: Run, visit: Visit, offer: ConversationOffer): C
   if (session !== undefined) {
     const failed = hasFailed(visit);
     const ended = failed ? "its last attempt failed" : "it was interrupted";
-    if (startsAnew(run, visit)) return begin(offer, "task", `${ended} and is to start again`);
+    if (startsNewConversation(run, visit))
+      return begin(offer, "task", `${ended} and is to start again`);
     if (offer.found) {
       if (ask !== undefined && ask.kind !== "permission") {
         return { session, kind: "continue", says: ask.kind, why: ask.why };
@@ -229,7 +232,7 @@ function unusable(
 type StepEvent = Extract<RunEvent, { type: `step.${string}` }>;
 
 /** Records the briefing of an attempt; one that continues its own conversation has none. */
-export function tell(visit: Visit, briefing: Briefing | undefined): void {
+export function noteBriefing(visit: Visit, briefing: Briefing | undefined): void {
   if (briefing !== undefined) draft(visit).briefing = { ...briefing, failures: visit.failures };
 }
 

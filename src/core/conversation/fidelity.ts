@@ -47,9 +47,9 @@ export function fidelityOf(plan: Plan, visit: Visit): WantedFidelity | undefined
  */
 export function threadOf(plan: Plan, visit: Visit): Thread | undefined {
   const { thread, threadGroup } = stepOf(visit);
-  const way = incomingEdge(visit);
+  const incoming = incomingEdge(visit);
   if (thread !== undefined) return { name: thread, by: "step" };
-  if (way?.edge.thread !== undefined) return { name: way.edge.thread, by: "edge" };
+  if (incoming?.edge.thread !== undefined) return { name: incoming.edge.thread, by: "edge" };
   if (plan.thread !== undefined) return { name: plan.thread, by: "pipeline" };
   if (threadGroup !== undefined) return { name: threadGroup, by: "group" };
   const before = cameFrom(visit);
@@ -62,8 +62,8 @@ export function cameFrom(visit: Visit): Visit | undefined {
   let at: Visit | undefined = visit;
   do {
     seen.add(at);
-    const way: IncomingEdge | undefined = incomingEdge(at);
-    at = way && currentVisit(way.scope.steps[way.edge.from]);
+    const incoming: IncomingEdge | undefined = incomingEdge(at);
+    at = incoming && currentVisit(incoming.scope.steps[incoming.edge.from]);
   } while (at !== undefined && stepOf(at).work.kind === "pass" && !seen.has(at));
   return at !== undefined && stepOf(at).work.kind === "pass" ? undefined : at;
 }

@@ -44,7 +44,7 @@ export function messageEvents(
 }
 
 /** The ids of the messages that the prompt of the next attempt holds. */
-export function messagesToTell(
+export function messagesToSend(
   run: Run,
   visit: Visit,
   conversation: Conversation | undefined,
@@ -57,9 +57,9 @@ export function messagesToTell(
   const { kind } = conversation;
   return messagesFor(run, visitRef(visit))
     .filter((message) => {
-      const isTold = toldIn(message, visit) !== undefined;
-      if (message.delivered === true) return isTold && kind === "start";
-      return !(isTold && kind === "continue" && heard.includes(message.id));
+      const wasSent = sentIn(message, visit) !== undefined;
+      if (message.delivered === true) return wasSent && kind === "start";
+      return !(wasSent && kind === "continue" && heard.includes(message.id));
     })
     .map(({ id }) => id);
 }
@@ -67,35 +67,35 @@ export function messagesToTell(
 /** The messages that the prompt of the current attempt of a visit holds. */
 export function messagesIn(run: Run, visit: Visit): readonly LeftMessage[] {
   return messagesFor(run, visitRef(visit)).filter(
-    (message) => toldIn(message, visit)?.attempt === visit.attempts,
+    (message) => sentIn(message, visit)?.attempt === visit.attempts,
   );
 }
 
 /** The last attempt of a visit whose prompt held a message. */
-function toldIn({ reported = [] }: LeftMessage, visit: Visit): { attempt: number } | undefined {
-  return reported.find((one) => one.visit === visit.number);
+function sentIn({ sent = [] }: LeftMessage, visit: Visit): { attempt: number } | undefined {
+  return sent.find((one) => one.visit === visit.number);
 }
 
 /** True when the running attempt of a visit must end after its turn, for a message (S3). */
 export function awaitsMessage(run: Run, visit: Visit): boolean {
   // A request is short, and the message follows right after it.
-  return visit.conversation?.ask === undefined && hasUntold(run, visit);
+  return visit.conversation?.ask === undefined && hasUnsent(run, visit);
 }
 
 /** True when a message waits that the conversation of a running visit can continue with. */
-function hasUntold(run: Run, visit: Visit): boolean {
+function hasUnsent(run: Run, visit: Visit): boolean {
   if (visit.conversation?.conversation === undefined || visit.held !== undefined) return false;
   // A step that must not happen twice is neither interrupted nor continued.
   if (stepOf(visit).once) return false;
   return messagesFor(run, visitRef(visit)).some(
-    (message) => message.delivered !== true && toldIn(message, visit) === undefined,
+    (message) => message.delivered !== true && sentIn(message, visit) === undefined,
   );
 }
 
 /** The ending of an attempt whose agent has a message waiting: its conversation continues (S3). */
 export function withMessage(run: Run, at: AttemptRef, ending: Ending): Ending {
   const visit = findVisit(run, at);
-  if (visit === undefined || !hasUntold(run, visit)) return ending;
+  if (visit === undefined || !hasUnsent(run, visit)) return ending;
   const stopped = ending.how === "stopped" && run.state.status !== "stopping";
   if (!stopped && !succeeds(visit, ending)) return ending;
   const { spent, left } = ending;
@@ -109,7 +109,7 @@ export function leaveMessage(run: Run, event: RunMessaged): void {
 }
 
 /** Records which messages the prompt of an attempt holds. */
-export function noteReported(
+export function noteSent(
   run: Run,
   visit: Visit,
   { attempt, messages = [] }: Extract<RunEvent, { type: "step.started" }>,
@@ -118,8 +118,8 @@ export function noteReported(
   const now = { visit: visit.number, attempt };
   change(run, visit, (one) => {
     if (!messages.includes(one.id)) return one;
-    const others = (one.reported ?? []).filter((reported) => reported.visit !== visit.number);
-    return { ...one, reported: [...others, now] };
+    const others = (one.sent ?? []).filter((other) => other.visit !== visit.number);
+    return { ...one, sent: [...others, now] };
   });
 }
 
@@ -129,7 +129,7 @@ export function noteDelivered(run: Run, visit: Visit, event: RunEvent): void {
   if (turns === 0 && event.type !== "step.completed") return;
   if (messagesFor(run, visitRef(visit)).length === 0) return;
   change(run, visit, (one) =>
-    toldIn(one, visit) === undefined ? one : { ...one, delivered: true },
+    sentIn(one, visit) === undefined ? one : { ...one, delivered: true },
   );
 }
 

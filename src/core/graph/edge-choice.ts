@@ -75,7 +75,7 @@ function noneText(graph: Graph, candidates: readonly Candidate[], outcome: strin
   const steps = candidates.slice(0, EDGES_NAMED_MAX).map(({ edge }) => stepAt(graph, edge.to).id);
   const left = candidates.length - steps.length;
   const more = left === 0 ? "" : ` and ${left} more`;
-  return `no matching edge: the outcome is "${outcome}"; there are ways to ${steps.join(", ")}${more}`;
+  return `no matching edge: the outcome is "${outcome}"; there are edges to ${steps.join(", ")}${more}`;
 }
 
 const EDGES_NAMED_MAX = 5;

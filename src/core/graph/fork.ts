@@ -24,7 +24,7 @@ export function fork(run: Run, event: RunForked): void {
   takeEffects(run, event.from.run, event.effects ?? []);
   for (const visit of [...run.running, ...run.waiting.person]) requeue(run, visit);
   for (const { steps } of run.scopes.values()) {
-    for (const record of steps) for (const visit of record?.visits ?? []) forgetTalk(visit);
+    for (const record of steps) for (const visit of record?.visits ?? []) forgetConversation(visit);
   }
   keepFiles(run);
   const base = run.workspace?.base;
@@ -40,7 +40,7 @@ export function fork(run: Run, event: RunForked): void {
 }
 
 /** Conversations stay with the other run. */
-function forgetTalk(visit: Visit): void {
+function forgetConversation(visit: Visit): void {
   if (visit.conversation !== undefined)
     draft(visit).conversation = withoutSession(visit.conversation);
   if (!isOver(visit.state)) delete draft(visit).briefing;
@@ -72,7 +72,7 @@ export function chooseFor(run: Run, choices: Readonly<Record<string, Recover>>):
 
 /** Drops the choices, which a new attempt has used. */
 export function forgetChoices(visit: Visit): void {
-  delete draft(visit).cut;
+  delete draft(visit).interrupted;
   delete draft(visit).recover;
   delete draft(visit).files;
 }

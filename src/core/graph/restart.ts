@@ -11,7 +11,7 @@ import { closureOf } from "../../plan/graph-index.ts";
 import type { Graph } from "../../plan/plan.ts";
 import type { Json } from "../../util/json.ts";
 import type { RunEvent, RunRestarted } from "../event.ts";
-import { type Run, type Scope, type Visit, draft } from "../run.ts";
+import { draft, type Run, type Scope, type Visit } from "../run.ts";
 import { ROOT_SCOPE } from "../step-path.ts";
 import { locate, mark, passOver, reopen, startAgain } from "./edge.ts";
 import { recordAt } from "./visit.ts";
@@ -30,12 +30,12 @@ export function restartProblem(visit: Visit, edges: readonly number[]): string |
   const { scope } = visit.record;
   if (!restarts(scope.graph, edges)) return undefined;
   if ((scope.restarts ?? 0) >= LOOP_RESTARTS_MAX) {
-    return `it would begin anew for the ${LOOP_RESTARTS_MAX + 1}th time; ${LOOP_RESTARTS_MAX} are allowed`;
+    return `it would restart for the ${LOOP_RESTARTS_MAX + 1}th time; ${LOOP_RESTARTS_MAX} are allowed`;
   }
   // A visit that is not over would run on as history. This visit may be over already, when a person
   // has settled its effect since.
   const others = scope.active - (isOver(visit.state) ? 0 : 1);
-  return others > 0 ? "it cannot begin anew while other steps are not over" : undefined;
+  return others > 0 ? "it cannot restart while other steps are not over" : undefined;
 }
 
 /** The events of a decision, and the restart that follows from their edges. */

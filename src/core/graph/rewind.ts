@@ -47,13 +47,19 @@ import { abandonInside, enter, recordAt } from "./visit.ts";
 /** A request that is refused; the message says why and what is possible instead. */
 export class Refusal extends Error {
   override readonly name = "Refusal";
+  readonly code: "unknown-step" | "impossible";
+
+  constructor(message: string, code: Refusal["code"] = "impossible") {
+    super(message);
+    this.code = code;
+  }
 }
 
 /** The effect of a rewind to a step: which steps run again, and which are taken as done. */
 export function planRewind(plan: Plan, run: Run, step: string): Omit<RunRewound, "type"> {
   const { graph } = plan;
   const start = indexOf(graph).byId.get(step);
-  if (start === undefined) throw new Refusal(unknownStep(plan, step));
+  if (start === undefined) throw new Refusal(unknownStep(plan, step), "unknown-step");
   const root = run.scopes.get(ROOT_SCOPE);
   const idOf = (position: number): string => graph.steps[position]?.id ?? "";
   return {
@@ -130,15 +136,15 @@ export function rewindEvent(
 }
 
 /** The step that a request wants to retry: the request grants its attempts, not the opening. */
-export function retriedBy(wishes: readonly Fact[]): { readonly retried?: string } {
-  const retry = wishes.find((request) => request.type === "retry-requested");
+export function retriedBy(requests: readonly Fact[]): { readonly retried?: string } {
+  const retry = requests.find((request) => request.type === "retry-requested");
   return retry === undefined ? {} : { retried: retry.step };
 }
 
-type RetryWish = Omit<Extract<Fact, { type: "retry-requested" }>, "type">;
+type RetryRequest = Omit<Extract<Fact, { type: "retry-requested" }>, "type">;
 
 /** The events of a retry: more attempts for a failed step, a rewind for a completed one. */
-export function retryEvents(plan: Plan, run: Run, request: RetryWish): readonly RunEvent[] {
+export function retryEvents(plan: Plan, run: Run, request: RetryRequest): readonly RunEvent[] {
   const { step: path, restore, keep, failed, turns, repeat } = request;
   const record = findStep(run, path);
   const visit = currentVisit(record);
@@ -205,10 +211,10 @@ function itemEvents(
   const [first] = items;
   const step = first === undefined ? "" : stepOf(outermost(first)).id;
   const { reopened, assumed } = planRetry(plan, run, step);
-  const behind = reopened.filter((id) => id !== step);
+  const later = reopened.filter((id) => id !== step);
   const places = items.map((item) => visitText(visitRef(item)));
   return [
-    { type: "run.rewound", step, reopened: behind, assumed, items: places },
+    { type: "run.rewound", step, reopened: later, assumed, items: places },
     ...items.map((item) => ({ ...grantFor(run, item, turns), files: "keep" }) as const),
   ];
 }
@@ -299,8 +305,8 @@ function refuseRepeating(run: Run, visit: Visit): void {
     throw new Refusal(`step ${path} may have happened, and must not happen twice: ${remedy}`);
   }
   if (visit.state.status === "failed" && visit.state.reason === "aborted") {
-    const remedy = `perdure resume ${run.id} --from-step STEP goes on from another one`;
-    throw new Refusal(`step ${path} was given up for good; ${remedy}`);
+    const remedy = `perdure resume ${run.id} --from-step STEP continues from another one`;
+    throw new Refusal(`step ${path} was given up; ${remedy}`);
   }
 }
 

@@ -141,10 +141,10 @@ export function filesBefore(run: Run, { kept, rerun }: PlanUpdate): string | und
     worked(id).some((visit) => lastAt(visit) > (first.startedAt ?? 0)),
   );
   if (since !== undefined) {
-    throw new Refusal(`the files cannot be put back: ${since} is kept, and has worked since then`);
+    throw new Refusal(`the files cannot be restored: ${since} is kept, and has worked since then`);
   }
   if (first.base !== undefined) return first.base;
-  throw new Refusal("the files cannot be put back: no snapshot of them was taken");
+  throw new Refusal("the files cannot be restored: no snapshot of them was taken");
 }
 
 /** When a visit last ran; one that is not over still runs. */

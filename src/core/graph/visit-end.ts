@@ -8,7 +8,7 @@
 import { defined } from "../../util/defined.ts";
 import { type CheckFindings, checksFound } from "../attempt/check.ts";
 import { noteEffect } from "../attempt/effect.ts";
-import { vouched } from "../attempt/uncertain.ts";
+import { declaredBy } from "../attempt/uncertain.ts";
 import { handOn } from "../context.ts";
 import { share } from "../conversation/conversation.ts";
 import { dropJudged } from "../conversation/judge.ts";
@@ -30,7 +30,7 @@ export function complete(run: Run, visit: Visit, event: StepCompleted, time: num
   const known = {
     ...defined({ answer, output, reported }),
     ...notPassed(event),
-    ...vouched(event),
+    ...declaredBy(event),
   };
   enter(run, visit, { status: "completed", at: time, exit, outputs, ...known, assumed: false });
   noteLast(visit);

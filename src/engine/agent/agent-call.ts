@@ -118,10 +118,8 @@ function usedIn(adapter: AgentAdapter, transcript: string): UsedBefore | undefin
 /** The messages of earlier prompts that a transcript contains, as far as it can be searched. */
 function messagesHeard(site: LaunchSite, visit: Visit, transcript: string): readonly string[] {
   if (servedStep(site.plan, visit)?.adapter.unrecorded === undefined) return [];
-  const reported = messagesFor(site.run, visitRef(visit)).filter(
-    (one) => one.reported !== undefined,
-  );
-  return reported.map(({ id }) => id).filter((id) => holds(transcript, id));
+  const sent = messagesFor(site.run, visitRef(visit)).filter((one) => one.sent !== undefined);
+  return sent.map(({ id }) => id).filter((id) => holds(transcript, id));
 }
 
 /** The transcript of a visit's conversation, if its agent keeps one. */

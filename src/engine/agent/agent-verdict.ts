@@ -10,7 +10,7 @@ import type { AgentTrouble, LastTool, PauseReason, Spent, UsedBefore } from "../
 import type { Ending } from "../../core/fact.ts";
 import { NOTHING_SPENT } from "../../core/spending.ts";
 import type { AgentSettings } from "../../plan/plan.ts";
-import type { TroubleKind } from "../../runner/agents/adapter.ts";
+import type { AgentFailureKind } from "../../runner/agents/adapter.ts";
 import type { AgentReport } from "../../runner/agents/report.ts";
 import { headOf } from "../../runner/agents/stream-json.ts";
 import { type PriceList, type Usage, usedSince } from "../../runner/agents/usage.ts";
@@ -18,7 +18,7 @@ import { type AgentLimits, limitReached, turnsMessage } from "./agent-limits.ts"
 
 const INPUT_CHARACTERS_MAX = 200;
 
-const PAUSES: readonly TroubleKind[] = [
+const PAUSES: readonly AgentFailureKind[] = [
   "rate-limit",
   "overloaded",
   "quota",
@@ -27,7 +27,7 @@ const PAUSES: readonly TroubleKind[] = [
   "session-gone",
 ] satisfies readonly PauseReason[];
 
-const TROUBLES: readonly TroubleKind[] = [
+const TROUBLES: readonly AgentFailureKind[] = [
   "auth",
   "model",
   "overflow",

@@ -8,7 +8,7 @@ import { sessionWanted } from "../../core/conversation/conversation.ts";
 import type { VisitRef } from "../../core/event.ts";
 import { findVisit, type Run, type Visit, visitRef, waitingFor } from "../../core/run.ts";
 import { stepPath } from "../../core/step-path.ts";
-import type { CarriedTranscript } from "../../runner/agents/adapter.ts";
+import type { TranscriptTarget } from "../../runner/agents/adapter.ts";
 import { environmentOf, type LaunchSite, workDirOf } from "../launch.ts";
 import { servedStep } from "./agent-call.ts";
 
@@ -41,7 +41,7 @@ export function transcriptHere(
   site: LaunchSite,
   { place, session }: Pick<OpenConversation, "place" | "session">,
   file: string,
-): { readonly known?: string; readonly target?: CarriedTranscript } {
+): { readonly known?: string; readonly target?: TranscriptTarget } {
   const visit = findVisit(site.run, place);
   const served = visit && servedStep(site.plan, visit);
   if (visit === undefined || served === undefined) return {};

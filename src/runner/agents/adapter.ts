@@ -64,7 +64,7 @@ export interface AgentCommand {
 }
 
 /** Why an agent could not continue; the first four are not the step's fault. */
-export type TroubleKind =
+export type AgentFailureKind =
   | "rate-limit"
   | "overloaded"
   | "quota"
@@ -83,8 +83,8 @@ export type TroubleKind =
   | "denied"
   | "other";
 
-export interface Trouble {
-  readonly kind: TroubleKind;
+export interface AgentFailure {
+  readonly kind: AgentFailureKind;
   readonly message: string;
   /** How long to wait, where the service said so. */
   readonly retryAfterMs?: number;
@@ -144,7 +144,7 @@ export type AgentEvent =
   /** The agent itself retries its request to the model, after a delay where it reports one. */
   | {
       readonly type: "retrying";
-      readonly trouble: Trouble;
+      readonly trouble: AgentFailure;
       readonly delayMs?: number;
       readonly attempt?: number;
       readonly attemptsMax?: number;
@@ -161,7 +161,7 @@ export type AgentEvent =
       readonly ok: boolean;
       readonly text?: string;
       readonly structured?: Json;
-      readonly trouble?: Trouble;
+      readonly trouble?: AgentFailure;
     };
 
 /** Reads one stream, line by line. */
@@ -192,7 +192,7 @@ export interface Ledger {
 }
 
 /** Where a transcript from another machine is put. */
-export interface CarriedTranscript {
+export interface TranscriptTarget {
   readonly path: string;
   /** Absolute path -> content; those that are there already stay. */
   readonly beside: Readonly<Record<string, string>>;
@@ -210,7 +210,7 @@ export interface AgentAdapter {
    * Where a transcript from another machine belongs on this one, with the texts of files that it needs
    * beside it. Absent: its conversations cannot be carried, and begin anew elsewhere.
    */
-  carried?(transcript: string, at: { cwd: string; env: AgentCall["env"] }): CarriedTranscript;
+  carried?(transcript: string, at: { cwd: string; env: AgentCall["env"] }): TranscriptTarget;
   command(call: AgentCall): AgentCommand;
   /**
    * The agent's own interactive program on a conversation that exists. Absent: it has none that could

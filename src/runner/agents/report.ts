@@ -15,10 +15,10 @@ import { type Json, sha256 } from "../../util/json.ts";
 import type {
   AgentAdapter,
   AgentEvent,
+  AgentFailure,
   AgentReader,
   FinishedCall,
   ToolCall,
-  Trouble,
 } from "./adapter.ts";
 import { grown, headOf, tailOf } from "./stream-json.ts";
 import { addUsage, NOTHING_USED, type PriceList, type Usage } from "./usage.ts";
@@ -43,7 +43,7 @@ interface AgentResult {
   readonly ok: boolean;
   readonly text?: string;
   readonly structured?: Json;
-  readonly trouble?: Trouble;
+  readonly trouble?: AgentFailure;
 }
 
 /** What is known of one invocation of an agent. */
@@ -74,7 +74,7 @@ export interface AgentReport {
   /** The calls that were denied, each once, as the rules that would have allowed them. */
   readonly denied: readonly string[];
   readonly retries: number;
-  readonly lastTrouble?: Trouble;
+  readonly lastTrouble?: AgentFailure;
   readonly stall?: Stall;
   /** The end of what it said. */
   readonly text: string;

@@ -22,7 +22,7 @@ import {
   readExit,
   wasKilled,
 } from "./attempt-folder.ts";
-import { ageMs, bootId, HAS_PROC, type Identity, isAlive, lifeOf } from "./identity.ts";
+import { ageMs, bootId, HAS_PROC, type Identity, isAlive, processLiveness } from "./identity.ts";
 import { findLive, type ProcessTree } from "./process-tree.ts";
 import type { Limits, ProcessEnding, StepProcess } from "./step-process.ts";
 import { endedBy, Supervision, withSurvivors } from "./supervision.ts";
@@ -79,7 +79,7 @@ export function lookAt(dir: string): "alive" | "exited" | "dead" {
 export function mayLiveElsewhere(dir: string): boolean {
   if (readExit(dir) !== undefined) return false;
   const claim = readClaim(dir);
-  return claim.by === "process" && lifeOf(claim.identity) === "unknown";
+  return claim.by === "process" && processLiveness(claim.identity) === "unknown";
 }
 
 /** True unless the process of this folder is proven to have ended, or never to have started. */

@@ -34,7 +34,7 @@ export interface Identity {
 type System = Pick<Identity, "boot" | "namespace" | "machine">;
 
 /** What is known of a process from here. */
-export type Life = "alive" | "dead" | "unknown";
+export type ProcessLiveness = "alive" | "dead" | "unknown";
 
 /** What the system says about a process now. */
 export interface ProcessStat {
@@ -69,11 +69,11 @@ export function ownIdentity(): Identity {
 
 /** True while that very process runs and can be seen: same start, and not a zombie. */
 export function isAlive(identity: Identity): boolean {
-  return lifeOf(identity) === "alive";
+  return processLiveness(identity) === "alive";
 }
 
 /** Whether a process lives, as far as this process can prove it (I4). */
-export function lifeOf(identity: Identity): Life {
+export function processLiveness(identity: Identity): ProcessLiveness {
   const seen = viewOf(identity, thisSystem());
   if (seen !== "here") return seen;
   const stat = statOf(identity.pid);

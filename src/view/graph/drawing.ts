@@ -32,7 +32,13 @@ import type {
 import { formatDuration } from "../../util/duration.ts";
 import { failureText } from "../failure-text.ts";
 import { questionText } from "../question-text.ts";
-import { type Liveness, STEP_LOOKS, type StepStatus, stateWord, statusOf } from "../step-status.ts";
+import {
+  type Liveness,
+  STEP_STYLES,
+  type StepStatus,
+  stateWord,
+  statusOf,
+} from "../step-status.ts";
 import { cutText, plainText } from "../text.ts";
 import { TINTS, type Tint } from "./palette.ts";
 
@@ -170,7 +176,7 @@ class Pen {
     const status = statusOf(scope?.steps[position]);
     const visit = currentVisit(scope?.steps[position]);
     const inner = this.#inner(step, visit);
-    const label = this.#shown === undefined ? step.id : `${STEP_LOOKS[status].glyph} ${step.id}`;
+    const label = this.#shown === undefined ? step.id : `${STEP_STYLES[status].glyph} ${step.id}`;
     return {
       id,
       label: cut(label),

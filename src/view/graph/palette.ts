@@ -12,7 +12,7 @@ export type Tint =
   | "handled"
   | "skipped";
 
-export interface Paint {
+export interface TintColors {
   readonly fill: string;
   readonly line: string;
 }
@@ -35,7 +35,7 @@ export const TINTS: Readonly<Record<StepStatus, Tint>> = {
   unreached: "skipped",
 };
 
-export const LIGHT: Readonly<Record<Tint, Paint>> = {
+export const LIGHT: Readonly<Record<Tint, TintColors>> = {
   plain: { fill: "#f6f8fa", line: "#57606a" },
   pending: { fill: "#ffffff", line: "#8c959f" },
   running: { fill: "#ddf4ff", line: "#0969da" },
@@ -46,7 +46,7 @@ export const LIGHT: Readonly<Record<Tint, Paint>> = {
   skipped: { fill: "#f6f8fa", line: "#8c959f" },
 };
 
-export const DARK: Readonly<Record<Tint, Paint>> = {
+export const DARK: Readonly<Record<Tint, TintColors>> = {
   plain: { fill: "#161b22", line: "#8b949e" },
   pending: { fill: "#0d1117", line: "#6e7681" },
   running: { fill: "#0c2d4a", line: "#58a6ff" },

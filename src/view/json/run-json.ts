@@ -12,7 +12,7 @@ import { stepReportJson } from "../attempt-text.ts";
 import { attemptSpentJson, usedJson } from "../cost-text.ts";
 import { messagesJson } from "../message-text.ts";
 import type { ShowInput } from "../show.ts";
-import { runStatusOf, STEP_LOOKS } from "../step-status.ts";
+import { runStatusOf, STEP_STYLES } from "../step-status.ts";
 import { type StepNode, stepTree } from "../step-tree.ts";
 import { isoText } from "../text.ts";
 import { type WhyInput, why } from "../why.ts";
@@ -74,7 +74,7 @@ function stepJson(node: StepNode, history: ReadonlyMap<string, readonly Attempt[
   return {
     step_id: path,
     state: record === undefined ? "pending" : stepStateOf(record),
-    detail: STEP_LOOKS[status].word,
+    detail: STEP_STYLES[status].word,
     visit: visit?.number ?? 0,
     retry_count: Math.max(0, (visit?.attempts ?? 0) - 1),
     started_at: timeJson(visit?.startedAt),

@@ -20,7 +20,7 @@ import { formatDuration } from "../../util/duration.ts";
 import { failureText, messageText } from "../failure-text.ts";
 import { onceStep, repeatText } from "../once-text.ts";
 import { questionText, wakeText } from "../question-text.ts";
-import { attemptWords, type STEP_LOOKS, statusOf } from "../step-status.ts";
+import { attemptWords, type STEP_STYLES, statusOf } from "../step-status.ts";
 import { rootSteps, type StepNode, stepTree } from "../step-tree.ts";
 import { countText, shortList, tableLines } from "../text.ts";
 
@@ -162,8 +162,10 @@ function waitingVerdict(visit: Visit, wait: Wait, input: ResumePlanInput): Verdi
     }
     case "owner": {
       // When the run stopped between two attempts, the step itself was not interrupted.
-      const cut = visit.cut === true || conversation === undefined;
-      const what = cut ? `it was interrupted (${messageText(wait.message)})` : "the run stopped";
+      const interrupted = visit.interrupted === true || conversation === undefined;
+      const what = interrupted
+        ? `it was interrupted (${messageText(wait.message)})`
+        : "the run stopped";
       const then = conversation ?? `it starts again${nextAttempt(visit)}`;
       return { action: "continue", why: `${what}; ${then}` };
     }
@@ -206,7 +208,7 @@ function runningVerdict(visit: Visit, input: ResumePlanInput): Verdict {
     case "dead": {
       const judge = judgeText(visit);
       if (step.once && judge === undefined) return doubtVerdict(visit, "its process is gone");
-      const conversation = judge ?? talkText({ ...visit, cut: true }, input);
+      const conversation = judge ?? talkText({ ...visit, interrupted: true }, input);
       if (conversation !== undefined)
         return { action: "continue", why: `its process is gone; ${conversation}` };
       return { action: "run", why: "its process is gone and left no result" };
@@ -347,7 +349,7 @@ export function rewindPlan(
   return { again, kept, assumed, repeats };
 }
 
-const KEPT: ReadonlySet<keyof typeof STEP_LOOKS> = new Set([
+const KEPT: ReadonlySet<keyof typeof STEP_STYLES> = new Set([
   "completed",
   "assumed",
   "handled",

@@ -15,7 +15,7 @@ import { fundsText } from "../cost-text.ts";
 import { messageText } from "../failure-text.ts";
 import { messageLine } from "../message-text.ts";
 import { answerText } from "../question-text.ts";
-import { type Liveness, STEP_LOOKS, visitStatus } from "../step-status.ts";
+import { type Liveness, STEP_STYLES, visitStatus } from "../step-status.ts";
 import { stopText } from "../stop-text.ts";
 import { countText } from "../text.ts";
 
@@ -67,7 +67,7 @@ export function visitHistory(run: Run, events: Iterable<Recorded>): readonly Vis
 function outcomeOf(run: Run, at: Extract<RunEvent, { visit: number }>): string {
   const visit = findVisit(run, at);
   if (visit === undefined) return "";
-  return visit.state.status === "abandoned" ? "abandoned" : STEP_LOOKS[visitStatus(visit)].word;
+  return visit.state.status === "abandoned" ? "abandoned" : STEP_STYLES[visitStatus(visit)].word;
 }
 
 /** The targets of the edges that an event followed. */

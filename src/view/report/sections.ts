@@ -12,7 +12,7 @@ import { formatDuration } from "../../util/duration.ts";
 import type { Json } from "../../util/json.ts";
 import { budgetText, spentText } from "../cost-text.ts";
 import { TINTS, type Tint } from "../graph/palette.ts";
-import { STEP_LOOKS } from "../step-status.ts";
+import { STEP_STYLES } from "../step-status.ts";
 import { cutText, plainText, utcText } from "../text.ts";
 import { ownerText } from "./history.ts";
 import type { RunReport } from "./report.ts";
@@ -87,7 +87,7 @@ function withoutEmptyColumns(section: Section): Section {
 
 function stepSection({ steps }: RunReport): Section {
   const rows = steps.map((step): readonly Cell[] => [
-    `${"\u00a0\u00a0".repeat(step.depth)}${STEP_LOOKS[step.status].glyph} ${step.label}`,
+    `${"\u00a0\u00a0".repeat(step.depth)}${STEP_STYLES[step.status].glyph} ${step.label}`,
     { text: step.state, tint: TINTS[step.status] },
     count(step.visits),
     count(step.attempts),

@@ -57,7 +57,7 @@ export interface RestorePlan {
 }
 
 /** A plan for people: paths as text. */
-export interface ShownPlan {
+export interface RestorePreview {
   readonly added: readonly string[];
   readonly changed: readonly string[];
   readonly removed: readonly string[];
@@ -107,7 +107,7 @@ export async function planRestore(workspace: Workspace, commit: string): Promise
 }
 
 /** A plan with paths as text. */
-export function shownPlan({ write, remove, left, unsaved, blocked }: RestorePlan): ShownPlan {
+export function shownPlan({ write, remove, left, unsaved, blocked }: RestorePlan): RestorePreview {
   const withStatus = (status: PlannedFile["status"]): readonly string[] =>
     write.filter((file) => file.status === status).map(({ path }) => shownPath(path));
   return {

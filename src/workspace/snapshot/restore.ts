@@ -45,14 +45,14 @@ import {
   type PlannedFile,
   planRestore,
   type RestorePlan,
-  type ShownPlan,
+  type RestorePreview,
   shownPlan,
   wholeOf,
 } from "./restore-plan.ts";
 import { readContent } from "./snapshot.ts";
 import { type Workspace, writeNote } from "./workspace.ts";
 
-export interface Restored extends ShownPlan {
+export interface Restored extends RestorePreview {
   /** True when a snapshot taken now has the very same files. */
   readonly exact: boolean;
   /** Repositories in the workspace in which another commit is checked out than at the snapshot. */
@@ -175,13 +175,13 @@ const SMALL_BYTES_MAX = 256 * 1024;
 const FLUSH_AT_ONCE = 128;
 
 /** Brings a complete file to its place. */
-export type PlaceFile = (staged: string, place: Buffer, file: PlannedFile) => void | Promise<void>;
+export type MoveFile = (staged: string, place: Buffer, file: PlannedFile) => void | Promise<void>;
 
 /** Writes files in their order; durable when it returns. */
 export async function writeFiles(
   workspace: Workspace,
   files: readonly PlannedFile[],
-  placeFile: PlaceFile = moveOver,
+  placeFile: MoveFile = moveOver,
 ): Promise<void> {
   if (files.length === 0) return;
   const stage = `${workspace.indexFile}.work-${process.pid}-stage`;
@@ -206,7 +206,7 @@ async function writeSome(
     reader,
     stage,
     placeFile,
-  }: { readonly reader: BlobReader; readonly stage: string; readonly placeFile: PlaceFile },
+  }: { readonly reader: BlobReader; readonly stage: string; readonly placeFile: MoveFile },
 ): Promise<void> {
   // A commit of somebody else's may hold a submodule: its place, not its content.
   const holding = files.filter(({ kind }) => kind !== "repository");

@@ -39,7 +39,7 @@ import {
   type NestedScan,
   scanNested,
 } from "./nested.ts";
-import { hasShape, isRulesFile, outsideOf, WALK_FILES_MAX } from "./walk.ts";
+import { hasShape, isRulesFile, outsideOf, QUICK_SCAN_FILES_MAX } from "./quick-scan.ts";
 import { inWorkspace, isOutside, type Outline, type Workspace } from "./workspace.ts";
 
 export interface Scan {
@@ -124,7 +124,8 @@ async function listingOf(workspace: Workspace, work: WorkIndex): Promise<Listing
     const others = await otherPaths(workspace, work, await othersIn(workspace, work));
     return { held: new Set(), touched: [], gone: [], ...others };
   }
-  if (entriesIn(await headerOf(work.file)) > WALK_FILES_MAX) return listingOfMany(workspace, work);
+  if (entriesIn(await headerOf(work.file)) > QUICK_SCAN_FILES_MAX)
+    return listingOfMany(workspace, work);
   const flags = ["-v", "--modified", "--deleted", "--directory", "--cached"];
   const call = inWorkspace(workspace, work.file);
   const items = splitNul((await git(call, ...OTHERS, ...flags)).stdout);

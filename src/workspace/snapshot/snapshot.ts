@@ -25,6 +25,17 @@ import { dropIndex, forgetIndex, keepIndex, takeIndex, type WorkIndex } from "./
 import { type IndexUpdate, updateIndex } from "./index-update.ts";
 import { emptyDirectories } from "./left-out.ts";
 import { headsOf } from "./nested.ts";
+import {
+  firstQuickScan,
+  outsideOf,
+  QUICK_SCAN_DIRECTORIES_MAX,
+  QUICK_SCAN_FILES_MAX,
+  type QuickScan,
+  quickScanAgain,
+  reduceQuickScan,
+  shapeOf,
+  withAbove,
+} from "./quick-scan.ts";
 import { type Scan, scan, touchedSince } from "./scan.ts";
 import {
   headRefOf,
@@ -38,24 +49,13 @@ import {
 } from "./store.ts";
 import { writeObject } from "./store-files.ts";
 import {
-  outsideOf,
-  reduceWalk,
-  shapeOf,
-  WALK_DIRECTORIES_MAX,
-  WALK_FILES_MAX,
-  type Walked,
-  walkAgain,
-  walkFirst,
-  withAbove,
-} from "./walk.ts";
-import {
   type Content,
   clearNote,
   gatherRules,
   inWorkspace,
   type Outline,
-  type Seen,
   type Workspace,
+  type WorkspaceScan,
 } from "./workspace.ts";
 
 export interface Snapshot extends SnapshotDetails {
@@ -133,12 +133,12 @@ async function readNow(workspace: Workspace): Promise<Reading> {
   const { memory, checkout } = workspace;
   const head = checkout === undefined ? undefined : await headIn(checkout);
   await keepHead(workspace, head);
-  const walked = await lookAgain(workspace);
-  const last = walked?.touched?.length === 0 ? memory.content : undefined;
-  if (last !== undefined) memory.seen = walked?.seen;
+  const scanned = await lookAgain(workspace);
+  const last = scanned?.touched?.length === 0 ? memory.content : undefined;
+  if (last !== undefined) memory.seen = scanned?.seen;
   const reading =
     last === undefined
-      ? await readWithGit(workspace, walked)
+      ? await readWithGit(workspace, scanned)
       : { ...last, filesRead: 0, bytesRead: 0 };
   const details = { ...reading.details, head };
   const content = { tree: reading.tree, details };
@@ -148,9 +148,9 @@ async function readNow(workspace: Workspace): Promise<Reading> {
 }
 
 /** What is otherwise than at the last reading, told without reading; undefined when that cannot be. */
-async function lookAgain(workspace: Workspace): Promise<Walked | undefined> {
+async function lookAgain(workspace: Workspace): Promise<QuickScan | undefined> {
   const { seen, outline } = workspace.memory;
-  if (seen !== undefined) return walkAgain(workspace, seen);
+  if (seen !== undefined) return quickScanAgain(workspace, seen);
   if (outline === undefined) return undefined;
   return { touched: await touchedSince(workspace, outline) };
 }
@@ -171,20 +171,20 @@ async function keepHead(workspace: Workspace, head: Head | undefined): Promise<v
   memory.head = head.commit;
 }
 
-async function readWithGit(workspace: Workspace, walked: Walked | undefined): Promise<Reading> {
+async function readWithGit(workspace: Workspace, scanned: QuickScan | undefined): Promise<Reading> {
   const rules = await gatherRules(workspace);
-  const touched = await readTouched(workspace, rules, walked);
+  const touched = await readTouched(workspace, rules, scanned);
   if (touched !== undefined) return touched;
   const work = await takeIndex(workspace, rules);
   try {
-    return await contentWith(workspace, work, rules, walked?.seen);
+    return await contentWith(workspace, work, rules, scanned?.seen);
   } catch (error) {
     // The index, or objects that it names, may be gone or broken: once more without it.
     if (!isGitFailure(error) || work.memory === undefined) throw error;
     await forgetIndex(workspace);
     const empty = await takeIndex(workspace, rules, "empty");
     try {
-      return await contentWith(workspace, empty, rules, walked?.seen);
+      return await contentWith(workspace, empty, rules, scanned?.seen);
     } finally {
       await dropIndex(empty);
     }
@@ -197,11 +197,11 @@ async function readWithGit(workspace: Workspace, walked: Walked | undefined): Pr
 async function readTouched(
   workspace: Workspace,
   rules: string,
-  walked: Walked | undefined,
+  scanned: QuickScan | undefined,
 ): Promise<Reading | undefined> {
   const { memory } = workspace;
   const { content } = memory;
-  const look = walked?.touched;
+  const look = scanned?.touched;
   if (look === undefined || content === undefined) return undefined;
   if (look.some((path) => isSkipped(content.details.skipped, path))) return undefined;
   const startMs = Date.now();
@@ -214,7 +214,7 @@ async function readTouched(
     const tree = await treeOf(workspace, work, update);
     // The files have changed, their directories have not.
     await keepIndex(workspace, work, { ...work.memory, tree }, startMs);
-    memory.seen = walked?.seen;
+    memory.seen = scanned?.seen;
     return { ...content, tree, filesRead: update.files, bytesRead: update.bytes };
   } catch (error) {
     // A file that vanishes meanwhile, or an index that is broken: the long way finds out.
@@ -229,7 +229,7 @@ async function contentWith(
   workspace: Workspace,
   work: WorkIndex,
   rules: string,
-  walked: Seen | undefined,
+  scanned: WorkspaceScan | undefined,
 ): Promise<Reading> {
   const startMs = Date.now();
   const { found, update } = await bringUpToDate(workspace, work, rules);
@@ -256,7 +256,7 @@ async function contentWith(
     gone: new Set(gone),
     visited: [...visited, ...emptied],
     startMs,
-    walked,
+    scanned,
   });
   const unheld = (why: "other-worktree" | "unreadable") => (path: RawPath) =>
     ({ path, bytes: 0, why }) as const;
@@ -274,7 +274,7 @@ async function contentWith(
   };
 }
 
-/** What the next walk is compared with; undefined when git is to be asked again. */
+/** What the next scan is compared with; undefined when git is to be asked again. */
 function seenWith(
   workspace: Workspace,
   read: {
@@ -282,18 +282,20 @@ function seenWith(
     readonly gone: ReadonlySet<RawPath>;
     readonly visited: readonly RawPath[];
     readonly startMs: number;
-    readonly walked: Seen | undefined;
+    readonly scanned: WorkspaceScan | undefined;
   },
-): Seen | undefined {
-  const { found, gone, visited, startMs, walked } = read;
+): WorkspaceScan | undefined {
+  const { found, gone, visited, startMs, scanned } = read;
   if (found.held === undefined || found.nested.length > 0 || found.hidden) return undefined;
   const files = new Set([...found.held, ...found.look].filter((path) => !gone.has(path)));
   const looked = { files, directories: visited };
-  if (walked !== undefined) return reduceWalk(walked, looked);
-  return files.size > WALK_FILES_MAX ? undefined : walkFirst(workspace, { ...looked, startMs });
+  if (scanned !== undefined) return reduceQuickScan(scanned, looked);
+  return files.size > QUICK_SCAN_FILES_MAX
+    ? undefined
+    : firstQuickScan(workspace, { ...looked, startMs });
 }
 
-/** The directories in a tree of very many files; undefined where the files themselves are walked. */
+/** The directories in a tree of very many files; undefined where the files themselves are scanned. */
 async function manyDirectories(
   { store }: Workspace,
   { memory }: WorkIndex,
@@ -304,7 +306,7 @@ async function manyDirectories(
   if (memory?.tree === tree && memory.directories !== undefined) return memory.directories;
   const flags = ["ls-tree", "-r", "-d", "-z", "--name-only", tree];
   const listed = splitNul((await git(inStore(store), ...flags)).stdout);
-  return listed.length > WALK_DIRECTORIES_MAX ? undefined : listed;
+  return listed.length > QUICK_SCAN_DIRECTORIES_MAX ? undefined : listed;
 }
 
 /** What the next look at very many files is compared with. */

@@ -66,7 +66,7 @@ export type Shape = ReadonlyMap<RawPath, string>;
 /** What is remembered of a workspace while it is open. */
 export interface WorkspaceMemory {
   /** The files as they were right before they were last read. */
-  seen?: Seen | undefined;
+  seen?: WorkspaceScan | undefined;
   /** The same where there are too many files to look at in this process. */
   outline?: Outline | undefined;
   /** What came of it. */
@@ -83,8 +83,8 @@ export interface WorkspaceMemory {
   named?: string | undefined;
 }
 
-/** A workspace as a walk through it finds it, without reading a file. */
-export interface Seen {
+/** The state of a workspace as a quick scan finds it, without reading a file. */
+export interface WorkspaceScan {
   /** What tells one state of a file from another, for each file that a snapshot looks at. */
   readonly files: ReadonlyMap<RawPath, string>;
   /** The names in each directory that is looked into. */

@@ -36,7 +36,7 @@ import {
   staleLocks,
 } from "./worktree-list.ts";
 
-export interface WorktreePlace {
+export interface WorktreeLocation {
   readonly repository: Repository;
   readonly path: string;
   /** The branch's short name, such as "perdure/1a2b3c4d". */
@@ -54,7 +54,7 @@ export interface CreatedWorktree {
 
 /** Makes a worktree on a new branch at `base`; can be killed anywhere and called again. */
 export async function createWorktree(
-  options: WorktreePlace & {
+  options: WorktreeLocation & {
     readonly base: string;
     /** Ignored files of the repository to bring along: git's glob patterns. */
     readonly include?: readonly string[];
@@ -91,7 +91,7 @@ export async function isThere(repository: Repository, path: string): Promise<boo
 }
 
 /** Removes what a kill left of a worktree that nobody has worked in, and the lock on its branch. */
-async function clearHalfMade({ repository, path, branch }: WorktreePlace): Promise<void> {
+async function clearHalfMade({ repository, path, branch }: WorktreeLocation): Promise<void> {
   const listed = listWorktrees(repository).filter((one) => isAt(one, path));
   for (const one of listed) await removeEntry(one);
   // Killed before its entry named it, a directory holds git's file and nothing else.
@@ -105,7 +105,7 @@ async function clearHalfMade({ repository, path, branch }: WorktreePlace): Promi
  * at `tip`. The caller restores the last snapshot into it afterwards.
  */
 export async function repairWorktree(
-  options: WorktreePlace & { readonly tip: string; readonly include?: readonly string[] },
+  options: WorktreeLocation & { readonly tip: string; readonly include?: readonly string[] },
 ): Promise<CreatedWorktree> {
   const { repository, branch } = options;
   const alive = await commitOf(repository, `refs/heads/${branch}`);
@@ -113,7 +113,7 @@ export async function repairWorktree(
 }
 
 /** What is to become of a worktree, its branch and what they alone hold. */
-export interface WorktreeRemoval extends WorktreePlace {
+export interface WorktreeRemoval extends WorktreeLocation {
   readonly force?: boolean;
 }
 
@@ -193,7 +193,7 @@ async function needFreePath(path: string): Promise<void> {
 }
 
 /** T2; a branch that some other worktree has cannot be used either. */
-async function needBranchAt({ repository, branch }: WorktreePlace, base: string): Promise<void> {
+async function needBranchAt({ repository, branch }: WorktreeLocation, base: string): Promise<void> {
   const tip = await commitOf(repository, `refs/heads/${branch}`);
   if (tip === undefined) {
     await gitAmongWorktrees(
@@ -215,7 +215,7 @@ async function needBranchAt({ repository, branch }: WorktreePlace, base: string)
   for (const one of listWorktrees(repository)) if (one.path === held) await removeEntry(one);
 }
 
-async function addWorktree({ repository, path, branch }: WorktreePlace): Promise<void> {
+async function addWorktree({ repository, path, branch }: WorktreeLocation): Promise<void> {
   await gitAmongWorktrees(
     theirs(repository.commonDir),
     "worktree",
@@ -238,7 +238,7 @@ export async function loneCommits(repository: Repository, branch: string): Promi
   return Number(await gitLine(theirs(repository.commonDir), ...flags));
 }
 
-async function refuseLoneBranch({ repository, branch }: WorktreePlace): Promise<void> {
+async function refuseLoneBranch({ repository, branch }: WorktreeLocation): Promise<void> {
   const count = await loneCommits(repository, branch);
   if (count === 0) return;
   throw new WorkspaceError(
@@ -249,7 +249,7 @@ async function refuseLoneBranch({ repository, branch }: WorktreePlace): Promise<
 }
 
 /** Refuses when a worktree without a branch has commits that no branch has. */
-async function refuseLoneHead({ path }: WorktreePlace): Promise<void> {
+async function refuseLoneHead({ path }: WorktreeLocation): Promise<void> {
   const head = await headOf(path);
   if (head === undefined || head.branch !== undefined) return;
   const flags = ["rev-list", "--count", "HEAD", "--not", "--branches", "--tags", "--remotes"];

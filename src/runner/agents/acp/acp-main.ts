@@ -25,7 +25,7 @@ import {
 import type { Json } from "../../../util/json.ts";
 import { at, textAt } from "../stream-json.ts";
 import { answerPermission } from "./permission.ts";
-import { AcpTrouble, openSession, troubleBehind } from "./session.ts";
+import { AcpError, openSession, troubleBehind } from "./session.ts";
 import type { AcpCall, AcpLine } from "./stream.ts";
 import { AcpUpdates } from "./updates.ts";
 
@@ -126,7 +126,7 @@ async function resultOf(
   { updates, stopping }: Conversation,
 ): Promise<Extract<AcpLine, { type: "result" }> | undefined> {
   const late = setTimeout(() => {
-    connection.close(new AcpTrouble("other", SILENT));
+    connection.close(new AcpError("other", SILENT));
   }, OPEN_MS_MAX);
   try {
     const session = await openSession(connection.agent, call, (id) => {
@@ -174,7 +174,7 @@ async function unanswered(running: Running, connection: ClientConnection): Promi
   const why: unknown = connection.signal.reason;
   const words = why instanceof Error ? why.message : "it closed its output";
   const message = `the agent ended the conversation before it was done: ${words}`;
-  print({ type: "result", stop: "error", trouble: new AcpTrouble("other", message).trouble });
+  print({ type: "result", stop: "error", trouble: new AcpError("other", message).trouble });
   await endAgent(running);
   return 1;
 }

@@ -18,7 +18,7 @@ const ALLOWED: Readonly<Record<PermissionLevel, (kind: string) => boolean>> = {
 };
 
 /** A call for which an agent asks, as far as it says what it is. */
-export interface AskedCall {
+export interface RequestedCall {
   readonly kind: string;
   readonly name: string;
   readonly title: string;
@@ -43,7 +43,7 @@ interface PermissionAnswer {
 /** Answers a request for a call. */
 export function answerPermission(
   { permissions, allow = [], deny = [] }: Allowance,
-  call: AskedCall,
+  call: RequestedCall,
   request: Json,
 ): PermissionAnswer {
   const once = optionOf(request, "allow_once");
@@ -56,7 +56,7 @@ export function answerPermission(
 }
 
 /** By its name or its kind, and by what it is called with or how the agent puts that. */
-function isMeant(rule: string, { kind, name, title, input }: AskedCall): boolean {
+function isMeant(rule: string, { kind, name, title, input }: RequestedCall): boolean {
   const { name: wanted, pattern } = toolRule(rule);
   if (wanted !== name && wanted !== kind) return false;
   if (pattern === undefined) return true;

@@ -16,9 +16,9 @@ import {
   RequestError,
 } from "@agentclientprotocol/sdk";
 import type { Json } from "../../../util/json.ts";
-import type { Trouble, TroubleKind } from "../adapter.ts";
+import type { AgentFailure, AgentFailureKind } from "../adapter.ts";
+import { agentFailure, agentFailureOf } from "../agent-failure.ts";
 import { at, listAt, numberAt, textAt } from "../stream-json.ts";
-import { trouble, troubleOf } from "../trouble.ts";
 import type { AcpCall } from "./stream.ts";
 
 /** Not in the protocol any more; Gemini CLI has it still. */
@@ -52,7 +52,7 @@ export async function openSession(
   const version = numberAt(greeting, "protocolVersion");
   if (version !== PROTOCOL_VERSION) {
     const message = `the agent speaks version ${version} of the protocol, not ${PROTOCOL_VERSION}`;
-    throw new AcpTrouble("other", message);
+    throw new AcpError("other", message);
   }
   const { id, offer, replays } =
     call.session === undefined
@@ -84,7 +84,7 @@ interface Opened {
 async function newSession(ask: Ask, { cwd, mcp }: AcpCall): Promise<Opened> {
   const offer = await ask(methods.agent.session.new, { cwd, mcpServers: serversIn(mcp) });
   const id = textAt(offer, "sessionId");
-  if (id === undefined) throw new AcpTrouble("other", "the agent opened a session without an id");
+  if (id === undefined) throw new AcpError("other", "the agent opened a session without an id");
   return { id, offer, replays: false };
 }
 
@@ -98,7 +98,7 @@ async function oldSession(
   const resumes = at(capabilities, "sessionCapabilities", "resume") !== undefined;
   const loads = at(capabilities, "loadSession") === true;
   if (!resumes && !loads) {
-    throw new AcpTrouble("session-gone", "the agent cannot continue a conversation");
+    throw new AcpError("session-gone", "the agent cannot continue a conversation");
   }
   try {
     const params = { sessionId: id, cwd, mcpServers: serversIn(mcp) };
@@ -106,7 +106,7 @@ async function oldSession(
   } catch (error) {
     const why = troubleBehind(error);
     // Agents word the error for a missing conversation in many ways.
-    if (why?.kind === "other") throw new AcpTrouble("session-gone", why.message);
+    if (why?.kind === "other") throw new AcpError("session-gone", why.message);
     throw error;
   }
 }
@@ -140,7 +140,7 @@ async function chooseModel(ask: Ask, id: string, offer: Json, model: string): Pr
   } else {
     const all = [...choices, ...older];
     const has = all.length === 0 ? "it offers no choice of models" : `it has ${all.join(", ")}`;
-    throw new AcpTrouble("other", `the agent does not offer the model "${model}": ${has}`);
+    throw new AcpError("other", `the agent does not offer the model "${model}": ${has}`);
   }
 }
 
@@ -172,26 +172,26 @@ function promptOf({ system, promptFile }: AcpCall, sessionId: string): object {
 const AUTH_REQUIRED = -32_000;
 
 /** A trouble that ends the conversation; it is printed in the last line. */
-export class AcpTrouble extends Error {
-  readonly trouble: Trouble;
+export class AcpError extends Error {
+  readonly trouble: AgentFailure;
 
-  constructor(kind: TroubleKind, message: string) {
+  constructor(kind: AgentFailureKind, message: string) {
     super(message);
-    this.trouble = trouble(kind, message);
+    this.trouble = agentFailure(kind, message);
   }
 }
 
 /** The trouble that an error reports; undefined for an error of neither the agent nor this client. */
-export function troubleBehind(error: unknown): Trouble | undefined {
-  if (error instanceof AcpTrouble) return error.trouble;
+export function troubleBehind(error: unknown): AgentFailure | undefined {
+  if (error instanceof AcpError) return error.trouble;
   if (!(error instanceof RequestError)) return undefined;
   const { code } = error;
   const message = [error.message, detailsIn(error.data as Json | undefined)]
     .filter((text, index, texts) => text !== "" && texts.indexOf(text) === index)
     .join(": ");
-  if (code === AUTH_REQUIRED) return trouble("auth", message);
+  if (code === AUTH_REQUIRED) return agentFailure("auth", message);
   // Some agents pass the status of the model's service on as the code.
-  return troubleOf({ message, status: code >= 400 && code < 600 ? code : undefined });
+  return agentFailureOf({ message, status: code >= 400 && code < 600 ? code : undefined });
 }
 
 /** The details that an agent adds to its error, in one of the fields that agents use. */

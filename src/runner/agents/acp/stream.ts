@@ -20,9 +20,9 @@
  */
 import type { McpServer, PermissionLevel } from "../../../util/agent-access.ts";
 import type { Json, JsonObject } from "../../../util/json.ts";
-import type { AgentEvent, AgentReader, Trouble, TroubleKind } from "../adapter.ts";
+import type { AgentEvent, AgentFailure, AgentFailureKind, AgentReader } from "../adapter.ts";
+import { agentFailure, unfinished } from "../agent-failure.ts";
 import { at, grown, numberAt, objectIn, tailOf, textAt } from "../stream-json.ts";
-import { trouble, unfinished } from "../trouble.ts";
 import type { Usage } from "../usage.ts";
 
 /** One line of the stream. */
@@ -50,7 +50,7 @@ export type AcpLine =
     }
   | ({ readonly type: "usage" } & Usage)
   | { readonly type: "cost"; readonly totalUsd: number }
-  | { readonly type: "result"; readonly stop: string; readonly trouble?: Trouble };
+  | { readonly type: "result"; readonly stop: string; readonly trouble?: AgentFailure };
 
 /** One invocation, as acp-main.ts finds it in a file of the attempt's folder. */
 export interface AcpCall {
@@ -70,7 +70,7 @@ export interface AcpCall {
 
 const ANSWER_CHARACTERS_MAX = 64 * 1024;
 
-const KINDS: Readonly<Record<TroubleKind, true>> = {
+const KINDS: Readonly<Record<AgentFailureKind, true>> = {
   "rate-limit": true,
   overloaded: true,
   quota: true,
@@ -88,7 +88,7 @@ const KINDS: Readonly<Record<TroubleKind, true>> = {
 };
 
 /** Why a prompt ended that did not end well, in words. */
-const STOPS: Readonly<Record<string, readonly [TroubleKind, string]>> = {
+const STOPS: Readonly<Record<string, readonly [AgentFailureKind, string]>> = {
   max_tokens: ["other", "the answer was longer than the model may answer"],
   max_turn_requests: ["max-turns", "the agent asked its model as often as it may"],
   refusal: ["other", "the agent refused to continue"],
@@ -186,13 +186,13 @@ export class AcpReader implements AgentReader {
     return [{ type: "result", ok, ...text, ...(ok ? {} : { trouble: why }) }];
   }
 
-  #whyNot(stop: string, said: Json | undefined): Trouble | undefined {
+  #whyNot(stop: string, said: Json | undefined): AgentFailure | undefined {
     if (stop === "error") return troubleIn(said);
     if (stop === "end_turn") return undefined;
     // Some agents end the turn when they are rejected; nobody interrupted them.
-    if (this.#denied !== undefined) return trouble("denied", `not permitted: ${this.#denied}`);
+    if (this.#denied !== undefined) return agentFailure("denied", `not permitted: ${this.#denied}`);
     const [kind, message] = STOPS[stop] ?? ["other", `the agent stopped: ${stop}`];
-    return trouble(kind, message);
+    return agentFailure(kind, message);
   }
 }
 
@@ -209,9 +209,9 @@ function spending(line: JsonObject): readonly AgentEvent[] {
   return [{ type: "usage", counting: "delta", usage }];
 }
 
-function troubleIn(said: Json | undefined): Trouble {
+function troubleIn(said: Json | undefined): AgentFailure {
   const kind = textAt(said, "kind") ?? "other";
   const message = textAt(said, "message") ?? "the agent failed";
-  const known = Object.hasOwn(KINDS, kind) ? (kind as TroubleKind) : "other";
-  return trouble(known, message, numberAt(said, "retryAfterMs"));
+  const known = Object.hasOwn(KINDS, kind) ? (kind as AgentFailureKind) : "other";
+  return agentFailure(known, message, numberAt(said, "retryAfterMs"));
 }

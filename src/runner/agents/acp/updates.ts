@@ -11,7 +11,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { ruleFor } from "../../../util/agent-access.ts";
 import type { Json } from "../../../util/json.ts";
 import { at, headOf, inputText, listAt, numberAt, textAt } from "../stream-json.ts";
-import type { AskedCall } from "./permission.ts";
+import type { RequestedCall } from "./permission.ts";
 import type { AcpLine } from "./stream.ts";
 
 /** How long text and pending calls are held back; the idle timeout must see them. */
@@ -79,7 +79,7 @@ export class AcpUpdates {
   }
 
   /** A permission was asked for a call: what is known of it. */
-  asked(call: Json | undefined): AskedCall {
+  asked(call: Json | undefined): RequestedCall {
     return this.#known(textAt(call, "toolCallId") ?? "", call);
   }
 

@@ -13,9 +13,9 @@
 import { HOOK_FORBIDS } from "../../../util/agent-access.ts";
 import { defined } from "../../../util/defined.ts";
 import type { Json, JsonObject } from "../../../util/json.ts";
-import type { AgentEvent, AgentReader, Trouble, TroubleKind } from "../adapter.ts";
+import type { AgentEvent, AgentFailure, AgentFailureKind, AgentReader } from "../adapter.ts";
+import { agentFailure, agentFailureOf, unfinished } from "../agent-failure.ts";
 import { at, inputText, listAt, numberAt, objectIn, textAt } from "../stream-json.ts";
-import { trouble, troubleOf, unfinished } from "../trouble.ts";
 import type { PriceList } from "../usage.ts";
 import { ClaudeMeter, isOwn } from "./meter.ts";
 
@@ -23,7 +23,7 @@ const DENIALS_MAX = 1_000;
 const SECOND_MS = 1_000;
 const SYNTHETIC_MODEL = "<synthetic>";
 
-const ERROR_WORDS: Readonly<Record<string, TroubleKind>> = {
+const ERROR_WORDS: Readonly<Record<string, AgentFailureKind>> = {
   authentication_failed: "auth",
   oauth_org_not_allowed: "auth",
   billing_error: "quota",
@@ -188,7 +188,7 @@ export class ClaudeReader implements AgentReader {
     ];
   }
 
-  #troubleIn(line: JsonObject): Trouble | undefined {
+  #troubleIn(line: JsonObject): AgentFailure | undefined {
     const subtype = textAt(line, "subtype") ?? "";
     const reason = textAt(line, "terminal_reason") ?? "completed";
     const failed = line.is_error !== false || subtype !== "success" || reason !== "completed";
@@ -196,19 +196,19 @@ export class ClaudeReader implements AgentReader {
     const errors = listAt(line, "errors").filter((error) => typeof error === "string");
     const message = [textAt(line, "result"), ...errors].filter(Boolean).join("; ") || subtype;
     if (reason === "max_turns" || subtype === "error_max_turns") {
-      return trouble("max-turns", message);
+      return agentFailure("max-turns", message);
     }
-    if (reason.startsWith("aborted")) return trouble("interrupted", message);
-    if (textAt(line, "api_error") === "connection_failed") return trouble("cut", message);
+    if (reason.startsWith("aborted")) return agentFailure("interrupted", message);
+    if (textAt(line, "api_error") === "connection_failed") return agentFailure("cut", message);
     return this.#apiTrouble(message, numberAt(line, "api_error_status"));
   }
 
-  #apiTrouble(message: string, status: number | undefined): Trouble {
+  #apiTrouble(message: string, status: number | undefined): AgentFailure {
     const kind = ERROR_WORDS[this.#errorWord ?? ""];
     if (this.#resetAtMs !== undefined && (kind === "rate-limit" || status === 429)) {
-      return trouble("quota", message, this.#resetAtMs - Date.now());
+      return agentFailure("quota", message, this.#resetAtMs - Date.now());
     }
-    const found = troubleOf({ message, status });
+    const found = agentFailureOf({ message, status });
     return kind === undefined ? found : { ...found, kind };
   }
 }
@@ -223,7 +223,8 @@ function retryIn(line: JsonObject): readonly AgentEvent[] {
   const status = numberAt(line, "error_status");
   const message = `${word}${status === undefined ? "" : ` (${status})`}`;
   const kind = ERROR_WORDS[word] ?? (status === undefined ? "cut" : undefined);
-  const why = kind === undefined ? troubleOf({ message, status }) : trouble(kind, message);
+  const why =
+    kind === undefined ? agentFailureOf({ message, status }) : agentFailure(kind, message);
   const delayMs = numberAt(line, "retry_delay_ms");
   const attempt = numberAt(line, "attempt");
   const attemptsMax = numberAt(line, "max_retries");

@@ -11,8 +11,8 @@
 import { defined } from "../../../util/defined.ts";
 import type { Json, JsonObject } from "../../../util/json.ts";
 import type { AgentEvent, AgentReader } from "../adapter.ts";
+import { agentFailureOf, unfinished } from "../agent-failure.ts";
 import { at, inputText, listAt, numberAt, objectIn, tailOf, textAt } from "../stream-json.ts";
-import { troubleOf, unfinished } from "../trouble.ts";
 import type { Usage } from "../usage.ts";
 
 const OPEN_ITEMS_MAX = 1_000;
@@ -98,7 +98,7 @@ export class CodexReader implements AgentReader {
   #failed(line: JsonObject): readonly AgentEvent[] {
     this.#ended = true;
     const message = textAt(line, "error", "message") ?? "the turn failed";
-    return [{ type: "result", ok: false, trouble: troubleOf({ message }) }];
+    return [{ type: "result", ok: false, trouble: agentFailureOf({ message }) }];
   }
 
   #completed(line: JsonObject): readonly AgentEvent[] {
@@ -125,7 +125,7 @@ function retryIn(line: JsonObject): readonly AgentEvent[] {
   const message = textAt(line, "message") ?? "";
   const found = RETRYING.exec(message);
   if (found === null) return [];
-  return [{ type: "retrying", trouble: troubleOf({ message: found[1] ?? message }) }];
+  return [{ type: "retrying", trouble: agentFailureOf({ message: found[1] ?? message }) }];
 }
 
 /** The result of a call, as far as the stream shows it. */

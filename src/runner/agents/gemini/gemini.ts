@@ -13,7 +13,7 @@ import { globSync, realpathSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { type PermissionLevel, toolRule } from "../../../util/agent-access.ts";
 import { errorCode, textOf } from "../../file-text.ts";
-import type { AgentAdapter, AgentCall, AgentCommand, CarriedTranscript } from "../adapter.ts";
+import type { AgentAdapter, AgentCall, AgentCommand, TranscriptTarget } from "../adapter.ts";
 import { folderIn, homeIn, isPlainId, unlessSet } from "../agent-home.ts";
 import { objectIn } from "../stream-json.ts";
 import { clearance, hasUserTurn } from "../transcript.ts";
@@ -127,7 +127,7 @@ function filesOf(session: string, cwd: string, env: AgentCall["env"]): readonly 
 function carried(
   transcript: string,
   { cwd, env }: { cwd: string; env: AgentCall["env"] },
-): CarriedTranscript {
+): TranscriptTarget {
   const tmp = join(homeOf(env), "tmp");
   const known = globSync(`*/${ROOT_FILE}`, { cwd: tmp })
     .map((file) => join(tmp, file))

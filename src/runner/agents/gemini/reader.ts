@@ -9,16 +9,16 @@
  */
 import { defined } from "../../../util/defined.ts";
 import type { JsonObject } from "../../../util/json.ts";
-import type { AgentEvent, AgentReader, Trouble, TroubleKind } from "../adapter.ts";
+import type { AgentEvent, AgentFailure, AgentFailureKind, AgentReader } from "../adapter.ts";
+import { agentFailure, agentFailureOf, unfinished } from "../agent-failure.ts";
 import { at, grown, inputText, numberAt, objectIn, textAt } from "../stream-json.ts";
-import { trouble, troubleOf, unfinished } from "../trouble.ts";
 import type { Usage } from "../usage.ts";
 
 const ANSWER_CHARACTERS_MAX = 64 * 1024;
 const OPEN_TOOLS_MAX = 1_000;
 
 /** Exit statuses of its own. Those of the service's errors are the HTTP status modulo 256. */
-const EXITS: Readonly<Record<number, TroubleKind>> = {
+const EXITS: Readonly<Record<number, AgentFailureKind>> = {
   41: "auth",
   42: "session-gone",
   53: "max-turns",
@@ -68,7 +68,7 @@ export class GeminiReader implements AgentReader {
     return [{ type: "result", ok: false, trouble: this.#unfinished(exit, stderr) }];
   }
 
-  #unfinished(exit: number | undefined, stderr: string | undefined): Trouble {
+  #unfinished(exit: number | undefined, stderr: string | undefined): AgentFailure {
     const kind = exit === undefined ? undefined : EXITS[exit];
     const why = unfinished({ exit, stderr, spoke: this.#spoke, silence: kind ?? "other" });
     return kind === undefined ? why : { ...why, kind };
@@ -129,13 +129,13 @@ function isDenial(line: JsonObject, name: string): boolean {
   return REFUSED.test(textAt(line, "error", "message") ?? "");
 }
 
-function troubleIn(line: JsonObject): Trouble {
+function troubleIn(line: JsonObject): AgentFailure {
   const message = textAt(line, "error", "message") ?? "the agent failed";
   const type = textAt(line, "error", "type");
-  if (type === "FatalTurnLimitedError") return trouble("max-turns", message);
-  if (type === "FatalAuthenticationError") return trouble("auth", message);
-  if (type === "FatalCancellationError") return trouble("interrupted", message);
-  return troubleOf({ message });
+  if (type === "FatalTurnLimitedError") return agentFailure("max-turns", message);
+  if (type === "FatalAuthenticationError") return agentFailure("auth", message);
+  if (type === "FatalCancellationError") return agentFailure("interrupted", message);
+  return agentFailureOf({ message });
 }
 
 /** The usage of this process. Thinking is only in the total. */

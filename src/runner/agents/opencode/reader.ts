@@ -10,9 +10,9 @@
  * - G3 as in adapter.ts.
  */
 import type { Json, JsonObject } from "../../../util/json.ts";
-import type { AgentEvent, AgentReader, Trouble } from "../adapter.ts";
+import type { AgentEvent, AgentFailure, AgentReader } from "../adapter.ts";
+import { agentFailure, agentFailureOf, unfinished } from "../agent-failure.ts";
 import { at, inputText, numberAt, objectIn, tailOf, textAt } from "../stream-json.ts";
-import { trouble, troubleOf, unfinished } from "../trouble.ts";
 import { type Usage, usageOfCall } from "../usage.ts";
 
 const ANSWER_CHARACTERS_MAX = 64 * 1024;
@@ -26,7 +26,7 @@ export class OpencodeReader implements AgentReader {
   /** Why the last step finished; undefined while one runs. */
   #reason: string | undefined;
   #denied: string | undefined;
-  #error: Trouble | undefined;
+  #error: AgentFailure | undefined;
   #spoke = false;
 
   line(text: string): readonly AgentEvent[] {
@@ -94,26 +94,26 @@ export class OpencodeReader implements AgentReader {
     return [started, { type: "denied", tool: name, id }, ended];
   }
 
-  #troubleAt(exit: number | undefined, stderr: string | undefined): Trouble | undefined {
+  #troubleAt(exit: number | undefined, stderr: string | undefined): AgentFailure | undefined {
     if (this.#error !== undefined) return this.#error;
     if (exit === 0 && this.#reason === "stop") return undefined;
     if (exit === 0 && this.#denied !== undefined) {
-      return trouble("denied", `not permitted: ${this.#denied}`);
+      return agentFailure("denied", `not permitted: ${this.#denied}`);
     }
     if (exit === 0 && this.#reason !== undefined && this.#reason !== "tool-calls") {
-      return trouble("other", `the last answer ended with "${this.#reason}"`);
+      return agentFailure("other", `the last answer ended with "${this.#reason}"`);
     }
     return unfinished({ exit, stderr, spoke: this.#spoke, silence: "session-gone" });
   }
 }
 
-function troubleIn(error: Json | undefined): Trouble {
+function troubleIn(error: Json | undefined): AgentFailure {
   const data = at(error, "data");
   const name = textAt(error, "name") ?? "error";
   const message = textAt(data, "message") ?? name;
-  if (name === "ProviderAuthError") return trouble("auth", message);
-  if (name === "MessageAbortedError") return trouble("interrupted", message);
-  return troubleOf({
+  if (name === "ProviderAuthError") return agentFailure("auth", message);
+  if (name === "MessageAbortedError") return agentFailure("interrupted", message);
+  return agentFailureOf({
     message: `${message}${kindWord(textAt(data, "responseBody"))}`,
     status: numberAt(data, "statusCode"),
     retryAfterMs: retryAfterIn(at(data, "responseHeaders")),

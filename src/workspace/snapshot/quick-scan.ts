@@ -8,9 +8,9 @@
  * Does not: know what is ignored; it looks at what the last full reading looked at, and at all that
  * is new.
  *
- * - walk/W1 "The same" is said only of what was walked before it was read. What is so young that one
- *   more change could leave the same times is compared by its content.
- * - walk/W2 A walk that would take longer than git does is given up.
+ * - quick-scan/W1 A workspace counts as unchanged only if it was scanned before it was read. A file
+ *   so young that one more change could leave the same times is compared by its content.
+ * - quick-scan/W2 A scan that would take longer than git does is given up.
  * - shape/S1 A shape is the same only if no name was added to, removed from or replaced in any of its
  *   directories. Where that is uncertain there is no shape, and the directories are listed.
  */
@@ -26,18 +26,18 @@ import {
 } from "node:fs";
 import { dirname, join } from "node:path";
 import { directoriesAbove, pathUnder, type RawPath } from "../disk.ts";
-import { isOutside, type Seen, type Shape, type Workspace } from "./workspace.ts";
+import { isOutside, type Shape, type Workspace, type WorkspaceScan } from "./workspace.ts";
 
 /** From about so many files on, git is faster. */
-export const WALK_FILES_MAX = 4_000;
-export const WALK_DIRECTORIES_MAX = 4_000;
+export const QUICK_SCAN_FILES_MAX = 4_000;
+export const QUICK_SCAN_DIRECTORIES_MAX = 4_000;
 const YOUNG_BYTES_MAX = 1024 * 1024;
 const UNREADABLE = "\0unreadable";
 
-/** A walk, and what it found otherwise than another one had. */
-export interface Walked {
+/** A scan, and how it differs from the one before. */
+export interface QuickScan {
   /** Undefined when the files were not looked at one by one. */
-  readonly seen?: Seen;
+  readonly seen?: WorkspaceScan;
   /** Files with other contents; undefined when more than that is different. */
   readonly touched: readonly RawPath[] | undefined;
 }
@@ -52,8 +52,8 @@ interface Progress {
   isReshaped: boolean;
 }
 
-/** Walks through a workspace as `known` did, and through all that is new; undefined: given up. */
-export function walkAgain(workspace: Workspace, known: Seen): Walked | undefined {
+/** Scans what `known` scanned, and all that is new; undefined when it was given up. */
+export function quickScanAgain(workspace: Workspace, known: WorkspaceScan): QuickScan | undefined {
   if (isUnchanged(workspace, known)) return { seen: known, touched: [] };
   const progress = nothingYet(Date.now());
   const waiting: RawPath[] = ["" as RawPath];
@@ -85,7 +85,10 @@ export function walkAgain(workspace: Workspace, known: Seen): Walked | undefined
 }
 
 /** The short way: no directory is listed and nothing is made anew. */
-function isUnchanged(workspace: Workspace, { files, young, outside, shape }: Seen): boolean {
+function isUnchanged(
+  workspace: Workspace,
+  { files, young, outside, shape }: WorkspaceScan,
+): boolean {
   if (shape === undefined || young.size > 0 || !hasShape(workspace.path, shape)) return false;
   for (const [path, stamp] of files) {
     const facts = factsOf(workspace, path);
@@ -94,22 +97,22 @@ function isUnchanged(workspace: Workspace, { files, young, outside, shape }: See
   return outsideOf(workspace) === outside;
 }
 
-function shapeIn(workspace: Workspace, { directories, startMs }: Progress): Seen["shape"] {
+function shapeIn(workspace: Workspace, { directories, startMs }: Progress): WorkspaceScan["shape"] {
   return shapeOf(workspace.path, directories.keys(), startMs);
 }
 
 /**
- * Walks for the first time, after a workspace was read: into the directories above the files that it
+ * Scans for the first time, after a workspace was read: into the directories above the files that it
  * holds and those that git named besides. Undefined when it changed since `startMs`.
  */
-export function walkFirst(
+export function firstQuickScan(
   workspace: Workspace,
   found: {
     readonly files: ReadonlySet<RawPath>;
     readonly directories: readonly RawPath[];
     readonly startMs: number;
   },
-): Seen | undefined {
+): WorkspaceScan | undefined {
   const progress = nothingYet(found.startMs);
   const directories = withAbove(found.files, found.directories);
   for (const path of directories) {
@@ -132,11 +135,11 @@ export function walkFirst(
   return { files, directories: progress.directories, young, outside: outsideOf(workspace), shape };
 }
 
-/** What a walk found, reduced to what a snapshot looks at by what git said afterwards. */
-export function reduceWalk(
-  { files, directories, young, outside, shape }: Seen,
+/** The part of a scan that a snapshot looks at, by what git said afterwards. */
+export function reduceQuickScan(
+  { files, directories, young, outside, shape }: WorkspaceScan,
   looked: { readonly files: ReadonlySet<RawPath>; readonly directories: readonly RawPath[] },
-): Seen {
+): WorkspaceScan {
   const inside = new Set(withAbove(looked.files, looked.directories));
   return {
     files: new Map([...files].filter(([path]) => looked.files.has(path) || isRulesFile(path))),
@@ -160,7 +163,7 @@ function nothingYet(startMs: number): Progress {
 }
 
 function isTooMuch({ files, directories }: Progress): boolean {
-  return files.size > WALK_FILES_MAX || directories.size > WALK_DIRECTORIES_MAX;
+  return files.size > QUICK_SCAN_FILES_MAX || directories.size > QUICK_SCAN_DIRECTORIES_MAX;
 }
 
 /** Directories and all those above them and above the files. */
@@ -178,7 +181,12 @@ export function withAbove(
   return [...all];
 }
 
-function stampFile(workspace: Workspace, path: RawPath, progress: Progress, known: Seen): void {
+function stampFile(
+  workspace: Workspace,
+  path: RawPath,
+  progress: Progress,
+  known: WorkspaceScan,
+): void {
   const facts = factsOf(workspace, path);
   if (facts === undefined) {
     progress.isReshaped = true;

@@ -2,10 +2,10 @@
  * Classifies why an agent could not continue, from the words and numbers that it prints. The agents
  * pass on what the model's service said, so one table serves all of them.
  *
- * Owns: which words mean which kind of trouble, and how long they say to wait.
+ * Owns: which words mean which kind of failure, and how long they say to wait.
  * Does not: decide whether to retry.
  */
-import type { Trouble, TroubleKind } from "./adapter.ts";
+import type { AgentFailure, AgentFailureKind } from "./adapter.ts";
 import { headOf, objectIn, textAt } from "./stream-json.ts";
 
 const MESSAGE_CHARACTERS_MAX = 2_000;
@@ -31,7 +31,7 @@ interface Symptoms {
  * Words that say more than the status, so they are checked first: services answer 429 both for too
  * many requests and for an exhausted budget.
  */
-const WORDS_FIRST: readonly (readonly [RegExp, TroubleKind])[] = [
+const WORDS_FIRST: readonly (readonly [RegExp, AgentFailureKind])[] = [
   [
     /no conversation found|no rollout found|session not found|invalid session ident/i,
     "session-gone",
@@ -46,7 +46,7 @@ const WORDS_FIRST: readonly (readonly [RegExp, TroubleKind])[] = [
   [/high demand/i, "server"],
 ];
 
-const STATUSES: Readonly<Record<number, TroubleKind>> = {
+const STATUSES: Readonly<Record<number, AgentFailureKind>> = {
   401: "auth",
   402: "quota",
   403: "auth",
@@ -57,7 +57,7 @@ const STATUSES: Readonly<Record<number, TroubleKind>> = {
   529: "overloaded",
 };
 
-const WORDS_LAST: readonly (readonly [RegExp, TroubleKind])[] = [
+const WORDS_LAST: readonly (readonly [RegExp, AgentFailureKind])[] = [
   [
     /not logged in|log ?in again|unauthori[sz]ed|api key|auth(entication)? (method|failed)/i,
     "auth",
@@ -73,7 +73,7 @@ const WORDS_LAST: readonly (readonly [RegExp, TroubleKind])[] = [
 ];
 
 /** The trouble behind an error. */
-export function troubleOf(symptoms: Symptoms, nowMs = Date.now()): Trouble {
+export function agentFailureOf(symptoms: Symptoms, nowMs = Date.now()): AgentFailure {
   const { message } = symptoms;
   const status = symptoms.status ?? statusIn(message);
   const kind =
@@ -83,11 +83,15 @@ export function troubleOf(symptoms: Symptoms, nowMs = Date.now()): Trouble {
       : (STATUSES[status] ?? (status >= 500 ? "server" : "other"))) ??
     kindIn(message, WORDS_LAST) ??
     "other";
-  return trouble(kind, message, symptoms.retryAfterMs ?? retryAfterIn(message, nowMs));
+  return agentFailure(kind, message, symptoms.retryAfterMs ?? retryAfterIn(message, nowMs));
 }
 
 /** A trouble of a kind that is known, its message bounded. */
-export function trouble(kind: TroubleKind, message: string, retryAfterMs?: number): Trouble {
+export function agentFailure(
+  kind: AgentFailureKind,
+  message: string,
+  retryAfterMs?: number,
+): AgentFailure {
   const after = retryAfterMs === undefined ? {} : { retryAfterMs: Math.max(0, retryAfterMs) };
   return { kind, message: headOf(wordsIn(message), MESSAGE_CHARACTERS_MAX), ...after };
 }
@@ -105,7 +109,7 @@ interface Unfinished {
   /** Whether it printed any event. */
   readonly spoke: boolean;
   /** What it means if it printed nothing and failed, and its standard error is not available. */
-  readonly silence: TroubleKind;
+  readonly silence: AgentFailureKind;
   /** Its exit statuses after a request to stop, besides 0 and those of signals. */
   readonly stopExits?: readonly number[];
 }
@@ -115,24 +119,25 @@ const SIGNAL_EXITS: readonly number[] = [0, 129, 130, 137, 143];
 const MISSING_EXITS: readonly number[] = [126, 127];
 
 /** Why a stream has no terminal event. */
-export function unfinished(how: Unfinished, nowMs = Date.now()): Trouble {
+export function unfinished(how: Unfinished, nowMs = Date.now()): AgentFailure {
   const { exit, spoke, stopExits = [] } = how;
   const said = how.stderr?.trim() ?? "";
   const ended = exit === undefined ? "was killed" : `ended with exit status ${exit}`;
   if (exit === undefined || SIGNAL_EXITS.includes(exit) || (spoke && stopExits.includes(exit))) {
-    return trouble("interrupted", `the agent ${ended} before it was done`);
+    return agentFailure("interrupted", `the agent ${ended} before it was done`);
   }
   if (!spoke && MISSING_EXITS.includes(exit))
-    return trouble("missing", said || `the agent ${ended}`);
-  if (spoke) return trouble("other", `the agent ${ended} without a result${said && `: ${said}`}`);
-  if (said === "") return trouble(how.silence, `the agent ${ended} and said nothing`);
-  return troubleOf({ message: said }, nowMs);
+    return agentFailure("missing", said || `the agent ${ended}`);
+  if (spoke)
+    return agentFailure("other", `the agent ${ended} without a result${said && `: ${said}`}`);
+  if (said === "") return agentFailure(how.silence, `the agent ${ended} and said nothing`);
+  return agentFailureOf({ message: said }, nowMs);
 }
 
 function kindIn(
   message: string,
-  table: readonly (readonly [RegExp, TroubleKind])[],
-): TroubleKind | undefined {
+  table: readonly (readonly [RegExp, AgentFailureKind])[],
+): AgentFailureKind | undefined {
   return table.find(([words]) => words.test(message))?.[1];
 }
 
