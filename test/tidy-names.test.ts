@@ -39,7 +39,6 @@ const TYPES_TO_RENAME: readonly string[] = [
   "Shelf",
   "Site",
   "Surroundings",
-  "TakesUp",
   "UncountedField",
   "UncountedOf",
   "UncountedSetting",

@@ -1,8 +1,8 @@
 /**
  * Answers a question of a run from a process that does not own it.
  *
- * Owns: finding the question that is meant, and recording the answer.
- * Does not: go on with the run; its owner does, or the next one.
+ * Owns: finding the question by its name, and recording the answer.
+ * Does not: continue the run; its owner does, or the next one.
  */
 
 import { deadlineOf, replyOf } from "../core/attempt/gate.ts";
@@ -15,13 +15,13 @@ import { assert } from "../util/assert.ts";
 import { failpoint } from "../util/failpoint.ts";
 import { answerText, gateName, labelled } from "../view/question-text.ts";
 import { utcText } from "../view/text.ts";
-import type { KnownRun } from "./known-run.ts";
+import type { LoadedRun } from "./loaded-run.ts";
 import { thisPerson } from "./owner.ts";
 import { livenessOf, type Project } from "./project.ts";
 import { command, Refusal } from "./refusal.ts";
 
 /** The question that a name stands for. Throws a refusal that says what became of it. */
-export function askedAt(known: KnownRun, name: string): Visit {
+export function askedAt(known: LoadedRun, name: string): Visit {
   const place = parseVisit(name);
   const asked = [...known.run.waiting.person];
   const exact = asked.find((visit) => isAt(visit, place));
@@ -34,7 +34,7 @@ export function askedAt(known: KnownRun, name: string): Visit {
   const next = command("answer", shortId);
   if (second !== undefined) {
     const names = inside.map(gateName).join(" or ");
-    throw new Refusal("ambiguous-step", `${name} may be ${names}: say which`, next);
+    throw new Refusal("ambiguous-step", `${name} may be ${names}: name one`, next);
   }
   const given = lastAnswer(known, place);
   if (given !== undefined) throw refusedError(known, name, given);
@@ -49,7 +49,7 @@ function isAt(visit: Visit, { scope, step, visit: number, attempt }: NamedVisit)
 }
 
 /** The last answer to a question that stands no more. */
-function lastAnswer({ events }: KnownRun, wanted: NamedVisit): Answer | undefined {
+function lastAnswer({ events }: LoadedRun, wanted: NamedVisit): Answer | undefined {
   const found = events.findLast(
     ({ event }) =>
       event.type === "step.answered" &&
@@ -61,7 +61,7 @@ function lastAnswer({ events }: KnownRun, wanted: NamedVisit): Answer | undefine
 
 /** The refusal of a second answer: who answered what, when and from where. */
 export function refusedError(
-  { shortId, run }: KnownRun,
+  { shortId, run }: LoadedRun,
   name: string,
   answer: Answer & { readonly label?: string },
 ): Refusal {
@@ -75,14 +75,14 @@ export function refusedError(
     const next = run.waiting.person.size > 0 ? "resume" : "why";
     return new Refusal("already-answered", message, command(next, shortId));
   }
-  const message = `${name} has its answer already: ${answerText(answer)}, ${when}`;
+  const message = `${name} was already answered: ${answerText(answer)}, ${when}`;
   return new Refusal("already-answered", message, command("why", shortId));
 }
 
 /** Records an answer, if it is the first; the owner of the run is woken by the inbox. */
 export async function giveAnswer(
   { journal }: Project,
-  known: KnownRun,
+  known: LoadedRun,
   at: AttemptRef,
   given: Pick<Answer, "choice" | "text" | "from">,
 ): Promise<Answered & { readonly reported: boolean }> {
@@ -107,7 +107,7 @@ export interface GivenAnswer {
 /** Answers the question of that name. Throws when it is not asked, or has its answer already. */
 export async function answerGate(
   project: Project,
-  known: KnownRun,
+  known: LoadedRun,
   gate: string,
   given: {
     readonly choice: string;
@@ -116,7 +116,7 @@ export async function answerGate(
   },
 ): Promise<GivenAnswer> {
   if (known.cleanedAt !== undefined) {
-    const message = `run ${known.shortId} cannot go on: its files were removed`;
+    const message = `run ${known.shortId} cannot continue: its files were removed`;
     throw new Refusal("files-removed", message, command("why", known.shortId));
   }
   const visit = askedAt(known, gate);
@@ -142,7 +142,7 @@ export async function answerGate(
 
 /** Questions that stand, with what was answered to them and not taken up yet. */
 export function openQuestions(
-  known: KnownRun,
+  known: LoadedRun,
 ): readonly { readonly visit: Visit; readonly answer?: Answer }[] {
   return [...known.run.waiting.person].map((visit) => {
     const answer = known.answers.get(attemptText(attemptOf(visit)));

@@ -1,8 +1,9 @@
 /**
  * Removes the files of runs, and keeps their records.
  *
- * Owns: which runs are meant, and what becomes of the files that runs share.
- * Does not: remove the files of one run (run-removal.ts).
+ * Owns: the choice of runs, the removal of their files, and the removal of shared files that no run
+ * uses any longer.
+ * Does not: remove records of runs from the journal.
  */
 
 import { existsSync, lstatSync, readdirSync, rmSync } from "node:fs";
@@ -23,7 +24,7 @@ import { shownStatus } from "../view/run-table.ts";
 import type { SnapshotStore } from "../workspace/snapshot/store.ts";
 import { WorkspaceError } from "../workspace/workspace-error.ts";
 import type { WorktreeRemoval } from "../workspace/worktree/worktree.ts";
-import { type KnownRun, loadRun } from "./known-run.ts";
+import { type LoadedRun, loadRun } from "./loaded-run.ts";
 import { isOwnerAlive, thisOwner } from "./owner.ts";
 import { livenessOf, type Project, resolveRunId, shortIdOf } from "./project.ts";
 import { Refusal } from "./refusal.ts";
@@ -70,7 +71,7 @@ export async function cleanRuns(
   const forks = forksOf(await project.journal.log.list({}));
   const { force = false, dryRun = false } = options;
   let freed = 0;
-  let last: KnownRun | undefined;
+  let last: LoadedRun | undefined;
   // Newest first, so a fork goes before the run that it was made of.
   for (const { runId, forkedFrom } of chosen) {
     const known = await loadRun(project, runId);
@@ -210,7 +211,7 @@ function sizeOf(folder: string): number {
  * Removes artifacts that no run names any more, also those of a clean that was killed, and packs the
  * snapshots. False when a living run kept it from the artifacts.
  */
-async function tidy(project: Project, last: KnownRun | undefined): Promise<boolean> {
+async function tidy(project: Project, last: LoadedRun | undefined): Promise<boolean> {
   const { artifacts } = runDirOf(project.dir, "");
   let done = true;
   if (existsSync(artifacts)) {
@@ -246,7 +247,7 @@ export interface RemovalOptions {
 /** Removes a run's files; gives why they stay, when they do. */
 export async function removeRun(
   project: Project,
-  known: KnownRun,
+  known: LoadedRun,
   options: RemovalOptions,
 ): Promise<string | undefined> {
   const living = livingReason(known);
@@ -266,7 +267,7 @@ export async function removeRun(
 /** The snapshots of a project, if it has any. */
 export async function storeOf(
   { dir }: Project,
-  known: KnownRun,
+  known: LoadedRun,
 ): Promise<SnapshotStore | undefined> {
   const stateDir = dir.root;
   if (!existsSync(join(stateDir, "snapshots.git"))) return undefined;
@@ -275,16 +276,16 @@ export async function storeOf(
 }
 
 /** A step that outlived its runner still writes into the run's files. */
-function livingReason({ run, dir, shortId, liveness }: KnownRun): string | undefined {
+function livingReason({ run, dir, shortId, liveness }: LoadedRun): string | undefined {
   if (liveness === "owned") return "it is running";
   const living = [...run.running].find((visit) => mayLive(attemptDirOf(dir, attemptOf(visit))));
   if (living === undefined) return undefined;
-  return `its step ${stepPath(visitRef(living))} still runs; go on with: perdure resume ${shortId}`;
+  return `its step ${stepPath(visitRef(living))} still runs; continue it: perdure resume ${shortId}`;
 }
 
 async function foreseen(
   project: Project,
-  known: KnownRun,
+  known: LoadedRun,
   { force }: RemovalOptions,
 ): Promise<string | undefined> {
   const worktree = await worktreeOf(project, known);
@@ -297,7 +298,7 @@ async function foreseen(
 
 async function removeOwned(
   project: Project,
-  known: KnownRun,
+  known: LoadedRun,
   options: RemovalOptions,
 ): Promise<string | undefined> {
   const { journal } = project;
@@ -317,7 +318,7 @@ async function removeOwned(
 /** Z2. */
 async function removeAll(
   project: Project,
-  known: KnownRun,
+  known: LoadedRun,
   { force }: RemovalOptions,
 ): Promise<void> {
   await removeOwn(project, known);
@@ -333,7 +334,7 @@ async function removeAll(
   failpoint("clean.folder-removed");
 }
 
-async function dropSnapshots(project: Project, known: KnownRun): Promise<void> {
+async function dropSnapshots(project: Project, known: LoadedRun): Promise<void> {
   const store = await storeOf(project, known);
   if (store === undefined) return;
   const { dropRefs, listRefs, REFS } = await import("../workspace/snapshot/store.ts");
@@ -345,7 +346,7 @@ async function dropSnapshots(project: Project, known: KnownRun): Promise<void> {
 }
 
 /** The worktrees of steps that worked apart. */
-async function removeOwn(project: Project, known: KnownRun): Promise<void> {
+async function removeOwn(project: Project, known: LoadedRun): Promise<void> {
   const below = join(known.dir.root, "own");
   if (!existsSync(below)) return;
   const { findRepository } = await import("../workspace/repository.ts");
@@ -357,7 +358,10 @@ async function removeOwn(project: Project, known: KnownRun): Promise<void> {
 }
 
 /** The worktree of a run, made or half made. */
-async function worktreeOf(project: Project, known: KnownRun): Promise<WorktreeRemoval | undefined> {
+async function worktreeOf(
+  project: Project,
+  known: LoadedRun,
+): Promise<WorktreeRemoval | undefined> {
   const { plan, run, dir, id } = known;
   if (plan.workspace?.kind !== "worktree") return undefined;
   const { findRepository } = await import("../workspace/repository.ts");
@@ -369,7 +373,7 @@ async function worktreeOf(project: Project, known: KnownRun): Promise<WorktreeRe
 }
 
 /** Where a run was started; the project's own directory when that is gone. */
-function directoryOf(dir: StateDir, { run }: KnownRun): string {
+function directoryOf(dir: StateDir, { run }: LoadedRun): string {
   const cwd = run.created?.cwd ?? "";
   return existsSync(cwd) ? cwd : dirname(dir.root);
 }

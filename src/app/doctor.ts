@@ -1,10 +1,9 @@
 /**
  * Checks this machine, a pipeline, and the state of a project; repairs the state.
  *
- * Owns: what is looked at.
+ * Owns: the list of checks.
  * Does not: know how a journal is repaired (journal/repair/repair.ts).
  */
-
 import { execFile } from "node:child_process";
 import { existsSync, rmSync } from "node:fs";
 import { dirname } from "node:path";
@@ -23,10 +22,9 @@ import { KNOWN_AGENTS } from "../util/agent-access.ts";
 import { firstLine } from "../view/text.ts";
 import { WorkspaceError } from "../workspace/workspace-error.ts";
 import type { Leftover } from "../workspace/worktree/worktree-list.ts";
-import { agentProgram } from "./agent-program.ts";
-import { parsePlan } from "./known-run.ts";
+import { parsePlan } from "./loaded-run.ts";
 import { isOwnerAlive } from "./owner.ts";
-import { type Finding, preflight } from "./preflight.ts";
+import { agentProgram, type Finding, preflight } from "./preflight.ts";
 import { priceFile, priceListOf } from "./prices.ts";
 import { findStateDir, isUnused, livenessOf } from "./project.ts";
 import { after, command, Refusal } from "./refusal.ts";
@@ -153,7 +151,7 @@ export async function agentLines(): Promise<readonly string[]> {
     const continues = agentAdapter(name)?.continues === true;
     const conversation = continues
       ? "its conversations can be continued"
-      : "it starts anew each time";
+      : "it starts a new conversation each time";
     return version === undefined ? [] : [`✓ ${name} ${version}: ${conversation}`];
   });
   return missing.length === 0 ? lines : [...lines, `· not on PATH: ${missing.join(", ")}`];

@@ -26,8 +26,8 @@ import { type RunDir, runDirOf } from "../engine/state-dir.ts";
 import type { Budget, Recover } from "../plan/plan.ts";
 import { systemClock } from "../util/clock.ts";
 import { failpoint } from "../util/failpoint.ts";
-import { keepHeapSmall } from "./heap.ts";
-import { hideSecretsOf, type KnownRun, loadRun, reloadRun } from "./known-run.ts";
+import { hideSecretsOf, type LoadedRun, loadRun, reloadRun } from "./loaded-run.ts";
+import { checkHandedOnFiles, openAgents, openFilesExecutor, openRunFiles } from "./loop-parts.ts";
 import { lineReaders } from "./output.ts";
 import { thisPerson } from "./owner.ts";
 import { type DrivenRun, listen, OwnerRequests } from "./owner-requests.ts";
@@ -37,13 +37,13 @@ import { type Project, removedState } from "./project.ts";
 import { RunError, setDrivenRun } from "./refusal.ts";
 import { type GivenVariables, newlyRemembered, runEnvironment } from "./run-environment.ts";
 import { RunFiles } from "./run-files.ts";
-import { agentsOf, filesExecutorOf, filesOf, settleOutputs } from "./run-parts.ts";
 import { type Display, NO_DISPLAY, type QuestionPrompt, type Screen } from "./screen.ts";
+import { keepHeapSmall } from "./this-process.ts";
 
 export interface ExecuteOptions extends OwnOptions {
   readonly display: Display;
   /** What the person asks for beside continuing; called when the run is ours and nothing of it runs. */
-  readonly requested?: (known: KnownRun) => Promise<readonly Fact[]>;
+  readonly requested?: (known: LoadedRun) => Promise<readonly Fact[]>;
   /** What the person added to the budget. */
   readonly added?: Budget;
   /** How many turns more agents get that have used up theirs. */
@@ -63,12 +63,12 @@ export interface ExecuteOptions extends OwnOptions {
   /** Variables that the person gave new values. */
   readonly variables?: GivenVariables;
   /** Said once the lease is ours. */
-  readonly greet?: (known: KnownRun) => Promise<readonly string[]>;
+  readonly greet?: (known: LoadedRun) => Promise<readonly string[]>;
 }
 
 /** The run after this process has driven it. */
 export interface Executed {
-  readonly known: KnownRun;
+  readonly known: LoadedRun;
   /** The signal or the request that ended this process's part, if one did. */
   readonly endedBy: string | undefined;
 }
@@ -76,7 +76,7 @@ export interface Executed {
 /** Drives the run until this process has nothing more to do for it. */
 export async function execute(
   project: Project,
-  known: KnownRun,
+  known: LoadedRun,
   options: ExecuteOptions,
 ): Promise<Executed> {
   const requests = await OwnerRequests.open(project.journal.inbox, known.id);
@@ -204,7 +204,7 @@ async function drive(
   const { variables = {} } = options;
   const env = runEnvironment(known.run, variables);
   const remembers = newlyRemembered(known, variables);
-  const files = await filesOf(project, known);
+  const files = await openRunFiles(project, known);
   const now = (): number => clock.now();
   const untold = untoldUpdate(known);
   const mailbox = new Mailbox();
@@ -219,9 +219,9 @@ async function drive(
   prompt?.show(screen);
   const { plan } = known;
   const site = (): LaunchSite => ({ plan, run: loop.run, dir, env });
-  const agents = await agentsOf(plan, site);
-  const kept = await filesExecutorOf(project, known, options.foreign, (line) => screen.say(line));
-  for (const line of await settleOutputs(known, asked)) screen.say(line);
+  const agents = await openAgents(plan, site);
+  const kept = await openFilesExecutor(project, known, options.foreign, (line) => screen.say(line));
+  for (const line of await checkHandedOnFiles(known, asked)) screen.say(line);
   const processes = new ProcessExecutor({ plan, run: currentRun, dir, env, agents });
   const probes = new ProbeExecutor({ site });
   const loop: Loop = new Loop({
@@ -277,7 +277,7 @@ function drivenRunOf(
 /** The screen of a run, which has seen everything but what it is about to be shown. */
 async function screenFor(
   { display }: ExecuteOptions,
-  known: KnownRun,
+  known: LoadedRun,
   around: {
     readonly dir: RunDir;
     readonly now: () => number;
@@ -327,6 +327,6 @@ function recoveryIn({
 }
 
 /** An update that was recorded last: there was no screen yet to tell it. */
-function untoldUpdate({ events }: KnownRun): readonly Recorded[] {
+function untoldUpdate({ events }: LoadedRun): readonly Recorded[] {
   return events.slice(-1).filter(({ event }) => event.type === "run.updated");
 }

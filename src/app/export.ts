@@ -1,9 +1,9 @@
 /**
- * Writes a run into one file, so that another machine can continue it.
+ * Writes a run to one file, so that another machine can continue it.
  *
- * Owns: what of a run is carried.
- * Does not: carry the environment: no value of it is in the file, but what steps printed and what
- * agents were told and said is.
+ * Owns: the choice of the parts that the file contains.
+ * Does not: export the environment. The file does contain the output of steps and the conversations of
+ * agents, and these may quote it.
  */
 
 import { lstatSync, mkdirSync, readdirSync, rmSync, statSync } from "node:fs";
@@ -22,7 +22,7 @@ import type { JsonObject } from "../util/json.ts";
 import { type PartSource, writeArchive } from "../workspace/archive.ts";
 import { artifactPath } from "../workspace/artifact.ts";
 import { WorkspaceError } from "../workspace/workspace-error.ts";
-import { type KnownRun, reloadOwned, reloadRun } from "./known-run.ts";
+import { type LoadedRun, reloadOwned, reloadRun } from "./loaded-run.ts";
 import { isOwnerAlive, ownerText, thisOwner } from "./owner.ts";
 import type { Project } from "./project.ts";
 import { command, filesRefusal, Refusal, when } from "./refusal.ts";
@@ -38,7 +38,7 @@ import {
 import { runEnvironment } from "./run-environment.ts";
 import { relinkWorktrees } from "./run-workspace.ts";
 import { masked } from "./secret-mask.ts";
-import { packageVersion } from "./version.ts";
+import { packageVersion } from "./this-process.ts";
 
 export interface ExportOptions {
   /** Leave out the commits that the project itself has. */
@@ -72,7 +72,7 @@ const LEFT_OUT: ReadonlySet<string> = new Set([
 /** Writes a run into a file. Throws when somebody changes the run, unless that is accepted. */
 export async function exportRun(
   project: Project,
-  known: KnownRun,
+  known: LoadedRun,
   file: string,
   options: ExportOptions,
 ): Promise<ExportedRun> {
@@ -94,7 +94,7 @@ export async function exportRun(
 }
 
 /** A run that changes is copied only when somebody insists on it. */
-function refuse(known: KnownRun, { force }: ExportOptions): void {
+function refuse(known: LoadedRun, { force }: ExportOptions): void {
   const { shortId, cleanedAt, lease, liveness } = known;
   if (cleanedAt !== undefined) {
     const message = `the files of run ${shortId} were removed by perdure clean`;
@@ -124,7 +124,7 @@ function refuse(known: KnownRun, { force }: ExportOptions): void {
 /** Nobody is to change the run meanwhile; undefined when somebody does and that was accepted. */
 async function acquire(
   { journal }: Project,
-  known: KnownRun,
+  known: LoadedRun,
   { force }: ExportOptions,
 ): Promise<number | undefined> {
   const acquired = await takeLease(journal.leases, known.id, {
@@ -139,7 +139,7 @@ async function acquire(
 
 async function writeRun(
   project: Project,
-  known: KnownRun,
+  known: LoadedRun,
   file: string,
   options: ExportOptions,
 ): Promise<ExportedRun> {
@@ -189,7 +189,7 @@ async function writeRun(
 
 async function saveFiles(
   project: Project,
-  { plan, run, dir }: KnownRun,
+  { plan, run, dir }: LoadedRun,
   file: string,
   { withoutBase = false }: ExportOptions,
   notes: string[],
@@ -227,7 +227,7 @@ function carriedOf(
 }
 
 /** What all attempts handed on, not only the last ones. */
-function artifactParts({ events, dir }: KnownRun): readonly PartSource[] {
+function artifactParts({ events, dir }: LoadedRun): readonly PartSource[] {
   const hashes = events.flatMap(({ event }) => outputsNamedBy(event).map(({ sha256 }) => sha256));
   return [...new Set(hashes)]
     .map((sha256) => ({ path: ARTIFACT_PART + sha256, file: artifactPath(dir.artifacts, sha256) }))
@@ -244,7 +244,7 @@ function runParts(root: string, below: string, notes: string[]): readonly PartSo
     // A name that is not text reads as another name, and leads to nothing.
     const facts = entry.isFile() ? lstatSync(file, { throwIfNoEntry: false }) : undefined;
     if (facts === undefined) {
-      notes.push(`left out, because it is no regular file: ${file}`);
+      notes.push(`left out, because it is not a regular file: ${file}`);
       return [];
     }
     return [{ path: RUN_PART + path, file, mode: facts.mode & 0o777 }];
@@ -252,7 +252,7 @@ function runParts(root: string, below: string, notes: string[]): readonly PartSo
 }
 
 /** The plans that the run went by, the first one first; each is one line of JSON. */
-function plansText({ planTexts, planText, events }: KnownRun): string {
+function plansText({ planTexts, planText, events }: LoadedRun): string {
   // The run itself knows only the one that it goes by now.
   const [first = ""] = planFingerprints(events);
   const others = [...planTexts].filter(([fingerprint]) => fingerprint !== first);
@@ -260,7 +260,7 @@ function plansText({ planTexts, planText, events }: KnownRun): string {
 }
 
 /** An archive is what another machine goes on with, so nothing in it is masked. */
-function holdsSecrets({ events }: KnownRun): boolean {
+function holdsSecrets({ events }: LoadedRun): boolean {
   const text = JSON.stringify(events);
   return masked(text) !== text;
 }

@@ -1,11 +1,11 @@
 /**
- * Makes a new run that shares the past of another one up to a point.
+ * Creates a new run that shares the past of another one up to a point.
  *
- * Owns: what is copied, and in which order it becomes durable.
+ * Owns: the parts that are copied, and the order in which they become durable.
  * Does not: start the fork; a resume does.
  * Invariants:
  * - K4 Past, lineage and plan of a fork are one transaction: a kill leaves it whole or not at all. The
- *   refs that keep its snapshots stand before that, so that no cleaning of the other run takes them.
+ *   refs that keep its snapshots are written first, so that cleaning the other run does not remove them.
  */
 
 import { randomUUID } from "node:crypto";
@@ -26,7 +26,7 @@ import { savedBy } from "../view/work-history.ts";
 import { planRestore, shownPlan } from "../workspace/snapshot/restore-plan.ts";
 import { listRefs, REFS, writeRefs } from "../workspace/snapshot/store.ts";
 import { fitInput, parseInput, refuseUnknownKeys, type TypedInput } from "./input.ts";
-import { type KnownRun, loadRun } from "./known-run.ts";
+import { type LoadedRun, loadRun } from "./loaded-run.ts";
 import type { Project } from "./project.ts";
 import { advice, command, naming, Refusal } from "./refusal.ts";
 import type { FilesOption } from "./rewind-files.ts";
@@ -51,7 +51,7 @@ export interface ForkPlan {
 /** Works out what a fork of a run begins with. Changes nothing. */
 export async function planFork(
   project: Project,
-  known: KnownRun,
+  known: LoadedRun,
   options: ForkOptions,
 ): Promise<ForkPlan> {
   if (known.cleanedAt !== undefined) {
@@ -67,9 +67,9 @@ export async function planFork(
 /** Creates the fork; it is started by a resume. */
 export async function forkRun(
   project: Project,
-  known: KnownRun,
+  known: LoadedRun,
   plan: ForkPlan,
-): Promise<KnownRun> {
+): Promise<LoadedRun> {
   const runId = randomUUID();
   if (keepsFiles(known)) await keepSnapshots(project, known, runId, plan.point);
   failpoint("fork.refs-written");
@@ -80,13 +80,13 @@ export async function forkRun(
   return fork;
 }
 
-function pointOf({ events, shortId }: KnownRun, at: string | undefined): ForkPoint {
+function pointOf({ events, shortId }: LoadedRun, at: string | undefined): ForkPoint {
   return naming(shortId, () =>
     at === undefined ? forkPointAfterLast(events) : forkPointBefore(events, parseVisit(at)),
   );
 }
 
-async function inputOf({ plan, run }: KnownRun, options: TypedInput): Promise<Json | undefined> {
+async function inputOf({ plan, run }: LoadedRun, options: TypedInput): Promise<Json | undefined> {
   if (options.input === undefined && options.json === undefined) return undefined;
   const { inputSchema: schema } = plan;
   const file = run.created?.file || "FILE";
@@ -96,7 +96,7 @@ async function inputOf({ plan, run }: KnownRun, options: TypedInput): Promise<Js
 }
 
 /** What must not happen twice and happened after the point: the fork comes to it again. */
-function repeatLines({ run, shortId }: KnownRun, { seq }: ForkPoint): readonly string[] {
+function repeatLines({ run, shortId }: LoadedRun, { seq }: ForkPoint): readonly string[] {
   const later = [...run.effects.values()].filter(({ visit }) => (visit?.endSeq ?? seq + 1) > seq);
   return later.map(({ place, done, visit }) => {
     const probed = visit !== undefined && stepOf(visit).probe !== undefined;
@@ -114,13 +114,13 @@ interface Restore {
 /** The files that the fork begins with; the user's own are put back only when that is asked for. */
 async function restoreOf(
   project: Project,
-  known: KnownRun,
+  known: LoadedRun,
   { commit, where }: ForkPoint,
   given: FilesOption | undefined,
 ): Promise<Restore> {
   const here = known.plan.workspace?.kind === "here";
   if ((given ?? (here ? "keep" : "restore")) === "keep") {
-    return { commit: undefined, lines: ["files: the fork continues with those that are there"] };
+    return { commit: undefined, lines: ["files: the fork continues with the present ones"] };
   }
   if (!keepsFiles(known) || commit === undefined) {
     if (given === "restore") {
@@ -132,18 +132,18 @@ async function restoreOf(
     }
     return { commit: undefined, lines: [`files: no snapshot of them ${where} is kept`] };
   }
-  const line = `files: the fork begins with the snapshot ${where}`;
+  const line = `files: the fork starts with the snapshot ${where}`;
   if (!here) return { commit, lines: [`${line}, in a workspace of its own`] };
   const { workspace } = await openRunWorkspace(project, known);
   const changes = workspace && shownPlan(await planRestore(workspace, commit));
-  const reported = `${line}; what is there when it starts is set aside`;
+  const reported = `${line}; the present ones are set aside when it starts`;
   return { commit, lines: [reported, ...(changes === undefined ? [] : changeLines(changes))] };
 }
 
 /** The snapshots of the common past get refs of the fork's own. */
 async function keepSnapshots(
   project: Project,
-  known: KnownRun,
+  known: LoadedRun,
   runId: string,
   point: ForkPoint,
 ): Promise<void> {
@@ -163,7 +163,7 @@ async function keepSnapshots(
 
 async function createFork(
   { journal, dir }: Project,
-  known: KnownRun,
+  known: LoadedRun,
   runId: string,
   given: Pick<ForkPlan, "point" | "input" | "restore">,
 ): Promise<void> {

@@ -1,42 +1,61 @@
 /**
- * Takes in a run that was exported elsewhere, so that it can continue here.
+ * Imports a run that was exported elsewhere, so that it can continue here.
  *
- * Owns: the order in which a run is taken in.
- * Does not: put files of the project anywhere; `resume` does, as for every run whose files are gone.
+ * Owns: the order of an import; the run's folder, artifacts, snapshots and transcripts here.
+ * Does not: verify hashes (workspace/archive.ts does), or write files of the project; `resume` writes
+ * those, as for every run whose files are missing.
  * Invariants:
  * - M1 Everything in the file is verified before anything is written here.
- * - M2 The run is there when the journal has it, in one transaction and last of all. What a killed
- *   import leaves (a folder without events, refs, whole transcripts) is taken over by the next one.
- * - M3 A transcript that is here already is never overwritten.
+ * - M2 The run exists once the journal has it, in one transaction and last of all. The next import takes
+ *   over the leftovers of a killed one (a folder without events, refs, whole transcripts).
+ * - M3 A transcript that already exists here is never overwritten.
  */
+
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import * as fs from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { EVENT_VERSION, type Recorded, type RunMoved } from "../core/event.ts";
 import type { Owner } from "../core/event-parts.ts";
 import { evolve, replay } from "../core/evolve.ts";
 import { movedPath } from "../core/move.ts";
 import type { Run } from "../core/run.ts";
+import { stepPath } from "../core/step-path.ts";
 import { fullSummary } from "../core/summary.ts";
+import { transcriptHere } from "../engine/agent/open-conversations.ts";
 import { workspaceOf } from "../engine/launch.ts";
 import type { ForeignFiles } from "../engine/run-workspace.ts";
-import { runDirOf } from "../engine/state-dir.ts";
+import { type RunDir, runDirOf } from "../engine/state-dir.ts";
 import { parseEvents } from "../journal/events-file.ts";
 import { planFingerprints } from "../journal/run-log.ts";
 import type { Plan } from "../plan/plan.ts";
+import type { TranscriptTarget } from "../runner/agents/adapter.ts";
 import { findMarked, runMarker } from "../runner/process/sweep.ts";
 import { failpoint } from "../util/failpoint.ts";
 import { canonicalJson, sha256 } from "../util/json.ts";
-import { type Archive, readArchive } from "../workspace/archive.ts";
+import { type Archive, type Part, readArchive } from "../workspace/archive.ts";
+import { describeFile, keepArtifact } from "../workspace/artifact.ts";
+import { flush } from "../workspace/disk.ts";
 import { looseFiles } from "../workspace/repository.ts";
+import { readBundle } from "../workspace/snapshot/bundle.ts";
+import { hasCommit, openStore, type SnapshotStore } from "../workspace/snapshot/store.ts";
 import { WorkspaceError } from "../workspace/workspace-error.ts";
-import { loadRun, parsePlan } from "./known-run.ts";
+import { loadRun, parsePlan } from "./loaded-run.ts";
 import { isOwnerAlive, ownerText, thisOwner } from "./owner.ts";
 import { createProject, type Project, shortIdOf } from "./project.ts";
 import { advice, command, filesRefusal, Refusal, when } from "./refusal.ts";
 import type { FilesOption } from "./rewind-files.ts";
-import { type ArchivedRun, EVENTS_PART, PLAN_PART, parseArchivedRun } from "./run-archive.ts";
+import {
+  ARTIFACT_PART,
+  type ArchivedConversation,
+  type ArchivedRun,
+  BUNDLE_PART,
+  EVENTS_PART,
+  PLAN_PART,
+  parseArchivedRun,
+  RUN_PART,
+} from "./run-archive.ts";
+import { runEnvironment } from "./run-environment.ts";
 import { RunFiles } from "./run-files.ts";
-import { checkFolder, type IncomingRun, missingTranscripts, unpack } from "./unpack.ts";
 
 export interface ImportOptions {
   /** The project that the run continues in. */
@@ -185,10 +204,10 @@ async function isHere({ journal }: Project, { about, events }: ExportedState): P
   const shortId = await shortIdOf(journal, about.run);
   throw new Refusal(
     "run-exists",
-    `run ${shortId} exists here already, and is not as it is in the file`,
+    `run ${shortId} exists here already, and differs from the one in the file`,
     [
       command("show", shortId),
-      when("take the other one in elsewhere", "import", "FILE", "--into", "DIR"),
+      when("import the other one elsewhere", "import", "FILE", "--into", "DIR"),
     ],
   );
 }
@@ -215,7 +234,7 @@ async function freeFor(directory: string): Promise<ForeignFiles> {
   const more = loose.length > NAMES_SHOWN_MAX ? `, and ${loose.length - NAMES_SHOWN_MAX} more` : "";
   throw new Refusal(
     "files-in-the-way",
-    `the run brings files for ${directory}, which has some of its own: ${shown}${more}`,
+    `the run brings files for ${directory}, which has other files: ${shown}${more}`,
     advice("--files restore (those of the run; yours are set aside) or --files keep (yours)"),
   );
 }
@@ -266,4 +285,124 @@ function ownerOf(staging: string): Owner | undefined {
   if (!existsSync(file)) return undefined;
   const text = readFileSync(file, "utf8");
   return text.endsWith("}") ? (JSON.parse(text) as Owner) : undefined;
+}
+
+const OWNER_EXECUTES = 0o100;
+
+/** An imported run on its way in. */
+export interface IncomingRun {
+  readonly about: ArchivedRun;
+  readonly plan: Plan;
+  /** After the move. */
+  readonly run: Run;
+  readonly events: readonly Recorded[];
+  readonly dir: RunDir;
+  readonly stateDir: string;
+  readonly parts: readonly Part[];
+}
+
+/** A transcript that is to be put here. */
+export interface NewTranscript {
+  readonly target: TranscriptTarget;
+  readonly sha256: string;
+}
+
+/** The transcripts that are missing here; refuses what would have to be overwritten (M3). */
+export async function missingTranscripts(arrival: IncomingRun): Promise<readonly NewTranscript[]> {
+  const { about, plan, run, dir, parts } = arrival;
+  const site = { plan, run, dir, env: runEnvironment(run) };
+  const missing: NewTranscript[] = [];
+  for (const conversation of about.conversations) {
+    const part = parts.find(({ path }) => path === conversation.part);
+    const { known, target } = transcriptHere(site, conversation, conversation.file);
+    if (part === undefined || target === undefined) continue;
+    const there = await describeFile(known ?? target.path);
+    if (there === undefined) missing.push({ target, sha256: part.sha256 });
+    else if (there.sha256 !== part.sha256) throw anotherTranscript(conversation, there.path);
+  }
+  return missing;
+}
+
+function anotherTranscript({ place }: ArchivedConversation, path: string): Refusal {
+  const step = stepPath(place);
+  const message = `another transcript of the conversation of ${step} already exists: ${path}`;
+  return new Refusal("files-in-the-way", message, advice("move it away, then import again"));
+}
+
+/** Refuses to take the place of a run that only its folder knows. */
+export function checkFolder({ dir }: IncomingRun): void {
+  if (!existsSync(dir.events)) return;
+  const message = `${dir.root} holds a run that the journal does not know`;
+  throw new Refusal("missing-journal", message, command("doctor", "--repair"));
+}
+
+/** Puts all parts in their places; `staging` has them under their hashes. */
+export async function unpack(
+  arrival: IncomingRun,
+  transcripts: readonly NewTranscript[],
+  staging: string,
+): Promise<void> {
+  const { about, run, dir, stateDir, parts } = arrival;
+  for (const part of parts) {
+    if (!part.path.startsWith(ARTIFACT_PART)) continue;
+    await keepArtifact(dir.artifacts, join(staging, part.sha256));
+  }
+  const project = run.created?.cwd ?? dirname(stateDir);
+  await fs.mkdir(project, { recursive: true });
+  const bundle = parts.find(({ path }) => path === BUNDLE_PART);
+  if (bundle !== undefined) {
+    const store = await openStore({ project, stateDir });
+    for (const commit of about.base) await needBase(store, commit);
+    await readBundle(store, join(staging, bundle.sha256));
+  }
+  for (const one of transcripts) await placeTranscript(one, staging);
+  failpoint("import.placed");
+  await placeFolder(arrival, staging);
+  failpoint("import.folder");
+}
+
+async function needBase(store: SnapshotStore, commit: string): Promise<void> {
+  if (await hasCommit(store, commit)) return;
+  const message = `the run was exported without its base, and the commit ${commit} is missing here`;
+  throw new Refusal(
+    "bad-archive",
+    message,
+    advice("git fetch it, or export the run with its base"),
+  );
+}
+
+async function placeTranscript(
+  { target, sha256: hash }: NewTranscript,
+  staging: string,
+): Promise<void> {
+  for (const [path, text] of Object.entries(target.beside)) {
+    await fs.mkdir(dirname(path), { recursive: true, mode: 0o700 });
+    if (!existsSync(path)) await fs.writeFile(path, text, { mode: 0o600 });
+  }
+  await fs.mkdir(dirname(target.path), { recursive: true, mode: 0o700 });
+  const draft = `${target.path}.perdure`;
+  await fs.copyFile(join(staging, hash), draft);
+  await flush(draft);
+  // Not renamed: a link never takes the place of a file that has appeared meanwhile.
+  await fs.link(draft, target.path);
+  await fs.rm(draft);
+}
+
+async function placeFolder({ dir, parts }: IncomingRun, staging: string): Promise<void> {
+  const folder = join(staging, "run");
+  await fs.mkdir(folder, { mode: 0o700 });
+  for (const { path, sha256: hash, mode } of parts) {
+    if (!path.startsWith(RUN_PART)) continue;
+    const target = join(folder, path.slice(RUN_PART.length));
+    await fs.mkdir(dirname(target), { recursive: true, mode: 0o700 });
+    await fs.copyFile(join(staging, hash), target);
+    // Of what the archive says only this counts: nobody else gets to read, write or be anything.
+    await fs.chmod(target, (mode & OWNER_EXECUTES) === 0 ? 0o600 : 0o700);
+    await flush(target);
+  }
+  // What an import that was killed had put there; without events it is no run (M2).
+  await fs.rm(dir.root, { recursive: true, force: true });
+  await fs.mkdir(dirname(dir.root), { recursive: true, mode: 0o700 });
+  await fs.rename(folder, dir.root);
+  await flush(dirname(dir.root));
 }

@@ -1,32 +1,47 @@
 /**
- * Looks at runs without changing them: one that is shown, the story of a step, a replay.
+ * Looks at runs without changing them: the run to show, the history of a step, a replay, and the
+ * differences between checkpoints in files and context.
  *
- * Owns: what is loaded for each look, and that secrets are masked before a text is cut.
- * Does not: make words of it (view).
+ * Owns: loading what each of these needs, and masking secrets before a text is shortened.
+ * Does not: turn the result into words (view).
  */
+
+import type { Recorded } from "../core/event.ts";
 import { replay } from "../core/evolve.ts";
 import { move } from "../core/move.ts";
 import { type Replayed, replayTurns } from "../core/replay.ts";
 import { fingerprintsOf } from "../plan/fingerprint.ts";
 import type { Plan } from "../plan/plan.ts";
+import type { Json } from "../util/json.ts";
+import { checkpointNamed, NOW, type Point, spanNamed } from "../view/checkpoint-name.ts";
 import { type Explained, explainStep } from "../view/explain.ts";
-import { type KnownRun, openRun, parsePlan } from "./known-run.ts";
+import { type ContextChange, contextChange } from "../view/file-changes.ts";
+import { type TimelineEntry, timelineOf } from "../view/timeline.ts";
+import {
+  differences,
+  type FileDifference,
+  patchBetween,
+  type Side,
+} from "../workspace/snapshot/difference.ts";
+import { hasCommit, type SnapshotStore } from "../workspace/snapshot/store.ts";
+import { type LoadedRun, openRun, parsePlan } from "./loaded-run.ts";
 import { findRunId, openProject, type Project, shortIdOf } from "./project.ts";
-import { command, Refusal } from "./refusal.ts";
+import { command, naming, Refusal } from "./refusal.ts";
+import { keepsFiles, openRunWorkspace, type RunWorkspace } from "./run-workspace.ts";
 import { hidesMarked, maskedJson } from "./secret-mask.ts";
 
 /** A run that is only shown: the one that is named, or the newest one. */
 export async function openShown(
   from: string,
   id: string | undefined,
-): Promise<{ readonly project: Project; readonly known: KnownRun }> {
+): Promise<{ readonly project: Project; readonly known: LoadedRun }> {
   const { project, known } = await openRun(from, "read-only", id);
   // A text that is cut within a secret has no mark any more.
   return { project, known: hidesMarked() ? maskedRun(known) : known };
 }
 
 /** The run as its events tell it without secrets. */
-export function maskedRun(known: KnownRun): KnownRun {
+export function maskedRun(known: LoadedRun): LoadedRun {
   const events = maskedJson(known.events);
   const run = replay(known.planOf, known.id, events);
   if (known.moved !== undefined) move(run, known.moved);
@@ -34,7 +49,7 @@ export function maskedRun(known: KnownRun): KnownRun {
 }
 
 /** Why a step was run, run again, or not run again. */
-export function explain({ events, plan, shortId }: KnownRun, step: string): Explained {
+export function explain({ events, plan, shortId }: LoadedRun, step: string): Explained {
   const explained = explainStep(events, step, fingerprintsOf(plan).get(step)?.hash);
   if (explained !== undefined) return explained;
   const message = `run ${shortId} has no step ${step}`;
@@ -60,4 +75,100 @@ export async function replayRun(from: string, id: string | undefined): Promise<R
   const replayed = replayTurns(planOf, runId, events);
   const shortId = await shortIdOf(project.journal, runId);
   return { runId, shortId, pipeline: plan.name, replayed };
+}
+
+/** The files and the context between two moments of a run. */
+export interface RunDifference {
+  readonly from: Point;
+  readonly to: Point;
+  readonly changed: readonly FileDifference[];
+  readonly context: ContextChange;
+  readonly patch: { readonly text: string; readonly cut: boolean } | undefined;
+}
+
+/** What changed between two moments, or over one step, visit or attempt. */
+export async function compareRun(
+  project: Project,
+  known: LoadedRun,
+  [first, second]: readonly [string, string | undefined],
+  { patch: wantsPatch }: { readonly patch: boolean },
+): Promise<RunDifference> {
+  const { from, to } = stretch(known, first, second);
+  const files = await openRunWorkspace(project, known);
+  const [a, b] = [sideOf(files, known, from), sideOf(files, known, to)];
+  const changed = await differences(files.store, a, b);
+  const context = contextOf(known, from, to);
+  const patch = wantsPatch ? await patchBetween(files.store, a, b) : undefined;
+  return { from, to, changed, context, patch };
+}
+
+function stretch(
+  { events, shortId }: LoadedRun,
+  first: string,
+  second: string | undefined,
+): { from: Point; to: Point } {
+  return naming(shortId, () => {
+    if (second === undefined) return spanNamed(events, first);
+    return { from: checkpointNamed(events, first), to: checkpointNamed(events, second) };
+  });
+}
+
+function sideOf({ workspace }: RunWorkspace, { shortId }: LoadedRun, point: Point): Side {
+  if (point.commit !== undefined) return point.commit;
+  if (workspace !== undefined) return workspace;
+  const message = `the workspace of run ${shortId} does not exist, so there is no ${NOW}`;
+  throw new Refusal("no-workspace", message, command("timeline", shortId));
+}
+
+function contextOf({ id, planOf, events }: LoadedRun, from: Point, to: Point): ContextChange {
+  const contextAt = ({ seq }: Point): ReadonlyMap<string, Json> =>
+    replay(planOf, id, events.slice(0, seq)).context;
+  return contextChange(contextAt(from), contextAt(to));
+}
+
+/** A checkpoint, and what changed in the files since the one before; undefined when nobody knows. */
+export interface CheckpointEntry extends TimelineEntry {
+  readonly changed: Changed;
+}
+
+/** The checkpoints of a run in order, with what changed from one to the next. */
+export async function timelineOfRun(
+  project: Project,
+  known: LoadedRun,
+): Promise<readonly CheckpointEntry[]> {
+  const entries = timelineOf(known.events);
+  const store = keepsFiles(known) ? (await openRunWorkspace(project, known)).store : undefined;
+  const changes = await changesOf(store, known.events, entries);
+  return entries.map((entry, index) => ({ ...entry, changed: changes[index] }));
+}
+
+type Changed = readonly FileDifference[] | undefined;
+
+/** What changed from each snapshot to the next; nothing is said of one that was cleaned away. */
+async function changesOf(
+  store: SnapshotStore | undefined,
+  events: readonly Recorded[],
+  entries: readonly TimelineEntry[],
+): Promise<readonly Changed[]> {
+  const changes: Changed[] = [];
+  let before = firstBase(events);
+  for (const { snapshot } of entries) {
+    if (snapshot === undefined || store === undefined) {
+      changes.push(undefined);
+      continue;
+    }
+    const known = before !== undefined && (await hasCommit(store, before));
+    const both = known && (await hasCommit(store, snapshot));
+    changes.push(both ? await differences(store, before ?? snapshot, snapshot) : undefined);
+    before = snapshot;
+  }
+  return changes;
+}
+
+function firstBase(events: readonly Recorded[]): string | undefined {
+  for (const { event } of events) {
+    if (event.type === "step.started" && event.base !== undefined) return event.base;
+    if (event.type === "step.based") return event.base;
+  }
+  return undefined;
 }

@@ -1,8 +1,8 @@
 /**
  * Work that a stop or a loss interrupted, for a person to see before it continues.
  *
- * Owns: which visits have some, and the evidence of what they had done.
- * Does not: decide what becomes of it (core/decide.ts) or change anything.
+ * Owns: the list of interrupted visits, and the evidence of their unfinished work.
+ * Does not: decide how it continues (core/decide.ts) or change anything.
  */
 
 import { join } from "node:path";
@@ -18,7 +18,7 @@ import { spentText } from "../view/cost-text.ts";
 import type { InterruptedWork } from "../view/preview/interrupted-work.ts";
 import { type AttemptWork, workHistory } from "../view/work-history.ts";
 import { WorkspaceError } from "../workspace/workspace-error.ts";
-import type { KnownRun } from "./known-run.ts";
+import type { LoadedRun } from "./loaded-run.ts";
 import { lineReaders, printedAttempt } from "./output.ts";
 import type { Project } from "./project.ts";
 import { keepsFiles, openRunWorkspace, type RunWorkspace } from "./run-workspace.ts";
@@ -38,7 +38,7 @@ export interface InterruptedVisit {
 /** The visits that were cut off and left something: files that differ, or a conversation. */
 export async function partialWork(
   project: Project,
-  known: KnownRun,
+  known: LoadedRun,
   recover?: Recover,
 ): Promise<readonly InterruptedVisit[]> {
   const visits = cutOff(known);
@@ -57,7 +57,7 @@ export async function partialWork(
 }
 
 /** Visits whose last attempt did not come to an end of its own, and that go on. */
-function cutOff({ run, dir, liveness }: KnownRun): readonly Visit[] {
+function cutOff({ run, dir, liveness }: LoadedRun): readonly Visit[] {
   if (liveness === "owned") return [];
   const dead = [...run.running].filter(
     (visit) => lookAt(attemptDirOf(dir, attemptOf(visit))) === "dead",
@@ -77,7 +77,7 @@ function cutOff({ run, dir, liveness }: KnownRun): readonly Visit[] {
 }
 
 /** Without git there are no snapshots, and what was cut off is told without its files. */
-async function filesOf(project: Project, known: KnownRun): Promise<RunWorkspace | undefined> {
+async function filesOf(project: Project, known: LoadedRun): Promise<RunWorkspace | undefined> {
   if (!keepsFiles(known)) return undefined;
   try {
     return await openRunWorkspace(project, known);
@@ -93,7 +93,7 @@ function unknownFor(error: unknown): undefined {
 }
 
 async function describe(
-  known: KnownRun,
+  known: LoadedRun,
   visit: Visit,
   about: {
     readonly work: AttemptWork;
@@ -123,7 +123,7 @@ async function describe(
 
 /** What putting the files back does in the project's own directory. */
 async function ownFiles(
-  { plan }: KnownRun,
+  { plan }: LoadedRun,
   { base }: Visit,
   files: RunWorkspace | undefined,
 ): Promise<InterruptedWork["overwrites"]> {
@@ -141,7 +141,7 @@ async function ownFiles(
 
 /** From its beginning to what was saved of it; what nobody has saved is what is there. */
 async function filesDone(
-  { run }: KnownRun,
+  { run }: LoadedRun,
   visit: Visit,
   { work, files }: { readonly work: AttemptWork; readonly files: RunWorkspace | undefined },
 ): Promise<InterruptedWork["files"]> {
@@ -156,7 +156,7 @@ async function filesDone(
   }
 }
 
-async function lastOutput({ plan, dir }: KnownRun, visit: Visit): Promise<readonly string[]> {
+async function lastOutput({ plan, dir }: LoadedRun, visit: Visit): Promise<readonly string[]> {
   const file = join(attemptDirOf(dir, attemptOf(visit)), "output.log");
   const read = (await lineReaders(plan))(printedAttempt(visit));
   const lines = [...linesFromEnd(file, OUTPUT_BYTES_MAX)].toReversed().flatMap(read);

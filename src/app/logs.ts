@@ -1,4 +1,4 @@
-/** What the steps of a run printed, attempt by attempt. */
+/** The output of the steps of a run, attempt by attempt. */
 
 import { createReadStream, existsSync } from "node:fs";
 import { join } from "node:path";
@@ -12,7 +12,7 @@ import { followLines } from "../runner/process/output.ts";
 import { attemptEnd } from "../view/attempt-history.ts";
 import { spokenLines } from "../view/question-text.ts";
 import { outputLine } from "../view/text.ts";
-import { type KnownRun, loadRun } from "./known-run.ts";
+import { type LoadedRun, loadRun } from "./loaded-run.ts";
 import { type LineReaders, lineReaders, outputFiles } from "./output.ts";
 import { livenessOf, type Project } from "./project.ts";
 import { command, Refusal } from "./refusal.ts";
@@ -29,7 +29,7 @@ export interface LogReader {
 /** Prints the output of all attempts, or of those of one step; gives how many lines there were. */
 export async function printLogs(
   project: Project,
-  known: KnownRun,
+  known: LoadedRun,
   step: string | undefined,
   reader: LogReader,
 ): Promise<number> {
@@ -77,7 +77,7 @@ interface PrintedFile {
  * Lines of one step stand alone; those of a whole run, or of what is in a step, name theirs. What its
  * checks and its judge say is marked.
  */
-function printedFiles(known: KnownRun, at: Started, wanted: Wanted): readonly PrintedFile[] {
+function printedFiles(known: LoadedRun, at: Started, wanted: Wanted): readonly PrintedFile[] {
   const visit = findVisit(known.run, at);
   const printed = { step: visit && stepOf(visit), judge: at.judge };
   const read = wanted.readers(printed);
@@ -94,7 +94,7 @@ function printedFiles(known: KnownRun, at: Started, wanted: Wanted): readonly Pr
   }));
 }
 
-async function printAttempt(known: KnownRun, at: Started, wanted: Wanted): Promise<void> {
+async function printAttempt(known: LoadedRun, at: Started, wanted: Wanted): Promise<void> {
   const files = printedFiles(known, at, wanted);
   for (const line of spokenLines(known.events, at)) files[0]?.show(line);
   for (const { name, show } of files) {
@@ -106,7 +106,7 @@ async function printAttempt(known: KnownRun, at: Started, wanted: Wanted): Promi
 
 async function followAttempt(
   { project, subscription }: { readonly project: Project; readonly subscription: Subscription },
-  known: KnownRun,
+  known: LoadedRun,
   at: Started,
   wanted: Wanted,
 ): Promise<void> {
@@ -133,7 +133,7 @@ async function isOver(
 }
 
 /** The attempts of a step and of all that is in it, or of the whole run. */
-function attemptsOf({ events }: KnownRun, step: string | undefined): readonly Started[] {
+function attemptsOf({ events }: LoadedRun, step: string | undefined): readonly Started[] {
   const isMeant = (at: AttemptRef): boolean =>
     step === undefined || stepPath(at) === step || at.scope.startsWith(`${step}@`);
   return events.flatMap(({ event }) =>
@@ -141,7 +141,7 @@ function attemptsOf({ events }: KnownRun, step: string | undefined): readonly St
   );
 }
 
-function isRunning({ events }: KnownRun, at: AttemptRef): boolean {
+function isRunning({ events }: LoadedRun, at: AttemptRef): boolean {
   const key = attemptText(at);
   return !events.some(({ event }) => {
     const end = attemptEnd(event);
@@ -149,7 +149,7 @@ function isRunning({ events }: KnownRun, at: AttemptRef): boolean {
   });
 }
 
-function checkStep(known: KnownRun, step: string | undefined): void {
+function checkStep(known: LoadedRun, step: string | undefined): void {
   // An update may have taken a step out of the plan; what it printed is there.
   if (step === undefined || attemptsOf(known, step).length > 0) return;
   const { run, plan, shortId } = known;

@@ -1,11 +1,11 @@
 /**
  * Leaves a message for the agent of a step (`perdure say`).
  *
- * Owns: recording it, by the owner of the run or, when nobody owns it, by this process.
+ * Owns: recording it, by the owner of the run or, if it has none, by this process.
  * Does not: deliver it; an attempt of the step does (core/conversation/message.ts).
  * Invariants:
- * - The request is durable before anybody is told of it. Whoever owns the run next takes it in, so a
- *   kill at any moment after that loses nothing.
+ * - The request is durable before it is reported. The next owner reads it, so a kill at any moment
+ *   after that loses nothing.
  */
 
 import { randomBytes } from "node:crypto";
@@ -29,7 +29,7 @@ import type { Plan, Step } from "../plan/plan.ts";
 import { systemClock } from "../util/clock.ts";
 import { failpoint } from "../util/failpoint.ts";
 import { nearest } from "../util/nearest.ts";
-import { type KnownRun, loadRun, reloadRun } from "./known-run.ts";
+import { type LoadedRun, loadRun, reloadRun } from "./loaded-run.ts";
 import { isOwnerAlive, thisOwner, thisPerson } from "./owner.ts";
 import type { Project } from "./project.ts";
 import { command, Refusal, RunError } from "./refusal.ts";
@@ -53,14 +53,14 @@ interface Recipient {
 
 /** What became of a message: the run that knows it, or the owner that has not taken it in yet. */
 export interface MessageResult {
-  readonly known: KnownRun;
+  readonly known: LoadedRun;
   readonly message?: LeftMessage;
 }
 
 /** Leaves a message and waits until it is part of the run, or its owner takes too long. */
 export async function leaveMessage(
   project: Project,
-  known: KnownRun,
+  known: LoadedRun,
   { scope, step }: Recipient,
   message: Message,
 ): Promise<MessageResult> {
@@ -88,7 +88,7 @@ export async function leaveMessage(
 }
 
 /** Records, as the owner of the run for a moment, what was left for its agents. */
-async function takeMessages(project: Project, known: KnownRun): Promise<void> {
+async function takeMessages(project: Project, known: LoadedRun): Promise<void> {
   const { journal } = project;
   const acquired = await takeLease(journal.leases, known.id, {
     owner: thisOwner(),
@@ -108,9 +108,9 @@ async function takeMessages(project: Project, known: KnownRun): Promise<void> {
 /** Takes all messages that were left into a run whose lease is ours; gives the run after that. */
 export async function recordMessages(
   project: Project,
-  known: KnownRun,
+  known: LoadedRun,
   epoch: number,
-): Promise<KnownRun> {
+): Promise<LoadedRun> {
   const { journal } = project;
   let { run } = known;
   const before = run.seq;
@@ -145,7 +145,7 @@ export interface AgentStep {
 }
 
 /** The step of that name. Throws a refusal that names what could have been meant. */
-export function agentStepAt(known: KnownRun, name: string): AgentStep {
+export function agentStepAt(known: LoadedRun, name: string): AgentStep {
   const { plan, run, shortId } = known;
   if (known.cleanedAt !== undefined) {
     const message = `run ${shortId} cannot continue: its files were removed`;
@@ -157,7 +157,7 @@ export function agentStepAt(known: KnownRun, name: string): AgentStep {
   if (first === undefined) throw unknownStep(known, name);
   if (second !== undefined) {
     const paths = found.map((one) => stepPath({ scope: one.scope.id, step: id })).join(", ");
-    throw new Refusal("ambiguous-step", `${name} may be one of ${paths}: say which`);
+    throw new Refusal("ambiguous-step", `${name} may be one of ${paths}: name one`);
   }
   if (!hasConversations(plan, first.step)) {
     const message = `step ${name} of run ${shortId} has no agent with a conversation`;
@@ -196,7 +196,7 @@ function hasConversations(plan: Plan, { work }: Step): boolean {
   return adapter !== undefined && adapter !== "command";
 }
 
-function unknownStep({ plan, run, shortId }: KnownRun, name: string): Refusal {
+function unknownStep({ plan, run, shortId }: LoadedRun, name: string): Refusal {
   const ids = [...run.scopes.values()].flatMap(({ graph }) =>
     graph.steps.filter((step) => hasConversations(plan, step)).map(({ id }) => id),
   );

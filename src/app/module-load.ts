@@ -1,11 +1,11 @@
 /**
- * Reading a pipeline that is a module: it is run in a thread of its own, which can be ended.
+ * Reads a pipeline from a module by running the module in its own thread, which can be ended.
  *
- * Owns: the thread, how long it may take, and what is told when it gives no pipeline.
+ * Owns: the thread, its time limit, and the diagnostic for a module without a pipeline.
  * Does not: validate the pipeline.
  * Invariants:
- * - K1 Whatever the module does (throw, hang, loop, print, exit, leave timers behind), this process
- *   goes on: nothing of the module outlives the call but the data that it exported.
+ * - K1 Whatever the module does (throw, hang, loop, print, exit, leave timers running), this process
+ *   continues, and only the data that the module exported outlives the call.
  */
 import { text as textOf } from "node:stream/consumers";
 import { fileURLToPath, pathToFileURL } from "node:url";
@@ -91,14 +91,14 @@ function problemOf(ended: Exclude<Ended, { readonly type: "value" }>, path: stri
     case "not-plain":
       return notPlain(ended.path, ended.found);
     case "late": {
-      const message = `the module has not ended after ${MODULE_TIME_MAX_MS / 1_000} seconds`;
-      return { rule: "module-hangs", message, help: "let it only say what the pipeline is" };
+      const message = `the module has not finished after ${MODULE_TIME_MAX_MS / 1_000} seconds`;
+      return { rule: "module-hangs", message, help: "let the module only describe the pipeline" };
     }
     case "ended": {
       const message =
         ended.exit === 0
-          ? "the module waits for something that never comes"
-          : `the module ended itself with exit ${ended.exit}`;
+          ? "the module awaits something that never happens"
+          : `the module exited by itself with status ${ended.exit}`;
       const help = "look at its `await`s and at what it calls while it is loaded";
       return { rule: "module-hangs", message, help };
     }
@@ -123,7 +123,7 @@ function thrownProblem({ message, stack = "", code }: Thrown, path: string): Mod
     const help = "relative imports name the whole file (./steps.ts); packages must be installed";
     return { rule: "module-import", message, help, ...at };
   }
-  const help = "the module is run when it is read; mend what it does there";
+  const help = "the module runs when it is read; fix the error that it throws";
   return { rule: "module-throws", message: `the module threw: ${message}`, help, ...at };
 }
 

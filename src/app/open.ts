@@ -1,7 +1,7 @@
 /**
  * `perdure open RUN STEP`: opens the agent's own interactive program on the conversation of a step.
  *
- * Owns: the lease of the run while that program runs, so that nobody resumes it meanwhile.
+ * Owns: the lease of the run while that program runs, so that no process resumes the run meanwhile.
  * Does not: continue the run; `perdure resume` does, in the same conversation.
  */
 
@@ -14,7 +14,7 @@ import { attemptDirOf } from "../engine/state-dir.ts";
 import { errorCode } from "../runner/file-text.ts";
 import { mayLive } from "../runner/process/adopt.ts";
 import { findMarked, OPEN_VARIABLE, openMarker, sweep } from "../runner/process/sweep.ts";
-import { type KnownRun, loadRun, reloadOwned } from "./known-run.ts";
+import { type LoadedRun, loadRun, reloadOwned } from "./loaded-run.ts";
 import { type AgentStep, agentStepAt, newMessage, recordMessages } from "./message.ts";
 import { thisOwner } from "./owner.ts";
 import { asOwner, ownedError, refuseOpened } from "./ownership.ts";
@@ -38,7 +38,7 @@ export interface OpenResult {
 
 /** Opens the conversation of a step, and waits for the person to leave it. */
 export async function openConversation(
-  { project, known }: { readonly project: Project; readonly known: KnownRun },
+  { project, known }: { readonly project: Project; readonly known: LoadedRun },
   name: string,
 ): Promise<OpenResult> {
   const step = agentStepAt(known, name);
@@ -66,7 +66,7 @@ function listen(): () => void {
 
 async function openOwned(
   project: Project,
-  known: KnownRun,
+  known: LoadedRun,
   step: AgentStep,
   epoch: number,
 ): Promise<OpenResult> {
@@ -78,7 +78,7 @@ async function openOwned(
     throw new Refusal("no-conversation", message, command("say", shortId, step.path, "MESSAGE"));
   }
   if (!existsSync(opened.cwd)) {
-    const message = `the workspace of step ${step.path} is gone: ${opened.cwd}`;
+    const message = `the workspace of step ${step.path} no longer exists: ${opened.cwd}`;
     throw new Refusal("no-workspace", message, command("resume", known.shortId));
   }
   const before = sizeOf(opened.transcript);
@@ -98,7 +98,7 @@ async function openOwned(
  * Refuses while a runner, or a step that outlived it, is at work: it may use the conversation at any
  * moment.
  */
-function refuseOwned({ run, dir, lease, liveness, shortId }: KnownRun, step: AgentStep): void {
+function refuseOwned({ run, dir, lease, liveness, shortId }: LoadedRun, step: AgentStep): void {
   const owner = liveness === "owned" ? lease?.owner : undefined;
   if (owner?.opens !== undefined) throw ownedError(shortId, owner);
   const living = [...run.running].filter(
@@ -107,14 +107,14 @@ function refuseOwned({ run, dir, lease, liveness, shortId }: KnownRun, step: Age
   if (owner === undefined && living.length === 0) return;
   const paths = living.map((visit) => stepPath(visitRef(visit)));
   const first = paths.includes(step.path) ? step.path : paths[0];
-  const what = first === undefined ? "its runner is at work" : `step ${first} is at work`;
+  const what = first === undefined ? "its owner is running" : `step ${first} is running`;
   const message = `run ${shortId} cannot be opened while ${what}`;
   throw new Refusal("run-owned", message, command("stop", shortId, "--after-turn"));
 }
 
 /** The last conversation of a step, with the visit that it belongs to. */
 function conversationOf(
-  known: KnownRun,
+  known: LoadedRun,
   { record, path }: AgentStep,
 ): {
   readonly visit: Visit;
@@ -129,7 +129,7 @@ function conversationOf(
 }
 
 /** The conversation of the last attempt of a visit, whatever became of it. */
-function lastSession({ events }: KnownRun, visit: Visit): string | undefined {
+function lastSession({ events }: LoadedRun, visit: Visit): string | undefined {
   const place = visitRef(visit);
   for (const { event } of events.toReversed()) {
     if (event.type !== "step.session" && event.type !== "step.started") continue;
@@ -141,7 +141,7 @@ function lastSession({ events }: KnownRun, visit: Visit): string | undefined {
 }
 
 /** Runs the program on this terminal until the person leaves it. */
-async function runProgram(known: KnownRun, { argv, cwd, env }: OpenedAgent): Promise<void> {
+async function runProgram(known: LoadedRun, { argv, cwd, env }: OpenedAgent): Promise<void> {
   const [program = "", ...args] = argv;
   const marked = { ...env, [OPEN_VARIABLE]: known.id };
   const child = spawn(program, args, { cwd, env: marked, stdio: "inherit" });
@@ -159,7 +159,7 @@ function sizeOf(transcript: string): number | undefined {
   return statSync(transcript, { throwIfNoEntry: false })?.size;
 }
 
-function resultOf({ run, shortId }: KnownRun, visit: Visit, left: number): OpenResult {
+function resultOf({ run, shortId }: LoadedRun, visit: Visit, left: number): OpenResult {
   const own = run.workspace !== undefined && run.workspace.kind !== "here";
   // Files that changed in a workspace of the run would else be taken for somebody else's.
   const cut = run.waiting.owner.size + run.running.size > 0;

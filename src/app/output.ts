@@ -1,8 +1,8 @@
 /**
- * What the attempts of a run print: the files that hold it, whose words each file holds, and the lines
- * that a person sees of them. Of an agent's stream these are its words, its tools, and what delays it.
+ * The output of a run's attempts: the files that hold it, and the lines that a person sees of them.
+ * For an agent, these are its words, its tool calls and its delays.
  *
- * Owns: the order and the marks of the files, these lines, and how much of an output is read.
+ * Owns: the order and the labels of the files, these lines, and how much of an output is read.
  * Does not: judge a stream; the adapters are loaded only for plans that use them.
  */
 
@@ -20,7 +20,7 @@ import { ATTEMPT_FILE, checkOutputFile } from "../runner/process/attempt-folder.
 import { followLines, lastLine } from "../runner/process/output.ts";
 import { formatDuration } from "../util/duration.ts";
 import { firstLine } from "../view/text.ts";
-import type { KnownRun } from "./known-run.ts";
+import type { LoadedRun } from "./loaded-run.ts";
 import { masked } from "./secret-mask.ts";
 
 export interface OutputFile {
@@ -116,7 +116,7 @@ const TAIL_LINES_MAX = 40;
 const ATTEMPTS_MAX = 200;
 
 /** The tails by attempt (`fix@2.3`), oldest first; attempts that printed nothing are not there. */
-export async function outputTails(known: KnownRun): Promise<ReadonlyMap<string, string>> {
+export async function outputTails(known: LoadedRun): Promise<ReadonlyMap<string, string>> {
   const readers = await lineReaders(known.plan);
   const tails = new Map<string, string>();
   for (const at of attemptsOf(known).slice(-ATTEMPTS_MAX)) {
@@ -136,7 +136,7 @@ export async function outputTails(known: KnownRun): Promise<ReadonlyMap<string, 
   return tails;
 }
 
-function attemptsOf({ events }: KnownRun): readonly Extract<RunEvent, { type: "step.started" }>[] {
+function attemptsOf({ events }: LoadedRun): readonly Extract<RunEvent, { type: "step.started" }>[] {
   return events.flatMap(({ event }) => (event.type === "step.started" ? [event] : []));
 }
 

@@ -1,4 +1,4 @@
-/** Who we are, and whether another owner is alive: by evidence, never by a timeout. */
+/** This process as an owner, and whether another owner is alive: by evidence, never by a timeout. */
 import { hostname, userInfo } from "node:os";
 import type { Owner } from "../core/event.ts";
 import { ownIdentity, type ProcessLiveness, processLiveness } from "../runner/process/identity.ts";

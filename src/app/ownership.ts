@@ -1,8 +1,8 @@
 /**
  * Takes the lease of a run, so that no other process drives or changes it.
  *
- * Owns: every refusal to take it: another owner lives, steps may live where nobody here can see them,
- * or a person has the conversation of an agent open.
+ * Owns: every refusal to take it: another owner is alive, steps may be alive where this process cannot
+ * see them, or a person has the conversation of an agent open.
  * Does not: drive the run (drive.ts).
  * Invariants:
  * - ownership/P6 The lease is taken before anything is read that a decision depends on.
@@ -17,8 +17,8 @@ import { takeLease } from "../journal/journal.ts";
 import { mayLiveElsewhere } from "../runner/process/adopt.ts";
 import { findMarked, openMarker } from "../runner/process/sweep.ts";
 import { why } from "../view/why.ts";
-import { refuseBeside, workerOf } from "./beside.ts";
-import { type KnownRun, reloadOwned, whyInputOf } from "./known-run.ts";
+import { directoryUserOf, refuseSharing } from "./directory-sharing.ts";
+import { type LoadedRun, reloadOwned, whyInputOf } from "./loaded-run.ts";
 import { isOwnerAlive, isOwnerElsewhere, ownerText, thisOwner } from "./owner.ts";
 import { type Project, shortIdOf } from "./project.ts";
 import {
@@ -50,7 +50,7 @@ export interface OwnOptions {
 
 /** A run that this process owns. */
 export interface OwnedRun {
-  readonly known: KnownRun;
+  readonly known: LoadedRun;
   readonly owner: Owner;
   readonly epoch: number;
 }
@@ -58,7 +58,7 @@ export interface OwnedRun {
 /** Takes the lease of a run and reads what others wrote until then. Throws when somebody has it. */
 export async function own(
   project: Project,
-  known: KnownRun,
+  known: LoadedRun,
   options: OwnOptions,
   owner = thisOwner(),
 ): Promise<OwnedRun> {
@@ -74,14 +74,14 @@ export async function own(
   try {
     const loaded = await reloadOwned(project, known, { epoch, asCopy: options.asCopy === true });
     if (options.update !== undefined && loaded.run.seq !== seenSeq) {
-      const message = `run ${shortId} has gone on since its update was shown`;
+      const message = `run ${shortId} has continued since its update was shown`;
       throw new Refusal("run-changed", message, command("resume", shortId, "--update"));
     }
     if (forced !== true) refuseUnseenSteps(loaded);
     refuseOpened(loaded);
     const starts = options.stop === undefined && options.stopBy === undefined;
     if (starts && options.beside !== true) {
-      await refuseBeside(project, workerOf(loaded), ["resume", shortId]);
+      await refuseSharing(project, directoryUserOf(loaded), ["resume", shortId]);
     }
     return { known: loaded, owner, epoch };
   } catch (error) {
@@ -91,7 +91,7 @@ export async function own(
 }
 
 /** A step that outlived its owner where nobody here can see it would run a second time. */
-function refuseUnseenSteps({ run, dir, shortId }: KnownRun): void {
+function refuseUnseenSteps({ run, dir, shortId }: LoadedRun): void {
   const unseen = [...run.running].find((visit) =>
     mayLiveElsewhere(attemptDirOf(dir, attemptOf(visit))),
   );
@@ -109,7 +109,7 @@ function refuseUnseenSteps({ run, dir, shortId }: KnownRun): void {
  */
 export async function asOwner<T>(
   { journal }: Project,
-  known: KnownRun,
+  known: LoadedRun,
   owner: Owner,
   body: (epoch: number) => Promise<T>,
 ): Promise<T> {
@@ -127,7 +127,7 @@ export async function asOwner<T>(
 }
 
 /** Refuses to continue a run while the program of an earlier `perdure open` is still there. */
-export function refuseOpened({ id, plan, shortId }: KnownRun): void {
+export function refuseOpened({ id, plan, shortId }: LoadedRun): void {
   if (Object.values(plan.agents).every(({ adapter }) => adapter === "command")) return;
   const pids = findMarked(openMarker(id));
   if (pids.length === 0) return;
@@ -141,7 +141,7 @@ export function refuseOpened({ id, plan, shortId }: KnownRun): void {
 
 /** Why a run cannot be driven, if it cannot. */
 export function unavailable(
-  known: KnownRun,
+  known: LoadedRun,
   options: { readonly takeOver?: boolean } = {},
 ): Refusal | undefined {
   if (known.cleanedAt !== undefined) {

@@ -1,4 +1,4 @@
-/** Reading a pipeline file: to a plan, or to diagnostics that are printed and end the command. */
+/** Reads a pipeline file: the result is a plan, or diagnostics. */
 
 import { isUtf8 } from "node:buffer";
 import { existsSync } from "node:fs";
@@ -30,13 +30,20 @@ export async function readPipeline(path: string, reading: PlanReading = {}): Pro
 }
 
 /** The plan as a person wants the file to be read. */
-async function readAs(plan: Plan, { simulate, takesUp }: PlanReading, path: string): Promise<Plan> {
+async function readAs(
+  plan: Plan,
+  { simulate, continuesFrom }: PlanReading,
+  path: string,
+): Promise<Plan> {
   const whole =
     simulate === undefined ? plan : (await import("../plan/simulate.ts")).simulated(plan, simulate);
-  if (takesUp === undefined) return whole;
-  const rest = (await import("../plan/attractor/continue-run.ts")).takenUp(whole, takesUp);
+  if (continuesFrom === undefined) return whole;
+  const rest = (await import("../plan/attractor/continue-run.ts")).continueFrom(
+    whole,
+    continuesFrom,
+  );
   if (typeof rest !== "string") return rest;
-  const message = `${nameOf(path)} cannot be gone on with from \`${takesUp.node}\`: ${rest}`;
+  const message = `${nameOf(path)} cannot continue after \`${continuesFrom.node}\`: ${rest}`;
   throw new Refusal("bad-logs-directory", message, command("run", nameOf(path)));
 }
 
@@ -233,7 +240,7 @@ export function readingOf(options: ReadingOptions, file: string): PlanReading {
 function refuseForYaml(options: ReadingOptions, file: string): void {
   for (const name of ["agent", "permissions", "handler"] as const) {
     if (options[name] === undefined) continue;
-    const message = `--${name} is for pipelines in DOT; ${file} says such things itself`;
+    const message = `--${name} is for pipelines in DOT; ${file} sets this itself`;
     throw new Refusal("bad-option", message, command("run", file));
   }
 }
@@ -241,7 +248,7 @@ function refuseForYaml(options: ReadingOptions, file: string): void {
 function oneOf<T extends string>(option: string, words: readonly T[], given: string): T {
   const word = words.find((known) => known === given);
   if (word !== undefined) return word;
-  throw new Refusal("bad-option", `${option} ${given}: one of ${words.join(", ")} is meant`);
+  throw new Refusal("bad-option", `${option} ${given}: it takes one of ${words.join(", ")}`);
 }
 
 function handlerOf(text: string): readonly [string, string] {

@@ -1,15 +1,15 @@
 /**
- * The look before the first step is paid for: whether the agents and programs that a plan names are
- * installed, the agents logged in, and the directories that they are given there.
+ * The check before the first step is paid for: the agents and programs that a plan names are installed,
+ * the agents are logged in, and the directories that they are given exist.
  *
- * Owns: what is looked at, what stops a run, and what helps.
- * Does not: start a program or read a secret: all of it is a few looks at directories and variables.
+ * Owns: the checks, the findings that stop a run, the remedies, and how each agent is installed and
+ * logs in.
+ * Does not: start a program or read a secret; it only looks at directories and variables.
  * Invariants:
- * - preflight/F1 Only what certainly fails stops a run: a step that may be passed over, and a program that
- *   an earlier step names and so may install, are warned about. What nobody can tell is noted.
- * - preflight/F2 A plan without agents costs nothing to fail, and nothing to look at.
+ * - preflight/F1 Only a certain failure stops a run. A step that may be skipped, and a program that an
+ *   earlier step names and so may install, give a warning. An unknown is a note.
+ * - preflight/F2 A plan without agents costs nothing to fail, so it is not checked.
  */
-
 import { existsSync, statSync } from "node:fs";
 import { homedir } from "node:os";
 import { delimiter, isAbsolute, join, resolve } from "node:path";
@@ -17,7 +17,7 @@ import { checksOf } from "../plan/check.ts";
 import { edgeAt, graphsIn, indexOf, stepAt } from "../plan/graph-index.ts";
 import type { AgentDefinition, Graph, Plan, Step } from "../plan/plan.ts";
 import { type PriceList, windowOf } from "../runner/agents/usage.ts";
-import { type AgentProgram, agentProgram } from "./agent-program.ts";
+import type { KnownAgent } from "../util/agent-access.ts";
 import { agentsAsked } from "./prices.ts";
 import { after, Refusal, when } from "./refusal.ts";
 
@@ -78,7 +78,7 @@ export function requireReady(
     const remedies = missing.flatMap(({ remedy }) => remedy ?? []).join("; ");
     throw new Refusal("not-ready", message, [
       after(remedies, ...typed),
-      when("if a step sees to it itself", ...typed, "--no-preflight"),
+      when("if a step provides it", ...typed, "--no-preflight"),
     ]);
   }
   return found.filter(({ state }) => state === "doubtful").map(warning);
@@ -214,7 +214,7 @@ function installedFinding(
   const of = `agent of step ${ahead.step.id}`;
   if (isOnPath(program, path)) return { state: "there", text: `${program} is installed (${of})` };
   const state = stateOf(ahead, program);
-  const where = program.includes("/") ? "not there" : "not on the PATH";
+  const where = program.includes("/") ? "missing" : "not on the PATH";
   const remedy =
     command === undefined && known !== undefined ? known.install : `install ${program}`;
   return { state, text: `${program} is ${where} (${of})`, remedy };
@@ -266,7 +266,7 @@ function loginFinding(
   // Arguments of the author's may name another service.
   const custom = args.length > 0 || login.mayNeedNone.some((name) => (env[name] ?? "") !== "");
   if (elsewhere || custom || login.optional === true) {
-    return { state: "unknown", text: `${adapter}: whether it is logged in cannot be seen` };
+    return { state: "unknown", text: `${adapter}: perdure cannot see whether it is logged in` };
   }
   return { state: ahead.certain ? "missing" : "doubtful", text, remedy: login.remedy };
 }
@@ -278,7 +278,7 @@ function modelFindings(
   if (model === undefined || prices === undefined) return [];
   if (prices.find(model) !== undefined)
     return [{ state: "there", text: `the price of ${model} is known` }];
-  const window = windowOf(model) === undefined ? ", nor is the size of its window" : "";
+  const window = windowOf(model) === undefined ? ", and neither is the size of its window" : "";
   return [{ state: "unknown", text: `the price of ${model} is not known${window}` }];
 }
 
@@ -292,8 +292,106 @@ function directoryFindings(
     .filter((path) => !path.includes("${{"))
     .map((path): Finding => {
       const whole = resolve(cwd, path);
-      if (existsSync(whole)) return { state: "there", text: `the directory ${path} is there` };
+      if (existsSync(whole)) return { state: "there", text: `the directory ${path} exists` };
       const text = `there is no directory ${whole} (step ${id})`;
       return { state: stateOf(ahead, path), text, remedy: `mkdir -p ${whole}` };
     });
+}
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+export interface AgentProgram {
+  readonly install: string;
+  /** What it may do when nothing is said about permissions. */
+  readonly byItself: string;
+  readonly login: {
+    /** Any of these variables is enough. */
+    readonly variables: readonly string[];
+    /** So is any of these files. */
+    readonly files: (env: Environment, home: string) => readonly string[];
+    /** Settings in which a person may have said how to log in. */
+    readonly elsewhere: (env: Environment, home: string) => readonly string[];
+    /** With any of these variables it talks to a service of the user's own. */
+    readonly mayNeedNone: readonly string[];
+    /** It works without. */
+    readonly optional?: true;
+    readonly remedy: string;
+  };
+}
+
+const claudeHome = (env: Environment, home: string): string =>
+  env.CLAUDE_CONFIG_DIR ?? join(home, ".claude");
+const codexHome = (env: Environment, home: string): string =>
+  env.CODEX_HOME ?? join(home, ".codex");
+const geminiHome = (env: Environment, home: string): string =>
+  join(env.GEMINI_CLI_HOME ?? home, ".gemini");
+const dataHome = (env: Environment, home: string): string =>
+  env.XDG_DATA_HOME ?? join(home, ".local", "share");
+
+/** By the name of the agent; the compiler asks for a row for each. */
+const PROGRAMS: Readonly<Record<KnownAgent, AgentProgram>> = {
+  claude: {
+    install: "npm install -g @anthropic-ai/claude-code",
+    byItself: "it may read; what it would have to ask for is denied",
+    login: {
+      variables: [
+        ...["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"],
+        ...["CLAUDE_CODE_USE_BEDROCK", "CLAUDE_CODE_USE_VERTEX", "CLAUDE_CODE_USE_FOUNDRY"],
+      ],
+      files: (env, home) => [join(claudeHome(env, home), ".credentials.json")],
+      elsewhere: (env, home) => [
+        join(claudeHome(env, home), "settings.json"),
+        "/etc/claude-code/managed-settings.json",
+      ],
+      mayNeedNone: ["ANTHROPIC_BASE_URL"],
+      remedy: "claude auth login, or export ANTHROPIC_API_KEY=...",
+    },
+  },
+  codex: {
+    install: "npm install -g @openai/codex",
+    byItself: "its sandbox is read-only: it can change no file",
+    login: {
+      variables: ["CODEX_API_KEY", "OPENAI_API_KEY"],
+      files: (env, home) => [join(codexHome(env, home), "auth.json")],
+      elsewhere: (env, home) => [join(codexHome(env, home), "config.toml")],
+      mayNeedNone: ["OPENAI_BASE_URL"],
+      remedy: "codex login, or export CODEX_API_KEY=...",
+    },
+  },
+  gemini: {
+    install: "npm install -g @google/gemini-cli",
+    byItself: "it may read, in directories that it trusts; it has no shell",
+    login: {
+      variables: [
+        ...["GEMINI_API_KEY", "GOOGLE_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI"],
+        ...["GOOGLE_GENAI_USE_GCA", "GOOGLE_APPLICATION_CREDENTIALS"],
+      ],
+      files: (env, home) => [join(geminiHome(env, home), "oauth_creds.json")],
+      elsewhere: (env, home) => [
+        join(geminiHome(env, home), "settings.json"),
+        join(geminiHome(env, home), ".env"),
+        join(home, ".env"),
+        ".env",
+      ],
+      mayNeedNone: ["GOOGLE_GEMINI_BASE_URL"],
+      remedy: "start `gemini` once and log in, or export GEMINI_API_KEY=...",
+    },
+  },
+  opencode: {
+    install: "npm install -g opencode-ai",
+    byItself: "it may edit files and run commands in its directory",
+    login: {
+      variables: [],
+      files: (env, home) => [join(dataHome(env, home), "opencode", "auth.json")],
+      elsewhere: () => [],
+      mayNeedNone: [],
+      optional: true,
+      remedy: "opencode auth login",
+    },
+  },
+};
+
+/** The program of an adapter, or undefined where the adapter has none of its own. */
+export function agentProgram(adapter: string): AgentProgram | undefined {
+  return (PROGRAMS as Readonly<Record<string, AgentProgram>>)[adapter];
 }

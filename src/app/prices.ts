@@ -1,14 +1,13 @@
 /**
- * The prices that hold for a run, and what a limit in US dollars needs of them before anything is
- * paid for.
+ * The prices that apply to a run, and the checks of a limit in US dollars before anything is paid for.
  *
- * Owns: the user's file of prices, the refusal of a limit that cannot be kept, and the cost of
- * attempts whose model has got a price since.
+ * Owns: the user's file of prices, the refusal of a limit that cannot be enforced, and the cost of
+ * attempts whose model got a price later.
  * Does not: know prices (runner/agents/prices.ts) or stop an agent whose model turns out to have
  * none (core/spending.ts).
  * Invariants:
- * - M1 No run with a limit in US dollars pays for a model of which nobody knows the price: what the
- *   plan names is refused here, what only the stream names is stopped after its first answer.
+ * - M1 No run with a limit in US dollars pays for a model without a known price: a model in the plan is
+ *   refused here, and a model that only the stream names is stopped after its first answer.
  */
 
 import { homedir } from "node:os";
@@ -29,7 +28,7 @@ import { type Json, parseJson } from "../util/json.ts";
 import { priceRemedy } from "../view/cost-text.ts";
 import { TURNS_SUGGESTED } from "../view/failure-advice.ts";
 import { shortList } from "../view/text.ts";
-import type { KnownRun } from "./known-run.ts";
+import type { LoadedRun } from "./loaded-run.ts";
 import { after, command, Refusal } from "./refusal.ts";
 
 const NAMES_SHOWN_MAX = 5;
@@ -61,13 +60,13 @@ function ownPrices(read: (value: Json) => Prices | string): Prices | undefined {
   const text = textOf(file);
   if (text === undefined) return undefined;
   const parsed = parseJson(text);
-  const found = parsed.ok ? read(parsed.json as Json) : `it is no JSON: ${parsed.message}`;
+  const found = parsed.ok ? read(parsed.json as Json) : `it is not JSON: ${parsed.message}`;
   if (typeof found !== "string") return found;
   const form = '{ "MODEL": { "input": 1.5, "output": 6 } }';
   throw new Refusal(
     "bad-price-file",
     `${file} cannot be used: ${found}`,
-    after(`correct it, such as ${form}`, "prices"),
+    after(`correct it, for example ${form}`, "prices"),
   );
 }
 
@@ -119,7 +118,7 @@ function noPrice(
 
 /** The same for a run that goes on: what its agents have used so far is known by name. */
 export async function checkPricesOnResume(
-  { run, plan, events, shortId }: KnownRun,
+  { run, plan, events, shortId }: LoadedRun,
   edited: Plan | undefined,
   added: string | undefined,
 ): Promise<readonly string[]> {
@@ -133,7 +132,7 @@ export async function checkPricesOnResume(
 /** What earlier attempts cost whose model had no price then; undefined while one has none. */
 export async function lateCostOf(
   plan: Plan,
-  { run, events }: Pick<KnownRun, "run" | "events">,
+  { run, events }: Pick<LoadedRun, "run" | "events">,
 ): Promise<number | undefined> {
   if (unpricedIn(run.spent) === undefined) return undefined;
   const named = unpricedSpending(events).filter(({ model }) => model !== undefined);
@@ -216,7 +215,7 @@ export function parseTurns(text: string): number {
 }
 
 /** Refuses to continue agents that have used up their turns: each would end at its limit again. */
-export function refuseWithoutTurns({ run, shortId }: KnownRun): void {
+export function refuseWithoutTurns({ run, shortId }: LoadedRun): void {
   const visit = [...run.failed].find((one) => resumeGrants(one) && needsTurns(run, one));
   if (visit === undefined || run.state.status !== "failed") return;
   const message = `step ${stepPath(visitRef(visit))} has used up its turns (max_turns)`;

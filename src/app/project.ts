@@ -1,9 +1,9 @@
 /**
- * Where the state of a project lies, and how its runs are found.
+ * The state of a project: where it is, and which runs it has.
  *
  * Owns: the search for `.perdure`, opening the journal, and resolving run ids.
- * Does not: read or write runs (known-run.ts). A list of runs needs no more than this, so it is loaded
- *   without what knows how a run goes on.
+ * Does not: read or write runs (loaded-run.ts). A list of runs needs only this file, so it loads nothing
+ * that drives a run.
  */
 import { existsSync, lstatSync, readdirSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
@@ -55,7 +55,7 @@ export async function openProject(
   if (dir !== undefined) refuseMissingJournal(dir);
   if (dir === undefined || !existsSync(dir.database)) {
     const [foreign] = dir === undefined ? stateDirsAbove(from) : [];
-    const but = foreign === undefined ? "" : ` (${foreign.root} is another user's)`;
+    const but = foreign === undefined ? "" : ` (${foreign.root} belongs to another user)`;
     const message = `there are no runs here: no ${STATE_DIR} in ${resolve(from)} or above it${but}`;
     throw new Refusal("no-runs", message, command("run", "FILE"));
   }
@@ -94,7 +94,7 @@ function refuseLongPath({ database }: StateDir): void {
   const added = existsSync(database) ? 0 : NEW_NAME_BYTES;
   const bytes = Buffer.byteLength(database) + added;
   if (bytes <= DATABASE_PATH_BYTES_MAX) return;
-  const limit = `the path of its journal has ${bytes} bytes, and at most ${DATABASE_PATH_BYTES_MAX} can be`;
+  const limit = `the path of its journal has ${bytes} bytes; the limit is ${DATABASE_PATH_BYTES_MAX}`;
   const message = `the path of this project is too long: ${limit}`;
   throw new Refusal(
     "cannot-keep-state",
@@ -131,7 +131,7 @@ export function removedState(dir: StateDir, shortId: string, file = "FILE"): Ref
   }
   const message =
     `${dir.root} was removed while run ${shortId} was using it: ` +
-    "everything that was recorded of the runs in it is lost";
+    "the records of its runs are lost";
   return new Refusal("state-removed", message, when("start again with", "run", relative("", file)));
 }
 
@@ -154,7 +154,7 @@ export async function resolveRunId(journal: Journal, prefix: string): Promise<st
     throw new Refusal("unknown-run", `there is no run ${prefix} here`, command("list", "runs"));
   }
   if (second !== undefined) {
-    const message = `${prefix} is not unique: it may be ${found.join(" or ")}`;
+    const message = `${prefix} is ambiguous: it may be ${found.join(" or ")}`;
     throw new Refusal("ambiguous-run", message, command("list", "runs"));
   }
   return first;

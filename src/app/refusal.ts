@@ -1,8 +1,8 @@
 /**
- * What Perdure refuses, and what fails around it: a code for programs, a message and the next command
- * for people.
+ * Refusals, and failures of the world around Perdure: a code for programs, a message and the next
+ * command for people.
  *
- * Owns: the one type of error that the use cases throw, what helps with each failure of the journal
+ * Owns: the one type of error that the use cases throw, the remedy for each failure of the journal
  * and of files, and the one text form of the next command.
  * Does not: print, or choose an exit status; the faces do, by the code.
  */
@@ -226,17 +226,17 @@ const REMEDIES: Readonly<Record<JournalErrorCode, (run: readonly string[]) => Ne
   "stale-writer": (run) =>
     when("another process has taken this run over; follow it with", "attach", ...run),
   "disk-full": (run) =>
-    after("nothing recorded is lost and running steps go on; free some space", "resume", ...run),
+    after("nothing recorded is lost and running steps continue; free some space", "resume", ...run),
   "read-only": (run) => after("nothing recorded is lost; make .perdure writable", "resume", ...run),
   broken: () =>
     when("set it aside and rebuild it from the events files with", "doctor", "--repair"),
   newer: () => when("use the newer perdure that wrote it, or look at it with", "doctor"),
   older: () =>
     advice(
-      "finish its runs with the perdure that wrote it, or start anew: mv .perdure .perdure.old",
+      "finish its runs with the perdure that wrote it, or start again: mv .perdure .perdure.old",
     ),
   busy: () => when("another program keeps the database locked; find it with", "doctor"),
-  "unknown-run": () => when("see the runs that there are with", "list", "runs"),
+  "unknown-run": () => when("see the existing runs with", "list", "runs"),
   io: (run) =>
     after("nothing recorded is lost; look at the disk (space, quota, limits)", "resume", ...run),
 };

@@ -1,21 +1,24 @@
 /**
- * Resumes a run: which run is meant, what stands in the way, and how it is driven.
+ * Resumes a run, in this process or in the background.
  *
- * Owns: the checks before a run continues, and the preview of what would happen to its steps.
+ * Owns: the choice of the run, the checks before it continues, and the preview of what would happen to
+ * its steps.
  * Does not: drive it (drive.ts) or ask a person.
  * Invariants:
- * - resume/L1 Nothing that has failed, and nothing older than a run that has completed, is started
- *   unless a person names it or agrees to it.
+ * - resume/L1 A failed run, and a run older than a completed one, starts only if a person names it or
+ *   agrees to it.
  */
 
-import { realpathSync } from "node:fs";
-import { resolve } from "node:path";
+import { spawn } from "node:child_process";
+import { mkdirSync, openSync, realpathSync } from "node:fs";
+import { join, resolve } from "node:path";
 import { sessionWanted } from "../core/conversation/conversation.ts";
 import type { ConversationOffer, UpdateRequested } from "../core/fact.ts";
 import { attemptOf, findRecord, isDone, type Visit, visitRef, waitingFor } from "../core/run.ts";
 import { attemptText, ROOT_SCOPE } from "../core/step-path.ts";
 import type { AgentSteps } from "../engine/agent/agent-steps.ts";
-import { attemptDirOf } from "../engine/state-dir.ts";
+import { attemptDirOf, runDirOf } from "../engine/state-dir.ts";
+import type { Lease } from "../journal/leases.ts";
 import type { RunSummary } from "../journal/run-log.ts";
 import type { Recover } from "../plan/plan.ts";
 import { textOf } from "../runner/file-text.ts";
@@ -26,8 +29,8 @@ import type { Evidence, ResumePlanInput, resumePlan } from "../view/preview/resu
 import { shownStatus } from "../view/run-table.ts";
 import { utcText } from "../view/text.ts";
 import type { ExecuteOptions } from "./drive.ts";
-import { readiness } from "./environment.ts";
-import type { KnownRun } from "./known-run.ts";
+import type { LoadedRun } from "./loaded-run.ts";
+import { openAgents, openAttractorLogs } from "./loop-parts.ts";
 import { checkPricesOnResume, parseBudget, parseTurns, refuseWithoutTurns } from "./prices.ts";
 import { livenessOf, type Project, shortIdOf } from "./project.ts";
 import { command, type Next, Refusal } from "./refusal.ts";
@@ -35,8 +38,8 @@ import { previewRewind, type RewindPreview, type RewindRequest, rewindFacts } fr
 import { type FilesOption, filesOption } from "./rewind-files.ts";
 import { runEnvironment } from "./run-environment.ts";
 import { RunFiles } from "./run-files.ts";
-import { agentsOf, attractorLogFilesOf } from "./run-parts.ts";
 import type { Confirm } from "./screen.ts";
+import { readiness } from "./this-process.ts";
 
 export interface ResumeSettings {
   readonly takeOver?: boolean;
@@ -65,7 +68,7 @@ const TAKEN_MS_MAX = 10_000;
  */
 export async function addBudgetToOwned(
   { journal }: Project,
-  { id, run }: KnownRun,
+  { id, run }: LoadedRun,
   budget: string,
 ): Promise<boolean> {
   const added = parseBudget(budget);
@@ -125,10 +128,10 @@ function foreignChoice(
 }
 
 /** Its owner may have been killed after the last event and before the files that tell of it. */
-export async function completeFiles(project: Project, known: KnownRun): Promise<void> {
+export async function completeFiles(project: Project, known: LoadedRun): Promise<void> {
   const { dir, run, events } = known;
   RunFiles.open(dir, run, known, events).close(run);
-  await attractorLogFilesOf(project, known);
+  await openAttractorLogs(project, known);
 }
 
 /** How many runs a refusal names. */
@@ -199,7 +202,7 @@ function isOwned({ lease }: RunSummary): boolean {
 }
 
 /** What became of each attempt that the journal says is running. */
-export function evidenceOf({ run, dir }: KnownRun): ReadonlyMap<string, Evidence> {
+export function evidenceOf({ run, dir }: LoadedRun): ReadonlyMap<string, Evidence> {
   const evidence = new Map<string, Evidence>();
   for (const visit of run.running) {
     const at = attemptOf(visit);
@@ -210,10 +213,10 @@ export function evidenceOf({ run, dir }: KnownRun): ReadonlyMap<string, Evidence
 
 /** What became of running attempts, and what can be had of the conversations that are not over. */
 async function resumeEvidence(
-  known: KnownRun,
+  known: LoadedRun,
 ): Promise<Pick<ResumePlanInput, "evidence" | "offers">> {
   const { plan, run, dir } = known;
-  const agents = await agentsOf(plan, () => ({ plan, run, dir, env: runEnvironment(run) }));
+  const agents = await openAgents(plan, () => ({ plan, run, dir, env: runEnvironment(run) }));
   const evidence = new Map<string, Evidence>();
   for (const visit of run.running) {
     evidence.set(attemptText(attemptOf(visit)), await found(known, visit, agents));
@@ -231,7 +234,7 @@ async function resumeEvidence(
 }
 
 async function found(
-  { dir }: KnownRun,
+  { dir }: LoadedRun,
   visit: Visit,
   agents: AgentSteps | undefined,
 ): Promise<Evidence> {
@@ -254,7 +257,7 @@ export interface ResumeRequest {
 
 /** Checks what the steps ahead need: turns, prices, programs. Throws when something is missing. */
 export async function checkResume(
-  known: KnownRun,
+  known: LoadedRun,
   { update, request, preview, recover, preflight, turns, budget }: ResumeRequest,
 ): Promise<{ readonly priceLines: readonly string[]; readonly warnings: readonly string[] }> {
   const { run, plan, shortId } = known;
@@ -272,7 +275,7 @@ export async function checkResume(
 
 /** What a resume would do to each step, and why. Changes nothing. */
 export async function planResume(
-  known: KnownRun,
+  known: LoadedRun,
   preview: RewindPreview | undefined,
   recover: Recover | undefined,
 ): Promise<ReturnType<typeof resumePlan>> {
@@ -284,7 +287,7 @@ export async function planResume(
 
 /** The step that a run continues with: its position in the pipeline, from 1. */
 export function firstStep(
-  { run, plan }: KnownRun,
+  { run, plan }: LoadedRun,
   fromStep: string | undefined,
 ): { readonly position: number; readonly total: number; readonly step: string } {
   const { steps } = plan.graph;
@@ -298,7 +301,7 @@ export function firstStep(
 
 /** Refuses a run that is not one of the pipeline that was named with it, by its file or its name. */
 export function refuseOtherFile(
-  { run, plan, shortId }: KnownRun,
+  { run, plan, shortId }: LoadedRun,
   file: string,
   fromStep: string | undefined,
 ): void {
@@ -320,10 +323,54 @@ function realPath(path: string): string {
 }
 
 /** Whether the pipeline file of a run is still the one that the run began with. */
-export function pipelineFileState({ run }: KnownRun): "same" | "edited" | "unreadable" {
+export function pipelineFileState({ run }: LoadedRun): "same" | "edited" | "unreadable" {
   const { file, fileSha256 } = run.created ?? {};
   if (file === undefined || fileSha256 === undefined) return "same";
   const text = textOf(file);
   if (text === undefined) return "unreadable";
   return sha256(text) === fileSha256 ? "same" : "edited";
+}
+
+/** The process that a run was left to. */
+export interface BackgroundRun {
+  readonly pid: number | undefined;
+  /** False when the run has come to its end already. */
+  readonly isAlive: boolean;
+}
+
+/** Starts `perdure resume` in the background and returns once it owns the run. */
+export async function resumeInBackground(
+  project: Project,
+  runId: string,
+  shortId: string,
+  options: readonly string[] = [],
+): Promise<BackgroundRun> {
+  const { root } = runDirOf(project.dir, runId);
+  mkdirSync(root, { recursive: true, mode: 0o700 });
+  const log = join(root, "runner.log");
+  const output = openSync(log, "a", 0o600);
+  const program = process.argv[1] ?? "perdure";
+  const args = [program, "resume", runId, "--output", "text", ...options];
+  const child = spawn(process.execPath, args, {
+    detached: true,
+    stdio: ["ignore", output, output],
+  });
+  const before = (await project.journal.leases.of(runId))?.epoch ?? 0;
+  const subscription = project.journal.log.subscribe(runId);
+  child.on("exit", () => subscription.close());
+  child.unref();
+  let lease: Lease | undefined;
+  do {
+    lease = await project.journal.leases.of(runId);
+  } while ((lease?.epoch ?? 0) === before && (await subscription.changed()));
+  subscription.close();
+  lease = await project.journal.leases.of(runId);
+  if ((lease?.epoch ?? 0) === before) {
+    throw new Refusal(
+      "not-started",
+      `the run could not be started; see ${log}`,
+      command("resume", shortId),
+    );
+  }
+  return { pid: child.pid, isAlive: livenessOf(lease) === "owned" };
 }

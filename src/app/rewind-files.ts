@@ -1,12 +1,12 @@
 /**
- * `--files`: what becomes of a run's files when a step of it runs again.
+ * `--files`: what happens to a run's files when one of its steps runs again.
  *
- * Owns: the default, the snapshot that they are put back to, and the words for it.
- * Does not: put anything back; the engine does, before anything starts.
+ * Owns: the default, the snapshot that is restored, and the words for it.
+ * Does not: restore anything; the engine does, before anything starts.
  * Invariants:
- * - B1 Steps whose results are kept keep their files: what they changed since is brought into what is
- *   put back. Where that cannot be told apart, the files stay as they are unless a person insists.
- * - B2 In the project's own directory nothing is put back without being asked for.
+ * - B1 Steps whose results are kept keep their files: their later changes are merged into the restored
+ *   snapshot. Where changes cannot be separated, the files stay as they are unless a person insists.
+ * - B2 In the project's own directory nothing is restored unless a person asks for it.
  */
 
 import { resolve } from "node:path";
@@ -24,7 +24,7 @@ import { shortList } from "../view/text.ts";
 import { overlap, type VisitWork, visitWorks, workHistory } from "../view/work-history.ts";
 import type { RestorePreview } from "../workspace/snapshot/restore-plan.ts";
 import type { SnapshotStore } from "../workspace/snapshot/store.ts";
-import type { KnownRun } from "./known-run.ts";
+import type { LoadedRun } from "./loaded-run.ts";
 import type { Project } from "./project.ts";
 import { advice, Refusal, when } from "./refusal.ts";
 import { runEnvironment } from "./run-environment.ts";
@@ -58,7 +58,7 @@ export function filesOption(text: string | undefined): FilesOption | undefined {
 /** What becomes of the files when a run goes back to the beginning of a visit. */
 export async function planFiles(
   project: Project,
-  known: KnownRun,
+  known: LoadedRun,
   target: RewindTarget,
   given: FilesOption | undefined,
 ): Promise<FilesPlan> {
@@ -69,13 +69,13 @@ export async function planFiles(
   const point = `the snapshot before ${visitText(visitRef(visit))}`;
   const here = known.plan.workspace?.kind === "here";
   if ((given ?? (here ? "keep" : "restore")) === "keep") {
-    const offer = given === undefined ? ` (--files restore puts them back to ${point})` : "";
+    const offer = given === undefined ? ` (--files restore restores ${point})` : "";
     return { request: { keep: true }, line: `the files stay as they are${offer}` };
   }
   const { store, workspace } = await openRunWorkspace(project, known);
   const goal = await goalOf(store, known, visit.base, target);
   if (goal.mixed !== undefined && given === undefined) {
-    const why = `what ${goal.mixed} did cannot be told apart (--files restore takes it back too)`;
+    const why = `what ${goal.mixed} did cannot be separated (--files restore undoes it too)`;
     return { request: { keep: true }, line: `the files stay as they are: ${why}` };
   }
   const { planRestore, shownPlan } = await import("../workspace/snapshot/restore-plan.ts");
@@ -83,7 +83,7 @@ export async function planFiles(
   const kept = sinceText(goal);
   return {
     request: { restore: goal.commit },
-    line: `the files are put back to ${point}${kept}; what is there now is set aside`,
+    line: `the files are restored to ${point}${kept}; the present ones are set aside`,
     ...(changes === undefined ? {} : { changes }),
   };
 }
@@ -97,7 +97,7 @@ function stay(given: FilesOption | undefined, why: string): FilesPlan {
   if (given === "restore") {
     throw new Refusal(
       "no-snapshots",
-      `the files cannot be put back: ${why}`,
+      `the files cannot be restored: ${why}`,
       advice("--files keep"),
     );
   }
@@ -106,9 +106,9 @@ function stay(given: FilesOption | undefined, why: string): FilesPlan {
 
 /** A step that is made of others has no snapshot of its own; those in it have. */
 function stayInside(given: FilesOption | undefined): FilesPlan {
-  const { request, line } = stay(given, "the step is made of others");
+  const { request, line } = stay(given, "the step consists of other steps");
   if (given === "keep") return { request: { keep: true }, line };
-  return { request, line: `${line}; those that are tried again begin as on a resume` };
+  return { request, line: `${line}; steps that run again start as after a resume` };
 }
 
 interface Goal {
@@ -122,7 +122,7 @@ interface Goal {
 /** The snapshot before a visit, and on top what kept steps have done since (B1). */
 async function goalOf(
   store: SnapshotStore,
-  known: KnownRun,
+  known: LoadedRun,
   base: string,
   target: RewindTarget,
 ): Promise<Goal> {
@@ -151,7 +151,7 @@ async function goalOf(
 }
 
 /** True for work of a step that does not run again and that no earlier rewind has taken back. */
-function isKept({ run }: KnownRun, { reopened }: RewindTarget, work: VisitWork): boolean {
+function isKept({ run }: LoadedRun, { reopened }: RewindTarget, work: VisitWork): boolean {
   const step = rootStep(work);
   if (reopened.includes(step)) return false;
   const record = findStep(run, step);
@@ -171,7 +171,7 @@ type Outputs = NonNullable<RunRewound["outputs"]>;
 
 /** The outputs of these steps as they are now; throws a Refusal that names the first missing one. */
 export async function assumedOutputs(
-  known: KnownRun,
+  known: LoadedRun,
   steps: readonly string[],
   how: "look" | "keep",
 ): Promise<Outputs> {
@@ -196,7 +196,7 @@ export async function assumedOutputs(
 }
 
 async function fileAt(
-  { dir }: KnownRun,
+  { dir }: LoadedRun,
   path: string,
   how: "look" | "keep",
 ): Promise<Output | undefined> {
@@ -205,7 +205,7 @@ async function fileAt(
 }
 
 function pathsOf(
-  { plan, run, dir }: KnownRun,
+  { plan, run, dir }: LoadedRun,
   root: Scope | undefined,
   id: string,
 ): readonly (readonly [name: string, path: string])[] {

@@ -1,28 +1,37 @@
 /**
- * Going back in a run: `resume --from-step`, `retry`, `rewind` and `invalidate` ask for the same thing
- * in different measure.
+ * Rewinds a run: `resume --from-step`, `retry`, `rewind` and `invalidate` are four sizes of the same
+ * request. `restore` restores only files.
  *
- * Owns: what each of them asks of the engine, and what is told before it is done.
- * Does not: change anything.
+ * Owns: the request of each command to the engine, and its preview.
+ * Does not: change a run; its owner does.
  */
 
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { effectsWithin } from "../core/attempt/effect.ts";
 import type { RunRewound } from "../core/event.ts";
 import type { Fact } from "../core/fact.ts";
 import { planRewind, retryEvents } from "../core/graph/rewind.ts";
 import { currentVisit, type Effect, findStep, type StepRecord, type Visit } from "../core/run.ts";
 import { type NamedVisit, parseVisit, stepPath } from "../core/step-path.ts";
+import { checkpointNamed, type Point } from "../view/checkpoint-name.ts";
 import {
   changeLines,
   type RewindPlan,
   rewindLines,
   rewindPlan,
 } from "../view/preview/resume-plan.ts";
+import { restoreSnapshot } from "../workspace/snapshot/restore.ts";
+import { planRestore, type RestorePreview, shownPlan } from "../workspace/snapshot/restore-plan.ts";
+import { openWorkspace } from "../workspace/snapshot/workspace.ts";
 import { type Executed, execute } from "./drive.ts";
-import type { KnownRun } from "./known-run.ts";
+import type { LoadedRun } from "./loaded-run.ts";
+import { unavailable } from "./ownership.ts";
 import type { Project } from "./project.ts";
-import { advice, command, Refusal, RunError } from "./refusal.ts";
+import { advice, command, naming, Refusal, RunError } from "./refusal.ts";
 import { assumedOutputs, type FilesOption, type FilesPlan, planFiles } from "./rewind-files.ts";
+import { openRunWorkspace } from "./run-workspace.ts";
 import { type Confirm, NO_DISPLAY } from "./screen.ts";
 
 export interface RewindRequest {
@@ -50,7 +59,7 @@ export interface RewindPreview {
 
 /** What a step, or one in it, has done that must not happen twice and that a request would repeat. */
 export function repeatsOf(
-  { run }: KnownRun,
+  { run }: LoadedRun,
   { verb, step, failed }: RewindRequest,
 ): readonly Effect[] {
   const path = stepPath(parseVisit(step));
@@ -63,7 +72,7 @@ export function repeatsOf(
 /** Works out what a request does. Throws when the run cannot do it. */
 export async function previewRewind(
   project: Project,
-  known: KnownRun,
+  known: LoadedRun,
   request: RewindRequest,
 ): Promise<RewindPreview> {
   return preview(project, known, request).catch((error: unknown) => {
@@ -73,7 +82,7 @@ export async function previewRewind(
 
 async function preview(
   project: Project,
-  known: KnownRun,
+  known: LoadedRun,
   request: RewindRequest,
 ): Promise<RewindPreview> {
   const place = parseVisit(request.step);
@@ -88,7 +97,7 @@ async function preview(
 
 async function planRetry(
   project: Project,
-  known: KnownRun,
+  known: LoadedRun,
   place: NamedVisit,
   { files: given, failed, turns, repeat }: RewindRequest,
 ): Promise<RewindPreview> {
@@ -123,7 +132,7 @@ async function planRetry(
 /** Other items have worked since, so the files of one cannot be put back without theirs. */
 function itemFiles(given: FilesOption | undefined): FilesPlan {
   if (given === "restore") {
-    const message = "the files of single items cannot be put back";
+    const message = "the files of single items cannot be restored";
     throw new Refusal("no-snapshots", message, advice("--files keep"));
   }
   return { request: {}, line: "the files stay as they are" };
@@ -131,7 +140,7 @@ function itemFiles(given: FilesOption | undefined): FilesPlan {
 
 async function planReturn(
   project: Project,
-  known: KnownRun,
+  known: LoadedRun,
   place: NamedVisit,
   { verb, files: given, repeat }: RewindRequest,
 ): Promise<RewindPreview> {
@@ -141,12 +150,12 @@ async function planReturn(
   await assumedOutputs(known, rewind.assumed, "look");
   const record = findStep(run, step);
   if (verb === "invalidate" && currentVisit(record) === undefined) {
-    const message = `step ${step} has no result that could be taken back`;
+    const message = `step ${step} has no result to discard`;
     throw new Refusal("impossible", message, command("show", known.shortId));
   }
   const visit = visitOf(known, record, place);
   if (verb === "rewind" && visit === undefined) {
-    const message = `step ${step} has not run yet: there is nothing to go back to`;
+    const message = `step ${step} has not run yet: there is nothing to rewind to`;
     throw new Refusal("impossible", message, command("show", known.shortId));
   }
   const target = { visit, reopened: rewind.reopened };
@@ -165,7 +174,7 @@ async function planReturn(
 }
 
 /** The facts of a request for the owner of the run: what is handed on is kept now. */
-export async function rewindFacts(known: KnownRun, back: RewindPreview): Promise<readonly Fact[]> {
+export async function rewindFacts(known: LoadedRun, back: RewindPreview): Promise<readonly Fact[]> {
   const outputs = await assumedOutputs(known, back.rewind?.assumed ?? [], "keep");
   if (Object.keys(outputs).length === 0) return back.facts;
   return back.facts.map((fact) => (fact.type === "rewind-requested" ? { ...fact, outputs } : fact));
@@ -173,7 +182,7 @@ export async function rewindFacts(known: KnownRun, back: RewindPreview): Promise
 
 /** The visit to whose beginning a place goes back: the one that is named, or the last that worked. */
 function visitOf(
-  { shortId }: KnownRun,
+  { shortId }: LoadedRun,
   record: StepRecord | undefined,
   place: NamedVisit,
 ): Visit | undefined {
@@ -194,7 +203,7 @@ function placeName(place: NamedVisit): string {
 /** Rewinds the run; nothing is started, and the run stays stopped. */
 export async function rewindRun(
   project: Project,
-  known: KnownRun,
+  known: LoadedRun,
   request: RewindRequest,
 ): Promise<Executed> {
   return execute(project, known, {
@@ -206,7 +215,7 @@ export async function rewindRun(
 }
 
 /** The snapshot of what a rewind or a restore has set aside since a run was loaded, if it did. */
-export function filesSetAside(before: KnownRun, after: KnownRun): string | undefined {
+export function filesSetAside(before: LoadedRun, after: LoadedRun): string | undefined {
   const restored = after.events
     .slice(before.events.length)
     .findLast(({ event }) => event.type === "run.restored")?.event;
@@ -214,12 +223,12 @@ export function filesSetAside(before: KnownRun, after: KnownRun): string | undef
 }
 
 /** What is told before a run goes back. */
-export function previewLines(known: KnownRun, back: RewindPreview): readonly string[] {
+export function previewLines(known: LoadedRun, back: RewindPreview): readonly string[] {
   return [...rewindLines(back.steps), ...rewindFilesLines(known, back)];
 }
 
 /** What becomes of the files; one by one where they are the user's own. */
-export function rewindFilesLines({ plan }: KnownRun, { files }: RewindPreview): readonly string[] {
+export function rewindFilesLines({ plan }: LoadedRun, { files }: RewindPreview): readonly string[] {
   const line = `files: ${files.line}`;
   const own = plan.workspace?.kind !== "here" || files.changes === undefined;
   return own ? [line] : [line, ...changeLines(files.changes)];
@@ -233,7 +242,7 @@ export interface RepeatOptions {
 
 /** The request with the person's yes, where it needs one; undefined when they do not agree. */
 export async function confirmRepeat(
-  known: KnownRun,
+  known: LoadedRun,
   request: RewindRequest,
   { dryRun, yes }: RepeatOptions,
   confirm: Confirm | undefined,
@@ -253,6 +262,76 @@ export async function confirmRepeat(
   return agreed ? { ...request, repeat: true } : undefined;
 }
 
-function commandOf({ shortId }: KnownRun, { verb, step }: RewindRequest): readonly string[] {
+function commandOf({ shortId }: LoadedRun, { verb, step }: RewindRequest): readonly string[] {
   return verb === "from-step" ? ["resume", shortId, "--from-step", step] : [verb, shortId, step];
+}
+
+/** The files of a checkpoint. */
+export interface Checkpoint {
+  readonly name: string;
+  readonly commit: string;
+}
+
+/** The checkpoint of a step, a visit, an attempt or a snapshot. */
+export function restorePointNamed(known: LoadedRun, name: string): Checkpoint {
+  const { commit } = pointOf(known, name);
+  if (commit !== undefined) return { name, commit };
+  throw new Refusal("impossible", `the files of "${name}" are already in place`);
+}
+
+function pointOf({ events, shortId }: LoadedRun, name: string): Point {
+  return naming(shortId, () => checkpointNamed(events, name));
+}
+
+/** Writes the files into an empty directory, where nothing can be overwritten. */
+export async function restoreInto(
+  project: Project,
+  known: LoadedRun,
+  { name, commit }: Checkpoint,
+  path: string,
+): Promise<void> {
+  const { store } = await openRunWorkspace(project, known);
+  if (existsSync(path) && readdirSync(path).length > 0) {
+    const next = command("restore", known.shortId, name, "--into", "NEW-DIR");
+    throw new Refusal("not-empty", `${path} is not empty`, next);
+  }
+  mkdirSync(path, { recursive: true });
+  const scratch = mkdtempSync(join(tmpdir(), "perdure-restore-"));
+  try {
+    const workspace = await openWorkspace(store, { path, indexFile: join(scratch, "index") });
+    await restoreSnapshot(workspace, commit);
+  } finally {
+    rmSync(scratch, { recursive: true, force: true });
+  }
+}
+
+/** What restoring changes in the run's own workspace; undefined when that is not there. */
+export async function previewRestore(
+  project: Project,
+  known: LoadedRun,
+  { commit }: Checkpoint,
+): Promise<RestorePreview | undefined> {
+  const refusal = unavailable(known);
+  if (refusal !== undefined) throw refusal;
+  const { workspace } = await openRunWorkspace(project, known);
+  return workspace && shownPlan(await planRestore(workspace, commit));
+}
+
+/** Restores the files of the run's own workspace; what is there is set aside and journalled. */
+export async function restoreWorkspace(
+  project: Project,
+  known: LoadedRun,
+  { name, commit }: Checkpoint,
+  { overwrite }: { readonly overwrite: boolean },
+): Promise<Executed> {
+  if (known.plan.workspace?.kind === "here" && !overwrite) {
+    const message = "these are your own files; nothing was changed";
+    throw new Refusal("not-confirmed", message, command("restore", known.shortId, name, "--yes"));
+  }
+  return execute(project, known, {
+    display: NO_DISPLAY,
+    foreign: "keep",
+    stopBy: "perdure restore",
+    requested: async () => [{ type: "restore-requested", commit, of: name }],
+  });
 }

@@ -1,7 +1,7 @@
 /**
- * A run in a file: what an export says about it, and the names of its parts.
+ * The description of a run in an exported file, and the names of the parts of the file.
  *
- * Owns: the shape of that; what is read comes from outside and is checked.
+ * Owns: the shape of the description; it comes from outside, so it is checked.
  * Does not: read or write archives (workspace/archive.ts).
  */
 import type { Answer, VisitRef } from "../core/event.ts";

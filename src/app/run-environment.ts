@@ -128,10 +128,10 @@ export function environmentLines(
   const be = missing.length === 1 ? "is" : "are";
   const take = commandText(...command, ...changed.flatMap((name) => ["--env", name]));
   return [
-    ...line(missing, `${be} not set here: steps get the value that the run began with`),
-    ...line(changed, "changed since the run began: steps get the value that it began with"),
-    ...(changed.length === 0 ? [] : [`Take the new value: ${take}`]),
-    ...line([...here, ...secrets], "changed since the run began: steps get the value of now"),
+    ...line(missing, `${be} not set here: steps get the value that the run started with`),
+    ...line(changed, "changed since the run started: steps get the value that it started with"),
+    ...(changed.length === 0 ? [] : [`Use the new value: ${take}`]),
+    ...line([...here, ...secrets], "changed since the run started: steps get the new value"),
   ];
 }
 
@@ -190,7 +190,7 @@ export function givenVariables(words: readonly string[], { secrets = [] }: Plan)
       throw new Refusal(
         "bad-option",
         message,
-        advice(`export ${name}=..., then the same without --env`),
+        advice(`export ${name}=..., then repeat the command without --env`),
       );
     }),
   );

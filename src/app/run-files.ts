@@ -3,17 +3,17 @@
  * updated), checkpoint.json, receipts and handoffs. All are projections of the journal; deleting
  * them loses nothing but convenience.
  *
- * Owns: when each file is written, and that it is whole whenever it is there.
- * Does not: decide what stands in them (room `view`) or be read by the engine.
+ * Owns: when each file is written, and that it is complete whenever it exists.
+ * Does not: decide the content (room `view`). The engine does not read these files.
  * Invariants:
- * - J5 Every file here can be made anew from the events.
+ * - J5 Every file here can be rebuilt from the events.
  * - O1 A file appears by rename or link, complete; only events.jsonl grows, line by line.
  * - O2 Nothing of an earlier attempt is overwritten: before a step's receipt is replaced by that of
  *   its next attempt, it moves into its own attempt's folder.
- * - O3 The receipt appears last: where it is, the handoff is too, and it is the same file by another
- *   name. What only mattered while the attempt ran is removed after that.
+ * - O3 The receipt appears last: if it exists, the handoff exists too, and it is the same file under
+ *   another name. Files that only matter while the attempt runs are removed after that.
  * - O4 Secrets are masked in receipts and handoffs, which nothing reads back. Events and checkpoint
- *   are data: a broken journal is rebuilt from them, so they hold every value as it is.
+ *   are data: a broken journal is rebuilt from them, so they hold every value unchanged.
  */
 import * as fs from "node:fs";
 import { join } from "node:path";
@@ -28,9 +28,9 @@ import { isObject, type JsonObject, parseJson } from "../util/json.ts";
 import { AttemptClock, attemptEnd } from "../view/attempt-history.ts";
 import { checkpointJson, NodeHistory } from "../view/json/checkpoint.ts";
 import { agentName, receiptFileName, receiptJson } from "../view/json/receipt.ts";
-import type { KnownRun } from "./known-run.ts";
+import type { LoadedRun } from "./loaded-run.ts";
 import { maskedJson } from "./secret-mask.ts";
-import { packageVersion } from "./version.ts";
+import { packageVersion } from "./this-process.ts";
 
 /** The checkpoint grows with the run, so at most one part in so many of the time is spent on it. */
 const CHECKPOINT_TIME_SHARE = 20;
@@ -143,7 +143,7 @@ export class RunFiles {
 }
 
 /** The text of the plan that a run goes by, and of an updated one the texts of all that it had. */
-type RunPlans = Pick<KnownRun, "planText" | "planTexts">;
+type RunPlans = Pick<LoadedRun, "planText" | "planTexts">;
 
 /** Before the events that name them, so that a repair finds all that it needs. */
 function writePlans(dir: RunDir, { planText, planTexts }: RunPlans): void {

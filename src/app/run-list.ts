@@ -46,7 +46,7 @@ export async function withSecretsHidden(
 ): Promise<readonly RunRow[]> {
   const given = rows.filter(({ input }) => typeof input === "object" && input !== null);
   if (given.length === 0) return rows;
-  const { loadRun } = await import("./known-run.ts");
+  const { loadRun } = await import("./loaded-run.ts");
   const project = await openProject(from, "read-only");
   for (const { runId } of given) await loadRun(project, runId);
   return rows;

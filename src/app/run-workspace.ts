@@ -1,16 +1,15 @@
 /**
- * The files of a run for commands that do not drive it: its snapshots, and its workspace if that is
- * there.
+ * The files of a run for commands that do not drive it: its snapshots, and its workspace if it exists.
  *
  * Owns: finding them.
- * Does not: make or repair a workspace; the engine does, when the run goes on. What works on files is
- *   only loaded where there are files to work on.
+ * Does not: create or repair a workspace; the engine does, when the run continues. Code that works on
+ * files is loaded only when there are files to work on.
  */
 import { existsSync, readdirSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { SnapshotStore } from "../workspace/snapshot/store.ts";
 import type { Workspace } from "../workspace/snapshot/workspace.ts";
-import type { KnownRun } from "./known-run.ts";
+import type { LoadedRun } from "./loaded-run.ts";
 import type { Project } from "./project.ts";
 import { advice, Refusal } from "./refusal.ts";
 
@@ -21,12 +20,12 @@ export interface RunWorkspace {
 }
 
 /** True when snapshots of the run's files are kept. */
-export function keepsFiles({ plan }: KnownRun): boolean {
+export function keepsFiles({ plan }: LoadedRun): boolean {
   return plan.workspace?.snapshots === true;
 }
 
 /** Sets the links of a run's worktrees right, its own and those of single steps, after a move. */
-export async function relinkWorktrees(project: Project, { run, dir }: KnownRun): Promise<void> {
+export async function relinkWorktrees(project: Project, { run, dir }: LoadedRun): Promise<void> {
   if (run.workspace?.kind !== "worktree") return;
   const { relinkWorktree } = await import("../workspace/worktree/worktree.ts");
   const { workspacePathOf } = await import("../engine/run-workspace.ts");
@@ -38,7 +37,7 @@ export async function relinkWorktrees(project: Project, { run, dir }: KnownRun):
 }
 
 /** Opens the snapshots of a run and its workspace. */
-export async function openRunWorkspace(project: Project, known: KnownRun): Promise<RunWorkspace> {
+export async function openRunWorkspace(project: Project, known: LoadedRun): Promise<RunWorkspace> {
   const { plan, run, dir, shortId } = known;
   const { workspace: wanted } = plan;
   if (wanted?.snapshots !== true) {

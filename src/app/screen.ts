@@ -1,7 +1,6 @@
 /**
- * What a face gives to the owner of a run, so that somebody sees the run and can answer its
- * questions. Every screen is a fold over the events: the owner and a process that attaches to the run
- * show the same.
+ * The display that a face gives to the owner of a run, so that a person sees the run and can answer its
+ * questions. Every screen is a fold over the events: the owner and an attached process show the same.
  */
 import type { Answer, AttemptRef, Recorded } from "../core/event.ts";
 import type { Run } from "../core/run.ts";

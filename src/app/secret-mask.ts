@@ -1,9 +1,9 @@
 /**
  * The secrets that this process must not show, and texts without them.
  *
- * Owns: the list: what the environment holds under the name of a secret, what the loaded runs declare
- * as one (`hideSecrets`), and what they only have marks of (`hideMarked`).
- * Does not: print; every face masks what it shows with `masked`.
+ * Owns: the list: variables that are named like a secret, values that the loaded runs declare
+ * (`hideSecrets`), and values of which the runs only have marks (`hideMarked`).
+ * Does not: print; every face masks its output with `masked`.
  */
 import {
   isMarked,

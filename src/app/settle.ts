@@ -1,5 +1,5 @@
 /**
- * A person's verdict on a step whose effect is uncertain: it happened, it did not, or it is given up.
+ * A person's verdict on a step whose effect is uncertain: done, redo or abort.
  *
  * Owns: the short ownership of the run in which the verdict is recorded.
  * Does not: continue the run; `perdure resume` does.
@@ -15,7 +15,7 @@ import { recordRequest } from "../engine/record.ts";
 import { attemptDirOf } from "../engine/state-dir.ts";
 import { systemClock } from "../util/clock.ts";
 import { defined } from "../util/defined.ts";
-import { type KnownRun, loadRun, reloadRun } from "./known-run.ts";
+import { type LoadedRun, loadRun, reloadRun } from "./loaded-run.ts";
 import { thisOwner } from "./owner.ts";
 import { asOwner, ownedError } from "./ownership.ts";
 import type { Project } from "./project.ts";
@@ -34,7 +34,7 @@ export interface Settled {
 
 /** Records a person's verdict on an uncertain effect. Throws while somebody drives the run. */
 export async function settleStep(
-  { project, known }: { readonly project: Project; readonly known: KnownRun },
+  { project, known }: { readonly project: Project; readonly known: LoadedRun },
   step: string,
   { verdict, identity }: { readonly verdict: string; readonly identity?: string | undefined },
 ): Promise<Settled> {
@@ -44,7 +44,7 @@ export async function settleStep(
     throw new Refusal("bad-option", message);
   }
   if (identity !== undefined && as !== "done") {
-    throw new Refusal("bad-option", "--identity names what happened: it goes with done");
+    throw new Refusal("bad-option", "--identity names what happened: use it with done");
   }
   const { shortId } = known;
   refuse(known);
@@ -66,7 +66,7 @@ export async function settleStep(
 }
 
 /** Refuses without a lease what could not be done with one. */
-function refuse({ liveness, lease, cleanedAt, shortId }: KnownRun): void {
+function refuse({ liveness, lease, cleanedAt, shortId }: LoadedRun): void {
   if (cleanedAt !== undefined) {
     const message = `run ${shortId} cannot continue: its files were removed`;
     throw new Refusal("files-removed", message, command("why", shortId));
@@ -76,7 +76,7 @@ function refuse({ liveness, lease, cleanedAt, shortId }: KnownRun): void {
 }
 
 /** What the step produced before it was interrupted; no verdict replaces missing files. */
-async function resultOf({ plan, run, dir, shortId }: KnownRun, step: string): Promise<Result> {
+async function resultOf({ plan, run, dir, shortId }: LoadedRun, step: string): Promise<Result> {
   const visit = uncertainVisit(run, step);
   const env = runEnvironment(run);
   const attemptDir = attemptDirOf(dir, attemptOf(visit));

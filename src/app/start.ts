@@ -1,5 +1,5 @@
 /**
- * Starts a run: checks what its plan needs, and stores it in the journal. From then on it can be
+ * Starts a run: checks the needs of its plan, and stores it in the journal. From then on it can be
  * resumed.
  *
  * Owns: the checks before a new run, and its first event.
@@ -15,12 +15,12 @@ import { freeze, type Plan } from "../plan/plan.ts";
 import { defined } from "../util/defined.ts";
 import type { Json } from "../util/json.ts";
 import { secretInputs } from "../util/secrets.ts";
-import { checkEnvironment, readiness } from "./environment.ts";
 import { fitInput, refuseUnknownKeys } from "./input.ts";
 import { checkPrices } from "./prices.ts";
 import { livenessOf, type Project, shortIdOf } from "./project.ts";
 import { rememberedAtStart } from "./run-environment.ts";
 import { hideSecrets } from "./secret-mask.ts";
+import { checkEnvironment, readiness } from "./this-process.ts";
 
 /** Where a run comes from. */
 export type RunOrigin = Pick<RunCreated, "file" | "fileSha256" | "input" | "args" | "cwd" | "logs">;

@@ -1,15 +1,15 @@
 /**
- * Whether a `.perdure` may be used. Who made it decides what runs: its journal names commands, its
- * store of snapshots has settings of git. So one that came with a repository or an archive, or that
- * belongs to another user, is refused before anything in it is read.
+ * Decides whether a `.perdure` may be used. Its journal names commands and its snapshot store has git
+ * settings, so whoever creates it decides what runs. A state directory that came with a repository or
+ * an archive, or that belongs to another user, is refused before anything in it is read.
  *
- * Owns: the rules, their messages, and the record of a check that was passed.
+ * Owns: the rules, their messages, and the record of a passed check.
  * Does not: look for the directory (project.ts) or open anything but its own record.
  * Invariants:
  * - Y2 Nothing in a state directory is opened, and no program but git's `ls-files` in the project is
  *   started, before the directory has been checked.
- * - Y3 The record cannot be forged by who ships files: it names the directory and git's index by
- *   inode and time, which nobody knows before they exist.
+ * - Y3 Files that come with a repository cannot forge the record: it names the directory and git's
+ *   index by inode and time, which are unknown before they exist.
  */
 import { spawnSync } from "node:child_process";
 import {
@@ -171,11 +171,11 @@ function linked(root: string, entry: Dirent): Refusal {
 
 function unknownMaker(root: string): Refusal {
   return refusal(
-    `${root} is open to other users, so perdure has not made it; it may have come with an archive`,
+    `${root} is open to other users, so perdure did not create it; it may come from an archive`,
     `rm -r ${shellWord(root)}; or, if the runs in it are yours: chmod 700 ${shellWord(root)}`,
   );
 }
 
 function refusal(message: string, next: string): Refusal {
-  return new Refusal("untrusted-state", `${message}; it is not used`, advice(next));
+  return new Refusal("untrusted-state", `${message}; perdure does not use it`, advice(next));
 }

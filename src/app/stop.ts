@@ -1,4 +1,4 @@
-/** Stops a run: asks its owner through the inbox, or ends what a dead owner left running. */
+/** Stops a run: asks its owner through the inbox, or ends the processes that a dead owner left. */
 
 import { userInfo } from "node:os";
 import type { Owner, StopMode } from "../core/event.ts";
@@ -12,7 +12,7 @@ import { findMarked, runMarker, sweep } from "../runner/process/sweep.ts";
 import { gateName } from "../view/question-text.ts";
 import { openQuestions } from "./answer.ts";
 import { execute } from "./drive.ts";
-import { type KnownRun, loadRun } from "./known-run.ts";
+import { type LoadedRun, loadRun } from "./loaded-run.ts";
 import { ownerText } from "./owner.ts";
 import { ownedError } from "./ownership.ts";
 import { isElsewhere, livenessOf, type Project, resolveRunId, shortIdOf } from "./project.ts";
@@ -55,7 +55,7 @@ export async function stopRun(
 /** Ends what a dead runner left running: this process owns the run for as long as that takes. */
 async function endOrphans(
   project: Project,
-  known: KnownRun,
+  known: LoadedRun,
   stop: { readonly mode: StopMode; readonly by: string },
 ): Promise<StopResult> {
   const { id, run, shortId } = known;
@@ -68,23 +68,23 @@ async function endOrphans(
 }
 
 /** True when something of a run that nobody drives may live: steps, or what they started. */
-function hasOrphans({ id, run, dir }: KnownRun): boolean {
+function hasOrphans({ id, run, dir }: LoadedRun): boolean {
   if (findMarked(runMarker(id)).length > 0) return true;
   return [...run.running].some((visit) => mayLive(attemptDirOf(dir, attemptOf(visit))));
 }
 
 /** Nobody drives it, so there is nothing to stop: says how it stands, and what to type. */
-function unownedError(known: KnownRun): Refusal {
+function unownedError(known: LoadedRun): Refusal {
   const { run, shortId } = known;
-  const still = `nothing of run ${shortId} is running that could be stopped`;
+  const still = `run ${shortId} has nothing running to stop`;
   if (!waitsForPerson(run)) return new Refusal("nothing-to-stop", still, command("why", shortId));
   const open = openQuestions(known).find(({ answer }) => answer === undefined);
   if (open === undefined) {
-    const message = `${still}: it has the answer that it waited for, and goes on when it is resumed`;
+    const message = `${still}: it has the answer that it waited for, and continues when it is resumed`;
     return new Refusal("nothing-to-stop", message, command("resume", shortId));
   }
   const name = gateName(open.visit);
-  const message = `${still}: it waits for a person to answer ${name}, and stays so until then`;
+  const message = `${still}: it is waiting for a person to answer ${name}`;
   return new Refusal("nothing-to-stop", message, command("answer", shortId, name));
 }
 
@@ -97,11 +97,11 @@ async function onlyLiveRun(project: Project): Promise<string> {
   }
   const [first, second] = live;
   if (first === undefined)
-    throw new Refusal("nothing-to-stop", "no run is going on here", command("list", "runs"));
+    throw new Refusal("nothing-to-stop", "no run is running here", command("list", "runs"));
   if (second === undefined) return first.runId;
   throw new Refusal(
     "ambiguous-run",
-    `${live.length} runs are going on: say which`,
+    `${live.length} runs are running: name one`,
     command("list", "runs"),
   );
 }

@@ -1,10 +1,10 @@
 /**
- * `resume --update`: reads the pipeline file as it is now, and works out what adopting it does.
+ * `resume --update`: reads the current pipeline file, and works out the effect of adopting it.
  *
  * Owns: the edit as a request to the engine, and the preview that a person sees before they agree.
- * Does not: change anything; `execute` records what was agreed to.
+ * Does not: change anything; `execute` records the update.
  * Invariants:
- * - plan-update/P1 Nothing that is done runs again before a person has seen that it will, and agreed.
+ * - plan-update/P1 No completed step runs again before a person has seen that it will, and agreed.
  */
 
 import type { UpdateRequested } from "../core/fact.ts";
@@ -24,7 +24,7 @@ import { type Json, sha256 } from "../util/json.ts";
 import { type Estimate, estimatesOf } from "../view/preview/estimate.ts";
 import { updatePlan } from "../view/preview/update-plan.ts";
 import { fitInput } from "./input.ts";
-import type { KnownRun } from "./known-run.ts";
+import type { LoadedRun } from "./loaded-run.ts";
 import { type ReadPlan, requirePlan } from "./pipeline-file.ts";
 import type { Project } from "./project.ts";
 import { command, naming, Refusal } from "./refusal.ts";
@@ -52,13 +52,13 @@ type UpdateSteps = ReturnType<typeof updatePlan>;
 
 /** Reads the edit of a run's file. Throws when the run cannot adopt it. */
 export async function readEdit(
-  known: KnownRun,
+  known: LoadedRun,
   files: FilesOption | undefined,
 ): Promise<PipelineEdit> {
   const { run, shortId } = known;
   const file = run.created?.file ?? "";
   if (file === "") {
-    const message = `run ${shortId} has no file that could be edited: a program gave its pipeline`;
+    const message = `run ${shortId} has no file to edit: a program defined its pipeline`;
     throw new Refusal("no-edit-possible", message, command("resume", shortId));
   }
   const read = await requirePlan(file, ["resume", shortId, "--update"], known.plan.reading);
@@ -83,7 +83,7 @@ export async function readEdit(
 /** Works out what a person has to see before the edit is adopted. */
 export async function previewUpdate(
   project: Project,
-  known: KnownRun,
+  known: LoadedRun,
   { update: { plan }, changes }: Extract<PipelineEdit, { kind: "changed" }>,
 ): Promise<UpdatePreview> {
   const { run } = known;
@@ -97,22 +97,23 @@ export async function previewUpdate(
   return { steps: updatePlan(input), stopsFirst: touchesProcess(run, changes) ? stopsFirst : [] };
 }
 
-function changesOf({ plan: before, run, shortId }: KnownRun, plan: Plan, input: Json): PlanUpdate {
+function changesOf({ plan: before, run, shortId }: LoadedRun, plan: Plan, input: Json): PlanUpdate {
   return naming(shortId, () => {
     refuseOtherWorkspace(before, plan, run);
     return planUpdate(before, plan, { before: run.created?.input ?? null, after: input }, run);
   });
 }
 
-function restorePoint(known: KnownRun, plan: Plan, changes: PlanUpdate): string | undefined {
+function restorePoint(known: LoadedRun, plan: Plan, changes: PlanUpdate): string | undefined {
   if (plan.workspace?.snapshots !== true) {
     throw new Refusal(
       "no-snapshots",
-      "the files cannot be put back: the pipeline keeps no snapshots",
+      "the files cannot be restored: the pipeline keeps no snapshots",
     );
   }
   if (plan.workspace.kind === "here") {
-    const message = "the files of the project itself are not put back: the edit would go with them";
+    const message =
+      "perdure does not restore the files of the project itself: that would undo the edit";
     throw new Refusal("bad-option", message, command("resume", known.shortId, "--update"));
   }
   return naming(known.shortId, () => filesBefore(known.run, changes));
@@ -121,7 +122,7 @@ function restorePoint(known: KnownRun, plan: Plan, changes: PlanUpdate): string 
 /** From this run itself; what it does not know, from others of the same file, newest first. */
 async function estimates(
   { journal }: Project,
-  known: KnownRun,
+  known: LoadedRun,
   plan: Plan,
 ): Promise<ReadonlyMap<string, Estimate>> {
   const found = new Map(estimatesOf(known.events));

@@ -1,24 +1,36 @@
 /**
- * The program: its commands, their options, and what becomes of an error.
+ * The program: its commands and their options.
  *
  * Owns: the command line and the exit status.
- * Does not: do anything itself. Each command lives in a file of its own that is loaded when it is
- * asked for, because a list of runs must not wait for a YAML parser.
+ * Does not: carry out a command. `commands/` does; each file there is loaded by the first command that
+ * needs it, because a list of runs must not wait for a YAML parser.
  */
 import { Command } from "commander";
-import { checkDirectory, enter, plainEnvironment, requireProc } from "../app/environment.ts";
-import { packageVersion } from "../app/version.ts";
+import {
+  changeDirectory,
+  checkDirectory,
+  packageVersion,
+  plainEnvironment,
+  requireProc,
+} from "../app/this-process.ts";
 import { EXIT, type ExitCode } from "../view/exit-code.ts";
-import { leave, leaveOnUnhandledErrors } from "./leave.ts";
+import type { RunArguments } from "./commands/run.ts";
+import { exitOnUnhandledErrors, exitWithError } from "./exit.ts";
+import {
+  addComparing,
+  addRewinding,
+  collect,
+  FILES_HELP,
+  REPEAT_HELP,
+} from "./history-commands.ts";
+import { addMaintenance, describeClean, type Finish } from "./maintenance-commands.ts";
 import { surviveClosedOutput } from "./print.ts";
-import { type RunArguments, refuseMixed } from "./run-arguments.ts";
-import { addComparing, addRewinding, collect, FILES_HELP, REPEAT_HELP } from "./time-commands.ts";
 
 /** Parses the arguments, runs the command and sets the exit status. */
 export async function main(args: readonly string[]): Promise<void> {
   process.env = plainEnvironment();
   surviveClosedOutput();
-  leaveOnUnhandledErrors();
+  exitOnUnhandledErrors();
   let exit: ExitCode = EXIT.done;
   const program = buildProgram((status) => {
     exit = status;
@@ -27,11 +39,9 @@ export async function main(args: readonly string[]): Promise<void> {
     await program.parseAsync(args, { from: "user" });
     process.exitCode = exit;
   } catch (error) {
-    await leave(error);
+    await exitWithError(error);
   }
 }
-
-type Finish = (status: ExitCode) => void;
 
 function buildProgram(finish: Finish): Command {
   const program = new Command("perdure")
@@ -43,7 +53,7 @@ function buildProgram(finish: Finish): Command {
     .hook("preAction", (command) => {
       requireProc();
       const { project } = command.opts<{ project?: string }>();
-      if (project !== undefined) enter(project);
+      if (project !== undefined) changeDirectory(project);
       checkDirectory();
     })
     .configureHelp({ sortSubcommands: false })
@@ -124,7 +134,7 @@ function addRunning(program: Command, finish: Finish): void {
     .option("--resume <run>", "the same as: perdure resume RUN")
     .option("--resume-last", "the same as: perdure resume; with FILE: only its runs")
     .option("--from-step <step>", "with --run: the same as: perdure resume RUN --from-step STEP")
-    .option("--run <run>", "the run that --from-step is about; the last unfinished one if absent")
+    .option("--run <run>", "the run for --from-step; the last unfinished one if absent")
     .addHelpText("after", RUN_EXAMPLES)
     .action(async (file: string | undefined, options: RunArguments) =>
       finish(await run(program, file, options)),
@@ -154,7 +164,7 @@ function addRunning(program: Command, finish: Finish): void {
     .option("--after-step", "let the running steps finish first")
     .option("--after-turn", "let agents finish their current turn and its tools first")
     .action(async (id, options) =>
-      finish(await (await import("./commands/stop.ts")).stopCommand(id, options)),
+      finish(await (await import("./commands/interact.ts")).stopCommand(id, options)),
     );
 }
 
@@ -203,7 +213,7 @@ function addConversations(program: Command, finish: Finish): void {
     .argument("<step>", "the step")
     .argument("<message...>", "the message")
     .action(async (id, step, words) =>
-      finish(await (await import("./commands/say.ts")).sayCommand(id, step, words)),
+      finish(await (await import("./commands/interact.ts")).sayCommand(id, step, words)),
     );
   program
     .command("open")
@@ -211,7 +221,7 @@ function addConversations(program: Command, finish: Finish): void {
     .argument("<run>", "id or prefix")
     .argument("<step>", "the step")
     .action(async (id, step) =>
-      finish(await (await import("./commands/open.ts")).openCommand(id, step)),
+      finish(await (await import("./commands/interact.ts")).openCommand(id, step)),
     );
 }
 
@@ -226,17 +236,19 @@ function addAnswers(program: Command, finish: Finish): void {
     .option("-o, --output <format>", "text or json, for the list")
     .addHelpText("after", ANSWER_EXAMPLES)
     .action(async (id, gate, choice, options) =>
-      finish(await (await import("./commands/answer.ts")).answerCommand(id, gate, choice, options)),
+      finish(
+        await (await import("./commands/interact.ts")).answerCommand(id, gate, choice, options),
+      ),
     );
   program
     .command("settle")
     .description("say whether an interrupted `once` step took effect")
     .argument("<run>", "id or prefix")
     .argument("<step>", "the step")
-    .argument("<as>", "done: it happened; redo: it did not, run it again; abort: give it up")
+    .argument("<as>", "done: it happened; redo: it did not, run it again; abort: abandon it")
     .option("--identity <text>", "what tells the effect from others, such as its address")
     .action(async (id, step, as, options) =>
-      finish(await (await import("./commands/settle.ts")).settleCommand(id, step, as, options)),
+      finish(await (await import("./commands/interact.ts")).settleCommand(id, step, as, options)),
     );
 }
 
@@ -247,7 +259,8 @@ async function run(
   options: RunArguments,
 ): Promise<ExitCode> {
   const { resume, resumeLast, fromStep } = options;
-  refuseMixed(file, options);
+  const { refuseMixedOptions, runCommand } = await import("./commands/run.ts");
+  refuseMixedOptions(file, options);
   if (resume !== undefined || resumeLast === true || fromStep !== undefined) {
     const { resumeCommand } = await import("./commands/resume.ts");
     return resumeCommand(
@@ -256,7 +269,7 @@ async function run(
     );
   }
   if (file === undefined) return program.error("error: which pipeline? perdure run FILE");
-  return (await import("./commands/run.ts")).runCommand(file, options);
+  return runCommand(file, options);
 }
 
 function addLooking(program: Command, finish: Finish): void {
@@ -267,7 +280,7 @@ function addLooking(program: Command, finish: Finish): void {
     .option("-o, --output <format>", "text, or json for a stream of events")
     .option("-q, --quiet", "only wait for its end")
     .action(async (id, options) =>
-      finish(await (await import("./commands/attach.ts")).attachCommand(id, options)),
+      finish(await (await import("./commands/interact.ts")).attachCommand(id, options)),
     );
   const list = program.command("list").description("list runs");
   describeList(list.command("runs", { isDefault: true }), finish);
@@ -279,7 +292,7 @@ function addLooking(program: Command, finish: Finish): void {
     .argument("[run]", "id or prefix; the newest run if absent")
     .option("-o, --output <format>", "text or json")
     .action(async (id, options) =>
-      finish(await (await import("./commands/look.ts")).whyCommand(id, options)),
+      finish(await (await import("./commands/inspect.ts")).whyCommand(id, options)),
     );
   program
     .command("explain")
@@ -288,7 +301,7 @@ function addLooking(program: Command, finish: Finish): void {
     .argument("<step>", "the step")
     .option("-o, --output <format>", "text or json")
     .action(async (id, step, options) =>
-      finish(await (await import("./commands/look.ts")).explainCommand(id, step, options)),
+      finish(await (await import("./commands/inspect.ts")).explainCommand(id, step, options)),
     );
   program
     .command("logs")
@@ -297,7 +310,7 @@ function addLooking(program: Command, finish: Finish): void {
     .argument("[step]", "only this step")
     .option("-f, --follow", "keep printing for as long as the run is driven")
     .action(async (id, step, options) =>
-      finish(await (await import("./commands/logs.ts")).logsCommand(id, step, options)),
+      finish(await (await import("./commands/inspect.ts")).logsCommand(id, step, options)),
     );
   addDocuments(program, finish);
 }
@@ -312,7 +325,7 @@ function addDocuments(program: Command, finish: Finish): void {
     .option("-o, --output <file>", "write it to this file instead of printing it")
     .addHelpText("after", GRAPH_EXAMPLES)
     .action(async (what, options) =>
-      finish(await (await import("./commands/graph.ts")).graphCommand(what, options)),
+      finish(await (await import("./commands/inspect.ts")).graphCommand(what, options)),
     );
   program
     .command("report")
@@ -322,7 +335,7 @@ function addDocuments(program: Command, finish: Finish): void {
     .option("-o, --output <file>", "write it to this file instead of printing it")
     .option("--with-output", "add the last lines that each attempt printed")
     .action(async (id, options) =>
-      finish(await (await import("./commands/report.ts")).reportCommand(id, options)),
+      finish(await (await import("./commands/inspect.ts")).reportCommand(id, options)),
     );
   program
     .command("replay")
@@ -330,7 +343,7 @@ function addDocuments(program: Command, finish: Finish): void {
     .argument("[run]", "id or prefix; the newest run if absent")
     .option("-o, --output <format>", "text or json")
     .action(async (id, options) =>
-      finish(await (await import("./commands/look.ts")).replayCommand(id, options)),
+      finish(await (await import("./commands/inspect.ts")).replayCommand(id, options)),
     );
 }
 
@@ -355,23 +368,7 @@ function describeShow(command: Command, finish: Finish): void {
     .argument("[run]", "id or prefix; the newest run if absent")
     .option("-o, --output <format>", "text or json")
     .action(async (id, options) =>
-      finish(await (await import("./commands/look.ts")).showCommand(id, options)),
-    );
-}
-
-function describeClean(command: Command, finish: Finish): void {
-  command
-    .description("remove the files of completed runs; their records stay")
-    .argument("[runs...]", "only these runs, whatever their state")
-    .option("--older-than <age>", "only runs that have not changed for this long, such as 7d")
-    .option("--state <states>", "runs in these states, such as completed,failed")
-    .option("--all", "interrupted and failed runs as well")
-    .option("--keep-last <count>", "keep this many of the newest runs")
-    .option("--max-size <size>", "keep the newest runs up to this size together, such as 2GB")
-    .option("--force", "even if this loses work that exists nowhere else")
-    .option("--dry-run", "show what would be removed, and its size")
-    .action(async (ids, options) =>
-      finish(await (await import("./commands/clean.ts")).cleanCommand(ids, options)),
+      finish(await (await import("./commands/inspect.ts")).showCommand(id, options)),
     );
 }
 
@@ -384,58 +381,4 @@ function addSessions(program: Command, finish: Finish): void {
   describeShow(sessions.command("show"), finish);
   describeClean(sessions.command("clean"), finish);
   for (const command of sessions.commands) command.exitOverride();
-}
-
-function addMaintenance(program: Command, finish: Finish): void {
-  program
-    .command("validate")
-    .description("find every mistake in pipeline files, without running them")
-    .argument("<files...>", "pipeline files")
-    .option("-o, --output <format>", "text or json")
-    .action(async (files, options) =>
-      finish(await (await import("./commands/validate.ts")).validateCommand(files, options)),
-    );
-  describeClean(program.command("clean"), finish);
-  program
-    .command("export")
-    .description("write a run into a file, to continue it elsewhere")
-    .argument("[run]", "id or prefix; the newest run if absent")
-    .option("-o, --output <file>", "the file; <run>.perdure if absent")
-    .option("--without-base", "leave out the commits of the project, which the other place has")
-    .option("--force", "copy a run that is running, as it is now")
-    .action(async (id, options) =>
-      finish(await (await import("./commands/export.ts")).exportCommand(id, options)),
-    );
-  program
-    .command("import")
-    .description("read a run from a file; perdure resume continues it")
-    .argument("<file>", "what perdure export wrote")
-    .option("--into <dir>", "the project to continue it in; this directory if absent")
-    .option("--files <which>", "for the project's files: restore those of the run, or keep yours")
-    .action(async (file, options) =>
-      finish(await (await import("./commands/export.ts")).importCommand(file, options)),
-    );
-  program
-    .command("prices")
-    .description("what models cost, since when, and the source of each price")
-    .argument("[file]", "a pipeline, whose own prices come first")
-    .option("-o, --output <format>", "text or json")
-    .action(async (file, options) =>
-      finish(await (await import("./commands/prices.ts")).pricesCommand(file, options)),
-    );
-  program
-    .command("doctor")
-    .description("check this machine and the state of this project, or what a pipeline needs")
-    .argument("[file]", "a pipeline: are its agents and programs installed and logged in?")
-    .option("--repair", "set a broken state.db aside and rebuild it from the events files")
-    .action(async (file, options) =>
-      finish(await (await import("./commands/doctor.ts")).doctorCommand(file, options)),
-    );
-  program
-    .command("completion")
-    .description("print a completion script")
-    .argument("<shell>", "bash, zsh or fish")
-    .action(async (shell) =>
-      finish(await (await import("./commands/completion.ts")).completionCommand(program, shell)),
-    );
 }

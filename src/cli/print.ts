@@ -1,9 +1,16 @@
 /**
- * Writes to stdout and stderr. A reader that went away does not stop a run.
+ * Writes to stdout and stderr. A reader that closes the stream does not stop a run.
  *
- * Owns: that every line is masked (app/secret-mask.ts), and that no text of a step or a file controls
- * the terminal.
+ * Owns: masking every line (app/secret-mask.ts), keeping the text of steps and files from controlling
+ * the terminal, and the diagnostics of pipeline files on stderr.
  */
+
+import {
+  diagnosticsText,
+  type ReadPipeline,
+  type ReadPlan,
+  requirePlan,
+} from "../app/pipeline-file.ts";
 import { masked, maskedJson } from "../app/secret-mask.ts";
 import { terminalText } from "../view/text.ts";
 
@@ -56,4 +63,20 @@ export async function printed(): Promise<void> {
   for (const stream of [process.stdout, process.stderr]) {
     await new Promise<void>((done) => stream.write("", () => done()));
   }
+}
+
+/** Draws diagnostics on stderr. */
+export async function printDiagnostics(
+  read: Pick<ReadPipeline, "diagnostics" | "text">,
+): Promise<void> {
+  if (read.diagnostics.length === 0) return;
+  const color = process.stderr.isTTY === true && process.env.NO_COLOR === undefined;
+  printError(await diagnosticsText(read, { color }));
+}
+
+/** The plan of a file; its warnings are printed. */
+export async function readPlan(...read: Parameters<typeof requirePlan>): Promise<ReadPlan> {
+  const plan = await requirePlan(...read);
+  await printDiagnostics(plan);
+  return plan;
 }

@@ -20,7 +20,7 @@ export function keysAtEnd(run: Run, visit: Visit, outcome: Outcome): JsonObject 
   const { label = "" } = outcome.reported ?? {};
   // A step that only passes on leaves the outcome of the step before it.
   if (work.kind === "pass" && passesOn(stepOf(visit))) {
-    return { current_node: work.takesUp?.node ?? id };
+    return { current_node: work.continuesFrom?.node ?? id };
   }
   const counter = retryKey(visit);
   const reset = outcome.status === "completed" && visit.failures > 0 ? { [counter]: 0 } : {};

@@ -267,9 +267,9 @@ function dispatch(
 
 /** The event that completes a step which does nothing, with its simulated result if it has one. */
 function pass(run: Run, visit: Visit, work: PassWork, at: AttemptRef): RunEvent {
-  const { simulates, takesUp } = work;
+  const { simulates, continuesFrom } = work;
   if (simulates === undefined) {
-    const { context = {}, label } = takesUp ?? {};
+    const { context = {}, label } = continuesFrom ?? {};
     const chosen = label === undefined ? {} : { reported: { label } };
     return complete(run, visit, 0, { outputs: {}, context, ...chosen }, at);
   }

@@ -1,9 +1,8 @@
 /**
- * What a program gets from `import ... from "perdure"`.
+ * The public names of `import ... from "perdure"`.
  *
- * Owns: the public names; all else is ours to change.
- * Does not: load anything before it is asked for: a pipeline's file imports this for
- * `definePipeline` alone.
+ * Owns: these names; everything else may change.
+ * Does not: load anything early: a pipeline file imports this for `definePipeline` alone.
  * Invariants:
  * - L1 Nothing in here prints, ends the process, or touches its signals or its directory.
  */
@@ -22,8 +21,7 @@ export type { Diagnostic } from "../pipeline/diagnostic.ts";
 export type { Json } from "../util/json.ts";
 export type { ExitCode } from "../view/exit-code.ts";
 export type { EventJson } from "../view/json/run-json.ts";
-export type { RunHandle, RunResult } from "./run-handle.ts";
-export type { RunView, StepView } from "./run-view.ts";
+export type { RunHandle, RunResult, RunView, StepView } from "./run-handle.ts";
 export type { OpenedRun, OpenOptions, ResumeOptions, RunOptions } from "./start.ts";
 
 /**

@@ -1,28 +1,32 @@
 /**
- * A run that this process drives, in the hands of a program.
+ * A run for a program: a handle on a run that this process drives, its events, and its state.
  *
- * Owns: the program's end of a run: events, the result, the request to stop.
- * Does not: drive anything itself: it goes the way of the command line (cli/execute.ts), without its
- * signals and its printing.
+ * Owns: events, result and stop request of a driven run; a position in the journal for each reader of
+ * events, so a slow reader needs no queue and misses nothing.
+ * Does not: drive the run: app/drive.ts does, as for the command line, without signals and printing.
  * Invariants:
- * - H1 Nobody has to listen: the run goes on whether its events are read or not.
- * - H2 When this owner's part is over, well or not, the lease is free: the process lives on, so its
- *   name in the lease would be no evidence.
+ * - H1 A reader is optional: the run continues whether its events are read or not.
+ * - H2 When this owner has finished its part, well or not, the lease is free: the process is still
+ *   alive, so its name in the lease would be no evidence.
  */
-
 import { dirname } from "node:path";
 import { driveOwned, type ExecuteOptions } from "../app/drive.ts";
-import { type KnownRun, loadRun } from "../app/known-run.ts";
+import { type LoadedRun, loadRun, whyInputOf } from "../app/loaded-run.ts";
 import { OwnerRequests } from "../app/owner-requests.ts";
 import { type OwnedRun, own } from "../app/ownership.ts";
-import type { Project } from "../app/project.ts";
+import { openProject, type Project } from "../app/project.ts";
 import { asRefusal } from "../app/refusal.ts";
 import { NO_DISPLAY } from "../app/screen.ts";
-import type { StopMode } from "../core/event.ts";
+import type { Output, StopMode } from "../core/event.ts";
+import { type RunStatus, type StepState, stepStateOf } from "../core/summary.ts";
+import type { Journal } from "../journal/journal.ts";
+import type { Subscription } from "../journal/subscription.ts";
+import type { Json, JsonObject } from "../util/json.ts";
 import { EXIT, type ExitCode, exitCodeOf } from "../view/exit-code.ts";
-import type { EventJson } from "../view/json/run-json.ts";
-import { eventStream } from "./event-stream.ts";
-import { type RunView, runView } from "./run-view.ts";
+import { type EventJson, eventJson } from "../view/json/run-json.ts";
+import { runStatusOf } from "../view/step-status.ts";
+import { type StepNode, stepTree } from "../view/step-tree.ts";
+import { type Why, why } from "../view/why.ts";
 
 /** Where a run stands after our part of it. */
 export interface RunResult extends RunView {
@@ -48,7 +52,7 @@ export type HandleOptions = Omit<ExecuteOptions, "display" | "greet"> & {
 /** Takes a run and drives it; throws when somebody else has it. Closes the project at the end. */
 export async function drivenRun(
   project: Project,
-  known: KnownRun,
+  known: LoadedRun,
   after: number,
   options: HandleOptions,
 ): Promise<RunHandle> {
@@ -88,7 +92,7 @@ export async function drivenRun(
 }
 
 /** A run that is over already: there is nothing to do for us. */
-export async function endedRun(project: Project, known: KnownRun): Promise<RunHandle> {
+export async function endedRun(project: Project, known: LoadedRun): Promise<RunHandle> {
   const done = Promise.resolve({ ...runView(known), exitCode: EXIT.done });
   await project.journal.close();
   return handleOf({
@@ -137,4 +141,109 @@ async function releaseIfPossible(project: Project, { known, epoch }: OwnedRun): 
   } catch (error) {
     if (asRefusal(error) === undefined) throw error;
   }
+}
+
+export interface StreamOptions {
+  /** A directory of the project. */
+  readonly from: string;
+  readonly runId: string;
+  /** Events after this one. */
+  readonly after: number;
+  /** Called before each read: true when nothing can come after what is there then. */
+  readonly isOver: (journal: Journal) => Promise<boolean>;
+}
+
+/** Gives events, those that there are and those that come, until the run is over. */
+export async function* eventStream(options: StreamOptions): AsyncGenerator<EventJson, void> {
+  const { journal } = await openProject(options.from, "read-only");
+  let seq = options.after;
+  let subscription: Subscription | undefined;
+  try {
+    for (;;) {
+      const over = await options.isOver(journal);
+      const news = await journal.log.eventsAfter(options.runId, seq);
+      if (news.length > 0) {
+        // Nothing watches the journal while the reader is busy with these.
+        subscription?.close();
+        subscription = undefined;
+        for (const recorded of news) {
+          seq = recorded.seq;
+          yield eventJson(options.runId, recorded);
+        }
+      } else if (over) {
+        return;
+      } else if (subscription === undefined) {
+        subscription = journal.log.subscribe(options.runId);
+      } else {
+        await subscription.changed();
+      }
+    }
+  } finally {
+    await journal.close();
+  }
+}
+
+export interface RunView {
+  readonly id: string;
+  readonly pipeline: string;
+  readonly status: RunStatus;
+  /** The sequence number of the last event that this tells of. */
+  readonly seq: number;
+  readonly input: Json;
+  /** The run's key-value store. */
+  readonly context: JsonObject;
+  readonly steps: readonly StepView[];
+  /** What happened in words, and the commands that go on from here. */
+  readonly why: Why;
+}
+
+export interface StepView {
+  /** `build`, or `each@1.1[3]/test` for a step in another one. */
+  readonly id: string;
+  readonly state: StepState;
+  /** The n-th time that the run has come to it; 0 when it has not. */
+  readonly visit: number;
+  /** How often this visit was tried. */
+  readonly attempts: number;
+  readonly exit?: number;
+  /** Why it failed, in a word and in a sentence. */
+  readonly reason?: string;
+  readonly message?: string;
+  /** Files that it handed on, by their names. */
+  readonly outputs: Readonly<Record<string, Output>>;
+  /** What an agent answered. */
+  readonly answer?: Json;
+}
+
+/** The run as it was loaded. */
+export function runView(known: LoadedRun): RunView {
+  const { run, plan, liveness } = known;
+  return {
+    id: known.id,
+    pipeline: plan.name,
+    status: runStatusOf(run, liveness),
+    seq: run.seq,
+    input: run.created?.input ?? null,
+    context: Object.fromEntries(run.context),
+    steps: Array.from(stepTree(run), stepView),
+    why: why(whyInputOf(known, Date.now())),
+  };
+}
+
+function stepView({ path, record, visit }: StepNode): StepView {
+  const state = visit?.state;
+  const completed = state?.status === "completed" ? state : undefined;
+  const failed = state?.status === "failed" ? state : undefined;
+  const exit = completed?.exit ?? failed?.exit;
+  return {
+    id: path,
+    state: record === undefined ? "pending" : stepStateOf(record),
+    visit: visit?.number ?? 0,
+    attempts: visit?.attempts ?? 0,
+    ...(exit === undefined ? {} : { exit }),
+    ...(failed === undefined ? {} : { reason: failed.reason }),
+    ...(state !== undefined && "message" in state ? { message: state.message } : {}),
+    outputs: completed?.outputs ?? {},
+    ...(completed?.answer === undefined ? {} : { answer: completed.answer }),
+  };
 }

@@ -1,7 +1,7 @@
-/** What `run`, `resume` and `openRun` of the library do. */
+/** Implements `run`, `resume` and `openRun` of the library. */
 import { resolve } from "node:path";
 import { answerGate } from "../app/answer.ts";
-import { loadRun } from "../app/known-run.ts";
+import { loadRun } from "../app/loaded-run.ts";
 import { unavailable } from "../app/ownership.ts";
 import { readDefinition, readPipeline } from "../app/pipeline-file.ts";
 import {
@@ -23,9 +23,14 @@ import type { Diagnostic } from "../pipeline/diagnostic.ts";
 import type { Plan, Recover } from "../plan/plan.ts";
 import { type Json, sha256 } from "../util/json.ts";
 import type { EventJson } from "../view/json/run-json.ts";
-import { eventStream } from "./event-stream.ts";
-import { drivenRun, endedRun, type RunHandle } from "./run-handle.ts";
-import { type RunView, runView } from "./run-view.ts";
+import {
+  drivenRun,
+  endedRun,
+  eventStream,
+  type RunHandle,
+  type RunView,
+  runView,
+} from "./run-handle.ts";
 
 export interface RunOptions {
   /** The pipeline's input. */
@@ -79,14 +84,14 @@ export async function startRun(
   options: RunOptions,
 ): Promise<RunHandle> {
   options.signal?.throwIfAborted();
-  return publicly(async () => {
+  return withRefusals(async () => {
     const cwd = resolve(options.cwd ?? ".");
     const { plan, origin } = await planOf(pipeline, cwd);
     const file = origin.file || "FILE";
     const { preflight } = options;
     const site = { file, typed: ["run", file], preflight, cwd };
     const { input } = await prepareRun(plan, options.input ?? null, site);
-    return holding(await createProject(cwd), async (project) => {
+    return closingOnError(await createProject(cwd), async (project) => {
       const runId = await createRun(project, plan, { ...origin, input, args: [], cwd });
       const { signal, stay = false, autoApprove = false } = options;
       return await drivenRun(project, await loadRun(project, runId), 0, {
@@ -128,13 +133,17 @@ function invalid(diagnostics: readonly Diagnostic[], text: string): PipelineInva
 /** Continues a run; see `resume` in perdure.ts. */
 export async function resumeRun(id: string, options: ResumeOptions): Promise<RunHandle> {
   options.signal?.throwIfAborted();
-  return publicly(async () => {
+  return withRefusals(async () => {
     const project = await openProject(resolve(options.cwd ?? "."), "read-write");
-    return holding(project, () => goOn(project, id, options));
+    return closingOnError(project, () => continueRun(project, id, options));
   });
 }
 
-async function goOn(project: Project, id: string, options: ResumeOptions): Promise<RunHandle> {
+async function continueRun(
+  project: Project,
+  id: string,
+  options: ResumeOptions,
+): Promise<RunHandle> {
   const { fromStep: step, recover, signal } = options;
   const known = await loadRun(project, await resolveRunId(project.journal, id));
   const refusal = unavailable(known, options);
@@ -159,7 +168,7 @@ async function goOn(project: Project, id: string, options: ResumeOptions): Promi
 
 /** Looks at a run; see `openRun` in perdure.ts. */
 export async function lookAtRun(id: string, options: OpenOptions): Promise<OpenedRun> {
-  return publicly(async () => {
+  return withRefusals(async () => {
     const from = resolve(options.cwd ?? ".");
     const reading = async <T>(body: (project: Project) => Promise<T>): Promise<T> => {
       const project = await openProject(from, "read-only");
@@ -202,7 +211,7 @@ async function answerAs(
 }
 
 /** A handle closes its project at its end; without a handle there is nobody to. */
-async function holding(
+async function closingOnError(
   project: Project,
   body: (project: Project) => Promise<RunHandle>,
 ): Promise<RunHandle> {
@@ -214,7 +223,7 @@ async function holding(
   }
 }
 
-async function publicly<T>(body: () => Promise<T>): Promise<T> {
+async function withRefusals<T>(body: () => Promise<T>): Promise<T> {
   try {
     return await body();
   } catch (error) {

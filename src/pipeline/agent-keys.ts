@@ -5,7 +5,7 @@
  * Owns: these keys, and which of them an adapter cannot pass on to its agent.
  * Does not: know the flags of any agent (runner/agents).
  * Invariants:
- * - access/A1 A key that an agent cannot be given is an error in the file, never silently dropped.
+ * - access/A1 A key that an agent does not support is an error in the file, never silently dropped.
  */
 import * as z from "zod";
 import { type McpServer, PERMISSION_LEVELS } from "../util/agent-access.ts";
@@ -15,7 +15,7 @@ import { relay } from "./key-values.ts";
 import { bounded, command, ENTRIES_MAX, env, id, jsonSchema, path } from "./values.ts";
 
 const TURNS_MAX = 10_000;
-/** The agents' words for it; not every agent, nor every model, has all of them. */
+/** The efforts of all agents; an agent or a model may lack some of them. */
 const EFFORTS = ["minimal", "low", "medium", "high", "xhigh", "max"] as const;
 
 const TOOL = /^[^\s(),]+(\(.+\))?$/s;
@@ -38,7 +38,7 @@ const servers = bounded(z.record(id, server));
 
 const AGENT = { on: ["agent"] } as const;
 
-/** The table; see key-row.ts for what a row says. */
+/** The table; key-row.ts defines the rows. */
 export const AGENT_KEYS = {
   model: key({
     ...AGENT,
@@ -151,17 +151,17 @@ export const AGENT_KEYS = {
   }),
 };
 
-export type AgentKey = keyof typeof AGENT_KEYS;
+type AgentKey = keyof typeof AGENT_KEYS;
 export const AGENT_KEY_NAMES = Object.keys(AGENT_KEYS) as AgentKey[];
 
-/** What an agent, or a step for its own call of it, may set. */
+/** The settings of an agent, or of one step's use of it. */
 export type AgentSettings = FieldsOf<typeof AGENT_KEYS>;
 
 /** The settings that are not part of a step's fingerprint. */
 export type UncountedSetting = UncountedOf<typeof AGENT_KEYS>;
 
-/** `Name` or `Name(pattern)`, in the agent's own words for its tools. */
-export interface ToolRules {
+/** `Name` or `Name(pattern)`, with the agent's own names of tools. */
+interface ToolRules {
   readonly allow: readonly string[];
   readonly deny: readonly string[];
 }
@@ -176,7 +176,7 @@ export type Relay = { readonly tokens: number } | { readonly share: number };
 export const ACCESS_KEYS = ["tools", "on_denied", "effort", "mcp", "directories"] as const;
 export type AccessKey = (typeof ACCESS_KEYS)[number];
 
-/** The MCP servers in files of their own, by the file's name. */
+/** The MCP servers in files of their own, by file name. */
 export type McpFiles = ReadonlyMap<string, McpServers>;
 
 function lowerServers(shape: z.infer<typeof servers>): McpServers {
@@ -197,7 +197,7 @@ type ReadServers =
   | { readonly ok: true; readonly servers: McpServers }
   | { readonly ok: false; readonly message: string };
 
-/** The servers in the text of a file, or what is wrong with it. */
+/** The servers in the text of a file, or its mistake. */
 export function readServers(text: string): ReadServers {
   const parsed = parseJson(text);
   if (!parsed.ok) return { ok: false, message: `it is not JSON: ${parsed.message}` };
@@ -209,7 +209,7 @@ export function readServers(text: string): ReadServers {
   return { ok: false, message: `\`${where}\` is no server: it needs a \`command\` or a \`url\`` };
 }
 
-/** Why an adapter cannot pass on a key, and what to do instead. */
+/** Why an adapter cannot pass on a key, and the alternative. */
 interface Inability {
   readonly why: string;
   readonly help: string;

@@ -1,19 +1,19 @@
 /**
- * Pipelines written in TypeScript: the types that an author's editor knows.
+ * The types of pipelines that authors write in TypeScript.
  *
- * Owns: the types of steps, made from the table of keys, and that names of steps exist.
- * Does not: check anything at run time. A definition is plain data, and is validated like a YAML
- * file when it is loaded, so that all its mistakes are reported together.
+ * Owns: the types of steps, derived from the table of keys, and the check that named steps exist.
+ * Does not: check at run time. A definition is plain data, and the loader validates it like a YAML
+ * file, so that all its mistakes are reported together.
  */
 import type { KeysOn, StepKind } from "./key-row.ts";
 import type { ALL_STEP_KEYS, PipelineShape, StepShape } from "./schema.ts";
 
-/** As the schema has it, but nothing has to be mutable. */
+/** The type of the schema, with readonly fields. */
 type Readable<T> = T extends object ? { readonly [Key in keyof T]: Readable<T[Key]> } : T;
 
 type Table = typeof ALL_STEP_KEYS;
 
-/** The key that makes a step one of a kind. */
+/** The key that defines the kind of a step. */
 interface Kinds {
   readonly run: "command";
   readonly prompt: "agent";
@@ -25,7 +25,7 @@ interface Kinds {
   readonly pass: "pass";
 }
 
-/** The keys that a kind of step may have, apart from the one that makes it one. */
+/** The keys of a kind of step, without the key that defines the kind. */
 type Allowed<Kind extends StepKind> = Exclude<KeysOn<Table, Kind>, keyof Kinds>;
 
 /** The keys of a step with the names of other steps as types. */
@@ -54,19 +54,19 @@ type ForEachDefinition = Readable<Omit<ForEachShape, "steps">> & {
 
 type StepKeys<Id extends string> = Named<Id> & Readable<Omit<StepShape, keyof Named<Id>>>;
 
-/** A step of one kind: its own key must be there, those of other kinds must not. */
+/** A step of one kind: it has the key of its kind and no key of another kind. */
 type Kind<Id extends string, Own extends keyof Kinds> = {
   readonly [Key in Own]-?: NonNullable<StepKeys<Id>[Key]>;
 } & Pick<StepKeys<Id>, Allowed<Kinds[Own]>> & {
     readonly [Key in Exclude<keyof StepShape, Allowed<Kinds[Own]> | Own>]?: never;
   };
 
-/** A fan-out that holds its own steps is a kind of its own. */
+/** A fan-out that contains steps is a kind of its own. */
 type FanOutKind<Id extends string> = Pick<StepKeys<Id>, Allowed<"group">> & {
   readonly for_each: ForEachDefinition & { readonly steps: readonly StepDefinition[] };
 } & { readonly [Key in Exclude<keyof StepShape, Allowed<"group">>]?: never };
 
-/** A step, as in YAML. `Id` are the ids of the steps beside it, as far as they are known. */
+/** A step, as in YAML. `Id` is the type of the known ids in the same list. */
 export type StepDefinition<Id extends string = string> =
   | Kind<Id, "run">
   | Kind<Id, "prompt">
@@ -85,7 +85,7 @@ export type PipelineDefinition<Id extends string = string> = Readable<
   readonly steps: readonly StepDefinition<Id>[];
 };
 
-/** Gives back the pipeline that it is given: it is there for its types. */
+/** Returns its argument unchanged; it exists for its types. */
 export function definePipeline<const Id extends string>(
   pipeline: PipelineDefinition<Id>,
 ): PipelineDefinition {

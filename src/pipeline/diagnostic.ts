@@ -1,35 +1,35 @@
 /**
- * A mistake in an author's file, and how it is drawn for people: rule, place, the line with the
- * mistake underlined, the remedy.
+ * A diagnostic is a mistake in an author's file. Its text has the rule, the position, the
+ * underlined line, and the fix.
  *
- * Owns: the one text form of a diagnostic.
- * Does not: find mistakes, or decide where the text goes.
+ * Owns: the text form of a diagnostic.
+ * Does not: find mistakes, or print the text.
  */
 
 export interface Diagnostic {
-  /** An error keeps the pipeline from running; a warning does not. */
+  /** A pipeline with an error does not run; one with warnings does. */
   readonly severity: "error" | "warning";
-  /** The kebab-case name of the rule that was broken. */
+  /** The kebab-case name of the rule. */
   readonly rule: string;
   readonly message: string;
   readonly file: string;
   /** Lines and columns count from 1; columns in UTF-16 units. With a `path` both are 1. */
   readonly line: number;
   readonly column: number;
-  /** Where it ends; the end column is the first one that is no longer part of it. */
+  /** The end; the end column is the first one after the mistake. */
   readonly endLine?: number;
   readonly endColumn?: number;
   /** The path in the value that a module exports: `steps[2].needs[0]`. */
   readonly path?: string;
-  /** What to do about it. */
+  /** How to fix it. */
   readonly help?: string;
 }
 
-/** The widest piece of a line that is shown; longer lines are cut around the mistake. */
+/** The most columns of a line that are shown; longer lines are truncated around the mistake. */
 const FRAME_COLUMNS_MAX = 160;
 const TAB = "    ";
 
-export interface DiagnosticStyle {
+interface DiagnosticStyle {
   readonly color: boolean;
 }
 
@@ -107,8 +107,11 @@ function frameOf({ line, column, endLine, endColumn }: Diagnostic, text: string)
   };
 }
 
-/** Tabs as blanks and control characters as "?", so that a file cannot play with the terminal. */
+/**
+ * Replaces tabs by blanks and control characters by "?", so that a file cannot control the
+ * terminal.
+ */
 function visible(text: string): string {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is taken out
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: this removes them
   return text.replaceAll("\t", TAB).replace(/[\x00-\x08\x0b-\x1f\x7f-\x9f]/g, "?");
 }

@@ -1,6 +1,9 @@
-/** How much an agent is told of what came before: the modes, for YAML and DOT. */
+/**
+ * The modes of fidelity, for YAML and DOT: how much an agent learns about the run before its
+ * prompt.
+ */
 
-/** The conversation itself, or what is written down for it: from the goal alone to 3000 tokens. */
+/** The same conversation, or a briefing: from the goal alone to 3000 tokens. */
 export const FIDELITIES = [
   "full",
   "truncate",
@@ -12,7 +15,7 @@ export const FIDELITIES = [
 
 export type Fidelity = (typeof FIDELITIES)[number];
 
-/** What an agent can be told without a conversation. */
+/** The modes that are a briefing, not a conversation. */
 export type BriefingMode = Exclude<Fidelity, "full">;
 
 export const BRIEFING_MODES = FIDELITIES.filter((mode): mode is BriefingMode => mode !== "full");

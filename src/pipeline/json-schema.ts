@@ -1,24 +1,24 @@
 /**
- * Checks JSON Schemas that authors write: a misspelt type would otherwise be found out only when
- * the first file is held against it.
+ * Checks JSON Schemas that authors write: otherwise a misspelt type would appear only when a run
+ * validates the first value.
  *
- * Owns: the keywords and what their values must look like.
- * Does not: hold data against a schema (@cfworker/json-schema does, when a run needs it).
+ * Owns: the keywords and the form of their values.
+ * Does not: validate data against a schema (util/json-schema.ts).
  */
 import { isObject } from "../util/json.ts";
 import { nearest } from "../util/nearest.ts";
 import { PATTERN_HELP, parsePattern } from "../util/pattern.ts";
 import type { Path } from "./source.ts";
 
-/** How deep schemas may stand in each other. */
+/** How deep schemas may be nested. */
 const SCHEMA_DEPTH_MAX = 64;
 
-/** What is wrong in a schema, and where in it. */
-export interface SchemaProblem {
+/** A mistake in a schema, with its path. */
+interface SchemaProblem {
   readonly path: Path;
   readonly message: string;
   readonly help?: string;
-  /** Set when the key at the end of the path is what is wrong. */
+  /** Set when the mistake is the key at the end of the path. */
   readonly on?: "key";
 }
 
@@ -95,7 +95,7 @@ const KEYWORDS: Readonly<Record<string, Rule | "type" | "list" | "flag" | "ref" 
   writeOnly: "flag",
 };
 
-/** Everything that is wrong in a JSON Schema. */
+/** All mistakes in a JSON Schema. */
 export function checkJsonSchema(schema: unknown): readonly SchemaProblem[] {
   const problems: SchemaProblem[] = [];
   check(schema, [], { root: schema, problems });
@@ -125,7 +125,7 @@ function check(schema: unknown, path: Path, checking: Checking): void {
 function checkKeyword(keyword: string, value: unknown, path: Path, checking: Checking): void {
   const rule = Object.hasOwn(KEYWORDS, keyword) ? KEYWORDS[keyword] : undefined;
   if (rule === undefined) {
-    // Unknown keywords are allowed, but one that is almost a known one is a slip.
+    // Unknown keywords are allowed, but a keyword close to a known one is probably misspelt.
     const meant = keyword.startsWith("x-") ? undefined : nearest(keyword, Object.keys(KEYWORDS));
     if (meant === undefined) return;
     const message = `\`${keyword}\` is no keyword of JSON Schema`;
@@ -205,7 +205,7 @@ function checkPattern(value: unknown): Problem {
   return parsed.ok ? undefined : { message: parsed.message, help: PATTERN_HELP };
 }
 
-/** Only references inside the schema can be followed: nothing is ever fetched. */
+/** References may only point into the schema itself: nothing is fetched. */
 function checkRef(value: unknown, root: unknown): Problem {
   if (typeof value !== "string") return { message: "`$ref` must be a text" };
   if (!value.startsWith("#")) {

@@ -1,21 +1,21 @@
 /**
  * One row of the table of step keys, and the types that follow from a table.
  *
- * Owns: what is said about a key.
- * Does not: name any key (keys.ts, agent-keys.ts).
+ * Owns: the fields of a row.
+ * Does not: contain keys (keys.ts, agent-keys.ts).
  */
 import type * as z from "zod";
 import type { McpServer } from "../util/agent-access.ts";
 import type { PipelineCheck } from "./key-values.ts";
 
-/** What a step can be: a key is allowed on some of these. */
+/** The kinds of steps; a key is allowed on some of them. */
 export const STEP_KINDS = ["command", "agent", "group", "gate", "wait", "pass"] as const;
 export type StepKind = (typeof STEP_KINDS)[number];
 
 /** MCP servers by name. */
 export type McpServers = Readonly<Record<string, McpServer>>;
 
-/** What a value needs of its surroundings to be lowered. */
+/** The surroundings of a value that lowering needs. */
 export interface Lowering {
   /** The id of the step; empty in `defaults`. */
   readonly id: string;
@@ -23,7 +23,7 @@ export interface Lowering {
   readonly spelling: (...keys: readonly string[]) => string | undefined;
   /** The MCP servers in a file of their own. */
   readonly mcpFile: (name: string) => McpServers | undefined;
-  /** The checks of the step in their one form; they may stand in files of their own. */
+  /** The checks of the step in their normalized form; some come from files. */
   readonly checks: () => readonly PipelineCheck[];
 }
 
@@ -33,23 +33,23 @@ export interface KeyRow<
   Fields extends object = object,
   Counts extends boolean = boolean,
 > {
-  /** What the value alone may look like. */
+  /** The shape of the value. */
   readonly schema: Schema;
-  /** What the key means, for editors and for the reference page. */
+  /** The meaning of the key, for editors and the reference page. */
   readonly doc: string;
-  /** A line of YAML. */
+  /** An example: a line of YAML. */
   readonly example: string;
   /** The kinds of steps that may have it. */
   readonly on: readonly On[];
   /** On a fan-out of one step: it belongs to each item, not to the fan-out as a whole. */
   readonly perItem?: true;
-  /** For a value of several forms: what it must be, in a diagnostic. */
+  /** For a value with several forms: their description in a diagnostic. */
   readonly expects?: string;
-  /** True: another value makes another result, so the step runs again after an update. */
+  /** True: the key is part of the fingerprint, so an update that changes it runs the step again. */
   readonly fingerprint: Counts;
   /**
-   * The fields of the plan that the value becomes. Absent: the key says what the step does or where
-   * it leads, which lower-work.ts and step-edges.ts read.
+   * The fields of the plan that the value becomes. Absent: lower-work.ts or step-edges.ts reads the
+   * key, because it defines the work or the edges of the step.
    */
   readonly lower?: (value: z.output<Schema>, at: Lowering) => Fields;
 }
@@ -67,7 +67,7 @@ export function key<
 type AnyTable = Readonly<Record<string, unknown>>;
 
 /** The zod shape of a table: every key is optional. */
-export type ShapeOf<Table extends AnyTable> = {
+type ShapeOf<Table extends AnyTable> = {
   readonly [Key in keyof Table]: Table[Key] extends {
     readonly schema: infer Schema extends z.ZodType;
   }
@@ -96,7 +96,7 @@ type LoweredBy<Row> = Row extends { readonly lower?: (value: never, at: Lowering
 
 type Merged<Fields> = { readonly [Field in keyof Fields]?: Fields[Field] };
 
-/** All fields that a table lowers to; what the author does not write is absent. */
+/** All fields that a table lowers to; a key that the author does not write gives no field. */
 export type FieldsOf<Table extends AnyTable> = Merged<Intersection<LoweredBy<Table[keyof Table]>>>;
 
 /** The fields that are not part of the fingerprint. */
@@ -104,7 +104,7 @@ export type UncountedOf<Table extends AnyTable> = keyof Intersection<
   LoweredBy<Extract<Table[keyof Table], { readonly fingerprint: false }>>
 >;
 
-/** The optional schemas of a table, each with its sentence. */
+/** The optional schemas of a table, each with its description. */
 export function shapeOf<Table extends Readonly<Record<string, KeyRow>>>(
   table: Table,
 ): ShapeOf<Table> {
@@ -113,7 +113,7 @@ export function shapeOf<Table extends Readonly<Record<string, KeyRow>>>(
   ) as ShapeOf<Table>;
 }
 
-/** Lowers the keys of a table that stand in a value, as far as they are wanted. */
+/** Lowers the keys of a table in a value, limited to the wanted ones. */
 export function lowerKeys<Table extends Readonly<Record<string, KeyRow>>>(
   table: Table,
   written: object,

@@ -1,8 +1,8 @@
 /**
  * The shapes of values that are more than a text or a number: retry, edges, gates, waits, checks.
  *
- * Owns: what each value alone may look like. The message of a pattern is the name of its rule.
- * Does not: say which steps may have it (keys.ts) or compare values with each other (the rules).
+ * Owns: the shape of each value. The message of a pattern is the name of its rule.
+ * Does not: decide which steps may have it (keys.ts) or compare values with each other (rules/).
  */
 
 import * as z from "zod";
@@ -22,7 +22,7 @@ import {
 } from "./values.ts";
 
 const ATTEMPTS_MAX = 1_000;
-/** Less would be used up by the agent's own instructions. */
+/** The agent's own instructions would fill a smaller window. */
 const RELAY_TOKENS_MIN = 1_000;
 const RELAY_SHARE = /^([1-9]|[1-9][0-9])%$/;
 
@@ -44,7 +44,7 @@ const backoff = z.strictObject({
 });
 
 const attempts = z.int().min(1).max(ATTEMPTS_MAX);
-/** How often a step is tried, and when again. */
+/** How many attempts a step gets, and the pauses between them. */
 export const retry = z.union([
   attempts,
   z.strictObject({
@@ -76,7 +76,9 @@ export const retry = z.union([
   }),
 ]);
 
-/** Only what the author said; the rest comes from `defaults` and then from the plan's own. */
+/**
+ * The fields that the author wrote; the others come from `defaults`, then from the plan's defaults.
+ */
 export interface RetrySettings {
   readonly attempts?: number;
   readonly initialMs?: number;
@@ -88,7 +90,7 @@ export interface RetrySettings {
   readonly conversation?: "continue" | "fresh";
 }
 
-/** The one form of a retry rule. */
+/** The normalized form of a retry rule. */
 export function lowerRetry(rule: z.output<typeof retry>): RetrySettings {
   if (typeof rule === "number") return { attempts: rule };
   const { attempts, backoff, on, on_resume, conversation } = rule;
@@ -114,7 +116,7 @@ export const relay = z.strictObject({
 export const NEEDS_MAX = 1_000;
 const WEIGHT_MAX = 1_000_000;
 
-/** One way to leave a step. */
+/** One edge of a step. */
 export const edge = z.strictObject({
   to: z.string().describe("The next step."),
   when: expression.optional().describe("An expression; the edge applies when it is true."),
@@ -145,7 +147,7 @@ export const loop = z.strictObject({
     .describe("When `until` is still not true after the last iteration. Default: fail."),
 });
 
-/** Where the items of a fan-out come from. */
+/** The source of the items of a fan-out. */
 export const itemSource = z.union([
   z.string(),
   z.array(z.unknown()),
@@ -224,7 +226,7 @@ export const gate = z.union([
   }),
 ]);
 
-/** Time that passes. */
+/** A wait. */
 export const wait = z.union([
   duration,
   z.strictObject({ for: duration.describe("How long to wait.") }),
@@ -283,7 +285,7 @@ const oneCheck = z.union([
   }),
 ]);
 
-/** One check as it is written. */
+/** One check as the author writes it. */
 export type CheckShape = z.infer<typeof oneCheck>;
 
 export const check = z.union([
@@ -291,18 +293,18 @@ export const check = z.union([
   z.array(oneCheck).min(1, "empty-checks").max(CHECKS_MAX),
 ]);
 
-/** In which form what a step prints becomes a value of the context, and under which key. */
+/** The key and the format with which the output of a step becomes a value of the context. */
 export interface Capture {
   readonly as: "text" | "lines" | "json" | "number";
   readonly to: string;
 }
 
-/** What decides whether the work of a step is good, after it exited with 0. */
+/** A check decides whether the work of a step is good, after the step exited with 0. */
 export type PipelineCheck = (
   | { readonly kind: "command"; readonly run: string }
   /** `file` is a template, relative to the step's directory. */
   | { readonly kind: "schema"; readonly file: string; readonly schema: Json }
-  /** An agent that looks at the work and says whether it satisfies the rubric, a template. */
+  /** An agent that decides whether the work satisfies the rubric, a template. */
   | {
       readonly kind: "judge";
       readonly rubric: string;
@@ -311,8 +313,8 @@ export type PipelineCheck = (
     }
 ) & {
   /**
-   * What it means when it does not pass: a warning, or a failure for good. Absent: a failure of the
-   * attempt, after which the step may be retried.
+   * The effect of a failed check: a warning, or a failure without retries. Absent: a failure of the
+   * attempt, which may be retried.
    */
   readonly onFail?: "warn" | "fail";
 };

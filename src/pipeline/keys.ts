@@ -1,9 +1,10 @@
 /**
- * The table of step keys. Schema, types, validation, lowering, the fingerprint and docs/REFERENCE.md
- * are made from it, so a new key is a new row here and the code that acts on its field.
+ * The table of step keys. Schema, types, validation, lowering, the fingerprint and
+ * docs/REFERENCE.md follow from it, so a new key is a new row here and the code that uses its
+ * field.
  *
  * Owns: every key of a step, apart from the settings of its agent (agent-keys.ts).
- * Does not: lower what a step does (lower-work.ts) or where it leads (step-edges.ts).
+ * Does not: lower the work (lower-work.ts) or the edges of a step (step-edges.ts).
  * Invariants:
  * - keys/K1 A key that is not in the table does not exist: the schema is made from the table.
  */
@@ -36,7 +37,7 @@ const PROCESS = ["command", "agent"] as const;
 const WORKING = ["command", "agent", "group"] as const;
 const REPEATED = ["command", "agent", "group", "gate", "wait"] as const;
 
-/** What a step is and what it does. */
+/** The identity and the work of a step. */
 const WORK = {
   id: key({
     schema: id,
@@ -133,7 +134,7 @@ const WORK = {
   }),
 };
 
-/** How a fan-out treats its items; these may also stand inside `for_each`. */
+/** How a fan-out treats its items; these keys may also be inside `for_each`. */
 export const FAN_OUT_KEYS = {
   as: key({
     schema: name,
@@ -158,7 +159,7 @@ export const FAN_OUT_KEYS = {
   }),
 };
 
-/** When a step starts, and where it leads. */
+/** When a step starts, and its edges. */
 const EDGES = {
   needs: key({
     schema: z.union([z.string(), z.array(z.string()).max(NEEDS_MAX)]),
@@ -236,7 +237,7 @@ const EDGES = {
   }),
 };
 
-/** How the work of one step is carried out and judged. */
+/** How the work of one step runs and is checked. */
 const SETTINGS = {
   workspace: key({
     schema: z.enum(["own", "shared"]),
@@ -304,7 +305,7 @@ const SETTINGS = {
   }),
 };
 
-/** Settings that `defaults` may have, too: they hold for every step that does not say otherwise. */
+/** Settings that `defaults` may have, too: they apply to every step that does not set them. */
 export const INHERITED_KEYS = {
   env: key({
     schema: env,
@@ -417,10 +418,10 @@ export const INHERITED_KEYS = {
   }),
 };
 
-/** The table; see key-row.ts for what a row says. Steps that hold steps have two more (schema.ts). */
+/** The table; key-row.ts defines the rows. Steps that contain steps have two more (schema.ts). */
 export const STEP_KEYS = { ...WORK, ...FAN_OUT_KEYS, ...EDGES, ...SETTINGS, ...INHERITED_KEYS };
 
-/** What the keys of a step become in a plan, apart from its work and its edges. */
+/** The fields of a plan's step that its keys set, without its work and its edges. */
 export type StepFields = FieldsOf<typeof STEP_KEYS>;
 
 /** The fields of a step that are not part of its fingerprint. */

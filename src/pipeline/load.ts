@@ -1,8 +1,8 @@
 /**
- * From the text of a file to a pipeline, or to everything that is wrong with it.
+ * Loads the text of a file: its pipeline, or all its mistakes.
  *
- * Owns: the order of the phases, and lowering a valid file to the one form of a pipeline, with the
- * rows of the tables (keys.ts, agent-keys.ts).
+ * Owns: the order of the phases, and lowering a valid file to a pipeline with the rows of the
+ * tables (keys.ts, agent-keys.ts).
  * Does not: read files, or merge `defaults` into steps (plan/build.ts does).
  */
 
@@ -59,14 +59,14 @@ export interface LoadedPipeline {
 }
 
 /** The text of a file that a pipeline names, relative to it; undefined when there is none. */
-export type ReadNamed = (name: string) => string | undefined;
+type ReadNamed = (name: string) => string | undefined;
 
-/** What became of a module of that name; undefined as long as it was not run. */
+/** The result of a module of that name; undefined before it has run. */
 export type ReadValue = (name: string) => ModuleValue | undefined;
 
 /**
  * Reads a pipeline from the text of a file, and from its value when it is a module; `file` is its
- * name for people.
+ * name in messages.
  */
 export function loadPipeline(
   file: string,
@@ -84,7 +84,7 @@ const STEP_ID = /^[ \t]*(?:-[ \t]+)?(?:\{[ \t]*)?id[ \t]*:/gm;
 /** No step is shorter than `- id: a`. */
 const STEP_LENGTH_MIN = 8;
 
-/** Refuses what would be refused anyway, but only after a minute of parsing. */
+/** Refuses a file that is too large before the parser spends a minute on it. */
 function tooLarge(file: string, text: string): Diagnostic | undefined {
   const refusal = { severity: "error", rule: "file-too-large", file, column: 1 } as const;
   if (Buffer.byteLength(text) > PIPELINE_BYTES_MAX) {
@@ -102,7 +102,7 @@ function tooLarge(file: string, text: string): Diagnostic | undefined {
 /** The name of a pipeline that is a value, not a file. */
 const GIVEN = "pipeline.ts";
 
-/** Reads a pipeline that a program gives as a value. */
+/** Reads a pipeline that a program passes as a value. */
 export function loadDefinition(
   value: unknown,
   readNamed: ReadNamed,
@@ -141,16 +141,16 @@ function loadOn(shelf: Shelf, file: string, text: string): LoadedPipeline {
   return { pipeline: lower(read.shape, files, source), diagnostics: found };
 }
 
-/** Mistakes after which there is no value to look at. */
+/** Mistakes after which there is no value to validate. */
 const UNREADABLE = /^(yaml|module)-(?!prints$)/;
 
-/** Keeps what holds a module from being taken as valid; whoever runs modules reads again. */
+/** A placeholder error for modules that have not run yet; the caller runs them and loads again. */
 function unread(file: string): Diagnostic {
   const message = "the module was not run";
   return { severity: "error", rule: "module-unread", message, file, line: 1, column: 1 };
 }
 
-/** The value in a file; undefined when it is that of a module that was not run yet. */
+/** The value in a file; undefined for a module that has not run yet. */
 function parse(shelf: Shelf, file: string, text: string): ParsedYaml | ReadModule | undefined {
   const name = shelf.open.at(-1) ?? file;
   if (!isModuleName(name)) return parseYaml(file, text);
@@ -192,7 +192,7 @@ interface File {
   readonly source: Source;
 }
 
-/** What the keys at a path need to be lowered; `step` is absent outside of steps. */
+/** The surroundings of the keys at a path; `step` is absent outside of steps. */
 function loweringAt(path: Path, step: StepShape | undefined, file: File): Lowering {
   return {
     id: step?.id ?? "",
@@ -211,7 +211,7 @@ function lowerList(list: StepList, file: File): readonly PipelineStep[] {
     if (step.for_each === undefined || hasBody(step)) {
       return { id, work, settings: lowerKeys(STEP_KEYS, step, at), ...ways };
     }
-    // A fan-out of one step: each item is that step, and around it is what is said of all items.
+    // A fan-out of one step: each item is that step; the fan-out around it has the other keys.
     const item = lowerKeys(STEP_KEYS, step, at, isPerItem);
     const whole = lowerKeys(STEP_KEYS, step, at, (row) => !isPerItem(row));
     const inner: PipelineStep = { id, work, settings: item, needs: [] };
@@ -219,7 +219,7 @@ function lowerList(list: StepList, file: File): readonly PipelineStep[] {
   });
 }
 
-/** True for a key that a group cannot have, so that it must belong to each item. */
+/** True for a key that a group cannot have, so it belongs to each item. */
 function isPerItem({ perItem, on }: KeyRow): boolean {
   return perItem === true || !on.includes("group");
 }

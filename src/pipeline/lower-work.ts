@@ -1,8 +1,8 @@
 /**
- * Lowers the written forms of what a step does to the one form of a pipeline.
+ * Lowers the work of a step to its normalized form.
  *
  * Owns: groups, loops, fan-outs, gates and waits in all their spellings.
- * Does not: lower the steps in them (load.ts does, and is handed in).
+ * Does not: lower inner steps (load.ts passes a function that does).
  */
 
 import { assert } from "../util/assert.ts";
@@ -16,7 +16,7 @@ import type { StepShape } from "./schema.ts";
 import { fanOutOf } from "./step-list.ts";
 import { milliseconds } from "./values.ts";
 
-/** The work of a step that holds steps, or that is done for each item of a list. */
+/** The work of a step that contains steps, or of a fan-out. */
 export function lowerComposite(step: StepShape, body: PipelineBody): PipelineWork {
   const { loop, iterations } = step;
   const input = inputOf(step, body);
@@ -33,13 +33,13 @@ export function lowerComposite(step: StepShape, body: PipelineBody): PipelineWor
   return { kind: "group", body, ...given };
 }
 
-/** Another file sees only what it is given; steps written here see what is around them. */
+/** Another file sees only its own input; steps in this file see the input around them. */
 function inputOf({ input }: StepShape, body: PipelineBody): JsonObject | undefined {
   const given = input as JsonObject | undefined;
   return "steps" in body ? { ...defaultsOf(body.inputSchema), ...given } : given;
 }
 
-/** What the input of a pipeline is where nothing is given, as texts that stand for themselves. */
+/** The default input of a pipeline, as templates that render to themselves. */
 export function defaultsOf(schema: Json | undefined): JsonObject {
   const properties = isObject(schema) && isObject(schema.properties) ? schema.properties : {};
   const found = Object.entries(properties).flatMap(([key, property]) =>
@@ -80,7 +80,7 @@ function lowerItems(items: unknown): PipelineItems {
   return items as { readonly file: string } | { readonly glob: string };
 }
 
-/** The work of a step for which nothing is run; undefined for any other. */
+/** The work of a gate or wait; undefined for any other step. */
 export function lowerPrompt(step: StepShape): PipelineWork | undefined {
   if (step.pass === true) return { kind: "pass" };
   const gate = gateOf(step);

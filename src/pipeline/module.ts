@@ -1,33 +1,33 @@
 /**
- * A pipeline that a JavaScript or TypeScript module exports: its value, and what is wrong with the
+ * A pipeline that a JavaScript or TypeScript module exports: its value, and the mistakes of the
  * module as a whole. A diagnostic names the file and the path in the value.
  *
  * Owns: how a module becomes a value to validate, and that the value is plain data.
- * Does not: run the module; that needs a thread of its own, and the program has one.
+ * Does not: run the module; room `app` does that in a thread of its own.
  */
 
 import { isObject } from "../util/json.ts";
 import type { Diagnostic } from "./diagnostic.ts";
 import { diagnosticAt, type Path, type Source } from "./source.ts";
 
-/** Names of files that are modules, not YAML. */
+/** The file names of modules. */
 const MODULE_NAME = /\.(ts|mts|js|mjs)$/;
-/** How much of what a module printed is shown. */
+/** How much of a module's output is shown. */
 const PRINTED_MAX = 200;
 
-/** Why a module gives no pipeline. */
+/** Why a module has no pipeline. */
 export interface ModuleProblem {
   readonly rule: string;
   readonly message: string;
   readonly help: string;
-  /** The place in the module, where the JavaScript engine reported one. */
+  /** The position in the module, if the JavaScript engine reported one. */
   readonly line?: number;
   readonly column?: number;
   /** The path in the value that it exports. */
   readonly path?: Path;
 }
 
-/** What running a module gave: its default export and what it printed, or a problem. */
+/** The result of a module: its default export and its output, or a problem. */
 export type ModuleValue =
   | { readonly ok: true; readonly value: unknown; readonly printed: string }
   | ({ readonly ok: false } & ModuleProblem);
@@ -39,7 +39,7 @@ export function notPlain(path: Path, found: string): ModuleProblem {
   return { rule: "module-value", message, help, path };
 }
 
-/** True for the name of a file that must be run to be read. */
+/** True for the file name of a module. */
 export function isModuleName(name: string): boolean {
   return MODULE_NAME.test(name);
 }
@@ -50,11 +50,11 @@ export interface ReadModule {
   readonly diagnostics: readonly Diagnostic[];
 }
 
-/** A module that was run, as something to validate. */
+/** The value of a module that has run, for validation. */
 export function readModule(file: string, text: string, found: ModuleValue): ReadModule {
   const source = moduleSource(file, text);
   if (!found.ok) return { source, diagnostics: [problemIn(source, found)] };
-  // Validation removes mistakes from the value, and the same module may be asked for again.
+  // Validation removes mistakes from the value, and another step may use the same module.
   const value: unknown = structuredClone(found.value);
   return { source, value, diagnostics: printedWarning(source, found.printed) };
 }
@@ -76,7 +76,7 @@ function printedWarning(source: Source, printed: string): readonly Diagnostic[] 
   return [diagnosticAt(source, WHOLE, finding)];
 }
 
-/** Every diagnostic of a module points to its beginning; the path says where in the value. */
+/** Every diagnostic of a module points to its start; the path is that in the value. */
 const WHOLE = { start: 0, end: 1 } as const;
 
 function moduleSource(file: string, text: string): Source {
@@ -100,14 +100,14 @@ export function pathText(path: Path): string {
   return words.join("").replace(/^\./, "") || "the default export";
 }
 
-/** How deep values may stand in each other. */
+/** How deep values may be nested. */
 const DEPTH_MAX = 200;
 
-export type PlainValue =
+type PlainValue =
   | { readonly ok: true; readonly value: unknown }
   | { readonly ok: false; readonly path: Path; readonly found: string };
 
-/** What JSON could hold; keys without a value are left out. */
+/** The value as JSON; undefined keys are left out. */
 export function plainValue(value: unknown): PlainValue {
   try {
     return { ok: true, value: copy(value, [], new Set()) };

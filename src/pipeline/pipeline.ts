@@ -1,6 +1,6 @@
 /**
- * A pipeline as its author wrote it, validated: every name resolves, every duration is a number.
- * Plain types, so that a resume, which reads only the frozen plan, loads no parser.
+ * A validated pipeline: every name resolves, every duration is a number. This file has only types,
+ * so that a resume, which reads only the frozen plan, loads no parser.
  */
 
 import type { Json, JsonObject } from "../util/json.ts";
@@ -10,7 +10,7 @@ import type { StepFields } from "./keys.ts";
 
 export interface Pipeline {
   readonly name: string;
-  /** The context that a run of it begins with. */
+  /** The context at the start of a run. */
   readonly context?: JsonObject;
   readonly maxParallel: number;
   /** JSON Schema of the input. */
@@ -20,15 +20,15 @@ export interface Pipeline {
   readonly secrets?: readonly string[];
   readonly agents: Readonly<Record<string, PipelineAgent>>;
   readonly budget?: Budget;
-  /** What models cost, by their names. */
+  /** The prices of models, by name. */
   readonly prices?: Readonly<Record<string, ModelPrice>>;
   readonly workspace: WorkspaceSettings;
-  /** What `defaults` say of every step, and of every agent. */
+  /** The `defaults` of all steps, and of all agents. */
   readonly defaults: { readonly step: StepFields; readonly agent: AgentSettings };
   readonly steps: readonly PipelineStep[];
 }
 
-/** Where steps work; only what the author wrote. */
+/** Where steps work; only the keys that the author wrote. */
 export interface WorkspaceSettings {
   readonly kind?: "here" | "worktree" | "directory" | "copy";
   readonly base?: string;
@@ -38,7 +38,7 @@ export interface WorkspaceSettings {
   readonly fileBytesMax?: number;
 }
 
-/** What a run may use of models and time. */
+/** The limits of a run on models and time. */
 export interface Budget {
   readonly usd?: number;
   readonly tokens?: number;
@@ -46,7 +46,7 @@ export interface Budget {
   readonly timeMs?: number;
 }
 
-/** US dollars for a million tokens; see runner/agents/usage.ts for what is absent. */
+/** US dollars for a million tokens; runner/agents/usage.ts defines absent prices. */
 export interface ModelRates {
   readonly input: number;
   readonly cachedInput?: number;
@@ -55,7 +55,7 @@ export interface ModelRates {
   readonly output: number;
 }
 
-/** What a model costs; `over200k` is of calls with more input than that. */
+/** The price of a model; `over200k` applies to calls with more input tokens. */
 export interface ModelPrice extends ModelRates {
   readonly over200k?: ModelRates;
 }
@@ -74,20 +74,20 @@ export interface PipelineAgent {
 export interface PipelineStep extends Links {
   readonly id: string;
   readonly work: PipelineWork;
-  /** What its other keys say (keys.ts). */
+  /** Its other keys (keys.ts). */
   readonly settings: StepFields;
 }
 
-/** Where a step comes from and where it leads. */
+/** The links of a step to other steps. */
 export interface Links {
   /**
-   * Steps that must be over before this one, in the author's order. One that has exits of its own
-   * stands here only because it is the step above: it does not lead here.
+   * Steps that must end before this one, in the author's order. A step with exits of its own is
+   * here only because it is the step above: it does not lead here.
    */
   readonly needs: readonly string[];
-  /** Where it leads instead of to the steps that need it. */
+  /** Its own edges; it does not lead to the steps that need it then. */
   readonly exits?: readonly Exit[];
-  /** Where a failure for good leads; `continue`: wherever success would. Absent: it is the run's. */
+  /** The step after a final failure; `continue`: as after success. Absent: the run fails. */
   readonly onFailure?: { readonly goto: string } | "continue";
 }
 
@@ -116,14 +116,14 @@ export type PipelineWork =
   | {
       readonly kind: "group";
       readonly body: PipelineBody;
-      /** Absent: what is in it sees the input of what is around it. */
+      /** Absent: its steps see the input of the scope around it. */
       readonly input?: JsonObject;
     }
   | {
       readonly kind: "loop";
       readonly body: PipelineBody;
       readonly input?: JsonObject;
-      /** Absent: all iterations are wanted. */
+      /** Absent: all iterations run. */
       readonly until?: string;
       readonly iterationsMax: number;
       readonly onExhausted: "fail" | "continue";
@@ -134,41 +134,41 @@ export type PipelineWork =
       readonly input?: JsonObject;
       readonly items: PipelineItems;
       readonly as?: string;
-      /** Absent: as many as the pipeline may run at once. */
+      /** Absent: the limit of the pipeline. */
       readonly maxParallel?: number;
       readonly onItemFailure: "fail" | "continue";
     };
 
 /** A question to a person. */
-export interface PipelineGate {
+interface PipelineGate {
   readonly kind: "gate";
   readonly ask: string;
   readonly choices: readonly GateChoice[];
   readonly text: "none" | "optional" | "required";
   readonly timeoutMs?: number;
-  /** The key of the choice that counts when nobody answers in time. */
+  /** The key of the choice that counts without an answer in time. */
   readonly default?: string;
 }
 
 export interface GateChoice {
-  /** What to type for it. */
+  /** The key that a person types. */
   readonly key: string;
   readonly label: string;
-  /** The step fails when it is chosen. */
+  /** This choice makes the step fail. */
   readonly fails?: true;
   /** The step that it leads to. */
   readonly next?: string;
 }
 
-/** Time that passes: so much of it, or until a moment (a template). */
-export type PipelineWait =
+/** A pause: a duration, or until a moment (a template). */
+type PipelineWait =
   | { readonly kind: "wait"; readonly forMs: number }
   | { readonly kind: "wait"; readonly until: string };
 
-/** Steps in a step: as written there, or the pipeline of another file. */
+/** Steps in a step: its own, or the pipeline of another file. */
 export type PipelineBody = readonly PipelineStep[] | Pipeline;
 
-/** An expression that gives a list, or where else the items are. */
+/** An expression whose value is a list, or another source of items. */
 export type PipelineItems =
   | string
   | { readonly list: readonly Json[] }

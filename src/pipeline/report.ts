@@ -1,8 +1,8 @@
 /**
- * Collects the mistakes of one file, each said as "at this path, this rule" and kept as a
- * diagnostic with its place.
+ * Collects the mistakes of one file: rules report a path, and the report keeps a diagnostic with
+ * its position.
  *
- * Owns: the way from a path in the file to a diagnostic, and the number of suggestions.
+ * Owns: the diagnostic for a path in the file, and the limit on suggestions.
  * Does not: find mistakes.
  */
 import { nearest } from "../util/nearest.ts";
@@ -23,12 +23,12 @@ export interface Mistake {
   readonly path: Path;
   /** Points at the key instead of the value. */
   readonly on?: "key" | "value";
-  /** Where in the text that stands at the path, and how much of it. */
+  /** The offset and length in the text at the path. */
   readonly offset?: number;
   readonly length?: number;
 }
 
-/** Where rules leave what they find. */
+/** The part of a report that rules use. */
 export interface MistakeReport {
   add(mistake: Mistake): void;
   suggest(name: string, candidates: Iterable<string>, label: string): string;
@@ -53,7 +53,7 @@ export class Report implements MistakeReport {
     this.diagnostics.push(diagnosticAt(this.source, span, finding));
   }
 
-  /** "did you mean `x`?", or the first few of what there is. */
+  /** "did you mean `x`?", or a list of the first few names. */
   suggest(name: string, candidates: Iterable<string>, label: string): string {
     const spent = ++this.#suggestions > SUGGESTIONS_MAX;
     const all = spent

@@ -1,9 +1,9 @@
 /**
- * The shape of a pipeline file: keys, types, patterns and limits, with a sentence on each for
- * editors. The published JSON Schema is generated from it (scripts/schema.ts).
+ * The shape of a pipeline file: keys, types, patterns and limits, with a description of each for
+ * editors. scripts/schema.ts generates the published JSON Schema from it.
  *
- * Owns: the keys of a pipeline, and the keys of a step that hold other steps.
- * Does not: hold the other keys of a step (keys.ts), compare values with each other (the rules) or
+ * Owns: the keys of a pipeline, and the keys of a step that contain steps.
+ * Does not: define the other keys of a step (keys.ts), compare values with each other (rules/) or
  * word the diagnostics (shape.ts).
  */
 
@@ -95,7 +95,7 @@ const plainStep = z.strictObject({
   ...agentShape,
 });
 
-/** A step of a file; steps may stand in each other. */
+/** A step of a file; steps may be nested. */
 export interface StepShape extends z.infer<typeof plainStep> {
   readonly steps?: readonly StepShape[] | undefined;
   readonly for_each?: string | readonly unknown[] | ForEachShape | undefined;
@@ -123,7 +123,7 @@ const forEach: z.ZodType<ForEachValue> = z.union([
   plainFanOut.extend({ steps: stepList.optional().describe("What is done for each item.") }),
 ]);
 
-/** The keys of a step that hold other steps. */
+/** The keys of a step that contain steps. */
 export const BODY_KEYS: {
   readonly steps: KeyRow<typeof stepList, "group", object, true>;
   readonly for_each: KeyRow<typeof forEach, Exclude<StepKind, "pass">, object, true>;

@@ -1,8 +1,8 @@
 /**
- * Holds a file's value against the schema and words what does not fit. What does fit is handed on,
- * so that one misspelt key does not hide the other mistakes of its step.
+ * Validates a file's value against the schema and words the diagnostics. The valid parts stay, so
+ * that one misspelt key does not hide the other mistakes of its step.
  *
- * Owns: the messages for wrong shapes, and cutting the wrong pieces out of a value.
+ * Owns: the messages for wrong shapes, and removing wrong parts from a value.
  * Does not: compare values with each other (validate.ts).
  */
 import * as z from "zod";
@@ -19,14 +19,14 @@ type Issue = z.core.$ZodIssue;
 
 const DAY_MS = 86_400_000;
 
-/** A file's value as far as it has the right shape. */
+/** The parts of a file's value that have the right shape. */
 export interface ReadShape {
   readonly shape: PipelineShape;
-  /** Paths ("steps.3.needs") whose values were cut out, so that nobody misses them. */
+  /** Paths ("steps.3.needs") whose values were removed, so that no rule reports them as missing. */
   readonly cut: ReadonlySet<string>;
 }
 
-/** The shape of a file's value; undefined when nothing of it can be judged further. */
+/** The shape of a file's value; undefined when no rule can check it further. */
 export function readShape(value: unknown, report: Report): ReadShape | undefined {
   if (value === null || value === undefined) {
     const message = "the file is empty";
@@ -38,7 +38,7 @@ export function readShape(value: unknown, report: Report): ReadShape | undefined
   const found = first.error.issues.flatMap((issue) => flatten(issue, []));
   const meant = new Set(found.flatMap((one) => addUnknownKeys(one, report)));
   for (const one of found) {
-    // A key that is only misspelt is not missing as well.
+    // A misspelt key is not reported as missing, too.
     if (!meant.has(one.path.join("."))) addMistake(one, value, report);
   }
   const cut = new Set(found.flatMap((one) => cutOut(value, one)));
@@ -96,7 +96,9 @@ interface Found {
   readonly on: "key" | "value";
 }
 
-/** The issues in an issue; those of a union are those of the alternative that was meant. */
+/**
+ * The issues inside an issue; of a union, those of the alternative that the author probably meant.
+ */
 function flatten(issue: Issue, prefix: Path): Found[] {
   const path = [...prefix, ...(issue.path as Path)];
   if (issue.code === "invalid_key") {
@@ -111,7 +113,7 @@ function flatten(issue: Issue, prefix: Path): Found[] {
   return best === undefined ? [itself] : best.flatMap((inner) => flatten(inner, path));
 }
 
-/** Two alternatives that are both objects: the one with fewer keys that it does not know. */
+/** Of two object alternatives, the one with fewer unknown keys. */
 function badness(errors: readonly Issue[]): number {
   return errors.reduce(
     (sum, error) => sum + (error.code === "unrecognized_keys" ? error.keys.length * 2 : 1),
@@ -119,7 +121,7 @@ function badness(errors: readonly Issue[]): number {
   );
 }
 
-/** Reports unknown keys; gives the paths of those that were probably meant. */
+/** Reports unknown keys; returns the paths of the keys that the author probably meant. */
 function addUnknownKeys({ issue, path }: Found, report: Report): string[] {
   if (issue.code !== "unrecognized_keys") return [];
   const known = knownKeys(path);
@@ -193,7 +195,7 @@ function isDuration(schema: z.core.$ZodType): boolean {
   return z.globalRegistry.get(schema)?.pattern === DURATION_PATTERN;
 }
 
-/** What a value of several forms must be, for keys that are not in the table of step keys. */
+/** The forms of a value, for keys that are not in the table of step keys. */
 const UNIONS: Readonly<Record<string, string>> = {
   backoff: "a duration or an object",
   schema: "a JSON Schema or the path of a file that holds one",
@@ -203,7 +205,7 @@ const UNIONS: Readonly<Record<string, string>> = {
   at: "a number of tokens or a share such as 70%",
 };
 
-/** What the value at a path must be; the pipeline's own `workspace` has other forms than a step's. */
+/** The forms of the value at a path; the pipeline's `workspace` has other forms than a step's. */
 function unionAt(path: Path): string | undefined {
   const name = String(path.at(-1));
   if (path.length === 1 && name === "workspace") {
@@ -238,7 +240,7 @@ function kindOf(value: unknown): string {
   return typeof value === "string" ? "a text" : `the ${typeof value} ${String(value)}`;
 }
 
-/** The name of what stands at a path: its key, or "steps[3]". */
+/** The name of the value at a path: its key, or "steps[3]". */
 function keyOf(path: Path): string {
   const last = path.at(-1);
   if (last === undefined) return "";
@@ -265,7 +267,7 @@ function knownKeys(path: Path): string[] {
   return [...new Set(schemasAt(path).flatMap((schema) => Object.keys(shapeOf(schema) ?? {})))];
 }
 
-/** What the schema says about the nearest described key at or above a path. */
+/** The description of the nearest described key at or above a path. */
 function descriptionAt(path: Path): string | undefined {
   for (let length = path.length; length > 0; length--) {
     const key = path[length - 1] as string;
@@ -297,7 +299,7 @@ function shapeOf(schema: z.core.$ZodType): z.core.$ZodShape | undefined {
   return def.type === "object" ? def.shape : undefined;
 }
 
-/** Takes what an issue complains about out of the value; the paths that are missing now. */
+/** Removes the subject of an issue from the value; returns the removed paths. */
 function cutOut(value: unknown, { issue, path }: Found): string[] {
   if (!isObject(value)) return [];
   if (issue.code === "unrecognized_keys") {
@@ -320,7 +322,7 @@ function cutOut(value: unknown, { issue, path }: Found): string[] {
   return [String(top)];
 }
 
-/** `holder` has the list, `before` is its own path, `path` goes on from there with "steps". */
+/** `holder` has the list, `before` is its own path, `path` continues from there with "steps". */
 function cutOutOfSteps(holder: Record<string, unknown>, before: Path, path: Path): string[] {
   const [, index, key, inner] = path;
   const { steps } = holder;
@@ -340,7 +342,7 @@ function cutOutOfSteps(holder: Record<string, unknown>, before: Path, path: Path
   if (key === "for_each" && inner === "steps" && isObject(step.for_each)) {
     return cutOutOfSteps(step.for_each, [...at, index, key], path.slice(3));
   }
-  // A stand-in, so that the rest of the step can be judged; no diagnostic names it.
+  // A placeholder, so that rules can check the rest of the step; no diagnostic names it.
   if (key === "id") step.id = `_${index}`;
   else delete step[key];
   return [`${name}.${key}`];

@@ -1,9 +1,8 @@
 /**
- * The file that an author wrote: a path in its value leads to a place in
- * its text.
+ * An author's file: the position in its text of each path in its value.
  *
- * Owns: places, and how a finding at one becomes a diagnostic.
- * Does not: know in which language the text is (yaml.ts, module.ts).
+ * Owns: positions, and the diagnostic for a finding at one.
+ * Does not: know the language of the text (yaml.ts, module.ts).
  */
 import { defined } from "../util/defined.ts";
 import type { Diagnostic } from "./diagnostic.ts";
@@ -20,19 +19,21 @@ export interface Span {
 export interface Source {
   readonly file: string;
   readonly text: string;
-  /** Where the value at a path stands, or its key; the nearest thing around it when it is missing. */
+  /**
+   * The position of the value at a path, or of its key; if missing, of the nearest value around it.
+   */
   spanOf(path: Path, part: "key" | "value"): Span;
-  /** The place in the file of a place in the text that stands at a path. */
+  /** The position in the file of a position in the text at a path. */
   offsetInText(path: Path, offset: number): number;
   /** The author's own spelling of a number or a boolean, where it counts: `1.10` and not 1.1. */
   scalarText(path: Path): string | undefined;
   /** The line and the column of an offset, both from 1. */
   positionOf(offset: number): { readonly line: number; readonly column: number };
-  /** The path in words, where it says more than the place does. */
+  /** The path as text, for files without positions. */
   pathText?(path: Path): string;
 }
 
-/** What a diagnostic says, apart from where. */
+/** The content of a diagnostic, without its position. */
 export type Finding = Pick<Diagnostic, "severity" | "rule" | "message"> & {
   readonly help?: string | undefined;
   readonly path?: string | undefined;

@@ -1,13 +1,13 @@
 /**
- * The edges of a list of steps: what `needs`, `goto`, `edges` and `on_failure` say in one form, which
- * steps they connect, and which steps can come before which.
+ * The edges of a list of steps, derived from `needs`, `goto`, `edges` and `on_failure`, and the
+ * order of steps that follows from them.
  *
- * Owns: the one reading of these keys, for the rules on a file and for the plan alike. A step follows
- * the one above it, unless that one goes elsewhere.
+ * Owns: the meaning of these keys, for the rules and for the plan. A step follows the one above it,
+ * unless that one leads elsewhere.
  * Does not: check names (rules/edges.ts); an edge to a step that does not exist is left out.
  * Invariants:
- * - G1 `comesBefore` is exact until its work is used up; then it says yes, and a reference that is
- *   wrong after all fails when the run comes to it.
+ * - G1 `comesBefore` is exact up to a limit on its work; beyond it the answer is yes, and a wrong
+ *   reference fails when the run evaluates it.
  * - G2 Linear in the number of steps and edges, for 100,000 steps.
  */
 
@@ -44,7 +44,7 @@ export function failureTarget({ on_failure: on }: StepShape): string | undefined
   return on === undefined || on === "continue" || on === "fail" ? undefined : on;
 }
 
-/** All steps that a step leads to by its own word. */
+/** All steps that the keys of a step lead to. */
 function targetsOf(step: StepShape): readonly string[] {
   const { goto } = step;
   const failure = failureTarget(step);
@@ -84,7 +84,7 @@ export interface LinkedStep extends Links {
   readonly id: string;
 }
 
-export interface StepEdge extends Omit<Exit, "to"> {
+interface StepEdge extends Omit<Exit, "to"> {
   readonly from: number;
   readonly to: number;
   readonly on: "completed" | "failed";
@@ -92,11 +92,11 @@ export interface StepEdge extends Omit<Exit, "to"> {
 
 export interface StepEdges {
   readonly edges: readonly StepEdge[];
-  /** Steps that wait for nothing, although a loop may lead back to them. */
+  /** Steps without `needs`; a loop may lead back to them. */
   readonly roots: readonly number[];
   /** Steps that no edge leads to from any root. */
   readonly unreached: readonly number[];
-  /** For each of those: the step above, from which the author would have expected it to follow. */
+  /** For each of those: the step above, which it would follow by default. */
   readonly above: ReadonlyMap<number, number>;
 }
 
@@ -162,22 +162,22 @@ function reach(
   return { roots, unreached };
 }
 
-/** How many steps all searches of `comesBefore` together may look at. */
+/** How many steps all searches of `comesBefore` together may visit. */
 const SEARCH_STEPS_MAX = 20_000_000;
 
 /** The steps by position; `needs[i]` are the positions of the steps that step i waits for. */
 export interface StepGraph {
   readonly needs: readonly (readonly number[])[];
   readonly followers: readonly (readonly number[])[];
-  /** Circles: each step waits for the next one, the last one for the first. */
+  /** Cycles: each step waits for the next one, the last one for the first. */
   readonly cycles: readonly (readonly number[])[];
-  /** Steps that wait for a circle without being in one of `cycles`. */
+  /** Steps that wait for a cycle without being part of one. */
   readonly stuck: readonly number[];
   /** Length of the longest path to a step; -1 for those that never start. */
   readonly level: Int32Array;
 }
 
-/** Reads the graph out of the needs of each step. */
+/** The graph of the `needs` of each step. */
 export function createStepGraph(needs: readonly (readonly number[])[]): StepGraph {
   const followers: number[][] = needs.map(() => []);
   needs.forEach((list, step) => {
@@ -202,7 +202,9 @@ export function createStepGraph(needs: readonly (readonly number[])[]): StepGrap
   return { needs, followers, cycles, stuck, level };
 }
 
-/** Every step that never starts waits for another such step: going there must end in a circle. */
+/**
+ * Every step that never starts waits for another one that never starts: this path ends in a cycle.
+ */
 function findCycles(needs: readonly (readonly number[])[], level: Int32Array): number[][] {
   const cycles: number[][] = [];
   const seenIn = new Map<number, number>();
@@ -223,13 +225,13 @@ function findCycles(needs: readonly (readonly number[])[], level: Int32Array): n
   return cycles;
 }
 
-/** Answers whether one step is always over before another one starts. */
+/** Answers whether one step always ends before another one starts. */
 export function createPrecedence(graph: StepGraph): (first: number, second: number) => boolean {
   const { enter, leave } = numberTree(graph);
   const { level, needs } = graph;
   let work = 0;
   return (first, second) => {
-    // Almost every question ends here: the first step is on the way that the tree took.
+    // The usual case: the first step is an ancestor in the tree.
     const from = enter[first] ?? 0;
     const to = enter[second] ?? 0;
     if (from < to && to < (leave[first] ?? 0)) return true;
@@ -272,7 +274,7 @@ export function createReach(
   };
 }
 
-/** A tree in the graph, depth first: who lies under a step has a number in the step's range. */
+/** A depth-first tree of the graph: the numbers of the steps below a step are in its range. */
 function numberTree({ needs, followers, level }: StepGraph) {
   const enter = new Int32Array(needs.length);
   const leave = new Int32Array(needs.length);

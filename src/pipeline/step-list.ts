@@ -1,8 +1,8 @@
 /**
- * A list of steps with its place in the file: the pipeline's own, or one in a step.
+ * A list of steps with its path in the file: the pipeline's own, or one in a step.
  *
- * Owns: where lists stand in each other, and which pieces of them were cut out as mistakes.
- * Does not: judge steps.
+ * Owns: the nesting of lists, and which of their values were removed as mistakes.
+ * Does not: check steps.
  */
 import type { ForEachShape, StepShape } from "./schema.ts";
 import type { ReadShape } from "./shape.ts";
@@ -10,9 +10,9 @@ import type { Path } from "./source.ts";
 
 export interface StepList {
   readonly steps: readonly StepShape[];
-  /** Where the list stands. */
+  /** The path of the list. */
   readonly path: Path;
-  /** Paths whose values were cut out (see ReadShape). */
+  /** Paths whose values were removed (see ReadShape). */
   readonly cut: ReadonlySet<string>;
 }
 
@@ -41,13 +41,13 @@ export function* allLists(list: StepList): Generator<StepList> {
   }
 }
 
-/** The long form of a step's fan-out, if it has that. */
+/** The long form of a step's fan-out, if it has one. */
 export function fanOutOf(step: StepShape | undefined): ForEachShape | undefined {
   const each = step?.for_each;
   return typeof each === "object" && "in" in each ? each : undefined;
 }
 
-/** True when the work of a step is done by steps: its own, or those of another file. */
+/** True when a step contains steps: its own, or those of another file. */
 export function hasBody(step: StepShape): boolean {
   const own = step.steps ?? step.pipeline;
   return own !== undefined || fanOutOf(step)?.steps !== undefined;
@@ -58,7 +58,7 @@ export function pathIn({ path }: StepList, index: number, ...keys: readonly stri
   return [...path, index, ...keys];
 }
 
-/** True when a step as a whole, or one of these keys of it, was cut out. */
+/** True when a step, or one of these keys of it, was removed. */
 export function isCut(list: StepList, index: number, ...keys: readonly string[]): boolean {
   if (list.cut.size === 0) return false;
   const path = pathIn(list, index).join(".");

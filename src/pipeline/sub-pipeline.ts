@@ -1,9 +1,9 @@
 /**
- * Pipelines that stand in steps of another one: read with it, frozen with it.
+ * Sub-pipelines: files that steps of another pipeline name, loaded and frozen with it.
  *
- * Owns: finding the files, each once, and the rules on them: no circles, not too much, an input
- * that fits.
- * Does not: read a file's text as a pipeline (load.ts does, and is handed in).
+ * Owns: finding the files, each once, and the rules on them: no cycles, a limit on steps, a valid
+ * input.
+ * Does not: load the text of a file (load.ts passes a function that does).
  */
 import { posix } from "node:path";
 import { isObject } from "../util/json.ts";
@@ -15,20 +15,20 @@ import type { Report } from "./report.ts";
 import { STEPS_MAX, type StepShape } from "./schema.ts";
 import { allLists, isCut, pathIn, type StepList } from "./step-list.ts";
 
-/** A pipeline, or what is wrong with it. */
-export interface ReadFile {
+/** A pipeline, or its mistakes. */
+interface ReadFile {
   readonly pipeline?: Pipeline;
   readonly diagnostics: readonly Diagnostic[];
 }
 
-/** Where files are looked for; names are relative to the folder of the first file. */
+/** Access to files; names are relative to the folder of the first file. */
 export interface Shelf {
   readonly readNamed: (name: string) => string | undefined;
-  /** What became of a file that is a module. */
+  /** The result of a module. */
   readonly readValue: (name: string) => ModuleValue | undefined;
   /** The files that are being read, the outermost first. */
   readonly open: readonly string[];
-  /** What was read already. */
+  /** The files that were read before. */
   readonly read: Map<string, ReadFile>;
 }
 
@@ -99,7 +99,7 @@ function readOne(
 
 const counts = new WeakMap<readonly PipelineStep[], number>();
 
-/** All steps, those in other steps and files included. */
+/** All steps, also those in other steps and files. */
 function countSteps(steps: readonly PipelineStep[]): number {
   const known = counts.get(steps);
   if (known !== undefined) return known;
@@ -111,7 +111,7 @@ function countSteps(steps: readonly PipelineStep[]): number {
   return count;
 }
 
-/** The input that a step gives must fit the schema of the other file. */
+/** The input that a step sets must match the schema of the other file. */
 function checkInput(
   step: StepShape,
   { inputSchema }: Pipeline,

@@ -1,8 +1,8 @@
 /**
- * The small shapes that values of a pipeline file have: names, texts, durations, environments.
+ * The shapes of small values in a pipeline file: names, texts, durations, environments.
  *
- * Owns: what each of them may look like. The message of a pattern is the name of its rule.
- * Does not: know in which key they stand (keys.ts, schema.ts).
+ * Owns: these shapes. The message of a pattern is the name of its rule.
+ * Does not: know the keys that use them (keys.ts, schema.ts).
  */
 import * as z from "zod";
 import { assert } from "../util/assert.ts";
@@ -10,7 +10,7 @@ import { DURATION_MAX_MS, parseDuration } from "../util/duration.ts";
 
 export const NAME_LENGTH_MAX = 64;
 const VISITS_MAX = 10_000;
-/** How many entries an `env`, `outputs` or `agents` map may hold. */
+/** How many entries an `env`, `outputs` or `agents` map may have. */
 export const ENTRIES_MAX = 1_000;
 
 const ID = /^(?!__proto__$)[A-Za-z_][A-Za-z0-9_-]*$/;
@@ -33,14 +33,14 @@ export const jsonSchema = z.record(z.string(), z.unknown());
 export const visits = z.int().min(1).max(VISITS_MAX);
 export const expression = z.union([z.string(), z.boolean()]);
 
-/** How a JSON Schema recognizes a duration. */
+/** The pattern of a duration in the JSON Schema. */
 export const DURATION_PATTERN = "^\\s*(\\d+(\\.\\d+)?(ms|s|m|h|d))+\\s*$";
 const DURATION_DAYS_MAX = DURATION_MAX_MS / 86_400_000;
 
-/** A text that says something. */
+/** A text that is not empty. */
 export const command = z.string().regex(/\S/, "empty-text");
 
-/** How long something takes. */
+/** A duration. */
 export const duration = z
   .string()
   .refine((text) => (parseDuration(text) ?? 0) > 0, "bad-duration")

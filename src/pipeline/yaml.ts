@@ -1,11 +1,11 @@
 /**
- * A YAML file as a value with the place of every part.
+ * A YAML file as a value, with the position of every part.
  *
- * Owns: YAML syntax, duplicate keys, aliases, and the way from a path or an offset in a text to a
- * place in the file.
- * Does not: know what a pipeline is.
+ * Owns: YAML syntax, duplicate keys, aliases, and the position in the file of a path or of an
+ * offset in a text.
+ * Does not: know pipelines.
  * Invariants:
- * - Y1 Reading takes linear time; finding a place may cost more, as only mistakes ask for one.
+ * - Y1 Reading takes linear time; finding a position may cost more, because only mistakes need one.
  */
 import {
   type Alias,
@@ -33,7 +33,7 @@ const YAML_ALIAS_GROWTH_MAX = 100;
 const TOO_DEEP = "the file is nested too deeply";
 const ALIAS_HELP = "write the values out, or use `defaults` for what all steps share";
 
-/** The document with what is needed to find places in it. */
+/** The document with the data to find positions in it. */
 interface Yaml {
   readonly file: string;
   readonly text: string;
@@ -48,7 +48,7 @@ export interface ParsedYaml {
   readonly diagnostics: readonly Diagnostic[];
 }
 
-/** Parses a file; each mistake of the syntax becomes a diagnostic. */
+/** Parses a file; each syntax error becomes a diagnostic. */
 export function parseYaml(file: string, text: string): ParsedYaml {
   const lines = new LineCounter();
   const options = { lineCounter: lines, prettyErrors: false, uniqueKeys: false } as const;
@@ -60,7 +60,7 @@ export function parseYaml(file: string, text: string): ParsedYaml {
   }
   const yaml: Yaml = { file, text, lines, document };
   const source = sourceOf(yaml);
-  // Only the first one: those that follow are mostly its consequences.
+  // Only the first error: later ones are mostly its consequences.
   const [first] = document.errors;
   if (first !== undefined) {
     const text = first.message.replace(/^[A-Z](?=[a-z])/, (letter) => letter.toLowerCase());
@@ -168,7 +168,9 @@ function sourceOf(yaml: Yaml): Source {
   };
 }
 
-/** Where the value at a path stands, or its key; the nearest thing around it when it is missing. */
+/**
+ * The position of the value at a path, or of its key; if missing, of the nearest value around it.
+ */
 function spanOf(yaml: Yaml, path: Path, part: "key" | "value"): Span {
   const { node, pair, complete } = find(yaml, path);
   if (!complete) return headOf(node);
@@ -184,7 +186,7 @@ function scalarText(yaml: Yaml, path: Path): string | undefined {
   return complete && isScalar(node) ? node.source : undefined;
 }
 
-/** The place in the file of a place in the text that stands at a path. */
+/** The position in the file of a position in the text at a path. */
 function offsetInText(yaml: Yaml, path: Path, offset: number): number {
   const { node } = find(yaml, path);
   if (!isScalar(node) || typeof node.value !== "string" || !node.range) {
@@ -221,7 +223,7 @@ function find(yaml: Yaml, path: Path): Found {
   return { node, pair, complete: true };
 }
 
-/** The first key of a map, as what stands for all of it. */
+/** The first key of a map: the position of the whole map. */
 function headOf(node: Node | null): Span {
   if (isMap(node) && node.items[0] !== undefined) {
     return spanOfNode(node.items[0].key as Node | null);
@@ -238,8 +240,8 @@ function spanOfNode(node: Node | null): Span {
 const BLANK = /\s/;
 
 /**
- * YAML changes only blanks (indentation, folding) and, in quotes, escapes. So the n-th character
- * of the text that is no blank is the n-th one in the file.
+ * YAML changes only blanks (indentation, folding) and, in quotes, escapes. So the n-th
+ * character of the text that is not a blank is the n-th one in the file.
  */
 function alignedOffset(text: string, node: Scalar<string>, offset: number): number {
   const [start, end] = node.range as [number, number, number];
@@ -260,7 +262,7 @@ function alignedOffset(text: string, node: Scalar<string>, offset: number): numb
   return onBlank ? behind : at;
 }
 
-/** How long the next character of the text is in the file, and how many units that are no blank. */
+/** The length of the next character in the file, and how many units of it are not blanks. */
 function sourceCharacter(text: string, at: number, type: Scalar["type"]) {
   const char = text[at] as string;
   if (type === Scalar.QUOTE_SINGLE && char === "'") return { length: 2, letters: 1 };

@@ -1,8 +1,8 @@
 /**
- * From the steps that an author wrote to a graph, list by list, with nested lists.
+ * Lowers lists of steps, also nested ones, to graphs.
  *
- * Owns: what `defaults` mean, the built-in defaults, and how often a run may come to a step.
- * Does not: read links (pipeline/step-edges.ts) or validate; a pipeline is valid.
+ * Owns: the meaning of `defaults`, the built-in defaults, and the limits on visits.
+ * Does not: derive edges from keys (pipeline/step-edges.ts) or validate: the pipeline is valid.
  */
 
 import type { PipelineCheck, RetrySettings } from "../pipeline/key-values.ts";
@@ -31,16 +31,16 @@ export const RETRY_DEFAULT: RetryPolicy = {
 /** How many times a run may visit a step of a loop, unless the author sets `max_visits`. */
 export const LOOP_VISITS_MAX = 10;
 
-/** What surrounds a list of steps. */
+/** The files and settings around a list of steps. */
 export interface Surroundings {
   /** The file that holds it, and the file that the run started with. */
   readonly pipeline: Pipeline;
   readonly main: Pipeline;
   /** How many steps of the whole run may run at once. */
   readonly maxParallel: number;
-  /** What the files and groups around it add to the environment of each step. */
+  /** Variables that the files and groups around the list set for each step. */
   readonly env: Env;
-  /** The name in the plan of an agent that a file names. */
+  /** The name that an agent of a file has in the plan. */
   readonly agentIn: (pipeline: Pipeline, name: string) => string;
 }
 
@@ -51,7 +51,7 @@ export function buildGraph(list: readonly PipelineStep[], around: Surroundings):
     ...edge,
     ...defined({ condition: when }),
   }));
-  // A step that waits for nothing would start at once; what nothing leads to must never start.
+  // A step without incoming edges starts at once, but an unreachable step must never start.
   for (const to of unreached) {
     const from = above.get(to);
     if (from !== undefined) {
@@ -69,7 +69,7 @@ export function buildGraph(list: readonly PipelineStep[], around: Surroundings):
   return { steps: visited, edges: marked };
 }
 
-/** Steps that a loop or a missed goal can lead back to, or several edges to, may be visited again. */
+/** Allows several visits of steps that loops, missed goals or several edges can lead to. */
 function withVisits(
   list: readonly PipelineStep[],
   graph: Graph,
@@ -94,7 +94,7 @@ function buildStep(
 ): Step {
   const leaf = step.work.kind === "shell" || step.work.kind === "agent";
   const settings = leaf ? inherited(step, around) : step.settings;
-  // These have another form in a plan; every other field is taken as it is.
+  // These have another form in a plan; every other field is copied.
   const { check, env, goal, isolate, join, maxVisits: _, retry, retryTarget, ...rest } = settings;
   const target = retryTarget === undefined ? undefined : position.get(retryTarget);
   return {
@@ -105,7 +105,7 @@ function buildStep(
     join: join ?? "all",
     split: step.exits === undefined ? "all" : "one",
     work: buildWork(step, around),
-    // The environment of a group is part of that of the steps in it.
+    // The steps in a group already contain the environment of the group.
     env: leaf ? { ...around.env, ...env } : {},
     retry: buildRetry(retry ?? {}),
     ...(check === undefined ? {} : { check: buildCheck(check, around) }),
@@ -119,8 +119,8 @@ function buildStep(
 }
 
 /**
- * The settings of a step with those that it takes from `defaults`. Groups take none: `defaults` are
- * for the steps in them, and repeating all of them is for the author to ask for.
+ * The settings of a step, completed from `defaults`. Groups inherit nothing: `defaults` apply to
+ * the steps in them, and only the author decides that a whole group is retried.
  */
 function inherited({ work, settings }: PipelineStep, { pipeline, main }: Surroundings): StepFields {
   const { step: defaults } = pipeline.defaults;
@@ -135,7 +135,7 @@ function inherited({ work, settings }: PipelineStep, { pipeline, main }: Surroun
   };
 }
 
-/** A single check is not a list. */
+/** The checks of a step; a single one is not put in a list. */
 function buildCheck(
   checks: readonly PipelineCheck[],
   around: Surroundings,
@@ -159,7 +159,7 @@ function buildRetry(retry: RetrySettings): RetryPolicy {
     backoff: {
       initialMs,
       factor: retry.factor ?? backoff.factor,
-      // An author who asks for a first delay of 5m does not want it cut to the default of 1m.
+      // An author who asks for a first delay of 5m does not want the default limit of 1m.
       maxMs: retry.maxMs ?? Math.max(initialMs, backoff.maxMs),
       jitter: retry.jitter ?? backoff.jitter,
     },
@@ -203,7 +203,7 @@ function buildWork(step: PipelineStep, around: Surroundings): Work {
   }
 }
 
-/** The graph that is repeated; with an input of its own, inside a step that sets the input. */
+/** The graph that is repeated. If it has its own input, a step around it sets that input. */
 function repeatedGraph(
   step: PipelineStep,
   body: PipelineBody,
@@ -230,7 +230,7 @@ function buildBody(step: PipelineStep, body: PipelineBody, around: Surroundings)
   return buildGraph(body.steps, { ...around, pipeline: body, env: { ...own, ...body.env } });
 }
 
-/** A fan-out of one step, whose own settings these are. */
+/** True for a fan-out of a single step: the settings are those of that step. */
 function isSingle(step: PipelineStep, body: PipelineBody): boolean {
   return !("steps" in body) && body.length === 1 && body[0]?.id === step.id;
 }

@@ -1,8 +1,8 @@
 /**
  * Lowers a validated pipeline to the plan that a run freezes.
  *
- * Owns: the agents of a plan, and the names of the environment that it relies on.
- * Does not: draw the graph (build-graph.ts) or validate; a pipeline is valid.
+ * Owns: the agents of a plan, and the environment variables that it reads.
+ * Does not: build the graph (build-graph.ts) or validate: the pipeline is valid.
  */
 
 import type { Env, Pipeline, PipelineStep } from "../pipeline/pipeline.ts";
@@ -62,12 +62,12 @@ export function buildPlan(pipeline: Pipeline): Plan {
   };
 }
 
-/** The agents of all files of a plan; the same name may mean another one in another file. */
+/** The agents of all files of a plan; two files may use one name for different agents. */
 class AgentNames {
   readonly definitions: Record<string, AgentDefinition> = {};
   readonly #names = new Map<Pipeline, ReadonlyMap<string, string>>();
 
-  /** Takes the agents of a file over: those that it declares, and those that its steps name. */
+  /** Adds the agents of a file: those that it declares, and those that its steps name. */
   add(pipeline: Pipeline): void {
     const own = { ...knownAgents(pipeline), ...pipeline.agents };
     const complete = Object.entries(withDefaults(own, pipeline.defaults.agent));
@@ -98,7 +98,7 @@ class AgentNames {
   }
 }
 
-/** Agents that steps name without declaring them: their adapter's name is theirs. */
+/** Agents that steps name without a declaration: the name is that of an adapter. */
 function knownAgents({ agents, steps }: Pipeline): Plan["agents"] {
   return Object.fromEntries(
     agentsNamed(steps)
@@ -119,7 +119,7 @@ function secretsInside(steps: readonly PipelineStep[]): readonly string[] {
   });
 }
 
-/** The agents that the steps of one file name, those in other steps included. */
+/** The agents that the steps of one file name, also nested steps. */
 function agentsNamed(steps: readonly PipelineStep[]): readonly string[] {
   return steps.flatMap(({ work, settings: { check = [] } }) => {
     const judges = check.flatMap((one) => (one.kind === "judge" ? [one.agent] : []));
@@ -140,7 +140,7 @@ function withDefaults(agents: Plan["agents"], defaults: AgentSettings): Plan["ag
   );
 }
 
-/** The names that the expressions of a plan rely on in the runner's environment, sorted. */
+/** The environment variables that the expressions of a plan read, sorted. */
 export function envNamesOf(plan: Plan): string[] {
   const names = new EnvNames();
   names.addTexts(values(plan.env), {});
@@ -164,7 +164,7 @@ function addGraph(graph: Graph, around: Env, names: EnvNames): void {
   }
 }
 
-/** Collects what expressions name of the environment and what the file itself does not set. */
+/** Collects the environment variables that expressions read and the file does not set. */
 class EnvNames {
   readonly found = new Set<string>();
 

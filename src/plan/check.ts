@@ -1,10 +1,10 @@
 /** The checks of a step in a plan. */
 import type { PipelineCheck } from "../pipeline/key-values.ts";
 
-/** What decides whether the work of a step is good, after it exited with 0. */
+/** A check decides whether the work of a step is good, after the step exited with 0. */
 export type Check = PipelineCheck;
 
-/** An agent that looks at the work and says whether it is good. */
+/** An agent that decides whether the work is good. */
 export type Judge = Extract<Check, { kind: "judge" }>;
 
 /** One check, or several in their order. */

@@ -1,16 +1,16 @@
 /**
- * The fingerprint of a step: what its result depends on, as one hash. Two plans with the same
- * fingerprint for a step would have it do the same work, so a result that is there stays valid.
+ * The fingerprint of a step is a hash of everything that its result depends on. If the step has the
+ * same fingerprint in two plans, it does the same work in both, and its result stays valid.
  *
- * Owns: what counts (docs/adr/0011-fingerprints.md) and the version of that choice.
- * Does not: know a run; values that expressions get at run time are recorded there.
+ * Owns: which fields count (docs/adr/0011-fingerprints.md) and the version of that choice.
+ * Does not: know a run; the run records the values of expressions.
  * Invariants:
- * - L3 What limits a step (how long, how often, how safely) does not change its result and does not
- *   count. The table of step keys says it of each key, and the compiler holds the lists here to it.
- *   An author who allows more after a denied call wants the same work continued.
- * - L4 A step is told by its id: a renamed step is another step.
- * - L5 Upstream counts: a step's hash holds those of the steps that lead to it by forward edges. What
- *   a step chooses between when it ends is part of the step that chooses.
+ * - L3 Limits of a step (time, attempts, permissions) do not change its result and do not count.
+ *   The table of step keys says this for each key, and the compiler checks the lists here against
+ *   it. An author who allows more after a denied call wants the same work continued.
+ * - L4 The id identifies a step: a renamed step is another step.
+ * - L5 Upstream counts: the hash of a step contains the hashes of the steps whose forward edges
+ *   lead to it. The edges that a step selects among are part of that step.
  */
 import type { UncountedSetting } from "../pipeline/agent-keys.ts";
 import type { UncountedField } from "../pipeline/keys.ts";
@@ -21,15 +21,18 @@ import { checksOf } from "./check.ts";
 import { edgeAt, forwardOrder, indexOf, stepAt } from "./graph-index.ts";
 import type { Edge, Graph, Plan, Step } from "./plan.ts";
 
-/** The version of what counts; another one makes every fingerprint another. */
+/** The version of the choice of fields; a new version changes every fingerprint. */
 export const FINGERPRINT_VERSION = 1;
 
 export interface StepFingerprint {
-  /** The hash of all that follows. */
+  /** The hash of all other fields. */
   readonly hash: string;
-  /** The hash of each field of its definition, by the author's name for it; absent fields have none. */
+  /** The hash of each field of its definition, by the author's key; absent fields have none. */
   readonly fields: Readonly<Record<string, string>>;
-  /** What its expressions name: `input.version`, `context.risk`, `outputs.build.app`, `env.HOME`. */
+  /**
+   * The references of its expressions: `input.version`, `context.risk`, `outputs.build.app`,
+   * `env.HOME`.
+   */
   readonly inputs: readonly string[];
   /** The hashes of the steps that lead to it. */
   readonly upstream: Readonly<Record<string, string>>;
@@ -52,7 +55,7 @@ export function fingerprintsOf(plan: Plan): ReadonlyMap<string, StepFingerprint>
   return found;
 }
 
-/** The fields of a definition that differ, and those that only one of them has, sorted. */
+/** The fields that differ between two definitions, or that only one has, sorted. */
 export function changedFields(one: StepFingerprint, other: StepFingerprint): readonly string[] {
   const names = new Set([...Object.keys(one.fields), ...Object.keys(other.fields)]);
   return [...names].filter((name) => one.fields[name] !== other.fields[name]).sort();
@@ -75,7 +78,7 @@ function fingerprintOf(
   return { hash: sha256(canonicalJson(whole)), fields, inputs, upstream };
 }
 
-/** What a step does, by the author's names; undefined for what it does not say. */
+/** The definition of a step, by the author's keys; absent keys are undefined. */
 type Definition = Readonly<Record<string, unknown>>;
 
 function definitionAt(plan: Plan, graph: Graph, position: number): Definition {
@@ -93,7 +96,7 @@ function definitionAt(plan: Plan, graph: Graph, position: number): Definition {
   };
 }
 
-/** The fields that count, by the author's names for them. */
+/** The fields that count, by the author's keys. */
 function countedIn(fields: object, uncounted: Readonly<Record<string, true>>): Definition {
   return Object.fromEntries(
     Object.entries(fields)
@@ -102,7 +105,7 @@ function countedIn(fields: object, uncounted: Readonly<Record<string, true>>): D
   );
 }
 
-/** L3. The compiler asks for exactly the fields whose row in pipeline/keys.ts says so. */
+/** L3. The compiler requires exactly the fields whose row in pipeline/keys.ts says so. */
 const UNCOUNTED_SETTINGS: Readonly<Record<keyof Pick<Step, UncountedField & keyof Step>, true>> = {
   graceMs: true,
   goal: true,
@@ -119,7 +122,7 @@ const UNCOUNTED_SETTINGS: Readonly<Record<keyof Pick<Step, UncountedField & keyo
   timeoutMs: true,
 };
 
-/** And these, which say what the step is (L4) or count as part of its work and its edges. */
+/** Fields that identify the step (L4), or count as part of its work and edges. */
 const UNCOUNTED_FIELDS = {
   ...UNCOUNTED_SETTINGS,
   ...({ id: true, join: true, split: true, work: true, visitsMax: true } as const),
@@ -137,7 +140,7 @@ const UNCOUNTED_AGENT_SETTINGS: Readonly<Record<UncountedSetting, true>> = {
   tools: true,
 };
 
-/** A judge is part of what a result depends on: who judges, and with which settings. */
+/** A result depends on its judge: on the agent and on its settings. */
 function checkDefinition(plan: Plan, step: Step): unknown {
   if (!checksOf(step).some(({ kind }) => kind === "judge")) return step.check;
   return checksOf(step).map((check) => {
@@ -167,7 +170,7 @@ function workOf(plan: Plan, step: Step): Definition {
       };
     }
     case "gate":
-      // How long it stands is a limit (L3); what counts after that is part of what it does.
+      // The timeout is a limit (L3); the default after it is part of the work.
       return { gate: work.ask, choices: work.choices, text: work.text, default: work.default };
     case "wait":
       return { wait: "until" in work ? work.until : work.forMs };
@@ -191,20 +194,20 @@ function workOf(plan: Plan, step: Step): Definition {
       return { branches: Object.fromEntries(ways), policy };
     }
     case "pass":
-      return { pass: true, simulates: work.simulates, takes_up: work.takesUp };
+      return { pass: true, simulates: work.simulates, continues_from: work.continuesFrom };
     case "pick":
       return { pick: true };
   }
 }
 
-/** The steps of a composite by their ids, in whatever order they were written. */
+/** The steps of a composite by their ids, independent of their order in the file. */
 function graphOf(plan: Plan, graph: Graph): Definition {
   return Object.fromEntries(
     graph.steps.map(({ id }, position) => [id, definitionAt(plan, graph, position)]),
   );
 }
 
-/** What leads to a step, and what it chooses between when it ends. */
+/** The edges that lead to a step, and those that it selects among when it ends. */
 function edgesOf(graph: Graph, position: number): Definition {
   const { incoming, outgoing } = indexOf(graph);
   const { join, split } = stepAt(graph, position);
@@ -228,8 +231,8 @@ function edgesOf(graph: Graph, position: number): Definition {
 }
 
 /**
- * What an edge says to the step behind it is no choice of the step before it; what it wants follows
- * from its condition.
+ * The fidelity and thread of an edge concern the step after it, not the choice of the step before
+ * it. `wants` follows from the condition.
  */
 const NO_MATTER = {
   from: undefined,
@@ -238,7 +241,7 @@ const NO_MATTER = {
   wants: undefined,
 } as const;
 
-/** True for an edge that is followed whenever its step is done: nothing is chosen by it. */
+/** True for an edge that is followed whenever its step completes: it is not a choice. */
 export function isPlain(edge: Edge): boolean {
   return edge.on === "completed" && edge.condition === undefined && !edge.back;
 }
@@ -248,14 +251,14 @@ function sorted(values: readonly unknown[]): readonly unknown[] {
   return values.toSorted((one, other) => (order(one) < order(other) ? -1 : 1));
 }
 
-/** What the expressions in a definition name, sorted. */
+/** The references of the expressions in a definition, sorted. */
 function inputsOf(definition: Definition): readonly string[] {
   const names = new Set<string>();
   const addExpression = (source: string): void => {
     const parsed = parseExpression(source);
     if (!parsed.ok) return;
     for (const { variable, keys } of parsed.expression.references) {
-      // A step's outputs are told apart, what lies deeper in a value is not.
+      // Each output of a step is a reference of its own; deeper parts of a value are not.
       const depth = variable === "outputs" ? 2 : 1;
       names.add([variable, ...keys.slice(0, depth).map(({ name }) => name)].join("."));
     }

@@ -1,13 +1,13 @@
-/** What the engine asks of a graph again and again, worked out once per graph. */
+/** Lookups in a graph, computed once per graph. */
 import type { Edge, Graph, Step, Work } from "./plan.ts";
 
-export interface GraphIndex {
+interface GraphIndex {
   readonly byId: ReadonlyMap<string, number>;
   /** Positions of the edges that leave a step. */
   readonly outgoing: readonly (readonly number[])[];
-  /** Positions of the edges that come to a step. */
+  /** Positions of the edges that lead to a step. */
   readonly incoming: readonly (readonly number[])[];
-  /** How many edges, back edges apart, come to each step. */
+  /** How many edges lead to each step, without back edges. */
   readonly forwardCount: readonly number[];
   /** Steps that start when the scope opens. */
   readonly entries: readonly number[];
@@ -15,10 +15,10 @@ export interface GraphIndex {
   readonly hasOutputs: boolean;
 }
 
-/** Steps that a loop, a missed goal or a restart can lead to; worked out when first asked for. */
+/** The results of `comeAgain`. */
 const agains = new WeakMap<Graph, ReadonlySet<number>>();
 
-/** The steps that a run can come to again, whatever was decided before. */
+/** The steps that a loop, a missed goal or a restart can make a run visit again. */
 export function comeAgain(graph: Graph): ReadonlySet<number> {
   const known = agains.get(graph);
   if (known !== undefined) return known;
@@ -60,7 +60,7 @@ function buildIndex(graph: Graph): GraphIndex {
   return { byId, outgoing, incoming, forwardCount, entries, hasOutputs };
 }
 
-/** The graphs of what a step is made of; none for a step that is one piece. */
+/** The graphs inside a step; none unless it is a composite. */
 export function graphsIn(work: Work): readonly Graph[] {
   if (work.kind === "branches") return work.branches.map(({ graph }) => graph);
   return "graph" in work ? [work.graph] : [];
@@ -76,12 +76,12 @@ export function edgeAt(graph: Graph, position: number): Edge {
   return graph.edges[position] as Edge;
 }
 
-/** A step and all that lies behind it, back edges apart, in the order in which it is met. */
+/** A step and all steps after it, without back edges, breadth first. */
 export function closureOf(graph: Graph, start: number): readonly number[] {
   return [...closureOfAll(graph, [start])];
 }
 
-/** Several steps and everything after any of them. */
+/** Several steps and all steps after any of them. */
 export function closureOfAll(graph: Graph, starts: Iterable<number>): ReadonlySet<number> {
   const { outgoing } = indexOf(graph);
   const seen = new Set(starts);
@@ -109,7 +109,7 @@ export function ancestorsOf(graph: Graph, start: number, limit: number): readonl
   return [...seen];
 }
 
-/** Positions such that every forward edge leads to a later one. */
+/** Positions in an order in which every forward edge leads to a later one. */
 export function forwardOrder(graph: Graph): readonly number[] {
   const { forwardCount, outgoing, entries } = indexOf(graph);
   const missing = forwardCount.slice();

@@ -1,18 +1,20 @@
 /**
- * What the pipeline wants to know of a step beyond its result: the end of what it printed, and the
- * identity of its effect. What nobody refers to is neither kept in the journal nor asked for.
+ * Which optional parts of a step's result the pipeline uses: the end of its output, and the
+ * identity of its effect. The journal keeps these parts only if something refers to them.
  *
- * Owns: this, as a pure function of the plan.
- * Does not: parse expressions. It looks for the names in their text, and takes a step for named when
- * in doubt.
+ * Owns: the search for references in a plan.
+ * Does not: parse expressions. It searches their text for names, and a doubtful match counts as a
+ * reference.
  */
 import { graphsIn, indexOf, stepAt } from "./graph-index.ts";
 import type { Graph, Plan, Step } from "./plan.ts";
 
-/** What of `results.<step>` is only there when something refers to it. */
-export type OptionalResult = "output" | "identity";
+/** A part of `results.<step>` that exists only when something refers to it. */
+type OptionalResult = "output" | "identity";
 
-/** Whether the plan uses this part of a step's result; agents are told of failures, too. */
+/**
+ * Whether the plan uses this part of a step's result; reports of failures to agents use it, too.
+ */
 export function refersTo(plan: Plan, step: string, what: OptionalResult): boolean {
   const { texts, reported } = referencesIn(plan);
   if (what === "output" && reported.has(step)) return true;
@@ -72,7 +74,7 @@ function leadsToAgent(graph: Graph, position: number): boolean {
     const edge = graph.edges[index];
     if (edge?.on === "failed" || onFailure === "continue") seen.add(edge?.to ?? position);
   }
-  // Steps that do nothing are looked through.
+  // A step without work passes the failure on.
   for (const next of seen) {
     const step = stepAt(graph, next);
     if (hasAgent(step)) return true;

@@ -1,13 +1,13 @@
 /**
- * The plan: the frozen graph that a run executes. Plain JSON data, stored with the run, so that
- * what happens next never depends on a file that somebody may edit.
+ * The plan: the frozen graph that a run executes. It is plain JSON, stored with the run, so that a
+ * later edit of the author's file does not change the run.
  *
  * Owns: the shape of the graph (steps, edges, scopes) and its fingerprint.
  * Does not: parse authors' files (room `pipeline`) or hold any state of a run (room `core`).
  * Invariants:
- * - L1 A plan is JSON: what is stored and read back is equal to what was built.
- * - L2 Edges name steps by their position in the same graph; `back` edges are exactly those that
- *   return to a step from which they were reached, so the others form no cycle.
+ * - L1 A plan is JSON: a plan that is stored and read back equals the plan that was built.
+ * - L2 Edges name steps by their position in the same graph. An edge is `back` if and only if it
+ *   returns to a step that leads to it, so the other edges form no cycle.
  */
 import type { AgentSettings, Relay } from "../pipeline/agent-keys.ts";
 import type { BriefingMode, Fidelity } from "../pipeline/fidelity.ts";
@@ -22,13 +22,13 @@ export type { AgentSettings, BriefingMode, Capture, Fidelity, Relay };
 /** The version of the plan's shape; a program refuses a plan that is newer. */
 export const PLAN_FORMAT = 1;
 
-/** What a run may use of models and time; what is absent has no limit. */
+/** The limits of a run on models and time; an absent field is no limit. */
 export interface Budget {
   readonly usd?: number;
   /** Tokens in and out. */
   readonly tokens?: number;
   readonly turns?: number;
-  /** The time that attempts may run, all together. */
+  /** The total time of all attempts. */
   readonly timeMs?: number;
 }
 
@@ -45,26 +45,26 @@ export interface Plan {
   readonly secrets?: readonly string[];
   readonly agents: Readonly<Record<string, AgentDefinition>>;
   readonly budget?: Budget;
-  /** What models cost, by their names. */
+  /** The prices of models, by name. */
   readonly prices?: Readonly<Record<string, ModelPrice>>;
-  /** The context that a run begins with. */
+  /** The context at the start of a run. */
   readonly context?: JsonObject;
   /** The language whose built-in keys the run keeps in its context. */
   readonly keys?: "attractor";
-  /** Where its steps work; absent: in the project's own directory, of which nothing is kept. */
+  /** Where its steps work; absent: in the project's own directory, without snapshots. */
   readonly workspace?: WorkspacePlan;
   /** How the author's file was read, so that an edit of it is read in the same way. */
   readonly reading?: PlanReading;
-  /** For agent steps where neither the edge nor the step says it; absent: nothing is told. */
+  /** For agent steps where neither the edge nor the step sets it; absent: no briefing. */
   readonly fidelity?: Fidelity;
   readonly thread?: string;
   readonly resumeFidelity?: BriefingMode;
   readonly graph: Graph;
 }
 
-/** What a person said about how to read a pipeline file. */
+/** Options of the command line that change how a pipeline file becomes a plan. */
 export interface PlanReading {
-  /** What is only pretended: the answers of agents, or all work. */
+  /** Which work is simulated: that of agents, or all. */
   readonly simulate?: Simulation;
   /** For DOT: the agent for prompts whose provider is not known. */
   readonly agent?: string;
@@ -72,8 +72,8 @@ export interface PlanReading {
   readonly permissions?: AgentSettings["permissions"];
   /** For DOT: a command for each type of node that the language does not have. */
   readonly handlers?: Readonly<Record<string, string>>;
-  /** For DOT: the run goes on where another engine stopped. */
-  readonly takesUp?: TakesUp;
+  /** For DOT: the run continues where another engine stopped. */
+  readonly continuesFrom?: AttractorCheckpoint;
 }
 
 export type Simulation = "agents" | "all";
@@ -86,11 +86,11 @@ export type WorkspaceKind = "here" | "worktree" | "directory" | "copy";
 
 export interface WorkspacePlan {
   readonly kind: WorkspaceKind;
-  /** Worktree: the commit or branch to begin with. Default: what is checked out. */
+  /** Worktree: the commit or branch to start from. Default: the current HEAD. */
   readonly base?: string;
-  /** Ignored files that belong to it nevertheless: globs. */
+  /** Globs of ignored files that belong to the workspace nevertheless. */
   readonly include: readonly string[];
-  /** False: its content is not kept. */
+  /** False: Perdure takes no snapshots of it. */
   readonly snapshots: boolean;
   /** How often a long step is snapshotted. */
   readonly snapshotEveryMs: number;
@@ -100,7 +100,7 @@ export interface WorkspacePlan {
 /** An agent that steps may name. */
 export interface AgentDefinition {
   /**
-   * How to talk to it: the name of an adapter, or `command` for any program that takes the prompt on
+   * The name of an adapter, or `command` for any program that takes the prompt on
    * stdin and in $PERDURE_PROMPT_FILE and answers on stdout.
    */
   readonly adapter: string;
@@ -141,11 +141,13 @@ export interface Step extends Omit<StepFields, Rebuilt> {
   /** Variables for this step; values are templates. */
   readonly env: Readonly<Record<string, string>>;
   readonly retry: RetryPolicy;
-  /** What decides whether its work is good, after it exited with 0; several in their order. */
+  /**
+   * The checks that decide, after exit status 0, whether its work is good; several run in order.
+   */
   readonly check?: Check | readonly Check[];
   /** Named files: name -> path relative to the step's directory (a template). */
   readonly outputs: Readonly<Record<string, string>>;
-  /** Must not happen twice: an interrupted attempt is never repeated without asking. */
+  /** Its effect must not happen twice: an interrupted attempt is never repeated without asking. */
   readonly once: boolean;
   /** Its processes live in a PID namespace of their own. */
   readonly isolate?: true;
@@ -154,21 +156,21 @@ export interface Step extends Omit<StepFields, Rebuilt> {
   /** When its last attempt failed, the run continues as if the step had completed. */
   readonly onFailure?: "continue";
   readonly goal?: Goal;
-  /** For DOT: one request for another attempt too many is a partial success, not a failure. */
+  /** For DOT: when the retries are used up, the outcome `retry` counts as a partial success. */
   readonly allowPartial?: true;
-  /** For DOT: its thread where nobody names one; else it is that of the step before. */
+  /** For DOT: its thread where neither step nor edge names one. Absent: that of the step before. */
   readonly threadGroup?: string;
 }
 
-/** What a step must have come to before its scope may end well. */
+/** A step without which its scope does not succeed. */
 export interface Goal {
-  /** `always`: it must be completed; `visited`: only if the run came to it. */
+  /** `always`: the step must complete; `visited`: only if the run visited it. */
   readonly holds: "always" | "visited";
-  /** Position of the step that the run goes back to when the goal was missed. */
+  /** Position of the step that the run returns to when the goal was missed. */
   readonly retryTarget?: number;
 }
 
-/** What to do with a conversation that was cut off: go on with it, or begin a new one. */
+/** An interrupted conversation is continued, or replaced by a new one. */
 export type Recover = "continue" | "restart";
 
 export type Work =
@@ -184,10 +186,10 @@ export type Work =
   | PipelineWork
   | LoopWork
   | EachWork
-  /** Nothing: a place where ways meet and part. Its outcome is that of the step before it. */
+  /** No work: a step where edges meet and part. Its outcome is that of the step before it. */
   | PassWork
   | BranchesWork
-  /** Picks the best of the branches that ended last, by what they came to. */
+  /** Picks the best of the branches that ended last, by their outcomes. */
   | { readonly kind: "pick" }
   | GateWork
   | WaitWork;
@@ -196,29 +198,29 @@ export type Work =
 export interface PipelineWork {
   readonly kind: "pipeline";
   readonly graph: Graph;
-  /** The input of what is in it; texts are templates. Absent: that of the scope around it. */
+  /** The input of its steps; texts are templates. Absent: the input of the scope around it. */
   readonly input?: JsonObject;
-  /** Key-values that are seen in it and hide those around it; nothing changes them. */
+  /** Constant context of its steps; it hides the same keys of the context around it. */
   readonly context?: JsonObject;
 }
 
 export interface PassWork {
   readonly kind: "pass";
-  /** It stands for work that is only pretended, and says itself how it went. */
+  /** The simulated work that it stands for; the step has an outcome of its own then. */
   readonly simulates?: Simulated;
-  /** It stands for all that another engine did before the run began. */
-  readonly takesUp?: TakesUp & { readonly label?: string };
+  /** It stands for the nodes that another engine completed before this run. */
+  readonly continuesFrom?: AttractorCheckpoint & { readonly label?: string };
 }
 
-/** Where another engine stopped, as its checkpoint says. */
-export interface TakesUp {
+/** The checkpoint of another engine of the language: where it stopped. */
+export interface AttractorCheckpoint {
   /** The last node that it completed. */
   readonly node: string;
   readonly completed: readonly string[];
   readonly context: JsonObject;
 }
 
-/** What a simulated step would have been told, and what it is taken to have answered. */
+/** The prompt that a simulated step would have received, and its simulated answer. */
 export interface Simulated {
   /** A template. */
   readonly prompt?: string;
@@ -226,8 +228,8 @@ export interface Simulated {
 }
 
 /**
- * Ways that are gone side by side: one instance of each graph, each with key-values of its own, which
- * are left behind with it. A branch that fails does not fail the run.
+ * Branches that run side by side: one instance of each graph, each with a context of its own, which
+ * ends with the branch. A branch that fails does not fail the run.
  */
 export interface BranchesWork {
   readonly kind: "branches";
@@ -235,64 +237,65 @@ export interface BranchesWork {
   /** How many may be open at once. */
   readonly maxParallel: number;
   /**
-   * `wait_all`: all are gone, and those that failed make it a partial success. `first_success`: no
-   * further one is begun once one has succeeded, and it fails only when all have.
+   * `wait_all`: all branches run, and a failed one makes it a partial success. `first_success`:
+   * once one branch has succeeded no further one starts, and the step fails only when all have
+   * failed.
    */
   readonly policy: "wait_all" | "first_success";
 }
 
-export interface Branch {
+interface Branch {
   readonly id: string;
   readonly graph: Graph;
 }
 
-/** A question to a person; nothing is run for it. */
+/** A question to a person; it starts no process. */
 export interface GateWork {
   readonly kind: "gate";
   /** The question; a template. */
   readonly ask: string;
-  /** What may be answered, at least one; the first that does not fail is the approving one. */
+  /** The possible answers, at least one; the first that does not fail is the approving one. */
   readonly choices: readonly Choice[];
-  /** Whether words of the person's own belong to the answer. */
+  /** Whether the answer contains a text of the person. */
   readonly text: "none" | "optional" | "required";
-  /** How long the question stands. */
+  /** How long the gate waits for an answer. */
   readonly timeoutMs?: number;
-  /** The key of the choice that counts when nobody has answered in time. */
+  /** The key of the choice that counts without an answer in time. */
   readonly default?: string;
 }
 
 /** One of the answers that a gate takes. */
 export interface Choice {
-  /** What to type for it; no two choices of a gate have the same. */
+  /** The key that a person types; each choice of a gate has another one. */
   readonly key: string;
   readonly label: string;
-  /** Whoever chooses it makes the step fail. */
+  /** This choice makes the step fail. */
   readonly fails?: true;
   /** The step that it leads to. */
   readonly next?: string;
 }
 
-/** Time that passes; nothing is run for it. */
+/** A pause; it starts no process. */
 export type WaitWork =
   | { readonly kind: "wait"; readonly forMs: number }
   /** A moment as ISO 8601; a template. */
   | { readonly kind: "wait"; readonly until: string };
 
-/** Repeats its graph: one instance after the other. */
+/** Repeats its graph, one instance after the other. */
 export interface LoopWork {
   readonly kind: "loop";
   readonly graph: Graph;
   /** An expression over the last instance; the loop ends when it is true. */
   readonly until?: string;
   readonly iterationsMax: number;
-  /** What it means when `until` was still not true after the last iteration. */
+  /** What happens when `until` is still not true after the last iteration. */
   readonly onExhausted: "fail" | "continue";
 }
 
 /** Fan-out: one instance of the graph for each item of a list. */
 export interface EachWork {
   readonly kind: "each";
-  /** An expression that gives a list, or where else the items are. */
+  /** An expression whose value is a list, or another source of items. */
   readonly items: string | ItemSource;
   /** A name for the item beside `item`. */
   readonly as?: string;
@@ -302,24 +305,26 @@ export interface EachWork {
   readonly onItemFailure: "fail" | "continue";
 }
 
-/** Items as they are written, in a JSON file, or the names of files; texts are templates. */
-export type ItemSource =
+/** Items in the pipeline, in a JSON file, or file names; texts are templates. */
+type ItemSource =
   | { readonly list: readonly Json[] }
   | { readonly file: string }
   | { readonly glob: string };
 
 export interface RetryPolicy {
-  /** How many tries a visit gets, the first included. */
+  /** How many attempts a visit gets, the first included. */
   readonly attempts: number;
   /**
-   * What is tried again. Absent: all that went wrong, but not what the step itself calls a failure.
-   * `any`: that too. `retry`: only when the step asks for it, or could not even begin.
+   * Which failures are retried. Absent: all except those that the step reports itself. `any`:
+   * these, too. `retry`: only if the step reports `retry`, or its process could not start.
    */
   readonly on?: "any" | "retry";
   readonly backoff: Backoff;
-  /** What `resume` grants a failed step on top: a new allowance, or nothing. */
+  /** Whether `resume` grants a failed step new attempts (`fresh`) or none (`keep`). */
   readonly onResume: "fresh" | "keep";
-  /** After a failure an agent's next attempt starts a new conversation. Absent: its own continues. */
+  /**
+   * After a failure an agent's next attempt starts a new conversation. Absent: its own continues.
+   */
   readonly conversation?: "fresh";
 }
 
@@ -334,33 +339,33 @@ export interface Backoff {
 export interface Edge {
   readonly from: number;
   readonly to: number;
-  /** Which end of the visit it belongs to. */
+  /** The end of the visit after which it may be followed. */
   readonly on: "completed" | "failed";
   /** An expression; the edge applies when it is true. */
   readonly condition?: string;
   readonly label?: string;
   readonly weight: number;
-  /** Returns to a step that lies before it: takes the run back there (a loop). */
+  /** Returns to an earlier step (a loop). */
   readonly back: boolean;
-  /** Begins its scope anew at the step that it leads to; of the context these keys are kept. */
+  /** Restarts its scope at the step that it leads to; the context keeps only these keys. */
   readonly restart?: { readonly keep: readonly string[] };
-  /** What the step that it leads to is told, and in which thread. */
+  /** The fidelity and the thread of the step that it leads to. */
   readonly fidelity?: Fidelity;
   readonly thread?: string;
-  /** Where agents are simulated: what one would have to say for it to be followed; any of these. */
+  /** For simulation: the outcomes with which a step follows this edge; any of them suffices. */
   readonly wants?: readonly NeededOutcome[];
 }
 
-/** What a step may say about how it went; what is absent is left open. */
+/** An outcome that a simulated step can report; an absent field may have any value. */
 export interface NeededOutcome {
   readonly outcome?: string;
   readonly label?: string;
-  /** The step to go on with. */
+  /** The suggested next step. */
   readonly next?: string;
   readonly context?: Readonly<Record<string, string>>;
 }
 
-/** The frozen form of a plan: its one text, and the hash that tells two plans apart. */
+/** The frozen form of a plan: its canonical text and the hash of it. */
 export function freeze(plan: Plan): { readonly text: string; readonly fingerprint: string } {
   const text = canonicalJson(plan);
   return { text, fingerprint: sha256(text) };

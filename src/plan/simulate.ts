@@ -1,7 +1,7 @@
 /**
  * A plan with simulated work: to see which path a pipeline takes without paying for it.
  *
- * Owns: what of a step stays when nothing runs for it.
+ * Owns: the fields that a step keeps when its work is simulated.
  * Does not: run anything; simulated steps pass, with an answer that is marked as simulated.
  */
 import { checksOf } from "./check.ts";
@@ -11,7 +11,7 @@ import type { Graph, Plan, Simulated, Simulation, Step, Work } from "./plan.ts";
 export function simulated(plan: Plan, what: Simulation): Plan {
   const graph = simulatedGraph(plan.graph, what);
   if (what !== "all" || plan.workspace === undefined) return { ...plan, agents: {}, graph };
-  // Nothing works on the files, so there is nothing to keep.
+  // No step changes files, so snapshots would be useless.
   const workspace = { ...plan.workspace, kind: "here", snapshots: false } as const;
   return { ...plan, agents: {}, workspace, graph };
 }

@@ -1,10 +1,9 @@
 /**
- * The agents, and what they may do and use, in the words that pipelines, plans and adapters share:
- * names, permission levels, MCP servers, and rules for tools. A rule is `Name`, or `Name(pattern)`
- * for some calls of the tool. The name is the agent's own; so is the pattern, as far as the agent
- * has patterns.
+ * The names of agents, permission levels, MCP servers and rules for tools, which pipelines, plans
+ * and adapters share. A rule is `Name`, or `Name(pattern)` for some calls of the tool. Name and
+ * pattern are those of the agent.
  *
- * Owns: these words and the notation of rules, both ways.
+ * Owns: these names, and reading and writing rules.
  * Does not: know how any one agent implements them.
  */
 
@@ -15,11 +14,13 @@ export type KnownAgent = (typeof KNOWN_AGENTS)[number];
 export const PROTOCOL_ADAPTER = "acp";
 export const ADAPTER_NAMES = [...KNOWN_AGENTS, PROTOCOL_ADAPTER] as const;
 
-/** What an agent may do without asking; `default` is what the agent itself allows headless. */
+/**
+ * The actions that an agent may take without asking; `default` is the agent's own headless rule.
+ */
 export const PERMISSION_LEVELS = ["default", "plan", "edit", "all"] as const;
 export type PermissionLevel = (typeof PERMISSION_LEVELS)[number];
 
-/** An MCP server: a program that speaks MCP on its pipes, or an address. */
+/** An MCP server: a program that speaks MCP on stdin and stdout, or a URL. */
 export type McpServer =
   | {
       readonly command: string;
@@ -38,10 +39,10 @@ interface ToolRule {
   readonly pattern?: string;
 }
 
-/** Longer commands are cut, and a rule made of a cut command matches nothing. */
+/** Longer commands are truncated, and a rule made of a truncated command matches nothing. */
 const COMMAND_CHARACTERS_MAX = 2_000;
 
-/** The tools that run commands, by the names that the agents have for them. */
+/** The agents' names for their tools that run commands. */
 const SHELLS = /^(bash|shell|run_shell_command|execute|command)$/i;
 
 /** The parts of a rule. */
@@ -56,7 +57,7 @@ export function ruleFor(name: string, input: string): string {
   return SHELLS.test(name) && command !== "" ? `${name}(${command})` : name;
 }
 
-/** Whether a rule covers a call, which is written as a rule itself. */
+/** Whether a rule covers a call; the call is written as a rule. */
 export function covers(rule: string, call: string): boolean {
   const [wide, narrow] = [toolRule(rule), toolRule(call)];
   if (wide.name !== narrow.name) return false;
@@ -74,5 +75,5 @@ function escaped(text: string): string {
   return text.replaceAll(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`);
 }
 
-/** The last words of our hook that forbids a call; they distinguish it from a missing permission. */
+/** The end of the message of a hook that forbids a call; a missing permission has another one. */
 export const HOOK_FORBIDS = "perdure: tool_hooks.pre does not allow this call";

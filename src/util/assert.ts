@@ -1,18 +1,18 @@
-/** Throws when our own code broke a rule; the journal is valid at every instant, so dying is safe. */
+/** Throws when Perdure has a bug; the journal is valid at every instant, so ending here is safe. */
 export function assert(
   condition: unknown,
-  /** A function where the text has to be built: it is called only if the condition fails. */
+  /** A function builds the text only if the condition fails. */
   message: string | (() => string),
 ): asserts condition {
   if (!condition) throw new AssertionError(typeof message === "string" ? message : message());
 }
 
-/** Marks code that the types say cannot be reached. */
+/** Marks code that is unreachable according to the types. */
 export function unreachable(value: never): never {
   throw new AssertionError(`unreachable: ${JSON.stringify(value)}`);
 }
 
-/** A bug in Perdure, as opposed to anything that can happen to it. */
+/** A bug in Perdure, not a failure of its environment. */
 export class AssertionError extends Error {
   override readonly name = "AssertionError";
 }

@@ -1,10 +1,10 @@
-/** Sizes as people write them ("500MB", "2 GB") and as they read them. */
+/** Parses sizes ("500MB", "2 GB") and formats them. */
 
 const UNITS = ["bytes", "KB", "MB", "GB", "TB"] as const;
 const STEP = 1024;
 const WRITTEN = /^\s*(\d+(?:\.\d+)?)\s*(b|bytes|kb|mb|gb|tb)?\s*$/i;
 
-/** The bytes of a written size, or undefined when it is none. */
+/** The bytes of a written size; undefined if the text is not a size. */
 export function parseBytes(text: string): number | undefined {
   const [, amount, unit = "b"] = WRITTEN.exec(text) ?? [];
   if (amount === undefined) return undefined;

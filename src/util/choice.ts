@@ -1,12 +1,12 @@
 /**
  * The labels of edges as choices for a person: `[Y] Yes`, `Y) Yes`, `Y - Yes`, `Yes`.
  *
- * Owns: accelerator keys, and when two labels are the same.
- * Does not: ask anybody.
+ * Owns: accelerator keys, and when two labels are equal.
+ * Does not: ask questions.
  */
 
 interface Choice {
-  /** What to type for it. */
+  /** The key that a person types. */
   readonly key: string;
   /** The label without its key. */
   readonly text: string;
@@ -30,7 +30,7 @@ export function normalizedLabel(label: string): string {
   return label.replace(ACCELERATOR, "").trim().toLowerCase();
 }
 
-/** True when two labels mean the same choice. */
+/** True when two labels name the same choice. */
 export function sameLabel(one: string | undefined, other: string): boolean {
   return one !== undefined && normalizedLabel(one) === normalizedLabel(other);
 }
@@ -40,7 +40,7 @@ interface Named {
   readonly label: string;
 }
 
-/** The choice that a word stands for: its key, or its label, in any letters. */
+/** The choice that a word names by key or label; case does not matter. */
 export function choiceNamed<C extends Named>(choices: readonly C[], word: string): C | undefined {
   const wanted = word.trim().toUpperCase();
   return (

@@ -4,7 +4,10 @@ export interface Clock {
   now(): number;
 }
 
-/** Wall time at creation plus monotonic progress: setting the system's clock has no effect on it. */
+/**
+ * Wall time at creation plus monotonic time since then: a change of the system's clock has no
+ * effect.
+ */
 export function systemClock(): Clock {
   const wallAtStartMs = Date.now();
   const monotonicAtStartMs = performance.now();

@@ -1,6 +1,6 @@
 /** Optional fields of an object literal, for types that distinguish "absent" from "undefined". */
 
-/** The fields of `T`; each that may be undefined is optional instead. */
+/** The fields of `T`; a field that may be undefined becomes optional. */
 type Defined<T> = {
   [K in keyof T as undefined extends T[K] ? never : K]: T[K];
 } & {
@@ -11,6 +11,6 @@ type Defined<T> = {
 export function defined<const T extends object>(fields: T): Defined<T> {
   const present: Partial<T> = {};
   for (const key in fields) if (fields[key] !== undefined) present[key] = fields[key];
-  // The loop above is the proof: the types cannot follow it.
+  // The loop above ensures this; the type checker cannot see it.
   return present as unknown as Defined<T>;
 }

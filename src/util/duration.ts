@@ -1,12 +1,12 @@
-/** Durations as authors write them ("90s", "1h30m", "250ms", "2d") and as people read them; moments. */
+/** Parses durations ("90s", "1h30m", "250ms", "2d") and moments, and formats durations. */
 
 const UNIT_MS = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
 type Unit = keyof typeof UNIT_MS;
 
-/** The longest duration that an author may write; Node's timers end a little above it. */
+/** The longest duration that an author may write; Node's timers allow little more. */
 export const DURATION_MAX_MS = 24 * UNIT_MS.d;
 
-/** Milliseconds of a written duration, or undefined when it is not one. */
+/** The milliseconds of a written duration; undefined if the text is not a duration. */
 export function parseDuration(text: string): number | undefined {
   const source = text.trim();
   if (!/^(\d+(\.\d+)?(ms|s|m|h|d))+$/.test(source)) return undefined;

@@ -1,18 +1,20 @@
 /**
  * Converts values for expressions and back.
  *
- * Owns: JSON to the values of CEL and back, and the count of list elements that are read.
+ * Owns: the conversion between JSON and CEL values, and the limit on list elements read.
  * Does not: parse or evaluate (expression.ts).
  * Invariants:
- * - An object becomes a Map, so that no key of outside data ("constructor") meets a prototype.
+ * - An object becomes a Map, so that no key of outside data ("constructor") reaches a prototype.
  * - A whole number becomes an int (BigInt), so that `input.n / 2` and `list[input.n]` work.
  */
 import { isObject, type Json } from "./json.ts";
 
-/** How many elements of lists one evaluation may read: what bounds loops and `in` within loops. */
+/**
+ * How many list elements one evaluation may read: the limit for loops and for `in` within loops.
+ */
 const EXPRESSION_READS_MAX = 5_000_000;
 
-/** A map that finds a value when it is asked for it, and cannot be listed. */
+/** A map that looks each value up on demand, and cannot be listed. */
 export class LazyMap extends Map<string, unknown> {
   readonly #lookup: (key: string) => Json | LazyMap | undefined;
 
@@ -38,18 +40,18 @@ export class LazyMap extends Map<string, unknown> {
     throw new Error("this map cannot be listed or compared; name a key of it");
   }
 }
-// cel-js distinguishes types by `constructor` and knows no subclass of Map.
+// cel-js distinguishes types by `constructor` and does not accept a subclass of Map.
 Object.defineProperty(LazyMap.prototype, "constructor", { value: Map });
 
 let listReads = 0;
 const converted = new WeakMap<object, unknown>();
 
-/** Starts the count of list reads for one evaluation. */
+/** Resets the count of list reads for the next evaluation. */
 export function resetListReads(): void {
   listReads = 0;
 }
 
-/** The CEL form of a value. Objects are converted once and kept as long as they live. */
+/** The CEL form of a value. An object is converted once. */
 export function toCel(value: Json | LazyMap): unknown {
   if (typeof value === "number") return Number.isSafeInteger(value) ? BigInt(value) : value;
   if (typeof value !== "object" || value === null || value instanceof LazyMap) return value;
@@ -62,7 +64,7 @@ export function toCel(value: Json | LazyMap): unknown {
   return made;
 }
 
-/** The JSON form of a CEL value; throws when there is none. */
+/** The JSON form of a CEL value; throws if it has none. */
 export function fromCel(value: unknown): Json {
   if (value === null || typeof value === "string" || typeof value === "boolean") return value;
   if (typeof value === "number") return finite(value);

@@ -1,15 +1,15 @@
 /**
- * Expressions (CEL): the conditions of a pipeline and what stands between `${{` and `}}`.
+ * Expressions in CEL: the conditions of a pipeline, and the texts between `${{` and `}}`.
  *
- * Owns: the language's limits, what an expression refers to, and converting values.
- * Does not: find expressions in texts (template.ts) or say where they stand in a file.
+ * Owns: the limits of the language, the references of an expression, and its evaluation.
+ * Does not: find expressions in texts (template.ts) or know their position in a file.
  * Invariants:
  * - X1 The only user of cel-js: no other file sees a BigInt, a Map or an error of it.
- * - X2 An evaluation costs what the expression names, not what the scope could offer.
- * - X3 What comes out is JSON, or it is an error that names the expression.
+ * - X2 An evaluation costs only the values that the expression names, not all values of the scope.
+ * - X3 The result is JSON, or an error that names the expression.
  *
- * cel-js is loaded by the first expression: it takes half as long as Node itself to start, and many
- * pipelines have none.
+ * The first expression loads cel-js: loading takes half as long as the start of Node, and many
+ * pipelines have no expressions.
  */
 import { createRequire } from "node:module";
 import type { ASTNode, Environment, ParseResult } from "@marcbachmann/cel-js";
@@ -20,7 +20,7 @@ import { PATTERN_HELP, parsePattern, patternOf } from "./pattern.ts";
 export const EXPRESSION_LENGTH_MAX = 8_192;
 const EXPRESSION_NODES_MAX = 2_000;
 const EXPRESSION_DEPTH_MAX = 64;
-/** How deep `all`, `exists`, `exists_one`, `map` and `filter` may stand in each other. */
+/** How deep `all`, `exists`, `exists_one`, `map` and `filter` may be nested. */
 const EXPRESSION_LOOPS_MAX = 2;
 /** How many parsed expressions are kept. */
 const EXPRESSION_CACHE_MAX = 10_000;
@@ -41,7 +41,7 @@ export const EXPRESSION_VARIABLES = [
 ] as const;
 type ExpressionVariable = (typeof EXPRESSION_VARIABLES)[number];
 
-/** The values of the variables; the maps are asked only for the keys that an expression names. */
+/** The values of the variables; an evaluation looks up only the keys that the expression names. */
 export interface Scope {
   readonly input: Json;
   readonly context: LazyMap;
@@ -51,9 +51,9 @@ export interface Scope {
   readonly run: Json;
   readonly item?: Json;
   readonly index?: number;
-  /** What `loop.index` stands for: `loop` itself is a reserved word of CEL. */
+  /** The value of `loop.index`: `loop` itself is a reserved word of CEL. */
   readonly loop_index?: number;
-  /** The outcome of the step that an edge leaves, and the label that it asked for. */
+  /** The outcome and the preferred label of the step that an edge leaves. */
   readonly outcome?: string;
   readonly preferred_label?: string;
   /** Values whose names the author chose. */
@@ -73,7 +73,7 @@ export interface Reference {
 export interface Expression {
   readonly source: string;
   readonly references: readonly Reference[];
-  /** Names that are no variable; they must be among the author's own when it is evaluated. */
+  /** Names that are not variables; at evaluation they must be names that the author chose. */
   readonly unknown: readonly { readonly name: string; readonly offset: number }[];
   readonly program: (variables: ReadonlyMap<string, unknown>) => unknown;
 }
@@ -87,7 +87,7 @@ type ParsedExpression =
       readonly help?: string;
     };
 
-/** What went wrong in an evaluation; the message names the expression. */
+/** An evaluation failed; the message names the expression. */
 export class ExpressionError extends Error {
   override readonly name = "ExpressionError";
 }
@@ -98,7 +98,7 @@ const TYPES = new Set("int uint double bool string bytes list map null_type type
 let environment: Environment | undefined;
 const cache = new Map<string, ParsedExpression>();
 
-/** Parses and checks an expression; the result is kept by its source. */
+/** Parses and checks an expression; results are cached by source. */
 export function parseExpression(source: string): ParsedExpression {
   const known = cache.get(source);
   if (known !== undefined) return known;
@@ -130,7 +130,7 @@ export function evaluate(expression: Expression, scope: Scope): Json {
   }
 }
 
-/** Parses and evaluates; throws ExpressionError for both kinds of mistakes. */
+/** Parses and evaluates; throws ExpressionError. */
 export function evaluateSource(source: string, scope: Scope): Json {
   const parsed = parseExpression(source);
   if (!parsed.ok) throw new ExpressionError(`in \`${source}\`: ${parsed.message}`);
@@ -160,7 +160,7 @@ function parse(source: string): ParsedExpression {
 
 const LOOP_INDEX = /[rR]?(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|\bloop\.index\b/g;
 
-/** Replaces `loop.index` by a name of the same length, so that all offsets stay right. */
+/** Replaces `loop.index` by a name of the same length, so that all offsets stay correct. */
 function withoutReserved(source: string): string {
   return source.replace(LOOP_INDEX, (found) => (found === "loop.index" ? "loop_index" : found));
 }
@@ -215,7 +215,7 @@ function visitLoop(list: ASTNode, args: readonly ASTNode[], around: Surroundings
 
 const MATCHES = "matches_pattern";
 
-/** Names our own function instead of cel-js's, which cannot be replaced; checks a literal pattern. */
+/** Calls our own function: that of cel-js cannot be replaced. Checks a literal pattern. */
 function useLinearPattern(call: [string, ASTNode, ASTNode[]], { walk }: Surroundings): void {
   call[0] = MATCHES;
   const [pattern] = call[2];
@@ -232,7 +232,7 @@ interface KeyChain {
   readonly computedKeys: readonly ASTNode[];
 }
 
-/** `a.b["c"][d].e` as root a, keys b and c, computed key d; undefined when it has no such form. */
+/** `a.b["c"][d].e` as root a, keys b and c, computed key d; undefined for any other form. */
 function keyChain(node: ASTNode): KeyChain | undefined {
   const links: ASTNode[] = [];
   let root = node;
@@ -279,7 +279,7 @@ function createEnvironment(): Environment {
   const cel = require("@marcbachmann/cel-js") as typeof import("@marcbachmann/cel-js");
   const made = new cel.Environment({
     homogeneousAggregateLiterals: false,
-    // Names that the author gave to items; all others are refused before anything is evaluated.
+    // Names that the author gave to items; all other names are refused before the evaluation.
     unlistedVariablesAreDyn: true,
     limits: { maxAstNodes: EXPRESSION_NODES_MAX, maxDepth: EXPRESSION_DEPTH_MAX },
   });
@@ -287,7 +287,7 @@ function createEnvironment(): Environment {
   made.registerFunction(`string.${MATCHES}(string): bool`, (text: string, pattern: string) =>
     patternOf(pattern).test(text),
   );
-  // JSON does not distinguish 2 from 2.0, so an author cannot know which of the two a value will be.
+  // JSON does not distinguish 2 from 2.0, so an author cannot know which of the two a value is.
   const arithmetic: Record<string, (left: number, right: number) => number> = {
     "+": (left, right) => left + right,
     "-": (left, right) => left - right,
@@ -304,7 +304,7 @@ function createEnvironment(): Environment {
   return made;
 }
 
-/** The short text and the offset of an error, whoever threw it. */
+/** The short text and the offset of an error of any kind. */
 function explain(error: unknown): { readonly message: string; readonly offset: number } {
   if (!(error instanceof Error)) return { message: String(error), offset: 0 };
   const { summary, range } = error as { summary?: string; range?: { readonly start: number } };

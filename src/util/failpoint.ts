@@ -1,9 +1,9 @@
 /**
- * Named points at which a test may end this process with SIGKILL: the crash tests go through them
- * one by one. Without the variable a failpoint is one comparison.
+ * Named points at which a test can end this process with SIGKILL: the crash tests visit all of
+ * them. Without the variables a failpoint is one comparison.
  *
- * PERDURE_FAILPOINT=<n>        die at the n-th failpoint that is passed
- * PERDURE_FAILPOINT_LOG=<file> append the name of each failpoint that is passed
+ * PERDURE_FAILPOINT=<n>        die at the n-th failpoint PERDURE_FAILPOINT_LOG=<file> append the
+ * name of each failpoint
  */
 import { appendFileSync } from "node:fs";
 
@@ -12,7 +12,7 @@ const logFile = process.env.PERDURE_FAILPOINT_LOG;
 const armed = dieAt > 0 || logFile !== undefined;
 let passed = 0;
 
-/** Dies here when a test asked for it; otherwise does nothing. */
+/** Ends the process if a test asked for it; otherwise does nothing. */
 export function failpoint(name: string): void {
   if (!armed) return;
   passed++;

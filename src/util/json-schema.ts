@@ -1,17 +1,17 @@
 /**
  * Validates values against JSON Schemas. The validator is loaded when it is first needed.
  *
- * Owns: the only use of @cfworker/json-schema, and a bound on the time that its patterns take.
- * Does not: check that a schema is one (pipeline/json-schema.ts).
+ * Owns: the only use of @cfworker/json-schema, and a limit on the time of its patterns.
+ * Does not: check schemas themselves (pipeline/json-schema.ts).
  */
 import type { OutputUnit } from "@cfworker/json-schema";
 import type { Json } from "./json.ts";
 import { PatternError, patternOf } from "./pattern.ts";
 
-/** The validator compares every two items with each other. */
+/** The validator compares all pairs of items. */
 const UNIQUE_ITEMS_MAX = 5_000;
 
-/** Everything that is wrong with a value; the innermost of each chain of errors comes last. */
+/** All errors of a value; the innermost of each chain of errors comes last. */
 export async function schemaErrors(value: unknown, schema: Json): Promise<readonly OutputUnit[]> {
   const many = asksForUnique(schema) ? longestListIn(value) : 0;
   if (many > UNIQUE_ITEMS_MAX) {
@@ -31,7 +31,7 @@ export async function schemaErrors(value: unknown, schema: Json): Promise<readon
   }
 }
 
-/** The first thing that is wrong with a value ("/files/0: ..."), or undefined when it fits. */
+/** The first error of a value ("/files/0: ..."); undefined if it is valid. */
 export async function schemaFault(value: unknown, schema: Json): Promise<string | undefined> {
   const first = (await schemaErrors(value, schema)).at(-1);
   return first === undefined ? undefined : `${first.instanceLocation}: ${first.error}`;
@@ -58,7 +58,7 @@ function isWebAddress(text: string): boolean {
 
 const NativeRegExp = RegExp;
 
-/** For data that claims to be a pattern: it is parsed and never matched. */
+/** For data with the format `regex`: the pattern is parsed and never matched. */
 function isRegularExpression(text: string): boolean {
   try {
     new NativeRegExp(text, "u");
@@ -70,8 +70,8 @@ function isRegularExpression(text: string): boolean {
 }
 
 /**
- * The validator has no option for the engine: it calls `new RegExp(pattern)` when it matches. So
- * `RegExp` means our patterns while it works, which is never longer than this call.
+ * The validator calls `new RegExp(pattern)` and has no option for another engine. So `RegExp` is
+ * replaced by our patterns during this call.
  */
 function withLinearPatterns<T>(work: () => T): T {
   globalThis.RegExp = new Proxy(NativeRegExp, {

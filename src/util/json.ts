@@ -1,11 +1,11 @@
-/** JSON as a type, a canonical text of it for fingerprints, and the hash of a text. */
+/** The type of JSON values, their canonical text for fingerprints, and the hash of a text. */
 
 export type Json = null | boolean | number | string | readonly Json[] | JsonObject;
 export interface JsonObject {
   readonly [key: string]: Json;
 }
 
-/** The one text of a JSON value that does not depend on the order of its keys. */
+/** The canonical text of a JSON value; it does not depend on the order of keys. */
 export function canonicalJson(value: unknown): string {
   return JSON.stringify(value, (_key, inner: unknown) =>
     isObject(inner)
@@ -19,7 +19,7 @@ export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
-/** Parses JSON; gives the error instead of throwing it. */
+/** Parses JSON; returns an error instead of throwing it. */
 export function parseJson(
   text: string,
 ):
@@ -33,8 +33,8 @@ export function parseJson(
 }
 
 /**
- * The hex SHA-256 of a text. Deterministic, so the pure rooms may call it. The module is not
- * imported: loading it would cost a list of runs 5 ms.
+ * The hex SHA-256 of a text. It is deterministic, so the pure rooms may call it. The module is
+ * not imported, because loading it would cost `list runs` 5 ms.
  */
 export function sha256(text: string): string {
   return process.getBuiltinModule("node:crypto").hash("sha256", text, "hex");

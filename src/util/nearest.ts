@@ -1,4 +1,4 @@
-/** The candidate that was most likely meant, or undefined when none is close (edit distance). */
+/** The candidate nearest to a text by edit distance; undefined if none is close. */
 export function nearest(name: string, candidates: Iterable<string>): string | undefined {
   const wanted = name.toLowerCase();
   let best: string | undefined;
@@ -14,7 +14,7 @@ export function nearest(name: string, candidates: Iterable<string>): string | un
   return best;
 }
 
-/** How many letters must be inserted, removed, replaced or swapped with their neighbour. */
+/** The number of letters to insert, remove, replace or swap with their neighbour. */
 function editDistance(from: string, to: string): number {
   let before: number[] = [];
   let previous = Array.from({ length: to.length + 1 }, (_, index) => index);

@@ -1,4 +1,4 @@
-/** The outcomes of a step, and the one form of their other spellings. */
+/** The outcomes of a step, and the canonical form of other spellings. */
 
 const WORDS: ReadonlySet<string> = new Set([
   ...["success", "partial_success", "retry", "fail", "skipped"],

@@ -1,13 +1,13 @@
 /**
- * Regular expressions that authors write, matched in time proportional to the text. The engine of
- * JavaScript may need exponential time: the output of a step could freeze the runner.
+ * Regular expressions that authors write, matched in time proportional to the text. JavaScript's
+ * own engine may need exponential time, so the output of a step could block Perdure.
  *
- * Owns: the syntax that is accepted (RE2's, and that of JavaScript where both mean the same).
- * Does not: say where a pattern stands in a file.
+ * Owns: the accepted syntax (RE2's, and JavaScript's where both have the same meaning).
+ * Does not: know the position of a pattern in a file.
  * Invariants:
  * - X4 The only user of re2js. No pattern of an author or a schema is matched by `RegExp`.
  *
- * re2js is loaded by the first pattern, as cel-js is by the first expression.
+ * The first pattern loads re2js, as the first expression loads cel-js.
  */
 import { createRequire } from "node:module";
 
@@ -29,14 +29,14 @@ export class PatternError extends Error {
   override readonly name = "PatternError";
 }
 
-/** What to do about a pattern that is refused. */
+/** How an author can fix a pattern that is refused. */
 export const PATTERN_HELP =
   "patterns are matched in linear time (RE2 syntax): there is no lookahead, lookbehind or " +
   "backreference, and at most 1000 repetitions; write it without them, or as several patterns";
 
 const cache = new Map<string, ParsedPattern>();
 
-/** Compiles a pattern; the result is kept by its source. */
+/** Compiles a pattern; results are cached by source. */
 export function parsePattern(source: string): ParsedPattern {
   const known = cache.get(source);
   if (known !== undefined) return known;

@@ -28,7 +28,7 @@ export function seededRandom(seed: number): Random {
   };
 }
 
-/** A 32-bit seed from a text, so that jitter is a function of what it is for (FNV-1a). */
+/** A 32-bit seed from a text (FNV-1a), so that equal texts give equal jitter. */
 export function seedOf(text: string): number {
   let value = 0x811c9dc5;
   for (let index = 0; index < text.length; index++) {

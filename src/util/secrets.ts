@@ -1,20 +1,21 @@
 /**
- * Masks secrets in texts that are shown. A run keeps marks of its secrets, so that they are masked in
- * a shell that does not have them: a mark recognises a value in a text and does not reveal it.
+ * Masks secrets in texts that people see. A run keeps marks of its secrets, so that a shell without
+ * the secrets masks them, too: a mark recognises a value in a text and does not reveal it.
  *
- * Each line of a value gets a mark: its length, 8 bits of a rolling sum and 32 bits of a salted hash.
- * The sum is computed for every position of a text at a constant cost and leaves one position in 256
- * for the hash. Both are so short that many values have the same mark: it confirms no guess.
+ * Each line of a value gets a mark: its length, 8 bits of a rolling sum and 32 bits of a salted
+ * hash. The sum is computed for every position of a text at a constant cost and leaves one position
+ * in 256 for the hash. Both are so short that many values have the same mark: it confirms no guess.
  *
- * Owns: which variables of an environment count as secrets, the masking of a text, and marks.
- * Does not: touch what a run records or uses (only what leaves the program for people is masked), or
- * choose a salt.
+ * Owns: which environment variables are secrets, the masking of a text, and marks.
+ * Does not: change what a run records or uses (only output for people is masked), or choose a salt.
  * Invariants:
- * - mark/M1 Masking takes time linear in the text for each length that is looked for.
+ * - mark/M1 Masking takes time linear in the text for each length of a secret.
  */
 import { isObject, type Json, sha256 } from "./json.ts";
 
-/** `MONKEY`, `GIT_AUTHOR_NAME` and `SSH_AUTH_SOCK` are no secrets; `API_KEY` and `PGPASSWORD` are. */
+/**
+ * `MONKEY`, `GIT_AUTHOR_NAME` and `SSH_AUTH_SOCK` are not secrets; `API_KEY` and `PGPASSWORD` are.
+ */
 const SECRET_NAME =
   /(TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|APIKEY|(^|_)(KEY|PAT|AUTH)|_PWD)$/i;
 /** A password in an address: `postgres://ann:pw@host`. */
@@ -23,7 +24,7 @@ const PASSWORD_IN_ADDRESS = /:\/\/[^\s/@:]*:[^\s/@]+@/;
 export const SECRET_LENGTH_MIN = 8;
 /** Declared secrets may be shorter, but a letter or two cannot be masked. */
 const DECLARED_LENGTH_MIN = 4;
-/** How much of a secret is searched for where a text ends in the middle of it. */
+/** How much of a secret is searched for at the end of a text, which may truncate it. */
 const CUT_LENGTH_MAX = 100;
 export const REDACTED = "[redacted]";
 
@@ -31,12 +32,12 @@ export type Redact = (text: string) => string;
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-/** True for a variable or an input whose name says that it holds a secret. */
+/** True for a variable or an input whose name is that of a secret. */
 export function isSecretName(name: string): boolean {
   return SECRET_NAME.test(name);
 }
 
-/** True for a variable that is not kept with a run: its name or its value says that it is secret. */
+/** True for a variable that a run does not keep: its name or value looks like a secret. */
 export function isSecretVariable(name: string, value = ""): boolean {
   return isSecretName(name) || PASSWORD_IN_ADDRESS.test(value);
 }
@@ -57,7 +58,7 @@ export function secretsIn(
   );
 }
 
-/** Every text in a value that its author declared secret, such as an input of that name. */
+/** All texts in a value that the author declared secret, such as an input. */
 export function textsIn(value: Json | undefined): readonly string[] {
   if (value === undefined || value === null || typeof value === "boolean") return [];
   if (typeof value === "object") return Object.values(value).flatMap((inner) => textsIn(inner));
@@ -81,7 +82,7 @@ export function secretInputs(
   );
 }
 
-/** A function that masks these values in a text, also where the text was truncated within one. */
+/** A function that masks these values in a text, also a value that is truncated at its end. */
 export function redactorOf(secrets: Iterable<string>): Redact {
   // A key of several lines is printed line by line.
   const parts = Array.from(secrets).flatMap((secret) =>
@@ -99,13 +100,13 @@ export function redactorOf(secrets: Iterable<string>): Redact {
   };
 }
 
-/** A short secret is masked as a word of its own: its letters may stand in an id by chance. */
+/** A short secret is masked only as a whole word: an id may contain its letters by chance. */
 function patternOf(secret: string): string {
   const text = RegExp.escape(secret);
   return secret.length < SECRET_LENGTH_MIN ? `(?<![A-Za-z0-9])${text}(?![A-Za-z0-9])` : text;
 }
 
-/** A pattern for the beginning of a secret, as long as it is there. */
+/** A pattern for the longest start of a secret. */
 function beginningOf(secret: string): string {
   const letters = Array.from(secret.slice(0, CUT_LENGTH_MAX));
   const must = letters.slice(0, DECLARED_LENGTH_MIN).join("");
@@ -133,7 +134,7 @@ export interface SecretMarks {
 const LINES_MAX = 64;
 /** The digits of the hash. */
 const HASH_LENGTH = 8;
-/** How many candidates are remembered, so that a repetitive text is not hashed again and again. */
+/** How many candidates are cached, so that a repetitive text is not hashed repeatedly. */
 const CANDIDATES_MAX = 4_096;
 
 /** Marks each of these values. */
@@ -143,7 +144,9 @@ export function markSecrets(values: ReadonlyMap<string, string>, salt: string): 
   return { salt, marks: Object.fromEntries(marks) };
 }
 
-/** True when these are the marks of this value; a value too short to be marked is like any other. */
+/**
+ * True when these are the marks of this value; values that are too short for marks are all equal.
+ */
 export function isMarked({ salt, marks }: SecretMarks, name: string, value: string): boolean {
   const own = marksOf(value, salt, baseOf(salt));
   return Object.hasOwn(marks, name) && marks[name]?.join(" ") === own.join(" ");
@@ -180,7 +183,7 @@ function hashOf(line: string, salt: string): string {
   return sha256(`${salt}:${line}`).slice(0, HASH_LENGTH);
 }
 
-/** The base of the rolling sum: any odd number will do, and another one for each salt. */
+/** The base of the rolling sum: an odd number that depends on the salt. */
 function baseOf(salt: string): number {
   return Number.parseInt(sha256(salt).slice(0, 8), 16) | 1;
 }
@@ -227,7 +230,7 @@ class MarkFinder {
     this.#hashes = hashes;
   }
 
-  /** Where such values stand in a text, from and to. */
+  /** The positions of these values in a text, from and to. */
   spans(text: string): readonly (readonly [number, number])[] {
     const found: [number, number][] = [];
     const [length, base, power, sums] = [this.#length, this.#base, this.#power, this.#sums];

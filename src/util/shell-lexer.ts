@@ -1,31 +1,30 @@
 /**
- * Reads POSIX shell text just far enough to know, for each hole in it, how the shell would read a
+ * Reads POSIX shell text as far as needed to know, for each hole in it, how the shell would read a
  * variable there: inside which quotes, in a comment, in a here-document, in arithmetic.
  *
  * Owns: the quoting rules of the shell.
- * Does not: judge the script; what the shell would refuse, the shell refuses.
+ * Does not: validate the script; the shell does that.
  * Invariants:
- * - H1 Holes are the character NUL, which no shell text can hold; there is one spot for each, in
- *   order.
+ * - H1 Holes are the character NUL, which no shell text can contain; each has one spot, in order.
  * - H2 Where dash and bash read a text differently and a hole depends on it, the hole is refused.
  */
 
 import { CommandWords, parserOfInput, parserOfWord } from "./shell-words.ts";
 
-/** Stands for an expression. */
+/** The hole: it stands for an expression. */
 export const HOLE = "\0";
-/** How deep substitutions may stand in each other. */
+/** How deep substitutions may be nested. */
 const SHELL_NESTING_MAX = 100;
 
 export type ShellPosition =
-  /** As a word of its own: needs double quotes around it. */
+  /** Unquoted: the variable needs double quotes around it. */
   (
     | { readonly how: "quoted" }
     /** Already inside double quotes or a here-document. */
     | { readonly how: "bare" }
-    /** Inside single quotes, which must be left and entered again. */
+    /** Inside single quotes, which must be closed and opened again. */
     | { readonly how: "single" }
-    /** Where the shell computes: only a whole number may stand here. */
+    /** In arithmetic: only a whole number is allowed. */
     | { readonly how: "number" }
     | { readonly how: "comment" }
     | { readonly how: "refused"; readonly message: string }
@@ -60,7 +59,7 @@ interface HereDoc {
   readonly words: readonly string[];
 }
 
-/** In which surroundings a `${...}` or `$(...)` was met. */
+/** The quoting around a `${...}` or `$(...)`. */
 type Around = "command" | "quotes" | "heredoc";
 
 const PARAMETER = /(?:#(?=[A-Za-z_0-9@*]))?(?:[A-Za-z_]\w*|\d+|[@*#?$!-])?/y;
@@ -72,9 +71,9 @@ class ShellLexer {
   readonly #depth: number;
   #at = 0;
   #nesting = 0;
-  /** True where the shell computes, as in `$((...))`. */
+  /** True in arithmetic, as in `$((...))`. */
   #numbers = false;
-  /** Set where the rest of the text cannot be understood. */
+  /** Set when the rest of the text cannot be read. */
   #refusal: string | undefined;
   #pending: HereDoc[] = [];
 
@@ -83,7 +82,7 @@ class ShellLexer {
     this.#depth = depth;
   }
 
-  /** Commands up to the end, or up to and with the `)` that closes a substitution. */
+  /** Commands up to the end, or up to and including the `)` that closes a substitution. */
   commands(closes: boolean): void {
     const words = new CommandWords();
     while (this.#at < this.#text.length) {
@@ -188,7 +187,7 @@ class ShellLexer {
     }
   }
 
-  /** $'...': bash knows escapes in it, dash does not know it at all. */
+  /** $'...': bash reads escapes in it, dash does not support it. */
   #ansiQuotes(): void {
     this.#at += 2;
     while (this.#at < this.#text.length) {
@@ -288,7 +287,7 @@ class ShellLexer {
     words.redirect();
   }
 
-  /** Marks the holes since one as part of a text that is parsed again. */
+  /** Marks the holes from one on as part of a text that is parsed again. */
   #parsed(since: number, parsedBy: string | undefined): void {
     if (parsedBy === undefined) return;
     for (let at = since; at < this.spots.length; at++) {
@@ -308,7 +307,7 @@ class ShellLexer {
       if (char === HOLE) this.#refuse(AS_DELIMITER);
       else if (char === "\\") {
         quoted = true;
-        // A hole stays for the next turn, which refuses it.
+        // The next iteration refuses a hole.
         if (this.#text[this.#at] !== HOLE) delimiter += this.#text[this.#at++] ?? "";
       } else if (char === "'" || char === '"') {
         quoted = true;
@@ -323,7 +322,7 @@ class ShellLexer {
     this.#pending.push({ delimiter, quoted, stripTabs, words: words.before });
   }
 
-  /** The bodies of the here-documents that were announced in the line that just ended. */
+  /** The bodies of the here-documents that the last line announced. */
   #hereDocs(): void {
     const pending = this.#pending;
     this.#pending = [];
@@ -337,7 +336,7 @@ class ShellLexer {
     }
   }
 
-  /** Where the body ends; moves past the line with the delimiter. */
+  /** The end of the body; moves past the line with the delimiter. */
   #hereDocEnd({ delimiter, quoted, stripTabs }: HereDoc): number {
     let continued = false;
     while (this.#at < this.#text.length) {

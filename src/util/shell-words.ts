@@ -1,18 +1,18 @@
 /**
- * The words of shell commands, as shell-lexer.ts comes to them, and which commands parse a word or
- * their input again: what a value adds there can become a command.
+ * The words of shell commands, in the order in which shell-lexer.ts reads them, and the commands
+ * that parse a word or their input again: a value in that text can become a command.
  *
- * Owns: where a command begins; which words are keywords, patterns of a `case` or targets; the list
+ * Owns: where a command starts; which words are keywords, patterns of a `case` or targets; the list
  * of commands that parse again.
- * Does not: know quotes, or prevent anything: parsing again is only warned about.
+ * Does not: know quotes, or refuse a script: parsing again only gives a warning.
  */
 
-/** Which words the shell would take for keywords here. */
+/** Decides which words are keywords for the shell. */
 type Position = "command" | "pattern" | "argument";
 
 const BEFORE_COMMAND = new Set(["!", "{", "if", "then", "elif", "else", "while", "until", "do"]);
 
-/** The words of a list of commands: enough of them to know which `)` belongs to a `case`. */
+/** The words of a list of commands, as far as needed to know which `)` belongs to a `case`. */
 export class CommandWords {
   position: Position = "command";
   #word = "";
@@ -92,12 +92,12 @@ const INTERPRETERS: readonly (readonly [name: RegExp, option: RegExp])[] = [
 ];
 /** Commands that parse each of their words. */
 const PARSES_WORDS: ReadonlySet<string> = new Set(["eval", "trap"]);
-/** Commands that only print what looks like a command. */
+/** Commands that only print their words. */
 const PRINTS: ReadonlySet<string> = new Set(["echo", "printf"]);
 /** Options of ssh that are followed by a value. */
 const SSH_VALUED = /^-\w*[bcDEeFIiJLlmOopQRSWw]$/;
 
-/** What will parse the word after these words of a command: `sh -c`, `eval`, `ssh`. */
+/** The command that parses the word after these words: `sh -c`, `eval`, `ssh`. */
 export function parserOfWord(written: readonly string[]): string | undefined {
   const words = written.map(plainWord);
   const first = words.find((word) => !/^\w+=/.test(word)) ?? "";
@@ -113,7 +113,7 @@ export function parserOfWord(written: readonly string[]): string | undefined {
   return hostOfSsh(words) === undefined ? undefined : "ssh";
 }
 
-/** What will parse the input of a command with these words: a shell without a script. */
+/** The command that parses its input, given its words: a shell without a script. */
 export function parserOfInput(written: readonly string[]): string | undefined {
   const words = written.map(plainWord);
   const at = words.findLastIndex((word) => SHELL.test(word));
@@ -121,12 +121,12 @@ export function parserOfInput(written: readonly string[]): string | undefined {
   return hostOfSsh(words) === words.length - 1 ? "ssh" : undefined;
 }
 
-/** An option, or what follows `-o`, as in `-euo pipefail`. */
+/** An option, or the value of `-o`, as in `-euo pipefail`. */
 function isOption(word: string, index: number, words: readonly string[]): boolean {
   return word.startsWith("-") || /^-\w*o$/.test(words[index - 1] ?? "");
 }
 
-/** Where the host stands among the words of a command that is `ssh`. */
+/** The position of the host among the words of an `ssh` command. */
 function hostOfSsh(words: readonly string[]): number | undefined {
   let at = words.indexOf("ssh") + 1;
   if (at === 0) return undefined;

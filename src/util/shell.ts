@@ -4,13 +4,13 @@
  * around it requires.
  *
  * Owns: rendering and checking of shell templates.
- * Does not: know the shell's grammar (shell-lexer.ts), or guard what a command itself does with its
- * arguments: `eval "${{ x }}"` and `sh -c '${{ x }}'` run what they are given.
+ * Does not: know the shell's grammar (shell-lexer.ts), or protect commands that parse their
+ * arguments: `eval "${{ x }}"` and `sh -c '${{ x }}'` run the value.
  * Invariants:
- * - S1 A rendered script has exactly one line more than its template when it has expressions, and
- *   none otherwise, whatever the values are.
- * - S2 Values are assigned, not exported, so their size is not bound by the system's limit on
- *   arguments.
+ * - S1 A rendered script has exactly one line more than its template if it has expressions, and
+ *   none otherwise, for all values.
+ * - S2 Values are assigned, not exported, so the system's limit on arguments does not apply to
+ *   them.
  */
 import { HOLE, lexShell, type ShellPosition } from "./shell-lexer.ts";
 import {
@@ -22,13 +22,13 @@ import {
   valueText,
 } from "./template.ts";
 
-/** Something in a template that cannot work, at an offset of its text. */
+/** A mistake in a template, at an offset of its text. */
 interface TemplateProblem {
   readonly message: string;
   readonly offset: number;
 }
 
-/** An expression whose value is parsed again, and by which command. */
+/** An expression whose value another command parses again. */
 interface ReparsedValue {
   readonly source: string;
   readonly offset: number;
@@ -64,7 +64,7 @@ export function renderShell(text: string, evaluate: Evaluate): string {
   return `${firstLine(assignments)}\n${script}`;
 }
 
-/** What is wrong with a shell template whatever its values will be. */
+/** The mistakes of a shell template that do not depend on values. */
 export function checkShellTemplate(text: string): readonly TemplateProblem[] {
   const parsed = parseTemplate(text);
   if (!parsed.ok) return [{ message: parsed.message, offset: parsed.offset }];
@@ -79,7 +79,7 @@ export function checkShellTemplate(text: string): readonly TemplateProblem[] {
     });
 }
 
-/** Values that reach a text which another command parses again, such as that of `sh -c`. */
+/** The expressions in texts that another command parses again, such as `sh -c`. */
 export function reparsedValues(text: string): readonly ReparsedValue[] {
   const parsed = parseTemplate(text);
   if (!parsed.ok || text.includes(HOLE)) return [];
@@ -113,7 +113,7 @@ function checkedValue(
   };
   if (value.includes("\0")) refuse("holds a NUL byte, which a shell command cannot");
   if (!value.isWellFormed()) refuse("is not valid Unicode");
-  // bash would run `$(...)` in a subscript that a computed value names.
+  // bash would run `$(...)` in an array subscript within the value.
   if (spot.how === "number" && !/^-?\d{1,18}$/.test(value)) {
     refuse("stands where the shell computes, so it must be a whole number");
   }
@@ -128,7 +128,7 @@ function reference(name: string, spot: ShellPosition): string {
 
 const NEWLINE = "__perdure_nl";
 
-/** Quoted without a line break in it, so that the line numbers of the script stay known. */
+/** Quotes a value without a line break, so that the line numbers of the script stay correct. */
 function quoteInLine(value: string): string {
   return quote(value).replaceAll("\n", `'"$${NEWLINE}"'`);
 }

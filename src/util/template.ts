@@ -1,12 +1,12 @@
 /**
  * Texts with expressions in them: `Hello ${{ input.name }}`. `$${{` stands for a literal `${{`.
  *
- * Owns: where in a text the expressions are, and putting values in their place.
- * Does not: evaluate, or know what the text is for (shell.ts renders shell commands).
+ * Owns: finding the expressions in a text, and replacing them by values.
+ * Does not: evaluate expressions, or render shell commands (shell.ts).
  */
 import type { Json } from "./json.ts";
 
-/** How many expressions one text may hold. */
+/** How many expressions one text may contain. */
 const TEMPLATE_EXPRESSIONS_MAX = 1_000;
 
 export type TemplatePart =
@@ -18,7 +18,7 @@ type ParsedTemplate =
   | { readonly ok: true; readonly parts: readonly TemplatePart[] }
   | { readonly ok: false; readonly message: string; readonly offset: number };
 
-/** Gives the value of an expression's source; throws what it finds wrong. */
+/** Returns the value of an expression's source, or throws. */
 export type Evaluate = (source: string) => Json;
 
 /** A text that cannot be rendered. */
@@ -63,7 +63,7 @@ export function parseTemplate(text: string): ParsedTemplate {
   return { ok: true, parts };
 }
 
-/** The parts of a text that was validated before; throws TemplateError when it is broken. */
+/** The parts of a validated text; throws TemplateError if it is not valid. */
 export function templateParts(text: string): readonly TemplatePart[] {
   const parsed = parseTemplate(text);
   if (!parsed.ok) throw new TemplateError(parsed.message, parsed.offset);
@@ -77,7 +77,7 @@ export function renderText(text: string, evaluate: Evaluate): string {
     .join("");
 }
 
-/** As `renderText`, but a text that is nothing but one expression is its value. */
+/** Like `renderText`, but a text that is a single expression becomes its value. */
 export function renderValue(text: string, evaluate: Evaluate): Json {
   const parts = templateParts(text);
   const [only] = parts.length === 1 ? parts : [];
@@ -91,7 +91,7 @@ export function valueText(value: Json): string {
 
 const STRING = /[rRbB]{0,2}("""|'''|"|')/y;
 
-/** The place of the `}}` that ends the expression: not one in a string or in a map literal. */
+/** The position of the `}}` that ends the expression: not one in a string or a map literal. */
 function findClose(text: string, from: number): number {
   let braces = 0;
   for (let at = from; at < text.length; at++) {
@@ -103,11 +103,11 @@ function findClose(text: string, from: number): number {
       at = skipString(text, at);
     }
   }
-  // A broken string or brace: end at the first `}}`, so that the mistake is reported where it is.
+  // An unclosed string or brace: end at the first `}}`, so that the diagnostic has its position.
   return text.indexOf("}}", from);
 }
 
-/** The last character of the string literal that starts here; the same place when none does. */
+/** The last position of the string literal that starts here; the same position if none does. */
 function skipString(text: string, start: number): number {
   STRING.lastIndex = start;
   const match = STRING.exec(text);

@@ -121,7 +121,7 @@ function stopped(input: WhyInput, reason: StopReason): Situation {
   if (reason.code === "budget") return outOfFunds(input, reason);
   if (reason.code === "conflict") return inConflict(input, reason);
   if (reason.code === "forked") return forked(input);
-  const resume = { say: "Go on", command: commandText("resume", input.shortId) };
+  const resume = { say: "Continue", command: commandText("resume", input.shortId) };
   return {
     happened: `was stopped by ${stopperText(reason)}${stoppedWaiting(input.run)}`,
     advice: [resume, ...answerAdvice(input)],

@@ -1,4 +1,7 @@
-/** Random pipelines in DOT, played through the core: each step follows along an edge of its file. */
+/**
+ * Random pipelines in DOT, played through the core. Steps follow edges of the file; where there are no
+ * branches, they take the path that the rules of the language give (oracle.ts).
+ */
 import * as fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import type { RunEvent } from "../../src/core/event.ts";
@@ -11,10 +14,13 @@ import type { Plan } from "../../src/plan/plan.ts";
 import { sha256 } from "../../src/util/json.ts";
 import { bad, ok, Play } from "../core/play.ts";
 import { writeDot } from "./dot-writer.ts";
-import { type Flow, flows } from "./flow.ts";
+import { type Flow, type FlowNode, flows } from "./flow.ts";
+import { type Stages, walkedPath } from "./oracle.ts";
 
 const GRAPHS = Number(process.env.PERDURE_RANDOM_GRAPHS ?? 200);
 const TURNS_MAX = 400;
+/** Shorter than any path that ends with the turns. */
+const PATH_MAX = 100;
 
 function planOfDot(text: string): Plan {
   const { plan, diagnostics } = buildDotPlan(
@@ -100,6 +106,24 @@ function pairsOf({ nodes }: Flow): ReadonlySet<string> {
   return pairs;
 }
 
+function withoutForks(flow: Flow): Flow {
+  const alone = (node: FlowNode): FlowNode =>
+    node.work.kind === "fork" ? { ...node, work: { kind: "pass" } } : node;
+  return { ...flow, nodes: flow.nodes.map(alone) };
+}
+
+/** The same endings and answers as in `journalOf`, for the oracle. */
+function stagesOf(seed: number): Stages {
+  return {
+    end: (attempt) => {
+      const ending = endingFor(seed, attempt);
+      if (ending.how !== "exited") throw new Error("an attempt exits");
+      return { ...ending.reported, exit: ending.exit, context: ending.context };
+    },
+    choose: (attempt, choices) => dice(seed, attempt)(choices),
+  };
+}
+
 describe("a pipeline in DOT", () => {
   it(`follows its own edges and decides the same again, for ${GRAPHS} random ones`, {
     timeout: 600_000,
@@ -123,6 +147,33 @@ describe("a pipeline in DOT", () => {
     // What the random pipelines did at all: without this an empty writer would pass.
     expect([...kinds].sort()).toEqual(["agent", "fork", "gate", "pass", "tool"]);
     const wanted = ["run.completed", "run.failed", "run.restarted", "step.failed", "step.answered"];
+    expect(wanted.filter((type) => !seen.has(type))).toEqual([]);
+  });
+
+  it(`takes the path that the language defines, for ${GRAPHS} random ones without branches`, {
+    timeout: 600_000,
+  }, () => {
+    const seen = new Set<string>();
+    fc.assert(
+      fc.property(flows.map(withoutForks), fc.nat(), (flow, seed) => {
+        const text = writeDot(flow);
+        const events = journalOf(planOfDot(text), seed);
+        const path = walkedPath(flow, stagesOf(seed), PATH_MAX);
+        const over = events.some(
+          (event) => event.type === "step.failed" && event.reason === "visits",
+        );
+        const visited = startedNodes(events).slice(0, over ? -1 : undefined);
+        expect(visited.slice(0, PATH_MAX), text).toEqual(path.nodes);
+        const ends = events.flatMap(({ type }) =>
+          type === "run.completed" || type === "run.failed" ? [type] : [],
+        );
+        if (path.status !== undefined) expect(ends, text).toEqual([`run.${path.status}`]);
+        for (const { type } of events) seen.add(type);
+        seen.add(`${path.status}`);
+      }),
+      { numRuns: GRAPHS },
+    );
+    const wanted = ["completed", "failed", "run.restarted", "run.returned", "step.answered"];
     expect(wanted.filter((type) => !seen.has(type))).toEqual([]);
   });
 });

@@ -55,7 +55,7 @@ it("a rewind that is killed goes on with `resume` as well", { timeout: WALK_MS }
     expect(repo.files("worktree", id), `killed at failpoint ${nth}`).toEqual(WHOLE);
     if (!died) break;
   }
-  expect(await repo.must("doctor")).toContain("the journal is whole");
+  expect(await repo.must("doctor")).toContain("the journal is intact");
 });
 
 it("a fork that is killed is there whole, or not at all", { timeout: WALK_MS }, async () => {
@@ -83,7 +83,7 @@ it("a fork that is killed is there whole, or not at all", { timeout: WALK_MS }, 
     if (!died) break;
   }
   expect([...outcomes].toSorted()).toEqual(["done, 1 made", "killed, 0 made", "killed, 1 made"]);
-  expect(await repo.must("doctor")).toContain("the journal is whole");
+  expect(await repo.must("doctor")).toContain("the journal is intact");
 });
 
 it("a fork is rebuilt with its lineage when the journal is lost", {

@@ -355,6 +355,6 @@ describe("a fork", () => {
     for (const [ref, commit] of before) expect(repo.snapshots().get(ref), ref).toBe(commit);
     expect(repo.own()).toEqual(own);
     expect(repo.fsck()).toBe("");
-    expect(await repo.must("doctor")).toContain("the journal is whole");
+    expect(await repo.must("doctor")).toContain("the journal is intact");
   });
 });

@@ -21,15 +21,15 @@ it("rewind, invalidate and their refusals", { timeout: LONG_MS }, async () => {
   expect(await said(repo, "rewind", id, "b", "--dry-run")).toMatchInlineSnapshot(`
     "runs again: b, d
     kept: a, c
-    files: the files are put back to the snapshot before b@1, with what c did since; what is there now is set aside
+    files: the files are restored to the snapshot before b@1, with what c did since; the present ones are set aside
     [exit 0]
     "
   `);
   expect(await said(repo, "rewind", id, "b")).toMatchInlineSnapshot(`
     "runs again: b, d
     kept: a, c
-    files: the files are put back to the snapshot before b@1, with what c did since; what is there now is set aside
-    set aside: c0ffeec0de   (take it back: perdure restore 1a2b3c4d c0ffeec0de)
+    files: the files are restored to the snapshot before b@1, with what c did since; the present ones are set aside
+    set aside: c0ffeec0de   (restore it: perdure restore 1a2b3c4d c0ffeec0de)
     Run 1a2b3c4d (independent) was stopped by perdure rewind.
     2 of 4 steps completed: a, c; next: b.
     Continue: perdure resume 1a2b3c4d
@@ -42,7 +42,7 @@ it("rewind, invalidate and their refusals", { timeout: LONG_MS }, async () => {
     b     reuse        it has not completed, but is treated as completed: you continue from d
     c     reuse        it completed; its result is kept
     d     run          you asked to continue from here
-    files: the files are put back to the snapshot before d@1; what is there now is set aside
+    files: the files are restored to the snapshot before d@1; the present ones are set aside
     [exit 0]
     "
   `);
@@ -50,7 +50,7 @@ it("rewind, invalidate and their refusals", { timeout: LONG_MS }, async () => {
   expect(await said(repo, "rewind", id, "b@1", "--dry-run")).toMatchInlineSnapshot(`
     "runs again: b, d
     kept: a, c
-    files: the files are put back to the snapshot before b@1, with what c did since; what is there now is set aside
+    files: the files are restored to the snapshot before b@1, with what c did since; the present ones are set aside
     [exit 0]
     "
   `);
@@ -80,7 +80,7 @@ it("rewind, invalidate and their refusals", { timeout: LONG_MS }, async () => {
   `);
   expect(await said(repo, "rewind", id, "b@1.1")).toMatchInlineSnapshot(`
     "--- stderr
-    error: b@1.1 is an attempt; go back to a step or to a visit of it
+    error: b@1.1 is an attempt; name a step or a visit of it
       next: perdure show 1a2b3c4d
     [exit 2]
     "
@@ -106,14 +106,14 @@ it("in the user's own directory, what is overwritten is shown first", {
     If it is interrupted: perdure resume 1a2b3c4d
     runs again: b, c
     kept: a
-    files: the files are put back to the snapshot before b@1; what is there now is set aside
+    files: the files are restored to the snapshot before b@1; the present ones are set aside
       overwrites log.txt
       removes c.txt
     ● resumed
     ● continuing from b
     ● the files were restored to c0ffeec0de; the files before are kept as c0ffeec0de
     ▶ b started (visit 2)
-    ✓ b completed in 5ms (snapshot 5ms)
+    ✓ b completed in 5ms
     ▶ c started (visit 2)
     ✓ c completed in 5ms
     ✓ completed in 5ms, 3/3 steps
@@ -135,7 +135,7 @@ it("in the user's own directory, what is overwritten is shown first", {
   expect(await said(repo, "restore", id, "a", "--yes")).toMatchInlineSnapshot(`
     "  overwrites log.txt
       removes c.txt
-    set aside: c0ffeec0de   (take it back: perdure restore 1a2b3c4d c0ffeec0de)
+    set aside: c0ffeec0de   (restore it: perdure restore 1a2b3c4d c0ffeec0de)
     Run 1a2b3c4d (sequential) completed in 5ms.
     3 of 3 steps completed: a, b, c.
     Details: perdure show 1a2b3c4d   (a new run: perdure run DIR/p.yaml)
@@ -197,14 +197,14 @@ steps:
   expect(
     await said(repo, "fork", id, "--at", "greet", "-i", "who=bob", "--dry-run"),
   ).toMatchInlineSnapshot(`
-    "files: the fork begins with the snapshot before greet@1, in a workspace of its own
+    "files: the fork starts with the snapshot before greet@1, in a workspace of its own
     [exit 0]
     "
   `);
   expect(
     await said(repo, "fork", id, "--at", "greet", "-i", "who=bob", "--run"),
   ).toMatchInlineSnapshot(`
-    "files: the fork begins with the snapshot before greet@1, in a workspace of its own
+    "files: the fork starts with the snapshot before greet@1, in a workspace of its own
     Run 1a2b3c4d-(uuid) was forked from 1a2b3c4d, before greet@1
     Resuming run 1a2b3c4d-(uuid) of greet from step 2 of 2: greet
     If it is interrupted: perdure resume 1a2b3c4d
@@ -212,7 +212,7 @@ steps:
     ▶ greet started
     greet │ made
     greet │ hello bob
-    ✓ greet completed in 5ms (snapshot 5ms)
+    ✓ greet completed in 5ms
     ✓ completed in 5ms, 2/2 steps
     Run 1a2b3c4d (greet) completed in 5ms.
     2 of 2 steps completed: make, greet.
@@ -255,7 +255,7 @@ steps:
     "
   `);
   expect(await said(repo, "fork", fork)).toMatchInlineSnapshot(`
-    "files: the fork begins with the snapshot after greet@1, in a workspace of its own
+    "files: the fork starts with the snapshot after greet@1, in a workspace of its own
     Run 1a2b3c4d-(uuid) was forked from 1a2b3c4d, after greet@1
     Start it: perdure resume 1a2b3c4d
     [exit 0]

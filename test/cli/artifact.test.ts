@@ -184,7 +184,7 @@ describe("at resume", () => {
     const { exit, stderr } = await project.run(["resume"]);
     expect(exit).toBe(1);
     expect(stderr).toBe(
-      `error: outputs.app of step one is gone, and so is its kept copy: ${project.path("out/app")}\n` +
+      `error: outputs.app of step one is missing, and so is its kept copy: ${project.path("out/app")}\n` +
         `  next: perdure retry ${id.slice(0, 8)} one\n`,
     );
     expect(project.read(".perdure", "runs", id, "events.jsonl")).toBe(before);
@@ -202,7 +202,7 @@ describe("at resume", () => {
     fs.writeFileSync(kept("made\n"), "rots\n");
     const { exit, stderr } = await project.run(["resume"]);
     expect(exit).toBe(1);
-    expect(stderr).toContain("is gone, and so is its kept copy");
+    expect(stderr).toContain("is missing, and so is its kept copy");
     expect(project.exists("out/app")).toBe(false);
   });
 });

@@ -31,7 +31,7 @@ it("says that another run is at work in the directory, and names it", async () =
   const { hold, runner, id } = await heldRun(false);
 
   const second = await project.must(["run", pipeline("second", true, project.effect("second"))]);
-  expect(second).toContain(`Run ${id} (first) is at work in this directory as well\n`);
+  expect(second).toContain(`Run ${id} (first) is also working in this directory\n`);
 
   await hold.release();
   expect((await runner.ended).exit).toBe(0);
@@ -49,16 +49,16 @@ it("refuses a second run with agents, unless it is wanted", async () => {
     const refused = await project.run(args);
     expect(refused.exit).toBe(2);
     expect(refused.stderr).toBe(
-      `error: run ${id} (first) is at work in ${project.dir} with agents: they would change each ` +
-        "other's files; `workspace: worktree` keeps them apart\n" +
+      `error: run ${id} (first) has agents working in ${project.dir}: the two runs would change ` +
+        "each other's files; `workspace: worktree` keeps them apart\n" +
         `  next: perdure attach ${id}\n` +
-        "        to start it all the same: perdure run second.yaml --beside\n",
+        "        to start it anyway: perdure run second.yaml --beside\n",
     );
   }
   expect(await project.runIds()).toHaveLength(1);
   expect(project.effects()).toEqual({});
 
-  expect(await project.must(["run", file, "--beside"])).toContain("at work in this directory");
+  expect(await project.must(["run", file, "--beside"])).toContain("also working in this directory");
   expect(project.effects()).toEqual({ second: 1 });
   await hold.release();
   expect((await runner.ended).exit).toBe(0);
@@ -74,7 +74,7 @@ it("refuses to resume beside it as well", async () => {
   const refused = await project.run(["resume", second]);
   expect(refused.exit).toBe(2);
   const short = second.slice(0, 8);
-  expect(refused.stderr).toContain(`to start it all the same: perdure resume ${short} --beside`);
+  expect(refused.stderr).toContain(`to start it anyway: perdure resume ${short} --beside`);
   await project.must(["resume", second, "--beside"]);
   expect(project.effects()).toEqual({ second: 2 });
   await hold.release();
@@ -84,11 +84,11 @@ it("refuses to resume beside it as well", async () => {
 it("has nothing to say about runs in other directories and in workspaces of their own", async () => {
   const { hold, runner } = await heldRun(true);
   const own = pipeline("own", true, "true", "directory");
-  expect(await project.must(["run", own])).not.toContain("at work");
+  expect(await project.must(["run", own])).not.toContain("working in");
   mkdirSync(project.path("below"));
   pipeline("below/p", true, "true");
   const other = await project.must(["run", "p.yaml"], { cwd: project.path("below") });
-  expect(other).not.toContain("at work");
+  expect(other).not.toContain("working in");
   await hold.release();
   expect((await runner.ended).exit).toBe(0);
 });
@@ -100,7 +100,7 @@ describe("on a terminal", () => {
     const terminal = new Terminal(project, { columns: 150, rows: 30 });
     try {
       terminal.perdure("run second.yaml");
-      await terminal.shows(`Run ${id} (first) is at work in ${project.dir} with agents`);
+      await terminal.shows(`Run ${id} (first) has agents working in ${project.dir}`);
       await terminal.shows("or [a]bort?");
       terminal.type("a");
       await terminal.shows("status 130");

@@ -94,6 +94,6 @@ it("keeps the order of events and says no nonsense when time goes backwards in a
     status: string;
   }[];
   expect(run?.status).toBe("completed");
-  expect(await project.must(["doctor"])).toContain("the journal is whole");
+  expect(await project.must(["doctor"])).toContain("the journal is intact");
   expect(await project.must(["show"])).not.toMatch(/-\d+(ms|s)/);
 });

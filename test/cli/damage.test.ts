@@ -51,8 +51,8 @@ async function repairedAndResumed(runId: string): Promise<void> {
   const repaired = await project.run(["doctor", "--repair"]);
   expect(repaired.exit, repaired.stdout + repaired.stderr).toBe(0);
   expect(repaired.stdout).toContain(`✓ run ${runId} restored`);
-  expect(repaired.stdout).toContain("The state is whole again. See the runs: perdure list runs");
-  expect(await project.must(["doctor"])).toContain("✓ the journal is whole");
+  expect(repaired.stdout).toContain("The state is intact again. See the runs: perdure list runs");
+  expect(await project.must(["doctor"])).toContain("✓ the journal is intact");
   const resumed = await project.run(["resume", await project.newestId()]);
   expect(resumed.exit, resumed.stdout + resumed.stderr).toBe(0);
   expect(project.effects()).toEqual({ one: 1, two: 1, three: 1 });
@@ -238,7 +238,7 @@ describe("a journal that lost its newest events", () => {
     await refused(["doctor"]);
     const repaired = await project.run(["doctor", "--repair"]);
     expect(repaired.stdout, repaired.stderr).toContain(`✓ run ${runId} restored: events 1 to `);
-    expect(await project.must(["doctor"])).toContain("✓ the journal is whole");
+    expect(await project.must(["doctor"])).toContain("✓ the journal is intact");
     const resumed = await project.run(["resume"]);
     expect(resumed.exit, resumed.stdout + resumed.stderr).toBe(0);
     expect(project.effects()).toEqual({ one: 1, two: 1 });
@@ -329,7 +329,7 @@ describe("while the run lives", () => {
     const { exit, stderr } = await project.run(["run", "p.yaml"]);
     expect(exit).toBe(1);
     expect(stderr).toContain(`${project.path(".perdure")} was removed while run `);
-    expect(stderr).toContain("everything that was recorded of the runs in it is lost");
+    expect(stderr).toContain("the records of its runs are lost");
     expect(stderr).toContain("next: start again with: perdure run p.yaml");
     expect(stderr).not.toContain("nothing recorded is lost");
     expect(stderr).not.toContain("perdure resume");

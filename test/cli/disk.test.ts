@@ -46,7 +46,7 @@ it("stops loudly when the disk is full, and goes on when there is room again", a
   const effects = project.effects();
   expect(Object.keys(effects).sort()).toEqual([...steps].sort());
   for (const step of done) expect(effects[step ?? ""], step).toBe(1);
-  expect(await project.must(["doctor"])).toContain("the journal is whole");
+  expect(await project.must(["doctor"])).toContain("the journal is intact");
 });
 
 it("leaves running steps alone when the disk is full, and takes their result later", async () => {

@@ -163,7 +163,7 @@ describe("a killed walk", () => {
 });
 
 describe("the directory of a run", () => {
-  it("of another engine is gone on with where that one stopped, and killed and resumed then", async () => {
+  it("of another engine continues where that one stopped, and is killed and resumed then", async () => {
     const hold = project.hold("last");
     project.write(
       "flow.dot",
@@ -186,7 +186,7 @@ describe("the directory of a run", () => {
     const unnamed = await project.run(["resume", "--logs", "other"]);
     expect([unnamed.exit, unnamed.stderr]).toEqual([
       1,
-      expect.stringContaining("behind `ask`: perdure resume --logs other FILE.dot"),
+      expect.stringContaining("after `ask`: perdure resume --logs other FILE.dot"),
     ]);
     await cutPower(project.start(["resume", "--logs", "other", "flow.dot"]), hold);
     const resumed = project.start(["resume", "--logs", "other"]);
@@ -207,7 +207,7 @@ describe("the directory of a run", () => {
     project.write("other/checkpoint.json", '{"node": "plan"}');
     const foreign = await project.run(["resume", "--logs", "other"]);
     expect(foreign).toMatchObject({ exit: 1 });
-    expect(foreign.stderr).toContain("is not of perdure");
+    expect(foreign.stderr).toContain("was not written by perdure");
     project.write(
       "flow.dot",
       `digraph f { start [shape=Mdiamond]; exit [shape=Msquare]; ${tool("a", "exit 1")}; start -> a -> exit }`,
@@ -289,7 +289,7 @@ describe("nodes", () => {
       "flow.dot",
       `digraph f { start [shape=Mdiamond]; exit [shape=Msquare]; a [type=deploy, zone="eu 1"]; start -> a -> exit }`,
     );
-    const command = `deploy=echo "$PERDURE_NODE_ATTRIBUTES $KILROY_NODE_ID" > told`;
+    const command = `deploy=echo "$PERDURE_NODE_ATTRIBUTES $KILROY_NODE_ID" > reported`;
     await project.must(["run", "flow.dot", "--handler", command]);
     expect(project.read("reported")).toBe('{"type":"deploy","zone":"eu 1"} a\n');
   });

@@ -166,7 +166,7 @@ steps:
     const [id = ""] = await project.runIds();
     const explained = await project.finish(["explain", id, "build"]);
     expect(explained.stdout).toContain(
-      "it got a briefing (summary:high): the pipeline says full, but the " +
+      "it got a briefing (summary:high, thread main): the pipeline says full, but the " +
         "conversation of plan is one with claude, not with other",
     );
     expect(await prompt("build@1.1")).toContain("- plan: completed: The plan is to win.");

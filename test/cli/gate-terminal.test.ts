@@ -46,7 +46,7 @@ it("asks below the steps while others go on, and takes the answer", async () => 
   expect(screen.match(/◆ approve asks/g)).toHaveLength(1);
   expect(terminal.isCursorVisible()).toBe(true);
   terminal.type("a looks good");
-  await terminal.shows(/✓ ship +done/);
+  await terminal.shows(/✓ ship +completed/);
   await hold.release();
   await terminal.shows("status 0");
   await terminal.isBack();

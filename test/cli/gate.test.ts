@@ -122,7 +122,7 @@ describe("a gate that nobody can answer here", () => {
     release();
     const id = await asked();
     const said = await project.must(["answer", id, "approve", "A", "--text", "well done"]);
-    expect(said).toContain(`Nobody drives the run now; go on with it:\n  perdure resume ${id}\n`);
+    expect(said).toContain(`No process is running the run; continue it:\n  perdure resume ${id}\n`);
     expect(answers()).toEqual([]);
     expect(await project.must(["why"])).toMatch(
       /now has the answer \(approve: answered "approve" by/,
@@ -130,7 +130,7 @@ describe("a gate that nobody can answer here", () => {
     const late = await project.run(["answer", id, "approve", "reject"]);
     expect(late.exit).toBe(1);
     expect(late.stderr).toMatch(
-      /approve has its answer already: answered "approve" by \S+@\S+ \(command\): well done, on /,
+      /approve was already answered: answered "approve" by \S+@\S+ \(command\): well done, on /,
     );
     await project.must(["resume"]);
     expect(project.effects()).toEqual({ build: 1, ship: 1 });
@@ -142,16 +142,16 @@ describe("a gate that nobody can answer here", () => {
   it("leaves nothing to stop, and stop says so with what to type", async () => {
     release();
     const id = await asked();
-    const still = `error: nothing of run ${id} is running that could be stopped: it`;
+    const still = `error: run ${id} has nothing running to stop: it`;
     const open = await project.run(["stop", id]);
     expect(open.stderr).toBe(
-      `${still} waits for a person to answer approve, and stays so until then\n` +
+      `${still} is waiting for a person to answer approve\n` +
         `  next: perdure answer ${id} approve\n`,
     );
     await project.must(["answer", id, "approve", "approve"]);
     const answered = await project.run(["stop", id]);
     expect(answered.stderr).toBe(
-      `${still} has the answer that it waited for, and goes on when it is resumed\n` +
+      `${still} has the answer that it waited for, and continues when it is resumed\n` +
         `  next: perdure resume ${id}\n`,
     );
   });
@@ -196,7 +196,7 @@ describe("a gate that nobody can answer here", () => {
     const id = await asked();
     const unclear = await project.run(["answer", id, "approve", "approve"]);
     expect(unclear.stderr).toContain(
-      "approve may be each@1.1[0]/approve or each@1.1[1]/approve: say which",
+      "approve may be each@1.1[0]/approve or each@1.1[1]/approve: name one",
     );
     await project.must(["answer", id, "each@1.1[1]/approve", "approve"]);
     expect((await project.run(["resume"])).exit).toBe(6);
@@ -252,7 +252,7 @@ describe("a runner that stays", () => {
     const program = await staying();
     const id = await idOf();
     expect(await project.must(["list"])).toMatch(/release +waiting/);
-    expect(await project.must(["answer", id, "approve", "A"])).toContain("Its runner goes on.");
+    expect(await project.must(["answer", id, "approve", "A"])).toContain("The run continues.");
     expect(await program.ended).toMatchObject({ exit: 0, stderr: "" });
     expect(project.effects()).toEqual({ build: 1, ship: 1 });
   });

@@ -243,10 +243,10 @@ steps:
     });
     expect(project.read("copied")).toBe("a\n");
     const shown = await project.must(["show"]);
-    expect(shown).toMatch(/✓ alone +done/);
-    expect(shown).toMatch(/\n {2}✓ one +done/);
-    expect(shown).toMatch(/\n {2}✓ \[1 c\] each +done/);
-    expect(shown).toMatch(/\n {4}✓ two +done/);
+    expect(shown).toMatch(/✓ alone +completed/);
+    expect(shown).toMatch(/\n {2}✓ one +completed/);
+    expect(shown).toMatch(/\n {2}✓ \[1 c\] each +completed/);
+    expect(shown).toMatch(/\n {4}✓ two +completed/);
   });
 });
 

@@ -1,6 +1,10 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { FRAME_INTERVAL_MS, LiveArea, type ScreenStream } from "../../src/cli/screen/live-area.ts";
-import { terminalStyle } from "../../src/cli/screen/style.ts";
+import {
+  FRAME_INTERVAL_MS,
+  LiveArea,
+  type ScreenStream,
+  terminalStyle,
+} from "../../src/cli/screen/live-screen.ts";
 
 const ESC = "\u001b";
 const CODES = new RegExp(`${ESC}\\[\\??(\\d*)([A-Za-z])|[\\s\\S]`, "g");

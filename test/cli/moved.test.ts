@@ -157,6 +157,6 @@ it("does not go on in a copy while the run lives in the original", async () => {
   await runner.kill("SIGKILL");
   const refused = await perdure("two", "resume", id, "--as-copy");
   expect(refused.exit).toBe(7);
-  expect(refused.stderr).toContain(`goes on in ${project.path("one")} (process `);
+  expect(refused.stderr).toContain(`continues in ${project.path("one")} (process `);
   good(await perdure("one", "stop", id));
 });

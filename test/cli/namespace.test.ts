@@ -51,13 +51,13 @@ async function refusesAll(id: string, through: readonly string[]): Promise<void>
   }
   const stopped = await project.run(["stop", id], { through });
   expect(stopped.exit).toBe(7);
-  expect(stopped.stderr).toContain("cannot be seen from here");
+  expect(stopped.stderr).toContain("which this machine cannot see");
   const listed = await project.must(["list", "runs"], { through });
   expect(listed).toContain("running (elsewhere)");
   expect(listed).not.toContain("interrupted");
   const why = await project.must(["why", id], { through });
   expect(why).toContain("is running one");
-  expect(why).toContain("cannot be seen from here");
+  expect(why).toContain("which this machine cannot see");
   expect(why).not.toMatch(/interrupted|died/);
 }
 

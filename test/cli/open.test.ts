@@ -51,7 +51,7 @@ async function stopped(yaml = PIPELINE): Promise<string> {
   const [id = ""] = await project.runIds();
   const refused = await project.run(["open", id, "work"]);
   expect(refused.exit).toBe(7);
-  expect(refused.stderr).toContain("cannot be opened while step work is at work");
+  expect(refused.stderr).toContain("cannot be opened while step work is running");
   const suggested = /perdure (stop \w+ --after-turn)/.exec(refused.stderr)?.[1] ?? "";
   await project.must(suggested.split(" "));
   await runner.printed("stopping after the running turns");
@@ -129,7 +129,7 @@ it("a step that outlived its runner is stopped before it is opened", async () =>
   await runner.kill("SIGKILL");
   const id = await project.newestId();
   const refused = await project.finish(["open", id, "work"]);
-  expect([refused.exit, refused.stderr]).toEqual([7, expect.stringContaining("work is at work")]);
+  expect([refused.exit, refused.stderr]).toEqual([7, expect.stringContaining("work is running")]);
   await project.must(["stop", id]);
   expect(project.stepProcesses()).toEqual([]);
   project.model.release();

@@ -94,7 +94,9 @@ steps:
     await runner.printed(/✓ map@1\.1\[1\]\/one completed/);
     await hold.release();
     good(await runner.ended);
-    const merged = [...runner.stdout.matchAll(/map@1\.1\[(\d)\] merged/g)].map((match) => match[1]);
+    const merged = [...runner.stdout.matchAll(/map@1\.1\[(\d)\] was merged/g)].map(
+      (match) => match[1],
+    );
     expect(merged).toEqual(["0", "1"]);
   });
 

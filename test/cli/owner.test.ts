@@ -207,7 +207,7 @@ it("does not clean a run whose step outlived its runner", async () => {
 
   const cleaned = await project.must(["clean", "--all"]);
 
-  expect(cleaned).toBe(`${id}  kept: its step one still runs; go on with: perdure resume ${id}\n`);
+  expect(cleaned).toBe(`${id}  kept: its step one still runs; continue it: perdure resume ${id}\n`);
   const resumed = project.start(["resume"]);
   await hold.release();
   expect((await resumed.ended).exit).toBe(0);

@@ -242,12 +242,12 @@ When it continues, the project's files are first restored to those of the run.
 Continue: perdure resume 1a2b3c4d
 `,
     );
-    expect(await there.must(["import", "x.perdure"])).toContain("is here already");
+    expect(await there.must(["import", "x.perdure"])).toContain("already exists here");
     there.write("ok", "");
     expect((await there.run(["resume", await there.newestId()])).stdout).toContain("resumed");
     const refused = await there.run(["import", "x.perdure"]);
     expect(refused.exit).toBe(1);
-    expect(refused.stderr).toContain("exists here already, and is not as it is in the file");
+    expect(refused.stderr).toContain("exists here already, and differs from the one in the file");
   });
 
   it("asks before it touches files that are nowhere else", async () => {
@@ -259,7 +259,7 @@ Continue: perdure resume 1a2b3c4d
     there.write("mine.txt", "mine\n");
     const refused = await there.run(["import", "run.perdure"]);
     expect(refused.exit).toBe(1);
-    expect(refused.stderr).toContain("which has some of its own: mine.txt");
+    expect(refused.stderr).toContain("which has other files: mine.txt");
     expect(await there.must(["list"])).toContain("No runs.");
     await there.must(["import", "run.perdure", "--files", "restore"]);
     await there.must(["resume"]);
@@ -475,7 +475,7 @@ steps:
     const refused = await there.run(["import", file], { env });
     expect(refused.exit).toBe(1);
     expect(refused.stderr).toContain(
-      "another transcript of the conversation of work is here already",
+      "another transcript of the conversation of work already exists",
     );
     expect(await there.must(["list"])).toContain("No runs.");
     fs.writeFileSync(join(mine, name), original);

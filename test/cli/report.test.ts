@@ -123,7 +123,7 @@ describe("graph", () => {
     `);
     expect(await said("graph", "-o", "run.png")).toMatchInlineSnapshot(`
       "--- stderr
-      error: run.png: its ending names no format
+      error: run.png: its extension names no format
         next: add --format mermaid|dot|svg
       [exit 2]
       "
@@ -493,9 +493,9 @@ it("a journal from before the first release is refused in words", async () => {
   for (const command of ["graph", "report", "replay"]) {
     expect(await said(command, "a1b2c3d4")).toBe(
       "--- stderr\n" +
-        "error: DIR/.perdure/state.db has version 1, and this program reads versions from 3 on: " +
-        "a perdure from before the first release wrote it.\n" +
-        "  next: finish its runs with the perdure that wrote it, or begin anew: " +
+        "error: DIR/.perdure/state.db has version 1, and this program reads version 3 and later: " +
+        "an older perdure wrote it.\n" +
+        "  next: finish its runs with the perdure that wrote it, or start again: " +
         "mv .perdure .perdure.old\n" +
         "[exit 1]\n",
     );

@@ -178,7 +178,7 @@ plan   reuse        it completed; its result is kept
 build  run          you asked to continue from here
 docs   reuse        it completed; its result is kept
 ship   run          it comes after build
-files: the files stay as they are (--files restore puts them back to the snapshot before build@1)
+files: the files stay as they are (--files restore restores the snapshot before build@1)
 `,
   );
   expect(project.effects()).toEqual({ plan: 1, build: 1, docs: 1, ship: 1 });

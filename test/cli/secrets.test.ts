@@ -209,7 +209,7 @@ leak │ https://[redacted]@host/[redacted][redacted]
     const [id = ""] = await project.runIds();
     for (const [command, text] of await shown(id)) expect(text, command).not.toContain("ghp_");
     // The value is data: an export says that it holds it.
-    expect(await project.must(["export", id, "-o", "run.perdure"])).toContain("holds secrets");
+    expect(await project.must(["export", id, "-o", "run.perdure"])).toContain("contains secrets");
   });
 
   it("the secrets of every owner are masked", async () => {

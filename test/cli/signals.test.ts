@@ -129,7 +129,7 @@ it("stop ends a run from elsewhere; stop --after-step lets the running step fini
   const id = (await runId()).slice(0, 8);
   const reported = await project.must(["stop", id, "--after-step"]);
   expect(reported).toMatch(
-    /^Told process \d+ of \S+ on \S+ to stop run \w{8} after the steps that/,
+    /^Asked process \d+ of \S+ on \S+ to stop run \w{8} after the steps that/,
   );
   expect(reported).toContain(`Continue it later: perdure resume ${id}\n`);
   await runner.printed("● stopping after the running steps: perdure stop (");
@@ -142,7 +142,7 @@ it("stop ends a run from elsewhere; stop --after-step lets the running step fini
   const again = await project.run(["stop", id]);
   expect(again.exit).toBe(1);
   expect(again.stderr).toBe(
-    `error: nothing of run ${id} is running that could be stopped\n  next: perdure why ${id}\n`,
+    `error: run ${id} has nothing running to stop\n  next: perdure why ${id}\n`,
   );
   expect((await project.run(["resume", id])).exit).toBe(0);
   expect(project.effects()).toEqual({ one: 1, two: 1 });

@@ -113,6 +113,6 @@ it("has nothing to do for a run of which nothing lives", async () => {
 
   expect(refused.exit).toBe(1);
   expect(refused.stderr).toBe(
-    `error: nothing of run ${id} is running that could be stopped\n  next: perdure why ${id}\n`,
+    `error: run ${id} has nothing running to stop\n  next: perdure why ${id}\n`,
   );
 });

@@ -4,7 +4,9 @@
  */
 import { execFileSync } from "node:child_process";
 import * as fs from "node:fs";
+import * as path from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
+import type { RefusalCode } from "../../src/app/refusal.ts";
 import { Project, type Result } from "../rig/project.ts";
 
 let project: Project;
@@ -34,6 +36,8 @@ const BAD = '  - { id: one, run: "test -e ready" }\n';
 const GATE = "  - { id: ok, gate: { ask: ship it? } }\n";
 
 interface Situation {
+  /** The code of the refusal; absent when a run ends by itself. */
+  readonly code?: RefusalCode;
   /** Brings it about; gives the result that suggests a command. */
   readonly meet: () => Promise<Result>;
   /** What the words before the command ask for. */
@@ -63,6 +67,7 @@ const SITUATIONS: Readonly<Record<string, Situation>> = {
   },
   "a gate": { meet: () => started(GATE) },
   "resume after a failure, without naming the run": {
+    code: "run-not-named",
     meet: async () => {
       await failed();
       return project.run(["resume"]);
@@ -70,46 +75,57 @@ const SITUATIONS: Readonly<Record<string, Situation>> = {
     first: () => project.write("ready", ""),
   },
   "resume without any unfinished run": {
+    code: "no-unfinished-run",
     meet: async () => {
       await completed();
       return project.run(["resume"]);
     },
   },
   "a run that is not there": {
+    code: "unknown-run",
     meet: async () => {
       await completed();
       return project.run(["show", "00000000"]);
     },
   },
   "no run at all": {
+    code: "no-runs",
     meet: () => project.run(["why"]),
     first: () => project.write("FILE", `steps:\n${GOOD}`),
   },
   "stop when nothing runs": {
+    code: "nothing-to-stop",
     meet: async () => {
       await completed();
       return project.run(["stop"]);
     },
   },
   "logs of a step that is not there": {
+    code: "unknown-step",
     meet: async () => project.run(["logs", await completed(), "two"]),
   },
   "explain of a step that is not there": {
+    code: "unknown-step",
     meet: async () => project.run(["explain", await completed(), "two"]),
   },
   "an answer to a question that nobody asks": {
+    code: "not-asked",
     meet: async () => project.run(["answer", await completed(), "one", "approve"]),
   },
   "an answer that is none of the choices": {
+    code: "bad-answer",
     meet: async () => project.run(["answer", await waiting(), "ok", "maybe"]),
   },
   "stop of a run that waits for a person": {
+    code: "nothing-to-stop",
     meet: async () => project.run(["stop", await waiting()]),
   },
   "settle of what is in no doubt": {
+    code: "impossible",
     meet: async () => project.run(["settle", await completed(), "one", "done"]),
   },
   "an input that is missing": {
+    code: "bad-input",
     meet: () => {
       const schema = "input: { type: object, required: [v], properties: { v: { type: string } } }";
       project.write("p.yaml", `${schema}\nsteps:\n${GOOD}`);
@@ -117,6 +133,7 @@ const SITUATIONS: Readonly<Record<string, Situation>> = {
     },
   },
   "an input that the pipeline does not know": {
+    code: "bad-input",
     meet: () => {
       const schema = "input: { type: object, properties: { version: { type: string } } }";
       project.write("p.yaml", `${schema}\nsteps:\n${GOOD}`);
@@ -124,10 +141,12 @@ const SITUATIONS: Readonly<Record<string, Situation>> = {
     },
   },
   "an edited file, resumed with --update and --from-step": {
+    code: "bad-option",
     meet: async () => project.run(["resume", await failed(), "--update", "--from-step", "one"]),
     first: () => project.write("p.yaml", `workspace: { snapshots: false }\nsteps:\n${GOOD}`),
   },
   "a run whose pipeline another run was named with": {
+    code: "bad-option",
     meet: async () => {
       project.write("q.yaml", `steps:\n${GOOD}`);
       return project.run(["run", "q.yaml", "--run", await failed()]);
@@ -135,6 +154,7 @@ const SITUATIONS: Readonly<Record<string, Situation>> = {
     first: () => project.write("ready", ""),
   },
   "a missing journal": {
+    code: "missing-journal",
     meet: async () => {
       await completed();
       fs.rmSync(project.path(".perdure", "state.db"));
@@ -142,6 +162,7 @@ const SITUATIONS: Readonly<Record<string, Situation>> = {
     },
   },
   "a damaged journal": {
+    code: "journal-broken",
     meet: async () => {
       await completed();
       fs.truncateSync(project.path(".perdure", "state.db"), 5_000);
@@ -152,15 +173,18 @@ const SITUATIONS: Readonly<Record<string, Situation>> = {
     },
   },
   "a variable that is missing": {
+    code: "missing-variables",
     meet: () => started("  - { id: one, run: 'echo ${{ env.WANTED }}' }\n"),
   },
   "a done step that must not happen twice": {
+    code: "not-confirmed",
     meet: async () => {
       await started('  - { id: one, once: true, run: "echo >> done" }\n');
       return project.run(["retry", await project.newestId(), "one"]);
     },
   },
   "an output that is gone with its kept copy": {
+    code: "output-missing",
     meet: async () => {
       const made = "  - { id: one, run: echo a > a, outputs: { a: a } }\n";
       await started(`${made}  - { id: two, run: test -e ready }\n`);
@@ -171,6 +195,7 @@ const SITUATIONS: Readonly<Record<string, Situation>> = {
     first: () => project.write("ready", ""),
   },
   "the logs of a run whose files were removed": {
+    code: "files-removed",
     meet: async () => {
       const id = await completed();
       await project.must(["clean", id, "--force"]);
@@ -178,6 +203,7 @@ const SITUATIONS: Readonly<Record<string, Situation>> = {
     },
   },
   "an export of a run whose files were removed": {
+    code: "files-removed",
     meet: async () => {
       const id = await completed();
       await project.must(["clean", id, "--force"]);
@@ -185,6 +211,7 @@ const SITUATIONS: Readonly<Record<string, Situation>> = {
     },
   },
   "an edited file, resumed with --update and without a terminal": {
+    code: "no-terminal",
     meet: async () => {
       const id = await failed();
       project.write("p.yaml", `workspace: { snapshots: false }\nsteps:\n${GOOD}`);
@@ -192,6 +219,7 @@ const SITUATIONS: Readonly<Record<string, Situation>> = {
     },
   },
   "a run that is named twice": {
+    code: "bad-option",
     meet: async () => {
       const id = await failed();
       return project.run(["resume", id, "--pipeline-id", id]);
@@ -199,9 +227,11 @@ const SITUATIONS: Readonly<Record<string, Situation>> = {
     first: () => project.write("ready", ""),
   },
   "a message for a step without an agent": {
+    code: "unknown-step",
     meet: async () => project.run(["say", await failed(), "one", "hello"]),
   },
   "a fork of a run whose files were removed": {
+    code: "files-removed",
     meet: async () => {
       const id = await completed();
       await project.must(["clean", id]);
@@ -209,6 +239,7 @@ const SITUATIONS: Readonly<Record<string, Situation>> = {
     },
   },
   "an answer to a run whose files were removed": {
+    code: "files-removed",
     meet: async () => {
       const id = await completed();
       await project.must(["clean", id]);
@@ -227,7 +258,97 @@ const SITUATIONS: Readonly<Record<string, Situation>> = {
       execFileSync("git", [...who, ...commit], { cwd: project.dir });
     },
   },
+  "a second answer": {
+    code: "already-answered",
+    meet: async () => {
+      const id = await waiting();
+      await project.must(["answer", id, "ok", "approve"]);
+      return project.run(["answer", id, "ok", "reject"]);
+    },
+  },
+  "a difference to a workspace that was removed": {
+    code: "no-workspace",
+    meet: async () => {
+      project.write("p.yaml", `workspace: copy\nsteps:\n${GOOD}`);
+      await project.must(["run", "p.yaml"]);
+      const id = await project.newestId();
+      const [run = ""] = await project.runIds();
+      fs.rmSync(project.path(".perdure", "runs", run, "workspace"), { recursive: true });
+      return project.run(["diff", id, "base", "now"]);
+    },
+  },
+  "a logs directory without a checkpoint": {
+    code: "missing-file",
+    meet: () => project.run(["resume", "--logs", "out", "flow.dot"]),
+    first: () => project.write("flow.dot", DOT),
+  },
+  "a logs directory of a run that waits for a person": {
+    code: "logs-directory-used",
+    meet: async () => {
+      project.write("flow.dot", DOT.replace("shape=parallelogram", "shape=hexagon"));
+      await project.run(["run", "flow.dot", "--logs", "out"]);
+      return project.run(["run", "flow.dot", "--logs", "out"]);
+    },
+    exit: 6,
+  },
+  "a logs directory of another pipeline": {
+    code: "wrong-pipeline",
+    meet: async () => {
+      project.write("flow.dot", DOT);
+      project.write("other.dot", DOT);
+      await project.must(["run", "flow.dot", "--logs", "out"]);
+      return project.run(["resume", "--logs", "out", "other.dot"]);
+    },
+  },
 };
+
+const DOT = `digraph f { start [shape=Mdiamond]; exit [shape=Msquare]
+  a [shape=parallelogram, tool_command="true"]; start -> a -> exit }`;
+
+/** Codes whose suggestion is not shown in the table, and why. */
+const NOT_SHOWN: Readonly<Partial<Record<RefusalCode, string>>> = {
+  "agent-open": "needs the program of an agent (open.test.ts)",
+  "ambiguous-run": "ids of runs are random and cannot be made alike",
+  "ambiguous-step": "suggests one command for each step of that name (gate.test.ts)",
+  "bad-logs-directory": "the checkpoint of another engine, or of a lost run (dot.test.ts)",
+  "bad-price-file": "the file is outside of the project",
+  "cannot-write": "a privileged user can write to every directory",
+  "no-conversation": "needs an agent (open.test.ts)",
+  "no-edit-possible": "needs a pipeline that a program defined (library.test.ts)",
+  "no-program": "needs an agent (open.test.ts)",
+  "not-empty": "suggests a directory that a person has to choose",
+  "not-ready": "needs an agent that is not installed (preflight.test.ts)",
+  "run-changed": "needs a terminal and a second process (update.test.ts)",
+  "run-exists": "needs two projects (portable.test.ts)",
+  "run-owned": "needs a living owner (owner.test.ts)",
+  "state-removed": "needs a run whose state is removed while it runs (damage.test.ts)",
+  "steps-alive": "needs the processes of a dead owner (namespace.test.ts)",
+  "turns-used-up": "needs an agent (money.test.ts)",
+  "unknown-price": "needs an agent (money.test.ts)",
+  "unreadable-plan": "needs a plan of another version of the program",
+};
+
+/** The codes of refusals that suggest a command, as the source throws them. */
+function codesWithCommands(): ReadonlySet<string> {
+  const root = path.join(import.meta.dirname, "../../src");
+  const codes = new Set<string>();
+  for (const file of fs.globSync(["app/**/*.ts", "cli/**/*.ts"], { cwd: root })) {
+    const text = fs.readFileSync(path.join(root, file), "utf8");
+    for (const [call, code = ""] of text.matchAll(/new Refusal\(\s*"([a-z-]+)"[^;]*;/g)) {
+      if (/\b(command|after|when)\(|, (next|again|commands)\b/.test(call)) codes.add(code);
+    }
+  }
+  return codes;
+}
+
+it("every refusal that suggests a command is shown here, or says why it is not", () => {
+  const shown = Object.values(SITUATIONS).flatMap(({ code }) => code ?? []);
+  const covered = new Set<string>([...shown, ...Object.keys(NOT_SHOWN)]);
+  const codes = codesWithCommands();
+  expect(codes.size).toBeGreaterThan(20);
+  expect([...codes].filter((code) => !covered.has(code))).toEqual([]);
+  expect(Object.keys(NOT_SHOWN).filter((code) => !codes.has(code))).toEqual([]);
+});
 
 it.each(Object.entries(SITUATIONS))("%s", async (_, { meet, first, exit = 0 }) => {
   const refused = await meet();

@@ -45,7 +45,8 @@ describe("too few open files", () => {
         return;
       }
       if (result.exit !== 0) expectClearStop(result);
-      const resumed = result.exit === 0 ? result : await project.run(["resume"]);
+      const resumed =
+        result.exit === 0 ? result : await project.run(["resume", await project.newestId()]);
 
       expect(resumed.exit, resumed.stdout + resumed.stderr).toBe(0);
       expect(project.effects()).toEqual(Object.fromEntries(steps.map((id) => [id, 1])));
@@ -174,7 +175,7 @@ it.runIf(IS_ROOT)("says so where /proc is not mounted", async () => {
   const result = await project.run(["run", "p.yaml"], { through });
   expect(result.exit).toBe(1);
   expect(result.stderr).toBe(
-    "error: /proc is not mounted, so nobody can tell which processes live\n" +
+    "error: /proc is not mounted, so perdure cannot tell which processes are alive\n" +
       "  next: mount -t proc proc /proc\n",
   );
 });

@@ -55,7 +55,7 @@ describe.each([SMALL, LARGE])("a terminal of $columns x $rows", (size) => {
     expect(screen.join("\n")).toMatch(new RegExp(`^fifty {2}${id} {2}.* {2}25/50$`, "m"));
     expect(screen.filter((line) => line.includes("step-25"))).toHaveLength(1);
     expect(screen.join("\n")).toMatch(/✓ (\d+ more completed|step-00 +completed)/);
-    expect(screen.join("\n")).toMatch(/✓ step-24 +done/);
+    expect(screen.join("\n")).toMatch(/✓ step-24 +completed/);
     expect(screen.join("\n")).toMatch(/· step-26 +pending/);
     expect(terminal.isCursorVisible()).toBe(true);
     await hold.release();
@@ -63,7 +63,7 @@ describe.each([SMALL, LARGE])("a terminal of $columns x $rows", (size) => {
     const text = terminal.text();
 
     expect(text).toContain(`Run ${id} (fifty) completed in `);
-    expect(text.match(/✓ step-\d\d +done/g)).toHaveLength(COUNT);
+    expect(text.match(/✓ step-\d\d +completed/g)).toHaveLength(COUNT);
     expect(text.match(/^fifty {2}/gm)).toHaveLength(1);
     await terminal.isBack();
   });

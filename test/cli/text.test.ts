@@ -525,7 +525,7 @@ it("doctor", async () => {
       .replace(machine, "");
   expect(await doctor()).toMatchInlineSnapshot(`
     "perdure VERSION
-    There is no state here yet; nothing can be wrong with it.
+    There is no state here yet, so there is nothing to check.
     [exit 0]
     "
   `);
@@ -534,7 +534,7 @@ it("doctor", async () => {
   expect(await doctor()).toMatchInlineSnapshot(`
     "perdure VERSION
     state: DIR/.perdure
-    ✓ the journal is whole: every event and every plan has its checksum
+    ✓ the journal is intact: every event and every plan matches its checksum
     [exit 0]
     "
   `);
@@ -552,7 +552,7 @@ it("doctor", async () => {
   expect(await doctor()).toMatchInlineSnapshot(`
     "perdure VERSION
     state: DIR/.perdure
-    ✓ the journal is whole: every event and every plan has its checksum
+    ✓ the journal is intact: every event and every plan matches its checksum
     ▶ held is running: perdure attach 1a2b3c4d-(uuid)
     [exit 0]
     "
@@ -561,7 +561,7 @@ it("doctor", async () => {
   expect(await doctor()).toMatchInlineSnapshot(`
     "perdure VERSION
     state: DIR/.perdure
-    ✓ the journal is whole: every event and every plan has its checksum
+    ✓ the journal is intact: every event and every plan matches its checksum
     ‖ held is interrupted: perdure resume 1a2b3c4d-(uuid)
     [exit 0]
     "
@@ -590,7 +590,7 @@ it("doctor, on isolation", async () => {
     "perdure VERSION
     · not on PATH: claude, codex, gemini, opencode
     ✓ steps can be isolated: \`isolate: true\` works here
-    There is no state here yet; nothing can be wrong with it.
+    There is no state here yet, so there is nothing to check.
     "
   `);
   const refused = "echo 'unshare: unshare failed: Operation not permitted' >&2; exit 1";
@@ -685,7 +685,7 @@ it("usage errors", async () => {
   `);
   expect(await said("stop")).toMatchInlineSnapshot(`
     "--- stderr
-    error: no run is going on here
+    error: no run is running here
       next: perdure list runs
     [exit 1]
     "
@@ -742,7 +742,7 @@ it("resume --update, and explain", async () => {
     ship   run          test before it runs again; it had not completed   unknown
     3 steps run: about 5ms of work; the time of 2 is unknown.
     --- stderr
-    error: an update needs your word, and there is no terminal to ask on
+    error: an update needs your agreement, and there is no terminal to ask on
       next: perdure resume 1a2b3c4d --update --yes
     [exit 2]
     "
@@ -904,8 +904,8 @@ it("help", async () => {
                                 runs
       --from-step <step>        with --run: the same as: perdure resume RUN
                                 --from-step STEP
-      --run <run>               the run that --from-step is about; the last
-                                unfinished one if absent
+      --run <run>               the run for --from-step; the last unfinished one if
+                                absent
       -h, --help                display help for command
 
     Examples:

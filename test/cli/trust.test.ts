@@ -164,7 +164,7 @@ describe.skipIf(!isRoot)("that belongs to another user", () => {
     const below = join(clone, "w");
     fs.mkdirSync(below);
     const listed = await project.run(["show"], { cwd: below });
-    expect(listed.stderr).toContain(`(${clone}/.perdure is another user's)`);
+    expect(listed.stderr).toContain(`(${clone}/.perdure belongs to another user)`);
     expect((await run(below)).exit).toBe(0);
     expect(fs.existsSync(join(below, ".perdure", "state.db"))).toBe(true);
     expect(project.effects()).toEqual({ one: 1 });
@@ -188,7 +188,7 @@ describe("that others may read", () => {
     execFileSync("cp", ["-a", clone, copy]);
     execFileSync("chmod", ["-R", "go+rX", copy]);
     const refused = await project.run(["list"], { cwd: copy });
-    expect(refused.stderr).toContain("is open to other users, so perdure has not made it");
+    expect(refused.stderr).toContain("is open to other users, so perdure did not create it");
     execFileSync("sh", ["-c", nextOf(refused).split("yours: ")[1] ?? "false"]);
     expect((await project.run(["list"], { cwd: copy })).stdout).toContain("completed");
   });

@@ -173,7 +173,9 @@ it("a second update, of a run that is complete, runs what was added to its end",
   const said = await project.must(["resume", id, "--update", "--yes"]);
   expect(said).toContain("5 of 5 steps completed: plan, build, test, ship, tell.");
   expect(project.effects()).toEqual({ plan: 1, build: 1, test: 2, "ship-new": 1, tell: 1 });
-  expect(await project.must(["doctor"])).toContain("every event and every plan has its checksum");
+  expect(await project.must(["doctor"])).toContain(
+    "every event and every plan matches its checksum",
+  );
   const [full = ""] = await project.runIds();
   project.write(".perdure/state.db", "not a database");
   await project.must(["doctor", "--repair"]);
@@ -209,13 +211,13 @@ it("asks on a terminal; only y adopts the edit", async () => {
   const terminal = new Terminal(project, { columns: 120, rows: 40 });
   try {
     terminal.perdure(`resume ${id} --update`);
-    await terminal.shows("Adopt the edit and go on? [y/N]");
+    await terminal.shows("Adopt the edit and continue? [y/N]");
     terminal.type("n");
     await terminal.shows("Nothing was changed.");
     await terminal.shows("status 130");
     terminal.clear();
     terminal.perdure(`resume ${id} --update`);
-    await terminal.shows("Adopt the edit and go on? [y/N]");
+    await terminal.shows("Adopt the edit and continue? [y/N]");
     terminal.type("y");
     await terminal.shows("status 0");
   } finally {
@@ -230,10 +232,10 @@ it("does nothing with a run that has gone on while the person was asked", async 
   const terminal = new Terminal(project, { columns: 120, rows: 40 });
   try {
     terminal.perdure(`resume ${id} --update`);
-    await terminal.shows("Adopt the edit and go on? [y/N]");
+    await terminal.shows("Adopt the edit and continue? [y/N]");
     await project.must(["resume", id]);
     terminal.type("y");
-    await terminal.shows(`run ${id} has gone on since its update was shown`);
+    await terminal.shows(`run ${id} has continued since its update was shown`);
     await terminal.shows("status 1");
   } finally {
     terminal.close();
@@ -377,7 +379,7 @@ steps:
     edit(project.effect("build"), project.effect("build-new"));
     const refused = await project.run(["resume", id, "--update", "--yes", "--files", "restore"]);
     expect(refused.exit).toBe(2);
-    expect(refused.stderr).toContain("the edit would go with them");
+    expect(refused.stderr).toContain("that would undo the edit");
     expect(project.read("p.yaml")).toContain("build-new");
   });
 

@@ -36,7 +36,9 @@ describe("a variable that an expression names", () => {
   it("has the value that the run began with where it is not set, and that is told", async () => {
     const id = await failed();
     const said = await project.must(["resume", id]);
-    expect(said).toContain("REGION is not set here: steps get the value that the run began with\n");
+    expect(said).toContain(
+      "REGION is not set here: steps get the value that the run started with\n",
+    );
     expect(project.read("seen")).toBe("a eu-1.20 eu-1.20\nc eu-1.20 eu-1.20\n");
     expect(project.effects()).toEqual({ c: 1 });
   });
@@ -48,9 +50,9 @@ describe("a variable that an expression names", () => {
     const kept = await project.run(["resume", id], { env });
     expect(kept.exit).toBe(3);
     expect(kept.stdout).toContain(
-      "REGION changed since the run began: steps get the value that it",
+      "REGION changed since the run started: steps get the value that it",
     );
-    const [, command = ""] = /^Take the new value: (perdure .*)$/m.exec(kept.stdout) ?? [];
+    const [, command = ""] = /^Use the new value: (perdure .*)$/m.exec(kept.stdout) ?? [];
     project.write("go", "");
     const taken = await project.must(command.split(" ").slice(1), { env });
     expect(taken).not.toContain("REGION changed");
@@ -59,7 +61,7 @@ describe("a variable that an expression names", () => {
     // From there on that is the value of the run.
     const other = { env: { REGION: "moon" } };
     const again = await project.must(["retry", id, "a"], other);
-    const [, retry = ""] = /^Take the new value: (perdure .*)$/m.exec(again) ?? [];
+    const [, retry = ""] = /^Use the new value: (perdure .*)$/m.exec(again) ?? [];
     await project.must(retry.split(" ").slice(1), other);
     expect(project.read("seen")).toBe("a eu-1.20 eu-1.20\na us us\na moon moon\n");
   });
@@ -137,7 +139,7 @@ it("a variable of the machine is that of the machine", async () => {
   expect((await project.run(["run", "p.yaml"], { env: { TMPDIR: one } })).exit).toBe(3);
   project.write("go", "");
   const said = await project.must(["resume", await project.newestId()], { env: { TMPDIR: two } });
-  expect(said).toContain("TMPDIR changed since the run began: steps get the value of now\n");
+  expect(said).toContain("TMPDIR changed since the run started: steps get the new value\n");
   expect(project.read("seen")).toBe(`${one} ${one}\n${two} ${two}\n`);
 });
 
@@ -179,7 +181,7 @@ steps:
     const said = await project.must(["resume", id], {
       env: { ...env, GH_TOKEN: "ghp_a-new-token" },
     });
-    expect(said).toContain("GH_TOKEN changed since the run began: steps get the value of now\n");
+    expect(said).toContain("GH_TOKEN changed since the run started: steps get the new value\n");
     expect(said).not.toContain("DEPLOY_URL");
     expect(project.read("seen")).toBe("deploy-to-the-moon ghp_a-new-token\n");
     for (const file of journalFiles()) {

@@ -424,7 +424,8 @@ steps:
     expect(stopped.stdout).toContain(
       "a merge conflict: its work does not fit what other steps did in readme",
     );
-    const [, place = ""] = /Resolve the marks \(<{7}\) in (\S+), then/.exec(stopped.stdout) ?? [];
+    const [, place = ""] =
+      /Resolve the conflict markers \(<{7}\) in (\S+), then/.exec(stopped.stdout) ?? [];
     expect(project.read(place, "readme")).toContain("<<<<<<<");
     const again = await project.run(["resume", await project.newestId()]);
     expect(again.exit, again.stdout).toBe(3);

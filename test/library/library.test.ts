@@ -79,7 +79,7 @@ describe("a question in a program's run", () => {
     expect(await done).toMatchObject({ status: "waiting", exitCode: 6 });
     const opened = await openRun(id, { cwd });
     await opened.answer("ok", "approve", { text: "well done" });
-    await expect(opened.answer("ok", "reject")).rejects.toThrow(/has its answer already.*program/);
+    await expect(opened.answer("ok", "reject")).rejects.toThrow(/was already answered.*program/);
     expect(await (await resume(id, { cwd })).done).toMatchObject({ exitCode: 0 });
     const answers = (await Array.fromAsync(opened.events())).filter(
       ({ type }) => type === "step.answered",
@@ -131,7 +131,7 @@ describe("a run in a program", () => {
     expect(await project.must(["replay", handle.id])).toContain("no difference");
     expect(await project.must(["show", handle.id])).not.toContain("file ");
     const update = await project.run(["resume", handle.id, "--update"]);
-    expect(update.stderr).toContain("has no file that could be edited");
+    expect(update.stderr).toContain("has no file to edit");
   });
 
   it("goes on when nobody listens any more", async () => {

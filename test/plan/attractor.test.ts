@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest";
 import { evaluateIn } from "../../src/core/values.ts";
 import { buildDotPlan, type DotFile, type LoweredDot } from "../../src/plan/attractor/build.ts";
-import { takenUp } from "../../src/plan/attractor/continue-run.ts";
+import { continueFrom } from "../../src/plan/attractor/continue-run.ts";
 import type { Plan, PlanReading, Step } from "../../src/plan/plan.ts";
 import { simulated } from "../../src/plan/simulate.ts";
 import { HOOK_FORBIDS } from "../../src/util/agent-access.ts";
@@ -316,7 +316,7 @@ describe("a plan that takes up another engine's work", () => {
     f [shape=component]; a -> f [condition="context.wide"]; f -> c; f -> d; c -> j; d -> j
     j [shape=tripleoctagon]; j -> exit; c [${TOOL}]; d [${TOOL}]`);
   const after = (node: string, context: Record<string, string>): Plan | string =>
-    takenUp(planOf(text), { node, completed: [], context });
+    continueFrom(planOf(text), { node, completed: [], context });
   const begun = (node: string, context: Record<string, string>): Play => {
     const plan = after(node, context);
     if (typeof plan === "string") throw new Error(plan);

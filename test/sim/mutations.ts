@@ -62,9 +62,9 @@ export const MUTATIONS: readonly Mutation[] = [
     to: "if (visit.attempts > 0) {",
   },
   {
-    name: "a message is told twice in one conversation",
+    name: "a message is sent twice in one conversation",
     file: "src/core/conversation/message.ts",
-    from: 'if (message.delivered === true) return isTold && kind === "start";',
+    from: 'if (message.delivered === true) return wasSent && kind === "start";',
     to: "",
   },
   {

@@ -124,7 +124,7 @@ test("an eventful run in Markdown", () => {
     |---|---|---|---|---|---|---|
     | ✓ plan | completed | 1 | 1 | 4.0s |  | exit 0 |
     | ✓ fix | completed | 1 | 3 | 36.0s | 2700 tokens in, 300 out, 6 turns, $0.75 | exit 0 |
-    | ✗ test | failed | 1 | 3 | 7.0s |  | it ran longer than its timeout: 4s |
+    | ✗ test | failed | 1 | 3 | 7.0s |  | it ran longer than its timeout of 4s |
 
     ## Problems
 
@@ -135,7 +135,7 @@ test("an eventful run in Markdown", () => {
     | 2026-02-01 10:00:30 | \`fix@1.3\` | orphaned | its owner died while it ran | owner 2 (bob on laptop): it is still running: re-attached |
     | 2026-02-01 10:00:52 | \`test@1.1\` | failed | it exited with 2 | retried after 500ms |
     | 2026-02-01 10:00:54 | \`test@1.2\` | interrupted | Ctrl-C | owner 3 (ada on laptop) started test@1.3 |
-    | 2026-02-01 10:01:04 | \`test@1.3\` | failed | it ran longer than its timeout: 4s | not yet |
+    | 2026-02-01 10:01:04 | \`test@1.3\` | failed | it ran longer than its timeout of 4s | not yet |
 
     ## Path
 

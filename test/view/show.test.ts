@@ -51,9 +51,9 @@ test("a failed run on one page", () => {
       ✓ [0 a] fix   completed        1                  exit 0
       ✓ [1 b] lint  completed        1                  exit 0
       ✗ [1 b] fix   failed, handled  1         1.8s     it exited with 2
-    ✗ test          failed           2         59.0s    it ran longer than its timeout: 1m 00s
+    ✗ test          failed           2         59.0s    it ran longer than its timeout of 1m 00s
         test@1.1    failed                     2.0s     it exited with 2
-        test@1.2    failed                     56.0s    it ran longer than its timeout: 1m 00s
+        test@1.2    failed                     56.0s    it ran longer than its timeout of 1m 00s
     · publish       pending
 
     outputs
@@ -62,7 +62,7 @@ test("a failed run on one page", () => {
     context
       version, who
 
-    Run a1b2c3d4 (release) failed: step test (2 attempts): it ran longer than its timeout: 1m 00s.
+    Run a1b2c3d4 (release) failed: step test (2 attempts): it ran longer than its timeout of 1m 00s.
     6 of 8 steps completed: plan, each and 4 more; 1 of 2 items of each failed; not completed: test (failed), publish.
     Continue: perdure resume a1b2c3d4   (output: perdure logs a1b2c3d4 test)
     "

@@ -237,7 +237,8 @@ test("a failure in a fan-out names the step that failed, quoted for the shell", 
 });
 
 test("every failure shows its first line; an exit status is enough by itself", () => {
-  expect(failureText({ reason: "timeout", message: "m\nmore" })).toMatch(/timeout: m$/);
+  expect(failureText({ reason: "check", message: "m\nmore" })).toMatch(/pass: m$/);
+  expect(failureText({ reason: "timeout", message: "m\nmore" })).toBe("m");
   expect(failureText({ reason: "exit", message: "m", exit: 2 })).toBe("it exited with 2");
   expect(failureText({ reason: "exit", message: "m", exit: 137 })).toContain("137 (SIGKILL)");
 });

@@ -1,10 +1,11 @@
-/** `perdure resume` and `perdure retry`: continue a run from where it stopped. */
+/** `perdure resume` and `perdure retry`: continue a run, here or in the background (`--detach`). */
 
-import { besideLines, startsBeside, workerOf } from "../../app/beside.ts";
+import { createInterface } from "node:readline/promises";
+import type { LogsRun } from "../../app/attractor-logs.ts";
+import { agreeOnSharing, directoryUserOf, sharingLines } from "../../app/directory-sharing.ts";
 import { execute } from "../../app/drive.ts";
 import { type InterruptedVisit, partialWork } from "../../app/interrupted-work.ts";
-import { type KnownRun, loadRun, refuseCopy, whyInputOf } from "../../app/known-run.ts";
-import type { LogsRun } from "../../app/logs-directory.ts";
+import { type LoadedRun, loadRun, refuseCopy, whyInputOf } from "../../app/loaded-run.ts";
 import { ownerText } from "../../app/owner.ts";
 import { unavailable } from "../../app/ownership.ts";
 import { checkPricesOnResume, parseBudget, parseTurns } from "../../app/prices.ts";
@@ -18,6 +19,7 @@ import {
   pipelineFileState,
   planResume,
   refuseOtherFile,
+  resumeInBackground,
   resumeOptions,
 } from "../../app/resume.ts";
 import {
@@ -30,13 +32,12 @@ import {
 } from "../../app/rewind.ts";
 import { filesOption } from "../../app/rewind-files.ts";
 import { environmentLines, givenVariables, requireVariables } from "../../app/run-environment.ts";
+import type { Recover } from "../../plan/plan.ts";
 import { EXIT, type ExitCode, exitCodeOf } from "../../view/exit-code.ts";
 import { interruptedLines } from "../../view/preview/interrupted-work.ts";
 import { why } from "../../view/why.ts";
 import { confirmation } from "../ask.ts";
-import { printDiagnostics } from "../diagnostics.ts";
-import { print, printError, printJson } from "../print.ts";
-import { checkRecover, recoverWord, recoveryOf } from "../recover.ts";
+import { print, printDiagnostics, printError, printJson } from "../print.ts";
 import { displayOf, printOutcome } from "../screen/display.ts";
 import { type OutputOptions, screenKind, wantsJson } from "../screen/output-options.ts";
 import type { AgreedUpdate } from "./update.ts";
@@ -90,7 +91,7 @@ export async function resumeCommand(
     options.fromStep === undefined
       ? undefined
       : { verb: "from-step", step: options.fromStep, files };
-  return goOn(project, runId, request, options);
+  return continueRun(project, runId, request, options);
 }
 
 async function chosenRun(
@@ -98,7 +99,7 @@ async function chosenRun(
   options: ResumeOptions,
 ): Promise<Omit<LogsRun, "runId"> & { readonly runId: string | undefined }> {
   if (options.logs !== undefined) {
-    const { runOfLogs } = await import("../../app/logs-directory.ts");
+    const { runOfLogs } = await import("../../app/attractor-logs.ts");
     return runOfLogs(options.logs, id ?? options.file);
   }
   if (id !== undefined && options.pipelineId !== undefined) {
@@ -132,13 +133,13 @@ export async function retryCommand(
   const files = filesOption(options.files);
   const { failed } = options;
   const turns = options.turns === undefined ? undefined : parseTurns(options.turns);
-  return goOn(project, runId, { verb: "retry", step, files, failed, turns }, options);
+  return continueRun(project, runId, { verb: "retry", step, files, failed, turns }, options);
 }
 
 /** Refuses what cannot be resumed, or not like this, before anything is asked or changed. */
 async function refuse(
   project: Project,
-  known: KnownRun,
+  known: LoadedRun,
   wanted: RewindRequest | undefined,
   options: ResumeOptions,
 ): Promise<void> {
@@ -149,7 +150,7 @@ async function refuse(
   if (refusal !== undefined) throw refusal;
   await refuseCopy(project.dir, known, options.asCopy === true);
   if (wanted === undefined || options.update !== true) return;
-  const message = "--update and --from-step cannot go together: first the one, then the other";
+  const message = "--update and --from-step cannot be combined: use one after the other";
   throw new Refusal("bad-option", message, command("resume", known.shortId, "--update"));
 }
 
@@ -161,7 +162,7 @@ const BESIDE_BUDGET: ReadonlySet<string> = new Set([
 /** With nothing but `--budget`, the living owner of a run is asked to add to it. */
 async function isBudgetAdded(
   project: Project,
-  known: KnownRun,
+  known: LoadedRun,
   options: ResumeOptions,
 ): Promise<boolean> {
   const { budget } = options;
@@ -176,7 +177,7 @@ async function isBudgetAdded(
   return true;
 }
 
-async function goOn(
+async function continueRun(
   project: Project,
   runId: string,
   wanted: RewindRequest | undefined,
@@ -208,18 +209,17 @@ async function goOn(
   const variables = givenVariables(options.env ?? [], adopted.plan);
   requireVariables(adopted, shortId, { given: variables, names: update?.envNames });
   const { preflight, turns, budget } = options;
-  const wishes = { update, request, preview: back, recover, preflight, turns, budget };
-  const { priceLines, warnings } = await checkResume(known, wishes);
+  const needs = { update, request, preview: back, recover, preflight, turns, budget };
+  const { priceLines, warnings } = await checkResume(known, needs);
   for (const line of warnings) printError(line);
-  const worker = workerOf(known);
-  const { starts, beside } = await startsBeside(project, worker, {
+  const worker = directoryUserOf(known);
+  const { starts, beside } = await agreeOnSharing(project, worker, {
     beside: options.beside === true,
     confirm: confirmation(options),
     command: ["resume", known.shortId],
   });
   if (!starts) return nothingStarted();
   if (options.detach === true) {
-    const { detach, gateOptions } = await import("../detach.ts");
     const reported = [...detachedOptions(options), ...gateOptions(options)];
     return detach(project, runId, known.shortId, reported);
   }
@@ -235,9 +235,9 @@ async function goOn(
       ...greeting(now, back?.rewind?.step),
       ...environmentLines(now, commandOf(shortId, request), variables),
       ...priceLines,
-      ...(await besideLines(project, worker)),
+      ...(await sharingLines(project, worker)),
       ...(back === undefined ? [] : previewLines(now, back)),
-      ...(options.recover === "ask" ? [] : cutLines(cut, known.shortId)),
+      ...(options.recover === "ask" ? [] : interruptedWorkLines(cut, known.shortId)),
     ],
   });
   printOutcome(after, screen);
@@ -275,7 +275,7 @@ function detachedOptions(options: ResumeOptions): readonly string[] {
   ];
 }
 
-function greeting(known: KnownRun, fromStep: string | undefined): readonly string[] {
+function greeting(known: LoadedRun, fromStep: string | undefined): readonly string[] {
   const { run, plan, shortId } = known;
   const { position, total, step } = firstStep(known, fromStep);
   const from = `step ${position} of ${total}: ${step}`;
@@ -294,13 +294,16 @@ function greeting(known: KnownRun, fromStep: string | undefined): readonly strin
 }
 
 /** What was cut off, and what becomes of it. */
-function cutLines(cut: readonly InterruptedVisit[], shortId: string): readonly string[] {
+function interruptedWorkLines(
+  cut: readonly InterruptedVisit[],
+  shortId: string,
+): readonly string[] {
   return cut.flatMap(({ work }) => interruptedLines(work, shortId));
 }
 
 /** `--dry-run`: what would happen to each step, and why. Changes nothing. */
 async function showPlan(
-  known: KnownRun,
+  known: LoadedRun,
   {
     back,
     cut,
@@ -315,6 +318,83 @@ async function showPlan(
   }
   for (const line of resumePlanLines(steps)) print(line);
   for (const line of back === undefined ? [] : rewindFilesLines(known, back)) print(line);
-  for (const line of cutLines(cut, known.shortId)) print(line);
+  for (const line of interruptedWorkLines(cut, known.shortId)) print(line);
+  return EXIT.done;
+}
+
+const CHOICES: readonly string[] = ["continue", "restart", "ask"];
+
+/** What the person wants: for all, or for each visit (`fix@2`) that was asked about. */
+export interface Recovery {
+  readonly recover?: Recover;
+  readonly choices?: Readonly<Record<string, Recover>>;
+}
+
+/** Refuses a word that is none of the three, and a question that nobody can answer. */
+export function checkRecover(options: { recover?: string; detach?: boolean }): void {
+  const { recover } = options;
+  if (recover === undefined) return;
+  if (!CHOICES.includes(recover)) {
+    const message = `--recover takes ${CHOICES.join(", ")}, not "${recover}"`;
+    throw new Refusal("bad-option", message);
+  }
+  const terminal = process.stdin.isTTY === true && process.stderr.isTTY === true;
+  if (recover !== "ask" || (terminal && options.detach !== true)) return;
+  throw new Refusal("no-terminal", "--recover ask needs a terminal to ask on", {
+    ...command("resume", "--recover", "continue"),
+    note: "or restart",
+  });
+}
+
+/** The word for all, when it is one; `ask` is a question, not an answer. */
+export function recoverWord(given: string | undefined): Recover | undefined {
+  return given === "continue" || given === "restart" ? given : undefined;
+}
+
+/** The person's choice; asked for only when something was cut off. */
+export async function recoveryOf(
+  cut: readonly InterruptedVisit[],
+  given: string | undefined,
+  shortId: string,
+): Promise<Recovery> {
+  const word = recoverWord(given);
+  if (word !== undefined) return { recover: word };
+  if (given !== "ask" || cut.length === 0) return {};
+  const lines = createInterface({ input: process.stdin, output: process.stderr });
+  const choices: Record<string, Recover> = {};
+  try {
+    for (const { place, work } of cut) {
+      for (const line of interruptedLines(work, shortId)) printError(line);
+      const answer = await lines.question("Continue with it, or restart? [c/r] ");
+      const restart = answer.trim().toLowerCase().startsWith("r");
+      choices[place] = restart ? "restart" : "continue";
+    }
+  } finally {
+    lines.close();
+  }
+  return { choices };
+}
+
+/** How gates are answered, as the process in the background has to know it. */
+export function gateOptions(options: {
+  readonly stay?: boolean;
+  readonly autoApprove?: boolean;
+}): readonly string[] {
+  return [
+    ...(options.stay === true ? ["--stay"] : []),
+    ...(options.autoApprove === true ? ["--auto-approve"] : []),
+  ];
+}
+
+/** Starts `perdure resume` in the background and says how to see it. */
+export async function detach(
+  project: Project,
+  runId: string,
+  shortId: string,
+  options: readonly string[],
+): Promise<ExitCode> {
+  const { pid, isAlive } = await resumeInBackground(project, runId, shortId, options);
+  print(`Run ${runId} ${isAlive ? `runs in the background as process ${pid}` : "has ended"}`);
+  print(`See it: perdure attach ${shortId}`);
   return EXIT.done;
 }

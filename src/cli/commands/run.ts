@@ -1,23 +1,64 @@
-/** `perdure run FILE`: a new run. It never reads old state; it only says that there is some. */
+/** `perdure run FILE`: starts a new run. It never reads old state; it only mentions unfinished runs. */
 
 import { relative, resolve } from "node:path";
-import { besideLines, startsBeside } from "../../app/beside.ts";
+import { agreeOnSharing, sharingLines } from "../../app/directory-sharing.ts";
 import { execute } from "../../app/drive.ts";
-import { keepHeapSmall } from "../../app/heap.ts";
 import { parseInput, type TypedInput } from "../../app/input.ts";
-import { loadRun } from "../../app/known-run.ts";
+import { loadRun } from "../../app/loaded-run.ts";
 import { type ReadingOptions, readingOf } from "../../app/pipeline-file.ts";
 import { createProject, type Project, shortIdOf } from "../../app/project.ts";
+import { command, Refusal } from "../../app/refusal.ts";
 import { createRun, type EarlierRun, prepareRun, unfinishedRunOf } from "../../app/start.ts";
+import { keepHeapSmall } from "../../app/this-process.ts";
 import { sha256 } from "../../util/json.ts";
 import { EXIT, type ExitCode, exitCodeOf } from "../../view/exit-code.ts";
 import { countText } from "../../view/text.ts";
 import { ask, canAsk, confirmation } from "../ask.ts";
-import { detach, gateOptions } from "../detach.ts";
-import { readPlan } from "../diagnostics.ts";
-import { print, printError } from "../print.ts";
+import { print, printError, readPlan } from "../print.ts";
 import { displayOf, printOutcome } from "../screen/display.ts";
 import { type OutputOptions, screenKind } from "../screen/output-options.ts";
+import { detach, gateOptions } from "./resume.ts";
+
+export interface RunArguments extends ReadingOptions {
+  readonly validate?: boolean;
+  readonly logs?: string;
+  readonly input?: readonly string[];
+  readonly json?: readonly string[];
+  readonly detach?: boolean;
+  readonly output?: string;
+  readonly quiet?: boolean;
+  readonly stay?: boolean;
+  readonly autoApprove?: boolean;
+  readonly beside?: boolean;
+  readonly resume?: string;
+  readonly resumeLast?: boolean;
+  readonly fromStep?: string;
+  readonly run?: string;
+}
+
+/** Refuses what one of the spellings of `resume` would ignore. */
+export function refuseMixedOptions(file: string | undefined, options: RunArguments): void {
+  const { resume, resumeLast, fromStep, run: named } = options;
+  const resumes = resume !== undefined || resumeLast === true || fromStep !== undefined;
+  if (named !== undefined && !resumes) {
+    const message = `--run names the run for --from-step, and there is no --from-step`;
+    throw new Refusal("bad-option", message, command("resume", named));
+  }
+  const names = [resume !== undefined, resumeLast === true, named !== undefined];
+  if (names.filter((given) => given).length > 1) {
+    const message = "the run is named twice: by --resume, --resume-last or --run";
+    throw new Refusal("bad-option", message, command("resume", resume ?? named ?? "RUN"));
+  }
+  if (resumes && (options.input ?? options.json) !== undefined) {
+    const message = "a resumed run keeps its input; another input needs a new run";
+    const again = {
+      ...command("run", file ?? "FILE", "--input", "..."),
+      note: "from the start",
+    };
+    const fork = command("fork", resume ?? named ?? "RUN", "--input", "...");
+    throw new Refusal("bad-option", message, [again, fork]);
+  }
+}
 
 export interface RunOptions extends OutputOptions, ReadingOptions, TypedInput {
   readonly detach?: boolean;
@@ -40,13 +81,13 @@ export async function runCommand(file: string, options: RunOptions): Promise<Exi
   const reading = readingOf(options, file);
   const typed = ["run", file];
   if (options.validate === true) {
-    const { validateCommand } = await import("./validate.ts");
+    const { validateCommand } = await import("./pipeline.ts");
     return validateCommand([file], options);
   }
   keepHeapSmall();
   const { plan, text } = await readPlan(path, typed, reading);
   if (options.logs !== undefined) {
-    (await import("../../app/logs-directory.ts")).refuseUsedLogs(options.logs);
+    (await import("../../app/attractor-logs.ts")).refuseUsedLogs(options.logs);
   }
   const given = parseInput(options, plan.inputSchema);
   const { preflight } = options;
@@ -60,12 +101,12 @@ export async function runCommand(file: string, options: RunOptions): Promise<Exi
     return resumeCommand(choice.runId, options);
   }
   if (choice.kind === "watch") {
-    const { attachCommand } = await import("./attach.ts");
+    const { attachCommand } = await import("./interact.ts");
     return attachCommand(choice.runId, options);
   }
   if (choice.kind === "abort") return nothingStarted();
   const worker = { plan, cwd: process.cwd() };
-  const { starts, beside } = await startsBeside(project, worker, {
+  const { starts, beside } = await agreeOnSharing(project, worker, {
     beside: options.beside === true,
     confirm: confirmation(options),
     command: typed,
@@ -89,7 +130,7 @@ export async function runCommand(file: string, options: RunOptions): Promise<Exi
     `Run ${runId} of ${plan.name} (${countText(plan.graph.steps.length, "step")})`,
     `If it is interrupted: perdure resume ${shortId}`,
     ...priceLines,
-    ...(await besideLines(project, { ...worker, id: runId })),
+    ...(await sharingLines(project, { ...worker, id: runId })),
   ];
   const { stay = false, autoApprove = false } = options;
   const known = await loadRun(project, runId);

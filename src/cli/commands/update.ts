@@ -1,6 +1,5 @@
 /** `perdure resume --update`: shows what the edit of a pipeline file does to a run, and asks. */
-
-import type { KnownRun } from "../../app/known-run.ts";
+import type { LoadedRun } from "../../app/loaded-run.ts";
 import type { Project } from "../../app/project.ts";
 import { command, Refusal } from "../../app/refusal.ts";
 import { filesOption } from "../../app/rewind-files.ts";
@@ -9,8 +8,7 @@ import type { UpdateRequested } from "../../core/fact.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { updatePlanLines } from "../../view/preview/update-plan.ts";
 import { ask } from "../ask.ts";
-import { printDiagnostics } from "../diagnostics.ts";
-import { print, printJson } from "../print.ts";
+import { print, printDiagnostics, printJson } from "../print.ts";
 import { type OutputOptions, screenKind } from "../screen/output-options.ts";
 
 export interface UpdateOptions extends OutputOptions {
@@ -31,7 +29,7 @@ export type AgreedUpdate =
 /** What a person agrees to do about the edit of a run's file. Throws what stands in its way. */
 export async function agreeOnUpdate(
   project: Project,
-  known: KnownRun,
+  known: LoadedRun,
   options: UpdateOptions,
 ): Promise<AgreedUpdate> {
   const edit = await readEdit(known, filesOption(options.files));
@@ -56,12 +54,12 @@ export async function agreeOnUpdate(
   return { kind: "over", exit: EXIT.interrupted };
 }
 
-async function confirmed({ shortId }: KnownRun, options: UpdateOptions): Promise<boolean> {
+async function confirmed({ shortId }: LoadedRun, options: UpdateOptions): Promise<boolean> {
   if (options.yes === true) return true;
   const terminal = process.stdin.isTTY === true && process.stdout.isTTY === true;
   if (!terminal || options.detach === true || screenKind(options) === "json") {
-    const message = "an update needs your word, and there is no terminal to ask on";
+    const message = "an update needs your agreement, and there is no terminal to ask on";
     throw new Refusal("no-terminal", message, command("resume", shortId, "--update", "--yes"));
   }
-  return (await ask("Adopt the edit and go on? [y/N] ")).startsWith("y");
+  return (await ask("Adopt the edit and continue? [y/N] ")).startsWith("y");
 }

@@ -1,9 +1,9 @@
 /**
- * How the command line shows a run: live on a terminal, as lines, as JSON, or not at all.
+ * The screens of the command line: live on a terminal, lines, JSON, or none.
  *
- * Each screen is loaded when it is asked for: a resume must not wait for the others.
+ * Each screen is loaded on demand: a resume must not wait for the others.
  */
-import { type KnownRun, whyInputOf } from "../../app/known-run.ts";
+import { type LoadedRun, whyInputOf } from "../../app/loaded-run.ts";
 import { type Display, NO_DISPLAY } from "../../app/screen.ts";
 import { whyLines } from "../../view/why.ts";
 import { print, printError } from "../print.ts";
@@ -21,7 +21,7 @@ export function displayOf(kind: ScreenKind): Display {
         case "plain":
           return new (await import("./line-screen.ts")).LineScreen(options);
         case "json":
-          return new (await import("./json-screen.ts")).JsonScreen(options);
+          return new (await import("./line-screen.ts")).JsonScreen(options);
         case "quiet":
           return NO_DISPLAY.openScreen(options);
       }
@@ -30,7 +30,7 @@ export function displayOf(kind: ScreenKind): Display {
 }
 
 /** Prints how the run stands when this process has done its part, in the words of `why`. */
-export function printOutcome(known: KnownRun, screen: ScreenKind): void {
+export function printOutcome(known: LoadedRun, screen: ScreenKind): void {
   if (screen === "json") return;
   if (screen === "quiet" && known.run.state.status === "completed") return;
   const say = screen === "quiet" ? printError : print;

@@ -1,8 +1,8 @@
 /**
- * A run as plain lines, for pipes, logs and CI.
+ * A run as plain lines, for pipes, logs and CI, and as NDJSON, one event a line, for programs.
  *
- * Owns: following the output of running steps, and the order of what is printed.
- * Does not: change a run, or keep it from going on when nobody can see it any more.
+ * Owns: following the output of running steps, and the order of the lines.
+ * Does not: change a run, or stop it when no reader is left.
  */
 import {
   type FollowedAttempt,
@@ -17,8 +17,9 @@ import { attemptOf, findVisit, type Run, stepOf } from "../../core/run.ts";
 import { attemptText, stepPath } from "../../core/step-path.ts";
 import { AttemptClock, attemptEnd } from "../../view/attempt-history.ts";
 import { eventLine } from "../../view/event-line.ts";
+import { eventJson } from "../../view/json/run-json.ts";
 import { outputLine } from "../../view/text.ts";
-import { print } from "../print.ts";
+import { print, printJson } from "../print.ts";
 
 /** One line per event, and each line of output behind the name of its step. */
 export class LineScreen implements Screen {
@@ -113,4 +114,33 @@ export class LineScreen implements Screen {
     this.#failed = { error };
     this.#options.onError?.(error);
   }
+}
+
+/** The events as NDJSON, for programs. */
+export class JsonScreen implements Screen {
+  constructor({ past, runId }: ScreenOptions) {
+    // A run that nobody has driven yet: its creation has not been told to anybody.
+    const fresh = past.every(({ event }) => event.type === "run.created");
+    for (const recorded of fresh ? past : []) printEvent(runId, recorded);
+  }
+
+  say(): void {
+    // Programs read events, not sentences.
+  }
+
+  update(events: readonly Recorded[], run: Run): void {
+    for (const recorded of events) printEvent(run.id, recorded);
+  }
+
+  refresh(): void {
+    // Nobody types where a program reads.
+  }
+
+  async close(): Promise<void> {
+    // Every event was printed when it came.
+  }
+}
+
+function printEvent(runId: string, recorded: Recorded): void {
+  printJson(eventJson(runId, recorded), "one-line");
 }

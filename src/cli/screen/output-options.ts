@@ -1,4 +1,4 @@
-/** How a command is asked to show what happens. */
+/** The options that choose how a command shows its result. */
 import { Refusal } from "../../app/refusal.ts";
 
 /** How a run is shown. */

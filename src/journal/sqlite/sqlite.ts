@@ -12,7 +12,7 @@ import type { Recorded, RunMoved } from "../../core/event.ts";
 import { movedPath } from "../../core/move.ts";
 import { assert } from "../../util/assert.ts";
 import { sha256 } from "../../util/json.ts";
-import { type ChainHead, chainStart, verifyChain } from "../chain.ts";
+import { type ChainHead, chainStart, type StoredEvent, verifyChain } from "../chain.ts";
 import { decodeAll, encode, encodeAll, encodeRecorded } from "../event-codec.ts";
 import { type Journal, JournalError } from "../journal.ts";
 import {
@@ -195,9 +195,14 @@ function eventsAfter(database: Database, runId: string, seq: number): readonly R
   });
   const head = headIn(row);
   if (seq > head.seq) return [];
-  const start = seq < 1 ? chainStart(runId) : (stored.shift() ?? { seq, crc: -1 });
+  const start = seq < 1 ? chainStart(runId) : chainAt(seq, stored.shift());
   verifyChain(runId, start, stored, head);
   return decodeAll(runId, stored);
+}
+
+/** A damaged index may skip the event that was asked for; then no chain starts here. */
+function chainAt(seq: number, first: StoredEvent | undefined): Pick<StoredEvent, "seq" | "crc"> {
+  return first?.seq === seq ? first : { seq, crc: -1 };
 }
 
 function list(database: Database, filter: RunFilter): readonly RunSummary[] {

@@ -1,7 +1,7 @@
 /**
- * What stands in a DOT file, statement by statement, with the place of everything.
+ * The syntax tree of a DOT file: its statements, each with its position.
  *
- * Owns: the shape of the tree between the parser and everybody else.
+ * Owns: the types of the tree.
  * Does not: know what the attributes mean (model.ts).
  */
 import type { DotSpan } from "./source.ts";
@@ -26,7 +26,7 @@ export interface DotAttribute {
   readonly span: DotSpan;
 }
 
-/** A node as it is mentioned, with the ports that Graphviz would draw to. */
+/** A mention of a node, with the ports that Graphviz draws to. */
 export interface DotNodeRef {
   readonly kind: "ref";
   readonly name: DotName;
@@ -41,8 +41,8 @@ export interface DotSubgraph {
   readonly span: DotSpan;
 }
 
-/** `node [...]`: what holds for all nodes, edges or the graph itself from here on. */
-export interface DotDefaults {
+/** `node [...]`: defaults for all later nodes, edges or the graph itself. */
+interface DotDefaults {
   readonly kind: "defaults";
   readonly of: "graph" | "node" | "edge";
   readonly attributes: readonly DotAttribute[];
@@ -50,20 +50,20 @@ export interface DotDefaults {
 }
 
 /** `goal="..."`: an attribute of the graph or subgraph around it. */
-export interface DotAssignment {
+interface DotAssignment {
   readonly kind: "assignment";
   readonly attribute: DotAttribute;
   readonly span: DotSpan;
 }
 
-export interface DotNodeStatement {
+interface DotNodeStatement {
   readonly kind: "node";
   readonly node: DotNodeRef;
   readonly attributes: readonly DotAttribute[];
   readonly span: DotSpan;
 }
 
-/** `a -> b -> {c d}`: its attributes belong to every pair. */
+/** `a -> b -> {c d}`: its attributes belong to each edge. */
 export interface DotEdgeStatement {
   readonly kind: "edge";
   readonly ends: readonly (DotNodeRef | DotSubgraph)[];
@@ -83,12 +83,12 @@ export interface DotGraph {
   readonly directed: boolean;
   readonly name?: DotName;
   readonly statements: readonly DotStatement[];
-  /** The words before the brace, for what is to be said about the whole graph. */
+  /** The words before the brace: the position of diagnostics about the whole graph. */
   readonly head: DotSpan;
   readonly span: DotSpan;
 }
 
-/** A whole file: one graph, as a rule. */
+/** A whole file: usually one graph. */
 export interface DotDocument {
   readonly graphs: readonly DotGraph[];
 }

@@ -1,9 +1,9 @@
 /**
- * Reads attributes as texts, numbers, booleans; what cannot be read is reported once and counts as
- * not given.
+ * Reads attributes as texts, numbers and booleans. An invalid value is reported once and counts as
+ * absent.
  *
  * Owns: the diagnostics about values.
- * Does not: know which attributes there are (attribute.ts).
+ * Does not: define the attributes (attribute.ts).
  */
 import { assert } from "../../util/assert.ts";
 import type { Diagnostic } from "../diagnostic.ts";
@@ -13,7 +13,7 @@ import { type AttributeOwner, attributeKind, readAttribute } from "./attribute.t
 import type { DotAttributes } from "./collect.ts";
 import { type DotSource, dotDiagnostic } from "./source.ts";
 
-/** Texts longer than this are read once and kept: a default may belong to many nodes (D2). */
+/** Longer texts are read once and cached: a default may belong to many nodes (D2). */
 const KEPT_FROM_LENGTH = 64;
 const JOIN_POLICIES = ["wait_all", "first_success"] as const;
 
@@ -21,11 +21,11 @@ const JOIN_POLICIES = ["wait_all", "first_success"] as const;
 export class AttributeReader {
   readonly #source: DotSource;
   readonly #diagnostics: Diagnostic[];
-  /** Where the values stand that were reported: a default may belong to many nodes. */
+  /** The positions of reported values: a default may belong to many nodes. */
   readonly #reported = new Set<number>();
-  /** The attributes about whose values something was noted: once is enough for a habit. */
+  /** The attributes with a warning: one for each attribute is enough. */
   readonly #noted = new Set<string>();
-  /** What was made of long texts, by the place of the text. */
+  /** The results of long texts, by position. */
   readonly #kept = new Map<number, Map<unknown, unknown>>();
 
   constructor(source: DotSource, diagnostics: Diagnostic[]) {
@@ -33,13 +33,13 @@ export class AttributeReader {
     this.#diagnostics = diagnostics;
   }
 
-  /** Undefined when it is not given, or empty. */
+  /** Undefined when it is absent or empty. */
   text(attributes: DotAttributes, owner: AttributeOwner, name: string): string | undefined {
     const value = this.#read(attributes, owner, name);
     return value === undefined || value === "" ? undefined : String(value);
   }
 
-  /** What a function makes of a text; undefined when the text is not given, or empty. */
+  /** The result of a function for a text; undefined when the text is absent or empty. */
   derived<T>(
     attributes: DotAttributes,
     owner: AttributeOwner,

@@ -1,23 +1,23 @@
 /**
- * The attributes of the language: which there are, of which kind, and what else real files write.
+ * The attributes of the language and their kinds, and other names that real files use.
  *
- * Owns: the names of the reference, the names that other engines give the same things, the names
- * that only matter to Graphviz, and how a text becomes a number, a duration or a boolean.
- * Does not: know defaults of handlers or say anything to the author (model.ts).
+ * Owns: the names of the specification, the names of other engines for the same attributes, the
+ * names that only Graphviz reads, and parsing numbers, durations and booleans.
+ * Does not: know the defaults of handlers or report mistakes (model.ts).
  */
 import { parseDuration } from "../../util/duration.ts";
 import { FIDELITIES } from "../fidelity.ts";
 
-/** What an attribute belongs to. */
+/** The owner of an attribute. */
 export type AttributeOwner = "graph" | "node" | "edge";
 
-/** How the value of an attribute is to be read. */
-export type AttributeKind =
+/** The type of an attribute's value. */
+type AttributeKind =
   | "text"
   | "count"
   | "integer"
   | "boolean"
-  /** A boolean that some write as a text, which says what the gate is about. */
+  /** A boolean; some authors write a text here that describes the gate. */
   | "gate"
   | "duration"
   | "fidelity";
@@ -36,7 +36,7 @@ const GRAPH: Readonly<Record<string, AttributeKind>> = {
   "tool_hooks.pre": "text",
   "tool_hooks.post": "text",
   loop_restart_persist_keys: "text",
-  // Not of the specification, but what several engines have.
+  // Not in the specification, but in several engines.
   max_visits: "count",
   params: "text",
 };
@@ -72,7 +72,7 @@ const NODE: Readonly<Record<string, AttributeKind>> = {
   "stack.child_workdir": "text",
   "tool_hooks.pre": "text",
   "tool_hooks.post": "text",
-  // Not of the specification, but what several engines have.
+  // Not in the specification, but in several engines.
   max_visits: "count",
   max_turns: "count",
   retry_preset: "text",
@@ -91,7 +91,7 @@ const EDGE: Readonly<Record<string, AttributeKind>> = {
 
 const KNOWN = { graph: GRAPH, node: NODE, edge: EDGE } as const;
 
-/** What older versions and other engines call the same thing. */
+/** Names of older versions and of other engines for the same attributes. */
 const ALIASES = {
   graph: {
     default_max_retry: "default_max_retries",
@@ -117,10 +117,10 @@ const ALIASES = {
   edge: { restart: "loop_restart" },
 } as const;
 
-/** The spelling that the specification itself had before: nothing to be said about it. */
+/** An older spelling of the specification: it gives no warning. */
 export const LEGACY_ATTRIBUTES: ReadonlySet<string> = new Set(["default_max_retry"]);
 
-/** What only a drawing shows. */
+/** Attributes of the drawing only. */
 const DRAWING: ReadonlySet<string> = new Set(
   (
     "arrowhead arrowsize arrowtail bgcolor center charset clusterrank color colorscheme comment " +
@@ -134,7 +134,7 @@ const DRAWING: ReadonlySet<string> = new Set(
     "tailport target tooltip truecolor url URL vertices viewport width xdotversion xlabel xlp"
   ).split(" "),
 );
-/** Words of Graphviz that mean something else in pipelines: they are named like any other. */
+/** Attributes of Graphviz with another meaning in pipelines: they give a warning. */
 const NOT_DRAWING: ReadonlySet<string> = new Set(["mode", "start", "target", "sep", "pos"]);
 
 /** The kind of an attribute of the language; undefined for any other name. */
@@ -142,7 +142,7 @@ export function attributeKind(owner: AttributeOwner, name: string): AttributeKin
   return Object.hasOwn(KNOWN[owner], name) ? KNOWN[owner][name] : undefined;
 }
 
-/** The names that the language has for an owner. */
+/** The names of an owner's attributes. */
 export function attributeNames(owner: AttributeOwner): readonly string[] {
   return Object.keys(KNOWN[owner]);
 }
@@ -153,7 +153,7 @@ export function canonicalName(owner: AttributeOwner, name: string): string {
   return Object.hasOwn(aliases, name) ? (aliases[name] ?? name) : name;
 }
 
-/** True for what only Graphviz reads. */
+/** True for an attribute that only Graphviz reads. */
 export function isDrawing(name: string): boolean {
   return (DRAWING.has(name) && !NOT_DRAWING.has(name)) || name.startsWith("_");
 }
@@ -204,7 +204,7 @@ function readInteger(kind: "count" | "integer", text: string): AttributeReading 
   return { ok: false, message: `\`${word}\` is not ${what}`, help: "write a number like 3" };
 }
 
-/** A number without a unit is in seconds, as the engines that allow it have it. */
+/** A number without a unit is in seconds, as in the engines that allow it. */
 function readDuration(text: string): AttributeReading {
   const word = text.trim();
   const value = parseDuration(word);

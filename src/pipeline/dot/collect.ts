@@ -1,11 +1,11 @@
 /**
- * From the tree of a graph to its nodes and edges: defaults applied, subgraphs flattened, chains
- * taken apart.
+ * Collects the nodes and edges of a graph from its tree: it applies defaults, flattens subgraphs
+ * and splits chains of edges.
  *
- * Owns: which attributes a node or an edge ends up with, and the classes that subgraphs give.
+ * Owns: the attributes of each node and edge, and the classes that subgraphs give.
  * Does not: read the values of attributes (model.ts).
  * Invariants:
- * - D2 Linear in the file and in the edges that come out of it, whose number is bounded.
+ * - D2 Linear in the size of the file and in the number of edges, which is limited.
  */
 import type {
   DotAttribute,
@@ -18,7 +18,7 @@ import type {
 import { type AttributeOwner, canonicalName } from "./attribute.ts";
 import type { DotSpan } from "./source.ts";
 
-/** How many edges a graph may have; `{a b} -> {c d}` makes four of one statement. */
+/** How many edges a graph may have; `{a b} -> {c d}` is one statement with four edges. */
 export const DOT_EDGES_MAX = 1_000_000;
 
 /** Attributes by the language's own name for them. */
@@ -26,19 +26,19 @@ export type DotAttributes = ReadonlyMap<string, DotAttribute>;
 
 export interface CollectedNode {
   readonly id: string;
-  /** Its first node statement, or where an edge first mentions it. */
+  /** Its first node statement, or its first mention in an edge. */
   readonly span: DotSpan;
   /** False when only edges mention it. */
   readonly declared: boolean;
   readonly attributes: DotAttributes;
-  /** From the labels of the subgraphs around it, the innermost last. */
+  /** The classes of the subgraphs around it, the innermost last. */
   readonly subgraphClasses: readonly string[];
 }
 
 export interface CollectedEdge {
   readonly from: string;
   readonly to: string;
-  /** The statement that it comes from. */
+  /** Its statement. */
   readonly span: DotSpan;
   readonly attributes: DotAttributes;
 }
@@ -47,18 +47,18 @@ export interface CollectedGraph {
   readonly attributes: DotAttributes;
   readonly nodes: ReadonlyMap<string, CollectedNode>;
   readonly edges: readonly CollectedEdge[];
-  /** Every attribute that was written, with what it was written for. */
+  /** Every attribute in the file, with its owner. */
   readonly written: readonly { readonly owner: AttributeOwner; readonly attribute: DotAttribute }[];
-  /** The statement at which there were more edges than a graph may have. */
+  /** The statement that exceeds the limit of edges. */
   readonly overflow?: DotSpan;
 }
 
-/** What holds inside of a subgraph. */
+/** The defaults and classes inside a subgraph. */
 interface Scope {
   nodeDefaults: DotAttributes;
   edgeDefaults: DotAttributes;
   readonly classes: readonly string[];
-  /** The nodes that were mentioned here. */
+  /** The nodes that it mentions. */
   readonly members: Set<string>;
   /** The attributes of the graph; absent in subgraphs, which have only a label. */
   readonly graph?: Map<string, DotAttribute>;
@@ -118,7 +118,7 @@ class Collector {
     const id = node.name.text;
     const known = this.nodes.get(id);
     const own = this.#named("node", attributes);
-    // Defaults belong to the declaration; being named by an edge before is none.
+    // Defaults apply at the declaration; an earlier mention in an edge is not a declaration.
     const base = known?.declared ? known.attributes : scope.nodeDefaults;
     this.nodes.set(id, {
       id,
@@ -170,7 +170,9 @@ class Collector {
     return members;
   }
 
-  /** A list by canonical names: the last one counts, and the name itself before another for it. */
+  /**
+   * Attributes by canonical name: the last one counts, and the canonical name before other names.
+   */
   #named(owner: AttributeOwner, attributes: readonly DotAttribute[]): DotAttributes {
     const named = new Map<string, DotAttribute>();
     for (const attribute of attributes) {
@@ -191,7 +193,9 @@ function labelOf({ statements }: DotSubgraph): string {
   return labels.findLast(({ key }) => key.text === "label")?.value.text ?? "";
 }
 
-/** The class that a subgraph's label gives to its nodes: "Code Review!" is `code-review`. */
+/**
+ * The class that the label of a subgraph gives to its nodes: "Code Review!" gives `code-review`.
+ */
 export function classOf(label: string): string {
   return label
     .toLowerCase()

@@ -2,23 +2,23 @@
  * The conditions of edges: `outcome=success && context.tests!=green`.
  *
  * Owns: their grammar, their meaning, and their translation into CEL.
- * Does not: know edges, or where a condition stands in a file; places are offsets in its own text.
+ * Does not: know edges, or files: positions are offsets in the text of the condition.
  * Invariants:
  * - D5 `evaluateCondition` and the CEL text of `conditionToCel` agree on every context.
  *
  * The specification has `=`, `!=`, `&&` and bare keys. `||`, `!`, `contains`, `startswith`,
- * `endswith`, `matches` and comparisons of numbers are what other engines have added; they mean here
- * what they mean there.
+ * `endswith`, `matches` and comparisons of numbers are additions of other engines, with the meaning
+ * that they have there.
  */
 import { EXPRESSION_LENGTH_MAX } from "../../util/expression.ts";
 import type { Json } from "../../util/json.ts";
 import { canonicalOutcome } from "../../util/outcome.ts";
 import { PATTERN_HELP, parsePattern, patternOf } from "../../util/pattern.ts";
 
-/** How many clauses a condition may have; CEL has a limit on the depth of what they become. */
+/** How many clauses a condition may have; CEL limits the depth of the translation. */
 const CONDITION_CLAUSES_MAX = 32;
 
-export type ConditionOperator =
+type ConditionOperator =
   | "="
   | "!="
   | "<"
@@ -30,26 +30,26 @@ export type ConditionOperator =
   | "endswith"
   | "matches";
 
-/** One comparison, or the question whether a key has a value. */
+/** One comparison, or a test whether a key has a value. */
 export interface ConditionClause {
   readonly key: string;
-  /** Absent for a bare key, which asks whether there is something. */
+  /** Absent for a bare key, which tests whether there is a value. */
   readonly operator?: ConditionOperator;
   readonly literal: string;
   readonly negated: boolean;
-  /** Where the clause stands in the text of the condition. */
+  /** The position of the clause in the text of the condition. */
   readonly start: number;
   readonly end: number;
 }
 
-/** True when all clauses of one of the alternatives are; without any clause always. */
+/** True when all clauses of one alternative are true; always true without clauses. */
 export interface DotCondition {
   readonly text: string;
   readonly anyOf: readonly (readonly ConditionClause[])[];
 }
 
-/** Why a condition cannot be read, and where in its text. */
-export interface ConditionProblem {
+/** A mistake in a condition, with its position in the text. */
+interface ConditionProblem {
   readonly message: string;
   readonly help: string;
   readonly start: number;
@@ -60,16 +60,16 @@ export type ParsedCondition =
   | { readonly ok: true; readonly condition: DotCondition }
   | { readonly ok: false; readonly problems: readonly ConditionProblem[] };
 
-/** What a condition is asked about. */
-export interface ConditionFacts {
+/** The values that a condition tests. */
+interface ConditionFacts {
   /** The canonical word. */
   readonly outcome: string;
   readonly preferredLabel: string;
   readonly context: (key: string) => Json | undefined;
 }
 
-/** The CEL expressions for what a condition can name. */
-export interface ConditionNames {
+/** The CEL expressions for the names in a condition. */
+interface ConditionNames {
   readonly outcome: string;
   readonly preferredLabel: string;
   /** A map. */
@@ -86,11 +86,11 @@ const KEY = /[A-Za-z_$][\w.$-]*/y;
 const OPERATOR = /(!|not\s+)?(==?|[<>]=?|(?:contains|starts_?with|ends_?with|matches)(?!\w))/iy;
 const NUMBER = /^-?\d+(\.\d+)?$/;
 const CEL_NUMBER = "^-?[0-9]+([.][0-9]+)?$";
-/** What a bare key does not accept: nothing, `false` and zero. */
+/** The values that are not true for a bare key: empty, `false` and zero. */
 const NOTHING = ["", "false", "0"];
 const HELP = "write `key=value`, `key!=value` or `key`, joined by `&&`";
 
-/** Reads a condition, or says everything that is wrong with it. */
+/** Parses a condition; returns all its mistakes if it has any. */
 export function parseCondition(text: string): ParsedCondition {
   if (text.trim() === "") return { ok: true, condition: { text, anyOf: [] } };
   const pieces = splitClauses(text);
@@ -121,7 +121,7 @@ interface Piece {
   readonly end: number;
 }
 
-/** Cuts at `&&` and `||` outside of quotes. */
+/** Splits at `&&` and `||` outside of quotes. */
 function splitClauses(text: string): readonly Piece[] {
   const pieces: Piece[] = [];
   let joiner: Piece["joiner"] = "";
@@ -192,12 +192,12 @@ function match(pattern: RegExp, text: string, at: number): string | undefined {
   return pattern.exec(text)?.[0];
 }
 
-/** The literal that a clause compares with, in the one word for each outcome. */
+/** The literal that a clause compares with; outcomes in their canonical form. */
 export function comparedWith({ key, literal }: ConditionClause): string {
   return key === "outcome" || key === "context.outcome" ? canonicalOutcome(literal) : literal;
 }
 
-/** Whether a condition holds. */
+/** Whether a condition is true. */
 export function evaluateCondition(condition: DotCondition, facts: ConditionFacts): boolean {
   if (condition.anyOf.length === 0) return true;
   return condition.anyOf.some((all) => all.every((clause) => holds(clause, facts)));
@@ -245,22 +245,22 @@ function textOf(key: string, facts: ConditionFacts): string {
   return typeof value === "object" || value === undefined ? "" : String(value);
 }
 
-/** Other engines' words for keys of the context. */
+/** Names of other engines for keys of the context. */
 const KEY_WORDS: Readonly<Record<string, string>> = { tool_stdout: "tool.output" };
 
-/** `context.x` is looked up as it is written, then without its first part. */
+/** `context.x` is looked up as it is written, then as `x`. */
 function lookups(key: string): readonly string[] {
   const plain = key.startsWith("context.") ? key.slice("context.".length) : key;
   const word = Object.hasOwn(KEY_WORDS, plain) ? KEY_WORDS[plain] : undefined;
   return [...new Set([key, plain, ...(word === undefined ? [] : [word])])];
 }
 
-/** The key of the context under which a stage would write what a clause asks for. */
+/** The key of the context that a stage writes to make a clause true. */
 export function writtenKey(key: string): string {
   return lookups(key).at(-1) ?? key;
 }
 
-/** The condition as a CEL expression; what has no value is the empty text. */
+/** The condition as a CEL expression; a missing value is the empty text. */
 export function conditionToCel(condition: DotCondition, names: ConditionNames = NAMES): string {
   if (condition.anyOf.length === 0) return "true";
   const several = condition.anyOf.length > 1;
@@ -308,7 +308,7 @@ export function valueToCel(key: string, names: ConditionNames = NAMES): string {
   const otherwise = '""';
   const cel = lookups(key).reduceRight((rest, name) => {
     const at = `${names.context}[${celText(name)}]`;
-    // Lists, maps and null have no text of their own.
+    // Lists, maps and null have no text form.
     const text = `(type(${at}) in [list, map, null_type] ? "" : string(${at}))`;
     return `${celText(name)} in ${names.context} ? ${text} : ${rest}`;
   }, otherwise);

@@ -1,13 +1,13 @@
 /**
- * Cuts the text of a DOT file into tokens.
+ * Splits the text of a DOT file into tokens.
  *
- * Owns: names, strings and their escapes, HTML-like texts, comments, and all that real files write
- * where the grammar has something narrower.
+ * Owns: names, strings and their escapes, HTML-like texts, comments, and the leniency that real
+ * files need.
  * Does not: know statements (parser.ts).
  * Invariants:
- * - D2 Linear time: every character is looked at a bounded number of times; nothing is scanned again
- *   after an opening quote, bracket or comment was found to have no end.
- * - D3 Never throws: what is no token becomes a `bad` one, and the last token is always `end`.
+ * - D2 Linear time: every character is read a limited number of times; an opening quote, bracket or
+ *   comment without an end does not cause a second scan.
+ * - D3 Never throws: invalid text becomes a `bad` token, and the last token is always `end`.
  */
 import type { Diagnostic } from "../diagnostic.ts";
 import { type DotFinding, type DotSource, type DotSpan, dotDiagnostic, dotSpan } from "./source.ts";
@@ -16,17 +16,17 @@ type Sign = "{" | "}" | "[" | "]" | "=" | ";" | "," | ":" | "+" | "->" | "--";
 
 export interface Token {
   readonly kind: Sign | "word" | "string" | "html" | "bad" | "end";
-  /** Names and values without quotes and escapes; other tokens as they are written. */
+  /** Names and values without quotes and escapes; other tokens as written. */
   readonly text: string;
   readonly span: DotSpan;
-  /** Stands on a later line than the token before it. */
+  /** True when the token is on a later line than the one before it. */
   readonly startsLine: boolean;
 }
 
 export interface LexedDot {
   readonly tokens: readonly Token[];
   readonly diagnostics: readonly Diagnostic[];
-  /** True when something is never closed: whatever is missing at the end follows from that. */
+  /** True when a quote or bracket is never closed: it causes all later mistakes. */
   readonly cut: boolean;
 }
 
@@ -34,18 +34,17 @@ const BLANKS = /[\s\uFEFF]+/y;
 const SIGN = /->|--|[{}[\]=;,:+]/y;
 /**
  * The pieces of names: letters, digits, `_`, dots (`human.default_choice`), hyphens (`fix-tests`).
- * A name is matched piece by piece, since one pattern for all of it would need a stack as deep as
- * the name is long.
+ * A name is matched piece by piece, because one pattern for a long name would need a deep stack.
  */
 const NAME_START = /-?[^\s\p{Cc}!-\-/:-@[-^`{-~]/uy;
 const NAME_PIECE = /[^\s\p{Cc}!-\-/:-@[-^`{-~]+|-(?=[\w.])/uy;
 /** The pieces of unquoted values: `900s`, `summary:high`, `gpt-5.2`, `outcome=success`. */
 const VALUE_START = /[^\s"'[\]{},;<>/=-]|\/(?![/*])|-(?!>)/y;
 const VALUE_PIECE = /[^\s"[\]{},;<>/-]+|\/(?![/*])|-(?!>)/y;
-/** A quoted word that touches the quote before it, unless it is a key whose comma is missing. */
+/** A word directly after a quote, unless it is a key after a missing comma. */
 const INNER = /"(?=\w)(?![\w.]+\s*=)[\w .:/@-]+"/y;
 const APOSTROPHES = /'[^'\n]*'/y;
-/** What Graphviz joins or reads as another character; any other backslash stays as it is. */
+/** The escapes that Graphviz reads; any other backslash stays. */
 const ESCAPE = /\\\r?\n|\\["nt\\]|\r\n/g;
 const MEANING: Readonly<Record<string, string>> = {
   '\\"': '"',
@@ -69,7 +68,7 @@ class DotLexer implements LexedDot {
   readonly #source: DotSource;
   readonly #text: string;
   #at = 0;
-  /** The number of the line that `#at` is in, kept up to date as tokens are made. */
+  /** The line of `#at`. */
   #line = 0;
   #lineOfLast = -1;
 
@@ -84,7 +83,7 @@ class DotLexer implements LexedDot {
     this.#push("end", this.#at, "");
   }
 
-  /** Goes over blanks and comments; false at the end of the text. */
+  /** Skips blanks and comments; false at the end of the text. */
   #skip(): boolean {
     while (this.#at < this.#text.length) {
       if (this.#match(BLANKS) !== undefined) continue;
@@ -107,7 +106,7 @@ class DotLexer implements LexedDot {
     else this.#at = end + 2;
   }
 
-  /** `#` begins a comment only where nothing stands before it: `color=#ff0000`. */
+  /** `#` starts a comment only at the start of a line: `color=#ff0000` has none. */
   #firstOnLine(): boolean {
     this.#moveTo(this.#at);
     const start = this.#source.lineStarts[this.#line] ?? 0;
@@ -125,7 +124,7 @@ class DotLexer implements LexedDot {
     const sign = this.#match(SIGN);
     if (sign !== undefined) return this.#push(sign as Sign, start, sign);
     if (this.#matchAll(NAME_START, NAME_PIECE)) return this.#word(start);
-    // A pair of surrogates is one character.
+    // A surrogate pair is one character.
     const strange = String.fromCodePoint(this.#text.codePointAt(start) ?? 0);
     this.#at += strange.length;
     this.#push("bad", start, strange);
@@ -154,7 +153,7 @@ class DotLexer implements LexedDot {
     );
   }
 
-  /** The next quote that no backslash stands before; the end of the text when there is none. */
+  /** The next quote without a backslash before it; the end of the text if there is none. */
   #quoteAfter(offset: number): number {
     let at = offset + 1;
     while (at < this.#text.length && this.#text[at] !== '"') at += this.#text[at] === "\\" ? 2 : 1;
@@ -162,8 +161,9 @@ class DotLexer implements LexedDot {
   }
 
   /**
-   * Quotes in a text whose backslashes were forgotten: `"grep '"a": 1' log"`. A word that touches a
-   * quote and is no key cannot stand behind a text. Gives the second quote of the pair.
+   * Quotes in a text without the necessary backslashes: `"grep '"a": 1' log"`. Only a key may
+   * follow a text directly, so any other word belongs to the text. Returns the second quote of the
+   * pair.
    */
   #innerQuotes(offset: number): number | undefined {
     INNER.lastIndex = offset;
@@ -197,7 +197,7 @@ class DotLexer implements LexedDot {
     this.#report(start, end, { severity: "warning", rule: "dot-dialect", message, help });
   }
 
-  /** A text in apostrophes is a mistake, but it is clear where it ends. */
+  /** A text in apostrophes is a mistake with a known end. */
   #apostrophes(): void {
     const start = this.#at;
     const found = this.#match(APOSTROPHES) ?? "'";
@@ -208,7 +208,7 @@ class DotLexer implements LexedDot {
     this.#report(start, this.#at, { severity: "error", rule: "dot-syntax", message, help });
   }
 
-  /** Nothing can be said about what follows: it ends here. */
+  /** The rest of the text cannot be read: the tokens end here. */
   #unclosed(message: string, help: string, length: number): void {
     const start = this.#at;
     this.#report(start, start + length, { severity: "error", rule: "dot-syntax", message, help });

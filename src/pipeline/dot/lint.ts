@@ -1,11 +1,11 @@
 /**
  * The lint rules of the language, with the names and severities of its specification.
  *
- * Owns: what is wrong with a graph as a whole.
+ * Owns: the mistakes of a graph as a whole.
  * Does not: find mistakes of the syntax (parser.ts) or of single attributes (model.ts).
  * Invariants:
- * - D7 An error is only what the specification calls one, or a graph that no engine could walk: a
- *   file that its own engine runs is not refused.
+ * - D7 An error is an error of the specification, or a graph that no engine can run: Perdure does
+ *   not refuse a file that its own engine runs.
  */
 import type { Diagnostic } from "../diagnostic.ts";
 import type { DotValue } from "./ast.ts";
@@ -15,14 +15,14 @@ import type { DotEdge, DotNode, DotPipeline } from "./model.ts";
 import { knownShapes, NODE_TYPES } from "./node-type.ts";
 import { type DotSource, type DotSpan, dotDiagnostic, spanInText } from "./source.ts";
 
-/** The outcomes that the language itself has; any other word is a custom one. */
+/** The outcomes of the language; any other word is a custom outcome. */
 const OUTCOMES = ["success", "partial_success", "retry", "fail", "skipped"];
-/** For how many goal gates it is asked whether a run can pass them by: each costs a walk. */
+/** How many goal gates are tested for a path around them: each test searches the graph. */
 const GATES_WALKED_MAX = 64;
-/** How many unknown properties of a stylesheet are named. */
+/** How many unknown properties of a stylesheet are reported. */
 const PROPERTIES_NAMED_MAX = 20;
 
-/** All that is to be said about a pipeline. */
+/** All diagnostics of a pipeline. */
 export function lintDot(source: DotSource, pipeline: DotPipeline): readonly Diagnostic[] {
   const lint = new Lint(source, pipeline);
   lint.ends();
@@ -54,7 +54,7 @@ class Lint {
   ends(): void {
     const { starts, exits } = this.#flow;
     if (starts.length !== 1) this.#count("error", "start_node", "start", starts);
-    // The specification asks for one exit, but engines run several, and nothing is unclear then.
+    // The specification requires one exit, but engines run several, and their meaning is clear.
     if (exits.length === 0) this.#count("error", "terminal_node", "exit", exits);
     else if (exits.length > 1) this.#count("warning", "terminal_node", "exit", exits);
     for (const start of starts) {
@@ -85,14 +85,14 @@ class Lint {
   }
 
   reachability(): void {
-    // Without a start everything would be out of reach, which is not what is wrong then.
+    // Without a start every node would be unreachable; the missing start is reported instead.
     if (this.#flow.starts.length === 0) return;
     const reached = this.#flow.reached();
     for (const { id, span, handler } of this.#pipeline.nodes.values()) {
       if (reached.has(id)) continue;
       const message = `no path leads from the start to \`${id}\``;
       const help = "add an edge to it, or take it away";
-      // Without a way to the exit a run goes on until somebody stops it: odd, but it runs.
+      // Without a path to the exit a run continues until a limit or a person stops it, but it runs.
       const severity = handler === "exit" ? "warning" : "error";
       this.#add(severity, span, { rule: "reachability", message, help });
     }
@@ -134,7 +134,7 @@ class Lint {
 
   #condition(parsed: ParsedCondition | undefined, value: DotValue | undefined): void {
     if (parsed === undefined || value === undefined) return;
-    // A chain or a default gives the same condition to many: one mistake, one diagnostic.
+    // A chain or a default gives one condition to many edges: it is reported once.
     if (this.#judged.has(value)) return;
     this.#judged.add(value);
     if (parsed.ok) {
@@ -147,7 +147,7 @@ class Lint {
     }
   }
 
-  /** Outcomes are compared letter by letter: `SUCCESS` would never be met. */
+  /** Outcomes are case-sensitive: no step reports `SUCCESS`. */
   #outcomes({ anyOf }: DotCondition, value: DotValue): void {
     for (const { key, literal, start, end } of anyOf.flat()) {
       const meant = OUTCOMES.find((outcome) => outcome === literal.toLowerCase());
@@ -227,18 +227,18 @@ class Lint {
   }
 }
 
-export interface DotFlow {
+interface DotFlow {
   readonly starts: readonly DotNode[];
   readonly exits: readonly DotNode[];
   outgoing(id: string): readonly DotEdge[];
   incoming(id: string): readonly DotEdge[];
-  /** What a run can come to from a start, by edges and by retry targets. */
+  /** The nodes that a run can reach from a start, by edges and retry targets. */
   reached(): ReadonlySet<string>;
-  /** Whether a run can get from the start to the exit without coming to a node. */
+  /** Whether a path from the start to the exit bypasses a node. */
   avoidable(id: string): boolean;
 }
 
-/** The ways through a pipeline. */
+/** The paths through a pipeline. */
 export function flowOf(pipeline: DotPipeline): DotFlow {
   const nodes = [...pipeline.nodes.values()];
   const bySource = Map.groupBy(pipeline.edges, ({ from }) => from);
@@ -265,7 +265,7 @@ export function flowOf(pipeline: DotPipeline): DotFlow {
     avoidable: (gate) => {
       const start = starts[0]?.id;
       if (start === undefined || start === gate) return false;
-      // All branches of a parallel node run, so one that is a gate cannot be passed by.
+      // All branches of a parallel node run, so no path bypasses a gate in one of them.
       const closed = (id: string): boolean =>
         id === gate || (pipeline.nodes.get(id)?.handler === "parallel" && next(id).includes(gate));
       const reached = walk([start], (id) => (closed(id) ? [] : next(id)));

@@ -1,8 +1,8 @@
 /**
- * From the text of a DOT file to a pipeline and everything that is to be said about it.
+ * Loads the text of a DOT file: its pipeline and all diagnostics.
  *
  * Owns: the order of the phases.
- * Does not: read files, or make a plan.
+ * Does not: read files, or build a plan.
  */
 import type { Diagnostic } from "../diagnostic.ts";
 import type { DotDocument } from "./ast.ts";
@@ -11,19 +11,19 @@ import { type DotPipeline, resolveDot } from "./model.ts";
 import { parseDot } from "./parser.ts";
 import { dotSource } from "./source.ts";
 
-export interface LoadedDot {
+interface LoadedDot {
   readonly document: DotDocument;
-  /** Absent when the syntax has a mistake or the file has no graph; lint errors do not matter. */
+  /** Absent when the syntax has a mistake or the file has no graph; present with lint errors. */
   readonly pipeline?: DotPipeline;
-  /** All of the file, in its order. An error among them means: do not run this. */
+  /** All diagnostics in the order of the file. A file with an error must not run. */
   readonly diagnostics: readonly Diagnostic[];
 }
 
-/** Reads a pipeline from the text of a DOT file; `file` is its name for people. */
+/** Reads a pipeline from the text of a DOT file; `file` is its name in messages. */
 export function loadDot(file: string, text: string): LoadedDot {
   const source = dotSource(file, text);
   const { document, diagnostics: found } = parseDot(source);
-  // What a broken file means is a guess; the mistakes of its syntax come first.
+  // The meaning of a file with syntax errors is unknown, so only these errors are reported.
   if (found.some(({ severity }) => severity === "error")) {
     return { document, diagnostics: sorted(found) };
   }

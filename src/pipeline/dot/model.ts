@@ -1,12 +1,12 @@
 /**
- * A DOT pipeline as typed data: what each node, each edge and the graph ask for, with the defaults
- * of the language filled in and the stylesheet applied.
+ * A DOT pipeline as typed data: the settings of each node, each edge and the graph, with the
+ * defaults of the language and the stylesheet applied.
  *
- * Owns: the meaning of attributes, and naming what is not understood.
- * Does not: judge the graph (lint.ts), expand `$goal`, or decide what a custom type does.
+ * Owns: the meaning of attributes, and the diagnostics for unknown ones.
+ * Does not: check the graph (lint.ts), expand `$goal`, or define custom types.
  * Invariants:
- * - D6 No attribute is dropped: all stand in `attributes`, and each one that is neither of the
- *   language nor of Graphviz's drawing is named once in a diagnostic.
+ * - D6 No attribute is dropped: `attributes` has all of them, and a diagnostic names each one once
+ *   that neither the language nor Graphviz knows.
  */
 import { nearest } from "../../util/nearest.ts";
 import type { Diagnostic } from "../diagnostic.ts";
@@ -45,7 +45,7 @@ const POLL_INTERVAL_DEFAULT_MS = 45_000;
 const MAX_CYCLES_DEFAULT = 1_000;
 const ACTIONS_DEFAULT = ["observe", "wait"];
 
-/** What stands for the whole graph. */
+/** The settings of the whole graph. */
 export interface DotSettings {
   readonly goal: string;
   readonly label?: string;
@@ -60,7 +60,7 @@ export interface DotSettings {
   readonly toolHookPost?: string;
   /** Context keys that a `loop_restart` keeps. */
   readonly loopRestartPersistKeys: readonly string[];
-  /** How often a run may come to one node. */
+  /** How many times a run may visit a node. */
   readonly maxVisits?: number;
 }
 
@@ -70,17 +70,17 @@ export interface DotNode {
   /** False when only edges mention it. */
   readonly declared: boolean;
   readonly handler: NodeType;
-  /** A type that the language does not have; `handler` is what its shape says instead. */
+  /** A type that the language does not have; `handler` follows from the shape instead. */
   readonly customType?: string;
   readonly shape: string;
   readonly shapeKnown: boolean;
-  /** The id when there is none. */
+  /** The label; without one the id. */
   readonly label: string;
   /** As written: `$goal` and other variables are not expanded. */
   readonly prompt?: string;
-  /** The names behind `$` in the prompt, each once. */
+  /** The names after `$` in the prompt, each once. */
   readonly promptVariables: readonly string[];
-  /** A file that holds the prompt. */
+  /** A file that contains the prompt. */
   readonly promptFile?: string;
   readonly systemPrompt?: string;
   readonly maxRetries?: number;
@@ -92,7 +92,7 @@ export interface DotNode {
   readonly fallbackRetryTarget?: string;
   readonly fidelity?: Fidelity;
   readonly threadId?: string;
-  /** From `class`, then from the labels of the subgraphs around it. */
+  /** The classes in `class`, then those of the subgraphs around it. */
   readonly classes: readonly string[];
   /** The class of the innermost subgraph that has one. */
   readonly subgraphClass?: string;
@@ -115,7 +115,7 @@ export interface DotNode {
   readonly childWorkdir?: string;
   readonly toolHookPre?: string;
   readonly toolHookPost?: string;
-  /** What the stylesheet says about it, the properties that it sets itself left out. */
+  /** The properties of the stylesheet that the node does not set itself. */
   readonly style: ReadonlyMap<string, string>;
   readonly attributes: DotAttributes;
 }
@@ -125,7 +125,7 @@ export interface DotEdge {
   readonly to: string;
   readonly span: DotSpan;
   readonly label?: string;
-  /** Absent when there is none, or an empty one. */
+  /** Absent when there is no condition, or an empty one. */
   readonly condition?: ParsedCondition;
   readonly weight: number;
   readonly fidelity?: Fidelity;
@@ -136,17 +136,17 @@ export interface DotEdge {
 
 export interface DotPipeline {
   readonly name?: string;
-  /** The words before the brace, for what is to be said about the whole graph. */
+  /** The words before the brace: the position of diagnostics about the whole graph. */
   readonly span: DotSpan;
   readonly settings: DotSettings;
   readonly attributes: DotAttributes;
   readonly stylesheet: Stylesheet;
-  /** In the order in which the file first names them. */
+  /** In the order of their first mention. */
   readonly nodes: ReadonlyMap<string, DotNode>;
   readonly edges: readonly DotEdge[];
 }
 
-export interface ResolvedDot {
+interface ResolvedDot {
   /** Absent when the file has no graph. */
   readonly pipeline?: DotPipeline;
   readonly diagnostics: readonly Diagnostic[];
@@ -250,7 +250,7 @@ function buildNode(node: CollectedNode, styles: StyleIndex, reader: AttributeRea
   });
 }
 
-/** The attributes of a node that are no texts. */
+/** The attributes of a node that are not texts. */
 function readLimits(attributes: DotAttributes, reader: AttributeReader) {
   const number = (name: string): number | undefined => reader.number(attributes, "node", name);
   const flag = (name: string): boolean | undefined => reader.boolean(attributes, "node", name);
@@ -287,7 +287,7 @@ function buildEdge(edge: CollectedEdge, reader: AttributeReader): DotEdge {
   });
 }
 
-/** Where no shape or type says it, the ids `start`, `exit` and `end` do. */
+/** Without a shape or type, the ids `start`, `exit` and `end` decide. */
 function nameTheEnds(nodes: readonly DotNode[]): readonly DotNode[] {
   const has = (handler: NodeType): boolean => nodes.some((node) => node.handler === handler);
   const startMissing = !has("start");
@@ -303,7 +303,7 @@ function asEnd(node: DotNode, handler: "start" | "exit"): DotNode {
   return { ...node, handler, shapeKnown: true };
 }
 
-/** Stylesheet properties by the language's names, except for those that the node sets itself. */
+/** Properties of the stylesheet by their canonical names, without those that the node sets. */
 function ownStyle(
   styles: StyleIndex,
   node: { readonly id: string; readonly shape: string; readonly classes: readonly string[] },
@@ -330,7 +330,7 @@ function list(text: string): readonly string[] {
   return parts.filter((part) => part !== "");
 }
 
-/** The fields that have a value: absent is absent, not undefined. */
+/** The fields that have a value. */
 function present<T extends object>(fields: { [K in keyof T]: T[K] | undefined }): T {
   return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as T;
 }
@@ -342,7 +342,7 @@ interface Use {
   count: number;
 }
 
-/** One diagnostic for each name that is not the language's own, at its first use. */
+/** One diagnostic for each name that the language does not have, at its first use. */
 function nameTheUnknown(source: DotSource, { written }: CollectedGraph): Diagnostic[] {
   const uses = new Map<string, Use>();
   for (const { owner, attribute } of written) {

@@ -1,8 +1,7 @@
 /**
- * Which handler runs a node: by its `type`, else by its shape.
+ * Chooses the handler of a node by its `type`, else by its shape.
  *
- * Owns: the nine types of the language, their shapes, and the shapes to which other engines give a
- * meaning that the language has no type for.
+ * Owns: the nine types of the language, their shapes, and the shapes that only other engines use.
  * Does not: run anything.
  */
 import { defined } from "../../util/defined.ts";
@@ -34,7 +33,7 @@ const SHAPES: ReadonlyMap<string, NodeType> = new Map([
   ["house", "stack.manager_loop"],
 ]);
 
-/** Other engines' words for the same types. */
+/** Names of other engines for the same types. */
 const TYPE_WORDS: ReadonlyMap<string, NodeType> = new Map([
   ["agent", "codergen"],
   ["agent_loop", "codergen"],
@@ -42,7 +41,7 @@ const TYPE_WORDS: ReadonlyMap<string, NodeType> = new Map([
   ["human", "wait.human"],
 ]);
 
-/** Shapes of other engines, as the custom types that they stand for. */
+/** Shapes of other engines, with their custom types. */
 const FOREIGN_SHAPES: ReadonlyMap<string, string> = new Map([
   ["tab", "prompt"],
   ["folder", "pipeline"],
@@ -53,12 +52,12 @@ const FOREIGN_SHAPES: ReadonlyMap<string, string> = new Map([
 
 export const SHAPE_DEFAULT = "box";
 
-export interface ResolvedType {
-  /** What runs the node when nobody knows its custom type. */
+interface ResolvedType {
+  /** The handler of the node if its custom type has no command. */
   readonly handler: NodeType;
   /** A type that the language does not have, from `type` or from a shape of another engine. */
   readonly customType?: string;
-  /** False for a shape that means nothing to anybody. */
+  /** False for an unknown shape. */
   readonly shapeKnown: boolean;
 }
 

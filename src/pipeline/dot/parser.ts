@@ -1,13 +1,14 @@
 /**
- * From tokens to the tree of a DOT file.
+ * Parses the tokens of a DOT file into a tree.
  *
- * Owns: the grammar of the Attractor subset, what is tolerated beyond it (commas and semicolons are
- * optional, attribute lists may be several or empty, a subgraph may be an end of an edge), and how
- * to go on after a mistake so that all of them are found at once.
- * Does not: know what attributes mean, or whether a node exists (model.ts, lint.ts).
+ * Owns: the grammar of the Attractor subset, its leniency (commas and semicolons are optional,
+ * attribute lists may be several or empty, a subgraph may be an end of an edge), and the recovery
+ * after a mistake, so that one pass finds all mistakes.
+ * Does not: know the meaning of attributes, or whether a node exists (model.ts, lint.ts).
  * Invariants:
- * - D2 Linear time, D3 never throws (lexer.ts). Every turn of a loop here takes a token or ends.
- * - D4 A tree that was parsed without an error prints to a text that parses to the same tree.
+ * - D2 Linear time, D3 never throws (lexer.ts). Every iteration of a loop here takes a token or
+ *   ends.
+ * - D4 The printed text of a tree without errors parses to the same tree.
  */
 import type { Diagnostic } from "../diagnostic.ts";
 import type {
@@ -24,19 +25,19 @@ import type {
 import { lexDot, type Token } from "./lexer.ts";
 import { type DotSource, type DotSpan, dotDiagnostic, spanFrom } from "./source.ts";
 
-/** How deep subgraphs may stand in each other. */
+/** How deep subgraphs may be nested. */
 export const DOT_NESTING_MAX = 64;
-/** How many mistakes of the syntax are reported for one file. */
+/** How many syntax errors are reported for one file. */
 const SYNTAX_MISTAKES_MAX = 100;
 /** How much of a name a message repeats. */
 const SHOWN_MAX = 40;
 
-export interface ParsedDot {
+interface ParsedDot {
   readonly document: DotDocument;
   readonly diagnostics: readonly Diagnostic[];
 }
 
-/** The tree of a file, as far as it can be understood, and all mistakes of its syntax. */
+/** The tree of a file, as far as it can be parsed, and all syntax errors. */
 export function parseDot(source: DotSource): ParsedDot {
   const lexed = lexDot(source);
   const parser = new DotParser(source, lexed.tokens, lexed.cut);
@@ -51,7 +52,7 @@ class DotParser {
   readonly diagnostics: Diagnostic[] = [];
   readonly #source: DotSource;
   readonly #tokens: readonly Token[];
-  /** The text ends inside of something: what is not closed was reported already. */
+  /** The text ends inside a quote or bracket, which the lexer has reported. */
   #cut: boolean;
   #at = 0;
   #errors = 0;
@@ -122,7 +123,7 @@ class DotParser {
     return { strict, directed, ...(name === undefined ? {} : { name }), statements, head, span };
   }
 
-  /** Statements up to and with the `}` that belongs to `open`. */
+  /** Statements up to and including the `}` that belongs to `open`. */
   #statements(open: Token, depth: number): readonly DotStatement[] {
     const statements: DotStatement[] = [];
     while (!this.#is("end")) {
@@ -224,7 +225,7 @@ class DotParser {
     return name;
   }
 
-  /** Up to and with the brace that closes the one before. */
+  /** Skips to the brace that closes the one before, and takes it. */
   #skipBraces(): void {
     for (let open = 1; open > 0 && !this.#is("end"); this.#next()) {
       if (this.#is("{")) open++;
@@ -256,7 +257,7 @@ class DotParser {
     }
   }
 
-  /** True where an attribute list cannot go on: its `]` must have been forgotten. */
+  /** True where an attribute list cannot continue: its `]` is missing. */
   #leftList(): boolean {
     if (this.#is("end") || this.#is("{") || this.#is("}")) return true;
     if (!this.#named() || !this.#token.startsLine) return false;
@@ -308,7 +309,7 @@ class DotParser {
     return { form: "string", text: texts.join(""), span: this.#from(first.span) };
   }
 
-  /** How many tokens the name takes that begins here. */
+  /** The number of tokens of the name that starts here. */
   #nameLength(): number {
     let length = 1;
     while (
@@ -321,7 +322,7 @@ class DotParser {
     return length;
   }
 
-  /** After a mistake: to the next statement, as well as one can tell where that is. */
+  /** After a mistake: skips to the probable start of the next statement. */
   #recover(): void {
     while (!this.#is("end") && !this.#is("}") && !this.#is(";")) {
       if (this.#token.startsLine) return;
@@ -335,7 +336,7 @@ class DotParser {
     if (kind === "end" && this.#cut) return;
     const what = shown(text, kind);
     this.#error(span, `${what} cannot stand here`, message ?? helpFor(text));
-    // What was reported is not looked at again, except where it ends something.
+    // Reported tokens are skipped, except those that end a list or a graph.
     if (kind !== "}" && kind !== ";") this.#next();
   }
 

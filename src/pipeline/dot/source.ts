@@ -1,10 +1,10 @@
 /**
- * The text of a DOT file and the places in it.
+ * The text of a DOT file and positions in it.
  *
- * Owns: lines and columns, and the way from a place in a quoted text to a place in the file.
+ * Owns: lines and columns, and the position in the file of a position in a quoted text.
  * Does not: know the language.
  * Invariants:
- * - D1 Every diagnostic of a DOT file is made here, so every one has a place.
+ * - D1 Every diagnostic of a DOT file is made here, so each has a position.
  */
 import { defined } from "../../util/defined.ts";
 import type { Diagnostic } from "../diagnostic.ts";
@@ -20,11 +20,11 @@ export interface DotSpan {
 export interface DotSource {
   readonly file: string;
   readonly text: string;
-  /** The offset at which each line begins. */
+  /** The offset of the start of each line. */
   readonly lineStarts: readonly number[];
 }
 
-/** What a diagnostic says, apart from where. */
+/** The content of a diagnostic, without its position. */
 export interface DotFinding {
   readonly severity: "error" | "warning";
   readonly rule: string;
@@ -32,7 +32,7 @@ export interface DotFinding {
   readonly help?: string | undefined;
 }
 
-/** The text with its lines counted; `file` is its name for people. */
+/** The text with the offsets of its lines; `file` is its name in messages. */
 export function dotSource(file: string, text: string): DotSource {
   const lineStarts = [0];
   for (let at = text.indexOf("\n"); at !== -1; at = text.indexOf("\n", at + 1)) {
@@ -67,8 +67,8 @@ export function dotDiagnostic(source: DotSource, span: DotSpan, finding: DotFind
 }
 
 /**
- * Where a piece of a quoted text stands in the file. Escapes and joined strings (`"a" + "b"`) make
- * the two differ, so the quoted text is walked again; only mistakes ask for this.
+ * The position in the file of a piece of a quoted text. Escapes and joined strings (`"a" + "b"`)
+ * shift positions, so the quoted text is read again; only mistakes need this.
  */
 export function spanInText(
   source: DotSource,
@@ -92,7 +92,7 @@ function positionOf(source: DotSource, offset: number) {
   return { line: low + 1, column: offset - (lineStarts[low] ?? 0) + 1 };
 }
 
-/** What one character of a quoted text may look like in the file. */
+/** One character of a quoted text as the file writes it. */
 const WRITTEN = /\\\r?\n|\\["nt\\]|\r\n|./sy;
 
 function offsetInText(text: string, value: DotSpan, offset: number): number {

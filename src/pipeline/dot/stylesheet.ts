@@ -1,30 +1,29 @@
 /**
  * The model stylesheet of a graph: `* { llm_model: m; } .review { ... } #plan { ... }`.
  *
- * Owns: its grammar, which rule applies to a node, and which of several wins.
- * Does not: know what the properties mean, or where the stylesheet stands in a file; places are
- * offsets in its own text.
+ * Owns: its grammar, which rules apply to a node, and which of them wins.
+ * Does not: know the meaning of properties, or files: positions are offsets in the stylesheet.
  * Invariants:
- * - D2 Linear time; mistakes are collected, up to a bound.
+ * - D2 Linear time; mistakes are collected, up to a limit.
  */
 
-export type StyleSelector =
+type StyleSelector =
   | { readonly kind: "all" }
   | { readonly kind: "shape" | "class" | "id"; readonly name: string };
 
-export interface StyleProperty {
+interface StyleProperty {
   readonly name: string;
   readonly value: string;
   readonly start: number;
   readonly end: number;
 }
 
-export interface StyleRule {
+interface StyleRule {
   readonly selector: StyleSelector;
   readonly properties: readonly StyleProperty[];
 }
 
-export interface StyleProblem {
+interface StyleProblem {
   readonly message: string;
   readonly start: number;
   readonly end: number;
@@ -35,20 +34,20 @@ export interface Stylesheet {
   readonly problems: readonly StyleProblem[];
 }
 
-/** What a selector looks at. */
+/** The parts of a node that selectors match. */
 export interface StyledNode {
   readonly id: string;
   readonly shape: string;
   readonly classes: readonly string[];
 }
 
-/** How many mistakes are told; after that many the rest is not read. */
+/** How many mistakes are reported; the parser stops after them. */
 const STYLE_PROBLEMS_MAX = 20;
 const SPECIFICITY = { all: 0, shape: 1, class: 2, id: 3 } as const;
 const SELECTOR = /^(?:\*|([.#]?)([\w-]+))$/;
 const PROPERTY = /^([\w.-]+)\s*:\s*(.*)$/s;
 
-/** Reads a stylesheet; what cannot be read is left out and named. */
+/** Parses a stylesheet; invalid parts are skipped and reported. */
 export function parseStylesheet(text: string): Stylesheet {
   const rules: StyleRule[] = [];
   const problems: StyleProblem[] = [];
@@ -130,7 +129,7 @@ function trimmed(source: string, from: number, to: number): Piece {
   return { text: text.trim(), start, end: Math.max(start, from + text.trimEnd().length) };
 }
 
-/** Where a character stands next outside of quotes; -1 when nowhere. */
+/** The next position of a character outside of quotes; -1 if there is none. */
 function indexOutside(source: string, wanted: string, from: number, to = source.length): number {
   let quoted = false;
   for (let at = from; at < to; at++) {
@@ -140,7 +139,7 @@ function indexOutside(source: string, wanted: string, from: number, to = source.
   return -1;
 }
 
-/** Comments become blanks, so that all places stay the same. */
+/** Replaces comments by blanks, so that positions stay the same. */
 function blankComments(text: string): string {
   const parts: string[] = [];
   let at = 0;
@@ -158,7 +157,7 @@ function unquote(text: string): string {
   return quoted ? text.slice(1, -1) : text;
 }
 
-/** What the rules say, by selector: a node asks only for what selects it (D2). */
+/** The declarations by selector: a node looks up only the selectors that match it (D2). */
 export type StyleIndex = ReadonlyMap<string, ReadonlyMap<string, RankedValue>>;
 
 interface RankedValue {
@@ -167,7 +166,7 @@ interface RankedValue {
   readonly rank: readonly [specificity: number, position: number];
 }
 
-/** The rules by what they select. */
+/** The rules by selector. */
 export function indexStyles(rules: readonly StyleRule[]): StyleIndex {
   const index = new Map<string, Map<string, RankedValue>>();
   rules.forEach(({ selector, properties }, position) => {
@@ -181,7 +180,7 @@ export function indexStyles(rules: readonly StyleRule[]): StyleIndex {
   return index;
 }
 
-/** What a stylesheet says about a node: the most specific rule wins, then the last one. */
+/** The properties of a node: the most specific rule wins, then the last one. */
 export function styleOf(index: StyleIndex, node: StyledNode): ReadonlyMap<string, string> {
   const classes = node.classes.map((name) => `class ${name}`);
   const best = new Map<string, RankedValue>();

@@ -1,9 +1,8 @@
 /**
- * The rules on agents and on the steps that ask them: what they are asked, with which settings, and
- * in which conversation.
+ * The rules on agents and on agent steps: prompts, settings and conversations.
  *
- * Owns: these rules, and reading the prompts that stand in files of their own.
- * Does not: judge the text of a prompt (rules/expression.ts).
+ * Owns: these rules, and reading prompts from files.
+ * Does not: check the text of a prompt (rules/expression.ts).
  */
 
 import { ADAPTER_NAMES, KNOWN_AGENTS, PROTOCOL_ADAPTER } from "../../util/agent-access.ts";
@@ -22,13 +21,13 @@ import { allLists, isCut, pathIn, type StepList } from "../step-list.ts";
 
 export type AgentShape = Exclude<NonNullable<PipelineShape["agents"]>[string], string>;
 
-/** Who is asked by a step: the agent that it names, or that of all steps with a prompt. */
+/** The agent of a step: the one that it names, or the default agent. */
 export function agentOf(shape: PipelineShape, step: StepShape): string | undefined {
   const asks = step.prompt !== undefined || step.prompt_file !== undefined;
   return step.agent ?? (asks && step.run === undefined ? shape.defaults?.agent : undefined);
 }
 
-/** The prompts that stand in files of their own. */
+/** The prompts in files of their own. */
 export function readPrompts(
   root: StepList,
   readNamed: (name: string) => string | undefined,
@@ -54,7 +53,7 @@ export function readPrompts(
   return prompts;
 }
 
-/** The MCP servers that stand in files of their own, by the file's name. */
+/** The MCP servers in files of their own, by file name. */
 export function readMcpFiles(
   shape: PipelineShape,
   root: StepList,
@@ -90,7 +89,7 @@ export function readMcpFiles(
   return found;
 }
 
-/** A report about another file that one value of this file names. */
+/** A report about another file, at the value that names the file. */
 export function inFile(report: Report, name: string, text: string): MistakeReport {
   return {
     suggest: (...args) => report.suggest(...args),
@@ -101,7 +100,7 @@ export function inFile(report: Report, name: string, text: string): MistakeRepor
   };
 }
 
-/** An agent is any command, or one that an adapter knows how to talk to. */
+/** An agent is a command, or has an adapter. */
 export function checkAgent(agent: AgentShape, path: Path, report: Report): void {
   if (agent.adapter === PROTOCOL_ADAPTER && agent.command === undefined) {
     const message = `\`adapter: ${PROTOCOL_ADAPTER}\` needs the \`command\` that starts the agent`;
@@ -127,7 +126,7 @@ export function checkAgent(agent: AgentShape, path: Path, report: Report): void 
   }
 }
 
-/** The agent of all steps must be there. */
+/** The default agent must exist. */
 export function checkDefaultAgent(
   shape: PipelineShape,
   cut: ReadonlySet<string>,
@@ -138,7 +137,7 @@ export function checkDefaultAgent(
   checkName(agent, ["defaults", "agent"], shape, report);
 }
 
-/** Reports an agent that is neither declared nor known; true when there is nothing to report. */
+/** Reports an agent that is neither declared nor known; true when it is. */
 export function checkName(
   agent: string,
   path: Path,
@@ -152,7 +151,7 @@ export function checkName(
   return false;
 }
 
-/** A step runs a command or asks an agent: one of them, and all that belongs to it. */
+/** A step runs either a command or an agent, with the keys that belong to it. */
 export function checkWork(
   shape: PipelineShape,
   list: StepList,
@@ -226,7 +225,7 @@ function workProblem(step: StepShape, agent: string | undefined): WorkProblem | 
   return undefined;
 }
 
-/** Settings of an agent's call need an agent that understands them. */
+/** Settings of an agent need an agent that supports them. */
 function checkAgentSettings(
   shape: PipelineShape,
   list: StepList,
@@ -253,7 +252,7 @@ function checkAgentSettings(
   report.add({ rule: "agent-setting", message, help: "leave it out", path, on: "key" });
 }
 
-/** The adapter of a step's agent must be able to pass on each key (A1). */
+/** The adapter of a step's agent must support each key (A1). */
 function checkAccess(shape: PipelineShape, list: StepList, index: number, report: Report): void {
   const step = list.steps[index] as StepShape;
   const name = agentOf(shape, step) ?? "";
@@ -291,7 +290,7 @@ function checkAbility(
   report.add({ rule: "agent-setting", message, help: inability.help, path, on: "key" });
 }
 
-/** Whether an adapter talks to the agent, as far as the file shows. */
+/** Whether the agent has an adapter, as far as the file shows. */
 export function conversationsOf(
   shape: PipelineShape,
   cut: ReadonlySet<string>,
@@ -314,7 +313,7 @@ export function checkSessions(
   list.steps.forEach((step, index) => {
     const { session } = step;
     if (session === undefined || isCut(list, index)) return;
-    // Another rule reports that a session has no effect on such a step.
+    // Another rule reports that a session has no effect on this step.
     if (!conversationsOf(shape, list.cut, agentOf(shape, step))) return;
     const before = last.get(session);
     last.set(session, index);
@@ -338,7 +337,7 @@ function orderOf(
   return comesBefore(index, before) ? "reversed" : "at-once";
 }
 
-/** What is wrong with two steps in one conversation. */
+/** The mistakes of two steps in one conversation. */
 function sharing(
   shape: PipelineShape,
   other: StepShape,

@@ -1,8 +1,8 @@
 /**
- * The rules on steps that hold other steps: groups, sub-pipelines, loops and fan-outs.
+ * The rules on steps that contain steps: groups, sub-pipelines, loops and fan-outs.
  *
- * Owns: which keys go together on such a step.
- * Does not: judge the steps in it (validate.ts goes into each list).
+ * Owns: which keys these steps may combine.
+ * Does not: check the inner steps (validate.ts visits each list).
  */
 import { EXPRESSION_VARIABLES, parseExpression } from "../../util/expression.ts";
 import { FAN_OUT_KEYS } from "../keys.ts";
@@ -10,10 +10,10 @@ import type { Report } from "../report.ts";
 import type { StepShape } from "../schema.ts";
 import { fanOutOf, hasBody, isCut, pathIn, type StepList } from "../step-list.ts";
 
-/** The keys that say what a step does, in the order in which they take precedence. */
+/** The keys that define the work of a step, by precedence. */
 const BODY_KEYS = ["steps", "pipeline", "loop", "iterations", "for_each"] as const;
 
-/** Adds the mistakes in how a step holds steps; those of the steps in it are not looked at. */
+/** Adds the mistakes of a step that contains steps, without those of the inner steps. */
 export function checkBody(list: StepList, index: number, report: Report): void {
   if (isCut(list, index, ...BODY_KEYS)) return;
   const step = list.steps[index] as StepShape;
@@ -105,7 +105,7 @@ function* fanOutProblems(step: StepShape): Generator<Problem> {
   yield* literalProblems(inside === undefined ? for_each : inside.in, inside === undefined);
 }
 
-/** Names that expressions could not tell from their own. */
+/** Names that are already variables of expressions. */
 function* nameProblem(name: string, at: readonly string[]): Generator<Problem> {
   const known: readonly string[] = EXPRESSION_VARIABLES;
   const parsed = parseExpression(name);
@@ -124,7 +124,7 @@ function* literalProblems(items: unknown, short: boolean): Generator<Problem> {
   yield { rule: "fan-out", message, help, keys: short ? ["for_each"] : ["for_each", "in"] };
 }
 
-/** How many items a fan-out may work on at once, if the step sets it. */
+/** How many items a fan-out may run at once, if the step sets it. */
 export function parallelOf(step: StepShape): number | undefined {
   return fanOutOf(step)?.max_parallel ?? step.max_parallel;
 }

@@ -1,8 +1,8 @@
 /**
- * Checks of steps: the files that they name, the rules on them, and their one form in a pipeline.
+ * Checks of steps: the files that they name, the rules on them, and their form in a pipeline.
  *
- * Owns: reading schemas and rubrics that stand in files of their own, and who judges.
- * Does not: know the shapes (key-values.ts), or run anything.
+ * Owns: reading schemas and rubrics from files, and choosing the judge.
+ * Does not: define the shapes of checks (key-values.ts), or run them.
  */
 import { assert } from "../../util/assert.ts";
 import { isObject, type Json, parseJson } from "../../util/json.ts";
@@ -20,7 +20,7 @@ export type CheckFiles = ReadonlyMap<CheckShape, string>;
 
 interface WrittenCheck {
   readonly check: CheckShape;
-  /** Where it stands below `check`: nothing when it is the only one. */
+  /** Its path below `check`; empty for a single check. */
   readonly keys: readonly number[];
 }
 
@@ -69,7 +69,7 @@ export function readCheckFiles(
   return files;
 }
 
-/** What is wrong with a file that a check names. */
+/** The mistake of a file that a check names. */
 function fileProblem(
   key: string,
   name: string,
@@ -94,7 +94,7 @@ function fileProblem(
   return { message: `\`${name}\` is no JSON Schema${place}: ${fault.message}`, help };
 }
 
-/** What surrounds the checks of a step, for the rules on them. */
+/** The step and the file around its checks. */
 export interface CheckSurroundings {
   readonly shape: PipelineShape;
   readonly list: StepList;
@@ -144,7 +144,7 @@ function checkOne(
   checkJudge(around, step, check.agent, at);
 }
 
-/** A judge is an agent that can be asked for a verdict: one that an adapter talks to. */
+/** A judge is an agent with an adapter: only adapters return verdicts. */
 function checkJudge(
   { shape, list, report }: CheckSurroundings,
   step: StepShape,
@@ -167,7 +167,7 @@ function checkJudge(
   report.add({ rule: "check-judge", message, help, path });
 }
 
-/** Who judges: who is named, who did the work, or the agent of all steps. */
+/** The judge: the agent that the check names, the agent of the step, or the default agent. */
 function judgeOf(
   shape: PipelineShape,
   step: StepShape,
@@ -176,7 +176,7 @@ function judgeOf(
   return named ?? agentOf(shape, step) ?? shape.defaults?.agent;
 }
 
-/** The checks of a valid step in their one form. */
+/** The checks of a valid step in their normalized form. */
 export function lowerChecks(
   shape: PipelineShape,
   step: StepShape,

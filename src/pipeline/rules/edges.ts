@@ -1,9 +1,9 @@
 /**
- * The rules on ids and edges: each id once, each name a step that exists, nobody waits in a circle,
- * no two answers to one question, goals that can be reached again, and no unreachable steps.
+ * The rules on ids and edges: unique ids, existing targets, no cycles in `needs`, no ambiguous
+ * edges, retry targets that lead to their goal, and no unreachable steps.
  *
  * Owns: these rules.
- * Does not: read edges or search graphs (step-edges.ts).
+ * Does not: derive edges or search graphs (step-edges.ts).
  */
 import type { Mistake, Report } from "../report.ts";
 import type { StepShape } from "../schema.ts";
@@ -18,7 +18,7 @@ import {
 } from "../step-edges.ts";
 import { isCut, pathIn, type StepList } from "../step-list.ts";
 
-/** How many steps of a circle a message shows. */
+/** How many steps of a cycle a message shows. */
 const CYCLE_SHOWN_MAX = 10;
 
 /** The position of each step by its id; the first of two with the same id counts. */
@@ -38,7 +38,7 @@ export function indexSteps(list: StepList, report: Report): Map<string, number> 
   return ids;
 }
 
-/** The graph; undefined when a wrong `needs` makes it something else than what was meant. */
+/** The graph; undefined when a mistake in `needs` makes it unreliable. */
 export function resolveNeeds(
   list: StepList,
   links: readonly LinkedStep[],
@@ -64,7 +64,7 @@ export function resolveNeeds(
   return sound ? createStepGraph(needs) : undefined;
 }
 
-/** The step above, unless it goes elsewhere by its own word. */
+/** The step above, unless its own keys lead elsewhere. */
 function implicitNeeds(
   links: readonly LinkedStep[],
   ids: ReadonlyMap<string, number>,
@@ -101,7 +101,7 @@ function needMistake(at: Need): Omit<Mistake, "path"> | undefined {
   return { rule: "duplicate-need", severity: "warning", message, help: "leave one of them out" };
 }
 
-/** Circles, and the steps that never start because of them. */
+/** Cycles, and the steps that never start because of them. */
 export function reportCycles(graph: StepGraph, list: StepList, report: Report): void {
   const { steps } = list;
   const idOf = (step: number): string => steps[step]?.id ?? "";
@@ -132,7 +132,7 @@ interface Jumps {
   readonly report: Report;
 }
 
-/** Adds every mistake in the jumps of a list; gives its edges, if they are what was meant. */
+/** Adds the mistakes in the edges of a list; returns the edges if they have none. */
 export function checkJumps(jumps: Jumps): StepEdges | undefined {
   const { list, links, report } = jumps;
   const before = report.diagnostics.length;
@@ -183,7 +183,7 @@ function checkExits(step: StepShape, index: number, { list, report }: Jumps): vo
   if (retry_target !== undefined && (goal ?? false) === false) {
     add("goal-target", "`retry_target` belongs to a `goal`", "add `goal: true`", "retry_target");
   }
-  // A label is what a step may ask for.
+  // A step may report a preferred label.
   const open = (edges ?? []).filter(({ when, label }) => when === undefined && label === undefined);
   if (open.length < 2) return;
   const message = "of several edges without `when` and label, only the heaviest is taken";
@@ -223,7 +223,7 @@ function checkReached({ unreached, above }: StepEdges, { list, report }: Jumps):
   const idOf = (step: number): string => list.steps[step]?.id ?? "";
   for (const step of unreached) {
     const from = above.get(step);
-    // The steps after such a step would only repeat the warning.
+    // The steps after this one would only repeat the warning.
     if (from === undefined) continue;
     const message = `step \`${idOf(step)}\` is unreachable: \`${idOf(from)}\` above it goes elsewhere`;
     const help = "add an edge to it from another step, or remove it";
@@ -232,7 +232,7 @@ function checkReached({ unreached, above }: StepEdges, { list, report }: Jumps):
   }
 }
 
-/** Going back to a step that does not lead to the goal could never help. */
+/** A retry target must lead to its goal. */
 function checkGoals({ edges }: StepEdges, { list, ids, report }: Jumps): void {
   const leads = createReach(list.steps.length, edges);
   list.steps.forEach(({ id, goal, retry_target }, index) => {

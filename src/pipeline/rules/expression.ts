@@ -1,7 +1,7 @@
 /**
- * What the expressions of a file may name: variables, steps that come before, outputs, input keys.
+ * The rules on the references of expressions: variables, earlier steps, outputs, keys of the input.
  *
- * Owns: every rule about expressions and templates, with the place inside the text.
+ * Owns: every rule on expressions and templates, with the position inside the text.
  * Does not: parse them (util/expression.ts, util/template.ts, util/shell.ts).
  */
 import {
@@ -15,42 +15,42 @@ import { parseTemplate } from "../../util/template.ts";
 import type { MistakeReport } from "../report.ts";
 import type { Path } from "../source.ts";
 
-/** Variables that exist only in something that is repeated. */
+/** Variables that exist only in loops and fan-outs. */
 const REPEATED: ReadonlySet<string> = new Set(["item", "index", "loop_index"]);
-/** Variables that exist only where a step is left: in the conditions of its edges. */
+/** Variables that exist only in the conditions of edges. */
 const LEAVING: ReadonlySet<string> = new Set(["outcome", "preferred_label"]);
 const VARIABLES = EXPRESSION_VARIABLES.filter((name) => !REPEATED.has(name) && !LEAVING.has(name));
 const EXPRESSION_HELP = 'expressions are CEL, such as: input.n > 3 && context.risk != "high"';
 const UNWRAP_HELP = "write the expression without ${{ and }}";
 const SHELL_HELP = 'pass the value through `env` and use "$NAME" in the script';
 
-/** What the expressions of one file can refer to. */
+/** The names that the expressions of one list can refer to. */
 export interface Referable {
   /** Position of each step by its id. */
   readonly steps: ReadonlyMap<string, number>;
   /** The output names of a step. */
   readonly outputsOf: (step: number) => readonly string[];
-  /** False when the outputs of a step are themselves a mistake. */
+  /** False when the outputs of a step have a mistake of their own. */
   readonly outputsKnown: (step: number) => boolean;
-  /** Absent when the graph has mistakes, which must not cause others. */
+  /** Absent when the graph has mistakes, so that they do not cause others. */
   readonly comesBefore?: ((first: number, second: number) => boolean) | undefined;
   /** The only keys that the input can have; absent when it may have others. */
   readonly inputKeys?: readonly string[] | undefined;
-  /** True for a step that is done for each item of a list. */
+  /** True for a fan-out. */
   readonly fansOut: (step: number) => boolean;
-  /** Variables that exist only here: `item`, `index`, and those that the author named. */
+  /** Variables of this list: `item`, `index`, and names that the author chose. */
   readonly variables: ReadonlySet<string>;
-  /** The list around this one, and the step of it that holds this one. */
+  /** The list around this one, and its step that contains this one. */
   readonly parent?: { readonly known: Referable; readonly step: number } | undefined;
 }
 
-/** The place of an expression: in a step, or in a setting for all steps. */
+/** The position of an expression: in a step, or in a setting of the pipeline. */
 export interface Site {
   readonly path: Path;
   readonly step?: number;
-  /** Evaluated when a step has finished: it sees that step's own result, or those of all steps. */
+  /** Evaluated after a step: it may use that step's own result, or the results of all steps. */
   readonly sees?: "own" | "all";
-  /** Its value is kept in the journal, where no secret of the environment may come. */
+  /** The journal keeps its value, so it must not contain secrets of the environment. */
   readonly kept?: true;
 }
 
@@ -130,7 +130,7 @@ export class ExpressionRules {
     for (const reference of parsed.expression.references) this.#reference(reference, base, site);
   }
 
-  /** `outputs.my-step` is a subtraction to CEL; without this, two riddles would be reported. */
+  /** `outputs.my-step` is a subtraction in CEL; this rule reports it clearly. */
   #dashedStep(source: string, base: number, site: Site): boolean {
     for (const match of source.matchAll(/\b(outputs|results)\.([A-Za-z_]\w*(?:-\w+)+)/g)) {
       const [text, variable, id = ""] = match;
@@ -206,7 +206,7 @@ export class ExpressionRules {
     this.#report.add({ rule: "unknown-variable", message, help, ...place });
   }
 
-  /** The step of this name in the list, or in one around it, as seen from there. */
+  /** The step of this name in this list or in a list around it. */
   #find(name: string, site: Site): { known: Referable; at: number; site: Site } | undefined {
     let known = this.#known;
     let seenFrom = site;
@@ -274,7 +274,7 @@ export class ExpressionRules {
   }
 }
 
-/** How to hand a value to a command without making it part of what that parses. */
+/** How to pass a value to a command that does not parse it. */
 function reparsedHelp(by: string, value: string): string {
   const [name = "", option] = by.split(" ");
   if (name === "ssh") return `send it as input: printf %s ${value} | ssh HOST 'x=$(cat); ... "$x"'`;
@@ -288,7 +288,7 @@ interface Key {
   readonly offset: number;
 }
 
-/** A condition without the `${{ }}` that some write around the whole of it. */
+/** A condition without the optional `${{ }}` around it. */
 export function bareCondition(text: string): { readonly source: string; readonly offset: number } {
   const parsed = parseTemplate(text.trim());
   const lead = text.length - text.trimStart().length;

@@ -1,8 +1,8 @@
 /**
- * The rules on what agents are told of the run, and in which conversation.
+ * The rules on the fidelity and the threads of agent steps.
  *
  * Owns: these rules, for steps and for the edges that lead to them.
- * Does not: know what is told (core/conversation/briefing.ts).
+ * Does not: write briefings (core/conversation/briefing.ts).
  */
 
 import type { StepKind } from "../key-row.ts";
@@ -15,7 +15,7 @@ import { kindOf } from "./key.ts";
 
 const KEYS = ["fidelity", "thread", "resume_fidelity"] as const;
 const EDGE_KEYS = ["fidelity", "thread"] as const;
-/** rules/key.ts judges the others. */
+/** rules/key.ts checks the others. */
 const WITH_PROCESS: ReadonlySet<StepKind> = new Set(["command", "agent"]);
 
 interface StepReport {
@@ -37,7 +37,7 @@ export function checkFidelity(reported: StepReport): void {
   });
 }
 
-/** Any agent can be told something; only one with an adapter has a conversation to share. */
+/** Any agent can get a briefing; only an agent with an adapter can share a conversation. */
 function checkStep(
   reported: StepReport,
   step: StepShape,
@@ -75,7 +75,7 @@ function checkStep(
   if (!full.has(step.id)) checkThread(reported, step, index);
 }
 
-/** A thread that no edge, step or default asks for is a mistake, but harms nobody. */
+/** A thread that nothing uses is a mistake without effect: a warning. */
 function checkThread({ shape, list, report }: StepReport, step: StepShape, index: number): void {
   if (step.thread === undefined || list.cut.has("defaults.fidelity")) return;
   if (isCut(list, index, "fidelity")) return;

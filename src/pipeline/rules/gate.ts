@@ -1,9 +1,9 @@
 /**
- * Gates and waits: the choices of a gate (those that its author wrote, else the labels of its edges,
- * else to approve or to reject), and the rules on them.
+ * Gates and waits: the choices of a gate (those that its author wrote, else the labels of its
+ * edges, else approve and reject), and the rules on them.
  *
- * Owns: keys of choices, which choice makes the step fail, where a choice leads, and these rules.
- * Does not: judge the question's expressions (validate.ts).
+ * Owns: keys of choices, which choices fail the step, where choices lead, and these rules.
+ * Does not: check the expressions of the question (validate.ts).
  */
 
 import { choiceNamed, choiceOf, normalizedLabel, sameLabel } from "../../util/choice.ts";
@@ -15,16 +15,16 @@ import type { StepShape } from "../schema.ts";
 import { isCut, pathIn, type StepList } from "../step-list.ts";
 
 /** The long form of a gate. */
-export type GateShape = Exclude<NonNullable<StepShape["gate"]>, string>;
+type GateShape = Exclude<NonNullable<StepShape["gate"]>, string>;
 
-export interface WrittenChoice extends GateChoice {
-  /** Where it stands, from the step on. */
+interface WrittenChoice extends GateChoice {
+  /** Its path below the step. */
   readonly at: readonly (string | number)[];
-  /** The author gave the key. */
+  /** True when the author set the key. */
   readonly keyed: boolean;
 }
 
-/** Choosing it fails the step, unless the author sets `fails`. */
+/** Choices that fail the step, unless the author sets `fails`. */
 const REJECT = "reject";
 const USUAL = ["approve", REJECT];
 
@@ -33,7 +33,7 @@ export function gateOf({ gate }: StepShape): GateShape | undefined {
   return typeof gate === "string" ? { ask: gate } : gate;
 }
 
-/** True when the answer chooses between edges. */
+/** True when the answer selects an edge. */
 export function choosesEdges(step: StepShape): boolean {
   return step.gate !== undefined && (step.edges ?? []).some(({ label }) => label !== undefined);
 }
@@ -95,13 +95,13 @@ function acceleratorOf(label: string): string | undefined {
   return text === label.trim() ? undefined : key;
 }
 
-/** The first letter; where another choice has that, the whole label. */
+/** The first letter; if another choice has it, the whole label. */
 function freeKey(label: string, taken: ReadonlySet<string>): string {
   const { key } = choiceOf(label);
   return taken.has(key) ? label.trim().toUpperCase() : key;
 }
 
-/** True for a step for which nothing is run. */
+/** True for a step that starts no process. */
 export function isPrompt(step: StepShape): boolean {
   return (step.gate ?? step.wait) !== undefined;
 }

@@ -1,15 +1,15 @@
 /**
- * The rule that a key is only on a kind of step that the table allows (keys.ts).
+ * The rule that a step has only keys that the table (keys.ts) allows for its kind.
  *
- * Owns: the diagnostics for keys that mean nothing where they stand.
- * Does not: judge the keys of a command or an agent; rules/agent.ts knows which agent it is.
+ * Owns: the diagnostics for keys without effect.
+ * Does not: check the keys of a command or an agent; rules/agent.ts knows the agent.
  */
 import type { KeyRow, StepKind } from "../key-row.ts";
 import type { Report } from "../report.ts";
 import { ALL_STEP_KEYS, type StepShape } from "../schema.ts";
 import { hasBody, isCut, pathIn, type StepList } from "../step-list.ts";
 
-/** What the step is, by the key that says what it does. */
+/** The kind of a step, from the key that defines its work. */
 export function kindOf(step: StepShape): StepKind {
   if (step.pass === true) return "pass";
   if (step.gate !== undefined) return "gate";
@@ -49,7 +49,7 @@ const WORDINGS: Readonly<Partial<Record<StepKind, Wording>>> = {
   },
 };
 
-/** Keys that each say what a step does. */
+/** Keys that define the work of a step. */
 const WORK_KEYS: readonly string[] = ["run", "steps", "pipeline", "loop", "iterations", "wait"];
 
 /** Adds a mistake for every key that has no effect on its kind of step. */

@@ -1,4 +1,4 @@
-/** Rules on the files that steps hand on: where they may be, and the variables that name them. */
+/** Rules on outputs: their paths, and the variables that name them. */
 import { posix } from "node:path";
 import { parseTemplate } from "../../util/template.ts";
 import type { Report } from "../report.ts";
@@ -6,7 +6,7 @@ import type { StepShape } from "../schema.ts";
 import type { Path } from "../source.ts";
 import { pathIn, type StepList } from "../step-list.ts";
 
-/** Outputs that lead out of the workspace whatever their values are; a run checks the values. */
+/** Reports outputs outside of the workspace, for any values; a run checks the values. */
 export function reportOutputsOutside(
   { cwd, outputs }: StepShape,
   path: Path,
@@ -23,14 +23,14 @@ export function reportOutputsOutside(
   }
 }
 
-/** A path with a name in the place of each expression. */
+/** A path with a plain name instead of each expression. */
 function plainPath(text: string): string {
   const parsed = parseTemplate(text);
   if (!parsed.ok) return ".";
   return parsed.parts.map((part) => (part.kind === "text" ? part.text : "value")).join("");
 }
 
-/** Outputs are handed on in variables whose names may fall together: `a-b` and `a_b`. */
+/** Reports outputs with the same environment variable: `a-b` and `a_b`. */
 export function reportOutputClashes(list: StepList, report: Report): void {
   const owners = new Map<string, string>();
   list.steps.forEach(({ id, outputs }, index) => {

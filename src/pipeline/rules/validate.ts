@@ -1,14 +1,13 @@
 /**
- * Everything that the shape of a file cannot say: work that must be there, names that must exist,
- * and what the texts of the file refer to.
+ * The rules beyond the shape of a file: required work, names that must exist, and the references of
+ * texts.
  *
- * Owns: the rules on steps and the pipeline, and the order in which rules are asked.
- * Does not: know types and patterns (schema.ts), the graph (rules/edges.ts,
- * rules/edges.ts), agents (rules/agent.ts), steps that hold steps (rules/body.ts)
- * or expressions (rules/expression.ts).
+ * Owns: the rules on steps and the pipeline, and the order of all rules.
+ * Does not: check types and patterns (schema.ts), edges (rules/edges.ts), agents (rules/agent.ts),
+ * steps that contain steps (rules/body.ts) or expressions (rules/expression.ts).
  * Invariants:
  * - D1 Linear in the size of the file.
- * - D2 A mistake is reported once: no rule judges a piece that is itself wrong.
+ * - D2 A mistake is reported once: no rule reads a value that has a mistake of its own.
  */
 import { isObject } from "../../util/json.ts";
 import type { McpFiles } from "../agent-keys.ts";
@@ -44,7 +43,7 @@ import { checkPrompt, gateOf } from "./gate.ts";
 import { checkKeys, kindOf } from "./key.ts";
 import { reportOutputClashes, reportOutputsOutside } from "./output.ts";
 
-/** How deep lists of steps may stand in each other. */
+/** How deep lists of steps may be nested. */
 const NESTING_MAX = 16;
 const SCHEMA_HELP = "see https://json-schema.org/understanding-json-schema";
 const INPUT_KEY = /^[A-Za-z_][A-Za-z0-9_]*$/;
@@ -76,14 +75,14 @@ interface File {
   readonly report: Report;
 }
 
-/** What is around a list of steps. */
+/** The file and the scope around a list of steps. */
 interface Around extends Pick<Referable, "inputKeys" | "variables" | "parent"> {
   readonly depth: number;
   /** Several instances of the list may run at the same time. */
   readonly atOnce: boolean;
 }
 
-/** Adds the mistakes of a list and of all lists in it; gives what can be named in it. */
+/** Adds the mistakes of a list and of all lists in it; returns the names in it. */
 function checkList(list: StepList, file: File, around: Around): Referable {
   const { report, shape } = file;
   const ids = indexSteps(list, report);
@@ -111,7 +110,7 @@ function checkList(list: StepList, file: File, around: Around): Referable {
   return known;
 }
 
-/** Answers whether a step can be over before another one; undefined when nobody knows. */
+/** Answers whether a step can end before another one starts; undefined when unknown. */
 function orderIn(
   list: StepList,
   graph: StepGraph | undefined,
@@ -120,7 +119,7 @@ function orderIn(
   return graph?.cycles.length === 0 ? precedence(list, graph, edges) : undefined;
 }
 
-/** Where steps jump, what comes before may not always have come; that it can is enough. */
+/** With jumps, an earlier step may be skipped; a possible path is enough. */
 function precedence(
   { steps }: StepList,
   graph: StepGraph,
@@ -133,7 +132,7 @@ function precedence(
   return edges && createReach(steps.length, edges.edges);
 }
 
-/** What `outputs.<step>` may be followed by. */
+/** The names that may follow `outputs.<step>`. */
 function outputNames(step: StepShape | undefined): readonly string[] {
   return step?.steps?.map(({ id }) => id) ?? Object.keys(step?.outputs ?? {});
 }
@@ -173,7 +172,7 @@ function checkStep(
   checkInside(list, index, file, { ...around, variables });
 }
 
-/** What is done in a workspace of its own is merged by snapshots. */
+/** A step with its own workspace needs snapshots, which merge its changes. */
 function checkOwnWorkspace(
   { workspace }: PipelineShape,
   list: StepList,
@@ -187,7 +186,7 @@ function checkOwnWorkspace(
   report.add({ rule: "own-workspace", message, help, path: pathIn(list, index, "workspace") });
 }
 
-/** What an isolated step leaves running ends with it. */
+/** An isolated step cannot leave processes running. */
 function checkLeavesRunning(
   { defaults }: PipelineShape,
   list: StepList,
@@ -206,7 +205,7 @@ function checkLeavesRunning(
   });
 }
 
-/** The list in a step, and what is said about all of it. */
+/** Checks the list in a step, and the settings around it. */
 function checkInside(
   list: StepList,
   index: number,
@@ -245,13 +244,13 @@ function reportDepth({ path }: StepList, { report }: File): void {
   report.add({ rule: "too-deep", message, help, path, on: "key" });
 }
 
-/** True for a step that only says how often; another rule reports that it does nothing. */
+/** True for a step with a loop or fan-out but no work; another rule reports it. */
 function repeatsNothing(step: StepShape): boolean {
   const repeats = step.for_each ?? step.loop ?? step.iterations;
   return repeats !== undefined && (step.run ?? step.prompt ?? step.prompt_file) === undefined;
 }
 
-/** The variables that exist in what a step repeats. */
+/** The variables that exist in the body of a loop or fan-out. */
 function namesIn(step: StepShape): readonly string[] {
   if (step.loop !== undefined || step.iterations !== undefined) return ["index", "loop_index"];
   if (step.for_each === undefined) return [];
@@ -315,7 +314,7 @@ function checkInput(input: PipelineShape["input"], report: Report): void {
   }
 }
 
-/** The keys of an input that can have no others. */
+/** The keys of an input whose schema allows no others. */
 function closedKeys(input: PipelineShape["input"]): readonly string[] | undefined {
   if (input?.additionalProperties !== false || input.patternProperties !== undefined) {
     return undefined;
@@ -323,7 +322,7 @@ function closedKeys(input: PipelineShape["input"]): readonly string[] | undefine
   return Object.keys(isObject(input.properties) ? input.properties : {});
 }
 
-/** Texts that are evaluated before a step starts or after it has finished, outside its loop. */
+/** Checks texts that are evaluated before or after a step, outside of its loop. */
 function checkOuterTexts(list: StepList, index: number, rules: ExpressionRules): void {
   const step = list.steps[index] as StepShape;
   const at = (...keys: (string | number)[]): Site => ({
@@ -372,7 +371,7 @@ function checkStepTexts(
   }
 }
 
-/** What people are asked, and until when is waited, is kept in the journal. */
+/** The journal keeps questions and the times of waits. */
 function checkPromptTexts(
   step: StepShape,
   at: (...keys: string[]) => Site,
@@ -389,7 +388,7 @@ function checkPromptTexts(
   }
 }
 
-/** All texts in the input of a sub-pipeline, however deep. */
+/** All texts in the input of a sub-pipeline, at any depth. */
 function checkInputTexts(value: unknown, site: Site, rules: ExpressionRules): void {
   if (typeof value === "string") rules.text(value, site);
   else if (Array.isArray(value) || isObject(value)) {
@@ -417,7 +416,7 @@ function checkSchema(schema: unknown, path: Path, report: Report): void {
   }
 }
 
-/** One conversation cannot be in several items at once. */
+/** Items that run at once cannot share a conversation. */
 function reportSharedSessions(list: StepList, report: Report): void {
   list.steps.forEach(({ session }, index) => {
     if (session === undefined) return;

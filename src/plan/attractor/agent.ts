@@ -1,7 +1,7 @@
 /**
- * Which agent runs the prompt of a DOT node, and how it is called.
+ * Chooses the agent for the prompt of a DOT node, and its settings.
  *
- * Owns: from provider, model, effort and tool hooks to an agent of the plan.
+ * Owns: the agent of the plan for a provider, model, effort and tool hooks.
  * Does not: know how agents are started (room `runner`).
  */
 
@@ -27,7 +27,7 @@ export const PROVIDERS: ReadonlyMap<string, string> = new Map([
   ["opencode", "opencode"],
 ]);
 
-/** Where no provider is named, a model's name tells whose it is. */
+/** Without a provider, the name of the model identifies it. */
 const MODELS: readonly (readonly [RegExp, string])[] = [
   [/^(claude|opus|sonnet|haiku)/i, "claude"],
   [/^(gpt|o\d|codex)/i, "codex"],
@@ -40,13 +40,13 @@ export const EFFORTS: Readonly<Record<string, (effort: string) => readonly strin
   codex: (effort) => ["-c", `model_reasoning_effort=${JSON.stringify(effort)}`],
 };
 
-/** Who is asked where no provider is named. */
+/** The agent without a provider or a known model. */
 export function usualAdapter(model: string | undefined): string {
   const byModel = MODELS.find(([pattern]) => model !== undefined && pattern.test(model));
   return byModel?.[1] ?? AGENT_DEFAULT;
 }
 
-/** The agents of a plan, made as nodes ask for them. */
+/** The agents of a plan, added as nodes need them. */
 export class DotAgents {
   readonly definitions: Record<string, AgentDefinition> = {};
   readonly #reading: PlanReading;
@@ -55,7 +55,7 @@ export class DotAgents {
     this.#reading = reading;
   }
 
-  /** The work of a node that talks to an agent; `prompt` is a template. */
+  /** The work of a node that prompts an agent; `prompt` is a template. */
   work(
     node: DotNode,
     { settings, attributes }: DotPipeline,
@@ -119,7 +119,7 @@ function effortArgs(
   return [];
 }
 
-/** A hook of Claude Code may forbid a call with exit status 2; the language means any but 0. */
+/** A hook of Claude Code forbids a call with exit status 2; in the language any but 0 does. */
 const PRE_HOOK_BEGIN = "( ";
 const PRE_HOOK_END = `\n) || { echo '${HOOK_FORBIDS}' >&2; exit 2; }`;
 

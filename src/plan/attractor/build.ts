@@ -1,10 +1,10 @@
 /**
  * Lowers a DOT pipeline, with the files that it names, to the plan that a run freezes.
  *
- * Owns: from files to one plan, the names of steps, and the context that a run begins with.
- * Does not: read the disk; whoever calls it does that.
+ * Owns: the plan of several files, the names of steps, and the context at the start of a run.
+ * Does not: read the disk; the caller does.
  * Invariants:
- * - W3 A file that has itself as a child, over whichever others, is refused.
+ * - W3 A file that is its own child, directly or through other files, is refused.
  */
 
 import type { Diagnostic } from "../../pipeline/diagnostic.ts";
@@ -14,22 +14,25 @@ import { dotSource } from "../../pipeline/dot/source.ts";
 import { defined } from "../../util/defined.ts";
 import type { Json, JsonObject } from "../../util/json.ts";
 import { WORKSPACE_DEFAULT } from "../build.ts";
-import { type Graph, PLAN_FORMAT, type Plan, type PlanReading } from "../plan.ts";
+import { type Fidelity, type Graph, PLAN_FORMAT, type Plan, type PlanReading } from "../plan.ts";
 import { DotAgents } from "./agent.ts";
-import { ATTRACTOR_FIDELITY, ATTRACTOR_PARALLEL_MAX } from "./defaults.ts";
 import { DotGraphs } from "./graph.ts";
 import { edgeIndexOf } from "./regions.ts";
 import { DotReport } from "./report.ts";
 import type { DotSite } from "./site.ts";
 
-/** A DOT file as it was read. */
+/** Only branches run side by side, and each component has its own limit. */
+const ATTRACTOR_PARALLEL_MAX = 64;
+const ATTRACTOR_FIDELITY: Fidelity = "compact";
+
+/** A DOT file in memory. */
 export interface DotFile {
-  /** Its name for people. */
+  /** Its name in messages. */
   readonly name: string;
   readonly text: string;
-  /** A file that it names, with the names that it has in turn; undefined when it cannot be read. */
+  /** A file that this one names; undefined when it cannot be read. */
   readonly other: (name: string) => DotFile | undefined;
-  /** What tells it from all others. */
+  /** Identifies the file. */
   readonly path: string;
 }
 
@@ -39,7 +42,7 @@ export interface LoweredDot {
   readonly diagnostics: readonly Diagnostic[];
 }
 
-/** The plan of a DOT file, or what is wrong with it. */
+/** The plan of a DOT file, or its diagnostics. */
 export function buildDotPlan(file: DotFile, reading: PlanReading): LoweredDot {
   const agents = new DotAgents(reading);
   const lowered = lowerFile(file, { reading, agents, above: [], cwd: undefined });
@@ -134,7 +137,7 @@ function siteOf(
 
 const STEP_NAME = /^[A-Za-z_][A-Za-z0-9_.-]*$/;
 
-/** Nodes may be called anything that fits between quotes; steps are names of files as well. */
+/** A node may have any name; the name of a step is also a file name. */
 function stepNames({ nodes }: DotPipeline): ReadonlyMap<string, string> {
   const names = new Map<string, string>();
   const taken = new Set([...nodes.keys()].filter((id) => STEP_NAME.test(id)));

@@ -1,8 +1,8 @@
 /**
  * A `wait.human` node as a gate: its choices are the edges that leave it.
  *
- * Owns: its question and its default.
- * Does not: ask anybody, or make choices of edges (pipeline/attractor/gate.ts).
+ * Owns: the question, the choices and the default.
+ * Does not: ask the question (room `engine`).
  */
 
 import type { DotNode } from "../../pipeline/dot/model.ts";
@@ -17,7 +17,7 @@ import type { DotSite } from "./site.ts";
 export function gateOf(node: DotNode, site: DotSite): GateWork {
   const { edgeIndex, pipeline } = site;
   const edges = edgeIndex.outgoing(node.id);
-  // The label that a node without one has is the name of its target, as the file writes it.
+  // An edge without a label is labelled with the name of its target in the file.
   const choices = edgeChoices(edges.map(({ label, to }) => ({ label: label ?? to, to })));
   const named = choices.map(({ next, ...choice }) =>
     next === undefined ? choice : { ...choice, next: site.stepId(next) },
@@ -54,10 +54,10 @@ function defaultOf(
   return found?.key;
 }
 
-/** What can be answered where nothing follows. */
+/** The only choice of a gate without edges. */
 const ALONE: GateChoice = { key: "C", label: "Continue" };
 
-/** The choices that edges stand for; the same label twice is one choice, and leads where the first does. */
+/** One choice for each label of the edges; of equal labels the first edge counts. */
 export function edgeChoices(
   edges: readonly { readonly label?: string | undefined; readonly to: string }[],
 ): readonly GateChoice[] {
@@ -70,7 +70,7 @@ export function edgeChoices(
   return choices.length === 0 ? [ALONE] : choices;
 }
 
-/** A key that no other choice has: the wanted one, another letter of the label, a number. */
+/** An unused key: the wanted one, another letter of the label, or a number. */
 function freeKey(wanted: string, label: string, choices: readonly GateChoice[]): string {
   const taken = new Set(choices.map(({ key }) => key));
   const letters = [...label.toUpperCase()].filter((letter) => /[\p{L}\p{N}]/u.test(letter));

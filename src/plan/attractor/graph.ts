@@ -1,25 +1,37 @@
 /**
- * From the nodes and edges of a DOT pipeline to a graph of the plan, in which every step is
- * started by each edge that comes to it (join `any`) and left by one (split `one`).
+ * Lowers the nodes and edges of a DOT pipeline to a graph of the plan: each edge that leads to a
+ * step starts it (join `any`), and a step follows one edge (split `one`).
  *
- * Owns: edges and their order, goal gates, bounds on visits, and the copies that branches are.
- * Does not: say what a node does (attractor/work.ts).
+ * Owns: edges and their order, goal gates, limits on visits, the copies of nodes in branches, and
+ * the outcomes that a simulated stage reports to follow an edge.
+ * Does not: lower the work of a node (attractor/work.ts).
  * Invariants:
- * - W1 An edge with a condition counts for both ends of its node; one without belongs to success
- *   alone, so a failure that nobody asks for ends the run. A diamond asks in the place of the node
- *   before it: an edge to one that has conditions is for both ends, too.
- * - W2 The edges of a step stand in the order of their targets' names: among equals that decides.
+ * - W1 An edge with a condition applies to success and failure; an edge without one only to
+ *   success, so a failure that no condition handles ends the run. A diamond tests the outcome of
+ *   the node before it: an edge to a diamond with conditions applies to both, too.
+ * - W2 The edges of a step are sorted by the names of their targets, which decides among equals.
  */
 
-import { conditionToCel } from "../../pipeline/dot/condition.ts";
+import {
+  type ConditionClause,
+  comparedWith,
+  conditionToCel,
+  type DotCondition,
+  writtenKey,
+} from "../../pipeline/dot/condition.ts";
 import type { DotEdge, DotNode } from "../../pipeline/dot/model.ts";
 import { defined } from "../../util/defined.ts";
-import { type Edge, type Graph, markBackEdges, type Step, type Work } from "../plan.ts";
-import { ATTRACTOR_VISITS_MAX } from "./defaults.ts";
-import { outcomesFor, outcomesToward } from "./needed-outcome.ts";
+import {
+  type Edge,
+  type Graph,
+  markBackEdges,
+  type NeededOutcome,
+  type Step,
+  type Work,
+} from "../plan.ts";
 import { type Fork, forkOf, isFork, leavingEdges, nodesIn, type Region } from "./regions.ts";
 import type { DotSite } from "./site.ts";
-import { DotWork, passesOn, plainStep } from "./work.ts";
+import { ATTRACTOR_VISITS_MAX, DotWork, passesOn, plainStep } from "./work.ts";
 
 /** How many steps a plan may have; each branch has its own copy of its nodes. */
 const DOT_STEPS_MAX = 50_000;
@@ -70,7 +82,7 @@ export class DotGraphs {
     return { steps, edges: markBackEdges(steps.length, all, [entry]) };
   }
 
-  /** True when the copies of branches are too many to run. */
+  /** True when the copies in branches exceed the limit of steps. */
   get tooLarge(): boolean {
     return this.#steps > DOT_STEPS_MAX;
   }
@@ -81,7 +93,7 @@ export class DotGraphs {
     return [...new Set(targets)].filter((id) => region.closed.has(id));
   }
 
-  /** What leaves a node: its edges, or of a `component` the one to where its branches meet. */
+  /** The outgoing edges of a node; of a `component` the edge to its fan-in. */
   #edges(node: DotNode, region: Region): readonly Pick<DotEdge, "to">[] {
     const { edgeIndex } = this.#site;
     if (!isFork(edgeIndex, node)) return edgeIndex.outgoing(node.id);
@@ -105,7 +117,7 @@ export class DotGraphs {
     };
   }
 
-  /** Where a missed goal goes back to: the first rung of the ladder that is a node of this region. */
+  /** The retry target of a missed goal: the first of the four that is a node. */
   #goalTarget(node: DotNode, positions: ReadonlyMap<string, number>): number | undefined {
     const { settings, edgeIndex } = this.#site;
     const ladder = [
@@ -157,7 +169,9 @@ export class DotGraphs {
     return this.#asks(edge.to) ? [open, { ...open, on: "failed" }] : [open];
   }
 
-  /** True for a diamond, or another node that only passes on, that asks how the node before it went. */
+  /**
+   * True for a node without work (a diamond) whose edges test the outcome of the node before it.
+   */
   #asks(id: string): boolean {
     const { edgeIndex } = this.#site;
     const node = edgeIndex.nodes.get(id);
@@ -165,7 +179,7 @@ export class DotGraphs {
     return passes && edgeIndex.outgoing(id).some(({ condition }) => condition !== undefined);
   }
 
-  /** Names the edges by which branches go elsewhere than to where they meet, and what they do. */
+  /** Warns about edges by which branches leave before the fan-in. */
   #nameLeaving(id: string, fork: Fork, closed: ReadonlySet<string>): void {
     const { edgeIndex, report } = this.#site;
     const { join } = fork;
@@ -180,7 +194,7 @@ export class DotGraphs {
     }
   }
 
-  /** The branches of a `component`: for each edge a copy of what it leads to, up to the fan-in. */
+  /** The branches of a `component`: for each edge a copy of the nodes up to the fan-in. */
   #branches(node: DotNode, region: Region): Work {
     const { edgeIndex, report } = this.#site;
     const fork = forkOf(edgeIndex, node.id, region);
@@ -209,7 +223,7 @@ function plainEdge(from: number, to: number): Drawn {
   return { from, to, on: "completed", weight: 0 };
 }
 
-/** A step that nothing leads to would start at once; what only a missed goal leads to must not. */
+/** A step without incoming edges would start at once; a retry target of a goal must not. */
 function neverStarted(count: number, edges: readonly Drawn[], entry: number): readonly Drawn[] {
   const reached = new Set([entry]);
   const bySource = Map.groupBy(edges, ({ from }) => from);
@@ -222,4 +236,57 @@ function neverStarted(count: number, edges: readonly Drawn[], entry: number): re
 
 function compare(one: string, other: string): number {
   return one < other ? -1 : one > other ? 1 : 0;
+}
+
+/** Outcomes that make a condition true: one for each of its alternatives. */
+function outcomesFor({ anyOf }: DotCondition): readonly NeededOutcome[] {
+  return anyOf.map((clauses) => clauses.reduce(withClause, {}));
+}
+
+/** Outcomes that select the edge without a condition to a step. */
+function outcomesToward(next: string): readonly NeededOutcome[] {
+  // If another edge tests for success, only another outcome selects this one.
+  return [{ next }, { outcome: "partial_success", next }];
+}
+
+function withClause(saying: NeededOutcome, clause: ConditionClause): NeededOutcome {
+  const { key } = clause;
+  if (key === "outcome" || key === "context.outcome") {
+    const outcome = valueFor(clause, "success", "fail");
+    return outcome === undefined ? saying : { ...saying, outcome };
+  }
+  const value = valueFor(clause, "", "other");
+  if (value === undefined) return saying;
+  if (key === "preferred_label" || key === "context.preferred_label") {
+    return { ...saying, label: value };
+  }
+  return { ...saying, context: { ...saying.context, [writtenKey(key)]: value } };
+}
+
+/** A value for which a clause is true, `usual` if possible; undefined when none is known. */
+function valueFor(clause: ConditionClause, usual: string, other: string): string | undefined {
+  const literal = comparedWith(clause);
+  const unlike = literal === usual ? other : usual;
+  switch (clause.operator) {
+    case undefined:
+      return clause.negated ? "false" : "true";
+    case "!=":
+      return clause.negated ? literal : unlike;
+    case "=":
+      return clause.negated ? unlike : literal;
+    case "contains":
+    case "startswith":
+    case "endswith":
+      return clause.negated ? usual : literal;
+    case "matches":
+      return clause.negated ? usual : undefined;
+    default:
+      return String(Number(literal) + stepPast(clause));
+  }
+}
+
+/** The distance from the compared number to a value that satisfies the clause. */
+function stepPast({ operator, negated }: ConditionClause): number {
+  const above = operator === ">" || operator === ">=";
+  return above === negated ? -1 : 1;
 }

@@ -1,23 +1,22 @@
 /**
- * The texts of a DOT file as texts of a plan: prompts with their `$variables` filled in, and what an
- * agent must know to report an outcome that an edge depends on.
+ * Lowers the texts of a DOT file to templates: it replaces `$variables` in prompts, and adds how an
+ * agent reports an outcome that an edge tests.
  *
- * Owns: which variables there are, that nothing else in a text is read as an expression, and the
- * words about the status file.
- * Does not: choose the texts (work.ts) or know how an answer is read.
+ * Owns: the variables, the quoting of all other text, and the instructions for the status file.
+ * Does not: choose the texts (work.ts) or read status files (room `engine`).
  */
 import type { DotAttributes } from "../../pipeline/dot/collect.ts";
 import { comparedWith, type DotCondition } from "../../pipeline/dot/condition.ts";
 
 const VARIABLE = /\$([A-Za-z_]\w*)/g;
 
-/** A text that means itself: `${{` in a DOT file is no expression. */
+/** The text as a template that renders to itself: `${{` in a DOT file is not an expression. */
 export function literal(text: string): string {
-  // A function, because `$` means something in a replacement.
+  // A function, because `$` is special in a replacement string.
   return text.replaceAll("${{", () => "$${{");
 }
 
-/** The value of `$name` in a prompt: an attribute of the graph, `goal` before all. */
+/** The value of `$name` in a prompt: an attribute of the graph; a missing `goal` is empty. */
 function variableOf(graph: DotAttributes, name: string): string | undefined {
   const value = graph.get(name)?.value.text;
   return name === "goal" ? (value ?? "") : value;
@@ -28,13 +27,13 @@ function isForShell(name: string): boolean {
   return name === name.toUpperCase();
 }
 
-/** An expression: what the input of the run has under a name, else another text. */
+/** An expression: the named value of the run's input, or another text. */
 export function fromInput(name: string, otherwise: string): string {
   const key = JSON.stringify(name);
   return `\${{ type(input) == map && ${key} in input ? input[${key}] : ${JSON.stringify(otherwise)} }}`;
 }
 
-/** The text as a template: `$name` is the graph's attribute or the input of that name, or stays. */
+/** The text as a template: `$name` becomes an attribute of the graph, or an input, or stays. */
 export function expandVariables(text: string, graph: DotAttributes): string {
   return literal(text).replaceAll(VARIABLE, (whole, name: string) => {
     const value = variableOf(graph, name);
@@ -43,7 +42,7 @@ export function expandVariables(text: string, graph: DotAttributes): string {
   });
 }
 
-/** The names of the variables that nothing in the file fills in, each once. */
+/** The variables that the file does not define, each once. */
 export function unknownVariables(text: string, graph: DotAttributes): readonly string[] {
   const names = [...text.matchAll(VARIABLE)].map((found) => found[1] ?? "");
   return [...new Set(names)].filter(
@@ -51,14 +50,14 @@ export function unknownVariables(text: string, graph: DotAttributes): readonly s
   );
 }
 
-/** An edge, as far as it asks how the step before it went. */
+/** The parts of an edge that test the outcome of the step before it. */
 export interface AskingEdge {
   readonly label?: string;
-  /** The condition; `unread` when there is one in another language than DOT's. */
+  /** The condition; `unread` when it could not be parsed. */
   readonly condition?: DotCondition | "unread";
 }
 
-/** Prompts that speak of a status file themselves. */
+/** Matches prompts that mention a status file themselves. */
 const OWN_WORDS = /STATUS_(?:PATH|FILE)\b|status\.json/;
 
 /** How to write the status file, with the outcomes that the edges test; empty when no edge does. */
@@ -70,7 +69,7 @@ export function statusWords(prompt: string, edges: readonly AskingEdge[]): strin
   );
   const asking = clauses.filter(({ key }) => /^(?:context\.)?outcome$/.test(key));
   const words = asking.map(comparedWith).filter((word) => word !== "");
-  // Sorted, so that the order of edges in a file changes nothing.
+  // Sorted, so that the order of edges in the file does not change the prompt.
   const outcomes = new Set(["success", "fail", ...words.sort()]);
   const labels = new Set(edges.flatMap(({ label }) => (label === undefined ? [] : [label])).sort());
   const choose = edges.filter(({ condition }) => condition === undefined).length > 1;

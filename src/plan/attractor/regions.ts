@@ -1,14 +1,14 @@
 /**
- * Which part of a DOT graph runs where: in the run itself, or in a branch of a `component`.
+ * Divides a DOT graph into regions: the run's own nodes, and the branches of each `component`.
  *
- * Owns: where branches come together again, and what belongs to each.
+ * Owns: where branches meet, and which nodes belong to each.
  * Does not: make steps (attractor/graph.ts).
  */
 import type { DotEdge, DotNode, DotPipeline } from "../../pipeline/dot/model.ts";
 
-/** How many common nodes are tested for being on every path: each test searches the graph. */
+/** How many common nodes are tested for lying on every path: each test searches the graph. */
 const CANDIDATES_MAX = 64;
-/** How deep `component` nodes may stand in each other's branches when their ends are looked for. */
+/** How deep `component` nodes may be nested when their fan-ins are searched. */
 const DEPTH_MAX = 16;
 
 /** A graph with its edges by their source. */
@@ -17,18 +17,18 @@ export interface EdgeIndex {
   outgoing(id: string): readonly DotEdge[];
 }
 
-/** A part of the graph that runs by itself. */
+/** A part of the graph that runs in one scope. */
 export interface Region {
   readonly entry: string;
-  /** Nodes at which it ends, without being part of it. */
+  /** Nodes where the region ends; they do not belong to it. */
   readonly closed: ReadonlySet<string>;
 }
 
-/** What a `component` node opens. */
+/** The branches of a `component` node. */
 export interface Fork {
   /** The first node of each branch, each once, in the order of their edges. */
   readonly targets: readonly string[];
-  /** Where the branches come together; absent: each runs to its own end. */
+  /** The node where the branches meet; absent: each runs to its own end. */
   readonly join?: string;
 }
 
@@ -52,7 +52,7 @@ export function forkOf(edgeIndex: EdgeIndex, id: string, { closed }: Region): Fo
   return { targets, ...(join === undefined ? {} : { join }) };
 }
 
-/** The nodes of a region in the order in which they are met; branches are not part of it. */
+/** The nodes of a region, breadth first; branches are not part of it. */
 export function nodesIn(
   edgeIndex: EdgeIndex,
   region: Region,
@@ -78,14 +78,14 @@ function nextOf(edgeIndex: EdgeIndex, node: DotNode, region: Region): readonly s
   return join === undefined ? jumps : [join, ...jumps];
 }
 
-/** An edge by which a branch goes elsewhere than to where the branches meet. */
+/** An edge by which a branch leaves before its join. */
 export interface Leaving {
   readonly edge: DotEdge;
   /** The edge ends the branch: its target runs outside. */
   readonly ends: boolean;
 }
 
-/** The edges by which branches leave: out of the nodes that lead to their join, past it. */
+/** The edges that lead from nodes before the join to nodes that never reach it. */
 export function leavingEdges(
   edgeIndex: EdgeIndex,
   { targets, join }: Fork,
@@ -120,7 +120,7 @@ function nodesBefore(
   return before;
 }
 
-/** The fan-in that closes what a component opened, with those in between closed by their own. */
+/** The fan-in that belongs to a component; nested components have fan-ins of their own. */
 function matchingFanIn(
   edgeIndex: EdgeIndex,
   targets: readonly string[],
@@ -157,7 +157,7 @@ function fanInsFrom(
   return found;
 }
 
-/** The nearest node that all branches must come to; else the nearest that all can come to. */
+/** The nearest node that all branches must reach; else the nearest that all can reach. */
 function commonNode(
   edgeIndex: EdgeIndex,
   targets: readonly string[],

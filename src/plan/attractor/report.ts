@@ -1,4 +1,4 @@
-/** The diagnostics of lowering a DOT file: what is done in another way, or not at all. */
+/** The diagnostics of lowering a DOT file. */
 import type { Diagnostic } from "../../pipeline/diagnostic.ts";
 import {
   type DotFinding,
@@ -7,7 +7,7 @@ import {
   dotDiagnostic,
 } from "../../pipeline/dot/source.ts";
 
-/** Collects diagnostics; each rule is reported once for a place, however many copies a node has. */
+/** Collects diagnostics; copies of a node report the same diagnostic only once. */
 export class DotReport {
   readonly diagnostics: Diagnostic[] = [];
   readonly #source: DotSource;

@@ -1,4 +1,4 @@
-/** What lowering one DOT file works with, in one value. */
+/** The inputs of lowering one DOT file, in one value. */
 
 import type { DotPipeline, DotSettings } from "../../pipeline/dot/model.ts";
 import type { PipelineWork, PlanReading } from "../plan.ts";
@@ -6,7 +6,7 @@ import type { DotAgents } from "./agent.ts";
 import type { EdgeIndex } from "./regions.ts";
 import type { DotReport } from "./report.ts";
 
-/** One file and all that is needed to lower it. */
+/** A DOT file and everything that lowering it needs. */
 export interface DotSite {
   readonly pipeline: DotPipeline;
   readonly settings: DotSettings;
@@ -14,14 +14,14 @@ export interface DotSite {
   readonly reading: PlanReading;
   readonly agents: DotAgents;
   readonly report: DotReport;
-  /** Where its steps work, relative to the workspace. */
+  /** The directory of its steps, relative to the workspace. */
   readonly cwd?: string;
-  /** The text of a file that is named here, relative to this one. */
+  /** The text of a file whose name is relative to this one. */
   readonly readText: (name: string) => string | undefined;
-  /** Another DOT file as work; a text with the reason when it cannot run. */
+  /** Another DOT file as work, or a text with the reason why it cannot run. */
   readonly child: (name: string, cwd: string | undefined) => PipelineWork | string;
-  /** The name of a node's step: some nodes are called what no step can be. */
+  /** The name of a node's step: not every name of a node is a valid name of a step. */
   readonly stepId: (node: string) => string;
-  /** The name of the step that marks a branch's arrival at a node outside of it. */
+  /** The name of the step that stands for a node outside of the branch. */
   readonly endId: (node: string) => string;
 }

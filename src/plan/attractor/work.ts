@@ -1,14 +1,13 @@
 /**
- * What the node of a DOT pipeline does, as a work of the plan.
+ * Lowers the work of a DOT node to work of the plan.
  *
- * Owns: the handlers of the language, retries and timeouts.
- * Does not: draw edges (attractor/graph.ts) or choose agents (attractor/agent.ts).
+ * Owns: the handlers of the language, the defaults of steps, retries and timeouts.
+ * Does not: lower edges (attractor/graph.ts) or choose agents (attractor/agent.ts).
  */
 
 import type { DotEdge, DotNode } from "../../pipeline/dot/model.ts";
 import { defined } from "../../util/defined.ts";
 import type { Backoff, RetryPolicy, Step, Work } from "../plan.ts";
-import { ATTRACTOR_RETRY, isTried, stallAfter } from "./defaults.ts";
 import { gateOf } from "./gate.ts";
 import {
   type AskingEdge,
@@ -20,6 +19,16 @@ import {
 } from "./prompt.ts";
 import { isFork, type Region } from "./regions.ts";
 import type { DotSite } from "./site.ts";
+
+/** How many times a run may visit a step. */
+export const ATTRACTOR_VISITS_MAX = 100;
+
+const ATTRACTOR_RETRY: RetryPolicy = {
+  attempts: 1,
+  on: "retry",
+  backoff: { initialMs: 200, factor: 2, maxMs: 60_000, jitter: 0.5 },
+  onResume: "keep",
+};
 
 /** The named policies of the language. */
 const { backoff: BACKOFF } = ATTRACTOR_RETRY;
@@ -33,7 +42,7 @@ export const RETRY_PRESETS: Readonly<
   patient: { attempts: 3, backoff: { ...BACKOFF, initialMs: 2_000, factor: 3 } },
 };
 
-/** What concerns a manager that looks at its child now and then; here it waits for the end. */
+/** Attributes of a manager that polls its child; here the child runs to its end. */
 const POLLING = [
   "manager.poll_interval",
   "manager.max_cycles",
@@ -41,11 +50,11 @@ const POLLING = [
   "manager.actions",
 ];
 
-/** How much of a node's attributes a command for a custom type finds in its environment. */
+/** The limit of PERDURE_NODE_ATTRIBUTES, which a command for a custom type receives. */
 const ATTRIBUTES_BYTES_MAX = 64 * 1024;
 
-/** What a node makes of its step. */
-export type NodeWork = Pick<Step, "work" | "env" | "retry"> &
+/** The fields of a step that follow from the work of its node. */
+type NodeWork = Pick<Step, "work" | "env" | "retry"> &
   Partial<Pick<Step, "cwd" | "timeoutMs" | "allowPartial" | "fidelity" | "thread" | "threadGroup">>;
 
 /** A step with the defaults of the language. */
@@ -64,7 +73,7 @@ export function plainStep(id: string, work: Work, visitsMax: number): Step {
   };
 }
 
-/** Lowers nodes; branches come from whoever knows the graph. */
+/** Lowers the work of nodes; the caller lowers branches. */
 export class DotWork {
   readonly #site: DotSite;
   readonly #branches: (node: DotNode, region: Region) => Work;
@@ -141,7 +150,7 @@ export class DotWork {
     return prompt ?? label;
   }
 
-  /** The edges that test the outcome of a node, also those of a node after it that only passes it on. */
+  /** The edges that test the outcome of a node, also those of a diamond after it. */
   #edgesBehind(node: DotNode): readonly DotEdge[] {
     const { edgeIndex } = this.#site;
     return edgeIndex.outgoing(node.id).flatMap((edge) => {
@@ -159,7 +168,7 @@ export class DotWork {
     return { kind: "pass" };
   }
 
-  /** The pipeline that a manager looks after; it is run as a part of this one. */
+  /** The child of a manager; it runs as a part of this pipeline. */
   #child(node: DotNode): Work {
     const { report, settings } = this.#site;
     const file = node.childDotfile ?? settings.childDotfile;
@@ -212,7 +221,7 @@ export class DotWork {
     }
     const retries =
       node.maxRetries ?? (preset === undefined ? settings.defaultMaxRetries : undefined);
-    // A tool cannot ask for another attempt, so an author who gives it retries wants failures retried.
+    // A tool rarely reports `retry`, so an author who gives it retries wants failures retried.
     const asked = work.kind === "shell" && node.maxRetries !== undefined;
     return {
       attempts: retries === undefined ? (preset?.attempts ?? 1) : retries + 1,
@@ -223,12 +232,12 @@ export class DotWork {
   }
 }
 
-/** The command for a type that the language does not have. */
+/** The command for a type of node that the language does not have. */
 function handlerOf({ customType }: DotNode, { reading }: DotSite): string | undefined {
   return (customType && reading.handlers?.[customType]) || undefined;
 }
 
-/** True for a node that does nothing, and so asks in the place of the one before it. */
+/** True for a node without work: its edges test the outcome of the node before it. */
 export function passesOn(node: DotNode, site: DotSite): boolean {
   const { handler, toolCommand, childDotfile = site.settings.childDotfile } = node;
   if (handlerOf(node, site) !== undefined) return false;
@@ -245,10 +254,10 @@ function askingEdge({ label, condition }: DotEdge): AskingEdge {
   };
 }
 
-/** What is added to the prompt of an agent that judges branches. */
+/** The addition to the prompt of a fan-in. */
 export const RESULTS = '\n\nThe results of the branches:\n${{ context["parallel.results"] }}';
 
-/** How much an agent is told of what came before, and in which conversation. */
+/** The fidelity and the thread of an agent step. */
 function tellingOf({ fidelity, threadId, subgraphClass }: DotNode) {
   return {
     ...defined({ fidelity, thread: threadId, threadGroup: subgraphClass }),
@@ -259,4 +268,14 @@ function attributesOf(node: DotNode): Readonly<Record<string, string>> {
   const written = [...node.attributes].map(([name, { value }]) => [name, value.text] as const);
   const text = JSON.stringify(Object.fromEntries(written));
   return text.length > ATTRIBUTES_BYTES_MAX ? {} : { PERDURE_NODE_ATTRIBUTES: literal(text) };
+}
+
+/** True for work that can report `retry` or reach its timeout. */
+function isTried({ kind }: Pick<Work, "kind">): boolean {
+  return kind === "shell" || kind === "agent" || kind === "gate" || kind === "pipeline";
+}
+
+/** The language has no rule against equal failures, so only the limit on visits ends a loop. */
+function stallAfter(visitsMax: number): number {
+  return visitsMax + 1;
 }

@@ -15,7 +15,7 @@ import type {
 } from "../../core/event.ts";
 import { type Run, waitingFor } from "../../core/run.ts";
 import { ROOT_SCOPE } from "../../core/step-path.ts";
-import type { Plan, Step, TakesUp, Work } from "../../plan/plan.ts";
+import type { AttractorCheckpoint, Plan, Step, Work } from "../../plan/plan.ts";
 import type { Json, JsonObject } from "../../util/json.ts";
 import { rootSteps } from "../step-tree.ts";
 import { isoText } from "../text.ts";
@@ -47,8 +47,8 @@ export class AttractorLog {
 
   constructor(plan: Plan) {
     this.#plan = plan;
-    this.#before = plan.graph.steps.find(({ work }) => takenUpBy(work) !== undefined);
-    const { completed = [], node } = (this.#before && takenUpBy(this.#before.work)) ?? {};
+    this.#before = plan.graph.steps.find(({ work }) => continuedFrom(work) !== undefined);
+    const { completed = [], node } = (this.#before && continuedFrom(this.#before.work)) ?? {};
     this.#completed = [...completed];
     this.#current = node;
   }
@@ -182,8 +182,8 @@ function outcomeOf(end: VisitEnd): string {
   return end.type === "step.skipped" ? "skipped" : "fail";
 }
 
-function takenUpBy(work: Work): TakesUp | undefined {
-  return work.kind === "pass" ? work.takesUp : undefined;
+function continuedFrom(work: Work): AttractorCheckpoint | undefined {
+  return work.kind === "pass" ? work.continuesFrom : undefined;
 }
 
 function nextNodes(run: Run): readonly string[] {

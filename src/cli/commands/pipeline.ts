@@ -1,13 +1,33 @@
-/** `perdure prices`: what models cost, since when, and who says so. */
-
+/** `perdure validate` and `perdure prices`: about pipeline files, without running them. */
+import { resolve } from "node:path";
+import { readPipeline } from "../../app/pipeline-file.ts";
 import { knownPrices, priceFile } from "../../app/prices.ts";
 import type { Rates } from "../../runner/agents/usage.ts";
 import type { Json, JsonObject } from "../../util/json.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
-import { tableLines } from "../../view/text.ts";
-import { readPlan } from "../diagnostics.ts";
-import { print, printJson } from "../print.ts";
+import { countText, tableLines } from "../../view/text.ts";
+import { print, printDiagnostics, printJson, readPlan } from "../print.ts";
 import { type OutputOptions, wantsJson } from "../screen/output-options.ts";
+
+/** Checks each file; the status is 4 when one of them cannot be run. */
+export async function validateCommand(
+  files: readonly string[],
+  options: OutputOptions,
+): Promise<ExitCode> {
+  const json = wantsJson(options);
+  const reports = [];
+  let valid = true;
+  for (const file of files) {
+    const { plan, text, diagnostics } = await readPipeline(resolve(file));
+    valid &&= plan !== undefined;
+    reports.push({ file, valid: plan !== undefined, diagnostics });
+    if (json) continue;
+    await printDiagnostics({ diagnostics, text });
+    if (plan !== undefined) print(`${file}: valid, ${countText(plan.graph.steps.length, "step")}`);
+  }
+  if (json) printJson(reports);
+  return valid ? EXIT.done : EXIT.invalid;
+}
 
 const HEADER = ["MODEL", "INPUT", "CACHED", "CACHE WRITE", "OUTPUT", "OVER 200K", "FROM"] as const;
 
@@ -40,7 +60,9 @@ export async function pricesCommand(
   });
   for (const line of tableLines([HEADER, ...rows])) print(line);
   print("");
-  print("US dollars per million tokens. A cost made of them is an estimate and shown as ~$0.12.");
+  print(
+    "US dollars per million tokens. A cost computed from them is an estimate, shown as ~$0.12.",
+  );
   print(`list: Perdure's own, as of ${date}; perdure prices -o json names its sources`);
   print(`file: ${priceFile()}, such as { "MODEL": { "input": 1.5, "output": 6 } }`);
   print(

@@ -1,8 +1,8 @@
 /**
- * How the program ends with an error, wherever it came from.
+ * Ends the program with an error, wherever the error came from.
  *
- * Owns: the lines of a refusal and its exit status, the words for a bug of ours, and the last resort
- * for what nobody awaited.
+ * Owns: the lines of a refusal and its exit status, the words for a bug of ours, and the handlers for
+ * errors that no code awaited.
  */
 import { CommanderError } from "commander";
 import {
@@ -16,17 +16,16 @@ import {
 } from "../app/refusal.ts";
 import { EXIT, type ExitCode } from "../view/exit-code.ts";
 import { commandText } from "../view/text.ts";
-import { printDiagnostics } from "./diagnostics.ts";
-import { printError, printed } from "./print.ts";
+import { printDiagnostics, printError, printed } from "./print.ts";
 
 /** Call once: what nobody awaited ends the program like any other error, and not by Node. */
-export function leaveOnUnhandledErrors(): void {
-  process.on("uncaughtException", (error) => void leave(error));
-  process.on("unhandledRejection", (reason) => void leave(reason));
+export function exitOnUnhandledErrors(): void {
+  process.on("uncaughtException", (error) => void exitWithError(error));
+  process.on("unhandledRejection", (reason) => void exitWithError(reason));
 }
 
 /** Prints an error and ends: a failed runner must not linger as the owner of its run. */
-export async function leave(error: unknown): Promise<void> {
+export async function exitWithError(error: unknown): Promise<void> {
   const run = error instanceof RunError ? undefined : drivenRun();
   process.exitCode = await reported(run === undefined ? error : new RunError(run, error));
   await printed();

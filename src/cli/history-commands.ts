@@ -1,4 +1,4 @@
-/** The commands of time travel: rewinding, forking and comparing. */
+/** Declares the commands that rewind, fork, compare and restore. */
 import type { Command } from "commander";
 import type { ExitCode } from "../view/exit-code.ts";
 
@@ -28,7 +28,7 @@ export function addRewinding(program: Command, finish: Finish): void {
     .option("-y, --yes", REPEAT_HELP)
     .option("--dry-run", "show what would run again and what is kept; change nothing")
     .action(async (id, step, options) =>
-      finish(await (await import("./commands/rewind.ts")).rewindCommand(id, step, options)),
+      finish(await (await import("./commands/history.ts")).rewindCommand(id, step, options)),
     );
   program
     .command("invalidate")
@@ -38,7 +38,7 @@ export function addRewinding(program: Command, finish: Finish): void {
     .option("-y, --yes", REPEAT_HELP)
     .option("--dry-run", "show what would run again and what is kept; change nothing")
     .action(async (id, step, options) =>
-      finish(await (await import("./commands/rewind.ts")).invalidateCommand(id, step, options)),
+      finish(await (await import("./commands/history.ts")).invalidateCommand(id, step, options)),
     );
   program
     .command("fork")
@@ -49,11 +49,11 @@ export function addRewinding(program: Command, finish: Finish): void {
     .option("--json <key=json>", "a value as JSON, such as tags=[1, 2]; may be repeated", collect)
     .option("--run", "start it at once")
     .option("--files <how>", FILES_HELP)
-    .option("--dry-run", "show what it would begin with; change nothing")
+    .option("--dry-run", "show what it would start with; change nothing")
     .option("-o, --output <format>", "text or json")
     .option("-q, --quiet", "print nothing")
     .action(async (id, options) =>
-      finish(await (await import("./commands/fork.ts")).forkCommand(id, options)),
+      finish(await (await import("./commands/history.ts")).forkCommand(id, options)),
     );
 }
 
@@ -69,7 +69,7 @@ export function addComparing(program: Command, finish: Finish): void {
     .option("--patch", "the differences line by line")
     .option("-o, --output <format>", "text or json")
     .action(async (id, a, b, options) =>
-      finish(await (await import("./commands/diff.ts")).diffCommand(id, a, b, options)),
+      finish(await (await import("./commands/inspect.ts")).diffCommand(id, a, b, options)),
     );
   program
     .command("restore")
@@ -79,7 +79,7 @@ export function addComparing(program: Command, finish: Finish): void {
     .option("--into <dir>", "write them to this empty directory instead")
     .option("--yes", "agree to overwrite my own files")
     .action(async (id, point, options) =>
-      finish(await (await import("./commands/rewind.ts")).restoreCommand(id, point, options)),
+      finish(await (await import("./commands/history.ts")).restoreCommand(id, point, options)),
     );
   program
     .command("timeline")
@@ -87,6 +87,6 @@ export function addComparing(program: Command, finish: Finish): void {
     .argument("<run>", "id or prefix")
     .option("-o, --output <format>", "text or json")
     .action(async (id, options) =>
-      finish(await (await import("./commands/diff.ts")).timelineCommand(id, options)),
+      finish(await (await import("./commands/inspect.ts")).timelineCommand(id, options)),
     );
 }

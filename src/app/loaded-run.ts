@@ -1,5 +1,5 @@
 /**
- * A run with everything that is known about it: plan, events, state, owner.
+ * A run as the journal has it: its plan, events, state and owner.
  *
  * Owns: loading it, and reading its plans.
  * Does not: find it (project.ts) or change it.
@@ -37,7 +37,7 @@ import { command, Refusal, when } from "./refusal.ts";
 import { hideMarked, hideSecrets } from "./secret-mask.ts";
 
 /** A run with everything that is known about it. */
-export interface KnownRun {
+export interface LoadedRun {
   readonly id: string;
   readonly shortId: string;
   readonly plan: Plan;
@@ -65,13 +65,13 @@ export async function openRun(
   from: string,
   mode: "read-write" | "read-only",
   id: string | undefined,
-): Promise<{ readonly project: Project; readonly known: KnownRun }> {
+): Promise<{ readonly project: Project; readonly known: LoadedRun }> {
   const project = await openProject(from, mode);
   return { project, known: await loadRun(project, await findRunId(project, id)) };
 }
 
 /** Loads a run and says whether somebody owns it. */
-export async function loadRun({ dir, journal }: Project, runId: string): Promise<KnownRun> {
+export async function loadRun({ dir, journal }: Project, runId: string): Promise<LoadedRun> {
   const { planText, plans: planTexts, events, cleanedAt } = await journal.log.load(runId);
   const plans = new Map<string, Plan>();
   for (const [fingerprint, text] of planTexts) plans.set(fingerprint, parsePlan(text, runId));
@@ -113,7 +113,7 @@ export function hideSecretsOf({ secrets = [] }: Plan, run: Run): void {
 }
 
 /** A run with what others wrote since it was loaded; takes the one that was loaded over. */
-export async function reloadRun(project: Project, known: KnownRun): Promise<KnownRun> {
+export async function reloadRun(project: Project, known: LoadedRun): Promise<LoadedRun> {
   const { journal } = project;
   const news = await journal.log.eventsAfter(known.id, known.run.seq);
   if (news.some(({ event }) => event.type === "run.updated")) return loadRun(project, known.id);
@@ -131,9 +131,9 @@ export async function reloadRun(project: Project, known: KnownRun): Promise<Know
  */
 export async function reloadOwned(
   project: Project,
-  known: KnownRun,
+  known: LoadedRun,
   { epoch, asCopy = false }: { readonly epoch: number; readonly asCopy?: boolean },
-): Promise<KnownRun> {
+): Promise<LoadedRun> {
   const loaded =
     known.moved === undefined ? await reloadRun(project, known) : await loadRun(project, known.id);
   const { id, run, moved } = loaded;
@@ -157,7 +157,7 @@ async function answersTo(journal: Journal, run: Run): Promise<ReadonlyMap<string
 /** Reads the plans that new events of a run go by, so that its `planOf` finds them. */
 export async function readPlans(
   { journal }: Project,
-  { id, plans }: KnownRun,
+  { id, plans }: LoadedRun,
   news: readonly Recorded[],
 ): Promise<void> {
   for (const fingerprint of planFingerprints(news)) {
@@ -165,7 +165,7 @@ export async function readPlans(
   }
 }
 
-function planSource(plans: ReadonlyMap<string, Plan>): KnownRun["planOf"] {
+function planSource(plans: ReadonlyMap<string, Plan>): LoadedRun["planOf"] {
   return (fingerprint) => {
     const plan = plans.get(fingerprint);
     assert(plan !== undefined, `the plan ${fingerprint} was read`);
@@ -188,7 +188,7 @@ export function parsePlan(text: string, runId: string): Plan {
 }
 
 /** What `why` needs to know about a run. */
-export function whyInputOf(known: KnownRun, now: number): WhyInput {
+export function whyInputOf(known: LoadedRun, now: number): WhyInput {
   return {
     runId: known.id,
     shortId: known.shortId,
@@ -237,8 +237,9 @@ export async function refuseCopy(
   const owner =
     lease?.owner !== undefined && livenessOf(lease) === "owned" ? lease.owner : undefined;
   if (owner === undefined && pid === undefined) return;
-  const who = owner === undefined ? `process ${pid} of it lives` : `owned by ${ownerText(owner)}`;
-  const message = `run ${shortId} goes on in ${moved.from} (${who})`;
+  const who =
+    owner === undefined ? `process ${pid} of it is alive` : `owned by ${ownerText(owner)}`;
+  const message = `run ${shortId} continues in ${moved.from} (${who})`;
   throw new Refusal("run-owned", message, command("-C", moved.from, "stop", shortId));
 }
 

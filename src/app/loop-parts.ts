@@ -1,4 +1,4 @@
-/** What a run needs beside the engine, loaded only for plans that need it. */
+/** Opens the parts that the loop of a run needs, each only for plans that need it. */
 
 import type { Recorded } from "../core/event.ts";
 import type { Fact } from "../core/fact.ts";
@@ -13,8 +13,8 @@ import { mayBeAhead } from "../journal/events-file.ts";
 import { graphsIn } from "../plan/graph-index.ts";
 import type { Graph, Plan } from "../plan/plan.ts";
 import { mayLive } from "../runner/process/adopt.ts";
-import type { KnownRun } from "./known-run.ts";
-import type { AttractorLogFiles } from "./logs-files.ts";
+import type { AttractorLogFiles } from "./attractor-logs.ts";
+import type { LoadedRun } from "./loaded-run.ts";
 import { hasAgents, priceListOf } from "./prices.ts";
 import type { Project } from "./project.ts";
 import { after, command, Refusal, RunError } from "./refusal.ts";
@@ -22,9 +22,9 @@ import { RunFiles } from "./run-files.ts";
 import { relinkWorktrees } from "./run-workspace.ts";
 
 /** What keeps the files of a run; loaded only for plans that want them kept. */
-export async function filesExecutorOf(
+export async function openFilesExecutor(
   project: Project,
-  known: KnownRun,
+  known: LoadedRun,
   foreign: ForeignFiles | undefined,
   say: (line: string) => void,
 ): Promise<FilesExecutor | undefined> {
@@ -56,7 +56,7 @@ export async function filesExecutorOf(
     const needed = run.restoring !== undefined || hasOwnWorkspaces(plan.graph);
     const optional = workspace.kind === "here" && error.code === "git-missing" && !needed;
     if (!optional) throw new RunError(known.shortId, error);
-    say(`The files of this run are not kept: ${error.message}`);
+    say(`No snapshots are taken of the files of this run: ${error.message}`);
     return undefined;
   }
 }
@@ -69,8 +69,8 @@ function hasOwnWorkspaces(graph: Graph): boolean {
  * Holds the files that steps handed on against their hashes before anything starts: what was found
  * and done, in words. Throws when a file is gone for good.
  */
-export async function settleOutputs(
-  { plan, run, events, dir, shortId }: KnownRun,
+export async function checkHandedOnFiles(
+  { plan, run, events, dir, shortId }: LoadedRun,
   asked: readonly Fact[],
 ): Promise<readonly string[]> {
   const { currentOutputs, outputsNamedBy } = await import("../core/outputs.ts");
@@ -92,7 +92,7 @@ export async function settleOutputs(
   const { lines, gone } = await checkOutputs(outputs, { artifacts: dir.artifacts, own, roots });
   const [first] = gone;
   if (first === undefined) return lines;
-  const message = `${nameOf(first)} is gone, and so is its kept copy: ${first.output.path}`;
+  const message = `${nameOf(first)} is missing, and so is its kept copy: ${first.output.path}`;
   throw new Refusal("output-missing", message, command("retry", shortId, first.root));
 }
 
@@ -103,15 +103,15 @@ function reopenedBy(plan: Plan, run: Run, step: string): readonly string[] {
 }
 
 /** All that tells a run in files, kept up to date by its owner. */
-interface StepReport {
+interface RunFilesWriter {
   record(events: readonly Recorded[], run: Run): void;
   close(run: Run): void;
 }
 
 /** The files of a run, and those in the directory that the person named for it. */
-export async function filesOf(project: Project, known: KnownRun): Promise<StepReport> {
+export async function openRunFiles(project: Project, known: LoadedRun): Promise<RunFilesWriter> {
   const { dir, run, events } = known;
-  const logFiles = await attractorLogFilesOf(project, known);
+  const attractorLogs = await openAttractorLogs(project, known);
   let opened: RunFiles | undefined;
   const own = (): RunFiles => {
     opened ??= RunFiles.open(dir, run, known, events);
@@ -122,20 +122,20 @@ export async function filesOf(project: Project, known: KnownRun): Promise<StepRe
   return {
     record: (news, now) => {
       own().record(news, now);
-      logFiles?.record(news, now);
+      attractorLogs?.record(news, now);
     },
     close: (now) => own().close(now),
   };
 }
 
 /** What tells the run in a directory that the person named; throws when it cannot be written. */
-export async function attractorLogFilesOf(
+export async function openAttractorLogs(
   project: Project,
-  { plan, run, events, dir, shortId }: KnownRun,
+  { plan, run, events, dir, shortId }: LoadedRun,
 ): Promise<AttractorLogFiles | undefined> {
   const logs = run.created?.logs;
   if (logs === undefined) return undefined;
-  const { AttractorLogFiles } = await import("./logs-files.ts");
+  const { AttractorLogFiles } = await import("./attractor-logs.ts");
   try {
     return AttractorLogFiles.open({ logs, project: project.dir.root, dir }, plan, run, events);
   } catch (error) {
@@ -150,7 +150,7 @@ export async function attractorLogFilesOf(
 }
 
 /** What talks to agents; loaded only for plans that have some. */
-export async function agentsOf(
+export async function openAgents(
   plan: Plan,
   site: () => LaunchSite,
 ): Promise<AgentSteps | undefined> {

@@ -1,21 +1,20 @@
-/** `perdure rewind`, `invalidate` and `restore`: change where a run stands without starting it. */
-
+/** `perdure rewind`, `invalidate`, `restore` and `fork`: start from an earlier point of a run. */
 import { resolve } from "node:path";
-import { type KnownRun, loadRun, openRun, whyInputOf } from "../../app/known-run.ts";
+import { forkRun, planFork } from "../../app/fork.ts";
+import type { TypedInput } from "../../app/input.ts";
+import { type LoadedRun, loadRun, openRun, whyInputOf } from "../../app/loaded-run.ts";
 import { unavailable } from "../../app/ownership.ts";
 import type { Project } from "../../app/project.ts";
-import {
-  previewRestore,
-  restoreInto,
-  restorePointNamed,
-  restoreWorkspace,
-} from "../../app/restore.ts";
 import {
   confirmRepeat,
   filesSetAside,
   previewLines,
+  previewRestore,
   previewRewind,
   type RewindRequest,
+  restoreInto,
+  restorePointNamed,
+  restoreWorkspace,
   rewindRun,
 } from "../../app/rewind.ts";
 import { filesOption } from "../../app/rewind-files.ts";
@@ -24,7 +23,8 @@ import { changeLines } from "../../view/preview/resume-plan.ts";
 import { commitText } from "../../view/text.ts";
 import { whyLines } from "../../view/why.ts";
 import { confirmation } from "../ask.ts";
-import { print } from "../print.ts";
+import { print, printJson } from "../print.ts";
+import { type OutputOptions, wantsJson } from "../screen/output-options.ts";
 
 export interface RewindOptions {
   readonly files?: string;
@@ -95,7 +95,7 @@ export async function restoreCommand(
   const lines = changes === undefined ? [] : changeLines(changes);
   for (const line of lines) print(line);
   if (changes !== undefined && lines.length === 0) {
-    print(`The files are those of ${name} already.`);
+    print(`The files already are those of ${name}.`);
     return EXIT.done;
   }
   const overwrite = options.yes === true;
@@ -107,12 +107,42 @@ export async function restoreCommand(
 }
 
 /** Where the run stands now, and how to get at what was set aside. */
-async function printState(project: Project, before: KnownRun): Promise<void> {
+async function printState(project: Project, before: LoadedRun): Promise<void> {
   const after = await loadRun(project, before.id);
   const aside = filesSetAside(before, after);
   if (aside !== undefined) {
     const name = commitText(aside);
-    print(`set aside: ${name}   (take it back: perdure restore ${after.shortId} ${name})`);
+    print(`set aside: ${name}   (restore it: perdure restore ${after.shortId} ${name})`);
   }
   for (const line of whyLines(whyInputOf(after, Date.now()))) print(line);
+}
+
+export interface ForkOptions extends OutputOptions, TypedInput {
+  readonly at?: string;
+  readonly run?: boolean;
+  readonly files?: string;
+  readonly dryRun?: boolean;
+}
+
+/** Forks a run, and starts the fork with `--run`. */
+export async function forkCommand(id: string, options: ForkOptions): Promise<ExitCode> {
+  const json = wantsJson(options);
+  const say = (line: string): void => (json || options.quiet === true ? undefined : print(line));
+  const { project, known } = await openRun(process.cwd(), "read-write", id);
+  const plan = await planFork(project, known, { ...options, files: filesOption(options.files) });
+  for (const line of plan.lines) say(line);
+  if (options.dryRun === true) return EXIT.done;
+  const fork = await forkRun(project, known, plan);
+  const { seq, where } = plan.point;
+  if (json && options.run !== true) {
+    printJson({ run_id: fork.id, forked_from: known.id, sequence: seq });
+  }
+  say(`Run ${fork.id} was forked from ${known.shortId}, ${where}`);
+  if (options.run !== true) {
+    say(`Start it: perdure resume ${fork.shortId}`);
+    return EXIT.done;
+  }
+  await project.journal.close();
+  const { resumeCommand } = await import("./resume.ts");
+  return resumeCommand(fork.id, options);
 }

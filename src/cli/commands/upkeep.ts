@@ -1,6 +1,7 @@
-/** `perdure doctor`: says whether this machine and this project's state are well; repairs it. */
+/** `perdure clean`, `doctor`, `export` and `import`: look after the state of a project. */
 
 import { resolve } from "node:path";
+import { type CleanOptions, cleanRuns } from "../../app/clean.ts";
 import {
   journalProblems,
   leftoversIn,
@@ -13,12 +14,34 @@ import {
   unfinishedRuns,
   usedStateDir,
 } from "../../app/doctor.ts";
+import { type ExportOptions as AppOptions, exportRun } from "../../app/export.ts";
+import { importRun } from "../../app/import.ts";
+import { openRun } from "../../app/loaded-run.ts";
+import { openProject } from "../../app/project.ts";
 import { command, Refusal } from "../../app/refusal.ts";
-import { packageVersion } from "../../app/version.ts";
+import { filesOption } from "../../app/rewind-files.ts";
+import { packageVersion } from "../../app/this-process.ts";
+import { formatBytes } from "../../util/bytes.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { countText } from "../../view/text.ts";
-import { readPlan } from "../diagnostics.ts";
-import { print } from "../print.ts";
+import { print, readPlan } from "../print.ts";
+
+/** Cleans the runs that are named, or all finished ones, and says what became of each. */
+export async function cleanCommand(
+  ids: readonly string[],
+  options: CleanOptions,
+): Promise<ExitCode> {
+  const dryRun = options.dryRun === true;
+  const project = await openProject(process.cwd(), "read-write");
+  const { runs, bytes, outputsKept } = await cleanRuns(project, ids, options, (run) => {
+    const done = `${dryRun ? "would remove" : "removed"} ${run.folder}`;
+    print(`${run.shortId}  ${run.kept === undefined ? done : `kept: ${run.kept}`}`);
+  });
+  if (runs === 0) print("There is nothing to clean.");
+  if (outputsKept) print("The outputs of steps are kept while a run is alive.");
+  if (dryRun && runs > 0) print(`In all: ${formatBytes(bytes)}, and their snapshots.`);
+  return EXIT.done;
+}
 
 export interface DoctorOptions {
   readonly repair?: boolean;
@@ -34,7 +57,7 @@ export async function doctorCommand(
   if (options.repair !== true) for (const line of await machineLines()) print(line);
   const dir = usedStateDir(process.cwd());
   if (dir === undefined) {
-    print("There is no state here yet; nothing can be wrong with it.");
+    print("There is no state here yet, so there is nothing to check.");
     return EXIT.done;
   }
   print(`state: ${dir.root}`);
@@ -46,7 +69,7 @@ export async function doctorCommand(
   if (problems.length > 0) {
     throw new Refusal("journal-broken", "the journal is damaged", command("doctor", "--repair"));
   }
-  print("✓ the journal is whole: every event and every plan has its checksum");
+  print("✓ the journal is intact: every event and every plan matches its checksum");
   for (const { path, what } of await leftoversIn(dir.root)) {
     print(`· a kill left a ${what}: ${path}; remove it with: perdure doctor --repair`);
   }
@@ -106,6 +129,58 @@ function repairLines(report: ReturnType<typeof repairState>): readonly string[] 
     lines.push(`${restored === undefined ? "✗" : "✓"} run ${runId} ${what}`);
     lines.push(...notes.map((note) => `    ${note}`));
   }
-  lines.push("The state is whole again. See the runs: perdure list runs");
+  lines.push("The state is intact again. See the runs: perdure list runs");
   return lines;
+}
+
+export interface ExportOptions extends AppOptions {
+  readonly output?: string;
+}
+
+/** Writes the run that is named, or the newest one, into a file. */
+export async function exportCommand(
+  id: string | undefined,
+  options: ExportOptions,
+): Promise<ExitCode> {
+  const { project, known } = await openRun(process.cwd(), "read-write", id);
+  const { shortId } = known;
+  const file = resolve(options.output ?? `${shortId}.perdure`);
+  const exported = await exportRun(project, known, file, options);
+  const counts = [
+    countText(exported.events, "event"),
+    countText(exported.snapshots, "snapshot"),
+    countText(exported.artifacts, "artifact"),
+    countText(exported.conversations, "conversation"),
+  ];
+  print(`Exported run ${shortId} to ${file} (${formatBytes(exported.bytes)}):`);
+  print(`  ${counts.join(", ")}`);
+  for (const note of exported.notes) print(`  note: ${note}`);
+  if (exported.holdsSecrets) {
+    print("  note: it contains secrets in plain text; protect it as you protect them");
+  }
+  print(`Continue it elsewhere, and only there: perdure import FILE && perdure resume ${shortId}`);
+  return EXIT.done;
+}
+
+export interface ImportOptions {
+  readonly into?: string;
+  readonly files?: string;
+}
+
+/** Takes in a run from a file. */
+export async function importCommand(file: string, options: ImportOptions): Promise<ExitCode> {
+  const path = resolve(file);
+  const files = filesOption(options.files);
+  const run = await importRun(path, { into: resolve(options.into ?? "."), files });
+  if (run.known) {
+    print(`Run ${run.runId} already exists here, with the content of ${path}.`);
+    return EXIT.done;
+  }
+  const done = `${run.stepsDone} of ${run.stepsTotal} steps completed`;
+  print(`Imported run ${run.runId} of ${run.pipeline} (${done}), from ${run.from}.`);
+  if (run.restoresFiles) {
+    print("When it continues, the project's files are first restored to those of the run.");
+  }
+  print(`Continue: perdure resume ${run.shortId}`);
+  return EXIT.done;
 }

@@ -1,11 +1,10 @@
 /** Watches a run that another process drives, and answers its questions. */
-
 import type { Answer, AttemptRef } from "../core/event.ts";
 import { evolve } from "../core/evolve.ts";
 import { isIdle } from "../core/next-actions.ts";
 import type { Answered } from "../journal/inbox.ts";
 import { giveAnswer } from "./answer.ts";
-import { hideSecretsOf, type KnownRun, readPlans } from "./known-run.ts";
+import { hideSecretsOf, type LoadedRun, readPlans } from "./loaded-run.ts";
 import { lineReaders } from "./output.ts";
 import { livenessOf, openProject, type Project } from "./project.ts";
 import type { Display } from "./screen.ts";
@@ -22,7 +21,7 @@ export interface Watcher {
 /** Shows a run that another process drives, until it is over or its owner is gone. */
 export async function followRun(
   project: Project,
-  known: KnownRun,
+  known: LoadedRun,
   { display, isClosed, onLeave }: Watcher,
 ): Promise<void> {
   const { log, leases } = project.journal;
@@ -72,7 +71,7 @@ export async function followRun(
 
 /** Whoever watches only reads, until they answer. */
 async function answerFrom(
-  known: KnownRun,
+  known: LoadedRun,
   at: AttemptRef,
   reply: Pick<Answer, "choice" | "text">,
 ): Promise<Answered> {

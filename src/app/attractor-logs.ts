@@ -1,0 +1,291 @@
+/**
+ * `--logs DIR`: the run directory of the DOT language. A run writes it as a second projection of the
+ * journal, next to its own files. From such a directory a person resumes the run that writes to it; a
+ * directory of another engine gives a new run that continues where that engine stopped.
+ *
+ * Owns: the files in the directory, and the way from a directory to a run in the journal.
+ * Does not: know the content of the files (view/json/attractor-log.ts), or drive the run.
+ * Invariants:
+ * - J5 Every file here can be rebuilt from the events and the attempts' folders.
+ * - O1 A file appears by rename, complete.
+ */
+import { copyFileSync, existsSync, mkdirSync, renameSync, writeFileSync } from "node:fs";
+import { dirname, join, relative, resolve } from "node:path";
+import type { Recorded, VisitEnd } from "../core/event.ts";
+import { findVisit, type Run, stepOf, type Visit } from "../core/run.ts";
+import { evaluateIn } from "../core/values.ts";
+import { PROMPT_FILE } from "../engine/launch.ts";
+import { attemptDirOf, type RunDir } from "../engine/state-dir.ts";
+import { envNamesOf } from "../plan/build.ts";
+import type { AttractorCheckpoint, Plan } from "../plan/plan.ts";
+import { textOf } from "../runner/file-text.ts";
+import { failpoint } from "../util/failpoint.ts";
+import { isObject, type JsonObject, sha256 } from "../util/json.ts";
+import { renderText } from "../util/template.ts";
+import { AttractorLog, attemptOfEnd, statusJson } from "../view/json/attractor-log.ts";
+import { loadRun } from "./loaded-run.ts";
+import { type ReadPlan, requirePlan } from "./pipeline-file.ts";
+import { createProject, openProject, type Project } from "./project.ts";
+import { advice, command, Refusal, when } from "./refusal.ts";
+import { createRun } from "./start.ts";
+import { checkEnvironment } from "./this-process.ts";
+
+/** A copy of the other engine's checkpoint; ours is written over it. */
+const KEPT_FILE = "checkpoint.before.json";
+
+export interface LogsRun {
+  readonly project: Project;
+  readonly runId: string;
+  /** The file that was read for it, with its warnings. */
+  readonly read?: ReadPlan;
+}
+
+/** The run that writes to a directory. `file`, if given, must be its pipeline. */
+export async function runOfLogs(given: string, file: string | undefined): Promise<LogsRun> {
+  const logs = resolve(given);
+  const path = join(logs, "checkpoint.json");
+  const text = textOf(path);
+  const again = command("run", file ?? "FILE", "--logs", relative(process.cwd(), logs) || ".");
+  if (text === undefined) {
+    throw new Refusal(
+      "missing-file",
+      `there is no checkpoint in ${given}: ${path} is missing`,
+      again,
+    );
+  }
+  const { run_id: runId, project } = ownPart(text);
+  if (typeof runId !== "string" || typeof project !== "string") {
+    const continuesFrom = stoppedAt(parsedJson(text));
+    if (continuesFrom !== undefined && file !== undefined)
+      return continueForeign(logs, file, continuesFrom);
+    const message = `${path} was not written by perdure: it names no run`;
+    throw new Refusal(
+      "bad-logs-directory",
+      continuesFrom === undefined ? `${message}, and no node at which one stopped` : message,
+      continuesFrom === undefined
+        ? when("start a new run without --logs", "run", file ?? "FILE")
+        : when(`continue after \`${continuesFrom.node}\``, "resume", "--logs", given, "FILE.dot"),
+    );
+  }
+  if (!existsSync(join(project, "state.db"))) {
+    const message = `run ${runId} of ${given} no longer exists: there is no state in ${project}`;
+    throw new Refusal("bad-logs-directory", message, again);
+  }
+  const opened = await openProject(dirname(project), "read-write");
+  if (!(await opened.journal.log.resolve(runId)).includes(runId)) {
+    const message = `run ${runId} of ${given} is no longer in ${project}`;
+    throw new Refusal("bad-logs-directory", message, again);
+  }
+  await refuseOtherFile(opened, runId, file);
+  return { project: opened, runId };
+}
+
+/** Refuses a directory in which the checkpoint of something unfinished would be overwritten. */
+export function refuseUsedLogs(given: string): void {
+  const text = textOf(join(resolve(given), "checkpoint.json"));
+  if (text === undefined) return;
+  const { run_id: runId, status } = ownPart(text);
+  if (status === "completed") return;
+  const what =
+    typeof runId === "string" ? `run ${runId}, which is unfinished` : "another engine's run";
+  const next =
+    typeof runId === "string"
+      ? command("resume", "--logs", given)
+      : advice("name another directory");
+  throw new Refusal("logs-directory-used", `${given} holds the checkpoint of ${what}`, next);
+}
+
+async function refuseOtherFile(
+  { journal }: Project,
+  runId: string,
+  file: string | undefined,
+): Promise<void> {
+  if (file === undefined) return;
+  const [run] = (await journal.log.list({ file: resolve(file) })).filter(
+    (one) => one.runId === runId,
+  );
+  if (run !== undefined) return;
+  const message = `run ${runId} is not a run of ${file}`;
+  throw new Refusal("wrong-pipeline", message, command("show", runId.slice(0, 8)));
+}
+
+/** What perdure wrote into a checkpoint beside what the language asks for. */
+function ownPart(text: string): JsonObject {
+  const parsed = parsedJson(text);
+  return isObject(parsed) && isObject(parsed.perdure) ? (parsed.perdure as JsonObject) : {};
+}
+
+function parsedJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined;
+    throw error;
+  }
+}
+
+/** Where another engine stopped, by its checkpoint; undefined when that does not say it. */
+function stoppedAt(checkpoint: unknown): AttractorCheckpoint | undefined {
+  if (!isObject(checkpoint)) return undefined;
+  const { current_node: node, completed_nodes: completed, context = {} } = checkpoint;
+  if (typeof node !== "string" || !Array.isArray(completed) || !isObject(context)) return undefined;
+  const names = completed.filter((name): name is string => typeof name === "string");
+  return { node, completed: names, context: context as JsonObject };
+}
+
+/** The run that continues from there: a new one, unless it was created before. */
+async function continueForeign(
+  logs: string,
+  file: string,
+  continuesFrom: AttractorCheckpoint,
+): Promise<LogsRun> {
+  const path = resolve(file);
+  const read = await requirePlan(path, ["run", file], { continuesFrom });
+  const { plan, text } = read;
+  checkEnvironment(envNamesOf(plan), ["resume", "--logs", logs, file]);
+  const project = await createProject(process.cwd());
+  for (const { runId, cleanedAt } of await project.journal.log.list({ file: path })) {
+    if (cleanedAt !== undefined) continue;
+    const { run, plan: known } = await loadRun(project, runId);
+    const isSame = run.created?.logs === logs && known.reading?.continuesFrom !== undefined;
+    if (isSame) return { project, runId, read };
+  }
+  copyFileSync(join(logs, "checkpoint.json"), join(logs, KEPT_FILE));
+  const runId = await createRun(project, plan, {
+    file: path,
+    fileSha256: sha256(text),
+    input: null,
+    args: process.argv.slice(2),
+    cwd: process.cwd(),
+    logs,
+  });
+  return { project, runId, read };
+}
+
+const RESPONSE_FILE = "response.md";
+
+interface LogsSite {
+  /** The directory that the person named. */
+  readonly logs: string;
+  /** The project's state, so that the run is found again from here. */
+  readonly project: string;
+  readonly dir: RunDir;
+}
+
+/** The directory of one run, open for its owner. */
+export class AttractorLogFiles {
+  readonly #place: LogsSite;
+  readonly #log: AttractorLog;
+
+  private constructor(place: LogsSite, plan: Plan) {
+    this.#place = place;
+    this.#log = new AttractorLog(plan);
+  }
+
+  /** Brings the directory to what the journal says. */
+  static open(
+    place: LogsSite,
+    plan: Plan,
+    run: Run,
+    events: readonly Recorded[],
+  ): AttractorLogFiles {
+    const files = new AttractorLogFiles(place, plan);
+    mkdirSync(place.logs, { recursive: true });
+    files.record(events, run);
+    return files;
+  }
+
+  /** Takes a batch that is in the journal. */
+  record(events: readonly Recorded[], run: Run): void {
+    let news = false;
+    // Of a long past only the last end of each node is to be seen.
+    const ends = new Map<string, VisitEnd>();
+    for (const recorded of events) {
+      const { type } = recorded.event;
+      const end = this.#log.add(recorded);
+      if (end !== undefined) for (const folder of this.#foldersOf(end, run)) ends.set(folder, end);
+      const begun = type === "run.created" || type === "run.restarted";
+      if (begun) writeWhole(this.#root, "manifest.json", json(this.#log.manifest(run)));
+      news ||= end !== undefined || type.startsWith("run.");
+    }
+    for (const [folder, end] of ends) this.#writeNode(folder, end, run);
+    if (news) this.#writeCheckpoint(run);
+    failpoint("walk-files.done");
+  }
+
+  /** A restarted run writes into a directory of its own, beside what it did before. */
+  get #root(): string {
+    const { restarts } = this.#log;
+    return restarts === 0 ? this.#place.logs : join(this.#place.logs, `restart-${restarts}`);
+  }
+
+  /** A node in a branch has a folder there, too: others may have copies of it. */
+  #foldersOf(end: VisitEnd, run: Run): readonly string[] {
+    const plain = join(this.#root, end.step);
+    const inside = branchPath(run, end.scope);
+    return inside.length === 0
+      ? [plain]
+      : [plain, join(this.#root, "branches", ...inside, end.step)];
+  }
+
+  #writeNode(folder: string, end: VisitEnd, run: Run): void {
+    const at = attemptOfEnd(end);
+    const attempt = at === undefined ? undefined : attemptDirOf(this.#place.dir, at);
+    const visit = findVisit(run, end);
+    const work = visit && stepOf(visit).work;
+    const said = work?.kind === "pass" ? work.simulates : undefined;
+    const prompt =
+      said?.prompt === undefined
+        ? attempt && textOf(join(attempt, PROMPT_FILE))
+        : promptText(run, visit, said.prompt);
+    const answer = end.type === "step.completed" ? end.answer : undefined;
+    const response =
+      said === undefined
+        ? attempt && textOf(join(attempt, RESPONSE_FILE))
+        : typeof answer === "string"
+          ? answer
+          : said.answer;
+    if (prompt !== undefined) writeWhole(folder, PROMPT_FILE, prompt);
+    if (response !== undefined) writeWhole(folder, RESPONSE_FILE, response);
+    writeWhole(folder, "status.json", json(statusJson(end)));
+  }
+
+  #writeCheckpoint(run: Run): void {
+    const { json: checkpoint, artifacts } = this.#log.checkpoint(run, this.#place.project);
+    for (const [name, text] of artifacts) writeWhole(join(this.#root, "artifacts"), name, text);
+    writeWhole(this.#root, "checkpoint.json", json(checkpoint));
+    // Who resumes looks in the directory that was named.
+    if (this.#log.restarts > 0) writeWhole(this.#place.logs, "checkpoint.json", json(checkpoint));
+  }
+}
+
+/** Where a scope is, from the outside inwards: the nodes that opened scopes, and their branches. */
+function branchPath(run: Run, id: string): readonly string[] {
+  const path: string[] = [];
+  for (let at = run.scopes.get(id); at?.parent !== undefined; at = at.parent.record.scope) {
+    const { id: node, work } = stepOf(at.parent);
+    const branch = work.kind === "branches" ? work.branches[at.index]?.id : undefined;
+    path.unshift(node, ...(branch === undefined ? [] : [branch]));
+  }
+  return path;
+}
+
+/** The prompt as it would have been sent; what cannot be found out stands there as it was written. */
+function promptText(run: Run, visit: Visit | undefined, prompt: string): string {
+  return renderText(prompt, (source) => {
+    const found = visit && evaluateIn(run, visit, source, {});
+    return found?.ok === true ? found.value : `\${{ ${source} }}`;
+  });
+}
+
+function json(value: object): string {
+  return `${JSON.stringify(value, null, 2)}\n`;
+}
+
+function writeWhole(folder: string, name: string, text: string): void {
+  mkdirSync(folder, { recursive: true });
+  const path = join(folder, name);
+  const draft = `${path}.new`;
+  writeFileSync(draft, text);
+  renameSync(draft, path);
+}

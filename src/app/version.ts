@@ -1,7 +1,0 @@
-import { readFileSync } from "node:fs";
-
-/** The version of this package. */
-export function packageVersion(): string {
-  const text = readFileSync(new URL(import.meta.resolve("perdure/package.json")), "utf8");
-  return (JSON.parse(text) as { version: string }).version;
-}

@@ -1,0 +1,339 @@
+/**
+ * The commands that only look: `show`, `why`, `explain`, `replay`, `logs`, `diff`, `timeline`, `graph`
+ * and `report`.
+ */
+
+import { existsSync, writeFileSync } from "node:fs";
+import { extname, resolve } from "node:path";
+import {
+  type CheckpointEntry,
+  compareRun,
+  explain,
+  maskedRun,
+  openShown,
+  type RunDifference,
+  replayRun,
+  timelineOfRun,
+} from "../../app/inspect.ts";
+import { openRun, whyInputOf } from "../../app/loaded-run.ts";
+import { printLogs } from "../../app/logs.ts";
+import { findStateDir } from "../../app/project.ts";
+import { advice, Refusal } from "../../app/refusal.ts";
+import { masked } from "../../app/secret-mask.ts";
+import type { JsonObject } from "../../util/json.ts";
+import { exposureLines } from "../../view/attempt-text.ts";
+import type { Point } from "../../view/checkpoint-name.ts";
+import { EXIT, type ExitCode } from "../../view/exit-code.ts";
+import { explainJson, explainLines } from "../../view/explain.ts";
+import {
+  contextLines,
+  fileJson,
+  fileLines,
+  linesText,
+  totalText,
+} from "../../view/file-changes.ts";
+import { type Drawing, leftOutText, planDrawing, runDrawing } from "../../view/graph/drawing.ts";
+import { showJson, whyJson } from "../../view/json/run-json.ts";
+import { interruptedJson, interruptedLines } from "../../view/preview/interrupted-work.ts";
+import { replayJson, replayLines } from "../../view/report/replay.ts";
+import { type RunReport, runReport } from "../../view/report/report.ts";
+import { showLines } from "../../view/show.ts";
+import { commitText, isoText, tableLines, utcText } from "../../view/text.ts";
+import { why, whyLines } from "../../view/why.ts";
+import { isOutputClosed, print, printError, printJson, printText, readPlan } from "../print.ts";
+import { type OutputOptions, wantsJson } from "../screen/output-options.ts";
+
+/** Everything about one run. */
+export async function showCommand(
+  id: string | undefined,
+  options: OutputOptions,
+): Promise<ExitCode> {
+  const { known } = await openShown(process.cwd(), id);
+  const input = { ...whyInputOf(known, Date.now()), events: known.events };
+  if (wantsJson(options)) printJson(showJson(input));
+  else for (const line of showLines(input)) print(line);
+  return EXIT.done;
+}
+
+/** What happened, what is done, and the command that continues the run. */
+export async function whyCommand(
+  id: string | undefined,
+  options: OutputOptions,
+): Promise<ExitCode> {
+  const json = wantsJson(options);
+  const { project, known } = await openShown(process.cwd(), id);
+  const input = whyInputOf(known, Date.now());
+  const { partialWork } = await import("../../app/interrupted-work.ts");
+  const cut = (await partialWork(project, known)).map(({ work }) => work);
+  if (json) {
+    const partial = { partial_work: cut.map(interruptedJson) };
+    printJson({ ...whyJson(input), ...partial, warnings: exposureLines(known.events) });
+    return EXIT.done;
+  }
+  for (const line of whyLines(input)) print(line);
+  for (const line of why(input).output ?? []) print(line);
+  for (const line of exposureLines(known.events)) print(line);
+  for (const line of cut.flatMap((work) => interruptedLines(work, known.shortId))) print(line);
+  return EXIT.done;
+}
+
+/** Why a step was run, run again, or not run again. */
+export async function explainCommand(
+  id: string,
+  step: string,
+  options: OutputOptions,
+): Promise<ExitCode> {
+  const json = wantsJson(options);
+  const { known } = await openRun(process.cwd(), "read-only", id);
+  const explained = explain(known, step);
+  if (json) printJson(explainJson(explained));
+  else for (const line of explainLines(explained)) print(line);
+  return EXIT.done;
+}
+
+/** Makes every recorded decision again; the status is 3 when one differs now. */
+export async function replayCommand(
+  id: string | undefined,
+  options: OutputOptions,
+): Promise<ExitCode> {
+  const json = wantsJson(options);
+  const replayed = await replayRun(process.cwd(), id);
+  if (json) printJson(replayJson(replayed));
+  else for (const line of replayLines(replayed)) print(line);
+  return replayed.replayed.difference === undefined ? EXIT.done : EXIT.failed;
+}
+
+export interface LogsOptions {
+  readonly follow?: boolean;
+}
+
+/** Prints the output of all attempts, or of those of one step. */
+export async function logsCommand(
+  id: string,
+  step: string | undefined,
+  options: LogsOptions,
+): Promise<ExitCode> {
+  const { project, known } = await openRun(process.cwd(), "read-only", id);
+  const reader = { follow: options.follow === true, print, isClosed: isOutputClosed };
+  const lines = await printLogs(project, known, step, reader);
+  if (lines === 0) printError(`${step ?? `run ${known.shortId}`} has printed nothing`);
+  return EXIT.done;
+}
+
+export interface DiffOptions extends OutputOptions {
+  readonly patch?: boolean;
+  readonly stat?: boolean;
+}
+
+/** Files and context between two moments, or over one step, visit or attempt. */
+export async function diffCommand(
+  id: string,
+  first: string,
+  second: string | undefined,
+  options: DiffOptions,
+): Promise<ExitCode> {
+  const json = wantsJson(options);
+  const { project, known } = await openRun(process.cwd(), "read-only", id);
+  const patch = options.patch === true;
+  const difference = await compareRun(project, known, [first, second], { patch });
+  if (json) printJson(diffJson(difference));
+  else sayDiff(difference);
+  return EXIT.done;
+}
+
+/** A patch stands alone on stdout, so that it can be applied. */
+function sayDiff({ from, to, changed, context, patch }: RunDifference): void {
+  const say = patch === undefined ? print : printError;
+  say(`${from.name} -> ${to.name}: ${totalText(changed)}`);
+  if (patch === undefined) for (const line of fileLines(changed)) print(line);
+  else printText(patch.text);
+  if (patch?.cut === true) say("the patch is cut: it is too long");
+  for (const line of contextLines(context)) say(line);
+}
+
+function diffJson({ from, to, changed, context, patch }: RunDifference): JsonObject {
+  const pointJson = ({ name, seq, commit }: Point): JsonObject => ({
+    name,
+    sequence: seq,
+    snapshot: commit ?? null,
+  });
+  return {
+    from: pointJson(from),
+    to: pointJson(to),
+    files: changed.map(fileJson),
+    context: { added: context.added, changed: context.changed, removed: context.removed },
+    ...(patch === undefined ? {} : { patch: patch.text, patch_cut: patch.cut }),
+  };
+}
+
+/** The checkpoints of a run in order, with what changed from one to the next. */
+export async function timelineCommand(id: string, options: OutputOptions): Promise<ExitCode> {
+  const json = wantsJson(options);
+  const { project, known } = await openRun(process.cwd(), "read-only", id);
+  const entries = await timelineOfRun(project, known);
+  if (json) {
+    printJson(entries.map(entryJson));
+    return EXIT.done;
+  }
+  const head = ["TIME (UTC)", "CHECKPOINT", "OUTCOME", "SNAPSHOT", "FILES", "LINES", ""];
+  for (const line of tableLines([head, ...entries.map(entryCells)])) print(line);
+  return EXIT.done;
+}
+
+function entryCells({ changed, ...entry }: CheckpointEntry): readonly string[] {
+  return [
+    utcText(entry.time),
+    entry.what,
+    entry.outcome,
+    entry.snapshot === undefined ? "" : commitText(entry.snapshot),
+    changed === undefined ? "" : `${changed.length}`,
+    changed === undefined ? "" : linesText(changed),
+    entry.note,
+  ];
+}
+
+function entryJson({ changed, ...entry }: CheckpointEntry): JsonObject {
+  return {
+    sequence: entry.seq,
+    time: isoText(entry.time),
+    checkpoint: entry.what,
+    outcome: entry.outcome,
+    snapshot: entry.snapshot ?? null,
+    set_aside: entry.aside ?? null,
+    files: changed === undefined ? null : changed.map(fileJson),
+    note: entry.note,
+  };
+}
+
+type GraphFormat = "mermaid" | "dot" | "svg";
+
+const GRAPH_FORMATS: Formats<GraphFormat> = {
+  mermaid: ["mmd", "mermaid"],
+  dot: ["dot", "gv"],
+  svg: ["svg"],
+};
+
+/** Draws a file or a run; the newest run when nothing is named. */
+export async function graphCommand(
+  what: string | undefined,
+  options: DocumentOptions,
+): Promise<ExitCode> {
+  const format = formatOf(GRAPH_FORMATS, options);
+  const drawing = await drawingOf(what);
+  deliver(await graphText(drawing, format), options);
+  const left = leftOutText(drawing);
+  if (left !== undefined) printError(`The picture is incomplete; ${left}.`);
+  return EXIT.done;
+}
+
+async function drawingOf(what: string | undefined): Promise<Drawing> {
+  if (what !== undefined && existsSync(what)) {
+    return planDrawing((await readPlan(resolve(what))).plan);
+  }
+  if (what !== undefined && (/[./]/.test(what) || findStateDir(process.cwd()) === undefined)) {
+    const message = `${what}: there is no such file`;
+    throw new Refusal(
+      "missing-file",
+      message,
+      advice("give the path of a pipeline file, or a run"),
+    );
+  }
+  const { known } = await openShown(process.cwd(), what);
+  const { plan, run, events, liveness } = known;
+  return runDrawing(plan, run, events, liveness);
+}
+
+async function graphText(drawing: Drawing, format: GraphFormat): Promise<string> {
+  switch (format) {
+    case "mermaid":
+      return (await import("../../view/graph/mermaid.ts")).mermaidText(drawing);
+    case "dot":
+      return (await import("../../view/graph/dot.ts")).dotText(drawing);
+    case "svg":
+      return (await import("../../view/graph/svg.ts")).svgText(drawing);
+  }
+}
+
+export interface ReportOptions extends DocumentOptions {
+  readonly withOutput?: boolean;
+}
+
+type ReportFormat = "md" | "html" | "json";
+
+const REPORT_FORMATS: Formats<ReportFormat> = {
+  md: ["md", "markdown"],
+  html: ["html", "htm"],
+  json: ["json"],
+};
+
+/** Writes the report on a run; on the newest one when none is named. */
+export async function reportCommand(
+  id: string | undefined,
+  options: ReportOptions,
+): Promise<ExitCode> {
+  const format = formatOf(REPORT_FORMATS, options);
+  // Masked before it is told: a format may write a value in letters of its own.
+  const known = maskedRun((await openShown(process.cwd(), id)).known);
+  const { plan, events } = known;
+  const outputs =
+    options.withOutput === true
+      ? await (await import("../../app/output.ts")).outputTails(known)
+      : new Map<string, string>();
+  const story = runReport({ ...whyInputOf(known, Date.now()), plan, events, outputs });
+  deliver(await reportText(story, format), options);
+  return EXIT.done;
+}
+
+async function reportText(story: RunReport, format: ReportFormat): Promise<string> {
+  switch (format) {
+    case "md":
+      return (await import("../../view/report/markdown.ts")).reportMarkdown(story);
+    case "html":
+      return (await import("../../view/report/html.ts")).reportHtml(story);
+    case "json": {
+      const { reportJson } = await import("../../view/report/report-json.ts");
+      return `${JSON.stringify(reportJson(story), null, 2)}\n`;
+    }
+  }
+}
+
+export interface DocumentOptions {
+  readonly format?: string;
+  /** The file to write; without it the text is printed. */
+  readonly output?: string;
+}
+
+/** The endings of files, without the dot, by format; the first format is the default. */
+export type Formats<F extends string> = Readonly<Record<F, readonly string[]>>;
+
+/** The format that was asked for, by name or by the ending of the file. */
+export function formatOf<F extends string>(formats: Formats<F>, options: DocumentOptions): F {
+  const names = Object.keys(formats) as F[];
+  const { format, output } = options;
+  if (format !== undefined) {
+    const named = names.find((name) => name === format);
+    if (named !== undefined) return named;
+    throw new Refusal("bad-option", `--format takes one of ${names.join(", ")}, not "${format}"`);
+  }
+  if (output === undefined) return names[0] as F;
+  const ending = extname(output).slice(1).toLowerCase();
+  const meant = names.find((name) => formats[name].includes(ending));
+  if (meant !== undefined) return meant;
+  const message = `${output}: its extension names no format`;
+  throw new Refusal("bad-option", message, advice(`add --format ${names.join("|")}`));
+}
+
+/** Prints a text, or writes it into a file and says so. */
+export function deliver(text: string, { output }: DocumentOptions): void {
+  if (output === undefined) {
+    print(text.trimEnd());
+    return;
+  }
+  try {
+    writeFileSync(output, masked(text));
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    throw new Refusal("cannot-write", `${output} cannot be written (${code ?? String(error)})`);
+  }
+  print(`Wrote ${output}`);
+}
