@@ -16,12 +16,12 @@ import { fullSummary } from "../../src/core/summary.ts";
 import type { MemoryJournal } from "../../src/journal/memory.ts";
 import type { Plan } from "../../src/plan/plan.ts";
 import type { Json, JsonObject } from "../../src/util/json.ts";
+import { TalkCheckers, Violation } from "./conversation-checkers.ts";
 import type { FakeFiles } from "./fake-files.ts";
+import { PeopleCheckers } from "./gate-checkers.ts";
 import { MessageCheckers } from "./message-checkers.ts";
-import { PeopleCheckers } from "./people-checkers.ts";
 import { type RunSnapshot, snapshot } from "./snapshot.ts";
 import { replayChecked } from "./state-checkers.ts";
-import { TalkCheckers, Violation } from "./talk-checkers.ts";
 import { endedWell, type World } from "./world.ts";
 
 /** The plans that a journal holds, by fingerprint; each is read once. */

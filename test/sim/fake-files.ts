@@ -10,7 +10,7 @@ import { attemptText, visitText } from "../../src/core/step-path.ts";
 import { SHARED, workedAlone, worksApart, workspaceOf } from "../../src/core/workspace-files.ts";
 import type { FilesOperationType } from "../../src/engine/executors/executor.ts";
 import type { Random } from "../../src/util/random.ts";
-import { Violation } from "./talk-checkers.ts";
+import { Violation } from "./conversation-checkers.ts";
 import type { World } from "./world.ts";
 
 export type FilesAction = Extract<Operation, { type: FilesOperationType }>;

@@ -7,7 +7,7 @@
  */
 import type { RunEvent } from "../../src/core/event.ts";
 import { attemptText, stepPath, visitText } from "../../src/core/step-path.ts";
-import { Violation } from "./talk-checkers.ts";
+import { Violation } from "./conversation-checkers.ts";
 
 interface Left {
   readonly path: string;

@@ -34,11 +34,11 @@ import { planFingerprints } from "../../src/journal/run-log.ts";
 import { freeze, type Plan } from "../../src/plan/plan.ts";
 import { type Random, seededRandom } from "../../src/util/random.ts";
 import { Checkers, plansIn } from "./checkers.ts";
+import { Violation } from "./conversation-checkers.ts";
 import { editedPlan } from "./edited-plan.ts";
 import { FakeFiles } from "./fake-files.ts";
 import { CHOOSES, randomPlan } from "./random-plan.ts";
 import { snapshot } from "./snapshot.ts";
-import { Violation } from "./talk-checkers.ts";
 import { type SimProcess, World } from "./world.ts";
 
 /** Bugs that can be planted, to see that the checkers find them. */

@@ -9,7 +9,7 @@ import {
   type StepEventType,
   VISIT_TRANSITIONS,
 } from "../../src/core/transition.ts";
-import { Violation } from "./talk-checkers.ts";
+import { Violation } from "./conversation-checkers.ts";
 
 /** Replays a run, and looks at the state of every visit after each event. */
 export function replayChecked(plans: Plans, id: string, events: Iterable<Recorded>): Run {

@@ -1,4 +1,4 @@
-/** What a step says of itself: outcomes, labels, wishes, and what follows from them. */
+/** The report of a step: outcomes, labels, wanted steps, and what follows from them. */
 import { describe, expect, it } from "vitest";
 import type { RunEvent, StepReport } from "../../src/core/event.ts";
 import type { Ending } from "../../src/core/fact.ts";

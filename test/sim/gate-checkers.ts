@@ -5,7 +5,7 @@ import { currentVisit, type Run, stepOf, type Visit } from "../../src/core/run.t
 import { attemptText } from "../../src/core/step-path.ts";
 import type { MemoryJournal } from "../../src/journal/memory.ts";
 import { edgeAt, indexOf } from "../../src/plan/graph-index.ts";
-import { Violation } from "./talk-checkers.ts";
+import { Violation } from "./conversation-checkers.ts";
 
 export class PeopleCheckers {
   readonly #journal: MemoryJournal;
