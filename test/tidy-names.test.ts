@@ -25,7 +25,6 @@ const TYPES_TO_RENAME: readonly string[] = [
   "Begun",
   "CheckSurroundings",
   "DotSite",
-  "Finish",
   "Inlet",
   "KeysOn",
   "LaunchSite",
