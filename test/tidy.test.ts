@@ -174,7 +174,7 @@ describe("files", () => {
     expect(wrong.map(({ path }) => path)).toEqual([]);
   });
 
-  it("hold SQL only where SQL lives (J3)", () => {
+  it("hold SQL only where SQL lives (journal/J3)", () => {
     const SQL = /["'`]\s*(SELECT|INSERT INTO|UPDATE \w+ SET|DELETE FROM|CREATE TABLE)\b/;
     const homes = ["journal/sqlite/sql.ts", "journal/sqlite/migrations.ts"];
     const wrong = sources.filter(({ path, text }) => SQL.test(text) && !homes.includes(path));

@@ -6,8 +6,8 @@
  * Owns: the files in the directory, and the way from a directory to a run in the journal.
  * Does not: know the content of the files (view/json/attractor-log.ts), or drive the run.
  * Invariants:
- * - J5 Every file here can be rebuilt from the events and the attempts' folders.
- * - O1 A file appears by rename, complete.
+ * - attractor-logs/J5 Every file here can be rebuilt from the events and the attempts' folders.
+ * - attractor-logs/O1 A file appears by rename, complete.
  */
 import { copyFileSync, existsSync, mkdirSync, renameSync, writeFileSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";

@@ -4,8 +4,9 @@
  * Owns: the search, and the note, the question and the refusal that follow from it.
  * Does not: keep their files apart; `workspace: worktree` does.
  * Invariants:
- * - Q1 Two runs with agents work in one directory only when a person wants that. Each run searches
- *   after it has taken its lease, so of two that start together at least one finds the other.
+ * - app/Q1 Two runs with agents work in one directory only when a person wants that. Each run
+ *   searches after it has taken its lease, so of two that start together at least one finds the
+ *   other.
  */
 import type { Plan } from "../plan/plan.ts";
 import { type LoadedRun, loadRun } from "./loaded-run.ts";
@@ -54,7 +55,7 @@ export async function sharingLines(
   );
 }
 
-/** Refuses a run with agents beside another run with agents (Q1); `typed` would start it. */
+/** Refuses a run with agents beside another run with agents (app/Q1); `typed` would start it. */
 export async function refuseSharing(
   project: Project,
   own: DirectoryUser,
@@ -81,7 +82,9 @@ export interface SharingOptions {
   readonly command: readonly string[];
 }
 
-/** Whether a run may start, and whether the person accepts the runs beside it; may refuse (Q1). */
+/**
+ * Whether a run may start, and whether the person accepts the runs beside it; may refuse (app/Q1).
+ */
 export async function agreeOnSharing(
   project: Project,
   own: DirectoryUser,

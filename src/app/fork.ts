@@ -4,8 +4,9 @@
  * Owns: the parts that are copied, and the order in which they become durable.
  * Does not: start the fork; a resume does.
  * Invariants:
- * - K4 Past, lineage and plan of a fork are one transaction: a kill leaves it whole or not at all. The
- *   refs that keep its snapshots are written first, so that cleaning the other run does not remove them.
+ * - app/K4 Past, lineage and plan of a fork are one transaction: a kill leaves it whole or not at
+ *   all. The refs that keep its snapshots are written first, so that cleaning the other run does
+ *   not remove them.
  */
 
 import { randomUUID } from "node:crypto";

@@ -5,10 +5,11 @@
  * Does not: verify hashes (workspace/archive.ts does), or write files of the project; `resume` writes
  * those, as for every run whose files are missing.
  * Invariants:
- * - M1 Everything in the file is verified before anything is written here.
- * - M2 The run exists once the journal has it, in one transaction and last of all. The next import takes
- *   over the leftovers of a killed one (a folder without events, refs, whole transcripts).
- * - M3 A transcript that already exists here is never overwritten.
+ * - import/M1 Everything in the file is verified before anything is written here.
+ * - app/M2 The run exists once the journal has it, in one transaction and last of all. The next
+ *   import takes over the leftovers of a killed one (a folder without events, refs, whole
+ *   transcripts).
+ * - app/M3 A transcript that already exists here is never overwritten.
  */
 
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -143,7 +144,7 @@ async function resultOf(
   };
 }
 
-/** The run is there when this has happened (M2); its files for people follow. */
+/** The run is there when this has happened (app/M2); its files for people follow. */
 async function receive(
   project: Project,
   { about, planTexts }: ExportedState,
@@ -157,7 +158,7 @@ async function receive(
   RunFiles.open(dir, run, await loadRun(project, about.run), events).close(run);
 }
 
-/** The run in an archive: its events are whole and add up to a run (M1). */
+/** The run in an archive: its events are whole and add up to a run (import/M1). */
 function exportedIn(file: string, { about: said, texts }: Archive): ExportedState {
   const about = parseArchivedRun(said, file);
   const { runId, events, problems } = parseEvents(Buffer.from(texts.get(EVENTS_PART) ?? ""));
@@ -307,7 +308,7 @@ export interface NewTranscript {
   readonly sha256: string;
 }
 
-/** The transcripts that are missing here; refuses what would have to be overwritten (M3). */
+/** The transcripts that are missing here; refuses what would have to be overwritten (app/M3). */
 export async function missingTranscripts(arrival: IncomingRun): Promise<readonly NewTranscript[]> {
   const { about, plan, run, dir, parts } = arrival;
   const site = { plan, run, dir, env: runEnvironment(run) };
@@ -400,7 +401,7 @@ async function placeFolder({ dir, parts }: IncomingRun, staging: string): Promis
     await fs.chmod(target, (mode & OWNER_EXECUTES) === 0 ? 0o600 : 0o700);
     await flush(target);
   }
-  // What an import that was killed had put there; without events it is no run (M2).
+  // What an import that was killed had put there; without events it is no run (app/M2).
   await fs.rm(dir.root, { recursive: true, force: true });
   await fs.mkdir(dirname(dir.root), { recursive: true, mode: 0o700 });
   await fs.rename(folder, dir.root);

@@ -4,8 +4,8 @@
  * Owns: the thread, its time limit, and the diagnostic for a module without a pipeline.
  * Does not: validate the pipeline.
  * Invariants:
- * - K1 Whatever the module does (throw, hang, loop, print, exit, leave timers running), this process
- *   continues, and only the data that the module exported outlives the call.
+ * - app/K1 Whatever the module does (throw, hang, loop, print, exit, leave timers running), this
+ *   process continues, and only the data that the module exported outlives the call.
  */
 import { text as textOf } from "node:stream/consumers";
 import { fileURLToPath, pathToFileURL } from "node:url";

@@ -6,8 +6,8 @@
  * logs in.
  * Does not: start a program or read a secret; it only looks at directories and variables.
  * Invariants:
- * - preflight/F1 Only a certain failure stops a run. A step that may be skipped, and a program that an
- *   earlier step names and so may install, give a warning. An unknown is a note.
+ * - preflight/F1 Only a certain failure stops a run. A step that may be skipped, and a program that
+ *   an earlier step names and so may install, give a warning. An unknown is a note.
  * - preflight/F2 A plan without agents costs nothing to fail, so it is not checked.
  */
 import { existsSync, statSync } from "node:fs";
@@ -175,7 +175,7 @@ function programFinding(
   return [{ state, text: missing, remedy: `install ${program}` }];
 }
 
-/** Earlier steps, agents included, may install what they name (F1). */
+/** Earlier steps, agents included, may install what they name (preflight/F1). */
 function stateOf({ certain, before }: Ahead, name: string): "missing" | "doubtful" {
   return certain && !before.includes(name) ? "missing" : "doubtful";
 }

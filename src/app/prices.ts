@@ -6,8 +6,9 @@
  * Does not: know prices (runner/agents/prices.ts) or stop an agent whose model turns out to have
  * none (core/spending.ts).
  * Invariants:
- * - M1 No run with a limit in US dollars pays for a model without a known price: a model in the plan is
- *   refused here, and a model that only the stream names is stopped after its first answer.
+ * - prices/M1 No run with a limit in US dollars pays for a model without a known price: a model in
+ *   the plan is refused here, and a model that only the stream names is stopped after its first
+ *   answer.
  */
 
 import { homedir } from "node:os";

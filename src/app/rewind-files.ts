@@ -4,9 +4,10 @@
  * Owns: the default, the snapshot that is restored, and the words for it.
  * Does not: restore anything; the engine does, before anything starts.
  * Invariants:
- * - B1 Steps whose results are kept keep their files: their later changes are merged into the restored
- *   snapshot. Where changes cannot be separated, the files stay as they are unless a person insists.
- * - B2 In the project's own directory nothing is restored unless a person asks for it.
+ * - app/B1 Steps whose results are kept keep their files: their later changes are merged into the
+ *   restored snapshot. Where changes cannot be separated, the files stay as they are unless a
+ *   person insists.
+ * - app/B2 In the project's own directory nothing is restored unless a person asks for it.
  */
 
 import { resolve } from "node:path";
@@ -119,7 +120,7 @@ interface Goal {
   readonly mixed?: string;
 }
 
-/** The snapshot before a visit, and on top what kept steps have done since (B1). */
+/** The snapshot before a visit, and on top what kept steps have done since (app/B1). */
 async function goalOf(
   store: SnapshotStore,
   known: LoadedRun,

@@ -6,14 +6,14 @@
  * Owns: when each file is written, and that it is complete whenever it exists.
  * Does not: decide the content (room `view`). The engine does not read these files.
  * Invariants:
- * - J5 Every file here can be rebuilt from the events.
- * - O1 A file appears by rename or link, complete; only events.jsonl grows, line by line.
- * - O2 Nothing of an earlier attempt is overwritten: before a step's receipt is replaced by that of
- *   its next attempt, it moves into its own attempt's folder.
- * - O3 The receipt appears last: if it exists, the handoff exists too, and it is the same file under
- *   another name. Files that only matter while the attempt runs are removed after that.
- * - O4 Secrets are masked in receipts and handoffs, which nothing reads back. Events and checkpoint
- *   are data: a broken journal is rebuilt from them, so they hold every value unchanged.
+ * - run-files/J5 Every file here can be rebuilt from the events.
+ * - run-files/O1 A file appears by rename or link, complete; only events.jsonl grows, line by line.
+ * - app/O2 Nothing of an earlier attempt is overwritten: before a step's receipt is replaced by
+ *   that of its next attempt, it moves into its own attempt's folder.
+ * - app/O3 The receipt appears last: if it exists, the handoff exists too, and it is the same file
+ *   under another name. Files that only matter while the attempt runs are removed after that.
+ * - app/O4 Secrets are masked in receipts and handoffs, which nothing reads back. Events and
+ *   checkpoint are data: a broken journal is rebuilt from them, so they hold every value unchanged.
  */
 import * as fs from "node:fs";
 import { join } from "node:path";

@@ -6,10 +6,10 @@
  * Owns: the rules, their messages, and the record of a passed check.
  * Does not: look for the directory (project.ts) or open anything but its own record.
  * Invariants:
- * - Y2 Nothing in a state directory is opened, and no program but git's `ls-files` in the project is
- *   started, before the directory has been checked.
- * - Y3 Files that come with a repository cannot forge the record: it names the directory and git's
- *   index by inode and time, which are unknown before they exist.
+ * - app/Y2 Nothing in a state directory is opened, and no program but git's `ls-files` in the
+ *   project is started, before the directory has been checked.
+ * - app/Y3 Files that come with a repository cannot forge the record: it names the directory and
+ *   git's index by inode and time, which are unknown before they exist.
  */
 import { spawnSync } from "node:child_process";
 import {

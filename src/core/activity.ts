@@ -134,7 +134,7 @@ export function forgetEnded(activity: Activity, run: Run): void {
 
 /**
  * Applies the report of an executor. Returns the facts for `decide`, now or after files are saved
- * (Y2).
+ * (activity/Y2).
  */
 export function takeReport(run: Run, activity: Activity, fact: Fact, now: number): readonly Fact[] {
   switch (fact.type) {
@@ -220,7 +220,7 @@ function heldBy(ending: Ending | undefined): Held | undefined {
   };
 }
 
-/** The attempt that a report is about, if it is under way (Y1). */
+/** The attempt that a report is about, if it is under way (activity/Y1). */
 function entryAt(run: Run, activity: Activity, at: AttemptRef): AttemptActivity | undefined {
   const visit = findVisit(run, at);
   const entry = visit === undefined ? undefined : activity.attempts.get(visit);

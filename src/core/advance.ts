@@ -4,7 +4,7 @@
  *
  * Owns: the order facts -> events -> decisions, until there is nothing more to decide.
  * Does not: append or start anything. The caller makes the events durable before any operation
- * starts (J1).
+ * starts (run-log/J1).
  */
 import type { Plan } from "../plan/plan.ts";
 import { assert } from "../util/assert.ts";

@@ -73,7 +73,7 @@ export function begin(run: Run, { context = {}, keys }: Plan): void {
   else draft(run).keys = keys;
 }
 
-/** Writes the context that a step passed on, for evolve.ts alone (C2). */
+/** Writes the context that a step passed on, for evolve.ts alone (run/C2). */
 export function handOn(run: Run, scope: Scope, context: JsonObject): void {
   const values = ownContext(run, scope);
   for (const [key, value] of Object.entries(context)) values.set(key, value);

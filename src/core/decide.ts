@@ -5,9 +5,9 @@
  * written into the event, so that replay never chooses again.
  * Does not: change the run (evolve.ts) or act on the world (room `engine`).
  * Invariants:
- * - D1 A fact about an attempt that is not running gives no event and no error. Facts may be late
- *   or come twice; events may not.
- * - D2 A lost attempt never uses up the author's retries (R2).
+ * - core/D1 A fact about an attempt that is not running gives no event and no error. Facts may be
+ *   late or come twice; events may not.
+ * - core/D2 A lost attempt never uses up the author's retries (operations/R2).
  */
 import { refersTo } from "../plan/named-results.ts";
 import type { EachWork, PassWork, Plan } from "../plan/plan.ts";
@@ -182,7 +182,7 @@ function open(run: Run, fact: Extract<Fact, { type: "opened" }>): readonly RunEv
   return [{ ...opened, ...wanted }, ...granted];
 }
 
-/** The visit whose current attempt this is, if it is running (D1). */
+/** The visit whose current attempt this is, if it is running (core/D1). */
 function runningAt(run: Run, at: AttemptRef): Visit | undefined {
   const visit = findVisit(run, at);
   return visit?.state.status === "running" && visit.attempts === at.attempt ? visit : undefined;

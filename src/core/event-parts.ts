@@ -1,5 +1,6 @@
 /**
- * The parts of events: step paths, evidence, conversations, snapshots. They are plain JSON (V1).
+ * The parts of events: step paths, evidence, conversations, snapshots. They are plain JSON
+ * (core/V1).
  * Each part is a shape, from which its type follows (shape.ts).
  */
 import type { Choice, Fidelity, GateWork, WorkspaceKind } from "../plan/plan.ts";

@@ -6,9 +6,9 @@
  * check of stored events follow from the table.
  * Does not: decide anything (decide.ts) or change a run (evolve.ts).
  * Invariants:
- * - V1 An event holds JSON only, and everything that replay needs: replay reads no clock, evaluates
- *   no expression and draws no random number.
- * - V2 A released event type never changes its meaning; a new meaning is a new version.
+ * - core/V1 An event holds JSON only, and everything that replay needs: replay reads no clock,
+ *   evaluates no expression and draws no random number.
+ * - core/V2 A released event type never changes its meaning; a new meaning is a new version.
  */
 import {
   type AgentTrouble,

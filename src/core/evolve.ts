@@ -5,9 +5,9 @@
  * Does not: read a clock, evaluate an expression or draw a random number: the events hold
  * everything.
  * Invariants:
- * - C2 Only `evolve` makes a Run from a Run (and takes over the old one, see run.ts).
- * - C3 Recovery is replay: `replay` is a loop over `evolve`, and there is no second path.
- * - C5 An event that the transition tables do not allow is an error, never ignored.
+ * - evolve/C2 Only `evolve` makes a Run from a Run (and takes over the old one, see run.ts).
+ * - core/C3 Recovery is replay: `replay` is a loop over `evolve`, and there is no second path.
+ * - core/C5 An event that the transition tables do not allow is an error, never ignored.
  */
 import type { Plan, Work } from "../plan/plan.ts";
 import { assert, unreachable } from "../util/assert.ts";
@@ -377,7 +377,7 @@ function become(run: Run, state: RunState): void {
   draft(run).state = state;
 }
 
-/** The visit of an event; its state must allow the event (C5). */
+/** The visit of an event; its state must allow the event (core/C5). */
 function meet(run: Run, place: VisitRef, type: StepEventType): Visit {
   const visit = findVisit(run, place);
   const text = (): string => `illegal event: ${type} for ${visitText(place)}, which is`;

@@ -16,7 +16,9 @@ export function movedPath({ from, to }: Pick<RunMoved, "from" | "to">, path: str
   return path.startsWith(`${from}/`) ? `${to}${path.slice(from.length)}` : path;
 }
 
-/** Applies `run.moved` to the run: for evolve.ts (C2), and to inspect a project that was moved. */
+/**
+ * Applies `run.moved` to the run: for evolve.ts (run/C2), and to inspect a project that was moved.
+ */
 export function move(run: Run, event: RunMoved): void {
   const { created, workspace } = run;
   const at = (path: string): string => movedPath(event, path);

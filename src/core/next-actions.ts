@@ -6,7 +6,7 @@
  * Operations come from operations.ts, each with the resource that it needs, and the engine carries
  * them out.
  * Invariants:
- * - A1 The cost of a call depends on what is active, not on how many steps the plan has.
+ * - core/A1 The cost of a call depends on what is active, not on how many steps the plan has.
  */
 import type { Plan } from "../plan/plan.ts";
 import type { Action, Decision, LookupKind, Operation } from "./action.ts";

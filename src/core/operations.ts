@@ -135,7 +135,7 @@ function preparation(
   }
   const operation = activity.files.get(workspace);
   if (operation === "restore" || operation === "merge") return [];
-  // R1: a process that starts now would lose what it writes.
+  // operations/R1: a process that starts now would lose what it writes.
   if (othersRestore(run, activity, visit, workspace)) return [];
   entry.phase = "working";
   return [{ type: "launch", at: entry.at, needs: "slot" }];
@@ -212,7 +212,7 @@ function isToRestore(run: Run, visit: Visit, entry: AttemptActivity): boolean {
   return entry.phase === "preparing" && !entry.restored && workedAlone(run, visit);
 }
 
-/** One snapshot in each workspace, for every attempt that waits for one (R2). */
+/** One snapshot in each workspace, for every attempt that waits for one (operations/R2). */
 function snapshots(plan: Plan, run: Run, activity: Activity, now: number): readonly Operation[] {
   const wanted = new Map<string, SnapshotWanted>();
   const adopted: [string, AttemptActivity][] = [];
@@ -315,7 +315,7 @@ function scopesToMake(run: Run): readonly Scope[] {
   return [...run.unmade].filter(({ parent }) => parent !== undefined && !isUnmade(run, parent));
 }
 
-/** Own workspaces that may be merged now, in the order of the plan (R3). */
+/** Own workspaces that may be merged now, in the order of the plan (operations/R3). */
 function merges(run: Run, activity: Activity): readonly Operation[] {
   const operations: Operation[] = [];
   for (const [visit, entry] of activity.attempts) {
@@ -356,7 +356,8 @@ function takeBoth(activity: Activity, into: string, from: string): boolean {
 }
 
 /**
- * R3, for the visits of one scope. A process that waits has a slot, so it does not wait for
+ * operations/R3, for the visits of one scope. A process that waits has a slot, so it does not wait
+ * for
  * composites.
  */
 function isTurnOf(run: Run, { record }: Visit, others: Iterable<Visit> = run.running): boolean {
@@ -368,7 +369,7 @@ function isTurnOf(run: Run, { record }: Visit, others: Iterable<Visit> = run.run
   );
 }
 
-/** R3, for the instances of one visit, and then for the visits around it. */
+/** operations/R3, for the instances of one visit, and then for the visits around it. */
 function isTurnOfScope(run: Run, scope: Scope): boolean {
   const { parent, index } = scope;
   if (parent === undefined) return true;

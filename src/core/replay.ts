@@ -32,7 +32,7 @@ export interface Replayed {
   readonly events: number;
   /** How many turns were decided again. */
   readonly turns: number;
-  /** How many events of turns were taken as they are recorded (G1). */
+  /** How many events of turns were taken as they are recorded (replay/G1). */
   readonly taken: number;
   /** The first difference; nothing after it was read. */
   readonly difference?: Difference;

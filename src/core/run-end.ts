@@ -129,7 +129,7 @@ function hasGoals(graph: Graph): boolean {
   return graph.steps.some(({ goal }) => goal !== undefined);
 }
 
-/** Applies `run.returned` to the run: a loop without an edge. For evolve.ts alone (C2). */
+/** Applies `run.returned` to the run: a loop without an edge. For evolve.ts alone (run/C2). */
 export function returnToStep(run: Run, to: Pick<RunReturned, "scope" | "step">): void {
   const { scope, position: start } = locate(run, to);
   const closed = scope.active === 0;

@@ -5,11 +5,11 @@
  * for change.
  * Does not: know how it came about (evolve.ts) or what comes next (next-actions.ts).
  * Invariants:
- * - C2 Only `evolve` makes a Run from a Run. It takes over the old one: after `run = evolve(plan,
- *   run, event)` the argument must not be used again. Otherwise a run of 100,000 steps would be
- *   copied 200,000 times.
- * - C4 Each visit that is not over is in exactly one of the sets `running`, `composites` and those
- *   in `waiting`: the set that its state names.
+ * - run/C2 Only `evolve` makes a Run from a Run. It takes over the old one: after `run =
+ *   evolve(plan, run, event)` the argument must not be used again. Otherwise a run of 100,000 steps
+ *   would be copied 200,000 times.
+ * - core/C4 Each visit that is not over is in exactly one of the sets `running`, `composites` and
+ *   those in `waiting`: the set that its state names.
  */
 import { graphsIn, indexOf } from "../plan/graph-index.ts";
 import type { Budget, Graph, Plan, Recover, Step } from "../plan/plan.ts";

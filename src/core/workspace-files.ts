@@ -146,7 +146,7 @@ export function conflictText(paths: readonly string[]): string {
   return `its work does not fit what other steps did in ${shown}${more}`;
 }
 
-// The functions below change a run, for evolve.ts alone (C2).
+// The functions below change a run, for evolve.ts alone (run/C2).
 
 /** Changes what is known of the files in a workspace. */
 export function noteFiles(run: Run, workspace: string, change: Partial<WorkspaceFiles>): void {

@@ -6,13 +6,13 @@
  *   wait for the files that report the previous one), and waiting.
  * Does not: decide anything (room `core`), or act on the world (executors/).
  * Invariants:
- * - E1 Nothing else acts between the decision of a turn and the end of its append: facts wait in the
- *   inlet, and executors start operations only after the append.
- * - E4 A failed append ends this loop: the run in memory is then ahead of the disk, and only a new
- *   replay can be trusted.
- * - E5 This owner starts or adopts every attempt that the journal calls running: `takeOperations` offers
- *   nothing else (core/operations.ts).
- * - J1 Operations start only after their events are on the disk.
+ * - engine/E1 Nothing else acts between the decision of a turn and the end of its append: facts
+ *   wait in the inlet, and executors start operations only after the append.
+ * - engine/E4 A failed append ends this loop: the run in memory is then ahead of the disk, and only
+ *   a new replay can be trusted.
+ * - engine/E5 This owner starts or adopts every attempt that the journal calls running:
+ *   `takeOperations` offers nothing else (core/operations.ts).
+ * - engine/J1 Operations start only after their events are on the disk.
  * - loop/L1 Nothing of the loop outlives `drive`, which closes its executors at the end.
  */
 

@@ -2,7 +2,8 @@
  * Records a request of a person in a run that no loop drives: a verdict on an uncertain effect, a
  * message for an agent, or an update to another plan.
  *
- * Owns: the one append. The events, the plan and the rows of an update are one transaction (J4), so a
+ * Owns: the one append. The events, the plan and the rows of an update are one transaction
+ * (run-log/J4), so a
  *   run that is killed here is either updated or unchanged.
  * Does not: acquire the lease (the caller holds it) or start anything.
  */

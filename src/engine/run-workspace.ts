@@ -4,8 +4,9 @@
  * Owns: the directory and branch of a run, and the handling of each state in which they are found.
  * Does not: take snapshots (executors/files.ts).
  * Invariants:
- * - P1 The names come from the run's id and never change.
- * - P2 Repairs use the snapshots; foreign files and branches are refused with the remedy.
+ * - run-workspace/P1 The names come from the run's id and never change.
+ * - run-workspace/P2 Repairs use the snapshots; foreign files and branches are refused with the
+ *   remedy.
  */
 import { existsSync } from "node:fs";
 import { mkdir, rm } from "node:fs/promises";

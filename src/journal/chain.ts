@@ -6,7 +6,7 @@
  * Does not: detect a lost tail, which leaves a shorter but unbroken chain. The head that is stored with
  *   the run (sqlite/sqlite.ts) and the second copy (events-file.ts) detect it.
  * Invariants:
- * - J7 A broken chain stops the program with an error; it never becomes a shorter run.
+ * - chain/J7 A broken chain stops the program with an error; it never becomes a shorter run.
  */
 import { JournalError } from "./journal.ts";
 

@@ -5,9 +5,9 @@
  * Owns: the encoding.
  * Does not: know which fields an event has (core/event.ts).
  * Invariants:
- * - D1 `decode` returns an event equal to the one that `encode` was given.
- * - D2 An unknown type or a higher version is "newer", a wrong shape is "broken"; neither is
- *   skipped. A field that is not in the table is kept as it is.
+ * - journal/D1 `decode` returns an event equal to the one that `encode` was given.
+ * - journal/D2 An unknown type or a higher version is "newer", a wrong shape is "broken"; neither
+ *   is skipped. A field that is not in the table is kept as it is.
  */
 import { EVENT_VERSION, EVENTS, type Owner, type Recorded, type RunEvent } from "../core/event.ts";
 import { owner } from "../core/event-parts.ts";

@@ -5,9 +5,11 @@
  * Owns: the format of the lines, and bringing the file up to date with the journal.
  * Does not: decide anything. The journal is the truth; the file may lag behind it and never leads it.
  * Invariants:
- * - F1 A line carries the checksum that the journal has for the event (J7).
- * - F2 A torn last line is removed; a file with any other difference is set aside and rewritten.
- * - F3 A file that holds more whole events than the journal is an error: the journal lost them.
+ * - journal/F1 A line carries the checksum that the journal has for the event (run-log/J7).
+ * - journal/F2 A torn last line is removed; a file with any other difference is set aside and
+ *   rewritten.
+ * - journal/F3 A file that holds more whole events than the journal is an error: the journal lost
+ *   them.
  */
 import * as fs from "node:fs";
 import { dirname } from "node:path";
@@ -157,7 +159,7 @@ export class EventsFile {
   }
 }
 
-/** False when the file certainly ends at this event of the journal or before it (F3). */
+/** False when the file certainly ends at this event of the journal or before it (journal/F3). */
 export function mayBeAhead(path: string, seq: number): boolean {
   return guarded(path, () => {
     if (!fs.existsSync(path)) return false;

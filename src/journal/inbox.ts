@@ -5,8 +5,8 @@
  * Owns: the order of requests, and which answer counts.
  * Does not: decide what follows from a request (room `core`).
  * Invariants:
- * - H1 Of all answers to one attempt of a gate, the first recorded one counts, regardless of whether a
- *   person, the timeout, this machine or another one gives the others.
+ * - journal/H1 Of all answers to one attempt of a gate, the first recorded one counts, regardless
+ *   of whether a person, the timeout, this machine or another one gives the others.
  */
 import type { Answer, Message, StopMode } from "../core/event.ts";
 import type { Fact } from "../core/fact.ts";
@@ -16,7 +16,8 @@ export interface Inbox {
   /** Adds a request. It is durable when the promise resolves. */
   send(runId: string, request: SentRequest): Promise<void>;
   /**
-   * Adds an answer to an attempt of a gate (`approve@1.1`), unless there is one (H1). After the
+   * Adds an answer to an attempt of a gate (`approve@1.1`), unless there is one (journal/H1). After
+   * the
    * deadline, it adds the deadline's own answer instead.
    */
   answer(runId: string, answer: NewAnswer): Promise<Answered>;

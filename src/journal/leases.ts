@@ -5,8 +5,8 @@
  * Does not: know whether an owner is alive. The caller reads a lease, judges its holder by its own
  *   evidence, and acquires against exactly the lease that it has judged (`takeLease` in journal.ts).
  * Invariants:
- * - J2 Each owner has a higher epoch than all owners before it; an append names its epoch, so an owner
- *   that was replaced cannot write.
+ * - leases/J2 Each owner has a higher epoch than all owners before it; an append names its epoch,
+ *   so an owner that was replaced cannot write.
  */
 import type { Owner } from "../core/event.ts";
 

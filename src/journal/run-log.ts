@@ -4,13 +4,14 @@
  * Owns: the contract of every implementation (test/journal/conformance.test.ts).
  * Does not: interpret events, apart from the summary tables.
  * Invariants:
- * - J1 An append has reached the disk when its promise resolves.
- * - J2 An append names the sequence number and the lease epoch that it expects; a stale writer fails.
- * - J4 The frozen plan is stored when the run is created, in the same transaction; so is the plan
- *   that a run is updated to.
- * - J5 Summary rows are caches that can be rebuilt from events.
- * - J7 Every event carries a checksum that is chained to the event before it; a broken chain is an
- *   error, and never a shorter run.
+ * - run-log/J1 An append has reached the disk when its promise resolves.
+ * - run-log/J2 An append names the sequence number and the lease epoch that it expects; a stale
+ *   writer fails.
+ * - run-log/J4 The frozen plan is stored when the run is created, in the same transaction; so is
+ *   the plan that a run is updated to.
+ * - run-log/J5 Summary rows are caches that can be rebuilt from events.
+ * - run-log/J7 Every event carries a checksum that is chained to the event before it; a broken
+ *   chain is an error, and never a shorter run.
  */
 import type { Answer, Recorded, RunCreated, RunEvent } from "../core/event.ts";
 import type { RunStatus, StepSummary, SummaryChange } from "../core/summary.ts";
@@ -97,7 +98,10 @@ export interface RunSummary {
   readonly lease?: Lease;
 }
 
-/** The fingerprint of the plan that a write stores: the one that its `run.updated` names (J4). */
+/**
+ * The fingerprint of the plan that a write stores: the one that its `run.updated` names
+ * (run-log/J4).
+ */
 export function planStoredBy({ events, planText }: Write): string | undefined {
   const update = events.findLast((event) => event.type === "run.updated");
   const own = planText === undefined ? undefined : sha256(planText);

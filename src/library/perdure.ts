@@ -4,7 +4,7 @@
  * Owns: these names; everything else may change.
  * Does not: load anything early: a pipeline file imports this for `definePipeline` alone.
  * Invariants:
- * - L1 Nothing in here prints, ends the process, or touches its signals or its directory.
+ * - library/L1 Nothing in here prints, ends the process, or touches its signals or its directory.
  */
 import type { PipelineDefinition } from "../pipeline/definition.ts";
 import type { RunHandle } from "./run-handle.ts";

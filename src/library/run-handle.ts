@@ -5,9 +5,9 @@
  * events, so a slow reader needs no queue and misses nothing.
  * Does not: drive the run: app/drive.ts does, as for the command line, without signals and printing.
  * Invariants:
- * - H1 A reader is optional: the run continues whether its events are read or not.
- * - H2 When this owner has finished its part, well or not, the lease is free: the process is still
- *   alive, so its name in the lease would be no evidence.
+ * - library/H1 A reader is optional: the run continues whether its events are read or not.
+ * - library/H2 When this owner has finished its part, well or not, the lease is free: the process
+ *   is still alive, so its name in the lease would be no evidence.
  */
 import { dirname } from "node:path";
 import { driveOwned, type ExecuteOptions } from "../app/drive.ts";
@@ -120,7 +120,7 @@ function handleOf({ id, done, stream, stop }: Parts): RunHandle {
     // Who only reads events must hear of a failure too.
     await done;
   }
-  // H1: whoever asks for the result or the events hears of a failure; the program need not.
+  // library/H1: whoever asks for the result or the events hears of a failure; the program need not.
   done.catch(() => undefined);
   return {
     id,

@@ -6,9 +6,9 @@
  * unless that one leads elsewhere.
  * Does not: check names (rules/edges.ts); an edge to a step that does not exist is left out.
  * Invariants:
- * - G1 `comesBefore` is exact up to a limit on its work; beyond it the answer is yes, and a wrong
- *   reference fails when the run evaluates it.
- * - G2 Linear in the number of steps and edges, for 100,000 steps.
+ * - pipeline/G1 `comesBefore` is exact up to a limit on its work; beyond it the answer is yes, and
+ *   a wrong reference fails when the run evaluates it.
+ * - pipeline/G2 Linear in the number of steps and edges, for 100,000 steps.
  */
 
 import { defined } from "../util/defined.ts";

@@ -5,7 +5,8 @@
  * offset in a text.
  * Does not: know pipelines.
  * Invariants:
- * - Y1 Reading takes linear time; finding a position may cost more, because only mistakes need one.
+ * - pipeline/Y1 Reading takes linear time; finding a position may cost more, because only mistakes
+ *   need one.
  */
 import {
   type Alias,

@@ -5,12 +5,12 @@
  * Owns: which fields count (docs/adr/0011-fingerprints.md) and the version of that choice.
  * Does not: know a run; the run records the values of expressions.
  * Invariants:
- * - L3 Limits of a step (time, attempts, permissions) do not change its result and do not count.
- *   The table of step keys says this for each key, and the compiler checks the lists here against
- *   it. An author who allows more after a denied call wants the same work continued.
- * - L4 The id identifies a step: a renamed step is another step.
- * - L5 Upstream counts: the hash of a step contains the hashes of the steps whose forward edges
- *   lead to it. The edges that a step selects among are part of that step.
+ * - plan/L3 Limits of a step (time, attempts, permissions) do not change its result and do not
+ *   count. The table of step keys says this for each key, and the compiler checks the lists here
+ *   against it. An author who allows more after a denied call wants the same work continued.
+ * - plan/L4 The id identifies a step: a renamed step is another step.
+ * - plan/L5 Upstream counts: the hash of a step contains the hashes of the steps whose forward
+ *   edges lead to it. The edges that a step selects among are part of that step.
  */
 import type { UncountedSetting } from "../pipeline/agent-keys.ts";
 import type { UncountedField } from "../pipeline/keys.ts";
@@ -122,7 +122,7 @@ const UNCOUNTED_SETTINGS: Readonly<Record<keyof Pick<Step, UncountedField & keyo
   timeoutMs: true,
 };
 
-/** Fields that identify the step (L4), or count as part of its work and edges. */
+/** Fields that identify the step (plan/L4), or count as part of its work and edges. */
 const UNCOUNTED_FIELDS = {
   ...UNCOUNTED_SETTINGS,
   ...({ id: true, join: true, split: true, work: true, visitsMax: true } as const),
@@ -130,7 +130,7 @@ const UNCOUNTED_FIELDS = {
   ...({ fidelity: true, thread: true, threadGroup: true } as const),
 };
 
-/** L3, for the settings of an agent (pipeline/agent-keys.ts). */
+/** plan/L3, for the settings of an agent (pipeline/agent-keys.ts). */
 const UNCOUNTED_AGENT_SETTINGS: Readonly<Record<UncountedSetting, true>> = {
   billing: true,
   directories: true,
@@ -170,7 +170,7 @@ function workOf(plan: Plan, step: Step): Definition {
       };
     }
     case "gate":
-      // The timeout is a limit (L3); the default after it is part of the work.
+      // The timeout is a limit (plan/L3); the default after it is part of the work.
       return { gate: work.ask, choices: work.choices, text: work.text, default: work.default };
     case "wait":
       return { wait: "until" in work ? work.until : work.forMs };

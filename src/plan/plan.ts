@@ -5,9 +5,9 @@
  * Owns: the shape of the graph (steps, edges, scopes) and its fingerprint.
  * Does not: parse authors' files (room `pipeline`) or hold any state of a run (room `core`).
  * Invariants:
- * - L1 A plan is JSON: a plan that is stored and read back equals the plan that was built.
- * - L2 Edges name steps by their position in the same graph. An edge is `back` if and only if it
- *   returns to a step that leads to it, so the other edges form no cycle.
+ * - plan/L1 A plan is JSON: a plan that is stored and read back equals the plan that was built.
+ * - plan/L2 Edges name steps by their position in the same graph. An edge is `back` if and only if
+ *   it returns to a step that leads to it, so the other edges form no cycle.
  */
 import type { AgentSettings, Relay } from "../pipeline/agent-keys.ts";
 import type { BriefingMode, Fidelity } from "../pipeline/fidelity.ts";

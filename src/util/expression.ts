@@ -4,9 +4,10 @@
  * Owns: the limits of the language, the references of an expression, and its evaluation.
  * Does not: find expressions in texts (template.ts) or know their position in a file.
  * Invariants:
- * - X1 The only user of cel-js: no other file sees a BigInt, a Map or an error of it.
- * - X2 An evaluation costs only the values that the expression names, not all values of the scope.
- * - X3 The result is JSON, or an error that names the expression.
+ * - util/X1 The only user of cel-js: no other file sees a BigInt, a Map or an error of it.
+ * - util/X2 An evaluation costs only the values that the expression names, not all values of the
+ *   scope.
+ * - util/X3 The result is JSON, or an error that names the expression.
  *
  * The first expression loads cel-js: loading takes half as long as the start of Node, and many
  * pipelines have no expressions.

@@ -5,7 +5,7 @@
  * Owns: the accepted syntax (RE2's, and JavaScript's where both have the same meaning).
  * Does not: know the position of a pattern in a file.
  * Invariants:
- * - X4 The only user of re2js. No pattern of an author or a schema is matched by `RegExp`.
+ * - util/X4 The only user of re2js. No pattern of an author or a schema is matched by `RegExp`.
  *
  * The first pattern loads re2js, as the first expression loads cel-js.
  */

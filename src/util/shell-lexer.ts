@@ -5,8 +5,10 @@
  * Owns: the quoting rules of the shell.
  * Does not: validate the script; the shell does that.
  * Invariants:
- * - H1 Holes are the character NUL, which no shell text can contain; each has one spot, in order.
- * - H2 Where dash and bash read a text differently and a hole depends on it, the hole is refused.
+ * - util/H1 Holes are the character NUL, which no shell text can contain; each has one spot, in
+ *   order.
+ * - util/H2 Where dash and bash read a text differently and a hole depends on it, the hole is
+ *   refused.
  */
 
 import { CommandWords, parserOfInput, parserOfWord } from "./shell-words.ts";

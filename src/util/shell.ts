@@ -7,9 +7,9 @@
  * Does not: know the shell's grammar (shell-lexer.ts), or protect commands that parse their
  * arguments: `eval "${{ x }}"` and `sh -c '${{ x }}'` run the value.
  * Invariants:
- * - S1 A rendered script has exactly one line more than its template if it has expressions, and
- *   none otherwise, for all values.
- * - S2 Values are assigned, not exported, so the system's limit on arguments does not apply to
+ * - util/S1 A rendered script has exactly one line more than its template if it has expressions,
+ *   and none otherwise, for all values.
+ * - util/S2 Values are assigned, not exported, so the system's limit on arguments does not apply to
  *   them.
  */
 import { HOLE, lexShell, type ShellPosition } from "./shell-lexer.ts";

@@ -6,8 +6,9 @@
  * Owns: which lines a screen of a given size shows.
  * Does not: draw (room `tui`), measure time or read files; everything is an argument.
  * Invariants:
- * - S1 Never more than rows - 1 lines, and no line wider than columns - 1.
- * - S2 Active and failed steps are shown before pending and completed ones; the rest is counted.
+ * - view/S1 Never more than rows - 1 lines, and no line wider than columns - 1.
+ * - view/S2 Active and failed steps are shown before pending and completed ones; the rest is
+ *   counted.
  */
 import type { Run, Visit } from "../core/run.ts";
 import { formatDuration } from "../util/duration.ts";

@@ -5,9 +5,9 @@
  * Owns: display widths, and removing everything by which a step's output could control a terminal.
  * Does not: choose colours; a view names a tone, and the screen decides how that looks.
  * Invariants:
- * - W1 `plainText` returns no control characters, so one line stays one line.
- * - W2 `cutText` returns at most the requested width.
- * - W5 `terminalText` keeps nothing that a terminal obeys but colours within a line.
+ * - view/W1 `plainText` returns no control characters, so one line stays one line.
+ * - view/W2 `cutText` returns at most the requested width.
+ * - view/W5 `terminalText` keeps nothing that a terminal obeys but colours within a line.
  */
 
 const ESC = "\u001b";

@@ -5,7 +5,8 @@
  * Owns: the sentence for every situation that a run can be in.
  * Does not: find out whether the owner lives (the caller knows) or run anything.
  * Invariants:
- * - Y1 There are always three lines, and the last one holds a command that works as printed (P10).
+ * - view/Y1 There are always three lines, and the last one holds a command that works as printed
+ *   (P10).
  */
 
 import { deniedText } from "../core/conversation/permission.ts";

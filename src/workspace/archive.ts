@@ -7,10 +7,10 @@
  * than the memory (docs/adr/0002-dependencies.md says why no library does it).
  * Does not: know what the parts are for; keep owners, times, links or anything but regular files.
  * Invariants:
- * - R1 An archive appears under its name complete or not at all.
- * - R2 `readArchive` returns only when every part was there with the size and the hash that the
- *   first member named, and the compression's own checksum held.
- * - R3 No path in it leads out of where it is unpacked.
+ * - archive/R1 An archive appears under its name complete or not at all.
+ * - archive/R2 `readArchive` returns only when every part was there with the size and the hash that
+ *   the first member named, and the compression's own checksum held.
+ * - archive/R3 No path in it leads out of where it is unpacked.
  */
 
 import { createHash, type Hash } from "node:crypto";

@@ -5,9 +5,10 @@
  * Owns: describing a file; putting one into the store, whole and durable, and giving it back.
  * Does not: know which run or step named it, or when it may go (the command line does).
  * Invariants:
- * - A1 What has its name in the store is complete, durable and never changed; the same content is
- *   kept once, whoever wrote it.
- * - A2 The hash is that of the copy, so that a file which changes meanwhile is kept as described.
+ * - workspace/A1 What has its name in the store is complete, durable and never changed; the same
+ *   content is kept once, whoever wrote it.
+ * - workspace/A2 The hash is that of the copy, so that a file which changes meanwhile is kept as
+ *   described.
  */
 
 import { createHash } from "node:crypto";

@@ -4,11 +4,11 @@
  * Owns: how git is started: which environment and settings it sees; its version; its failures.
  * Does not: know what a snapshot or a worktree is.
  *
- * G1 Ours: git as the store of snapshots sees no setting of the user, the system or the project, so
- *    bytes go in and come out as they are, no hook runs, nothing is signed.
- * G2 Theirs: git as it works in the user's repository (worktrees, branches) sees the user's settings,
- *    since a checkout must look like the user's own, but runs no hook either.
- * G3 No GIT_* variable of our own surroundings reaches git.
+ * workspace/G1 Ours: git as the store of snapshots sees no setting of the user, the system or the
+ *   project, so bytes go in and come out as they are, no hook runs, nothing is signed.
+ * workspace/G2 Theirs: git as it works in the user's repository (worktrees, branches) sees the
+ *   user's settings, since a checkout must look like the user's own, but runs no hook either.
+ * workspace/G3 No GIT_* variable of our own surroundings reaches git.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { stat, writeFile } from "node:fs/promises";
@@ -23,7 +23,7 @@ const GIT_MINOR_MIN = 30;
 const STDERR_BYTES_MAX = 64 * 1024;
 const NOT_FOUND = 127;
 
-/** What every git of ours is told, G1 and G2. */
+/** What every git of ours is told, workspace/G1 and G2. */
 const SETTINGS = {
   "core.hooksPath": "/dev/null",
   "core.fsmonitor": "false",
@@ -64,7 +64,7 @@ export interface GitVersion {
 
 export interface GitCall {
   readonly cwd: string;
-  /** "ours" for snapshots (G1), "theirs" in the user's repository (G2). */
+  /** "ours" for snapshots (workspace/G1), "theirs" in the user's repository (workspace/G2). */
   readonly as: "ours" | "theirs";
   readonly env?: Readonly<Record<string, string>>;
   readonly settings?: Readonly<Record<string, string>>;

@@ -380,7 +380,7 @@ describe("a report", () => {
     };
   }
 
-  it("stays small, whatever the stream says (G3)", () => {
+  it("stays small, whatever the stream says (adapter/G3)", () => {
     const { follow, say } = follower();
     for (let index = 0; index < 20_000; index++) {
       say({ type: "text", text: "word ".repeat(20) }, call(`c${index}`, "x".repeat(10_000)));
@@ -416,7 +416,7 @@ describe("a report", () => {
     expect(follow.report.stall).toBeUndefined();
   });
 
-  it("forgets a result after which the conversation went on (G5)", () => {
+  it("forgets a result after which the conversation went on (runner/G5)", () => {
     const { follow, say } = follower();
     say({ type: "turn" }, { type: "result", ok: true });
     expect(follow.report.result).toEqual({ ok: true });

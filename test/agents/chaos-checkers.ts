@@ -3,21 +3,22 @@
  * journal, from what its model was asked and served, and from what the tools wrote.
  *
  * Invariants that are checked:
- * - H1 every step completes exactly once, after which nothing of it happens any more, in the journal
- *   or in the world; nothing fails, and nothing pauses, for the model has no troubles.
- * - H2 a step has one conversation, which every attempt continues; it is begun again, under another
- *   id or the same, only where the journal says that it was cut off before it began, and the model
- *   had indeed answered nothing in it, or one answer of which the agent had written nothing down
- *   when it was killed: no transcript names the conversation. No request is of a conversation that
- *   the journal does not know.
- * - H3 what is recorded as spent is what the calls used that were acknowledged (served whole, and
- *   the agent went on from the answer), and some of those that were under way at a kill, each as
- *   far as it was told: never less, never more, never a part that is no call's. Codex writes an
- *   answer down a moment before what it used: where its rollout shows that a kill came in between,
- *   the call was still under way. Where an attempt says that it was not measured, one call may be
- *   missing; nothing is missing that nobody says so of.
- * - H4 a kill leaves at most one call under way.
- * - H5 an attempt that used something names the model that the agent was served by.
+ * - chaos-checkers/H1 every step completes exactly once, after which nothing of it happens any
+ *   more, in the journal or in the world; nothing fails, and nothing pauses, for the model has no
+ *   troubles.
+ * - chaos-checkers/H2 a step has one conversation, which every attempt continues; it is begun
+ *   again, under another id or the same, only where the journal says that it was cut off before it
+ *   began, and the model had indeed answered nothing in it, or one answer of which the agent had
+ *   written nothing down when it was killed: no transcript names the conversation. No request is of
+ *   a conversation that the journal does not know.
+ * - chaos-checkers/H3 what is recorded as spent is what the calls used that were acknowledged
+ *   (served whole, and the agent went on from the answer), and some of those that were under way at
+ *   a kill, each as far as it was told: never less, never more, never a part that is no call's.
+ *   Codex writes an answer down a moment before what it used: where its rollout shows that a kill
+ *   came in between, the call was still under way. Where an attempt says that it was not measured,
+ *   one call may be missing; nothing is missing that nobody says so of.
+ * - chaos-checkers/H4 a kill leaves at most one call under way.
+ * - chaos-checkers/H5 an attempt that used something names the model that the agent was served by.
  */
 import type { Recorded, RunEvent, Spent } from "../../src/core/event.ts";
 import { addSpent, NOTHING_SPENT } from "../../src/core/spending.ts";
@@ -136,7 +137,7 @@ function ofStep(step: Step): { readonly account: Account; readonly violations: r
   return { account, violations: all.map((message) => `${step.agent}: ${message}`) };
 }
 
-/** H1 */
+/** chaos-checkers/H1 */
 function completions({ events }: Step): readonly string[] {
   const completed = events.filter(({ type }) => type === "step.completed").length;
   const bad = events.flatMap((event) => {
@@ -148,7 +149,7 @@ function completions({ events }: Step): readonly string[] {
   return [...(completed === 1 ? late : [`${completed} completions`]), ...bad];
 }
 
-/** H5 */
+/** chaos-checkers/H5 */
 function models({ agent, events }: Step): readonly string[] {
   return events.flatMap((event) => {
     const spent = "spent" in event ? event.spent : undefined;
@@ -157,7 +158,10 @@ function models({ agent, events }: Step): readonly string[] {
   });
 }
 
-/** H1: what a tool writes after its step is over was written by somebody who should be dead. */
+/**
+ * chaos-checkers/H1: what a tool writes after its step is over was written by somebody who should
+ * be dead.
+ */
 function outOfOrder({ agents, effects }: ChaosEvidence): readonly string[] {
   const place = (line: string): number =>
     agents.findIndex((agent) => effectsOf(agent).includes(line));
@@ -180,7 +184,7 @@ const REASONS: readonly string[] = [
   "it was interrupted, and its conversation is gone",
 ];
 
-/** H2 */
+/** chaos-checkers/H2 */
 function conversations({ events, sessions, requests, transcripts }: Step): readonly string[] {
   const left = sessions.slice(0, -1).flatMap((session) => {
     const answers = requests.filter((request) => isAnswered(request, session)).length;
@@ -204,7 +208,7 @@ function begunAgain(events: readonly StepEvent[]): readonly string[] {
   });
 }
 
-/** H3, H4 */
+/** chaos-checkers/H3, chaos-checkers/H4 */
 function accountOf(step: Step): {
   readonly account: Account;
   readonly problems: readonly string[];

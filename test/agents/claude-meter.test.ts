@@ -171,7 +171,7 @@ describe("a subagent", () => {
   });
 });
 
-it("stays small, however many calls break off (G3)", () => {
+it("stays small, however many calls break off (meter/G3)", () => {
   const follower = new AgentFollower(claude);
   const usage = { input_tokens: 1, output_tokens: 1 };
   for (let index = 0; index < 5_000; index++) {

@@ -212,7 +212,7 @@ function programs(): readonly AgentAdapter[] {
   return all.filter(({ needsCommand }) => needsCommand !== true);
 }
 
-describe("permissions (G4)", () => {
+describe("permissions (runner/G4)", () => {
   const DANGEROUS =
     /dangerous|bypass|skip-(permissions|trust)|yolo|--auto\b|auto_edit|acceptEdits|sandbox|allow/i;
   const adapters = programs();

@@ -7,10 +7,10 @@
  * Does not: configure an agent, log in, or run it beyond `--version`.
  *
  * Invariants:
- * - A1 a directory of the cache is whole or absent: it is filled under another name, started once
- *   (`--version` must answer) and then renamed. Two installers at once are harmless.
- * - A2 nothing that a package brings is run at installation, and nothing below the repo changes
- *   but the cache.
+ * - install/A1 a directory of the cache is whole or absent: it is filled under another name,
+ *   started once (`--version` must answer) and then renamed. Two installers at once are harmless.
+ * - install/A2 nothing that a package brings is run at installation, and nothing below the repo
+ *   changes but the cache.
  *
  * As a program: `node test/agents/install.ts claude codex` prints a JSON line for each.
  */
@@ -165,7 +165,7 @@ function linkProgram(name: PackageName, draft: string): void {
   fs.symlinkSync(relative(bin, join(modules, program)), join(bin, name));
 }
 
-/** A1: whoever comes second finds the place taken and uses it. */
+/** install/A1: whoever comes second finds the place taken and uses it. */
 function publish(draft: string, home: string): void {
   try {
     fs.renameSync(draft, home);

@@ -1,4 +1,6 @@
-/** Two runs in one directory: said always, asked about and refused when both have agents (Q1). */
+/**
+ * Two runs in one directory: said always, asked about and refused when both have agents (app/Q1).
+ */
 import { mkdirSync } from "node:fs";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type Hold, type Program, Project } from "../rig/project.ts";

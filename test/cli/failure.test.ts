@@ -1,5 +1,6 @@
 /**
- * After a failure the agent's conversation continues (K1): the same session, what is done is not done
+ * After a failure the agent's conversation continues (core/K1): the same session, what is done is
+ * not done
  * again, and the agent is told what failed. Every command that a failure suggests is run as printed.
  */
 import * as fs from "node:fs";

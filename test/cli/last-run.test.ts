@@ -1,4 +1,7 @@
-/** `perdure resume` without an argument: the run that was interrupted last, and no surprise (L1). */
+/**
+ * `perdure resume` without an argument: the run that was interrupted last, and no surprise
+ * (resume/L1).
+ */
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type Program, Project } from "../rig/project.ts";
 import { Terminal } from "../rig/terminal.ts";

@@ -1,4 +1,4 @@
-/** The files that change a run: they are few, and each says so (C2). */
+/** The files that change a run: they are few, and each says so (run/C2). */
 import { readdirSync, readFileSync } from "node:fs";
 import { expect, it } from "vitest";
 

@@ -1,4 +1,7 @@
-/** Conversations: handed over, corrected, shared, begun anew, and what each of them used (K1, K2). */
+/**
+ * Conversations: handed over, corrected, shared, begun anew, and what each of them used (core/K1,
+ * core/K2).
+ */
 import { describe, expect, it } from "vitest";
 import { ASKS_MAX, RELAYS_MAX } from "../../src/core/conversation/conversation.ts";
 import type { Spent } from "../../src/core/event.ts";

@@ -1,4 +1,7 @@
-/** The choices of the engine: retries, losses, allowances, stops and going back (D1, D2, R2). */
+/**
+ * The choices of the engine: retries, losses, allowances, stops and going back (core/D1, core/D2,
+ * operations/R2).
+ */
 import { describe, expect, it } from "vitest";
 import { newActivity } from "../../src/core/activity.ts";
 import { advance, EVENTS_PER_TURN } from "../../src/core/advance.ts";

@@ -235,7 +235,7 @@ describe("a thread", () => {
     expect(reported(plan("again"))).toMatchObject({ mode: "full" });
   });
 
-  it("lets in one at a time (K4)", () => {
+  it("lets in one at a time (core/K4)", () => {
     const plan = planOf("a>b a>c", { a: asks(), b: asks("claude", full), c: asks("claude", full) });
     const play = new Talks(plan).open().end("a");
     expect(play.reported().slice(1)).toEqual([
@@ -265,7 +265,7 @@ describe("a thread", () => {
 describe("after a loss", () => {
   const compact = { fidelity: "summary:low" } as const;
 
-  it("what had not begun is told the same, word for word, whatever happened beside it (K6)", () => {
+  it("what had not begun is told the same, word for word, whatever happened beside it (core/K6)", () => {
     const plan = planOf("a>b x", { a: asks(), b: asks("claude", compact), x: {} });
     const play = new Talks(plan).open().end("a", said("The plan."));
     const first = play.last();

@@ -59,7 +59,7 @@ describe("joins and splits", () => {
     expect(play.status).toBe("completed");
   });
 
-  it("counts what a round passes by as pending for as long as a loop may come to it (F4)", () => {
+  it("counts what a round passes by as pending for as long as a loop may come to it (visit/F4)", () => {
     const walk = { split: "one", join: "any", visitsMax: 2 } as const;
     const plan = planOf('a>fix?context.way=="fix" a>out fix>a', { a: walk, fix: walk });
     const play = new Play(plan).open().end("a", ok({ way: "fix" }));
@@ -77,7 +77,7 @@ describe("joins and splits", () => {
     expect(play.run.stepsDone).toBe(play.run.stepsTotal);
   });
 
-  it("counts what a loop never came to as passed over when the run is over (F4)", () => {
+  it("counts what a loop never came to as passed over when the run is over (visit/F4)", () => {
     const walk = { split: "one", join: "any", visitsMax: 2 } as const;
     const plan = planOf('a>fix?context.way=="fix" a>out fix>a', { a: walk, fix: walk });
     const play = new Play(plan)

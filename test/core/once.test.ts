@@ -1,4 +1,7 @@
-/** Operations that must happen once: what is done when nobody knows whether one has happened (O1, O2). */
+/**
+ * Operations that must happen once: what is done when nobody knows whether one has happened
+ * (core/O1, core/O2).
+ */
 import { describe, expect, it } from "vitest";
 import type { ProbeAnswer, RunEvent, Verdict } from "../../src/core/event.ts";
 import { replay } from "../../src/core/evolve.ts";

@@ -35,7 +35,7 @@ function next(plan: Plan, ending: Ending): readonly string[] {
   return new Play(plan).open().end("a", ending).running();
 }
 
-describe("the one edge (B1)", () => {
+describe("the one edge (edge-choice/B1)", () => {
   it("is the heaviest whose condition is true, whatever the step asks for", () => {
     const plan = choice({
       free: { label: "go", weight: 9 },
@@ -143,7 +143,7 @@ describe("a step that says how it went", () => {
     expect(new Play(plan).open().finish(() => says({ outcome: "retry" })).launched).toHaveLength(3);
   });
 
-  it("has failed with an exit status of its own, whatever it says (W1)", () => {
+  it("has failed with an exit status of its own, whatever it says (core/W1)", () => {
     const plan = planOf('a!>b?outcome=="fail" a!>c?outcome=="success"');
     const play = new Play(plan).open();
     play.end("a", { ...says({ outcome: "success" }), exit: 2 } as Ending);

@@ -1,4 +1,4 @@
-/** Every pair of state and event: allowed as the table says, refused otherwise (C5). */
+/** Every pair of state and event: allowed as the table says, refused otherwise (core/C5). */
 import { describe, expect, it } from "vitest";
 import { EVENT_VERSION, type RunEvent } from "../../src/core/event.ts";
 import { evolve } from "../../src/core/evolve.ts";

@@ -146,7 +146,7 @@ class Judge {
     this.#names.set(to, call.end);
   }
 
-  /** D2, D3; and notes which starts are written. */
+  /** durability/D2, durability/D3; and notes which starts are written. */
   #append(call: Call): void {
     for (const [attempt, data] of this.#starts) {
       if (call.text.includes(data)) this.#appended.add(attempt);
@@ -182,7 +182,7 @@ class Judge {
     }
   }
 
-  /** D1 */
+  /** durability/D1 */
   #checkStart(call: Call): void {
     const attempt = /"[^"]*\/attempts\/([^/"]+)["/]/.exec(call.text)?.[1];
     if (attempt === undefined || this.#started.has(attempt)) return;

@@ -275,7 +275,7 @@ steps:
     ]);
   });
 
-  it("is JSON (L1)", () => {
+  it("is JSON (plan/L1)", () => {
     expect(JSON.parse(freeze(plan).text)).toEqual(plan);
   });
 

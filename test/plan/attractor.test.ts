@@ -52,7 +52,7 @@ function said({ diagnostics }: LoweredDot): readonly string[] {
 const TOOL = "shape=parallelogram, tool_command=x";
 
 describe("edges", () => {
-  it("with a condition belong to both ends of a node, others to success alone (W1)", () => {
+  it("with a condition belong to both ends of a node, others to success alone (plan/W1)", () => {
     const plan = planOf(
       around(`a [${TOOL}]; start -> a; a -> exit; a -> exit [condition="outcome=fail"]`),
     );
@@ -64,7 +64,7 @@ describe("edges", () => {
     ]);
   });
 
-  it("stand in the order of their targets' names, and weight comes first (W2)", () => {
+  it("stand in the order of their targets' names, and weight comes first (plan/W2)", () => {
     const body = `a [${TOOL}]; c [${TOOL}]; b [${TOOL}]; d [${TOOL}]
       start -> a; a -> c; a -> b; a -> d [weight=1]; b -> exit; c -> exit; d -> exit`;
     const light = new Play(planOf(around(body.replace("[weight=1]", "")))).open().end("a");
@@ -323,7 +323,7 @@ describe("a plan that takes up another engine's work", () => {
     return new Play(plan).open();
   };
 
-  it("begins behind the node that was last, by the edge that its outcome and context ask for (W4)", () => {
+  it("begins behind the node that was last, by the edge that its outcome and context ask for (plan/W4)", () => {
     expect(begun("a", { outcome: "success" }).running()).toEqual(["b"]);
     expect(begun("a", { wide: "yes" }).running()).toEqual(["f@1.1[0]/c", "f@1.1[1]/d"]);
     expect(begun("b", { outcome: "fail" }).running()).toEqual(["a"]);
@@ -373,7 +373,7 @@ describe("a simulated plan", () => {
     return [...words, play.status];
   }
 
-  it("says what the first edge waits for where success leads nowhere (X1)", () => {
+  it("says what the first edge waits for where success leads nowhere (core/X1)", () => {
     const custom = `a -> exit [condition="outcome=zero"]; a -> b [condition="outcome=one"]; b -> exit`;
     expect(walked(`start -> a; ${custom}`)).toEqual(["a: one", "completed"]);
     const heavy = `a -> exit [condition="outcome=zero", weight=2]; a -> b [condition="outcome=one"]`;
@@ -402,7 +402,7 @@ describe("a simulated plan", () => {
     expect(Object.fromEntries(play.run.context)).toMatchObject(context);
   });
 
-  it("goes where it has been least when it comes again, so that loops end (X1)", () => {
+  it("goes where it has been least when it comes again, so that loops end (core/X1)", () => {
     const loop = `start -> a -> b; b -> a [condition="outcome=success"]; b -> exit [condition="outcome=fail"]`;
     expect(walked(loop)).toEqual(["b: fail", "completed"]);
     const plain = `start -> a -> b; b -> a [weight=2]; b -> exit`;
@@ -411,7 +411,7 @@ describe("a simulated plan", () => {
     expect(walked(asked)).toEqual(["b: partial_success", "completed"]);
   });
 
-  it("reaches its goals where that leads on (X1)", () => {
+  it("reaches its goals where that leads on (core/X1)", () => {
     const body = `start -> a; a [goal_gate=true, retry_target=a]; a -> b [condition="outcome=success"]
       a -> exit [condition="outcome=fail"]; b -> a [condition="outcome=success"]; b -> exit`;
     expect(walked(body)).toEqual(["b: partial_success", "completed"]);

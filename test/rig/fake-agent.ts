@@ -12,10 +12,10 @@
  * itself).
  *
  * Invariants:
- * - F1 a reply is recorded when it is whole, a result before the next question; both are printed
- *   first. What was printed or recorded stays.
- * - F2 SIGINT: a last event that says error, exit 0. SIGTERM: the running command is ended, no
- *   last event, exit 143. SIGKILL: the command keeps running.
+ * - fake-agent/F1 a reply is recorded when it is whole, a result before the next question; both are
+ *   printed first. What was printed or recorded stays.
+ * - fake-agent/F2 SIGINT: a last event that says error, exit 0. SIGTERM: the running command is
+ *   ended, no last event, exit 143. SIGKILL: the command keeps running.
  */
 import { randomUUID } from "node:crypto";
 import * as fs from "node:fs";

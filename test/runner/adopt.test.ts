@@ -59,7 +59,7 @@ describe("the runner is killed, the step is not", () => {
     expect(await adopt(attempt).ended).toEqual({ how: "exited", exit: 7 });
   });
 
-  test("the wrapper is killed too: lost, and its orphans are dead (D1)", async () => {
+  test("the wrapper is killed too: lost, and its orphans are dead (runner/D1)", async () => {
     const attempt = new Attempt();
     const orphan = `setsid sh -c 'echo $$ >orphan; exec sleep 600' &\n`;
     const runner = await attempt.loneRunner(`${orphan}${STARTED}exec sleep 600`);
@@ -96,7 +96,7 @@ describe("the runner is killed, the step is not", () => {
     expect(findMarked(attempt.marker)).toEqual([]);
   });
 
-  test("the timeout counts from the process's own start (D2)", async () => {
+  test("the timeout counts from the process's own start (runner/D2)", async () => {
     const attempt = new Attempt();
     const runner = await attempt.loneRunner(`${STARTED}sleep 1; echo >later; exec sleep 600`);
     await runner.kill();
@@ -119,7 +119,7 @@ describe("the runner is killed, the step is not", () => {
     expect(performance.now() - start).toBeGreaterThan(450);
   });
 
-  test("killed while stopping it: the signal's exit status is not the work's (A3)", async () => {
+  test("killed while stopping it: the signal's exit status is not the work's (runner/A3)", async () => {
     const attempt = new Attempt();
     const gate = attempt.fifo("gate");
     const script = `trap 'read x <gate; exit 0' TERM; ${STARTED}while :; do sleep 0.05; done`;
@@ -250,7 +250,7 @@ describe("evidence", () => {
     expect(old.pid).toBeGreaterThan(0);
   });
 
-  test("an exit status that is not whole does not count (A1)", async () => {
+  test("an exit status that is not whole does not count (runner/A1)", async () => {
     for (const status of ["0 -...........", "0 ............", "12............."]) {
       const attempt = new Attempt();
       const line = claimLine(process.pid, "1");
@@ -263,7 +263,7 @@ describe("evidence", () => {
     expect(await adopt(whole).ended).toEqual({ how: "exited", exit: 0 });
   });
 
-  test("an exit status of an earlier version without its newline does not count (A1)", async () => {
+  test("an exit status of an earlier version without its newline does not count (runner/A1)", async () => {
     const attempt = new Attempt();
     writeFileSync(join(attempt.dir, "pid"), claimLine(process.pid, "1"));
     writeFileSync(join(attempt.dir, "exit"), "0 -");

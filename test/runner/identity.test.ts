@@ -67,7 +67,7 @@ test("the clock goes on from the wall time, whatever the system's clock does", (
   expect(clock.now()).toBeGreaterThanOrEqual(before);
 });
 
-test("what is known of another system (I4)", () => {
+test("what is known of another system (runner/I4)", () => {
   const ours = { boot: "b", namespace: "n", machine: "m" };
   const views: readonly [Partial<typeof ours>, ReturnType<typeof viewOf>][] = [
     [{}, "here"],

@@ -16,7 +16,7 @@ function follow(fromOffset = 0) {
   return { file, lines, offsets, start: () => followLines(file, onLine, { fromOffset }) };
 }
 
-test("lines come as the file grows, the incomplete one at close (O1)", async () => {
+test("lines come as the file grows, the incomplete one at close (runner/O1)", async () => {
   const { file, lines, offsets, start } = follow();
   const followed = start();
   writeFileSync(file, "one\ntw");
@@ -40,7 +40,7 @@ test("it goes on from an offset, and a file that never came has no lines", async
   expect(missing.lines).toEqual([]);
 });
 
-test("characters survive the edges of chunks (O3)", async () => {
+test("characters survive the edges of chunks (runner/O3)", async () => {
   const { file, lines, start } = follow();
   const text = `x${"€".repeat(60_000)}`;
   writeFileSync(file, `${text}\n`);
@@ -48,7 +48,7 @@ test("characters survive the edges of chunks (O3)", async () => {
   expect(lines).toEqual([text]);
 });
 
-test("a line that is too long is cut at a character (O2, O3)", async () => {
+test("a line that is too long is cut at a character (runner/O2, runner/O3)", async () => {
   const { file, lines, offsets, start } = follow();
   const long = `x${"€".repeat(LINE_BYTES_MAX)}`;
   writeFileSync(file, `${long}\nnext\n`);
@@ -76,7 +76,7 @@ test("the last line, for live views", () => {
   }
 });
 
-describe("a reader that fails (O4)", () => {
+describe("a reader that fails (runner/O4)", () => {
   test.each([
     ["its listener throws", (file: string) => writeFileSync(file, "one\ntwo\n"), "no more of this"],
     ["its file is a FIFO", (file: string) => execFileSync("mkfifo", [file]), "is no file"],

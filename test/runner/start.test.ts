@@ -94,7 +94,7 @@ describe("what a step gets", () => {
     expect(lines.filter((line) => /^Sig.*[1-9a-f]/.test(line.slice(6)))).toEqual([]);
   });
 
-  test("files that nobody else can read (T1)", async () => {
+  test("files that nobody else can read (runner/T1)", async () => {
     const attempt = new Attempt();
     const long = `: ${"x".repeat(100_000)}\n`;
     const before = process.umask(0);
@@ -156,7 +156,7 @@ describe("a step that cannot start says why", () => {
     expect("message" in noFolder && noFolder.message).toContain("/no/such/attempt is gone");
   });
 
-  test("the folder is claimed already (A2)", async () => {
+  test("the folder is claimed already (runner/A2)", async () => {
     const attempt = new Attempt();
     writeFileSync(join(attempt.dir, "pid"), "fenced\n");
     chmodSync(join(attempt.dir, "pid"), 0o600);

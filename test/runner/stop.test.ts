@@ -18,7 +18,7 @@ const IGNORES_TERM = `trap "" TERM; echo $$ >ready; while :; do sleep 1; done`;
 const ESCAPES = `(setsid sh -c 'trap "" TERM; echo $$ >escaped; exec sleep 600' &) &\n`;
 
 describe("stop", () => {
-  test("gently: all of the step gets its whole grace, not only its shell (S1)", async () => {
+  test("gently: all of the step gets its whole grace, not only its shell (runner/S1)", async () => {
     const attempt = new Attempt();
     // The shell in front dies of SIGTERM at once; the agent under it still has work to do.
     const agent = `trap 'sleep 0.3; echo saved >saved; exit 0' TERM; echo $$ >ready
@@ -84,7 +84,7 @@ describe("stop", () => {
     expect(alive(bare)).toBe(false);
   });
 
-  test("after the exit status is complete changes nothing (V2)", async () => {
+  test("after the exit status is complete changes nothing (runner/V2)", async () => {
     const attempt = new Attempt();
     const gate = attempt.fifo("gate");
     const step = startProcess(attempt.launch(`read x <gate; exit 5`), LIMITS);
@@ -158,7 +158,7 @@ describe("limits", () => {
 
 const waited = (file: string): string => `until [ -s ${file} ]; do sleep 0.01; done\n`;
 
-describe("what a step leaves running when it exits (V3)", () => {
+describe("what a step leaves running when it exits (runner/V3)", () => {
   test.each([
     ["a member of its group", `sh -c 'echo $$ >left; exec sleep 600' &\n`],
     ["one that left session, group and parent", ESCAPES.replace("escaped", "left")],
@@ -206,7 +206,7 @@ describe("what a step leaves running when it exits (V3)", () => {
     }
   });
 
-  test("a young wrapper without leftovers is known to have none without a walk (L7)", async () => {
+  test("a young wrapper without leftovers is known to have none without a walk (runner/L7)", async () => {
     // Others may fork meanwhile, so many that one of a few attempts has to do.
     let answers: readonly boolean[] = [];
     for (let round = 0; round < 20 && answers.at(1) !== false; round++) {

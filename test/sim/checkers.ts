@@ -225,7 +225,8 @@ export class Checkers {
     if (!isDeepStrictEqual(snapshot(again), snapshot(run)))
       fail("replay differs from the live run");
     this.#sameRows(run);
-    // N4: what branches hand on stays in them, and a restart forgets what it does not keep.
+    // branches/N4: what branches hand on stays in them, and a restart forgets what it does not
+    // keep.
     const folded = contextFrom(run, events);
     if (folded !== undefined && !isDeepStrictEqual(folded, new Map(run.context))) {
       fail("the context is not what the steps outside of branches handed on");

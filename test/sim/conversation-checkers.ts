@@ -72,7 +72,7 @@ export class TalkCheckers {
     return name === undefined ? visitText(at) : `session ${name}`;
   }
 
-  /** What is asked for is said by the next attempt in that conversation (K2). */
+  /** What is asked for is said by the next attempt in that conversation (core/K2). */
   afterAppend(recorded: readonly Recorded[]): void {
     for (const { event } of recorded) {
       this.#follow(event);
@@ -81,7 +81,10 @@ export class TalkCheckers {
     }
   }
 
-  /** Who begins again before anything was said is told the same (K6); nobody is told too much (T1). */
+  /**
+   * Who begins again before anything was said is told the same (core/K6); nobody is told too much
+   * (core/T1).
+   */
   #followTold(event: RunEvent): void {
     if (event.type === "step.failed") this.#reported.delete(visitText(event));
     if (event.type === "run.forked") this.#reported.clear();
@@ -103,7 +106,7 @@ export class TalkCheckers {
     this.#reported.set(place, preamble);
   }
 
-  /** After a failure the same conversation continues, unless it is gone or not wanted (K1). */
+  /** After a failure the same conversation continues, unless it is gone or not wanted (core/K1). */
   #followFailure(event: RunEvent): void {
     if (event.type === "run.forked") this.#failed.clear();
     if (event.type === "step.session") this.#sessions.set(visitText(event), event.session);

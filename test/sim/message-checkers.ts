@@ -1,5 +1,5 @@
 /**
- * Checks of messages for agents in every simulated run: the invariants S1 and S2 of
+ * Checks of messages for agents in every simulated run: the invariants message/S1 and message/S2 of
  * core/conversation/message.ts.
  *
  * Owns: that each message reaches the agent of its step, and none reaches a conversation twice.

@@ -3,15 +3,18 @@
  * its steps wrote, from its journal, and from the list of what we did to it.
  *
  * Invariants that are checked:
- * - K1 one attempt starts at most once, and attempts of a step never overlap.
- * - K2 after a step's completion there is no further start of it, in the journal or in the world.
- * - K3 a completed attempt did all its work: one START, one END.
- * - K4 an attempt that we did not touch is never lost once it has started, and fails only if it
- *   says so itself. (That only the runner was killed is no reason to do work again.) The exception:
- *   it was running when the run was asked to stop, and the runner was killed while it ended it.
- * - K5 nothing is interrupted unless somebody asked the run to stop.
- * - K6 the effect of a `once` step happened exactly once.
- * - K7 what the attempt that completed left in its workspace is in the run's workspace.
+ * - soak-checkers/K1 one attempt starts at most once, and attempts of a step never overlap.
+ * - soak-checkers/K2 after a step's completion there is no further start of it, in the journal or
+ *   in the world.
+ * - soak-checkers/K3 a completed attempt did all its work: one START, one END.
+ * - soak-checkers/K4 an attempt that we did not touch is never lost once it has started, and fails
+ *   only if it says so itself. (That only the runner was killed is no reason to do work again.) The
+ *   exception: it was running when the run was asked to stop, and the runner was killed while it
+ *   ended it.
+ * - soak-checkers/K5 nothing is interrupted unless somebody asked the run to stop.
+ * - soak-checkers/K6 the effect of a `once` step happened exactly once.
+ * - soak-checkers/K7 what the attempt that completed left in its workspace is in the run's
+ *   workspace.
  */
 import type { Recorded, RunEvent } from "../../src/core/event.ts";
 import { fileOf, type LogLine, type SoakStep } from "./soak-pipeline.ts";
@@ -56,14 +59,14 @@ function ofStep(evidence: Evidence, { id, kind }: SoakStep): readonly Violation[
   ];
 }
 
-/** K6 */
+/** soak-checkers/K6 */
 function onceOnly(step: string, lines: readonly LogLine[]): readonly Violation[] {
   const count = lines.filter(({ what }) => what === "ONCE").length;
   if (count === 1) return [];
   return [{ kind: count === 0 ? "lost" : "repeated", message: `${step} happened ${count} times` }];
 }
 
-/** K7 */
+/** soak-checkers/K7 */
 function leftFile({ fileIn }: Evidence, event: RunEvent): readonly Violation[] {
   if (event.type !== "step.completed") return [];
   const { step, attempt } = event;
@@ -73,7 +76,7 @@ function leftFile({ fileIn }: Evidence, event: RunEvent): readonly Violation[] {
   return [{ kind: "lost", message: `what ${step}.${attempt} left is ${now}` }];
 }
 
-/** K1 */
+/** soak-checkers/K1 */
 function overlaps(step: string, lines: readonly LogLine[]): readonly Violation[] {
   const found: Violation[] = [];
   let newest = 0;
@@ -90,7 +93,7 @@ function overlaps(step: string, lines: readonly LogLine[]): readonly Violation[]
   return found;
 }
 
-/** K2 */
+/** soak-checkers/K2 */
 function afterCompletion(
   step: string,
   lines: readonly LogLine[],
@@ -133,7 +136,7 @@ function askedToStop(events: readonly Recorded[]): ReadonlySet<string> {
   return asked;
 }
 
-/** K3, K4 */
+/** soak-checkers/K3, soak-checkers/K4 */
 function ofEnd(
   { touched, events }: Evidence,
   event: RunEvent,
@@ -162,7 +165,7 @@ function ofEnd(
   return [];
 }
 
-/** K5 */
+/** soak-checkers/K5 */
 function ofStops({ events, stops }: Evidence): readonly Violation[] {
   const found: Violation[] = [];
   let stopping = 0;

@@ -8,7 +8,7 @@ const PIECES = [
   ...["${v#", "${v:-", "$'", "word", "in", HOLE, HOLE, HOLE],
 ];
 
-it("has one spot for each hole, in any text (H1)", () => {
+it("has one spot for each hole, in any text (util/H1)", () => {
   fc.assert(
     fc.property(fc.array(fc.constantFrom(...PIECES), { maxLength: 40 }), (pieces) => {
       const text = pieces.join("");

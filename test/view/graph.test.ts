@@ -262,7 +262,7 @@ describe("texts that are hard to write down", () => {
   });
 });
 
-describe("bounds (B1)", () => {
+describe("bounds (view/B1)", () => {
   test("of a plan with 100,000 steps the first ones are drawn, the others counted", () => {
     const steps = Array.from({ length: 100_000 }, (_, index) => `s${index}`);
     const small = planOf("a>b");
@@ -311,7 +311,7 @@ describe("bounds (B1)", () => {
 });
 
 describe("the layout", () => {
-  test("keeps boxes apart and below what leads to them (Q1)", () => {
+  test("keeps boxes apart and below what leads to them (view/Q1)", () => {
     const random = seededRandom(7);
     for (let round = 0; round < 200; round++) {
       const count = 1 + random.below(25);

@@ -360,7 +360,7 @@ test("docs/REPORT.md names every field of the JSON", () => {
 });
 
 describe("whatever a run went through", () => {
-  test("its report can be written, and its times add up (T1)", async () => {
+  test("its report can be written, and its times add up (view/T1)", async () => {
     for (let seed = 1; seed <= 150; seed++) {
       const outcome = await simulate(seed);
       const { plan, recorded } = outcome;
@@ -383,7 +383,7 @@ describe("whatever a run went through", () => {
     }
   });
 
-  test("its end is told in a bounded document (M1)", () => {
+  test("its end is told in a bounded document (view/M1)", () => {
     const scribe = new Scribe(planOf(loose(3_000)));
     for (let index = 1; index <= 3_000; index++) {
       scribe.done(`step-${String(index).padStart(4, "0")}`);

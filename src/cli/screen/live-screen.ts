@@ -5,10 +5,10 @@
  * Owns: the frame, the cursor movements, the colours, the pace, and the loss of the terminal.
  * Does not: keep the program alive.
  * Invariants:
- * - T1 Every write leaves the cursor visible below the area, so a kill at any instant leaves a
+ * - cli/T1 Every write leaves the cursor visible below the area, so a kill at any instant leaves a
  *   usable terminal: nothing has to be restored by a process that may be dead.
- * - T2 A lost terminal (EPIPE, EIO) ends the drawing, never the run.
- * - T3 At most one frame waits to be written: a slow terminal gets fewer frames, not a queue.
+ * - cli/T2 A lost terminal (EPIPE, EIO) ends the drawing, never the run.
+ * - cli/T3 At most one frame waits to be written: a slow terminal gets fewer frames, not a queue.
  */
 import { type LastLine, lastLineOf } from "../../app/output.ts";
 import type { Screen, ScreenOptions } from "../../app/screen.ts";
@@ -187,7 +187,7 @@ export class LiveArea {
     try {
       this.stream.write(text);
     } catch (error) {
-      // Whatever a terminal throws at a write means that nobody can see us any more (T2).
+      // Whatever a terminal throws at a write means that nobody can see us any more (cli/T2).
       this.onError(error);
     }
   }

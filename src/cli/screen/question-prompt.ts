@@ -5,9 +5,9 @@
  * Owns: the open question, the lines that show it, and stdin and the terminal's mode meanwhile.
  * Does not: draw (the screens do) or decide which answer counts.
  * Invariants:
- * - T4 The terminal is in raw mode only while a question is open in the live view; Node restores the
- *   mode when the process ends, and shells do after one that was killed.
- * - T5 A process in the background never touches the terminal: that would stop it.
+ * - cli/T4 The terminal is in raw mode only while a question is open in the live view; Node
+ *   restores the mode when the process ends, and shells do after one that was killed.
+ * - cli/T5 A process in the background never touches the terminal: that would stop it.
  */
 
 import { readFileSync } from "node:fs";

@@ -8,8 +8,8 @@
  * Does not: handle effects that must happen once (uncertain.ts), or decide what follows a final
  * failure (failure.ts).
  * Invariants:
- * - W1 A step that reports `retry` or `fail` has failed, whatever its exit status. A step with an
- *   exit status other than 0 has failed, whatever it reports.
+ * - core/W1 A step that reports `retry` or `fail` has failed, whatever its exit status. A step with
+ *   an exit status other than 0 has failed, whatever it reports.
  */
 
 import type { Backoff, RetryPolicy } from "../../plan/plan.ts";

@@ -1,13 +1,13 @@
 /**
  * Effects that must happen once: which of them have happened in a run, or may have.
  *
- * Owns: the name of an effect, and the record of effects, for evolve.ts alone (C2).
+ * Owns: the name of an effect, and the record of effects, for evolve.ts alone (run/C2).
  * Does not: decide what follows; decide.ts asks a probe or a person before an effect is repeated.
  * Invariants:
- * - O3 The name of an effect stays the same when a person or a retry runs its step again. A new
- *   round of a loop, the next iteration and a restarted scope are other effects.
- * - O4 A back edge to a step whose last visit may have had its effect would repeat that effect: the
- *   effect is uncertain for the new visit too, and keeps its key.
+ * - core/O3 The name of an effect stays the same when a person or a retry runs its step again. A
+ *   new round of a loop, the next iteration and a restarted scope are other effects.
+ * - core/O4 A back edge to a step whose last visit may have had its effect would repeat that
+ *   effect: the effect is uncertain for the new visit too, and keeps its key.
  */
 
 import type { KnownEffect } from "../event.ts";
@@ -29,7 +29,7 @@ function hasEffect(visit: Visit): boolean {
   return step.once && hasProcess(step);
 }
 
-/** The name of a visit's effect: its step, round and items, without attempts (O3). */
+/** The name of a visit's effect: its step, round and items, without attempts (core/O3). */
 function effectName(visit: Visit): string {
   const { scope, past } = visit.record;
   const outer = scope.parent === undefined ? "" : `${effectName(scope.parent)}[${scope.index}]/`;
@@ -43,7 +43,7 @@ export function effectOf(run: Run, visit: Visit): Effect | undefined {
   return run.effects.get(effectName(visit)) ?? uncertainBefore(run, visit);
 }
 
-/** The effect of the visit before, if it is uncertain (O4). */
+/** The effect of the visit before, if it is uncertain (core/O4). */
 function uncertainBefore(run: Run, { record, number }: Visit): Effect | undefined {
   const before = number - 1 > record.past ? record.visits[number - 2] : undefined;
   const effect = before && run.effects.get(effectName(before));
@@ -71,7 +71,7 @@ export function noteEffect(run: Run, visit: Visit, how: "done" | "uncertain"): v
   const { run: other, place } = before ?? attemptedAt(visit);
   const done = how === "done" ? ({ done: true } as const) : {};
   const known = { place, ...(other === undefined ? {} : { run: other }), ...done, visit };
-  // An uncertain effect of the visit before is the same effect (O4).
+  // An uncertain effect of the visit before is the same effect (core/O4).
   for (const one of new Set([name, before?.name ?? name])) {
     draft(run).effects.set(one, { name: one, ...known });
   }

@@ -3,13 +3,14 @@
  * events mean for the run (the evolve half), and how the words of a person become an answer.
  *
  * Owns: these decisions, the meaning of `step.asked`, and the check of a reply.
- * Does not: choose between two answers. The journal does (H1), and only the answer that counts
+ * Does not: choose between two answers. The journal does (journal/H1), and only the answer that
+ * counts
  * becomes a fact.
  * Invariants:
- * - H2 A question has at most one answer: an answer to an attempt that does not wait for one is
- *   ignored (D1).
- * - H3 Nothing approves by itself: after its deadline a gate takes its `default`, and fails if it
- *   has none.
+ * - core/H2 A question has at most one answer: an answer to an attempt that does not wait for one
+ *   is ignored (core/D1).
+ * - core/H3 Nothing approves by itself: after its deadline a gate takes its `default`, and fails if
+ *   it has none.
  */
 
 import type { Choice, GateWork, WaitWork } from "../../plan/plan.ts";
@@ -149,7 +150,7 @@ export function approvingChoice(choices: readonly Choice[]): Choice | undefined 
   return choices.find(({ fails }) => fails !== true) ?? choices[0];
 }
 
-// The functions below change a run, for evolve.ts alone (C2).
+// The functions below change a run, for evolve.ts alone (run/C2).
 
 type QuestionEvent = Extract<RunEvent, { type: "step.asked" | "step.answered" }>;
 

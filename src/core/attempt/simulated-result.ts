@@ -4,11 +4,11 @@
  * Owns: the choice among the reports that the edges after the step ask for.
  * Does not: know conditions; the plan lists the possible reports (`Edge.wants`).
  * Invariants:
- * - X1 A simulated step reports success if an edge can then be followed. Otherwise it reports what
- *   the first edge that can be followed asks for, in the order of choice. When it is visited again,
- *   it reports what leads to the step that the run has visited least often; among equals the first.
- *   A goal reports what reaches it, if an edge can then be followed.
- * - X2 The result is a function of the plan and the run, so replay finds the same one.
+ * - core/X1 A simulated step reports success if an edge can then be followed. Otherwise it reports
+ *   what the first edge that can be followed asks for, in the order of choice. When it is visited
+ *   again, it reports what leads to the step that the run has visited least often; among equals the
+ *   first. A goal reports what reaches it, if an edge can then be followed.
+ * - core/X2 The result is a function of the plan and the run, so replay finds the same one.
  */
 import { edgeAt, indexOf, stepAt } from "../../plan/graph-index.ts";
 import type { Graph, NeededOutcome, Simulated } from "../../plan/plan.ts";
@@ -32,7 +32,7 @@ export interface SimulatedResult {
   readonly reported?: StepReport;
 }
 
-/** The simulated result of a visit (X1). */
+/** The simulated result of a visit (core/X1). */
 export function simulatedResult(run: Run, visit: Visit, simulates: Simulated): SimulatedResult {
   const { scope, position } = visit.record;
   const plain = resultFor(simulates, {});

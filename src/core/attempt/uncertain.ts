@@ -8,14 +8,14 @@
  * Does not: end the attempt. The next event does: `step.completed` when the effect happened;
  * otherwise the event that would end any other step.
  * Invariants:
- * - O1 An exit status other than 0 proves nothing, unless the author says so (`not_done`): the
+ * - core/O1 An exit status other than 0 proves nothing, unless the author says so (`not_done`): the
  *   effect of a failed attempt may have happened. So may that of an interrupted attempt, unless it
  *   is proven that nothing of it ran. If the step has a probe, the probe is asked at once.
  *   Otherwise a person is asked, unless an edge for failures can be followed: then the effect stays
  *   uncertain until the step runs again.
- * - O2 A visit with an uncertain effect does not start again before its probe says "not done" or a
- *   person says "redo". The same holds for a visit whose effect an earlier visit had, whatever made
- *   the step run again (O3).
+ * - core/O2 A visit with an uncertain effect does not start again before its probe says "not done"
+ *   or a person says "redo". The same holds for a visit whose effect an earlier visit had, whatever
+ *   made the step run again (core/O3).
  */
 
 import { assert, unreachable } from "../../util/assert.ts";
@@ -47,7 +47,7 @@ const RUN_ID_SHOWN = 8;
 /** The endings that interrupt an attempt. */
 type Interrupted = Extract<Ending, { how: "lost" | "stopped" | "timed-out" | "reined" }>;
 
-/** The ending of an attempt, if it leaves the effect uncertain (O1). */
+/** The ending of an attempt, if it leaves the effect uncertain (core/O1). */
 export function uncertainEnd(visit: Visit, ending: Ending): Interrupted | undefined {
   // The effect of work that is being judged has happened.
   if (!stepOf(visit).once || visit.submitted !== undefined) return undefined;
@@ -288,7 +288,7 @@ function keptOf(ending: Exited): KeptExit {
   return kept;
 }
 
-// The functions below change a run, for evolve.ts alone (C2).
+// The functions below change a run, for evolve.ts alone (run/C2).
 
 type UncertaintyEvent = Extract<
   RunEvent,

@@ -6,13 +6,14 @@
  * conversation was lost, and for each mode its content, its length and what is left out first.
  * Does not: choose the conversation (conversation.ts) or read anything but the run.
  * Invariants:
- * - K6 An attempt that has to start again before its agent answered gets the briefing of the
+ * - core/K6 An attempt that has to start again before its agent answered gets the briefing of the
  *   attempt before, word for word: the text is in the event.
- * - T1 No text is longer than its limit. It is cut between lines, and the newest entries of each
- *   list stay.
- * - T2 It holds only what the journal holds, which has no secret values, and nothing of
+ * - core/T1 No text is longer than its limit. It is cut between lines, and the newest entries of
+ *   each list stay.
+ * - core/T2 It holds only what the journal holds, which has no secret values, and nothing of
  *   `internal.*`.
- * - T3 It holds no time, no owner and no path of this machine: the same state gives the same text.
+ * - core/T3 It holds no time, no owner and no path of this machine: the same state gives the same
+ *   text.
  */
 
 import type { BriefingMode, Plan } from "../../plan/plan.ts";
@@ -291,7 +292,7 @@ function contextEntries(run: Run, visit: Visit, { value: most }: Detail): readon
 /** An entry of a list, made on demand; it may have several lines. */
 type Entry = string | (() => string);
 
-/** A title and the newest entries that fit (T1). */
+/** A title and the newest entries that fit (core/T1). */
 function section(title: string, entries: readonly Entry[], room: number): readonly string[] {
   if (entries.length === 0) return [];
   let left = room - lengthOf(["", title]);

@@ -5,9 +5,10 @@
  * Owns: the fold of events into this state.
  * Does not: choose the conversation of the next attempt (conversation.ts).
  * Invariants:
- * - K1 A conversation continues after a loss, a stop, a pause and a failure, unless a person or the
- *   author wants a new one (`step.failed` without `conversation`).
- * - K2 What is asked for (a relay, a better answer) is asked again after a loss, until it is there.
+ * - core/K1 A conversation continues after a loss, a stop, a pause and a failure, unless a person
+ *   or the author wants a new one (`step.failed` without `conversation`).
+ * - core/K2 What is asked for (a relay, a better answer) is asked again after a loss, until it is
+ *   there.
  */
 import { findingsIn } from "../attempt/check.ts";
 import type {

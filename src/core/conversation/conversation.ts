@@ -7,8 +7,8 @@
  * conversation.
  * Does not: know any agent, look for transcripts, or write prompts (room `engine`).
  * Invariants:
- * - K4 No visit joins a conversation that another visit still uses.
- * - K5 A step that succeeds leaves its conversation to the next step of its session or thread.
+ * - core/K4 No visit joins a conversation that another visit still uses.
+ * - core/K5 A step that succeeds leaves its conversation to the next step of its session or thread.
  */
 
 import type { Plan } from "../../plan/plan.ts";
@@ -212,7 +212,7 @@ function isSameAgent(plan: Plan, one: string, other: string): boolean {
   return first.adapter === second.adapter && first.command === second.command;
 }
 
-/** Says that a conversation is gone, or which other visit still uses it (K4). */
+/** Says that a conversation is gone, or which other visit still uses it (core/K4). */
 function unusable(
   run: Run,
   visit: Visit,
@@ -227,7 +227,7 @@ function unusable(
   return undefined;
 }
 
-// The functions below change a run, for evolve.ts alone (C2).
+// The functions below change a run, for evolve.ts alone (run/C2).
 
 type StepEvent = Extract<RunEvent, { type: `step.${string}` }>;
 
@@ -236,7 +236,7 @@ export function noteBriefing(visit: Visit, briefing: Briefing | undefined): void
   if (briefing !== undefined) draft(visit).briefing = { ...briefing, failures: visit.failures };
 }
 
-/** Leaves the conversation to the steps that share it (K5) and drops the briefing. */
+/** Leaves the conversation to the steps that share it (core/K5) and drops the briefing. */
 export function share(run: Run, visit: Visit): void {
   const { work, id: step } = stepOf(visit);
   const session = visit.conversation?.session;

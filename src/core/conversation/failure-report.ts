@@ -5,8 +5,8 @@
  * Owns: the text, and its limits.
  * Does not: report the run as a whole (briefing.ts), or the agent's own earlier attempts.
  * Invariants:
- * - T4 Each visit has one report. An attempt that has to start again gets the same report, word for
- *   word.
+ * - core/T4 Each visit has one report. An attempt that has to start again gets the same report,
+ *   word for word.
  */
 
 import type { Conversation } from "../event.ts";

@@ -66,14 +66,14 @@ export function submitAgain(
   return { type: "step.submitted", ...attemptOf(visit), held, message, ...paid };
 }
 
-/** Keeps the work for its judge; for evolve.ts alone (C2). */
+/** Keeps the work for its judge; for evolve.ts alone (run/C2). */
 export function keepSubmission(visit: Visit, { held, attempt, message }: StepSubmitted): void {
   const { submitted } = visit;
   const asks = message === undefined ? 0 : (submitted?.asks ?? 0) + 1;
   draft(visit).submitted = { held, attempt: submitted?.attempt ?? attempt, asks };
 }
 
-/** Records that an attempt only judges; for evolve.ts alone (C2). */
+/** Records that an attempt only judges; for evolve.ts alone (run/C2). */
 export function noteJudge(visit: Visit, attempt: number): void {
   draft(visit).judgements = [...(visit.judgements ?? []), attempt];
 }
@@ -99,7 +99,7 @@ const NO_VERDICT: ReadonlySet<FailureReason> = new Set<FailureReason>([
   "turns",
 ]);
 
-/** Drops work that was judged. Work whose judge only failed is kept (U1). */
+/** Drops work that was judged. Work whose judge only failed is kept (judge/U1). */
 export function dropJudged(visit: Visit, event?: StepFailed): void {
   if (visit.submitted === undefined) return;
   const kept = event !== undefined && event.check === undefined && NO_VERDICT.has(event.reason);

@@ -76,7 +76,7 @@ function sentIn({ sent = [] }: LeftMessage, visit: Visit): { attempt: number } |
   return sent.find((one) => one.visit === visit.number);
 }
 
-/** True when the running attempt of a visit must end after its turn, for a message (S3). */
+/** True when the running attempt of a visit must end after its turn, for a message (message/S3). */
 export function awaitsMessage(run: Run, visit: Visit): boolean {
   // A request is short, and the message follows right after it.
   return visit.conversation?.ask === undefined && hasUnsent(run, visit);
@@ -92,7 +92,10 @@ function hasUnsent(run: Run, visit: Visit): boolean {
   );
 }
 
-/** The ending of an attempt whose agent has a message waiting: its conversation continues (S3). */
+/**
+ * The ending of an attempt whose agent has a message waiting: its conversation continues
+ * (message/S3).
+ */
 export function withMessage(run: Run, at: AttemptRef, ending: Ending): Ending {
   const visit = findVisit(run, at);
   if (visit === undefined || !hasUnsent(run, visit)) return ending;
@@ -103,7 +106,7 @@ export function withMessage(run: Run, at: AttemptRef, ending: Ending): Ending {
   return { how: "asked", ask: { kind: "message", why: "a person left it a message" }, ...paid };
 }
 
-/** Records a message; this and all functions below are for evolve.ts alone (C2). */
+/** Records a message; this and all functions below are for evolve.ts alone (run/C2). */
 export function leaveMessage(run: Run, event: RunMessaged): void {
   draft(run).messages.set(stepPath(event), [...messagesFor(run, event), event.message]);
 }
@@ -123,7 +126,9 @@ export function noteSent(
   });
 }
 
-/** Records at the end of an attempt that its agent has read the messages in its prompt (S2). */
+/**
+ * Records at the end of an attempt that its agent has read the messages in its prompt (message/S2).
+ */
 export function noteDelivered(run: Run, visit: Visit, event: RunEvent): void {
   const turns = "spent" in event ? (event.spent?.turns ?? 0) : 0;
   if (turns === 0 && event.type !== "step.completed") return;

@@ -2,7 +2,7 @@
  * Permissions: what follows from calls that an agent was denied.
  *
  * Owns: when a person is asked about them, the question, and what the answer means.
- * Does not: deny anything (the agent does), or choose between two answers (gate.ts, H2).
+ * Does not: deny anything (the agent does), or choose between two answers (gate.ts, core/H2).
  * Invariants:
  * - permission/K1 A denied call alone is not a failure: the agent's own result and the step's check
  *   decide, unless the author chose `ask` or `fail`.
@@ -80,7 +80,7 @@ export function afterPermission(visit: Visit, answer: Answer): RunEvent {
   return { type: "step.continued", ...attemptOf(visit), ask: said };
 }
 
-/** Records denied and allowed calls in the visit; for evolve.ts alone (C2). */
+/** Records denied and allowed calls in the visit; for evolve.ts alone (run/C2). */
 export function noteDenial(visit: Visit, event: RunEvent): void {
   if (event.type === "step.continued" && event.ask.kind === "permitted") {
     const { allow = [], refuse = [] } = event.ask;

@@ -80,7 +80,7 @@ function noneText(graph: Graph, candidates: readonly Candidate[], outcome: strin
 
 const EDGES_NAMED_MAX = 5;
 
-/** The best edge of those that apply (B1). */
+/** The best edge of those that apply (edge-choice/B1). */
 function bestOf(
   { graph }: Scope,
   applying: readonly Candidate[],

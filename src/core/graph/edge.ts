@@ -2,7 +2,7 @@
  * The state of edges: edges are resolved, joins start steps, and parts of the graph reopen.
  *
  * Owns: the state of edges, and `reopen`, with which loops, goals, restarts, rewinds and updates
- * run a part of a graph again. For evolve.ts alone (C2).
+ * run a part of a graph again. For evolve.ts alone (run/C2).
  * Does not: choose edges; the events name the edges to follow (edge-choice.ts chose them).
  * Invariants:
  * - edge/F1 A forward edge is resolved once per round: live when it was followed, dead when not. A

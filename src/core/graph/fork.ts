@@ -3,11 +3,11 @@
  * keep, and how to recover single visits that were interrupted.
  *
  * Owns: the meaning of `run.forked`, and the choices for the next attempt of a visit. For evolve.ts
- * alone (C2).
+ * alone (run/C2).
  * Does not: copy events or files; that happens before the event is written.
  * Invariants:
- * - K3 A fork changes nothing of the other run: it adopts no process, continues no conversation and
- *   shares no workspace. The spending so far still counts.
+ * - core/K3 A fork changes nothing of the other run: it adopts no process, continues no
+ *   conversation and shares no workspace. The spending so far still counts.
  */
 import type { Recover } from "../../plan/plan.ts";
 import { takeEffects } from "../attempt/effect.ts";

@@ -59,7 +59,7 @@ function restartBy(scope: Scope, edges: readonly number[]): RunRestarted | undef
   return undefined;
 }
 
-// The functions below change a run, for evolve.ts alone (C2).
+// The functions below change a run, for evolve.ts alone (run/C2).
 
 /** Applies `run.restarted` to the run: restarts a scope at a step. */
 export function restartScope(run: Run, event: RunRestarted, time: number): void {
@@ -77,7 +77,7 @@ export function restartScope(run: Run, event: RunRestarted, time: number): void 
 
 /**
  * Resolves edges as if only the start had been reached: it waits for no step that it does not lead
- * to (Z2).
+ * to (restart/Z2).
  */
 function passOverOthers(run: Run, scope: Scope, start: number): void {
   const region = new Set(closureOf(scope.graph, start));

@@ -78,7 +78,7 @@ interface PathTo {
   edgesFrom(position: number): readonly number[];
 }
 
-/** The path of a run to a step (V1). */
+/** The path of a run to a step (rewind/V1). */
 function pathTo(graph: Graph, start: number): PathTo {
   const steps = new Set([start, ...ancestorsOf(graph, start, graph.steps.length)]);
   const before = forwardOrder(graph).filter(
@@ -316,7 +316,7 @@ function unknownStep(plan: Plan, step: string): string {
   return `there is no step ${step} in this run; its steps are ${ids.join(", ")}${more}`;
 }
 
-// The functions below change a run, for evolve.ts alone (C2).
+// The functions below change a run, for evolve.ts alone (run/C2).
 
 /** Applies `run.rewound` to the run. */
 export function rewind(run: Run, event: RunRewound, time: number): void {

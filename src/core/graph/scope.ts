@@ -5,7 +5,7 @@
  * step starts and merged when the instance has succeeded.
  *
  * Owns: how scopes open, end and reopen, and the events about the workspace of an instance. The
- * functions that change a run are for evolve.ts alone (C2).
+ * functions that change a run are for evolve.ts alone (run/C2).
  * Does not: decide how a composite visit ends (composite-end.ts), make a workspace or merge one
  * (room `engine`).
  * Invariants:

@@ -97,7 +97,9 @@ export function planUpdate(
   };
 }
 
-/** True for a step whose agent failed in a conversation that the next attempt continues (U1). */
+/**
+ * True for a step whose agent failed in a conversation that the next attempt continues (update/U1).
+ */
 function mayContinue(run: Run, step: string): boolean {
   const scope = run.scopes.get(ROOT_SCOPE);
   const visit = currentVisit(scope && findRecord(scope, step));
@@ -181,7 +183,7 @@ function changedInputs(before: Json, after: Json): (name: string) => boolean {
   };
 }
 
-// The functions below change a run, for evolve.ts alone (C2).
+// The functions below change a run, for evolve.ts alone (run/C2).
 
 /** Applies `run.updated` to the run, which has the new plan from now on. */
 export function adoptPlan(run: Run, event: RunUpdated, plan: Plan, time: number): void {
@@ -322,7 +324,7 @@ function isLeft(scope: Scope, position: number): boolean {
   return any ? (scope.live[position] ?? 0) > 0 : scope.unresolved[position] === 0;
 }
 
-/** Starts the steps that wait for nothing, and marks unreachable steps (F1). */
+/** Starts the steps that wait for nothing, and marks unreachable steps (edge/F1). */
 function startReachable(run: Run, scope: Scope, kept: ReadonlySet<string>): void {
   const { forwardCount } = indexOf(scope.graph);
   for (const position of forwardOrder(scope.graph)) {

@@ -1,7 +1,7 @@
 /**
  * The end of visits: what they pass on, and which edges are followed.
  *
- * Owns: the meaning of `step.completed` and `step.failed`, for evolve.ts alone (C2).
+ * Owns: the meaning of `step.completed` and `step.failed`, for evolve.ts alone (run/C2).
  * Does not: choose edges (edge-choice.ts), or resolve them (edge.ts).
  */
 

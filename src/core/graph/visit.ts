@@ -2,7 +2,7 @@
  * The visits of a run, and the state of each. `enter` makes every change of a visit's state.
  *
  * Owns: new visits, changes of state, and the sets and counters that follow from them. For
- * evolve.ts alone (C2).
+ * evolve.ts alone (run/C2).
  * Does not: choose which steps start (edge.ts), or end a scope (scope.ts).
  * Invariants:
  * - visit/F4 A step counts as done when nothing can happen to it any more, not when one round of a
@@ -87,7 +87,7 @@ export function recordAt(scope: Scope, position: number): StepRecord {
   return record;
 }
 
-/** Moves a visit to another state and keeps every set and counter in step with it (C4). */
+/** Moves a visit to another state and keeps every set and counter in step with it (core/C4). */
 export function enter(run: Run, visit: Visit, state: VisitState): void {
   const { record } = visit;
   const { scope } = record;
@@ -104,7 +104,7 @@ export function enter(run: Run, visit: Visit, state: VisitState): void {
   touch(run, record);
 }
 
-/** The set in which a visit in this state stands (C4). */
+/** The set in which a visit in this state stands (core/C4). */
 function setOf(run: Run, visit: Visit, state: VisitState): Set<Visit> | undefined {
   switch (state.status) {
     case "waiting":
@@ -138,7 +138,7 @@ function closeGaps(run: Run): void {
 
 /**
  * Records that a step has changed, and counts it as done or not. A step that was not reached, but
- * may be reached in a later round of a loop, is pending while its scope is open (F4).
+ * may be reached in a later round of a loop, is pending while its scope is open (visit/F4).
  */
 export function touch(run: Run, record: StepRecord): void {
   const unreached = currentVisit(record) === undefined;

@@ -5,8 +5,8 @@
  * Owns: the path from a plan's agent to an adapter's call.
  * Does not: know any one agent (runner/agents) or judge its answer (agent-verdict.ts).
  * Invariants:
- * - B3 The id of a conversation is in the journal before the process that may create it starts,
- *   wherever the agent lets us choose the id.
+ * - engine/B3 The id of a conversation is in the journal before the process that may create it
+ *   starts, wherever the agent lets us choose the id.
  */
 import { writeFileSync } from "node:fs";
 import { join, relative, resolve } from "node:path";

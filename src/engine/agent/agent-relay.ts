@@ -4,8 +4,8 @@
  * Owns: its path, its validity, and the copy that the journal names.
  * Does not: ask for it (agent-prompt.ts) or decide what follows.
  * Invariants:
- * - B4 The journal names a handover only after a copy of it, with that hash, is on the disk; the
- *   file in the working tree may change or disappear.
+ * - engine/B4 The journal names a handover only after a copy of it, with that hash, is on the disk;
+ *   the file in the working tree may change or disappear.
  */
 import { closeSync, fsyncSync, mkdirSync, openSync, writeFileSync, writeSync } from "node:fs";
 import { join, relative } from "node:path";
@@ -52,7 +52,10 @@ export function takeRelay(
   return keepNotes(dir, text);
 }
 
-/** Writes notes to the folder of an attempt and flushes them, before the journal names them (B4). */
+/**
+ * Writes notes to the folder of an attempt and flushes them, before the journal names them
+ * (engine/B4).
+ */
 export function keepNotes(dir: string, text: string): Output {
   const path = join(dir, COPY);
   const fd = openSync(path, "w", 0o600);

@@ -149,7 +149,7 @@ export class AgentSteps {
     if (judged.how !== "exited" || judged.problem !== undefined) return judged;
     const commands = checksOf(stepOf(visit)).some(({ kind }) => kind === "command");
     if (judged.fromStream === true && commands) {
-      // Its process died before the check ran; unchecked work never counts as done (N1).
+      // Its process died before the check ran; unchecked work never counts as done (engine/N1).
       return { how: "lost", started: true, message: "it had answered, but its check had not run" };
     }
     const answer = await answerOf(report, this.#served(visit).settings.outputSchema);

@@ -1,7 +1,8 @@
 /**
  * The verdict on an agent's attempt, made from its stream.
  *
- * Owns: the judgement. Success is the agent's own terminal event (G2). A denied call alone is no
+ * Owns: the judgement. Success is the agent's own terminal event (adapter/G2). A denied call alone
+ * is no
  *   failure. A problem of the service causes a pause and no failure. An agent that reached a limit did
  *   so regardless of what ended it. Usage is counted once.
  * Does not: read streams (runner/agents) or decide what follows (core/decide.ts).

@@ -5,8 +5,8 @@
  * Owns: the finding of each check, and the message for a check that did not pass.
  * Does not: run commands (room `runner`), or decide what follows (core/attempt/attempt-end.ts).
  * Invariants:
- * - X1 All commands and schemas are checked in order, also after one that did not pass, so that the
- *   author or the agent learns of all faults at once.
+ * - engine/X1 All commands and schemas are checked in order, also after one that did not pass, so
+ *   that the author or the agent learns of all faults at once.
  */
 import { join, resolve } from "node:path";
 import { fails } from "../../core/attempt/check.ts";

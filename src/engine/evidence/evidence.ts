@@ -4,9 +4,12 @@
  * Owns: reading and judging the files of an attempt; they come from outside and are parsed.
  * Does not: decide what follows (core/decide.ts).
  * Invariants:
- * - N1 A step is complete only when its checks have passed and every output that it names exists.
- * - N2 No value is altered on its way into the journal: steps and conditions use the recorded value.
- * - N3 The content of an output is kept before the event that names it, so no later attempt can lose it.
+ * - engine/N1 A step is complete only when its checks have passed and every output that it names
+ *   exists.
+ * - engine/N2 No value is altered on its way into the journal: steps and conditions use the
+ *   recorded value.
+ * - engine/N3 The content of an output is kept before the event that names it, so no later attempt
+ *   can lose it.
  */
 import { join, relative } from "node:path";
 import { findings } from "../../core/attempt/check.ts";

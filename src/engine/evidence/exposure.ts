@@ -2,7 +2,7 @@
  * Finds secrets in the values that a step stores or passes on: the context, an output, its answer.
  *
  * Owns: finding them, so that a person can be warned.
- * Does not: change any value (evidence.ts, N2), or mask what is shown (cli/print.ts).
+ * Does not: change any value (evidence.ts, engine/N2), or mask what is shown (cli/print.ts).
  */
 import { open } from "node:fs/promises";
 import type { Exposure } from "../../core/event.ts";

@@ -4,9 +4,9 @@
  * Owns: the result for each output: restored from its kept copy, reported, or missing.
  * Does not: choose which outputs are checked (core/outputs.ts) or refuse anything.
  * Invariants:
- * - U1 In the project itself, an existing file is never overwritten.
- * - U2 A file that is overwritten in a workspace of the run's own is kept first.
- * - U4 Nothing is written outside of the workspace, also when a link now leads out of it.
+ * - engine/U1 In the project itself, an existing file is never overwritten.
+ * - engine/U2 A file that is overwritten in a workspace of the run's own is kept first.
+ * - engine/U4 Nothing is written outside of the workspace, also when a link now leads out of it.
  */
 import type { CurrentOutput } from "../../core/outputs.ts";
 import {
@@ -71,7 +71,7 @@ export function nameOf({ name, step }: CurrentOutput): string {
   return `outputs.${name} of step ${step}`;
 }
 
-/** Replaces a changed file by the kept copy; returns the path of the changed one (U2). */
+/** Replaces a changed file by the kept copy; returns the path of the changed one (engine/U2). */
 async function replace(artifacts: string, { output }: CurrentOutput): Promise<string | undefined> {
   const changed = await keepArtifact(artifacts, output.path);
   if (changed === undefined) return undefined;

@@ -5,8 +5,9 @@
  * Owns: reading these values from the attempt's files, and their limits.
  * Does not: judge the other evidence (evidence.ts), or decide what follows.
  * Invariants:
- * - N4 A value is the printed text, unaltered (N2). A value that exceeds its limit or has the wrong form
- *   fails the attempt; only `output` and the answer of a command are documented as the end of a text.
+ * - engine/N4 A value is the printed text, unaltered (engine/N2). A value that exceeds its limit or
+ *   has the wrong form fails the attempt; only `output` and the answer of a command are documented
+ *   as the end of a text.
  */
 import { join } from "node:path";
 import { checksFound, fails } from "../../core/attempt/check.ts";

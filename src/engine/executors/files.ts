@@ -5,11 +5,11 @@
  * Owns: the names of snapshots, and the directories of workspaces.
  * Does not: decide when an operation is due (core/operations.ts), or know git (room `workspace`).
  * Invariants:
- * - files/F1 A reported snapshot is on the disk: an event never names one that a power failure could
- *   lose.
+ * - files/F1 A reported snapshot is on the disk: an event never names one that a power failure
+ *   could lose.
  * - files/F2 Before files are restored, the current ones are set aside, and the journal names them.
- * - files/F4 A second merge changes nothing, because both sides then agree. So a kill during a merge
- *   needs no record.
+ * - files/F4 A second merge changes nothing, because both sides then agree. So a kill during a
+ *   merge needs no record.
  */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -269,7 +269,7 @@ export class FilesExecutor implements Executor<FilesOperationType> {
     return { ok: false, paths: paths.slice(0, PATHS_MAX), base, theirs };
   }
 
-  /** Restores the files for a person; the current ones are set aside (F2). */
+  /** Restores the files for a person; the current ones are set aside (files/F2). */
   async #rewind(operation: Extract<Operation, { type: "rewind-files" }>): Promise<Fact> {
     const { commit, since } = operation;
     const ref = this.#ref(`aside/${since}`);

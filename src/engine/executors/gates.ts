@@ -2,11 +2,12 @@
  * The gates executor: reads answers from the inbox. A person at the terminal, the timeout and
  * `--auto-approve` add their answers to the inbox as well.
  *
- * Owns: the path of an answer from the inbox, which says which one counts (H1), to the loop.
+ * Owns: the path of an answer from the inbox, which says which one counts (journal/H1), to the
+ * loop.
  * Does not: decide what follows (core/attempt/gate.ts).
  * Invariants:
- * - E6 An answer becomes a fact only after the inbox recorded it as the first, so the next owner finds
- *   the answers of an owner that died in between.
+ * - engine/E6 An answer becomes a fact only after the inbox recorded it as the first, so the next
+ *   owner finds the answers of an owner that died in between.
  */
 import type { Operation } from "../../core/action.ts";
 import { approvingChoice, deadlineOf } from "../../core/attempt/gate.ts";

@@ -6,8 +6,8 @@
  * Does not: decide what follows (core/attempt/uncertain.ts), or continue a probe of an earlier owner: its
  *   processes are dead before the next probe starts.
  * Invariants:
- * - P1 "Done" counts only when the step's check passes and its outputs exist (N1).
- * - P2 A probe that cannot run answers "unknown", never "not done".
+ * - probes/P1 "Done" counts only when the step's check passes and its outputs exist (engine/N1).
+ * - probes/P2 A probe that cannot run answers "unknown", never "not done".
  */
 import { copyFileSync, existsSync, mkdirSync, readdirSync } from "node:fs";
 import { join } from "node:path";

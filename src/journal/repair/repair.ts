@@ -5,10 +5,11 @@
  * Owns: which source is used for each run, the report, and the exchange of the files.
  * Does not: delete files that it did not make; the broken files stay next to the new one.
  * Invariants:
- * - X1 The new file is complete and on the disk before it is called `.repaired`; from then on every
- *   repair first finishes the exchange, and no process opens the journal before that is done.
- * - X2 A repair does not take a run from a living owner.
- * - X3 A repair of a journal that is whole changes nothing.
+ * - journal/X1 The new file is complete and on the disk before it is called `.repaired`; from then
+ *   on every repair first finishes the exchange, and no process opens the journal before that is
+ *   done.
+ * - journal/X2 A repair does not take a run from a living owner.
+ * - journal/X3 A repair of a journal that is whole changes nothing.
  */
 import * as fs from "node:fs";
 import { dirname, join } from "node:path";
@@ -78,7 +79,7 @@ export interface RestoredRun {
   readonly source: "events-file" | "database";
 }
 
-/** The repair is refused because a run has a living owner (X2). */
+/** The repair is refused because a run has a living owner (journal/X2). */
 export class LivingRunError extends JournalError {
   readonly owner: Owner;
   constructor(runId: string, owner: Owner) {
@@ -317,7 +318,7 @@ function canonicalText(copy: string): string | undefined {
   }
 }
 
-/** Epochs never decrease (J2), and an owner is kept until it is proven dead. */
+/** Epochs never decrease (leases/J2), and an owner is kept until it is proven dead. */
 function leaseAfter(events: readonly Recorded[], known: Lease | undefined): Lease | undefined {
   let lease = known;
   for (const { event } of events) {

@@ -4,11 +4,11 @@
  * Owns: the creation, checks and locks of the file, and a code for every failure.
  * Does not: know the tables (sql.ts, migrations.ts) or their meaning (sqlite.ts).
  * Invariants:
- * - J1 A write has reached the disk when `write` returns.
- * - B1 A journal appears under its name complete or not at all; an empty file is damaged.
- * - B2 When another program removes, replaces, truncates or overwrites the file, the next write fails;
- *   the release of the lease is the last such write.
- * - B3 A database that lost its newest events is damaged (newest-event.ts).
+ * - database/J1 A write has reached the disk when `write` returns.
+ * - journal/B1 A journal appears under its name complete or not at all; an empty file is damaged.
+ * - journal/B2 When another program removes, replaces, truncates or overwrites the file, the next
+ *   write fails; the release of the lease is the last such write.
+ * - journal/B3 A database that lost its newest events is damaged (newest-event.ts).
  */
 import * as fs from "node:fs";
 import { dirname } from "node:path";
@@ -211,7 +211,10 @@ export class Database {
     }
   }
 
-  /** B2: throws when the file is damaged; reads the pages only if another process changed them. */
+  /**
+   * journal/B2: throws when the file is damaged; reads the pages only if another process changed
+   * them.
+   */
   verify(): void {
     this.#lookAtFiles();
     if (this.#changedByOthers) this.#readPages();
@@ -394,7 +397,7 @@ function checkOpened(database: Database, mode: OpenMode): void {
   database.get(RUN.probe);
 }
 
-/** B3: throws when the newest events are missing. */
+/** journal/B3: throws when the newest events are missing. */
 function checkNewest(database: Database, newest: number): void {
   const last = database.integer(EVENT.newest);
   if (last >= newest) return;

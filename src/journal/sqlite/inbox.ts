@@ -1,7 +1,7 @@
 /**
  * The inbox in a SQLite file: one table of requests for all runs.
  *
- * Owns: that the first answer to an attempt stays (H1).
+ * Owns: that the first answer to an attempt stays (journal/H1).
  * Does not: remove requests from the queue; the log of a run says which ones became part of it.
  */
 import { assert } from "../../util/assert.ts";

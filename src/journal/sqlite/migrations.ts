@@ -4,10 +4,12 @@
  * Owns: the schema, its version and its identity in the file's header.
  * Does not: read or write rows (sql.ts).
  * Invariants:
- * - M1 A released migration never changes; a change of the tables is one more migration.
- * - M2 All missing migrations and the new version are one transaction.
- * - J5 `pipeline_state` and `step_state` are caches for people with `sqlite3`; their times are
- *   ISO-8601 text. `cleaned_at` and the head (sqlite.ts, J8) are not caches: no event holds them.
+ * - journal/M1 A released migration never changes; a change of the tables is one more migration.
+ * - journal/M2 All missing migrations and the new version are one transaction.
+ * - migrations/J5 `pipeline_state` and `step_state` are caches for people with `sqlite3`; their
+ *   times are ISO-8601 text. `cleaned_at` and the head (sqlite.ts, journal/J8) are not caches: no
+ *   event holds
+ * them.
  */
 import { JournalError } from "../journal.ts";
 

@@ -4,8 +4,8 @@
  * Owns: which rows belong together.
  * Does not: start transactions; every function here runs inside a transaction of its caller.
  * Invariants:
- * - J4 The frozen plan is stored with the run.
- * - J7 The head of a run moves with its events.
+ * - run-rows/J4 The frozen plan is stored with the run.
+ * - run-rows/J7 The head of a run moves with its events.
  */
 import type { Recorded, RunCreated } from "../../core/event.ts";
 import { movedPath } from "../../core/move.ts";
@@ -154,7 +154,10 @@ export function requestIn(row: Row): Request {
   return decodeRequest(integerIn(row, "id"), textIn(row, "type"), textIn(row, "data"));
 }
 
-/** Adds a request to a run; false when the attempt that it answers already has an answer (H1). */
+/**
+ * Adds a request to a run; false when the attempt that it answers already has an answer
+ * (journal/H1).
+ */
 export function insertRequest(
   database: Database,
   key: number,
@@ -186,7 +189,7 @@ export function createdIn(events: readonly Recorded[]): RunCreated {
   return { ...created, file };
 }
 
-/** The highest epoch of an owner: epochs never decrease (J2). */
+/** The highest epoch of an owner: epochs never decrease (leases/J2). */
 export function lastEpochIn(events: readonly Recorded[]): number {
   return events.reduce(
     (last, { event }) => (event.type === "run.opened" ? Math.max(last, event.epoch) : last),

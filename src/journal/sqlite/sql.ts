@@ -4,7 +4,7 @@
  * Owns: the SQL.
  * Does not: run it.
  * Invariants:
- * - J3 SQL is only here and in migrations.ts.
+ * - journal/J3 SQL is only here and in migrations.ts.
  */
 import type { RunFilter } from "../run-log.ts";
 
@@ -99,7 +99,7 @@ export const LEASE = {
   release: "UPDATE leases SET owner = NULL WHERE run = ? AND epoch = ?",
 } as const;
 
-/** Requests; the first answer to an attempt counts (H1). */
+/** Requests; the first answer to an attempt counts (journal/H1). */
 export const REQUEST = {
   insert: `
     INSERT INTO requests (run, type, attempt, data) VALUES (?, ?, ?, ?)

@@ -3,10 +3,10 @@
  *
  * Owns: the transactions of the run log, and the verification of what it reads.
  * Does not: keep anything in memory between calls, since other processes write the same file.
- * Invariants: J1, J2, J4, J5 and J7 of run-log.ts, and
- * - J8 The run stores the number and the checksum of its last event, which reveal a lost tail when a
- *   part of the file is damaged. (When the end of the -wal is lost, SQLite returns to the last whole
- *   transaction, head included; newest-event.ts and the second copy reveal that.)
+ * Invariants: run-log/J1, run-log/J2, run-log/J4, run-log/J5 and run-log/J7 of run-log.ts, and
+ * - journal/J8 The run stores the number and the checksum of its last event, which reveal a lost
+ *   tail when a part of the file is damaged. (When the end of the -wal is lost, SQLite returns to
+ *   the last whole transaction, head included; newest-event.ts and the second copy reveal that.)
  */
 import type { Recorded, RunMoved } from "../../core/event.ts";
 import { movedPath } from "../../core/move.ts";

@@ -13,7 +13,7 @@ import { type AttributeOwner, attributeKind, readAttribute } from "./attribute.t
 import type { DotAttributes } from "./collect.ts";
 import { type DotSource, dotDiagnostic } from "./source.ts";
 
-/** Longer texts are read once and cached: a default may belong to many nodes (D2). */
+/** Longer texts are read once and cached: a default may belong to many nodes (collect/D2). */
 const KEPT_FROM_LENGTH = 64;
 const JOIN_POLICIES = ["wait_all", "first_success"] as const;
 

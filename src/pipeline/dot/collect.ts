@@ -5,7 +5,7 @@
  * Owns: the attributes of each node and edge, and the classes that subgraphs give.
  * Does not: read the values of attributes (model.ts).
  * Invariants:
- * - D2 Linear in the size of the file and in the number of edges, which is limited.
+ * - collect/D2 Linear in the size of the file and in the number of edges, which is limited.
  */
 import type {
   DotAttribute,

@@ -4,7 +4,7 @@
  * Owns: their grammar, their meaning, and their translation into CEL.
  * Does not: know edges, or files: positions are offsets in the text of the condition.
  * Invariants:
- * - D5 `evaluateCondition` and the CEL text of `conditionToCel` agree on every context.
+ * - pipeline/D5 `evaluateCondition` and the CEL text of `conditionToCel` agree on every context.
  *
  * The specification has `=`, `!=`, `&&` and bare keys. `||`, `!`, `contains`, `startswith`,
  * `endswith`, `matches` and comparisons of numbers are additions of other engines, with the meaning

@@ -5,9 +5,10 @@
  * files need.
  * Does not: know statements (parser.ts).
  * Invariants:
- * - D2 Linear time: every character is read a limited number of times; an opening quote, bracket or
- *   comment without an end does not cause a second scan.
- * - D3 Never throws: invalid text becomes a `bad` token, and the last token is always `end`.
+ * - lexer/D2 Linear time: every character is read a limited number of times; an opening quote,
+ *   bracket or comment without an end does not cause a second scan.
+ * - pipeline/D3 Never throws: invalid text becomes a `bad` token, and the last token is always
+ *   `end`.
  */
 import type { Diagnostic } from "../diagnostic.ts";
 import { type DotFinding, type DotSource, type DotSpan, dotDiagnostic, dotSpan } from "./source.ts";

@@ -4,8 +4,8 @@
  * Owns: the mistakes of a graph as a whole.
  * Does not: find mistakes of the syntax (parser.ts) or of single attributes (model.ts).
  * Invariants:
- * - D7 An error is an error of the specification, or a graph that no engine can run: Perdure does
- *   not refuse a file that its own engine runs.
+ * - pipeline/D7 An error is an error of the specification, or a graph that no engine can run:
+ *   Perdure does not refuse a file that its own engine runs.
  */
 import type { Diagnostic } from "../diagnostic.ts";
 import type { DotValue } from "./ast.ts";

@@ -5,8 +5,8 @@
  * Owns: the meaning of attributes, and the diagnostics for unknown ones.
  * Does not: check the graph (lint.ts), expand `$goal`, or define custom types.
  * Invariants:
- * - D6 No attribute is dropped: `attributes` has all of them, and a diagnostic names each one once
- *   that neither the language nor Graphviz knows.
+ * - pipeline/D6 No attribute is dropped: `attributes` has all of them, and a diagnostic names each
+ *   one once that neither the language nor Graphviz knows.
  */
 import { nearest } from "../../util/nearest.ts";
 import type { Diagnostic } from "../diagnostic.ts";

@@ -6,9 +6,9 @@
  * after a mistake, so that one pass finds all mistakes.
  * Does not: know the meaning of attributes, or whether a node exists (model.ts, lint.ts).
  * Invariants:
- * - D2 Linear time, D3 never throws (lexer.ts). Every iteration of a loop here takes a token or
- *   ends.
- * - D4 The printed text of a tree without errors parses to the same tree.
+ * - parser/D2 Linear time, pipeline/D3 never throws (lexer.ts). Every iteration of a loop here
+ *   takes a token or ends.
+ * - pipeline/D4 The printed text of a tree without errors parses to the same tree.
  */
 import type { Diagnostic } from "../diagnostic.ts";
 import type {

@@ -4,7 +4,7 @@
  * Owns: lines and columns, and the position in the file of a position in a quoted text.
  * Does not: know the language.
  * Invariants:
- * - D1 Every diagnostic of a DOT file is made here, so each has a position.
+ * - source/D1 Every diagnostic of a DOT file is made here, so each has a position.
  */
 import { defined } from "../../util/defined.ts";
 import type { Diagnostic } from "../diagnostic.ts";

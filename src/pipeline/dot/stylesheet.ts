@@ -4,7 +4,7 @@
  * Owns: its grammar, which rules apply to a node, and which of them wins.
  * Does not: know the meaning of properties, or files: positions are offsets in the stylesheet.
  * Invariants:
- * - D2 Linear time; mistakes are collected, up to a limit.
+ * - stylesheet/D2 Linear time; mistakes are collected, up to a limit.
  */
 
 type StyleSelector =
@@ -157,7 +157,9 @@ function unquote(text: string): string {
   return quoted ? text.slice(1, -1) : text;
 }
 
-/** The declarations by selector: a node looks up only the selectors that match it (D2). */
+/**
+ * The declarations by selector: a node looks up only the selectors that match it (stylesheet/D2).
+ */
 export type StyleIndex = ReadonlyMap<string, ReadonlyMap<string, RankedValue>>;
 
 interface RankedValue {

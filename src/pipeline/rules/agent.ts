@@ -252,7 +252,7 @@ function checkAgentSettings(
   report.add({ rule: "agent-setting", message, help: "leave it out", path, on: "key" });
 }
 
-/** The adapter of a step's agent must support each key (A1). */
+/** The adapter of a step's agent must support each key (access/A1). */
 function checkAccess(shape: PipelineShape, list: StepList, index: number, report: Report): void {
   const step = list.steps[index] as StepShape;
   const name = agentOf(shape, step) ?? "";

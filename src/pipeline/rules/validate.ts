@@ -6,8 +6,8 @@
  * Does not: check types and patterns (schema.ts), edges (rules/edges.ts), agents (rules/agent.ts),
  * steps that contain steps (rules/body.ts) or expressions (rules/expression.ts).
  * Invariants:
- * - D1 Linear in the size of the file.
- * - D2 A mistake is reported once: no rule reads a value that has a mistake of its own.
+ * - validate/D1 Linear in the size of the file.
+ * - validate/D2 A mistake is reported once: no rule reads a value that has a mistake of its own.
  */
 import { isObject } from "../../util/json.ts";
 import type { McpFiles } from "../agent-keys.ts";

@@ -4,7 +4,7 @@
  * Owns: the plan of several files, the names of steps, and the context at the start of a run.
  * Does not: read the disk; the caller does.
  * Invariants:
- * - W3 A file that is its own child, directly or through other files, is refused.
+ * - plan/W3 A file that is its own child, directly or through other files, is refused.
  */
 
 import type { Diagnostic } from "../../pipeline/diagnostic.ts";

@@ -5,8 +5,8 @@
  * Owns: this first step.
  * Does not: read checkpoints (room `app`).
  * Invariants:
- * - W4 Nodes that the other engine completed do not run again unless an edge leads back to them.
- *   The first step is part of the frozen plan, so resume, replay and update treat it like any
+ * - plan/W4 Nodes that the other engine completed do not run again unless an edge leads back to
+ *   them. The first step is part of the frozen plan, so resume, replay and update treat it like any
  *   other.
  */
 

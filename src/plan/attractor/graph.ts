@@ -6,10 +6,11 @@
  * the outcomes that a simulated stage reports to follow an edge.
  * Does not: lower the work of a node (attractor/work.ts).
  * Invariants:
- * - W1 An edge with a condition applies to success and failure; an edge without one only to
+ * - plan/W1 An edge with a condition applies to success and failure; an edge without one only to
  *   success, so a failure that no condition handles ends the run. A diamond tests the outcome of
  *   the node before it: an edge to a diamond with conditions applies to both, too.
- * - W2 The edges of a step are sorted by the names of their targets, which decides among equals.
+ * - plan/W2 The edges of a step are sorted by the names of their targets, which decides among
+ *   equals.
  */
 
 import {

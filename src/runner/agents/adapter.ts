@@ -5,9 +5,9 @@
  * Owns: the normalised vocabulary of agent streams.
  * Does not: start processes or decide what follows from a report.
  * Invariants:
- * - G2 Success is the agent's own terminal event, never the exit status alone.
- * - G3 A reader holds no more than its report: a stream may be gigabytes long.
- * - G4 Safe by default: nothing that skips permission prompts unless the author wrote it.
+ * - adapter/G2 Success is the agent's own terminal event, never the exit status alone.
+ * - adapter/G3 A reader holds no more than its report: a stream may be gigabytes long.
+ * - runner/G4 Safe by default: nothing that skips permission prompts unless the author wrote it.
  */
 import type { McpServer, PermissionLevel } from "../../util/agent-access.ts";
 import type { Json } from "../../util/json.ts";

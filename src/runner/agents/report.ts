@@ -5,8 +5,8 @@
  * Owns: the report and the bounds of what it keeps.
  * Does not: judge it, or know any one agent.
  * Invariants:
- * - G3 its size does not grow with the stream.
- * - G5 a result counts only if the conversation did not continue after it.
+ * - report/G3 its size does not grow with the stream.
+ * - runner/G5 a result counts only if the conversation did not continue after it.
  */
 
 import { ruleFor } from "../../util/agent-access.ts";

@@ -6,8 +6,8 @@
  * (then we claim it, and nothing can start any more); the process that claimed it is alive; the
  * process is lost.
  * Invariants:
- * - D1 before a loss is reported, every process of the attempt is dead.
- * - D2 the timeout counts from the process's own start, not from now.
+ * - runner/D1 before a loss is reported, every process of the attempt is dead.
+ * - runner/D2 the timeout counts from the process's own start, not from now.
  */
 import { join } from "node:path";
 import {
@@ -183,7 +183,7 @@ function follow(dir: string, marker: string, limits: Limits, identity: Identity)
   };
 }
 
-/** D1: kills what is left, then reports the ending. */
+/** runner/D1: kills what is left, then reports the ending. */
 async function conclude(cause: Cause, tree: ProcessTree): Promise<ProcessEnding> {
   const first = findLive(tree);
   const left = await endAll(tree, { graceMs: 0, hurry: AbortSignal.abort(), first });

@@ -4,11 +4,11 @@
  * Owns: their names, reading the evidence in them, the fence.
  * Does not: start, follow or end processes.
  * Invariants:
- * - A1 a file counts only when it is complete, newline included; so does the exit status.
- * - A2 `pid` is created once, exclusively: by the process, which then runs, or by a runner as a
- *   fence, and then nothing ever runs on this folder.
- * - A3 a runner writes why it ends a process to `ending` before the first signal, so that the next
- *   runner does not take the exit status of the signal for that of the work.
+ * - runner/A1 a file counts only when it is complete, newline included; so does the exit status.
+ * - runner/A2 `pid` is created once, exclusively: by the process, which then runs, or by a runner
+ *   as a fence, and then nothing ever runs on this folder.
+ * - runner/A3 a runner writes why it ends a process to `ending` before the first signal, so that
+ *   the next runner does not take the exit status of the signal for that of the work.
  */
 import { mkdirSync, statSync, unlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

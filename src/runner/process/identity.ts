@@ -6,10 +6,10 @@
  * Owns: reading an identity from the system, writing and reading it as one line of text, liveness.
  * Does not: find or signal processes.
  * Invariants:
- * - I1 two identities are equal only if they are the same process. I2 a zombie is dead.
- * - I3 no wall clock on Linux: ages come from the system's uptime.
- * - I4 a process is dead only when that is proven: this very PID namespace does not have it, or its
- *   machine has been booted again. Of another namespace or machine nothing is known.
+ * - runner/I1 two identities are equal only if they are the same process. I2 a zombie is dead.
+ * - runner/I3 no wall clock on Linux: ages come from the system's uptime.
+ * - runner/I4 a process is dead only when that is proven: this very PID namespace does not have it,
+ *   or its machine has been booted again. Of another namespace or machine nothing is known.
  */
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -72,7 +72,7 @@ export function isAlive(identity: Identity): boolean {
   return processLiveness(identity) === "alive";
 }
 
-/** Whether a process lives, as far as this process can prove it (I4). */
+/** Whether a process lives, as far as this process can prove it (runner/I4). */
 export function processLiveness(identity: Identity): ProcessLiveness {
   const seen = viewOf(identity, thisSystem());
   if (seen !== "here") return seen;
@@ -80,7 +80,7 @@ export function processLiveness(identity: Identity): ProcessLiveness {
   return stat !== undefined && stat.start === identity.start && !stat.zombie ? "alive" : "dead";
 }
 
-/** Whether the processes of one system can be seen from another, or are proven dead (I4). */
+/** Whether the processes of one system can be seen from another, or are proven dead (runner/I4). */
 export function viewOf(theirs: System, ours: System): "here" | "dead" | "unknown" {
   const { boot, namespace, machine } = theirs;
   if (boot === ours.boot) {

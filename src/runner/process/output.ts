@@ -4,11 +4,12 @@
  * Owns: lines from bytes, the last line for live views.
  * Does not: hold a file in memory: one chunk and one line at a time.
  * Invariants:
- * - O1 every complete line is delivered once and in order; the incomplete last one at `close`.
- * - O2 a line longer than its limit (LINE_BYTES_MAX by default) is cut, never grown.
- * - O3 a character is decoded whole, wherever a chunk or a cut falls.
- * - O4 a reader that fails stops and reports the error, once to `onError` and again at `close`; no
- *   such error ends the program.
+ * - runner/O1 every complete line is delivered once and in order; the incomplete last one at
+ *   `close`.
+ * - runner/O2 a line longer than its limit (LINE_BYTES_MAX by default) is cut, never grown.
+ * - runner/O3 a character is decoded whole, wherever a chunk or a cut falls.
+ * - runner/O4 a reader that fails stops and reports the error, once to `onError` and again at
+ *   `close`; no such error ends the program.
  */
 import { closeSync, constants, fstatSync, openSync, promises, readSync } from "node:fs";
 import type { FileHandle } from "node:fs/promises";

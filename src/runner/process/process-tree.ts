@@ -5,10 +5,10 @@
  * Owns: finding them, signalling them once.
  * Does not: wait for them, decide when they end.
  * Invariants:
- * - B1 a group is ours only while its leader is that very process, lived a moment ago, or a member
- *   carries the marker: the system may have given its number to a stranger.
- * - B2 this process and its ancestors are never found and never signalled.
- * - B3 a zombie is not found.
+ * - runner/B1 a group is ours only while its leader is that very process, lived a moment ago, or a
+ *   member carries the marker: the system may have given its number to a stranger.
+ * - runner/B2 this process and its ancestors are never found and never signalled.
+ * - runner/B3 a zombie is not found.
  */
 import { readdirSync, statSync } from "node:fs";
 import { bytesOf, errorCode, textOf } from "../file-text.ts";

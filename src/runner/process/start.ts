@@ -5,9 +5,9 @@
  * it could not start.
  * Does not: limits and stops (supervision.ts), finding it again (adopt.ts).
  * Invariants:
- * - R1 the process leads its own session and group and carries the attempt's id.
- * - T1 what a script may hold stays between its owner and the process: it is in the environment of
- *   the wrapper, or in a file of mode 0600.
+ * - runner/R1 the process leads its own session and group and carries the attempt's id.
+ * - runner/T1 what a script may hold stays between its owner and the process: it is in the
+ *   environment of the wrapper, or in a file of mode 0600.
  */
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { closeSync, openSync, statSync, writeFileSync } from "node:fs";

@@ -5,12 +5,12 @@
  * Owns: the timers, the gauge of the output, the one ending.
  * Does not: notice that the process ended (its owner calls `wrapperEnded`), read its output.
  * Invariants:
- * - V1 `ended` resolves once; after a timeout, a stop or a loss only when nothing is left alive. It
- *   rejects when the system refuses something meanwhile (no more files may be opened).
- * - V2 an exit status that was complete before the first signal counts; a later one is the effect of
- *   the signal and does not count.
- * - V3 what the work left running when it exited is ended before `ended` resolves, unless the step
- *   may leave something running and ended well.
+ * - runner/V1 `ended` resolves once; after a timeout, a stop or a loss only when nothing is left
+ *   alive. It rejects when the system refuses something meanwhile (no more files may be opened).
+ * - runner/V2 an exit status that was complete before the first signal counts; a later one is the
+ *   effect of the signal and does not count.
+ * - runner/V3 what the work left running when it exited is ended before `ended` resolves, unless
+ *   the step may leave something running and ended well.
  */
 import { type Stats, statSync } from "node:fs";
 import { join } from "node:path";
@@ -135,7 +135,7 @@ export class Supervision implements StepProcess {
     if (this.#cause !== undefined) return;
     const { dir, tree } = this.#subject;
     const first = findLive(tree);
-    // V2: it ended by itself, and its owner is about to notice.
+    // runner/V2: it ended by itself, and its owner is about to notice.
     if (readExit(dir) !== undefined) return;
     recordCause(dir, cause);
     this.#endFor(cause, first);
@@ -176,7 +176,7 @@ export class Supervision implements StepProcess {
   }
 }
 
-/** The ending of a process with this exit status, once its leftovers are ended (V3). */
+/** The ending of a process with this exit status, once its leftovers are ended (runner/V3). */
 export async function endedBy(
   status: ExitStatus,
   subject: Pick<Subject, "tree" | "limits" | "ageMs"> & { readonly hurry: AbortSignal },

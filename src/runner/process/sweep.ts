@@ -8,11 +8,12 @@
  * Does not: decide that something has to end, or that a step may leave something running
  * (supervision.ts).
  * Invariants:
- * - S1 everything alive gets the whole grace period, not only the wrapper: a shell dies of SIGTERM
- *   at once while the agent under it still saves its conversation.
- * - S2 the rounds are bounded; what is left after them is named.
- * - L6 when `endLeftovers` resolves, nothing of the attempt lives, or what does is named as such.
- * - L7 where nothing is left, which is the rule, no walk through /proc is needed.
+ * - runner/S1 everything alive gets the whole grace period, not only the wrapper: a shell dies of
+ *   SIGTERM at once while the agent under it still saves its conversation.
+ * - runner/S2 the rounds are bounded; what is left after them is named.
+ * - runner/L6 when `endLeftovers` resolves, nothing of the attempt lives, or what does is named as
+ *   such.
+ * - runner/L7 where nothing is left, which is the rule, no walk through /proc is needed.
  */
 import { spawnSync } from "node:child_process";
 import { textOf } from "../file-text.ts";

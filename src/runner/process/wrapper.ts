@@ -4,12 +4,14 @@
  * Owns: the text, its arguments, its own exit status.
  * Does not: start it.
  * Invariants:
- * - W1 the first act is to claim the folder exclusively; whoever finds it claimed runs nothing.
- * - W2 on Linux nothing is forked but the work and its checks.
- * - W3 the exit status is written last, in one write, over bytes that the claim has reserved: a disk
- *   that is full by then does not lose it.
- * - W4 signals are handled, not ignored: the work gets their defaults, the wrapper outlives it.
- * - W5 the claim is private whatever the umask; the work has the umask of the runner.
+ * - runner/W1 the first act is to claim the folder exclusively; whoever finds it claimed runs
+ *   nothing.
+ * - runner/W2 on Linux nothing is forked but the work and its checks.
+ * - runner/W3 the exit status is written last, in one write, over bytes that the claim has
+ *   reserved: a disk that is full by then does not lose it.
+ * - runner/W4 signals are handled, not ignored: the work gets their defaults, the wrapper outlives
+ *   it.
+ * - runner/W5 the claim is private whatever the umask; the work has the umask of the runner.
  *
  * The text of the work comes in the environment, which only its owner can read (everybody sees
  * arguments), and is removed from it before the work begins. A shell of its own evaluates it, not a

@@ -5,8 +5,9 @@
  * Owns: what is shown of a step and an edge, and the bounds on a picture.
  * Does not: know any format (graph-mermaid.ts, graph-dot.ts, graph-svg.ts).
  * Invariants:
- * - B1 No more than NODES_MAX boxes and EDGES_MAX edges, however large the plan; the rest is counted.
- * - B2 Texts are plain: one line, no control characters. Escaping is for the formats.
+ * - view/B1 No more than NODES_MAX boxes and EDGES_MAX edges, however large the plan; the rest is
+ *   counted.
+ * - view/B2 Texts are plain: one line, no control characters. Escaping is for the formats.
  */
 import type { Recorded } from "../../core/event.ts";
 import { waitsFor } from "../../core/graph/visit-state.ts";

@@ -5,8 +5,9 @@
  * Owns: the geometry.
  * Does not: draw (graph-svg.ts) or know what a box stands for.
  * Invariants:
- * - Q1 Boxes never overlap, and every box lies below those from which a forward edge leads to it.
- * - Q2 The work is bounded: past BENDS_MAX bends an edge is a straight line.
+ * - view/Q1 Boxes never overlap, and every box lies below those from which a forward edge leads to
+ *   it.
+ * - view/Q2 The work is bounded: past BENDS_MAX bends an edge is a straight line.
  */
 
 export interface Box {
@@ -197,7 +198,7 @@ function pull(layer: readonly Slot[], side: "above" | "below"): void {
     const most = (fromRight[index + 1] ?? 0) - distance(index);
     fromRight[index] = Math.min(fromRight[index] ?? 0, most);
   }
-  // Both keep their distances, so the middle between them does as well (Q1).
+  // Both keep their distances, so the middle between them does as well (view/Q1).
   for (const [index, slot] of layer.entries()) {
     slot.x = ((fromLeft[index] ?? 0) + (fromRight[index] ?? 0)) / 2;
   }

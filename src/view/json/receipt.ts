@@ -3,9 +3,11 @@
  * completed holds what it passes on as well, and is found among the handoffs by a second name.
  *
  * Owns: the fields of the file and its names.
- * Does not: write them. They are projections of events and can be made again at any time (J5).
+ * Does not: write them. They are projections of events and can be made again at any time
+ * (run-log/J5).
  * Invariants:
- * - K1 A value that was not measured is `{ measured: false }`; a receipt never invents a number.
+ * - view/K1 A value that was not measured is `{ measured: false }`; a receipt never invents a
+ *   number.
  */
 import { type CheckFindings, checksFound } from "../../core/attempt/check.ts";
 import type {

@@ -4,8 +4,8 @@
  * Owns: which questions the report answers, and the time that each attempt worked.
  * Does not: use anything but the journal, except the ends of outputs that the caller passes.
  * Invariants:
- * - T1 Time without an owner is not working time, as in `run.workedMs`; a clock that was set back
- *   counts as no time.
+ * - view/T1 Time without an owner is not working time, as in `run.workedMs`; a clock that was set
+ *   back counts as no time.
  */
 import type { AttemptEnd, AttemptRef, Recorded, Spent } from "../../core/event.ts";
 import { statusWord } from "../../core/graph/visit-state.ts";

@@ -5,7 +5,8 @@
  * Owns: the content, the words and the limits of each section.
  * Does not: escape anything; cells are plain text or literal values.
  * Invariants:
- * - M1 A table has at most ROWS_MAX rows: its beginning and its end, and how many were left out.
+ * - view/M1 A table has at most ROWS_MAX rows: its beginning and its end, and how many were left
+ *   out.
  */
 import type { Spent } from "../../core/event.ts";
 import { formatDuration } from "../../util/duration.ts";
@@ -184,7 +185,7 @@ export interface Shortened<T> {
   readonly last: readonly T[];
 }
 
-/** The beginning and the end of a list that is too long (M1). */
+/** The beginning and the end of a list that is too long (view/M1). */
 export function shortened<T>(list: readonly T[], max: number): Shortened<T> {
   if (list.length <= max) return { first: list, leftOut: 0, last: [] };
   const half = Math.floor(max / 2);

@@ -6,8 +6,8 @@
  * Does not: make a directory equal to a snapshot whatever it holds (restore.ts does, for directories
  * in which nobody else works).
  *
- * - apply/A1 What is overwritten or removed is in the snapshot `from`, byte for byte. Everything else
- *   stays as it is and is named.
+ * - apply/A1 What is overwritten or removed is in the snapshot `from`, byte for byte. Everything
+ *   else stays as it is and is named.
  * - apply/A2 A path that holds what `to` says is done, so a second call after a kill ends as one.
  * - apply/A3 A file is replaced by one rename and is never missing in between: another step may be
  *   reading it. Its old content stays linked until it is known that nobody wrote into it meanwhile.
@@ -242,7 +242,7 @@ class Applying {
     return { kind: (facts.mode & 0o100) === 0 ? "file" : "executable", hash: hash.digest("hex") };
   }
 
-  /** Puts a complete file in its place; false when the place is not as it was (A3). */
+  /** Puts a complete file in its place; false when the place is not as it was (apply/A3). */
   #put(staged: string, place: Buffer, there: fs.Stats | undefined): boolean {
     if (there === undefined) return placeNew(staged, place);
     return this.#swap(place, there, () => moveOver(staged, place));

@@ -7,12 +7,13 @@
  * the times at which they were read.
  * Does not: decide what belongs into the index (scan.ts does).
  *
- * X1 Work is done on a link of its own and put back by rename, so that two snapshots at once, or a
- *    kill at any point, leave one whole index. Git itself never writes an index in place.
- * X2 An index without the memory that was written for it is not used, nor one for another place.
- * X3 A file that changes while it is snapshotted is read again by the next snapshot.
- * - index-seed/Q1 The user's index serves only if each of its entries is the file as it is on the disk:
- *   no line ends or filters in between, no entry that git was told not to look at.
+ * workspace/X1 Work is done on a link of its own and put back by rename, so that two snapshots at
+ *   once, or a kill at any point, leave one whole index. Git itself never writes an index in place.
+ * workspace/X2 An index without the memory that was written for it is not used, nor one for another
+ *   place.
+ * workspace/X3 A file that changes while it is snapshotted is read again by the next snapshot.
+ * - index-seed/Q1 The user's index serves only if each of its entries is the file as it is on the
+ *   disk: no line ends or filters in between, no entry that git was told not to look at.
  */
 import {
   link,
@@ -146,7 +147,7 @@ async function keepSeed(workspace: Workspace, file: string, text: string): Promi
 
 /**
  * Git trusts an entry whose file is older than the index. A file that changed after it was read, in
- * the same second, would be trusted too: so the index counts as old as the scan (X3).
+ * the same second, would be trusted too: so the index counts as old as the scan (workspace/X3).
  */
 async function predate(file: string, startMs: number): Promise<void> {
   const { mtimeMs } = await stat(file);

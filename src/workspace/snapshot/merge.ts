@@ -4,7 +4,8 @@
  * Owns: the three-way merge of snapshots, by git's own merge.
  * Does not: touch a working file; restoring the result does.
  *
- * M1 The same three snapshots and options always give the same commit or the same conflicts.
+ * workspace/M1 The same three snapshots and options always give the same commit or the same
+ *   conflicts.
  */
 import { failpoint } from "../../util/failpoint.ts";
 import { shownPath, splitNul } from "../disk.ts";

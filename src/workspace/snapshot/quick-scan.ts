@@ -11,8 +11,8 @@
  * - quick-scan/W1 A workspace counts as unchanged only if it was scanned before it was read. A file
  *   so young that one more change could leave the same times is compared by its content.
  * - quick-scan/W2 A scan that would take longer than git does is given up.
- * - shape/S1 A shape is the same only if no name was added to, removed from or replaced in any of its
- *   directories. Where that is uncertain there is no shape, and the directories are listed.
+ * - shape/S1 A shape is the same only if no name was added to, removed from or replaced in any of
+ *   its directories. Where that is uncertain there is no shape, and the directories are listed.
  */
 import { createHash } from "node:crypto";
 import {
@@ -306,7 +306,7 @@ export function shapeOf(
   return shape;
 }
 
-/** True when every directory of a shape has the same names in it (S1). */
+/** True when every directory of a shape has the same names in it (shape/S1). */
 export function hasShape(root: string, shape: Shape): boolean {
   for (const [path, stamp] of shape) {
     const facts = lookAt(fastPlace(root, path));

@@ -5,9 +5,11 @@
  * the contents of many objects through one git process, without holding them in memory.
  * Does not: change a file of the workspace.
  *
- * R1 A file is removed only if a snapshot would hold it now and would have held it then: what either
- *    the rules of now or those of the snapshot ignore stays, and so does what was skipped.
- * R2 What stands in the way and is in no snapshot is never removed: the plan is blocked by it.
+ * restore-plan/R1 A file is removed only if a snapshot would hold it now and would have held it
+ *   then: what either the rules of now or those of the snapshot ignore stays, and so does what was
+ *   skipped.
+ * restore-plan/R2 What stands in the way and is in no snapshot is never removed: the plan is
+ *   blocked by it.
  */
 
 import { once } from "node:events";
@@ -48,11 +50,11 @@ export interface RestorePlan {
   readonly remove: readonly RawPath[];
   /** What a second try after a kill may remove: as much as the first, not more. */
   readonly mayRemove: readonly RawPath[];
-  /** Files that the snapshot does not have and that stay nevertheless (R1). */
+  /** Files that the snapshot does not have and that stay nevertheless (restore-plan/R1). */
   readonly left: readonly RawPath[];
   /** Files that are overwritten although no snapshot of now would hold them. */
   readonly unsaved: readonly RawPath[];
-  /** What stands in the way (R2); nothing is done while there is any. */
+  /** What stands in the way (restore-plan/R2); nothing is done while there is any. */
   readonly blocked: readonly RawPath[];
 }
 

@@ -5,9 +5,10 @@
  * file comes to its place.
  * Does not: keep what is overwritten; the caller takes a snapshot before, if it is to be kept.
  *
- * R3 A file is replaced by renaming a complete and durable one over it.
- * R4 Rules of what is ignored change last, and what may be removed is written down before the first
- *    change: a second try after a kill sees other rules and must not remove more than the first.
+ * restore/R3 A file is replaced by renaming a complete and durable one over it.
+ * workspace/R4 Rules of what is ignored change last, and what may be removed is written down before
+ *   the first change: a second try after a kill sees other rules and must not remove more than the
+ *   first.
  */
 
 import {

@@ -5,9 +5,10 @@
  * repository tracks although they are ignored, and those that `include` names.
  * Does not: change the index (index-update.ts does) or any file.
  *
- * F1 The set depends on the files and rules alone, not on what an index happens to hold, so a lost
- *    index changes no snapshot. One exception, on the safe side: when a .gitignore file that ignores
- *    itself is put over files that were snapshotted, they stay until the index is made anew.
+ * workspace/F1 The set depends on the files and rules alone, not on what an index happens to hold,
+ *   so a lost index changes no snapshot. One exception, on the safe side: when a .gitignore file
+ *   that ignores itself is put over files that were snapshotted, they stay until the index is made
+ *   anew.
  */
 import { constants } from "node:fs";
 import { access, open, readdir } from "node:fs/promises";

@@ -4,9 +4,11 @@
  * Owns: the order in which it is made durable: contents, tree, commit, ref.
  * Does not: know runs or steps; the caller names the ref.
  *
- * N1 When takeSnapshot returns, the snapshot is on the disk. A kill before leaves the ref as it was.
- * N2 The user's index, HEAD, branches, stash, settings and hooks are neither used nor changed.
- * N3 Nothing is left out silently: what is not held is named in the details.
+ * workspace/N1 When takeSnapshot returns, the snapshot is on the disk. A kill before leaves the ref
+ *   as it was.
+ * workspace/N2 The user's index, HEAD, branches, stash, settings and hooks are neither used nor
+ *   changed.
+ * workspace/N3 Nothing is left out silently: what is not held is named in the details.
  */
 import { failpoint } from "../../util/failpoint.ts";
 import { directoriesAbove, type RawPath, splitNul } from "../disk.ts";

@@ -6,11 +6,12 @@
  * when it is done, what was spared.
  * Does not: read or write the files in it.
  *
- * W1 `.git` and the state directory are never part of a workspace.
- * W2 A directory that a repository ignores does not belong to it: its own rules hold there.
- * R5 Files that were ignored, and are not any more because the rules went back too, are in no
- *    snapshot: no later restore removes them either, until a snapshot has been taken.
- * W3 An exported run is no file of a workspace, unless the user's rules say otherwise.
+ * workspace/W1 `.git` and the state directory are never part of a workspace.
+ * workspace/W2 A directory that a repository ignores does not belong to it: its own rules hold
+ *   there.
+ * workspace/R5 Files that were ignored, and are not any more because the rules went back too, are
+ *   in no snapshot: no later restore removes them either, until a snapshot has been taken.
+ * workspace/W3 An exported run is no file of a workspace, unless the user's rules say otherwise.
  */
 import { mkdir, readFile, realpath, rename, rm, writeFile } from "node:fs/promises";
 import { dirname, relative, resolve } from "node:path";
@@ -33,7 +34,7 @@ export const FILE_BYTES_MAX = 100 * 1024 * 1024;
 /** The same for files that git does not track. */
 export const UNTRACKED_FILE_BYTES_MAX = 10 * 1024 * 1024;
 
-/** What `perdure export` writes (W3). */
+/** What `perdure export` writes (workspace/W3). */
 const EXPORTS = "*.perdure";
 
 export interface Workspace {
@@ -163,7 +164,7 @@ export async function gatherRules(workspace: Workspace): Promise<string> {
   return sha256(rules);
 }
 
-/** True for what is never part of a workspace (W1). */
+/** True for what is never part of a workspace (workspace/W1). */
 export function isOutside(workspace: Workspace, path: string): boolean {
   return [".git", ".perdure", workspace.stateWithin].some(
     (name) => name !== undefined && name !== "" && (path === name || path.startsWith(`${name}/`)),

@@ -7,9 +7,10 @@
  * Does not: merge what the step did (the engine does, from snapshots), or choose names. Commits that
  * are left behind are kept by the snapshots that were taken while they were checked out.
  *
- * - own-worktree/V1 It counts as made when its files are those of the snapshot: killed before, it is
- *   made again from nothing.
- * - own-worktree/V2 Its branch outlives the directory while it has commits that no other branch has.
+ * - own-worktree/V1 It counts as made when its files are those of the snapshot: killed before, it
+ *   is made again from nothing.
+ * - own-worktree/V2 Its branch outlives the directory while it has commits that no other branch
+ *   has.
  */
 import { existsSync } from "node:fs";
 import { mkdir, readdir, rename, symlink } from "node:fs/promises";
@@ -125,7 +126,10 @@ async function makePlainDirectory(
   failpoint("workspace.own-made");
 }
 
-/** Removes the worktrees below a directory; branches with commits of their own stay (V2). */
+/**
+ * Removes the worktrees below a directory; branches with commits of their own stay
+ * (own-worktree/V2).
+ */
 export async function removeOwnWorktrees(
   repository: Repository,
   { below, branches }: { readonly below: string; readonly branches: string },

@@ -8,10 +8,12 @@
  * Does not: choose names, or put files back (restore.ts does, after a repair). Which branch or commit
  * is checked out is no state of its own: the steps of a run may commit, switch and detach as they like.
  *
- * T1 A worktree is ready when its mark is written: whoever made it was not killed on the way. One
- *    without the mark was never worked in and is made anew.
- * T2 A branch that is there already is taken only when it stands at the commit that was asked for.
- * T3 Removing refuses while the branch has commits, or the directory content, that is nowhere else.
+ * workspace/T1 A worktree is ready when its mark is written: whoever made it was not killed on the
+ *   way. One without the mark was never worked in and is made anew.
+ * workspace/T2 A branch that is there already is taken only when it stands at the commit that was
+ *   asked for.
+ * workspace/T3 Removing refuses while the branch has commits, or the directory content, that is
+ *   nowhere else.
  */
 
 import { constants, existsSync } from "node:fs";
@@ -117,7 +119,9 @@ export interface WorktreeRemoval extends WorktreeLocation {
   readonly force?: boolean;
 }
 
-/** Refuses a removal that would lose work (T3), or that cannot be done. Changes nothing. */
+/**
+ * Refuses a removal that would lose work (workspace/T3), or that cannot be done. Changes nothing.
+ */
 export async function checkRemoval(options: WorktreeRemoval): Promise<void> {
   const { repository, path, branch, force = false } = options;
   const tip = await commitOf(repository, `refs/heads/${branch}`);
@@ -192,7 +196,7 @@ async function needFreePath(path: string): Promise<void> {
   );
 }
 
-/** T2; a branch that some other worktree has cannot be used either. */
+/** workspace/T2; a branch that some other worktree has cannot be used either. */
 async function needBranchAt({ repository, branch }: WorktreeLocation, base: string): Promise<void> {
   const tip = await commitOf(repository, `refs/heads/${branch}`);
   if (tip === undefined) {

@@ -104,7 +104,7 @@ const CASES: readonly (readonly [condition: string, outcome: string, expected: b
 ];
 
 describe("conditions", () => {
-  it.each(CASES)("%j after %s is %s, in CEL too (D5)", (text, outcome, expected) => {
+  it.each(CASES)("%j after %s is %s, in CEL too (pipeline/D5)", (text, outcome, expected) => {
     expect(holds(text, CONTEXT, outcome)).toBe(expected);
     expect(holdsInCel(text, CONTEXT, outcome)).toBe(expected);
   });
@@ -159,7 +159,7 @@ describe("conditions", () => {
     });
   });
 
-  it("mean the same in CEL, whatever they are (D5)", () => {
+  it("mean the same in CEL, whatever they are (pipeline/D5)", () => {
     const key = fc.constantFrom("outcome", "context.tests", "odd", "context.odd", "list", "tries");
     const operator = fc.constantFrom("=", "!=", " contains ", " startswith ", " >= ", " < ");
     const literal = fc.oneof(

@@ -146,7 +146,7 @@ const correct = wellFormed.map((inner) => `digraph ${inner.length} {${inner}}`);
 const inBraces = soup.map((text) => `digraph g {\n${text}\n}`);
 const anything = fc.string({ unit: "binary", maxLength: 200 });
 
-/** D1: a diagnostic has a place, and the place is in the text. */
+/** source/D1: a diagnostic has a place, and the place is in the text. */
 function expectPlace(found: Diagnostic, lines: readonly string[]): void {
   const { line, column, endLine = 0, endColumn = 0 } = found;
   const length = lines[line - 1]?.length ?? -1;
@@ -168,7 +168,7 @@ function tryOne(text: string): boolean {
   return true;
 }
 
-it(`reads ${INPUTS} texts without falling over, and prints what it could read (D1, D3, D4)`, {
+it(`reads ${INPUTS} texts without falling over, and prints what it could read (source/D1, pipeline/D3, print/D4)`, {
   timeout: 600_000,
 }, () => {
   const text = fc.oneof(

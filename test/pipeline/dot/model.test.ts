@@ -233,7 +233,7 @@ describe("edges", () => {
 });
 
 describe("what is not understood", () => {
-  it("is kept, and named once at its first use (D6)", () => {
+  it("is kept, and named once at its first use (pipeline/D6)", () => {
     const text = `digraph { target_dir=out
       node [max_hops=3]
       a [promt=x, style=filled, fillcolor=red, max_hops=4]

@@ -4,8 +4,8 @@
  * Owns: the layout, and the quoting that brings back the same texts.
  * Does not: keep comments or the author's own layout, which are not in the tree.
  * Invariants:
- * - D4 What was parsed without an error, printed and parsed again is the same tree apart from places;
- *   printing that gives the same text.
+ * - print/D4 What was parsed without an error, printed and parsed again is the same tree apart from
+ *   places; printing that gives the same text.
  */
 import type {
   DotAttribute,

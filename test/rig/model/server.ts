@@ -6,10 +6,10 @@
  * Does not: know a wire format (the protocols do) or choose a reply (playbook.ts).
  *
  * Invariants:
- * - M1 only a request for work uses the script up; side calls get an answer and an entry in the
- *   log.
- * - M2 the script's mistakes (none left, a tool that is not on offer) are answers 400 that say
- *   so, which no agent retries.
+ * - server/M1 only a request for work uses the script up; side calls get an answer and an entry in
+ *   the log.
+ * - server/M2 the script's mistakes (none left, a tool that is not on offer) are answers 400 that
+ *   say so, which no agent retries.
  */
 import * as http from "node:http";
 import type { AddressInfo } from "node:net";
@@ -235,7 +235,9 @@ function sideReply(ask: Ask): Chosen {
   return { reply: text(words), usage: USAGE_DEFAULT, fault: undefined };
 }
 
-/** The HTTP error that answers an ask, if one does: the script's fault, or its mistake (M2). */
+/**
+ * The HTTP error that answers an ask, if one does: the script's fault, or its mistake (server/M2).
+ */
 function refusalOf(protocol: Protocol, ask: Ask, chosen: Chosen | undefined): Refusal | undefined {
   if (chosen === undefined) return undefined;
   const { fault, reply } = chosen;

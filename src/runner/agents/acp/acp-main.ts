@@ -6,9 +6,11 @@
  * Owns: the agent's process, signals, the last line and the exit status.
  * Does not: know any one agent.
  * Invariants:
- * - P1 it never waits for an agent that has gone or closed its output.
- * - P2 the result is printed before the agent is ended; whatever happens then changes nothing.
- * - P3 on a signal it asks the agent to cancel, and exits before the runner's grace period ends.
+ * - runner/P1 it never waits for an agent that has gone or closed its output.
+ * - runner/P2 the result is printed before the agent is ended; whatever happens then changes
+ *   nothing.
+ * - runner/P3 on a signal it asks the agent to cancel, and exits before the runner's grace period
+ *   ends.
  */
 import { type ChildProcessByStdio, spawn } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";

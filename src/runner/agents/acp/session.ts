@@ -6,7 +6,7 @@
  * errors of the protocol mean.
  * Does not: hold the process (acp-main.ts), print what arrives meanwhile (updates.ts), or decide
  * whether to retry.
- * Invariants: the conversation's id is reported before the model is asked anything (B3).
+ * Invariants: the conversation's id is reported before the model is asked anything (runner/B3).
  */
 import { readFileSync } from "node:fs";
 import {

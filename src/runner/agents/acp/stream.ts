@@ -15,8 +15,8 @@
  * the next one begins with whatever comes first after the tools.
  * Does not: keep what the lines hold, except the last answer.
  * Invariants:
- * - G2 success is the stop reason `end_turn`.
- * - G3 as in adapter.ts.
+ * - stream/G2 success is the stop reason `end_turn`.
+ * - stream/G3 as in adapter.ts.
  */
 import type { McpServer, PermissionLevel } from "../../../util/agent-access.ts";
 import type { Json, JsonObject } from "../../../util/json.ts";

@@ -13,9 +13,9 @@
  * Owns: the sums, and which call a line belongs to.
  * Does not: read anything else of a line.
  * Invariants:
- * - U1 a result takes the place of the calls that ended before it, and of no others; so nothing is
- *   counted twice, and what was counted stays.
- * - G3 as in adapter.ts.
+ * - runner/U1 a result takes the place of the calls that ended before it, and of no others; so
+ *   nothing is counted twice, and what was counted stays.
+ * - meter/G3 as in adapter.ts.
  */
 import { defined } from "../../../util/defined.ts";
 import { isObject, type Json, type JsonObject } from "../../../util/json.ts";

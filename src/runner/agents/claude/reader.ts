@@ -5,9 +5,9 @@
  * Does not: count what the calls use (meter.ts), or keep what its lines say, except the
  * ids of denied and skipped calls.
  * Invariants:
- * - G2 Success is a `result` line that says so in all its fields. Its `subtype` alone says
- *   "success" after errors of the API too.
- * - G3 as in adapter.ts.
+ * - claude-reader/G2 Success is a `result` line that says so in all its fields. Its `subtype` alone
+ *   says "success" after errors of the API too.
+ * - claude-reader/G3 as in adapter.ts.
  */
 
 import { HOOK_FORBIDS } from "../../../util/agent-access.ts";

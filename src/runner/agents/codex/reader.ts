@@ -4,9 +4,9 @@
  * Owns: what its lines mean.
  * Does not: keep what they say, except the last message, which is the answer.
  * Invariants:
- * - G2 Only `turn.completed` is success and only `turn.failed` is failure: Codex usually
- *   retries after an `error` line.
- * - G3 as in adapter.ts.
+ * - codex-reader/G2 Only `turn.completed` is success and only `turn.failed` is failure: Codex
+ *   usually retries after an `error` line.
+ * - codex-reader/G3 as in adapter.ts.
  */
 import { defined } from "../../../util/defined.ts";
 import type { Json, JsonObject } from "../../../util/json.ts";

@@ -4,8 +4,9 @@
  * Owns: what its lines and its exit statuses mean.
  * Does not: keep what they say, except the end of the text since the last tool: the answer.
  * Invariants:
- * - G2 Success is `result` with status `success`; when it is stopped, it exits with 0 and prints none.
- * - G3 as in adapter.ts.
+ * - gemini-reader/G2 Success is `result` with status `success`; when it is stopped, it exits with 0
+ *   and prints none.
+ * - gemini-reader/G3 as in adapter.ts.
  */
 import { defined } from "../../../util/defined.ts";
 import type { JsonObject } from "../../../util/json.ts";

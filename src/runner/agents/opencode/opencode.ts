@@ -189,7 +189,7 @@ function latestMessage(session: string, env: AgentCall["env"]): string | undefin
   const { DatabaseSync } = process.getBuiltinModule("node:sqlite");
   const database = new DatabaseSync(file, { readOnly: true, timeout: 5_000 });
   try {
-    // J3 is about our own tables; this one question about another program's stays with it.
+    // journal/J3 is about our own tables; this one question about another program's stays with it.
     const query = "select data from message where session_id = ? order by id desc limit 1";
     const found = database.prepare(query).get(session);
     return found === undefined ? undefined : String(found.data);

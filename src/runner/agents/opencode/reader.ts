@@ -5,9 +5,10 @@
  * Owns: what its lines mean, and what their end means.
  * Does not: keep what they say, except the last text, which is the answer.
  * Invariants:
- * - G2 Success is a last step that finished with "stop", no error, and the exit status 0: a step
- *   that summarises a long conversation stops too, and then the conversation continues.
- * - G3 as in adapter.ts.
+ * - opencode-reader/G2 Success is a last step that finished with "stop", no error, and the exit
+ *   status 0: a step that summarises a long conversation stops too, and then the conversation
+ *   continues.
+ * - opencode-reader/G3 as in adapter.ts.
  */
 import type { Json, JsonObject } from "../../../util/json.ts";
 import type { AgentEvent, AgentFailure, AgentReader } from "../adapter.ts";
