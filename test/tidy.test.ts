@@ -174,6 +174,14 @@ describe("files", () => {
     expect(wrong.map(({ path }) => path)).toEqual([]);
   });
 
+  it("outside journal do not know which journal they have", () => {
+    const wrong = sources.filter(({ room, imports }) => {
+      const known = imports.some((name) => /journal\/(sqlite|memory)/.test(name));
+      return room !== "journal" && known;
+    });
+    expect(wrong.map(({ path }) => path)).toEqual([]);
+  });
+
   it("hold SQL only where SQL lives (journal/J3)", () => {
     const SQL = /["'`]\s*(SELECT|INSERT INTO|UPDATE \w+ SET|DELETE FROM|CREATE TABLE)\b/;
     const homes = ["journal/sqlite/sql.ts", "journal/sqlite/migrations.ts"];

@@ -210,7 +210,7 @@ export class AttractorLogFiles {
     }
     for (const [folder, end] of ends) this.#writeNode(folder, end, run);
     if (news) this.#writeCheckpoint(run);
-    failpoint("walk-files.done");
+    failpoint("attractor-logs.done");
   }
 
   /** A restarted run writes into a directory of its own, beside what it did before. */

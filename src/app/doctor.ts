@@ -11,8 +11,8 @@ import { replay } from "../core/evolve.ts";
 import { fullSummary } from "../core/summary.ts";
 import { workspaceOf } from "../engine/launch.ts";
 import { runDirOf, type StateDir, stateDirOf } from "../engine/state-dir.ts";
+import { openJournal } from "../journal/open.ts";
 import { checkState, LivingRunError, type RepairReport, repair } from "../journal/repair/repair.ts";
-import { openSqliteJournal } from "../journal/sqlite/sqlite.ts";
 import { envNamesOf } from "../plan/build.ts";
 import { graphsIn } from "../plan/graph-index.ts";
 import type { Graph, Plan, Step } from "../plan/plan.ts";
@@ -105,7 +105,7 @@ export interface UnfinishedRun {
 
 /** The newest runs that are not over. */
 export async function unfinishedRuns({ database }: StateDir): Promise<readonly UnfinishedRun[]> {
-  const journal = await openSqliteJournal(database, { mode: "read-only" });
+  const journal = await openJournal(database, "read-only");
   const open = await journal.log.list({
     status: ["queued", "running", "waiting", "interrupted"],
     limit: UNFINISHED_SHOWN_MAX,

@@ -16,8 +16,8 @@ import { fullSummary } from "../core/summary.ts";
 import { type RunDir, runDirOf, type StateDir, stateDirOf } from "../engine/state-dir.ts";
 import { type Journal, JournalError } from "../journal/journal.ts";
 import type { Lease } from "../journal/leases.ts";
+import { openJournal } from "../journal/open.ts";
 import { planFingerprints } from "../journal/run-log.ts";
-import { openSqliteJournal } from "../journal/sqlite/sqlite.ts";
 import { PLAN_FORMAT, type Plan } from "../plan/plan.ts";
 import { findMarked, runMarker } from "../runner/process/sweep.ts";
 import { assert } from "../util/assert.ts";
@@ -251,7 +251,7 @@ async function originalLease(
 ): Promise<Lease | undefined | "none"> {
   if (!existsSync(original.database) || isSame(original.root, dir.root)) return "none";
   try {
-    const journal = await openSqliteJournal(original.database, { mode: "read-only" });
+    const journal = await openJournal(original.database, "read-only");
     try {
       return (await journal.log.resolve(id)).includes(id) ? await journal.leases.of(id) : "none";
     } finally {

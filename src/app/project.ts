@@ -10,7 +10,7 @@ import { dirname, join, relative, resolve } from "node:path";
 import { createStateDir, STATE_DIR, type StateDir, stateDirOf } from "../engine/state-dir.ts";
 import type { Journal } from "../journal/journal.ts";
 import type { Lease } from "../journal/leases.ts";
-import { openSqliteJournal } from "../journal/sqlite/sqlite.ts";
+import { openJournal } from "../journal/open.ts";
 import type { Liveness } from "../view/step-status.ts";
 import { isOwnerAlive, isOwnerElsewhere } from "./owner.ts";
 import { advice, command, Refusal, when } from "./refusal.ts";
@@ -60,7 +60,7 @@ export async function openProject(
     throw new Refusal("no-runs", message, command("run", "FILE"));
   }
   refuseLongPath(dir);
-  const journal = await openSqliteJournal(dir.database, { mode });
+  const journal = await openJournal(dir.database, mode);
   if (mode === "read-write") rememberTrust(dir.root);
   return { dir, journal };
 }
@@ -82,7 +82,7 @@ export async function createProject(from: string): Promise<Project> {
       advice("make the directory writable, or run with -C DIR"),
     );
   }
-  return { dir, journal: await openSqliteJournal(dir.database, { mode: "create" }) };
+  return { dir, journal: await openJournal(dir.database, "create") };
 }
 
 /** SQLite opens no file whose path, with what it adds to it, is longer than 512 bytes. */

@@ -9,7 +9,7 @@
 import type { Owner } from "../core/event.ts";
 import { Refusal as CoreRefusal } from "../core/graph/rewind.ts";
 import { JournalError, type JournalErrorCode } from "../journal/journal.ts";
-import { storageError } from "../journal/sqlite/storage-error.ts";
+import { storageError } from "../journal/storage-error.ts";
 import type { Diagnostic } from "../pipeline/diagnostic.ts";
 import { commandText } from "../view/text.ts";
 import { WorkspaceError } from "../workspace/workspace-error.ts";

@@ -21,7 +21,7 @@ import { type ChainHead, chainCrc, chainStart, type UnsealedEvent } from "./chai
 import { decode, encodeRecorded } from "./event-codec.ts";
 import { JournalError } from "./journal.ts";
 import { syncFile } from "./sqlite/database.ts";
-import { guarded } from "./sqlite/storage-error.ts";
+import { guarded } from "./storage-error.ts";
 
 const FILE_MODE = 0o600;
 const NEWLINE = 0x0a;

@@ -75,7 +75,7 @@ it(
     });
     expect(whole.left).toMatchObject({ effects: { work: 2, last: 2, check: 2 } });
     const briefing = whole.names.flatMap((name, at) =>
-      name === "logs-files.done" ? [at + 1] : [],
+      name === "attractor-logs.done" ? [at + 1] : [],
     );
     const nths = whole.names.flatMap((_, at) => (at % STRIDE === STRIDE - 1 ? [at + 1] : []));
     for (const nth of new Set([...briefing.slice(0, 1), ...briefing.slice(-2), ...nths])) {

@@ -34,7 +34,7 @@ import { forgetNewest } from "../sqlite/newest-event.ts";
 import { createdIn, insertRequest, insertRun, isoTime } from "../sqlite/run-rows.ts";
 import { LEASE, RUN, SUMMARY, TRANSACTION } from "../sqlite/sql.ts";
 import { loadRun } from "../sqlite/sqlite.ts";
-import { guarded } from "../sqlite/storage-error.ts";
+import { guarded } from "../storage-error.ts";
 import { checkJournal, type Problem } from "./check.ts";
 import { removeCopy, type Salvage, type SalvagedRun, salvage } from "./salvage.ts";
 

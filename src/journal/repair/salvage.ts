@@ -19,7 +19,7 @@ import { Database } from "../sqlite/database.ts";
 import { integerIn, optionalTimeIn, type Row, textIn } from "../sqlite/row.ts";
 import { leaseIn, requestIn, storedEvent } from "../sqlite/run-rows.ts";
 import { SALVAGE } from "../sqlite/sql.ts";
-import { storageError } from "../sqlite/storage-error.ts";
+import { storageError } from "../storage-error.ts";
 
 const COPY_SUFFIX = ".salvage";
 

@@ -21,11 +21,11 @@ import {
 import { pathToFileURL } from "node:url";
 import { failpoint } from "../../util/failpoint.ts";
 import { JournalError } from "../journal.ts";
+import { fileCodeOf, guarded, isDeniedWriting } from "../storage-error.ts";
 import { APPLICATION_ID, MIGRATIONS, migrate, newestVersion, versionOf } from "./migrations.ts";
 import { forgetNewest, NewestEvent, readNewest } from "./newest-event.ts";
 import type { Row } from "./row.ts";
 import { BUSY_TIMEOUT_MS, EVENT, PRAGMAS, RUN, TRANSACTION } from "./sql.ts";
-import { fileCodeOf, guarded, isDeniedWriting } from "./storage-error.ts";
 
 /** Up to this size a database is checked as a whole when it is opened for writing. */
 const INTEGRITY_CHECK_BYTES_MAX = 4 * 1024 * 1024;

@@ -4,7 +4,7 @@
  * Owns: the mapping of codes, and the words.
  * Does not: retry or hide anything.
  */
-import { JournalError, type JournalErrorCode } from "../journal.ts";
+import { JournalError, type JournalErrorCode } from "./journal.ts";
 
 const PRIMARY_CODE_MASK = 0xff;
 
