@@ -97,7 +97,7 @@ export async function giveAnswer(
 }
 
 /** What was recorded for a person or a program. */
-export interface GivenAnswer {
+interface GivenAnswer {
   readonly visit: Visit;
   readonly answer: Answer & { readonly label?: string };
   /** Somebody drives the run and was told. */

@@ -10,7 +10,7 @@ import { livenessOf, openProject, type Project } from "./project.ts";
 import type { Display } from "./screen.ts";
 
 /** Who watches a run. */
-export interface Watcher {
+interface Watcher {
   readonly display: Display;
   /** True when nobody sees the display any more. */
   readonly isClosed: () => boolean;

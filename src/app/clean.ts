@@ -44,7 +44,7 @@ const STATES = ["completed", "failed", "interrupted", "waiting"] as const;
 type State = (typeof STATES)[number];
 
 /** What became of one run that was meant. */
-export interface CleanedRun {
+interface CleanedRun {
   readonly shortId: string;
   readonly folder: string;
   /** Why its files stay, if they do. */
@@ -52,7 +52,7 @@ export interface CleanedRun {
 }
 
 /** What became of all of them. */
-export interface CleanResult {
+interface CleanResult {
   readonly runs: number;
   /** The bytes in the folders that were removed, or would be. */
   readonly bytes: number;
@@ -239,7 +239,7 @@ async function blockOwners({ journal }: Project): Promise<LeaseBlock | undefined
   return journal.leases.block(dead);
 }
 
-export interface RemovalOptions {
+interface RemovalOptions {
   readonly force: boolean;
   readonly dryRun: boolean;
 }

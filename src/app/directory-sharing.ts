@@ -15,7 +15,7 @@ import { command, Refusal, when } from "./refusal.ts";
 import type { Confirm } from "./screen.ts";
 
 /** A run that works, or is about to work, in a directory. */
-export interface DirectoryUser {
+interface DirectoryUser {
   /** Absent before the run is created. */
   readonly id?: string;
   readonly plan: Plan;
@@ -74,7 +74,7 @@ function sharingRefusal(other: LoadedRun, typed: readonly string[]): Refusal {
 }
 
 /** What a person wants of a run that may meet another one in its directory. */
-export interface SharingOptions {
+interface SharingOptions {
   readonly beside: boolean;
   /** Absent when nobody can be asked. */
   readonly confirm: Confirm | undefined;

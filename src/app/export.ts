@@ -48,7 +48,7 @@ export interface ExportOptions {
 }
 
 /** What an archive holds. */
-export interface ExportedRun {
+interface ExportedRun {
   readonly bytes: number;
   readonly events: number;
   readonly snapshots: number;

@@ -34,14 +34,14 @@ import type { FilesOption } from "./rewind-files.ts";
 import { RunFiles } from "./run-files.ts";
 import { keepsFiles, openRunWorkspace } from "./run-workspace.ts";
 
-export interface ForkOptions extends TypedInput {
+interface ForkOptions extends TypedInput {
   /** The step or visit before which the fork begins; after the last one that is done if absent. */
   readonly at?: string;
   readonly files?: FilesOption | undefined;
 }
 
 /** What a fork would begin with. */
-export interface ForkPlan {
+interface ForkPlan {
   readonly point: ForkPoint;
   readonly input: Json | undefined;
   readonly restore: string | undefined;

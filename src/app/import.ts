@@ -58,7 +58,7 @@ import {
 import { runEnvironment } from "./run-environment.ts";
 import { RunFiles } from "./run-files.ts";
 
-export interface ImportOptions {
+interface ImportOptions {
   /** The project that the run continues in. */
   readonly into: string;
   /** For a run that works in the project itself: its files, or those that are there. */
@@ -66,7 +66,7 @@ export interface ImportOptions {
 }
 
 /** What became of an import. */
-export interface ImportedRun {
+interface ImportedRun {
   readonly runId: string;
   readonly shortId: string;
   readonly pipeline: string;
@@ -291,7 +291,7 @@ function ownerOf(staging: string): Owner | undefined {
 const OWNER_EXECUTES = 0o100;
 
 /** An imported run on its way in. */
-export interface IncomingRun {
+interface IncomingRun {
   readonly about: ArchivedRun;
   readonly plan: Plan;
   /** After the move. */
@@ -303,7 +303,7 @@ export interface IncomingRun {
 }
 
 /** A transcript that is to be put here. */
-export interface NewTranscript {
+interface NewTranscript {
   readonly target: TranscriptTarget;
   readonly sha256: string;
 }

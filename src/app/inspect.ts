@@ -57,7 +57,7 @@ export function explain({ events, plan, shortId }: LoadedRun, step: string): Exp
 }
 
 /** Every recorded decision, made again by today's core. */
-export interface ReplayedRun {
+interface ReplayedRun {
   readonly runId: string;
   readonly shortId: string;
   readonly pipeline: string;

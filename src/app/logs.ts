@@ -18,7 +18,7 @@ import { livenessOf, type Project } from "./project.ts";
 import { command, Refusal } from "./refusal.ts";
 
 /** Who reads the output. */
-export interface LogReader {
+interface LogReader {
   /** Keep reading for as long as the run is driven. */
   readonly follow: boolean;
   readonly print: (line: string) => void;

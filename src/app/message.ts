@@ -52,7 +52,7 @@ interface Recipient {
 }
 
 /** What became of a message: the run that knows it, or the owner that has not taken it in yet. */
-export interface MessageResult {
+interface MessageResult {
   readonly known: LoadedRun;
   readonly message?: LeftMessage;
 }

@@ -26,7 +26,7 @@ const OPENED =
   "I opened this conversation in your own interactive program in between. What I said there counts.";
 
 /** What a person should know after they have left the program. */
-export interface OpenResult {
+interface OpenResult {
   /** How many processes the program had left running; they were ended. */
   readonly processesEnded: number;
   /** The run is over, so the conversation does not continue. */

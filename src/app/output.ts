@@ -23,7 +23,7 @@ import { firstLine } from "../view/text.ts";
 import type { LoadedRun } from "./loaded-run.ts";
 import { masked } from "./secret-mask.ts";
 
-export interface OutputFile {
+interface OutputFile {
   readonly name: string;
   /** Who speaks in it, beside the step itself: a check, or a judge. */
   readonly mark?: string;
@@ -59,7 +59,7 @@ export function outputFiles({ step, judge }: PrintedAttempt): readonly OutputFil
 }
 
 /** Turns a line of an attempt's output into what is shown of it. */
-export type LineReader = (line: string) => readonly string[];
+type LineReader = (line: string) => readonly string[];
 
 /** Gives a reader for the work of one attempt: that of its step's agent, or of its judge. */
 export type LineReaders = (attempt: PrintedAttempt) => LineReader;

@@ -300,7 +300,7 @@ function directoryFindings(
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
-export interface AgentProgram {
+interface AgentProgram {
   readonly install: string;
   /** What it may do when nothing is said about permissions. */
   readonly byItself: string;

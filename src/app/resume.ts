@@ -41,7 +41,7 @@ import { RunFiles } from "./run-files.ts";
 import type { Confirm } from "./screen.ts";
 import { readiness } from "./this-process.ts";
 
-export interface ResumeSettings {
+interface ResumeSettings {
   readonly takeOver?: boolean;
   /** Continue beside other runs in the same directory. */
   readonly beside?: boolean;
@@ -137,7 +137,7 @@ export async function completeFiles(project: Project, known: LoadedRun): Promise
 /** How many runs a refusal names. */
 const NAMED_MAX = 5;
 
-export interface LastRunOptions {
+interface LastRunOptions {
   /** Only runs of this pipeline file count. */
   readonly file?: string | undefined;
   /** Absent when nobody can be asked. */
@@ -245,7 +245,7 @@ async function found(
 }
 
 /** What somebody wants of a run that is about to continue. */
-export interface ResumeRequest {
+interface ResumeRequest {
   readonly update?: UpdateRequested | undefined;
   readonly request?: RewindRequest | undefined;
   readonly preview?: RewindPreview | undefined;
@@ -332,7 +332,7 @@ export function pipelineFileState({ run }: LoadedRun): "same" | "edited" | "unre
 }
 
 /** The process that a run was left to. */
-export interface BackgroundRun {
+interface BackgroundRun {
   readonly pid: number | undefined;
   /** False when the run has come to its end already. */
   readonly isAlive: boolean;

@@ -43,7 +43,7 @@ export interface FilesPlan {
 }
 
 /** The visit that runs again, and the steps of the pipeline that run again with it. */
-export interface RewindTarget {
+interface RewindTarget {
   readonly visit: Visit | undefined;
   readonly reopened: readonly string[];
 }

@@ -234,7 +234,7 @@ export function rewindFilesLines({ plan }: LoadedRun, { files }: RewindPreview):
   return own ? [line] : [line, ...changeLines(files.changes)];
 }
 
-export interface RepeatOptions {
+interface RepeatOptions {
   readonly dryRun?: boolean;
   /** The person has agreed already. */
   readonly yes?: boolean;
@@ -267,7 +267,7 @@ function commandOf({ shortId }: LoadedRun, { verb, step }: RewindRequest): reado
 }
 
 /** The files of a checkpoint. */
-export interface Checkpoint {
+interface Checkpoint {
   readonly name: string;
   readonly commit: string;
 }

@@ -4,7 +4,7 @@ import { type RunRow, shownStatus } from "../view/run-table.ts";
 import { findStateDir, isElsewhere, isUnused, livenessOf, openProject } from "./project.ts";
 import { Refusal } from "./refusal.ts";
 
-export interface ListOptions {
+interface ListOptions {
   readonly status?: string;
   readonly pipeline?: string;
   readonly limit: string;

@@ -23,7 +23,7 @@ import { hideSecrets } from "./secret-mask.ts";
 import { checkEnvironment, readiness } from "./this-process.ts";
 
 /** Where a run comes from. */
-export type RunOrigin = Pick<RunCreated, "file" | "fileSha256" | "input" | "args" | "cwd" | "logs">;
+type RunOrigin = Pick<RunCreated, "file" | "fileSha256" | "input" | "args" | "cwd" | "logs">;
 
 /** Stores a run of a plan; gives its id. */
 export async function createRun(
@@ -51,7 +51,7 @@ export async function createRun(
   return runId;
 }
 
-export interface StartOptions {
+interface StartOptions {
   /** The pipeline file as the person named it. */
   readonly file: string;
   /** The command that starts the run. */
@@ -62,7 +62,7 @@ export interface StartOptions {
 }
 
 /** A run that may be created. */
-export interface PreparedRun {
+interface PreparedRun {
   /** The input, with the defaults of its schema. */
   readonly input: Json;
   /** What may go wrong. */

@@ -22,7 +22,7 @@ import { NO_DISPLAY } from "./screen.ts";
 export type { StopMode };
 
 /** What became of the request to stop a run. */
-export type StopResult =
+type StopResult =
   /** Its owner was asked; it stops the run as soon as the mode allows. */
   | { readonly kind: "asked"; readonly shortId: string; readonly owner: Owner }
   /** Its owner was dead; the steps that it had left running have ended. */

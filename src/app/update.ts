@@ -35,14 +35,14 @@ import type { FilesOption } from "./rewind-files.ts";
 const RUNS_ASKED_MAX = 20;
 
 /** The pipeline file of a run as it is now. */
-export type PipelineEdit = { readonly read: ReadPlan } & (
+type PipelineEdit = { readonly read: ReadPlan } & (
   | { readonly kind: "changed"; readonly update: UpdateRequested; readonly changes: PlanUpdate }
   /** The plan is the one that the run has; `edited` says whether the text is another one. */
   | { readonly kind: "same"; readonly edited: boolean }
 );
 
 /** What adopting an edit does, step by step. */
-export interface UpdatePreview {
+interface UpdatePreview {
   readonly steps: UpdateSteps;
   /** Steps that still run and are stopped first. */
   readonly stopsFirst: readonly string[];

@@ -6,7 +6,7 @@ import type { AttemptRef, LimitReached, StopMode, VisitRef } from "./event.ts";
 import type { Served } from "./fact.ts";
 
 /** The resource that an operation holds while it is under way. */
-export type Resource =
+type Resource =
   /** A slot for one more process, in a workspace that others may use at the same time. */
   | "slot"
   /** A workspace in which processes may run, but no other operation. */
@@ -17,7 +17,7 @@ export type Resource =
   | "nothing";
 
 /** End the process of an attempt, at once or when its agent has finished its tools. */
-export interface Cancel {
+interface Cancel {
   readonly type: "cancel";
   readonly at: AttemptRef;
   readonly when: "now" | "after-turn";

@@ -53,10 +53,10 @@ export interface Activity {
 }
 
 /** Steps can start during a snapshot, but not during a restore or a merge. */
-export type FilesUse = "snapshot" | "restore" | "merge";
+type FilesUse = "snapshot" | "restore" | "merge";
 
 /** The result of a lookup that a start needs; `pending` until it arrives. */
-export interface Lookup {
+interface Lookup {
   readonly pending: boolean;
   readonly items?: ItemsFound;
   readonly offer?: ConversationOffer;

@@ -233,7 +233,7 @@ export const EVENTS = { ...RUN_EVENTS, ...STEP_EVENTS };
 export type RunEvent = Variants<"type", typeof EVENTS>;
 
 /** The event of a type. */
-export type EventOf<T extends RunEvent["type"]> = Extract<RunEvent, { type: T }>;
+type EventOf<T extends RunEvent["type"]> = Extract<RunEvent, { type: T }>;
 
 export type RunCreated = EventOf<"run.created">;
 export type RunForked = EventOf<"run.forked">;

@@ -24,7 +24,7 @@ import { attemptText, visitText } from "./step-path.ts";
 import { decodeTurns, type RecordedTurn } from "./turn.ts";
 
 /** Finds the plan with a fingerprint. */
-export type PlanOf = (fingerprint: string) => Plan;
+type PlanOf = (fingerprint: string) => Plan;
 
 /** The result of a replay. */
 export interface Replayed {

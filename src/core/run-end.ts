@@ -68,7 +68,7 @@ function goodEnding(run: Run): RunEvent {
 }
 
 /** A missed goal: the event that returns to a step for it, or why there is none. */
-export interface MissedGoal {
+interface MissedGoal {
   readonly message: string;
   readonly back?: RunReturned;
   /** In the plan's own graph: the step that a person could continue from. */

@@ -251,7 +251,7 @@ export interface Visit {
 }
 
 /** Work that waits for a verdict. */
-export interface Submission {
+interface Submission {
   /** The result of the work. */
   readonly held: Held;
   /** The attempt that did the work. */
@@ -261,7 +261,7 @@ export interface Submission {
 }
 
 /** Calls that a person allowed to the agent of a visit, and those that a person refused. */
-export interface Permits {
+interface Permits {
   readonly allow: readonly string[];
   readonly refuse: readonly string[];
 }
@@ -391,7 +391,7 @@ export function waitingFor(run: Run, ...reasons: readonly WaitReason[]): readonl
 }
 
 /** A value of the run without its readonly modifiers. */
-export type Draft<T> = {
+type Draft<T> = {
   -readonly [K in keyof T]: T[K] extends ReadonlyMap<infer A, infer B> | undefined
     ? Map<A, B> | Extract<T[K], undefined>
     : T[K] extends ReadonlySet<infer A>

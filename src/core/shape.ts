@@ -26,7 +26,7 @@ export interface OptionalShape<T> extends Shape<T> {
 export type TypeOf<S> = S extends Shape<infer T> ? T : never;
 
 /** The fields of an object. */
-export type Fields = Readonly<Record<string, Shape<unknown>>>;
+type Fields = Readonly<Record<string, Shape<unknown>>>;
 
 /** The type of the objects that have these fields. */
 export type FieldsOf<F> = Flat<

@@ -27,7 +27,7 @@ export interface RecordedTurn {
 }
 
 /** The turns of one append. */
-export interface RecordedTurns {
+interface RecordedTurns {
   readonly turns: readonly RecordedTurn[];
   /** Turns are missing: more of them had no event than an owner keeps. */
   readonly gap?: true;

@@ -45,7 +45,7 @@ export interface Outcome {
   readonly reported?: StepReport | undefined;
 }
 
-export type Evaluated =
+type Evaluated =
   | { readonly ok: true; readonly value: Json }
   | { readonly ok: false; readonly message: string };
 

@@ -24,7 +24,7 @@ import { snapshotRef } from "./executors/files.ts";
 import { workspaceAt } from "./run-workspace.ts";
 import type { RunDir } from "./state-dir.ts";
 
-export interface ExportFilesOptions {
+interface ExportFilesOptions {
   readonly plan: WorkspacePlan;
   readonly run: Run;
   readonly dir: RunDir;

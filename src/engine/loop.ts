@@ -40,7 +40,7 @@ import type { Clock } from "../util/clock.ts";
 import type { Executors, Outlet } from "./executors/executor.ts";
 
 /** Receives every batch of events after it is on the disk; its operations may have started. */
-export type Watcher = (events: readonly Recorded[], run: Run) => void;
+type Watcher = (events: readonly Recorded[], run: Run) => void;
 
 /** Where facts wait for the loop. */
 export interface Inlet extends Outlet {
@@ -104,7 +104,7 @@ export class Mailbox implements Inlet {
   }
 }
 
-export interface LoopOptions {
+interface LoopOptions {
   readonly log: RunLog;
   readonly runId: string;
   readonly plan: Plan;

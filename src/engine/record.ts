@@ -17,7 +17,7 @@ import { encodeTurns } from "../core/turn.ts";
 import type { RunLog } from "../journal/run-log.ts";
 import { freeze, type Plan } from "../plan/plan.ts";
 
-export interface RecordOptions {
+interface RecordOptions {
   readonly log: RunLog;
   /** The replay of all events in the journal, made after the lease was acquired; it is changed. */
   readonly run: Run;

@@ -29,7 +29,7 @@ const NEWLINE = 0x0a;
 const TAIL_BYTES = 64 * 1024;
 
 /** The changes that `catchUp` made. */
-export interface CatchUp {
+interface CatchUp {
   /** How many events were missing at the end. */
   readonly appended: number;
   /** How many bytes of a torn last line were removed. */
@@ -39,7 +39,7 @@ export interface CatchUp {
 }
 
 /** The content of an events file, as far as it can be trusted. */
-export interface EventsFileContent {
+interface EventsFileContent {
   /** The run that the first line names. */
   readonly runId?: string;
   /** The events up to the first problem; their chain is whole. */

@@ -30,7 +30,7 @@ export interface Inbox {
 }
 
 /** Asks the owner to stop the run. It expires with that owner: the next owner ignores it. */
-export interface StopRequest {
+interface StopRequest {
   readonly type: "stop";
   readonly mode: StopMode;
   readonly by: string;
@@ -71,7 +71,7 @@ export interface NewAnswer {
 }
 
 /** The time until which an answer counts, and the answer that counts after it. */
-export interface AnswerDeadline {
+interface AnswerDeadline {
   readonly at: number;
   readonly otherwise: Answer;
 }

@@ -22,13 +22,13 @@ export interface Journal {
 const ACQUIRE_ROUNDS_MAX = 100;
 
 /** The owner that asks for a lease, and the evidence that a holder is alive. */
-export interface LeaseClaim {
+interface LeaseClaim {
   readonly owner: Owner;
   readonly isAlive: (owner: Owner) => boolean;
 }
 
 /** The caller has the lease, or a living owner does. */
-export type Claimed =
+type Claimed =
   | { readonly ok: true; readonly epoch: number }
   | { readonly ok: false; readonly owner: Owner };
 

@@ -41,7 +41,7 @@ import { createdIn, lastEpochIn } from "./sqlite/run-rows.ts";
 import { ChangeSignal, type Subscription } from "./subscription.ts";
 
 /** Faults that a simulator injects. */
-export interface MemoryOptions {
+interface MemoryOptions {
   /** Called before each append; the append throws its error. */
   readonly beforeAppend?: () => void;
 }

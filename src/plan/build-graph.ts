@@ -32,7 +32,7 @@ export const RETRY_DEFAULT: RetryPolicy = {
 export const LOOP_VISITS_MAX = 10;
 
 /** The files and settings around a list of steps. */
-export interface Surroundings {
+interface Surroundings {
   /** The file that holds it, and the file that the run started with. */
   readonly pipeline: Pipeline;
   readonly main: Pipeline;

@@ -25,7 +25,7 @@ export interface Explained {
   readonly now: string;
 }
 
-export interface ExplainedAttempt {
+interface ExplainedAttempt {
   /** `fix@2.3`; a skipped visit has no attempt: `fix@2`. */
   readonly at: string;
   readonly time: number;

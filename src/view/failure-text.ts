@@ -61,7 +61,7 @@ const SIGNALS: Readonly<Record<number, string>> = {
 /** Messages can be long; this much of the first line is shown. */
 const MESSAGE_WIDTH_MAX = 200;
 
-export interface Failure {
+interface Failure {
   readonly reason: FailureReason;
   readonly message: string;
   readonly exit?: number | undefined;

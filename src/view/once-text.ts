@@ -57,7 +57,7 @@ export function onceStep(run: Run, id: string, { visit }: Effect): Step | undefi
 }
 
 /** Why a step runs again: a person named it (and agreed or not), or it comes after a named step. */
-export type RepeatedBy = "named" | "agreed" | "after";
+type RepeatedBy = "named" | "agreed" | "after";
 
 /** What to say of a step that runs again although its effect must not happen twice. */
 export function repeatText(run: Run, step: string, by: RepeatedBy = "after"): string {

@@ -22,7 +22,7 @@ export interface ScreenSize {
   readonly rows: number;
 }
 
-export interface ProgressInput extends StepLineInput {
+interface ProgressInput extends StepLineInput {
   readonly run: Run;
   readonly shortId: string;
   readonly size: ScreenSize;

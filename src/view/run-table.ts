@@ -27,7 +27,7 @@ export interface RunRow {
   readonly elsewhere?: boolean;
 }
 
-export interface RunTableOptions {
+interface RunTableOptions {
   /** How a moment is written; UTC by default. */
   readonly timeText?: (time: number) => string;
 }

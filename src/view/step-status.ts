@@ -30,7 +30,7 @@ export type StepStatus =
 /** Whether a run has an owner: a living one, one that died, or none. */
 export type Liveness = "owned" | "orphaned" | "free";
 
-export interface StepStyle {
+interface StepStyle {
   readonly glyph: string;
   readonly word: string;
   readonly tone: Tone;

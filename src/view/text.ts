@@ -150,7 +150,7 @@ export function commitText(commit: string): string {
 
 const GAP = "  ";
 
-export interface TableOptions {
+interface TableOptions {
   /** The widest that each column may get; a longer cell is cut. */
   readonly widthsMax?: readonly (number | undefined)[];
 }

@@ -269,7 +269,7 @@ const SIZE_LENGTH = 12;
 const OCTAL_SIZE_MAX = 8 ** 11 - 1;
 const BINARY = 0x80;
 
-export interface Member {
+interface Member {
   readonly name: string;
   readonly bytes: number;
 }

@@ -65,7 +65,7 @@ function realPath(path: string): string {
 }
 
 /** What is known of a kept file. */
-export interface KeptFile extends FileFacts {
+interface KeptFile extends FileFacts {
   /** Whether it was a program. */
   readonly executable?: true;
 }

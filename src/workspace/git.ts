@@ -57,7 +57,7 @@ const IDENTITY = {
   GIT_COMMITTER_EMAIL: "perdure@localhost",
 } as const;
 
-export interface GitVersion {
+interface GitVersion {
   readonly major: number;
   readonly minor: number;
 }
@@ -75,7 +75,7 @@ export interface GitCall {
   readonly outputBytesMax?: number;
 }
 
-export interface GitResult {
+interface GitResult {
   readonly exit: number;
   /** The signal that ended git, when one did. */
   readonly signal: NodeJS.Signals | undefined;

@@ -1,6 +1,6 @@
 /** What can go wrong with files and git, in words: what is wrong, and what helps. */
 
-export type WorkspaceErrorCode =
+type WorkspaceErrorCode =
   /** There is no git, or one that is too old for what is asked. */
   | "git-missing"
   /** Git refuses to work in a repository of another user. */

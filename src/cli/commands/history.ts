@@ -26,7 +26,7 @@ import { confirmation } from "../ask.ts";
 import { print, printJson } from "../print.ts";
 import { type OutputOptions, wantsJson } from "../screen/output-options.ts";
 
-export interface RewindOptions {
+interface RewindOptions {
   readonly files?: string;
   readonly dryRun?: boolean;
   /** Agree that what must not happen twice happens again. */
@@ -72,7 +72,7 @@ async function rewind(
   return endedBy === undefined ? EXIT.done : exitCodeOf(after.run, endedBy);
 }
 
-export interface RestoreOptions {
+interface RestoreOptions {
   readonly into?: string;
   readonly yes?: boolean;
 }
@@ -117,7 +117,7 @@ async function printState(project: Project, before: LoadedRun): Promise<void> {
   for (const line of whyLines(whyInputOf(after, Date.now()))) print(line);
 }
 
-export interface ForkOptions extends OutputOptions, TypedInput {
+interface ForkOptions extends OutputOptions, TypedInput {
   readonly at?: string;
   readonly run?: boolean;
   readonly files?: string;

@@ -103,7 +103,7 @@ export async function replayCommand(
   return replayed.replayed.difference === undefined ? EXIT.done : EXIT.failed;
 }
 
-export interface LogsOptions {
+interface LogsOptions {
   readonly follow?: boolean;
 }
 
@@ -120,7 +120,7 @@ export async function logsCommand(
   return EXIT.done;
 }
 
-export interface DiffOptions extends OutputOptions {
+interface DiffOptions extends OutputOptions {
   readonly patch?: boolean;
   readonly stat?: boolean;
 }
@@ -254,7 +254,7 @@ async function graphText(drawing: Drawing, format: GraphFormat): Promise<string>
   }
 }
 
-export interface ReportOptions extends DocumentOptions {
+interface ReportOptions extends DocumentOptions {
   readonly withOutput?: boolean;
 }
 
@@ -297,14 +297,14 @@ async function reportText(story: RunReport, format: ReportFormat): Promise<strin
   }
 }
 
-export interface DocumentOptions {
+interface DocumentOptions {
   readonly format?: string;
   /** The file to write; without it the text is printed. */
   readonly output?: string;
 }
 
 /** The endings of files, without the dot, by format; the first format is the default. */
-export type Formats<F extends string> = Readonly<Record<F, readonly string[]>>;
+type Formats<F extends string> = Readonly<Record<F, readonly string[]>>;
 
 /** The format that was asked for, by name or by the ending of the file. */
 export function formatOf<F extends string>(formats: Formats<F>, options: DocumentOptions): F {

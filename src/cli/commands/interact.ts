@@ -29,7 +29,7 @@ import { isOutputClosed, print, printJson } from "../print.ts";
 import { displayOf } from "../screen/display.ts";
 import { type OutputOptions, screenKind, wantsJson } from "../screen/output-options.ts";
 
-export interface AnswerOptions extends OutputOptions {
+interface AnswerOptions extends OutputOptions {
   readonly text?: string;
 }
 
@@ -197,7 +197,7 @@ export async function openCommand(id: string, name: string): Promise<ExitCode> {
   return EXIT.done;
 }
 
-export interface StopOptions {
+interface StopOptions {
   readonly afterStep?: boolean;
   readonly afterTurn?: boolean;
 }

@@ -6,7 +6,7 @@ import { runListJson, runTable } from "../../view/run-table.ts";
 import { print, printJson } from "../print.ts";
 import { type OutputOptions, wantsJson } from "../screen/output-options.ts";
 
-export interface ListOptions extends OutputOptions {
+interface ListOptions extends OutputOptions {
   readonly status?: string;
   readonly pipeline?: string;
   readonly limit: string;

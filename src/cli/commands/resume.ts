@@ -325,7 +325,7 @@ async function showPlan(
 const CHOICES: readonly string[] = ["continue", "restart", "ask"];
 
 /** What the person wants: for all, or for each visit (`fix@2`) that was asked about. */
-export interface Recovery {
+interface Recovery {
   readonly recover?: Recover;
   readonly choices?: Readonly<Record<string, Recover>>;
 }

@@ -11,7 +11,7 @@ import { ask } from "../ask.ts";
 import { print, printDiagnostics, printJson } from "../print.ts";
 import { type OutputOptions, screenKind } from "../screen/output-options.ts";
 
-export interface UpdateOptions extends OutputOptions {
+interface UpdateOptions extends OutputOptions {
   readonly dryRun?: boolean;
   readonly yes?: boolean;
   readonly detach?: boolean;

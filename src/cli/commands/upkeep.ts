@@ -43,7 +43,7 @@ export async function cleanCommand(
   return EXIT.done;
 }
 
-export interface DoctorOptions {
+interface DoctorOptions {
   readonly repair?: boolean;
 }
 
@@ -162,7 +162,7 @@ export async function exportCommand(
   return EXIT.done;
 }
 
-export interface ImportOptions {
+interface ImportOptions {
   readonly into?: string;
   readonly files?: string;
 }

@@ -106,7 +106,7 @@ export interface ScreenStream {
   off(event: "resize" | "error", listener: () => void): unknown;
 }
 
-export interface LiveAreaOptions {
+interface LiveAreaOptions {
   readonly stream: ScreenStream;
   /** The lines to show now; each narrower than the screen, all together lower. */
   readonly frame: (size: ScreenSize) => readonly string[];

@@ -140,7 +140,7 @@ function wordsHint({ state }: Visit): string {
 /** More is no answer to a question. */
 const LINE_LENGTH_MAX = 4_096;
 
-export interface TypedLineOptions {
+interface TypedLineOptions {
   /** Keys are read one by one; otherwise the terminal hands over whole lines, and shows them. */
   readonly raw: boolean;
   readonly onLine: (line: string) => void;

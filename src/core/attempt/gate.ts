@@ -30,7 +30,7 @@ import { finalFailure } from "./failure.ts";
 const QUESTION_LENGTH_MAX = 16_384;
 
 /** The first events of a gate or a wait, or why it cannot start. */
-export type Begun =
+type Begun =
   | { readonly ok: true; readonly events: readonly RunEvent[] }
   | { readonly ok: false; readonly message: string };
 

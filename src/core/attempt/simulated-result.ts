@@ -26,7 +26,7 @@ const PASSED_MAX = 8;
 const REPORTS_MAX = 256;
 
 /** The answer, the context and the report of a simulated step. */
-export interface SimulatedResult {
+interface SimulatedResult {
   readonly answer: string;
   readonly context: JsonObject;
   readonly reported?: StepReport;

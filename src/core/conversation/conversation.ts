@@ -135,7 +135,7 @@ function begin(
   return fresh === undefined ? base : { session: fresh, ...base };
 }
 
-export type Sharing =
+type Sharing =
   /** The visit shares no conversation, or is the first one in it. */
   | { readonly kind: "none" }
   | { readonly kind: "open"; readonly shared: SharedConversation }

@@ -12,7 +12,7 @@ import type { Briefing, Thread } from "../event.ts";
 import { currentVisit, type Scope, stepOf, type Visit } from "../run.ts";
 
 /** An edge with the graph that it is part of. */
-export interface IncomingEdge {
+interface IncomingEdge {
   readonly scope: Scope;
   readonly edge: Edge;
 }

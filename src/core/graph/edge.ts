@@ -34,7 +34,7 @@ export function locate(
 const NONE: ReadonlySet<number> = new Set<number>();
 
 /** What happens to the steps that reopen. */
-export interface Reopening {
+interface Reopening {
   /** Their visits become history at this time. Without it they count on, as in a loop. */
   readonly past?: number;
   /** The step that starts at once, and the edge that leads to it. */

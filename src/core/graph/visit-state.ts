@@ -92,7 +92,7 @@ export type Wait =
 export type WaitReason = Wait["for"];
 
 /** The state of a visit that waits for this. */
-export type WaitingState<R extends WaitReason> = Extract<VisitState, { readonly for: R }>;
+type WaitingState<R extends WaitReason> = Extract<VisitState, { readonly for: R }>;
 
 /** True when a visit in this state waits for this. */
 export function waitsFor<R extends WaitReason>(
@@ -119,9 +119,7 @@ const WAITING_WORDS = {
 } as const satisfies Readonly<Record<WaitReason, string>>;
 
 /** A visit's state in one word. */
-export type VisitStatus =
-  | Exclude<VisitState["status"], "waiting">
-  | (typeof WAITING_WORDS)[WaitReason];
+type VisitStatus = Exclude<VisitState["status"], "waiting"> | (typeof WAITING_WORDS)[WaitReason];
 
 /** The word that people, agents and expressions read for a state. */
 export function statusWord(state: VisitState): VisitStatus {

@@ -25,7 +25,7 @@ export interface AgentLimits {
 }
 
 /** A limit that was reached. `turns` and `relay` wait until the running tools have ended. */
-export type Reached =
+type Reached =
   | { readonly kind: "stall"; readonly message: string }
   | { readonly kind: "turns"; readonly message: string }
   | { readonly kind: "relay"; readonly message: string };

@@ -21,7 +21,7 @@ import type { Json } from "../../util/json.ts";
 /** The headings of a handover file. */
 export const RELAY_SECTIONS = ["Done", "Remaining", "Decisions", "Files touched"] as const;
 
-export interface PromptInput {
+interface PromptInput {
   readonly says: Says;
   /** The briefing on the run, at the start of a conversation. */
   readonly preamble?: string;

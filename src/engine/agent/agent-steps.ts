@@ -60,7 +60,7 @@ export interface FollowedAgent {
 }
 
 /** The listeners of an attempt. */
-export interface AgentListener {
+interface AgentListener {
   readonly onSession: (session: string) => void;
   readonly onUse: () => void;
   readonly onLimit: () => void;

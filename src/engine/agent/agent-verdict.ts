@@ -97,7 +97,7 @@ function whyNot({ result }: AgentReport, message: string | undefined): string {
 }
 
 /** Facts outside the stream that the usage of an attempt depends on. */
-export interface Spending {
+interface Spending {
   readonly session: string | undefined;
   /** The usage of its conversation at the start, by the agent's count or otherwise by ours. */
   readonly before: UsedBefore | undefined;

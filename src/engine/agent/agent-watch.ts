@@ -25,7 +25,7 @@ const ASIDES: ReadonlySet<AgentEvent["type"]> = new Set<AgentEvent["type"]>([
 /** A line of an agent may contain a whole file. */
 const STREAM_LINE_BYTES_MAX = 64 * 1024 * 1024;
 
-export interface WatchOptions {
+interface WatchOptions {
   readonly adapter: AgentAdapter;
   readonly prices: PriceList;
   readonly dir: string;

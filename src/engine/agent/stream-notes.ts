@@ -24,7 +24,7 @@ interface Call {
   ok?: boolean;
 }
 
-export interface NotesSource {
+interface NotesSource {
   readonly adapter: AgentAdapter;
   /** The folders of the attempts that were part of the conversation, in order. */
   readonly folders: readonly string[];

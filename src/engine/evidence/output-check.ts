@@ -17,7 +17,7 @@ import {
   targetOutside,
 } from "../../workspace/artifact.ts";
 
-export interface OutputCheck {
+interface OutputCheck {
   /** Sentences about the findings and changes. */
   readonly lines: readonly string[];
   /** Outputs whose file and kept copy are both missing. */
@@ -25,7 +25,7 @@ export interface OutputCheck {
 }
 
 /** The directories in which outputs are checked and restored. */
-export interface OutputSite {
+interface OutputSite {
   readonly artifacts: string;
   /** True when the workspace belongs to the run alone. */
   readonly own: boolean;

@@ -15,7 +15,7 @@ export const STATUS_FILE = "status.json";
 export const CONTEXT_KEY = /^[A-Za-z_][A-Za-z0-9_.-]{0,127}$/;
 const STATUS_BYTES_MAX = 256 * 1024;
 
-export type Status =
+type Status =
   | { readonly ok: true; readonly reported?: StepReport; readonly context: JsonObject }
   | { readonly ok: false; readonly message: string };
 

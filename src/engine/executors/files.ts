@@ -64,7 +64,7 @@ const AT_ONCE_MAX = 8;
 export const PACK_EVERY = 50;
 const MARKER = /^(<{7}|>{7}) /m;
 
-export interface FilesOptions {
+interface FilesOptions {
   readonly plan: WorkspacePlan;
   /** The run at the time when its owner acquired the lease. */
   readonly run: Run;

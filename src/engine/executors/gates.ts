@@ -19,7 +19,7 @@ import type { Answered, Inbox } from "../../journal/inbox.ts";
 import { failpoint } from "../../util/failpoint.ts";
 import type { GatesExecutor, Outlet } from "./executor.ts";
 
-export interface GatesOptions {
+interface GatesOptions {
   readonly inbox: Inbox;
   readonly run: () => Run;
   readonly now: () => number;

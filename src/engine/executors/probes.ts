@@ -64,7 +64,7 @@ const NOT_DONE_EXIT = 1;
 
 type Probed = Extract<Fact, { type: "probed" }>;
 
-export interface ProbeOptions {
+interface ProbeOptions {
   readonly site: () => LaunchSite;
 }
 

@@ -31,7 +31,7 @@ import { attemptIdOf, LaunchError, type LaunchSite, limitsOf, prepareLaunch } fr
 import { attemptDirOf, type RunDir } from "../state-dir.ts";
 import type { Executor, Outlet } from "./executor.ts";
 
-export interface ProcessOptions {
+interface ProcessOptions {
   readonly plan: Plan;
   readonly run: () => Run;
   readonly dir: RunDir;

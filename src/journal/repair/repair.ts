@@ -42,7 +42,7 @@ const DATABASE_FILE = "state.db";
 const SIDE_FILES = ["-wal", "-shm", "-journal"];
 
 /** What the caller provides for a repair. */
-export interface RepairOptions {
+interface RepairOptions {
   /** The summary of a run, made from its events and its plans by fingerprint. */
   readonly summarise: (
     plans: ReadonlyMap<string, string>,
@@ -64,7 +64,7 @@ export interface RepairReport {
 }
 
 /** The result of the repair for one run. */
-export interface RepairedRun {
+interface RepairedRun {
   readonly runId: string;
   /** Absent when the run could not be restored. */
   readonly restored?: RestoredRun;
@@ -73,7 +73,7 @@ export interface RepairedRun {
 }
 
 /** The part of a run that is in the new journal: events 1 to `lastSeq`. */
-export interface RestoredRun {
+interface RestoredRun {
   readonly lastSeq: number;
   readonly status: RunStatus;
   readonly source: "events-file" | "database";

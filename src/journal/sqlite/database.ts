@@ -69,7 +69,7 @@ interface Prepared {
 }
 
 /** The right to write, without a change. */
-export interface WriteLock {
+interface WriteLock {
   release(): void;
 }
 

@@ -102,7 +102,7 @@ export const FIRST_VERSION = 3;
 export const MIGRATIONS: readonly string[] = [TABLES];
 
 /** The part of a database that migrations use. */
-export interface Migratable {
+interface Migratable {
   readonly file: string;
   exec(sql: string): void;
   integer(sql: string): number;

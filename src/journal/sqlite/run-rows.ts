@@ -58,7 +58,7 @@ const STEP_STATES: readonly StepState[] = Object.keys({
 } satisfies Record<StepState, 1>) as StepState[];
 
 /** A run that has no rows yet. */
-export interface RunHeader {
+interface RunHeader {
   readonly runId: string;
   readonly planText: string;
   readonly created: RunCreated;

@@ -158,7 +158,7 @@ export function isDrawing(name: string): boolean {
   return (DRAWING.has(name) && !NOT_DRAWING.has(name)) || name.startsWith("_");
 }
 
-export type AttributeReading =
+type AttributeReading =
   | { readonly ok: true; readonly value: string | number | boolean; readonly note?: string }
   | { readonly ok: false; readonly message: string; readonly help: string };
 

@@ -24,7 +24,7 @@ export interface Token {
   readonly startsLine: boolean;
 }
 
-export interface LexedDot {
+interface LexedDot {
   readonly tokens: readonly Token[];
   readonly diagnostics: readonly Diagnostic[];
   /** True when a quote or bracket is never closed: it causes all later mistakes. */

@@ -35,7 +35,7 @@ export interface Stylesheet {
 }
 
 /** The parts of a node that selectors match. */
-export interface StyledNode {
+interface StyledNode {
   readonly id: string;
   readonly shape: string;
   readonly classes: readonly string[];

@@ -95,7 +95,7 @@ function fileProblem(
 }
 
 /** The step and the file around its checks. */
-export interface CheckSurroundings {
+interface CheckSurroundings {
   readonly shape: PipelineShape;
   readonly list: StepList;
   readonly index: number;

@@ -79,7 +79,7 @@ function nextOf(edgeIndex: EdgeIndex, node: DotNode, region: Region): readonly s
 }
 
 /** An edge by which a branch leaves before its join. */
-export interface Leaving {
+interface Leaving {
   readonly edge: DotEdge;
   /** The edge ends the branch: its target runs outside. */
   readonly ends: boolean;

@@ -12,7 +12,7 @@ export type Tint =
   | "handled"
   | "skipped";
 
-export interface TintColors {
+interface TintColors {
   readonly fill: string;
   readonly line: string;
 }

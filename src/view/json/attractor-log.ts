@@ -150,7 +150,7 @@ export class AttractorLog {
   }
 }
 
-export interface Checkpoint {
+interface Checkpoint {
   readonly json: JsonObject;
   /** By the names of their files. */
   readonly artifacts: ReadonlyMap<string, string>;

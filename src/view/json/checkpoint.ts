@@ -112,7 +112,7 @@ function nodesOf(run: Run): Nodes {
 /** How many of the newest entries are kept; older ones are only counted. */
 export const HISTORY_MAX = 10_000;
 
-export type NodeOutcome = "completed" | "failed" | "skipped";
+type NodeOutcome = "completed" | "failed" | "skipped";
 
 /** The ended visits in their order, up to the limit: a fold over the events. */
 export class NodeHistory {

@@ -30,7 +30,7 @@ import { originJson, outputsJson } from "./run-json.ts";
 /** The version of the file's shape. */
 export const RECEIPT_VERSION = 1;
 
-export interface ReceiptInput {
+interface ReceiptInput {
   /** The run after the event. */
   readonly run: Run;
   readonly end: Recorded<AttemptEnd>;

@@ -51,7 +51,7 @@ export interface ResumePlanInput {
   readonly now: number;
 }
 
-export interface ResumeStep {
+interface ResumeStep {
   readonly step: string;
   readonly action: ResumeAction;
   readonly why: string;

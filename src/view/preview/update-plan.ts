@@ -16,7 +16,7 @@ import { countText, shortList, tableLines } from "../text.ts";
 import { costText, type Estimate, estimateText, sumOf } from "./estimate.ts";
 import { type Evidence, type ResumeAction, resumePlan } from "./resume-plan.ts";
 
-export interface UpdatePlanInput {
+interface UpdatePlanInput {
   /** The run under the plan that it has. */
   readonly run: Run;
   readonly changes: PlanUpdate;
@@ -28,7 +28,7 @@ export interface UpdatePlanInput {
   readonly now: number;
 }
 
-export interface UpdateStep {
+interface UpdateStep {
   readonly step: string;
   readonly action: ResumeAction | "run again" | "leave out";
   readonly why: string;

@@ -15,7 +15,7 @@ import { countText } from "../text.ts";
 import { edgeTargets } from "./history.ts";
 
 /** `orphaned`: its owner had died, and the next owner found it or its result. */
-export type ProblemKind = "failed" | "lost" | "paused" | "interrupted" | "orphaned";
+type ProblemKind = "failed" | "lost" | "paused" | "interrupted" | "orphaned";
 
 export interface Problem {
   readonly seq: number;

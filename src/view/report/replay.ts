@@ -3,7 +3,7 @@ import type { Difference, Replayed } from "../../core/replay.ts";
 import type { Json, JsonObject } from "../../util/json.ts";
 import { cutText, isoText, plainText, utcText } from "../text.ts";
 
-export interface ReplayInput {
+interface ReplayInput {
   readonly runId: string;
   readonly shortId: string;
   readonly pipeline: string;

@@ -33,7 +33,7 @@ import {
 } from "./history.ts";
 import { type Problem, problemHistory } from "./problems.ts";
 
-export interface RunReportInput extends ShowInput {
+interface RunReportInput extends ShowInput {
   readonly plan: Plan;
   /** The last lines that attempts printed, by attempt (`fix@2.3`). */
   readonly outputs?: ReadonlyMap<string, string>;
@@ -194,7 +194,7 @@ function barOf(run: Run, span: AttemptSpan): Bar {
   };
 }
 
-export interface AttemptSpan {
+interface AttemptSpan {
   readonly at: AttemptRef;
   readonly startedAt: number;
   /** Absent while it runs, as far as the journal knows. */

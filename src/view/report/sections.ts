@@ -179,7 +179,7 @@ function valueCell(value: Json): Cell {
   return { code: cutText(plainText(JSON.stringify(value)), VALUE_WIDTH_MAX) };
 }
 
-export interface Shortened<T> {
+interface Shortened<T> {
   readonly first: readonly T[];
   readonly leftOut: number;
   readonly last: readonly T[];

@@ -37,7 +37,7 @@ import { inStore, type SnapshotStore } from "./store.ts";
 import type { Workspace } from "./workspace.ts";
 
 /** What came of it: the paths that somebody changed after the snapshot `from`. */
-export interface Applied {
+interface Applied {
   readonly changedMeanwhile: readonly string[];
 }
 

@@ -44,7 +44,7 @@ export interface SnapshotDetails {
   readonly head: { readonly commit: string; readonly branch: string | undefined } | undefined;
 }
 
-export interface StoredSnapshot {
+interface StoredSnapshot {
   readonly commit: string;
   readonly tree: string;
   readonly parents: readonly string[];

@@ -44,7 +44,7 @@ interface Sized {
 }
 
 /** What is held however large it is. */
-export interface Exceptions {
+interface Exceptions {
   /** Files that `include` names. */
   readonly included: ReadonlySet<RawPath>;
   /** The files that the user's git tracks; asked only when something is to be left out. */

@@ -15,13 +15,13 @@ import { type Details, NO_DETAILS, readSnapshot } from "./details.ts";
 import { commitTree } from "./snapshot.ts";
 import { inStore, type SnapshotStore, writeRefs } from "./store.ts";
 
-export interface MergeConflict {
+interface MergeConflict {
   readonly path: string;
   /** Git's word for it: "contents", "modify/delete", "binary", "file/directory" and so on. */
   readonly kind: string;
 }
 
-export type MergeResult =
+type MergeResult =
   | { readonly status: "merged"; readonly commit: string; readonly tree: string }
   | {
       readonly status: "conflicts";

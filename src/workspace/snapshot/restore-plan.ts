@@ -233,7 +233,7 @@ async function keptBelow(
 const NEWLINE = 10;
 
 /** One object: its size, and its content, which must be read to its end. */
-export interface Blob {
+interface Blob {
   readonly bytes: number;
   readonly pieces: AsyncGenerator<Buffer>;
 }

@@ -53,7 +53,7 @@ import {
 import { readContent } from "./snapshot.ts";
 import { type Workspace, writeNote } from "./workspace.ts";
 
-export interface Restored extends RestorePreview {
+interface Restored extends RestorePreview {
   /** True when a snapshot taken now has the very same files. */
   readonly exact: boolean;
   /** Repositories in the workspace in which another commit is checked out than at the snapshot. */
@@ -176,7 +176,7 @@ const SMALL_BYTES_MAX = 256 * 1024;
 const FLUSH_AT_ONCE = 128;
 
 /** Brings a complete file to its place. */
-export type MoveFile = (staged: string, place: Buffer, file: PlannedFile) => void | Promise<void>;
+type MoveFile = (staged: string, place: Buffer, file: PlannedFile) => void | Promise<void>;
 
 /** Writes files in their order; durable when it returns. */
 export async function writeFiles(

@@ -68,7 +68,7 @@ export interface Snapshot extends SnapshotDetails {
   readonly bytesRead: number;
 }
 
-export interface CommitOptions {
+interface CommitOptions {
   readonly message: string;
   readonly parents?: readonly string[];
   /** Milliseconds since 1970; now when left out. */

@@ -65,7 +65,7 @@ export interface Workspace {
 export type Shape = ReadonlyMap<RawPath, string>;
 
 /** What is remembered of a workspace while it is open. */
-export interface WorkspaceMemory {
+interface WorkspaceMemory {
   /** The files as they were right before they were last read. */
   seen?: WorkspaceScan | undefined;
   /** The same where there are too many files to look at in this process. */
@@ -189,7 +189,7 @@ async function textOf(file: string): Promise<string> {
 }
 
 /** What a restore must remember over a kill. */
-export type RestoreNote =
+type RestoreNote =
   | { readonly status: "open"; readonly commit: string; readonly remove: readonly RawPath[] }
   | { readonly status: "done"; readonly spared: readonly RawPath[] };
 

@@ -33,7 +33,7 @@ import type { Workspace } from "../snapshot/workspace.ts";
 import { createWorktree, isThere, loneCommits } from "./worktree.ts";
 import { commitOf, holderOf, listWorktrees, removeEntry } from "./worktree-list.ts";
 
-export interface OwnDirectory {
+interface OwnDirectory {
   readonly store: SnapshotStore;
   /** The directory that the run was started in. */
   readonly project: string;

@@ -23,7 +23,7 @@ import { git } from "../git.ts";
 import { findRepository, type Repository, theirs } from "../repository.ts";
 
 /** A linked worktree as the repository knows it. */
-export interface ListedWorktree {
+interface ListedWorktree {
   /** Its directory; "" when it was killed before that was written. */
   readonly path: string;
   /** Its entry in the repository. */

@@ -38,14 +38,14 @@ import {
   staleLocks,
 } from "./worktree-list.ts";
 
-export interface WorktreeLocation {
+interface WorktreeLocation {
   readonly repository: Repository;
   readonly path: string;
   /** The branch's short name, such as "perdure/1a2b3c4d". */
   readonly branch: string;
 }
 
-export interface CreatedWorktree {
+interface CreatedWorktree {
   readonly path: string;
   readonly branch: string;
   /** The commit that it was made from. */
@@ -298,7 +298,7 @@ export type WorktreeState =
   | { readonly status: "not-a-worktree" }
   | { readonly status: "not-a-repository" };
 
-export interface WorktreeQuestion {
+interface WorktreeQuestion {
   /** A directory of the repository that the worktree belongs to. */
   readonly project: string;
   readonly path: string;
