@@ -88,9 +88,12 @@ export function refuseUsedLogs(given: string): void {
   if (status === "completed") return;
   const what =
     typeof runId === "string" ? `run ${runId}, which is unfinished` : "another engine's run";
+  // `why` knows whether a failed run needs `resume` or `retry`.
   const next =
     typeof runId === "string"
-      ? command("resume", "--logs", given)
+      ? status === "failed"
+        ? command("why", runId)
+        : command("resume", "--logs", given)
       : advice("name another directory");
   throw new Refusal("logs-directory-used", `${given} holds the checkpoint of ${what}`, next);
 }
