@@ -152,7 +152,7 @@ steps:
     const reported = await prompt("build@1.2");
     expect(reported).toContain("- plan: completed: The plan is to win.\n- count: completed\n");
     expect(reported).toMatch(
-      /this step: it was begun before and cut off[\s\S]*---\n\nFollow it\.$/,
+      /this step: it was started before and interrupted[\s\S]*---\n\nFollow it\.$/,
     );
   });
 
