@@ -51,7 +51,7 @@ async function refusesAll(id: string, through: readonly string[]): Promise<void>
   }
   const stopped = await project.run(["stop", id], { through });
   expect(stopped.exit).toBe(7);
-  expect(stopped.stderr).toContain("which this machine cannot see");
+  expect(stopped.stderr).toContain("cannot be seen from here");
   const listed = await project.must(["list", "runs"], { through });
   expect(listed).toContain("running (elsewhere)");
   expect(listed).not.toContain("interrupted");
