@@ -230,5 +230,5 @@ it("refuses what has no agent, is not there, or is empty", async () => {
   expect(await refused("next", "hello")).toContain("has no agent with a conversation");
   expect(await refused("wrk", "hello")).toContain("has no step wrk; did you mean work?");
   expect(await refused("work", "  ")).toContain("the message is empty");
-  expect(await refused("work", "x".repeat(20_000))).toContain("write it into a file");
+  expect(await refused("work", "x".repeat(20_000))).toContain("write it to a file");
 });
