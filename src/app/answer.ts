@@ -85,7 +85,7 @@ export async function giveAnswer(
   known: LoadedRun,
   at: AttemptRef,
   given: Pick<Answer, "choice" | "text" | "from">,
-): Promise<Answered & { readonly reported: boolean }> {
+): Promise<Answered & { readonly isOwned: boolean }> {
   const answer = { ...given, by: thisPerson(), given: Date.now() };
   const visit = findVisit(known.run, at);
   const deadline = visit && deadlineOf(visit, answer.by);
@@ -93,15 +93,15 @@ export async function giveAnswer(
   const answered = await journal.inbox.answer(known.id, { attempt, answer, deadline });
   failpoint("answer.recorded");
   const lease = await journal.leases.of(known.id);
-  return { ...answered, reported: livenessOf(lease) === "owned" };
+  return { ...answered, isOwned: livenessOf(lease) === "owned" };
 }
 
 /** What was recorded for a person or a program. */
 interface GivenAnswer {
   readonly visit: Visit;
   readonly answer: Answer & { readonly label?: string };
-  /** Somebody drives the run and was told. */
-  readonly reported: boolean;
+  /** A living process owns the run and reads the answer. */
+  readonly isOwned: boolean;
 }
 
 /** Answers the question of that name. Throws when it is not asked, or has its answer already. */
@@ -132,12 +132,12 @@ export async function answerGate(
     );
   }
   const { ok: _, ...said } = reply;
-  const { first, answer, reported } = await giveAnswer(project, known, attemptOf(visit), {
+  const { first, answer, isOwned } = await giveAnswer(project, known, attemptOf(visit), {
     ...said,
     from: given.from,
   });
   if (!first) throw refusedError(known, name, labelled(visit, answer));
-  return { visit, answer: labelled(visit, answer), reported };
+  return { visit, answer: labelled(visit, answer), isOwned };
 }
 
 /** Questions that stand, with what was answered to them and not taken up yet. */

@@ -137,8 +137,8 @@ async function restoreOf(
   if (!here) return { commit, lines: [`${line}, in a workspace of its own`] };
   const { workspace } = await openRunWorkspace(project, known);
   const changes = workspace && shownPlan(await planRestore(workspace, commit));
-  const reported = `${line}; the present ones are set aside when it starts`;
-  return { commit, lines: [reported, ...(changes === undefined ? [] : changeLines(changes))] };
+  const filesLine = `${line}; the present ones are set aside when it starts`;
+  return { commit, lines: [filesLine, ...(changes === undefined ? [] : changeLines(changes))] };
 }
 
 /** The snapshots of the common past get refs of the fork's own. */

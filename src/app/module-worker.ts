@@ -32,7 +32,7 @@ function send(news: ModuleNews): void {
   process.exit();
 }
 
-function reported(exported: Readonly<Record<string, unknown>>): ModuleNews {
+function newsOf(exported: Readonly<Record<string, unknown>>): ModuleNews {
   if (!("default" in exported)) return { type: "no-default", names: Object.keys(exported) };
   const plain = plainValue(exported.default);
   if (plain.ok) return { type: "value", value: plain.value };
@@ -53,6 +53,6 @@ function thrown(error: unknown): ModuleNews {
 
 // Not awaited here: a module that never settles lets the thread end, and that tells of it.
 import(module).then(
-  (exported: Readonly<Record<string, unknown>>) => send(reported(exported)),
+  (exported: Readonly<Record<string, unknown>>) => send(newsOf(exported)),
   (error: unknown) => send(thrown(error)),
 );

@@ -172,15 +172,15 @@ export async function lastRun(
   const last = runs.find((run) => !isOwned(run)) ?? candidate;
   const surprise = last.status === "completed" || (last.status === "failed" && !options.failedToo);
   if (!surprise) return candidate.runId;
-  const reported = `run ${await nameOf(project, last)}, the last one ${where}, has ${last.status}`;
+  const lastRun = `run ${await nameOf(project, last)}, the last one ${where}, has ${last.status}`;
   if (options.confirm !== undefined) {
     const about = `${await nameOf(project, candidate)}: ${stateOf(candidate)}`;
-    const agreed = await options.confirm(`R${reported.slice(1)}`, `resume ${about}`);
+    const agreed = await options.confirm(`R${lastRun.slice(1)}`, `resume ${about}`);
     return agreed ? candidate.runId : undefined;
   }
   const named = candidates.slice(0, NAMED_MAX);
   const commands = await Promise.all(named.map((run) => commandFor(project, run)));
-  throw new Refusal("run-not-named", `${reported}: name the run to resume`, commands);
+  throw new Refusal("run-not-named", `${lastRun}: name the run to resume`, commands);
 }
 
 async function commandFor(project: Project, run: RunSummary): Promise<Next> {

@@ -27,12 +27,12 @@ export function exitOnUnhandledErrors(): void {
 /** Prints an error and ends: a failed runner must not linger as the owner of its run. */
 export async function exitWithError(error: unknown): Promise<void> {
   const run = error instanceof RunError ? undefined : drivenRun();
-  process.exitCode = await reported(run === undefined ? error : new RunError(run, error));
+  process.exitCode = await reportError(run === undefined ? error : new RunError(run, error));
   await printed();
   process.exit();
 }
 
-async function reported(error: unknown): Promise<ExitCode> {
+async function reportError(error: unknown): Promise<ExitCode> {
   if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.done : EXIT.usage;
   const refusal = asRefusal(error);
   if (refusal !== undefined) {

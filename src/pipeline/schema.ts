@@ -263,15 +263,15 @@ type RatesShape = Omit<PricesShape[string], "over_200k">;
 /** Prices in the form of a plan. */
 export function lowerPrices(shape: PricesShape): Readonly<Record<string, ModelPrice>> {
   return Object.fromEntries(
-    Object.entries(shape).map(([model, { over_200k: long, ...reported }]) => [
+    Object.entries(shape).map(([model, { over_200k: long, ...rates }]) => [
       model,
-      { ...lowerRates(reported), ...(long === undefined ? {} : { over200k: lowerRates(long) }) },
+      { ...lowerRates(rates), ...(long === undefined ? {} : { over200k: lowerRates(long) }) },
     ]),
   );
 }
 
-function lowerRates(reported: RatesShape): ModelRates {
-  const { input, cached_input, cache_write, cache_write_1h, output } = reported;
+function lowerRates(rates: RatesShape): ModelRates {
+  const { input, cached_input, cache_write, cache_write_1h, output } = rates;
   return {
     input,
     ...defined({

@@ -46,14 +46,14 @@ export async function answerCommand(
   );
   const known = await loadRun(project, await findRunId(project, id));
   if (gate === undefined || choice === undefined) return show(known, gate, options);
-  const { visit, answer, reported } = await answerGate(project, known, gate, {
+  const { visit, answer, isOwned } = await answerGate(project, known, gate, {
     choice,
     text: options.text,
     from: "command",
   });
   print(`${gateName(visit)}: ${answerText(answer)}`);
-  print(reported ? "The run continues." : `No process is running the run; continue it:`);
-  if (!reported) print(`  ${commandText("resume", known.shortId)}`);
+  print(isOwned ? "The run continues." : `No process is running the run; continue it:`);
+  if (!isOwned) print(`  ${commandText("resume", known.shortId)}`);
   return EXIT.done;
 }
 

@@ -72,12 +72,12 @@ export async function pricesCommand(
 }
 
 function ratesJson({ input, cachedInput, cacheWrite, cacheWrite1h, output }: Rates): JsonObject {
-  const reported: Record<string, Json> = {
+  const json: Record<string, Json> = {
     input,
     cached_input: cachedInput ?? null,
     cache_write: cacheWrite ?? null,
     cache_write_1h: cacheWrite1h ?? null,
     output,
   };
-  return reported;
+  return json;
 }

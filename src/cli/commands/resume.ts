@@ -220,8 +220,8 @@ async function continueRun(
   });
   if (!starts) return nothingStarted();
   if (options.detach === true) {
-    const reported = [...detachedOptions(options), ...gateOptions(options)];
-    return detach(project, runId, known.shortId, reported);
+    const forwarded = [...detachedOptions(options), ...gateOptions(options)];
+    return detach(project, runId, known.shortId, forwarded);
   }
   const recovery = await recoveryOf(cut, options.recover, known.shortId);
   const screen = screenKind(options);

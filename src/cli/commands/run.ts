@@ -123,8 +123,8 @@ export async function runCommand(file: string, options: RunOptions): Promise<Exi
   });
   const shortId = await shortIdOf(project.journal, runId);
   if (options.detach === true) {
-    const reported = [...gateOptions(options), ...(beside ? ["--beside"] : []), "--no-preflight"];
-    return detach(project, runId, shortId, reported);
+    const forwarded = [...gateOptions(options), ...(beside ? ["--beside"] : []), "--no-preflight"];
+    return detach(project, runId, shortId, forwarded);
   }
   const greet = async (): Promise<readonly string[]> => [
     `Run ${runId} of ${plan.name} (${countText(plan.graph.steps.length, "step")})`,
@@ -157,14 +157,14 @@ async function askAboutUnfinished(
 ): Promise<Choice> {
   const last = await unfinishedRunOf(project, file);
   if (last === undefined) return { kind: "new" };
-  const reported = unfinishedText(last, file);
-  if (screenKind(options) === "plain") print(reported);
+  const unfinished = unfinishedText(last, file);
+  if (screenKind(options) === "plain") print(unfinished);
   if (!canAsk(options)) return { kind: "new" };
   // Who is driven by another process can only be looked at.
   const [offer, kind] = last.owned
     ? (["[w]atch it", "watch"] as const)
     : (["[r]esume it", "resume"] as const);
-  const answer = await ask(`${reported}\n${offer}, start a [n]ew run, or [a]bort? `);
+  const answer = await ask(`${unfinished}\n${offer}, start a [n]ew run, or [a]bort? `);
   if (answer !== "" && kind.startsWith(answer)) return { kind, runId: last.runId };
   return { kind: answer.startsWith("n") ? "new" : "abort" };
 }

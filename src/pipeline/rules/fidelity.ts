@@ -18,7 +18,7 @@ const EDGE_KEYS = ["fidelity", "thread"] as const;
 /** rules/key.ts checks the others. */
 const WITH_PROCESS: ReadonlySet<StepKind> = new Set(["command", "agent"]);
 
-interface StepReport {
+interface CheckedList {
   readonly shape: PipelineShape;
   readonly list: StepList;
   readonly ids: ReadonlyMap<string, number>;
@@ -26,25 +26,25 @@ interface StepReport {
 }
 
 /** Adds the mistakes in the fidelity of a list of steps. */
-export function checkFidelity(reported: StepReport): void {
-  const { list } = reported;
+export function checkFidelity(checked: CheckedList): void {
+  const { list } = checked;
   const edges = list.steps.flatMap((step) => step.edges ?? []);
   const full = new Set(edges.filter(({ fidelity }) => fidelity === "full").map(({ to }) => to));
   list.steps.forEach((step, index) => {
     if (isCut(list, index)) return;
-    if (WITH_PROCESS.has(kindOf(step))) checkStep(reported, step, index, full);
-    checkEdges(reported, step, index);
+    if (WITH_PROCESS.has(kindOf(step))) checkStep(checked, step, index, full);
+    checkEdges(checked, step, index);
   });
 }
 
 /** Any agent can get a briefing; only an agent with an adapter can share a conversation. */
 function checkStep(
-  reported: StepReport,
+  checked: CheckedList,
   step: StepShape,
   index: number,
   full: ReadonlySet<string>,
 ): void {
-  const { shape, list, report } = reported;
+  const { shape, list, report } = checked;
   if (isCut(list, index, "run", "agent", "prompt", "prompt_file")) return;
   const agent = agentOf(shape, step);
   const add = (key: string, message: string, help: string): void => {
@@ -72,11 +72,11 @@ function checkStep(
     add("thread", message, "both name the conversation that it shares: leave one out");
     return;
   }
-  if (!full.has(step.id)) checkThread(reported, step, index);
+  if (!full.has(step.id)) checkThread(checked, step, index);
 }
 
 /** A thread that nothing uses is a mistake without effect: a warning. */
-function checkThread({ shape, list, report }: StepReport, step: StepShape, index: number): void {
+function checkThread({ shape, list, report }: CheckedList, step: StepShape, index: number): void {
   if (step.thread === undefined || list.cut.has("defaults.fidelity")) return;
   if (isCut(list, index, "fidelity")) return;
   if ((step.fidelity ?? shape.defaults?.fidelity) === "full") return;
@@ -88,7 +88,7 @@ function checkThread({ shape, list, report }: StepReport, step: StepShape, index
 
 /** The settings of an edge are for the agent that it leads to. */
 function checkEdges(
-  { shape, list, ids, report }: StepReport,
+  { shape, list, ids, report }: CheckedList,
   step: StepShape,
   index: number,
 ): void {
