@@ -222,7 +222,7 @@ describe("a prompt", () => {
       around("start -> a -> exit; a [prompt=p, llm_provider=gemini, reasoning_effort=low]"),
     );
     expect(said(found).join("\n")).toContain(
-      "warning[unsupported] gemini cannot be told how hard to think",
+      "warning[unsupported] gemini has no setting for how hard to think",
     );
   });
 
@@ -256,12 +256,12 @@ describe("branches that do not meet", () => {
     expect(leaving(`a -> a [condition="outcome=fail"]; a -> c; c -> j`)).toEqual([]);
     expect(leaving(`a -> f [condition="outcome=fail"]`)).toEqual([
       expect.stringContaining(
-        "leads out of a branch of `f`, back to it: the branch has ended there, and nothing is begun anew",
+        "leads out of a branch of `f`, back to it: the branch ends there, and nothing is started again",
       ),
     ]);
     expect(leaving(`b -> exit [condition="outcome=fail"]`)).toEqual([
       expect.stringContaining(
-        "to `exit`: what lies behind it is walked in the branch, which does not come to `j` then",
+        "to `exit`: the nodes after it run in the branch, which then does not reach `j`",
       ),
     ]);
     const early = `start -> p; p -> f; p [${TOOL}]; b -> p [condition="outcome=fail"]`;

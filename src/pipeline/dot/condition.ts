@@ -156,12 +156,12 @@ function parseClause(text: string, piece: Piece): ConditionClause | ConditionPro
   const rest = inverted ? source.slice(1).trimStart() : source;
   const key = match(KEY, rest, 0);
   if (key === undefined) return problem(`the clause \`${source}\` has no key`);
-  const behind = rest.slice(key.length).trimStart();
-  if (behind === "") return { key, literal: "", negated: inverted, start, end };
+  const after = rest.slice(key.length).trimStart();
+  if (after === "") return { key, literal: "", negated: inverted, start, end };
   OPERATOR.lastIndex = 0;
-  const found = OPERATOR.exec(behind);
-  if (found === null) return problem(`\`${behind}\` cannot stand behind \`${key}\``);
-  const literal = unquote(behind.slice(found[0].length).trim());
+  const found = OPERATOR.exec(after);
+  if (found === null) return problem(`\`${after}\` cannot follow \`${key}\``);
+  const literal = unquote(after.slice(found[0].length).trim());
   const { operator, negated } = operatorOf(found[2] ?? "", found[1] !== undefined);
   const wrong = literalProblem(operator, literal);
   if (wrong !== undefined) return problem(wrong, operator === "matches" ? PATTERN_HELP : HELP);

@@ -61,7 +61,7 @@ class Lint {
       const [edge] = this.#flow.incoming(start.id);
       if (edge === undefined) continue;
       const message = `the start node \`${start.id}\` has an edge into it, from \`${edge.from}\``;
-      this.#error("start_no_incoming", edge.span, message, "let the edge go to the node behind it");
+      this.#error("start_no_incoming", edge.span, message, "let the edge go to the node after it");
     }
     for (const exit of exits) {
       const [edge] = this.#flow.outgoing(exit.id);

@@ -91,7 +91,7 @@ class DotParser {
     const { span, text, kind } = this.#token;
     const what = shown(text, kind);
     if (after)
-      this.#error(span, `${what} stands behind the end of the graph`, "look for a `}` too many");
+      this.#error(span, `${what} stands after the end of the graph`, "look for a `}` too many");
     else
       this.#error(span, `${what} stands where a graph should begin`, "begin with `digraph name {`");
     do this.#next();
@@ -188,7 +188,7 @@ class DotParser {
     while (this.#take(":") !== undefined) {
       const port = this.#name();
       if (port === undefined) {
-        this.#unexpected("a port should stand behind `:`");
+        this.#unexpected("a port should follow `:`");
         return undefined;
       }
       ports.push(port);
@@ -278,7 +278,7 @@ class DotParser {
     const value = this.#value();
     if (value === undefined) {
       if (this.#is("end") && this.#cut) return undefined;
-      const message = `the attribute ${shown(key.text, "word")} has no value behind its \`=\``;
+      const message = `the attribute ${shown(key.text, "word")} has no value after its \`=\``;
       this.#error(key.span, message, 'write `key="value"`');
       return undefined;
     }

@@ -114,7 +114,7 @@ function effortArgs(
   const args = EFFORTS[adapter]?.(reasoningEffort);
   if (args !== undefined) return args;
   const place = attributes.get("reasoning_effort")?.value.span ?? stylesheet ?? span;
-  const message = `${adapter} cannot be told how hard to think; \`reasoning_effort\` is ignored`;
+  const message = `${adapter} has no setting for how hard to think; \`reasoning_effort\` is ignored`;
   report.warn(place, "unsupported", message);
   return [];
 }

@@ -91,7 +91,7 @@ function lowerFile(file: DotFile, around: Lowering): LoweredFile {
   const graphs = new DotGraphs(siteOf(file, pipeline, report, around));
   const graph = graphs.whole();
   if (graphs.tooLarge) {
-    const message = "its branches have too many copies of the nodes behind them";
+    const message = "its branches have too many copies of the nodes after them";
     report.error(
       pipeline.span,
       "too-many-steps",

@@ -188,10 +188,10 @@ export class DotGraphs {
     for (const { edge, ends } of leavingEdges(edgeIndex, fork, closed)) {
       const where = edge.to === id ? "back to it" : `to \`${edge.to}\``;
       const what = ends
-        ? "the branch has ended there, and nothing is begun anew"
-        : `what lies behind it is walked in the branch, which does not come to ${meets} then`;
+        ? "the branch ends there, and nothing is started again"
+        : `the nodes after it run in the branch, which then does not reach ${meets}`;
       const message = `this edge leads out of a branch of \`${id}\`, ${where}: ${what}`;
-      report.warn(edge.span, "branch-leaves", message, `lead to ${meets}, and decide behind it`);
+      report.warn(edge.span, "branch-leaves", message, `lead to ${meets}, and decide after it`);
     }
   }
 

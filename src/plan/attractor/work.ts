@@ -145,7 +145,7 @@ export class DotWork {
     const text = this.#site.readText(named);
     if (text !== undefined) return text;
     const place = node.attributes.get(promptFile === undefined ? "prompt" : "prompt_file");
-    const message = `there is no file ${named} with a prompt; its name is all that the agent is told`;
+    const message = `there is no file ${named} with a prompt; its name is all that the agent gets`;
     this.#site.report.warn(place?.value.span ?? node.span, "prompt-file", message);
     return prompt ?? label;
   }

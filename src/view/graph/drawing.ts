@@ -259,7 +259,7 @@ class Pen {
     const count = indexes.reduce((sum, index) => sum + countOf(index), 0);
     // A person may have declared a step done: its edges were followed without an event of its own.
     const taken = count > 0 || indexes.some((index) => scope?.edges[index] === "live");
-    const anew = edge.restart === undefined ? "" : "(begins anew)";
+    const anew = edge.restart === undefined ? "" : "(restarts)";
     const times = count > 1 ? `×${count}` : "";
     const words = [cutText(plainText(said), EDGE_LABEL_WIDTH_MAX), anew, times];
     return {

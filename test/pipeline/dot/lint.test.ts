@@ -150,7 +150,7 @@ it("draws a mistake inside of a condition where it is", () => {
 `;
   const { diagnostics } = loadDot("flow.dot", text);
   expect(renderDiagnostics(diagnostics, text, { color: false })).toBe(
-    `error[condition_syntax]: \`is d\` cannot stand behind \`c\`
+    `error[condition_syntax]: \`is d\` cannot follow \`c\`
  --> flow.dot:4:54
   |
 4 |   start -> exit [label="x\\ny", condition="a=\\"b\\" && c is d"]

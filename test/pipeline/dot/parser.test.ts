@@ -128,7 +128,7 @@ junk
       "2:9 error[dot-syntax] this `[` is never closed",
       "3:17 error[dot-syntax] the attribute `prompt` has no value",
       "3:29 error[dot-syntax] the attribute `goal_gate` has no value",
-      "4:6 error[dot-syntax] the attribute `label` has no value behind its `=`",
+      "4:6 error[dot-syntax] the attribute `label` has no value after its `=`",
       "5:5 error[dot-syntax] `--` has no direction",
       "6:8 error[dot-syntax] `->` cannot stand here",
       "7:12 error[dot-syntax] a text stands in double quotes",
@@ -138,7 +138,7 @@ junk
       "11:14 error[dot-syntax] `y` cannot stand here",
       "12:5 error[dot-syntax] this `[` is never closed",
       "14:1 warning[dot-dialect] only the first graph of a file is a pipeline",
-      "15:1 error[dot-syntax] `junk` stands behind the end of the graph",
+      "15:1 error[dot-syntax] `junk` stands after the end of the graph",
     ]);
   });
 
@@ -149,7 +149,7 @@ junk
     ['digraph { a [label="b] }', "1:20 error[dot-syntax] this text is never closed"],
     ["digraph { /* }", "1:11 error[dot-syntax] this comment is never closed"],
     ["digraph { a=<b }", "1:13 error[dot-syntax] this HTML-like text is never closed"],
-    ["digraph { a } }", "1:15 error[dot-syntax] `}` stands behind the end of the graph"],
+    ["digraph { a } }", "1:15 error[dot-syntax] `}` stands after the end of the graph"],
     ["-- notes\nbegin", "1:1 error[dot-syntax] `--` stands where a graph should begin"],
   ])("of %j are said once", (text, said) => {
     expect(brief(text)).toEqual([said]);
