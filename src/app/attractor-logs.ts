@@ -86,8 +86,8 @@ export function refuseUsedLogs(given: string): void {
   if (text === undefined) return;
   const { run_id: runId, status } = ownPart(text);
   if (status === "completed") return;
-  const what =
-    typeof runId === "string" ? `run ${runId}, which is unfinished` : "another engine's run";
+  const state = status === "failed" ? "has failed" : "is unfinished";
+  const what = typeof runId === "string" ? `run ${runId}, which ${state}` : "another engine's run";
   // `why` knows whether a failed run needs `resume` or `retry`.
   const next =
     typeof runId === "string"

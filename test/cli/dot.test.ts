@@ -216,7 +216,7 @@ describe("the directory of a run", () => {
     const used = await project.run(["run", "flow.dot", "--logs", "out"]);
     expect([used.exit, used.stderr]).toEqual([
       2,
-      expect.stringContaining("perdure resume --logs out"),
+      expect.stringMatching(/which has failed\n {2}next: perdure why [0-9a-f-]+\n$/),
     ]);
     rmSync(project.path(".perdure"), { recursive: true });
     const gone = await project.run(["resume", "--logs", "out"]);
