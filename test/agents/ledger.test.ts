@@ -97,6 +97,16 @@ it("of Codex says so while an answer has no record of what it used", () => {
   expect(ledgerOf(codex, lines.slice(0, answer + 2).join("\n"))?.incomplete).toBeUndefined();
 });
 
+it("of Codex says so of its very first answer too, of which it has no sum at all", () => {
+  const lines = readFileSync(join(TRANSCRIPTS, "codex.jsonl"), "utf8").split("\n");
+  const call = lines.findIndex((line) => line.includes('"type":"function_call"'));
+  expect(ledgerOf(codex, lines.slice(0, call).join("\n"))).toBeUndefined();
+  expect(ledgerOf(codex, lines.slice(0, call + 1).join("\n"))).toMatchObject({
+    ...{ incomplete: true, turns: 0, context: 0 },
+    usage: { inputTokens: 0, cachedTokens: 0, outputTokens: 0 },
+  });
+});
+
 it("of Codex tells calls with a long input apart", () => {
   const tokens = (input: number): object => ({ input_tokens: input, output_tokens: 10 });
   const record = (input: number, sum: number): string =>

@@ -27,6 +27,8 @@ import { addUsage, NOTHING_USED, type Tokens, usageOfCall } from "../usage.ts";
 
 type Sums = Pick<Ledger, "usage" | "turns" | "context">;
 
+const NO_SUMS: Sums = { usage: NOTHING_USED, turns: 0, context: 0 };
+
 /** What the records of a rollout say so far. */
 interface Reading {
   readonly window?: number;
@@ -57,7 +59,8 @@ const rollouts = new LineFold<Reading>(() => ({}), read, isRecord);
 /** The sums of a rollout, or undefined if no answer of the model is in it. */
 export function codexLedger(rollout: string): Ledger | undefined {
   const { exact, rough, window, model, unrecorded } = rollouts.of(rollout);
-  const ledger = exact ?? rough;
+  // A kill can fall between the very first answer and its record.
+  const ledger = exact ?? rough ?? (unrecorded ? NO_SUMS : undefined);
   if (ledger === undefined) return undefined;
   return {
     ...ledger,
