@@ -47,7 +47,7 @@ import { abandonInside, enter, recordAt } from "./visit.ts";
 /** A request that is refused; the message says why and what is possible instead. */
 export class Refusal extends Error {
   override readonly name = "Refusal";
-  readonly code: "unknown-step" | "impossible";
+  readonly code: "unknown-step" | "impossible" | "step-running";
 
   constructor(message: string, code: Refusal["code"] = "impossible") {
     super(message);
@@ -135,10 +135,11 @@ export function rewindEvent(
   };
 }
 
-/** The step that a request wants to retry: the request grants its attempts, not the opening. */
-export function retriedBy(requests: readonly Fact[]): { readonly retried?: string } {
-  const retry = requests.find((request) => request.type === "retry-requested");
-  return retry === undefined ? {} : { retried: retry.step };
+/** The steps that requests want to retry: the requests grant their attempts, not the opening. */
+export function retriedBy(facts: readonly Fact[]): { readonly retried?: readonly string[] } {
+  const asked = facts.map((fact) => (fact.type === "requested" ? fact.fact : fact));
+  const retried = asked.flatMap((fact) => (fact.type === "retry-requested" ? [fact.step] : []));
+  return retried.length === 0 ? {} : { retried };
 }
 
 type RetryRequest = Omit<Extract<Fact, { type: "retry-requested" }>, "type">;
