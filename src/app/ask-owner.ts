@@ -8,6 +8,8 @@
 
 import { randomBytes } from "node:crypto";
 import type { Owner, RefusedRequest } from "../core/event.ts";
+import { attemptOf, currentVisit, findStep } from "../core/run.ts";
+import { attemptText, parseVisit, stepPath } from "../core/step-path.ts";
 import { keyOf, type LastingRequest } from "../journal/inbox.ts";
 import type { Budget } from "../plan/plan.ts";
 import { defined } from "../util/defined.ts";
@@ -113,7 +115,9 @@ export async function askForRewind(
   if (verb === "rewind" || verb === "invalidate") {
     return askOwner(project, known, { type: "rewind", verb, ...about }, typed);
   }
-  const more = { ...(failed === true ? { failed } : {}), ...defined({ turns }) };
+  const visit = currentVisit(findStep(known.run, stepPath(parseVisit(step))));
+  const attempt = visit && attemptText(attemptOf(visit));
+  const more = { ...(failed === true ? { failed } : {}), ...defined({ turns, attempt }) };
   return askOwner(project, known, { type: "retry", ...about, ...more }, typed);
 }
 

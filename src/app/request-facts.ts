@@ -28,7 +28,9 @@ export async function factOf(
     return { type: "message-left", scope, step, message };
   }
   const { type: asks, by = "" } = request;
-  const about = "step" in request ? { step: request.step } : {};
+  const step = "step" in request ? request.step : undefined;
+  const attempt = "attempt" in request ? request.attempt : undefined;
+  const about = defined({ step, attempt });
   const fact = await askedFact(project, load, request);
   return { type: "requested", request: keyOf(request) ?? "", by, asks, ...about, fact };
 }

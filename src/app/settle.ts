@@ -10,6 +10,7 @@ import { uncertainVisit } from "../core/attempt/uncertain.ts";
 import type { Verdict } from "../core/event.ts";
 import type { Fact, Result } from "../core/fact.ts";
 import { attemptOf } from "../core/run.ts";
+import { attemptText } from "../core/step-path.ts";
 import { collectResult } from "../engine/evidence/evidence.ts";
 import { workspaceOf } from "../engine/launch.ts";
 import { recordRequest } from "../engine/record.ts";
@@ -21,7 +22,7 @@ import { type LoadedRun, loadRun, reloadRun } from "./loaded-run.ts";
 import { thisOwner, thisPerson } from "./owner.ts";
 import { asOwner, ownedError } from "./ownership.ts";
 import type { Project } from "./project.ts";
-import { advice, command, Refusal, RunError, when } from "./refusal.ts";
+import { advice, command, naming, Refusal, RunError, when } from "./refusal.ts";
 import { runEnvironment } from "./run-environment.ts";
 import { RunFiles } from "./run-files.ts";
 
@@ -58,7 +59,8 @@ export async function settleStep(
   const by = thisPerson();
   const given = { step, as, by, ...defined({ identity }) };
   if (askableOwner(known) !== undefined) {
-    const request = { type: "settle", key: newKey(), ...given } as const;
+    const attempt = attemptText(attemptOf(naming(shortId, () => uncertainVisit(known.run, step))));
+    const request = { type: "settle", key: newKey(), ...given, attempt } as const;
     const asked = await askOwner(project, known, request, ["settle", shortId, step, as]);
     return { ...asked, as, by };
   }

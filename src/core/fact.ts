@@ -199,6 +199,8 @@ export type Fact =
   /** A request from the inbox. The run handles it once, and a refusal is recorded too. */
   | (Omit<RequestHandled, "type" | "refused"> & {
       readonly type: "requested";
+      /** The attempt of the step that the asker saw; after another one, the request is refused. */
+      readonly attempt?: string;
       readonly fact: RequestedFact;
     })
   | UpdateRequested;

@@ -8,13 +8,25 @@
  * - request/Q1 A run handles a request once: the event that names its key is recorded together with
  *   what the request caused. A request without such an event is pending, for this owner and the next.
  * - request/Q2 No request takes a running step or its files away: it is refused instead.
+ * - request/Q3 A retry or a verdict is about the attempt that its asker saw: it never retries or
+ *   settles a later one.
  */
 
+import { uncertainVisit } from "./attempt/uncertain.ts";
 import type { RequestHandled, RunEvent } from "./event.ts";
 import type { Fact, RequestedFact } from "./fact.ts";
 import { Refusal } from "./graph/rewind.ts";
-import { outermost, type Run, stepOf, type Visit, visitRef } from "./run.ts";
-import { stepPath } from "./step-path.ts";
+import {
+  attemptOf,
+  currentVisit,
+  findStep,
+  outermost,
+  type Run,
+  stepOf,
+  type Visit,
+  visitRef,
+} from "./run.ts";
+import { attemptText, stepPath } from "./step-path.ts";
 
 type Requested = Extract<Fact, { type: "requested" }>;
 type Taken = Exclude<RequestedFact, { type: "refused" }>;
@@ -22,7 +34,7 @@ type Taken = Exclude<RequestedFact, { type: "refused" }>;
 /** The events of a request; `decide` makes those of the fact that it asks for. */
 export function requestEvents(
   run: Run,
-  { request, by, asks, step, fact }: Requested,
+  { request, by, asks, step, attempt, fact }: Requested,
   decide: (fact: Taken) => readonly RunEvent[],
 ): readonly RunEvent[] {
   // A run that stops takes nothing in: the request waits for the next owner.
@@ -31,6 +43,7 @@ export function requestEvents(
   const handled: RequestHandled = { type: "request.handled", request, by, asks, ...about };
   if (fact.type === "refused") return [{ ...handled, refused: fact.refused }];
   try {
+    if (attempt !== undefined) refuseLate(run, fact, attempt);
     const events = decide(fact);
     for (const event of events) refuseUnderWork(run, event);
     return [handled, ...events];
@@ -39,6 +52,19 @@ export function requestEvents(
     const { code, message } = error;
     return [{ ...handled, refused: { code, message } }];
   }
+}
+
+/** Refuses a request about an attempt that is not the last one any more (request/Q3). */
+function refuseLate(run: Run, fact: Taken, attempt: string): void {
+  if (fact.type !== "settled" && fact.type !== "retry-requested") return;
+  const visit =
+    fact.type === "settled"
+      ? uncertainVisit(run, fact.step)
+      : currentVisit(findStep(run, fact.step));
+  const last = visit && attemptText(attemptOf(visit));
+  if (last === attempt) return;
+  const message = `step ${fact.step} has continued since you asked: it is at ${last ?? "its start"}`;
+  throw new Refusal(message, "run-changed");
 }
 
 /** Refuses an event that would take steps or files away from running work (request/Q2). */

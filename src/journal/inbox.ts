@@ -61,10 +61,16 @@ interface Signed {
   readonly by: string;
 }
 
-/** Runs a failed step again, or a completed one and every step after it. */
-interface RetryRequest extends Signed {
-  readonly type: "retry";
+/** A request about what a step did last. */
+interface AboutAttempt extends Signed {
   readonly step: string;
+  /** The attempt that the asker saw (`pay@1.2`); absent when the step had not started. */
+  readonly attempt?: string;
+}
+
+/** Runs a failed step again, or a completed one and every step after it. */
+interface RetryRequest extends AboutAttempt {
+  readonly type: "retry";
   /** What becomes of the files; without it, the rule of the command. */
   readonly files?: "keep" | "restore";
   /** Of a fan-out: only its failed items. */
@@ -86,9 +92,8 @@ interface RewindRequest extends Signed {
 }
 
 /** A person's verdict on a step whose effect is uncertain. */
-interface SettleRequest extends Signed {
+interface SettleRequest extends AboutAttempt {
   readonly type: "settle";
-  readonly step: string;
   readonly as: Verdict;
   readonly identity?: string;
 }

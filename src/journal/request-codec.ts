@@ -17,24 +17,16 @@ const budget = record({
 const signed = { key: text, by: text };
 const files = optional(oneOf("keep", "restore"));
 const repeat = optional(flag);
+const turns = optional(integer);
+const aboutAttempt = { ...signed, step: text, attempt: optional(text) };
 
 const REQUEST_CHECKS = new Map<string, Shape<unknown>>([
   ["stop", record({ mode: stopMode, by: text })],
   ["message", record({ scope: text, step: text, message })],
   ["add-budget", record({ key: optional(text), by: optional(text), added: budget })],
-  [
-    "retry",
-    record({
-      ...signed,
-      step: text,
-      files,
-      failed: optional(flag),
-      turns: optional(integer),
-      repeat,
-    }),
-  ],
+  ["retry", record({ ...aboutAttempt, files, failed: optional(flag), turns, repeat })],
   ["rewind", record({ ...signed, verb: oneOf("rewind", "invalidate"), step: text, files, repeat })],
-  ["settle", record({ ...signed, step: text, as: verdict, identity: optional(text) })],
+  ["settle", record({ ...aboutAttempt, as: verdict, identity: optional(text) })],
   ["answer", record({ attempt: text, answer: record(answer) })],
 ]);
 

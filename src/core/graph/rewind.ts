@@ -47,7 +47,7 @@ import { abandonInside, enter, recordAt } from "./visit.ts";
 /** A request that is refused; the message says why and what is possible instead. */
 export class Refusal extends Error {
   override readonly name = "Refusal";
-  readonly code: "unknown-step" | "impossible" | "step-running";
+  readonly code: "unknown-step" | "impossible" | "step-running" | "run-changed";
 
   constructor(message: string, code: Refusal["code"] = "impossible") {
     super(message);
