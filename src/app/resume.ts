@@ -265,7 +265,9 @@ export async function planResume(
   const { resumePlan: planOf } = await import("../view/preview/resume-plan.ts");
   const { plan, run } = known;
   const evidence = await resumeEvidence(known);
-  return planOf({ plan, run, ...evidence, rewind: preview?.rewind, recover, now: Date.now() });
+  const { rewind, fact } = preview ?? {};
+  const retried = fact?.type === "retry-requested" ? fact.step : undefined;
+  return planOf({ plan, run, ...evidence, rewind, retried, recover, now: Date.now() });
 }
 
 /** The step that a run continues with: its position in the pipeline, from 1. */

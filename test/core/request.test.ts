@@ -1,7 +1,7 @@
 /** Requests from outside: each is handled once (request/Q1), and none meets running work (request/Q2). */
 import { describe, expect, it } from "vitest";
 import type { Fact, RequestedFact } from "../../src/core/fact.ts";
-import { planOf } from "./plans.ts";
+import { graphOf, planOf } from "./plans.ts";
 import { bad, lost, ok, Play } from "./play.ts";
 
 type Asks = Extract<Fact, { type: "requested" }>["asks"];
@@ -168,4 +168,14 @@ describe("a request is about the attempt that its asker saw (request/Q3):", () =
     expect(play.events.at(-1)).toMatchObject({ refused: { code: "run-changed" } });
     expect(play.launched).toEqual(["a@1.1", "b@1.1", "a@1.2"]);
   });
+});
+
+it("a retry of a composite step that failed without a failure inside runs all of it again", () => {
+  const graph = graphOf("x!>y", { y: { work: { kind: "pass" } } });
+  const branches = [{ id: "one", graph }];
+  const work = { kind: "branches", branches, maxParallel: 1, policy: "first_success" } as const;
+  const play = new Play(planOf("p b", { p: { work } })).open().end("p@1.1[0]/x", bad);
+  expect([...play.run.failed].map(({ state }) => state)).toMatchObject([{ reason: "items" }]);
+  play.tell(retryOf("p"));
+  expect(play.running()).toEqual(["b", "p@2.1[0]/x"]);
 });

@@ -150,8 +150,11 @@ export function retryEvents(plan: Plan, run: Run, request: RetryRequest): readon
   const record = findStep(run, path);
   const visit = currentVisit(record);
   if (visit !== undefined) refuseRepeating(run, visit);
-  if (visit?.state.status === "failed" && run.failed.has(visit)) {
-    const granted = grants(run, visit, keep === true || restore !== undefined, turns);
+  const isFailed = visit?.state.status === "failed" && run.failed.has(visit);
+  const chosen = keep === true || restore !== undefined;
+  const granted = isFailed ? grants(run, visit, chosen, turns) : [];
+  // A composite step may fail although nothing inside it did: then all of it runs again.
+  if (visit !== undefined && granted.length > 0) {
     if (restore === undefined) return granted;
     return [{ type: "run.restoring", commit: restore, of: visitText(visitRef(visit)) }, ...granted];
   }
