@@ -322,6 +322,7 @@ const NOT_SHOWN: Readonly<Partial<Record<RefusalCode, string>>> = {
   "run-exists": "needs two projects (portable.test.ts)",
   "run-owned": "needs a living owner (owner.test.ts)",
   "state-removed": "needs a run whose state is removed while it runs (damage.test.ts)",
+  "step-running": "needs a living owner (requests.test.ts)",
   "steps-alive": "needs the processes of a dead owner (namespace.test.ts)",
   "turns-used-up": "needs an agent (money.test.ts)",
   "unknown-price": "needs an agent (money.test.ts)",
