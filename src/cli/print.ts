@@ -30,7 +30,7 @@ export function surviveClosedOutput(): void {
   process.stderr.on("error", () => undefined);
 }
 
-/** True when nobody reads stdout any more; who only shows something may then leave. */
+/** True when nobody reads stdout any more; a command that only shows a run may then end. */
 export function isOutputClosed(): boolean {
   return closed;
 }
@@ -58,7 +58,7 @@ export function printError(line: string): void {
   process.stderr.write(`${process.stderr.isTTY ? terminalText(shown) : shown}\n`);
 }
 
-/** Resolves when all that was said has been written, or cannot be. */
+/** Resolves when all output is written, or cannot be. */
 export async function printed(): Promise<void> {
   for (const stream of [process.stdout, process.stderr]) {
     await new Promise<void>((done) => stream.write("", () => done()));

@@ -33,7 +33,7 @@ interface AnswerOptions extends OutputOptions {
   readonly text?: string;
 }
 
-/** Answers, or shows what can be answered. */
+/** Answers a question, or shows the open questions. */
 export async function answerCommand(
   id: string,
   gate: string | undefined,
@@ -89,10 +89,10 @@ function questionJson(visit: Visit): JsonObject {
   };
 }
 
-/** A message goes into the journal and into a prompt; what is longer belongs into a file. */
+/** A message goes into the journal and into a prompt; a longer text belongs into a file. */
 const MESSAGE_CHARACTERS_MAX = 16_000;
 
-/** Leaves the message and says when the agent gets it. */
+/** Records the message and says when the agent gets it. */
 export async function sayCommand(
   id: string,
   name: string,
@@ -165,7 +165,7 @@ export async function settleCommand(
   return EXIT.done;
 }
 
-/** Follows a run until it is over or its owner is gone. */
+/** Follows a run until it ends or loses its owner. */
 export async function attachCommand(
   id: string | undefined,
   options: OutputOptions,
@@ -208,7 +208,7 @@ const WHEN: Readonly<Record<StopMode, string>> = {
   "after-step": "after the steps that are running",
 };
 
-/** Stops the run that is named, or the only one that is alive. */
+/** Stops the named run, or the only live one. */
 export async function stopCommand(id: string | undefined, options: StopOptions): Promise<ExitCode> {
   const mode: StopMode =
     options.afterTurn === true ? "after-turn" : options.afterStep === true ? "after-step" : "now";
