@@ -24,7 +24,7 @@ import { allLists, isCut, pathIn, rootList, type StepList } from "./step-list.ts
 import { parseYaml } from "./yaml.ts";
 
 /** The largest pipeline file; 100,000 steps fit into it. */
-export const PIPELINE_BYTES_MAX = 32 * 1024 * 1024;
+const PIPELINE_BYTES_MAX = 32 * 1024 * 1024;
 
 export interface LoadedPipeline {
   /** Absent when there is an error among the diagnostics. */

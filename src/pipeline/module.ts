@@ -86,7 +86,7 @@ function moduleSource(file: string, text: string): Source {
 }
 
 /** "steps[2].needs[0]". */
-export function pathText(path: Path): string {
+function pathText(path: Path): string {
   const words = path.map((key) => {
     if (typeof key === "number") return `[${key}]`;
     return /^[A-Za-z_$][\w$]*$/.test(key) ? `.${key}` : `[${JSON.stringify(key)}]`;

@@ -23,7 +23,7 @@ import {
 } from "./plan.ts";
 
 /** The retry rule of a step when neither it nor `defaults` has one. */
-export const RETRY_DEFAULT: RetryPolicy = {
+const RETRY_DEFAULT: RetryPolicy = {
   attempts: 1,
   backoff: { initialMs: 1_000, factor: 2, maxMs: 60_000, jitter: 0.5 },
   onResume: "fresh",

@@ -238,8 +238,8 @@ function runLine(run: Run, { event, time }: Recorded): string | undefined {
 
 /** Agents get time to finish a call that is already paid for. */
 function graceText(run: Run): string {
-  const conversationsOf = [...run.running].some(({ conversation }) => conversation !== undefined);
-  return conversationsOf ? "; agents may finish their current call first" : "";
+  const agents = [...run.running].some(({ conversation }) => conversation !== undefined);
+  return agents ? "; agents may finish their current call first" : "";
 }
 
 /** A snapshot that took longer than this is mentioned. */

@@ -38,8 +38,3 @@ export function exitCodeOf(run: Run, endedBy: string | undefined): ExitCode {
       return waitsForPerson(run) ? EXIT.waiting : EXIT.error;
   }
 }
-
-/** True when only a person's answer can move the run. */
-export function waitsForAnswer(run: Run): boolean {
-  return waitsForPerson(run);
-}

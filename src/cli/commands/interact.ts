@@ -19,9 +19,10 @@ import { advice, Refusal } from "../../app/refusal.ts";
 import { type Settled, settleStep } from "../../app/settle.ts";
 import { type StopMode, stopRun } from "../../app/stop.ts";
 import { waitsFor } from "../../core/graph/visit-state.ts";
+import { waitsForPerson } from "../../core/next-actions.ts";
 import type { Visit } from "../../core/run.ts";
 import type { JsonObject } from "../../util/json.ts";
-import { EXIT, type ExitCode, waitsForAnswer } from "../../view/exit-code.ts";
+import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { answerText, gateName, questionLines } from "../../view/question-text.ts";
 import { commandText, isoText } from "../../view/text.ts";
 import { whyLines } from "../../view/why.ts";
@@ -181,7 +182,7 @@ export async function attachCommand(
   }
   const now = await loadRun(project, known.id);
   if (screen !== "json") for (const line of whyLines(whyInputOf(now, Date.now()))) print(line);
-  if (waitsForAnswer(now.run)) return EXIT.waiting;
+  if (waitsForPerson(now.run)) return EXIT.waiting;
   return now.run.state.status === "failed" ? EXIT.failed : EXIT.done;
 }
 

@@ -242,7 +242,7 @@ export function windowOf(model: string | undefined): number | undefined {
  * A model's name without its provider, its date and the mark of its variant: what tables go by.
  * Clouds have names of their own: `us.anthropic.claude-x-20250929-v1:0`, `claude-x@20250929`.
  */
-export function plainModel(model: string): string {
+function plainModel(model: string): string {
   return model
     .replace(LONG_VARIANT, "")
     .replace(/^.*\//, "")

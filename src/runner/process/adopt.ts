@@ -30,7 +30,7 @@ import { endAll, findMarked } from "./sweep.ts";
 import { pause, watchFile } from "./waiting.ts";
 
 /** How often an adopted process is looked at. */
-export const LIVENESS_CHECK_MS = 500;
+const LIVENESS_CHECK_MS = 500;
 
 /** How long a process that has created its `pid` file may take to fill it. */
 const CLAIM_WAIT_MAX_MS = 2_000;

@@ -28,7 +28,7 @@ import {
 import { pause } from "./waiting.ts";
 
 /** After so many rounds of SIGKILL (about ten seconds) a process is left to the system. */
-export const SWEEP_ROUNDS_MAX = 100;
+const SWEEP_ROUNDS_MAX = 100;
 
 const PAUSE_MIN_MS = 2;
 const PAUSE_MAX_MS = 100;
