@@ -1,8 +1,8 @@
 /**
  * Writes to stdout and stderr. A reader that closes the stream does not stop a run.
  *
- * Owns: masking every line (app/secret-mask.ts), keeping the text of steps and files from controlling
- * the terminal, and the diagnostics of pipeline files on stderr.
+ * Owns: masking every line (app/secret-mask.ts), keeping the text of steps and files from
+ * controlling the terminal, and the diagnostics of pipeline files on stderr.
  */
 
 import {

@@ -52,7 +52,9 @@ type HandleOptions = Omit<ExecuteOptions, "display" | "greet"> & {
   readonly signal?: AbortSignal | undefined;
 };
 
-/** Acquires a run and drives it; throws if another process owns it. Closes the project at the end. */
+/**
+ * Acquires a run and drives it; throws if another process owns it. Closes the project at the end.
+ */
 export async function drivenRun(
   project: Project,
   known: LoadedRun,

@@ -88,8 +88,8 @@ type LoweredBy<Row> = Row extends { readonly lower?: (value: never, at: Lowering
 type Merged<Fields> = { readonly [Field in keyof Fields]?: Fields[Field] };
 
 /**
- * The fields that a table lowers to, or those of the rows that match; a key that the author does not
- * write gives no field.
+ * The fields that a table lowers to, or those of the rows that match; a key that the author does
+ * not write gives no field.
  */
 export type FieldsOf<Table extends AnyTable, Matching = unknown> = Merged<
   Intersection<LoweredBy<Extract<Table[keyof Table], Matching>>>

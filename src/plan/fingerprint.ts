@@ -106,7 +106,9 @@ function countedIn(fields: object, uncounted: Readonly<Record<string, true>>): D
   );
 }
 
-/** The fields whose row says `fingerprint: false`; the compiler requires exactly these (plan/L3). */
+/**
+ * The fields whose row says `fingerprint: false`; the compiler requires exactly these (plan/L3).
+ */
 type Uncounted<Table extends typeof STEP_KEYS | typeof AGENT_KEYS> = keyof FieldsOf<
   Table,
   { readonly fingerprint: false }

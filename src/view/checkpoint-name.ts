@@ -1,6 +1,6 @@
 /**
- * Names of checkpoints: `base`, a step (`fix`), a visit (`fix@2`), an attempt (`fix@2.1`), `now`, or a
- * snapshot by its commit; and the points at which a run can be forked.
+ * Names of checkpoints: `base`, a step (`fix`), a visit (`fix@2`), an attempt (`fix@2.1`), `now`,
+ * or a snapshot by its commit; and the points at which a run can be forked.
  *
  * Owns: what the names mean.
  * Does not: look at files; the caller looks at `now`.

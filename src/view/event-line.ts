@@ -171,7 +171,9 @@ export function isSpared(run: Run, place: VisitRef): boolean {
   return work?.kind === "each" && work.onItemFailure === "continue";
 }
 
-/** True where the next event follows at once and says more: a gate's question, a step without work. */
+/**
+ * True where the next event follows at once and says more: a gate's question, a step without work.
+ */
 function isShownLater(run: Run, place: VisitRef): boolean {
   const visit = findVisit(run, place);
   const kind = visit && stepOf(visit).work.kind;

@@ -18,7 +18,9 @@ export const EXIT = {
 
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
 
-/** The exit status after driving a run; `endedBy` is the signal or request that ended it, if any. */
+/**
+ * The exit status after driving a run; `endedBy` is the signal or request that ended it, if any.
+ */
 export function exitCodeOf(run: Run, endedBy: string | undefined): ExitCode {
   switch (run.state.status) {
     case "completed":

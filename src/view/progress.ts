@@ -1,7 +1,7 @@
 /**
- * The live view of a run: one line per step (glyph, name, state, time, attempt, last line of output)
- * while they fit. If they do not fit, completed steps are only counted, then pending ones; active
- * steps stay, with the last completed and the next pending ones if there is room.
+ * The live view of a run: one line per step (glyph, name, state, time, attempt, last line of
+ * output) while they fit. If they do not fit, completed steps are only counted, then pending ones;
+ * active steps stay, with the last completed and the next pending ones if there is room.
  *
  * Owns: which lines a screen of a given size shows, and their columns.
  * Does not: draw (cli/screen), measure time or read files; everything is an argument.

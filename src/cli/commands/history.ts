@@ -33,7 +33,9 @@ interface RewindOptions {
   readonly yes?: boolean;
 }
 
-/** Rewinds to the beginning of a step or of a visit of it, files included; the run stays stopped. */
+/**
+ * Rewinds to the beginning of a step or of a visit of it, files included; the run stays stopped.
+ */
 export async function rewindCommand(
   id: string,
   step: string,

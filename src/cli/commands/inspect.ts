@@ -1,6 +1,6 @@
 /**
- * The commands that only read: `show`, `why`, `explain`, `replay`, `logs`, `diff`, `timeline`, `graph`
- * and `report`.
+ * The commands that only read: `show`, `why`, `explain`, `replay`, `logs`, `diff`, `timeline`,
+ * `graph` and `report`.
  */
 
 import { existsSync, writeFileSync } from "node:fs";
@@ -126,7 +126,9 @@ interface DiffOptions extends OutputOptions {
   readonly stat?: boolean;
 }
 
-/** Shows the changes of files and context between two checkpoints, or of one step, visit or attempt. */
+/**
+ * Shows the changes of files and context between two checkpoints, or of one step, visit or attempt.
+ */
 export async function diffCommand(
   id: string,
   first: string,

@@ -1,6 +1,6 @@
 /**
- * The commands that reach a run from another process: `answer`, `say`, `settle`, `attach`, `open` and
- * `stop`.
+ * The commands that reach a run from another process: `answer`, `say`, `settle`, `attach`, `open`
+ * and `stop`.
  */
 import { answerGate, askedAt, openQuestions } from "../../app/answer.ts";
 import { followRun } from "../../app/attach.ts";

@@ -136,7 +136,10 @@ export async function retryCommand(
   return continueRun(project, runId, { verb: "retry", step, files, failed, turns }, options);
 }
 
-/** Refuses a run that cannot be resumed, or not with these options, before it asks or changes anything. */
+/**
+ * Refuses a run that cannot be resumed, or not with these options, before it asks or changes
+ * anything.
+ */
 async function refuse(
   project: Project,
   known: LoadedRun,

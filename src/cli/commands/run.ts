@@ -1,4 +1,6 @@
-/** `perdure run FILE`: starts a new run. It never reads old state; it only mentions unfinished runs. */
+/**
+ * `perdure run FILE`: starts a new run. It never reads old state; it only mentions unfinished runs.
+ */
 
 import { relative, resolve } from "node:path";
 import { agreeOnSharing, sharingLines } from "../../app/directory-sharing.ts";

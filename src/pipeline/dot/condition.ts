@@ -4,8 +4,8 @@
  * Owns: their grammar, their meaning, and their translation into CEL.
  * Does not: know edges, or files: positions are offsets in the text of the condition.
  * Invariants:
- * - pipeline/D5 The CEL text of a condition has the meaning that other engines give the condition, for
- *   every context.
+ * - pipeline/D5 The CEL text of a condition has the meaning that other engines give the condition,
+ *   for every context.
  *
  * The specification has `=`, `!=`, `&&` and bare keys. `||`, `!`, `contains`, `startswith`,
  * `endswith`, `matches` and comparisons of numbers are additions of other engines, with the meaning

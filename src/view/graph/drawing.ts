@@ -1,6 +1,6 @@
 /**
- * What a picture of a plan or a run shows: boxes, edges, and boxes in boxes. Mermaid, DOT and SVG are
- * made from this model.
+ * What a picture of a plan or a run shows: boxes, edges, and boxes in boxes. Mermaid, DOT and SVG
+ * are made from this model.
  *
  * Owns: what is shown of a step and an edge, and the limits of a picture.
  * Does not: know any format (mermaid.ts, dot.ts, svg.ts).

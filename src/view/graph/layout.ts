@@ -250,7 +250,9 @@ function isBack({ back }: Link, [from, to]: readonly Slot[]): boolean {
   return back || (from !== undefined && to !== undefined && from.layer >= to.layer);
 }
 
-/** The start and the end of each edge on its boxes: side by side, in the order of the other ends. */
+/**
+ * The start and the end of each edge on its boxes: side by side, in the order of the other ends.
+ */
 function portsOf(
   links: readonly Link[],
   slots: readonly Slot[],

@@ -87,7 +87,9 @@ function classLines(picture: Picture): readonly string[] {
   });
 }
 
-/** Lines of text between quotes; characters that Mermaid, Markdown or HTML interpret become codes. */
+/**
+ * Lines of text between quotes; characters that Mermaid, Markdown or HTML interpret become codes.
+ */
 function quoted(...lines: readonly string[]): string {
   return `"${lines.map(coded).join("<br>")}"`;
 }

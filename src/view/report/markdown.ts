@@ -132,7 +132,9 @@ function coded(text: string): string {
   return `${fence}${pad}${plain}${pad}${fence}`;
 }
 
-/** Text of which Markdown makes nothing else; an underline inside a word is none of its business. */
+/**
+ * Text of which Markdown makes nothing else; an underline inside a word is none of its business.
+ */
 function escaped(text: string): string {
   return plainText(text)
     .replace(/[\\`*[\]|~]|(?<!\w)_|_(?!\w)/g, "\\$&")
