@@ -1,24 +1,22 @@
 /** Declares the commands that rewind, fork, compare and restore. */
 import type { Command } from "commander";
-import type { ExitCode } from "../view/exit-code.ts";
+import type { Finish } from "./maintenance-commands.ts";
 
-type Finish = (status: ExitCode) => void;
-
-/** Adds one more of an option that may be repeated. */
+/** Collects the values of an option that may be repeated. */
 export const collect = (value: string, before: readonly string[] = []): readonly string[] => [
   ...before,
   value,
 ];
 
-/** What `--files` means, wherever it stands. */
+/** The help of `--files`. */
 export const FILES_HELP =
   "keep the files, or restore them; default: restore, but keep in the project itself";
 
-/** What `--yes` means where a step is named that is to run again. */
+/** The help of `--yes` for commands that run a step again. */
 export const REPEAT_HELP = "agree to repeat a step that must not happen twice (`once`)";
 
-/** Rewinding a run, and forking it. */
-export function addRewinding(program: Command, finish: Finish): void {
+/** Declares rewind, invalidate and fork. */
+export function addRewindCommands(program: Command, finish: Finish): void {
   program
     .command("rewind")
     .description("return to the beginning of a step, files included, without starting anything")
@@ -57,8 +55,8 @@ export function addRewinding(program: Command, finish: Finish): void {
     );
 }
 
-/** What was done to the files, and restoring them. */
-export function addComparing(program: Command, finish: Finish): void {
+/** Declares diff, restore and timeline. */
+export function addCheckpointCommands(program: Command, finish: Finish): void {
   program
     .command("diff")
     .description("what a step did to files and context, or what changed between two checkpoints")

@@ -13,7 +13,7 @@ import { mkdir, rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import type { Placed } from "../core/event.ts";
 import type { Run } from "../core/run.ts";
-import type { WorkspacePlan } from "../plan/plan.ts";
+import type { WorkspaceSettings } from "../plan/plan.ts";
 import { copyProject, makeDirectory } from "../workspace/copy.ts";
 import { findRepository, pathWithin, type Repository } from "../workspace/repository.ts";
 import { readSnapshot } from "../workspace/snapshot/details.ts";
@@ -37,7 +37,7 @@ import type { RunDir } from "./state-dir.ts";
 export type ForeignFiles = "keep" | "restore";
 
 export interface RunWorkspaceOptions {
-  readonly plan: WorkspacePlan;
+  readonly plan: WorkspaceSettings;
   readonly run: Run;
   readonly dir: RunDir;
   readonly store: SnapshotStore;
@@ -198,7 +198,7 @@ export async function workspaceAt(
   store: SnapshotStore,
   path: string,
   dir: RunDir,
-  plan: WorkspacePlan,
+  plan: WorkspaceSettings,
   name = "shared",
 ): Promise<Workspace> {
   return openWorkspace(store, {

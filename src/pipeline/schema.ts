@@ -124,7 +124,7 @@ const forEach: z.ZodType<ForEachValue> = z.union([
 ]);
 
 /** The keys of a step that contain steps. */
-export const BODY_KEYS: {
+const BODY_KEYS: {
   readonly steps: KeyRow<typeof stepList, "group", object, true>;
   readonly for_each: KeyRow<typeof forEach, Exclude<StepKind, "pass">, object, true>;
 } = {

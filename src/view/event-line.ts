@@ -171,7 +171,9 @@ export function isSpared(run: Run, place: VisitRef): boolean {
   return work?.kind === "each" && work.onItemFailure === "continue";
 }
 
-/** True where the next event follows at once and says more: a gate's question, a step without work. */
+/**
+ * True where the next event follows at once and says more: a gate's question, a step without work.
+ */
 function isShownLater(run: Run, place: VisitRef): boolean {
   const visit = findVisit(run, place);
   const kind = visit && stepOf(visit).work.kind;
@@ -238,8 +240,8 @@ function runLine(run: Run, { event, time }: Recorded): string | undefined {
 
 /** Agents get time to finish a call that is already paid for. */
 function graceText(run: Run): string {
-  const conversationsOf = [...run.running].some(({ conversation }) => conversation !== undefined);
-  return conversationsOf ? "; agents may finish their current call first" : "";
+  const agents = [...run.running].some(({ conversation }) => conversation !== undefined);
+  return agents ? "; agents may finish their current call first" : "";
 }
 
 /** A snapshot that took longer than this is mentioned. */

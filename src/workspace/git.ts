@@ -212,7 +212,7 @@ function environmentOf(call: Pick<GitCall, "as" | "env">): NodeJS.ProcessEnv {
 }
 
 /** Feeds a started git and waits for its end. */
-export function outcomeOf(
+function outcomeOf(
   child: ChildProcess,
   { input, outputBytesMax = Number.POSITIVE_INFINITY }: Pick<GitCall, "input" | "outputBytesMax">,
 ): Promise<GitResult> {

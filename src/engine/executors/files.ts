@@ -19,7 +19,7 @@ import type { Fact, MergeReport, Served } from "../../core/fact.ts";
 import { findVisit, type Run } from "../../core/run.ts";
 import { attemptText, visitText } from "../../core/step-path.ts";
 import { SHARED } from "../../core/workspace-files.ts";
-import type { WorkspacePlan } from "../../plan/plan.ts";
+import type { WorkspaceSettings } from "../../plan/plan.ts";
 import { assert, unreachable } from "../../util/assert.ts";
 import { failpoint } from "../../util/failpoint.ts";
 import { sha256 } from "../../util/json.ts";
@@ -65,7 +65,7 @@ export const PACK_EVERY = 50;
 const MARKER = /^(<{7}|>{7}) /m;
 
 interface FilesOptions {
-  readonly plan: WorkspacePlan;
+  readonly plan: WorkspaceSettings;
   /** The run at the time when its owner acquired the lease. */
   readonly run: Run;
   readonly dir: RunDir;
