@@ -146,9 +146,10 @@ async function refuse(
   if (options.budget !== undefined) parseBudget(options.budget);
   if (options.turns !== undefined) parseTurns(options.turns);
   checkRecover(options);
+  // First: the journal of a copy knows nothing new about the owner.
+  await refuseCopy(project.dir, known, options.asCopy === true);
   const refusal = unavailable(known, options);
   if (refusal !== undefined) throw refusal;
-  await refuseCopy(project.dir, known, options.asCopy === true);
   if (wanted === undefined || options.update !== true) return;
   const message = "--update and --from-step cannot be combined: use one after the other";
   throw new Refusal("bad-option", message, command("resume", known.shortId, "--update"));
