@@ -210,7 +210,8 @@ async function continueRun(
   const variables = givenVariables(options.env ?? [], adopted.plan);
   requireVariables(adopted, shortId, { given: variables, names: update?.envNames });
   const { preflight, turns, budget } = options;
-  const needs = { update, request, preview: back, recover, preflight, turns, budget };
+  const typed = commandOf(shortId, request);
+  const needs = { update, request, preview: back, recover, preflight, turns, budget, typed };
   const { priceLines, warnings } = await checkResume(known, needs);
   for (const line of warnings) printError(line);
   const worker = directoryUserOf(known);
@@ -234,7 +235,7 @@ async function continueRun(
     variables,
     greet: async (now) => [
       ...greeting(now, back?.rewind?.step),
-      ...environmentLines(now, commandOf(shortId, request), variables),
+      ...environmentLines(now, typed, variables),
       ...priceLines,
       ...(await sharingLines(project, worker)),
       ...(back === undefined ? [] : previewLines(now, back)),
