@@ -216,7 +216,7 @@ async function resumeEvidence(
   known: LoadedRun,
 ): Promise<Pick<ResumePlanInput, "evidence" | "offers">> {
   const { plan, run, dir } = known;
-  const agents = await openAgents(plan, () => ({ plan, run, dir, env: runEnvironment(run) }));
+  const agents = await openAgents(known, () => ({ plan, run, dir, env: runEnvironment(run) }));
   const evidence = new Map<string, Evidence>();
   for (const visit of run.running) {
     evidence.set(attemptText(attemptOf(visit)), await found(known, visit, agents));
