@@ -151,10 +151,10 @@ export async function openAttractorLogs(
 
 /** What talks to agents; loaded only for plans that have some. */
 export async function openAgents(
-  plan: Plan,
+  { plan, run }: Pick<LoadedRun, "plan" | "run">,
   site: () => LaunchSite,
 ): Promise<AgentSteps | undefined> {
   if (!hasAgents(plan)) return undefined;
   const { AgentSteps } = await import("../engine/agent/agent-steps.ts");
-  return new AgentSteps(site, await priceListOf(plan));
+  return new AgentSteps(site, await priceListOf(plan, run));
 }

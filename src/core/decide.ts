@@ -218,11 +218,11 @@ function dispatch(
       const message = `it was visited more than ${step.visitsMax} times`;
       return failAtStart(run, visit, at, "visits", message);
     }
-    if (step.when !== undefined) {
-      const held = fact.when ?? conditionOf(plan, run, visit, {});
-      if (!held.ok) return failAtStart(run, visit, at, "expression", held.message);
-      if (!held.value) return skip(run, visit, at);
-    }
+  }
+  if (step.when !== undefined && visit.attempts === (visit.failedAtStart ?? 0)) {
+    const held = fact.when ?? conditionOf(plan, run, visit, {});
+    if (!held.ok) return failAtStart(run, visit, at, "expression", held.message);
+    if (!held.value) return skip(run, visit, at);
   }
   const judge = judgeOf(visit);
   if (judge !== undefined) return [{ type: "step.started", ...at, judge: judge.agent }];

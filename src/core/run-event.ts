@@ -96,6 +96,8 @@ export const RUN_EVENTS = {
     ...environment,
     /** The directory of the run's log in the format of the DOT language, as an absolute path. */
     logs: optional(text),
+    /** Perdure's list of prices at the start, for a run with a limit in US dollars. */
+    prices: optional(json),
     /** For a fork: its origin. The events up to `run.forked` are those of that run. */
     from: optional(origin),
   },

@@ -203,6 +203,8 @@ export interface Visit {
   readonly endSeq?: number;
   /** Attempts started so far. */
   readonly attempts: number;
+  /** Attempts that failed before anything of it ran, so that its condition is still open. */
+  readonly failedAtStart?: number;
   readonly failures: number;
   readonly losses: number;
   /** How many failures it may have in total; resume and retry grant more. */

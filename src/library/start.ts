@@ -163,7 +163,8 @@ async function continueRun(
   const back = request && (await previewRewind(project, known, request));
   requireVariables(known, known.shortId);
   const { preflight, turns, budget } = options;
-  await checkResume(known, { request, preview: back, recover, preflight, turns, budget });
+  const typed = ["resume", known.shortId, ...(step === undefined ? [] : ["--from-step", step])];
+  await checkResume(known, { request, preview: back, recover, preflight, turns, budget, typed });
   return await drivenRun(project, known, known.run.seq, {
     ...resumeOptions(project, { request, back }, options),
     ...(recover === undefined ? {} : { recover }),

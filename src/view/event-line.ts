@@ -69,7 +69,8 @@ export function eventLine(run: Run, recorded: Recorded, startedAt?: number): str
       return `${STEP_STYLES.completed.glyph} ${said}${notes}`;
     }
     case "step.failed": {
-      const said = `${stepPath(event)} failed: ${failureText(event)}${denied(event)}${left(event)}`;
+      const notes = `${denied(event)}${left(event)}${exposed(event)}`;
+      const said = `${stepPath(event)} failed: ${failureText(event)}${notes}`;
       if (event.retry !== undefined) {
         return `${STEP_STYLES.failed.glyph} ${said}; next attempt ${delay(event.retry.delayMs)}`;
       }
@@ -277,7 +278,7 @@ function left(event: AttemptEnd): string {
   return text === undefined ? "" : `; ${text}`;
 }
 
-function exposed({ exposes }: StepCompleted): string {
+function exposed({ exposes }: Pick<StepCompleted, "exposes">): string {
   const text = exposureText(exposes);
   return text === undefined ? "" : `; warning: ${text}`;
 }

@@ -149,9 +149,10 @@ async function refuse(
   if (options.budget !== undefined) parseBudget(options.budget);
   if (options.turns !== undefined) parseTurns(options.turns);
   checkRecover(options);
+  // First: the journal of a copy knows nothing new about the owner.
+  await refuseCopy(project.dir, known, options.asCopy === true);
   const refusal = unavailable(known, options);
   if (refusal !== undefined) throw refusal;
-  await refuseCopy(project.dir, known, options.asCopy === true);
   if (wanted === undefined || options.update !== true) return;
   const message = "--update and --from-step cannot be combined: use one after the other";
   throw new Refusal("bad-option", message, command("resume", known.shortId, "--update"));
@@ -212,7 +213,8 @@ async function continueRun(
   const variables = givenVariables(options.env ?? [], adopted.plan);
   requireVariables(adopted, shortId, { given: variables, names: update?.envNames });
   const { preflight, turns, budget } = options;
-  const needs = { update, request, preview, recover, preflight, turns, budget };
+  const typed = commandOf(shortId, request);
+  const needs = { update, request, preview, recover, preflight, turns, budget, typed };
   const { priceLines, warnings } = await checkResume(known, needs);
   for (const line of warnings) printError(line);
   const worker = directoryUserOf(known);
@@ -236,7 +238,7 @@ async function continueRun(
     variables,
     greet: async (now) => [
       ...greeting(now, preview?.rewind?.step),
-      ...environmentLines(now, commandOf(shortId, request), variables),
+      ...environmentLines(now, typed, variables),
       ...priceLines,
       ...(await sharingLines(project, worker)),
       ...(preview === undefined ? [] : previewLines(now, preview)),
