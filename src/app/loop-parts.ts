@@ -80,7 +80,8 @@ export async function checkHandedOnFiles(
   if (living) return [];
   // Nothing starts that could read them.
   if (asked.some((fact) => fact.type === "stop-requested" && fact.mode === "now")) return [];
-  const reopened = asked.flatMap((fact) =>
+  const wanted = asked.map((fact) => (fact.type === "requested" ? fact.fact : fact));
+  const reopened = wanted.flatMap((fact) =>
     fact.type === "retry-requested" || fact.type === "rewind-requested"
       ? reopenedBy(plan, run, fact.step)
       : [],

@@ -68,6 +68,7 @@ const EXIT_CODES: Partial<Readonly<Record<RefusalCode, ExitCode>>> = {
   "unknown-price": EXIT.invalid,
   "turns-used-up": EXIT.failed,
   "run-owned": EXIT.owned,
+  "step-running": EXIT.owned,
   "steps-alive": EXIT.owned,
   "agent-open": EXIT.owned,
   "import-running": EXIT.owned,

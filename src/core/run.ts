@@ -70,6 +70,8 @@ export interface Run {
   readonly shared: ReadonlyMap<string, SharedConversation>;
   /** The messages that people left for agents, by the path of the step. */
   readonly messages: ReadonlyMap<string, readonly LeftMessage[]>;
+  /** The keys of the requests that it has handled; those of messages are their ids. */
+  readonly handled: ReadonlySet<string>;
   /** The workspace in which its steps work, once it is made. */
   readonly workspace?: Placed;
   /** The last snapshot of that workspace. */

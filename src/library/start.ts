@@ -18,8 +18,8 @@ import {
 } from "../app/project.ts";
 import { advice, asRefusal, PipelineInvalid } from "../app/refusal.ts";
 import { checkResume, completeFiles, resumeOptions } from "../app/resume.ts";
-import { previewRewind, type RewindRequest } from "../app/rewind.ts";
 import { type FilesOption, filesOption } from "../app/rewind-files.ts";
+import { previewRewind, type RewindRequest } from "../app/rewind-preview.ts";
 import { requireVariables } from "../app/run-environment.ts";
 import { createRun, prepareRun } from "../app/start.ts";
 import type { RunCreated } from "../core/event.ts";

@@ -11,6 +11,7 @@ import { deniedText } from "../core/conversation/permission.ts";
 import type {
   AttemptEnd,
   Recorded,
+  RequestHandled,
   RunEvent,
   StepCompleted,
   StepSubmitted,
@@ -202,6 +203,8 @@ function runLine(run: Run, { event, time }: Recorded): string | undefined {
       return `${RUN_GLYPH} ${fundsText(event)}`;
     case "run.messaged":
       return `${RUN_GLYPH} message for ${stepPath(event)}: ${messageLine(event.message)}`;
+    case "request.handled":
+      return `${RUN_GLYPH} ${requestText(event)}`;
     case "run.rewound":
       if (event.items === undefined) return `${RUN_GLYPH} continuing from ${event.step}`;
       return `${RUN_GLYPH} running again: ${shortList(event.items, ITEMS_MAX)}`;
@@ -237,6 +240,19 @@ function runLine(run: Run, { event, time }: Recorded): string | undefined {
     default:
       return undefined;
   }
+}
+
+const ASKED: Readonly<Record<RequestHandled["asks"], string>> = {
+  retry: "asked to retry",
+  rewind: "asked to rewind to",
+  settle: "gave a verdict on",
+  "add-budget": "asked to add to the budget",
+};
+
+/** "ann@laptop asked to retry build", and why that was refused. */
+export function requestText({ by, asks, step = "", refused }: RequestHandled): string {
+  const asked = `${by} ${ASKED[asks]} ${plainText(step)}`.trimEnd();
+  return refused === undefined ? asked : `${asked}; refused: ${messageText(refused.message)}`;
 }
 
 /** Agents get time to finish a call that is already paid for. */

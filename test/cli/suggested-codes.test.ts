@@ -77,6 +77,10 @@ const SHOWN: Readonly<
   "run-not-named": SITUATION,
   "run-owned": SITUATION,
   "state-removed": SITUATION,
+  "step-running": {
+    file: "requests.test.ts",
+    test: "of a running step is refused, and what is suggested works",
+  },
   "steps-alive": SITUATION,
   "turns-used-up": SITUATION,
   "unknown-price": SITUATION,
