@@ -16,6 +16,7 @@ import type { Json } from "../util/json.ts";
 import { noteEffect } from "./attempt/effect.ts";
 import { applyQuestion, shortenWaits } from "./attempt/gate.ts";
 import { applyUncertainty, askProbesAgain } from "./attempt/uncertain.ts";
+import { noteCommit } from "./commit.ts";
 import { begin } from "./context.ts";
 import { conversationAfter, noteBriefing } from "./conversation/conversation.ts";
 import { dropJudged, keepSubmission, noteJudge } from "./conversation/judge.ts";
@@ -89,6 +90,7 @@ export function emptyRun(id: string): Run {
     files: new Map<string, WorkspaceFiles>(),
     unmade: new Set<Scope>(),
     merging: new Set<Scope>(),
+    uncommitted: new Set<string>(),
     gone: new Map<string, StepRecord>(),
     waiting: {
       start: new Set<Visit>(),
@@ -206,6 +208,8 @@ function apply(plans: Plans, run: Run, event: RunEvent, time: number): void {
     case "run.restored":
       delete draft(run).restoring;
       return noteFiles(run, SHARED, { snapshot: event.commit, clean: true });
+    case "run.committed":
+      return noteCommit(run, event.steps);
     case "run.stopping":
       return become(run, { status: "stopping", mode: event.mode, reason: event.reason });
     case "run.stopped":

@@ -12,6 +12,7 @@
  */
 
 import type { Plan, Recover } from "../plan/plan.ts";
+import { noteUncommitted } from "./commit.ts";
 import type { Conversation, Saved } from "./event.ts";
 import {
   draft,
@@ -185,19 +186,25 @@ export function noteSnapshot(run: Run, visit: Visit, event: SnapshotEvent): void
   if (worksApart(visit)) {
     // Work in an own workspace reaches the outer workspace when it is merged.
     const around = workspaceOfScope(visit.record.scope);
-    if (type === "step.completed") return noteMerge(run, around, snapshot);
+    if (type === "step.completed") {
+      return noteMerge(run, around, snapshot, visitText(visitRef(visit)));
+    }
     // The work may have been merged before it turned out that no edge can be followed.
     if (type === "step.failed") noteMergedFiles(run, around);
     return;
   }
   const workspace = workspaceOf(visit);
   const ended = type !== "step.saved";
+  if (type === "step.completed" && workspace === SHARED && snapshot.commit !== visit.base) {
+    noteUncommitted(run, visitText(visitRef(visit)));
+  }
   const clean = ended && othersIn(run, workspace, visit).length === 0;
   noteFiles(run, workspace, { snapshot: snapshot.commit, clean });
 }
 
-/** Records that work was merged into a workspace. */
-export function noteMerge(run: Run, workspace: string, { commit }: Saved): void {
+/** Records that the work of a step or an instance was merged into a workspace. */
+export function noteMerge(run: Run, workspace: string, { commit }: Saved, name: string): void {
+  if (workspace === SHARED) noteUncommitted(run, name);
   const clean = othersIn(run, workspace).length === 0;
   noteMergedFiles(run, workspace);
   noteFiles(run, workspace, { snapshot: commit, clean });

@@ -85,7 +85,9 @@ export async function makeRunWorkspace({
       const within = join(path, await pathWithin(repository, project));
       // A directory of the project that is in no commit is missing from the worktree.
       await mkdir(within, { recursive: true });
-      return { kind, path: within, branch, base };
+      const { commit = "step" } = plan;
+      const commits = commit === "never" || !plan.snapshots ? {} : { commits: commit };
+      return { kind, path: within, branch, base, ...commits };
     }
   }
 }

@@ -236,9 +236,9 @@ const MEGABYTE = 1024 * 1024;
 function lowerWorkspace(shape: PipelineShape["workspace"]): WorkspaceSettings {
   if (shape === undefined) return {};
   if (typeof shape === "string") return { kind: shape };
-  const { kind, base, include, snapshots, snapshot_every, max_file_mb } = shape;
+  const { kind, base, commit, include, snapshots, snapshot_every, max_file_mb } = shape;
   return {
-    ...defined({ kind, base, include, snapshots }),
+    ...defined({ kind, base, commit, include, snapshots }),
     ...(snapshot_every === undefined ? {} : { snapshotEveryMs: milliseconds(snapshot_every) }),
     ...(max_file_mb === undefined ? {} : { fileBytesMax: max_file_mb * MEGABYTE }),
   };

@@ -32,6 +32,7 @@ export interface Pipeline {
 export interface WorkspaceSettings {
   readonly kind?: "here" | "worktree" | "directory" | "copy";
   readonly base?: string;
+  readonly commit?: "step" | "end" | "never";
   readonly include?: readonly string[];
   readonly snapshots?: boolean;
   readonly snapshotEveryMs?: number;

@@ -43,6 +43,13 @@ const workspace = z.union([
         "The project itself (here), a git worktree, an empty directory, or a copy of the project.",
       ),
     base: path.optional().describe("For a worktree: the commit or branch to start from."),
+    commit: z
+      .enum(["step", "end", "never"])
+      .optional()
+      .describe(
+        "For a worktree: when the run commits what steps leave: after each completed step, once " +
+          "at the end, or never. Default: step.",
+      ),
     include: z
       .array(path)
       .max(ENTRIES_MAX)
