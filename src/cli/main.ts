@@ -19,6 +19,7 @@ import { exitOnUnhandledErrors, exitWithError } from "./exit.ts";
 import {
   addComparing,
   addRewinding,
+  addTaking,
   collect,
   FILES_HELP,
   REPEAT_HELP,
@@ -66,6 +67,7 @@ function buildProgram(finish: Finish): Command {
   addRewinding(program, finish);
   addLooking(program, finish);
   addComparing(program, finish);
+  addTaking(program, finish);
   addMaintenance(program, finish);
   addSessions(program, finish);
   for (const command of program.commands) command.exitOverride();

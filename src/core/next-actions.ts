@@ -11,7 +11,6 @@
 import type { Plan } from "../plan/plan.ts";
 import type { Action, Decision, LookupKind, Operation } from "./action.ts";
 import { type Activity, forgetEnded } from "./activity.ts";
-import { stepsToCommit } from "./commit.ts";
 import { sessionWanted } from "./conversation/conversation.ts";
 import { waitsFor } from "./graph/visit-state.ts";
 import {
@@ -34,7 +33,7 @@ import {
   waitingFor,
 } from "./run.ts";
 import { addSpent, limitReached } from "./spending.ts";
-import { isUnmade, knownBase, workspaceAround } from "./workspace-files.ts";
+import { isUnmade, knownBase, stepsToCommit, workspaceAround } from "./workspace-files.ts";
 
 /**
  * All actions that are possible now. An operation is offered once, and is under way from then on.
@@ -255,7 +254,6 @@ function earliest(plan: Plan, run: Run, now: number, activity: Activity): number
 export function waitsForPerson(run: Run): boolean {
   const open = run.state.status === "running" && run.restoring === undefined;
   const { person, close } = run.waiting;
-  const closing =
-    close.size + run.merging.size + run.unmade.size + stepsToCommit(run).length;
+  const closing = close.size + run.merging.size + run.unmade.size + stepsToCommit(run).length;
   return open && person.size > 0 && closing === 0 && !canMove(run);
 }

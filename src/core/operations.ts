@@ -16,7 +16,6 @@
 import type { Plan } from "../plan/plan.ts";
 import type { LookupKind, Operation } from "./action.ts";
 import { type Activity, type AttemptActivity, isToMerge, track } from "./activity.ts";
-import { stepsToCommit } from "./commit.ts";
 import { awaitsMessage } from "./conversation/message.ts";
 import type { AttemptRef, VisitRef } from "./event.ts";
 import { attemptOf, childScopes, type Run, type Scope, stepOf, type Visit } from "./run.ts";
@@ -26,6 +25,7 @@ import {
   isUnmade,
   othersIn,
   SHARED,
+  stepsToCommit,
   workedAlone,
   worksApart,
   workspaceAround,

@@ -7,17 +7,19 @@
  * Does not: touch a file (room `workspace`), or decide when an operation on files starts
  * (operations.ts).
  * Invariants:
+ * - files/W3 A step that completed with changed files in a worktree is named by one commit: it stays
+ *   in `uncommitted` until `run.committed` names it, whoever owns the run then.
  * - files/W1 A workspace is `clean` only while it is known to equal its last snapshot: no process
  *   has started in it since, and the owner is the same.
  */
 
 import type { Plan, Recover } from "../plan/plan.ts";
-import { noteUncommitted } from "./commit.ts";
 import type { Conversation, Saved } from "./event.ts";
 import {
   draft,
   hasProcess,
   isComposite,
+  isIdle,
   type Run,
   recoverFor,
   type Scope,
@@ -138,6 +140,12 @@ export function startsOver(
   return (wanted ?? usual) === "restart" && workedAlone(run, visit);
 }
 
+/** The steps whose work is to be committed now: after each step, or at the end of the run. */
+export function stepsToCommit(run: Run): readonly string[] {
+  const due = run.workspace?.commits === "step" || isIdle(run);
+  return due ? [...run.uncommitted] : [];
+}
+
 const PATHS_SHOWN_MAX = 5;
 
 /** A sentence about files that two steps changed differently. */
@@ -226,4 +234,14 @@ export function noteBase(run: Run, visit: Visit, base: string): void {
   const workspace = workspaceOfScope(visit.record.scope);
   const clean = worksApart(visit) && othersIn(run, workspace).length === 0;
   noteFiles(run, workspace, { snapshot: base, clean });
+}
+
+/** Records that a step, or an instance, left changed files in the run's workspace. */
+function noteUncommitted(run: Run, name: string): void {
+  if (run.workspace?.commits !== undefined) draft(run).uncommitted.add(name);
+}
+
+/** Records that the work of steps is committed. */
+export function noteCommit(run: Run, steps: readonly string[]): void {
+  for (const step of steps) draft(run).uncommitted.delete(step);
 }

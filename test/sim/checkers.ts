@@ -218,7 +218,9 @@ export class Checkers {
     if (missed?.back !== undefined) fail(`the run ended before it went back: ${missed.message}`);
     if (status === "completed") this.#nothingPending(run);
     const { events } = this.#journal.contents.load(this.#runId);
-    const named = events.flatMap(({ event }) => (event.type === "run.committed" ? event.steps : []));
+    const named = events.flatMap(({ event }) =>
+      event.type === "run.committed" ? event.steps : [],
+    );
     this.#files.expectCommitted(run, named);
   }
 

@@ -240,7 +240,7 @@ async function continueRun(
       ...(options.recover === "ask" ? [] : interruptedWorkLines(cut, known.shortId)),
     ],
   });
-  printOutcome(after, screen);
+  await printOutcome(project, after, screen);
   return exitCodeOf(after.run, endedBy);
 }
 

@@ -9,12 +9,11 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { failpoint } from "../../util/failpoint.ts";
-import { joinNul } from "../disk.ts";
-import { durability, git, gitLine, gitVersion, IDENTITY } from "../git.ts";
+import { durability, type GitCall, git, gitLine, gitVersion, IDENTITY } from "../git.ts";
 import { findRepository, headOf, theirs } from "../repository.ts";
 
 /** The work of some steps of a run. */
-export interface WorkToCommit {
+interface WorkToCommit {
   readonly runId: string;
   readonly pipeline: string;
   /** The paths of the steps, such as `fix@1`. */
@@ -44,21 +43,28 @@ const SUBJECT_STEPS_MAX = 5;
 export async function commitWork(directory: string, work: WorkToCommit): Promise<CommitResult> {
   const repository = await findRepository(directory);
   if (repository === undefined) return { skipped: `${directory} is in no git repository` };
-  const busy = Object.entries(UNDER_WAY).find(([name]) => existsSync(join(repository.gitDir, name)));
+  const busy = Object.entries(UNDER_WAY).find(([name]) =>
+    existsSync(join(repository.gitDir, name)),
+  );
   if (busy !== undefined) return { skipped: `${busy[1]} is under way in ${directory}` };
   const call = theirs(directory);
-  const paths = [":/", ...work.leftOut.map((path) => `:(exclude,literal)${path}`)];
-  const flags = ["--pathspec-from-file=-", "--pathspec-file-nul"];
-  await git({ ...call, input: joinNul(paths) }, "add", "-A", ...flags);
-  failpoint("workspace.commit-added");
+  await addAll(call, work.leftOut);
+  failpoint("workspace.work-added");
   const { exit } = await git({ ...call, answers: [1] }, "diff", "--cached", "--quiet");
   if (exit === 0) return commitMadeBefore(directory, work);
   const settings = durability(await gitVersion());
   const making = { ...call, settings, env: await identityFor(directory), input: messageFor(work) };
   await git(making, "commit", "--quiet", "--no-verify", "--cleanup=verbatim", "--file=-");
-  failpoint("workspace.committed");
+  failpoint("workspace.work-committed");
   const head = await headOf(directory);
   return head === undefined ? {} : { commit: head.commit };
+}
+
+/** Adds every change in a worktree to its index, but for the files that are left out. */
+export async function addAll(call: GitCall, leftOut: readonly string[]): Promise<void> {
+  const paths = [":/", ...leftOut.map((path) => `:(exclude,literal)${path}`)];
+  const input = paths.map((path) => `${path}\0`).join("");
+  await git({ ...call, input }, "add", "-A", "--pathspec-from-file=-", "--pathspec-file-nul");
 }
 
 /** The commit of an earlier owner that was killed before it could report it. */
