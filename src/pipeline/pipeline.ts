@@ -34,6 +34,8 @@ export interface WorkspaceSettings {
   readonly base?: string;
   readonly commit?: "step" | "end" | "never";
   readonly include?: readonly string[];
+  /** A worktree starts with the uncommitted changes of the project. */
+  readonly uncommitted?: true;
   readonly snapshots?: boolean;
   readonly snapshotEveryMs?: number;
   readonly fileBytesMax?: number;

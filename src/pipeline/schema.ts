@@ -51,10 +51,13 @@ const workspace = z.union([
           "at the end, or never. Default: step.",
       ),
     include: z
-      .array(path)
-      .max(ENTRIES_MAX)
+      .union([z.literal("uncommitted"), z.array(path).max(ENTRIES_MAX)])
       .optional()
-      .describe("Globs of ignored files that snapshots include."),
+      .describe(
+        "Globs of ignored files that snapshots include, and that a worktree gets. The word " +
+          "`uncommitted`, alone or in the list: a worktree starts with the project's uncommitted " +
+          "changes.",
+      ),
     snapshots: z
       .boolean()
       .optional()

@@ -114,6 +114,29 @@ describe("a worktree run", () => {
     ]);
   });
 
+  it("names the uncommitted changes that it lacks, or takes them along", async () => {
+    repository(`workspace: worktree\nsteps:\n  - { id: one, run: "cat readme new || true" }\n`);
+    project.write("readme", "changed\n");
+    project.write("new", "new\n");
+    fs.mkdirSync(project.path("node_modules"));
+    project.write("node_modules/x", "x");
+    const without = good(await project.run(["run", "p.yaml"])).stdout;
+    expect(without).toMatch(/worktree lacks 3 uncommitted files: .*readme.*include: uncommitted/);
+    expect(without).toContain("one │ one\n");
+
+    const steps = 'steps:\n  - { id: one, run: "cat readme new; ls; echo 1 > one" }\n';
+    project.write("p.yaml", `workspace: { kind: worktree, include: uncommitted }\n${steps}`);
+    const before = git("status", "--porcelain");
+    const { stdout } = good(await project.run(["run", "p.yaml"]));
+    expect(stdout).toContain("one │ changed\none │ new\n");
+    expect(stdout).not.toContain("node_modules");
+    expect(git("status", "--porcelain")).toBe(before);
+    const files = git("ls-tree", "-r", "--name-only", await branchName()).split("\n");
+    expect(files).toEqual([".gitignore", "new", "one", "p.yaml", "readme"]);
+    // What the user has already is not applied again.
+    expect(good(await project.run(["apply"])).stdout).toContain("Changed 1 file in");
+  });
+
   it("leaves a merge that a step has begun alone, and says so", async () => {
     const begin =
       "git switch -qc other; echo a > readme; git commit -qam a; git switch -q -; " +

@@ -7,10 +7,14 @@
  * (workspace/G2).
  */
 import { existsSync } from "node:fs";
+import { copyFile, mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { failpoint } from "../../util/failpoint.ts";
+import { absent, shownPath, splitNul } from "../disk.ts";
 import { durability, type GitCall, git, gitLine, gitVersion, IDENTITY } from "../git.ts";
 import { findRepository, headOf, theirs } from "../repository.ts";
+import { GENERATED } from "../snapshot/left-out.ts";
 
 /** The work of some steps of a run. */
 interface WorkToCommit {
@@ -65,6 +69,32 @@ export async function addAll(call: GitCall, leftOut: readonly string[]): Promise
   const paths = [":/", ...leftOut.map((path) => `:(exclude,literal)${path}`)];
   const input = paths.map((path) => `${path}\0`).join("");
   await git({ ...call, input }, "add", "-A", "--pathspec-from-file=-", "--pathspec-file-nul");
+}
+
+/** The files of a checkout as a tree, committed or not. */
+export async function treeOf(checkout: string, leftOut: readonly string[]): Promise<string> {
+  const repository = await findRepository(checkout);
+  const folder = await mkdtemp(join(tmpdir(), "perdure-index-"));
+  try {
+    const index = join(folder, "index");
+    if (repository !== undefined) await copyFile(repository.indexFile, index).catch(absent);
+    const call = { ...theirs(checkout), env: { GIT_INDEX_FILE: index } };
+    await addAll(call, leftOut);
+    return await gitLine(call, "write-tree");
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+  }
+}
+
+/** Copies the changes of a checkout that no commit has into a worktree, without what tools made. */
+export async function copyUncommitted(checkout: string, worktree: string): Promise<void> {
+  const list = ["ls-files", "-z", "--others", "--exclude-standard", "--directory"];
+  const untracked = splitNul((await git(theirs(checkout), ...list)).stdout).map(shownPath);
+  const isGenerated = (path: string): boolean => path.split("/").some((one) => GENERATED.has(one));
+  const tree = await treeOf(checkout, untracked.filter(isGenerated));
+  const flags = ["--binary", "--full-index", "--no-renames", "--no-ext-diff", "--no-color"];
+  const { stdout } = await git(theirs(checkout), "diff", ...flags, "HEAD", tree);
+  if (stdout.length > 0) await git({ ...theirs(worktree), input: stdout }, "apply", "-");
 }
 
 /** The commit of an earlier owner that was killed before it could report it. */

@@ -10,14 +10,11 @@
  * - take/K2 Taking the same work a second time changes nothing.
  */
 import { existsSync } from "node:fs";
-import { copyFile, mkdtemp, rm } from "node:fs/promises";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { failpoint } from "../../util/failpoint.ts";
 import { pathUnder, type RawPath, rawPath, shownPath, splitNul } from "../disk.ts";
 import { git, gitHas, gitLine } from "../git.ts";
 import { findRepository, headOf, theirs } from "../repository.ts";
-import { addAll } from "./commit.ts";
+import { treeOf } from "./commit.ts";
 
 /** The worktree of a run, which may be gone, and the checkout that its work is taken into. */
 export interface ResultLocation {
@@ -216,21 +213,6 @@ export async function applyTo(
   await git({ ...call, answers: [] }, "apply", "--whitespace=nowarn", "-");
   failpoint("take.applied");
   return { how: "applied", files: paths.length };
-}
-
-/** The files of a worktree as a tree, committed or not. */
-async function treeOf(worktree: string, leftOut: readonly string[]): Promise<string> {
-  const repository = await findRepository(worktree);
-  const folder = await mkdtemp(join(tmpdir(), "perdure-index-"));
-  try {
-    const index = join(folder, "index");
-    if (repository !== undefined) await copyFile(repository.indexFile, index);
-    const call = { ...theirs(worktree), env: { GIT_INDEX_FILE: index } };
-    await addAll(call, leftOut);
-    return await gitLine(call, "write-tree");
-  } finally {
-    await rm(folder, { recursive: true, force: true });
-  }
 }
 
 const GONE = /^0+$/;
