@@ -291,7 +291,7 @@ describe("killed at any point", () => {
 
   /** Runs the three commands; one of them dies at its n-th failpoint and is then repeated. */
   async function walk(dying?: string, nth = 0): Promise<Readonly<Record<string, string[]>>> {
-    project.remove();
+    await project.remove();
     project = new Project();
     repository(`name: change\nworkspace: worktree\nsteps:${STEPS}`);
     const env = standInForGh();
