@@ -232,7 +232,7 @@ async function drive(
   prompt?.show(screen);
   const { plan } = known;
   const site = (): LaunchSite => ({ plan, run: loop.run, dir, env });
-  const agents = await openAgents(plan, site);
+  const agents = await openAgents(known, site);
   const kept = await openFilesExecutor(project, known, options.foreign, (line) => screen.say(line));
   for (const line of await checkHandedOnFiles(known, asked)) screen.say(line);
   const processes = new ProcessExecutor({ plan, run: currentRun, dir, env, agents });

@@ -199,7 +199,7 @@ async function resumeEvidence(
   known: LoadedRun,
 ): Promise<Pick<ResumePlanInput, "evidence" | "offers">> {
   const { plan, run, dir } = known;
-  const agents = await openAgents(plan, () => ({ plan, run, dir, env: runEnvironment(run) }));
+  const agents = await openAgents(known, () => ({ plan, run, dir, env: runEnvironment(run) }));
   const evidence = new Map<string, Evidence>();
   for (const visit of run.running) {
     evidence.set(attemptText(attemptOf(visit)), await found(known, visit, agents));
@@ -236,23 +236,26 @@ interface ResumeRequest {
   readonly preflight?: boolean | undefined;
   readonly turns?: string | undefined;
   readonly budget?: string | undefined;
+  /** The words of the command line that asked for it. */
+  readonly typed: readonly string[];
 }
 
 /** Checks what the steps ahead need: turns, prices, programs. Throws when something is missing. */
 export async function checkResume(
   known: LoadedRun,
-  { update, request, preview, recover, preflight, turns, budget }: ResumeRequest,
+  { update, request, preview, recover, preflight, turns, budget, typed }: ResumeRequest,
 ): Promise<{ readonly priceLines: readonly string[]; readonly warnings: readonly string[] }> {
-  const { run, plan, shortId } = known;
+  const { run, plan } = known;
   const raised = turns !== undefined || update !== undefined || recover === "restart";
   if (!raised && request?.verb !== "from-step") refuseWithoutTurns(known);
   const priceLines = await checkPricesOnResume(known, update?.plan, budget);
-  // Where steps run again, all of them count.
-  const again = update !== undefined || preview !== undefined;
-  const root = again ? undefined : run.scopes.get(ROOT_SCOPE);
-  const done = (id: string): boolean => root !== undefined && isDone(findRecord(root, id));
+  // After an update, all steps count: which of them stay done is decided later.
+  const root = update === undefined ? run.scopes.get(ROOT_SCOPE) : undefined;
+  const again = new Set(preview?.rewind?.reopened);
+  const done = (id: string): boolean =>
+    root !== undefined && !again.has(id) && isDone(findRecord(root, id));
   const looked = { ...defined({ preflight }), isDone: done };
-  const warnings = await readiness(update?.plan ?? plan, looked, ["resume", shortId]);
+  const warnings = await readiness(update?.plan ?? plan, looked, typed);
   return { priceLines, warnings };
 }
 

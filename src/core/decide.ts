@@ -92,6 +92,10 @@ function eventsOf(plan: Plan, run: Run, fact: Fact, now: number): readonly RunEv
       if (run.restoring?.commit !== commit) return [];
       return [aside === undefined ? restored : { ...restored, aside }];
     }
+    case "committed": {
+      const steps = fact.steps.filter((step) => run.uncommitted.has(step));
+      return steps.length === 0 ? [] : [{ ...fact, type: "run.committed", steps }];
+    }
     case "scope-based":
     case "scope-merged":
       return instanceEvents(run, fact);
@@ -223,11 +227,11 @@ function dispatch(
       const message = `it was visited more than ${step.visitsMax} times`;
       return failAtStart(run, visit, at, "visits", message);
     }
-    if (step.when !== undefined) {
-      const held = fact.when ?? conditionOf(plan, run, visit, {});
-      if (!held.ok) return failAtStart(run, visit, at, "expression", held.message);
-      if (!held.value) return skip(run, visit, at);
-    }
+  }
+  if (step.when !== undefined && visit.attempts === (visit.failedAtStart ?? 0)) {
+    const held = fact.when ?? conditionOf(plan, run, visit, {});
+    if (!held.ok) return failAtStart(run, visit, at, "expression", held.message);
+    if (!held.value) return skip(run, visit, at);
   }
   const judge = judgeOf(visit);
   if (judge !== undefined) return [{ type: "step.started", ...at, judge: judge.agent }];

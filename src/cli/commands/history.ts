@@ -33,11 +33,13 @@ import { askedLines } from "./ask-owner.ts";
 interface RewindOptions {
   readonly files?: string;
   readonly dryRun?: boolean;
-  /** Agree that what must not happen twice happens again. */
+  /** Agree to repeat a `once` step. */
   readonly yes?: boolean;
 }
 
-/** Rewinds to the beginning of a step or of a visit of it, files included; the run stays stopped. */
+/**
+ * Rewinds to the beginning of a step or of a visit of it, files included; the run stays stopped.
+ */
 export async function rewindCommand(
   id: string,
   step: string,
@@ -46,7 +48,7 @@ export async function rewindCommand(
   return rewind(id, { verb: "rewind", step, files: filesOption(options.files) }, options);
 }
 
-/** Takes back the result of a step, and of every step after it; no file is touched. */
+/** Discards the result of a step and of every step after it; files stay as they are. */
 export async function invalidateCommand(
   id: string,
   step: string,
@@ -117,7 +119,7 @@ export async function restoreCommand(
   return endedBy === undefined ? EXIT.done : exitCodeOf(after.run, endedBy);
 }
 
-/** Where the run stands now, and how to get at what was set aside. */
+/** Prints the state of the run, and how to restore the files that were set aside. */
 async function printState(project: Project, before: LoadedRun): Promise<void> {
   const after = await loadRun(project, before.id);
   const aside = filesSetAside(before, after);

@@ -184,7 +184,7 @@ function edgesText(
   return `${visitText(event)} chose ${chosen} of ${countText(candidates.length, "edge")}${because}`;
 }
 
-export interface ContextChange {
+export interface ContextWrite {
   readonly seq: number;
   readonly time: number;
   /** The attempt that wrote it, as in `fix@2.3`. */
@@ -196,9 +196,9 @@ export interface ContextChange {
 }
 
 /** All changes in their order, without values that were written again unchanged. */
-export function contextHistory(run: Run, events: Iterable<Recorded>): readonly ContextChange[] {
+export function contextHistory(run: Run, events: Iterable<Recorded>): readonly ContextWrite[] {
   const known = new Map<string, Map<string, Json>>();
-  const changes: ContextChange[] = [];
+  const changes: ContextWrite[] = [];
   for (const { event, seq, time } of events) {
     if (event.type === "run.restarted") forget(known, event);
     if (event.type !== "step.completed" && event.type !== "step.failed") continue;
