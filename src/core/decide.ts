@@ -60,7 +60,7 @@ import {
   visitRef,
 } from "./run.ts";
 import { ending, stop } from "./run-end.ts";
-import { conditionOf, evaluateIn, renderInput, typeText } from "./values.ts";
+import { conditionOf, evaluateIn, renderInput, selectItems, typeText } from "./values.ts";
 import { filesFor } from "./workspace-files.ts";
 
 /** What a visit that can start waits for. */
@@ -247,7 +247,7 @@ function dispatch(
   }
   const started = { type: "step.started", ...at } as const;
   if (step.work.kind === "each") {
-    const found = itemsOf(run, visit, step.work, fact.items);
+    const found = selectItems(run, visit, step.work, itemsOf(run, visit, step.work, fact.items));
     if (!found.ok) return failAtStart(run, visit, at, "expression", found.message);
     return [{ ...started, items: found.items }];
   }

@@ -151,7 +151,12 @@ export const loop = z.strictObject({
 export const itemSource = z.union([
   z.string(),
   z.array(z.unknown()),
-  z.strictObject({ file: path.describe("A JSON file that holds a list, in the workspace.") }),
+  z.strictObject({
+    file: path.describe("A JSON file of the workspace that holds a list."),
+    path: command
+      .optional()
+      .describe("Where the list is in the file: data.items, or $.data.items[*]."),
+  }),
   z.strictObject({ glob: path.describe("A pattern for files of the workspace: src/**/*.ts") }),
 ]);
 

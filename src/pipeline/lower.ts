@@ -18,6 +18,7 @@ import type {
   AgentDefinition,
   Budget,
   Env,
+  ItemSelection,
   ItemSource,
   Pipeline,
   PipelineBody,
@@ -29,7 +30,7 @@ import { lowerChecks } from "./rules/check.ts";
 import { bareCondition } from "./rules/expression.ts";
 import { choicesOf, gateOf } from "./rules/gate.ts";
 import type { NamedFiles } from "./rules/validate.ts";
-import { lowerPrices, type PipelineShape, type StepShape } from "./schema.ts";
+import { type ForEachShape, lowerPrices, type PipelineShape, type StepShape } from "./schema.ts";
 import type { Path, Source } from "./source.ts";
 import { linksOf } from "./step-edges.ts";
 import { fanOutOf, hasBody, listIn, pathIn, rootList, type StepList } from "./step-list.ts";
@@ -237,10 +238,22 @@ function lowerFanOut(
     body,
     ...given,
     items: lowerItems(inside?.in ?? step.for_each),
+    ...lowerSelection(inside),
     ...(as === undefined || as === "item" ? {} : { as }),
     ...defined({ maxParallel }),
     onItemFailure: inside?.on_item_failure ?? step.on_item_failure ?? "fail",
   };
+}
+
+function lowerSelection(inside: ForEachShape | undefined): { selection?: ItemSelection } {
+  const source = (text: string | boolean | undefined): string | undefined =>
+    text === undefined ? undefined : bareCondition(String(text)).source;
+  const selection = defined({
+    where: source(inside?.where),
+    sortBy: source(inside?.sort_by),
+    limit: inside?.limit,
+  });
+  return Object.keys(selection).length === 0 ? {} : { selection };
 }
 
 function lowerItems(items: unknown): string | ItemSource {

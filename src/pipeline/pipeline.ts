@@ -150,11 +150,19 @@ export type PipelineWork =
       readonly input?: JsonObject;
       /** An expression whose value is a list, or another source of items. */
       readonly items: string | ItemSource;
+      readonly selection?: ItemSelection;
       readonly as?: string;
       /** Absent: the limit of the pipeline. */
       readonly maxParallel?: number;
       readonly onItemFailure: "fail" | "continue";
     };
+
+/** Which of the items a fan-out takes; the expressions see `item`. */
+export interface ItemSelection {
+  readonly where?: string;
+  readonly sortBy?: string;
+  readonly limit?: number;
+}
 
 /** A prompt to an agent. */
 export interface AgentWork {
@@ -201,7 +209,8 @@ export type WaitWork =
 /** Items in the pipeline, in a JSON file, or file names; texts are templates. */
 export type ItemSource =
   | { readonly list: readonly Json[] }
-  | { readonly file: string }
+  /** `path` leads to the list in the file. */
+  | { readonly file: string; readonly path?: string }
   | { readonly glob: string };
 
 /** Steps in a step: its own, or the pipeline of another file. */

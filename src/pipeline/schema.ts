@@ -21,6 +21,7 @@ import {
   duration,
   ENTRIES_MAX,
   env,
+  expression,
   id,
   jsonSchema,
   NAME_LENGTH_MAX,
@@ -113,6 +114,15 @@ export interface StepShape extends z.infer<typeof plainStep> {
 
 const plainFanOut = z.strictObject({
   in: itemSource.describe("An expression, a list, {file: x.json} or {glob: pattern}."),
+  where: expression
+    .optional()
+    .describe("An expression over `item`: only items for which it is true."),
+  sort_by: expression
+    .optional()
+    .describe(
+      "An expression over `item`: the items in the order of its values; -item.score for descending.",
+    ),
+  limit: z.int().min(1).optional().describe("At most this many items, the first ones."),
   ...shapeOf(FAN_OUT_KEYS),
 });
 

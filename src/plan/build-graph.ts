@@ -192,7 +192,7 @@ function buildWork(step: PipelineStep, around: Surroundings): Work {
     case "each": {
       const { items, as, onItemFailure, maxParallel = around.maxParallel } = work;
       const graph = repeatedGraph(step, work.body, work.input, around);
-      const named = as === undefined ? {} : { as };
+      const named = defined({ as, selection: work.selection });
       return { kind: "each", items, ...named, graph, maxParallel, onItemFailure };
     }
     default:

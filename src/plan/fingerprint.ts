@@ -192,6 +192,7 @@ function workOf(plan: Plan, step: Step): Definition {
     case "each":
       return {
         each: work.items,
+        selection: work.selection,
         on_item_failure: work.onItemFailure,
         steps: graphOf(plan, work.graph),
       };

@@ -19,6 +19,7 @@ import type {
   Budget,
   Choice,
   GateWork,
+  ItemSelection,
   ItemSource,
   ModelPrice,
   WaitWork,
@@ -239,6 +240,7 @@ export interface EachWork {
   readonly kind: "each";
   /** An expression whose value is a list, or another source of items. */
   readonly items: string | ItemSource;
+  readonly selection?: ItemSelection;
   /** A name for the item beside `item`. */
   readonly as?: string;
   readonly graph: Graph;

@@ -160,12 +160,17 @@ steps:
   });
 });
 
-it("takes every example of the README", () => {
-  const readme = readFileSync(new URL("../../README.md", import.meta.url), "utf8");
-  const examples = [...readme.matchAll(/```yaml\n(.*?)```/gs)].map(([, text = ""]) => text);
-  expect(examples.length).toBeGreaterThan(2);
-  const files = { "publish.yaml": "steps: [{id: out, run: ls}]", "prompts/plan.md": "Plan it." };
-  for (const text of examples) expect(brief(text, files)).toEqual([]);
+it("takes every example of the README and of the page about graphs", () => {
+  for (const [name, least] of [
+    ["README.md", 2],
+    ["docs/GRAPHS.md", 1],
+  ] as const) {
+    const page = readFileSync(new URL(`../../${name}`, import.meta.url), "utf8");
+    const examples = [...page.matchAll(/```yaml\n(.*?)```/gs)].map(([, text = ""]) => text);
+    expect(examples.length).toBeGreaterThanOrEqual(least);
+    const files = { "publish.yaml": "steps: [{id: out, run: ls}]", "prompts/plan.md": "Plan it." };
+    for (const text of examples) expect(brief(text, files)).toEqual([]);
+  }
 });
 
 describe("a file without any of this", () => {

@@ -64,6 +64,12 @@ export class ExpressionRules {
     this.#known = known;
   }
 
+  /** The same rules where more variables exist. */
+  withVariables(names: readonly string[]): ExpressionRules {
+    const variables = new Set([...this.#known.variables, ...names]);
+    return new ExpressionRules(this.#report, { ...this.#known, variables });
+  }
+
   /** A text with `${{ }}`. */
   text(text: string, position: ExpressionPosition): void {
     const parsed = parseTemplate(text);

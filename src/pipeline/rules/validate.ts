@@ -342,6 +342,13 @@ function checkOuterTexts(list: StepList, index: number, rules: ExpressionRules):
     const [name = "", text] = Object.entries(items)[0] ?? [];
     if (typeof text === "string") rules.text(text, at(...key, name));
   }
+  const inside = fanOutOf(step);
+  const selecting = rules.withVariables(namesIn(step));
+  for (const name of ["where", "sort_by"] as const) {
+    const source = inside?.[name];
+    if (source === undefined) continue;
+    selecting.expression(String(source), { ...at("for_each", name), kept: true });
+  }
 }
 
 function checkStepTexts(
