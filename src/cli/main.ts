@@ -114,7 +114,7 @@ function addRunCommands(program: Command, finish: Finish): void {
   program
     .command("run")
     .description("start a new run of a pipeline")
-    .argument("[file]", "the pipeline: a YAML, DOT or TypeScript file")
+    .argument("[file]", "a YAML, DOT or TypeScript file, or the name of one in pipelines/")
     .option("-i, --input <value>", "key=value, JSON, @file.json or text; may be repeated", collect)
     .option("--json <key=json>", "a value as JSON, such as tags=[1, 2]; may be repeated", collect)
     .option("-d, --detach", "leave the run to a background process")
@@ -271,8 +271,9 @@ async function run(
       file === undefined ? options : { ...options, file },
     );
   }
-  if (file === undefined) return program.error("error: which pipeline? perdure run FILE");
-  return runCommand(file, options);
+  const named = file ?? (await (await import("./commands/run.ts")).chosenPipeline(options));
+  if (named === undefined) return program.error("error: which pipeline? perdure run FILE");
+  return runCommand(named, options);
 }
 
 function addInspectCommands(program: Command, finish: Finish): void {

@@ -875,7 +875,8 @@ it("help", async () => {
     start a new run of a pipeline
 
     Arguments:
-      file                      the pipeline: a YAML, DOT or TypeScript file
+      file                      a YAML, DOT or TypeScript file, or the name of one
+                                in pipelines/
 
     Options:
       -i, --input <value>       key=value, JSON, @file.json or text; may be repeated

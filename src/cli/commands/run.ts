@@ -8,6 +8,7 @@ import { execute } from "../../app/drive.ts";
 import { parseInput, type TypedInput } from "../../app/input.ts";
 import { loadRun } from "../../app/loaded-run.ts";
 import { type ReadingOptions, readingOf } from "../../app/pipeline-file.ts";
+import { findPipeline, pipelineNames } from "../../app/pipeline-name.ts";
 import { createProject, type Project, shortIdOf } from "../../app/project.ts";
 import { command, Refusal } from "../../app/refusal.ts";
 import { createRun, type EarlierRun, prepareRun, unfinishedRunOf } from "../../app/start.ts";
@@ -67,9 +68,23 @@ interface RunOptions extends OutputOptions, ReadingOptions, TypedInput {
   readonly preflight?: boolean;
 }
 
+/** The pipeline that the person chooses from those of the folder; undefined when there is none. */
+export async function chosenPipeline(options: RunOptions): Promise<string | undefined> {
+  const names = pipelineNames();
+  if (names.length === 0) return undefined;
+  if (!canAsk(options)) {
+    const next = names.map((name) => command("run", name));
+    throw new Refusal("bad-option", "which pipeline is meant?", next);
+  }
+  for (const [index, name] of names.entries()) print(`${index + 1}  ${name}`);
+  const answer = await ask("Which pipeline? ");
+  return names[Number(answer) - 1] ?? names.find((name) => name.toLowerCase() === answer);
+}
+
 /** Starts a new run and drives it to its end. */
-export async function runCommand(file: string, options: RunOptions): Promise<ExitCode> {
-  const path = resolve(file);
+export async function runCommand(named: string, options: RunOptions): Promise<ExitCode> {
+  const path = findPipeline(named);
+  const file = path === resolve(named) ? named : relative(process.cwd(), path);
   const screen = screenKind(options);
   const reading = readingOf(options, file);
   const typed = ["run", file];
