@@ -80,7 +80,8 @@ export async function checkHandedOnFiles(
   if (living) return [];
   // Nothing starts that could read them.
   if (asked.some((fact) => fact.type === "stop-requested" && fact.mode === "now")) return [];
-  const reopened = asked.flatMap((fact) =>
+  const wanted = asked.map((fact) => (fact.type === "requested" ? fact.fact : fact));
+  const reopened = wanted.flatMap((fact) =>
     fact.type === "retry-requested" || fact.type === "rewind-requested"
       ? reopenedBy(plan, run, fact.step)
       : [],
@@ -151,10 +152,10 @@ export async function openAttractorLogs(
 
 /** What talks to agents; loaded only for plans that have some. */
 export async function openAgents(
-  plan: Plan,
+  { plan, run }: Pick<LoadedRun, "plan" | "run">,
   site: () => LaunchSite,
 ): Promise<AgentSteps | undefined> {
   if (!hasAgents(plan)) return undefined;
   const { AgentSteps } = await import("../engine/agent/agent-steps.ts");
-  return new AgentSteps(site, await priceListOf(plan));
+  return new AgentSteps(site, await priceListOf(plan, run));
 }

@@ -1,9 +1,10 @@
 /**
  * Ends the program with an error, wherever the error came from.
  *
- * Owns: the lines of a refusal and its exit status, the message for a bug in Perdure, and the
- * handlers for errors that no code awaited.
+ * Owns: the lines of a refusal and its exit status (with NODE_DEBUG=perdure also its code), the
+ * message for a bug in Perdure, and the handlers for errors that no code awaited.
  */
+import { debuglog } from "node:util";
 import { CommanderError } from "commander";
 import {
   asRefusal,
@@ -38,6 +39,7 @@ async function reportError(error: unknown): Promise<ExitCode> {
   if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.done : EXIT.usage;
   const refusal = asRefusal(error);
   if (refusal !== undefined) {
+    debuglog("perdure")("refused: %s", refusal.code);
     if (refusal instanceof PipelineInvalid) await printDiagnostics(refusal);
     for (const line of refusalLines(refusal)) printError(line);
     return exitCodeFor(refusal.code);
@@ -66,6 +68,7 @@ const EXIT_CODES: Partial<Readonly<Record<RefusalCode, ExitCode>>> = {
   "unknown-price": EXIT.invalid,
   "turns-used-up": EXIT.failed,
   "run-owned": EXIT.owned,
+  "step-running": EXIT.owned,
   "steps-alive": EXIT.owned,
   "agent-open": EXIT.owned,
   "import-running": EXIT.owned,

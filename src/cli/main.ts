@@ -151,6 +151,7 @@ function addRunCommands(program: Command, finish: Finish): void {
     .option("-y, --yes", REPEAT_HELP)
     .option("--files <how>", FILES_HELP)
     .option("--dry-run", "show what would happen to each step; change nothing")
+    .option("--no-preflight", PREFLIGHT_HELP)
     .option("--beside", BESIDE_HELP)
     .option("-o, --output <format>", "text, or json for a stream of events")
     .option("-q, --quiet", "print only how a run ended that did not complete")

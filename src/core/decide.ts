@@ -48,6 +48,7 @@ import {
 import { instanceEvents } from "./graph/scope.ts";
 import { updateEvents } from "./graph/update.ts";
 import { waitsFor } from "./graph/visit-state.ts";
+import { requestEvents } from "./request.ts";
 import {
   attemptOf,
   currentVisit,
@@ -118,6 +119,8 @@ function eventsOf(plan: Plan, run: Run, fact: Fact, now: number): readonly RunEv
       return [rewindEvent(plan, run, fact)];
     case "restore-requested":
       return [{ type: "run.restoring", commit: fact.commit, of: fact.of }];
+    case "requested":
+      return requestEvents(run, fact, (asked) => eventsOf(plan, run, asked, now));
     case "update-requested":
       return updateEvents(plan, run, fact);
     case "looked-up":
@@ -193,8 +196,10 @@ function allowances(
   run: Run,
   { retried, files, turns }: Extract<Fact, { type: "opened" }>,
 ): readonly RunEvent[] {
-  const named = retried === undefined ? undefined : currentVisit(findStep(run, retried));
-  const left = [...run.failed].filter((visit) => named === undefined || !isWithin(visit, named));
+  const named = [retried ?? []].flat().map((path) => currentVisit(findStep(run, path)));
+  const isNamed = (visit: Visit): boolean =>
+    named.some((one) => one !== undefined && isWithin(visit, one));
+  const left = [...run.failed].filter((visit) => !isNamed(visit));
   return left.filter(resumeGrants).map((visit) => {
     const granted = grantFor(run, visit, turns);
     return files === undefined ? granted : { ...granted, files };
@@ -218,11 +223,11 @@ function dispatch(
       const message = `it was visited more than ${step.visitsMax} times`;
       return failAtStart(run, visit, at, "visits", message);
     }
-    if (step.when !== undefined) {
-      const held = fact.when ?? conditionOf(plan, run, visit, {});
-      if (!held.ok) return failAtStart(run, visit, at, "expression", held.message);
-      if (!held.value) return skip(run, visit, at);
-    }
+  }
+  if (step.when !== undefined && visit.attempts === (visit.failedAtStart ?? 0)) {
+    const held = fact.when ?? conditionOf(plan, run, visit, {});
+    if (!held.ok) return failAtStart(run, visit, at, "expression", held.message);
+    if (!held.value) return skip(run, visit, at);
   }
   const judge = judgeOf(visit);
   if (judge !== undefined) return [{ type: "step.started", ...at, judge: judge.agent }];

@@ -28,21 +28,13 @@ import { rewind } from "./graph/rewind.ts";
 import {
   applyToScope,
   closeIfOver,
+  grant,
   openInstances,
   openIteration,
   openScope,
-  revive,
 } from "./graph/scope.ts";
 import { adoptPlan } from "./graph/update.ts";
-import {
-  absorbFailures,
-  enter,
-  LOSSES_MAX,
-  passOverUnreached,
-  queueState,
-  requeue,
-  uncountInside,
-} from "./graph/visit.ts";
+import { absorbFailures, enter, passOverUnreached, requeue, uncountInside } from "./graph/visit.ts";
 import { complete, fail, follow, waitForRetry } from "./graph/visit-end.ts";
 import { stateName } from "./graph/visit-state.ts";
 import { move } from "./move.ts";
@@ -111,6 +103,7 @@ export function emptyRun(id: string): Run {
     variables: new Map<string, string>(),
     secrets: [],
     messages: new Map<string, readonly LeftMessage[]>(),
+    handled: new Set<string>(),
     workedMs: 0,
     funds: {},
     added: {},
@@ -198,6 +191,9 @@ function apply(plans: Plans, run: Run, event: RunEvent, time: number): void {
       return addFunds(run, event);
     case "run.messaged":
       return leaveMessage(run, event);
+    case "request.handled":
+      draft(run).handled.add(event.request);
+      return;
     case "run.moved":
       return move(run, event);
     case "run.placed":
@@ -437,12 +433,4 @@ function start(run: Run, visit: Visit, event: StepStarted, time: number): void {
 function instancesTotal(work: Work, items: readonly Json[] = []): number {
   if (work.kind === "branches") return work.branches.length;
   return work.kind === "each" ? items.length : 1;
-}
-
-function grant(run: Run, visit: Visit, attempts: number): void {
-  draft(visit).failuresMax = visit.failures + attempts;
-  draft(visit).failuresBefore = visit.failures;
-  draft(visit).lossesMax = visit.losses + LOSSES_MAX;
-  draft(visit).pauses = 0;
-  revive(run, visit, queueState(stepOf(visit)));
 }

@@ -70,6 +70,8 @@ export interface Run {
   readonly shared: ReadonlyMap<string, SharedConversation>;
   /** The messages that people left for agents, by the path of the step. */
   readonly messages: ReadonlyMap<string, readonly LeftMessage[]>;
+  /** The keys of the requests that it has handled; those of messages are their ids. */
+  readonly handled: ReadonlySet<string>;
   /** The workspace in which its steps work, once it is made. */
   readonly workspace?: Placed;
   /** The last snapshot of that workspace. */
@@ -203,6 +205,8 @@ export interface Visit {
   readonly endSeq?: number;
   /** Attempts started so far. */
   readonly attempts: number;
+  /** Attempts that failed before anything of it ran, so that its condition is still open. */
+  readonly failedAtStart?: number;
   readonly failures: number;
   readonly losses: number;
   /** How many failures it may have in total; resume and retry grant more. */

@@ -215,7 +215,7 @@ async function needRepository(project: string): Promise<Repository> {
   throw new WorkspaceError(
     "path-taken",
     `a worktree needs a git repository, and ${project} is in none`,
-    "git init, or `workspace: copy` in the pipeline",
+    "git init, and make a first commit",
   );
 }
 

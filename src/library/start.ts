@@ -18,8 +18,8 @@ import {
 } from "../app/project.ts";
 import { advice, asRefusal, PipelineInvalid } from "../app/refusal.ts";
 import { checkResume, completeFiles, resumeOptions } from "../app/resume.ts";
-import { previewRewind, type RewindRequest } from "../app/rewind.ts";
 import { type FilesOption, filesOption } from "../app/rewind-files.ts";
+import { previewRewind, type RewindRequest } from "../app/rewind-preview.ts";
 import { requireVariables } from "../app/run-environment.ts";
 import { createRun, prepareRun } from "../app/start.ts";
 import type { RunCreated } from "../core/event.ts";
@@ -163,7 +163,8 @@ async function continueRun(
   const back = request && (await previewRewind(project, known, request));
   requireVariables(known, known.shortId);
   const { preflight, turns, budget } = options;
-  await checkResume(known, { request, preview: back, recover, preflight, turns, budget });
+  const typed = ["resume", known.shortId, ...(step === undefined ? [] : ["--from-step", step])];
+  await checkResume(known, { request, preview: back, recover, preflight, turns, budget, typed });
   return await drivenRun(project, known, known.run.seq, {
     ...resumeOptions(project, { request, back }, options),
     ...(recover === undefined ? {} : { recover }),

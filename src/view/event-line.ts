@@ -11,6 +11,7 @@ import { deniedText } from "../core/conversation/permission.ts";
 import type {
   AttemptEnd,
   Recorded,
+  RequestHandled,
   RunEvent,
   StepCompleted,
   StepSubmitted,
@@ -68,7 +69,8 @@ export function eventLine(run: Run, recorded: Recorded, startedAt?: number): str
       return `${STEP_STYLES.completed.glyph} ${said}${notes}`;
     }
     case "step.failed": {
-      const said = `${stepPath(event)} failed: ${failureText(event)}${denied(event)}${left(event)}`;
+      const notes = `${denied(event)}${left(event)}${exposed(event)}`;
+      const said = `${stepPath(event)} failed: ${failureText(event)}${notes}`;
       if (event.retry !== undefined) {
         return `${STEP_STYLES.failed.glyph} ${said}; next attempt ${delay(event.retry.delayMs)}`;
       }
@@ -200,6 +202,8 @@ function runLine(run: Run, { event, time }: Recorded): string | undefined {
       return `${RUN_GLYPH} ${fundsText(event)}`;
     case "run.messaged":
       return `${RUN_GLYPH} message for ${stepPath(event)}: ${messageLine(event.message)}`;
+    case "request.handled":
+      return `${RUN_GLYPH} ${requestText(event)}`;
     case "run.rewound":
       if (event.items === undefined) return `${RUN_GLYPH} continuing from ${event.step}`;
       return `${RUN_GLYPH} running again: ${shortList(event.items, ITEMS_MAX)}`;
@@ -235,6 +239,19 @@ function runLine(run: Run, { event, time }: Recorded): string | undefined {
     default:
       return undefined;
   }
+}
+
+const ASKED: Readonly<Record<RequestHandled["asks"], string>> = {
+  retry: "asked to retry",
+  rewind: "asked to rewind to",
+  settle: "gave a verdict on",
+  "add-budget": "asked to add to the budget",
+};
+
+/** "ann@laptop asked to retry build", and why that was refused. */
+export function requestText({ by, asks, step = "", refused }: RequestHandled): string {
+  const asked = `${by} ${ASKED[asks]} ${plainText(step)}`.trimEnd();
+  return refused === undefined ? asked : `${asked}; refused: ${messageText(refused.message)}`;
 }
 
 /** Agents get time to finish a call that is already paid for. */
@@ -276,7 +293,7 @@ function left(event: AttemptEnd): string {
   return text === undefined ? "" : `; ${text}`;
 }
 
-function exposed({ exposes }: StepCompleted): string {
+function exposed({ exposes }: Pick<StepCompleted, "exposes">): string {
   const text = exposureText(exposes);
   return text === undefined ? "" : `; warning: ${text}`;
 }

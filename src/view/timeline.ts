@@ -7,6 +7,7 @@
 import type { Recorded, RunEvent } from "../core/event.ts";
 import { attemptText, stepPath, visitText } from "../core/step-path.ts";
 import { attemptEnd } from "./attempt-history.ts";
+import { requestText } from "./event-line.ts";
 import { messageText, stopText } from "./failure-text.ts";
 import { messageLine } from "./message-text.ts";
 import { answerText, questionText } from "./question-text.ts";
@@ -100,6 +101,10 @@ function runEntry(event: RunEvent): Row | undefined {
     case "run.messaged": {
       const note = messageLine(event.message);
       return { what: stepPath(event), outcome: "message left", note };
+    }
+    case "request.handled": {
+      const outcome = event.refused === undefined ? "asked" : "refused";
+      return { what: "run", outcome, note: requestText(event) };
     }
     case "run.placed": {
       const { kind, path } = event.workspace;

@@ -18,6 +18,7 @@ import {
   run,
 } from "../../src/library/perdure.ts";
 import { type Program, Project } from "../rig/project.ts";
+import { suggestions } from "../rig/suggestion.ts";
 
 const ROOT = resolve(import.meta.dirname, "../..");
 
@@ -130,8 +131,17 @@ describe("a run in a program", () => {
     );
     expect(await project.must(["replay", handle.id])).toContain("no difference");
     expect(await project.must(["show", handle.id])).not.toContain("file ");
+  });
+
+  it("has no file to edit, and resume continues it", async () => {
+    const handle = await run({ steps: [{ id: "a", run: "test -e ready" }] }, { cwd });
+    expect((await handle.done).status).toBe("failed");
     const update = await project.run(["resume", handle.id, "--update"]);
     expect(update.stderr).toContain("has no file to edit");
+    project.write("ready", "");
+    const [suggested = []] = suggestions(update);
+    expect(suggested[0]).toBe("resume");
+    await project.must(suggested);
   });
 
   it("goes on when nobody listens any more", async () => {

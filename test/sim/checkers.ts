@@ -20,6 +20,7 @@ import { TalkCheckers, Violation } from "./conversation-checkers.ts";
 import type { FakeFiles } from "./fake-files.ts";
 import { PeopleCheckers } from "./gate-checkers.ts";
 import { MessageCheckers } from "./message-checkers.ts";
+import { RequestCheckers } from "./request-checkers.ts";
 import { type RunSnapshot, snapshot } from "./snapshot.ts";
 import { replayChecked } from "./state-checkers.ts";
 import { endedWell, type World } from "./world.ts";
@@ -38,6 +39,7 @@ export function plansIn(journal: MemoryJournal): (fingerprint: string) => Plan {
 const BUILT_IN = /^(outcome|preferred_label|current_node|last_stage|last_response)$|^internal[.]/;
 
 export class Checkers {
+  readonly requests = new RequestCheckers();
   /** An update may take room away from steps that run; they go on. */
   #roomMax: number;
   readonly #runId: string;
@@ -104,6 +106,7 @@ export class Checkers {
   afterAppend(recorded: readonly Recorded[], run: Run): void {
     this.#conversationsOf.afterAppend(recorded);
     for (const { event } of recorded) this.#messages.afterEvent(event);
+    this.requests.afterAppend(recorded, run);
     for (const { event } of recorded) {
       if (event.type === "step.started") this.#noteStart(event, run);
       this.#people.afterEvent(event);

@@ -168,6 +168,30 @@ export const MUTATIONS: readonly Mutation[] = [
     to: "if (afterSeq > 8) await log.append(runId, { epoch, ...write, summary });",
   },
   {
+    name: "the next owner applies a request again",
+    file: "src/core/evolve.ts",
+    from: "draft(run).handled.add(event.request);",
+    to: "",
+  },
+  {
+    name: "a request is lost with its owner",
+    file: "src/journal/inbox.ts",
+    from: "return key !== undefined && !handled.has(key);",
+    to: 'return key !== undefined && !handled.has(key) && request.type === "message";',
+  },
+  {
+    name: "a request takes a running step away",
+    file: "src/core/request.ts",
+    from: "for (const event of events) refuseUnderWork(run, event);",
+    to: "",
+  },
+  {
+    name: "a verdict settles a later attempt than the one that its asker saw",
+    file: "src/core/request.ts",
+    from: "if (attempt !== undefined) refuseLate(run, fact, attempt);",
+    to: "",
+  },
+  {
     name: "the loop leaves its executors open",
     file: "src/engine/loop.ts",
     from: "await this.#close();\n    return state;",

@@ -8,6 +8,7 @@ const SEEDS_FOR_ALL_EVENTS = 1_000;
 const SEEDS_PER_BUG = 400;
 
 const EVENTS: readonly string[] = [
+  "request.handled",
   "run.completed",
   "run.created",
   "run.failed",

@@ -3,6 +3,7 @@
  * and `stop`.
  */
 import { answerGate, askedAt, openQuestions } from "../../app/answer.ts";
+import { askableOwner } from "../../app/ask-owner.ts";
 import { followRun } from "../../app/attach.ts";
 import { type LoadedRun, loadRun, openRun, whyInputOf } from "../../app/loaded-run.ts";
 import {
@@ -29,6 +30,7 @@ import { whyLines } from "../../view/why.ts";
 import { isOutputClosed, print, printJson } from "../print.ts";
 import { displayOf } from "../screen/display.ts";
 import { type OutputOptions, screenKind, wantsJson } from "../screen/output-options.ts";
+import { pendingLines } from "./ask-owner.ts";
 
 interface AnswerOptions extends OutputOptions {
   readonly text?: string;
@@ -160,9 +162,17 @@ export async function settleCommand(
   { identity }: { readonly identity?: string },
 ): Promise<ExitCode> {
   const opened = await openRun(process.cwd(), "read-write", id);
-  const { shortId, as, by } = await settleStep(opened, step, { verdict, identity });
-  print(`Step ${step} of run ${shortId} is settled by ${by}: ${EFFECT[as]}.`);
-  print(`Continue: perdure resume ${shortId}`);
+  const { shortId } = opened.known;
+  const settled = await settleStep(opened, step, { verdict, identity });
+  const { as, by, outcome, known } = settled;
+  const owner = askableOwner(known);
+  if (outcome === "handled") {
+    print(`Step ${step} of run ${shortId} is settled by ${by}: ${EFFECT[as]}.`);
+    if (owner === undefined) print(`Continue: perdure resume ${shortId}`);
+    else print(`The run continues: ${ownerText(owner)} drives it.`);
+  } else {
+    for (const line of pendingLines(settled)) print(line);
+  }
   return EXIT.done;
 }
 

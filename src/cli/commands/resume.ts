@@ -1,27 +1,28 @@
 /** `perdure resume` and `perdure retry`: continue a run, here or in the background (`--detach`). */
 
 import { createInterface } from "node:readline/promises";
+import { askableOwner } from "../../app/ask-owner.ts";
 import type { LogsRun } from "../../app/attractor-logs.ts";
 import { agreeOnSharing, directoryUserOf, sharingLines } from "../../app/directory-sharing.ts";
 import { execute } from "../../app/drive.ts";
 import { type InterruptedVisit, partialWork } from "../../app/interrupted-work.ts";
 import { type LoadedRun, loadRun, refuseCopy, whyInputOf } from "../../app/loaded-run.ts";
-import { ownerText } from "../../app/owner.ts";
 import { unavailable } from "../../app/ownership.ts";
-import { checkPricesOnResume, parseBudget, parseTurns } from "../../app/prices.ts";
-import { isElsewhere, openProject, type Project, resolveRunId } from "../../app/project.ts";
+import { parseBudget, parseTurns } from "../../app/prices.ts";
+import { openProject, type Project, resolveRunId } from "../../app/project.ts";
 import { command, Refusal } from "../../app/refusal.ts";
 import {
-  addBudgetToOwned,
   checkResume,
   completeFiles,
   firstStep,
+  hasPending,
   pipelineFileState,
   planResume,
   refuseOtherFile,
   resumeInBackground,
   resumeOptions,
 } from "../../app/resume.ts";
+import { filesOption } from "../../app/rewind-files.ts";
 import {
   confirmRepeat,
   previewLines,
@@ -29,8 +30,7 @@ import {
   type RewindPreview,
   type RewindRequest,
   rewindFilesLines,
-} from "../../app/rewind.ts";
-import { filesOption } from "../../app/rewind-files.ts";
+} from "../../app/rewind-preview.ts";
 import { environmentLines, givenVariables, requireVariables } from "../../app/run-environment.ts";
 import type { Recover } from "../../plan/plan.ts";
 import { EXIT, type ExitCode, exitCodeOf } from "../../view/exit-code.ts";
@@ -149,37 +149,16 @@ async function refuse(
   if (options.budget !== undefined) parseBudget(options.budget);
   if (options.turns !== undefined) parseTurns(options.turns);
   checkRecover(options);
-  const refusal = unavailable(known, options);
-  if (refusal !== undefined) throw refusal;
+  // First: the journal of a copy knows nothing new about the owner.
   await refuseCopy(project.dir, known, options.asCopy === true);
+  const refusal = wanted?.ofOwner === true ? undefined : unavailable(known, options);
+  if (refusal !== undefined) throw refusal;
   if (wanted === undefined || options.update !== true) return;
   const message = "--update and --from-step cannot be combined: use one after the other";
   throw new Refusal("bad-option", message, command("resume", known.shortId, "--update"));
 }
 
-/** Options that may stand beside `--budget` when a living owner adds to it. */
-const BESIDE_BUDGET: ReadonlySet<string> = new Set([
-  ...["budget", "pipelineId", "file", "preflight", "output", "quiet"],
-]);
-
-/** With only `--budget`, asks the living owner of a run to add to the budget. */
-async function isBudgetAdded(
-  project: Project,
-  known: LoadedRun,
-  options: ResumeOptions,
-): Promise<boolean> {
-  const { budget } = options;
-  const owner = known.liveness === "owned" ? known.lease?.owner : undefined;
-  const given = Object.entries(options).filter(([, value]) => value !== undefined);
-  const isAlone = given.every(([name]) => BESIDE_BUDGET.has(name));
-  if (budget === undefined || !isAlone || owner === undefined) return false;
-  if (owner.opens !== undefined || isElsewhere(known.lease)) return false;
-  await checkPricesOnResume(known, undefined, budget);
-  if (!(await addBudgetToOwned(project, known, budget))) return false;
-  print(`Added ${budget} to the budget of run ${known.shortId}, which ${ownerText(owner)} drives.`);
-  return true;
-}
-
+/** Continues a run, or asks its living owner. */
 async function continueRun(
   project: Project,
   runId: string,
@@ -187,7 +166,30 @@ async function continueRun(
   options: ResumeOptions,
 ): Promise<ExitCode> {
   const known = await loadRun(project, runId);
-  if (wanted === undefined && (await isBudgetAdded(project, known, options))) return EXIT.done;
+  if (askableOwner(known) === undefined) return continueAlone(project, known, wanted, options);
+  if (wanted?.verb === "retry" && options.dryRun === true) {
+    return continueAlone(project, known, { ...wanted, ofOwner: true }, options);
+  }
+  const { askToContinue, resultLines } = await import("./ask-owner.ts");
+  const result = await askToContinue(project, known, wanted, options);
+  if (result === "declined") return nothingStarted();
+  if (result === undefined) return continueAlone(project, known, wanted, options);
+  if (result.outcome === "owner-ended") {
+    // The request is pending, and this process is the next owner.
+    const { budget: _, turns: __, ...rest } = options;
+    return continueAlone(project, result.known, undefined, rest);
+  }
+  for (const line of resultLines(result, wanted, options)) print(line);
+  return EXIT.done;
+}
+
+async function continueAlone(
+  project: Project,
+  known: LoadedRun,
+  wanted: RewindRequest | undefined,
+  options: ResumeOptions,
+): Promise<ExitCode> {
+  const { id: runId } = known;
   await refuse(project, known, wanted, options);
   const request = wanted && (await confirmRepeat(known, wanted, options, confirmation(options)));
   if (wanted !== undefined && request === undefined) return nothingStarted();
@@ -197,7 +199,8 @@ async function continueRun(
       : { kind: "same" };
   if (agreed.kind === "over") return agreed.exit;
   const update = agreed.kind === "update" ? agreed.update : undefined;
-  if (known.run.state.status === "completed" && request === undefined && update === undefined) {
+  const isOver = known.run.state.status === "completed" && !(await hasPending(project, known));
+  if (isOver && request === undefined && update === undefined) {
     if (options.dryRun !== true) await completeFiles(project, known);
     print(`${why(whyInputOf(known, Date.now())).happened}\nThere is nothing to resume.`);
     return EXIT.done;
@@ -212,7 +215,8 @@ async function continueRun(
   const variables = givenVariables(options.env ?? [], adopted.plan);
   requireVariables(adopted, shortId, { given: variables, names: update?.envNames });
   const { preflight, turns, budget } = options;
-  const needs = { update, request, preview, recover, preflight, turns, budget };
+  const typed = commandOf(shortId, request);
+  const needs = { update, request, preview, recover, preflight, turns, budget, typed };
   const { priceLines, warnings } = await checkResume(known, needs);
   for (const line of warnings) printError(line);
   const worker = directoryUserOf(known);
@@ -236,7 +240,7 @@ async function continueRun(
     variables,
     greet: async (now) => [
       ...greeting(now, preview?.rewind?.step),
-      ...environmentLines(now, commandOf(shortId, request), variables),
+      ...environmentLines(now, typed, variables),
       ...priceLines,
       ...(await sharingLines(project, worker)),
       ...(preview === undefined ? [] : previewLines(now, preview)),

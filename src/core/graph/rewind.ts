@@ -47,7 +47,7 @@ import { abandonInside, enter, recordAt } from "./visit.ts";
 /** A request that is refused; the message says why and what is possible instead. */
 export class Refusal extends Error {
   override readonly name = "Refusal";
-  readonly code: "unknown-step" | "impossible";
+  readonly code: "unknown-step" | "impossible" | "step-running" | "run-changed";
 
   constructor(message: string, code: Refusal["code"] = "impossible") {
     super(message);
@@ -135,10 +135,11 @@ export function rewindEvent(
   };
 }
 
-/** The step that a request wants to retry: the request grants its attempts, not the opening. */
-export function retriedBy(requests: readonly Fact[]): { readonly retried?: string } {
-  const retry = requests.find((request) => request.type === "retry-requested");
-  return retry === undefined ? {} : { retried: retry.step };
+/** The steps that requests want to retry: the requests grant their attempts, not the opening. */
+export function retriedBy(facts: readonly Fact[]): { readonly retried?: readonly string[] } {
+  const asked = facts.map((fact) => (fact.type === "requested" ? fact.fact : fact));
+  const retried = asked.flatMap((fact) => (fact.type === "retry-requested" ? [fact.step] : []));
+  return retried.length === 0 ? {} : { retried };
 }
 
 type RetryRequest = Omit<Extract<Fact, { type: "retry-requested" }>, "type">;
@@ -149,8 +150,11 @@ export function retryEvents(plan: Plan, run: Run, request: RetryRequest): readon
   const record = findStep(run, path);
   const visit = currentVisit(record);
   if (visit !== undefined) refuseRepeating(run, visit);
-  if (visit?.state.status === "failed" && run.failed.has(visit)) {
-    const granted = grants(run, visit, keep === true || restore !== undefined, turns);
+  const isFailed = visit?.state.status === "failed" && run.failed.has(visit);
+  const chosen = keep === true || restore !== undefined;
+  const granted = isFailed ? grants(run, visit, chosen, turns) : [];
+  // A composite step may fail although nothing inside it did: then all of it runs again.
+  if (visit !== undefined && granted.length > 0) {
     if (restore === undefined) return granted;
     return [{ type: "run.restoring", commit: restore, of: visitText(visitRef(visit)) }, ...granted];
   }

@@ -39,7 +39,7 @@ import {
   ownsWorkspace,
   workspaceAround,
 } from "../workspace-files.ts";
-import { enter, passOverUnreached, startVisit } from "./visit.ts";
+import { enter, LOSSES_MAX, passOverUnreached, queueState, startVisit } from "./visit.ts";
 import { type VisitState, waitsFor } from "./visit-state.ts";
 
 /** Opens a scope and starts the steps that wait for nothing. */
@@ -142,6 +142,15 @@ export function revive(run: Run, visit: Visit, state: VisitState): void {
   const closed = scope.active === 0;
   enter(run, visit, state);
   if (closed) reopenScope(run, scope, "failed");
+}
+
+/** Grants more attempts to a failed visit, and lets it start again. */
+export function grant(run: Run, visit: Visit, attempts: number): void {
+  draft(visit).failuresMax = visit.failures + attempts;
+  draft(visit).failuresBefore = visit.failures;
+  draft(visit).lossesMax = visit.losses + LOSSES_MAX;
+  draft(visit).pauses = 0;
+  revive(run, visit, queueState(stepOf(visit)));
 }
 
 /** Reopens a closed scope, because a step in it runs again. */

@@ -79,15 +79,25 @@ export const LIST_DATE: string = published.date;
 const LIST_SOURCES: Readonly<Record<string, string>> = published.sources;
 const LIST: Readonly<Record<string, JsonObject>> = published.models;
 
-/** The prices that hold for a run: those of the pipeline, then the user's, then the list. */
+/** Perdure's own list as it is now, as JSON. */
+export const LISTED: Json = LIST;
+
+/**
+ * The prices that hold for a run: those of the pipeline, then the user's, then those of the list
+ * when the run started, then the list.
+ */
 export class PriceList {
   readonly #own: readonly (readonly [PriceOrigin, Prices])[];
+  readonly #started: Prices;
 
-  constructor(own: { readonly pipeline?: Prices; readonly file?: Prices } = {}) {
+  constructor(
+    given: { readonly pipeline?: Prices; readonly file?: Prices; readonly started?: Prices } = {},
+  ) {
     this.#own = [
-      ["pipeline", own.pipeline ?? {}],
-      ["file", own.file ?? {}],
+      ["pipeline", given.pipeline ?? {}],
+      ["file", given.file ?? {}],
     ];
+    this.#started = given.started ?? {};
   }
 
   /** The price of a model; undefined when there is none. */
@@ -98,8 +108,10 @@ export class PriceList {
       const price = name === undefined ? undefined : prices[name];
       if (price !== undefined) return { ...price, origin };
     }
+    const before = names.find((one) => Object.hasOwn(this.#started, one));
     const listed = names.find((one) => Object.hasOwn(LIST, one));
-    const price = listed === undefined ? undefined : priceIn(LIST[listed] ?? null);
+    const now = listed === undefined ? undefined : priceIn(LIST[listed] ?? null);
+    const price = before === undefined ? now : this.#started[before];
     return typeof price === "object" ? { ...price, origin: "list" } : undefined;
   }
 

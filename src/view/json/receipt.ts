@@ -171,7 +171,7 @@ function leftJson({ pid, command, survived }: LeftRunning): JsonObject {
 }
 
 function exposedJson(event: AttemptEnd): Json {
-  const exposes = event.type === "step.completed" ? (event.exposes ?? []) : [];
+  const exposes = "exposes" in event ? (event.exposes ?? []) : [];
   return exposes.map(({ secret, in: where }) => ({ secret, in: where }));
 }
 

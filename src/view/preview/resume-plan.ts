@@ -12,8 +12,8 @@ import type { RunRewound, Says } from "../../core/event.ts";
 import type { ConversationOffer } from "../../core/fact.ts";
 import { resumeGrants } from "../../core/graph/rewind.ts";
 import type { Wait } from "../../core/graph/visit-state.ts";
-import { attemptOf, isComposite, type Run, stepOf, type Visit } from "../../core/run.ts";
-import { attemptText, ROOT_SCOPE } from "../../core/step-path.ts";
+import { attemptOf, isComposite, type Run, stepOf, type Visit, visitRef } from "../../core/run.ts";
+import { attemptText, ROOT_SCOPE, stepPath } from "../../core/step-path.ts";
 import { closureOf, indexOf, stepAt } from "../../plan/graph-index.ts";
 import type { Plan, Recover } from "../../plan/plan.ts";
 import { formatDuration } from "../../util/duration.ts";
@@ -48,6 +48,8 @@ export interface ResumePlanInput {
   readonly recover?: Recover | undefined;
   /** What `--from-step` would do, from `planRewind`. */
   readonly rewind?: Rewind | undefined;
+  /** The step that the person wants to retry. */
+  readonly retried?: string | undefined;
   readonly now: number;
 }
 
@@ -253,10 +255,11 @@ function failedVerdict(visit: Visit, failure: string, input: ResumePlanInput): V
   const { run } = input;
   const { retry } = stepOf(visit);
   const reason = visit.state.status === "failed" ? visit.state.reason : undefined;
-  const ended = run.state.status === "failed";
+  const isRetried = input.retried === stepPath(visitRef(visit));
+  const ended = run.state.status === "failed" || isRetried;
   if (reason === "items") {
     const inner = [...run.failed].some((failed) => isInside(failed, visit) && resumeGrants(failed));
-    return inner && ended
+    return isRetried || (inner && ended)
       ? { action: "continue", why: "the failed steps inside it are retried" }
       : { action: "skip", why: "a step inside it stays failed" };
   }
@@ -264,7 +267,7 @@ function failedVerdict(visit: Visit, failure: string, input: ResumePlanInput): V
     return uncertainVerdict(visit, "it may have happened");
   }
   if (reason === "aborted") return { action: "skip", why: `it was given up (${failure})` };
-  if (!resumeGrants(visit)) {
+  if (!isRetried && !resumeGrants(visit)) {
     return {
       action: "skip",
       why: `it failed (${failure}), and \`retry.on_resume: keep\` grants no more attempts`,

@@ -12,6 +12,7 @@ import type { Json } from "../../util/json.ts";
 import { attemptEnd } from "../attempt-history.ts";
 import { briefingText, stepReportText } from "../attempt-text.ts";
 import { fundsText } from "../cost-text.ts";
+import { requestText } from "../event-line.ts";
 import { messageText, stopText } from "../failure-text.ts";
 import { messageLine } from "../message-text.ts";
 import { answerText } from "../question-text.ts";
@@ -131,11 +132,11 @@ function decisionText(run: Run, event: RunEvent): string | undefined {
     case "step.granted":
       return `${visitText(event)} was granted ${countText(event.attempts, "more attempt")}`;
     default:
-      return requestText(event);
+      return runText(event);
   }
 }
 
-function requestText(event: RunEvent): string | undefined {
+function runText(event: RunEvent): string | undefined {
   switch (event.type) {
     case "run.restarted":
       return `the run restarted at ${stepPath(event)} (restart ${event.number})`;
@@ -143,6 +144,8 @@ function requestText(event: RunEvent): string | undefined {
       return `a stop was requested (${event.mode}): ${messageText(stopText(event.reason))}`;
     case "run.messaged":
       return `${stepPath(event)} got a message: ${messageLine(event.message)}`;
+    case "request.handled":
+      return requestText(event);
     case "run.funded":
       return fundsText(event);
     case "run.rewound": {
