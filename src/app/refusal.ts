@@ -64,6 +64,11 @@ export type RefusalCode =
   | "bad-answer"
   | "no-snapshots"
   | "no-workspace"
+  /** A run that changed nothing, or committed nothing. */
+  | "nothing-to-take"
+  | "merge-conflict"
+  /** A program of the user's, such as git or gh, failed. */
+  | "tool-failed"
   | "not-empty"
   | "output-missing"
   | "not-started"

@@ -1,4 +1,4 @@
-/** Declares the commands that rewind, fork, compare and restore. */
+/** Declares the commands that rewind, fork, compare, restore, and take a result. */
 import type { Command } from "commander";
 import type { Finish } from "./maintenance-commands.ts";
 
@@ -86,5 +86,34 @@ export function addCheckpointCommands(program: Command, finish: Finish): void {
     .option("-o, --output <format>", "text or json")
     .action(async (id, options) =>
       finish(await (await import("./commands/inspect.ts")).timelineCommand(id, options)),
+    );
+}
+
+/** Taking the result of a worktree run. */
+export function addResultCommands(program: Command, finish: Finish): void {
+  program
+    .command("merge")
+    .description("merge the branch of a run into the branch that is checked out")
+    .argument("[run]", "id or prefix; default: the newest run")
+    .option("--ff-only", "only if the branch can simply move forward")
+    .option("--squash", "as one commit")
+    .action(async (id, options) =>
+      finish(await (await import("./commands/take.ts")).mergeCommand(id, options)),
+    );
+  program
+    .command("apply")
+    .description("apply the changes of a run to the project's own files, without a commit")
+    .argument("[run]", "id or prefix; default: the newest run")
+    .action(async (id) => finish(await (await import("./commands/take.ts")).applyCommand(id)));
+  program
+    .command("pr")
+    .description("push the branch of a run and open a pull request (with gh or glab)")
+    .argument("[run]", "id or prefix; default: the newest run")
+    .option("--base <branch>", "the branch to merge into; default: the one that is checked out")
+    .option("--title <text>", "default: the name of the pipeline")
+    .option("--body <text>", "the description")
+    .option("--draft", "open it as a draft")
+    .action(async (id, options) =>
+      finish(await (await import("./commands/take.ts")).pullRequestCommand(id, options)),
     );
 }

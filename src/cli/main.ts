@@ -18,6 +18,7 @@ import type { RunArguments } from "./commands/run.ts";
 import { exitOnUnhandledErrors, exitWithError } from "./exit.ts";
 import {
   addCheckpointCommands,
+  addResultCommands,
   addRewindCommands,
   collect,
   FILES_HELP,
@@ -66,6 +67,7 @@ function buildProgram(finish: Finish): Command {
   addRewindCommands(program, finish);
   addInspectCommands(program, finish);
   addCheckpointCommands(program, finish);
+  addResultCommands(program, finish);
   addMaintenanceCommands(program, finish);
   addSessionCommands(program, finish);
   for (const command of program.commands) command.exitOverride();

@@ -92,6 +92,10 @@ function eventsOf(plan: Plan, run: Run, fact: Fact, now: number): readonly RunEv
       if (run.restoring?.commit !== commit) return [];
       return [aside === undefined ? restored : { ...restored, aside }];
     }
+    case "committed": {
+      const steps = fact.steps.filter((step) => run.uncommitted.has(step));
+      return steps.length === 0 ? [] : [{ ...fact, type: "run.committed", steps }];
+    }
     case "scope-based":
     case "scope-merged":
       return instanceEvents(run, fact);

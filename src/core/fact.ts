@@ -125,6 +125,13 @@ export type Fact =
       readonly workspace: string;
       readonly result: MergeReport;
     }
+  /** The work of these steps is committed, or need not or cannot be. */
+  | {
+      readonly type: "committed";
+      readonly steps: readonly string[];
+      readonly commit?: string;
+      readonly skipped?: string;
+    }
   /** The spending of an agent so far in its attempt. */
   | { readonly type: "spending"; readonly at: AttemptRef; readonly spent: Spent }
   /** The workspace was saved while an attempt is running. */

@@ -136,6 +136,14 @@ export const RUN_EVENTS = {
   "run.restoring": { commit: text, of: text },
   /** The files were restored to a snapshot; the earlier files are kept in `aside`. */
   "run.restored": { commit: text, aside: optional(text) },
+  /** The files that these steps and instances left are committed on the run's branch. */
+  "run.committed": {
+    steps: listOf(text),
+    /** The new commit; absent when there was nothing to commit. */
+    commit: optional(text),
+    /** Why nothing was committed, although files have changed. */
+    skipped: optional(text),
+  },
   "run.stopping": { mode: stopMode, reason: stopReason },
   "run.stopped": { reason: stopReason },
   "run.completed": {},

@@ -82,6 +82,8 @@ export interface Run {
   readonly unmade: ReadonlySet<Scope>;
   /** Instances that succeeded and whose own workspace is not merged yet. */
   readonly merging: ReadonlySet<Scope>;
+  /** Completed steps and merged instances whose changes no commit of its branch names yet. */
+  readonly uncommitted: ReadonlySet<string>;
   /**
    * The snapshot to which its files are restored before anything starts, and the event that asked
    * for it.
@@ -392,6 +394,19 @@ export function isPrompt({ work }: Step): boolean {
 /** The visits that wait for any of these, in the order in which the reasons are named. */
 export function waitingFor(run: Run, ...reasons: readonly WaitReason[]): readonly Visit[] {
   return reasons.flatMap((reason) => [...run.waiting[reason]]);
+}
+
+/** True when no visit can move any more. */
+export function isIdle(run: Run): boolean {
+  const { person, close } = run.waiting;
+  return person.size + close.size + run.composites.size === 0 && !canMove(run);
+}
+
+/** True when a visit runs, or will run without a person. */
+export function canMove(run: Run): boolean {
+  const { start, slot, retry, owner, probe, time } = run.waiting;
+  const waiting = start.size + slot.size + retry.size + owner.size + probe.size + time.size;
+  return waiting + run.running.size > 0;
 }
 
 /** A value of the run without its readonly modifiers. */

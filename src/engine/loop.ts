@@ -294,6 +294,7 @@ function beginOperation(executors: Executors, operation: Operation, outlet: Outl
     case "rewind-files":
     case "merge":
     case "merge-scope":
+    case "commit":
       return files.begin(operation, outlet);
     default:
       return unreachable(operation);

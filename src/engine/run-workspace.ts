@@ -23,6 +23,7 @@ import { takeSnapshot } from "../workspace/snapshot/snapshot.ts";
 import { hasCommit, returnCommit, type SnapshotStore } from "../workspace/snapshot/store.ts";
 import { openWorkspace, type Workspace } from "../workspace/snapshot/workspace.ts";
 import { WorkspaceError } from "../workspace/workspace-error.ts";
+import { copyUncommitted } from "../workspace/worktree/commit.ts";
 import { restoreHead } from "../workspace/worktree/own-worktree.ts";
 import {
   createWorktree,
@@ -81,11 +82,17 @@ export async function makeRunWorkspace({
       const branch = branchOf(run.id);
       const base = await needCommit(repository, run.origin?.base ?? plan.base ?? "HEAD");
       const tip = await tipOf(store, run, base);
-      await createWorktree({ repository, path, branch, base: tip, include: plan.include });
+      const fill = (): Promise<void> => copyUncommitted(repository.topLevel, path);
+      await createWorktree({
+        ...{ repository, path, branch, base: tip, include: plan.include },
+        ...(plan.uncommitted === true && run.origin === undefined ? { fill } : {}),
+      });
       const within = join(path, await pathWithin(repository, project));
       // A directory of the project that is in no commit is missing from the worktree.
       await mkdir(within, { recursive: true });
-      return { kind, path: within, branch, base };
+      const { commit = "step" } = plan;
+      const commits = commit === "never" || !plan.snapshots ? {} : { commits: commit };
+      return { kind, path: within, branch, base, ...commits };
     }
   }
 }

@@ -117,12 +117,25 @@ const MEGABYTE = 1024 * 1024;
 function lowerWorkspace(shape: PipelineShape["workspace"]): Pipeline["workspace"] {
   if (shape === undefined) return {};
   if (typeof shape === "string") return { kind: shape };
-  const { kind, base, include, snapshots, snapshot_every, max_file_mb } = shape;
+  const { kind, base, commit, include, snapshots, snapshot_every, max_file_mb } = shape;
   return {
-    ...defined({ kind, base, include, snapshots }),
+    ...defined({ kind, base, commit, snapshots }),
+    ...lowerInclude(include),
     ...(snapshot_every === undefined ? {} : { snapshotEveryMs: milliseconds(snapshot_every) }),
     ...(max_file_mb === undefined ? {} : { fileBytesMax: max_file_mb * MEGABYTE }),
   };
+}
+
+/** The word among the globs that stands for the uncommitted changes of the project. */
+const UNCOMMITTED = "uncommitted";
+
+function lowerInclude(
+  include: string | readonly string[] | undefined,
+): Pick<Pipeline["workspace"], "include" | "uncommitted"> {
+  if (include === undefined) return {};
+  const words = typeof include === "string" ? [include] : include;
+  const globs = words.filter((word) => word !== UNCOMMITTED);
+  return { include: globs, ...(globs.length < words.length ? { uncommitted: true } : {}) };
 }
 
 type AgentShape = NonNullable<PipelineShape["agents"]>[string];

@@ -39,6 +39,10 @@ export interface WorkspaceSettings {
   readonly kind: WorkspaceKind;
   /** Worktree: the commit or branch to start from. Default: the current HEAD. */
   readonly base?: string;
+  /** Worktree: when the work of steps is committed on the run's branch. Default: step. */
+  readonly commit?: "step" | "end" | "never";
+  /** Worktree: it starts with the uncommitted changes of the project. */
+  readonly uncommitted?: true;
   /** Globs of ignored files that belong to the workspace nevertheless. */
   readonly include: readonly string[];
   /** False: Perdure takes no snapshots of it. */

@@ -214,6 +214,11 @@ function runLine(run: Run, { event, time }: Recorded): string | undefined {
           : `; the files before are kept as ${commitText(event.aside)}`;
       return `${RUN_GLYPH} the files were restored to ${commitText(event.commit)}${kept}`;
     }
+    case "run.committed": {
+      if (event.skipped === undefined) return undefined;
+      const said = `the work of ${shortList(event.steps, ITEMS_MAX)} is not committed`;
+      return `${RUN_GLYPH} ${said}: ${event.skipped}`;
+    }
     case "run.forked":
       return `${RUN_GLYPH} forked from run ${event.from.run}`;
     case "run.moved":

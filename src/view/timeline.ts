@@ -123,6 +123,12 @@ function runEntry(event: RunEvent): Row | undefined {
       const note = event.aside === undefined ? "" : asideText(event.aside);
       return { what: "run", outcome: "restored", note };
     }
+    case "run.committed": {
+      if (event.commit === undefined && event.skipped === undefined) return undefined;
+      const steps = shortList(event.steps, STEPS_MAX);
+      const note = event.skipped ?? `${steps} as ${commitText(event.commit ?? "")}`;
+      return { what: "run", outcome: event.commit ? "committed" : "not committed", note };
+    }
     case "run.forked": {
       const { run, seq } = event.from;
       const input = event.input === undefined ? "" : ", with another input";

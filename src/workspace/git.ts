@@ -50,7 +50,7 @@ const STORE_SETTINGS = {
 } as const;
 
 /** The author of Perdure's own commits. */
-const IDENTITY = {
+export const IDENTITY = {
   GIT_AUTHOR_NAME: "perdure",
   GIT_AUTHOR_EMAIL: "perdure@localhost",
   GIT_COMMITTER_NAME: "perdure",
@@ -184,7 +184,7 @@ async function readVersion(): Promise<GitVersion> {
 }
 
 /** Recorded objects must survive a power failure; the index is only a cache. */
-function durability({ major, minor }: GitVersion): Record<string, string> {
+export function durability({ major, minor }: GitVersion): Record<string, string> {
   if (major === 2 && minor < 36) return { "core.fsyncObjectFiles": "true" };
   return { "core.fsync": "all,-index" };
 }

@@ -128,6 +128,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   "attractor-logs": "`run --logs`; dot.test.ts kills it there",
   probe: "steps that must not happen twice; test/cli/once.test.ts kills it there",
   update: "`resume --update`; update.test.ts kills it there",
+  take: "`perdure merge`, `apply` and `pr`; test/cli/take.test.ts kills them there",
   say: "`perdure say`; test/cli/say.test.ts kills it there",
   repair: "`perdure doctor --repair`; test/journal/repair.test.ts kills it there",
 };

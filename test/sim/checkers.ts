@@ -8,8 +8,8 @@ import type { AttemptRef } from "../../src/core/event-parts.ts";
 import { replay } from "../../src/core/evolve.ts";
 import type { PlanUpdate } from "../../src/core/graph/update.ts";
 import { statusWord } from "../../src/core/graph/visit-state.ts";
-import { isIdle, waitsForPerson } from "../../src/core/next-actions.ts";
-import { currentVisit, findVisit, type Run, stepOf } from "../../src/core/run.ts";
+import { waitsForPerson } from "../../src/core/next-actions.ts";
+import { currentVisit, findVisit, isIdle, type Run, stepOf } from "../../src/core/run.ts";
 import { missedGoal } from "../../src/core/run-end.ts";
 import { attemptText, visitText } from "../../src/core/step-path.ts";
 import { fullSummary } from "../../src/core/summary.ts";
@@ -220,6 +220,11 @@ export class Checkers {
     if (mustFail !== (status === "failed")) fail(`${run.failed.size} failures: ${status}`);
     if (missed?.back !== undefined) fail(`the run ended before it went back: ${missed.message}`);
     if (status === "completed") this.#nothingPending(run);
+    const { events } = this.#journal.contents.load(this.#runId);
+    const named = events.flatMap(({ event }) =>
+      event.type === "run.committed" ? event.steps : [],
+    );
+    this.#files.expectCommitted(run, named);
   }
 
   #sameAfterReplay(run: Run): void {

@@ -156,6 +156,18 @@ export const MUTATIONS: readonly Mutation[] = [
     to: "if (run.restoring !== undefined) return [...operations, ...rewindFiles(run, activity)];",
   },
   {
+    name: "a run ends before its work is committed",
+    file: "src/core/next-actions.ts",
+    from: "isIdle(run) && !mustCommit(run, activity) ?",
+    to: "isIdle(run) ?",
+  },
+  {
+    name: "a step starts while the work of another is committed",
+    file: OPERATIONS,
+    from: 'if (operation !== undefined && operation !== "snapshot") return [];',
+    to: 'if (operation === "restore" || operation === "merge") return [];',
+  },
+  {
     name: "an owner that was replaced writes",
     file: "src/journal/memory.ts",
     from: "refuseStale(run, write.epoch);",

@@ -9,7 +9,7 @@ import type { Operation } from "../../src/core/action.ts";
 import { uncertainVisit } from "../../src/core/attempt/uncertain.ts";
 import { judgeOf } from "../../src/core/conversation/judge.ts";
 import { messagesIn } from "../../src/core/conversation/message.ts";
-import type { AttemptRef, Owner, Recorded, RunEvent } from "../../src/core/event.ts";
+import type { AttemptRef, Owner, Placed, Recorded, RunEvent } from "../../src/core/event.ts";
 import { replay } from "../../src/core/evolve.ts";
 import type { ConversationOffer, Fact, ItemsFound } from "../../src/core/fact.ts";
 import { Refusal } from "../../src/core/graph/rewind.ts";
@@ -229,6 +229,7 @@ class Simulation {
       run: replay(this.#planOf, RUN_ID, events),
       epoch: acquired.epoch,
       keepsFiles: plan.workspace?.snapshots === true,
+      placed: this.#place(plan),
       executors: this.#executors(() => loop, gates),
       ...(this.#chance(0.1) ? { recover: this.#random.pick(["continue", "restart"]) } : {}),
       watch: (recorded, run) => this.#checkers.afterAppend(recorded, run),
@@ -253,6 +254,14 @@ class Simulation {
     } finally {
       this.#endOwner(loop.run);
     }
+  }
+
+  /** Where the run works; a worktree gets a commit for each step, one at the end, or none. */
+  #place({ workspace }: Plan): Placed {
+    const kind = workspace?.kind ?? "here";
+    const commits = this.#random.pick(["step", "end", undefined] as const);
+    const isKept = kind === "worktree" && workspace?.snapshots === true;
+    return { kind, path: "/project", ...(isKept && commits !== undefined ? { commits } : {}) };
   }
 
   #endOwner(run: Run): void {

@@ -9,12 +9,14 @@ const SEEDS_PER_BUG = 400;
 
 const EVENTS: readonly string[] = [
   "request.handled",
+  "run.committed",
   "run.completed",
   "run.created",
   "run.failed",
   "run.funded",
   "run.messaged",
   "run.opened",
+  "run.placed",
   "run.restarted",
   "run.restored",
   "run.restoring",

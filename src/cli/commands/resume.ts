@@ -247,7 +247,7 @@ async function continueAlone(
       ...(options.recover === "ask" ? [] : interruptedWorkLines(interrupted, known.shortId)),
     ],
   });
-  printOutcome(after, screen);
+  await printOutcome(project, after, screen);
   return exitCodeOf(after.run, endedBy);
 }
 

@@ -130,7 +130,7 @@ export async function runCommand(file: string, options: RunOptions): Promise<Exi
   const { known: after, endedBy } = await execute(project, known, {
     ...{ display: displayOf(screen), greet, stay, autoApprove, beside },
   });
-  printOutcome(after, screen);
+  await printOutcome(project, after, screen);
   return exitCodeOf(after.run, endedBy);
 }
 

@@ -216,7 +216,7 @@ export function applyToScope(run: Run, event: ScopeEvent): void {
     case "scope.merged":
       assert(run.merging.has(scope), () => `illegal event: ${scope.id} is not being merged`);
       noteFiles(run, scope.id, { base: event.base, conflicts: [] });
-      noteMerge(run, workspaceAround(scope), event.snapshot);
+      noteMerge(run, workspaceAround(scope), event.snapshot, scope.id.slice(0, -1));
       return endScope(run, scope);
     default:
       return unreachable(event);
