@@ -167,7 +167,7 @@ describe("the state of a worktree", () => {
     "not-a-repository": ({ project }) => fs.rmSync(join(project, ".git"), { recursive: true }),
   };
 
-  it.each(Object.entries(STATES))("is told: %s", async (status, change) => {
+  it.each(Object.entries(STATES))("is reported: %s", async (status, change) => {
     const rig = await new Rig().start();
     const { tip } = await rig.worked();
     expect(await rig.state()).toEqual({ status: "there" });
