@@ -42,6 +42,8 @@ export interface AskResult {
    */
   readonly outcome: "handled" | "owner-ended" | "not-read";
   readonly known: LoadedRun;
+  /** The steps of the pipeline that run again because of it, if it rewound the run. */
+  readonly reopened?: readonly string[];
 }
 
 /** Sends a request and waits until the run has handled it. Throws the run's refusal. */
@@ -60,8 +62,8 @@ export async function askOwner(
   if (!now.run.handled.has(key)) {
     return { outcome: now.liveness === "owned" ? "not-read" : "owner-ended", known: now };
   }
-  const refused = refusalOf(now, key);
-  if (refused === undefined) return { outcome: "handled", known: now };
+  const { refused, reopened } = handlingOf(now, key);
+  if (refused === undefined) return { outcome: "handled", known: now, ...defined({ reopened }) };
   const { code, message, next = nextFor(code, now.shortId, typed) } = refused;
   throw new Refusal(code as RefusalCode, message, next);
 }
@@ -92,11 +94,17 @@ export async function reloadUntil(
   }
 }
 
-function refusalOf({ events }: LoadedRun, key: string): RefusedRequest | undefined {
-  for (const { event } of events.toReversed()) {
-    if (event.type === "request.handled" && event.request === key) return event.refused;
-  }
-  return undefined;
+/** How a run handled a request: why it refused it, or which steps run again. */
+function handlingOf(
+  { events }: LoadedRun,
+  key: string,
+): { readonly refused?: RefusedRequest | undefined; readonly reopened?: readonly string[] } {
+  const index = events.findLastIndex(
+    ({ event }) => event.type === "request.handled" && event.request === key,
+  );
+  const [handled, caused] = events.slice(index, index + 2).map(({ event }) => event);
+  const refused = handled?.type === "request.handled" ? handled.refused : undefined;
+  return caused?.type === "run.rewound" ? { refused, reopened: caused.reopened } : { refused };
 }
 
 /** The next command after the core refused a request. */

@@ -9,7 +9,7 @@
 import { uncertainVisit } from "../core/attempt/uncertain.ts";
 import type { Verdict } from "../core/event.ts";
 import type { Fact, Result } from "../core/fact.ts";
-import { attemptOf } from "../core/run.ts";
+import { attemptOf, currentVisit, findStep, type Visit } from "../core/run.ts";
 import { attemptText } from "../core/step-path.ts";
 import { collectResult } from "../engine/evidence/evidence.ts";
 import { workspaceOf } from "../engine/launch.ts";
@@ -22,7 +22,7 @@ import { type LoadedRun, loadRun, reloadRun } from "./loaded-run.ts";
 import { thisOwner, thisPerson } from "./owner.ts";
 import { asOwner, ownedError } from "./ownership.ts";
 import type { Project } from "./project.ts";
-import { advice, command, naming, Refusal, RunError, when } from "./refusal.ts";
+import { advice, command, Refusal, RunError, when } from "./refusal.ts";
 import { runEnvironment } from "./run-environment.ts";
 import { RunFiles } from "./run-files.ts";
 
@@ -59,12 +59,24 @@ export async function settleStep(
   const by = thisPerson();
   const given = { step, as, by, ...defined({ identity }) };
   if (askableOwner(known) !== undefined) {
-    const attempt = attemptText(attemptOf(naming(shortId, () => uncertainVisit(known.run, step))));
+    const attempt = attemptText(attemptOf(uncertainIn(known, step)));
     const request = { type: "settle", key: newKey(), ...given, attempt } as const;
     const asked = await askOwner(project, known, request, ["settle", shortId, step, as]);
     return { ...asked, as, by };
   }
   return { ...(await settleAlone(project, known, given)), as, by };
+}
+
+/** The visit that the living owner of a run is asked to settle. */
+function uncertainIn({ run, shortId }: LoadedRun, step: string): Visit {
+  const isRunning = currentVisit(findStep(run, step))?.state.status === "running";
+  try {
+    return uncertainVisit(run, step);
+  } catch (error) {
+    if (!isRunning) throw new RunError(shortId, error);
+    const message = `there is nothing to settle yet: step ${step} is running`;
+    throw new Refusal("step-running", message, command("attach", shortId));
+  }
 }
 
 /** Records a verdict as the owner of the run, for a moment. Throws while somebody else owns it. */

@@ -15,17 +15,8 @@
 import { uncertainVisit } from "./attempt/uncertain.ts";
 import type { RequestHandled, RunEvent } from "./event.ts";
 import type { Fact, RequestedFact } from "./fact.ts";
-import { Refusal } from "./graph/rewind.ts";
-import {
-  attemptOf,
-  currentVisit,
-  findStep,
-  outermost,
-  type Run,
-  stepOf,
-  type Visit,
-  visitRef,
-} from "./run.ts";
+import { isLastAttempt, Refusal } from "./graph/rewind.ts";
+import { attemptOf, outermost, type Run, stepOf, type Visit, visitRef } from "./run.ts";
 import { attemptText, stepPath } from "./step-path.ts";
 
 type Requested = Extract<Fact, { type: "requested" }>;
@@ -43,7 +34,7 @@ export function requestEvents(
   const handled: RequestHandled = { type: "request.handled", request, by, asks, ...about };
   if (fact.type === "refused") return [{ ...handled, refused: fact.refused }];
   try {
-    if (attempt !== undefined) refuseLate(run, fact, attempt);
+    refuseLate(run, fact, attempt);
     const events = decide(fact);
     for (const event of events) refuseUnderWork(run, event);
     return [handled, ...events];
@@ -55,16 +46,14 @@ export function requestEvents(
 }
 
 /** Refuses a request about an attempt that is not the last one any more (request/Q3). */
-function refuseLate(run: Run, fact: Taken, attempt: string): void {
+function refuseLate(run: Run, fact: Taken, seen: string | undefined): void {
   if (fact.type !== "settled" && fact.type !== "retry-requested") return;
-  const visit =
+  const { step } = fact;
+  const isLate =
     fact.type === "settled"
-      ? uncertainVisit(run, fact.step)
-      : currentVisit(findStep(run, fact.step));
-  const last = visit && attemptText(attemptOf(visit));
-  if (last === attempt) return;
-  const message = `step ${fact.step} has continued since you asked: it is at ${last ?? "its start"}`;
-  throw new Refusal(message, "run-changed");
+      ? seen !== undefined && attemptText(attemptOf(uncertainVisit(run, step))) !== seen
+      : !isLastAttempt(run, step, seen);
+  if (isLate) throw new Refusal(`step ${step} has continued since ${seen}`, "run-changed");
 }
 
 /** Refuses an event that would take steps or files away from running work (request/Q2). */

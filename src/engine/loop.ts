@@ -204,7 +204,7 @@ export class Loop {
       ...(remembers === undefined ? {} : { remembers }),
       ...(turns === undefined ? {} : { turns }),
     } as const;
-    return this.turn([{ ...opened, ...retriedBy(requests) }, ...place, ...requests]);
+    return this.turn([{ ...opened, ...retriedBy(this.#run, requests) }, ...place, ...requests]);
   }
 
   /** One turn: when it resolves, its events are durable. */

@@ -22,7 +22,14 @@ export type { Json } from "../util/json.ts";
 export type { ExitCode } from "../view/exit-code.ts";
 export type { EventJson } from "../view/json/run-json.ts";
 export type { RunHandle, RunResult, RunView, StepView } from "./run-handle.ts";
-export type { OpenedRun, OpenOptions, ResumeOptions, RunOptions } from "./start.ts";
+export type {
+  OpenedRun,
+  OpenOptions,
+  RequestOutcome,
+  ResumeOptions,
+  RetryOptions,
+  RunOptions,
+} from "./start.ts";
 
 /**
  * Starts a new run of a pipeline: a value, or the path of a file. Throws `PipelineInvalid` if the

@@ -6,7 +6,8 @@
  */
 import { resolve } from "node:path";
 import { answerGate } from "../app/answer.ts";
-import { loadRun } from "../app/loaded-run.ts";
+import { askableOwner, askForRewind } from "../app/ask-owner.ts";
+import { type LoadedRun, loadRun } from "../app/loaded-run.ts";
 import { unavailable } from "../app/ownership.ts";
 import { readDefinition, readPipeline } from "../app/pipeline-file.ts";
 import {
@@ -16,11 +17,12 @@ import {
   type Project,
   resolveRunId,
 } from "../app/project.ts";
-import { advice, asRefusal, PipelineInvalid } from "../app/refusal.ts";
+import { advice, asRefusal, command, PipelineInvalid, Refusal } from "../app/refusal.ts";
 import { checkResume, completeFiles, resumeOptions } from "../app/resume.ts";
 import { type FilesOption, filesOption } from "../app/rewind-files.ts";
 import { previewRewind, type RewindRequest } from "../app/rewind-preview.ts";
 import { requireVariables } from "../app/run-environment.ts";
+import { settleStep } from "../app/settle.ts";
 import { createRun, prepareRun } from "../app/start.ts";
 import type { RunCreated } from "../core/event.ts";
 import type { PipelineDefinition } from "../pipeline/definition.ts";
@@ -72,6 +74,18 @@ export interface OpenOptions {
   readonly cwd?: string;
 }
 
+export interface RetryOptions {
+  /** What becomes of the files. */
+  readonly files?: FilesOption;
+  /** Of a fan-out that completed: only its failed items. */
+  readonly failed?: boolean;
+  /** More turns for its agent. */
+  readonly turns?: number;
+}
+
+/** The run has handled a request, or its next owner will. A refused request throws a `Refusal`. */
+export type RequestOutcome = "handled" | "pending";
+
 /** A run that is open for reading, whoever drives it. */
 export interface OpenedRun {
   readonly id: string;
@@ -79,6 +93,16 @@ export interface OpenedRun {
   view(): Promise<RunView>;
   /** Answers a question of the run: the first answer counts, whoever gives it. */
   answer(gate: string, choice: string, options?: { readonly text?: string }): Promise<void>;
+  /** Asks the process that drives the run to run a step again. */
+  retry(step: string, options?: RetryOptions): Promise<RequestOutcome>;
+  /** Asks the process that drives the run to return to the start of a step. */
+  rewind(step: string, options?: Pick<RetryOptions, "files">): Promise<RequestOutcome>;
+  /** Says whether an interrupted `once` step took effect. */
+  settle(
+    step: string,
+    verdict: "done" | "redo" | "abort",
+    options?: { readonly identity?: string },
+  ): Promise<RequestOutcome>;
   /** All its events, and the new ones while a process drives it, unless `follow` is false. */
   events(options?: { readonly follow?: boolean }): AsyncIterable<EventJson>;
 }
@@ -188,6 +212,13 @@ export async function openForReading(id: string, options: OpenOptions): Promise<
     return {
       id: runId,
       answer: (gate, choice, { text } = {}) => answerAs(from, runId, gate, { choice, text }),
+      retry: (step, asked = {}) => askAs(from, runId, { verb: "retry", step, ...asked }),
+      rewind: (step, { files } = {}) => askAs(from, runId, { verb: "rewind", step, files }),
+      settle: (step, verdict, { identity } = {}) =>
+        writing(from, runId, async (project, known) => {
+          const { outcome } = await settleStep({ project, known }, step, { verdict, identity });
+          return outcome === "handled" ? "handled" : "pending";
+        }),
       view: () => reading(async (project) => runView(await loadRun(project, runId))),
       events: ({ follow = true } = {}) =>
         eventStream({
@@ -206,9 +237,34 @@ async function answerAs(
   gate: string,
   reply: { readonly choice: string; readonly text: string | undefined },
 ): Promise<void> {
+  await writing(from, runId, (project, known) =>
+    answerGate(project, known, gate, { ...reply, from: "program" }),
+  );
+}
+
+/** Asks the process that drives a run, which may be this one. */
+async function askAs(from: string, runId: string, wanted: RewindRequest): Promise<RequestOutcome> {
+  return writing(from, runId, async (project, known) => {
+    if (askableOwner(known) === undefined) {
+      const refusal = unavailable(known);
+      if (refusal !== undefined) throw refusal;
+      const message = `no process drives run ${known.shortId}`;
+      throw new Refusal("impossible", message, command(wanted.verb, known.shortId, wanted.step));
+    }
+    const { outcome } = await askForRewind(project, known, wanted);
+    return outcome === "handled" ? "handled" : "pending";
+  });
+}
+
+/** Opens the project for one change of a run. */
+async function writing<T>(
+  from: string,
+  runId: string,
+  body: (project: Project, known: LoadedRun) => Promise<T>,
+): Promise<T> {
   const project = await openProject(from, "read-write");
   try {
-    await answerGate(project, await loadRun(project, runId), gate, { ...reply, from: "program" });
+    return await body(project, await loadRun(project, runId));
   } catch (error) {
     throw asRefusal(error) ?? error;
   } finally {

@@ -154,7 +154,28 @@ describe("a rewind", () => {
     expect(project.effects()).toEqual({ a: 2, b: 1, c: 1 });
   });
 
-  it("is refused while a step runs that it would take as done", async () => {
+  it("restores the files while the run waits for a person", async () => {
+    project.write(
+      "p.yaml",
+      `workspace: directory
+steps:
+  - { id: a, run: "${project.effect("a")}; echo a >> file; test $(wc -l < file) = 1" }
+  - { id: ok, gate: { ask: ship it? } }
+  - { id: c, run: ${project.effect("c")} }
+`,
+    );
+    const runner = project.start(["run", "p.yaml", "--stay"]);
+    await runner.printed("ok asks: ship it?");
+    const id = await project.newestId();
+    expect(await project.must(["rewind", id, "a"])).toContain("runs again: a, ok, c\n");
+    await runner.printed(/the files were restored[\s\S]*ok asks: ship it\?/);
+    await project.must(["answer", id, "ok", "approve"]);
+    const { exit, stdout, stderr } = await runner.ended;
+    expect(exit, stdout + stderr).toBe(0);
+    expect(project.effects()).toEqual({ a: 2, c: 1 });
+  });
+
+  it("is refused while a step in its part of the graph runs", async () => {
     const run = await living(project.effect("a"));
     for (const command of ["rewind", "invalidate"]) {
       const refused = await project.run([command, run.id, "b"]);

@@ -159,6 +159,16 @@ describe("a request is about the attempt that its asker saw (request/Q3):", () =
     expect(play.launched).toEqual(["a@1.1", "b@1.1", "a@1.2"]);
   });
 
+  it("a late retry is refused, and the opening grants the attempts", () => {
+    const play = new Play(planOf("a b")).open().finish(() => bad);
+    play.open().finish(() => bad);
+    play.open({ ...retryOf("a"), attempt: "a@1.1" } as Fact);
+    expect(play.events.find(({ type }) => type === "request.handled")).toMatchObject({
+      refused: { code: "run-changed" },
+    });
+    expect(play.running()).toEqual(["a", "b"]);
+  });
+
   it("a verdict does not settle a later attempt", () => {
     const play = new Play(planOf("a b", { a: { once: true } })).open().end("a", lost);
     const verdict = (request: string): Fact => ({

@@ -200,7 +200,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: "a verdict settles a later attempt than the one that its asker saw",
     file: "src/core/request.ts",
-    from: "if (attempt !== undefined) refuseLate(run, fact, attempt);",
+    from: "refuseLate(run, fact, attempt);",
     to: "",
   },
   {

@@ -70,12 +70,13 @@ export function resultLines(
 
 /** What became of a request to run steps again. */
 export function askedLines(result: AskResult, { step, verb }: RewindRequest): readonly string[] {
-  const { outcome, known } = result;
+  const { outcome, known, reopened = [] } = result;
   if (outcome !== "handled") return pendingLines(result);
   const { shortId } = known;
   const what = verb === "retry" ? `Retrying step ${step} of` : `Step ${step} runs again in`;
   const line = `${what} run ${shortId}${drivenBy(known)}.`;
-  return [line, `Follow it: ${commandText("attach", shortId)}`];
+  const again = reopened.length === 0 ? [] : [`runs again: ${reopened.join(", ")}`];
+  return [line, ...again, `Follow it: ${commandText("attach", shortId)}`];
 }
 
 function drivenBy({ lease }: LoadedRun): string {

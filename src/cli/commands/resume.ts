@@ -176,7 +176,7 @@ async function continueRun(
   if (result === undefined) return continueAlone(project, known, wanted, options);
   if (result.outcome === "owner-ended") {
     // The request is pending, and this process is the next owner.
-    const { budget: _, turns: __, ...rest } = options;
+    const { budget: _, files: __, ...rest } = options;
     return continueAlone(project, result.known, undefined, rest);
   }
   for (const line of resultLines(result, wanted, options)) print(line);

@@ -25,6 +25,7 @@ import { needsTurns } from "../conversation/conversation.ts";
 import type { RunEvent, RunRewound } from "../event.ts";
 import type { Fact } from "../fact.ts";
 import {
+  attemptOf,
   childScopes,
   currentVisit,
   findStep,
@@ -39,7 +40,7 @@ import {
   visitRef,
   visitsOf,
 } from "../run.ts";
-import { parseVisit, ROOT_SCOPE, stepPath, visitText } from "../step-path.ts";
+import { attemptText, parseVisit, ROOT_SCOPE, stepPath, visitText } from "../step-path.ts";
 import { restoreFirst } from "../workspace-files.ts";
 import { forwardEdges, leave, locate, reopen, startAgain } from "./edge.ts";
 import { abandonInside, enter, recordAt } from "./visit.ts";
@@ -136,10 +137,23 @@ export function rewindEvent(
 }
 
 /** The steps that requests want to retry: the requests grant their attempts, not the opening. */
-export function retriedBy(facts: readonly Fact[]): { readonly retried?: readonly string[] } {
-  const asked = facts.map((fact) => (fact.type === "requested" ? fact.fact : fact));
-  const retried = asked.flatMap((fact) => (fact.type === "retry-requested" ? [fact.step] : []));
+export function retriedBy(
+  run: Run,
+  facts: readonly Fact[],
+): { readonly retried?: readonly string[] } {
+  const retried = facts.flatMap((fact) => {
+    const asked = fact.type === "requested" ? fact.fact : fact;
+    if (asked.type !== "retry-requested") return [];
+    const isLate = fact.type === "requested" && !isLastAttempt(run, asked.step, fact.attempt);
+    return isLate ? [] : [asked.step];
+  });
   return retried.length === 0 ? {} : { retried };
+}
+
+/** True when the last attempt of a step is the one that an asker saw, if it saw one. */
+export function isLastAttempt(run: Run, step: string, seen: string | undefined): boolean {
+  const visit = currentVisit(findStep(run, step));
+  return seen === undefined || (visit && attemptText(attemptOf(visit))) === seen;
 }
 
 type RetryRequest = Omit<Extract<Fact, { type: "retry-requested" }>, "type">;

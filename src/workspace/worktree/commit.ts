@@ -41,10 +41,12 @@ const UNDER_WAY = {
   "rebase-apply": "a rebase",
 } as const;
 
+const RUN_TRAILER = "Perdure-Run: ";
+const STEP_TRAILER = "Perdure-Step: ";
 const SUBJECT_STEPS_MAX = 5;
 
 /** Commits all changes in a worktree. After a kill at any moment, a second call completes it. */
-export async function commitWork(directory: string, work: WorkToCommit): Promise<CommitResult> {
+export async function commitWork(directory: string, all: WorkToCommit): Promise<CommitResult> {
   const repository = await findRepository(directory);
   if (repository === undefined) return { skipped: `${directory} is in no git repository` };
   const busy = Object.entries(UNDER_WAY).find(([name]) =>
@@ -52,10 +54,14 @@ export async function commitWork(directory: string, work: WorkToCommit): Promise
   );
   if (busy !== undefined) return { skipped: `${busy[1]} is under way in ${directory}` };
   const call = theirs(directory);
-  await addAll(call, work.leftOut);
+  await addAll(call, all.leftOut);
   failpoint("workspace.work-added");
+  const last = await lastCommit(directory, all.runId);
+  const work = { ...all, steps: all.steps.filter((step) => !last.steps.includes(step)) };
   const { exit } = await git({ ...call, answers: [1] }, "diff", "--cached", "--quiet");
-  if (exit === 0) return commitMadeBefore(directory, work);
+  // An earlier owner may have been killed after a commit that it could not report.
+  const isKnown = work.steps.length < all.steps.length;
+  if (exit === 0 || work.steps.length === 0) return isKnown ? { commit: last.commit } : {};
   const settings = durability(await gitVersion());
   const making = { ...call, settings, env: await identityFor(directory), input: messageFor(work) };
   await git(making, "commit", "--quiet", "--no-verify", "--cleanup=verbatim", "--file=-");
@@ -97,12 +103,16 @@ export async function copyUncommitted(checkout: string, worktree: string): Promi
   if (stdout.length > 0) await git({ ...theirs(worktree), input: stdout }, "apply", "-");
 }
 
-/** The commit of an earlier owner that was killed before it could report it. */
-async function commitMadeBefore(directory: string, work: WorkToCommit): Promise<CommitResult> {
+/** The last commit of the branch, and the steps of this run that it names. */
+async function lastCommit(
+  directory: string,
+  runId: string,
+): Promise<{ readonly commit: string; readonly steps: readonly string[] }> {
   const log = ["log", "-1", "--format=%H%n%(trailers:only,unfold)"];
   const [commit = "", ...trailers] = (await gitLine(theirs(directory), ...log)).split("\n");
-  const isSame = trailersOf(work).every((line) => trailers.includes(line));
-  return isSame ? { commit } : {};
+  if (!trailers.includes(`${RUN_TRAILER}${runId}`)) return { commit, steps: [] };
+  const named = trailers.filter((line) => line.startsWith(STEP_TRAILER));
+  return { commit, steps: named.map((line) => line.slice(STEP_TRAILER.length)) };
 }
 
 /** The user's own name, if git knows one. */
@@ -116,9 +126,6 @@ function messageFor(work: WorkToCommit): string {
   const names = work.steps.slice(0, SUBJECT_STEPS_MAX).map((step) => step.replace(/@1$/, ""));
   const more = work.steps.length - names.length;
   const subject = `${work.pipeline}: ${names.join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
-  return `${subject}\n\n${trailersOf(work).join("\n")}\n`;
-}
-
-function trailersOf({ runId, steps }: WorkToCommit): readonly string[] {
-  return [`Perdure-Run: ${runId}`, ...steps.map((step) => `Perdure-Step: ${step}`)];
+  const trailers = [RUN_TRAILER + work.runId, ...work.steps.map((step) => STEP_TRAILER + step)];
+  return `${subject}\n\n${trailers.join("\n")}\n`;
 }
