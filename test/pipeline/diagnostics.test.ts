@@ -152,7 +152,7 @@ error[bad-expression]: the expression ends too early
    |                    ^
    = help: expressions are CEL, such as: input.n > 3 && context.risk != "high"
 
-error[bad-shell-place]: an expression cannot stand in a here-document whose delimiter is quoted
+error[bad-shell-place]: an expression cannot be in a here-document whose delimiter is quoted
   --> p.yaml:28:11
    |
 28 |       \${{ context.x }}

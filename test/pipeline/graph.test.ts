@@ -313,7 +313,7 @@ steps: [{id: x, run: ls}]
     ]);
   });
 
-  it("cannot stand in each other", () => {
+  it("cannot contain each other", () => {
     const files = {
       "x/a.yaml": "steps: [{id: a, pipeline: b.yaml}]",
       "x/b.yaml": "steps: [{id: b, pipeline: ../p.yaml}]",
