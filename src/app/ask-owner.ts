@@ -21,30 +21,32 @@ import { command, type Next, Refusal, type RefusalCode, when } from "./refusal.t
 import type { RewindRequest } from "./rewind-preview.ts";
 
 const KEY_BYTES = 6;
-/** How long an owner has to handle a request while somebody waits for that. */
+/** How long a command waits for the owner to handle its request. */
 const HANDLED_MS_MAX = 10_000;
 
-/** The key of a new request: no other request has it, in whatever journal. */
+/** The key of a new request, unique among all journals. */
 export function newKey(): string {
   return randomBytes(KEY_BYTES).toString("hex");
 }
 
-/** The living owner of a run that takes requests; undefined when there is none. */
+/** The owner of a run, if it is alive and reads requests. */
 export function askableOwner({ liveness, lease }: LoadedRun): Owner | undefined {
   const owner = liveness === "owned" ? lease?.owner : undefined;
   return owner?.opens !== undefined || isElsewhere(lease) ? undefined : owner;
 }
 
-/** What became of a request that its run did not refuse. */
+/** The result of a request that the run did not refuse. */
 export interface AskResult {
-  /** Its owner handled it, ended before that, or has not read it in time: then it is pending. */
+  /**
+   * The owner handled the request, ended before that, or did not read it in time: it stays pending.
+   */
   readonly outcome: "handled" | "owner-ended" | "not-read";
   readonly known: LoadedRun;
   /** The steps of the pipeline that run again because of it, if it rewound the run. */
   readonly reopened?: readonly string[];
 }
 
-/** Sends a request and waits until the run has handled it. Throws the refusal of the run. */
+/** Sends a request and waits until the run has handled it. Throws the run's refusal. */
 export async function askOwner(
   project: Project,
   known: LoadedRun,
@@ -67,8 +69,8 @@ export async function askOwner(
 }
 
 /**
- * Reloads a run each time that its log changes, until `found` gives a run, or the time is over. Takes
- * the run that was loaded over.
+ * Reloads a run each time that its log changes, until `found` returns a run or the time is up. Do
+ * not use `known` afterwards: reloading reuses its parts.
  */
 export async function reloadUntil(
   project: Project,
@@ -84,7 +86,7 @@ export async function reloadUntil(
       const one = await found(now);
       if (one !== undefined) return one;
     } while (await subscription.changed());
-    // An owner that was killed has woken nobody.
+    // A killed owner wakes nobody, so look once more.
     return await reloadRun(project, now);
   } finally {
     clearTimeout(patience);
@@ -105,7 +107,7 @@ function handlingOf(
   return caused?.type === "run.rewound" ? { refused, reopened: caused.reopened } : { refused };
 }
 
-/** What helps when the core has refused a request. */
+/** The next command after the core refused a request. */
 function nextFor(code: string, shortId: string, typed: readonly string[]): readonly Next[] {
   if (code !== "step-running") return [command("show", shortId)];
   return [command("stop", shortId), when("when it has stopped", ...typed)];

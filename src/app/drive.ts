@@ -43,23 +43,26 @@ import { keepHeapSmall } from "./this-process.ts";
 
 export interface ExecuteOptions extends OwnOptions {
   readonly display: Display;
-  /** What the person asks for beside continuing; called when the run is ours and nothing of it runs. */
+  /**
+   * What the person asks for besides continuing; called when this process owns the run and no step
+   * runs.
+   */
   readonly requested?: (known: LoadedRun) => Promise<readonly Fact[]>;
   /** What the person added to the budget. */
   readonly added?: Budget;
-  /** How many turns more agents get that have used up theirs. */
+  /** How many more turns an agent gets that has used up its turns. */
   readonly turns?: number;
-  /** What the person wants done with conversations that were cut off. */
+  /** What the person wants done with interrupted conversations. */
   readonly recover?: Recover;
-  /** The same for single visits, by their place (`fix@2`). */
+  /** The same for single visits, by their step path (`fix@2`). */
   readonly choices?: Readonly<Record<string, Recover>>;
-  /** Work that goes on starts from the files that are there: the person wants them. */
+  /** Interrupted work continues with the files as they are, because the person wants that. */
   readonly files?: "keep";
   /** What the person wants done with changes by others in the run's own workspace. */
   readonly foreign?: ForeignFiles;
   /** Waits for people's answers when nothing else can move, instead of ending. */
   readonly stay?: boolean;
-  /** Every question is answered with the choice that approves. */
+  /** The gates answer every question with the choice that approves. */
   readonly autoApprove?: boolean;
   /** Variables that the person gave new values. */
   readonly variables?: GivenVariables;
@@ -98,7 +101,7 @@ export async function execute(
     const rest = { display, stay, autoApprove, beside: true };
     if (now.answers.size > 0 && now.liveness !== "owned") return execute(project, now, rest);
   }
-  // All events of a long run are not read again only to say how it ended.
+  // The end of a long run needs only the new events.
   const isSamePlan = options.update === undefined;
   const after = isSamePlan
     ? await reloadRun(project, { ...known, run })
@@ -106,7 +109,7 @@ export async function execute(
   return { known: after, endedBy: requests.first };
 }
 
-/** Drives a run that is ours to its end, or to the end of our part. The lease stays ours. */
+/** Drives an owned run until it ends or this process has nothing more to do. Keeps the lease. */
 export async function driveOwned(
   project: Project,
   owned: OwnedRun,
@@ -124,8 +127,8 @@ export async function driveOwned(
 }
 
 /**
- * Takes the run over to the plan of an edit. An update meets no live process of a step that it
- * touches, so then everything is ended first, by an owner of its own.
+ * Updates the run to the plan of an edit. If a step that the update touches still runs, a drive of
+ * its own stops all steps first.
  */
 async function takeUpdate(
   project: Project,
@@ -141,11 +144,11 @@ async function takeUpdate(
     const stop: Fact = { type: "stop-requested", mode: "now", by: "an update" };
     await drive(project, owned, requests, { ...options, display: NO_DISPLAY }, [stop]);
     settled = await loadRun(project, known.id);
-    // The person has changed their mind.
+    // A stop request came meanwhile: the person no longer wants the update.
     if (requests.first !== undefined) return { ...owned, known: settled };
   }
   const { run, plan, dir, events } = settled;
-  // Receipts that are still owed are about steps as they were.
+  // Missing receipts describe the steps of the earlier plan, so write them before the update.
   RunFiles.open(dir, run, settled, events).close(run);
   const { log } = project.journal;
   const places = { workspaceOf: workspaceOf(dir) };
@@ -164,7 +167,10 @@ async function pendingFacts(project: Project, known: LoadedRun): Promise<readonl
   return facts;
 }
 
-/** A rewind meets no live process: what still runs is ended first, by an owner of its own. */
+/**
+ * Applies what the person asked for and drives the run. Before a rewind, a drive of its own stops
+ * the steps that still run.
+ */
 async function driveAll(
   project: Project,
   owned: OwnedRun,
@@ -199,7 +205,7 @@ async function driveAll(
   const pending = await pendingFacts(project, still.known);
   const asked = [...funds, ...pending, ...((await requested?.(still.known)) ?? [])];
   if (stopBy === undefined) return drive(project, still, requests, options, asked);
-  // Before anything can start; what is under way, the files included, comes to its end.
+  // The stop comes before any step starts; operations under way, such as a restore, still complete.
   const stop: Fact = { type: "stop-requested", mode: "after-step", by: stopBy };
   return drive(project, still, requests, options, [...asked, stop]);
 }
@@ -273,7 +279,7 @@ async function drive(
   }
 }
 
-/** What the requests of others become: facts for the loop, or signals for its processes. */
+/** Turns requests of others into facts for the loop, or into signals for its processes. */
 function drivenRunOf(
   mailbox: Mailbox,
   processes: ProcessExecutor,
@@ -286,7 +292,7 @@ function drivenRunOf(
   };
 }
 
-/** The screen of a run, which has seen everything but what it is about to be shown. */
+/** Opens the screen of a run; all events but an update that no screen has shown are its past. */
 async function screenFor(
   { display }: ExecuteOptions,
   known: LoadedRun,
@@ -309,7 +315,7 @@ async function screenFor(
   });
 }
 
-/** Asks the questions of the run, where somebody could answer them. */
+/** The prompt for the questions of the run, if a person could answer them here. */
 function promptOf(
   { display, autoApprove }: ExecuteOptions,
   gates: GateExecutor,
@@ -323,7 +329,7 @@ function promptOf(
   });
 }
 
-/** What the person wants done with work that was cut off. */
+/** What the person wants done with interrupted work. */
 function recoveryIn({
   recover,
   choices,
@@ -338,7 +344,7 @@ function recoveryIn({
   };
 }
 
-/** An update that was recorded last: there was no screen yet to tell it. */
+/** The update that `takeUpdate` recorded last, before there was a screen to show it. */
 function untoldUpdate({ events }: LoadedRun): readonly Recorded[] {
   return events.slice(-1).filter(({ event }) => event.type === "run.updated");
 }

@@ -82,8 +82,9 @@ function hasOwnWorkspaces(graph: Graph): boolean {
 }
 
 /**
- * Holds the files that steps handed on against their hashes before anything starts: what was found
- * and done, in words. Throws when a file is gone for good.
+ * Compares the outputs of completed steps with their hashes before any step starts, and restores
+ * those that it may. Returns lines for a person. Throws when an output and its copy are both
+ * missing.
  */
 export async function checkHandedOnFiles(
   { plan, run, events, dir, shortId }: LoadedRun,
@@ -92,9 +93,9 @@ export async function checkHandedOnFiles(
   const { currentOutputs, outputsNamedBy } = await import("../core/outputs.ts");
   if (events.every(({ event }) => outputsNamedBy(event).length === 0)) return [];
   const living = [...run.running].some((visit) => mayLive(attemptDirOf(dir, attemptOf(visit))));
-  // Who lives may be at work on them right now.
+  // A living step may be writing its outputs now.
   if (living) return [];
-  // Nothing starts that could read them.
+  // No step will start that could read them.
   if (asked.some((fact) => fact.type === "stop-requested" && fact.mode === "now")) return [];
   const wanted = asked.map((fact) => (fact.type === "requested" ? fact.fact : fact));
   const reopened = wanted.flatMap((fact) =>
@@ -113,19 +114,19 @@ export async function checkHandedOnFiles(
   throw new Refusal("output-missing", message, command("retry", shortId, first.root));
 }
 
-/** The steps that a request reopens: they write their files again. */
+/** The steps that a request reopens: they write their outputs again. */
 function reopenedBy(plan: Plan, run: Run, step: string): readonly string[] {
   const known = plan.graph.steps.some(({ id }) => id === step);
   return known ? planRewind(plan, run, step).reopened : [];
 }
 
-/** All that tells a run in files, kept up to date by its owner. */
+/** Keeps the projections of a run in files up to date. */
 interface RunFilesWriter {
   record(events: readonly Recorded[], run: Run): void;
   close(run: Run): void;
 }
 
-/** The files of a run, and those in the directory that the person named for it. */
+/** Opens the files of a run, and those in its `--logs` directory. */
 export async function openRunFiles(project: Project, known: LoadedRun): Promise<RunFilesWriter> {
   const { dir, run, events } = known;
   const attractorLogs = await openAttractorLogs(project, known);
@@ -134,7 +135,7 @@ export async function openRunFiles(project: Project, known: LoadedRun): Promise<
     opened ??= RunFiles.open(dir, run, known, events);
     return opened;
   };
-  // Otherwise the first step does not wait for them: it takes long to read what a long run left.
+  // Otherwise open them with the first record: for a long run that takes time, and steps can start.
   if (mayBeAhead(dir.events, run.seq)) own();
   return {
     record: (news, now) => {
@@ -145,7 +146,7 @@ export async function openRunFiles(project: Project, known: LoadedRun): Promise<
   };
 }
 
-/** What tells the run in a directory that the person named; throws when it cannot be written. */
+/** Opens the `--logs` directory of a run, if it has one. Throws when it cannot be written. */
 export async function openAttractorLogs(
   project: Project,
   { plan, run, events, dir, shortId }: LoadedRun,
@@ -166,7 +167,7 @@ export async function openAttractorLogs(
   }
 }
 
-/** What talks to agents; loaded only for plans that have some. */
+/** Opens the part that works with agents; undefined for plans without agents. */
 export async function openAgents(
   { plan, run }: Pick<LoadedRun, "plan" | "run">,
   site: () => LaunchSite,

@@ -41,19 +41,19 @@ export function newMessage(text: string): Message {
   return { id: newKey(), text, by: thisPerson(), given: Date.now() };
 }
 
-/** Whom a message is for. */
+/** The step whose agent gets the message. */
 interface Recipient {
   readonly scope: string;
   readonly step: string;
 }
 
-/** What became of a message: the run that knows it, or the owner that has not taken it in yet. */
+/** The run after a message was left; `message` is absent until the run has recorded it. */
 interface MessageResult {
   readonly known: LoadedRun;
   readonly message?: LeftMessage;
 }
 
-/** Leaves a message and waits until it is part of the run, or its owner takes too long. */
+/** Leaves a message and waits until the run has recorded it, or its owner takes too long. */
 export async function leaveMessage(
   project: Project,
   known: LoadedRun,
@@ -74,14 +74,14 @@ export async function leaveMessage(
   return left === undefined ? { known: now } : { known: now, message: left };
 }
 
-/** Records, as the owner of the run for a moment, what was left for its agents. */
+/** Owns the run for a moment to record the messages in its inbox. */
 async function takeMessages(project: Project, known: LoadedRun): Promise<void> {
   const { journal } = project;
   const acquired = await takeLease(journal.leases, known.id, {
     owner: thisOwner(),
     isAlive: isOwnerAlive,
   });
-  // If somebody else was faster, that process takes them in.
+  // If another process was faster, it records them.
   if (acquired.ok) {
     try {
       await recordMessages(project, await loadRun(project, known.id), acquired.epoch);
@@ -92,7 +92,9 @@ async function takeMessages(project: Project, known: LoadedRun): Promise<void> {
   }
 }
 
-/** Takes all messages that were left into a run whose lease is ours; gives the run after that. */
+/**
+ * Records all messages in the inbox of a run that this process owns; returns the run after that.
+ */
 export async function recordMessages(
   project: Project,
   known: LoadedRun,
@@ -127,11 +129,11 @@ export interface AgentStep {
   readonly step: string;
   /** `review`, or `each@1.1[3]/review`. */
   readonly path: string;
-  /** What was done for it; absent before its first visit. */
+  /** Its record in the run; absent before its first visit. */
   readonly record?: StepRecord;
 }
 
-/** The step of that name. Throws a refusal that names what could have been meant. */
+/** The step of that name. Throws a refusal that suggests names. */
 export function agentStepAt(known: LoadedRun, name: string): AgentStep {
   const { plan, run, shortId } = known;
   if (known.cleanedAt !== undefined) {
@@ -160,7 +162,10 @@ interface Candidate {
   readonly step: Step;
 }
 
-/** The step in that scope; its id alone is enough for a step of an instance that is the only one. */
+/**
+ * The step of that id in the named scope; if a name without a scope is not a step of the plan's own
+ * graph, all steps of that id.
+ */
 function* stepsNamed(run: Run, scopeId: string, id: string): Generator<Candidate> {
   const exact = run.scopes.get(scopeId);
   const own = exact && stepIn(exact, id);
@@ -193,7 +198,7 @@ function unknownStep({ plan, run, shortId }: LoadedRun, name: string): Refusal {
   return new Refusal("unknown-step", message, command("show", shortId));
 }
 
-/** When an agent gets a message that was left for it. */
+/** When an agent gets a message. */
 export type Delivery =
   /** The owner of the run has not recorded it yet. */
   | "not-recorded"
@@ -204,7 +209,7 @@ export type Delivery =
   | "at-start"
   | "next-attempt";
 
-/** When the agent of a step gets what `leaveMessage` has left. */
+/** When the agent of a step gets the message that `leaveMessage` left. */
 export function deliveryOf({ known, message }: MessageResult, { record }: AgentStep): Delivery {
   if (message === undefined) return "not-recorded";
   const visit = currentVisit(record);

@@ -11,7 +11,7 @@ import type { StopMode } from "../core/event.ts";
 import type { Inbox, LastingRequest, Request } from "../journal/inbox.ts";
 import type { Subscription } from "../journal/subscription.ts";
 
-/** What a driven run offers to those who ask something of it. */
+/** The requests that a driven run accepts. */
 export interface DrivenRun {
   /** Asks the run to stop; a second, stronger request ends the processes at once. */
   stop(mode: StopMode, by: string): void;
@@ -29,7 +29,7 @@ export interface DrivenRun {
 
 /** The requests to the owner of one run. */
 export class OwnerRequests {
-  /** Who asked this process to end its part first. */
+  /** The author of the first stop request to this process. */
   first: string | undefined;
   readonly #inbox: Inbox;
   readonly #runId: string;
@@ -38,7 +38,7 @@ export class OwnerRequests {
   #driver: DrivenRun | undefined;
   #subscription: Subscription | undefined;
   #reading: Promise<void> = Promise.resolve();
-  /** Lasting requests are taken one after the other; a stop does not wait for them. */
+  /** The owner reads lasting requests one after the other; a stop does not wait for them. */
   #taking: Promise<void> = Promise.resolve();
 
   private constructor(inbox: Inbox, runId: string, lastRequest: number) {
@@ -47,13 +47,15 @@ export class OwnerRequests {
     this.#lastRequest = lastRequest;
   }
 
-  /** Call it before the lease names this process: who finds the owner there may ask at once. */
+  /**
+   * Call it before the lease names this process: a command may send a request as soon as it does.
+   */
   static async open(inbox: Inbox, runId: string): Promise<OwnerRequests> {
     const requests = await inbox.after(runId, 0);
     return new OwnerRequests(inbox, runId, requests.at(-1)?.id ?? 0);
   }
 
-  /** Hands the driver what was asked for before it was there, and what will be, until `leave`. */
+  /** Gives the driver all requests, including those that came before it, until `leave`. */
   async attend(driver: DrivenRun): Promise<void> {
     this.#driver = driver;
     if (this.first !== undefined) driver.stop(this.#mode ?? "now", this.first);
@@ -63,7 +65,7 @@ export class OwnerRequests {
     this.#reading = this.#read(subscription, driver);
   }
 
-  /** The driver has ended; when this resolves, nothing reads the inbox any more. */
+  /** Ends the work for the driver; when this resolves, nothing reads the inbox. */
   async leave(): Promise<void> {
     this.#driver = undefined;
     this.#subscription?.close();
@@ -71,7 +73,7 @@ export class OwnerRequests {
     await this.#taking;
   }
 
-  /** Stops the run in order; asked for a second time, its processes are ended at once. */
+  /** Stops the run; a second call ends its processes at once. */
   end(by: string, mode: StopMode = "now"): void {
     this.first ??= by;
     this.#stop(mode, by);
@@ -111,7 +113,7 @@ export class OwnerRequests {
   }
 }
 
-/** Turns signals into requests; gives a function that stops listening. */
+/** Turns signals into requests; returns a function that stops listening. */
 export function listen(requests: OwnerRequests): () => void {
   const handlers: readonly (readonly [NodeJS.Signals, () => void])[] = [
     ["SIGINT", () => requests.end("SIGINT")],

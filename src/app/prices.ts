@@ -37,12 +37,12 @@ import { after, command, Refusal } from "./refusal.ts";
 
 const NAMES_SHOWN_MAX = 5;
 
-/** True for a plan with agents that have an adapter: what they use is counted. */
+/** True for a plan with agents that have an adapter: Perdure counts what they use. */
 export function hasAgents({ agents }: Plan): boolean {
   return Object.values(agents).some(({ adapter }) => adapter !== "command");
 }
 
-/** The user's own file of prices; it need not be there. */
+/** The path of the user's file of prices, which need not exist. */
 export function priceFile(): string {
   const config = process.env.XDG_CONFIG_HOME ?? "";
   const home = isAbsolute(config) ? config : join(process.env.HOME ?? homedir(), ".config");
@@ -61,7 +61,7 @@ export async function priceListOf({ prices }: Pick<Plan, "prices">, run?: Run): 
   });
 }
 
-/** The list that a limit in dollars is kept by for as long as the run lasts (prices/M2). */
+/** The list that a run with a limit in dollars keeps (prices/M2). */
 export async function pricesAtStart(plan: Plan): Promise<{ readonly prices?: Json }> {
   if (plan.budget?.usd === undefined || !hasAgents(plan)) return {};
   return { prices: (await import("../runner/agents/usage.ts")).LISTED };
@@ -82,7 +82,10 @@ function ownPrices(read: (value: Json) => Prices | string): Prices | undefined {
   );
 }
 
-/** The lines that a person should see before a run with a limit in dollars begins; or a refusal. */
+/**
+ * Returns lines for a person before a run with a limit in dollars starts. Throws a refusal if a
+ * model has no price.
+ */
 export async function checkPrices(
   plan: Plan,
   { usd }: Budget,
@@ -128,7 +131,7 @@ function noPrice(
   return new Refusal("unknown-price", message, after(`${priceRemedy(first)}, ${others}`, ...typed));
 }
 
-/** The same for a run that goes on: what its agents have used so far is known by name. */
+/** The same before a resume; the models that the run has used so far are known. */
 export async function checkPricesOnResume(
   { run, plan, events, shortId }: LoadedRun,
   edited: Plan | undefined,
@@ -141,7 +144,9 @@ export async function checkPricesOnResume(
   return checkPrices(now, funds, ["resume", shortId, "--update"], { used, run });
 }
 
-/** What earlier attempts cost whose model had no price then; undefined while one has none. */
+/**
+ * The cost of earlier attempts whose model had no price then; undefined while one still has none.
+ */
 export async function lateCostOf(
   plan: Plan,
   { run, events }: Pick<LoadedRun, "run" | "events">,
@@ -166,7 +171,7 @@ interface UnpricedTokens {
   readonly outputTokens: number;
 }
 
-/** What attempts used without a price, since the last time that such costs were made good. */
+/** The tokens that attempts used without a price since the last late cost was recorded. */
 function unpricedSpending(events: readonly Recorded[]): readonly UnpricedTokens[] {
   let found: UnpricedTokens[] = [];
   for (const { event } of events) {
@@ -179,7 +184,7 @@ function unpricedSpending(events: readonly Recorded[]): readonly UnpricedTokens[
   return found;
 }
 
-/** The agents that a step asks: the one that works, and those that judge. */
+/** The agents of a step: the one that works, and its judges. */
 export function agentsAsked(
   step: Step,
 ): readonly { readonly agent: string; readonly settings: AgentSettings }[] {
@@ -226,7 +231,7 @@ export function parseTurns(text: string): number {
   throw new Refusal("bad-option", `--turns takes a number such as +20, not "${text}"`);
 }
 
-/** Refuses to continue agents that have used up their turns: each would end at its limit again. */
+/** Refuses to continue agents that have used up their turns: each would reach its limit again. */
 export function refuseWithoutTurns({ run, shortId }: LoadedRun): void {
   const visit = [...run.failed].find((one) => resumeGrants(one) && needsTurns(run, one));
   if (visit === undefined || run.state.status !== "failed") return;

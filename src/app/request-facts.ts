@@ -17,7 +17,7 @@ import { settledFact } from "./settle.ts";
 
 type AskedOfRun = Exclude<LastingRequest, { type: "message" }>;
 
-/** The fact of a request; `load` gives the run as it is now, for requests that depend on it. */
+/** The fact of a request; `load` returns the present run, for requests that depend on it. */
 export async function factOf(
   project: Project,
   load: () => Promise<LoadedRun>,
@@ -54,7 +54,7 @@ async function askedFact(
   }
 }
 
-/** A request to retry or rewind as the commands know it. */
+/** A request to retry or rewind, in the form that the commands use. */
 function wantedBy(request: Extract<AskedOfRun, { type: "retry" | "rewind" }>): RewindRequest {
   const { step, files, repeat } = request;
   const about = { step, ...defined({ files, repeat }), ofOwner: true } as const;

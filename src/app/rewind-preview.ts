@@ -30,36 +30,36 @@ export interface RewindRequest {
   /** `fix`, or `fix@2` for the beginning of its second visit. */
   readonly step: string;
   readonly files?: FilesOption | undefined;
-  /** Of a fan-out: only what failed in it. */
+  /** For a fan-out: only its failed items. */
   readonly failed?: boolean | undefined;
-  /** How many turns more its agent gets. */
+  /** How many more turns its agent gets. */
   readonly turns?: number | undefined;
-  /** A person agrees that the step happens again, although it must not happen twice. */
+  /** A person agrees that a once effect happens again. */
   readonly repeat?: true;
-  /** The living owner of the run is asked, whose steps go on. */
+  /** The request is for a living owner, whose steps continue. */
   readonly ofOwner?: true;
 }
 
 type RewindFact = Extract<Fact, { type: "retry-requested" | "rewind-requested" }>;
 
-/** What is asked of the engine, and what that does. */
+/** The fact of a request, and what it does. */
 export interface RewindPreview {
-  /** What the steps that are taken as done hand on is added when the run is ours (`rewindFact`). */
+  /** Lacks the outputs of steps that are assumed to be completed: `rewindFact` adds them. */
   readonly fact: RewindFact;
   readonly steps: RewindPlan;
   readonly files: FilesPlan;
-  /** Absent when the step failed and only gets another try. */
+  /** Absent when a failed step only gets another attempt. */
   readonly rewind?: Omit<RunRewound, "type">;
 }
 
-/** What a step, or one in it, has done that must not happen twice and that a request would repeat. */
+/** The once effects of a step, or of steps inside it, that a request would repeat. */
 export function repeatsOf(
   { run }: LoadedRun,
   { verb, step, failed }: RewindRequest,
 ): readonly Effect[] {
   const path = stepPath(parseVisit(step));
   const visit = currentVisit(findStep(run, path));
-  // Another try of what failed repeats nothing that is done.
+  // A retry of failed work repeats no completed effect.
   if (verb === "retry" && (failed === true || visit?.state.status === "failed")) return [];
   return effectsWithin(run, path).filter(({ done }) => done === true);
 }
@@ -126,7 +126,7 @@ async function planRetry(
   };
 }
 
-/** Other items have worked since, so the files of one cannot be put back without theirs. */
+/** Single items keep the files: a restore would undo the work of other items. */
 function itemFiles(given: FilesOption | undefined): FilesPlan {
   if (given === "restore") {
     const message = "the files of single items cannot be restored";
@@ -170,7 +170,7 @@ async function planReturn(
   };
 }
 
-/** The fact of a request for the owner of the run: what is handed on is kept now. */
+/** The fact of a request, for the owner of the run; stores the outputs that it names. */
 export async function rewindFact(known: LoadedRun, back: RewindPreview): Promise<RewindFact> {
   const { fact } = back;
   const outputs = await assumedOutputs(known, back.rewind?.assumed ?? [], "keep");
@@ -178,7 +178,7 @@ export async function rewindFact(known: LoadedRun, back: RewindPreview): Promise
   return { ...fact, outputs };
 }
 
-/** The visit to whose beginning a place goes back: the one that is named, or the last that worked. */
+/** The visit to rewind to: the named one, or the last one with an attempt. */
 function visitOf(
   { shortId }: LoadedRun,
   record: StepRecord | undefined,
@@ -198,12 +198,12 @@ function placeName(place: NamedVisit): string {
   return `${stepPath(place)}@${place.visit}`;
 }
 
-/** What is told before a run goes back. */
+/** The lines that a person sees before a rewind. */
 export function previewLines(known: LoadedRun, back: RewindPreview): readonly string[] {
   return [...rewindLines(back.steps), ...rewindFilesLines(known, back)];
 }
 
-/** What becomes of the files; one by one where they are the user's own. */
+/** The lines about files; in the project's own directory, they list every change. */
 export function rewindFilesLines({ plan }: LoadedRun, { files }: RewindPreview): readonly string[] {
   const line = `files: ${files.line}`;
   const own = plan.workspace?.kind !== "here" || files.changes === undefined;
@@ -216,7 +216,7 @@ interface RepeatOptions {
   readonly yes?: boolean;
 }
 
-/** The request with the person's yes, where it needs one; undefined when they do not agree. */
+/** Asks the person to agree that a once effect happens again; undefined when they decline. */
 export async function confirmRepeat(
   known: LoadedRun,
   request: RewindRequest,

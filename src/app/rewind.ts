@@ -21,7 +21,7 @@ import { previewRewind, type RewindRequest, rewindFact } from "./rewind-preview.
 import { openRunWorkspace } from "./run-workspace.ts";
 import { NO_DISPLAY } from "./screen.ts";
 
-/** Rewinds the run; nothing is started, and the run stays stopped. */
+/** Rewinds the run and leaves it stopped; starts no step. */
 export async function rewindRun(
   project: Project,
   known: LoadedRun,
@@ -35,7 +35,9 @@ export async function rewindRun(
   });
 }
 
-/** The snapshot of what a rewind or a restore has set aside since a run was loaded, if it did. */
+/**
+ * The snapshot of the files that a rewind or a restore has set aside between two loads of a run.
+ */
 export function filesSetAside(before: LoadedRun, after: LoadedRun): string | undefined {
   const restored = after.events
     .slice(before.events.length)
@@ -49,7 +51,7 @@ interface Checkpoint {
   readonly commit: string;
 }
 
-/** The checkpoint of a step, a visit, an attempt or a snapshot. */
+/** Finds a checkpoint by a step, a visit, an attempt or a snapshot. */
 export function restorePointNamed(known: LoadedRun, name: string): Checkpoint {
   const { commit } = pointOf(known, name);
   if (commit !== undefined) return { name, commit };
@@ -60,7 +62,7 @@ function pointOf({ events, shortId }: LoadedRun, name: string): Point {
   return naming(shortId, () => checkpointNamed(events, name));
 }
 
-/** Writes the files into an empty directory, where nothing can be overwritten. */
+/** Writes the files of a checkpoint into an empty directory. */
 export async function restoreInto(
   project: Project,
   known: LoadedRun,
@@ -82,7 +84,9 @@ export async function restoreInto(
   }
 }
 
-/** What restoring changes in the run's own workspace; undefined when that is not there. */
+/**
+ * What a restore would change in the run's workspace; undefined when the workspace does not exist.
+ */
 export async function previewRestore(
   project: Project,
   known: LoadedRun,
@@ -94,7 +98,7 @@ export async function previewRestore(
   return workspace && shownPlan(await planRestore(workspace, commit));
 }
 
-/** Restores the files of the run's own workspace; what is there is set aside and journalled. */
+/** Restores files in the run's workspace; sets the present ones aside and records that. */
 export async function restoreWorkspace(
   project: Project,
   known: LoadedRun,

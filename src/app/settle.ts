@@ -31,7 +31,7 @@ const VERDICTS: readonly Verdict[] = ["done", "redo", "abort"];
 type SettledFact = Extract<Fact, { type: "settled" }>;
 type GivenVerdict = Pick<SettledFact, "step" | "as" | "by" | "identity">;
 
-/** A verdict, in whose name it was given, and what became of it. */
+/** A verdict, its author, and the result of the request. */
 export interface Settled extends AskResult {
   readonly as: Verdict;
   readonly by: string;
@@ -102,7 +102,7 @@ async function settleAlone(
   return { outcome: "handled", known: await loadRun(project, known.id) };
 }
 
-/** A verdict as a fact, with what the step left for those after it. */
+/** The fact of a verdict, with the result of the step for the steps after it. */
 export async function settledFact(
   known: LoadedRun,
   { step, as, by, identity }: GivenVerdict,
@@ -111,7 +111,9 @@ export async function settledFact(
   return { type: "settled", step, as, by, ...defined({ identity, result }) };
 }
 
-/** What the step produced before it was interrupted; no verdict replaces missing files. */
+/**
+ * The result of the interrupted step. Throws when outputs are missing: no verdict replaces them.
+ */
 async function resultOf({ plan, run, dir, shortId }: LoadedRun, step: string): Promise<Result> {
   const visit = uncertainVisit(run, step);
   const env = runEnvironment(run);

@@ -19,12 +19,12 @@ import type { Project } from "./project.ts";
 import { advice, after, command, type Next, Refusal, when } from "./refusal.ts";
 import { keepsFiles, openRunWorkspace, relinkWorktrees } from "./run-workspace.ts";
 
-/** What a run left on its branch, and where. */
+/** The commits of a run on its branch, and where they are. */
 export interface RunResult extends BranchWork {
   readonly place: ResultLocation;
 }
 
-/** What a worktree run left; undefined for other runs, and when its branch is gone. */
+/** The result of a worktree run; undefined for other runs, and when its branch is gone. */
 export async function resultOf(project: Project, known: LoadedRun): Promise<RunResult | undefined> {
   const { run, cleanedAt } = known;
   const { workspace, created } = run;
@@ -38,7 +38,7 @@ export async function resultOf(project: Project, known: LoadedRun): Promise<RunR
   return work && { ...work, place };
 }
 
-/** The same; refuses where there is nothing to take. */
+/** The result of a worktree run; refuses a run without one. */
 async function needResult(project: Project, known: LoadedRun, verb: string): Promise<RunResult> {
   const { run, shortId, liveness } = known;
   if (liveness === "owned") {
@@ -56,14 +56,14 @@ async function needResult(project: Project, known: LoadedRun, verb: string): Pro
   throw new Refusal("no-workspace", `run ${shortId} has no branch to take: ${where}`, next);
 }
 
-/** What a merge did. */
+/** The result of a merge. */
 export interface Merged {
   readonly how: "merged" | "already";
   readonly result: RunResult;
   readonly commit?: string;
 }
 
-/** Merges the branch of a run into what is checked out in its project. */
+/** Merges the branch of a run into the branch that its project has checked out. */
 export async function mergeRun(
   project: Project,
   known: LoadedRun,
@@ -131,7 +131,7 @@ function listText(paths: readonly string[]): string {
   return `${paths.slice(0, PATHS_MAX).join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
 }
 
-/** What was applied: how many files changed; none when all was there already. */
+/** How many files changed; none when the project already had all changes. */
 export interface Applied {
   readonly files: number;
   readonly checkout: string;
@@ -152,7 +152,7 @@ export async function applyRun(project: Project, known: LoadedRun): Promise<Appl
   ]);
 }
 
-/** The large untracked files that snapshots leave out are not taken either. */
+/** The large untracked files that snapshots leave out: `apply` leaves them out, too. */
 async function leftOutOf(project: Project, known: LoadedRun): Promise<readonly string[]> {
   const { snapshot } = known.run;
   if (snapshot === undefined || !keepsFiles(known)) return [];
@@ -162,7 +162,7 @@ async function leftOutOf(project: Project, known: LoadedRun): Promise<readonly s
   return shownDetails(details).skipped.map(({ path }) => path);
 }
 
-/** What a pull request is opened with. */
+/** The options of a new pull request. */
 export interface PullRequestOptions {
   readonly base?: string | undefined;
   readonly title?: string | undefined;
@@ -170,13 +170,13 @@ export interface PullRequestOptions {
   readonly draft?: boolean | undefined;
 }
 
-/** A pull request that was opened, or that was there. */
+/** A pull request that this command opened, or that existed before. */
 export interface PullRequest {
   readonly url: string;
   readonly isNew: boolean;
 }
 
-/** How each service's own program is asked. */
+/** The arguments of each service's own program. */
 const TOOLS: Readonly<Record<"gh" | "glab", PullRequestTool>> = {
   gh: {
     find: (branch) => ["pr", "list", "--head", branch, "--state", "all", "--json", "url"],
@@ -206,7 +206,7 @@ interface PullRequestTool {
     readonly body: string;
     readonly draft: boolean;
   }) => readonly string[];
-  /** The field of the answer to `find` that holds the address. */
+  /** The field with the address in the output of `find`. */
   readonly urlKey: string;
 }
 
@@ -283,7 +283,7 @@ async function push(checkout: string, branch: string, shortId: string): Promise<
   await call("git", ["push", "--quiet", remote, refs], checkout, again);
 }
 
-/** Runs a program of the user's; gives what it printed. */
+/** Runs a program of the user; returns its output. */
 function call(
   program: string,
   words: readonly string[],

@@ -21,7 +21,7 @@ export function plainEnvironment(): NodeJS.ProcessEnv {
   return env;
 }
 
-/** Variables that a plan's expressions name must be there before anything is started. */
+/** Refuses to start without the variables that the plan's expressions name. */
 export function checkEnvironment(names: readonly string[], typed: readonly string[]): void {
   const missing = names.filter((name) => process.env[name] === undefined);
   if (missing.length === 0) return;
@@ -31,8 +31,8 @@ export function checkEnvironment(names: readonly string[], typed: readonly strin
 }
 
 /**
- * Looks whether what a plan needs is there, unless the person wants none of that; gives what to warn
- * about. Plans without agents need nothing that would be paid for.
+ * Runs the preflight, unless the person declined it; returns warnings. A plan without agents costs
+ * nothing to fail, so it has no preflight.
  */
 export async function readiness(
   plan: Plan,
@@ -46,14 +46,14 @@ export async function readiness(
   return requireReady(plan, site, typed);
 }
 
-/** Refuses a system on which nobody can tell which processes live, and whose they are. */
+/** Refuses a system without /proc, where Perdure cannot tell which processes live. */
 export function requireProc(): void {
   if (process.platform !== "linux" || existsSync("/proc/self/stat")) return;
   const message = "/proc is not mounted, so perdure cannot tell which processes are alive";
   throw new Refusal("no-proc", message, advice("mount -t proc proc /proc"));
 }
 
-/** Works as if started in another directory. */
+/** Changes the directory of this process, for `-C`. */
 export function changeDirectory(directory: string): void {
   try {
     process.chdir(directory);

@@ -20,7 +20,7 @@ import { readSnapshot } from "../workspace/snapshot/details.ts";
 import { differences, type FileDifference } from "../workspace/snapshot/difference.ts";
 import { restoreSnapshot } from "../workspace/snapshot/restore.ts";
 import { takeSnapshot } from "../workspace/snapshot/snapshot.ts";
-import { giveBack, hasCommit, type SnapshotStore } from "../workspace/snapshot/store.ts";
+import { hasCommit, returnCommit, type SnapshotStore } from "../workspace/snapshot/store.ts";
 import { openWorkspace, type Workspace } from "../workspace/snapshot/workspace.ts";
 import { WorkspaceError } from "../workspace/workspace-error.ts";
 import { copyUncommitted } from "../workspace/worktree/commit.ts";
@@ -135,7 +135,7 @@ async function findWorktree(options: RunWorkspaceOptions, placed: Placed): Promi
       const repository = await needRepository(project);
       const place = { repository, path, branch, include: plan.include };
       const tip = state.status === "both-gone" ? await lastHead(options, base) : state.tip;
-      await giveBack(options.store, repository, tip);
+      await returnCommit(options.store, repository, tip);
       await repairWorktree({ ...place, tip });
       await restoreFiles(options, placed.path);
       if (run.snapshot !== undefined) await restoreHead(options.store, placed.path, run.snapshot);

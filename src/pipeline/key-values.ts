@@ -70,7 +70,7 @@ export const retry = z.union([
       .enum(["continue", "fresh"])
       .optional()
       .describe(
-        "After a failed attempt of an agent: its conversation continues, and it is told what " +
+        "After a failed attempt of an agent: its conversation continues, and it learns what " +
           "failed (the default); or the next attempt starts a new one.",
       ),
   }),
@@ -133,7 +133,7 @@ export const edge = z.strictObject({
   fidelity: z
     .enum(FIDELITIES)
     .optional()
-    .describe("How much the agent of the next step is told; overrides that step's own `fidelity`."),
+    .describe("How much the agent of the next step learns; overrides that step's own `fidelity`."),
   thread: id.optional().describe("For `full`: the conversation, unless the step names one."),
 });
 

@@ -394,7 +394,7 @@ export const INHERITED_KEYS = {
   }),
   fidelity: key({
     schema: z.enum(FIDELITIES),
-    doc: "How much the agent is told of what came before. Default: nothing.",
+    doc: "How much the agent learns of what came before. Default: nothing.",
     example: "fidelity: summary:high",
     on: ["agent"],
     fingerprint: true,
@@ -410,7 +410,7 @@ export const INHERITED_KEYS = {
   }),
   resume_fidelity: key({
     schema: z.enum(BRIEFING_MODES),
-    doc: "What the agent is told after its conversation was lost. Default: compact.",
+    doc: "What the agent learns after its conversation was lost. Default: compact.",
     example: "resume_fidelity: summary:low",
     on: ["agent"],
     fingerprint: false,

@@ -223,7 +223,7 @@ function repeatedGraph(
 function buildBody(step: PipelineStep, body: PipelineBody, around: Surroundings): Graph {
   const own = { ...around.env, ...(isSingle(step, body) ? {} : step.settings.env) };
   if (!("steps" in body)) return buildGraph(body, { ...around, env: own });
-  assert(body !== around.pipeline, "a pipeline cannot stand in itself");
+  assert(body !== around.pipeline, "a pipeline cannot contain itself");
   return buildGraph(body.steps, { ...around, pipeline: body, env: { ...own, ...body.env } });
 }
 

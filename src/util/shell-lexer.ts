@@ -36,15 +36,15 @@ export type ShellPosition =
   };
 
 const QUOTED_HEREDOC =
-  "an expression cannot stand in a here-document whose delimiter is quoted; leave the quotes off " +
+  "an expression cannot be in a here-document whose delimiter is quoted; leave the quotes off " +
   "the delimiter, or pass the value through `env`";
-const AFTER_BACKSLASH = "a backslash cannot stand right before an expression; leave it out";
-const IN_ANSI_QUOTES = "an expression cannot stand in $'...', which not every shell knows";
+const AFTER_BACKSLASH = "a backslash cannot be right before an expression; leave it out";
+const IN_ANSI_QUOTES = "an expression cannot be in $'...', which not every shell knows";
 const AFTER_ANSI_QUOTES = "the script holds \\' inside $'...', which shells read differently";
 const AS_DELIMITER = "an expression cannot be the delimiter of a here-document";
 const AS_NAME = "an expression cannot be the name in ${...}";
-const HEREDOC_PATTERN = "an expression cannot stand in a pattern inside a here-document";
-const TOO_DEEP = `substitutions stand more than ${SHELL_NESTING_MAX} deep in each other`;
+const HEREDOC_PATTERN = "an expression cannot be in a pattern inside a here-document";
+const TOO_DEEP = `substitutions are nested more than ${SHELL_NESTING_MAX} deep`;
 
 /** How the shell reads each hole in the text, in order. */
 export function lexShell(text: string): readonly ShellPosition[] {

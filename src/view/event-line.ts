@@ -23,13 +23,12 @@ import { stepPath } from "../core/step-path.ts";
 import { formatDuration } from "../util/duration.ts";
 import { exposureText, leftoverText, stepReportText } from "./attempt-text.ts";
 import { fundsText } from "./cost-text.ts";
-import { failureText, messageText, warningText } from "./failure-text.ts";
+import { failureText, messageText, stopText, warningText } from "./failure-text.ts";
 import { messageLine } from "./message-text.ts";
 import { uncertaintyText } from "./once-text.ts";
 import { updateText } from "./preview/update-plan.ts";
 import { answerText, choicesText, deadlineText, questionText, wakeText } from "./question-text.ts";
 import { attemptWords, STEP_STYLES } from "./step-status.ts";
-import { stopText } from "./stop-text.ts";
 import { commitText, countText, plainText, shortList } from "./text.ts";
 
 /** How many items a line names. */

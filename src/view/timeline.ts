@@ -8,10 +8,9 @@ import type { Recorded, RunEvent } from "../core/event.ts";
 import { attemptText, stepPath, visitText } from "../core/step-path.ts";
 import { attemptEnd } from "./attempt-history.ts";
 import { requestText } from "./event-line.ts";
-import { messageText } from "./failure-text.ts";
+import { messageText, stopText } from "./failure-text.ts";
 import { messageLine } from "./message-text.ts";
 import { answerText, questionText } from "./question-text.ts";
-import { stopText } from "./stop-text.ts";
 import { commitText, countText, shortList } from "./text.ts";
 import { savedBy } from "./work-history.ts";
 

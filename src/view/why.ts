@@ -26,7 +26,7 @@ import {
   type Situation,
   suggestedBudget,
 } from "./failure-advice.ts";
-import { messageText, warningMessages } from "./failure-text.ts";
+import { messageText, stopText, warningMessages } from "./failure-text.ts";
 import { waitingMessages } from "./message-text.ts";
 import {
   answerCommand,
@@ -38,7 +38,6 @@ import {
   wakeText,
 } from "./question-text.ts";
 import { attemptWords, type Liveness, runStatusOf } from "./step-status.ts";
-import { stopText } from "./stop-text.ts";
 import { commandText, countText, plainText, shortList, utcText } from "./text.ts";
 
 /** How many choices of a question one line shows. */

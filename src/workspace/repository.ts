@@ -1,9 +1,9 @@
 /**
- * The user's git repository, as far as we look at it: its places, its settings, what is checked out,
- * and which files no commit holds.
+ * The user's git repository: its directories, its settings, the commit that is checked out, and the
+ * files that are in no commit.
  *
- * Owns: reading all that; what is checked out is read from git's own files, which needs no process,
- * and asked of git where those are of a kind that we do not know.
+ * Owns: reading these. The commit that is checked out is read from git's own files, which needs no
+ * process; git is asked if their format is not known.
  * Does not: write anything.
  */
 
@@ -54,7 +54,7 @@ export async function findRepository(directory: string): Promise<Repository | un
   );
   return {
     gitDir: await realpath(gitDir),
-    // One name for each place: a worktree and its repository are compared by it.
+    // The real path, because a worktree and its repository are compared by it.
     commonDir: await realpath(resolve(directory, common)),
     topLevel,
     indexFile: resolve(directory, index),
@@ -62,11 +62,18 @@ export async function findRepository(directory: string): Promise<Repository | un
   };
 }
 
-/** One answer per question; where a path holds a newline, each is asked by itself. */
+/** One answer per question; if a path contains a newline, each question is asked separately. */
 async function answersOf(call: GitCall, lines: readonly string[]): Promise<readonly string[]> {
   if (lines.length === ASKED.length) return lines;
   const asked = ASKED.map((flags) => git({ ...call, answers: [] }, "rev-parse", ...flags));
   return (await Promise.all(asked)).map(({ stdout }) => stdout.toString("utf8").slice(0, -1));
+}
+
+/** The repository that the files of a directory belong to; one that ignores them does not count. */
+export async function repositoryOf(directory: string): Promise<Repository | undefined> {
+  const repository = await findRepository(directory);
+  if (repository === undefined || (await isIgnored(repository, directory))) return undefined;
+  return repository;
 }
 
 /** The path of a directory below the top of a repository, "" for the top itself. */
@@ -74,25 +81,27 @@ export async function pathWithin(repository: Repository, directory: string): Pro
   return relative(await realpath(repository.topLevel), await realpath(directory));
 }
 
-/** True when the repository's own rules ignore this directory: it is then none of its files. */
-export async function isIgnored(repository: Repository, directory: string): Promise<boolean> {
+/**
+ * True when the repository's rules ignore this directory, so that its files do not belong to it.
+ */
+async function isIgnored(repository: Repository, directory: string): Promise<boolean> {
   if ((await pathWithin(repository, directory)) === "") return false;
   const call = { ...theirs(repository.topLevel), answers: [1] };
   const { exit } = await git(call, "check-ignore", "-q", "--no-index", await realpath(directory));
   return exit === 0;
 }
 
-/** What the user's settings say about a directory. */
+/** The user's settings for a directory. */
 export interface UserSettings {
   /** The files with ignore rules beside the .gitignore files, weakest first. */
   readonly excludeFiles: readonly string[];
   /** The files with attributes beside the .gitattributes files. */
   readonly attributeFiles: readonly string[];
-  /** True when a setting makes git change line ends on the way in or out. */
+  /** True when a setting makes git change line endings. */
   readonly convertsLineEnds: boolean;
 }
 
-/** Reads the settings that decide what is ignored and what git changes on the way in. */
+/** Reads the settings about ignored files and about changes of content. */
 export async function settingsOf(
   directory: string,
   repository: Repository | undefined,
@@ -149,7 +158,7 @@ export async function headOf(directory: string): Promise<Head | undefined> {
   return { commit, branch: name === "HEAD" ? undefined : name };
 }
 
-/** The same for the checkout of a repository, without a process where that is possible. */
+/** The same for the checkout of a repository, without a process if possible. */
 export async function headIn(checkout: Repository): Promise<Head | undefined> {
   const { gitDir, commonDir } = checkout;
   const text = textOf(join(gitDir, "HEAD"));
@@ -160,7 +169,7 @@ export async function headIn(checkout: Repository): Promise<Head | undefined> {
   return { commit, branch };
 }
 
-/** The commit of a plain ref; undefined when it is missing or kept in some other way. */
+/** The commit of a plain ref; undefined when it is missing or stored in another form. */
 function refIn(commonDir: string, ref: string): string | undefined {
   if (existsSync(join(commonDir, "reftable"))) return undefined;
   const loose = textOf(join(commonDir, ref));
@@ -179,7 +188,7 @@ function textOf(file: string): string | undefined {
   try {
     return readFileSync(file, "utf8").trimEnd();
   } catch {
-    // Whatever keeps us from reading it, git has the better words for it.
+    // Git is asked instead, and reports a better error.
     return undefined;
   }
 }
@@ -192,8 +201,7 @@ const PATH_AT = 3;
 export async function looseFiles(directory: string): Promise<readonly string[]> {
   const names = await readdir(directory).catch(absent);
   if (names === undefined) return [];
-  const repository = await findRepository(directory);
-  if (repository === undefined || (await isIgnored(repository, directory))) {
+  if ((await repositoryOf(directory)) === undefined) {
     return names.filter((name) => !OURS.has(name) && !isExport(name));
   }
   const flags = ["status", "--porcelain", "-z", "--no-renames", "--untracked-files=all"];

@@ -28,7 +28,8 @@ const STREAMS = join(import.meta.dirname, "streams");
 const UUID = "00000000-0000-4000-8000-000000000001";
 const TWO_REPLIES = { inputTokens: 200, cachedTokens: 0, outputTokens: 40 };
 
-// A limit that says when it ends is told as the time until then: two readings must agree on now.
+// A limit that says when it ends is reported as the time until then: two readings must agree on
+// now.
 beforeAll(() => {
   vi.useFakeTimers({ toFake: ["Date"] });
 });
@@ -416,7 +417,7 @@ describe("a report", () => {
     expect(follow.report.stall).toBeUndefined();
   });
 
-  it("forgets a result after which the conversation went on (runner/G5)", () => {
+  it("forgets a result after which the conversation continued (runner/G5)", () => {
     const { follow, say } = follower();
     say({ type: "turn" }, { type: "result", ok: true });
     expect(follow.report.result).toEqual({ ok: true });

@@ -1,6 +1,7 @@
 /**
  * Real agents after a failure: a table of failures times agents. The same session continues, the
- * results of earlier tools are in the first request, effects happen once, and the failure is told.
+ * results of earlier tools are in the first request, effects happen once, and the agent learns of
+ * the failure.
  */
 import { describe, expect, it, type TestContext } from "vitest";
 import { conversationOf } from "../rig/model/conversation.ts";
@@ -27,10 +28,10 @@ interface Failure {
   /** Further keys of the step, and what they are edited to before it continues. */
   readonly keys?: string;
   readonly edited?: string;
-  /** What the model does after the first tool; afterwards it goes on as if nothing had been. */
+  /** What the model does after the first tool; afterwards it continues as if nothing had been. */
   readonly reply: (next: Reply) => Reply;
   readonly exit: number;
-  /** What the agent is told of it. */
+  /** What the agent learns of it. */
   readonly reported: RegExp;
   readonly resume?: readonly string[];
   readonly agents?: readonly AgentName[];
@@ -126,7 +127,7 @@ describe.each(CHOSEN.filter((agent) => agent !== "opencode"))("%s continues afte
   });
 });
 
-/** An attempt fails; `resume` continues its conversation, which is told of the failure. */
+/** An attempt fails; `resume` continues its conversation with a report of the failure. */
 async function continues(
   agent: AgentName,
   { keys = "", edited, reply, exit, reported, resume = [] }: Failure,

@@ -1,4 +1,7 @@
-/** Several checks per step: what each of them means, what is told of them, and what a kill leaves. */
+/**
+ * Several checks per step: what each of them means, what is reported of them, and what a kill
+ * leaves.
+ */
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { Project } from "../rig/project.ts";
 import { Terminal } from "../rig/terminal.ts";
@@ -88,7 +91,7 @@ steps:
 });
 
 describe("on_fail", () => {
-  it("warn: the step completes, and the warning is told everywhere", async () => {
+  it("warn: the step completes, and the warning is reported everywhere", async () => {
     pipeline(`
 steps:
   - id: lint

@@ -105,7 +105,7 @@ describe("removes", () => {
     expect(artifacts()).toEqual([]);
   });
 
-  it("no artifact while another run is going on", async () => {
+  it("no artifact while another run is running", async () => {
     const first = await run("true");
     const hold = project.hold("x");
     project.write("held.yaml", `${PLAIN}\nsteps:\n  - { id: one, run: "${hold.command}" }\n`);

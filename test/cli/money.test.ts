@@ -1,4 +1,7 @@
-/** What agents cost: prices, limits in dollars, models that show themselves late, and what is told. */
+/**
+ * What agents cost: prices, limits in dollars, models that show themselves late, and what is
+ * reported.
+ */
 import * as fs from "node:fs";
 import { resolve } from "node:path";
 import { afterEach, describe, expect, it } from "vitest";

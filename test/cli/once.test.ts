@@ -267,7 +267,7 @@ describe("without a probe", () => {
     expect((await project.run(["retry", id, "push"])).exit).toBe(2);
   });
 
-  it("Ctrl-C leaves it to a person; the rest of the run goes on", async () => {
+  it("Ctrl-C leaves it to a person; the rest of the run continues", async () => {
     const beside = `  - id: beside\n    needs: []\n    run: ${project.effect("beside")}\n`;
     const { runner, id } = await startPush("p", { more: beside });
     const stopped = await runner.kill("SIGINT");

@@ -222,7 +222,7 @@ leak │ https://[redacted]@host/[redacted][redacted]
     await hold.arrived();
     await first.kill();
     const [id = ""] = await project.runIds();
-    // The step goes on with the environment that it has; the next attempt would have another.
+    // The step continues with the environment that it has; the next attempt would have another.
     const second = project.start(["resume", id], { env: { GITHUB_TOKEN: "ghp_of-another-job-1" } });
     await second.printed("is still running");
     await hold.release();

@@ -79,7 +79,7 @@ const SHOWN: Readonly<
   "project-copied": SITUATION,
   "run-changed": {
     file: "update.test.ts",
-    test: "does nothing with a run that has gone on while the person was asked",
+    test: "does nothing with a run that has continued while the person was asked",
   },
   "run-exists": SITUATION,
   "run-not-named": SITUATION,
@@ -116,7 +116,7 @@ const SHOWN: Readonly<
   "journal-busy": { because: "SQLite waits for five minutes" },
   "journal-disk-full": {
     file: "disk.test.ts",
-    test: "stops loudly when the disk is full, and goes on when there is room again",
+    test: "stops loudly when the disk is full, and continues when there is room again",
   },
   "journal-io": { because: "a disk would have to fail" },
   "journal-newer": NO_COMMAND,

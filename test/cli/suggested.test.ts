@@ -105,7 +105,7 @@ const SITUATIONS: Readonly<Record<string, Situation>> = {
     code: "nothing-to-stop",
     meet: async () => perdure(["stop", await waiting()]),
   },
-  "settle of what is in no doubt": {
+  "settle of what is not uncertain": {
     code: "impossible",
     meet: async () => perdure(["settle", await completed(), "one", "done"]),
   },

@@ -1,4 +1,7 @@
-/** Requests from outside: each is handled once (request/Q1), and none meets running work (request/Q2). */
+/**
+ * Requests from outside: each is handled once (request/Q1), and none meets running work
+ * (request/Q2).
+ */
 import { describe, expect, it } from "vitest";
 import type { Fact, RequestedFact } from "../../src/core/fact.ts";
 import { graphOf, planOf } from "./plans.ts";
@@ -59,7 +62,7 @@ describe("a request to a living owner", () => {
     expect(play.launched).toEqual(["a@1.1", "b@1.1", "c@1.1"]);
   });
 
-  it("is refused by an event when the core cannot do it, and the run goes on", () => {
+  it("is refused by an event when the core cannot do it, and the run continues", () => {
     const play = failedBesideRunning().tell(retryOf("nobody"), retryOf("b", "k3"));
     const [unknown, running] = play.events.slice(-2);
     expect(unknown).toMatchObject({

@@ -42,7 +42,7 @@ async function types(events: AsyncIterable<EventJson>): Promise<readonly string[
   return (await Array.fromAsync(events)).map(({ type }) => type);
 }
 
-it("a run that cannot be written lets go of everything: its program ends, its step lives on", async () => {
+it("a run that cannot be written releases everything: its program ends, its step lives on", async () => {
   const hold = project.hold("step");
   const snapshots = "workspace: { snapshots: true, snapshot_every: 100ms }";
   project.write(
@@ -75,7 +75,7 @@ describe("a question in a program's run", () => {
     ],
   });
 
-  it("ends our part with 6; the first answer counts, and the next part goes on", async () => {
+  it("ends our part with 6; the first answer counts, and the next part continues", async () => {
     const { id, done } = await run(asking, { cwd });
     expect(await done).toMatchObject({ status: "waiting", exitCode: 6 });
     const opened = await openRun(id, { cwd });
@@ -144,7 +144,7 @@ describe("a run in a program", () => {
     await project.must(suggested);
   });
 
-  it("goes on when nobody listens any more", async () => {
+  it("continues when nobody listens any more", async () => {
     const hold = project.hold("a");
     const handle = await run({ steps: [{ id: "a", run: hold.command }] }, { cwd });
     for await (const event of handle) if (event.type === "step.started") break;
@@ -238,7 +238,7 @@ describe("what is refused", () => {
   });
 });
 
-it("that is taken from a program is told, and goes on elsewhere", async () => {
+it("that another process takes from a program is reported, and continues there", async () => {
   const hold = project.hold("a");
   const steps = [{ id: "a", run: `${hold.command}; ${project.effect("a")}` }] as const;
   const handle = await run({ steps }, { cwd });

@@ -40,7 +40,7 @@ const BUILT_IN = /^(outcome|preferred_label|current_node|last_stage|last_respons
 
 export class Checkers {
   readonly requests = new RequestCheckers();
-  /** An update may take room away from steps that run; they go on. */
+  /** An update may take room away from steps that run; they continue. */
   #roomMax: number;
   readonly #runId: string;
   readonly #journal: MemoryJournal;
@@ -82,7 +82,8 @@ export class Checkers {
       const was = before.scopes[0]?.steps.find((step) => step?.step === id);
       const is = steps.find((step) => step?.step === id);
       const states = (step: typeof was): unknown => step?.visits.map(({ number }) => number);
-      // What no edge could reach is looked at anew: a person may have declared done what leads to it.
+      // What no edge could reach is looked at anew: a person may have declared done what leads to
+      // it.
       const reached = was?.unreachable === false;
       if (reached && !isDeepStrictEqual(states(was) ?? [], states(is) ?? [])) {
         fail(`${id} was kept, but it was visited again`);

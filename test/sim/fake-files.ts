@@ -204,7 +204,7 @@ export class FakeFiles {
     if (conflicts.length === 0 && this.#random.chance(0.15)) {
       return { ok: false, paths: ["fought-over"], base: ours, theirs: saved };
     }
-    // While the merge was computed, others went on writing.
+    // While the merge was computed, other steps kept writing.
     if (workspace === SHARED) this.bystander(`meanwhile-${this.#commits.size}`);
     const merged = new Map(this.#tree(ours));
     const before = this.#tree(base);
@@ -241,7 +241,9 @@ export class FakeFiles {
     if (strange !== undefined) fail(`${attemptText(at)} finds ${strange}, which its base has not`);
   }
 
-  /** What earlier attempts of the visit had written is not there, unless a person chose to keep it. */
+  /**
+   * What earlier attempts of the visit had written is not there, unless a person chose to keep it.
+   */
   #expectRestored(at: AttemptRef, workspace: string, base: string): void {
     const kept = this.#tree(base);
     for (let attempt = 1; attempt < at.attempt; attempt++) {

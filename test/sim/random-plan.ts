@@ -169,7 +169,10 @@ function randomWay(random: Random, from: number, to: number): Omit<Edge, "back">
   return random.chance(0.4) ? { ...base, condition: random.pick(conditions) } : base;
 }
 
-/** Some plans say what agents are told; dice of their own, so that the others stay what they were. */
+/**
+ * Some plans set the briefings of agents; dice of their own, so that the others stay what they
+ * were.
+ */
 function withFidelity(plan: Plan): Plan {
   const random = seededRandom(seedOf(canonicalJson(plan)));
   if (!random.chance(0.4)) return plan;

@@ -62,7 +62,7 @@ export type Bug =
   | "forget-after-failure"
   | "forget-messages"
   | "probe-lies"
-  | "doubt-forgotten"
+  | "uncertainty-forgotten"
   | "second-answer-counts"
   | "answers-itself"
   | "merge-whole-tree"
@@ -94,7 +94,7 @@ export function plansOf({ plans }: Outcome): (fingerprint: string) => Plan {
 }
 
 export const RUN_ID = "00000000-0000-4000-8000-000000000000";
-/** A walk that always begins anew is stopped after a hundred times, each of hundreds of turns. */
+/** A run that always restarts is stopped after a hundred times, each of hundreds of turns. */
 const TURNS_MAX = 60_000;
 const OWNERS_MAX = 60;
 /** How a run is left that waits for people. */
@@ -319,7 +319,7 @@ class Simulation {
     return recorded;
   };
 
-  /** What a step that talks to an agent can have of its conversations. */
+  /** What a step with an agent can continue of its conversations. */
   #offer(visit: Visit | undefined, session: string | undefined): ConversationOffer | undefined {
     const work = visit && stepOf(visit).work;
     if (work?.kind !== "agent") return undefined;
@@ -330,7 +330,7 @@ class Simulation {
     return work.agent === CHOOSES ? { fresh: this.#world.newSession(), ...offer } : offer;
   }
 
-  /** What a person wants of the run beside going on. */
+  /** What a person asks for besides continuing. */
   #requests(run: Run): readonly Fact[] {
     const found = [...run.running].map(attemptOf);
     const requests: Fact[] = [];
@@ -415,7 +415,7 @@ class Simulation {
     this.#late.push({ type: "looked-up", place, ...(items && { items }), ...(offer && { offer }) });
   }
 
-  /** What an earlier owner had started is told, unless nothing is left of it. */
+  /** Reports what an earlier owner had started, unless nothing is left of it. */
   #adopt(at: AttemptRef): void {
     const ending = this.#world.evidence(at);
     if (ending?.how === "lost") return;
@@ -523,7 +523,9 @@ class Simulation {
     }
   }
 
-  /** What the outside says next: something under way, an ended process, a wish, or time passing. */
+  /**
+   * What the outside says next: something under way, an ended process, a request, or time passing.
+   */
   async #facts(
     run: Run,
     gates: GateExecutor,
@@ -705,7 +707,7 @@ class Simulation {
   }
 
   #planted(ending: Extract<Fact, { type: "process-ended" }>["ending"]): typeof ending {
-    if (this.#bug === "doubt-forgotten" && ending.how === "lost")
+    if (this.#bug === "uncertainty-forgotten" && ending.how === "lost")
       return { ...ending, started: false };
     if (ending.how !== "exited" || ending.exit !== 0) return ending;
     if (this.#bug === "rerun-completed") return { how: "lost", started: true, message: "planted" };
@@ -761,7 +763,7 @@ class Simulation {
 /** Whom an executor that outlives its loop would start. */
 const NOBODY: AttemptRef = { scope: "", step: "s0", visit: 1, attempt: 98 };
 
-/** True for what is true of a process, whoever owns the run when it is told. */
+/** True for a fact about a process that holds for every owner of the run. */
 function isAboutProcess({ type }: Fact): boolean {
   return ["process-ended", "adopted", "session-known", "answered", "probed"].includes(type);
 }

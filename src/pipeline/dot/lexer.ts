@@ -205,7 +205,7 @@ class DotLexer implements LexedDot {
     const found = this.#match(APOSTROPHES) ?? "'";
     this.#at = start + found.length;
     this.#push("string", start, found.slice(1, -1));
-    const message = "a text stands in double quotes";
+    const message = "a text needs double quotes";
     const help = "write `\"` instead of `'`";
     this.#report(start, this.#at, { severity: "error", rule: "dot-syntax", message, help });
   }

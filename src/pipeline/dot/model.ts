@@ -13,23 +13,22 @@ import { nearest } from "../../util/nearest.ts";
 import type { Diagnostic } from "../diagnostic.ts";
 import type { Fidelity } from "../fidelity.ts";
 import { diagnosticAt } from "../source.ts";
-import type { DotDocument, DotGraph } from "./ast.ts";
+import type { DotAttributes, DotDocument, DotGraph } from "./ast.ts";
 import {
   type AttributeOwner,
+  AttributeReader,
   attributeKind,
   attributeNames,
   canonicalName,
   isDrawing,
   LEGACY_ATTRIBUTES,
 } from "./attribute.ts";
-import { AttributeReader } from "./attribute-reader.ts";
 import {
   type CollectedEdge,
   type CollectedGraph,
   type CollectedNode,
   collectGraph,
   DOT_EDGES_MAX,
-  type DotAttributes,
 } from "./collect.ts";
 import { type ParsedCondition, parseCondition } from "./condition.ts";
 import { type NodeType, resolveType, SHAPE_DEFAULT } from "./node-type.ts";

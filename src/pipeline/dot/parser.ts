@@ -91,10 +91,8 @@ class DotParser {
   #skipToGraph(after: boolean): void {
     const { span, text, kind } = this.#token;
     const what = shown(text, kind);
-    if (after)
-      this.#error(span, `${what} stands after the end of the graph`, "look for a `}` too many");
-    else
-      this.#error(span, `${what} stands where a graph should begin`, "begin with `digraph name {`");
+    if (after) this.#error(span, `${what} follows the end of the graph`, "look for a `}` too many");
+    else this.#error(span, `${what} is where a graph should begin`, "begin with `digraph name {`");
     do this.#next();
     while (!this.#is("end") && !(this.#token.startsLine && this.#atGraph()));
   }
@@ -209,7 +207,7 @@ class DotParser {
       return undefined;
     }
     if (depth >= DOT_NESTING_MAX) {
-      const message = `subgraphs stand more than ${DOT_NESTING_MAX} deep in each other`;
+      const message = `subgraphs are nested more than ${DOT_NESTING_MAX} deep`;
       this.#error(first.span, message);
       this.#skipBraces();
       return undefined;
@@ -336,7 +334,7 @@ class DotParser {
     const { span, text, kind } = this.#token;
     if (kind === "end" && this.#cut) return;
     const what = shown(text, kind);
-    this.#error(span, `${what} cannot stand here`, message ?? helpFor(text));
+    this.#error(span, `${what} is not allowed here`, message ?? helpFor(text));
     // Reported tokens are skipped, except those that end a list or a graph.
     if (kind !== "}" && kind !== ";") this.#next();
   }
@@ -402,7 +400,7 @@ function shown(text: string, kind: Kind): string {
 }
 
 function helpFor(text: string): string {
-  if (text === "'") return 'texts stand in double quotes: `"..."`';
+  if (text === "'") return 'a text needs double quotes: `"..."`';
   if (text === "=") return "the name of the attribute is missing";
   if (text === "->" || text === "--") return "an edge is written `from -> to`";
   return "a statement is a node `a [...]`, an edge `a -> b`, or an attribute `key=value`";

@@ -239,7 +239,7 @@ function checkInside(
 }
 
 function reportDepth({ path }: StepList, { report }: File): void {
-  const message = `steps are nested more than ${NESTING_MAX} deep in each other`;
+  const message = `steps are nested more than ${NESTING_MAX} deep`;
   const help = "move the inner steps to a pipeline file of their own";
   report.add({ rule: "too-deep", message, help, path, on: "key" });
 }

@@ -5,7 +5,7 @@
  * Owns: the variables, the quoting of all other text, and the instructions for the status file.
  * Does not: choose the texts (work.ts) or read status files (room `engine`).
  */
-import type { DotAttributes } from "../../pipeline/dot/collect.ts";
+import type { DotAttributes } from "../../pipeline/dot/ast.ts";
 import { comparedWith } from "../../pipeline/dot/condition.ts";
 import type { DotEdge } from "../../pipeline/dot/model.ts";
 

@@ -13,11 +13,10 @@ import { attemptEnd } from "../attempt-history.ts";
 import { briefingText, stepReportText } from "../attempt-text.ts";
 import { fundsText } from "../cost-text.ts";
 import { requestText } from "../event-line.ts";
-import { messageText } from "../failure-text.ts";
+import { messageText, stopText } from "../failure-text.ts";
 import { messageLine } from "../message-text.ts";
 import { answerText } from "../question-text.ts";
 import { type Liveness, STEP_STYLES, visitStatus } from "../step-status.ts";
-import { stopText } from "../stop-text.ts";
 import { countText } from "../text.ts";
 
 export interface VisitEntry {
