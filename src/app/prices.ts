@@ -50,10 +50,7 @@ export function priceFile(): string {
 }
 
 /** The prices that hold for a plan: for a new run, or for one that has started with a list. */
-export async function priceListOf(
-  { prices }: Pick<Plan, "prices">,
-  run?: Run,
-): Promise<PriceList> {
+export async function priceListOf({ prices }: Pick<Plan, "prices">, run?: Run): Promise<PriceList> {
   const { PriceList, pricesIn } = await import("../runner/agents/usage.ts");
   const file = ownPrices(pricesIn);
   const started = pricesIn(run?.created?.prices ?? {});

@@ -206,7 +206,8 @@ describe("Codex", () => {
   /** A copy of the program whose list has the model at a thousand times its price. */
   function newerProgram(model: string): string {
     const root = resolve(import.meta.dirname, "../..");
-    for (const name of ["bin", "dist"]) fs.mkdirSync(project.path("newer", name), { recursive: true });
+    for (const name of ["bin", "dist"])
+      fs.mkdirSync(project.path("newer", name), { recursive: true });
     for (const name of ["package.json", "bin/perdure.js", "dist/main.js"]) {
       fs.copyFileSync(`${root}/${name}`, project.path("newer", name));
     }

@@ -16,6 +16,7 @@ import {
   type Claim,
   type ExitStatus,
   fence,
+  isUnchecked,
   KILLED,
   readCause,
   readClaim,
@@ -69,7 +70,9 @@ export function lookAt(dir: string): "alive" | "exited" | "dead" {
   const alive = claim.by === "process" && isAlive(claim.identity);
   // In this order: it may end between the two looks.
   if (readExit(dir) !== undefined) return "exited";
-  return alive ? "alive" : "dead";
+  if (alive) return "alive";
+  // Only its checks have to run again.
+  return isUnchecked(dir) ? "exited" : "dead";
 }
 
 /**

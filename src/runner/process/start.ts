@@ -10,7 +10,7 @@
  *   environment of the wrapper, or in a file of mode 0600.
  */
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
-import { closeSync, openSync, statSync, writeFileSync } from "node:fs";
+import { closeSync, mkdirSync, openSync, statSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { assert } from "../../util/assert.ts";
 import { failpoint } from "../../util/failpoint.ts";
@@ -77,6 +77,43 @@ export function startProcess(launch: Launch, limits: Limits): StepProcess {
       child.unref();
     },
   };
+}
+
+/** How often the checks of one attempt may be interrupted before the attempt counts as lost. */
+const CHECK_ROUNDS_MAX = 10;
+
+/**
+ * Runs only the checks of an attempt again, whose work is done; undefined when they were interrupted
+ * too often. They have a folder of their own for their claim and their status, and write their logs
+ * where those of the attempt are.
+ */
+export function startChecksAgain(launch: Launch, limits: Limits): StepProcess | undefined {
+  const { dir, checks = [], env, cwd } = launch;
+  const folder = newRound(dir);
+  if (folder === undefined) return undefined;
+  for (const number of checks.keys()) {
+    writeFileSync(join(dir, checkOutputFile(number + 1)), "", { mode: OWNER_ONLY });
+  }
+  writeFileSync(join(dir, ATTEMPT_FILE.checkExits), "", { mode: OWNER_ONLY });
+  const script = checkSequence(dir, checks.map(stored(dir)));
+  const isolation = launch.isolate === true ? { isolate: true as const } : {};
+  const alone = { dir: folder, cwd, env, script, separateStderr: false, ...isolation };
+  // Their output is not where a silence would be noticed.
+  const { idleTimeoutMs: _, ...bounds } = limits;
+  const process = startProcess(alone, bounds);
+  const ended = process.ended.then((ending) =>
+    ending.how === "exited" ? { ...ending, exit: 0, checkExit: ending.exit } : ending,
+  );
+  return { ...process, ended };
+}
+
+/** A new folder for the checks alone. */
+function newRound(dir: string): string | undefined {
+  for (let round = 2; round <= CHECK_ROUNDS_MAX; round++) {
+    const folder = join(dir, `checks-${round}`);
+    if (mkdirSync(folder, { recursive: true, mode: 0o700 }) !== undefined) return folder;
+  }
+  return undefined;
 }
 
 function spawnWrapper(launch: Launch): ChildProcess {
