@@ -267,6 +267,28 @@ steps:
     await expectChecked(await runner.ended);
   });
 
+  it("does not fail the step when it misses a process that was killed with it", async () => {
+    const hold = project.hold("check");
+    pipeline(`
+steps:
+  - id: build
+    run: ${project.effect("work")}; sleep 1000 & echo $! > pid
+    check: ${hold.command}; grep -qv ') Z' /proc/$(cat pid)/stat
+`);
+    const runner = project.start(["run", "p.yaml"]);
+    await hold.arrived();
+    await runner.kill("SIGKILL");
+    project.killSteps();
+    const resumed = project.start(["resume"]);
+    await hold.release();
+    await eventually("the work is repeated", () => project.effects().work === 2);
+    await hold.release();
+    const result = await resumed.ended;
+    expect(result.exit, result.stdout + result.stderr).toBe(0);
+    expect(await eventsOf("step.lost")).toHaveLength(1);
+    expect(await eventsOf("step.failed")).toEqual([]);
+  });
+
   it("can be stopped, and killed again", async () => {
     const hold = project.hold("check");
     pipeline(step(hold));

@@ -205,7 +205,10 @@ export class ProcessExecutor implements Executor<"launch" | "look-up"> {
       });
   }
 
-  /** The ending of an attempt; checks that were interrupted after the work run again, alone. */
+  /**
+   * The ending of an attempt; checks that were interrupted after the work run again, alone. Only
+   * that they pass counts then: they may miss a process of the work that was killed with them.
+   */
   async #checked(at: AttemptRef, dir: string, ended: ProcessEnding): Promise<ProcessEnding> {
     let ending = ended;
     while (ending.how === "lost" && (await this.#lacksOnlyChecks(at, dir))) {
@@ -215,7 +218,9 @@ export class ProcessExecutor implements Executor<"launch" | "look-up"> {
       held.process = again;
       ending = await again.ended;
     }
-    return ending;
+    return ending.how === "exited" && ending.checkExit !== 0 && ended.how === "lost"
+      ? ended
+      : ending;
   }
 
   /** True when the work of an attempt is done, and only the commands that check it are missing. */
@@ -225,6 +230,8 @@ export class ProcessExecutor implements Executor<"launch" | "look-up"> {
     const hasCommands = checksOf(stepOf(visit)).some(({ kind }) => kind === "command");
     const isHandover = visit.conversation?.conversation?.says === "relay";
     if (!hasCommands || isHandover || visit.submitted !== undefined) return false;
+    // What it was to leave running is gone.
+    if (stepOf(visit).leavesRunning === true) return false;
     if (readCause(dir) !== undefined) return false;
     return isUnchecked(dir) || (agents?.serves(visit) === true && agents.hasAnswered(visit, at));
   }

@@ -80,7 +80,7 @@ export function startProcess(launch: Launch, limits: Limits): StepProcess {
 }
 
 /** How often the checks of one attempt may be interrupted before the attempt counts as lost. */
-const CHECK_ROUNDS_MAX = 10;
+const CHECK_ROUNDS_MAX = 5;
 
 /**
  * Runs only the checks of an attempt again, whose work is done; undefined when they were interrupted
