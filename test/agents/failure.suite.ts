@@ -107,7 +107,25 @@ describe.each(CHOSEN)("%s continues its conversation after", (agent) => {
   });
 });
 
-// opencode makes such a conversation shorter by itself, again and again.
+// opencode makes such a conversation shorter by itself.
+describe.each(CHOSEN.filter((agent) => agent === "opencode"))("%s continues after", (agent) => {
+  it("a full context, in the same conversation, of which it made a summary", async () => {
+    const project = await AgentProject.forTest(
+      agent,
+      when("Create a new anchored summary", text("The first half is done.")),
+      when("Continue if you have next steps", effect("b"), DONE),
+      stateless(effect("a"), times("always", overflow())),
+    );
+    project.pipeline("Do it.");
+    expectDone(await project.begin(["run", "p.yaml"]).ended);
+
+    expect(project.effects()).toEqual({ a: 1, b: 1, next: 1 });
+    expect(sessions(project)).toHaveLength(1);
+    expect(project.events("step.relayed")).toEqual([]);
+    expect(project.events("step.failed")).toEqual([]);
+  });
+});
+
 describe.each(CHOSEN.filter((agent) => agent !== "opencode"))("%s continues after", (agent) => {
   it("a full context, in a new conversation that has notes of the old one", async () => {
     const project = await AgentProject.forTest(

@@ -11,6 +11,8 @@ import type { Result } from "./project.ts";
 export interface Situation {
   /** The code of the refusal; absent when a run ends by itself, or is looked at. */
   readonly code?: RefusalCode;
+  /** What is suggested, without ids and steps, where a command that only helps is not enough. */
+  readonly words?: readonly string[];
   /** Brings it about; gives the result that suggests commands. */
   readonly meet: () => Promise<Result>;
   /** What the words before the command ask for. */
@@ -62,6 +64,11 @@ function suggestionsIn({ stdout, stderr }: Result): readonly Suggestion[] {
   });
 }
 
+/** The command and its options. */
+function plainText({ words: [name = "", ...rest] }: Suggestion): string {
+  return [name, ...rest.filter((word) => word.startsWith("-"))].join(" ");
+}
+
 /** A word without its quotes; `...` stands for a value. */
 function plainWord(word: string): string {
   return word.replaceAll("'", "").replace(/^(.*=)?\.\.\.$/, "$11");
@@ -87,6 +94,7 @@ export async function follow(situation: Situation, site: Site): Promise<void> {
       const all = suggestionsIn(met);
       const of = (kind: Suggestion["kind"]): Suggestion[] => all.filter((one) => one.kind === kind);
       expect(all, met.stdout + met.stderr).not.toEqual([]);
+      if (situation.words !== undefined) expect(all.map(plainText)).toEqual(situation.words);
       turns = Math.max(1, of("change").length);
       const looks = turn === 0 ? of("look") : [];
       const chosen = of("change").slice(turn, turn + 1);
