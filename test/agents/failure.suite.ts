@@ -2,7 +2,7 @@
  * Real agents after a failure: a table of failures times agents. The same session continues, the
  * results of earlier tools are in the first request, effects happen once, and the failure is told.
  */
-import { describe, expect, it, type TestContext } from "vitest";
+import { describe, expect, it, type TestContext, vi } from "vitest";
 import { conversationOf } from "../rig/model/conversation.ts";
 import {
   overflow,
@@ -38,6 +38,8 @@ interface Failure {
 
 /** How long agents may take to come to their second call, also when many start together. */
 const PATIENCE = CHOSEN.includes("opencode") ? "60s" : "30s";
+// Each test starts its agent twice, and opencode takes half a minute to start.
+if (CHOSEN.includes("opencode")) vi.setConfig({ testTimeout: 300_000 });
 
 const FAILURES: readonly Failure[] = [
   ...[401, 403, 404].map((status) => ({
