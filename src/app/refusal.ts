@@ -41,6 +41,8 @@ export type RefusalCode =
   | "no-conversation"
   /** The core cannot do that to a run in this state. */
   | "impossible"
+  /** The living owner of a run cannot do that while this step runs. */
+  | "step-running"
   | "turns-used-up"
   | "run-owned"
   /** Processes of a run whose owner is dead, or that nobody here can see. */
@@ -62,6 +64,11 @@ export type RefusalCode =
   | "bad-answer"
   | "no-snapshots"
   | "no-workspace"
+  /** A run that changed nothing, or committed nothing. */
+  | "nothing-to-take"
+  | "merge-conflict"
+  /** A program of the user's, such as git or gh, failed. */
+  | "tool-failed"
   | "not-empty"
   | "output-missing"
   | "not-started"

@@ -2,8 +2,8 @@
  * The program: its commands and their options.
  *
  * Owns: the command line and the exit status.
- * Does not: carry out a command. `commands/` does; each file there is loaded by the first command that
- * needs it, because a list of runs must not wait for a YAML parser.
+ * Does not: carry out a command (`commands/` does). The first command that needs a file there loads
+ * it, because a list of runs must not wait for a YAML parser.
  */
 import { Command } from "commander";
 import {
@@ -17,13 +17,14 @@ import { EXIT, type ExitCode } from "../view/exit-code.ts";
 import type { RunArguments } from "./commands/run.ts";
 import { exitOnUnhandledErrors, exitWithError } from "./exit.ts";
 import {
-  addComparing,
-  addRewinding,
+  addCheckpointCommands,
+  addResultCommands,
+  addRewindCommands,
   collect,
   FILES_HELP,
   REPEAT_HELP,
 } from "./history-commands.ts";
-import { addMaintenance, describeClean, type Finish } from "./maintenance-commands.ts";
+import { addMaintenanceCommands, describeClean, type Finish } from "./maintenance-commands.ts";
 import { surviveClosedOutput } from "./print.ts";
 
 /** Parses the arguments, runs the command and sets the exit status. */
@@ -60,14 +61,15 @@ function buildProgram(finish: Finish): Command {
     .showHelpAfterError("(see: perdure --help)")
     .addHelpText("after", EXAMPLES)
     .exitOverride();
-  addRunning(program, finish);
-  addAnswers(program, finish);
-  addConversations(program, finish);
-  addRewinding(program, finish);
-  addLooking(program, finish);
-  addComparing(program, finish);
-  addMaintenance(program, finish);
-  addSessions(program, finish);
+  addRunCommands(program, finish);
+  addAnswerCommands(program, finish);
+  addConversationCommands(program, finish);
+  addRewindCommands(program, finish);
+  addInspectCommands(program, finish);
+  addCheckpointCommands(program, finish);
+  addResultCommands(program, finish);
+  addMaintenanceCommands(program, finish);
+  addSessionCommands(program, finish);
   for (const command of program.commands) command.exitOverride();
   return program;
 }
@@ -108,7 +110,7 @@ const ENV_HELP = "use the value of a variable here (NAME), or another one (NAME=
 const PREFLIGHT_HELP = "do not check first whether agents and programs are installed";
 const BESIDE_HELP = "run in a directory where another run with agents is running";
 
-function addRunning(program: Command, finish: Finish): void {
+function addRunCommands(program: Command, finish: Finish): void {
   program
     .command("run")
     .description("start a new run of a pipeline")
@@ -139,7 +141,7 @@ function addRunning(program: Command, finish: Finish): void {
     .action(async (file: string | undefined, options: RunArguments) =>
       finish(await run(program, file, options)),
     );
-  addResume(program, finish);
+  addResumeCommand(program, finish);
   program
     .command("retry")
     .description("run a step again, and every step after it")
@@ -169,7 +171,7 @@ function addRunning(program: Command, finish: Finish): void {
     );
 }
 
-function addResume(program: Command, finish: Finish): void {
+function addResumeCommand(program: Command, finish: Finish): void {
   program
     .command("resume")
     .description("continue a run from where it stopped")
@@ -205,8 +207,8 @@ function addResume(program: Command, finish: Finish): void {
     );
 }
 
-/** Commands that talk to an agent of a run. */
-function addConversations(program: Command, finish: Finish): void {
+/** Declares the commands that reach an agent of a run. */
+function addConversationCommands(program: Command, finish: Finish): void {
   program
     .command("say")
     .description("send a message to the agent of a step; it arrives at its next turn")
@@ -226,7 +228,7 @@ function addConversations(program: Command, finish: Finish): void {
     );
 }
 
-function addAnswers(program: Command, finish: Finish): void {
+function addAnswerCommands(program: Command, finish: Finish): void {
   program
     .command("answer")
     .description("answer a question of a run; without a choice: list its questions")
@@ -253,7 +255,7 @@ function addAnswers(program: Command, finish: Finish): void {
     );
 }
 
-/** `run`, or one of the spellings of `resume` that other tools taught people. */
+/** `run`, or one of the spellings of `resume` that other tools have. */
 async function run(
   program: Command,
   file: string | undefined,
@@ -273,7 +275,7 @@ async function run(
   return runCommand(file, options);
 }
 
-function addLooking(program: Command, finish: Finish): void {
+function addInspectCommands(program: Command, finish: Finish): void {
   program
     .command("attach")
     .description("watch a run that another process drives; Ctrl-C leaves it running")
@@ -313,11 +315,11 @@ function addLooking(program: Command, finish: Finish): void {
     .action(async (id, step, options) =>
       finish(await (await import("./commands/inspect.ts")).logsCommand(id, step, options)),
     );
-  addDocuments(program, finish);
+  addDocumentCommands(program, finish);
 }
 
-/** Commands that make a document of a run. */
-function addDocuments(program: Command, finish: Finish): void {
+/** Declares the commands that make a document of a run. */
+function addDocumentCommands(program: Command, finish: Finish): void {
   program
     .command("graph")
     .description("draw a pipeline, or a run with its states")
@@ -373,8 +375,8 @@ function describeShow(command: Command, finish: Finish): void {
     );
 }
 
-/** Other tools call runs sessions; their spellings work as well. */
-function addSessions(program: Command, finish: Finish): void {
+/** Other tools call runs sessions; their names of commands work as well. */
+function addSessionCommands(program: Command, finish: Finish): void {
   const sessions = program
     .command("sessions", { hidden: true })
     .description("other names of: list runs, show, clean");

@@ -244,6 +244,7 @@ export type RunUpdated = EventOf<"run.updated">;
 export type RunReturned = EventOf<"run.returned">;
 export type RunRestarted = EventOf<"run.restarted">;
 export type RunMessaged = EventOf<"run.messaged">;
+export type RequestHandled = EventOf<"request.handled">;
 export type ScopeEvent = EventOf<"scope.based" | "scope.merged" | "scope.conflicted">;
 export type StepSubmitted = EventOf<"step.submitted">;
 export type StepCompleted = EventOf<"step.completed">;

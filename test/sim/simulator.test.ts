@@ -8,12 +8,15 @@ const SEEDS_FOR_ALL_EVENTS = 1_000;
 const SEEDS_PER_BUG = 400;
 
 const EVENTS: readonly string[] = [
+  "request.handled",
+  "run.committed",
   "run.completed",
   "run.created",
   "run.failed",
   "run.funded",
   "run.messaged",
   "run.opened",
+  "run.placed",
   "run.restarted",
   "run.restored",
   "run.restoring",
