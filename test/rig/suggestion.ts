@@ -49,14 +49,15 @@ interface Suggestion {
   readonly kind: "look" | "change" | "sequel";
 }
 
-/** Every command that a refusal suggests, or else the last line that was printed, as words. */
+/** Every command that a refusal suggests, or else the last line that suggests one, as words. */
 export function suggestions(result: Result): readonly (readonly string[])[] {
   return suggestionsIn(result).map(({ words }) => words);
 }
 
 function suggestionsIn({ stdout, stderr }: Result): readonly Suggestion[] {
   const refused = /^ {2}next: (.*)/ms.exec(stderr)?.[1];
-  const text = refused ?? stdout.trimEnd().split("\n").at(-1) ?? "";
+  const advice = stdout.split("\n").findLast((line) => line.search(COMMAND) >= 0);
+  const text = refused ?? advice ?? "";
   return Array.from(text.matchAll(COMMAND), ({ index, 2: found = "" }) => {
     const words = (found.match(new RegExp(WORD, "g")) ?? []).map(plainWord);
     if (SEQUEL.test(text.slice(0, index))) return { words, kind: "sequel" };
