@@ -309,6 +309,22 @@ steps:
     expect(project.effects()).toEqual({ work: 1, first: 3 });
   });
 
+  it("survives its next runner as well, when it runs alone", async () => {
+    const hold = project.hold("check");
+    pipeline(step(hold));
+    const runner = project.start(["run", "p.yaml"]);
+    await hold.arrived();
+    await runner.kill("SIGKILL");
+    project.killSteps();
+    const second = project.start(["resume"]);
+    await eventually("the check runs again", () => project.effects().first === 2);
+    await second.kill("SIGKILL");
+    const third = project.start(["resume"]);
+    await third.printed("is still running");
+    await hold.release();
+    await expectChecked(await third.ended);
+  });
+
   it("costs no further answer of an agent", async () => {
     const agents = await FakeClaude.open(stateless(shell("echo work >> effects"), text("Done.")));
     try {

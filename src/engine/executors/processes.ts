@@ -16,6 +16,7 @@ import { checksOf } from "../../plan/check.ts";
 import type { Plan } from "../../plan/plan.ts";
 import { adoptProcess, lookAt } from "../../runner/process/adopt.ts";
 import { isUnchecked, readCause } from "../../runner/process/attempt-folder.ts";
+import { hasEndedRound } from "../../runner/process/check-round.ts";
 import { startChecksAgain, startProcess } from "../../runner/process/start.ts";
 import type { Launch, ProcessEnding, StepProcess } from "../../runner/process/step-process.ts";
 import { attemptMarker, runMarker, sweep } from "../../runner/process/sweep.ts";
@@ -205,10 +206,7 @@ export class ProcessExecutor implements Executor<"launch" | "look-up"> {
       });
   }
 
-  /**
-   * The ending of an attempt; checks that were interrupted after the work run again, alone. Only
-   * that they pass counts then: they may miss a process of the work that was killed with them.
-   */
+  /** The ending of an attempt; checks that were killed after the work run again, alone. */
   async #checked(at: AttemptRef, dir: string, ended: ProcessEnding): Promise<ProcessEnding> {
     let ending = ended;
     while (ending.how === "lost" && (await this.#lacksOnlyChecks(at, dir))) {
@@ -218,9 +216,7 @@ export class ProcessExecutor implements Executor<"launch" | "look-up"> {
       held.process = again;
       ending = await again.ended;
     }
-    return ending.how === "exited" && ending.checkExit !== 0 && ended.how === "lost"
-      ? ended
-      : ending;
+    return ending;
   }
 
   /** True when the work of an attempt is done, and only the commands that check it are missing. */
@@ -232,7 +228,7 @@ export class ProcessExecutor implements Executor<"launch" | "look-up"> {
     if (!hasCommands || isHandover || visit.submitted !== undefined) return false;
     // What it was to leave running is gone.
     if (stepOf(visit).leavesRunning === true) return false;
-    if (readCause(dir) !== undefined) return false;
+    if (readCause(dir) !== undefined || hasEndedRound(dir)) return false;
     return isUnchecked(dir) || (agents?.serves(visit) === true && agents.hasAnswered(visit, at));
   }
 

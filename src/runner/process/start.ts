@@ -10,13 +10,14 @@
  *   file of mode 0600.
  */
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
-import { closeSync, mkdirSync, openSync, statSync, writeFileSync } from "node:fs";
+import { closeSync, openSync, statSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { assert } from "../../util/assert.ts";
 import { failpoint } from "../../util/failpoint.ts";
 import { quote } from "../../util/shell.ts";
 import { errorCode } from "../file-text.ts";
 import { ATTEMPT_FILE, checkOutputFile } from "./attempt-folder.ts";
+import { endedByRound, newRound } from "./check-round.ts";
 import { identityOf } from "./identity.ts";
 import { lastLine } from "./output.ts";
 import { forgetProcesses } from "./process-tree.ts";
@@ -79,9 +80,6 @@ export function startProcess(launch: Launch, limits: Limits): StepProcess {
   };
 }
 
-/** How often the checks of one attempt may be interrupted before the attempt counts as lost. */
-const CHECK_ROUNDS_MAX = 5;
-
 /**
  * Runs only the checks of an attempt again, whose work is done; undefined when they were interrupted
  * too often. They have a folder of their own for their claim and their status, and write their logs
@@ -101,19 +99,7 @@ export function startChecksAgain(launch: Launch, limits: Limits): StepProcess | 
   // Their output is not where a silence would be noticed.
   const { idleTimeoutMs: _, ...bounds } = limits;
   const process = startProcess(alone, bounds);
-  const ended = process.ended.then((ending) =>
-    ending.how === "exited" ? { ...ending, exit: 0, checkExit: ending.exit } : ending,
-  );
-  return { ...process, ended };
-}
-
-/** A new folder for the checks alone. */
-function newRound(dir: string): string | undefined {
-  for (let round = 2; round <= CHECK_ROUNDS_MAX; round++) {
-    const folder = join(dir, `checks-${round}`);
-    if (mkdirSync(folder, { recursive: true, mode: 0o700 }) !== undefined) return folder;
-  }
-  return undefined;
+  return { ...process, ended: process.ended.then(endedByRound) };
 }
 
 function spawnWrapper(launch: Launch): ChildProcess {
