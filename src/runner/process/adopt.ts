@@ -23,7 +23,7 @@ import {
   readExit,
   wasKilled,
 } from "./attempt-folder.ts";
-import { endedByRound, lastRound } from "./check-round.ts";
+import { endedByRound, lastRound, limitsOfRound } from "./check-round.ts";
 import { ageMs, bootId, HAS_PROC, type Identity, isAlive, processLiveness } from "./identity.ts";
 import { findLive, type ProcessTree } from "./process-tree.ts";
 import type { Limits, ProcessEnding, StepProcess } from "./step-process.ts";
@@ -124,9 +124,9 @@ async function processOrEnding(
 async function adoptRound(
   round: string,
   marker: string,
-  { idleTimeoutMs: _, ...limits }: Limits,
+  limits: Limits,
 ): Promise<ProcessEnding | StepProcess> {
-  const found = await processOrEnding(round, marker, limits);
+  const found = await processOrEnding(round, marker, limitsOfRound(limits));
   if ("how" in found) return endedByRound(found);
   return { ...found, ended: found.ended.then(endedByRound) };
 }

@@ -8,7 +8,7 @@
 import { existsSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { readExit } from "./attempt-folder.ts";
-import type { ProcessEnding } from "./step-process.ts";
+import type { Limits, ProcessEnding } from "./step-process.ts";
 
 /** How many rounds an attempt may have, the first one with the work included. */
 const CHECK_ROUNDS_MAX = 5;
@@ -41,6 +41,12 @@ export function newRound(dir: string): string | undefined {
 export function hasEndedRound(dir: string): boolean {
   const round = lastRound(dir);
   return round !== undefined && readExit(round) !== undefined;
+}
+
+/** The limits of a round: its output is not where a silence would be noticed. */
+export function limitsOfRound(limits: Limits): Limits {
+  const { idleTimeoutMs: _, ...others } = limits;
+  return others;
 }
 
 /**

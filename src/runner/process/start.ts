@@ -17,7 +17,7 @@ import { failpoint } from "../../util/failpoint.ts";
 import { quote } from "../../util/shell.ts";
 import { errorCode } from "../file-text.ts";
 import { ATTEMPT_FILE, checkOutputFile } from "./attempt-folder.ts";
-import { endedByRound, newRound } from "./check-round.ts";
+import { endedByRound, limitsOfRound, newRound } from "./check-round.ts";
 import { identityOf } from "./identity.ts";
 import { lastLine } from "./output.ts";
 import { forgetProcesses } from "./process-tree.ts";
@@ -96,9 +96,7 @@ export function startChecksAgain(launch: Launch, limits: Limits): StepProcess | 
   const script = checkSequence(dir, checks.map(stored(dir)));
   const isolation = launch.isolate === true ? { isolate: true as const } : {};
   const alone = { dir: folder, cwd, env, script, separateStderr: false, ...isolation };
-  // Their output is not where a silence would be noticed.
-  const { idleTimeoutMs: _, ...bounds } = limits;
-  const process = startProcess(alone, bounds);
+  const process = startProcess(alone, limitsOfRound(limits));
   return { ...process, ended: process.ended.then(endedByRound) };
 }
 
