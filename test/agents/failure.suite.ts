@@ -114,7 +114,6 @@ describe.each(CHOSEN.filter((agent) => agent === "opencode"))("%s continues afte
   it("a full context, in the same conversation, of which it made a summary", async () => {
     const project = await AgentProject.forTest(
       agent,
-      when("Create a new anchored summary", text("The first half is done.")),
       when("Continue if you have next steps", effect("b"), DONE),
       stateless(effect("a"), times("always", overflow())),
     );
