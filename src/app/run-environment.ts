@@ -152,14 +152,18 @@ function reliedSecrets(
 
 /**
  * Refuses to continue a run without the variables that it relies on, before anything is started;
- * `names` are those of the plan that it continues with.
+ * `names` are those of the plan that it continues with, and `typed` is the command that asked for it.
  */
 export function requireVariables(
   { plan, run }: PlannedRun,
   shortId: string,
-  options: { readonly given?: GivenVariables; readonly names?: readonly string[] | undefined } = {},
+  options: {
+    readonly typed: readonly string[];
+    readonly given?: GivenVariables;
+    readonly names?: readonly string[] | undefined;
+  },
 ): void {
-  const { given = {}, names = run.created?.envNames ?? [] } = options;
+  const { typed, given = {}, names = run.created?.envNames ?? [] } = options;
   const unset = (name: string): boolean =>
     process.env[name] === undefined && !Object.hasOwn(given, name);
   const secrets = reliedSecrets({ plan, run }, names).filter(unset);
@@ -169,7 +173,7 @@ export function requireVariables(
   const why = secrets.length === 0 ? "" : "; a run does not keep its secrets";
   const message = `run ${shortId} relies on ${missing.join(", ")} in the environment${why}`;
   const values = missing.map((name) => `${name}=...`).join(" ");
-  throw new Refusal("missing-variables", message, after(`export ${values}`, "resume", shortId));
+  throw new Refusal("missing-variables", message, after(`export ${values}`, ...typed));
 }
 
 /** Reads `--env`: `NAME` takes the value from this shell, `NAME=value` gives a value. */

@@ -185,9 +185,9 @@ async function continueRun(
     return await endedRun(project, known);
   }
   const back = request && (await previewRewind(project, known, request));
-  requireVariables(known, known.shortId);
-  const { preflight, turns, budget } = options;
   const typed = ["resume", known.shortId, ...(step === undefined ? [] : ["--from-step", step])];
+  requireVariables(known, known.shortId, { typed });
+  const { preflight, turns, budget } = options;
   await checkResume(known, { request, preview: back, recover, preflight, turns, budget, typed });
   return await drivenRun(project, known, known.run.seq, {
     ...resumeOptions(project, { request, back }, options),

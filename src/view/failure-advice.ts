@@ -142,8 +142,9 @@ function failureAdvice(run: Run, visit: Visit, shortId: string): Advice | undefi
   if (needsTurns(run, visit)) {
     return { say: "Grant more turns and continue", command: turnsCommand(shortId) };
   }
-  if (state.reason === "expression") {
-    const say = `Correct the expression in ${run.created?.file || "the pipeline"}, then continue`;
+  const { file = "" } = run.created ?? {};
+  if (state.reason === "expression" && file !== "") {
+    const say = `Correct the expression in ${file}, or what it reads, then continue`;
     return { say, command: commandText("resume", shortId, "--update") };
   }
   const { work } = stepOf(visit);

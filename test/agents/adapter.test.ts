@@ -308,6 +308,18 @@ describe("torn streams", () => {
     expect(read(adapter, text, 1).report.result?.ok).toBe(false);
   });
 
+  it("of opencode are a success after an error, if it continued and stopped by itself", () => {
+    const { adapter, text } = recorded("opencode", "success");
+    const [first = "", ...others] = text.trimEnd().split("\n");
+    const error = { name: "ContextOverflowError", data: { message: "the input is too long" } };
+    const failed = JSON.stringify({ type: "error", error });
+    const ends = (lines: readonly string[], exit: number): boolean | undefined =>
+      read(adapter, `${lines.join("\n")}\n`, exit).report.result?.ok;
+    expect(ends([first, failed, first, ...others], 1)).toBe(true);
+    expect(ends([first, ...others, failed], 1)).toBe(false);
+    expect(ends([first, failed, first, ...others], 143)).toBe(false);
+  });
+
   it("of opencode are no success if another step began", () => {
     const { adapter, text } = recorded("opencode", "success");
     const [began = ""] = text.split("\n", 1);

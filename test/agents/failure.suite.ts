@@ -3,7 +3,7 @@
  * results of earlier tools are in the first request, effects happen once, and the agent learns of
  * the failure.
  */
-import { describe, expect, it, type TestContext } from "vitest";
+import { describe, expect, it, type TestContext, vi } from "vitest";
 import { conversationOf } from "../rig/model/conversation.ts";
 import {
   overflow,
@@ -39,6 +39,8 @@ interface Failure {
 
 /** How long agents may take to come to their second call, also when many start together. */
 const PATIENCE = CHOSEN.includes("opencode") ? "60s" : "30s";
+// Each test starts its agent twice, and opencode takes half a minute to start.
+if (CHOSEN.includes("opencode")) vi.setConfig({ testTimeout: 300_000 });
 
 const FAILURES: readonly Failure[] = [
   ...[401, 403, 404].map((status) => ({
@@ -108,7 +110,24 @@ describe.each(CHOSEN)("%s continues its conversation after", (agent) => {
   });
 });
 
-// opencode makes such a conversation shorter by itself, again and again.
+// opencode makes such a conversation shorter by itself.
+describe.each(CHOSEN.filter((agent) => agent === "opencode"))("%s continues after", (agent) => {
+  it("a full context, in the same conversation, of which it made a summary", async () => {
+    const project = await AgentProject.forTest(
+      agent,
+      when("Continue if you have next steps", effect("b"), DONE),
+      stateless(effect("a"), times("always", overflow())),
+    );
+    project.pipeline("Do it.");
+    expectDone(await project.begin(["run", "p.yaml"]).ended);
+
+    expect(project.effects()).toEqual({ a: 1, b: 1, next: 1 });
+    expect(sessions(project)).toHaveLength(1);
+    expect(project.events("step.relayed")).toEqual([]);
+    expect(project.events("step.failed")).toEqual([]);
+  });
+});
+
 describe.each(CHOSEN.filter((agent) => agent !== "opencode"))("%s continues after", (agent) => {
   it("a full context, in a new conversation that has notes of the old one", async () => {
     const project = await AgentProject.forTest(

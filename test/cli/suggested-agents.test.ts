@@ -88,6 +88,20 @@ const REFUSALS: Readonly<Record<string, Situation>> = {
         fs.writeFileSync(program(), FAKE_CLAUDE, { mode: 0o755 });
     },
   },
+  "an edit that needs an agent that is not installed": {
+    code: "not-ready",
+    words: ["resume --update", "resume --update --no-preflight"],
+    meet: async () => {
+      project.write("p.yaml", "steps: [{ id: first, run: test -e ready }]\n");
+      await perdure(["run", "p.yaml"]);
+      project.model.play(stateless(DONE));
+      fs.rmSync(program());
+      write();
+      const path = `${project.path("bin")}:/usr/bin:/bin`;
+      return perdure(["resume", await project.newestId(), "--update", "--yes"], { PATH: path });
+    },
+    first: () => fs.writeFileSync(program(), FAKE_CLAUDE, { mode: 0o755 }),
+  },
   "a model whose price nobody knows": {
     code: "unknown-price",
     meet: () => {

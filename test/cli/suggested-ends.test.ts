@@ -181,9 +181,9 @@ const STOPS: Readonly<Record<Exclude<StopReason["code"], "budget"> | "budget tim
     first: getReady,
   },
   "budget time": {
-    meet: async () => {
-      const { runner } = await held("budget: { time: 100ms }");
-      return runner.ended;
+    meet: () => {
+      write(`{ id: one, run: ${SLOW} }`, "budget: { time: 100ms }");
+      return project.run(["run", "p.yaml"]);
     },
     first: getReady,
   },

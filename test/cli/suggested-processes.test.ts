@@ -117,6 +117,19 @@ const SITUATIONS: Readonly<Record<string, Situation>> = {
     },
     during: release,
   },
+  "a step that is to run again beside another run with agents": {
+    code: "directory-shared",
+    words: ["attach", "retry --beside"],
+    meet: async () => {
+      await perdure(["run", withAgent("second", "true")]);
+      const id = await project.newestId();
+      hold = project.hold("one");
+      runner = project.start(["run", withAgent("first", hold.command)]);
+      await hold.arrived();
+      return perdure(["retry", id, "one"]);
+    },
+    during: release,
+  },
   "a copy of a project": {
     code: "project-copied",
     meet: async () => {

@@ -181,6 +181,15 @@ const SITUATIONS: Readonly<Record<string, Situation>> = {
     code: "missing-variables",
     meet: () => started("  - { id: one, run: 'echo ${{ env.WANTED }}' }\n"),
   },
+  "a secret that is missing when a step is to run again": {
+    code: "missing-variables",
+    words: ["retry"],
+    meet: async () => {
+      project.write("p.yaml", `secrets: [WANTED]\nsteps:\n${GOOD}`);
+      await perdure(["run", "p.yaml"], { WANTED: "here" });
+      return perdure(["retry", await project.newestId(), "one"]);
+    },
+  },
   "a done step that must not happen twice": {
     code: "not-confirmed",
     meet: async () => {

@@ -11,6 +11,8 @@ import type { Result } from "./project.ts";
 export interface Situation {
   /** The code of the refusal; absent when a run ends by itself, or is looked at. */
   readonly code?: RefusalCode;
+  /** What is suggested, without ids and steps, where a command that only helps is not enough. */
+  readonly words?: readonly string[];
   /** Brings it about; gives the result that suggests commands. */
   readonly meet: () => Promise<Result>;
   /** What the words before the command ask for. */
@@ -47,19 +49,25 @@ interface Suggestion {
   readonly kind: "look" | "change" | "sequel";
 }
 
-/** Every command that a refusal suggests, or else the last line that was printed, as words. */
+/** Every command that a refusal suggests, or else the last line that suggests one, as words. */
 export function suggestions(result: Result): readonly (readonly string[])[] {
   return suggestionsIn(result).map(({ words }) => words);
 }
 
 function suggestionsIn({ stdout, stderr }: Result): readonly Suggestion[] {
   const refused = /^ {2}next: (.*)/ms.exec(stderr)?.[1];
-  const text = refused ?? stdout.trimEnd().split("\n").at(-1) ?? "";
+  const advice = stdout.split("\n").findLast((line) => line.search(COMMAND) >= 0);
+  const text = refused ?? advice ?? "";
   return Array.from(text.matchAll(COMMAND), ({ index, 2: found = "" }) => {
     const words = (found.match(new RegExp(WORD, "g")) ?? []).map(plainWord);
     if (SEQUEL.test(text.slice(0, index))) return { words, kind: "sequel" };
     return { words, kind: isLook(words) ? "look" : "change" };
   });
+}
+
+/** The command and its options. */
+function plainText({ words: [name = "", ...rest] }: Suggestion): string {
+  return [name, ...rest.filter((word) => word.startsWith("-"))].join(" ");
 }
 
 /** A word without its quotes; `...` stands for a value. */
@@ -87,6 +95,7 @@ export async function follow(situation: Situation, site: Site): Promise<void> {
       const all = suggestionsIn(met);
       const of = (kind: Suggestion["kind"]): Suggestion[] => all.filter((one) => one.kind === kind);
       expect(all, met.stdout + met.stderr).not.toEqual([]);
+      if (situation.words !== undefined) expect(all.map(plainText)).toEqual(situation.words);
       turns = Math.max(1, of("change").length);
       const looks = turn === 0 ? of("look") : [];
       const chosen = of("change").slice(turn, turn + 1);

@@ -213,9 +213,9 @@ async function continueAlone(
   const { run, plan, shortId } = known;
   const adopted = { run, plan: update?.plan ?? plan };
   const variables = givenVariables(options.env ?? [], adopted.plan);
-  requireVariables(adopted, shortId, { given: variables, names: update?.envNames });
+  const typed = [...commandOf(shortId, request), ...(update === undefined ? [] : ["--update"])];
+  requireVariables(adopted, shortId, { typed, given: variables, names: update?.envNames });
   const { preflight, turns, budget } = options;
-  const typed = commandOf(shortId, request);
   const needs = { update, request, preview, recover, preflight, turns, budget, typed };
   const { priceLines, warnings } = await checkResume(known, needs);
   for (const line of warnings) printError(line);
@@ -223,7 +223,7 @@ async function continueAlone(
   const { starts, beside } = await agreeOnSharing(project, worker, {
     beside: options.beside === true,
     confirm: confirmation(options),
-    command: ["resume", known.shortId],
+    command: typed,
   });
   if (!starts) return nothingStarted();
   if (options.detach === true) {

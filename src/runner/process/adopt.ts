@@ -16,12 +16,14 @@ import {
   type Claim,
   type ExitStatus,
   fence,
+  isUnchecked,
   KILLED,
   readCause,
   readClaim,
   readExit,
   wasKilled,
 } from "./attempt-folder.ts";
+import { endedByRound, lastRound, limitsOfRound } from "./check-round.ts";
 import { ageMs, bootId, HAS_PROC, type Identity, isAlive, processLiveness } from "./identity.ts";
 import { findLive, type ProcessTree } from "./process-tree.ts";
 import type { Limits, ProcessEnding, StepProcess } from "./step-process.ts";
@@ -69,7 +71,11 @@ export function lookAt(dir: string): "alive" | "exited" | "dead" {
   const alive = claim.by === "process" && isAlive(claim.identity);
   // In this order, because it may end between the two reads.
   if (readExit(dir) !== undefined) return "exited";
-  return alive ? "alive" : "dead";
+  if (alive) return "alive";
+  const round = lastRound(dir);
+  if (round !== undefined && lookAt(round) === "alive") return "alive";
+  // Only its checks have to run again.
+  return isUnchecked(dir) ? "exited" : "dead";
 }
 
 /**
@@ -104,12 +110,25 @@ async function processOrEnding(
   if (status === undefined && isAlive(identity)) return follow(dir, marker, limits, identity);
   const late = readExit(dir);
   if (late !== undefined && cause === undefined) return exited(dir, marker, limits, late);
+  const round = cause === undefined ? lastRound(dir) : undefined;
+  if (round !== undefined) return adoptRound(round, marker, limits);
   const loss: Cause = {
     how: "lost",
     started: true,
     message: "its process is gone and left no exit status",
   };
   return conclude(cause ?? loss, { marker, leader: identity });
+}
+
+/** The process that only repeats the checks of an attempt, or how it ended. */
+async function adoptRound(
+  round: string,
+  marker: string,
+  limits: Limits,
+): Promise<ProcessEnding | StepProcess> {
+  const found = await processOrEnding(round, marker, limitsOfRound(limits));
+  if ("how" in found) return endedByRound(found);
+  return { ...found, ended: found.ended.then(endedByRound) };
 }
 
 /** Exit statuses of work that SIGHUP, SIGINT or SIGTERM ended. */

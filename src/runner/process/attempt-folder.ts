@@ -55,6 +55,8 @@ export type Cause = Exclude<ProcessEnding, { how: "exited" | "not-started" }>;
 /** The first line of `pid`, over which the exit status is written. */
 export const RESERVED = ".".repeat(15);
 const RESERVED_BYTES = RESERVED.length + 1;
+/** What stands there while the checks run: the work has exited with 0. */
+export const UNCHECKED = "0 ?";
 
 const FENCE = "fenced";
 const LIMITS = ["timeout", "idle", "output-limit"] as const;
@@ -67,6 +69,11 @@ export function readExit(dir: string): ExitStatus | undefined {
   if (found === null) return undefined;
   const exit = Number(found[1]);
   return found[2] === "-" ? { exit } : { exit, checkExit: Number(found[2]) };
+}
+
+/** True when the work has exited with 0, and its checks have not ended. */
+export function isUnchecked(dir: string): boolean {
+  return (textOf(join(dir, ATTEMPT_FILE.pid)) ?? "").startsWith(`${UNCHECKED}\n`);
 }
 
 /** The exit statuses of several checks, as far as they have ended. */

@@ -17,6 +17,7 @@ import { failpoint } from "../../util/failpoint.ts";
 import { quote } from "../../util/shell.ts";
 import { errorCode } from "../file-text.ts";
 import { ATTEMPT_FILE, checkOutputFile } from "./attempt-folder.ts";
+import { endedByRound, limitsOfRound, newRound } from "./check-round.ts";
 import { identityOf } from "./identity.ts";
 import { lastLine } from "./output.ts";
 import { forgetProcesses } from "./process-tree.ts";
@@ -77,6 +78,26 @@ export function startProcess(launch: Launch, limits: Limits): StepProcess {
       child.unref();
     },
   };
+}
+
+/**
+ * Runs only the checks of an attempt again, whose work is done; undefined when they were interrupted
+ * too often. They have a folder of their own for their claim and their status, and write their logs
+ * where those of the attempt are.
+ */
+export function startChecksAgain(launch: Launch, limits: Limits): StepProcess | undefined {
+  const { dir, checks = [], env, cwd } = launch;
+  const folder = newRound(dir);
+  if (folder === undefined) return undefined;
+  for (const number of checks.keys()) {
+    writeFileSync(join(dir, checkOutputFile(number + 1)), "", { mode: OWNER_ONLY });
+  }
+  writeFileSync(join(dir, ATTEMPT_FILE.checkExits), "", { mode: OWNER_ONLY });
+  const script = checkSequence(dir, checks.map(stored(dir)));
+  const isolation = launch.isolate === true ? { isolate: true as const } : {};
+  const alone = { dir: folder, cwd, env, script, separateStderr: false, ...isolation };
+  const process = startProcess(alone, limitsOfRound(limits));
+  return { ...process, ended: process.ended.then(endedByRound) };
 }
 
 function spawnWrapper(launch: Launch): ChildProcess {

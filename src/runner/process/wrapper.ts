@@ -8,7 +8,8 @@
  *   nothing.
  * - runner/W2 on Linux the wrapper forks only the work and its checks.
  * - runner/W3 the wrapper writes the exit status last, in one write, over bytes that the claim has
- *   reserved, so a full disk does not lose it.
+ *   reserved, so a full disk does not lose it. Before the checks, the same bytes say that the work
+ *   is done.
  * - runner/W4 signals are handled, not ignored: the work gets their defaults, the wrapper outlives
  *   it.
  * - runner/W5 the claim is private whatever the umask; the work has the umask of the runner.
@@ -21,7 +22,7 @@
  */
 import { join } from "node:path";
 import { quote } from "../../util/shell.ts";
-import { ATTEMPT_FILE, checkOutputFile, RESERVED } from "./attempt-folder.ts";
+import { ATTEMPT_FILE, checkOutputFile, RESERVED, UNCHECKED } from "./attempt-folder.ts";
 import { HAS_PROC, systemText } from "./identity.ts";
 import type { CheckScript } from "./step-process.ts";
 
@@ -59,6 +60,7 @@ $4 /bin/sh -e -c ${EVALUATE} "$3"
 perdure_work=$?
 perdure_check=-
 if [ "$perdure_work\${${CHECK_VARIABLE}+check}" = 0check ]; then
+  printf '%s\\n' '${UNCHECKED}' 1<>"$1/pid"
   ${SCRIPT_VARIABLE}=$${CHECK_VARIABLE} /bin/sh -e -c ${EVALUATE} "$3" \\
     </dev/null >>"$1/check.log" 2>&1
   perdure_check=$?
