@@ -75,7 +75,8 @@ export interface GitCall {
   readonly outputBytesMax?: number;
 }
 
-interface GitResult {
+/** How git ended, and what it printed. */
+export interface GitResult {
   readonly exit: number;
   /** The signal that ended git, when one did. */
   readonly signal: NodeJS.Signals | undefined;

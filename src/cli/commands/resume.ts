@@ -6,6 +6,7 @@ import { agreeOnSharing, directoryUserOf, sharingLines } from "../../app/directo
 import { execute } from "../../app/drive.ts";
 import { type InterruptedVisit, partialWork } from "../../app/interrupted-work.ts";
 import { type LoadedRun, loadRun, refuseCopy, whyInputOf } from "../../app/loaded-run.ts";
+import { askGitEarly } from "../../app/loop-parts.ts";
 import { ownerText } from "../../app/owner.ts";
 import { unavailable } from "../../app/ownership.ts";
 import { checkPricesOnResume, parseBudget, parseTurns } from "../../app/prices.ts";
@@ -183,6 +184,7 @@ async function continueRun(
   wanted: RewindRequest | undefined,
   options: ResumeOptions,
 ): Promise<ExitCode> {
+  if (options.dryRun !== true) await askGitEarly(project);
   const known = await loadRun(project, runId);
   if (wanted === undefined && (await isBudgetAdded(project, known, options))) return EXIT.done;
   await refuse(project, known, wanted, options);
