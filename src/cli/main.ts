@@ -9,9 +9,11 @@ import { Command } from "commander";
 import {
   changeDirectory,
   checkDirectory,
+  keepCompiledCode,
   packageVersion,
   plainEnvironment,
   requireProc,
+  setKeepCode,
 } from "../app/this-process.ts";
 import { EXIT, type ExitCode } from "../view/exit-code.ts";
 import type { RunArguments } from "./commands/run.ts";
@@ -27,23 +29,41 @@ import { addMaintenance, describeClean, type Finish } from "./maintenance-comman
 import { surviveClosedOutput } from "./print.ts";
 
 /** Parses the arguments, runs the command and sets the exit status. */
-export async function main(args: readonly string[]): Promise<void> {
+export async function main(args: readonly string[], keepCode?: () => void): Promise<void> {
+  setKeepCode(keepCode);
   process.env = plainEnvironment();
   surviveClosedOutput();
   exitOnUnhandledErrors();
   let exit: ExitCode = EXIT.done;
-  const program = buildProgram((status) => {
+  const program = buildProgram(args[0] ?? "", (status) => {
     exit = status;
   });
   try {
     await program.parseAsync(args, { from: "user" });
     process.exitCode = exit;
+    keepCompiledCode();
   } catch (error) {
     await exitWithError(error);
   }
 }
 
-function buildProgram(finish: Finish): Command {
+/** The commands of `addRunning` and of `addLooking`: where one is named, no other is declared. */
+const RUNNING: ReadonlySet<string> = new Set(["run", "resume", "retry", "stop"]);
+const LOOKING: ReadonlySet<string> = new Set(["attach", "list", "show", "why", "explain", "logs"]);
+
+function addAll(program: Command, finish: Finish): void {
+  addRunning(program, finish);
+  addAnswers(program, finish);
+  addConversations(program, finish);
+  addRewinding(program, finish);
+  addLooking(program, finish);
+  addDocuments(program, finish);
+  addComparing(program, finish);
+  addMaintenance(program, finish);
+  addSessions(program, finish);
+}
+
+function buildProgram(first: string, finish: Finish): Command {
   const program = new Command("perdure")
     .description(
       "Runs pipelines of AI agents and shell commands. Kill it anywhere; resume continues from there.",
@@ -60,14 +80,9 @@ function buildProgram(finish: Finish): Command {
     .showHelpAfterError("(see: perdure --help)")
     .addHelpText("after", EXAMPLES)
     .exitOverride();
-  addRunning(program, finish);
-  addAnswers(program, finish);
-  addConversations(program, finish);
-  addRewinding(program, finish);
-  addLooking(program, finish);
-  addComparing(program, finish);
-  addMaintenance(program, finish);
-  addSessions(program, finish);
+  if (RUNNING.has(first)) addRunning(program, finish);
+  else if (LOOKING.has(first)) addLooking(program, finish);
+  else addAll(program, finish);
   for (const command of program.commands) command.exitOverride();
   return program;
 }
@@ -312,7 +327,6 @@ function addLooking(program: Command, finish: Finish): void {
     .action(async (id, step, options) =>
       finish(await (await import("./commands/inspect.ts")).logsCommand(id, step, options)),
     );
-  addDocuments(program, finish);
 }
 
 /** Commands that make a document of a run. */
