@@ -1,7 +1,7 @@
 /** Watches a run that another process drives, and answers its questions. */
 import type { Answer, AttemptRef } from "../core/event.ts";
 import { evolve } from "../core/evolve.ts";
-import { isIdle } from "../core/next-actions.ts";
+import { isIdle } from "../core/run.ts";
 import type { Answered } from "../journal/inbox.ts";
 import { giveAnswer } from "./answer.ts";
 import { hideSecretsOf, type LoadedRun, readPlans } from "./loaded-run.ts";

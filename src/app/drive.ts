@@ -23,6 +23,7 @@ import { Loop, Mailbox } from "../engine/loop.ts";
 import { recordUpdate } from "../engine/record.ts";
 import type { ForeignFiles } from "../engine/run-workspace.ts";
 import { type RunDir, runDirOf } from "../engine/state-dir.ts";
+import { type LastingRequest, pendingAmong } from "../journal/inbox.ts";
 import type { Budget, Recover } from "../plan/plan.ts";
 import { systemClock } from "../util/clock.ts";
 import { failpoint } from "../util/failpoint.ts";
@@ -154,6 +155,16 @@ async function takeUpdate(
   return { ...owned, known: await loadRun(project, known.id) };
 }
 
+/** The facts of the requests that the run has not handled, for the first turn of this owner. */
+async function pendingFacts(project: Project, known: LoadedRun): Promise<readonly Fact[]> {
+  const requests = pendingAmong(await project.journal.inbox.after(known.id, 0), known.run);
+  if (requests.length === 0) return [];
+  const { factOf } = await import("./request-facts.ts");
+  const facts: Fact[] = [];
+  for (const request of requests) facts.push(await factOf(project, async () => known, request));
+  return facts;
+}
+
 /** A rewind meets no live process: what still runs is ended first, by an owner of its own. */
 async function driveAll(
   project: Project,
@@ -176,16 +187,18 @@ async function driveAll(
     const updated = await takeUpdate(project, owned, requests, options, update);
     const { run } = updated.known;
     const declined = requests.first !== undefined && run.state.status === "stopped";
-    return declined ? run : drive(project, updated, requests, options, funds);
+    if (declined) return run;
+    const facts = [...funds, ...(await pendingFacts(project, updated.known))];
+    return drive(project, updated, requests, options, facts);
   }
-  if (requested === undefined) return drive(project, owned, requests, options, funds);
   let still = owned;
-  if (owned.known.run.running.size > 0) {
+  if (requested !== undefined && owned.known.run.running.size > 0) {
     const stop: Fact = { type: "stop-requested", mode: "now", by: "a rewind" };
     await drive(project, owned, requests, { ...options, display: NO_DISPLAY }, [stop]);
     still = { ...owned, known: await loadRun(project, owned.known.id) };
   }
-  const asked = [...funds, ...(await requested(still.known))];
+  const pending = await pendingFacts(project, still.known);
+  const asked = [...funds, ...pending, ...((await requested?.(still.known)) ?? [])];
   if (stopBy === undefined) return drive(project, still, requests, options, asked);
   // Before anything can start; what is under way, the files included, comes to its end.
   const stop: Fact = { type: "stop-requested", mode: "after-step", by: stopBy };
@@ -220,7 +233,7 @@ async function drive(
   prompt?.show(screen);
   const { plan } = known;
   const site = (): LaunchSite => ({ plan, run: loop.run, dir, env });
-  const agents = await openAgents(plan, site);
+  const agents = await openAgents(known, site);
   const kept = await openFilesExecutor(project, known, options.foreign, (line) => screen.say(line));
   for (const line of await checkHandedOnFiles(known, asked)) screen.say(line);
   const processes = new ProcessExecutor({ plan, run: currentRun, dir, env, agents });
@@ -235,11 +248,7 @@ async function drive(
     inlet: mailbox,
     executors: { processes, gates, probes, files: kept ?? NO_FILES },
     watch: (events, run) => {
-      // Not earlier: the first step would wait for it.
-      if (options.isWholeProgram === true) {
-        keepCompiledCode();
-        keepHeapSmall();
-      }
+      prepareProcess(options);
       hideSecretsOf(plan, run);
       files.record(events, run);
       prompt?.update(run);
@@ -249,7 +258,11 @@ async function drive(
   });
   try {
     const renewLease = (): Promise<void> => leases.renew(known.id, epoch);
-    await requests.attend(drivenRunOf(mailbox, processes, renewLease));
+    const take = async (request: LastingRequest): Promise<void> => {
+      const { factOf } = await import("./request-facts.ts");
+      mailbox.post(await factOf(project, () => loadRun(project, known.id), request));
+    };
+    await requests.attend({ ...drivenRunOf(mailbox, processes), renewLease, take });
     for (const line of (await options.greet?.(known)) ?? []) screen.say(line);
     if (untold.length > 0) screen.update(untold, known.run);
     await loop.drive(asked);
@@ -266,16 +279,11 @@ async function drive(
 function drivenRunOf(
   mailbox: Mailbox,
   processes: ProcessExecutor,
-  renewLease: () => Promise<void>,
-): DrivenRun {
+): Omit<DrivenRun, "renewLease" | "take"> {
   return {
     stop: (mode, by) => mailbox.post({ type: "stop-requested", mode, by }),
-    message: ({ scope, step, message }) =>
-      mailbox.post({ type: "message-left", scope, step, message }),
     killNow: () => processes.killNow(),
-    addBudget: (added) => mailbox.post({ type: "funds-added", added }),
     lookForAnswers: () => mailbox.wake(),
-    renewLease,
     fail: (error) => mailbox.fail(error),
   };
 }
@@ -315,6 +323,13 @@ function promptOf(
     onGone: () => mailbox.wake(),
     onError: (error) => mailbox.fail(error),
   });
+}
+
+/** Prepares this process for a long run. Its first step has started, so that it waits for none of it. */
+function prepareProcess({ isWholeProgram }: ExecuteOptions): void {
+  if (isWholeProgram !== true) return;
+  keepCompiledCode();
+  keepHeapSmall();
 }
 
 /** What the person wants done with work that was cut off. */

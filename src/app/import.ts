@@ -14,7 +14,7 @@
 
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import * as fs from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { dirname, join, relative } from "node:path";
 import { EVENT_VERSION, type Recorded, type RunMoved } from "../core/event.ts";
 import type { Owner } from "../core/event-parts.ts";
 import { evolve, replay } from "../core/evolve.ts";
@@ -112,7 +112,7 @@ async function takeIn(file: string, { into, files }: ImportOptions): Promise<Imp
   const project = await createProject(into);
   const staging = stagingIn(project.dir.root);
   try {
-    if (await isHere(project, exported)) return await resultOf(project, exported, undefined);
+    if (await isHere(project, exported, file)) return await resultOf(project, exported, undefined);
     const moved = await moveOf(project, exported, files);
     const incoming = incomingRun(project, exported, moved, archive);
     checkFolder(incoming);
@@ -197,18 +197,24 @@ function refuseLiving({ about }: ExportedState): void {
 }
 
 /** True when the run is in the journal as it is in the file; refuses when it is another one. */
-async function isHere({ journal }: Project, { about, events }: ExportedState): Promise<boolean> {
+async function isHere(
+  { dir, journal }: Project,
+  { about, events }: ExportedState,
+  file: string,
+): Promise<boolean> {
   if (!(await journal.log.resolve(about.run)).includes(about.run)) return false;
   const { events: ours, cleanedAt } = await journal.log.load(about.run);
   const same = canonicalJson(ours.slice(0, events.length)) === canonicalJson(events);
   if (same && cleanedAt === undefined && ours.length <= events.length + 1) return true;
   const shortId = await shortIdOf(journal, about.run);
+  // A directory below the project belongs to the project.
+  const beside = relative("", join(dirname(dirname(dir.root)), "NEW-DIR"));
   throw new Refusal(
     "run-exists",
     `run ${shortId} exists here already, and differs from the one in the file`,
     [
       command("show", shortId),
-      when("import the other one elsewhere", "import", "FILE", "--into", "DIR"),
+      when("import the other one elsewhere", "import", file, "--into", beside),
     ],
   );
 }

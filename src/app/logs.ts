@@ -9,6 +9,7 @@ import { attemptText, parseStepPath, stepPath } from "../core/step-path.ts";
 import { attemptDirOf } from "../engine/state-dir.ts";
 import type { Subscription } from "../journal/subscription.ts";
 import { followLines } from "../runner/process/output.ts";
+import { closeAll } from "../util/close.ts";
 import { attemptEnd } from "../view/attempt-history.ts";
 import { spokenLines } from "../view/question-text.ts";
 import { outputLine } from "../view/text.ts";
@@ -120,7 +121,7 @@ async function followAttempt(
   ) {
     await subscription.changed();
   }
-  for (const file of files) await file.close();
+  await closeAll(files);
 }
 
 /** Nothing more comes, or nobody reads it. */

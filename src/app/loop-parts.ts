@@ -15,6 +15,7 @@ import { mayBeAhead } from "../journal/events-file.ts";
 import { graphsIn } from "../plan/graph-index.ts";
 import type { Graph, Plan } from "../plan/plan.ts";
 import { mayLive } from "../runner/process/adopt.ts";
+import { countText, shortList } from "../view/text.ts";
 import type { AttractorLogFiles } from "./attractor-logs.ts";
 import type { LoadedRun } from "./loaded-run.ts";
 import { hasAgents, priceListOf } from "./prices.ts";
@@ -59,6 +60,7 @@ export async function openFilesExecutor(
     };
     // Git reports its version while the rest is loaded and opened.
     const [, files] = await Promise.all([gitVersion(), open()]);
+    if (run.workspace === undefined) for (const line of await leftBehind(known)) say(line);
     return files;
   } catch (error) {
     if (!(error instanceof WorkspaceError)) throw error;
@@ -68,6 +70,20 @@ export async function openFilesExecutor(
     say(`No snapshots are taken of the files of this run: ${error.message}`);
     return undefined;
   }
+}
+
+const FILES_SHOWN_MAX = 5;
+
+/** The uncommitted changes of the project that a new worktree does not have. */
+async function leftBehind({ plan, run }: LoadedRun): Promise<readonly string[]> {
+  const { workspace } = plan;
+  if (workspace?.kind !== "worktree" || workspace.uncommitted === true) return [];
+  const { looseFiles } = await import("../workspace/repository.ts");
+  const files = await looseFiles(run.created?.cwd ?? ".");
+  if (files.length === 0) return [];
+  const shown = shortList(files, FILES_SHOWN_MAX);
+  const many = countText(files.length, "uncommitted file");
+  return [`The run's worktree lacks ${many}: ${shown} (to include them: include: uncommitted)`];
 }
 
 function hasOwnWorkspaces(graph: Graph): boolean {
@@ -89,7 +105,8 @@ export async function checkHandedOnFiles(
   if (living) return [];
   // Nothing starts that could read them.
   if (asked.some((fact) => fact.type === "stop-requested" && fact.mode === "now")) return [];
-  const reopened = asked.flatMap((fact) =>
+  const wanted = asked.map((fact) => (fact.type === "requested" ? fact.fact : fact));
+  const reopened = wanted.flatMap((fact) =>
     fact.type === "retry-requested" || fact.type === "rewind-requested"
       ? reopenedBy(plan, run, fact.step)
       : [],
@@ -160,10 +177,10 @@ export async function openAttractorLogs(
 
 /** What talks to agents; loaded only for plans that have some. */
 export async function openAgents(
-  plan: Plan,
+  { plan, run }: Pick<LoadedRun, "plan" | "run">,
   site: () => LaunchSite,
 ): Promise<AgentSteps | undefined> {
   if (!hasAgents(plan)) return undefined;
   const { AgentSteps } = await import("../engine/agent/agent-steps.ts");
-  return new AgentSteps(site, await priceListOf(plan));
+  return new AgentSteps(site, await priceListOf(plan, run));
 }

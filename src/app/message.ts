@@ -8,7 +8,6 @@
  *   after that loses nothing.
  */
 
-import { randomBytes } from "node:crypto";
 import { messagesFor } from "../core/conversation/message.ts";
 import type { Message } from "../core/event.ts";
 import { statusWord } from "../core/graph/visit-state.ts";
@@ -23,26 +22,23 @@ import {
 import { parseVisit, stepPath } from "../core/step-path.ts";
 import { workspaceOf } from "../engine/launch.ts";
 import { recordRequest } from "../engine/record.ts";
+import { pendingAmong } from "../journal/inbox.ts";
 import { takeLease } from "../journal/journal.ts";
 import { indexOf } from "../plan/graph-index.ts";
 import type { Plan, Step } from "../plan/plan.ts";
 import { systemClock } from "../util/clock.ts";
 import { failpoint } from "../util/failpoint.ts";
 import { nearest } from "../util/nearest.ts";
+import { newKey, reloadUntil } from "./ask-owner.ts";
 import { type LoadedRun, loadRun, reloadRun } from "./loaded-run.ts";
 import { isOwnerAlive, thisOwner, thisPerson } from "./owner.ts";
 import type { Project } from "./project.ts";
 import { command, Refusal, RunError } from "./refusal.ts";
 import { RunFiles } from "./run-files.ts";
 
-const ID_BYTES = 6;
-/** How long an owner has to take a message in while somebody waits for that. */
-const TAKEN_MS_MAX = 10_000;
-
 /** A new message from whoever uses this process. */
 export function newMessage(text: string): Message {
-  const id = randomBytes(ID_BYTES).toString("hex");
-  return { id, text, by: thisPerson(), given: Date.now() };
+  return { id: newKey(), text, by: thisPerson(), given: Date.now() };
 }
 
 /** Whom a message is for. */
@@ -64,27 +60,18 @@ export async function leaveMessage(
   { scope, step }: Recipient,
   message: Message,
 ): Promise<MessageResult> {
-  const { journal } = project;
-  await journal.inbox.send(known.id, { type: "message", scope, step, message });
+  await project.journal.inbox.send(known.id, { type: "message", scope, step, message });
   failpoint("say.recorded");
-  const subscription = journal.log.subscribe(known.id);
-  const patience = setTimeout(() => subscription.close(), TAKEN_MS_MAX);
-  try {
-    let now = known;
-    do {
-      now = await reloadRun(project, now);
-      if (now.liveness !== "owned") {
-        await takeMessages(project, now);
-        now = await reloadRun(project, now);
-      }
-      const left = messagesFor(now.run, { scope, step }).find(({ id }) => id === message.id);
-      if (left !== undefined) return { known: now, message: left };
-    } while (now.lease?.owner?.opens === undefined && (await subscription.changed()));
-    return { known: now };
-  } finally {
-    clearTimeout(patience);
-    subscription.close();
-  }
+  const now = await reloadUntil(project, known, async (one) => {
+    if (one.run.handled.has(message.id)) return one;
+    // A process that has a conversation open reads no requests.
+    if (one.liveness === "owned") return one.lease?.owner?.opens === undefined ? undefined : one;
+    await takeMessages(project, one);
+    const after = await reloadRun(project, one);
+    return after.run.handled.has(message.id) ? after : undefined;
+  });
+  const left = messagesFor(now.run, { scope, step }).find(({ id }) => id === message.id);
+  return left === undefined ? { known: now } : { known: now, message: left };
 }
 
 /** Records, as the owner of the run for a moment, what was left for its agents. */
@@ -114,7 +101,7 @@ export async function recordMessages(
   const { journal } = project;
   let { run } = known;
   const before = run.seq;
-  for (const request of await journal.inbox.after(known.id, 0)) {
+  for (const request of pendingAmong(await journal.inbox.after(known.id, 0), run)) {
     if (request.type !== "message") continue;
     const { scope, step, message } = request;
     const places = { workspaceOf: workspaceOf(known.dir) };

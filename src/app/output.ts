@@ -18,6 +18,7 @@ import type { Plan, Step } from "../plan/plan.ts";
 import type { AgentEvent } from "../runner/agents/adapter.ts";
 import { ATTEMPT_FILE, checkOutputFile } from "../runner/process/attempt-folder.ts";
 import { followLines, lastLine } from "../runner/process/output.ts";
+import { closeAll } from "../util/close.ts";
 import { formatDuration } from "../util/duration.ts";
 import { firstLine } from "../view/text.ts";
 import type { LoadedRun } from "./loaded-run.ts";
@@ -195,11 +196,7 @@ export function followAttempt(
       { onError },
     ),
   );
-  return {
-    close: async () => {
-      for (const file of files) await file.close();
-    },
-  };
+  return { close: () => closeAll(files) };
 }
 
 /** The last line of an attempt, and the size of its output when it was read. */

@@ -1,13 +1,14 @@
 /**
- * The requests that reach the owner of a run: others ask it to stop, answer a gate, leave a message
- * for an agent, or add to the budget. They come through the inbox, and as signals or calls of this process.
+ * The requests that reach the owner of a run, through the inbox, and as signals or calls of this
+ * process.
  *
  * Owns: reading the inbox for as long as a run is driven, and handing each request to the driver, also
- *   those that came before there was one.
- * Does not: decide what follows from a request.
+ *   a stop that came before there was one.
+ * Does not: decide what follows from a request, or turn it into a fact (request-facts.ts). Lasting
+ *   requests that came before are facts of the first turn.
  */
 import type { StopMode } from "../core/event.ts";
-import type { AddBudgetRequest, Inbox, MessageRequest, Request } from "../journal/inbox.ts";
+import type { Inbox, LastingRequest, Request } from "../journal/inbox.ts";
 import type { Subscription } from "../journal/subscription.ts";
 
 /** What a driven run offers to those who ask something of it. */
@@ -16,10 +17,8 @@ export interface DrivenRun {
   stop(mode: StopMode, by: string): void;
   /** Ends every process now, without its grace period. */
   killNow(): void;
-  /** Takes in a message for an agent; one that the run knows changes nothing. */
-  message(request: MessageRequest): void;
-  /** Adds to the budget. */
-  addBudget(added: AddBudgetRequest["added"]): void;
+  /** Turns a lasting request into a fact; one that the run has handled changes nothing. */
+  take(request: LastingRequest): Promise<void>;
   /** Looks for answers that others have given. */
   lookForAnswers(): void;
   /** Keeps the lease. Throws when another owner has the run. */
@@ -39,6 +38,8 @@ export class OwnerRequests {
   #driver: DrivenRun | undefined;
   #subscription: Subscription | undefined;
   #reading: Promise<void> = Promise.resolve();
+  /** Lasting requests are taken one after the other; a stop does not wait for them. */
+  #taking: Promise<void> = Promise.resolve();
 
   private constructor(inbox: Inbox, runId: string, lastRequest: number) {
     this.#inbox = inbox;
@@ -58,10 +59,6 @@ export class OwnerRequests {
     if (this.first !== undefined) driver.stop(this.#mode ?? "now", this.first);
     const subscription = this.#inbox.subscribe(this.#runId);
     this.#subscription = subscription;
-    // Unlike a request to stop, a message does not lapse with the owner that it was meant for.
-    for (const request of await this.#inbox.after(this.#runId, 0)) {
-      if (request.type === "message" && request.id <= this.#lastRequest) driver.message(request);
-    }
     await this.#look(driver);
     this.#reading = this.#read(subscription, driver);
   }
@@ -71,6 +68,7 @@ export class OwnerRequests {
     this.#driver = undefined;
     this.#subscription?.close();
     await this.#reading;
+    await this.#taking;
   }
 
   /** Stops the run in order; asked for a second time, its processes are ended at once. */
@@ -107,10 +105,9 @@ export class OwnerRequests {
   }
 
   #hand(driver: DrivenRun, request: Request): void {
-    if (request.type === "message") driver.message(request);
-    else if (request.type === "stop") this.#stop(request.mode, request.by);
-    else if (request.type === "add-budget") driver.addBudget(request.added);
-    else driver.lookForAnswers();
+    if (request.type === "stop") this.#stop(request.mode, request.by);
+    else if (request.type === "answer") driver.lookForAnswers();
+    else this.#taking = this.#taking.then(() => driver.take(request)).catch(driver.fail);
   }
 }
 

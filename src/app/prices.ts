@@ -9,6 +9,9 @@
  * - prices/M1 No run with a limit in US dollars pays for a model without a known price: a model in
  *   the plan is refused here, and a model that only the stream names is stopped after its first
  *   answer.
+ * - prices/M2 A run that starts with a limit in US dollars keeps Perdure's list of that time: a newer
+ *   program does not change what the limit buys. What the user writes (file, pipeline) counts at
+ *   once, and a model that the list did not know then has its price of now.
  */
 
 import { homedir } from "node:os";
@@ -16,7 +19,7 @@ import { isAbsolute, join } from "node:path";
 import { needsTurns } from "../core/conversation/conversation.ts";
 import type { Recorded } from "../core/event.ts";
 import { resumeGrants } from "../core/graph/rewind.ts";
-import { visitRef } from "../core/run.ts";
+import { type Run, visitRef } from "../core/run.ts";
 import { addBudget, unpricedIn, usdText } from "../core/spending.ts";
 import { stepPath } from "../core/step-path.ts";
 import { checksOf } from "../plan/check.ts";
@@ -46,14 +49,22 @@ export function priceFile(): string {
   return join(home, "perdure", "prices.json");
 }
 
-/** The prices that hold for the runs of a plan. */
-export async function priceListOf({ prices }: Pick<Plan, "prices">): Promise<PriceList> {
+/** The prices that hold for a plan: for a new run, or for one that has started with a list. */
+export async function priceListOf({ prices }: Pick<Plan, "prices">, run?: Run): Promise<PriceList> {
   const { PriceList, pricesIn } = await import("../runner/agents/usage.ts");
   const file = ownPrices(pricesIn);
+  const started = pricesIn(run?.created?.prices ?? {});
   return new PriceList({
     ...(prices === undefined ? {} : { pipeline: prices }),
     ...(file === undefined ? {} : { file }),
+    ...(typeof started === "string" ? {} : { started }),
   });
+}
+
+/** The list that a limit in dollars is kept by for as long as the run lasts (prices/M2). */
+export async function pricesAtStart(plan: Plan): Promise<{ readonly prices?: Json }> {
+  if (plan.budget?.usd === undefined || !hasAgents(plan)) return {};
+  return { prices: (await import("../runner/agents/usage.ts")).LISTED };
 }
 
 function ownPrices(read: (value: Json) => Prices | string): Prices | undefined {
@@ -76,10 +87,10 @@ export async function checkPrices(
   plan: Plan,
   { usd }: Budget,
   typed: readonly string[],
-  used: readonly string[] = [],
+  { used = [], run }: { readonly used?: readonly string[]; readonly run?: Run } = {},
 ): Promise<readonly string[]> {
   if (usd === undefined || !hasAgents(plan)) return [];
-  const prices = await priceListOf(plan);
+  const prices = await priceListOf(plan, run);
   const { agentAdapter } = await import("../runner/agents/registry.ts");
   const missing = new Set(used.filter((model) => prices.find(model) === undefined));
   const unnamed = new Set<string>();
@@ -127,7 +138,7 @@ export async function checkPricesOnResume(
   const budget = addBudget(now.budget ?? {}, run.added);
   const funds = added === undefined ? budget : addBudget(budget, parseBudget(added));
   const used = unpricedSpending(events).flatMap(({ model }) => model ?? []);
-  return checkPrices(now, funds, ["resume", shortId, "--update"], used);
+  return checkPrices(now, funds, ["resume", shortId, "--update"], { used, run });
 }
 
 /** What earlier attempts cost whose model had no price then; undefined while one has none. */
@@ -138,7 +149,7 @@ export async function lateCostOf(
   if (unpricedIn(run.spent) === undefined) return undefined;
   const named = unpricedSpending(events).filter(({ model }) => model !== undefined);
   if (named.length === 0) return run.funds.usd === undefined ? undefined : 0;
-  const prices = await priceListOf(plan);
+  const prices = await priceListOf(plan, run);
   let sum = 0;
   for (const { model = "", ...tokens } of named) {
     const cost = prices.costOf(model, tokens);

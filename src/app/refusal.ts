@@ -41,6 +41,8 @@ export type RefusalCode =
   | "no-conversation"
   /** The core cannot do that to a run in this state. */
   | "impossible"
+  /** The living owner of a run cannot do that while this step runs. */
+  | "step-running"
   | "turns-used-up"
   | "run-owned"
   /** Processes of a run whose owner is dead, or that nobody here can see. */
@@ -62,6 +64,11 @@ export type RefusalCode =
   | "bad-answer"
   | "no-snapshots"
   | "no-workspace"
+  /** A run that changed nothing, or committed nothing. */
+  | "nothing-to-take"
+  | "merge-conflict"
+  /** A program of the user's, such as git or gh, failed. */
+  | "tool-failed"
   | "not-empty"
   | "output-missing"
   | "not-started"
@@ -230,12 +237,17 @@ const REMEDIES: Readonly<Record<JournalErrorCode, (run: readonly string[]) => Ne
   "read-only": (run) => after("nothing recorded is lost; make .perdure writable", "resume", ...run),
   broken: () =>
     when("set it aside and rebuild it from the events files with", "doctor", "--repair"),
-  newer: () => when("use the newer perdure that wrote it, or look at it with", "doctor"),
+  newer: () => advice("use the newer perdure that wrote it"),
   older: () =>
     advice(
       "finish its runs with the perdure that wrote it, or start again: mv .perdure .perdure.old",
     ),
-  busy: () => when("another program keeps the database locked; find it with", "doctor"),
+  busy: (run) =>
+    after(
+      "end the program that keeps the database locked (`fuser .perdure/state.db` names it)",
+      "resume",
+      ...run,
+    ),
   "unknown-run": () => when("see the existing runs with", "list", "runs"),
   io: (run) =>
     after("nothing recorded is lost; look at the disk (space, quota, limits)", "resume", ...run),

@@ -18,6 +18,7 @@ import { attemptOf, findRecord, isDone, type Visit, visitRef, waitingFor } from 
 import { attemptText, ROOT_SCOPE } from "../core/step-path.ts";
 import type { AgentSteps } from "../engine/agent/agent-steps.ts";
 import { attemptDirOf, runDirOf } from "../engine/state-dir.ts";
+import { pendingAmong } from "../journal/inbox.ts";
 import type { Lease } from "../journal/leases.ts";
 import type { RunSummary } from "../journal/run-log.ts";
 import type { Recover } from "../plan/plan.ts";
@@ -34,8 +35,13 @@ import { openAgents, openAttractorLogs } from "./loop-parts.ts";
 import { checkPricesOnResume, parseBudget, parseTurns, refuseWithoutTurns } from "./prices.ts";
 import { livenessOf, type Project, shortIdOf } from "./project.ts";
 import { command, type Next, Refusal } from "./refusal.ts";
-import { previewRewind, type RewindPreview, type RewindRequest, rewindFacts } from "./rewind.ts";
 import { type FilesOption, filesOption } from "./rewind-files.ts";
+import {
+  previewRewind,
+  type RewindPreview,
+  type RewindRequest,
+  rewindFact,
+} from "./rewind-preview.ts";
 import { runEnvironment } from "./run-environment.ts";
 import { RunFiles } from "./run-files.ts";
 import type { Confirm } from "./screen.ts";
@@ -59,36 +65,9 @@ interface ResumeSettings {
   readonly autoApprove?: boolean;
 }
 
-/** How long an owner has to take a request in while somebody waits for that. */
-const TAKEN_MS_MAX = 10_000;
-
-/**
- * Adds to the budget of a run that a living process drives: a request to that owner. False when the
- * owner ended, or took too long, before the run had it; then nothing was added.
- */
-export async function addBudgetToOwned(
-  { journal }: Project,
-  { id, run }: LoadedRun,
-  budget: string,
-): Promise<boolean> {
-  const added = parseBudget(budget);
-  const subscription = journal.log.subscribe(id);
-  const patience = setTimeout(() => subscription.close(), TAKEN_MS_MAX);
-  try {
-    await journal.inbox.send(id, { type: "add-budget", added });
-    let seq = run.seq;
-    do {
-      const isOwned = livenessOf(await journal.leases.of(id)) === "owned";
-      const news = await journal.log.eventsAfter(id, seq);
-      if (news.some(({ event }) => event.type === "run.funded")) return true;
-      seq = news.at(-1)?.seq ?? seq;
-      if (!isOwned) return false;
-    } while (await subscription.changed());
-    return false;
-  } finally {
-    clearTimeout(patience);
-    subscription.close();
-  }
+/** True when requests wait that the run has not handled: it continues with them. */
+export async function hasPending({ journal }: Project, { id, run }: LoadedRun): Promise<boolean> {
+  return pendingAmong(await journal.inbox.after(id, 0), run).some(({ type }) => type !== "message");
 }
 
 /** How a run is driven so that it continues in this way. */
@@ -109,7 +88,11 @@ export function resumeOptions(
     autoApprove: options.autoApprove === true,
     ...(request === undefined
       ? {}
-      : { requested: async (now) => rewindFacts(now, await previewRewind(project, now, request)) }),
+      : {
+          requested: async (now) => [
+            await rewindFact(now, await previewRewind(project, now, request)),
+          ],
+        }),
     ...(turns === undefined ? {} : { turns }),
     ...(request === undefined && options.files === "keep" ? { files: "keep" } : {}),
     ...foreignChoice(back, options),
@@ -216,7 +199,7 @@ async function resumeEvidence(
   known: LoadedRun,
 ): Promise<Pick<ResumePlanInput, "evidence" | "offers">> {
   const { plan, run, dir } = known;
-  const agents = await openAgents(plan, () => ({ plan, run, dir, env: runEnvironment(run) }));
+  const agents = await openAgents(known, () => ({ plan, run, dir, env: runEnvironment(run) }));
   const evidence = new Map<string, Evidence>();
   for (const visit of run.running) {
     evidence.set(attemptText(attemptOf(visit)), await found(known, visit, agents));
@@ -253,23 +236,26 @@ interface ResumeRequest {
   readonly preflight?: boolean | undefined;
   readonly turns?: string | undefined;
   readonly budget?: string | undefined;
+  /** The words of the command line that asked for it. */
+  readonly typed: readonly string[];
 }
 
 /** Checks what the steps ahead need: turns, prices, programs. Throws when something is missing. */
 export async function checkResume(
   known: LoadedRun,
-  { update, request, preview, recover, preflight, turns, budget }: ResumeRequest,
+  { update, request, preview, recover, preflight, turns, budget, typed }: ResumeRequest,
 ): Promise<{ readonly priceLines: readonly string[]; readonly warnings: readonly string[] }> {
-  const { run, plan, shortId } = known;
+  const { run, plan } = known;
   const raised = turns !== undefined || update !== undefined || recover === "restart";
   if (!raised && request?.verb !== "from-step") refuseWithoutTurns(known);
   const priceLines = await checkPricesOnResume(known, update?.plan, budget);
-  // Where steps run again, all of them count.
-  const again = update !== undefined || preview !== undefined;
-  const root = again ? undefined : run.scopes.get(ROOT_SCOPE);
-  const done = (id: string): boolean => root !== undefined && isDone(findRecord(root, id));
+  // After an update, all steps count: which of them stay done is decided later.
+  const root = update === undefined ? run.scopes.get(ROOT_SCOPE) : undefined;
+  const again = new Set(preview?.rewind?.reopened);
+  const done = (id: string): boolean =>
+    root !== undefined && !again.has(id) && isDone(findRecord(root, id));
   const looked = { ...defined({ preflight }), isDone: done };
-  const warnings = await readiness(update?.plan ?? plan, looked, ["resume", shortId]);
+  const warnings = await readiness(update?.plan ?? plan, looked, typed);
   return { priceLines, warnings };
 }
 
@@ -282,7 +268,9 @@ export async function planResume(
   const { resumePlan: planOf } = await import("../view/preview/resume-plan.ts");
   const { plan, run } = known;
   const evidence = await resumeEvidence(known);
-  return planOf({ plan, run, ...evidence, rewind: preview?.rewind, recover, now: Date.now() });
+  const { rewind, fact } = preview ?? {};
+  const retried = fact?.type === "retry-requested" ? fact.step : undefined;
+  return planOf({ plan, run, ...evidence, rewind, retried, recover, now: Date.now() });
 }
 
 /** The step that a run continues with: its position in the pipeline, from 1. */

@@ -46,6 +46,8 @@ export interface FilesPlan {
 interface RewindTarget {
   readonly visit: Visit | undefined;
   readonly reopened: readonly string[];
+  /** The living owner of the run is asked, and works on the files meanwhile. */
+  readonly ofOwner?: true | undefined;
 }
 
 const NAMES_MAX = 3;
@@ -80,7 +82,11 @@ export async function planFiles(
     return { request: { keep: true }, line: `the files stay as they are: ${why}` };
   }
   const { planRestore, shownPlan } = await import("../workspace/snapshot/restore-plan.ts");
-  const changes = workspace && shownPlan(await planRestore(workspace, goal.commit));
+  const isWorkedIn = target.ofOwner === true;
+  const changes =
+    isWorkedIn || workspace === undefined
+      ? undefined
+      : shownPlan(await planRestore(workspace, goal.commit));
   const kept = sinceText(goal);
   return {
     request: { restore: goal.commit },

@@ -16,7 +16,7 @@ import { defined } from "../util/defined.ts";
 import type { Json } from "../util/json.ts";
 import { secretInputs } from "../util/secrets.ts";
 import { fitInput, refuseUnknownKeys } from "./input.ts";
-import { checkPrices } from "./prices.ts";
+import { checkPrices, pricesAtStart } from "./prices.ts";
 import { livenessOf, type Project, shortIdOf } from "./project.ts";
 import { rememberedAtStart } from "./run-environment.ts";
 import { hideSecrets } from "./secret-mask.ts";
@@ -44,6 +44,7 @@ export async function createRun(
       fingerprint,
       envNames: envNamesOf(plan),
       ...rememberedAtStart(plan),
+      ...(await pricesAtStart(plan)),
     },
     time: Date.now(),
     summary: initialSummary(plan),

@@ -2,8 +2,8 @@
  * The program: its commands and their options.
  *
  * Owns: the command line and the exit status.
- * Does not: carry out a command. `commands/` does; each file there is loaded by the first command that
- * needs it, because a list of runs must not wait for a YAML parser.
+ * Does not: carry out a command (`commands/` does). The first command that needs a file there loads
+ * it, because a list of runs must not wait for a YAML parser.
  */
 import { Command } from "commander";
 import {
@@ -19,13 +19,14 @@ import { EXIT, type ExitCode } from "../view/exit-code.ts";
 import type { RunArguments } from "./commands/run.ts";
 import { exitOnUnhandledErrors, exitWithError } from "./exit.ts";
 import {
-  addComparing,
-  addRewinding,
+  addCheckpointCommands,
+  addResultCommands,
+  addRewindCommands,
   collect,
   FILES_HELP,
   REPEAT_HELP,
 } from "./history-commands.ts";
-import { addMaintenance, describeClean, type Finish } from "./maintenance-commands.ts";
+import { addMaintenanceCommands, describeClean, type Finish } from "./maintenance-commands.ts";
 import { surviveClosedOutput } from "./print.ts";
 
 /** Parses the arguments, runs the command and sets the exit status. */
@@ -47,20 +48,21 @@ export async function main(args: readonly string[], keepCode?: () => void): Prom
   }
 }
 
-/** The commands of `addRunning` and of `addLooking`: where one is named, no other is declared. */
+/** Where the first word is one of these, only the commands of its group are declared. */
 const RUNNING: ReadonlySet<string> = new Set(["run", "resume", "retry", "stop"]);
 const LOOKING: ReadonlySet<string> = new Set(["attach", "list", "show", "why", "explain", "logs"]);
 
-function addAll(program: Command, finish: Finish): void {
-  addRunning(program, finish);
-  addAnswers(program, finish);
-  addConversations(program, finish);
-  addRewinding(program, finish);
-  addLooking(program, finish);
-  addDocuments(program, finish);
-  addComparing(program, finish);
-  addMaintenance(program, finish);
-  addSessions(program, finish);
+function addAllCommands(program: Command, finish: Finish): void {
+  addRunCommands(program, finish);
+  addAnswerCommands(program, finish);
+  addConversationCommands(program, finish);
+  addRewindCommands(program, finish);
+  addInspectCommands(program, finish);
+  addDocumentCommands(program, finish);
+  addCheckpointCommands(program, finish);
+  addResultCommands(program, finish);
+  addMaintenanceCommands(program, finish);
+  addSessionCommands(program, finish);
 }
 
 function buildProgram(first: string, finish: Finish): Command {
@@ -80,9 +82,9 @@ function buildProgram(first: string, finish: Finish): Command {
     .showHelpAfterError("(see: perdure --help)")
     .addHelpText("after", EXAMPLES)
     .exitOverride();
-  if (RUNNING.has(first)) addRunning(program, finish);
-  else if (LOOKING.has(first)) addLooking(program, finish);
-  else addAll(program, finish);
+  if (RUNNING.has(first)) addRunCommands(program, finish);
+  else if (LOOKING.has(first)) addInspectCommands(program, finish);
+  else addAllCommands(program, finish);
   for (const command of program.commands) command.exitOverride();
   return program;
 }
@@ -123,7 +125,7 @@ const ENV_HELP = "use the value of a variable here (NAME), or another one (NAME=
 const PREFLIGHT_HELP = "do not check first whether agents and programs are installed";
 const BESIDE_HELP = "run in a directory where another run with agents is running";
 
-function addRunning(program: Command, finish: Finish): void {
+function addRunCommands(program: Command, finish: Finish): void {
   program
     .command("run")
     .description("start a new run of a pipeline")
@@ -154,7 +156,7 @@ function addRunning(program: Command, finish: Finish): void {
     .action(async (file: string | undefined, options: RunArguments) =>
       finish(await run(program, file, options)),
     );
-  addResume(program, finish);
+  addResumeCommand(program, finish);
   program
     .command("retry")
     .description("run a step again, and every step after it")
@@ -166,6 +168,7 @@ function addRunning(program: Command, finish: Finish): void {
     .option("-y, --yes", REPEAT_HELP)
     .option("--files <how>", FILES_HELP)
     .option("--dry-run", "show what would happen to each step; change nothing")
+    .option("--no-preflight", PREFLIGHT_HELP)
     .option("--beside", BESIDE_HELP)
     .option("-o, --output <format>", "text, or json for a stream of events")
     .option("-q, --quiet", "print only how a run ended that did not complete")
@@ -183,7 +186,7 @@ function addRunning(program: Command, finish: Finish): void {
     );
 }
 
-function addResume(program: Command, finish: Finish): void {
+function addResumeCommand(program: Command, finish: Finish): void {
   program
     .command("resume")
     .description("continue a run from where it stopped")
@@ -219,8 +222,8 @@ function addResume(program: Command, finish: Finish): void {
     );
 }
 
-/** Commands that talk to an agent of a run. */
-function addConversations(program: Command, finish: Finish): void {
+/** Declares the commands that reach an agent of a run. */
+function addConversationCommands(program: Command, finish: Finish): void {
   program
     .command("say")
     .description("send a message to the agent of a step; it arrives at its next turn")
@@ -240,7 +243,7 @@ function addConversations(program: Command, finish: Finish): void {
     );
 }
 
-function addAnswers(program: Command, finish: Finish): void {
+function addAnswerCommands(program: Command, finish: Finish): void {
   program
     .command("answer")
     .description("answer a question of a run; without a choice: list its questions")
@@ -267,7 +270,7 @@ function addAnswers(program: Command, finish: Finish): void {
     );
 }
 
-/** `run`, or one of the spellings of `resume` that other tools taught people. */
+/** `run`, or one of the spellings of `resume` that other tools have. */
 async function run(
   program: Command,
   file: string | undefined,
@@ -287,7 +290,7 @@ async function run(
   return runCommand(file, options);
 }
 
-function addLooking(program: Command, finish: Finish): void {
+function addInspectCommands(program: Command, finish: Finish): void {
   program
     .command("attach")
     .description("watch a run that another process drives; Ctrl-C leaves it running")
@@ -329,8 +332,8 @@ function addLooking(program: Command, finish: Finish): void {
     );
 }
 
-/** Commands that make a document of a run. */
-function addDocuments(program: Command, finish: Finish): void {
+/** Declares the commands that make a document of a run. */
+function addDocumentCommands(program: Command, finish: Finish): void {
   program
     .command("graph")
     .description("draw a pipeline, or a run with its states")
@@ -386,8 +389,8 @@ function describeShow(command: Command, finish: Finish): void {
     );
 }
 
-/** Other tools call runs sessions; their spellings work as well. */
-function addSessions(program: Command, finish: Finish): void {
+/** Other tools call runs sessions; their names of commands work as well. */
+function addSessionCommands(program: Command, finish: Finish): void {
   const sessions = program
     .command("sessions", { hidden: true })
     .description("other names of: list runs, show, clean");

@@ -13,7 +13,7 @@ import { mkdir, rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import type { Placed } from "../core/event.ts";
 import type { Run } from "../core/run.ts";
-import type { WorkspacePlan } from "../plan/plan.ts";
+import type { WorkspaceSettings } from "../plan/plan.ts";
 import { copyProject, makeDirectory } from "../workspace/copy.ts";
 import { findRepository, pathWithin, type Repository } from "../workspace/repository.ts";
 import { readSnapshot } from "../workspace/snapshot/details.ts";
@@ -23,6 +23,7 @@ import { takeSnapshot } from "../workspace/snapshot/snapshot.ts";
 import { giveBack, hasCommit, type SnapshotStore } from "../workspace/snapshot/store.ts";
 import { openWorkspace, type Workspace } from "../workspace/snapshot/workspace.ts";
 import { WorkspaceError } from "../workspace/workspace-error.ts";
+import { copyUncommitted } from "../workspace/worktree/commit.ts";
 import { restoreHead } from "../workspace/worktree/own-worktree.ts";
 import {
   createWorktree,
@@ -37,7 +38,7 @@ import type { RunDir } from "./state-dir.ts";
 export type ForeignFiles = "keep" | "restore";
 
 export interface RunWorkspaceOptions {
-  readonly plan: WorkspacePlan;
+  readonly plan: WorkspaceSettings;
   readonly run: Run;
   readonly dir: RunDir;
   readonly store: SnapshotStore;
@@ -81,11 +82,17 @@ export async function makeRunWorkspace({
       const branch = branchOf(run.id);
       const base = await needCommit(repository, run.origin?.base ?? plan.base ?? "HEAD");
       const tip = await tipOf(store, run, base);
-      await createWorktree({ repository, path, branch, base: tip, include: plan.include });
+      const fill = (): Promise<void> => copyUncommitted(repository.topLevel, path);
+      await createWorktree({
+        ...{ repository, path, branch, base: tip, include: plan.include },
+        ...(plan.uncommitted === true && run.origin === undefined ? { fill } : {}),
+      });
       const within = join(path, await pathWithin(repository, project));
       // A directory of the project that is in no commit is missing from the worktree.
       await mkdir(within, { recursive: true });
-      return { kind, path: within, branch, base };
+      const { commit = "step" } = plan;
+      const commits = commit === "never" || !plan.snapshots ? {} : { commits: commit };
+      return { kind, path: within, branch, base, ...commits };
     }
   }
 }
@@ -198,7 +205,7 @@ export async function workspaceAt(
   store: SnapshotStore,
   path: string,
   dir: RunDir,
-  plan: WorkspacePlan,
+  plan: WorkspaceSettings,
   name = "shared",
 ): Promise<Workspace> {
   return openWorkspace(store, {
@@ -215,7 +222,7 @@ async function needRepository(project: string): Promise<Repository> {
   throw new WorkspaceError(
     "path-taken",
     `a worktree needs a git repository, and ${project} is in none`,
-    "git init, or `workspace: copy` in the pipeline",
+    "git init, and make a first commit",
   );
 }
 

@@ -300,7 +300,7 @@ export interface Capture {
 }
 
 /** A check decides whether the work of a step is good, after the step exited with 0. */
-export type PipelineCheck = (
+export type Check = (
   | { readonly kind: "command"; readonly run: string }
   /** `file` is a template, relative to the step's directory. */
   | { readonly kind: "schema"; readonly file: string; readonly schema: Json }

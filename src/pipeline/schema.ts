@@ -43,11 +43,21 @@ const workspace = z.union([
         "The project itself (here), a git worktree, an empty directory, or a copy of the project.",
       ),
     base: path.optional().describe("For a worktree: the commit or branch to start from."),
-    include: z
-      .array(path)
-      .max(ENTRIES_MAX)
+    commit: z
+      .enum(["step", "end", "never"])
       .optional()
-      .describe("Globs of ignored files that snapshots include."),
+      .describe(
+        "For a worktree: when the run commits what steps leave: after each completed step, once " +
+          "at the end, or never. Default: step.",
+      ),
+    include: z
+      .union([z.literal("uncommitted"), z.array(path).max(ENTRIES_MAX)])
+      .optional()
+      .describe(
+        "Globs of ignored files that snapshots include, and that a worktree gets. The word " +
+          "`uncommitted`, alone or in the list: a worktree starts with the project's uncommitted " +
+          "changes.",
+      ),
     snapshots: z
       .boolean()
       .optional()
@@ -124,7 +134,7 @@ const forEach: z.ZodType<ForEachValue> = z.union([
 ]);
 
 /** The keys of a step that contain steps. */
-export const BODY_KEYS: {
+const BODY_KEYS: {
   readonly steps: KeyRow<typeof stepList, "group", object, true>;
   readonly for_each: KeyRow<typeof forEach, Exclude<StepKind, "pass">, object, true>;
 } = {

@@ -21,11 +21,11 @@ import {
   PLAN_FORMAT,
   type Plan,
   type Work,
-  type WorkspacePlan,
+  type WorkspaceSettings,
 } from "./plan.ts";
 
 /** The workspace when the author does not set one. */
-export const WORKSPACE_DEFAULT: WorkspacePlan = {
+export const WORKSPACE_DEFAULT: WorkspaceSettings = {
   kind: "here",
   include: [],
   snapshots: true,

@@ -111,7 +111,7 @@ export function parseExpression(source: string): ParsedExpression {
 }
 
 /** The value of an expression; throws ExpressionError. */
-export function evaluate(expression: Expression, scope: Scope): Json {
+function evaluate(expression: Expression, scope: Scope): Json {
   const variables = new Map<string, unknown>();
   const { locals = {} } = scope;
   const stranger = expression.unknown.find(({ name }) => !Object.hasOwn(locals, name));

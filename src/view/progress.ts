@@ -1,31 +1,44 @@
 /**
- * The live view of a run: one line per step while they fit. If they do not fit, completed steps are
- * only counted, then pending ones; active steps stay, with the last completed and the next pending
- * ones if there is room.
+ * The live view of a run: one line per step (glyph, name, state, time, attempt, last line of
+ * output) while they fit. If they do not fit, completed steps are only counted, then pending ones;
+ * active steps stay, with the last completed and the next pending ones if there is room.
  *
- * Owns: which lines a screen of a given size shows.
- * Does not: draw (room `tui`), measure time or read files; everything is an argument.
+ * Owns: which lines a screen of a given size shows, and their columns.
+ * Does not: draw (cli/screen), measure time or read files; everything is an argument.
  * Invariants:
  * - view/S1 Never more than rows - 1 lines, and no line wider than columns - 1.
  * - view/S2 Active and failed steps are shown before pending and completed ones; the rest is
  *   counted.
  */
-import type { Run, Visit } from "../core/run.ts";
+import type { Wait } from "../core/graph/visit-state.ts";
+import { attemptOf, type Run, type Visit } from "../core/run.ts";
+import { attemptText } from "../core/step-path.ts";
 import { formatDuration } from "../util/duration.ts";
-import { type StepLineInput, stepLines } from "./step-line.ts";
-import { runElapsed, type StepStatus } from "./step-status.ts";
+import { failureText, messageText } from "./failure-text.ts";
+import { choicesText, questionText, wakeText } from "./question-text.ts";
+import {
+  attemptOrdinal,
+  elapsedOf,
+  runElapsed,
+  STEP_STYLES,
+  type StepStatus,
+} from "./step-status.ts";
 import { nodeOf, type StepNode, stepTree } from "./step-tree.ts";
-import { cutText, plainStyle, plainText } from "./text.ts";
+import { cutText, displayWidth, padText, plainStyle, plainText, type Style } from "./text.ts";
 
 export interface ScreenSize {
   readonly columns: number;
   readonly rows: number;
 }
 
-interface ProgressInput extends StepLineInput {
+interface ProgressInput {
   readonly run: Run;
   readonly shortId: string;
   readonly size: ScreenSize;
+  readonly now: number;
+  /** The last line of output of each running attempt, by its text (`fix@2.3`). */
+  readonly lastLines: ReadonlyMap<string, string>;
+  readonly style?: Style;
 }
 
 type Group = "active" | "done" | "skipped" | "pending";
@@ -65,8 +78,8 @@ type Visits = ReadonlySet<Visit>;
 const RECENT_MAX = 3;
 const NEXT_MAX = 5;
 
-/** Beyond this many steps a frame looks only at those that move: its cost must not grow. */
-const WALK_MAX = 5_000;
+/** Beyond this many steps, a frame reads only the active ones, so that its cost does not grow. */
+const TREE_STEPS_MAX = 5_000;
 
 /** The lines of the live view. */
 export function progressLines(input: ProgressInput): readonly string[] {
@@ -74,7 +87,7 @@ export function progressLines(input: ProgressInput): readonly string[] {
   if (rows < 2) return [];
   const frame = { ...input, width: Math.max(1, columns - 1), room: rows - 2 };
   const header = headerLine(frame);
-  if (input.run.stepsTotal > WALK_MAX) return [header, ...ofMany(frame)];
+  if (input.run.stepsTotal > TREE_STEPS_MAX) return [header, ...countedLines(frame)];
   const nodes = [...stepTree(input.run)];
   if (nodes.length <= frame.room) return [header, ...stepLines(nodes, frame, frame.width)];
   return [header, ...collapsed(nodes, frame)];
@@ -119,8 +132,8 @@ function collapsed(nodes: readonly StepNode[], frame: Frame): readonly string[] 
   );
 }
 
-/** As `collapsed`, but from the run's own sets and counters; what was skipped counts as done. */
-function ofMany(frame: Frame): readonly string[] {
+/** Like `collapsed`, but from the sets and counters of the run; skipped steps count as done. */
+function countedLines(frame: Frame): readonly string[] {
   const { run } = frame;
   const sets = setsByPriority(run);
   const active = sets.reduce((sum, set) => sum + set.size, 0);
@@ -138,7 +151,7 @@ function ofMany(frame: Frame): readonly string[] {
   return framed(counts, shown.map(nodeOf), frame);
 }
 
-/** How many lines are left for steps that move. */
+/** How many lines are left for active steps. */
 function roomFor({ done, skipped, pending }: Record<Group, number>, { room }: Frame): number {
   return room - (done + skipped > 0 ? 1 : 0) - (pending > 0 ? 1 : 0);
 }
@@ -176,10 +189,135 @@ function mostUrgent(active: readonly StepNode[], count: number): readonly StepNo
   const kept = new Set<StepNode>();
   for (const status of PRIORITY) {
     for (const node of active) {
-      // Composites say little that the steps in them do not.
+      // The steps inside a composite step say more than it does.
       const leaf = node.visit?.instances === undefined;
       if (kept.size < count && node.status === status && leaf) kept.add(node);
     }
   }
   return active.filter((node) => kept.has(node));
+}
+
+/** The parts of the input that a line needs. */
+type LineInput = Pick<ProgressInput, "now" | "lastLines" | "style">;
+
+/** How much of the last line is read: more than any screen shows. */
+const LAST_LINE_MAX = 1_000;
+const ID_WIDTH_MIN = 12;
+const MOVING: ReadonlySet<StepStatus> = new Set([
+  "running",
+  "failed",
+  "waiting",
+  "interrupted",
+  "uncertain",
+  "asked",
+  "sleeping",
+]);
+
+/** One line for each step, in aligned columns, none wider than `width`. */
+function stepLines(nodes: readonly StepNode[], input: LineInput, width: number): readonly string[] {
+  const cells = nodes.map((node) => nodeCells(node, input));
+  const idMax = Math.max(ID_WIDTH_MIN, Math.floor(width / 3));
+  const widest = (pick: (cell: Cells) => string): number =>
+    cells.reduce((most, cell) => Math.max(most, displayWidth(pick(cell))), 0);
+  const idWidth = Math.min(
+    idMax,
+    widest(({ id }) => id),
+  );
+  const stateWidth = widest(({ state }) => state);
+  const elapsedWidth = widest(({ elapsed }) => elapsed);
+  const attemptWidth = widest(({ attempt }) => attempt);
+  const { style = plainStyle } = input;
+  return cells.map((cell) => {
+    const { tone } = STEP_STYLES[cell.status];
+    const attempt = attemptWidth === 0 ? "" : `  ${padText(cell.attempt, attemptWidth)}`;
+    const id = padText(cutText(cell.id, idWidth), idWidth);
+    const state = padText(cell.state, stateWidth);
+    const front = `${cell.glyph} ${id}  ${state}  ${cell.elapsed.padStart(elapsedWidth)}${attempt}`;
+    const note = cell.note === "" ? "" : `  ${cell.note}`;
+    const line = cutText((front + note).trimEnd(), width);
+    const back = line.startsWith(front) ? line.slice(front.length) : "";
+    return style(tone, line.slice(0, line.length - back.length)) + (back && style("dim", back));
+  });
+}
+
+interface Cells {
+  readonly status: StepStatus;
+  readonly glyph: string;
+  readonly id: string;
+  readonly state: string;
+  readonly elapsed: string;
+  readonly attempt: string;
+  readonly note: string;
+}
+
+function nodeCells(node: StepNode, input: LineInput): Cells {
+  const { visit, status, label, depth } = node;
+  const { glyph, word } = STEP_STYLES[status];
+  const elapsed = visit && elapsedOf(visit, "owned", input.now);
+  return {
+    status,
+    glyph,
+    id: "  ".repeat(depth) + plainText(label),
+    state: word,
+    elapsed: elapsed === undefined ? "" : formatDuration(elapsed),
+    attempt: attemptCell(node),
+    note: noteOf(node, input),
+  };
+}
+
+function attemptCell({ visit, status }: StepNode): string {
+  if (visit === undefined || visit.instances !== undefined) return "";
+  // An interrupted step has no current attempt.
+  if (!MOVING.has(status) || status === "interrupted") return "";
+  const { number, last } = attemptOrdinal(visit);
+  const total = last === undefined ? "" : `/${last}`;
+  return number > 1 ? `attempt ${number}${total}` : "";
+}
+
+/** The last column: the last line of output, or the reason of a failure. */
+function noteOf(node: StepNode, input: LineInput): string {
+  const { visit } = node;
+  if (visit === undefined) return "";
+  const { state } = visit;
+  switch (state.status) {
+    case "running":
+      return progressText(visit, node, input);
+    case "waiting":
+      return state.for === "close" ? progressText(visit, node, input) : waitText(state, input.now);
+    case "failed":
+      return failureText(state);
+    default:
+      return "";
+  }
+}
+
+function progressText(visit: Visit, { step }: StepNode, { lastLines }: LineInput): string {
+  const { instances } = visit;
+  if (instances?.items !== undefined) return `${instances.ended}/${instances.total} items`;
+  if (step.work.kind === "branches" && instances !== undefined) {
+    return `${instances.ended}/${instances.total} branches`;
+  }
+  if (step.work.kind === "loop") {
+    return `iteration ${instances?.opened ?? 1}/${step.work.iterationsMax}`;
+  }
+  const line = lastLines.get(attemptText(attemptOf(visit))) ?? "";
+  return plainText(line.slice(-LAST_LINE_MAX)).trim();
+}
+
+function waitText(wait: Wait, now: number): string {
+  switch (wait.for) {
+    case "retry": {
+      const due = wait.until <= now ? "now" : `in ${formatDuration(wait.until - now)}`;
+      return `${due}: ${messageText(wait.message)}`;
+    }
+    case "person":
+      return `${questionText(wait)} ${choicesText(wait)}`;
+    case "time":
+      return wakeText(wait.wake.at, now);
+    case "owner":
+    case "probe":
+      return messageText(wait.message);
+    default:
+      return "";
+  }
 }

@@ -21,7 +21,7 @@ export function stopText(reason: StopReason): string {
 }
 
 /** "500 of 400 tokens are used". */
-export function limitText(reached: LimitReached): string {
+function limitText(reached: LimitReached): string {
   switch (reached.kind) {
     case "usd":
       return `${usdText(reached.used)} of ${usdText(reached.of)} are spent`;

@@ -61,7 +61,9 @@ function withoutControls(text: string): string {
   return text.replace(ESCAPES, "").replace(CONTROLS, (found) => (found === "\t" ? found : ""));
 }
 
-/** A line of output: `build │ text`; with a mark, where a check or a judge speaks: `build check │`. */
+/**
+ * A line of output: `build │ text`; with a mark, where a check or a judge speaks: `build check │`.
+ */
 export function outputLine(path: string, text: string, mark?: string): string {
   const who = mark === undefined ? path : `${path} ${mark}`;
   return `${who} │ ${plainText(text)}`.trimEnd();

@@ -7,6 +7,7 @@
 import type { Recorded, RunEvent } from "../core/event.ts";
 import { attemptText, stepPath, visitText } from "../core/step-path.ts";
 import { attemptEnd } from "./attempt-history.ts";
+import { requestText } from "./event-line.ts";
 import { messageText } from "./failure-text.ts";
 import { messageLine } from "./message-text.ts";
 import { answerText, questionText } from "./question-text.ts";
@@ -102,6 +103,10 @@ function runEntry(event: RunEvent): Row | undefined {
       const note = messageLine(event.message);
       return { what: stepPath(event), outcome: "message left", note };
     }
+    case "request.handled": {
+      const outcome = event.refused === undefined ? "asked" : "refused";
+      return { what: "run", outcome, note: requestText(event) };
+    }
     case "run.placed": {
       const { kind, path } = event.workspace;
       return { what: "run", outcome: "placed", note: `${kind} ${path}` };
@@ -118,6 +123,12 @@ function runEntry(event: RunEvent): Row | undefined {
     case "run.restored": {
       const note = event.aside === undefined ? "" : asideText(event.aside);
       return { what: "run", outcome: "restored", note };
+    }
+    case "run.committed": {
+      if (event.commit === undefined && event.skipped === undefined) return undefined;
+      const steps = shortList(event.steps, STEPS_MAX);
+      const note = event.skipped ?? `${steps} as ${commitText(event.commit ?? "")}`;
+      return { what: "run", outcome: event.commit ? "committed" : "not committed", note };
     }
     case "run.forked": {
       const { run, seq } = event.from;

@@ -205,7 +205,9 @@ function unanswered({ run, answers }: WhyInput): readonly Visit[] {
   );
 }
 
-/** The commands that answer the first open question; with many choices, the command that lists them. */
+/**
+ * The commands that answer the first open question; with many choices, the command that lists them.
+ */
 function answerAdvice(input: WhyInput): readonly Advice[] {
   const open = unanswered(input);
   const [visit] = open;

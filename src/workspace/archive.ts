@@ -275,12 +275,12 @@ interface Member {
 }
 
 /** What cannot be read as a tar file. */
-export class TarError extends Error {
+class TarError extends Error {
   override readonly name = "TarError";
 }
 
 /** The header of a member; its content and `paddingOf` it follow. */
-export function tarHeader({ name, bytes }: Member): Buffer {
+function tarHeader({ name, bytes }: Member): Buffer {
   assert(Buffer.byteLength(name) <= NAME_MAX, `the name ${name} is too long for a tar file`);
   const header = Buffer.alloc(BLOCK);
   header.write(name, 0, "utf8");
@@ -296,15 +296,15 @@ export function tarHeader({ name, bytes }: Member): Buffer {
 }
 
 /** The bytes behind a member's content. */
-export function paddingOf(bytes: number): Buffer {
+function paddingOf(bytes: number): Buffer {
   return Buffer.alloc((BLOCK - (bytes % BLOCK)) % BLOCK);
 }
 
 /** What stands behind the last member. */
-export const TAR_END = Buffer.alloc(2 * BLOCK);
+const TAR_END = Buffer.alloc(2 * BLOCK);
 
 /** Reads a tar file from a stream: one member after the other, each to its end. */
-export class TarReader {
+class TarReader {
   readonly #chunks: AsyncIterator<Buffer>;
   #rest: Buffer = Buffer.alloc(0);
 

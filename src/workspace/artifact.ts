@@ -104,7 +104,7 @@ export async function keepArtifact(store: string, path: string): Promise<KeptFil
 }
 
 /** True when the store holds this content, as far as its size tells. */
-export async function hasArtifact(
+async function hasArtifact(
   store: string,
   { sha256, bytes }: Pick<FileFacts, "sha256" | "bytes">,
 ): Promise<boolean> {

@@ -50,7 +50,7 @@ const STORE_SETTINGS = {
 } as const;
 
 /** Who makes commits of ours. */
-const IDENTITY = {
+export const IDENTITY = {
   GIT_AUTHOR_NAME: "perdure",
   GIT_AUTHOR_EMAIL: "perdure@localhost",
   GIT_COMMITTER_NAME: "perdure",
@@ -196,7 +196,7 @@ async function readVersion(): Promise<GitVersion> {
 }
 
 /** What was reported must survive a power failure; the index is only a cache of ours. */
-function durability({ major, minor }: GitVersion): Record<string, string> {
+export function durability({ major, minor }: GitVersion): Record<string, string> {
   if (major === 2 && minor < 36) return { "core.fsyncObjectFiles": "true" };
   return { "core.fsync": "all,-index" };
 }
@@ -224,7 +224,7 @@ function environmentOf(call: Pick<GitCall, "as" | "env">): NodeJS.ProcessEnv {
 }
 
 /** Feeds a started git and waits for its end. */
-export function outcomeOf(
+function outcomeOf(
   child: ChildProcess,
   { input, outputBytesMax = Number.POSITIVE_INFINITY }: Pick<GitCall, "input" | "outputBytesMax">,
 ): Promise<GitResult> {

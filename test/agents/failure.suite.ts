@@ -39,16 +39,12 @@ interface Failure {
 /** How long agents may take to come to their second call, also when many start together. */
 const PATIENCE = CHOSEN.includes("opencode") ? "60s" : "30s";
 
-/** Those that tell the status of the service at once, instead of trying for minutes. */
-const PROMPT: readonly AgentName[] = ["claude", "codex"];
-
 const FAILURES: readonly Failure[] = [
   ...[401, 403, 404].map((status) => ({
     name: `status ${status}`,
     reply: (next: Reply) => times("always", refuse(status, next)),
     exit: 3,
     reported: /The last attempt at this task failed \(agent\)/,
-    agents: PROMPT,
   })),
   {
     name: "max_turns",

@@ -141,7 +141,7 @@ describe("removes", () => {
 });
 
 describe("a worktree", () => {
-  const WORKTREE = { workspace: "workspace: { kind: worktree }" };
+  const WORKTREE = { workspace: "workspace: { kind: worktree, commit: never }" };
   const COMMIT = "git -c user.name=x -c user.email=x@x commit -qm work";
   const branches = (): string => userGit(project.dir, "branch", "--format=%(refname:short)");
 

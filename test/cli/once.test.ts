@@ -251,11 +251,12 @@ describe("without a probe", () => {
     expect(settled).toHaveLength(1);
   });
 
-  it("is not settled while somebody drives the run, nor before anybody looked", async () => {
+  it("is not settled while it runs, nor before anybody looked", async () => {
     const { runner, id } = await startPush("p", {});
     const refused = await project.run(["settle", id, "push", "done"]);
     expect(refused.exit).toBe(7);
-    expect(refused.stderr).toContain(`run ${id} is owned by process ${runner.pid}`);
+    expect(refused.stderr).toContain("there is nothing to settle yet: step push is running\n");
+    expect(refused.stderr).toContain(`next: perdure attach ${id}\n`);
     const odd = await project.run(["settle", id, "push", "maybe"]);
     expect(odd.exit).toBe(2);
     expect(odd.stderr).toContain('a step is settled as done, redo, abort, not "maybe"');

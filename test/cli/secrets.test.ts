@@ -271,6 +271,31 @@ steps:
   ]);
 });
 
+it("a failed step that hands a secret on is warned about, too", async () => {
+  const status = '{"context_updates":{"token":"\'$API_TOKEN\'"}}';
+  project.write(
+    "p.yaml",
+    `steps:
+  - id: leak
+    run: echo '${status}' > "$PERDURE_STATUS_FILE"; exit 1
+    on_failure: continue
+  - id: use
+    when: context.token == "${SECRET}"
+    run: ${project.effect("use")}
+`,
+  );
+  const said = await project.must(["run", "p.yaml"], { env: { API_TOKEN: SECRET } });
+  const words = "it stored a secret: API_TOKEN in context.token";
+  expect(said).toMatch(new RegExp(`✗ leak failed.*; warning: ${words}`));
+  expect(project.effects()).toEqual({ use: 1 });
+  const [id = ""] = await project.runIds();
+  expect(await project.must(["why", id])).toContain(`warning: leak: ${words}`);
+  const receipt = project.read(".perdure", "runs", id, "receipts", "leak-shell.json");
+  expect(JSON.parse(receipt).exposed_secrets).toEqual([
+    { secret: "API_TOKEN", in: "context.token" },
+  ]);
+});
+
 it("an input named like a secret is masked", async () => {
   project.write("p.yaml", 'steps:\n  - id: a\n    run: echo "${{ input.api_token }}"\n');
   const ran = await project.must(["run", "p.yaml", "-i", `api_token=${SECRET}`]);

@@ -845,6 +845,9 @@ it("help", async () => {
       diff [options] <run> <a> [b]            what a step did to files and context, or what changed between two checkpoints
       restore [options] <run> <point>         restore the files of a checkpoint; what is there is set aside
       timeline [options] <run>                the checkpoints of a run in order, with what changed from one to the next
+      merge [options] [run]                   merge the branch of a run into the branch that is checked out
+      apply [run]                             apply the changes of a run to the project's own files, without a commit
+      pr [options] [run]                      push the branch of a run and open a pull request (with gh or glab)
       validate [options] <files...>           find every mistake in pipeline files, without running them
       clean [options] [runs...]               remove the files of completed runs; their records stay
       export [options] [run]                  write a run into a file, to continue it elsewhere

@@ -236,12 +236,19 @@ it("does nothing with a run that has gone on while the person was asked", async 
     await project.must(["resume", id]);
     terminal.type("y");
     await terminal.shows(`run ${id} has continued since its update was shown`);
+    await terminal.shows(`next: perdure resume ${id} --update`);
     await terminal.shows("status 1");
+    expect(project.effects()).toEqual({ plan: 1, build: 1, test: 2, ship: 1 });
+    expect(await project.must(["why", id])).toContain("completed");
+    // What it suggests asks again, about the run as it is now.
+    terminal.perdure(`resume ${id} --update`);
+    await terminal.shows(/\[y\/N\].*\[y\/N\]/s);
+    terminal.type("y");
+    await terminal.shows("status 0");
   } finally {
     terminal.close();
   }
-  expect(project.effects()).toEqual({ plan: 1, build: 1, test: 2, ship: 1 });
-  expect(await project.must(["why", id])).toContain("completed");
+  expect(project.effects()).toMatchObject({ build: 1, "build-new": 1 });
 });
 
 describe("a step that still runs", () => {

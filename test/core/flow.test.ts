@@ -108,6 +108,16 @@ describe("joins and splits", () => {
   });
 });
 
+describe("a condition that cannot be evaluated", () => {
+  it("is evaluated again when the run is resumed, before anything of its step runs", () => {
+    const play = new Play(planOf("a>b", { b: { when: "context.number > 1" } })).open().end("a");
+    expect(play.status).toBe("failed");
+    play.open();
+    expect(play.launched).toEqual(["a@1.1"]);
+    expect(play.events.at(-2)).toMatchObject({ type: "step.failed", reason: "expression" });
+  });
+});
+
 describe("loops", () => {
   it("visits the steps of the loop again and those outside once", () => {
     const plan = planOf(

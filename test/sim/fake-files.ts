@@ -34,6 +34,8 @@ export class FakeFiles {
   readonly #completed = new Set<string>();
   /** Files that somebody else wrote into the shared workspace. */
   readonly #bystanders = new Map<string, string>();
+  /** The steps that each commit on the run's branch names. */
+  readonly #branch: (readonly string[])[] = [];
   /** Planted: a merge makes the whole workspace what it computed, whatever was written since. */
   wholeMerges = false;
 
@@ -170,7 +172,24 @@ export class FakeFiles {
         const { scope, workspace } = operation;
         return { type: "scope-merged", scope, workspace, result: this.#merge(scope, operation) };
       }
+      case "commit":
+        return this.#commitSteps(operation.steps);
     }
+  }
+
+  /** Makes a commit for the steps that no commit names yet. */
+  #commitSteps(steps: readonly string[]): Fact {
+    const fresh = steps.filter((step) => !this.#branch.some((named) => named.includes(step)));
+    if (fresh.length > 0) this.#branch.push(fresh);
+    return { type: "committed", steps, commit: `b${this.#branch.length}` };
+  }
+
+  /** A run that has ended left nothing uncommitted, and its commits were made. */
+  expectCommitted(run: Run, named: readonly string[]): void {
+    const [left] = run.uncommitted;
+    if (left !== undefined) fail(`the work of ${left} was not committed`);
+    const lost = named.find((step) => !this.#branch.some((commit) => commit.includes(step)));
+    if (lost !== undefined) fail(`an event says that ${lost} is committed, and no commit has it`);
   }
 
   /** Adds what was done apart; sometimes it does not fit, until somebody has seen to it. */
@@ -286,6 +305,7 @@ export class FakeFiles {
 function workspacesOf(operation: FilesAction): readonly string[] {
   switch (operation.type) {
     case "rewind-files":
+    case "commit":
       return [SHARED];
     case "merge":
       return [operation.workspace, visitText(operation.at)];

@@ -159,6 +159,18 @@ export const MUTATIONS: readonly Mutation[] = [
     to: "if (run.restoring !== undefined) return [...operations, ...rewindFiles(run, activity)];",
   },
   {
+    name: "a run ends before its work is committed",
+    file: "src/core/next-actions.ts",
+    from: "isIdle(run) && !mustCommit(run, activity) ?",
+    to: "isIdle(run) ?",
+  },
+  {
+    name: "a step starts while the work of another is committed",
+    file: OPERATIONS,
+    from: 'if (operation !== undefined && operation !== "snapshot") return [];',
+    to: 'if (operation === "restore" || operation === "merge") return [];',
+  },
+  {
     name: "an owner that was replaced writes",
     file: "src/journal/memory.ts",
     from: "refuseStale(run, write.epoch);",
@@ -169,6 +181,30 @@ export const MUTATIONS: readonly Mutation[] = [
     file: "src/engine/loop.ts",
     from: "await log.append(runId, { epoch, ...write, summary });",
     to: "if (afterSeq > 8) await log.append(runId, { epoch, ...write, summary });",
+  },
+  {
+    name: "the next owner applies a request again",
+    file: "src/core/evolve.ts",
+    from: "draft(run).handled.add(event.request);",
+    to: "",
+  },
+  {
+    name: "a request is lost with its owner",
+    file: "src/journal/inbox.ts",
+    from: "return key !== undefined && !handled.has(key);",
+    to: 'return key !== undefined && !handled.has(key) && request.type === "message";',
+  },
+  {
+    name: "a request takes a running step away",
+    file: "src/core/request.ts",
+    from: "for (const event of events) refuseUnderWork(run, event);",
+    to: "",
+  },
+  {
+    name: "a verdict settles a later attempt than the one that its asker saw",
+    file: "src/core/request.ts",
+    from: "refuseLate(run, fact, attempt);",
+    to: "",
   },
   {
     name: "the loop leaves its executors open",

@@ -12,7 +12,7 @@ import {
   type Plan,
   type Step,
   type Work,
-  type WorkspacePlan,
+  type WorkspaceSettings,
 } from "../../src/plan/plan.ts";
 import { canonicalJson } from "../../src/util/json.ts";
 import { type Random, seededRandom, seedOf } from "../../src/util/random.ts";
@@ -108,7 +108,7 @@ function withJudges(plan: Plan): Plan {
   return { ...plan, graph: graphOf(plan.graph) };
 }
 
-function randomWorkspace(random: Random): WorkspacePlan {
+function randomWorkspace(random: Random): WorkspaceSettings {
   return {
     kind: random.pick(["here", "worktree", "worktree"] as const),
     include: [],

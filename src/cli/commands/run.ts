@@ -1,4 +1,6 @@
-/** `perdure run FILE`: starts a new run. It never reads old state; it only mentions unfinished runs. */
+/**
+ * `perdure run FILE`: starts a new run. It never reads old state; it only mentions unfinished runs.
+ */
 
 import { relative, resolve } from "node:path";
 import { agreeOnSharing, sharingLines } from "../../app/directory-sharing.ts";
@@ -12,32 +14,23 @@ import { command, Refusal } from "../../app/refusal.ts";
 import { createRun, type EarlierRun, prepareRun, unfinishedRunOf } from "../../app/start.ts";
 import { keepHeapSmall } from "../../app/this-process.ts";
 import { sha256 } from "../../util/json.ts";
-import { EXIT, type ExitCode, exitCodeOf } from "../../view/exit-code.ts";
+import { type ExitCode, exitCodeOf } from "../../view/exit-code.ts";
 import { countText } from "../../view/text.ts";
 import { ask, canAsk, confirmation } from "../ask.ts";
 import { print, printError, readPlan } from "../print.ts";
 import { displayOf, printOutcome } from "../screen/display.ts";
 import { type OutputOptions, screenKind } from "../screen/output-options.ts";
-import { detach, gateOptions } from "./resume.ts";
+import { detach, gateOptions, nothingStarted } from "./resume.ts";
 
-export interface RunArguments extends ReadingOptions {
-  readonly validate?: boolean;
-  readonly logs?: string;
-  readonly input?: readonly string[];
-  readonly json?: readonly string[];
-  readonly detach?: boolean;
-  readonly output?: string;
-  readonly quiet?: boolean;
-  readonly stay?: boolean;
-  readonly autoApprove?: boolean;
-  readonly beside?: boolean;
+/** The options of `run`; some of them spell `resume`. */
+export interface RunArguments extends RunOptions {
   readonly resume?: string;
   readonly resumeLast?: boolean;
   readonly fromStep?: string;
   readonly run?: string;
 }
 
-/** Refuses what one of the spellings of `resume` would ignore. */
+/** Refuses options that a spelling of `resume` would ignore. */
 export function refuseMixedOptions(file: string | undefined, options: RunArguments): void {
   const { resume, resumeLast, fromStep, run: named } = options;
   const resumes = resume !== undefined || resumeLast === true || fromStep !== undefined;
@@ -61,17 +54,17 @@ export function refuseMixedOptions(file: string | undefined, options: RunArgumen
   }
 }
 
-export interface RunOptions extends OutputOptions, ReadingOptions, TypedInput {
+interface RunOptions extends OutputOptions, ReadingOptions, TypedInput {
   readonly detach?: boolean;
-  /** Only say what is wrong with the file. */
+  /** Only check the file. */
   readonly validate?: boolean;
-  /** Where the files of the run are written in the form of the DOT language. */
+  /** The directory for the files of the run, in the form of the DOT language. */
   readonly logs?: string;
   readonly stay?: boolean;
   readonly autoApprove?: boolean;
   /** Start beside other runs in the same directory. */
   readonly beside?: boolean;
-  /** False: what the plan needs is not looked for first. */
+  /** False: does not check first whether agents and programs are installed. */
   readonly preflight?: boolean;
 }
 
@@ -92,8 +85,8 @@ export async function runCommand(file: string, options: RunOptions): Promise<Exi
   }
   const given = parseInput(options, plan.inputSchema);
   const { preflight } = options;
-  const site = { file, typed, preflight, cwd: process.cwd() };
-  const { input, warnings, priceLines } = await prepareRun(plan, given, site);
+  const request = { file, typed, preflight, cwd: process.cwd() };
+  const { input, warnings, priceLines } = await prepareRun(plan, given, request);
   for (const line of warnings) printError(line);
   const project = await createProject(process.cwd());
   const choice = await askAboutUnfinished(project, path, options);
@@ -139,13 +132,8 @@ export async function runCommand(file: string, options: RunOptions): Promise<Exi
   const { known: after, endedBy } = await execute(project, known, {
     ...{ display: displayOf(screen), greet, stay, autoApprove, beside },
   });
-  printOutcome(after, screen);
+  await printOutcome(project, after, screen);
   return exitCodeOf(after.run, endedBy);
-}
-
-function nothingStarted(): ExitCode {
-  print("Nothing was started.");
-  return EXIT.interrupted;
 }
 
 type Choice =
@@ -162,7 +150,7 @@ async function askAboutUnfinished(
   const unfinished = unfinishedText(last, file);
   if (screenKind(options) === "plain") print(unfinished);
   if (!canAsk(options)) return { kind: "new" };
-  // Who is driven by another process can only be looked at.
+  // A run that another process drives can only be watched.
   const [offer, kind] = last.owned
     ? (["[w]atch it", "watch"] as const)
     : (["[r]esume it", "resume"] as const);

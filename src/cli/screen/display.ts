@@ -4,6 +4,7 @@
  * Each screen is loaded on demand: a resume must not wait for the others.
  */
 import { type LoadedRun, whyInputOf } from "../../app/loaded-run.ts";
+import type { Project } from "../../app/project.ts";
 import { type Display, NO_DISPLAY } from "../../app/screen.ts";
 import { whyLines } from "../../view/why.ts";
 import { print, printError } from "../print.ts";
@@ -30,9 +31,28 @@ export function displayOf(kind: ScreenKind): Display {
 }
 
 /** Prints how the run stands when this process has done its part, in the words of `why`. */
-export function printOutcome(known: LoadedRun, screen: ScreenKind): void {
+export async function printOutcome(
+  project: Project,
+  known: LoadedRun,
+  screen: ScreenKind,
+): Promise<void> {
   if (screen === "json") return;
   if (screen === "quiet" && known.run.state.status === "completed") return;
   const say = screen === "quiet" ? printError : print;
   for (const line of whyLines(whyInputOf(known, Date.now()))) say(line);
+  await printResult(project, known, say);
+}
+
+/** Prints where the work of a worktree run is, and how to take it. */
+export async function printResult(
+  project: Project,
+  known: LoadedRun,
+  say: (line: string) => void,
+): Promise<void> {
+  if (known.run.workspace?.kind !== "worktree") return;
+  const { resultOf } = await import("../../app/take.ts");
+  const result = await resultOf(project, known);
+  if (result === undefined) return;
+  const { resultLines } = await import("../../view/result-lines.ts");
+  for (const line of resultLines(result, known.shortId)) say(line);
 }

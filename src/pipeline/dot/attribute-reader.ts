@@ -8,10 +8,11 @@
 import { assert } from "../../util/assert.ts";
 import type { Diagnostic } from "../diagnostic.ts";
 import type { Fidelity } from "../fidelity.ts";
+import { diagnosticAt } from "../source.ts";
 import type { DotAttribute } from "./ast.ts";
 import { type AttributeOwner, attributeKind, readAttribute } from "./attribute.ts";
 import type { DotAttributes } from "./collect.ts";
-import { type DotSource, dotDiagnostic } from "./source.ts";
+import type { DotSource } from "./source.ts";
 
 /** Longer texts are read once and cached: a default may belong to many nodes (collect/D2). */
 const KEPT_FROM_LENGTH = 64;
@@ -107,6 +108,6 @@ export class AttributeReader {
     if (this.#reported.has(value.span.start)) return;
     this.#reported.add(value.span.start);
     const finding = { severity: "warning", rule, message, help } as const;
-    this.#diagnostics.push(dotDiagnostic(this.#source, value.span, finding));
+    this.#diagnostics.push(diagnosticAt(this.#source, value.span, finding));
   }
 }

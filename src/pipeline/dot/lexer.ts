@@ -11,7 +11,8 @@
  *   `end`.
  */
 import type { Diagnostic } from "../diagnostic.ts";
-import { type DotFinding, type DotSource, type DotSpan, dotDiagnostic, dotSpan } from "./source.ts";
+import { diagnosticAt, type Finding } from "../source.ts";
+import { type DotSource, type DotSpan, dotSpan } from "./source.ts";
 
 type Sign = "{" | "}" | "[" | "]" | "=" | ";" | "," | ":" | "+" | "->" | "--";
 
@@ -217,9 +218,9 @@ class DotLexer implements LexedDot {
     this.#at = this.#text.length;
   }
 
-  #report(start: number, end: number, finding: DotFinding): void {
+  #report(start: number, end: number, finding: Finding): void {
     const span = dotSpan(this.#source, start, end);
-    this.diagnostics.push(dotDiagnostic(this.#source, span, finding));
+    this.diagnostics.push(diagnosticAt(this.#source, span, finding));
   }
 
   #match(pattern: RegExp): string | undefined {

@@ -11,6 +11,7 @@
  * - pipeline/D4 The printed text of a tree without errors parses to the same tree.
  */
 import type { Diagnostic } from "../diagnostic.ts";
+import { diagnosticAt } from "../source.ts";
 import type {
   DotAttribute,
   DotDocument,
@@ -23,7 +24,7 @@ import type {
   DotValue,
 } from "./ast.ts";
 import { lexDot, type Token } from "./lexer.ts";
-import { type DotSource, type DotSpan, dotDiagnostic, spanFrom } from "./source.ts";
+import { type DotSource, type DotSpan, spanFrom } from "./source.ts";
 
 /** How deep subgraphs may be nested. */
 export const DOT_NESTING_MAX = 64;
@@ -355,12 +356,12 @@ class DotParser {
       : { message, help };
     const rule = "dot-syntax";
     const made = { severity: "error", rule, ...finding } as const;
-    this.diagnostics.push(dotDiagnostic(this.#source, span, made));
+    this.diagnostics.push(diagnosticAt(this.#source, span, made));
   }
 
   #dialect(span: DotSpan, message: string, help: string): void {
     const finding = { severity: "warning", rule: "dot-dialect", message, help } as const;
-    this.diagnostics.push(dotDiagnostic(this.#source, span, finding));
+    this.diagnostics.push(diagnosticAt(this.#source, span, finding));
   }
 
   get #token(): Token {

@@ -25,7 +25,7 @@ export interface FileDifference {
 /** A snapshot's commit, or the workspace as it is now. */
 export type Side = string | Workspace;
 
-export const PATCH_BYTES_MAX = 1024 * 1024;
+const PATCH_BYTES_MAX = 1024 * 1024;
 
 const STATUSES: Readonly<Record<string, FileDifference["status"]>> = {
   A: "added",

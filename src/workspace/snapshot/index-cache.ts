@@ -239,7 +239,7 @@ const ATTRIBUTES = ".gitattributes";
 const CONVERTS = /\s(text|crlf|ident|eol=|text=|crlf=|filter|working-tree-encoding)/;
 
 /** True when a copy of this index can be ours. */
-export async function indexServes(workspace: Workspace, index: Buffer): Promise<boolean> {
+async function indexServes(workspace: Workspace, index: Buffer): Promise<boolean> {
   const { checkout, store, settings } = workspace;
   if (checkout?.objectFormat !== store.format || settings.convertsLineEnds) return false;
   const attributes = plainEntries(index, store.format === "sha256" ? 32 : 20);

@@ -26,7 +26,7 @@ import type { WorkIndex } from "./index-cache.ts";
 import { inWorkspace, type Workspace } from "./workspace.ts";
 
 /** Names of directories that package managers and builds fill. */
-const GENERATED: ReadonlySet<string> = new Set([
+export const GENERATED: ReadonlySet<string> = new Set([
   "node_modules",
   "target",
   ".venv",

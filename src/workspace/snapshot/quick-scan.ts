@@ -316,7 +316,7 @@ export function hasShape(root: string, shape: Shape): boolean {
 }
 
 /** True for what may change again without a change of its times. */
-export function isYoung(facts: Stats | undefined, startMs: number): boolean {
+function isYoung(facts: Stats | undefined, startMs: number): boolean {
   if (facts === undefined) return true;
   const { ctimeMs, mtimeMs } = facts;
   const coarse = ctimeMs % 1000 === 0 && mtimeMs % 1000 === 0;
@@ -339,7 +339,7 @@ export function lookAt(place: string | Buffer): Stats | undefined {
 }
 
 /** Text where that is enough: it is several times faster than bytes. */
-export function fastPlace(root: string, path: RawPath): string | Buffer {
+function fastPlace(root: string, path: RawPath): string | Buffer {
   if (path === "") return root;
   for (let at = 0; at < path.length; at++) {
     if (path.charCodeAt(at) > 0x7f) return pathUnder(root, path);

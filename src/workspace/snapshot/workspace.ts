@@ -30,9 +30,9 @@ import type { Details } from "./details.ts";
 import { inStore, type SnapshotStore } from "./store.ts";
 
 /** Larger files are not snapshotted, but named. */
-export const FILE_BYTES_MAX = 100 * 1024 * 1024;
+const FILE_BYTES_MAX = 100 * 1024 * 1024;
 /** The same for files that git does not track. */
-export const UNTRACKED_FILE_BYTES_MAX = 10 * 1024 * 1024;
+const UNTRACKED_FILE_BYTES_MAX = 10 * 1024 * 1024;
 
 /** What `perdure export` writes (workspace/W3). */
 const EXPORTS = "*.perdure";

@@ -161,7 +161,7 @@ export async function restoreHead(
 }
 
 /** Checks out a branch at a commit without touching files. */
-export async function moveHead(store: SnapshotStore, path: string, wanted: Head): Promise<void> {
+async function moveHead(store: SnapshotStore, path: string, wanted: Head): Promise<void> {
   const now = await headOf(path);
   if (now?.commit === wanted.commit && now.branch === wanted.branch) return;
   const repository = await findRepository(path);

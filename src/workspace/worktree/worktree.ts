@@ -151,7 +151,7 @@ export async function removeWorktree(options: WorktreeRemoval): Promise<void> {
 }
 
 /** Ignored files of a checkout that patterns name, copied into another directory. */
-export async function bringAlong(
+async function bringAlong(
   repository: Repository,
   to: string,
   include: readonly string[],
