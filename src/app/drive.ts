@@ -39,7 +39,7 @@ import { RunError, setDrivenRun } from "./refusal.ts";
 import { type GivenVariables, newlyRemembered, runEnvironment } from "./run-environment.ts";
 import { RunFiles } from "./run-files.ts";
 import { type Display, NO_DISPLAY, type QuestionPrompt, type Screen } from "./screen.ts";
-import { keepHeapSmall } from "./this-process.ts";
+import { keepCompiledCode, keepHeapSmall } from "./this-process.ts";
 
 export interface ExecuteOptions extends OwnOptions {
   readonly display: Display;
@@ -66,6 +66,8 @@ export interface ExecuteOptions extends OwnOptions {
   readonly autoApprove?: boolean;
   /** Variables that the person gave new values. */
   readonly variables?: GivenVariables;
+  /** This process is there for this run alone: the settings of its heap are ours. */
+  readonly isWholeProgram?: boolean;
   /** Said once the lease is ours. */
   readonly greet?: (known: LoadedRun) => Promise<readonly string[]>;
 }
@@ -86,9 +88,8 @@ export async function execute(
   const requests = await OwnerRequests.open(project.journal.inbox, known.id);
   const stopListening = listen(requests);
   const owned = await own(project, known, options);
-  keepHeapSmall();
   setDrivenRun(known.shortId);
-  const run = await driveOwned(project, owned, requests, options);
+  const run = await driveOwned(project, owned, requests, { ...options, isWholeProgram: true });
   setDrivenRun(undefined);
   // Not in a `finally`: after a failure the lease of a dead process is evidence enough, and a second
   // error of the same disk would hide the first.
@@ -253,6 +254,7 @@ async function drive(
     inlet: mailbox,
     executors: { processes, gates, probes, files: kept ?? NO_FILES },
     watch: (events, run) => {
+      prepareProcess(options);
       hideSecretsOf(plan, run);
       files.record(events, run);
       prompt?.update(run);
@@ -327,6 +329,13 @@ function promptOf(
     onGone: () => mailbox.wake(),
     onError: (error) => mailbox.fail(error),
   });
+}
+
+/** Prepares this process for a long run, after its first step has started. */
+function prepareProcess({ isWholeProgram }: ExecuteOptions): void {
+  if (isWholeProgram !== true) return;
+  keepCompiledCode();
+  keepHeapSmall();
 }
 
 /** What the person wants done with interrupted work. */

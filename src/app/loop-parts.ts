@@ -1,5 +1,7 @@
 /** Opens the parts that the loop of a run needs, each only for plans that need it. */
 
+import { existsSync } from "node:fs";
+import { dirname, join } from "node:path";
 import type { Recorded } from "../core/event.ts";
 import type { Fact } from "../core/fact.ts";
 import { planRewind } from "../core/graph/rewind.ts";
@@ -21,6 +23,13 @@ import type { Project } from "./project.ts";
 import { after, command, Refusal, RunError } from "./refusal.ts";
 import { RunFiles } from "./run-files.ts";
 import { relinkWorktrees } from "./run-workspace.ts";
+
+/** Lets git look at a directory of which snapshots are kept, while this process reads the journal. */
+export async function askGitEarly({ dir }: Project, directory = dirname(dir.root)): Promise<void> {
+  if (!existsSync(join(dir.root, "snapshots.git"))) return;
+  const { askEarly } = await import("../workspace/repository.ts");
+  askEarly(directory);
+}
 
 /** What keeps the files of a run; loaded only for plans that want them kept. */
 export async function openFilesExecutor(

@@ -1,5 +1,6 @@
 /** This process: its directory, its variables, its version, and the size of its heap. */
 import { existsSync, readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { setFlagsFromString } from "node:v8";
 import type { Plan } from "../plan/plan.ts";
 import { textOf } from "../runner/file-text.ts";
@@ -82,21 +83,49 @@ export function checkDirectory(): void {
 
 /** What every run needs of Node beside what each start of the program loads. */
 const NEEDED_BY_RUNS = ["node:child_process", "node:crypto", "node:fs/promises"];
+const SMALL_HEAP = ["--semi-space-growth-factor=1", "--heap-growing-percent=20"];
+const DEFAULT_HEAP = ["--semi-space-growth-factor=2", "--heap-growing-percent=0"];
+
+let isHeapSmall = false;
 
 /**
  * Keeps the heap of this process small: a young generation that does not grow (70 MB less once a large
  * pipeline has been read), and a collection of garbage when the heap has grown by a fifth, not when it
  * has doubled. V8 discards its cached code of Node's own modules when flags change, so what a run needs
- * is loaded before, and commands that only look at runs do not call this.
+ * is loaded before, and commands that only look at runs do not call this. Only the first call counts.
  */
 export function keepHeapSmall(): void {
+  if (isHeapSmall) return;
+  isHeapSmall = true;
   for (const name of NEEDED_BY_RUNS) process.getBuiltinModule(name);
-  setFlagsFromString("--semi-space-growth-factor=1");
-  setFlagsFromString("--heap-growing-percent=20");
+  for (const flag of SMALL_HEAP) setFlagsFromString(flag);
+}
+
+let keepCode: (() => void) | undefined;
+
+/** Sets the function that keeps the compiled code of this program for its next start. */
+export function setKeepCode(keep: (() => void) | undefined): void {
+  keepCode = keep;
+}
+
+/**
+ * Keeps what this process has compiled so far, once. A run calls this when its first step has started:
+ * later, V8 has dropped the code of the start.
+ */
+export function keepCompiledCode(): void {
+  const keep = keepCode;
+  keepCode = undefined;
+  if (keep === undefined) return;
+  // V8 accepts only code that was kept under the flags with which it starts.
+  if (isHeapSmall) for (const flag of DEFAULT_HEAP) setFlagsFromString(flag);
+  keep();
+  if (isHeapSmall) for (const flag of SMALL_HEAP) setFlagsFromString(flag);
 }
 
 /** The version of this package. */
 export function packageVersion(): string {
-  const text = readFileSync(new URL(import.meta.resolve("perdure/package.json")), "utf8");
+  let directory = import.meta.dirname;
+  while (!existsSync(join(directory, "package.json"))) directory = dirname(directory);
+  const text = readFileSync(join(directory, "package.json"), "utf8");
   return (JSON.parse(text) as { version: string }).version;
 }

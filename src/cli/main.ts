@@ -9,9 +9,11 @@ import { Command } from "commander";
 import {
   changeDirectory,
   checkDirectory,
+  keepCompiledCode,
   packageVersion,
   plainEnvironment,
   requireProc,
+  setKeepCode,
 } from "../app/this-process.ts";
 import { EXIT, type ExitCode } from "../view/exit-code.ts";
 import type { RunArguments } from "./commands/run.ts";
@@ -28,23 +30,42 @@ import { addMaintenanceCommands, describeClean, type Finish } from "./maintenanc
 import { surviveClosedOutput } from "./print.ts";
 
 /** Parses the arguments, runs the command and sets the exit status. */
-export async function main(args: readonly string[]): Promise<void> {
+export async function main(args: readonly string[], keepCode?: () => void): Promise<void> {
+  setKeepCode(keepCode);
   process.env = plainEnvironment();
   surviveClosedOutput();
   exitOnUnhandledErrors();
   let exit: ExitCode = EXIT.done;
-  const program = buildProgram((status) => {
+  const program = buildProgram(args[0] ?? "", (status) => {
     exit = status;
   });
   try {
     await program.parseAsync(args, { from: "user" });
     process.exitCode = exit;
+    keepCompiledCode();
   } catch (error) {
     await exitWithError(error);
   }
 }
 
-function buildProgram(finish: Finish): Command {
+/** Where the first word is one of these, only the commands of its group are declared. */
+const RUNNING: ReadonlySet<string> = new Set(["run", "resume", "retry", "stop"]);
+const LOOKING: ReadonlySet<string> = new Set(["attach", "list", "show", "why", "explain", "logs"]);
+
+function addAllCommands(program: Command, finish: Finish): void {
+  addRunCommands(program, finish);
+  addAnswerCommands(program, finish);
+  addConversationCommands(program, finish);
+  addRewindCommands(program, finish);
+  addInspectCommands(program, finish);
+  addDocumentCommands(program, finish);
+  addCheckpointCommands(program, finish);
+  addResultCommands(program, finish);
+  addMaintenanceCommands(program, finish);
+  addSessionCommands(program, finish);
+}
+
+function buildProgram(first: string, finish: Finish): Command {
   const program = new Command("perdure")
     .description(
       "Runs pipelines of AI agents and shell commands. Kill it anywhere; resume continues from there.",
@@ -61,15 +82,9 @@ function buildProgram(finish: Finish): Command {
     .showHelpAfterError("(see: perdure --help)")
     .addHelpText("after", EXAMPLES)
     .exitOverride();
-  addRunCommands(program, finish);
-  addAnswerCommands(program, finish);
-  addConversationCommands(program, finish);
-  addRewindCommands(program, finish);
-  addInspectCommands(program, finish);
-  addCheckpointCommands(program, finish);
-  addResultCommands(program, finish);
-  addMaintenanceCommands(program, finish);
-  addSessionCommands(program, finish);
+  if (RUNNING.has(first)) addRunCommands(program, finish);
+  else if (LOOKING.has(first)) addInspectCommands(program, finish);
+  else addAllCommands(program, finish);
   for (const command of program.commands) command.exitOverride();
   return program;
 }
@@ -316,7 +331,6 @@ function addInspectCommands(program: Command, finish: Finish): void {
     .action(async (id, step, options) =>
       finish(await (await import("./commands/inspect.ts")).logsCommand(id, step, options)),
     );
-  addDocumentCommands(program, finish);
 }
 
 /** Declares the commands that make a document of a run. */

@@ -75,7 +75,8 @@ export interface GitCall {
   readonly outputBytesMax?: number;
 }
 
-interface GitResult {
+/** How git ended, and what it printed. */
+export interface GitResult {
   readonly exit: number;
   /** The signal that ended git, when one did. */
   readonly signal: NodeJS.Signals | undefined;
@@ -89,7 +90,8 @@ let versionRead: Promise<GitVersion> | undefined;
 
 /** Runs git to its end; anything but success or an expected answer is a WorkspaceError. */
 export async function git(call: GitCall, ...args: readonly string[]): Promise<GitResult> {
-  const result = await outcomeOf(await startGit(call, ...args), call);
+  const stdin = call.input === undefined ? "ignore" : "pipe";
+  const result = await outcomeOf(await spawnGit(call, args, stdin), call);
   if (result.cut || result.exit === 0 || call.answers?.includes(result.exit)) return result;
   // If git is not installed, this throws the right error.
   if (result.exit === NOT_FOUND) await gitVersion();
@@ -138,14 +140,23 @@ export async function gitLine(call: GitCall, ...args: readonly string[]): Promis
 }
 
 /** Starts git with open streams, for output that is too large for the memory. */
-export async function startGit(call: GitCall, ...args: readonly string[]): Promise<ChildProcess> {
+export function startGit(call: GitCall, ...args: readonly string[]): Promise<ChildProcess> {
+  return spawnGit(call, args, "pipe");
+}
+
+async function spawnGit(
+  call: GitCall,
+  args: readonly string[],
+  stdin: "ignore" | "pipe",
+): Promise<ChildProcess> {
   const settings: Record<string, string> = {
     ...SETTINGS,
     ...(call.as === "ours" ? { ...STORE_SETTINGS, ...durability(await gitVersion()) } : {}),
     ...call.settings,
   };
   const flags = Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
-  return spawn("git", [...flags, ...args], { cwd: call.cwd, env: environmentOf(call) });
+  const options = { cwd: call.cwd, env: environmentOf(call) };
+  return spawn("git", [...flags, ...args], { ...options, stdio: [stdin, "pipe", "pipe"] });
 }
 
 /** The version of git on this machine; a WorkspaceError when there is none or it is too old. */
@@ -161,7 +172,8 @@ export async function gitHas(minor: number): Promise<boolean> {
 }
 
 async function readVersion(): Promise<GitVersion> {
-  const child = spawn("git", ["--version"], { env: environmentOf({ as: "ours" }) });
+  const env = environmentOf({ as: "ours" });
+  const child = spawn("git", ["--version"], { env, stdio: ["ignore", "pipe", "pipe"] });
   const { stdout, exit } = await outcomeOf(child, {});
   const match = /git version (\d+)\.(\d+)/.exec(stdout.toString("utf8"));
   if (exit !== 0 || match === null) {

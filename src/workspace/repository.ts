@@ -12,7 +12,7 @@ import { readdir, realpath } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join, relative, resolve } from "node:path";
 import { absent, shownPath, splitNul } from "./disk.ts";
-import { type GitCall, git, gitFailure } from "./git.ts";
+import { type GitCall, type GitResult, git, gitFailure, gitVersion } from "./git.ts";
 
 export interface Repository {
   /** The git directory of this worktree. */
@@ -40,10 +40,60 @@ export function theirs(directory: string): GitCall {
   return { cwd: directory, as: "theirs" };
 }
 
+/** An answer of git that nobody has needed yet. */
+interface EarlyAnswer {
+  readonly startedAt: number;
+  readonly result: Promise<GitResult>;
+}
+
+/** After this time, somebody may have changed what git said. */
+const EARLY_MS_MAX = 5_000;
+const early = new Map<string, EarlyAnswer>();
+
+/**
+ * Asks git about a directory whose files will be looked at soon, so that git works while this process
+ * reads a journal. Each answer is used once.
+ */
+export function askEarly(directory: string): void {
+  for (const ask of [askPlaces, askSettings]) {
+    const result = ask(directory);
+    early.set(`${ask.name} ${directory}`, { startedAt: performance.now(), result });
+    // Whoever needs the answer meets the error.
+    result.catch(() => undefined);
+  }
+  gitVersion().catch(() => undefined);
+}
+
+/** The early answer to a question about a directory, or a new one. */
+function answerTo(
+  ask: typeof askPlaces | typeof askSettings,
+  directory: string,
+): Promise<GitResult> {
+  const key = `${ask.name} ${directory}`;
+  const known = early.get(key);
+  early.delete(key);
+  const isFresh = known !== undefined && performance.now() - known.startedAt < EARLY_MS_MAX;
+  return isFresh ? known.result : ask(directory);
+}
+
+function askPlaces(directory: string): Promise<GitResult> {
+  return git(placesCall(directory), "rev-parse", ...ASKED.flat());
+}
+
+function placesCall(directory: string): GitCall {
+  return { ...theirs(directory), answers: [NO_REPOSITORY] };
+}
+
+function askSettings(directory: string): Promise<GitResult> {
+  const call = { ...theirs(directory), answers: [1] };
+  const names = "^core\\.(excludesfile|attributesfile|autocrlf|eol)$";
+  return git(call, "config", "-z", "--type=path", "--get-regexp", names);
+}
+
 /** The repository whose working files a directory belongs to, if there is one. */
 export async function findRepository(directory: string): Promise<Repository | undefined> {
-  const call = { ...theirs(directory), answers: [NO_REPOSITORY] };
-  const result = await git(call, "rev-parse", ...ASKED.flat());
+  const call = placesCall(directory);
+  const result = await answerTo(askPlaces, directory);
   if (result.exit === NO_REPOSITORY) {
     if (/not a git repository|must be run in a work tree/.test(result.stderr)) return undefined;
     throw gitFailure(call, ["rev-parse"], result);
@@ -106,9 +156,7 @@ export async function settingsOf(
   directory: string,
   repository: Repository | undefined,
 ): Promise<UserSettings> {
-  const call = { ...theirs(directory), answers: [1] };
-  const names = "^core\\.(excludesfile|attributesfile|autocrlf|eol)$";
-  const { stdout } = await git(call, "config", "-z", "--type=path", "--get-regexp", names);
+  const { stdout } = await answerTo(askSettings, directory);
   const entries = stdout.toString("utf8").split("\0").slice(0, -1);
   const settings = new Map(
     entries.map((entry) => {

@@ -20,6 +20,8 @@ interface Mutation extends Change {
   readonly file: string;
   /** Further guards against the same defect. */
   readonly also?: readonly Change[];
+  /** The search starts here, for a defect that few seeds meet; 1 if absent. */
+  readonly firstSeed?: number;
 }
 
 const OPERATIONS = "src/core/operations.ts";
@@ -30,6 +32,7 @@ export const MUTATIONS: readonly Mutation[] = [
     file: OPERATIONS,
     from: "!entry.restored && workedAlone(run, visit)",
     to: "!entry.restored",
+    firstSeed: 2_000,
   },
   {
     name: "a new round of a loop keeps the edges of the last one",
@@ -80,7 +83,7 @@ export const MUTATIONS: readonly Mutation[] = [
   {
     name: "a step starts in the middle of a restore or a merge",
     file: OPERATIONS,
-    from: 'if (operation === "restore" || operation === "merge") return [];',
+    from: 'if (operation !== undefined && operation !== "snapshot") return [];',
     to: "",
   },
   {
@@ -251,7 +254,7 @@ async function isCaught(
   mutation: Mutation,
   say: (line: string) => void,
 ): Promise<boolean> {
-  const { name, file, also = [] } = mutation;
+  const { name, file, also = [], firstSeed = 1 } = mutation;
   const path = join(copy, file);
   const whole = fs.readFileSync(path, "utf8");
   let changed = whole;
@@ -260,8 +263,15 @@ async function isCaught(
     changed = changed.replace(from, () => to);
   }
   fs.writeFileSync(path, changed);
-  const args = ["test/sim/main.ts", "--runs", String(SEEDS), "--one-process"];
-  const child = spawn(process.execPath, args, { cwd: copy, stdio: ["ignore", "ignore", "pipe"] });
+  const seeds = ["--from", String(firstSeed), "--runs", String(SEEDS)];
+  const args = ["test/sim/main.ts", ...seeds, "--one-process"];
+  // All but the changed file are the same as for the last mutation.
+  const env = { ...process.env, NODE_COMPILE_CACHE: join(copy, "compiled") };
+  const child = spawn(process.execPath, args, {
+    cwd: copy,
+    env,
+    stdio: ["ignore", "ignore", "pipe"],
+  });
   const ended = once(child, "close") as Promise<[number | null]>;
   const [stderr, [status]] = await Promise.all([text(child.stderr), ended]);
   fs.writeFileSync(path, whole);

@@ -7,6 +7,7 @@ import { agreeOnSharing, directoryUserOf, sharingLines } from "../../app/directo
 import { execute } from "../../app/drive.ts";
 import { type InterruptedVisit, partialWork } from "../../app/interrupted-work.ts";
 import { type LoadedRun, loadRun, refuseCopy, whyInputOf } from "../../app/loaded-run.ts";
+import { askGitEarly } from "../../app/loop-parts.ts";
 import { unavailable } from "../../app/ownership.ts";
 import { parseBudget, parseTurns } from "../../app/prices.ts";
 import { openProject, type Project, resolveRunId } from "../../app/project.ts";
@@ -165,6 +166,7 @@ async function continueRun(
   wanted: RewindRequest | undefined,
   options: ResumeOptions,
 ): Promise<ExitCode> {
+  if (options.dryRun !== true) await askGitEarly(project);
   const known = await loadRun(project, runId);
   if (askableOwner(known) === undefined) return continueAlone(project, known, wanted, options);
   if (wanted?.verb === "retry" && options.dryRun === true) {

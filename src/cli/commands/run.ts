@@ -7,6 +7,7 @@ import { agreeOnSharing, sharingLines } from "../../app/directory-sharing.ts";
 import { execute } from "../../app/drive.ts";
 import { parseInput, type TypedInput } from "../../app/input.ts";
 import { loadRun } from "../../app/loaded-run.ts";
+import { askGitEarly } from "../../app/loop-parts.ts";
 import { type ReadingOptions, readingOf } from "../../app/pipeline-file.ts";
 import { findPipeline, pipelineNames } from "../../app/pipeline-name.ts";
 import { createProject, type Project, shortIdOf } from "../../app/project.ts";
@@ -120,6 +121,7 @@ export async function runCommand(named: string, options: RunOptions): Promise<Ex
     command: typed,
   });
   if (!starts) return nothingStarted();
+  if (plan.workspace?.snapshots === true) await askGitEarly(project, process.cwd());
   const logs = options.logs === undefined ? {} : { logs: resolve(options.logs) };
   const runId = await createRun(project, plan, {
     file: path,

@@ -15,11 +15,21 @@
  */
 
 import { createHash, randomBytes } from "node:crypto";
-import { existsSync, linkSync, mkdirSync, readdirSync, renameSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  linkSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import * as fs from "node:fs/promises";
 import { join } from "node:path";
 import { deflateSync } from "node:zlib";
-import { absent, flush } from "../disk.ts";
+import { flush } from "../disk.ts";
 import { WorkspaceError } from "../workspace-error.ts";
 
 /** Turns off all conversions of content, whatever the attributes of a project. */
@@ -38,39 +48,50 @@ const ENTRIES: ReadonlySet<string> = new Set([
 ]);
 let replaced = 0;
 
-/** Removes foreign entries from a git directory, and writes its own (store-directory/S2). */
+/**
+ * Removes foreign entries from a git directory, and writes its own (store-directory/S2). The calls are
+ * synchronous, because a run waits for them: most have nothing to do, and a promise takes longer.
+ */
 export async function makeSafe(gitDir: string, format: ObjectFormat): Promise<void> {
-  await needOwnDirectory(gitDir);
-  for (const name of await fs.readdir(gitDir)) {
+  needOwnDirectory(gitDir);
+  for (const name of readdirSync(gitDir)) {
     if (!ENTRIES.has(name) && !name.endsWith(".new"))
-      await fs.rm(join(gitDir, name), { recursive: true, force: true });
+      rmSync(join(gitDir, name), { recursive: true, force: true });
   }
-  await makeFolders(gitDir);
+  makeFolders(gitDir);
   const version = format === "sha256" ? "1\n[extensions]\n\tobjectformat = sha256" : "0";
   const config = `[core]\n\tbare = true\n\trepositoryformatversion = ${version}\n`;
   await keepText(join(gitDir, "HEAD"), "ref: refs/heads/none\n");
   await keepText(join(gitDir, "config"), config);
   await keepText(join(gitDir, "info", "attributes"), ATTRIBUTES);
-  for (const name of await fs.readdir(join(gitDir, "info"))) {
-    if (name !== "attributes") await fs.rm(join(gitDir, "info", name), { recursive: true });
+  for (const name of readdirSync(join(gitDir, "info"))) {
+    if (name !== "attributes") rmSync(join(gitDir, "info", name), { recursive: true });
   }
   for (const name of ["alternates", "http-alternates"]) {
-    await fs.rm(join(gitDir, "objects", "info", name), { recursive: true, force: true });
+    rmSync(join(gitDir, "objects", "info", name), { recursive: true, force: true });
   }
 }
 
 /** Makes the folders of the git directory. */
-export async function makeFolders(gitDir: string): Promise<void> {
+export function makeFolders(gitDir: string): void {
   for (const name of ["info", "objects", "objects/info", "objects/pack", "refs", "names"]) {
-    await fs.mkdir(join(gitDir, name), { mode: 0o700 }).catch(async (error: unknown) => {
-      if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
-      await needOwnDirectory(join(gitDir, name));
-    });
+    const folder = join(gitDir, name);
+    if (lstatSync(folder, { throwIfNoEntry: false }) === undefined) makeFolder(folder);
+    needOwnDirectory(folder);
   }
 }
 
-async function needOwnDirectory(path: string): Promise<void> {
-  const facts = await fs.lstat(path);
+function makeFolder(folder: string): void {
+  try {
+    mkdirSync(folder, { mode: 0o700 });
+  } catch (error) {
+    // Another process was faster.
+    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+  }
+}
+
+function needOwnDirectory(path: string): void {
+  const facts = lstatSync(path);
   const uid = process.geteuid?.();
   if (facts.isDirectory() && (uid === undefined || facts.uid === uid)) return;
   throw new WorkspaceError(
@@ -82,9 +103,9 @@ async function needOwnDirectory(path: string): Promise<void> {
 
 /** Ensures that a file has exactly this text and is not a link. */
 async function keepText(file: string, text: string): Promise<void> {
-  const facts = await fs.lstat(file).catch(absent);
-  if (facts?.isFile() === true && (await fs.readFile(file, "utf8")) === text) return;
-  if (facts !== undefined) await fs.rm(file, { recursive: true });
+  const facts = lstatSync(file, { throwIfNoEntry: false });
+  if (facts?.isFile() === true && readFileSync(file, "utf8") === text) return;
+  if (facts !== undefined) rmSync(file, { recursive: true });
   await replaceFile(file, text);
 }
 

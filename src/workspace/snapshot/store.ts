@@ -257,7 +257,7 @@ export async function tidyStore(
   const refs = [...(await listRefs(store)), ...heads];
   if (refs.length === 0 && !others) {
     await fs.rm(store.objectDir, { recursive: true, force: true });
-    await makeFolders(store.gitDir);
+    makeFolders(store.gitDir);
     return;
   }
   await keepLinkedPacks(join(store.objectDir, "pack"));
