@@ -109,7 +109,7 @@ function rewindFiles(run: Run, activity: Activity): readonly Operation[] {
 /** Commits what steps left before the next process starts in the same files. */
 function commit(run: Run, activity: Activity): readonly Operation[] {
   const steps = stepsToCommit(run);
-  if (steps.length === 0 || run.restoring !== undefined || activity.files.has(SHARED)) return [];
+  if (steps.length === 0 || activity.files.has(SHARED)) return [];
   activity.files.set(SHARED, "commit");
   return [{ type: "commit", steps, needs: "workspace" }];
 }

@@ -252,6 +252,8 @@ export function applyToFiles(run: Run, event: FilesEvent): void {
       return;
     case "run.restored":
       delete draft(run).restoring;
+      // They hold the work of every step that was done by then: no later attempt restores others.
+      noteMergedFiles(run, SHARED);
       return noteFiles(run, SHARED, { snapshot: event.commit, clean: true });
     case "run.committed":
       for (const step of event.steps) draft(run).uncommitted.delete(step);

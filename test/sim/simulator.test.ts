@@ -110,7 +110,7 @@ describe("the checkers find a planted bug:", () => {
     ["one-id-for-all", /is in the conversation of s\d@/],
     ["forget-what-was-asked", /says correct, but relay was to be asked/],
     ["forget-after-failure", /does not continue session-\d+ after a failure/],
-    ["forget-messages", /message-\d+ was not told to s\d+@/],
+    ["forget-messages", /request-\d+ was not told to s\d+@/],
     ["forget-what-was-spent", /inputTokens: the run has \d+, its events \d+/],
   ];
   it.each(conversationsOf)("%s", async (bug, words) => {
