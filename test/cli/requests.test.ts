@@ -73,6 +73,8 @@ describe("a retry", () => {
     const said = await project.must(["retry", run.id, "a"]);
     expect(said).toContain(`Retrying step a of run ${run.id}, which process ${run.runner.pid} of `);
     await run.runner.printed("a completed");
+    const json = await project.must(["resume", run.id, "--budget", "+1h", "--output", "json"]);
+    expect(JSON.parse(json)).toEqual({ run_id: await project.newestId(), request: "handled" });
     await complete(run);
     expect(project.effects()).toEqual({ a: 2, b: 1, c: 1 });
     expect(run.runner.stdout).toMatch(/● \S+@\S+ asked to retry a\n/);

@@ -181,7 +181,9 @@ async function continueRun(
     const { budget: _, files: __, ...rest } = options;
     return continueAlone(project, result.known, undefined, rest);
   }
-  for (const line of resultLines(result, wanted, options)) print(line);
+  if (wantsJson(options)) printJson({ run_id: runId, request: result.outcome });
+  else if (options.quiet !== true)
+    for (const line of resultLines(result, wanted, options)) print(line);
   return EXIT.done;
 }
 
