@@ -65,6 +65,31 @@ function addAllCommands(program: Command, finish: Finish): void {
   addSessionCommands(program, finish);
 }
 
+/** The headings of `perdure --help`, and the commands under each. */
+const GROUPS: Readonly<Record<string, readonly string[]>> = {
+  "Run:": ["run", "resume", "stop", "attach", "answer", "settle", "say", "open"],
+  "Look:": ["list", "show", "why", "logs", "explain", "timeline", "diff", "graph", "report"],
+  "Take the result:": ["merge", "apply", "pr"],
+  "Go back:": ["retry", "rewind", "invalidate", "restore", "fork"],
+  "Write pipelines:": ["validate", "prices", "completion"],
+  "Keep:": ["export", "import", "clean", "doctor", "replay"],
+};
+
+/** Sorts the commands into groups for the help. */
+function groupCommands(program: Command): void {
+  const places = Object.entries(GROUPS).flatMap(([heading, names]) =>
+    names.map((name) => ({ heading, name })),
+  );
+  const order = (command: Command): number =>
+    places.findIndex(({ name }) => name === command.name());
+  const commands = program.commands as Command[];
+  commands.sort((one, other) => order(one) - order(other));
+  for (const command of commands) {
+    const place = places.find(({ name }) => name === command.name());
+    if (place !== undefined) command.helpGroup(place.heading);
+  }
+}
+
 function buildProgram(first: string, finish: Finish): Command {
   const program = new Command("perdure")
     .description(
@@ -78,13 +103,18 @@ function buildProgram(first: string, finish: Finish): Command {
       if (project !== undefined) changeDirectory(project);
       checkDirectory();
     })
-    .configureHelp({ sortSubcommands: false })
+    .configureHelp({
+      sortSubcommands: false,
+      // `--help` says it already.
+      visibleCommands: ({ commands }) => [...commands],
+    })
     .showHelpAfterError("(see: perdure --help)")
     .addHelpText("after", EXAMPLES)
     .exitOverride();
   if (RUNNING.has(first)) addRunCommands(program, finish);
   else if (LOOKING.has(first)) addInspectCommands(program, finish);
   else addAllCommands(program, finish);
+  groupCommands(program);
   for (const command of program.commands) command.exitOverride();
   return program;
 }
