@@ -41,7 +41,7 @@ import { showLines } from "../../view/show.ts";
 import { commitText, isoText, tableLines, utcText } from "../../view/text.ts";
 import { why, whyLines } from "../../view/why.ts";
 import { isOutputClosed, print, printError, printJson, printText, readPlan } from "../print.ts";
-import { printResult } from "../screen/display.ts";
+import { isOver, printResult } from "../screen/display.ts";
 import { type OutputOptions, wantsJson } from "../screen/output-options.ts";
 
 /** Everything about one run. */
@@ -76,7 +76,7 @@ export async function whyCommand(
   }
   for (const line of whyLines(input)) print(line);
   for (const line of why(input).output ?? []) print(line);
-  await printResult(project, known, print);
+  if (isOver(known)) await printResult(project, known, print);
   for (const line of exposureLines(known.events)) print(line);
   for (const line of interrupted.flatMap((work) => interruptedLines(work, known.shortId)))
     print(line);

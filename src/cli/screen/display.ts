@@ -40,7 +40,12 @@ export async function printOutcome(
   if (screen === "quiet" && known.run.state.status === "completed") return;
   const say = screen === "quiet" ? printError : print;
   for (const line of whyLines(whyInputOf(known, Date.now()))) say(line);
-  await printResult(project, known, say);
+  if (isOver(known)) await printResult(project, known, say);
+}
+
+/** True when a run has a result: it completed, or it failed. */
+export function isOver({ run }: LoadedRun): boolean {
+  return run.state.status === "completed" || run.state.status === "failed";
 }
 
 /** Prints where the work of a worktree run is, and how to take it. */
