@@ -30,7 +30,7 @@ if (args.length === 1 && (args[0] === "--version" || args[0] === "-V")) {
 function loadProgram() {
   const { readFileSync } = process.getBuiltinModule("node:fs");
   const { createRequire, enableCompileCache } = process.getBuiltinModule("node:module");
-  const { constants, Script } = process.getBuiltinModule("node:vm");
+  const { Script } = process.getBuiltinModule("node:vm");
   const { dirname, resolve } = process.getBuiltinModule("node:path");
   const { pathToFileURL } = process.getBuiltinModule("node:url");
   const filename = resolve(__dirname, "../dist/main.js");
@@ -43,7 +43,6 @@ function loadProgram() {
   const script = new Script(source, {
     filename,
     cachedData: cache?.code,
-    importModuleDynamically: constants.USE_MAIN_CONTEXT_DEFAULT_LOADER,
   });
   const meta = { url: pathToFileURL(filename).href, filename, dirname: dirname(filename) };
   const program = { exports: {} };

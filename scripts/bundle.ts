@@ -127,6 +127,10 @@ for (const file of results.flatMap(({ metafile }) => Object.keys(metafile.output
   const hash = createHash("sha256").update(text).digest("hex");
   writeFileSync(file, `// ${hash}\n${text}`);
 }
+// A script would import with a warning of Node's.
+if (/\bimport\("/.test(readFileSync("dist/main.js", "utf8"))) {
+  throw new Error("the command line has a dynamic import that is not bundled: use createRequire");
+}
 const names = new Set(
   results
     .flatMap(({ metafile }) => Object.keys(metafile.inputs))

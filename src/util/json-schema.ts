@@ -4,9 +4,16 @@
  * Owns: the only use of @cfworker/json-schema, and a limit on the time of its patterns.
  * Does not: check schemas themselves (pipeline/json-schema.ts).
  */
+import { createRequire } from "node:module";
 import type { OutputUnit } from "@cfworker/json-schema";
 import type { Json } from "./json.ts";
 import { PatternError, patternOf } from "./pattern.ts";
+
+function loadValidator(): typeof import("@cfworker/json-schema") {
+  return createRequire(import.meta.url)("@cfworker/json-schema") as ReturnType<
+    typeof loadValidator
+  >;
+}
 
 /** The validator compares all pairs of items. */
 const UNIQUE_ITEMS_MAX = 5_000;
@@ -18,7 +25,7 @@ export async function schemaErrors(value: unknown, schema: Json): Promise<readon
     const error = `it has a list of ${many} items; uniqueItems takes at most ${UNIQUE_ITEMS_MAX}`;
     return [{ keyword: "uniqueItems", keywordLocation: "#", instanceLocation: "#", error }];
   }
-  const { Validator, format } = await import("@cfworker/json-schema");
+  const { Validator, format } = loadValidator();
   // Its own check of `url` takes exponential time; the others do not.
   Object.assign(format, { url: isWebAddress, regex: isRegularExpression });
   const validator = new Validator(schema as boolean | object, "2020-12", false);

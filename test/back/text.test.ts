@@ -198,9 +198,6 @@ steps:
     await said(repo, "fork", id, "--at", "greet", "-i", "who=bob", "--dry-run"),
   ).toMatchInlineSnapshot(`
     "files: the fork starts with the snapshot before greet@1, in a workspace of its own
-    --- stderr
-    (node:19154) ExperimentalWarning: vm.USE_MAIN_CONTEXT_DEFAULT_LOADER is an experimental feature and might change at any time
-    (Use \`node --trace-warnings ...\` to show where the warning was created)
     [exit 0]
     "
   `);
@@ -225,9 +222,6 @@ steps:
     files   DIR/repo/.perdure/runs/1a2b3c4d-(uuid)/workspace
     look    git diff main...1a2b3c4d
     take    perdure merge 1a2b3c4d
-    --- stderr
-    (node:19236) ExperimentalWarning: vm.USE_MAIN_CONTEXT_DEFAULT_LOADER is an experimental feature and might change at any time
-    (Use \`node --trace-warnings ...\` to show where the warning was created)
     [exit 0]
     "
   `);
