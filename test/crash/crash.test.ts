@@ -129,6 +129,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   probe: "steps that must not happen twice; test/cli/once.test.ts kills it there",
   update: "`resume --update`; update.test.ts kills it there",
   take: "`perdure merge`, `apply` and `pr`; test/cli/take.test.ts kills them there",
+  request: "commands that ask a living owner; test/cli/requests.test.ts kills them there",
   say: "`perdure say`; test/cli/say.test.ts kills it there",
   repair: "`perdure doctor --repair`; test/journal/repair.test.ts kills it there",
 };
