@@ -11,17 +11,22 @@ import type { Subscription } from "../journal/subscription.ts";
 import { followLines } from "../runner/process/output.ts";
 import { attemptEnd } from "../view/attempt-history.ts";
 import { spokenLines } from "../view/question-text.ts";
-import { outputLine } from "../view/text.ts";
 import { type LoadedRun, loadRun } from "./loaded-run.ts";
-import { type LineReaders, lineReaders, outputFiles } from "./output.ts";
+import { type OutputReaders, outputFiles, outputReaders, type PrintedLine } from "./output.ts";
 import { livenessOf, type Project } from "./project.ts";
 import { command, Refusal } from "./refusal.ts";
+
+/** A line of a log. */
+export interface LogLine extends PrintedLine {
+  /** The step that printed it; absent where only one was asked for. */
+  readonly path: string | undefined;
+}
 
 /** Who reads the output. */
 interface LogReader {
   /** Keep reading for as long as the run is driven. */
   readonly follow: boolean;
-  readonly print: (line: string) => void;
+  readonly print: (line: LogLine) => void;
   /** True when nobody reads any more. */
   readonly isClosed: () => boolean;
 }
@@ -39,7 +44,7 @@ export async function printLogs(
     const message = `the files of run ${shortId} were removed by perdure clean`;
     throw new Refusal("files-removed", message, command("show", shortId));
   }
-  const wanted: Wanted = { ...reader, step, readers: await lineReaders(known.plan), lines: 0 };
+  const wanted: Wanted = { ...reader, step, readers: await outputReaders(known.plan), lines: 0 };
   const shown = new Set<string>();
   const subscription = project.journal.log.subscribe(known.id);
   do {
@@ -62,7 +67,7 @@ type Started = Extract<RunEvent, { type: "step.started" }>;
 /** What is asked for. */
 interface Wanted extends LogReader {
   readonly step: string | undefined;
-  readonly readers: LineReaders;
+  readonly readers: OutputReaders;
   /** How many lines there were. */
   lines: number;
 }
@@ -85,10 +90,9 @@ function printedFiles(known: LoadedRun, at: Started, wanted: Wanted): readonly P
   return outputFiles(printed).map(({ name, mark, isWork }) => ({
     name,
     show: (line) => {
-      for (const shown of isWork ? read(line) : [line]) {
+      for (const shown of isWork ? read.line(line) : [{ text: line }]) {
         wanted.lines++;
-        const alone = mark === undefined ? shown : `${mark} │ ${shown}`;
-        wanted.print(wanted.step === path ? alone : outputLine(path, shown, mark));
+        wanted.print({ ...shown, mark, path: wanted.step === path ? undefined : path });
       }
     },
   }));

@@ -61,10 +61,23 @@ function withoutControls(text: string): string {
   return text.replace(ESCAPES, "").replace(CONTROLS, (found) => (found === "\t" ? found : ""));
 }
 
+interface PrintedText {
+  /** The step; absent where the reader asked for only one. */
+  readonly path?: string | undefined;
+  readonly text: string;
+  /** Who speaks beside the step: a check, or a judge. */
+  readonly mark?: string | undefined;
+  readonly tone?: Tone | undefined;
+}
+
 /** A line of output: `build │ text`; with a mark, where a check or a judge speaks: `build check │`. */
-export function outputLine(path: string, text: string, mark?: string): string {
-  const who = mark === undefined ? path : `${path} ${mark}`;
-  return `${who} │ ${plainText(text)}`.trimEnd();
+export function outputLine(printed: PrintedText, style: Style = plainStyle): string {
+  const { path, text, mark, tone } = printed;
+  const who = [path, mark].filter((part) => part !== undefined).join(" ");
+  // The lines of a single step are what it printed, its colours included.
+  const plain = path === undefined ? text : plainText(text);
+  const said = tone === undefined ? plain : style(tone, plain);
+  return who === "" ? said : `${style("dim", `${who} │`)} ${said}`.trimEnd();
 }
 
 /** The first line of a text that may have many, as plain text. */

@@ -88,6 +88,11 @@ export function why(input: WhyInput): Why {
   };
 }
 
+/** What to do next, the recommended command first. */
+export function whyAdvice(input: WhyInput): readonly Advice[] {
+  return situation(input).advice;
+}
+
 /** The three lines. */
 export function whyLines(input: WhyInput): readonly [string, string, string] {
   const { happened, done, next } = why(input);

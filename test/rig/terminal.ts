@@ -16,7 +16,15 @@ export interface TerminalSize {
 
 const PROMPT = "ready> ";
 const SCROLLBACK = 10_000;
-const KEYS: Readonly<Record<string, string>> = { Enter: "\r", "C-c": "\u0003", "C-d": "\u0004" };
+const KEYS: Readonly<Record<string, string>> = {
+  Enter: "\r",
+  Tab: "\t",
+  Escape: "\u001b",
+  Up: "\u001b[A",
+  Down: "\u001b[B",
+  "C-c": "\u0003",
+  "C-d": "\u0004",
+};
 const CURSOR_SWITCH = /\[\?25([hl])/g;
 
 export class Terminal {
@@ -33,7 +41,8 @@ export class Terminal {
       scrollback: SCROLLBACK,
       allowProposedApi: true,
     });
-    const shell = `stty rows ${rows} cols ${columns}; exec /bin/sh`;
+    // As people use it: an interactive shell restores the mode of the terminal after a kill.
+    const shell = `stty rows ${rows} cols ${columns}; exec bash --norc --noprofile`;
     this.#shell = spawn("script", ["-qfec", shell, "/dev/null"], {
       cwd: project.dir,
       env: { ...cleanEnvironment(), TERM: "xterm-256color" },

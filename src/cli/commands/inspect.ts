@@ -16,7 +16,7 @@ import {
   timelineOfRun,
 } from "../../app/inspect.ts";
 import { openRun, whyInputOf } from "../../app/loaded-run.ts";
-import { printLogs } from "../../app/logs.ts";
+import { type LogLine, printLogs } from "../../app/logs.ts";
 import { findStateDir } from "../../app/project.ts";
 import { advice, Refusal } from "../../app/refusal.ts";
 import { masked } from "../../app/secret-mask.ts";
@@ -38,10 +38,11 @@ import { interruptedJson, interruptedLines } from "../../view/preview/interrupte
 import { replayJson, replayLines } from "../../view/report/replay.ts";
 import { type RunReport, runReport } from "../../view/report/report.ts";
 import { showLines } from "../../view/show.ts";
-import { commitText, isoText, tableLines, utcText } from "../../view/text.ts";
+import { commitText, isoText, outputLine, tableLines, utcText } from "../../view/text.ts";
 import { why, whyLines } from "../../view/why.ts";
 import { isOutputClosed, print, printError, printJson, printText, readPlan } from "../print.ts";
 import { type OutputOptions, wantsJson } from "../screen/output-options.ts";
+import { stdoutStyle } from "../screen/terminal-style.ts";
 
 /** Everything about one run. */
 export async function showCommand(
@@ -114,7 +115,9 @@ export async function logsCommand(
   options: LogsOptions,
 ): Promise<ExitCode> {
   const { project, known } = await openRun(process.cwd(), "read-only", id);
-  const reader = { follow: options.follow === true, print, isClosed: isOutputClosed };
+  const style = stdoutStyle();
+  const show = (line: LogLine): void => print(outputLine(line, style));
+  const reader = { follow: options.follow === true, print: show, isClosed: isOutputClosed };
   const lines = await printLogs(project, known, step, reader);
   if (lines === 0) printError(`${step ?? `run ${known.shortId}`} has printed nothing`);
   return EXIT.done;

@@ -225,7 +225,11 @@ async function continueRun(
   }
   const recovery = await recoveryOf(cut, options.recover, known.shortId);
   const screen = screenKind(options);
-  const { known: after, endedBy } = await execute(project, known, {
+  const {
+    known: after,
+    endedBy,
+    isDetached,
+  } = await execute(project, known, {
     display: displayOf(screen),
     ...resumeOptions(project, { request, back }, { ...options, beside }),
     ...(update === undefined ? {} : { update }),
@@ -240,7 +244,8 @@ async function continueRun(
       ...(options.recover === "ask" ? [] : interruptedWorkLines(cut, known.shortId)),
     ],
   });
-  printOutcome(after, screen);
+  if (isDetached) return leaveToBackground(project, after, options);
+  await printOutcome(after, screen);
   return exitCodeOf(after.run, endedBy);
 }
 
@@ -397,4 +402,15 @@ export async function detach(
   print(`Run ${runId} ${isAlive ? `runs in the background as process ${pid}` : "has ended"}`);
   print(`See it: perdure attach ${shortId}`);
   return EXIT.done;
+}
+
+/** Leaves a run that this process has driven to one in the background; its steps keep running. */
+export async function leaveToBackground(
+  project: Project,
+  { id, shortId }: LoadedRun,
+  options: Parameters<typeof gateOptions>[0],
+): Promise<ExitCode> {
+  // Nobody is at its terminal, so it waits for answers from elsewhere.
+  const forwarded = gateOptions({ ...options, stay: true });
+  return detach(project, id, shortId, [...forwarded, "--beside", "--no-preflight"]);
 }

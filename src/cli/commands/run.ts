@@ -17,7 +17,7 @@ import { ask, canAsk, confirmation } from "../ask.ts";
 import { print, printError, readPlan } from "../print.ts";
 import { displayOf, printOutcome } from "../screen/display.ts";
 import { type OutputOptions, screenKind } from "../screen/output-options.ts";
-import { detach, gateOptions } from "./resume.ts";
+import { detach, gateOptions, leaveToBackground } from "./resume.ts";
 
 export interface RunArguments extends ReadingOptions {
   readonly validate?: boolean;
@@ -134,10 +134,15 @@ export async function runCommand(file: string, options: RunOptions): Promise<Exi
   ];
   const { stay = false, autoApprove = false } = options;
   const known = await loadRun(project, runId);
-  const { known: after, endedBy } = await execute(project, known, {
+  const {
+    known: after,
+    endedBy,
+    isDetached,
+  } = await execute(project, known, {
     ...{ display: displayOf(screen), greet, stay, autoApprove, beside },
   });
-  printOutcome(after, screen);
+  if (isDetached) return leaveToBackground(project, after, options);
+  await printOutcome(after, screen);
   return exitCodeOf(after.run, endedBy);
 }
 

@@ -1,23 +1,28 @@
 /**
- * The screens of the command line: live on a terminal, lines, JSON, or none.
+ * The screens of the command line: live on a terminal, lines, groups of lines in GitHub Actions, JSON,
+ * or none; and the card at the end of a run.
  *
  * Each screen is loaded on demand: a resume must not wait for the others.
  */
 import { type LoadedRun, whyInputOf } from "../../app/loaded-run.ts";
+import { failedOutput } from "../../app/output-tail.ts";
 import { type Display, NO_DISPLAY } from "../../app/screen.ts";
-import { whyLines } from "../../view/why.ts";
+import { endCard } from "../../view/end-card.ts";
 import { print, printError } from "../print.ts";
+import { Keyboard } from "./keyboard.ts";
 import type { ScreenKind } from "./output-options.ts";
 import { openPrompt } from "./question-prompt.ts";
+import { stdoutStyle } from "./terminal-style.ts";
 
 /** The display of this kind. */
 export function displayOf(kind: ScreenKind): Display {
+  const keyboard = new Keyboard();
   return {
-    openPrompt: (options) => openPrompt(kind, options),
+    openPrompt: (options) => openPrompt(kind, keyboard, options),
     openScreen: async (options) => {
       switch (kind) {
         case "live":
-          return new (await import("./live-screen.ts")).LiveScreen(options);
+          return new (await import("./live-screen.ts")).LiveScreen(options, keyboard);
         case "plain":
           return new (await import("./line-screen.ts")).LineScreen(options);
         case "json":
@@ -29,10 +34,15 @@ export function displayOf(kind: ScreenKind): Display {
   };
 }
 
-/** Prints how the run stands when this process has done its part, in the words of `why`. */
-export function printOutcome(known: LoadedRun, screen: ScreenKind): void {
+/** Prints how the run stands when this process has done its part. */
+export async function printOutcome(known: LoadedRun, screen: ScreenKind): Promise<void> {
   if (screen === "json") return;
   if (screen === "quiet" && known.run.state.status === "completed") return;
   const say = screen === "quiet" ? printError : print;
-  for (const line of whyLines(whyInputOf(known, Date.now()))) say(line);
+  // Plain lines have shown the output already.
+  const output = screen === "plain" ? undefined : await failedOutput(known);
+  const width = screen === "live" ? process.stdout.columns || undefined : undefined;
+  const style = stdoutStyle();
+  const card = endCard({ ...whyInputOf(known, Date.now()), output, width, style });
+  for (const line of card) say(line);
 }

@@ -1,0 +1,45 @@
+/**
+ * A finished attempt as ordinary lines: how it ended, and the end of its output. They leave the live
+ * view at its top and stay in the scrollback.
+ *
+ * Owns: how many lines of an output stay.
+ */
+import type { Style } from "../text.ts";
+import type { LiveLine } from "./live-input.ts";
+
+/** An output of so many lines is shown whole. */
+const WHOLE_LINES_MAX = 20;
+/** Of a longer one, the end. */
+const END_LINES = 10;
+/** Of an attempt that failed. */
+const FAILED_END_LINES = 20;
+
+export interface FinishedOutput {
+  readonly lines: readonly LiveLine[];
+  /** There was more than these lines. */
+  readonly isCut: boolean;
+  readonly hasFailed: boolean;
+  /** The command that shows all of it. */
+  readonly logs: string;
+}
+
+/** The output below the line that says how the attempt ended. */
+export function finishedLines(output: FinishedOutput, style: Style): readonly string[] {
+  const lines = trimmed(output.lines);
+  if (lines.length === 0) return [];
+  const isWhole = !output.isCut && lines.length <= WHOLE_LINES_MAX;
+  const end = isWhole ? lines.length : output.hasFailed ? FAILED_END_LINES : END_LINES;
+  const shown = lines.slice(-end).map(({ text, tone }) => {
+    const said = tone === undefined ? text : style(tone, text);
+    return `  ${style("dim", "│")} ${said}`.trimEnd();
+  });
+  const left = output.isCut ? "earlier lines" : `${lines.length - end} earlier lines`;
+  return isWhole ? shown : [`  ${style("dim", `│ … ${left}: ${output.logs}`)}`, ...shown];
+}
+
+/** Without empty lines at the beginning and the end. */
+function trimmed(lines: readonly LiveLine[]): readonly LiveLine[] {
+  const isText = ({ text }: LiveLine): boolean => text.trim() !== "";
+  const first = lines.findIndex(isText);
+  return first < 0 ? [] : lines.slice(first, lines.findLastIndex(isText) + 1);
+}
