@@ -51,7 +51,7 @@ export function endCard(input: CardInput): readonly string[] {
     ),
     ...(output === undefined ? [] : commandLines("╰ all of it", output.logs, layout)),
     ...wrapText(`${INDENT}${isCompleted ? countsText(input) : done}`, width),
-    ...commands.flatMap(({ say, command }) => commandLines(say, command, layout)),
+    ...commands.flatMap(({ say, command }) => commandLines(capitalised(say), command, layout)),
   ];
 }
 
@@ -74,6 +74,10 @@ function countsText({ run }: CardInput): string {
   const spent = spentText(run.spent);
   const counts = completedCounts(run);
   return spent === undefined ? counts : `${counts}; ${spent}`;
+}
+
+function capitalised(text: string): string {
+  return text.slice(0, 1).toUpperCase() + text.slice(1);
 }
 
 interface CardLayout {

@@ -17,7 +17,8 @@ afterEach(() => project.remove());
 
 /** The words of the first command that was suggested. */
 function suggested({ stdout, stderr }: Result): readonly string[] {
-  const text = `${stderr}\n${stdout.trimEnd().split("\n").slice(-2).join("\n")}`;
+  const card = stdout.slice(Math.max(0, stdout.lastIndexOf(" Run ")));
+  const text = `${stderr}\n${card}`;
   const found = /perdure ((?!error)[a-z][^\n]*?)(?:, | {3}\(|;|\n|$)/.exec(
     text.replace(/^.*next: /s, ""),
   );

@@ -373,20 +373,20 @@ describe("more steps than rows", () => {
     expect(show(scribe, NARROW, { keys: KEYS })).toMatchInlineSnapshot(`
       "
        release  a1b2c3d4  ▕█░░░░░░░░░░▏  5/42
-       ✓ find           1.0s
-       ▶ describe        40s         4 of 40…
-       ✓   src/part-0…        $0.31
-       ✓   src/part-1…        $0.31
-       ✓   src/part-2…        $0.31
-       ✓   src/part-3…        $0.31
-       ▶   src/part-4…   35s
-       ▶   src/part-5…   34s
-       ▶   src/part-6…   33s
-       ▶   src/part-7…   32s
-       ▶   src/part-8…   31s
-       ▶   src/part-9…   30s
-       ▶   src/part-1…   29s
-       ▶   src/part-1…   28s
+       ✓ find              1.0s
+       ▶ describe           40s         4 of…
+       ✓   src/part-0.ts         $0.31
+       ✓   src/part-1.ts         $0.31
+       ✓   src/part-2.ts         $0.31
+       ✓   src/part-3.ts         $0.31
+       ▶   src/part-4.ts    35s
+       ▶   src/part-5.ts    34s
+       ▶   src/part-6.ts    33s
+       ▶   src/part-7.ts    32s
+       ▶   src/part-8.ts    31s
+       ▶   src/part-9.ts    30s
+       ▶   src/part-10.ts   29s
+       ▶   src/part-11.ts   28s
        ? keys  ↑↓ step  enter expand  s stop…
       "
     `);
