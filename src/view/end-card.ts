@@ -10,7 +10,7 @@
 
 import { completedCounts } from "./completed-steps.ts";
 import { spentText } from "./cost-text.ts";
-import { STEP_STYLES, type StepStatus } from "./step-status.ts";
+import { RUN_STYLES, runStatusOf } from "./step-status.ts";
 import { displayWidth, plainStyle, type Style, wrapText } from "./text.ts";
 import { type WhyInput, why, whyAdvice } from "./why.ts";
 
@@ -35,7 +35,7 @@ export function endCard(input: CardInput): readonly string[] {
   const { run, width = Number.POSITIVE_INFINITY, style = plainStyle, output } = input;
   const { happened, done, output: checks } = why(input);
   const advice = whyAdvice(input);
-  const { glyph, tone } = STEP_STYLES[cardStatus(input)];
+  const { glyph, tone } = RUN_STYLES[runStatusOf(run, input.liveness)];
   const [head = "", ...more] = wrapText(`${glyph} ${happened}`, width);
   const isCompleted = run.state.status === "completed";
   const layout = { width, style };
@@ -53,20 +53,6 @@ export function endCard(input: CardInput): readonly string[] {
     ...wrapText(`${INDENT}${isCompleted ? countsText(input) : done}`, width),
     ...commands.flatMap(({ say, command }) => commandLines(capitalised(say), command, layout)),
   ];
-}
-
-function cardStatus({ run, liveness }: CardInput): StepStatus {
-  switch (run.state.status) {
-    case "completed":
-      return "completed";
-    case "failed":
-      return "failed";
-    case "stopped":
-      return "interrupted";
-    default:
-      if (run.waiting.person.size > 0 && run.running.size === 0) return "asked";
-      return liveness === "owned" ? "running" : "interrupted";
-  }
 }
 
 /** "5 steps; 12 turns, $0.05". */

@@ -166,6 +166,9 @@ const GAP = "  ";
 interface TableOptions {
   /** The widest that each column may get; a longer cell is cut. */
   readonly widthsMax?: readonly (number | undefined)[];
+  readonly style?: Style;
+  /** The tone of a cell, by its row and column. */
+  readonly toneOf?: (row: number, column: number) => Tone | undefined;
 }
 
 /** The lines of a table. Cells are plain text. */
@@ -173,7 +176,7 @@ export function tableLines(
   rows: readonly (readonly string[])[],
   options: TableOptions = {},
 ): readonly string[] {
-  const { widthsMax = [] } = options;
+  const { widthsMax = [], style = plainStyle, toneOf } = options;
   const cut = rows.map((row) =>
     row.map((cell, column) => cutText(cell, widthsMax[column] ?? Number.POSITIVE_INFINITY)),
   );
@@ -184,12 +187,18 @@ export function tableLines(
       widths[column] = Math.max(widest, displayWidth(cell));
     });
   }
-  return cut.map((row) =>
-    row
-      .map((cell, column) => padText(cell, widths[column] ?? 0))
+  return cut.map((row, at) => {
+    const last = row.findLastIndex((cell) => cell !== "");
+    return row
+      .slice(0, last + 1)
+      .map((cell, column) => {
+        const tone = toneOf?.(at, column);
+        const padding = column === last ? 0 : (widths[column] ?? 0) - displayWidth(cell);
+        return (tone === undefined ? cell : style(tone, cell)) + " ".repeat(Math.max(0, padding));
+      })
       .join(GAP)
-      .trimEnd(),
-  );
+      .trimEnd();
+  });
 }
 
 /** "2026-02-01 10:00:00". */

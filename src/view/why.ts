@@ -37,9 +37,17 @@ import {
   questionText,
   wakeText,
 } from "./question-text.ts";
-import { attemptWords, type Liveness, runStatusOf } from "./step-status.ts";
+import { attemptWords, type Liveness, RUN_STYLES, runStatusOf } from "./step-status.ts";
 import { stopText } from "./stop-text.ts";
-import { commandText, countText, plainText, shortList, utcText } from "./text.ts";
+import {
+  commandText,
+  countText,
+  plainStyle,
+  plainText,
+  type Style,
+  shortList,
+  utcText,
+} from "./text.ts";
 
 /** How many choices of a question one line shows. */
 const CHOICES_SHOWN_MAX = 3;
@@ -74,15 +82,13 @@ export interface Why {
 /** Where a run stands, in words. */
 export function why(input: WhyInput): Why {
   const { happened, advice } = situation(input);
-  const [first, ...others] = advice;
   const ended = input.cleanedAt !== undefined || input.run.state.status === "failed";
-  const aside = others.map(adviceText).join("; ");
   const waiting = waitingMessages(input.run);
   const done = doneText(input.run, ended ? "not-done" : "next");
   return {
     happened: `Run ${input.shortId} (${input.pipeline}) ${happened}.`,
     done: waiting === undefined ? done : `${done} ${waiting}`,
-    next: adviceText(first) + (aside === "" ? "" : `   (${aside})`),
+    next: nextText(advice, plainStyle),
     commands: advice.map(({ command }) => command),
     ...failedCheckOutput(input.run),
   };
@@ -94,13 +100,20 @@ export function whyAdvice(input: WhyInput): readonly Advice[] {
 }
 
 /** The three lines. */
-export function whyLines(input: WhyInput): readonly [string, string, string] {
-  const { happened, done, next } = why(input);
-  return [happened, done, next];
+export function whyLines(
+  input: WhyInput,
+  style: Style = plainStyle,
+): readonly [string, string, string] {
+  const { happened, done } = why(input);
+  const { tone } = RUN_STYLES[runStatusOf(input.run, input.liveness)];
+  return [style(tone, happened), done, nextText(situation(input).advice, style)];
 }
 
-function adviceText({ say, command }: Advice): string {
-  return `${say}: ${command}`;
+/** "Continue: perdure resume a1b2c3d4   (output: perdure logs a1b2c3d4 test)". */
+function nextText([first, ...others]: Situation["advice"], style: Style): string {
+  const text = ({ say, command }: Advice): string => `${say}: ${style("strong", command)}`;
+  const aside = others.map(text).join("; ");
+  return text(first) + (aside === "" ? "" : `   (${aside})`);
 }
 
 function situation(input: WhyInput): Situation {

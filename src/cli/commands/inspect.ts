@@ -17,6 +17,7 @@ import {
 } from "../../app/inspect.ts";
 import { openRun, whyInputOf } from "../../app/loaded-run.ts";
 import { type LogLine, printLogs } from "../../app/logs.ts";
+import { failedOutput } from "../../app/output-tail.ts";
 import { findStateDir } from "../../app/project.ts";
 import { advice, Refusal } from "../../app/refusal.ts";
 import { masked } from "../../app/secret-mask.ts";
@@ -38,7 +39,15 @@ import { interruptedJson, interruptedLines } from "../../view/preview/interrupte
 import { replayJson, replayLines } from "../../view/report/replay.ts";
 import { type RunReport, runReport } from "../../view/report/report.ts";
 import { showLines } from "../../view/show.ts";
-import { commitText, isoText, outputLine, tableLines, utcText } from "../../view/text.ts";
+import {
+  commitText,
+  isoText,
+  outputLine,
+  type Tone,
+  tableLines,
+  utcText,
+} from "../../view/text.ts";
+import { outcomeTone } from "../../view/timeline.ts";
 import { why, whyLines } from "../../view/why.ts";
 import { isOutputClosed, print, printError, printJson, printText, readPlan } from "../print.ts";
 import { type OutputOptions, wantsJson } from "../screen/output-options.ts";
@@ -52,7 +61,7 @@ export async function showCommand(
   const { known } = await openShown(process.cwd(), id);
   const input = { ...whyInputOf(known, Date.now()), events: known.events };
   if (wantsJson(options)) printJson(showJson(input));
-  else for (const line of showLines(input)) print(line);
+  else for (const line of showLines({ ...input, style: stdoutStyle() })) print(line);
   return EXIT.done;
 }
 
@@ -71,8 +80,9 @@ export async function whyCommand(
     printJson({ ...whyJson(input), ...partial, warnings: exposureLines(known.events) });
     return EXIT.done;
   }
-  for (const line of whyLines(input)) print(line);
-  for (const line of why(input).output ?? []) print(line);
+  for (const line of whyLines(input, stdoutStyle())) print(line);
+  const output = why(input).output ?? (await failedOutput(known))?.lines.map((one) => `  │ ${one}`);
+  for (const line of output ?? []) print(line);
   for (const line of exposureLines(known.events)) print(line);
   for (const line of cut.flatMap((work) => interruptedLines(work, known.shortId))) print(line);
   return EXIT.done;
@@ -179,9 +189,17 @@ export async function timelineCommand(id: string, options: OutputOptions): Promi
     return EXIT.done;
   }
   const head = ["TIME (UTC)", "CHECKPOINT", "OUTCOME", "SNAPSHOT", "FILES", "LINES", ""];
-  for (const line of tableLines([head, ...entries.map(entryCells)])) print(line);
+  const toneOf = (row: number, column: number): Tone | undefined => {
+    const entry = entries[row - 1];
+    if (entry === undefined || column === 0) return "dim";
+    return column === OUTCOME_COLUMN ? outcomeTone(entry.outcome) : undefined;
+  };
+  const rows = [head, ...entries.map(entryCells)];
+  for (const line of tableLines(rows, { style: stdoutStyle(), toneOf })) print(line);
   return EXIT.done;
 }
+
+const OUTCOME_COLUMN = 2;
 
 function entryCells({ changed, ...entry }: CheckpointEntry): readonly string[] {
   return [

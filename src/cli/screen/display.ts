@@ -24,6 +24,9 @@ export function displayOf(kind: ScreenKind): Display {
         case "live":
           return new (await import("./live-screen.ts")).LiveScreen(options, keyboard);
         case "plain":
+          if (isWorkflow()) {
+            return new (await import("./workflow-screen.ts")).WorkflowScreen(options);
+          }
           return new (await import("./line-screen.ts")).LineScreen(options);
         case "json":
           return new (await import("./line-screen.ts")).JsonScreen(options);
@@ -32,6 +35,11 @@ export function displayOf(kind: ScreenKind): Display {
       }
     },
   };
+}
+
+/** True in a job of GitHub Actions, whose log knows groups and annotations. */
+function isWorkflow(): boolean {
+  return process.env.GITHUB_ACTIONS === "true" && process.stdout.isTTY !== true;
 }
 
 /** Prints how the run stands when this process has done its part. */
