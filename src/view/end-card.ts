@@ -11,7 +11,7 @@
 import { completedCounts } from "./completed-steps.ts";
 import { spentText } from "./cost-text.ts";
 import { RUN_STYLES, runStatusOf } from "./step-status.ts";
-import { displayWidth, plainStyle, type Style, wrapText } from "./text.ts";
+import { commandRows, displayWidth, plainStyle, type Style, wrapText } from "./text.ts";
 import { type WhyInput, why, whyAdvice } from "./why.ts";
 
 /** The end of the output of the step that failed. */
@@ -79,21 +79,8 @@ function commandLines(
 ): readonly string[] {
   const line = `${INDENT}${say}: ${command}`;
   if (displayWidth(line) <= width) return [`${INDENT}${say}: ${style("strong", command)}`];
-  const words = command.match(/(?:[^\s']|'[^']*'|\\')+/g) ?? [command];
-  const rows: string[] = [];
-  let row = "";
-  for (const word of words) {
-    const longer = row === "" ? word : `${row} ${word}`;
-    // Two columns for the indent and two for the backslash.
-    if (row !== "" && displayWidth(longer) + 2 * INDENT.length + 2 > width) {
-      rows.push(`${row} \\`);
-      row = word;
-    } else row = longer;
-  }
-  const [first = "", ...rest] = [...rows, row];
   return [
     ...wrapText(`${INDENT}${say}:`, width),
-    `${INDENT}${INDENT}${style("strong", first)}`,
-    ...rest.map((one) => `${INDENT}${INDENT}${INDENT}${style("strong", one)}`),
+    ...commandRows(command, width).map((row) => style("strong", row)),
   ];
 }

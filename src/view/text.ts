@@ -132,6 +132,31 @@ export function wrapText(text: string, width: number): readonly string[] {
 
 const WRAP_INDENT = "  ";
 
+const COMMAND_INDENT = "    ";
+
+/** A command in lines of a width; each line but the last ends in a backslash, so a copy works. */
+export function commandRows(command: string, width: number): readonly string[] {
+  const words = command.match(/(?:[^\s']|'[^']*'|\\')+/g) ?? [command];
+  const rows: string[] = [];
+  let row = "";
+  for (const word of words) {
+    const longer = row === "" ? COMMAND_INDENT + word : `${row} ${word}`;
+    if (row !== "" && displayWidth(longer) + " \\".length > width) {
+      rows.push(`${row} \\`);
+      row = COMMAND_INDENT + WRAP_INDENT + word;
+    } else row = longer;
+  }
+  return [...rows, row];
+}
+
+/** As `wrapText`; a command of ours at the end of the text gets lines of its own. */
+export function wrapAdvice(text: string, width: number): readonly string[] {
+  if (displayWidth(text) <= width) return [text];
+  const [, say, command] = /^(.*:) (perdure [^()]*)$/.exec(text) ?? [];
+  if (say === undefined || command === undefined) return wrapText(text, width);
+  return [...wrapText(say, width), ...commandRows(command, width)];
+}
+
 /** A plain text filled up with spaces to a width. */
 export function padText(text: string, width: number): string {
   return text + " ".repeat(Math.max(0, width - displayWidth(text)));

@@ -25,6 +25,9 @@ const KEYS: Readonly<Record<string, string>> = {
   "C-c": "\u0003",
   "C-d": "\u0004",
 };
+/** The marks of a synchronised update. */
+const FRAME_BEGIN = "\u001b[?2026h";
+const FRAME_END = "\u001b[?2026l";
 const CURSOR_SWITCH = /\[\?25([hl])/g;
 
 export class Terminal {
@@ -33,8 +36,14 @@ export class Terminal {
   #device: string | undefined;
   #cursor = "h";
   #bytes = "";
+  /** Chunks that the emulator has not drawn yet. */
+  #unread = 0;
 
-  constructor(project: Project, { columns, rows }: TerminalSize) {
+  constructor(
+    project: Project,
+    { columns, rows }: TerminalSize,
+    env: Readonly<Record<string, string>> = {},
+  ) {
     this.#emulator = new headless.Terminal({
       cols: columns,
       rows,
@@ -45,7 +54,7 @@ export class Terminal {
     const shell = `stty rows ${rows} cols ${columns}; exec bash --norc --noprofile`;
     this.#shell = spawn("script", ["-qfec", shell, "/dev/null"], {
       cwd: project.dir,
-      env: { ...cleanEnvironment(), TERM: "xterm-256color" },
+      env: { ...cleanEnvironment(), TERM: "xterm-256color", ...env },
       stdio: ["pipe", "pipe", "inherit"],
     });
     this.#shell.stdout?.on("data", (chunk: Buffer) => this.#take(chunk));
@@ -73,6 +82,14 @@ export class Terminal {
   screen(): readonly string[] {
     const { active } = this.#emulator.buffer;
     return this.#lines(active.baseY, active.baseY + this.#emulator.rows).text.split("\n");
+  }
+
+  /** The screen when no frame is being drawn. */
+  async wholeScreen(): Promise<readonly string[]> {
+    const count = (mark: string): number => this.#bytes.split(mark).length;
+    const isWhole = (): boolean => this.#unread === 0 && count(FRAME_BEGIN) === count(FRAME_END);
+    await eventually("the frame is whole", isWhole);
+    return this.screen();
   }
 
   /** The screen as one text in which wrapped lines are whole again, with what scrolled away. */
@@ -127,7 +144,10 @@ export class Terminal {
     for (const match of bytes.matchAll(CURSOR_SWITCH)) {
       this.#cursor = match[1] ?? "h";
     }
-    this.#emulator.write(chunk);
+    this.#unread++;
+    this.#emulator.write(chunk, () => {
+      this.#unread--;
+    });
   }
 
   #lines(from: number, to: number): { text: string; unwrapped: string } {

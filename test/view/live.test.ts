@@ -518,12 +518,13 @@ describe("the remaining time", () => {
 
 describe("the output of a finished step", () => {
   const logs = "perdure logs a1b2c3d4 build";
+  const LAYOUT = { style: plainStyle, width: 80 };
   const lines = (count: number): LiveOutput["lines"] =>
     Array.from({ length: count }, (_, at) => ({ text: `line ${at + 1}` }));
 
   test("is shown whole when it is short", () => {
     const short = { lines: [{ text: "" }, ...lines(2), { text: " " }], isCut: false, logs };
-    expect(finishedLines({ ...short, hasFailed: false }, plainStyle)).toEqual([
+    expect(finishedLines({ ...short, hasFailed: false }, LAYOUT)).toEqual([
       "  │ line 1",
       "  │ line 2",
     ]);
@@ -531,11 +532,11 @@ describe("the output of a finished step", () => {
 
   test("is cut to its end when it is long, with the command that shows the rest", () => {
     const long = { lines: lines(30), isCut: false, logs };
-    const completed = finishedLines({ ...long, hasFailed: false }, plainStyle);
+    const completed = finishedLines({ ...long, hasFailed: false }, LAYOUT);
     expect(completed[0]).toBe("  │ … 20 earlier lines: perdure logs a1b2c3d4 build");
     expect(completed.slice(1)).toHaveLength(10);
-    expect(finishedLines({ ...long, hasFailed: true }, plainStyle)).toHaveLength(21);
-    const cut = finishedLines({ lines: lines(3), isCut: true, hasFailed: false, logs }, plainStyle);
+    expect(finishedLines({ ...long, hasFailed: true }, LAYOUT)).toHaveLength(21);
+    const cut = finishedLines({ lines: lines(3), isCut: true, hasFailed: false, logs }, LAYOUT);
     expect(cut[0]).toBe("  │ … earlier lines: perdure logs a1b2c3d4 build");
   });
 });

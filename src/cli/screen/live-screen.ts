@@ -39,7 +39,7 @@ import type { LiveChoice, LiveInput, LiveOutput, ScreenSize } from "../../view/l
 import { liveLines } from "../../view/live/live-view.ts";
 import { remainingMs } from "../../view/live/remaining-time.ts";
 import type { Estimate } from "../../view/preview/estimate.ts";
-import { commandText, type Tone } from "../../view/text.ts";
+import { commandText, type Tone, wrapAdvice } from "../../view/text.ts";
 import type { Keyboard, PressedKey } from "./keyboard.ts";
 import { LiveArea, type LiveFrame } from "./live-area.ts";
 import { stdoutStyle } from "./terminal-style.ts";
@@ -250,21 +250,25 @@ export class LiveScreen implements Screen {
 
   #linesOf(line: QueuedLine, isLong: boolean): readonly string[] {
     const { text, tone, ended, hasFailed = false } = line;
-    const head = tone === undefined ? text : this.#style(tone, text);
-    if (ended === undefined) return [head];
+    const { columns } = this.#area.size;
+    const head = text
+      .split("\n")
+      .flatMap((one) => wrapAdvice(one, columns))
+      .map((row) => (tone === undefined ? row : this.#style(tone, row)));
+    if (ended === undefined) return head;
     const { at, printed } = ended;
     const key = attemptText(at);
     if (isLong && !hasFailed) {
       this.#tails.get(key)?.tail.close();
       this.#tails.delete(key);
-      return [head];
+      return head;
     }
     const { tail } = this.#tailOf(at, printed, 0);
     readToEnd(tail);
     this.#tails.delete(key);
     const logs = commandText("logs", this.#options.shortId, stepPath(at));
     const output = { lines: tail.lines(), isCut: tail.isCut, hasFailed, logs };
-    return [head, ...finishedLines(output, this.#style)];
+    return [...head, ...finishedLines(output, { style: this.#style, width: columns })];
   }
 
   #press({ name }: PressedKey): boolean {

@@ -4,7 +4,7 @@
  *
  * Owns: how many lines of an output stay.
  */
-import type { Style } from "../text.ts";
+import { type Style, wrapAdvice } from "../text.ts";
 import type { LiveLine } from "./live-input.ts";
 
 /** An output of so many lines is shown whole. */
@@ -24,7 +24,10 @@ export interface FinishedOutput {
 }
 
 /** The output below the line that says how the attempt ended. */
-export function finishedLines(output: FinishedOutput, style: Style): readonly string[] {
+export function finishedLines(
+  output: FinishedOutput,
+  { style, width }: { readonly style: Style; readonly width: number },
+): readonly string[] {
   const lines = trimmed(output.lines);
   if (lines.length === 0) return [];
   const isWhole = !output.isCut && lines.length <= WHOLE_LINES_MAX;
@@ -34,7 +37,9 @@ export function finishedLines(output: FinishedOutput, style: Style): readonly st
     return `  ${style("dim", "│")} ${said}`.trimEnd();
   });
   const left = output.isCut ? "earlier lines" : `${lines.length - end} earlier lines`;
-  return isWhole ? shown : [`  ${style("dim", `│ … ${left}: ${output.logs}`)}`, ...shown];
+  if (isWhole) return shown;
+  const more = wrapAdvice(`  │ … ${left}: ${output.logs}`, width);
+  return [...more.map((row) => style("dim", row)), ...shown];
 }
 
 /** Without empty lines at the beginning and the end. */
