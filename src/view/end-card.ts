@@ -4,7 +4,7 @@
  *
  * Owns: the layout of the card. Its sentences are those of `why`.
  * Invariants:
- * - view/K1 Sentences are broken between words, and a command that continues on the next line does so
+ * - end-card/C1 Sentences are broken between words, and a command that continues on the next line does so
  *   after a backslash, so that a copy of it works.
  */
 

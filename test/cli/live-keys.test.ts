@@ -32,7 +32,7 @@ steps:
   terminal = new Terminal(project, SIZE);
   terminal.perdure(args);
   await hold.arrived();
-  await terminal.shows(/─ build@1\.1 ─[^]*line 20/);
+  await terminal.shows(/─ build@1\.1 ─[\s\S]*line 20/);
 }
 
 function screen(): string {
@@ -53,11 +53,11 @@ it("choose a step, give it room, scroll, and go back to the newest output", asyn
   terminal.key("k");
   await screenShows(/›▶ build/);
   terminal.key("Up");
-  await screenShows(/›✓ plan[^]*─ plan@1\.1 ─+\n {2}planned\n/);
+  await screenShows(/›✓ plan[\s\S]*─ plan@1\.1 ─+\n {2}planned\n/);
   terminal.key("Escape");
-  await screenShows(/ ✓ plan[^]*─ build@1\.1 ─/);
+  await screenShows(/ ✓ plan[\s\S]*─ build@1\.1 ─/);
   terminal.key("?");
-  await screenShows(/─ keys ─[^]*detach: the run continues in the background/);
+  await screenShows(/─ keys ─[\s\S]*detach: the run continues in the background/);
   terminal.key("?");
   await screenShows(/─ build@1\.1 ─/);
   await hold.release();
@@ -114,7 +114,7 @@ it("Ctrl-Z suspends it, and fg draws it again", async () => {
   terminal.type("echo between $((40 + 2))");
   await terminal.shows("between 42");
   terminal.type("fg");
-  await eventually("it is drawn again", () => /between 42[^]*▶ build/.test(terminal.text()));
+  await eventually("it is drawn again", () => /between 42[\s\S]*▶ build/.test(terminal.text()));
   await hold.release();
   await terminal.shows(/✓ Run \w+ \(release\) completed in /);
   expect(project.effects()).toEqual({ plan: 1, build: 1, ship: 1 });

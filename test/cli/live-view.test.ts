@@ -98,9 +98,9 @@ describe.each(SIZES)("at $columns columns", (size) => {
     ];
     agents();
     open(size, agentEnvironment(script));
-    await terminal.shows(/▶ parser .*\$.*On[^]*▶ printer .*\$.*On/);
+    await terminal.shows(/▶ parser .*\$.*On[\s\S]*▶ printer .*\$.*On/);
     terminal.key("Down");
-    await terminal.shows(/›▶ parser[^]*─ parser@1\.1 ─/);
+    await terminal.shows(/›▶ parser[\s\S]*─ parser@1\.1 ─/);
     expect(await area()).toMatchSnapshot("held");
     fs.writeFileSync(go, "");
     const text = await ended();
@@ -148,7 +148,7 @@ describe.each(SIZES)("at $columns columns", (size) => {
     expect(await area()).toMatchSnapshot("asked");
     terminal.type("a go ahead");
     const text = await ended();
-    expect(text).toMatch(/◆ approve answered "approve" by [^]*go ahead[^]*✓ ship completed/);
+    expect(text).toMatch(/◆ approve answered "approve" by [\s\S]*go ahead[\s\S]*✓ ship completed/);
     expect(text).not.toContain("> a go");
   });
 

@@ -348,7 +348,7 @@ describe("more steps than rows", () => {
     scribe.write({ type: "step.started", ...ref("describe"), items });
     for (let at = 0; at < 12; at++) {
       scribe.at(51 + at).start(`describe@1.1[${at}]/describe`);
-      if (at < 4) scribe.complete(`describe@1.1[${at}]/describe`, 1, { spent: SPENT } as never);
+      if (at < 4) scribe.complete(`describe@1.1[${at}]/describe`, 1, { spent: SPENT });
     }
     expect(show(scribe, SMALL, { keys: KEYS })).toMatchInlineSnapshot(`
       "

@@ -39,7 +39,7 @@ const KEYS: Readonly<Record<string, string>> = {
   "\u0015": "ctrl-u",
   "\u001a": "ctrl-z",
 };
-const SEQUENCE = new RegExp(`${ESC}(?:\\[[0-?]*[ -/]*[@-~]|O.)|[^]`, "gu");
+const SEQUENCE = new RegExp(`${ESC}(?:\\[[0-?]*[ -/]*[@-~]|O.)|[\\s\\S]`, "gu");
 
 /** The keys in what a terminal sent; sequences that nobody uses are left out. */
 export function keysIn(chunk: string): readonly PressedKey[] {

@@ -36,6 +36,7 @@ interface Ending {
   readonly end: () => void;
 }
 
+/** The log of a job in GitHub Actions. */
 export class WorkflowScreen implements Screen {
   readonly #options: ScreenOptions;
   readonly #clock = new AttemptClock();
