@@ -4,12 +4,12 @@
  * of the layout (test/view/live.test.ts) have them exactly.
  */
 import * as fs from "node:fs";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { FAKE_CLAUDE } from "../rig/fake-claude.ts";
 import { Project } from "../rig/project.ts";
 import { Terminal } from "../rig/terminal.ts";
 
-const FAKE = resolve(import.meta.dirname, "../rig/fake-agent.ts");
 const NARROW = { columns: 40, rows: 20 };
 const SMALL = { columns: 80, rows: 24 };
 const LARGE = { columns: 200, rows: 50 };
@@ -180,13 +180,7 @@ describe.each(SIZES)("at $columns columns", (size) => {
 /** Two agents that work side by side. */
 function agents(): void {
   const claude = project.path("claude");
-  const shim = `#!/bin/sh
-while [ $# -gt 0 ]; do
-  case "$1" in --session-id|--resume) flag=$1; id=$2; shift 2;; *) shift;; esac
-done
-exec "${process.execPath}" "${FAKE}" "$flag" "$id"
-`;
-  fs.writeFileSync(claude, shim, { mode: 0o755 });
+  fs.writeFileSync(claude, FAKE_CLAUDE, { mode: 0o755 });
   project.write(
     "p.yaml",
     `name: fix

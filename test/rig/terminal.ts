@@ -14,6 +14,16 @@ export interface TerminalSize {
   readonly rows: number;
 }
 
+/** A part of a line in one style. */
+export interface StyledPart {
+  readonly text: string;
+  readonly column: number;
+  /** The number in the palette; -1 for the default. */
+  readonly color: number;
+  readonly isBold: boolean;
+  readonly isDim: boolean;
+}
+
 const PROMPT = "ready> ";
 const SCROLLBACK = 10_000;
 const KEYS: Readonly<Record<string, string>> = {
@@ -95,6 +105,34 @@ export class Terminal {
   /** The screen as one text in which wrapped lines are whole again, with what scrolled away. */
   text(): string {
     return this.#lines(0, this.#emulator.buffer.active.length).unwrapped;
+  }
+
+  /** The screen in colour: for each line its parts, each in one style. */
+  styledScreen(): readonly (readonly StyledPart[])[] {
+    const { active } = this.#emulator.buffer;
+    return this.screen().map((_, at) => this.#parts(active.baseY + at));
+  }
+
+  #parts(at: number): readonly StyledPart[] {
+    const line = this.#emulator.buffer.active.getLine(at);
+    const parts: StyledPart[] = [];
+    for (let column = 0; column < this.#emulator.cols; column++) {
+      const cell = line?.getCell(column);
+      if (cell === undefined || cell.getWidth() === 0) continue;
+      const style = {
+        color: cell.isFgPalette() ? cell.getFgColor() : -1,
+        isBold: cell.isBold() !== 0,
+        isDim: cell.isDim() !== 0,
+      };
+      const text = cell.getChars() || " ";
+      const last = parts.at(-1);
+      const isSame =
+        last?.color === style.color && last.isBold === style.isBold && last.isDim === style.isDim;
+      if (isSame && last !== undefined)
+        parts[parts.length - 1] = { ...last, text: last.text + text };
+      else parts.push({ text, column, ...style });
+    }
+    return parts;
   }
 
   /** Every byte that reached the terminal, one character each. */
