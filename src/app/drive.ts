@@ -249,6 +249,7 @@ async function drive(
   });
   const prompt = promptOf(options, gates, mailbox);
   const controls: ScreenControls = {
+    role: "owner",
     stopAfterStep: () =>
       mailbox.post({ type: "stop-requested", mode: "after-step", by: `${thisPerson()} (key s)` }),
     detach: () => mailbox.fail(new Detached(loop.run)),

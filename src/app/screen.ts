@@ -41,9 +41,11 @@ export interface ScreenOptions {
 
 /** What the person who watches a run can do with a key. */
 export interface ScreenControls {
+  /** The one who drives the run, or one who only watches it. */
+  readonly role: "owner" | "watcher";
   /** Asks the run to stop after the steps that are running. */
   stopAfterStep(): void;
-  /** Leaves the run to a process in the background. */
+  /** The owner leaves the run to a process in the background; a watcher just leaves. */
   detach(): void;
 }
 

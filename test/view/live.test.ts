@@ -34,6 +34,7 @@ function inputOf(scribe: Scribe, size: ScreenSize, change: Partial<LiveInput> = 
     outputs: new Map(),
     choice: NOTHING_CHOSEN,
     footer: [],
+    role: "owner",
     keys: [],
     style: plainStyle,
     ...change,

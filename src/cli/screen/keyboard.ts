@@ -52,8 +52,8 @@ export function keysIn(chunk: string): readonly PressedKey[] {
 
 /** Reads keys and gives each one to its listeners, the first one first. */
 export class Keyboard {
-  readonly #listeners: KeyListener[] = [];
-  readonly #onGone: (() => void)[] = [];
+  #listeners: KeyListener[] = [];
+  #onGone: (() => void)[] = [];
   #state: "closed" | "reading" | "gone" = "closed";
   #pressedAt = Number.NEGATIVE_INFINITY;
   /** True while the keys are the letters of an answer. */
@@ -97,8 +97,15 @@ export class Keyboard {
     stdin.resume();
   }
 
-  /** Leaves the terminal as it was. */
+  /** Leaves the terminal as it was, and forgets who listened. */
   close(): void {
+    this.#listeners = [];
+    this.#onGone = [];
+    this.isTyping = false;
+    this.#release();
+  }
+
+  #release(): void {
     if (this.#state !== "reading") return;
     this.#state = "closed";
     const { stdin } = process;
@@ -113,7 +120,7 @@ export class Keyboard {
   /** Nobody types here any more. */
   leave(): void {
     if (this.#state === "gone") return;
-    this.close();
+    this.#release();
     this.#state = "gone";
     for (const callback of this.#onGone) callback();
   }

@@ -9,6 +9,7 @@
  *   usable terminal: nothing has to be restored by a process that may be dead.
  * - cli/T2 A lost terminal (EPIPE, EIO) ends the drawing, never the run.
  * - cli/T3 At most one frame waits to be written: a slow terminal gets fewer frames, not a queue.
+ * - cli/T7 Frames take at most a tenth of the time: one that took long is followed by a pause.
  */
 import type { ScreenSize } from "../../view/live/live-input.ts";
 import { displayWidth, plainText, terminalText } from "../../view/text.ts";
@@ -37,6 +38,9 @@ interface LiveAreaOptions {
   readonly frame: (size: ScreenSize) => LiveFrame;
 }
 
+/** The pause after a frame, in multiples of the time that it took. */
+const PAUSE_FACTOR = 9;
+
 /** Ten frames a second are as many as an eye needs. */
 export const FRAME_INTERVAL_MS = 100;
 
@@ -58,6 +62,7 @@ export class LiveArea {
   #drawn: readonly string[] = [];
   /** The width of the screen when the lines were drawn. */
   #columns = 0;
+  #pausedUntil = 0;
   #state: "open" | "broken" | "closed" = "open";
 
   constructor({ stream, frame }: LiveAreaOptions) {
@@ -65,7 +70,7 @@ export class LiveArea {
     this.#frame = frame;
     stream.on("error", this.#onError);
     stream.on("resize", this.#onResize);
-    this.#timer = setInterval(() => this.draw(), FRAME_INTERVAL_MS);
+    this.#timer = setInterval(() => this.#tick(), FRAME_INTERVAL_MS);
     this.#timer.unref();
     this.draw();
   }
@@ -77,6 +82,14 @@ export class LiveArea {
     const same =
       lines.length === this.#drawn.length && lines.every((line, at) => line === this.#drawn[at]);
     if (above.length > 0 || !same) this.#put(lines, above);
+  }
+
+  #tick(): void {
+    const begun = performance.now();
+    if (begun < this.#pausedUntil) return;
+    this.draw();
+    const ended = performance.now();
+    this.#pausedUntil = ended + PAUSE_FACTOR * (ended - begun);
   }
 
   /** Leaves the drawn lines where they are; the next frame begins below them. */

@@ -79,8 +79,11 @@ const VIEW_KEYS: Readonly<Record<string, LiveKey>> = {
   "?": "?",
 };
 const KEYS = ["? keys", "↑↓ step", "enter expand"] as const;
-const TYPING_KEYS = ["enter answer", "tab other keys", "↑↓ step", "ctrl-c stop"] as const;
-const CONTROL_KEYS = ["s stop after step", "d detach", "ctrl-c stop"] as const;
+const TYPING_KEYS = ["enter answer", "tab other keys", "↑↓ step"] as const;
+const CONTROL_KEYS = {
+  owner: ["s stop after step", "d detach", "ctrl-c stop"],
+  watcher: ["s stop after step", "d leave"],
+} as const;
 
 /** The live view on stdout. */
 export class LiveScreen implements Screen {
@@ -189,6 +192,7 @@ export class LiveScreen implements Screen {
     return {
       ...{ run, shortId, now, size, outputs },
       choice: this.#choice,
+      role: this.#options.controls?.role ?? "watcher",
       shown: this.#shown,
       footer: (footer?.(Math.max(1, size.columns - 1)) ?? []).map(masked),
       keys: this.#keys(),
@@ -200,7 +204,8 @@ export class LiveScreen implements Screen {
   #keys(): readonly string[] {
     if (!this.#keyboard.isReachable) return [];
     if (this.#keyboard.isTyping) return TYPING_KEYS;
-    return this.#options.controls === undefined ? KEYS : [...KEYS, ...CONTROL_KEYS];
+    const { controls } = this.#options;
+    return controls === undefined ? KEYS : [...KEYS, ...CONTROL_KEYS[controls.role]];
   }
 
   /** Reads what running steps have printed since the last frame. */

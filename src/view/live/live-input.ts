@@ -63,6 +63,8 @@ export interface LiveInput {
   readonly shown?: string | undefined;
   /** The question of a gate, below everything else. */
   readonly footer: readonly string[];
+  /** Whether the person drives the run or only watches it. */
+  readonly role: "owner" | "watcher";
   /** The keys that work now; none when nobody can type. */
   readonly keys: readonly string[];
   /** How long the rest of the run will take, judged by earlier runs. */

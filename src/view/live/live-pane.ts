@@ -13,7 +13,17 @@ const ROWS_PER_LINE_MAX = 3;
 const LINE_COUNTED_MAX = 600;
 const INDENT = "  ";
 
-const HELP: readonly (readonly [keys: string, meaning: string])[] = [
+type KeyMeaning = readonly [keys: string, meaning: string];
+
+const LEAVING: Readonly<Record<LiveInput["role"], readonly KeyMeaning[]>> = {
+  owner: [
+    ["d", "detach: the run continues in the background"],
+    ["ctrl-c", "stop now; a second one ends the steps at once"],
+  ],
+  watcher: [["d  ctrl-c", "leave; the run continues"]],
+};
+
+const HELP: readonly KeyMeaning[] = [
   ["↑ ↓  k j", "choose a step; its output is shown"],
   ["enter", "give its output all the room, or less again"],
   ["pgup pgdn", "scroll its output"],
@@ -21,20 +31,18 @@ const HELP: readonly (readonly [keys: string, meaning: string])[] = [
   ["a", "answer the question of a gate"],
   ["tab", "leave the question, or return to it"],
   ["s", "stop after the running steps"],
-  ["d", "detach: the run continues in the background"],
-  ["ctrl-c", "stop now; a second one ends the steps at once"],
-  ["?", "close this list"],
 ];
+const CLOSE: KeyMeaning = ["?", "close this list"];
 const KEYS_WIDTH = 11;
 
 /** The rows of the pane, without its title; at most `room` of them. */
 export function paneRows(input: LiveInput, width: number, room: number): readonly string[] {
   const { style, choice } = input;
   if (room <= 0) return [];
-  if (choice.showsHelp) return helpRows(style, width).slice(0, room);
+  if (choice.showsHelp) return helpRows(input, width).slice(0, room);
   const lines = linesShown(input);
   const rows: string[] = [];
-  const end = lines.length - choice.scrolledBy;
+  const end = Math.max(Math.min(room, lines.length), lines.length - choice.scrolledBy);
   for (let at = end - 1; at >= 0 && rows.length < room; at--) {
     const line = lines[at];
     if (line !== undefined) rows.unshift(...rowsOf(line, style, width));
@@ -44,7 +52,7 @@ export function paneRows(input: LiveInput, width: number, room: number): readonl
 
 /** How many rows the pane could use, for as long as the same steps run; at most `most`. */
 export function paneRowsWanted(input: LiveInput, width: number, most: number): number {
-  if (input.choice.showsHelp) return HELP.length;
+  if (input.choice.showsHelp) return helpOf(input).length;
   const shown = linesShown(input);
   if (shown.length === 0) return 0;
   // The pane keeps its height when it changes from one running step to another.
@@ -85,8 +93,13 @@ function rowsOf({ text, tone }: LiveLine, style: Style, width: number): readonly
   });
 }
 
-function helpRows(style: Style, width: number): readonly string[] {
-  return HELP.map(([keys, meaning]) => {
+function helpOf({ role }: LiveInput): readonly KeyMeaning[] {
+  return [...HELP, ...LEAVING[role], CLOSE];
+}
+
+function helpRows(input: LiveInput, width: number): readonly string[] {
+  const { style } = input;
+  return helpOf(input).map(([keys, meaning]) => {
     const line = cutText(`${INDENT}${keys.padEnd(KEYS_WIDTH)}${meaning}`, width);
     const split = INDENT.length + KEYS_WIDTH;
     return style("strong", line.slice(0, split)) + line.slice(split);

@@ -54,7 +54,7 @@ const NEXT_MAX = 5;
 const COUNTING_ROWS_MIN = 3;
 
 /** Beyond this many steps a frame looks only at those that move: its cost must not grow. */
-const STEPS_VISITED_MAX = 5_000;
+const STEPS_VISITED_MAX = 1_000;
 
 interface Frame {
   readonly input: LiveInput;
