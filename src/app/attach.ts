@@ -56,7 +56,7 @@ export async function followRun(
   });
   prompt?.show(screen);
   let { run } = known;
-  screen.say(`Attached to run ${known.id}; d or Ctrl-C leaves it running.`);
+  screen.say(`Attached to run ${known.id}; Ctrl-C leaves it running.`);
   prompt?.update(run);
   screen.update([], run);
   onLeave(() => subscription.close());

@@ -252,7 +252,10 @@ async function drive(
     role: "owner",
     stopAfterStep: () =>
       mailbox.post({ type: "stop-requested", mode: "after-step", by: `${thisPerson()} (key s)` }),
-    detach: () => mailbox.fail(new Detached(loop.run)),
+    // A run that is stopping ends here, with its steps.
+    detach: () => {
+      if (loop.run.state.status === "running") mailbox.fail(new Detached(loop.run));
+    },
   };
   const around = { project, dir, now, prompt, mailbox, controls };
   const screen = await screenFor(options, known, around);

@@ -266,7 +266,7 @@ steps:
       await terminal.shows(/▶ test +running +\S+ +check │ halfway/);
       await hold.release();
       await terminal.shows(
-        /✗ test failed: its check did not pass: `echo halfway; .* exited with 1/,
+        /✗ test failed: its check did not pass: `echo halfway;[\s\S]* exited\s+with 1/,
       );
       await terminal.shows(/^ {2}│ +broken$/m);
       await terminal.shows("status 3");

@@ -95,7 +95,7 @@ it("kill -9 leaves a usable terminal, and resume draws the rest", async () => {
   await terminal.shows("still 42 here");
   terminal.clear();
   terminal.perdure("resume");
-  await terminal.shows(/Resuming run \S+ of fifty from step 26 of 50: step-25/);
+  await terminal.shows(/Resuming run \S+ of fifty from\s+step\s+26\s+of\s+50:\s+step-25/);
   await terminal.shows(/▶ step-25 +running/);
   await hold.release();
   await terminal.shows("status 0");

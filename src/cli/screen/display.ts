@@ -12,7 +12,7 @@ import { print, printError } from "../print.ts";
 import { Keyboard } from "./keyboard.ts";
 import type { ScreenKind } from "./output-options.ts";
 import { openPrompt } from "./question-prompt.ts";
-import { stdoutStyle } from "./terminal-style.ts";
+import { terminalStyle } from "./terminal-style.ts";
 
 /** The display of this kind. */
 export function displayOf(kind: ScreenKind): Display {
@@ -50,7 +50,7 @@ export async function printOutcome(known: LoadedRun, screen: ScreenKind): Promis
   // Plain lines have shown the output already.
   const output = screen === "plain" ? undefined : await failedOutput(known);
   const width = screen === "live" ? process.stdout.columns || undefined : undefined;
-  const style = stdoutStyle();
+  const style = terminalStyle(process.env, screen === "quiet" ? process.stderr : process.stdout);
   const card = endCard({ ...whyInputOf(known, Date.now()), output, width, style });
   for (const line of card) say(line);
 }
