@@ -248,15 +248,7 @@ async function drive(
     autoApprove: options.autoApprove === true,
   });
   const prompt = promptOf(options, gates, mailbox);
-  const controls: ScreenControls = {
-    role: "owner",
-    stopAfterStep: () =>
-      mailbox.post({ type: "stop-requested", mode: "after-step", by: `${thisPerson()} (key s)` }),
-    // A run that is stopping ends here, with its steps.
-    detach: () => {
-      if (loop.run.state.status === "running") mailbox.fail(new Detached(loop.run));
-    },
-  };
+  const controls = controlsOf(mailbox, currentRun);
   const around = { project, dir, now, prompt, mailbox, controls };
   const screen = await screenFor(options, known, around);
   prompt?.show(screen);
@@ -297,6 +289,19 @@ async function drive(
     prompt?.close();
     await screen.close();
   }
+}
+
+/** What the person at the screen can do with a key. */
+function controlsOf(mailbox: Mailbox, currentRun: () => Run): ScreenControls {
+  const by = `${thisPerson()} (key s)`;
+  return {
+    role: "owner",
+    stopAfterStep: () => mailbox.post({ type: "stop-requested", mode: "after-step", by }),
+    // A run that is stopping ends here, with its steps.
+    detach: () => {
+      if (currentRun().state.status === "running") mailbox.fail(new Detached(currentRun()));
+    },
+  };
 }
 
 /** What the requests of others become: facts for the loop, or signals for its processes. */
