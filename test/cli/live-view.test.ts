@@ -104,6 +104,7 @@ describe.each(SIZES)("at $columns columns", (size) => {
     expect(await area()).toMatchSnapshot("held");
     fs.writeFileSync(go, "");
     const text = await ended();
+    expect(text).toMatch(/^✓ parser completed in 1s \(\$1\.32, 4\s+turns\)$/m);
     expect(text.match(/← 41 passed\n {2}│ {3}1 failed\n/g)).toHaveLength(2);
     expect(text.match(/│ All of it works now\.\n/g)).toHaveLength(2);
   });

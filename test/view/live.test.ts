@@ -2,7 +2,7 @@
 import { describe, expect, test } from "vitest";
 import type { Spent } from "../../src/core/event.ts";
 import type { Step } from "../../src/plan/plan.ts";
-import { finishedLines } from "../../src/view/live/finished-step.ts";
+import { finishedLines, spentNote } from "../../src/view/live/finished-step.ts";
 import {
   choiceAfter,
   choosableSteps,
@@ -522,6 +522,12 @@ describe("the output of a finished step", () => {
   const LAYOUT = { style: plainStyle, width: 80 };
   const lines = (count: number): LiveOutput["lines"] =>
     Array.from({ length: count }, (_, at) => ({ text: `line ${at + 1}` }));
+
+  test("follows what an agent used", () => {
+    expect(spentNote(SPENT)).toBe(" ($0.31, 3 turns)");
+    expect(spentNote({ ...SPENT, turns: 0 })).toBe("");
+    expect(spentNote(undefined)).toBe("");
+  });
 
   test("is shown whole when it is short", () => {
     const short = { lines: [{ text: "" }, ...lines(2), { text: " " }], isCut: false, logs };

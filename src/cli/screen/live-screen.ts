@@ -27,7 +27,7 @@ import { attemptText, stepPath } from "../../core/step-path.ts";
 import { AttemptClock, attemptEnd } from "../../view/attempt-history.ts";
 import { eventLine, eventTone } from "../../view/event-line.ts";
 import { principalFailure } from "../../view/failure-advice.ts";
-import { finishedLines } from "../../view/live/finished-step.ts";
+import { finishedLines, spentNote } from "../../view/live/finished-step.ts";
 import {
   choiceAfter,
   choosableSteps,
@@ -126,7 +126,8 @@ export class LiveScreen implements Screen {
       const line = eventLine(run, recorded, this.#startOf(recorded));
       // The area shows what runs and what is asked; what stays is how it ended.
       if (line === undefined || SHOWN_IN_AREA.has(event.type)) continue;
-      this.#queue.push({ text: line, tone: eventTone(event), ...this.#endIn(event, run) });
+      const text = line + spentNote(attemptEnd(event)?.spent);
+      this.#queue.push({ text, tone: eventTone(event), ...this.#endIn(event, run) });
     }
   }
 

@@ -2,9 +2,11 @@
  * A finished attempt as ordinary lines: how it ended, and the end of its output. They leave the live
  * view at its top and stay in the scrollback.
  *
- * Owns: how many lines of an output stay.
+ * Owns: how many lines of an output stay, and what they say about its cost.
  */
-import { type Style, wrapAdvice } from "../text.ts";
+import type { Spent } from "../../core/event.ts";
+import { usdText } from "../../core/spending.ts";
+import { countText, type Style, wrapAdvice } from "../text.ts";
 import type { LiveLine } from "./live-input.ts";
 
 /** An output of so many lines is shown whole. */
@@ -21,6 +23,13 @@ export interface FinishedOutput {
   readonly hasFailed: boolean;
   /** The command that shows all of it. */
   readonly logs: string;
+}
+
+/** What an agent used in the attempt: " ($0.31, 6 turns)"; empty for other steps. */
+export function spentNote(spent: Spent | undefined): string {
+  if (spent === undefined || spent.turns === 0) return "";
+  const cost = spent.costUsd === undefined ? [] : [usdText(spent.costUsd)];
+  return ` (${[...cost, countText(spent.turns, "turn")].join(", ")})`;
 }
 
 /** The output below the line that says how the attempt ended. */
