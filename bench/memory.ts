@@ -12,7 +12,8 @@
  */
 import { join } from "node:path";
 import { replay } from "../src/core/evolve.ts";
-import type { Run } from "../src/core/run.ts";
+import { stateDirOf } from "../src/engine/state-dir.ts";
+import { openSqliteJournal } from "../src/journal/sqlite/sqlite.ts";
 import type { Plan } from "../src/plan/plan.ts";
 import { AttemptClock } from "../src/view/attempt-history.ts";
 import { NodeHistory } from "../src/view/json/checkpoint.ts";
@@ -59,52 +60,76 @@ function megabytes(bytes: number): string {
 }
 
 function weigh(directory: string, steps: number): Weight {
-  const script = `
-    const { weighRun } = await import(${JSON.stringify(import.meta.filename)});
-    console.log(JSON.stringify(await weighRun(${JSON.stringify(directory)}, ${steps})));`;
-  return JSON.parse(run(["--input-type=module", "--eval", script], directory)) as Weight;
+  const [plan, ran] = inProcess(directory, steps, "weighRun");
+  const [, replayed] = inProcess(directory, steps, "weighReplay");
+  return { plan, run: ran, replay: replayed };
 }
 
-/** Runs in a process of its own. */
-export async function weighRun(directory: string, steps: number): Promise<Weight> {
+/** Live bytes of a plan, and of a run on top of it. */
+type PlanAndRun = readonly [number, number];
+
+/** Calls a function of this file in a process of its own. */
+function inProcess(directory: string, steps: number, name: string): PlanAndRun {
+  const project = join(directory, `${steps}`);
+  const script = `
+    const { ${name} } = await import(${JSON.stringify(import.meta.filename)});
+    console.log(JSON.stringify(await ${name}(${JSON.stringify(project)}, ${steps})));`;
+  return JSON.parse(run(["--input-type=module", "--eval", script], directory)) as PlanAndRun;
+}
+
+/** The heap of a process that runs the steps. */
+export function weighRun(project: string, steps: number): Promise<PlanAndRun> {
+  return weighAround(project, steps, (plan, planText) => work(project, plan, planText));
+}
+
+/** The heap of a process that only replays what `weighRun` recorded. */
+export function weighReplay(project: string, steps: number): Promise<PlanAndRun> {
+  return weighAround(project, steps, async (plan) => {
+    const journal = await openSqliteJournal(stateDirOf(project).database, { mode: "read-only" });
+    const [summary] = await journal.log.list({ limit: 1 });
+    const runId = summary?.runId ?? "";
+    const replayed = replay(plan, runId, (await journal.log.load(runId)).events);
+    if (replayed.state.status !== "completed") throw new Error("the run is not complete");
+    return { held: replayed, close: () => journal.close() };
+  });
+}
+
+/** What somebody still needs, so that it stays on the heap. */
+interface Kept {
+  readonly held: unknown;
+  close(): Promise<void>;
+}
+
+async function weighAround(
+  project: string,
+  steps: number,
+  make: (plan: Plan, planText: string) => Promise<Kept>,
+): Promise<PlanAndRun> {
   const live = (): number => {
     collectGarbage();
     return process.memoryUsage().heapUsed;
   };
   // Once through everything, so that code and caches do not count as memory of the run.
   const warm = frozenPlan(100, "wide");
-  await (await work(join(directory, `${steps}-warm`), warm.plan, warm.planText)).close();
+  await (await work(`${project}-warm-${process.pid}`, warm.plan, warm.planText)).close();
   const empty = live();
   const { plan, planText } = frozenPlan(steps, "wide");
   const planned = live();
-  const worked = await work(join(directory, `${steps}`), plan, planText);
+  const kept = await make(plan, planText);
   const ended = live();
-  const replayed: Run[] = [await worked.replay()];
-  const again = live();
-  await worked.close();
-  return {
-    plan: planned - empty,
-    run: ended - planned,
-    // The replay is measured beside the run that was worked off, which is still there.
-    replay: replayed.length * (again - ended),
-  };
+  await kept.close();
+  return [planned - empty, ended - planned];
 }
 
-async function work(project: string, plan: Plan, planText: string) {
-  const { runId, journal, engine, close } = await openRun(project, plan, planText, {
-    follower: new Folds(),
-  });
+async function work(project: string, plan: Plan, planText: string): Promise<Kept> {
+  const { engine, close } = await openRun(project, plan, planText, { follower: new Folds() });
   let turn = await engine.open([]);
   engine.show();
   while (engine.run.state.status === "running") {
     turn = await engine.turn(launchedIn(turn).map(succeeded));
     engine.show();
   }
-  return {
-    close,
-    engine,
-    replay: async () => replay(plan, runId, (await journal.log.load(runId)).events),
-  };
+  return { held: engine, close };
 }
 
 /** What the files of a run remember between two batches. */

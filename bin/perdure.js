@@ -1,5 +1,6 @@
 #!/usr/bin/env node
-// Plain JavaScript that every Node understands: an older Node gets a message, not a syntax error.
+// Plain JavaScript that every Node understands: an older Node gets a message, not a syntax error. It is
+// no module (package.json beside it): Node starts a script faster.
 const needed = 24;
 const major = Number(process.versions.node.split(".")[0]);
 if (major < needed) {
@@ -12,33 +13,97 @@ const args = process.argv.slice(2);
 if (args.length === 1 && (args[0] === "--version" || args[0] === "-V")) {
   // Scripts ask for the version most, so it is answered before anything is loaded.
   const { readFileSync } = process.getBuiltinModule("node:fs");
-  const text = readFileSync(new URL("../package.json", import.meta.url), "utf8");
+  const text = readFileSync(`${__dirname}/../package.json`, "utf8");
   process.stdout.write(`${JSON.parse(text).version}\n`);
 } else {
-  useCompileCache();
-  const { main } = await import("../dist/main.js");
-  await main(args);
+  // Until `main` sets another one: Node's status for a program that ends before its promise does.
+  process.exitCode = 13;
+  const { main, keepCode } = loadProgram();
+  main(args, keepCode);
 }
 
 /**
- * Lets Node keep the compiled program in the user's cache directory, if there is one that nobody else
- * can write to: what is in it is executed. Node's own default below /tmp is open to everyone.
+ * Loads the program, which is one script (scripts/bundle.ts), with the code that V8 compiled for the
+ * same command before. `keepCode` keeps what this process has compiled for the next one; it is absent
+ * when there is nothing new. Node's own cache would only hold what runs while a file is loaded.
  */
-function useCompileCache() {
+function loadProgram() {
+  const { readFileSync } = process.getBuiltinModule("node:fs");
+  const { createRequire, enableCompileCache } = process.getBuiltinModule("node:module");
+  const { constants, Script } = process.getBuiltinModule("node:vm");
+  const { dirname, resolve } = process.getBuiltinModule("node:path");
+  const { pathToFileURL } = process.getBuiltinModule("node:url");
+  const filename = resolve(__dirname, "../dist/main.js");
+  // All of it is ASCII.
+  const source = readFileSync(filename, "latin1");
+  const directory = cacheDirectory();
+  // For the packages that are not in the script.
+  if (directory !== undefined) enableCompileCache(directory);
+  const cache = directory === undefined ? undefined : codeCache(directory, source);
+  const script = new Script(source, {
+    filename,
+    cachedData: cache?.code,
+    importModuleDynamically: constants.USE_MAIN_CONTEXT_DEFAULT_LOADER,
+  });
+  const meta = { url: pathToFileURL(filename).href, filename, dirname: dirname(filename) };
+  const program = { exports: {} };
+  script.runInThisContext()(program, createRequire(filename), meta);
+  const isKept = cache?.code !== undefined && script.cachedDataRejected === false;
+  const keepCode =
+    cache === undefined || isKept ? undefined : () => cache.keep(script.createCachedData());
+  return { main: program.exports.main, keepCode };
+}
+
+/**
+ * The user's cache directory for us, if there is one that nobody else can write to: what is in it is
+ * executed. Node's own default below /tmp is open to everyone.
+ */
+function cacheDirectory() {
   const { HOME, XDG_CACHE_HOME } = process.env;
   const home = XDG_CACHE_HOME || HOME;
-  if (!home?.startsWith("/")) return;
+  if (!home?.startsWith("/")) return undefined;
   const { mkdirSync, statSync } = process.getBuiltinModule("node:fs");
   const user = process.getuid?.();
   const directory = XDG_CACHE_HOME ? `${home}/perdure` : `${home}/.cache/perdure`;
   try {
     // With sudo, the home directory may be that of another user.
-    if (statSync(home).uid !== user) return;
+    if (statSync(home).uid !== user) return undefined;
     mkdirSync(directory, { recursive: true, mode: 0o700 });
     const { uid, mode } = statSync(directory);
-    if (uid !== user || (mode & 0o022) !== 0) return;
+    return uid !== user || (mode & 0o022) !== 0 ? undefined : directory;
   } catch {
-    return;
+    return undefined;
   }
-  process.getBuiltinModule("node:module").enableCompileCache(directory);
+}
+
+/**
+ * The compiled code for this command, in a file that starts with the hash of the source, which is its
+ * first line, and the checksum of the code. V8 itself compares its version, its settings and no more
+ * than the length of the source.
+ */
+function codeCache(directory, source) {
+  const { readFileSync, renameSync, writeFileSync } = process.getBuiltinModule("node:fs");
+  const { crc32 } = process.getBuiltinModule("node:zlib");
+  const [command = ""] = args;
+  const file = `${directory}/${/^[a-z]+$/.test(command) ? command : "other"}.code`;
+  const hash = source.slice(0, source.indexOf("\n"));
+  const headBytes = 128;
+  const headOf = (code) => `${hash} ${crc32(code)}`.padEnd(headBytes);
+  const keep = (code) => {
+    const draft = `${file}.${process.pid}`;
+    try {
+      writeFileSync(draft, Buffer.concat([Buffer.from(headOf(code)), code]), { mode: 0o600 });
+      renameSync(draft, file);
+    } catch {
+      // The next start compiles again.
+    }
+  };
+  try {
+    const bytes = readFileSync(file);
+    const code = bytes.subarray(headBytes);
+    if (bytes.toString("latin1", 0, headBytes) === headOf(code)) return { code, keep };
+  } catch {
+    // There is none yet.
+  }
+  return { code: undefined, keep };
 }

@@ -2,19 +2,24 @@
  * Bundles each program into one file in `dist`, together with the packages that it uses, and writes
  * the licences of those packages beside them.
  *
- * One file starts faster than many: Node finds, reads and links each module separately. Three more
+ * One file starts faster than many: Node finds, reads and links each module separately. Five more
  * things make the start faster (docs/adr/0033-one-file-per-program.md has the measurements):
  * - Built-in modules are taken with `process.getBuiltinModule`. An `import` of `node:fs` or
  *   `node:process` reads every export, and some of those load streams, sockets or the standard input.
  * - Built-in modules that Node has not loaded by itself are loaded by the first call of a function.
  * - White space is removed. Names stay, so that stack traces can be read.
+ * - The command line is a script, not a module, because only for scripts compiled code can be kept
+ *   that includes the functions which a command has called. Its first line identifies the text.
+ * - The text is ASCII. One other letter would make V8 keep two bytes for each letter of the file.
  */
+import { createHash } from "node:crypto";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { build, type Plugin } from "esbuild";
+import { type BuildOptions, build, type Plugin } from "esbuild";
 
-const PROGRAMS = [
-  "src/cli/main.ts",
+/** The command line is a script, whose compiled code bin/perdure.js keeps. */
+const SCRIPT = "src/cli/main.ts";
+const MODULES = [
   "src/library/perdure.ts",
   "src/app/module-worker.ts",
   "src/runner/agents/acp/acp-main.ts",
@@ -83,24 +88,49 @@ function licenceOf(name: string): string {
   return readFileSync(join(folder, file), "utf8");
 }
 
-const { metafile } = await build({
-  entryPoints: PROGRAMS,
+/** `\\u2026` for an ellipsis; a letter beyond the first 65,536 has two such halves. */
+function escapeOf(half: string): string {
+  return `\\u${half.charCodeAt(0).toString(16).padStart(4, "0")}`;
+}
+
+const shared = {
   outdir: "dist",
   entryNames: "[name]",
   bundle: true,
   platform: "node",
-  format: "esm",
   target: "node24",
   external: OUTSIDE,
   plugins: [builtins],
-  banner: { js: REQUIRE },
   minifyWhitespace: true,
   minifySyntax: true,
   logLevel: "warning",
   metafile: true,
-});
+} as const satisfies BuildOptions;
+
+/** What a module knows of itself; bin/perdure.js gives it to the script. */
+const META = ["url", "filename", "dirname"];
+
+const results = [
+  await build({ ...shared, entryPoints: MODULES, format: "esm", banner: { js: REQUIRE } }),
+  await build({
+    ...shared,
+    entryPoints: [SCRIPT],
+    format: "cjs",
+    banner: { js: "(function(module,require,meta){" },
+    footer: { js: "})" },
+    define: Object.fromEntries(META.map((name) => [`import.meta.${name}`, `meta.${name}`])),
+  }),
+];
+for (const file of results.flatMap(({ metafile }) => Object.keys(metafile.outputs))) {
+  // esbuild leaves only regular expressions as they are.
+  const text = readFileSync(file, "utf8").replace(/[^\0-\x7f]/g, escapeOf);
+  const hash = createHash("sha256").update(text).digest("hex");
+  writeFileSync(file, `// ${hash}\n${text}`);
+}
 const names = new Set(
-  Object.keys(metafile.inputs).flatMap((path) => PACKAGE.exec(path)?.[1] ?? []),
+  results
+    .flatMap(({ metafile }) => Object.keys(metafile.inputs))
+    .flatMap((path) => PACKAGE.exec(path)?.[1] ?? []),
 );
 const licences = [...names].sort().map((name) => `${name}\n\n${licenceOf(name)}`);
 writeFileSync(join("dist", "LICENCES.txt"), licences.join(`\n${"-".repeat(80)}\n\n`));

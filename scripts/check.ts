@@ -1,7 +1,6 @@
 /**
- * The inner loop: `npm run check`. Format, lint, types, dead code and the build run side by side, as
- * many as there are cores; then the simulator and the unit tests, which use all cores by themselves.
- * All checks of a stage run to their end, so that one call shows all mistakes.
+ * The inner loop: `npm run check`. The checks run side by side, as many as there are cores, and no
+ * core waits for a stage to end. All of them run to their end, so that one call shows all mistakes.
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -11,6 +10,8 @@ import { text } from "node:stream/consumers";
 interface Check {
   readonly name: string;
   readonly command: readonly [string, ...string[]];
+  /** The check that must have ended before this one starts. */
+  readonly after?: string;
 }
 
 const UNIT_TESTS = [
@@ -24,22 +25,19 @@ const UNIT_TESTS = [
   "view/",
 ];
 
-/** Each stage waits for the one before it. */
-const STAGES: readonly (readonly Check[])[] = [
-  [
-    { name: "lint", command: ["oxlint", "--type-aware"] },
-    { name: "types", command: ["tsc"] },
-    { name: "format", command: ["biome", "check", "."] },
-    { name: "dead code", command: ["knip"] },
-    { name: "build", command: ["npm", "run", "--silent", "build"] },
-  ],
-  [{ name: "simulator", command: ["node", "test/sim/main.ts", "--runs", "1000"] }],
-  [
-    {
-      name: "unit tests",
-      command: ["vitest", "run", ...UNIT_TESTS.map((folder) => `test/${folder}`)],
-    },
-  ],
+/** In this order: those that use all cores by themselves come last. */
+const CHECKS: readonly Check[] = [
+  { name: "build", command: ["npm", "run", "--silent", "build"] },
+  { name: "lint", command: ["oxlint", "--type-aware"] },
+  { name: "types", command: ["tsc"] },
+  { name: "format", command: ["biome", "check", "."] },
+  { name: "dead code", command: ["knip"] },
+  { name: "simulator", command: ["node", "test/sim/main.ts", "--runs", "1000"] },
+  {
+    name: "unit tests",
+    command: ["vitest", "run", ...UNIT_TESTS.map((folder) => `test/${folder}`)],
+    after: "build",
+  },
 ];
 
 /** Runs one check; prints what it said if it failed, or one line. */
@@ -57,14 +55,14 @@ async function passes({ name, command: [program, ...args] }: Check): Promise<boo
   return exit === 0;
 }
 
-for (const stage of STAGES) {
-  const waiting = [...stage];
-  const failed: Check[] = [];
-  const work = async (): Promise<void> => {
-    for (let check = waiting.shift(); check !== undefined; check = waiting.shift()) {
-      if (!(await passes(check))) failed.push(check);
-    }
-  };
-  await Promise.all(Array.from({ length: availableParallelism() }, work));
-  if (failed.length > 0) process.exit(1);
-}
+const waiting = [...CHECKS];
+const started = new Map<string, Promise<boolean>>();
+const work = async (): Promise<void> => {
+  for (let check = waiting.shift(); check !== undefined; check = waiting.shift()) {
+    if (check.after !== undefined) await started.get(check.after);
+    const result = passes(check);
+    started.set(check.name, result);
+    if (!(await result)) process.exitCode = 1;
+  }
+};
+await Promise.all(Array.from({ length: availableParallelism() }, work));

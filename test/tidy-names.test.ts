@@ -22,20 +22,11 @@ const REPLACED = [
 /** Exported types with a word that is not in the glossary. */
 const TYPES_TO_RENAME: readonly string[] = [
   "AgentTrouble",
-  "DotSite",
   "Inlet",
-  "KeysOn",
   "LaunchSite",
   "Outlet",
-  "PassWork",
   "Placed",
-  "Referable",
   "Says",
-  "Shelf",
-  "Site",
-  "UncountedField",
-  "UncountedOf",
-  "UncountedSetting",
   "UsedBefore",
 ];
 

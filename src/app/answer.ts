@@ -20,13 +20,13 @@ import { thisPerson } from "./owner.ts";
 import { livenessOf, type Project } from "./project.ts";
 import { command, Refusal } from "./refusal.ts";
 
-/** The question that a name stands for. Throws a refusal that says what became of it. */
+/** The open question of that name. Throws a refusal that says what happened to the question. */
 export function askedAt(known: LoadedRun, name: string): Visit {
   const place = parseVisit(name);
   const asked = [...known.run.waiting.person];
   const exact = asked.find((visit) => isAt(visit, place));
   if (exact !== undefined) return exact;
-  // In a fan-out or a sub-pipeline the id alone is enough while only one of them asks.
+  // Inside a fan-out or a sub-pipeline, the id alone is enough while only one step of that id asks.
   const inside = asked.filter((visit) => place.scope === "" && stepOf(visit).id === name);
   const [only, second] = inside;
   if (only !== undefined && second === undefined) return only;
@@ -48,7 +48,7 @@ function isAt(visit: Visit, { scope, step, visit: number, attempt }: NamedVisit)
   return same && visited && (attempt === undefined || attempt === visit.attempts);
 }
 
-/** The last answer to a question that stands no more. */
+/** The last answer to a question that is no longer open. */
 function lastAnswer({ events }: LoadedRun, wanted: NamedVisit): Answer | undefined {
   const found = events.findLast(
     ({ event }) =>
@@ -59,7 +59,7 @@ function lastAnswer({ events }: LoadedRun, wanted: NamedVisit): Answer | undefin
   return found?.type === "step.answered" ? found : undefined;
 }
 
-/** The refusal of a second answer: who answered what, when and from where. */
+/** The refusal of a second answer: it names the first one, its author, its time and its origin. */
 export function refusedError(
   { shortId, run }: LoadedRun,
   name: string,
@@ -79,7 +79,7 @@ export function refusedError(
   return new Refusal("already-answered", message, command("why", shortId));
 }
 
-/** Records an answer, if it is the first; the owner of the run is woken by the inbox. */
+/** Records an answer if it is the first; the inbox wakes the owner of the run. */
 export async function giveAnswer(
   { journal }: Project,
   known: LoadedRun,
@@ -96,7 +96,7 @@ export async function giveAnswer(
   return { ...answered, isOwned: livenessOf(lease) === "owned" };
 }
 
-/** What was recorded for a person or a program. */
+/** The answer that the inbox recorded. */
 interface GivenAnswer {
   readonly visit: Visit;
   readonly answer: Answer & { readonly label?: string };
@@ -104,7 +104,7 @@ interface GivenAnswer {
   readonly isOwned: boolean;
 }
 
-/** Answers the question of that name. Throws when it is not asked, or has its answer already. */
+/** Answers the question of that name. Throws when the question is not open. */
 export async function answerGate(
   project: Project,
   known: LoadedRun,
@@ -140,7 +140,7 @@ export async function answerGate(
   return { visit, answer: labelled(visit, answer), isOwned };
 }
 
-/** Questions that stand, with what was answered to them and not taken up yet. */
+/** The open questions, each with an answer that no owner has read yet, if there is one. */
 export function openQuestions(
   known: LoadedRun,
 ): readonly { readonly visit: Visit; readonly answer?: Answer }[] {

@@ -1,7 +1,7 @@
 /** Watches a run that another process drives, and answers its questions. */
 import type { Answer, AttemptRef } from "../core/event.ts";
 import { evolve } from "../core/evolve.ts";
-import { isIdle } from "../core/next-actions.ts";
+import { isIdle } from "../core/run.ts";
 import type { Answered } from "../journal/inbox.ts";
 import { giveAnswer } from "./answer.ts";
 import { earlierEstimates } from "./earlier-runs.ts";
@@ -12,16 +12,16 @@ import { livenessOf, openProject, type Project } from "./project.ts";
 import type { Display } from "./screen.ts";
 import { stopRun } from "./stop.ts";
 
-/** Who watches a run. */
+/** The process that watches a run, and the person behind it. */
 interface Watcher {
   readonly display: Display;
-  /** True when nobody sees the display any more. */
+  /** True when the display is closed. */
   readonly isClosed: () => boolean;
-  /** Calls back when the person wants to leave. */
+  /** Calls `leave` when the person wants to leave. */
   readonly onLeave: (leave: () => void) => void;
 }
 
-/** Shows a run that another process drives, until it is over or its owner is gone. */
+/** Shows a run that another process drives, until it ends or its owner is gone. */
 export async function followRun(
   project: Project,
   known: LoadedRun,

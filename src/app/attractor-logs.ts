@@ -30,13 +30,13 @@ import { advice, command, Refusal, when } from "./refusal.ts";
 import { createRun } from "./start.ts";
 import { checkEnvironment } from "./this-process.ts";
 
-/** A copy of the other engine's checkpoint; ours is written over it. */
+/** A copy of the other engine's checkpoint, which Perdure's checkpoint replaces. */
 const KEPT_FILE = "checkpoint.before.json";
 
 export interface LogsRun {
   readonly project: Project;
   readonly runId: string;
-  /** The file that was read for it, with its warnings. */
+  /** The pipeline file, with its warnings. */
   readonly read?: ReadPlan;
 }
 
@@ -80,7 +80,9 @@ export async function runOfLogs(given: string, file: string | undefined): Promis
   return { project: opened, runId };
 }
 
-/** Refuses a directory in which the checkpoint of something unfinished would be overwritten. */
+/**
+ * Refuses a directory that holds the checkpoint of an unfinished run: a new run would overwrite it.
+ */
 export function refuseUsedLogs(given: string): void {
   const text = textOf(join(resolve(given), "checkpoint.json"));
   if (text === undefined) return;
@@ -112,7 +114,7 @@ async function refuseOtherFile(
   throw new Refusal("wrong-pipeline", message, command("show", runId.slice(0, 8)));
 }
 
-/** What perdure wrote into a checkpoint beside what the language asks for. */
+/** The part of a checkpoint that Perdure adds to the fields of the language. */
 function ownPart(text: string): JsonObject {
   const parsed = parsedJson(text);
   return isObject(parsed) && isObject(parsed.perdure) ? (parsed.perdure as JsonObject) : {};
@@ -127,7 +129,7 @@ function parsedJson(text: string): unknown {
   }
 }
 
-/** Where another engine stopped, by its checkpoint; undefined when that does not say it. */
+/** The node where another engine stopped; undefined when its checkpoint does not say. */
 function stoppedAt(checkpoint: unknown): AttractorCheckpoint | undefined {
   if (!isObject(checkpoint)) return undefined;
   const { current_node: node, completed_nodes: completed, context = {} } = checkpoint;
@@ -136,7 +138,7 @@ function stoppedAt(checkpoint: unknown): AttractorCheckpoint | undefined {
   return { node, completed: names, context: context as JsonObject };
 }
 
-/** The run that continues from there: a new one, unless it was created before. */
+/** The run that continues from that checkpoint: a new one, unless an earlier command created it. */
 async function continueForeign(
   logs: string,
   file: string,
@@ -168,9 +170,9 @@ async function continueForeign(
 const RESPONSE_FILE = "response.md";
 
 interface LogsSite {
-  /** The directory that the person named. */
+  /** The directory of `--logs`. */
   readonly logs: string;
-  /** The project's state, so that the run is found again from here. */
+  /** The project whose journal has the run. */
   readonly project: string;
   readonly dir: RunDir;
 }
@@ -185,7 +187,7 @@ export class AttractorLogFiles {
     this.#log = new AttractorLog(plan);
   }
 
-  /** Brings the directory to what the journal says. */
+  /** Opens the directory and brings it up to date with the journal. */
   static open(
     place: LogsSite,
     plan: Plan,
@@ -198,10 +200,10 @@ export class AttractorLogFiles {
     return files;
   }
 
-  /** Takes a batch that is in the journal. */
+  /** Writes what a batch of durable events changes. */
   record(events: readonly Recorded[], run: Run): void {
     let news = false;
-    // Of a long past only the last end of each node is to be seen.
+    // A long history writes each folder once: only the last visit of a node counts.
     const ends = new Map<string, VisitEnd>();
     for (const recorded of events) {
       const { type } = recorded.event;
@@ -216,13 +218,16 @@ export class AttractorLogFiles {
     failpoint("attractor-logs.done");
   }
 
-  /** A restarted run writes into a directory of its own, beside what it did before. */
+  /** A restarted run writes into a subdirectory and keeps the files of the earlier start. */
   get #root(): string {
     const { restarts } = this.#log;
     return restarts === 0 ? this.#place.logs : join(this.#place.logs, `restart-${restarts}`);
   }
 
-  /** A node in a branch has a folder there, too: others may have copies of it. */
+  /**
+   * A node in a branch also has a folder below that branch, because other branches may run a copy
+   * of it.
+   */
   #foldersOf(end: VisitEnd, run: Run): readonly string[] {
     const plain = join(this.#root, end.step);
     const inside = branchPath(run, end.scope);
@@ -257,12 +262,12 @@ export class AttractorLogFiles {
     const { json: checkpoint, artifacts } = this.#log.checkpoint(run, this.#place.project);
     for (const [name, text] of artifacts) writeWhole(join(this.#root, "artifacts"), name, text);
     writeWhole(this.#root, "checkpoint.json", json(checkpoint));
-    // Who resumes looks in the directory that was named.
+    // `resume --logs` reads the checkpoint in the top directory.
     if (this.#log.restarts > 0) writeWhole(this.#place.logs, "checkpoint.json", json(checkpoint));
   }
 }
 
-/** Where a scope is, from the outside inwards: the nodes that opened scopes, and their branches. */
+/** The path of a scope, outermost first: the nodes that opened scopes, and their branches. */
 function branchPath(run: Run, id: string): readonly string[] {
   const path: string[] = [];
   for (let at = run.scopes.get(id); at?.parent !== undefined; at = at.parent.record.scope) {
@@ -273,7 +278,7 @@ function branchPath(run: Run, id: string): readonly string[] {
   return path;
 }
 
-/** The prompt as it would have been sent; what cannot be found out stands there as it was written. */
+/** The prompt as an agent would get it; an expression without a value stays as it was written. */
 function promptText(run: Run, visit: Visit | undefined, prompt: string): string {
   return renderText(prompt, (source) => {
     const found = visit && evaluateIn(run, visit, source, {});

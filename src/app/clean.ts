@@ -43,24 +43,24 @@ const DAY_MS = 86_400_000;
 const STATES = ["completed", "failed", "interrupted", "waiting"] as const;
 type State = (typeof STATES)[number];
 
-/** What became of one run that was meant. */
+/** The result for one run. */
 interface CleanedRun {
   readonly shortId: string;
   readonly folder: string;
-  /** Why its files stay, if they do. */
+  /** Why Perdure kept the files of the run, if it did. */
   readonly kept?: string;
 }
 
-/** What became of all of them. */
+/** The result for all runs. */
 interface CleanResult {
   readonly runs: number;
-  /** The bytes in the folders that were removed, or would be. */
+  /** The size of the removed folders; with `--dry-run`, of those that a clean would remove. */
   readonly bytes: number;
-  /** A run is alive, so the outputs that no other run names were not looked for. */
+  /** A run has a living owner, so the search for unused outputs did not happen. */
   readonly outputsKept: boolean;
 }
 
-/** Cleans the runs that are named, or all finished ones; `--all` takes interrupted ones as well. */
+/** Cleans the named runs, or the runs that the options choose: by default all completed ones. */
 export async function cleanRuns(
   project: Project,
   ids: readonly string[],
@@ -72,7 +72,7 @@ export async function cleanRuns(
   const { force = false, dryRun = false } = options;
   let freed = 0;
   let last: LoadedRun | undefined;
-  // Newest first, so a fork goes before the run that it was made of.
+  // The newest run comes first, so a fork goes before the run that it was forked from.
   for (const { runId, forkedFrom } of chosen) {
     const known = await loadRun(project, runId);
     const { shortId, dir } = known;
@@ -92,7 +92,7 @@ export async function cleanRuns(
   return { runs: chosen.length, bytes: freed, outputsKept };
 }
 
-/** The forks of each run whose files are there: they name outputs in its folder. */
+/** The forks of each run that still have files: they use outputs in the folder of that run. */
 function forksOf(runs: readonly RunSummary[]): ReadonlyMap<string, Set<string>> {
   const forks = new Map<string, Set<string>>();
   for (const { runId, forkedFrom, cleanedAt } of runs) {
@@ -120,7 +120,7 @@ async function chooseRuns(
   const fits = await fitting(project, whole, options.maxSize);
   return all.filter((run) => {
     if (named.size > 0 && !named.has(run.runId)) return false;
-    // Its removal was killed half way.
+    // A kill interrupted the removal of this run.
     if (run.cleanedAt !== undefined) return isUnfinished(run);
     if (named.size > 0) return true;
     return run.updatedAt <= before && states.has(stateOf(run)) && !kept.has(run) && !fits.has(run);
@@ -129,7 +129,7 @@ async function chooseRuns(
 
 function ageOf(text: string | undefined): number {
   if (text === undefined) return 0;
-  // Runs may be older than any step may take, which is what durations are limited by.
+  // A run may be older than the longest duration that a step may have.
   const days = /^\s*(\d{1,5})d\s*$/.exec(text)?.[1];
   const age = days === undefined ? parseDuration(text) : Number(days) * DAY_MS;
   if (age === undefined) {
@@ -141,7 +141,7 @@ function ageOf(text: string | undefined): number {
   return age;
 }
 
-/** The states that runs must be in; those of a runner at work are none of them. */
+/** The states of the runs to clean; a run with a living owner has none of them. */
 function statesOf({ state, all }: CleanOptions): ReadonlySet<string> {
   if (all === true) return new Set([...STATES, "queued", "running"]);
   const words = (state ?? "completed").split(",").map((word) => word.trim());
@@ -160,7 +160,7 @@ function stateOf(run: RunSummary): string {
   return shownStatus({ ...run, alive: livenessOf(run.lease) === "owned" });
 }
 
-/** The newest runs whose files fit into a size together; none when no size is given. */
+/** The newest runs whose files together fit into a size; none without a size. */
 async function fitting(
   project: Project,
   runs: readonly RunSummary[],
@@ -176,7 +176,7 @@ async function fitting(
   for (const run of runs) {
     left -= sizeOf(runDirOf(project.dir, run.runId).root);
     for (const [sha256, bytes] of await outputsOf(project, run.runId)) {
-      // Runs share artifacts: the newest one that names it pays for it.
+      // Runs share artifacts: each artifact counts for the newest run that names it.
       if (!counted.has(sha256)) left -= bytes;
       counted.add(sha256);
     }
@@ -208,8 +208,8 @@ function sizeOf(folder: string): number {
 }
 
 /**
- * Removes artifacts that no run names any more, also those of a clean that was killed, and packs the
- * snapshots. False when a living run kept it from the artifacts.
+ * Removes the artifacts that no run names, including those that a killed clean left, and packs the
+ * snapshots. Returns false when a living owner prevented the search for unused artifacts.
  */
 async function tidy(project: Project, last: LoadedRun | undefined): Promise<boolean> {
   const { artifacts } = runDirOf(project.dir, "");
@@ -232,7 +232,7 @@ async function tidy(project: Project, last: LoadedRun | undefined): Promise<bool
   return done;
 }
 
-/** Keeps everybody from beginning to own a run; undefined while a living process owns one. */
+/** Prevents other processes from taking a lease; undefined while a living process has one. */
 async function blockOwners({ journal }: Project): Promise<LeaseBlock | undefined> {
   const held = await journal.leases.held();
   const dead = held.filter(({ owner }) => !isOwnerAlive(owner));
@@ -244,7 +244,7 @@ interface RemovalOptions {
   readonly dryRun: boolean;
 }
 
-/** Removes a run's files; gives why they stay, when they do. */
+/** Removes the files of a run; returns the reason when it keeps them. */
 export async function removeRun(
   project: Project,
   known: LoadedRun,
@@ -275,7 +275,9 @@ export async function storeOf(
   return openStore({ project: directoryOf(dir, known), stateDir });
 }
 
-/** A step that outlived its runner still writes into the run's files. */
+/**
+ * Why a run is still alive: it has an owner, or a step that outlived its owner and writes files.
+ */
 function livingReason({ run, dir, shortId, liveness }: LoadedRun): string | undefined {
   if (liveness === "owned") return "it is running";
   const living = [...run.running].find((visit) => mayLive(attemptDirOf(dir, attemptOf(visit))));
@@ -315,7 +317,10 @@ async function removeOwned(
   }
 }
 
-/** Z2. */
+/**
+ * Removes everything. The journal says so before snapshots and folder go, so that the next clean
+ * can finish an interrupted one.
+ */
 async function removeAll(
   project: Project,
   known: LoadedRun,
@@ -345,7 +350,7 @@ async function dropSnapshots(project: Project, known: LoadedRun): Promise<void> 
   );
 }
 
-/** The worktrees of steps that worked apart. */
+/** Removes the worktrees of single steps. */
 async function removeOwn(project: Project, known: LoadedRun): Promise<void> {
   const below = join(known.dir.root, "own");
   if (!existsSync(below)) return;
@@ -357,7 +362,7 @@ async function removeOwn(project: Project, known: LoadedRun): Promise<void> {
   await removeOwnWorktrees(repository, { below, branches: `${branchOf(known.id)}-` });
 }
 
-/** The worktree of a run, made or half made. */
+/** The worktree of a run, complete or not. */
 async function worktreeOf(
   project: Project,
   known: LoadedRun,
@@ -372,7 +377,7 @@ async function worktreeOf(
   return { repository, path: workspacePathOf(dir), branch };
 }
 
-/** Where a run was started; the project's own directory when that is gone. */
+/** The directory in which a run started; the project's directory when that is gone. */
 function directoryOf(dir: StateDir, { run }: LoadedRun): string {
   const cwd = run.created?.cwd ?? "";
   return existsSync(cwd) ? cwd : dirname(dir.root);

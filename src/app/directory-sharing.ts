@@ -16,18 +16,18 @@ import type { Confirm } from "./screen.ts";
 
 /** A run that works, or is about to work, in a directory. */
 interface DirectoryUser {
-  /** Absent before the run is created. */
+  /** Absent before the run exists. */
   readonly id?: string;
   readonly plan: Plan;
   readonly cwd: string;
 }
 
-/** A run that was loaded, as one that works in a directory. */
+/** The directory user that a loaded run is. */
 export function directoryUserOf({ id, plan, run }: LoadedRun): DirectoryUser {
   return { id, plan, cwd: run.created?.cwd ?? "" };
 }
 
-/** The runs that others drive in the directory of this one. */
+/** The runs that other processes drive in the same directory. */
 export async function runsInDirectory(
   project: Project,
   own: DirectoryUser,
@@ -37,7 +37,7 @@ export async function runsInDirectory(
   const beside: LoadedRun[] = [];
   for (const { runId, lease } of open) {
     if (runId === own.id || livenessOf(lease) !== "owned") continue;
-    // A step of a run may well start another run.
+    // A step of a run may start another run.
     if (runId === process.env.PERDURE_RUN_ID) continue;
     const known = await loadRun(project, runId);
     if (worksHere(known.plan) && known.run.created?.cwd === own.cwd) beside.push(known);
@@ -45,7 +45,7 @@ export async function runsInDirectory(
   return beside;
 }
 
-/** What a person is told about the runs beside one. */
+/** Lines for a person about the other runs in the directory. */
 export async function sharingLines(
   project: Project,
   own: DirectoryUser,
@@ -73,17 +73,18 @@ function sharingRefusal(other: LoadedRun, typed: readonly string[]): Refusal {
   );
 }
 
-/** What a person wants of a run that may meet another one in its directory. */
+/** How to treat other runs in the directory. */
 interface SharingOptions {
   readonly beside: boolean;
-  /** Absent when nobody can be asked. */
+  /** Absent when no person is there to ask. */
   readonly confirm: Confirm | undefined;
   /** The command that starts the run. */
   readonly command: readonly string[];
 }
 
 /**
- * Whether a run may start, and whether the person accepts the runs beside it; may refuse (app/Q1).
+ * Returns whether a run may start, and whether the person accepts other runs in its directory.
+ * Throws a refusal (app/Q1).
  */
 export async function agreeOnSharing(
   project: Project,

@@ -31,24 +31,24 @@ import { after, command, Refusal } from "./refusal.ts";
 
 const UNFINISHED_SHOWN_MAX = 20;
 
-/** What this machine has: agents, prices, isolation. */
+/** Lines about this machine: agents, prices, isolation. */
 export async function machineLines(): Promise<readonly string[]> {
   return [...(await agentLines()), await pricesLine(), isolationLine()];
 }
 
-/** What a pipeline needs: what `run` looks at before it starts, and the variables. */
+/** Checks what a pipeline needs: everything that the preflight checks, and the variables. */
 export async function pipelineFindings(plan: Plan): Promise<readonly Finding[]> {
   const site = { cwd: process.cwd(), env: process.env, prices: await priceListOf(plan) };
   return [...variableFindings(envNamesOf(plan)), ...preflight(plan, site)];
 }
 
-/** The state directory that serves a directory; undefined when no run was ever created in it. */
+/** The state directory that serves a directory; undefined when it never had a run. */
 export function usedStateDir(from: string): StateDir | undefined {
   const dir = findStateDir(from);
   return dir === undefined || isUnused(dir) ? undefined : dir;
 }
 
-/** What is wrong with the journal. Throws when there is none. */
+/** The problems of the journal. Throws when there is no journal. */
 export function journalProblems(dir: StateDir): ReturnType<typeof checkState> {
   if (existsSync(dir.database)) return checkState(dir.root);
   const message = `${dir.database} is missing`;
@@ -63,7 +63,7 @@ function variableFindings(names: readonly string[]): readonly Finding[] {
   );
 }
 
-/** What kills have left in the middle of git's work; without git there is none. */
+/** The leftovers of killed git commands; none without git. */
 export async function leftoversIn(root: string): Promise<readonly Leftover[]> {
   const { findLeftovers } = await import("../workspace/worktree/worktree-list.ts");
   try {
@@ -74,7 +74,7 @@ export async function leftoversIn(root: string): Promise<readonly Leftover[]> {
   }
 }
 
-/** Removes what kills have left; gives what that was. */
+/** Removes the leftovers of killed git commands and returns them. */
 export async function removeLeftovers(root: string): Promise<readonly Leftover[]> {
   const leftovers = await leftoversIn(root);
   for (const { path } of leftovers) rmSync(path, { recursive: true, force: true });
@@ -96,14 +96,14 @@ function isolationLine(): string {
     : `· steps cannot be isolated here: ${firstLine(problem)}`;
 }
 
-/** A run that is not over. */
+/** A run that has neither completed nor failed. */
 export interface UnfinishedRun {
   readonly runId: string;
   readonly pipeline: string;
   readonly state: "waiting" | "running" | "interrupted";
 }
 
-/** The newest runs that are not over. */
+/** The newest runs that have neither completed nor failed. */
 export async function unfinishedRuns({ database }: StateDir): Promise<readonly UnfinishedRun[]> {
   const journal = await openJournal(database, "read-only");
   const open = await journal.log.list({
@@ -130,7 +130,7 @@ export function repairState(root: string): RepairReport {
     });
   } catch (error) {
     if (!(error instanceof LivingRunError)) throw error;
-    // `perdure stop` would need the journal that is broken.
+    // `perdure stop` needs a journal that works.
     throw new Refusal(
       "run-owned",
       error.message,
@@ -139,10 +139,10 @@ export function repairState(root: string): RepairReport {
   }
 }
 
-/** How long an agent may take to say its version. */
+/** How long an agent may take to print its version. */
 const PATIENCE_MS = 15_000;
 
-/** A line for each agent on PATH, with its version, and one for those that are not there. */
+/** A line with the version of each agent on PATH, and one line for all missing agents. */
 export async function agentLines(): Promise<readonly string[]> {
   const found = await Promise.all(KNOWN_AGENTS.map(versionOf));
   const missing = KNOWN_AGENTS.filter((_, index) => found[index] === undefined);
@@ -157,7 +157,7 @@ export async function agentLines(): Promise<readonly string[]> {
   return missing.length === 0 ? lines : [...lines, `· not on PATH: ${missing.join(", ")}`];
 }
 
-/** What the agents of a plan may do, step by step, in the agents' own flags. */
+/** The permissions of the agents of a plan, step by step, as the agents' own flags. */
 export function permissionLines(plan: Plan): readonly string[] {
   return agentSteps(plan.graph).flatMap(({ id, work }) => {
     const definition = plan.agents[work.agent];
@@ -185,7 +185,7 @@ function agentSteps({ steps }: Graph): readonly AgentStep[] {
   ]);
 }
 
-/** What an agent says of its version; undefined when there is no such program. */
+/** The version that an agent prints; undefined when there is no such program. */
 function versionOf(name: string): Promise<string | undefined> {
   return new Promise((resolve) => {
     const child = execFile(name, ["--version"], { timeout: PATIENCE_MS }, (error, stdout) => {

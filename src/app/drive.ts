@@ -23,6 +23,7 @@ import { Loop, Mailbox } from "../engine/loop.ts";
 import { recordUpdate } from "../engine/record.ts";
 import type { ForeignFiles } from "../engine/run-workspace.ts";
 import { type RunDir, runDirOf } from "../engine/state-dir.ts";
+import { type LastingRequest, pendingAmong } from "../journal/inbox.ts";
 import type { Budget, Recover } from "../plan/plan.ts";
 import { systemClock } from "../util/clock.ts";
 import { failpoint } from "../util/failpoint.ts";
@@ -44,30 +45,35 @@ import {
   type Screen,
   type ScreenControls,
 } from "./screen.ts";
-import { keepHeapSmall } from "./this-process.ts";
+import { keepCompiledCode, keepHeapSmall } from "./this-process.ts";
 
 export interface ExecuteOptions extends OwnOptions {
   readonly display: Display;
-  /** What the person asks for beside continuing; called when the run is ours and nothing of it runs. */
+  /**
+   * What the person asks for besides continuing; called when this process owns the run and no step
+   * runs.
+   */
   readonly requested?: (known: LoadedRun) => Promise<readonly Fact[]>;
   /** What the person added to the budget. */
   readonly added?: Budget;
-  /** How many turns more agents get that have used up theirs. */
+  /** How many more turns an agent gets that has used up its turns. */
   readonly turns?: number;
-  /** What the person wants done with conversations that were cut off. */
+  /** What the person wants done with interrupted conversations. */
   readonly recover?: Recover;
-  /** The same for single visits, by their place (`fix@2`). */
+  /** The same for single visits, by their step path (`fix@2`). */
   readonly choices?: Readonly<Record<string, Recover>>;
-  /** Work that goes on starts from the files that are there: the person wants them. */
+  /** Interrupted work continues with the files as they are, because the person wants that. */
   readonly files?: "keep";
   /** What the person wants done with changes by others in the run's own workspace. */
   readonly foreign?: ForeignFiles;
   /** Waits for people's answers when nothing else can move, instead of ending. */
   readonly stay?: boolean;
-  /** Every question is answered with the choice that approves. */
+  /** The gates answer every question with the choice that approves. */
   readonly autoApprove?: boolean;
   /** Variables that the person gave new values. */
   readonly variables?: GivenVariables;
+  /** This process is there for this run alone: the settings of its heap are ours. */
+  readonly isWholeProgram?: boolean;
   /** Said once the lease is ours. */
   readonly greet?: (known: LoadedRun) => Promise<readonly string[]>;
 }
@@ -100,9 +106,9 @@ export async function execute(
   const requests = await OwnerRequests.open(project.journal.inbox, known.id);
   const stopListening = listen(requests);
   const owned = await own(project, known, options);
-  keepHeapSmall();
   setDrivenRun(known.shortId);
-  const { run, isDetached } = await drivenToEnd(project, owned, requests, options);
+  const whole = { ...options, isWholeProgram: true };
+  const { run, isDetached } = await drivenToEnd(project, owned, requests, whole);
   setDrivenRun(undefined);
   // Not in a `finally`: after a failure the lease of a dead process is evidence enough, and a second
   // error of the same disk would hide the first.
@@ -115,7 +121,7 @@ export async function execute(
     const rest = { display, stay, autoApprove, beside: true };
     if (now.answers.size > 0 && now.liveness !== "owned") return execute(project, now, rest);
   }
-  // All events of a long run are not read again only to say how it ended.
+  // The end of a long run needs only the new events.
   const isSamePlan = options.update === undefined;
   const after = isSamePlan
     ? await reloadRun(project, { ...known, run })
@@ -137,7 +143,7 @@ async function drivenToEnd(
   }
 }
 
-/** Drives a run that is ours to its end, or to the end of our part. The lease stays ours. */
+/** Drives an owned run until it ends or this process has nothing more to do. Keeps the lease. */
 export async function driveOwned(
   project: Project,
   owned: OwnedRun,
@@ -156,8 +162,8 @@ export async function driveOwned(
 }
 
 /**
- * Takes the run over to the plan of an edit. An update meets no live process of a step that it
- * touches, so then everything is ended first, by an owner of its own.
+ * Updates the run to the plan of an edit. If a step that the update touches still runs, a drive of
+ * its own stops all steps first.
  */
 async function takeUpdate(
   project: Project,
@@ -173,11 +179,11 @@ async function takeUpdate(
     const stop: Fact = { type: "stop-requested", mode: "now", by: "an update" };
     await drive(project, owned, requests, { ...options, display: NO_DISPLAY }, [stop]);
     settled = await loadRun(project, known.id);
-    // The person has changed their mind.
+    // A stop request came meanwhile: the person no longer wants the update.
     if (requests.first !== undefined) return { ...owned, known: settled };
   }
   const { run, plan, dir, events } = settled;
-  // Receipts that are still owed are about steps as they were.
+  // Missing receipts describe the steps of the earlier plan, so write them before the update.
   RunFiles.open(dir, run, settled, events).close(run);
   const { log } = project.journal;
   const places = { workspaceOf: workspaceOf(dir) };
@@ -186,7 +192,20 @@ async function takeUpdate(
   return { ...owned, known: await loadRun(project, known.id) };
 }
 
-/** A rewind meets no live process: what still runs is ended first, by an owner of its own. */
+/** The facts of the requests that the run has not handled, for the first turn of this owner. */
+async function pendingFacts(project: Project, known: LoadedRun): Promise<readonly Fact[]> {
+  const requests = pendingAmong(await project.journal.inbox.after(known.id, 0), known.run);
+  if (requests.length === 0) return [];
+  const { factOf } = await import("./request-facts.ts");
+  const facts: Fact[] = [];
+  for (const request of requests) facts.push(await factOf(project, async () => known, request));
+  return facts;
+}
+
+/**
+ * Applies what the person asked for and drives the run. Before a rewind, a drive of its own stops
+ * the steps that still run.
+ */
 async function driveAll(
   project: Project,
   owned: OwnedRun,
@@ -208,18 +227,20 @@ async function driveAll(
     const updated = await takeUpdate(project, owned, requests, options, update);
     const { run } = updated.known;
     const declined = requests.first !== undefined && run.state.status === "stopped";
-    return declined ? run : drive(project, updated, requests, options, funds);
+    if (declined) return run;
+    const facts = [...funds, ...(await pendingFacts(project, updated.known))];
+    return drive(project, updated, requests, options, facts);
   }
-  if (requested === undefined) return drive(project, owned, requests, options, funds);
   let still = owned;
-  if (owned.known.run.running.size > 0) {
+  if (requested !== undefined && owned.known.run.running.size > 0) {
     const stop: Fact = { type: "stop-requested", mode: "now", by: "a rewind" };
     await drive(project, owned, requests, { ...options, display: NO_DISPLAY }, [stop]);
     still = { ...owned, known: await loadRun(project, owned.known.id) };
   }
-  const asked = [...funds, ...(await requested(still.known))];
+  const pending = await pendingFacts(project, still.known);
+  const asked = [...funds, ...pending, ...((await requested?.(still.known)) ?? [])];
   if (stopBy === undefined) return drive(project, still, requests, options, asked);
-  // Before anything can start; what is under way, the files included, comes to its end.
+  // The stop comes before any step starts; operations under way, such as a restore, still complete.
   const stop: Fact = { type: "stop-requested", mode: "after-step", by: stopBy };
   return drive(project, still, requests, options, [...asked, stop]);
 }
@@ -254,7 +275,7 @@ async function drive(
   prompt?.show(screen);
   const { plan } = known;
   const site = (): LaunchSite => ({ plan, run: loop.run, dir, env });
-  const agents = await openAgents(plan, site);
+  const agents = await openAgents(known, site);
   const kept = await openFilesExecutor(project, known, options.foreign, (line) => screen.say(line));
   for (const line of await checkHandedOnFiles(known, asked)) screen.say(line);
   const processes = new ProcessExecutor({ plan, run: currentRun, dir, env, agents });
@@ -269,6 +290,7 @@ async function drive(
     inlet: mailbox,
     executors: { processes, gates, probes, files: kept ?? NO_FILES },
     watch: (events, run) => {
+      prepareProcess(options);
       hideSecretsOf(plan, run);
       files.record(events, run);
       prompt?.update(run);
@@ -278,7 +300,11 @@ async function drive(
   });
   try {
     const renewLease = (): Promise<void> => leases.renew(known.id, epoch);
-    await requests.attend(drivenRunOf(mailbox, processes, renewLease));
+    const take = async (request: LastingRequest): Promise<void> => {
+      const { factOf } = await import("./request-facts.ts");
+      mailbox.post(await factOf(project, () => loadRun(project, known.id), request));
+    };
+    await requests.attend({ ...drivenRunOf(mailbox, processes), renewLease, take });
     for (const line of (await options.greet?.(known)) ?? []) screen.say(line);
     if (untold.length > 0) screen.update(untold, known.run);
     await loop.drive(asked);
@@ -304,25 +330,20 @@ function controlsOf(mailbox: Mailbox, currentRun: () => Run): ScreenControls {
   };
 }
 
-/** What the requests of others become: facts for the loop, or signals for its processes. */
+/** Turns requests of others into facts for the loop, or into signals for its processes. */
 function drivenRunOf(
   mailbox: Mailbox,
   processes: ProcessExecutor,
-  renewLease: () => Promise<void>,
-): DrivenRun {
+): Omit<DrivenRun, "renewLease" | "take"> {
   return {
     stop: (mode, by) => mailbox.post({ type: "stop-requested", mode, by }),
-    message: ({ scope, step, message }) =>
-      mailbox.post({ type: "message-left", scope, step, message }),
     killNow: () => processes.killNow(),
-    addBudget: (added) => mailbox.post({ type: "funds-added", added }),
     lookForAnswers: () => mailbox.wake(),
-    renewLease,
     fail: (error) => mailbox.fail(error),
   };
 }
 
-/** The screen of a run, which has seen everything but what it is about to be shown. */
+/** Opens the screen of a run; all events but an update that no screen has shown are its past. */
 async function screenFor(
   { display }: ExecuteOptions,
   known: LoadedRun,
@@ -349,7 +370,7 @@ async function screenFor(
   });
 }
 
-/** Asks the questions of the run, where somebody could answer them. */
+/** The prompt for the questions of the run, if a person could answer them here. */
 function promptOf(
   { display, autoApprove }: ExecuteOptions,
   gates: GateExecutor,
@@ -363,7 +384,14 @@ function promptOf(
   });
 }
 
-/** What the person wants done with work that was cut off. */
+/** Prepares this process for a long run, after its first step has started. */
+function prepareProcess({ isWholeProgram }: ExecuteOptions): void {
+  if (isWholeProgram !== true) return;
+  keepCompiledCode();
+  keepHeapSmall();
+}
+
+/** What the person wants done with interrupted work. */
 function recoveryIn({
   recover,
   choices,
@@ -378,7 +406,7 @@ function recoveryIn({
   };
 }
 
-/** An update that was recorded last: there was no screen yet to tell it. */
+/** The update that `takeUpdate` recorded last, before there was a screen to show it. */
 function untoldUpdate({ events }: LoadedRun): readonly Recorded[] {
   return events.slice(-1).filter(({ event }) => event.type === "run.updated");
 }

@@ -41,9 +41,9 @@ import { masked } from "./secret-mask.ts";
 import { packageVersion } from "./this-process.ts";
 
 export interface ExportOptions {
-  /** Leave out the commits that the project itself has. */
+  /** Leaves out the commits that the project's own repository has. */
   readonly withoutBase?: boolean;
-  /** Copy a run that another process drives, as it is now. */
+  /** Copies the present state of a run that another process drives. */
   readonly force?: boolean;
 }
 
@@ -54,13 +54,15 @@ interface ExportedRun {
   readonly snapshots: number;
   readonly artifacts: number;
   readonly conversations: number;
-  /** Nothing in an archive is masked. */
+  /** True when the archive holds secrets: Perdure masks nothing in it. */
   readonly holdsSecrets: boolean;
-  /** What could not be carried, and why. */
+  /** What the archive lacks, and why. */
   readonly notes: readonly string[];
 }
 
-/** What is made anew from the events, or belongs to this place alone. */
+/**
+ * Entries of the run's folder that an import makes again, or that only make sense on this machine.
+ */
 const LEFT_OUT: ReadonlySet<string> = new Set([
   "workspace",
   "workspace.partial",
@@ -69,7 +71,9 @@ const LEFT_OUT: ReadonlySet<string> = new Set([
   "plan.json",
 ]);
 
-/** Writes a run into a file. Throws when somebody changes the run, unless that is accepted. */
+/**
+ * Writes a run to a file. Throws when a process may change the run, unless `force` accepts that.
+ */
 export async function exportRun(
   project: Project,
   known: LoadedRun,
@@ -93,7 +97,7 @@ export async function exportRun(
   }
 }
 
-/** A run that changes is copied only when somebody insists on it. */
+/** Refuses a cleaned run, and without `force` also a run that a process may change. */
 function refuse(known: LoadedRun, { force }: ExportOptions): void {
   const { shortId, cleanedAt, lease, liveness } = known;
   if (cleanedAt !== undefined) {
@@ -121,7 +125,9 @@ function refuse(known: LoadedRun, { force }: ExportOptions): void {
   );
 }
 
-/** Nobody is to change the run meanwhile; undefined when somebody does and that was accepted. */
+/**
+ * Takes the lease, so that the run does not change; undefined when `force` accepts a living owner.
+ */
 async function acquire(
   { journal }: Project,
   known: LoadedRun,
@@ -226,7 +232,7 @@ function carriedOf(
   return file === undefined ? [] : [{ place, session, file, part: `${TRANSCRIPT_PART}${index}` }];
 }
 
-/** What all attempts handed on, not only the last ones. */
+/** The outputs of all attempts, not only of the last ones. */
 function artifactParts({ events, dir }: LoadedRun): readonly PartSource[] {
   const hashes = events.flatMap(({ event }) => outputsNamedBy(event).map(({ sha256 }) => sha256));
   return [...new Set(hashes)]
@@ -241,7 +247,7 @@ function runParts(root: string, below: string, notes: string[]): readonly PartSo
     const path = join(below, entry.name);
     if (entry.isDirectory()) return runParts(root, path, notes);
     const file = join(root, path);
-    // A name that is not text reads as another name, and leads to nothing.
+    // Node decodes a name that is not UTF-8 to another name, and no file has that name.
     const facts = entry.isFile() ? lstatSync(file, { throwIfNoEntry: false }) : undefined;
     if (facts === undefined) {
       notes.push(`left out, because it is not a regular file: ${file}`);
@@ -251,15 +257,18 @@ function runParts(root: string, below: string, notes: string[]): readonly PartSo
   });
 }
 
-/** The plans that the run went by, the first one first; each is one line of JSON. */
+/** All plans that the run had, the first one first, each as one line of JSON. */
 function plansText({ planTexts, planText, events }: LoadedRun): string {
-  // The run itself knows only the one that it goes by now.
+  // The run itself knows only its current plan.
   const [first = ""] = planFingerprints(events);
   const others = [...planTexts].filter(([fingerprint]) => fingerprint !== first);
   return [planTexts.get(first) ?? planText, ...others.map(([, text]) => text)].join("\n");
 }
 
-/** An archive is what another machine goes on with, so nothing in it is masked. */
+/**
+ * True when the events hold a secret. Another machine continues with the archive, so it has all
+ * values.
+ */
 function holdsSecrets({ events }: LoadedRun): boolean {
   const text = JSON.stringify(events);
   return masked(text) !== text;

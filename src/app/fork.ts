@@ -35,17 +35,20 @@ import { RunFiles } from "./run-files.ts";
 import { keepsFiles, openRunWorkspace } from "./run-workspace.ts";
 
 interface ForkOptions extends TypedInput {
-  /** The step or visit before which the fork begins; after the last one that is done if absent. */
+  /**
+   * The step or visit before which the fork begins; if absent, it begins after the last completed
+   * step.
+   */
   readonly at?: string;
   readonly files?: FilesOption | undefined;
 }
 
-/** What a fork would begin with. */
+/** The beginning of a fork. */
 interface ForkPlan {
   readonly point: ForkPoint;
   readonly input: Json | undefined;
   readonly restore: string | undefined;
-  /** What a person should know of its files, and of effects that it comes to again. */
+  /** Lines for a person about its files, and about effects that it reaches again. */
   readonly lines: readonly string[];
 }
 
@@ -65,7 +68,7 @@ export async function planFork(
   return { point, input, restore: commit, lines: [...lines, ...repeatLines(known, point)] };
 }
 
-/** Creates the fork; it is started by a resume. */
+/** Creates the fork; `perdure resume` starts it. */
 export async function forkRun(
   project: Project,
   known: LoadedRun,
@@ -96,7 +99,7 @@ async function inputOf({ plan, run }: LoadedRun, options: TypedInput): Promise<J
   return fitInput(typed, schema, file);
 }
 
-/** What must not happen twice and happened after the point: the fork comes to it again. */
+/** Lines about the once effects that happened after the fork point: the fork reaches them again. */
 function repeatLines({ run, shortId }: LoadedRun, { seq }: ForkPoint): readonly string[] {
   const later = [...run.effects.values()].filter(({ visit }) => (visit?.endSeq ?? seq + 1) > seq);
   return later.map(({ place, done, visit }) => {
@@ -112,7 +115,10 @@ interface Restore {
   readonly lines: readonly string[];
 }
 
-/** The files that the fork begins with; the user's own are put back only when that is asked for. */
+/**
+ * The files that the fork begins with; in the project's directory, only `--files restore` restores
+ * them.
+ */
 async function restoreOf(
   project: Project,
   known: LoadedRun,
@@ -141,7 +147,7 @@ async function restoreOf(
   return { commit, lines: [filesLine, ...(changes === undefined ? [] : changeLines(changes))] };
 }
 
-/** The snapshots of the common past get refs of the fork's own. */
+/** Writes refs of the fork for the snapshots of the shared past. */
 async function keepSnapshots(
   project: Project,
   known: LoadedRun,
@@ -176,7 +182,7 @@ async function createFork(
   const time = Date.now();
   const changed = input === undefined ? {} : { input };
   const effects = effectsOf(known.run);
-  // The directory of the other run is that of the other run.
+  // The `--logs` directory belongs to the original run alone.
   const { logs: _, ...common } = first.event;
   const created: RunCreated = { ...common, ...changed, from };
   const forked: RunForked = {
@@ -198,7 +204,7 @@ async function createFork(
   await journal.log.create({ runId, planText, created, time, past, summary });
 }
 
-/** The facts behind an event stay with the run that it happened in. */
+/** An event without its facts: those stay with the original run. */
 function withoutFacts({ seq, time, version, event }: Recorded): Recorded {
   return { seq, time, version, event };
 }

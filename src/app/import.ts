@@ -14,7 +14,7 @@
 
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import * as fs from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { dirname, join, relative } from "node:path";
 import { EVENT_VERSION, type Recorded, type RunMoved } from "../core/event.ts";
 import type { Owner } from "../core/event-parts.ts";
 import { evolve, replay } from "../core/evolve.ts";
@@ -61,11 +61,14 @@ import { RunFiles } from "./run-files.ts";
 interface ImportOptions {
   /** The project that the run continues in. */
   readonly into: string;
-  /** For a run that works in the project itself: its files, or those that are there. */
+  /**
+   * For a run that works in the project itself: restore the run's files, or keep those of the
+   * project.
+   */
   readonly files?: FilesOption | undefined;
 }
 
-/** What became of an import. */
+/** The result of an import. */
 interface ImportedRun {
   readonly runId: string;
   readonly shortId: string;
@@ -74,13 +77,13 @@ interface ImportedRun {
   readonly from: string;
   readonly stepsDone: number;
   readonly stepsTotal: number;
-  /** The run was here already, and is the same. */
+  /** The journal here already has the same run. */
   readonly known: boolean;
-  /** When the run continues, the project's files are first restored to those of the run. */
+  /** A resume first restores the run's files in the project. */
   readonly restoresFiles: boolean;
 }
 
-/** A run as it was when it was exported. */
+/** The run in an archive, as of its export. */
 interface ExportedState {
   readonly about: ArchivedRun;
   readonly planTexts: readonly string[];
@@ -93,7 +96,7 @@ const STAGING = "incoming-";
 const OWNER_FILE = "owner.json";
 const NAMES_SHOWN_MAX = 5;
 
-/** Takes in a run from a file. */
+/** Imports a run from a file. */
 export async function importRun(file: string, options: ImportOptions): Promise<ImportedRun> {
   try {
     return await takeIn(file, options);
@@ -112,7 +115,7 @@ async function takeIn(file: string, { into, files }: ImportOptions): Promise<Imp
   const project = await createProject(into);
   const staging = stagingIn(project.dir.root);
   try {
-    if (await isHere(project, exported)) return await resultOf(project, exported, undefined);
+    if (await isHere(project, exported, file)) return await resultOf(project, exported, undefined);
     const moved = await moveOf(project, exported, files);
     const incoming = incomingRun(project, exported, moved, archive);
     checkFolder(incoming);
@@ -144,7 +147,7 @@ async function resultOf(
   };
 }
 
-/** The run is there when this has happened (app/M2); its files for people follow. */
+/** Creates the run in the journal, last of all (app/M2); then writes its files for people. */
 async function receive(
   project: Project,
   { about, planTexts }: ExportedState,
@@ -158,7 +161,7 @@ async function receive(
   RunFiles.open(dir, run, await loadRun(project, about.run), events).close(run);
 }
 
-/** The run in an archive: its events are whole and add up to a run (import/M1). */
+/** Reads the run in an archive: its events must be complete and replay to a run (import/M1). */
 function exportedIn(file: string, { about: said, texts }: Archive): ExportedState {
   const about = parseArchivedRun(said, file);
   const { runId, events, problems } = parseEvents(Buffer.from(texts.get(EVENTS_PART) ?? ""));
@@ -184,7 +187,7 @@ function exportedIn(file: string, { about: said, texts }: Archive): ExportedStat
   return { about, planTexts, plan, events, run: replay(planOf, about.run, events) };
 }
 
-/** Two owners of the same processes would end each other's. */
+/** Refuses a run that still runs on this machine: two owners would end each other's processes. */
 function refuseLiving({ about }: ExportedState): void {
   const [pid] = findMarked(runMarker(about.run));
   if (pid === undefined) return;
@@ -196,19 +199,25 @@ function refuseLiving({ about }: ExportedState): void {
   );
 }
 
-/** True when the run is in the journal as it is in the file; refuses when it is another one. */
-async function isHere({ journal }: Project, { about, events }: ExportedState): Promise<boolean> {
+/** True when the journal has the same run as the file; refuses when the two differ. */
+async function isHere(
+  { dir, journal }: Project,
+  { about, events }: ExportedState,
+  file: string,
+): Promise<boolean> {
   if (!(await journal.log.resolve(about.run)).includes(about.run)) return false;
   const { events: ours, cleanedAt } = await journal.log.load(about.run);
   const same = canonicalJson(ours.slice(0, events.length)) === canonicalJson(events);
   if (same && cleanedAt === undefined && ours.length <= events.length + 1) return true;
   const shortId = await shortIdOf(journal, about.run);
+  // A directory inside the project would find the same journal, so suggest one beside it.
+  const beside = relative("", join(dirname(dirname(dir.root)), "NEW-DIR"));
   throw new Refusal(
     "run-exists",
     `run ${shortId} exists here already, and differs from the one in the file`,
     [
       command("show", shortId),
-      when("import the other one elsewhere", "import", "FILE", "--into", "DIR"),
+      when("import the other one elsewhere", "import", file, "--into", beside),
     ],
   );
 }
@@ -227,7 +236,7 @@ async function moveOf(
   return { ...carried, files: wanted ?? (await freeFor(cwd)) };
 }
 
-/** The project's files are put back without a question only where nothing can be lost by it. */
+/** Allows a restore of the project's files where it loses nothing; refuses otherwise. */
 async function freeFor(directory: string): Promise<ForeignFiles> {
   const loose = await looseFiles(directory);
   if (loose.length === 0) return "restore";
@@ -260,7 +269,10 @@ function incomingRun(
   };
 }
 
-/** A folder for the parts; one import at a time, and what killed ones had unpacked goes. */
+/**
+ * Makes a folder for the parts and removes those of killed imports; refuses while another import
+ * runs.
+ */
 function stagingIn(root: string): string {
   const staging = join(root, `${STAGING}${process.pid}`);
   rmSync(staging, { recursive: true, force: true });
@@ -280,7 +292,7 @@ function stagingIn(root: string): string {
   return staging;
 }
 
-/** Who unpacks there; undefined when it was killed before it could say so. */
+/** The import that unpacks there; undefined when a kill came before it wrote its name. */
 function ownerOf(staging: string): Owner | undefined {
   const file = join(staging, OWNER_FILE);
   if (!existsSync(file)) return undefined;
@@ -290,11 +302,11 @@ function ownerOf(staging: string): Owner | undefined {
 
 const OWNER_EXECUTES = 0o100;
 
-/** An imported run on its way in. */
+/** A run during its import. */
 interface IncomingRun {
   readonly about: ArchivedRun;
   readonly plan: Plan;
-  /** After the move. */
+  /** The run with the paths of this machine. */
   readonly run: Run;
   readonly events: readonly Recorded[];
   readonly dir: RunDir;
@@ -302,13 +314,13 @@ interface IncomingRun {
   readonly parts: readonly Part[];
 }
 
-/** A transcript that is to be put here. */
+/** A transcript to write here. */
 interface NewTranscript {
   readonly target: TranscriptTarget;
   readonly sha256: string;
 }
 
-/** The transcripts that are missing here; refuses what would have to be overwritten (app/M3). */
+/** The transcripts that are missing here; refuses to overwrite a different one (app/M3). */
 export async function missingTranscripts(arrival: IncomingRun): Promise<readonly NewTranscript[]> {
   const { about, plan, run, dir, parts } = arrival;
   const site = { plan, run, dir, env: runEnvironment(run) };
@@ -330,14 +342,14 @@ function anotherTranscript({ place }: ArchivedConversation, path: string): Refus
   return new Refusal("files-in-the-way", message, advice("move it away, then import again"));
 }
 
-/** Refuses to take the place of a run that only its folder knows. */
+/** Refuses to replace the folder of a run that is not in the journal but has events. */
 export function checkFolder({ dir }: IncomingRun): void {
   if (!existsSync(dir.events)) return;
   const message = `${dir.root} holds a run that the journal does not know`;
   throw new Refusal("missing-journal", message, command("doctor", "--repair"));
 }
 
-/** Puts all parts in their places; `staging` has them under their hashes. */
+/** Moves all parts from `staging`, where their hashes are their names, to their destinations. */
 export async function unpack(
   arrival: IncomingRun,
   transcripts: readonly NewTranscript[],
@@ -384,7 +396,7 @@ async function placeTranscript(
   const draft = `${target.path}.perdure`;
   await fs.copyFile(join(staging, hash), draft);
   await flush(draft);
-  // Not renamed: a link never takes the place of a file that has appeared meanwhile.
+  // A link, unlike a rename, never replaces a file that has appeared meanwhile.
   await fs.link(draft, target.path);
   await fs.rm(draft);
 }
@@ -397,11 +409,11 @@ async function placeFolder({ dir, parts }: IncomingRun, staging: string): Promis
     const target = join(folder, path.slice(RUN_PART.length));
     await fs.mkdir(dirname(target), { recursive: true, mode: 0o700 });
     await fs.copyFile(join(staging, hash), target);
-    // Of what the archive says only this counts: nobody else gets to read, write or be anything.
+    // Only the owner's right to execute comes from the archive; other users get no rights.
     await fs.chmod(target, (mode & OWNER_EXECUTES) === 0 ? 0o600 : 0o700);
     await flush(target);
   }
-  // What an import that was killed had put there; without events it is no run (app/M2).
+  // The leftovers of a killed import: without events in the journal there is no run (app/M2).
   await fs.rm(dir.root, { recursive: true, force: true });
   await fs.mkdir(dirname(dir.root), { recursive: true, mode: 0o700 });
   await fs.rename(folder, dir.root);

@@ -16,17 +16,17 @@ import { advice, command, Refusal } from "./refusal.ts";
 /** How large an input may be. */
 const INPUT_BYTES_MAX = 1024 * 1024;
 
-/** How many known names are listed where one that is not known was given. */
+/** How many known names the refusal of an unknown name lists. */
 const NAMES_SHOWN_MAX = 8;
 
-/** What was typed: `--input` and `--json`, each as often as it was given. */
+/** The values of `--input` and `--json`, in the order of the command line. */
 export interface TypedInput {
   readonly input?: readonly string[];
   readonly json?: readonly string[];
 }
 
 /**
- * `--input` as people write it: JSON (a list, an object or a quoted text), `@file.json`, `-` for stdin,
+ * Reads `--input`: JSON (a list, an object or a quoted text), `@file.json`, `-` for stdin,
  * `key=value` (may be repeated), or plain text; and `--json key=JSON`.
  */
 export function parseInput(
@@ -50,14 +50,14 @@ export function parseInput(
   if (text === "-") return fromFile("stdin", 0);
   if (text.startsWith("@")) return fromFile(text.slice(1), text.slice(1));
   if (!looksLikeJson(text)) return text;
-  // Where the input may be a text, a bracket may be its first letter.
+  // If the schema allows a text, the text may begin with a bracket.
   if (isText(schema) && !parseJson(text).ok) return text;
   return fromJson(text, "--input");
 }
 
 const PAIR = /^([A-Za-z_][\w-]*)=(.*)$/s;
 
-/** What `--json key=...` says. */
+/** The key and the value of `--json key=JSON`. */
 function jsonPair(text: string): readonly [string, Json] {
   const [, key, value = ""] = PAIR.exec(text) ?? [];
   if (key !== undefined) return [key, fromJson(value, `--json ${key}`)];
@@ -65,7 +65,7 @@ function jsonPair(text: string): readonly [string, Json] {
   throw new Refusal("bad-input", message);
 }
 
-/** True when the schema lets the whole input be a text. */
+/** True when the schema allows a text as the whole input. */
 function isText(schema: Json | undefined): boolean {
   return schema === undefined || typesIn(schema).some((type) => type === "string");
 }
@@ -80,13 +80,13 @@ function propertiesOf(schema: Json | undefined): JsonObject {
   return isObject(properties) ? properties : {};
 }
 
-/** The types that a schema allows; none when it says nothing. */
+/** The types that a schema names; none if it names no type. */
 function typesIn(schema: Json | undefined): readonly Json[] {
   const type = isObject(schema) ? schema.type : undefined;
   return type === undefined ? [] : Array.isArray(type) ? type : [type];
 }
 
-/** A value is what its schema says that it is. */
+/** The value of `key=value`, with the type that the schema of the key asks for. */
 function pairValue(key: string, text: string, schema: Json | undefined): Json {
   const types = typesIn(schema);
   if (types.includes("string")) return text;
@@ -102,13 +102,13 @@ function pairValue(key: string, text: string, schema: Json | undefined): Json {
   return text;
 }
 
-/** The value of a list (`enum`) that is written like this. */
+/** The value of the schema's `enum` that is written like this text. */
 function listedValue(text: string, schema: Json | undefined): Json | undefined {
   const listed = isObject(schema) && Array.isArray(schema.enum) ? (schema.enum as Json[]) : [];
   return listed.find((value) => valueText(value) === text);
 }
 
-/** A text without a schema is a text, unless it can only mean one other thing. */
+/** The value of a text without a schema: a text, unless it is a word of JSON or a number. */
 function guessedValue(text: string): Json {
   if (text === "true" || text === "false") return text === "true";
   if (text === "null") return null;
@@ -119,7 +119,7 @@ function looksLikeJson(text: string): boolean {
   return /^\s*[[{"]/.test(text);
 }
 
-/** A number that a program would read as another one is no number for us either. */
+/** Refuses a number with more digits than JavaScript keeps. */
 function refuseLostDigits(text: string, name: string): void {
   const read = String(Number(text));
   if (digitsOf(text) === digitsOf(read)) return;
@@ -154,7 +154,7 @@ function fromFile(name: string, source: string | 0): Json {
   return looksLikeJson(text) ? fromJson(text, name) : text;
 }
 
-/** The types of the library do not know yet what the parser tells of each value. */
+/** The types of TypeScript's library lack the third argument of the reviver. */
 const parseWithSource = JSON.parse as (
   text: string,
   revive: (key: string, value: Json, context: { readonly source?: string }) => Json,
@@ -178,7 +178,7 @@ function fromJson(text: string, name: string): Json {
   }
 }
 
-/** Refuses keys that the pipeline does not declare, unless its schema says that there may be others. */
+/** Refuses keys that the pipeline does not declare, unless its schema allows other keys. */
 export function refuseUnknownKeys(input: Json, schema: Json | undefined, file: string): void {
   if (!isObject(input) || !isObject(schema) || !isObject(schema.properties)) return;
   if (OPEN_KEYWORDS.some((keyword) => Object.hasOwn(schema, keyword))) return;
@@ -196,7 +196,7 @@ export function refuseUnknownKeys(input: Json, schema: Json | undefined, file: s
   throw new Refusal("bad-input", message, command("run", file, "--input", `${first}=...`));
 }
 
-/** With one of these, `properties` is not all that a schema says about keys. */
+/** With one of these keywords, `properties` is not the complete list of keys. */
 const OPEN_KEYWORDS = [
   "$ref",
   "allOf",
@@ -208,7 +208,7 @@ const OPEN_KEYWORDS = [
   "unevaluatedProperties",
 ];
 
-/** Fills in the schema's defaults and refuses an input that does not fit. */
+/** Adds the schema's defaults and refuses an input that the schema does not allow. */
 export async function fitInput(input: Json, schema: Json | undefined, file: string): Promise<Json> {
   if (schema === undefined) return input;
   const filled = withDefaults(input ?? {}, schema);
@@ -223,10 +223,10 @@ export async function fitInput(input: Json, schema: Json | undefined, file: stri
   throw new Refusal("bad-input", message, command("run", file, ...inputWords(schema)));
 }
 
-/** These only repeat what an inner error says. */
+/** Errors of these keywords only repeat an inner error. */
 const OUTER_KEYWORDS: ReadonlySet<string> = new Set(["properties", "additionalProperties"]);
 
-/** What the validator found, in words about the value that the person gave. */
+/** An error of the validator, as a sentence about the value that the person gave. */
 function problemText(keyword: string, place: string, error: string): string {
   const [first = "", second = ""] = Array.from(error.matchAll(/"([^"]*)"/g), (match) => match[1]);
   const name = place === "" ? "it" : place;
@@ -242,7 +242,7 @@ function problemText(keyword: string, place: string, error: string): string {
   }
 }
 
-/** The options that give what the schema asks for at least. */
+/** The options that give the smallest input that the schema allows. */
 function inputWords(schema: Json): readonly string[] {
   const required = isObject(schema) && Array.isArray(schema.required) ? schema.required : [];
   const names = required.length === 0 ? ["key"] : required;

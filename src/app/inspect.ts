@@ -30,17 +30,17 @@ import { command, naming, Refusal } from "./refusal.ts";
 import { keepsFiles, openRunWorkspace, type RunWorkspace } from "./run-workspace.ts";
 import { hidesMarked, maskedJson } from "./secret-mask.ts";
 
-/** A run that is only shown: the one that is named, or the newest one. */
+/** Loads a run to show it: the named one, or the newest one. */
 export async function openShown(
   from: string,
   id: string | undefined,
 ): Promise<{ readonly project: Project; readonly known: LoadedRun }> {
   const { project, known } = await openRun(from, "read-only", id);
-  // A text that is cut within a secret has no mark any more.
+  // Mask before any text is shortened: no mark recognises a part of a secret.
   return { project, known: hidesMarked() ? maskedRun(known) : known };
 }
 
-/** The run as its events tell it without secrets. */
+/** The run with every secret in its events masked. */
 export function maskedRun(known: LoadedRun): LoadedRun {
   const events = maskedJson(known.events);
   const run = replay(known.planOf, known.id, events);
@@ -48,7 +48,7 @@ export function maskedRun(known: LoadedRun): LoadedRun {
   return { ...known, events, run };
 }
 
-/** Why a step was run, run again, or not run again. */
+/** Explains why a step ran, ran again, or did not run again. */
 export function explain({ events, plan, shortId }: LoadedRun, step: string): Explained {
   const explained = explainStep(events, step, fingerprintsOf(plan).get(step)?.hash);
   if (explained !== undefined) return explained;
@@ -56,7 +56,7 @@ export function explain({ events, plan, shortId }: LoadedRun, step: string): Exp
   throw new Refusal("unknown-step", message, command("show", shortId));
 }
 
-/** Every recorded decision, made again by today's core. */
+/** The result of a replay: every recorded decision, made again by the present core. */
 interface ReplayedRun {
   readonly runId: string;
   readonly shortId: string;
@@ -64,11 +64,11 @@ interface ReplayedRun {
   readonly replayed: Replayed;
 }
 
-/** Makes every recorded decision of a run again. */
+/** Replays a run: makes every recorded decision again. */
 export async function replayRun(from: string, id: string | undefined): Promise<ReplayedRun> {
   const project = await openProject(from, "read-only");
   const runId = await findRunId(project, id);
-  // Not as a run that is known: that would have to be one whose every event is accepted.
+  // `loadRun` would refuse a run with an event that the core does not accept.
   const { planText, plans, events } = await project.journal.log.load(runId);
   const plan = parsePlan(planText, runId);
   const planOf = (one: string): Plan => parsePlan(plans.get(one) ?? "", runId);
@@ -77,7 +77,7 @@ export async function replayRun(from: string, id: string | undefined): Promise<R
   return { runId, shortId, pipeline: plan.name, replayed };
 }
 
-/** The files and the context between two moments of a run. */
+/** The changes of files and context between two checkpoints of a run. */
 export interface RunDifference {
   readonly from: Point;
   readonly to: Point;
@@ -86,7 +86,7 @@ export interface RunDifference {
   readonly patch: { readonly text: string; readonly cut: boolean } | undefined;
 }
 
-/** What changed between two moments, or over one step, visit or attempt. */
+/** Compares two checkpoints, or the beginning and the end of one step, visit or attempt. */
 export async function compareRun(
   project: Project,
   known: LoadedRun,
@@ -126,12 +126,12 @@ function contextOf({ id, planOf, events }: LoadedRun, from: Point, to: Point): C
   return contextChange(contextAt(from), contextAt(to));
 }
 
-/** A checkpoint, and what changed in the files since the one before; undefined when nobody knows. */
+/** A checkpoint, and the changes of files since the one before; undefined when they are unknown. */
 export interface CheckpointEntry extends TimelineEntry {
   readonly changed: Changed;
 }
 
-/** The checkpoints of a run in order, with what changed from one to the next. */
+/** The checkpoints of a run in order, each with the changes since the one before. */
 export async function timelineOfRun(
   project: Project,
   known: LoadedRun,
@@ -144,7 +144,7 @@ export async function timelineOfRun(
 
 type Changed = readonly FileDifference[] | undefined;
 
-/** What changed from each snapshot to the next; nothing is said of one that was cleaned away. */
+/** The changes from each snapshot to the next; a removed snapshot has none. */
 async function changesOf(
   store: SnapshotStore | undefined,
   events: readonly Recorded[],

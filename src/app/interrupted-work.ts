@@ -24,10 +24,10 @@ import type { Project } from "./project.ts";
 import { keepsFiles, openRunWorkspace, type RunWorkspace } from "./run-workspace.ts";
 
 const OUTPUT_LINES = 3;
-/** How much of the end of an output is looked at for its last lines. */
+/** How many bytes at the end of an output may hold its last lines. */
 const OUTPUT_BYTES_MAX = 64 * 1024;
 
-/** A visit that was interrupted, with what it had done. */
+/** An interrupted visit, with its unfinished work. */
 export interface InterruptedVisit {
   readonly visit: Visit;
   /** `fix@2`. */
@@ -35,7 +35,7 @@ export interface InterruptedVisit {
   readonly work: InterruptedWork;
 }
 
-/** The visits that were cut off and left something: files that differ, or a conversation. */
+/** The interrupted visits that left changed files or a conversation. */
 export async function partialWork(
   project: Project,
   known: LoadedRun,
@@ -56,7 +56,7 @@ export async function partialWork(
   return found;
 }
 
-/** Visits whose last attempt did not come to an end of its own, and that go on. */
+/** The visits whose last attempt was interrupted and that will continue. */
 function cutOff({ run, dir, liveness }: LoadedRun): readonly Visit[] {
   if (liveness === "owned") return [];
   const dead = [...run.running].filter(
@@ -70,13 +70,13 @@ function cutOff({ run, dir, liveness }: LoadedRun): readonly Visit[] {
     (visit) =>
       visit.instances === undefined &&
       visit.attempts > 0 &&
-      // Work that waits for its judge is whole.
+      // Work that waits for its judge is complete.
       visit.submitted === undefined &&
       !stepOf(visit).once,
   );
 }
 
-/** Without git there are no snapshots, and what was cut off is told without its files. */
+/** The snapshots and the workspace of the run; undefined when they cannot be opened. */
 async function filesOf(project: Project, known: LoadedRun): Promise<RunWorkspace | undefined> {
   if (!keepsFiles(known)) return undefined;
   try {
@@ -86,7 +86,7 @@ async function filesOf(project: Project, known: LoadedRun): Promise<RunWorkspace
   }
 }
 
-/** Who only looks must be told something on a full or read-only disk, or without git, as well. */
+/** A command that only shows a run must also work without git and on a full or read-only disk. */
 function unknownFor(error: unknown): undefined {
   if (error instanceof WorkspaceError || errorCode(error) !== "") return undefined;
   throw error;
@@ -121,7 +121,7 @@ async function describe(
   };
 }
 
-/** What putting the files back does in the project's own directory. */
+/** What a restore would change in the project's own directory. */
 async function ownFiles(
   { plan }: LoadedRun,
   { base }: Visit,
@@ -139,7 +139,7 @@ async function ownFiles(
   }
 }
 
-/** From its beginning to what was saved of it; what nobody has saved is what is there. */
+/** The changes from the base of the attempt to its last snapshot, or else to the present files. */
 async function filesDone(
   { run }: LoadedRun,
   visit: Visit,

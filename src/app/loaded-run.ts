@@ -36,31 +36,31 @@ import {
 import { command, Refusal, when } from "./refusal.ts";
 import { hideMarked, hideSecrets } from "./secret-mask.ts";
 
-/** A run with everything that is known about it. */
+/** A run with everything that the journal has about it. */
 export interface LoadedRun {
   readonly id: string;
   readonly shortId: string;
   readonly plan: Plan;
   readonly planText: string;
-  /** The texts of all plans of a run that was updated, by fingerprint; empty for any other. */
+  /** The texts of all plans of an updated run, by fingerprint; empty for other runs. */
   readonly planTexts: ReadonlyMap<string, string>;
-  /** Where every plan that it went by is found. */
+  /** Returns each plan that the run had, by fingerprint. */
   readonly planOf: (fingerprint: string) => Plan;
-  /** What `planOf` looks in. */
+  /** The plans that `planOf` returns. */
   readonly plans: Map<string, Plan>;
   readonly events: readonly Recorded[];
   readonly run: Run;
   readonly dir: RunDir;
   readonly lease: Lease | undefined;
   readonly liveness: Liveness;
-  /** Answers to its questions that no owner has taken up yet, by attempt. */
+  /** Answers to its questions that no owner has recorded yet, by attempt. */
   readonly answers: ReadonlyMap<string, Answer>;
   readonly cleanedAt: number | undefined;
-  /** The project is not where the run left it; the paths in `run` are those of this place. */
+  /** Set when the project has moved; the paths in `run` are already those of the new directory. */
   readonly moved: RunMoved | undefined;
 }
 
-/** Opens the project that serves a directory, and loads the run that is named, or the newest one. */
+/** Opens the project that serves a directory, and loads the named run, or the newest one. */
 export async function openRun(
   from: string,
   mode: "read-write" | "read-only",
@@ -70,7 +70,7 @@ export async function openRun(
   return { project, known: await loadRun(project, await findRunId(project, id)) };
 }
 
-/** Loads a run and says whether somebody owns it. */
+/** Loads a run, with its lease. */
 export async function loadRun({ dir, journal }: Project, runId: string): Promise<LoadedRun> {
   const { planText, plans: planTexts, events, cleanedAt } = await journal.log.load(runId);
   const plans = new Map<string, Plan>();
@@ -101,7 +101,7 @@ export async function loadRun({ dir, journal }: Project, runId: string): Promise
   };
 }
 
-/** From here on this process shows no secret of this run. */
+/** From now on this process masks the secrets of this run. */
 export function hideSecretsOf({ secrets = [] }: Plan, run: Run): void {
   const input = run.created?.input ?? null;
   for (const name of secrets) {
@@ -112,7 +112,9 @@ export function hideSecretsOf({ secrets = [] }: Plan, run: Run): void {
   hideMarked(run.secrets);
 }
 
-/** A run with what others wrote since it was loaded; takes the one that was loaded over. */
+/**
+ * Adds the events since `known` was loaded. Do not use `known` afterwards: the result reuses it.
+ */
 export async function reloadRun(project: Project, known: LoadedRun): Promise<LoadedRun> {
   const { journal } = project;
   const news = await journal.log.eventsAfter(known.id, known.run.seq);
@@ -126,8 +128,8 @@ export async function reloadRun(project: Project, known: LoadedRun): Promise<Loa
 }
 
 /**
- * A run whose lease is ours, as the journal has it now. If its project was moved, the journal says so
- * from here on; a copy of the project is refused unless that is wanted.
+ * The present state of a run that this process owns. If its project has moved, the journal records
+ * that now; a copy of the project is refused unless `asCopy` accepts it.
  */
 export async function reloadOwned(
   project: Project,
@@ -145,7 +147,7 @@ export async function reloadOwned(
   return loadRun(project, id);
 }
 
-/** What was answered to the questions of a run and is not in it yet. */
+/** Answers to the questions of a run that are in the inbox and not yet in its events. */
 async function answersTo(journal: Journal, run: Run): Promise<ReadonlyMap<string, Answer>> {
   const asked = new Set([...run.waiting.person].map((visit) => attemptText(attemptOf(visit))));
   if (asked.size === 0) return new Map();
@@ -154,7 +156,7 @@ async function answersTo(journal: Journal, run: Run): Promise<ReadonlyMap<string
   );
 }
 
-/** Reads the plans that new events of a run go by, so that its `planOf` finds them. */
+/** Reads the plans that new events of a run name, so that its `planOf` returns them. */
 export async function readPlans(
   { journal }: Project,
   { id, plans }: LoadedRun,
@@ -173,7 +175,7 @@ function planSource(plans: ReadonlyMap<string, Plan>): LoadedRun["planOf"] {
   };
 }
 
-/** The plan of a run, as it was frozen. */
+/** Parses the stored plan of a run. */
 export function parsePlan(text: string, runId: string): Plan {
   const plan = JSON.parse(text) as Plan;
   if (plan.format > PLAN_FORMAT) {
@@ -187,7 +189,7 @@ export function parsePlan(text: string, runId: string): Plan {
   return plan;
 }
 
-/** What `why` needs to know about a run. */
+/** The input of `why` for a run. */
 export function whyInputOf(known: LoadedRun, now: number): WhyInput {
   return {
     runId: known.id,
@@ -203,7 +205,7 @@ export function whyInputOf(known: LoadedRun, now: number): WhyInput {
   };
 }
 
-/** How the paths of a run change when its project is this one; undefined when they do not. */
+/** The move of a run to this project's directory; undefined when it is there already. */
 export function moveTo(dir: StateDir, { created }: Run): RunMoved | undefined {
   if (created === undefined) return undefined;
   const to = dirname(dir.root);
@@ -211,12 +213,15 @@ export function moveTo(dir: StateDir, { created }: Run): RunMoved | undefined {
   return from === to ? undefined : { type: "run.moved", from, to };
 }
 
-/** An older version did not record the project; most runs are started in its own directory. */
+/** An older version did not record the project; most runs start in the project's directory. */
 function oldProject(cwd: string, project: string): string {
   return movedPath({ from: project, to: "" }, cwd) === cwd ? cwd : project;
 }
 
-/** Refuses to go on in a copy of the project, unless a person wants that and the run is dead (M5). */
+/**
+ * Refuses to continue in a copy of the project, unless a person wants that and the original is
+ * dead.
+ */
 export async function refuseCopy(
   dir: StateDir,
   run: { readonly id: string; readonly shortId: string; readonly moved?: RunMoved | undefined },
@@ -243,7 +248,7 @@ export async function refuseCopy(
   throw new Refusal("run-owned", message, command("-C", moved.from, "stop", shortId));
 }
 
-/** The lease of a run in the project that this one was copied from, or that there is no such run. */
+/** The lease of the run in the original project; "none" when that project does not have the run. */
 async function originalLease(
   original: StateDir,
   dir: StateDir,
@@ -258,13 +263,13 @@ async function originalLease(
       await journal.close();
     }
   } catch (error) {
-    // What cannot be read may hold the run.
+    // A journal that cannot be read may have the run.
     if (error instanceof JournalError) return undefined;
     throw error;
   }
 }
 
-/** One directory under two names: a mount, or a link. */
+/** True for one directory under two names, through a mount or a link. */
 function isSame(one: string, other: string): boolean {
   const [a, b] = [statSync(one), statSync(other)];
   return a.dev === b.dev && a.ino === b.ino;

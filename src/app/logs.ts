@@ -9,6 +9,7 @@ import { attemptText, parseStepPath, stepPath } from "../core/step-path.ts";
 import { attemptDirOf } from "../engine/state-dir.ts";
 import type { Subscription } from "../journal/subscription.ts";
 import { followLines } from "../runner/process/output.ts";
+import { closeAll } from "../util/close.ts";
 import { attemptEnd } from "../view/attempt-history.ts";
 import { spokenLines } from "../view/question-text.ts";
 import { type LoadedRun, loadRun } from "./loaded-run.ts";
@@ -24,14 +25,14 @@ export interface LogLine extends PrintedLine {
 
 /** Who reads the output. */
 interface LogReader {
-  /** Keep reading for as long as the run is driven. */
+  /** Continues to read for as long as a process drives the run. */
   readonly follow: boolean;
   readonly print: (line: LogLine) => void;
   /** True when nobody reads any more. */
   readonly isClosed: () => boolean;
 }
 
-/** Prints the output of all attempts, or of those of one step; gives how many lines there were. */
+/** Prints the output of all attempts, or of one step's attempts; returns the number of lines. */
 export async function printLogs(
   project: Project,
   known: LoadedRun,
@@ -64,7 +65,7 @@ export async function printLogs(
 
 type Started = Extract<RunEvent, { type: "step.started" }>;
 
-/** What is asked for. */
+/** What to print, and for whom. */
 interface Wanted extends LogReader {
   readonly step: string | undefined;
   readonly readers: OutputReaders;
@@ -72,15 +73,15 @@ interface Wanted extends LogReader {
   lines: number;
 }
 
-/** A file of an attempt, and what prints a line of it. */
+/** A file of an attempt, and the function that prints its lines. */
 interface PrintedFile {
   readonly name: string;
   readonly show: (line: string) => void;
 }
 
 /**
- * Lines of one step stand alone; those of a whole run, or of what is in a step, name theirs. What its
- * checks and its judge say is marked.
+ * A line names its step, unless the person asked for that step. A mark shows the lines of checks
+ * and judges.
  */
 function printedFiles(known: LoadedRun, at: Started, wanted: Wanted): readonly PrintedFile[] {
   const visit = findVisit(known.run, at);
@@ -124,10 +125,10 @@ async function followAttempt(
   ) {
     await subscription.changed();
   }
-  for (const file of files) await file.close();
+  await closeAll(files);
 }
 
-/** Nothing more comes, or nobody reads it. */
+/** True when the run has no living owner, or the reader has left. */
 async function isOver(
   { journal }: Project,
   runId: string,
@@ -136,7 +137,7 @@ async function isOver(
   return isClosed() || livenessOf(await journal.leases.of(runId)) !== "owned";
 }
 
-/** The attempts of a step and of all that is in it, or of the whole run. */
+/** The attempts of a step and of the steps inside it, or of the whole run. */
 function attemptsOf({ events }: LoadedRun, step: string | undefined): readonly Started[] {
   const isMeant = (at: AttemptRef): boolean =>
     step === undefined || stepPath(at) === step || at.scope.startsWith(`${step}@`);
@@ -154,7 +155,7 @@ function isRunning({ events }: LoadedRun, at: AttemptRef): boolean {
 }
 
 function checkStep(known: LoadedRun, step: string | undefined): void {
-  // An update may have taken a step out of the plan; what it printed is there.
+  // An update may have removed the step from the plan; its output is still there.
   if (step === undefined || attemptsOf(known, step).length > 0) return;
   const { run, plan, shortId } = known;
   const { scope, step: id } = parseStepPath(step);

@@ -1,5 +1,7 @@
 /** Opens the parts that the loop of a run needs, each only for plans that need it. */
 
+import { existsSync } from "node:fs";
+import { dirname, join } from "node:path";
 import type { Recorded } from "../core/event.ts";
 import type { Fact } from "../core/fact.ts";
 import { planRewind } from "../core/graph/rewind.ts";
@@ -13,6 +15,7 @@ import { mayBeAhead } from "../journal/events-file.ts";
 import { graphsIn } from "../plan/graph-index.ts";
 import type { Graph, Plan } from "../plan/plan.ts";
 import { mayLive } from "../runner/process/adopt.ts";
+import { countText, shortList } from "../view/text.ts";
 import type { AttractorLogFiles } from "./attractor-logs.ts";
 import type { LoadedRun } from "./loaded-run.ts";
 import { hasAgents, priceListOf } from "./prices.ts";
@@ -20,6 +23,13 @@ import type { Project } from "./project.ts";
 import { after, command, Refusal, RunError } from "./refusal.ts";
 import { RunFiles } from "./run-files.ts";
 import { relinkWorktrees } from "./run-workspace.ts";
+
+/** Lets git look at a directory of which snapshots are kept, while this process reads the journal. */
+export async function askGitEarly({ dir }: Project, directory = dirname(dir.root)): Promise<void> {
+  if (!existsSync(join(dir.root, "snapshots.git"))) return;
+  const { askEarly } = await import("../workspace/repository.ts");
+  askEarly(directory);
+}
 
 /** What keeps the files of a run; loaded only for plans that want them kept. */
 export async function openFilesExecutor(
@@ -50,6 +60,7 @@ export async function openFilesExecutor(
     };
     // Git reports its version while the rest is loaded and opened.
     const [, files] = await Promise.all([gitVersion(), open()]);
+    if (run.workspace === undefined) for (const line of await leftBehind(known)) say(line);
     return files;
   } catch (error) {
     if (!(error instanceof WorkspaceError)) throw error;
@@ -61,13 +72,28 @@ export async function openFilesExecutor(
   }
 }
 
+const FILES_SHOWN_MAX = 5;
+
+/** The uncommitted changes of the project that a new worktree does not have. */
+async function leftBehind({ plan, run }: LoadedRun): Promise<readonly string[]> {
+  const { workspace } = plan;
+  if (workspace?.kind !== "worktree" || workspace.uncommitted === true) return [];
+  const { looseFiles } = await import("../workspace/repository.ts");
+  const files = await looseFiles(run.created?.cwd ?? ".");
+  if (files.length === 0) return [];
+  const shown = shortList(files, FILES_SHOWN_MAX);
+  const many = countText(files.length, "uncommitted file");
+  return [`The run's worktree lacks ${many}: ${shown} (to include them: include: uncommitted)`];
+}
+
 function hasOwnWorkspaces(graph: Graph): boolean {
   return graph.steps.some(({ own, work }) => own === true || graphsIn(work).some(hasOwnWorkspaces));
 }
 
 /**
- * Holds the files that steps handed on against their hashes before anything starts: what was found
- * and done, in words. Throws when a file is gone for good.
+ * Compares the outputs of completed steps with their hashes before any step starts, and restores
+ * those that it may. Returns lines for a person. Throws when an output and its copy are both
+ * missing.
  */
 export async function checkHandedOnFiles(
   { plan, run, events, dir, shortId }: LoadedRun,
@@ -76,11 +102,12 @@ export async function checkHandedOnFiles(
   const { currentOutputs, outputsNamedBy } = await import("../core/outputs.ts");
   if (events.every(({ event }) => outputsNamedBy(event).length === 0)) return [];
   const living = [...run.running].some((visit) => mayLive(attemptDirOf(dir, attemptOf(visit))));
-  // Who lives may be at work on them right now.
+  // A living step may be writing its outputs now.
   if (living) return [];
-  // Nothing starts that could read them.
+  // No step will start that could read them.
   if (asked.some((fact) => fact.type === "stop-requested" && fact.mode === "now")) return [];
-  const reopened = asked.flatMap((fact) =>
+  const wanted = asked.map((fact) => (fact.type === "requested" ? fact.fact : fact));
+  const reopened = wanted.flatMap((fact) =>
     fact.type === "retry-requested" || fact.type === "rewind-requested"
       ? reopenedBy(plan, run, fact.step)
       : [],
@@ -96,19 +123,19 @@ export async function checkHandedOnFiles(
   throw new Refusal("output-missing", message, command("retry", shortId, first.root));
 }
 
-/** The steps that a request reopens: they write their files again. */
+/** The steps that a request reopens: they write their outputs again. */
 function reopenedBy(plan: Plan, run: Run, step: string): readonly string[] {
   const known = plan.graph.steps.some(({ id }) => id === step);
   return known ? planRewind(plan, run, step).reopened : [];
 }
 
-/** All that tells a run in files, kept up to date by its owner. */
+/** Keeps the projections of a run in files up to date. */
 interface RunFilesWriter {
   record(events: readonly Recorded[], run: Run): void;
   close(run: Run): void;
 }
 
-/** The files of a run, and those in the directory that the person named for it. */
+/** Opens the files of a run, and those in its `--logs` directory. */
 export async function openRunFiles(project: Project, known: LoadedRun): Promise<RunFilesWriter> {
   const { dir, run, events } = known;
   const attractorLogs = await openAttractorLogs(project, known);
@@ -117,7 +144,7 @@ export async function openRunFiles(project: Project, known: LoadedRun): Promise<
     opened ??= RunFiles.open(dir, run, known, events);
     return opened;
   };
-  // Otherwise the first step does not wait for them: it takes long to read what a long run left.
+  // Otherwise open them with the first record: for a long run that takes time, and steps can start.
   if (mayBeAhead(dir.events, run.seq)) own();
   return {
     record: (news, now) => {
@@ -128,7 +155,7 @@ export async function openRunFiles(project: Project, known: LoadedRun): Promise<
   };
 }
 
-/** What tells the run in a directory that the person named; throws when it cannot be written. */
+/** Opens the `--logs` directory of a run, if it has one. Throws when it cannot be written. */
 export async function openAttractorLogs(
   project: Project,
   { plan, run, events, dir, shortId }: LoadedRun,
@@ -149,12 +176,12 @@ export async function openAttractorLogs(
   }
 }
 
-/** What talks to agents; loaded only for plans that have some. */
+/** Opens the part that works with agents; undefined for plans without agents. */
 export async function openAgents(
-  plan: Plan,
+  { plan, run }: Pick<LoadedRun, "plan" | "run">,
   site: () => LaunchSite,
 ): Promise<AgentSteps | undefined> {
   if (!hasAgents(plan)) return undefined;
   const { AgentSteps } = await import("../engine/agent/agent-steps.ts");
-  return new AgentSteps(site, await priceListOf(plan));
+  return new AgentSteps(site, await priceListOf(plan, run));
 }

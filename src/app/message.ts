@@ -8,7 +8,6 @@
  *   after that loses nothing.
  */
 
-import { randomBytes } from "node:crypto";
 import { messagesFor } from "../core/conversation/message.ts";
 import type { Message } from "../core/event.ts";
 import { statusWord } from "../core/graph/visit-state.ts";
@@ -23,78 +22,66 @@ import {
 import { parseVisit, stepPath } from "../core/step-path.ts";
 import { workspaceOf } from "../engine/launch.ts";
 import { recordRequest } from "../engine/record.ts";
+import { pendingAmong } from "../journal/inbox.ts";
 import { takeLease } from "../journal/journal.ts";
 import { indexOf } from "../plan/graph-index.ts";
 import type { Plan, Step } from "../plan/plan.ts";
 import { systemClock } from "../util/clock.ts";
 import { failpoint } from "../util/failpoint.ts";
 import { nearest } from "../util/nearest.ts";
+import { newKey, reloadUntil } from "./ask-owner.ts";
 import { type LoadedRun, loadRun, reloadRun } from "./loaded-run.ts";
 import { isOwnerAlive, thisOwner, thisPerson } from "./owner.ts";
 import type { Project } from "./project.ts";
 import { command, Refusal, RunError } from "./refusal.ts";
 import { RunFiles } from "./run-files.ts";
 
-const ID_BYTES = 6;
-/** How long an owner has to take a message in while somebody waits for that. */
-const TAKEN_MS_MAX = 10_000;
-
 /** A new message from whoever uses this process. */
 export function newMessage(text: string): Message {
-  const id = randomBytes(ID_BYTES).toString("hex");
-  return { id, text, by: thisPerson(), given: Date.now() };
+  return { id: newKey(), text, by: thisPerson(), given: Date.now() };
 }
 
-/** Whom a message is for. */
+/** The step whose agent gets the message. */
 interface Recipient {
   readonly scope: string;
   readonly step: string;
 }
 
-/** What became of a message: the run that knows it, or the owner that has not taken it in yet. */
+/** The run after a message was left; `message` is absent until the run has recorded it. */
 interface MessageResult {
   readonly known: LoadedRun;
   readonly message?: LeftMessage;
 }
 
-/** Leaves a message and waits until it is part of the run, or its owner takes too long. */
+/** Leaves a message and waits until the run has recorded it, or its owner takes too long. */
 export async function leaveMessage(
   project: Project,
   known: LoadedRun,
   { scope, step }: Recipient,
   message: Message,
 ): Promise<MessageResult> {
-  const { journal } = project;
-  await journal.inbox.send(known.id, { type: "message", scope, step, message });
+  await project.journal.inbox.send(known.id, { type: "message", scope, step, message });
   failpoint("say.recorded");
-  const subscription = journal.log.subscribe(known.id);
-  const patience = setTimeout(() => subscription.close(), TAKEN_MS_MAX);
-  try {
-    let now = known;
-    do {
-      now = await reloadRun(project, now);
-      if (now.liveness !== "owned") {
-        await takeMessages(project, now);
-        now = await reloadRun(project, now);
-      }
-      const left = messagesFor(now.run, { scope, step }).find(({ id }) => id === message.id);
-      if (left !== undefined) return { known: now, message: left };
-    } while (now.lease?.owner?.opens === undefined && (await subscription.changed()));
-    return { known: now };
-  } finally {
-    clearTimeout(patience);
-    subscription.close();
-  }
+  const now = await reloadUntil(project, known, async (one) => {
+    if (one.run.handled.has(message.id)) return one;
+    // A process that has a conversation open reads no requests.
+    if (one.liveness === "owned") return one.lease?.owner?.opens === undefined ? undefined : one;
+    await takeMessages(project, one);
+    const after = await reloadRun(project, one);
+    return after.run.handled.has(message.id) ? after : undefined;
+  });
+  const left = messagesFor(now.run, { scope, step }).find(({ id }) => id === message.id);
+  return left === undefined ? { known: now } : { known: now, message: left };
 }
 
-/** Records, as the owner of the run for a moment, what was left for its agents. */
+/** Owns the run for a moment to record the messages in its inbox. */
 async function takeMessages(project: Project, known: LoadedRun): Promise<void> {
   const { journal } = project;
   const acquired = await takeLease(journal.leases, known.id, {
     owner: thisOwner(),
     isAlive: isOwnerAlive,
   });
-  // If somebody else was faster, that process takes them in.
+  // If another process was faster, it records them.
   if (acquired.ok) {
     try {
       await recordMessages(project, await loadRun(project, known.id), acquired.epoch);
@@ -105,7 +92,9 @@ async function takeMessages(project: Project, known: LoadedRun): Promise<void> {
   }
 }
 
-/** Takes all messages that were left into a run whose lease is ours; gives the run after that. */
+/**
+ * Records all messages in the inbox of a run that this process owns; returns the run after that.
+ */
 export async function recordMessages(
   project: Project,
   known: LoadedRun,
@@ -114,7 +103,7 @@ export async function recordMessages(
   const { journal } = project;
   let { run } = known;
   const before = run.seq;
-  for (const request of await journal.inbox.after(known.id, 0)) {
+  for (const request of pendingAmong(await journal.inbox.after(known.id, 0), run)) {
     if (request.type !== "message") continue;
     const { scope, step, message } = request;
     const places = { workspaceOf: workspaceOf(known.dir) };
@@ -140,11 +129,11 @@ export interface AgentStep {
   readonly step: string;
   /** `review`, or `each@1.1[3]/review`. */
   readonly path: string;
-  /** What was done for it; absent before its first visit. */
+  /** Its record in the run; absent before its first visit. */
   readonly record?: StepRecord;
 }
 
-/** The step of that name. Throws a refusal that names what could have been meant. */
+/** The step of that name. Throws a refusal that suggests names. */
 export function agentStepAt(known: LoadedRun, name: string): AgentStep {
   const { plan, run, shortId } = known;
   if (known.cleanedAt !== undefined) {
@@ -173,7 +162,10 @@ interface Candidate {
   readonly step: Step;
 }
 
-/** The step in that scope; its id alone is enough for a step of an instance that is the only one. */
+/**
+ * The step of that id in the named scope; if a name without a scope is not a step of the plan's own
+ * graph, all steps of that id.
+ */
 function* stepsNamed(run: Run, scopeId: string, id: string): Generator<Candidate> {
   const exact = run.scopes.get(scopeId);
   const own = exact && stepIn(exact, id);
@@ -206,7 +198,7 @@ function unknownStep({ plan, run, shortId }: LoadedRun, name: string): Refusal {
   return new Refusal("unknown-step", message, command("show", shortId));
 }
 
-/** When an agent gets a message that was left for it. */
+/** When an agent gets a message. */
 export type Delivery =
   /** The owner of the run has not recorded it yet. */
   | "not-recorded"
@@ -217,7 +209,7 @@ export type Delivery =
   | "at-start"
   | "next-attempt";
 
-/** When the agent of a step gets what `leaveMessage` has left. */
+/** When the agent of a step gets the message that `leaveMessage` left. */
 export function deliveryOf({ known, message }: MessageResult, { record }: AgentStep): Delivery {
   if (message === undefined) return "not-recorded";
   const visit = currentVisit(record);

@@ -13,14 +13,14 @@ import { Worker } from "node:worker_threads";
 import { type ModuleProblem, type ModuleValue, notPlain } from "../pipeline/module.ts";
 import type { Path } from "../pipeline/source.ts";
 
-/** How long a module may take to say what its pipeline is. */
+/** How long a module may take to export its pipeline. */
 const MODULE_TIME_MAX_MS = 30_000;
 
-/** What the thread says of its module. */
+/** The message that the thread sends about its module. */
 export type ModuleNews =
   | { readonly type: "value"; readonly value: unknown }
   | { readonly type: "no-default"; readonly names: readonly string[] }
-  /** What is exported is no object at all. */
+  /** The default export is not an object. */
   | { readonly type: "no-pipeline"; readonly found: string }
   | { readonly type: "not-plain"; readonly found: string; readonly path: Path }
   | {
@@ -36,7 +36,7 @@ type Ended =
   | { readonly type: "ended"; readonly exit: number }
   | { readonly type: "late" };
 
-/** Runs a module and gives what it exports, or what is wrong with it. */
+/** Runs a module and returns its default export, or its problem. */
 export async function loadModule(path: string): Promise<ModuleValue> {
   const worker = new Worker(new URL(`./module-worker${OWN_ENDING}`, import.meta.url), {
     workerData: pathToFileURL(path).href,
@@ -50,7 +50,7 @@ export async function loadModule(path: string): Promise<ModuleValue> {
   return { ok: false, ...problemOf(ended, path) };
 }
 
-/** This program also runs from its sources. */
+/** Perdure runs bundled and from its sources. */
 const OWN_ENDING = import.meta.url.endsWith(".ts") ? ".ts" : ".js";
 
 async function endOf(worker: Worker): Promise<Ended> {
@@ -127,7 +127,7 @@ function thrownProblem({ message, stack = "", code }: Thrown, path: string): Mod
   return { rule: "module-throws", message: `the module threw: ${message}`, help, ...at };
 }
 
-/** Where in the module itself an error came from. */
+/** The position in the module itself that an error came from. */
 function placeIn(stack: string, path: string): { line?: number; column?: number } {
   const frames = stack.matchAll(/(?:^|\(|\s)(file:\/\/\S+?|\/\S*?):(\d+)(?::(\d+))?(?=\)|$|\n)/g);
   for (const [, name = "", line, column] of frames) {

@@ -17,16 +17,17 @@ const module = workerData;
 
 registerHooks({
   resolve: (name, context, next) => {
-    // The name is this package, wherever it lies: the project of the module may have none.
+    // `perdure` is always this package: the project of the module may not have installed it.
     const ours = name === "perdure" || name.startsWith("perdure/");
     const found = next(name, ours ? { ...context, parentURL: import.meta.url } : context);
-    // A pipeline and its TypeScript are ES modules, whatever the project says about other files.
+    // A pipeline is an ES module, and so is its TypeScript, whatever the package.json of the
+    // project says.
     if (/\.m?ts$/.test(found.url)) return { ...found, format: "module-typescript" };
     return found.url === module ? { ...found, format: "module" } : found;
   },
 });
 
-/** The last word of this thread: timers and sockets of the module end with it. */
+/** Sends the message and ends this thread, together with the module's timers and sockets. */
 function send(news: ModuleNews): void {
   port?.postMessage(news);
   process.exit();
@@ -51,7 +52,7 @@ function thrown(error: unknown): ModuleNews {
   };
 }
 
-// Not awaited here: a module that never settles lets the thread end, and that tells of it.
+// A module that never settles lets the thread end without a message, which module-load.ts reports.
 import(module).then(
   (exported: Readonly<Record<string, unknown>>) => send(newsOf(exported)),
   (error: unknown) => send(thrown(error)),

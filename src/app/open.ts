@@ -21,18 +21,18 @@ import { asOwner, ownedError, refuseOpened } from "./ownership.ts";
 import type { Project } from "./project.ts";
 import { command, Refusal } from "./refusal.ts";
 
-/** What the agent is told of it when the run continues. */
+/** The message that the agent gets when the run continues. */
 const OPENED =
   "I opened this conversation in your own interactive program in between. What I said there counts.";
 
-/** What a person should know after they have left the program. */
+/** The result of an open conversation, after the person has left the program. */
 interface OpenResult {
-  /** How many processes the program had left running; they were ended. */
+  /** How many processes the program left running; Perdure ended them. */
   readonly processesEnded: number;
-  /** The run is over, so the conversation does not continue. */
+  /** The run has completed, so the conversation does not continue. */
   readonly completed: boolean;
   readonly step: string;
-  /** The words of the command that continues the run. */
+  /** The arguments of the `perdure` command that continues the run. */
   readonly resume: readonly string[];
 }
 
@@ -54,7 +54,7 @@ export async function openConversation(
   return result;
 }
 
-/** Ctrl-C and the end of the terminal are for the program; this process outlives both. */
+/** Ignores the signals of the terminal: they are for the program, and this process outlives it. */
 function listen(): () => void {
   const signals = ["SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"] as const;
   const ignore = (): void => undefined;
@@ -95,8 +95,7 @@ async function openOwned(
 }
 
 /**
- * Refuses while a runner, or a step that outlived it, is at work: it may use the conversation at any
- * moment.
+ * Refuses while the run has a living owner or step, which may use the conversation at any moment.
  */
 function refuseOwned({ run, dir, lease, liveness, shortId }: LoadedRun, step: AgentStep): void {
   const owner = liveness === "owned" ? lease?.owner : undefined;
@@ -112,7 +111,7 @@ function refuseOwned({ run, dir, lease, liveness, shortId }: LoadedRun, step: Ag
   throw new Refusal("run-owned", message, command("stop", shortId, "--after-turn"));
 }
 
-/** The last conversation of a step, with the visit that it belongs to. */
+/** The last conversation of a step, and its visit. */
 function conversationOf(
   known: LoadedRun,
   { record, path }: AgentStep,
@@ -128,7 +127,7 @@ function conversationOf(
   throw new Refusal("no-conversation", message, command("say", shortId, path, "MESSAGE"));
 }
 
-/** The conversation of the last attempt of a visit, whatever became of it. */
+/** The conversation of the last attempt of a visit, however the attempt ended. */
 function lastSession({ events }: LoadedRun, visit: Visit): string | undefined {
   const place = visitRef(visit);
   for (const { event } of events.toReversed()) {
@@ -161,7 +160,8 @@ function sizeOf(transcript: string): number | undefined {
 
 function resultOf({ run, shortId }: LoadedRun, visit: Visit, left: number): OpenResult {
   const own = run.workspace !== undefined && run.workspace.kind !== "here";
-  // Files that changed in a workspace of the run would else be taken for somebody else's.
+  // Without `--files keep`, a resume would treat the person's changes in the run's own workspace as
+  // foreign.
   const cut = run.waiting.owner.size + run.running.size > 0;
   return {
     processesEnded: left,

@@ -19,6 +19,7 @@ import type { AgentReport } from "../runner/agents/report.ts";
 import type { PriceList } from "../runner/agents/usage.ts";
 import { ATTEMPT_FILE, checkOutputFile } from "../runner/process/attempt-folder.ts";
 import { followLines } from "../runner/process/output.ts";
+import { closeAll } from "../util/close.ts";
 import { defined } from "../util/defined.ts";
 import type { LiveSpending } from "../view/live/live-input.ts";
 import type { Tone } from "../view/text.ts";
@@ -206,9 +207,5 @@ export function followAttempt(
       { onError },
     ),
   );
-  return {
-    close: async () => {
-      for (const file of files) await file.close();
-    },
-  };
+  return { close: () => closeAll(files) };
 }

@@ -1,25 +1,24 @@
 /**
- * The requests that reach the owner of a run: others ask it to stop, answer a gate, leave a message
- * for an agent, or add to the budget. They come through the inbox, and as signals or calls of this process.
+ * The requests that reach the owner of a run, through the inbox, and as signals or calls of this
+ * process.
  *
  * Owns: reading the inbox for as long as a run is driven, and handing each request to the driver, also
- *   those that came before there was one.
- * Does not: decide what follows from a request.
+ *   a stop that came before there was one.
+ * Does not: decide what follows from a request, or turn it into a fact (request-facts.ts). Lasting
+ *   requests that came before are facts of the first turn.
  */
 import type { StopMode } from "../core/event.ts";
-import type { AddBudgetRequest, Inbox, MessageRequest, Request } from "../journal/inbox.ts";
+import type { Inbox, LastingRequest, Request } from "../journal/inbox.ts";
 import type { Subscription } from "../journal/subscription.ts";
 
-/** What a driven run offers to those who ask something of it. */
+/** The requests that a driven run accepts. */
 export interface DrivenRun {
   /** Asks the run to stop; a second, stronger request ends the processes at once. */
   stop(mode: StopMode, by: string): void;
   /** Ends every process now, without its grace period. */
   killNow(): void;
-  /** Takes in a message for an agent; one that the run knows changes nothing. */
-  message(request: MessageRequest): void;
-  /** Adds to the budget. */
-  addBudget(added: AddBudgetRequest["added"]): void;
+  /** Turns a lasting request into a fact; one that the run has handled changes nothing. */
+  take(request: LastingRequest): Promise<void>;
   /** Looks for answers that others have given. */
   lookForAnswers(): void;
   /** Keeps the lease. Throws when another owner has the run. */
@@ -30,7 +29,7 @@ export interface DrivenRun {
 
 /** The requests to the owner of one run. */
 export class OwnerRequests {
-  /** Who asked this process to end its part first. */
+  /** The author of the first stop request to this process. */
   first: string | undefined;
   readonly #inbox: Inbox;
   readonly #runId: string;
@@ -39,6 +38,8 @@ export class OwnerRequests {
   #driver: DrivenRun | undefined;
   #subscription: Subscription | undefined;
   #reading: Promise<void> = Promise.resolve();
+  /** The owner reads lasting requests one after the other; a stop does not wait for them. */
+  #taking: Promise<void> = Promise.resolve();
 
   private constructor(inbox: Inbox, runId: string, lastRequest: number) {
     this.#inbox = inbox;
@@ -46,34 +47,33 @@ export class OwnerRequests {
     this.#lastRequest = lastRequest;
   }
 
-  /** Call it before the lease names this process: who finds the owner there may ask at once. */
+  /**
+   * Call it before the lease names this process: a command may send a request as soon as it does.
+   */
   static async open(inbox: Inbox, runId: string): Promise<OwnerRequests> {
     const requests = await inbox.after(runId, 0);
     return new OwnerRequests(inbox, runId, requests.at(-1)?.id ?? 0);
   }
 
-  /** Hands the driver what was asked for before it was there, and what will be, until `leave`. */
+  /** Gives the driver all requests, including those that came before it, until `leave`. */
   async attend(driver: DrivenRun): Promise<void> {
     this.#driver = driver;
     if (this.first !== undefined) driver.stop(this.#mode ?? "now", this.first);
     const subscription = this.#inbox.subscribe(this.#runId);
     this.#subscription = subscription;
-    // Unlike a request to stop, a message does not lapse with the owner that it was meant for.
-    for (const request of await this.#inbox.after(this.#runId, 0)) {
-      if (request.type === "message" && request.id <= this.#lastRequest) driver.message(request);
-    }
     await this.#look(driver);
     this.#reading = this.#read(subscription, driver);
   }
 
-  /** The driver has ended; when this resolves, nothing reads the inbox any more. */
+  /** Ends the work for the driver; when this resolves, nothing reads the inbox. */
   async leave(): Promise<void> {
     this.#driver = undefined;
     this.#subscription?.close();
     await this.#reading;
+    await this.#taking;
   }
 
-  /** Stops the run in order; asked for a second time, its processes are ended at once. */
+  /** Stops the run; a second call ends its processes at once. */
   end(by: string, mode: StopMode = "now"): void {
     this.first ??= by;
     this.#stop(mode, by);
@@ -107,14 +107,13 @@ export class OwnerRequests {
   }
 
   #hand(driver: DrivenRun, request: Request): void {
-    if (request.type === "message") driver.message(request);
-    else if (request.type === "stop") this.#stop(request.mode, request.by);
-    else if (request.type === "add-budget") driver.addBudget(request.added);
-    else driver.lookForAnswers();
+    if (request.type === "stop") this.#stop(request.mode, request.by);
+    else if (request.type === "answer") driver.lookForAnswers();
+    else this.#taking = this.#taking.then(() => driver.take(request)).catch(driver.fail);
   }
 }
 
-/** Turns signals into requests; gives a function that stops listening. */
+/** Turns signals into requests; returns a function that stops listening. */
 export function listen(requests: OwnerRequests): () => void {
   const handlers: readonly (readonly [NodeJS.Signals, () => void])[] = [
     ["SIGINT", () => requests.end("SIGINT")],

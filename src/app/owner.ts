@@ -9,7 +9,7 @@ export function thisOwner(): Owner {
   return { ...identity, started, host: hostname(), user: userInfo().username };
 }
 
-/** Whoever uses this process, as answers name people. */
+/** The user of this process, as answers and requests name them. */
 export function thisPerson(): string {
   return `${userInfo().username}@${hostname()}`;
 }
@@ -19,14 +19,14 @@ export function isOwnerAlive(owner: Owner): boolean {
   return ownerLiveness(owner) !== "dead";
 }
 
-/** True when the owner is in another PID namespace or on another machine, and may live there. */
+/** True when the owner may live in another PID namespace or on another machine. */
 export function isOwnerElsewhere(owner: Owner): boolean {
   return ownerLiveness(owner) === "unknown";
 }
 
 function ownerLiveness({ started, ...owner }: Owner): ProcessLiveness {
   const life = processLiveness({ ...owner, start: started });
-  // An older version recorded no more than the host.
+  // An older version recorded only the host.
   const isOld = owner.namespace === undefined && owner.machine === undefined;
   return life === "dead" && isOld && owner.host !== hostname() ? "unknown" : life;
 }
@@ -38,5 +38,5 @@ export function ownerText(owner: Owner): string {
   return isOwnerElsewhere(owner) ? `${who}, ${UNSEEN}` : who;
 }
 
-/** Why nothing is known about an owner in another PID namespace or on another machine. */
+/** Why Perdure cannot check an owner in another PID namespace or on another machine. */
 const UNSEEN = "which cannot be seen from here (another container or machine)";

@@ -32,17 +32,17 @@ import {
   when,
 } from "./refusal.ts";
 
-/** What somebody wants of a run, as far as it decides whether the run can be owned. */
+/** The options that decide whether this process can own a run. */
 export interface OwnOptions {
-  /** Nothing is started; the run is stopped in this name once the requests are recorded. */
+  /** Starts no step: records the requests, then stops the run in this name. */
   readonly stopBy?: string;
-  /** Nothing is started; what runs is ended in this way. */
+  /** Starts no step: stops those that run, in this mode. */
   readonly stop?: { readonly mode: StopMode; readonly by: string };
-  /** The edit that the person adopted, seeing the run as it was when it was loaded. */
+  /** The edit that the person adopted after they saw the run as it was loaded. */
   readonly update?: UpdateRequested;
-  /** The person says that an owner elsewhere, and what it started there, is dead. */
+  /** The person says that an owner elsewhere and its steps are dead. */
   readonly takeOver?: boolean;
-  /** The run may work beside others in one directory. */
+  /** The run may share its directory with other runs. */
   readonly beside?: boolean;
   /** The person wants the run to continue in a copy of its project. */
   readonly asCopy?: boolean;
@@ -55,7 +55,9 @@ export interface OwnedRun {
   readonly epoch: number;
 }
 
-/** Takes the lease of a run and reads what others wrote until then. Throws when somebody has it. */
+/**
+ * Takes the lease of a run and loads its present state. Throws when another process has the lease.
+ */
 export async function own(
   project: Project,
   known: LoadedRun,
@@ -65,7 +67,7 @@ export async function own(
   const { id: runId, shortId } = known;
   const { journal } = project;
   const { takeOver: forced } = options;
-  // A run that is loaded again is another value: the one before is taken over.
+  // Reloading reuses `known`, so read its position first.
   const seenSeq = known.run.seq;
   const isAlive = (other: Owner): boolean => forced !== true && isOwnerAlive(other);
   const acquired = await takeLease(journal.leases, runId, { owner, isAlive });
@@ -90,7 +92,10 @@ export async function own(
   }
 }
 
-/** A step that outlived its owner where nobody here can see it would run a second time. */
+/**
+ * Refuses a run with a step that may still run where this process cannot see it: it would run
+ * twice.
+ */
 function refuseUnseenSteps({ run, dir, shortId }: LoadedRun): void {
   const unseen = [...run.running].find((visit) =>
     mayLiveElsewhere(attemptDirOf(dir, attemptOf(visit))),
@@ -104,8 +109,8 @@ function refuseUnseenSteps({ run, dir, shortId }: LoadedRun): void {
 }
 
 /**
- * Does something as the owner of a run, for as long as that takes. After an error that is a refusal the
- * lease is free again; after any other one, that of a dead process is evidence enough.
+ * Owns a run while `body` runs. A refusal releases the lease. After any other error this process
+ * ends, and the lease of a dead process is free.
  */
 export async function asOwner<T>(
   { journal }: Project,
@@ -126,7 +131,7 @@ export async function asOwner<T>(
   }
 }
 
-/** Refuses to continue a run while the program of an earlier `perdure open` is still there. */
+/** Refuses to continue a run while the program of an earlier `perdure open` still runs. */
 export function refuseOpened({ id, plan, shortId }: LoadedRun): void {
   if (Object.values(plan.agents).every(({ adapter }) => adapter === "command")) return;
   const pids = findMarked(openMarker(id));
@@ -139,7 +144,7 @@ export function refuseOpened({ id, plan, shortId }: LoadedRun): void {
   );
 }
 
-/** Why a run cannot be driven, if it cannot. */
+/** The refusal to drive a run; undefined when nothing prevents it. */
 export function unavailable(
   known: LoadedRun,
   options: { readonly takeOver?: boolean } = {},
@@ -154,7 +159,7 @@ export function unavailable(
     : undefined;
 }
 
-/** The refusal to drive a run that another process drives; elsewhere, only a person can tell. */
+/** The refusal to drive a run that another process owns. */
 export function ownedError(shortId: string, owner: Owner): RunOwned {
   const message = `run ${shortId} is owned by ${ownerText(owner)}`;
   const next = isOwnerElsewhere(owner) ? takeOver(shortId) : ownedNext(shortId, owner);
@@ -166,7 +171,7 @@ function ownedNext(shortId: string, { opens }: Owner): Next {
   return after("end the agent's program there", "resume", shortId);
 }
 
-/** What a person can do about something that cannot be seen from here. */
+/** The next command when only a person can know that a process is dead. */
 function takeOver(shortId: string): Next {
   return when("if you know that it is dead", "resume", shortId, "--take-over");
 }

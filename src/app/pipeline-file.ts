@@ -18,7 +18,7 @@ export interface ReadPipeline {
   readonly diagnostics: readonly Diagnostic[];
 }
 
-/** Reads and validates a file; a file that cannot be read is an error of the command. */
+/** Reads and validates a file. Throws a refusal when the file cannot be read. */
 export async function readPipeline(path: string, reading: PlanReading = {}): Promise<ReadPipeline> {
   const { text, mistake } = readText(path);
   if (mistake !== undefined) return { text, diagnostics: [mistake] };
@@ -29,7 +29,7 @@ export async function readPipeline(path: string, reading: PlanReading = {}): Pro
   return { ...read, plan: await readAs(read.plan, reading, path) };
 }
 
-/** The plan as a person wants the file to be read. */
+/** Changes the plan as the person asks: simulated, or continued from a checkpoint. */
 async function readAs(
   plan: Plan,
   { simulate, continuesFrom }: PlanReading,
@@ -54,7 +54,7 @@ async function readDot(path: string, text: string, reading: PlanReading): Promis
 
 function dotFile(path: string, text: string): DotFile {
   const other = (named: string): DotFile | undefined => {
-    // Beside the file that names it, else from where the run is started.
+    // A name is relative to the file that names it, or else to the current directory.
     for (const there of [resolve(dirname(path), named), resolve(named)]) {
       const found = namedText(there);
       if (found !== undefined) return dotFile(there, found);
@@ -64,7 +64,7 @@ function dotFile(path: string, text: string): DotFile {
   return { name: nameOf(path), path, text, other };
 }
 
-/** A file's name for people. */
+/** The path of a file as messages show it. */
 function nameOf(path: string): string {
   const shown = relative(process.cwd(), path);
   return shown.startsWith("..") ? path : shown;
@@ -87,7 +87,7 @@ function withReading(plan: Plan, reading: PlanReading): Plan {
   return Object.keys(reading).length === 0 ? plan : { ...plan, reading };
 }
 
-/** Reads a pipeline that a program gives; the files that it names are looked for in a directory. */
+/** Reads a pipeline that a program gives; the files that it names are relative to a directory. */
 export async function readDefinition(value: unknown, directory: string): Promise<ReadPipeline> {
   const { loadDefinition } = await import("../pipeline/load.ts");
   const { buildPlan } = await import("../plan/build.ts");
@@ -100,7 +100,7 @@ export async function readDefinition(value: unknown, directory: string): Promise
     : { text: "", diagnostics, plan: buildPlan(pipeline) };
 }
 
-/** Reads again for as long as there are modules that were not run; each is run once. */
+/** Repeats `read` until it names no new module; runs each module once. */
 async function withModules(
   directory: string,
   read: (readValue: ReadValue) => LoadedPipeline,
@@ -119,10 +119,10 @@ async function withModules(
   }
 }
 
-/** A pipeline file that can be run; its diagnostics are warnings. */
+/** A valid pipeline file; its diagnostics are warnings. */
 export type ReadPlan = ReadPipeline & { readonly plan: Plan };
 
-/** The plan of a file. Throws `PipelineInvalid` when there is an error among its diagnostics. */
+/** Reads the plan of a file. Throws `PipelineInvalid` when a diagnostic is an error. */
 export async function requirePlan(
   path: string,
   typed: readonly string[] = ["run", relative(process.cwd(), path)],
@@ -138,7 +138,7 @@ export async function requirePlan(
   throw new PipelineInvalid(message, after("mend it", ...typed), read);
 }
 
-/** The text of a file that a pipeline names; undefined when there is none. */
+/** The text of a file that a pipeline names; undefined when the file does not exist. */
 function namedText(path: string): string | undefined {
   const bytes = bytesOf(path);
   if (bytes === undefined) return undefined;
@@ -154,7 +154,7 @@ function namedText(path: string): string | undefined {
 
 const REPLACEMENT = "\ufffd";
 
-/** Bytes as text; what is not UTF-8 would otherwise be replaced in silence. */
+/** Decodes a file; reports bytes that are not UTF-8, which Node would replace silently. */
 function decoded(path: string, bytes: Buffer): ReadText {
   const text = bytes.toString("utf8");
   if (isUtf8(bytes)) return { text };
@@ -179,7 +179,7 @@ function decoded(path: string, bytes: Buffer): ReadText {
 
 interface ReadText {
   readonly text: string;
-  /** Where the file is no text. */
+  /** The position of the first byte that is not UTF-8. */
   readonly mistake?: Diagnostic;
 }
 
@@ -192,7 +192,7 @@ function readText(path: string): ReadText {
 }
 
 export interface ReadingOptions {
-  /** True without a word behind it. */
+  /** True for `--simulate` without a value. */
   readonly simulate?: string | true;
   readonly agent?: string;
   readonly permissions?: string;
@@ -200,15 +200,15 @@ export interface ReadingOptions {
 }
 
 const SIMULATIONS: readonly Simulation[] = ["agents", "all"];
-/** What files in DOT are called. */
+/** The file names of DOT pipelines. */
 const DOT_FILE = /\.(dot|gv|fabro)$/i;
 
-/** Whether a file is written in DOT, by its name. */
+/** True when the name of a file says that it is DOT. */
 export function isDotFile(path: string): boolean {
   return DOT_FILE.test(path);
 }
 
-/** How a file is to be read, as the person asks for it. */
+/** How to read a file, from the options of the command. */
 export function readingOf(options: ReadingOptions, file: string): PlanReading {
   const { agent } = options;
   if (!isDotFile(file)) refuseForYaml(options, file);
@@ -262,7 +262,7 @@ function handlerOf(text: string): readonly [string, string] {
   );
 }
 
-/** Diagnostics as a person reads them, with the lines of the file that they are about. */
+/** The text of diagnostics, with the lines of the file that they point at. */
 export async function diagnosticsText(
   { diagnostics, text }: Pick<ReadPipeline, "diagnostics" | "text">,
   style: { readonly color: boolean },

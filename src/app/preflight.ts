@@ -23,33 +23,33 @@ import { after, Refusal, when } from "./refusal.ts";
 
 const EXECUTABLE = 0o111;
 
-/** One thing that was looked at. */
+/** The result of one check. */
 export interface Finding {
-  /** `missing` stops a run, `doubtful` is warned about, `unknown` only noted. */
+  /** `missing` stops a run, `doubtful` gives a warning, `unknown` a note. */
   readonly state: "there" | "missing" | "doubtful" | "unknown";
   readonly text: string;
   readonly remedy?: string;
 }
 
 export interface PreflightOptions {
-  /** Where the run works, or is started. */
+  /** The directory of the run. */
   readonly cwd: string;
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** What models cost; absent where nobody would see that a price is unknown. */
+  /** The prices of models; absent when the result does not show unknown prices. */
   readonly prices?: PriceList;
   /** Steps of the plan's own graph that will not run again. */
   readonly isDone?: (step: string) => boolean;
 }
 
-/** A step that is still to run, and whether that is certain. */
+/** A step that has not run yet, and whether it certainly will. */
 interface Ahead {
   readonly step: Step;
   readonly certain: boolean;
-  /** What the steps before it in the file say, where they may install something. */
+  /** The commands and prompts of the steps before it in the file, which may install something. */
   readonly before: string;
 }
 
-/** All that can be looked at before a plan runs, in the order of its steps. */
+/** Checks everything that a plan needs, in the order of its steps. */
 export function preflight(plan: Plan, site: PreflightOptions): readonly Finding[] {
   const ahead = [...stepsAhead(plan.graph, { certain: true, before: "" }, site.isDone)];
   if (!ahead.some(({ step }) => step.work.kind === "agent")) return [];
@@ -57,14 +57,14 @@ export function preflight(plan: Plan, site: PreflightOptions): readonly Finding[
   for (const one of ahead) {
     for (const finding of findingsOf(plan, one, site)) {
       const known = found.get(finding.text);
-      // The worst of what several steps say of the same thing.
+      // Of several findings with one text, the worse one counts.
       if (known === undefined || known.state === "doubtful") found.set(finding.text, finding);
     }
   }
   return [...found.values()];
 }
 
-/** Throws what is missing, with the remedy; gives what to warn about. */
+/** Throws a refusal that names what is missing and the remedy; returns the warnings. */
 export function requireReady(
   plan: Plan,
   site: PreflightOptions,
@@ -88,7 +88,7 @@ function warning({ text, remedy }: Finding): string {
   return `warning: ${text}${remedy === undefined ? "" : ` (${remedy})`}`;
 }
 
-/** The steps of a graph in its order; those in other steps stand behind them. */
+/** The steps of a graph in order; the steps inside a step follow it. */
 function* stepsAhead(
   graph: Graph,
   around: { readonly certain: boolean; readonly before: string },
@@ -100,7 +100,7 @@ function* stepsAhead(
     const certain = around.certain && sure.has(position) && step.when === undefined;
     if (!isDone(step.id)) {
       yield { step, certain, before };
-      // How often a fan-out or a loop is gone through is not known, and of branches one may do.
+      // A fan-out or a loop may have no item or iteration, and a join may need only one branch.
       const inside = certain && step.work.kind === "pipeline";
       for (const inner of graphsIn(step.work)) {
         yield* stepsAhead(inner, { certain: inside, before });
@@ -110,12 +110,12 @@ function* stepsAhead(
   }
 }
 
-/** What a step runs or asks for, as text. */
+/** The command or the prompt of a step. */
 function textOf({ work }: Step): string {
   return work.kind === "shell" ? work.run : work.kind === "agent" ? work.prompt : "";
 }
 
-/** The steps that a run comes to whatever its steps say, as long as they succeed. */
+/** The steps that a run reaches whatever its steps report, as long as they succeed. */
 function certainSteps(graph: Graph): ReadonlySet<number> {
   const { entries, outgoing } = indexOf(graph);
   const certain = new Set(entries);
@@ -144,7 +144,7 @@ function findingsOf(plan: Plan, ahead: Ahead, site: PreflightOptions): readonly 
   return [...agents, ...programs];
 }
 
-/** Words that a shell understands by itself. */
+/** Words that a shell does not look for on the PATH. */
 const BUILT_IN = new Set(
   (
     "alias bg break case cd command continue do done echo elif else esac eval exec exit export " +
@@ -153,7 +153,7 @@ const BUILT_IN = new Set(
   ).split(" "),
 );
 
-/** The program of a text that is one plain command, whatever happens in it. */
+/** The program that a shell text starts first, if the text is simple enough to tell. */
 function plainProgram(text: string): string | undefined {
   const [, word = ""] = /^\s*([\w.+-]+)(?=\s|$)/.exec(text) ?? [];
   const simple = !/\n|\|\||\$\{\{/.test(text.trim());
@@ -175,7 +175,7 @@ function programFinding(
   return [{ state, text: missing, remedy: `install ${program}` }];
 }
 
-/** Earlier steps, agents included, may install what they name (preflight/F1). */
+/** A program is only doubtful if an earlier step names it and so may install it (preflight/F1). */
 function stateOf({ certain, before }: Ahead, name: string): "missing" | "doubtful" {
   return certain && !before.includes(name) ? "missing" : "doubtful";
 }
@@ -220,7 +220,7 @@ function installedFinding(
   return { state, text: `${program} is ${where} (${of})`, remedy };
 }
 
-/** The PATH of a step, unless it is only known when the step runs. */
+/** The PATH of a step; undefined when an expression sets it. */
 function pathFor(
   plan: Plan,
   step: Step,
@@ -238,7 +238,7 @@ function isOnPath(program: string, path: string): boolean {
     .some((folder) => folder !== "" && isExecutable(join(folder, program)));
 }
 
-/** Most files that are looked for are not there, so that is no exception. */
+/** True for an executable file. Most candidates on a PATH do not exist, so that throws nothing. */
 function isExecutable(file: string): boolean {
   try {
     const found = statSync(file, { throwIfNoEntry: false });
@@ -249,7 +249,7 @@ function isExecutable(file: string): boolean {
   }
 }
 
-/** What there is to log in with; whether the service accepts it, only the service knows. */
+/** Looks for a variable or a file to log in with; only the service knows whether it accepts it. */
 function loginFinding(
   ahead: Ahead,
   { adapter, args }: AgentDefinition,
@@ -263,7 +263,7 @@ function loginFinding(
   if (file !== undefined) return { state: "there", text: `${adapter}: logged in (${file})` };
   const elsewhere = process.platform !== "linux" || login.elsewhere(env, home).some(existsSync);
   const text = `${adapter} is not logged in (agent of step ${ahead.step.id})`;
-  // Arguments of the author's may name another service.
+  // The author's own arguments may name another service.
   const custom = args.length > 0 || login.mayNeedNone.some((name) => (env[name] ?? "") !== "");
   if (elsewhere || custom || login.optional === true) {
     return { state: "unknown", text: `${adapter}: perdure cannot see whether it is logged in` };
@@ -302,18 +302,18 @@ type Environment = Readonly<Record<string, string | undefined>>;
 
 interface AgentProgram {
   readonly install: string;
-  /** What it may do when nothing is said about permissions. */
+  /** What the agent may do if the pipeline says nothing about permissions. */
   readonly byItself: string;
   readonly login: {
-    /** Any of these variables is enough. */
+    /** Each of these variables is enough to log in. */
     readonly variables: readonly string[];
-    /** So is any of these files. */
+    /** Each of these files is enough to log in. */
     readonly files: (env: Environment, home: string) => readonly string[];
-    /** Settings in which a person may have said how to log in. */
+    /** Files of settings that may name another login. */
     readonly elsewhere: (env: Environment, home: string) => readonly string[];
-    /** With any of these variables it talks to a service of the user's own. */
+    /** With one of these variables the agent may use a service that needs no login. */
     readonly mayNeedNone: readonly string[];
-    /** It works without. */
+    /** The agent works without a login. */
     readonly optional?: true;
     readonly remedy: string;
   };
@@ -328,7 +328,7 @@ const geminiHome = (env: Environment, home: string): string =>
 const dataHome = (env: Environment, home: string): string =>
   env.XDG_DATA_HOME ?? join(home, ".local", "share");
 
-/** By the name of the agent; the compiler asks for a row for each. */
+/** The program of each known agent; the compiler asks for every row. */
 const PROGRAMS: Readonly<Record<KnownAgent, AgentProgram>> = {
   claude: {
     install: "npm install -g @anthropic-ai/claude-code",
@@ -391,7 +391,7 @@ const PROGRAMS: Readonly<Record<KnownAgent, AgentProgram>> = {
   },
 };
 
-/** The program of an adapter, or undefined where the adapter has none of its own. */
+/** The program of an adapter; undefined for an adapter that starts any program. */
 export function agentProgram(adapter: string): AgentProgram | undefined {
   return (PROGRAMS as Readonly<Record<string, AgentProgram>>)[adapter];
 }

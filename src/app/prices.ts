@@ -9,6 +9,9 @@
  * - prices/M1 No run with a limit in US dollars pays for a model without a known price: a model in
  *   the plan is refused here, and a model that only the stream names is stopped after its first
  *   answer.
+ * - prices/M2 A run that starts with a limit in US dollars keeps Perdure's list of that time: a newer
+ *   program does not change what the limit buys. What the user writes (file, pipeline) counts at
+ *   once, and a model that the list did not know then has its price of now.
  */
 
 import { homedir } from "node:os";
@@ -16,7 +19,7 @@ import { isAbsolute, join } from "node:path";
 import { needsTurns } from "../core/conversation/conversation.ts";
 import type { Recorded } from "../core/event.ts";
 import { resumeGrants } from "../core/graph/rewind.ts";
-import { visitRef } from "../core/run.ts";
+import { type Run, visitRef } from "../core/run.ts";
 import { addBudget, unpricedIn, usdText } from "../core/spending.ts";
 import { stepPath } from "../core/step-path.ts";
 import { checksOf } from "../plan/check.ts";
@@ -34,26 +37,34 @@ import { after, command, Refusal } from "./refusal.ts";
 
 const NAMES_SHOWN_MAX = 5;
 
-/** True for a plan with agents that have an adapter: what they use is counted. */
+/** True for a plan with agents that have an adapter: Perdure counts what they use. */
 export function hasAgents({ agents }: Plan): boolean {
   return Object.values(agents).some(({ adapter }) => adapter !== "command");
 }
 
-/** The user's own file of prices; it need not be there. */
+/** The path of the user's file of prices, which need not exist. */
 export function priceFile(): string {
   const config = process.env.XDG_CONFIG_HOME ?? "";
   const home = isAbsolute(config) ? config : join(process.env.HOME ?? homedir(), ".config");
   return join(home, "perdure", "prices.json");
 }
 
-/** The prices that hold for the runs of a plan. */
-export async function priceListOf({ prices }: Pick<Plan, "prices">): Promise<PriceList> {
+/** The prices that hold for a plan: for a new run, or for one that has started with a list. */
+export async function priceListOf({ prices }: Pick<Plan, "prices">, run?: Run): Promise<PriceList> {
   const { PriceList, pricesIn } = await import("../runner/agents/usage.ts");
   const file = ownPrices(pricesIn);
+  const started = pricesIn(run?.created?.prices ?? {});
   return new PriceList({
     ...(prices === undefined ? {} : { pipeline: prices }),
     ...(file === undefined ? {} : { file }),
+    ...(typeof started === "string" ? {} : { started }),
   });
+}
+
+/** The list that a run with a limit in dollars keeps (prices/M2). */
+export async function pricesAtStart(plan: Plan): Promise<{ readonly prices?: Json }> {
+  if (plan.budget?.usd === undefined || !hasAgents(plan)) return {};
+  return { prices: (await import("../runner/agents/usage.ts")).LISTED };
 }
 
 function ownPrices(read: (value: Json) => Prices | string): Prices | undefined {
@@ -71,15 +82,18 @@ function ownPrices(read: (value: Json) => Prices | string): Prices | undefined {
   );
 }
 
-/** The lines that a person should see before a run with a limit in dollars begins; or a refusal. */
+/**
+ * Returns lines for a person before a run with a limit in dollars starts. Throws a refusal if a
+ * model has no price.
+ */
 export async function checkPrices(
   plan: Plan,
   { usd }: Budget,
   typed: readonly string[],
-  used: readonly string[] = [],
+  { used = [], run }: { readonly used?: readonly string[]; readonly run?: Run } = {},
 ): Promise<readonly string[]> {
   if (usd === undefined || !hasAgents(plan)) return [];
-  const prices = await priceListOf(plan);
+  const prices = await priceListOf(plan, run);
   const { agentAdapter } = await import("../runner/agents/registry.ts");
   const missing = new Set(used.filter((model) => prices.find(model) === undefined));
   const unnamed = new Set<string>();
@@ -117,7 +131,7 @@ function noPrice(
   return new Refusal("unknown-price", message, after(`${priceRemedy(first)}, ${others}`, ...typed));
 }
 
-/** The same for a run that goes on: what its agents have used so far is known by name. */
+/** The same before a resume; the models that the run has used so far are known. */
 export async function checkPricesOnResume(
   { run, plan, events, shortId }: LoadedRun,
   edited: Plan | undefined,
@@ -127,10 +141,12 @@ export async function checkPricesOnResume(
   const budget = addBudget(now.budget ?? {}, run.added);
   const funds = added === undefined ? budget : addBudget(budget, parseBudget(added));
   const used = unpricedSpending(events).flatMap(({ model }) => model ?? []);
-  return checkPrices(now, funds, ["resume", shortId, "--update"], used);
+  return checkPrices(now, funds, ["resume", shortId, "--update"], { used, run });
 }
 
-/** What earlier attempts cost whose model had no price then; undefined while one has none. */
+/**
+ * The cost of earlier attempts whose model had no price then; undefined while one still has none.
+ */
 export async function lateCostOf(
   plan: Plan,
   { run, events }: Pick<LoadedRun, "run" | "events">,
@@ -138,7 +154,7 @@ export async function lateCostOf(
   if (unpricedIn(run.spent) === undefined) return undefined;
   const named = unpricedSpending(events).filter(({ model }) => model !== undefined);
   if (named.length === 0) return run.funds.usd === undefined ? undefined : 0;
-  const prices = await priceListOf(plan);
+  const prices = await priceListOf(plan, run);
   let sum = 0;
   for (const { model = "", ...tokens } of named) {
     const cost = prices.costOf(model, tokens);
@@ -155,7 +171,7 @@ interface UnpricedTokens {
   readonly outputTokens: number;
 }
 
-/** What attempts used without a price, since the last time that such costs were made good. */
+/** The tokens that attempts used without a price since the last late cost was recorded. */
 function unpricedSpending(events: readonly Recorded[]): readonly UnpricedTokens[] {
   let found: UnpricedTokens[] = [];
   for (const { event } of events) {
@@ -168,7 +184,7 @@ function unpricedSpending(events: readonly Recorded[]): readonly UnpricedTokens[
   return found;
 }
 
-/** The agents that a step asks: the one that works, and those that judge. */
+/** The agents of a step: the one that works, and its judges. */
 export function agentsAsked(
   step: Step,
 ): readonly { readonly agent: string; readonly settings: AgentSettings }[] {
@@ -215,7 +231,7 @@ export function parseTurns(text: string): number {
   throw new Refusal("bad-option", `--turns takes a number such as +20, not "${text}"`);
 }
 
-/** Refuses to continue agents that have used up their turns: each would end at its limit again. */
+/** Refuses to continue agents that have used up their turns: each would reach its limit again. */
 export function refuseWithoutTurns({ run, shortId }: LoadedRun): void {
   const visit = [...run.failed].find((one) => resumeGrants(one) && needsTurns(run, one));
   if (visit === undefined || run.state.status !== "failed") return;

@@ -16,7 +16,7 @@ import { isOwnerAlive, isOwnerElsewhere } from "./owner.ts";
 import { advice, command, Refusal, when } from "./refusal.ts";
 import { foreignOwner, refuseUntrusted, rememberTrust } from "./state-trust.ts";
 
-/** The shortest prefix of a run id that is accepted. */
+/** The length of the shortest prefix of a run id. */
 const PREFIX_MIN = 8;
 
 export interface Project {
@@ -25,8 +25,8 @@ export interface Project {
 }
 
 /**
- * The state directory that serves a directory: its own, or the nearest above it that is not another
- * user's. Refuses one that perdure has not made.
+ * The state directory that serves a directory: its own, or the nearest one above that belongs to
+ * this user. Refuses a state directory that Perdure has not made.
  */
 export function findStateDir(from: string): StateDir | undefined {
   const found = stateDirsAbove(from).find(
@@ -40,13 +40,13 @@ function stateDirsAbove(from: string): readonly StateDir[] {
   const found: StateDir[] = [];
   for (let at = resolve(from); ; at = dirname(at)) {
     const dir = stateDirOf(at);
-    // A link that leads nowhere is there too: a file could be made through it.
+    // A broken link counts too: writing through it would create a file.
     if (lstatSync(dir.root, { throwIfNoEntry: false }) !== undefined) found.push(dir);
     if (dirname(at) === at) return found;
   }
 }
 
-/** Opens the journal that serves this directory; there must be one. */
+/** Opens the journal that serves this directory. Throws when there is none. */
 export async function openProject(
   from: string,
   mode: "read-write" | "read-only",
@@ -85,9 +85,9 @@ export async function createProject(from: string): Promise<Project> {
   return { dir, journal: await openJournal(dir.database, "create") };
 }
 
-/** SQLite opens no file whose path, with what it adds to it, is longer than 512 bytes. */
+/** SQLite opens no file with a path longer than 512 bytes, including the suffixes that it adds. */
 const DATABASE_PATH_BYTES_MAX = 504;
-/** A new one is built under a longer name first. */
+/** A new journal has a longer name until it is complete. */
 const NEW_NAME_BYTES = ".creating-00000000-0000-0000-0000-000000000000".length;
 
 function refuseLongPath({ database }: StateDir): void {
@@ -109,20 +109,20 @@ function newStateDir(from: string): StateDir {
   return dir;
 }
 
-/** No run was ever created here: the first one was killed before its journal was there. */
+/** True when no run was ever created here: a kill came before the first journal existed. */
 export function isUnused(dir: StateDir): boolean {
   const runs = join(dir.root, "runs");
   return !existsSync(dir.database) && (!existsSync(runs) || readdirSync(runs).length === 0);
 }
 
-/** Runs without a journal: a new journal would hide them, so nothing goes on before a repair. */
+/** Refuses run folders without a journal: a new journal would hide these runs. */
 function refuseMissingJournal(dir: StateDir): void {
   if (existsSync(dir.database) || isUnused(dir)) return;
   const message = `${dir.database} is missing, but there are runs in ${join(dir.root, "runs")}`;
   throw new Refusal("missing-journal", message, command("doctor", "--repair"));
 }
 
-/** What a run met whose state was removed while it ran, whatever failed first because of it. */
+/** The refusal for a run whose state directory disappeared while it ran, whatever failed first. */
 export function removedState(dir: StateDir, shortId: string, file = "FILE"): Refusal | undefined {
   if (existsSync(dir.database)) return undefined;
   if (!isUnused(dir)) {
@@ -142,7 +142,7 @@ function repositoryRoot(from: string): string | undefined {
   }
 }
 
-/** The full id behind a unique prefix of 8 or more characters. */
+/** The full id of the run with this unique prefix of 8 or more characters. */
 export async function resolveRunId(journal: Journal, prefix: string): Promise<string> {
   if (prefix.length < PREFIX_MIN) {
     const message = `"${prefix}" is too short for a run id: give at least ${PREFIX_MIN} characters`;
@@ -160,7 +160,7 @@ export async function resolveRunId(journal: Journal, prefix: string): Promise<st
   return first;
 }
 
-/** The run that is named, or the newest one. */
+/** The id of the named run, or of the newest one. */
 export async function findRunId({ journal }: Project, id: string | undefined): Promise<string> {
   if (id !== undefined) return await resolveRunId(journal, id);
   const [newest] = await journal.log.list({ limit: 1 });
@@ -168,7 +168,7 @@ export async function findRunId({ journal }: Project, id: string | undefined): P
   throw new Refusal("no-runs", "there are no runs here", command("run", "FILE"));
 }
 
-/** The shortest prefix of 8 or more that only this run has. */
+/** The shortest prefix of 8 or more characters that only this run has. */
 export async function shortIdOf(journal: Journal, runId: string): Promise<string> {
   for (let length = PREFIX_MIN; length < runId.length; length += 4) {
     const prefix = runId.slice(0, length);
@@ -177,13 +177,13 @@ export async function shortIdOf(journal: Journal, runId: string): Promise<string
   return runId;
 }
 
-/** Whether a lease is held by a living process, by a dead one, or by nobody. */
+/** Whether a living process, a dead process or nobody holds a lease. */
 export function livenessOf(lease: Lease | undefined): Liveness {
   if (lease?.owner === undefined) return "free";
   return isOwnerAlive(lease.owner) ? "owned" : "orphaned";
 }
 
-/** True when whoever holds a lease may live, but not where it can be seen from here. */
+/** True when the owner may live where this process cannot see it. */
 export function isElsewhere(lease: Lease | undefined): boolean {
   return lease?.owner !== undefined && isOwnerElsewhere(lease.owner);
 }

@@ -14,16 +14,16 @@ import type { Diagnostic } from "../pipeline/diagnostic.ts";
 import { commandText } from "../view/text.ts";
 import { WorkspaceError } from "../workspace/workspace-error.ts";
 
-/** Why something is refused; logic reads this, never the message. */
+/** The reason of a refusal; logic reads this, never the message. */
 export type RefusalCode =
-  /** An option or an argument that cannot be understood, or that contradicts another one. */
+  /** An option or an argument is invalid, or contradicts another one. */
   | "bad-option"
   | "bad-input"
   | "missing-file"
   | "invalid-pipeline"
   /** The plan relies on variables that are not set. */
   | "missing-variables"
-  /** Agents or programs that the plan needs are not installed. */
+  /** The plan needs agents or programs that are not installed. */
   | "not-ready"
   | "unknown-price"
   | "bad-price-file"
@@ -32,7 +32,7 @@ export type RefusalCode =
   | "unknown-run"
   | "ambiguous-run"
   | "no-unfinished-run"
-  /** The last run did not simply stop, so somebody has to name the run that is meant. */
+  /** The last run completed or failed, so a person has to name the run to resume. */
   | "run-not-named"
   | "wrong-pipeline"
   | "unknown-step"
@@ -41,9 +41,11 @@ export type RefusalCode =
   | "no-conversation"
   /** The core cannot do that to a run in this state. */
   | "impossible"
+  /** The living owner of a run cannot do that while this step runs. */
+  | "step-running"
   | "turns-used-up"
   | "run-owned"
-  /** Processes of a run whose owner is dead, or that nobody here can see. */
+  /** Steps of the run outlived its owner, or run where this process cannot see them. */
   | "steps-alive"
   | "agent-open"
   /** Another run with agents works in the same directory. */
@@ -51,7 +53,7 @@ export type RefusalCode =
   | "project-copied"
   /** `perdure clean` has removed the files of the run. */
   | "files-removed"
-  /** Something must not happen before a person agrees to it. */
+  /** A person has to agree first. */
   | "not-confirmed"
   | "no-terminal"
   | "run-changed"
@@ -62,6 +64,11 @@ export type RefusalCode =
   | "bad-answer"
   | "no-snapshots"
   | "no-workspace"
+  /** The run changed nothing, or committed nothing. */
+  | "nothing-to-take"
+  | "merge-conflict"
+  /** A program of the user's, such as git or gh, failed. */
+  | "tool-failed"
   | "not-empty"
   | "output-missing"
   | "not-started"
@@ -84,38 +91,38 @@ export type RefusalCode =
   | `journal-${JournalErrorCode}`
   | `files-${WorkspaceError["code"]}`;
 
-/** One thing that helps: something to do, a command, or both in this order. */
+/** One remedy: something to do, a command, or both in this order. */
 export interface Next {
-  /** For whom the command is: "if you know that it is dead". */
+  /** The condition for the command: "if you know that it is dead". */
   readonly when?: string;
   /** What to do before the command, or instead of one. */
   readonly first?: string;
-  /** The words of the command line behind `perdure`. */
+  /** The arguments of the `perdure` command. */
   readonly command?: readonly string[];
   readonly note?: string;
 }
 
-/** `perdure WORDS` helps. */
+/** The remedy `perdure WORDS`. */
 export function command(...words: readonly string[]): Next {
   return { command: words };
 }
 
-/** No command helps, but this does. */
+/** A remedy without a command. */
 export function advice(first: string): Next {
   return { first };
 }
 
-/** After that has been done, `perdure WORDS` helps. */
+/** The remedy to do something first, then `perdure WORDS`. */
 export function after(first: string, ...words: readonly string[]): Next {
   return { first, command: words };
 }
 
-/** `perdure WORDS` helps in this case. */
+/** The remedy `perdure WORDS` under a condition. */
 export function when(condition: string, ...words: readonly string[]): Next {
   return { when: condition, command: words };
 }
 
-/** What helps, as a person reads it: each way on a line of its own. */
+/** The text of remedies, one line for each. */
 export function nextLines(next: readonly Next[]): readonly string[] {
   return next.map(({ when: condition, first, command: words, note }) => {
     const typed =
@@ -125,11 +132,11 @@ export function nextLines(next: readonly Next[]): readonly string[] {
   });
 }
 
-/** Something that is refused, or that failed outside of Perdure. */
+/** A refusal of Perdure, or a failure outside of it. */
 export class Refusal extends Error {
   override readonly name: string = "Refusal";
   readonly code: RefusalCode;
-  /** What helps; the likeliest first. */
+  /** The remedies, the most likely one first. */
   readonly next: readonly Next[];
 
   constructor(code: RefusalCode, message: string, next?: Next | readonly Next[], cause?: unknown) {
@@ -139,11 +146,11 @@ export class Refusal extends Error {
   }
 }
 
-/** A pipeline with mistakes; nothing was run. */
+/** The refusal of a pipeline with mistakes. */
 export class PipelineInvalid extends Refusal {
   override readonly name = "PipelineInvalid";
   readonly diagnostics: readonly Diagnostic[];
-  /** The text of the file, in which the mistakes are shown. */
+  /** The text of the file, for the lines that diagnostics show. */
   readonly text: string;
 
   constructor(
@@ -157,10 +164,10 @@ export class PipelineInvalid extends Refusal {
   }
 }
 
-/** Another process drives the run. */
+/** The refusal of a run that another process owns. */
 export class RunOwned extends Refusal {
   override readonly name = "RunOwned";
-  /** Who has it; absent when it was taken from us while we drove it. */
+  /** The other owner; absent when it took the run from this process. */
   readonly owner: Owner | undefined;
 
   constructor(owner: Owner | undefined, message: string, next: Next, cause?: unknown) {
@@ -169,7 +176,7 @@ export class RunOwned extends Refusal {
   }
 }
 
-/** An error that a run met; what helps then names the run. */
+/** An error during the work on a run, with the id that its remedy names. */
 export class RunError extends Error {
   override readonly name = "RunError";
   readonly shortId: string;
@@ -180,7 +187,7 @@ export class RunError extends Error {
   }
 }
 
-/** Names the run in what its body throws. */
+/** Adds the id of a run to an error of `body`. */
 export function naming<T>(shortId: string, body: () => T): T {
   try {
     return body();
@@ -191,17 +198,17 @@ export function naming<T>(shortId: string, body: () => T): T {
 
 let driven: string | undefined;
 
-/** Says which run this process drives, while it does. */
+/** Sets the run that this process drives; undefined afterwards. */
 export function setDrivenRun(shortId: string | undefined): void {
   driven = shortId;
 }
 
-/** The run that this process drives now, for errors that nobody awaited. */
+/** The run that this process drives, for errors that no code caught. */
 export function drivenRun(): string | undefined {
   return driven;
 }
 
-/** An error as a refusal; undefined when it is a bug of ours. */
+/** The refusal for an error; undefined when the error is a bug of Perdure. */
 export function asRefusal(error: unknown, shortId?: string): Refusal | undefined {
   if (error instanceof RunError) return asRefusal(error.cause, error.shortId);
   if (error instanceof Refusal) return error;
@@ -210,7 +217,7 @@ export function asRefusal(error: unknown, shortId?: string): Refusal | undefined
     return new Refusal(error.code, error.message, next, error);
   }
   if (error instanceof WorkspaceError) return filesRefusal(error, shortId);
-  // A disk that fails under a projection or an attempt's folder is told like one under the journal.
+  // A disk failure has the same remedy in the journal, in a projection and in an attempt's folder.
   const { path, code } = error as NodeJS.ErrnoException;
   const stored = storageError(error, path ?? "the state of the run");
   if (!(stored instanceof JournalError)) return undefined;
@@ -221,7 +228,7 @@ export function asRefusal(error: unknown, shortId?: string): Refusal | undefined
   return new Refusal(`journal-${stored.code}`, stored.message, next, error);
 }
 
-/** What helps, by the code of a journal's failure; `run` is the run that met it, if one did. */
+/** The remedy for each failure of the journal; `run` is the id of the run, if there is one. */
 const REMEDIES: Readonly<Record<JournalErrorCode, (run: readonly string[]) => Next>> = {
   "stale-writer": (run) =>
     when("another process has taken this run over; follow it with", "attach", ...run),
@@ -230,18 +237,23 @@ const REMEDIES: Readonly<Record<JournalErrorCode, (run: readonly string[]) => Ne
   "read-only": (run) => after("nothing recorded is lost; make .perdure writable", "resume", ...run),
   broken: () =>
     when("set it aside and rebuild it from the events files with", "doctor", "--repair"),
-  newer: () => when("use the newer perdure that wrote it, or look at it with", "doctor"),
+  newer: () => advice("use the newer perdure that wrote it"),
   older: () =>
     advice(
       "finish its runs with the perdure that wrote it, or start again: mv .perdure .perdure.old",
     ),
-  busy: () => when("another program keeps the database locked; find it with", "doctor"),
+  busy: (run) =>
+    after(
+      "end the program that keeps the database locked (`fuser .perdure/state.db` names it)",
+      "resume",
+      ...run,
+    ),
   "unknown-run": () => when("see the existing runs with", "list", "runs"),
   io: (run) =>
     after("nothing recorded is lost; look at the disk (space, quota, limits)", "resume", ...run),
 };
 
-/** What helps where the system gives no more of something. */
+/** The remedy when the system has no more of a resource, by the code of the error. */
 const LIMITS: Readonly<Record<string, string>> = {
   EMFILE: "nothing recorded is lost; raise the limit on open files (`ulimit -n 1024`)",
   ENFILE: "nothing recorded is lost; close programs that keep many files open",
@@ -249,7 +261,7 @@ const LIMITS: Readonly<Record<string, string>> = {
   ENOMEM: "nothing recorded is lost; free some memory",
 };
 
-/** A failure of files or git; without a run, the remedy alone has to do. */
+/** The refusal for a failure of files or git; its command names the run, if there is one. */
 export function filesRefusal(error: WorkspaceError, shortId: string | undefined): Refusal {
   const { code, message, remedy } = error;
   const refusal = (next: Next | readonly Next[]): Refusal =>

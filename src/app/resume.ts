@@ -18,6 +18,7 @@ import { attemptOf, findRecord, isDone, type Visit, visitRef, waitingFor } from 
 import { attemptText, ROOT_SCOPE } from "../core/step-path.ts";
 import type { AgentSteps } from "../engine/agent/agent-steps.ts";
 import { attemptDirOf, runDirOf } from "../engine/state-dir.ts";
+import { pendingAmong } from "../journal/inbox.ts";
 import type { Lease } from "../journal/leases.ts";
 import type { RunSummary } from "../journal/run-log.ts";
 import type { Recover } from "../plan/plan.ts";
@@ -34,8 +35,13 @@ import { openAgents, openAttractorLogs } from "./loop-parts.ts";
 import { checkPricesOnResume, parseBudget, parseTurns, refuseWithoutTurns } from "./prices.ts";
 import { livenessOf, type Project, shortIdOf } from "./project.ts";
 import { command, type Next, Refusal } from "./refusal.ts";
-import { previewRewind, type RewindPreview, type RewindRequest, rewindFacts } from "./rewind.ts";
 import { type FilesOption, filesOption } from "./rewind-files.ts";
+import {
+  previewRewind,
+  type RewindPreview,
+  type RewindRequest,
+  rewindFact,
+} from "./rewind-preview.ts";
 import { runEnvironment } from "./run-environment.ts";
 import { RunFiles } from "./run-files.ts";
 import type { Confirm } from "./screen.ts";
@@ -43,55 +49,28 @@ import { readiness } from "./this-process.ts";
 
 interface ResumeSettings {
   readonly takeOver?: boolean;
-  /** Continue beside other runs in the same directory. */
+  /** Shares the directory with other runs. */
   readonly beside?: boolean;
-  /** Continue in a copy of the run's project. */
+  /** Continues in a copy of the run's project. */
   readonly asCopy?: boolean;
-  /** What to add to the run's budget. */
+  /** The addition to the run's budget. */
   readonly budget?: string;
-  /** How many turns more agents get that have used up theirs. */
+  /** How many more turns an agent gets that has used up its turns. */
   readonly turns?: string;
   /** What to do with the files: keep or restore. */
   readonly files?: string;
-  /** Wait for people's answers when nothing else can move. */
+  /** Waits for answers when nothing else can continue. */
   readonly stay?: boolean;
-  /** Answer every question with the choice that approves. */
+  /** Answers every question with the choice that approves. */
   readonly autoApprove?: boolean;
 }
 
-/** How long an owner has to take a request in while somebody waits for that. */
-const TAKEN_MS_MAX = 10_000;
-
-/**
- * Adds to the budget of a run that a living process drives: a request to that owner. False when the
- * owner ended, or took too long, before the run had it; then nothing was added.
- */
-export async function addBudgetToOwned(
-  { journal }: Project,
-  { id, run }: LoadedRun,
-  budget: string,
-): Promise<boolean> {
-  const added = parseBudget(budget);
-  const subscription = journal.log.subscribe(id);
-  const patience = setTimeout(() => subscription.close(), TAKEN_MS_MAX);
-  try {
-    await journal.inbox.send(id, { type: "add-budget", added });
-    let seq = run.seq;
-    do {
-      const isOwned = livenessOf(await journal.leases.of(id)) === "owned";
-      const news = await journal.log.eventsAfter(id, seq);
-      if (news.some(({ event }) => event.type === "run.funded")) return true;
-      seq = news.at(-1)?.seq ?? seq;
-      if (!isOwned) return false;
-    } while (await subscription.changed());
-    return false;
-  } finally {
-    clearTimeout(patience);
-    subscription.close();
-  }
+/** True when the run has requests that it has not handled: a resume continues with them. */
+export async function hasPending({ journal }: Project, { id, run }: LoadedRun): Promise<boolean> {
+  return pendingAmong(await journal.inbox.after(id, 0), run).some(({ type }) => type !== "message");
 }
 
-/** How a run is driven so that it continues in this way. */
+/** The options for `execute` that follow from those of `resume`. */
 export function resumeOptions(
   project: Project,
   {
@@ -109,7 +88,11 @@ export function resumeOptions(
     autoApprove: options.autoApprove === true,
     ...(request === undefined
       ? {}
-      : { requested: async (now) => rewindFacts(now, await previewRewind(project, now, request)) }),
+      : {
+          requested: async (now) => [
+            await rewindFact(now, await previewRewind(project, now, request)),
+          ],
+        }),
     ...(turns === undefined ? {} : { turns }),
     ...(request === undefined && options.files === "keep" ? { files: "keep" } : {}),
     ...foreignChoice(back, options),
@@ -117,7 +100,7 @@ export function resumeOptions(
   };
 }
 
-/** Changes by others do not stand in the way of files that are put back: they are set aside. */
+/** What to do with changes by others: a restore sets them aside, otherwise `--files` decides. */
 function foreignChoice(
   back: RewindPreview | undefined,
   options: ResumeSettings,
@@ -127,7 +110,7 @@ function foreignChoice(
   return foreign === undefined ? {} : { foreign };
 }
 
-/** Its owner may have been killed after the last event and before the files that tell of it. */
+/** Writes the files that a run lacks when a kill came between its last event and them. */
 export async function completeFiles(project: Project, known: LoadedRun): Promise<void> {
   const { dir, run, events } = known;
   RunFiles.open(dir, run, known, events).close(run);
@@ -140,13 +123,13 @@ const NAMED_MAX = 5;
 interface LastRunOptions {
   /** Only runs of this pipeline file count. */
   readonly file?: string | undefined;
-  /** Absent when nobody can be asked. */
+  /** Absent when no person is there to ask. */
   readonly confirm: Confirm | undefined;
-  /** The person says what is to become of a failed run, or only wants to look. */
+  /** A failed run is no surprise: the person said what to do with it, or only wants to look. */
   readonly failedToo: boolean;
 }
 
-/** The id of that run; undefined when the person at the terminal does not want it. */
+/** The id of the run to resume; undefined when the person at the terminal declines it. */
 export async function lastRun(
   project: Project,
   options: LastRunOptions,
@@ -159,7 +142,7 @@ export async function lastRun(
   const where = file === undefined ? "here" : `of ${file}`;
   const unfinished = runs.filter(({ status }) => status !== "completed");
   const unowned = unfinished.filter((run) => !isOwned(run));
-  // The only ones that are left are owned: whoever looks at the lease says by whom.
+  // If all unfinished runs are owned, the later refusal names the owner.
   const candidates = unowned.length === 0 ? unfinished : unowned;
   const [candidate] = candidates;
   if (candidate === undefined) {
@@ -201,7 +184,7 @@ function isOwned({ lease }: RunSummary): boolean {
   return livenessOf(lease) === "owned";
 }
 
-/** What became of each attempt that the journal says is running. */
+/** The evidence for each attempt that the journal has as running. */
 export function evidenceOf({ run, dir }: LoadedRun): ReadonlyMap<string, Evidence> {
   const evidence = new Map<string, Evidence>();
   for (const visit of run.running) {
@@ -211,12 +194,15 @@ export function evidenceOf({ run, dir }: LoadedRun): ReadonlyMap<string, Evidenc
   return evidence;
 }
 
-/** What became of running attempts, and what can be had of the conversations that are not over. */
+/**
+ * The evidence for running attempts, and what the agents offer to continue unfinished
+ * conversations.
+ */
 async function resumeEvidence(
   known: LoadedRun,
 ): Promise<Pick<ResumePlanInput, "evidence" | "offers">> {
   const { plan, run, dir } = known;
-  const agents = await openAgents(plan, () => ({ plan, run, dir, env: runEnvironment(run) }));
+  const agents = await openAgents(known, () => ({ plan, run, dir, env: runEnvironment(run) }));
   const evidence = new Map<string, Evidence>();
   for (const visit of run.running) {
     evidence.set(attemptText(attemptOf(visit)), await found(known, visit, agents));
@@ -244,7 +230,7 @@ async function found(
   return (await agents.hasAnswered(visit, at)) ? "answered" : seen;
 }
 
-/** What somebody wants of a run that is about to continue. */
+/** The options of a resume that decide what the steps ahead need. */
 interface ResumeRequest {
   readonly update?: UpdateRequested | undefined;
   readonly request?: RewindRequest | undefined;
@@ -253,27 +239,30 @@ interface ResumeRequest {
   readonly preflight?: boolean | undefined;
   readonly turns?: string | undefined;
   readonly budget?: string | undefined;
+  /** The command that asked for the resume. */
+  readonly typed: readonly string[];
 }
 
 /** Checks what the steps ahead need: turns, prices, programs. Throws when something is missing. */
 export async function checkResume(
   known: LoadedRun,
-  { update, request, preview, recover, preflight, turns, budget }: ResumeRequest,
+  { update, request, preview, recover, preflight, turns, budget, typed }: ResumeRequest,
 ): Promise<{ readonly priceLines: readonly string[]; readonly warnings: readonly string[] }> {
-  const { run, plan, shortId } = known;
+  const { run, plan } = known;
   const raised = turns !== undefined || update !== undefined || recover === "restart";
   if (!raised && request?.verb !== "from-step") refuseWithoutTurns(known);
   const priceLines = await checkPricesOnResume(known, update?.plan, budget);
-  // Where steps run again, all of them count.
-  const again = update !== undefined || preview !== undefined;
-  const root = again ? undefined : run.scopes.get(ROOT_SCOPE);
-  const done = (id: string): boolean => root !== undefined && isDone(findRecord(root, id));
+  // After an update, all steps count: the update decides later which of them stay completed.
+  const root = update === undefined ? run.scopes.get(ROOT_SCOPE) : undefined;
+  const again = new Set(preview?.rewind?.reopened);
+  const done = (id: string): boolean =>
+    root !== undefined && !again.has(id) && isDone(findRecord(root, id));
   const looked = { ...defined({ preflight }), isDone: done };
-  const warnings = await readiness(update?.plan ?? plan, looked, ["resume", shortId]);
+  const warnings = await readiness(update?.plan ?? plan, looked, typed);
   return { priceLines, warnings };
 }
 
-/** What a resume would do to each step, and why. Changes nothing. */
+/** Works out what a resume would do with each step, and why. Changes nothing. */
 export async function planResume(
   known: LoadedRun,
   preview: RewindPreview | undefined,
@@ -282,7 +271,9 @@ export async function planResume(
   const { resumePlan: planOf } = await import("../view/preview/resume-plan.ts");
   const { plan, run } = known;
   const evidence = await resumeEvidence(known);
-  return planOf({ plan, run, ...evidence, rewind: preview?.rewind, recover, now: Date.now() });
+  const { rewind, fact } = preview ?? {};
+  const retried = fact?.type === "retry-requested" ? fact.step : undefined;
+  return planOf({ plan, run, ...evidence, rewind, retried, recover, now: Date.now() });
 }
 
 /** The step that a run continues with: its position in the pipeline, from 1. */
@@ -299,7 +290,7 @@ export function firstStep(
   return { position: at + 1, total: steps.length, step: steps[at]?.id ?? "" };
 }
 
-/** Refuses a run that is not one of the pipeline that was named with it, by its file or its name. */
+/** Refuses a run of another pipeline than the one that the person named, by file or by name. */
 export function refuseOtherFile(
   { run, plan, shortId }: LoadedRun,
   file: string,
@@ -312,7 +303,7 @@ export function refuseOtherFile(
   throw new Refusal("wrong-pipeline", message, command("resume", shortId, ...from));
 }
 
-/** A path without links; one that leads nowhere is taken as it is written. */
+/** A path without links; unchanged if it does not exist. */
 function realPath(path: string): string {
   try {
     return realpathSync(path);
@@ -322,7 +313,7 @@ function realPath(path: string): string {
   }
 }
 
-/** Whether the pipeline file of a run is still the one that the run began with. */
+/** Compares the pipeline file of a run with the text that the run started with. */
 export function pipelineFileState({ run }: LoadedRun): "same" | "edited" | "unreadable" {
   const { file, fileSha256 } = run.created ?? {};
   if (file === undefined || fileSha256 === undefined) return "same";
@@ -331,10 +322,10 @@ export function pipelineFileState({ run }: LoadedRun): "same" | "edited" | "unre
   return sha256(text) === fileSha256 ? "same" : "edited";
 }
 
-/** The process that a run was left to. */
+/** The process that drives a run in the background. */
 interface BackgroundRun {
   readonly pid: number | undefined;
-  /** False when the run has come to its end already. */
+  /** False when the run has already ended. */
   readonly isAlive: boolean;
 }
 

@@ -33,12 +33,12 @@ import { keepsFiles, openRunWorkspace } from "./run-workspace.ts";
 
 export type FilesOption = "keep" | "restore";
 
-/** What becomes of the files: the request to the engine, and a line for people. */
+/** What happens to the files: the request to the engine, and a line for people. */
 export interface FilesPlan {
   readonly request: FilesRequest;
-  /** One line, always. */
+  /** The line for people. */
   readonly line: string;
-  /** What putting back changes now. */
+  /** What the restore would change in the present files. */
   readonly changes?: RestorePreview;
 }
 
@@ -46,6 +46,8 @@ export interface FilesPlan {
 interface RewindTarget {
   readonly visit: Visit | undefined;
   readonly reopened: readonly string[];
+  /** The request is for a living owner, whose steps may change the files meanwhile. */
+  readonly ofOwner?: true | undefined;
 }
 
 const NAMES_MAX = 3;
@@ -56,7 +58,7 @@ export function filesOption(text: string | undefined): FilesOption | undefined {
   throw new Refusal("bad-option", `--files takes keep or restore, not "${text}"`);
 }
 
-/** What becomes of the files when a run goes back to the beginning of a visit. */
+/** Works out what happens to the files when a run rewinds to the beginning of a visit. */
 export async function planFiles(
   project: Project,
   known: LoadedRun,
@@ -80,7 +82,11 @@ export async function planFiles(
     return { request: { keep: true }, line: `the files stay as they are: ${why}` };
   }
   const { planRestore, shownPlan } = await import("../workspace/snapshot/restore-plan.ts");
-  const changes = workspace && shownPlan(await planRestore(workspace, goal.commit));
+  const isWorkedIn = target.ofOwner === true;
+  const changes =
+    isWorkedIn || workspace === undefined
+      ? undefined
+      : shownPlan(await planRestore(workspace, goal.commit));
   const kept = sinceText(goal);
   return {
     request: { restore: goal.commit },
@@ -105,7 +111,7 @@ function stay(given: FilesOption | undefined, why: string): FilesPlan {
   return { request: {}, line: `the files stay as they are: ${why}` };
 }
 
-/** A step that is made of others has no snapshot of its own; those in it have. */
+/** The plan for a step that consists of other steps: only those have snapshots. */
 function stayInside(given: FilesOption | undefined): FilesPlan {
   const { request, line } = stay(given, "the step consists of other steps");
   if (given === "keep") return { request: { keep: true }, line };
@@ -114,13 +120,15 @@ function stayInside(given: FilesOption | undefined): FilesPlan {
 
 interface Goal {
   readonly commit: string;
-  /** Whose later work is part of it. */
+  /** The steps whose later work the snapshot includes. */
   readonly brought?: string;
-  /** Whose later work is not, because nobody can tell it from what is undone. */
+  /**
+   * The steps whose later work it lacks, because it cannot be separated from work that is undone.
+   */
   readonly mixed?: string;
 }
 
-/** The snapshot before a visit, and on top what kept steps have done since (app/B1). */
+/** The snapshot before a visit, merged with the later work of steps that are kept (app/B1). */
 async function goalOf(
   store: SnapshotStore,
   known: LoadedRun,
@@ -151,7 +159,7 @@ async function goalOf(
   return { commit: ours, brought: names };
 }
 
-/** True for work of a step that does not run again and that no earlier rewind has taken back. */
+/** True for work of a step that does not run again and that no earlier rewind has undone. */
 function isKept({ run }: LoadedRun, { reopened }: RewindTarget, work: VisitWork): boolean {
   const step = rootStep(work);
   if (reopened.includes(step)) return false;
@@ -170,7 +178,7 @@ function rootVisit({ at }: VisitWork): number {
 
 type Outputs = NonNullable<RunRewound["outputs"]>;
 
-/** The outputs of these steps as they are now; throws a Refusal that names the first missing one. */
+/** The present outputs of these steps. Throws a refusal that names the first missing one. */
 export async function assumedOutputs(
   known: LoadedRun,
   steps: readonly string[],
@@ -229,7 +237,7 @@ function pathsOf(
   }
 }
 
-/** The visit that is taken as done; the one that it would have when it has none yet. */
+/** The visit of a step that is assumed to be completed; a first visit if it has none yet. */
 function visitAt(scope: Scope, position: number): Visit {
   const none = { scope, position, visits: [], past: 0, unreachable: false, counted: false };
   const record = scope.steps[position] ?? none;

@@ -1,27 +1,14 @@
 /**
- * Rewinds a run: `resume --from-step`, `retry`, `rewind` and `invalidate` are four sizes of the same
- * request. `restore` restores only files.
+ * Rewinds a run that no other process drives, and restores its files.
  *
- * Owns: the request of each command to the engine, and its preview.
- * Does not: change a run; its owner does.
+ * Owns: the request of each command to the engine.
+ * Does not: work out what a rewind does (rewind-preview.ts), or change a run; its owner does.
  */
 
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { effectsWithin } from "../core/attempt/effect.ts";
-import type { RunRewound } from "../core/event.ts";
-import type { Fact } from "../core/fact.ts";
-import { planRewind, retryEvents } from "../core/graph/rewind.ts";
-import { currentVisit, type Effect, findStep, type StepRecord, type Visit } from "../core/run.ts";
-import { type NamedVisit, parseVisit, stepPath } from "../core/step-path.ts";
 import { checkpointNamed, type Point } from "../view/checkpoint-name.ts";
-import {
-  changeLines,
-  type RewindPlan,
-  rewindLines,
-  rewindPlan,
-} from "../view/preview/resume-plan.ts";
 import { restoreSnapshot } from "../workspace/snapshot/restore.ts";
 import { planRestore, type RestorePreview, shownPlan } from "../workspace/snapshot/restore-plan.ts";
 import { openWorkspace } from "../workspace/snapshot/workspace.ts";
@@ -29,178 +16,12 @@ import { type Executed, execute } from "./drive.ts";
 import type { LoadedRun } from "./loaded-run.ts";
 import { unavailable } from "./ownership.ts";
 import type { Project } from "./project.ts";
-import { advice, command, naming, Refusal, RunError } from "./refusal.ts";
-import { assumedOutputs, type FilesOption, type FilesPlan, planFiles } from "./rewind-files.ts";
+import { command, naming, Refusal } from "./refusal.ts";
+import { previewRewind, type RewindRequest, rewindFact } from "./rewind-preview.ts";
 import { openRunWorkspace } from "./run-workspace.ts";
-import { type Confirm, NO_DISPLAY } from "./screen.ts";
+import { NO_DISPLAY } from "./screen.ts";
 
-export interface RewindRequest {
-  readonly verb: "from-step" | "retry" | "rewind" | "invalidate";
-  /** `fix`, or `fix@2` for the beginning of its second visit. */
-  readonly step: string;
-  readonly files?: FilesOption | undefined;
-  /** Of a fan-out: only what failed in it. */
-  readonly failed?: boolean | undefined;
-  /** How many turns more its agent gets. */
-  readonly turns?: number | undefined;
-  /** A person agrees that the step happens again, although it must not happen twice. */
-  readonly repeat?: true;
-}
-
-/** What is asked of the engine, and what that does. */
-export interface RewindPreview {
-  /** What the steps that are taken as done hand on is added when the run is ours (`rewindFacts`). */
-  readonly facts: readonly Fact[];
-  readonly steps: RewindPlan;
-  readonly files: FilesPlan;
-  /** Absent when the step failed and only gets another try. */
-  readonly rewind?: Omit<RunRewound, "type">;
-}
-
-/** What a step, or one in it, has done that must not happen twice and that a request would repeat. */
-export function repeatsOf(
-  { run }: LoadedRun,
-  { verb, step, failed }: RewindRequest,
-): readonly Effect[] {
-  const path = stepPath(parseVisit(step));
-  const visit = currentVisit(findStep(run, path));
-  // Another try of what failed repeats nothing that is done.
-  if (verb === "retry" && (failed === true || visit?.state.status === "failed")) return [];
-  return effectsWithin(run, path).filter(({ done }) => done === true);
-}
-
-/** Works out what a request does. Throws when the run cannot do it. */
-export async function previewRewind(
-  project: Project,
-  known: LoadedRun,
-  request: RewindRequest,
-): Promise<RewindPreview> {
-  return preview(project, known, request).catch((error: unknown) => {
-    throw new RunError(known.shortId, error);
-  });
-}
-
-async function preview(
-  project: Project,
-  known: LoadedRun,
-  request: RewindRequest,
-): Promise<RewindPreview> {
-  const place = parseVisit(request.step);
-  if (place.attempt !== undefined) {
-    const message = `${request.step} is an attempt; name a step or a visit of it`;
-    throw new Refusal("impossible", message, command("show", known.shortId));
-  }
-  return request.verb === "retry"
-    ? planRetry(project, known, place, request)
-    : planReturn(project, known, place, request);
-}
-
-async function planRetry(
-  project: Project,
-  known: LoadedRun,
-  place: NamedVisit,
-  { files: given, failed, turns, repeat }: RewindRequest,
-): Promise<RewindPreview> {
-  const { plan, run } = known;
-  const retry = {
-    step: stepPath(place),
-    ...(failed === true ? { failed } : {}),
-    ...(turns === undefined ? {} : { turns }),
-    ...(repeat === undefined ? {} : { repeat }),
-  };
-  const { step } = retry;
-  const [first] = retryEvents(plan, run, retry);
-  const rewind = first?.type === "run.rewound" ? first : undefined;
-  const reopened = rewind?.reopened ?? [step];
-  const visit = visitOf(known, findStep(run, step), place);
-  const continues = rewind === undefined && visit?.conversation?.failure !== undefined;
-  const files =
-    rewind?.items !== undefined
-      ? itemFiles(given)
-      : continues && given === undefined
-        ? { request: {}, line: "the files stay as the agent left them: its conversation continues" }
-        : await planFiles(project, known, { visit, reopened }, given);
-  const again = [...(rewind?.items ?? []), ...reopened];
-  return {
-    facts: [{ type: "retry-requested", ...retry, ...files.request }],
-    steps: rewindPlan(run, { step, reopened: again, assumed: [], ...(repeat && { repeat }) }),
-    files,
-    ...(rewind === undefined ? {} : { rewind }),
-  };
-}
-
-/** Other items have worked since, so the files of one cannot be put back without theirs. */
-function itemFiles(given: FilesOption | undefined): FilesPlan {
-  if (given === "restore") {
-    const message = "the files of single items cannot be restored";
-    throw new Refusal("no-snapshots", message, advice("--files keep"));
-  }
-  return { request: {}, line: "the files stay as they are" };
-}
-
-async function planReturn(
-  project: Project,
-  known: LoadedRun,
-  place: NamedVisit,
-  { verb, files: given, repeat }: RewindRequest,
-): Promise<RewindPreview> {
-  const { plan, run } = known;
-  const step = stepPath(place);
-  const rewind = planRewind(plan, run, step);
-  await assumedOutputs(known, rewind.assumed, "look");
-  const record = findStep(run, step);
-  if (verb === "invalidate" && currentVisit(record) === undefined) {
-    const message = `step ${step} has no result to discard`;
-    throw new Refusal("impossible", message, command("show", known.shortId));
-  }
-  const visit = visitOf(known, record, place);
-  if (verb === "rewind" && visit === undefined) {
-    const message = `step ${step} has not run yet: there is nothing to rewind to`;
-    throw new Refusal("impossible", message, command("show", known.shortId));
-  }
-  const target = { visit, reopened: rewind.reopened };
-  const files =
-    verb === "invalidate"
-      ? { request: {}, line: "the files stay as they are" }
-      : await planFiles(project, known, target, given);
-  const agreed = repeat === undefined ? {} : { repeat };
-  const which = place.visit === undefined ? {} : { visit: place.visit };
-  return {
-    facts: [{ type: "rewind-requested", step, ...which, ...files.request, ...agreed }],
-    steps: rewindPlan(run, { ...rewind, ...agreed }),
-    files,
-    rewind: { ...rewind, ...agreed },
-  };
-}
-
-/** The facts of a request for the owner of the run: what is handed on is kept now. */
-export async function rewindFacts(known: LoadedRun, back: RewindPreview): Promise<readonly Fact[]> {
-  const outputs = await assumedOutputs(known, back.rewind?.assumed ?? [], "keep");
-  if (Object.keys(outputs).length === 0) return back.facts;
-  return back.facts.map((fact) => (fact.type === "rewind-requested" ? { ...fact, outputs } : fact));
-}
-
-/** The visit to whose beginning a place goes back: the one that is named, or the last that worked. */
-function visitOf(
-  { shortId }: LoadedRun,
-  record: StepRecord | undefined,
-  place: NamedVisit,
-): Visit | undefined {
-  const visits = record?.visits ?? [];
-  const worked = visits.filter(({ attempts }) => attempts > 0);
-  if (place.visit === undefined) return worked.at(-1);
-  const visit = visits[place.visit - 1];
-  if (visit !== undefined && visit.attempts > 0) return visit;
-  const count = worked.length === 1 ? "1 visit" : `${worked.length} visits`;
-  const message = `step ${stepPath(place)} has had ${count}: there is no ${placeName(place)}`;
-  throw new Refusal("unknown-step", message, command("show", shortId));
-}
-
-function placeName(place: NamedVisit): string {
-  return `${stepPath(place)}@${place.visit}`;
-}
-
-/** Rewinds the run; nothing is started, and the run stays stopped. */
+/** Rewinds the run and leaves it stopped; starts no step. */
 export async function rewindRun(
   project: Project,
   known: LoadedRun,
@@ -210,60 +31,18 @@ export async function rewindRun(
     display: NO_DISPLAY,
     foreign: "keep",
     stopBy: `perdure ${request.verb}`,
-    requested: async (now) => rewindFacts(now, await previewRewind(project, now, request)),
+    requested: async (now) => [await rewindFact(now, await previewRewind(project, now, request))],
   });
 }
 
-/** The snapshot of what a rewind or a restore has set aside since a run was loaded, if it did. */
+/**
+ * The snapshot of the files that a rewind or a restore has set aside between two loads of a run.
+ */
 export function filesSetAside(before: LoadedRun, after: LoadedRun): string | undefined {
   const restored = after.events
     .slice(before.events.length)
     .findLast(({ event }) => event.type === "run.restored")?.event;
   return restored?.type === "run.restored" ? restored.aside : undefined;
-}
-
-/** What is told before a run goes back. */
-export function previewLines(known: LoadedRun, back: RewindPreview): readonly string[] {
-  return [...rewindLines(back.steps), ...rewindFilesLines(known, back)];
-}
-
-/** What becomes of the files; one by one where they are the user's own. */
-export function rewindFilesLines({ plan }: LoadedRun, { files }: RewindPreview): readonly string[] {
-  const line = `files: ${files.line}`;
-  const own = plan.workspace?.kind !== "here" || files.changes === undefined;
-  return own ? [line] : [line, ...changeLines(files.changes)];
-}
-
-interface RepeatOptions {
-  readonly dryRun?: boolean;
-  /** The person has agreed already. */
-  readonly yes?: boolean;
-}
-
-/** The request with the person's yes, where it needs one; undefined when they do not agree. */
-export async function confirmRepeat(
-  known: LoadedRun,
-  request: RewindRequest,
-  { dryRun, yes }: RepeatOptions,
-  confirm: Confirm | undefined,
-): Promise<RewindRequest | undefined> {
-  const repeats = repeatsOf(known, request);
-  const [first] = repeats;
-  if (first === undefined) return request;
-  if (yes === true) return { ...request, repeat: true };
-  if (dryRun === true) return request;
-  const more = repeats.length === 1 ? "" : ` and ${repeats.length - 1} more`;
-  const message = `${first.place}${more} happened and must not happen twice`;
-  if (confirm === undefined) {
-    const refusal = `${message}; nothing was changed`;
-    throw new Refusal("not-confirmed", refusal, command(...commandOf(known, request), "--yes"));
-  }
-  const agreed = await confirm(`${message}. Let it happen again?`);
-  return agreed ? { ...request, repeat: true } : undefined;
-}
-
-function commandOf({ shortId }: LoadedRun, { verb, step }: RewindRequest): readonly string[] {
-  return verb === "from-step" ? ["resume", shortId, "--from-step", step] : [verb, shortId, step];
 }
 
 /** The files of a checkpoint. */
@@ -272,7 +51,7 @@ interface Checkpoint {
   readonly commit: string;
 }
 
-/** The checkpoint of a step, a visit, an attempt or a snapshot. */
+/** Finds a checkpoint by a step, a visit, an attempt or a snapshot. */
 export function restorePointNamed(known: LoadedRun, name: string): Checkpoint {
   const { commit } = pointOf(known, name);
   if (commit !== undefined) return { name, commit };
@@ -283,7 +62,7 @@ function pointOf({ events, shortId }: LoadedRun, name: string): Point {
   return naming(shortId, () => checkpointNamed(events, name));
 }
 
-/** Writes the files into an empty directory, where nothing can be overwritten. */
+/** Writes the files of a checkpoint into an empty directory. */
 export async function restoreInto(
   project: Project,
   known: LoadedRun,
@@ -305,7 +84,9 @@ export async function restoreInto(
   }
 }
 
-/** What restoring changes in the run's own workspace; undefined when that is not there. */
+/**
+ * What a restore would change in the run's workspace; undefined when the workspace does not exist.
+ */
 export async function previewRestore(
   project: Project,
   known: LoadedRun,
@@ -317,7 +98,7 @@ export async function previewRestore(
   return workspace && shownPlan(await planRestore(workspace, commit));
 }
 
-/** Restores the files of the run's own workspace; what is there is set aside and journalled. */
+/** Restores files in the run's workspace; sets the present ones aside and records that. */
 export async function restoreWorkspace(
   project: Project,
   known: LoadedRun,

@@ -9,7 +9,7 @@ import { isAnswer } from "../journal/request-codec.ts";
 import { isObject, type JsonObject } from "../util/json.ts";
 import { advice, Refusal } from "./refusal.ts";
 
-/** Names of parts; what stands below RUN_PART belongs into the run's folder. */
+/** The names of parts; those below RUN_PART are files of the run's folder. */
 export const EVENTS_PART = "events.jsonl";
 export const PLAN_PART = "plan.json";
 export const BUNDLE_PART = "snapshots.bundle";
@@ -17,16 +17,16 @@ export const RUN_PART = "run/";
 export const ARTIFACT_PART = "artifacts/";
 export const TRANSCRIPT_PART = "transcripts/";
 
-/** A conversation whose transcript is a part. */
+/** A conversation whose transcript is a part of the archive. */
 export interface ArchivedConversation {
   readonly place: VisitRef;
   readonly session: string;
-  /** Where it lay on the other machine. */
+  /** Its path on the other machine. */
   readonly file: string;
   readonly part: string;
 }
 
-/** What an export says about its run. */
+/** The description of the run in an archive. */
 export interface ArchivedRun {
   readonly perdure: string;
   readonly run: string;
@@ -34,16 +34,16 @@ export interface ArchivedRun {
   /** The project's directory on the other machine. */
   readonly project: string;
   readonly exportedAt: string;
-  /** The snapshot of the files as they were when it left. */
+  /** The snapshot of the files at the export. */
   readonly commit?: string;
-  /** Commits that are needed here, because what they hold was left out. */
+  /** Commits that the importing repository must have, because the archive lacks them. */
   readonly base: readonly string[];
   readonly conversations: readonly ArchivedConversation[];
-  /** What was answered to its questions and is not in its events yet, by attempt. */
+  /** Answers that are not in its events yet, by attempt. */
   readonly answers?: Readonly<Record<string, Answer>>;
 }
 
-/** What an archive says, if it is that of a run. */
+/** Parses the description of a run. Throws when the archive does not hold a run. */
 export function parseArchivedRun(about: JsonObject, file: string): ArchivedRun {
   const { perdure, run, pipeline, project, exportedAt, commit, base } = about;
   const { conversations, answers } = about;

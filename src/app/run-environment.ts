@@ -20,10 +20,10 @@ import { commandText, shortList } from "../view/text.ts";
 import { advice, after, Refusal } from "./refusal.ts";
 
 const SALT_BYTES = 16;
-/** How many secrets of one environment are marked. */
+/** How many secrets of one environment get marks. */
 const SECRETS_MAX = 256;
 const NAMES_SHOWN_MAX = 5;
-/** These describe the machine and the session, so another machine has its own. */
+/** Variables that describe the machine and the login session; each machine has its own. */
 const MACHINE_VARIABLES: ReadonlySet<string> = new Set(
   "HOME HOSTNAME LOGNAME OLDPWD PATH PWD SHELL TEMP TERM TMP TMPDIR USER".split(" "),
 );
@@ -34,21 +34,23 @@ interface PlannedRun {
   readonly run: Run;
 }
 
-/** Variables that a person gave new values. */
+/** Variables with values from `--env`. */
 export type GivenVariables = Readonly<Record<string, string>>;
 
-/** What a new run of this plan remembers of this process's environment. */
+/** The variables and marks that a new run of this plan remembers. */
 export function rememberedAtStart(plan: Plan): RememberedEnvironment {
   return remembered(plan, { names: envNamesOf(plan), variables: new Map(), secrets: [] }, {});
 }
 
-/** What the steps of a run see: this process's environment, and over it the run's own variables. */
+/**
+ * The environment of a run's steps: that of this process, overridden by the run's own variables.
+ */
 export function runEnvironment(run: Run, given: GivenVariables = {}): NodeJS.ProcessEnv {
   const kept = [...run.variables].filter(([name]) => !isTakenFromHere(name));
   return { ...process.env, ...Object.fromEntries(kept), ...given };
 }
 
-/** What an owner adds to what a run remembers; undefined when that is nothing. */
+/** The variables and marks that a run does not remember yet; undefined when there are none. */
 export function newlyRemembered(
   { plan, run }: PlannedRun,
   given: GivenVariables,
@@ -81,8 +83,8 @@ function remembered(
 }
 
 /**
- * The secrets of this environment; those that the plan relies on come first. A value that is not
- * masked, such as the path of a key, is not marked either: only that it is set.
+ * The secrets of this environment, those that the plan relies on first. A value that Perdure does
+ * not mask, such as the path of a key, gets no mark: the run only remembers that it is set.
  */
 function secretsHere(plan: Plan, names: readonly string[]): ReadonlyMap<string, string> {
   const masked = secretsIn(process.env, plan.secrets);
@@ -106,8 +108,8 @@ function newSalt(): string {
 }
 
 /**
- * What a person has to know of variables that are not what they were when the run began; `command` is
- * what the person typed.
+ * Lines for a person about variables that have changed since the run started; `command` is what the
+ * person typed.
  */
 export function environmentLines(
   { plan, run }: PlannedRun,
@@ -139,7 +141,7 @@ function line(names: readonly string[], words: string): readonly string[] {
   return names.length === 0 ? [] : [`${shortList(names, NAMES_SHOWN_MAX)} ${words}`];
 }
 
-/** The secrets that a plan relies on and that its run was driven with before. */
+/** The secrets that a plan relies on and that an earlier owner of the run had. */
 function reliedSecrets(
   { plan, run }: PlannedRun,
   names: readonly string[] = run.created?.envNames ?? [],
@@ -150,14 +152,18 @@ function reliedSecrets(
 
 /**
  * Refuses to continue a run without the variables that it relies on, before anything is started;
- * `names` are those of the plan that it continues with.
+ * `names` are those of the plan that it continues with, and `typed` is the command that asked for it.
  */
 export function requireVariables(
   { plan, run }: PlannedRun,
   shortId: string,
-  options: { readonly given?: GivenVariables; readonly names?: readonly string[] | undefined } = {},
+  options: {
+    readonly typed: readonly string[];
+    readonly given?: GivenVariables;
+    readonly names?: readonly string[] | undefined;
+  },
 ): void {
-  const { given = {}, names = run.created?.envNames ?? [] } = options;
+  const { typed, given = {}, names = run.created?.envNames ?? [] } = options;
   const unset = (name: string): boolean =>
     process.env[name] === undefined && !Object.hasOwn(given, name);
   const secrets = reliedSecrets({ plan, run }, names).filter(unset);
@@ -167,10 +173,10 @@ export function requireVariables(
   const why = secrets.length === 0 ? "" : "; a run does not keep its secrets";
   const message = `run ${shortId} relies on ${missing.join(", ")} in the environment${why}`;
   const values = missing.map((name) => `${name}=...`).join(" ");
-  throw new Refusal("missing-variables", message, after(`export ${values}`, "resume", shortId));
+  throw new Refusal("missing-variables", message, after(`export ${values}`, ...typed));
 }
 
-/** What `--env` says: `NAME` is the variable of this shell, `NAME=value` a value of its own. */
+/** Reads `--env`: `NAME` takes the value from this shell, `NAME=value` gives a value. */
 export function givenVariables(words: readonly string[], { secrets = [] }: Plan): GivenVariables {
   return Object.fromEntries(
     words.flatMap((word) => {

@@ -32,7 +32,7 @@ import type { LoadedRun } from "./loaded-run.ts";
 import { maskedJson } from "./secret-mask.ts";
 import { packageVersion } from "./this-process.ts";
 
-/** The checkpoint grows with the run, so at most one part in so many of the time is spent on it. */
+/** The checkpoint grows with the run, so writing it may take only this fraction (1/n) of the time. */
 const CHECKPOINT_TIME_SHARE = 20;
 
 /** The files of one run, open for its owner. */
@@ -49,7 +49,10 @@ export class RunFiles {
     this.#events = events;
   }
 
-  /** Opens the files of a run and brings them to what the journal says; `run` is its replay. */
+  /**
+   * Opens the files of a run and brings them up to date; `events` are all its events, `run` its
+   * state.
+   */
   static open(dir: RunDir, run: Run, plans: RunPlans, events: readonly Recorded[]): RunFiles {
     for (const path of [dir.root, dir.receipts, dir.handoffs]) {
       fs.mkdirSync(path, { recursive: true, mode: 0o700 });
@@ -62,7 +65,7 @@ export class RunFiles {
     return files;
   }
 
-  /** Takes a batch that is in the journal. */
+  /** Writes what a batch of durable events changes. */
   record(events: readonly Recorded[], run: Run): void {
     this.#events.append(events);
     failpoint("run-files.events");
@@ -77,14 +80,14 @@ export class RunFiles {
     failpoint("run-files.done");
   }
 
-  /** Writes what is still due; the run is over, or its owner goes. */
+  /** Writes the last checkpoint and closes the files. */
   close(run: Run): void {
     this.#writeCheckpoint(run);
     this.#events.sync();
     this.#events.close();
   }
 
-  /** Takes in what happened before, and writes the receipts that a killed owner still owed. */
+  /** Reads the earlier events, and writes the receipts that a killed owner did not write. */
   #catchUp(events: readonly Recorded[], run: Run): void {
     const ended: { end: Recorded<AttemptEnd>; startedAt: number }[] = [];
     for (const recorded of events) {
@@ -93,7 +96,7 @@ export class RunFiles {
       if (end === undefined || startedAt === undefined) continue;
       ended.push({ end: { ...recorded, event: end }, startedAt });
     }
-    // Receipts are written in their order: before one that is there, none is owed.
+    // Owners write receipts in order, so none is missing before an existing one.
     const last = ended.findLastIndex(({ end }) => this.#hasReceipt(run, end.event));
     for (const { end, startedAt } of ended.slice(last + 1)) {
       this.#writeReceipt(run, end, startedAt);
@@ -142,10 +145,10 @@ export class RunFiles {
   }
 }
 
-/** The text of the plan that a run goes by, and of an updated one the texts of all that it had. */
+/** The text of a run's plan and, for an updated run, the texts of all its plans. */
 type RunPlans = Pick<LoadedRun, "planText" | "planTexts">;
 
-/** Before the events that name them, so that a repair finds all that it needs. */
+/** Writes the plans before the events that name them, so that a repair finds all that it needs. */
 function writePlans(dir: RunDir, { planText, planTexts }: RunPlans): void {
   if (planTexts.size > 0) fs.mkdirSync(dir.plans, { recursive: true, mode: 0o700 });
   for (const [name, text] of planTexts) writeWhole(join(dir.plans, `${name}.json`), text);
@@ -160,7 +163,7 @@ function receiptName(run: Run, at: AttemptRef): string {
 /** The name of a receipt in the folder of its attempt. */
 const ATTEMPT_RECEIPT = "receipt.json";
 
-/** Which attempt a receipt is about; undefined when there is none, or none that can be read. */
+/** The attempt that a receipt describes; undefined when the file is missing or not a receipt. */
 function attemptIn(path: string): AttemptRef | undefined {
   if (!fs.existsSync(path)) return undefined;
   const parsed = parseJson(fs.readFileSync(path, "utf8"));
@@ -170,7 +173,9 @@ function attemptIn(path: string): AttemptRef | undefined {
   return { scope, step, visit: Number(visit), attempt: Number(attempt) };
 }
 
-/** True when the attempt's process wrote its exit status, and so nothing else can start on it. */
+/**
+ * True when the wrapper wrote the exit status: then no process of the attempt can start any more.
+ */
 function hasExitStatus(event: AttemptEnd): boolean {
   if (event.type === "step.completed") return event.settledBy === undefined;
   return event.type === "step.failed" && event.exit !== undefined;
@@ -186,11 +191,11 @@ function writeWhole(path: string, text: string): void {
   fs.renameSync(draft, path);
 }
 
-/** Writes a new file; what a killed owner left in its place may be a handoff by another name. */
+/** Writes a new file. A leftover of a killed owner goes first: it may be a link to a handoff. */
 function writeFile(path: string, text: string): void {
   const options = { encoding: "utf8", mode: 0o600, flag: "wx" } as const;
   try {
-    // With the encoding given, Node opens, writes and closes in one call.
+    // With an encoding, Node opens, writes and closes the file in one call.
     fs.writeFileSync(path, text, options);
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
@@ -199,7 +204,10 @@ function writeFile(path: string, text: string): void {
   }
 }
 
-/** Gives a whole file a second name, in place of what has it; where there are no links, a copy. */
+/**
+ * Links a complete file to a second name and replaces what has that name; copies it where links
+ * fail.
+ */
 function linkOver(path: string, name: string): void {
   try {
     fs.linkSync(path, name);

@@ -12,7 +12,7 @@ interface ListOptions {
 
 const STATUSES = ["queued", "running", "waiting", "interrupted", "completed", "failed"] as const;
 
-/** The runs that are asked for, newest first; none where there is no project. */
+/** The runs that match the options, newest first; none without a project. */
 export async function listRuns(from: string, options: ListOptions): Promise<readonly RunRow[]> {
   const dir = findStateDir(from);
   if (dir === undefined || isUnused(dir)) return [];
@@ -26,8 +26,8 @@ export async function listRuns(from: string, options: ListOptions): Promise<read
     throw new Refusal("bad-option", `--status takes one of ${STATUSES.join(", ")}`);
   }
   const filter: RunFilter = options.pipeline === undefined ? {} : { pipeline: options.pipeline };
-  // A run that its row calls running may be interrupted: only the evidence tells, so it is asked
-  // for before the limit is applied.
+  // A run whose row says running may be interrupted. Only the evidence tells, so the limit comes
+  // after it.
   const summaries = await journal.log.list(status === undefined ? { ...filter, limit } : filter);
   const rows = summaries.map(({ lease, ...summary }) => ({
     ...summary,
@@ -39,7 +39,7 @@ export async function listRuns(from: string, options: ListOptions): Promise<read
     : rows.filter((row) => shownStatus(row) === status).slice(0, limit);
 }
 
-/** The same rows; from here on the secrets in their inputs are masked, as each run's plan says. */
+/** Returns the same rows; from now on this process masks the secrets in their inputs. */
 export async function withSecretsHidden(
   from: string,
   rows: readonly RunRow[],

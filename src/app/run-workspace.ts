@@ -19,12 +19,12 @@ export interface RunWorkspace {
   readonly workspace: Workspace | undefined;
 }
 
-/** True when snapshots of the run's files are kept. */
+/** True when the plan of the run keeps snapshots. */
 export function keepsFiles({ plan }: LoadedRun): boolean {
   return plan.workspace?.snapshots === true;
 }
 
-/** Sets the links of a run's worktrees right, its own and those of single steps, after a move. */
+/** Repairs the links of a run's worktrees, its own and those of single steps, after a move. */
 export async function relinkWorktrees(project: Project, { run, dir }: LoadedRun): Promise<void> {
   if (run.workspace?.kind !== "worktree") return;
   const { relinkWorktree } = await import("../workspace/worktree/worktree.ts");

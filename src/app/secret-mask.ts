@@ -16,18 +16,18 @@ import {
 } from "../util/secrets.ts";
 
 const secrets = new Set<string>();
-/** The marks whose values are not known here, by their salts. */
+/** The marks whose values this process does not know, by their salts. */
 const marked = new Map<string, SecretMarks>();
 let redact: Redact | undefined;
 
-/** From here on this process shows none of these values. */
+/** From now on this process masks these values. */
 export function hideSecrets(values: readonly string[]): void {
   const before = secrets.size;
   for (const value of values) secrets.add(value);
   if (secrets.size > before) redact = undefined;
 }
 
-/** From here on this process shows nothing that these marks recognise. */
+/** From now on this process masks what these marks recognise. */
 export function hideMarked(sets: readonly SecretMarks[]): void {
   for (const set of sets) {
     if (marked.has(set.salt)) continue;
@@ -43,12 +43,12 @@ export function hideMarked(sets: readonly SecretMarks[]): void {
   }
 }
 
-/** True when secrets are masked that only their marks are known of. */
+/** True when this process knows some secrets only by their marks. */
 export function hidesMarked(): boolean {
   return [...marked.values()].some(({ marks }) => Object.keys(marks).length > 0);
 }
 
-/** A text as it may be shown. */
+/** A text with all secrets masked. */
 export function masked(text: string): string {
   redact ??= redactor();
   return redact(text);
@@ -60,7 +60,7 @@ function redactor(): Redact {
   return (text) => unknown(known(text));
 }
 
-/** A value as it may be shown. */
+/** A JSON value with all secrets masked. */
 export function maskedJson<T>(value: T): T {
   return redactJson(masked, value);
 }

@@ -1,22 +1,25 @@
 /**
  * A person's verdict on a step whose effect is uncertain: done, redo or abort.
  *
- * Owns: the short ownership of the run in which the verdict is recorded.
- * Does not: continue the run; `perdure resume` does.
+ * Owns: the verdict as a fact or a request, and the short ownership of the run in which it is
+ *   recorded when no other process owns the run.
+ * Does not: continue the run; its living owner does, or `perdure resume`.
  */
 
 import { uncertainVisit } from "../core/attempt/uncertain.ts";
 import type { Verdict } from "../core/event.ts";
-import type { Result } from "../core/fact.ts";
-import { attemptOf } from "../core/run.ts";
+import type { Fact, Result } from "../core/fact.ts";
+import { attemptOf, currentVisit, findStep, type Visit } from "../core/run.ts";
+import { attemptText } from "../core/step-path.ts";
 import { collectResult } from "../engine/evidence/evidence.ts";
 import { workspaceOf } from "../engine/launch.ts";
 import { recordRequest } from "../engine/record.ts";
 import { attemptDirOf } from "../engine/state-dir.ts";
 import { systemClock } from "../util/clock.ts";
 import { defined } from "../util/defined.ts";
+import { type AskResult, askableOwner, askOwner, newKey } from "./ask-owner.ts";
 import { type LoadedRun, loadRun, reloadRun } from "./loaded-run.ts";
-import { thisOwner } from "./owner.ts";
+import { thisOwner, thisPerson } from "./owner.ts";
 import { asOwner, ownedError } from "./ownership.ts";
 import type { Project } from "./project.ts";
 import { advice, command, Refusal, RunError, when } from "./refusal.ts";
@@ -25,14 +28,16 @@ import { RunFiles } from "./run-files.ts";
 
 const VERDICTS: readonly Verdict[] = ["done", "redo", "abort"];
 
-/** What was recorded, and in whose name. */
-export interface Settled {
-  readonly shortId: string;
+type SettledFact = Extract<Fact, { type: "settled" }>;
+type GivenVerdict = Pick<SettledFact, "step" | "as" | "by" | "identity">;
+
+/** A verdict, its author, and the result of the request. */
+export interface Settled extends AskResult {
   readonly as: Verdict;
   readonly by: string;
 }
 
-/** Records a person's verdict on an uncertain effect. Throws while somebody drives the run. */
+/** Records a person's verdict on an uncertain effect, or asks the living owner of the run to. */
 export async function settleStep(
   { project, known }: { readonly project: Project; readonly known: LoadedRun },
   step: string,
@@ -46,36 +51,69 @@ export async function settleStep(
   if (identity !== undefined && as !== "done") {
     throw new Refusal("bad-option", "--identity names what happened: use it with done");
   }
-  const { shortId } = known;
-  refuse(known);
-  const owner = thisOwner();
-  const by = `${owner.user}@${owner.host}`;
-  await asOwner(project, known, owner, async (epoch) => {
+  const { shortId, cleanedAt } = known;
+  if (cleanedAt !== undefined) {
+    const message = `run ${shortId} cannot continue: its files were removed`;
+    throw new Refusal("files-removed", message, command("why", shortId));
+  }
+  const by = thisPerson();
+  const given = { step, as, by, ...defined({ identity }) };
+  if (askableOwner(known) !== undefined) {
+    const attempt = attemptText(attemptOf(uncertainIn(known, step)));
+    const request = { type: "settle", key: newKey(), ...given, attempt } as const;
+    const asked = await askOwner(project, known, request, ["settle", shortId, step, as]);
+    return { ...asked, as, by };
+  }
+  return { ...(await settleAlone(project, known, given)), as, by };
+}
+
+/** The visit that the living owner of a run is asked to settle. */
+function uncertainIn({ run, shortId }: LoadedRun, step: string): Visit {
+  const isRunning = currentVisit(findStep(run, step))?.state.status === "running";
+  try {
+    return uncertainVisit(run, step);
+  } catch (error) {
+    if (!isRunning) throw new RunError(shortId, error);
+    const message = `there is nothing to settle yet: step ${step} is running`;
+    throw new Refusal("step-running", message, command("attach", shortId));
+  }
+}
+
+/** Records a verdict as the owner of the run, for a moment. Throws while somebody else owns it. */
+async function settleAlone(
+  project: Project,
+  known: LoadedRun,
+  given: GivenVerdict,
+): Promise<AskResult> {
+  const { liveness, lease, shortId } = known;
+  const owner = lease?.owner;
+  if (liveness === "owned" && owner !== undefined) throw ownedError(shortId, owner);
+  await asOwner(project, known, thisOwner(), async (epoch) => {
     const now = await reloadRun(project, known);
-    const result = as === "done" ? await resultOf(now, step) : undefined;
+    const fact = await settledFact(now, given);
     const places = { workspaceOf: workspaceOf(now.dir) };
     const { log } = project.journal;
     const site = { ...now, ...places, log, epoch, now: systemClock().now() };
-    const fact = { type: "settled", step, as, by, ...defined({ identity, result }) } as const;
     await recordRequest(site, fact);
     await completeFiles(project, known.id);
   }).catch((error: unknown) => {
     throw new RunError(shortId, error);
   });
-  return { shortId, as, by };
+  return { outcome: "handled", known: await loadRun(project, known.id) };
 }
 
-/** Refuses without a lease what could not be done with one. */
-function refuse({ liveness, lease, cleanedAt, shortId }: LoadedRun): void {
-  if (cleanedAt !== undefined) {
-    const message = `run ${shortId} cannot continue: its files were removed`;
-    throw new Refusal("files-removed", message, command("why", shortId));
-  }
-  const owner = lease?.owner;
-  if (liveness === "owned" && owner !== undefined) throw ownedError(shortId, owner);
+/** The fact of a verdict, with the result of the step for the steps after it. */
+export async function settledFact(
+  known: LoadedRun,
+  { step, as, by, identity }: GivenVerdict,
+): Promise<SettledFact> {
+  const result = as === "done" ? await resultOf(known, step) : undefined;
+  return { type: "settled", step, as, by, ...defined({ identity, result }) };
 }
 
-/** What the step produced before it was interrupted; no verdict replaces missing files. */
+/**
+ * The result of the interrupted step. Throws when outputs are missing: no verdict replaces them.
+ */
 async function resultOf({ plan, run, dir, shortId }: LoadedRun, step: string): Promise<Result> {
   const visit = uncertainVisit(run, step);
   const env = runEnvironment(run);

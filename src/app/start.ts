@@ -16,16 +16,16 @@ import { defined } from "../util/defined.ts";
 import type { Json } from "../util/json.ts";
 import { secretInputs } from "../util/secrets.ts";
 import { fitInput, refuseUnknownKeys } from "./input.ts";
-import { checkPrices } from "./prices.ts";
+import { checkPrices, pricesAtStart } from "./prices.ts";
 import { livenessOf, type Project, shortIdOf } from "./project.ts";
 import { rememberedAtStart } from "./run-environment.ts";
 import { hideSecrets } from "./secret-mask.ts";
 import { checkEnvironment, readiness } from "./this-process.ts";
 
-/** Where a run comes from. */
+/** The origin of a run. */
 type RunOrigin = Pick<RunCreated, "file" | "fileSha256" | "input" | "args" | "cwd" | "logs">;
 
-/** Stores a run of a plan; gives its id. */
+/** Creates a run of a plan in the journal; returns its id. */
 export async function createRun(
   { journal, dir }: Project,
   plan: Plan,
@@ -44,6 +44,7 @@ export async function createRun(
       fingerprint,
       envNames: envNamesOf(plan),
       ...rememberedAtStart(plan),
+      ...(await pricesAtStart(plan)),
     },
     time: Date.now(),
     summary: initialSummary(plan),
@@ -57,7 +58,7 @@ interface StartOptions {
   /** The command that starts the run. */
   readonly typed: readonly string[];
   readonly cwd: string;
-  /** False: whether agents and programs are installed is not looked at. */
+  /** False skips the preflight. */
   readonly preflight?: boolean | undefined;
 }
 
@@ -65,9 +66,9 @@ interface StartOptions {
 interface PreparedRun {
   /** The input, with the defaults of its schema. */
   readonly input: Json;
-  /** What may go wrong. */
+  /** The warnings of the preflight. */
   readonly warnings: readonly string[];
-  /** What a person should know of the prices that a limit needs. */
+  /** Lines for a person about prices that the limit needs. */
   readonly priceLines: readonly string[];
 }
 
@@ -87,17 +88,17 @@ export async function prepareRun(
   return { input, warnings, priceLines };
 }
 
-/** A run of the same file that is not over. */
+/** An unfinished run of the same file. */
 export interface EarlierRun {
   readonly runId: string;
   readonly shortId: string;
   readonly stepsCompleted: number;
   readonly stepsTotal: number;
-  /** Another process drives it. */
+  /** True when another process drives it. */
   readonly owned: boolean;
 }
 
-/** The newest run of a file that is not over, if there is one. */
+/** The newest unfinished run of a file, if there is one. */
 export async function unfinishedRunOf(
   { journal }: Project,
   file: string,

@@ -28,22 +28,22 @@ import { textOf } from "../runner/file-text.ts";
 import { shellWord } from "../view/text.ts";
 import { advice, Refusal } from "./refusal.ts";
 
-/** The file that says for which directory and which index of git the check was passed. */
+/** The file that records the directory and the git index of the passed check. */
 const RECORD = "checked";
 const OTHERS_MAY = 0o077;
 const PRIVATE = 0o700;
 
-/** The user to whom a state directory belongs, when that is not who runs this program. */
+/** The user that owns a state directory; undefined when that is the user of this process. */
 export function foreignOwner(root: string): number | undefined {
   const uid = process.geteuid?.();
   const facts = lstatSync(root, { throwIfNoEntry: false });
   if (uid === undefined || facts === undefined || facts.uid === uid) return undefined;
-  // `sudo perdure` works on what its user has made, as git does.
+  // `sudo perdure` accepts the directories of the user behind sudo, as git does.
   if (uid === 0 && process.env.SUDO_UID === String(facts.uid)) return undefined;
   return facts.uid;
 }
 
-/** Refuses a state directory that perdure has not made here; one that is not there is fine. */
+/** Refuses a state directory that Perdure has not made here; a missing one is fine. */
 export function refuseUntrusted(root: string): void {
   const owner = foreignOwner(root);
   if (owner !== undefined) throw foreign(root, owner);
@@ -64,7 +64,7 @@ export function refuseUntrusted(root: string): void {
   throw unknownMaker(root);
 }
 
-/** Notes that a state directory was checked, and closes it to others. */
+/** Records that a state directory passed the check, and closes it to other users. */
 export function rememberTrust(root: string): void {
   const { directory, index } = identityOf(root);
   const text = `${directory}\n${index}\n`;
@@ -73,8 +73,7 @@ export function rememberTrust(root: string): void {
     const path = join(root, RECORD);
     if (textOf(path) !== text) writeFileSync(path, text, { mode: 0o600 });
   } catch (error) {
-    // Without the record the next command checks again. What is wrong with the disk, the journal
-    // finds out and says.
+    // Without the record the next command checks again. The journal reports problems of the disk.
     if ((error as NodeJS.ErrnoException).code === undefined) throw error;
   }
 }
@@ -83,7 +82,7 @@ function isPrivate({ mode }: Stats): boolean {
   return (mode & OTHERS_MAY) === 0;
 }
 
-/** False on file systems that know no modes, such as mounted drives of Windows. */
+/** False on file systems without modes, such as mounted drives of Windows. */
 function keepsModes(directory: string): boolean {
   const probe = mkdtempSync(join(directory, ".perdure-"));
   try {
@@ -102,7 +101,7 @@ function identityOf(root: string): Identity {
   return { directory: `directory ${fileIdentity(root)}`, index: indexIdentity(dirname(root)) };
 }
 
-/** The directory does not change its birth, the index gets another time with each change. */
+/** The identity of a directory is its birth time; that of a file changes with its content. */
 function fileIdentity(path: string): string {
   const facts = lstatSync(path, { bigint: true, throwIfNoEntry: false });
   if (facts === undefined) return "none";
@@ -110,7 +109,7 @@ function fileIdentity(path: string): string {
   return facts.isDirectory() ? `${dev} ${ino} ${birthtimeNs}` : `${dev} ${ino} ${mtimeNs} ${size}`;
 }
 
-/** The index of the repository around a directory. */
+/** The identity of the git index of the repository around a directory. */
 function indexIdentity(project: string): string {
   for (let at = resolve(project); ; at = dirname(at)) {
     const git = lstatSync(join(at, ".git"), { throwIfNoEntry: false });
@@ -119,7 +118,7 @@ function indexIdentity(project: string): string {
   }
 }
 
-/** `.git` is a directory, or a file that names one: in worktrees and submodules. */
+/** The path of the index. In worktrees and submodules, `.git` is a file that names a directory. */
 function indexPath(git: string): string {
   const named = lstatSync(git).isFile()
     ? /^gitdir: (.*)$/m.exec(textOf(git) ?? "")?.[1]
@@ -135,7 +134,7 @@ function recordOf(root: string): Identity | undefined {
   return { directory, index };
 }
 
-/** Refuses what git has put there, or would put there with the next checkout. */
+/** Refuses a state directory with files that git tracks: a checkout writes them. */
 function refuseTracked(root: string): void {
   const project = dirname(root);
   if (indexIdentity(project) === "no repository") return;
@@ -143,7 +142,7 @@ function refuseTracked(root: string): void {
   const args = ["-c", "core.fsmonitor=false", "ls-files", "-z", "--", `:(icase)${name}`];
   const environment = Object.entries(process.env).filter(([key]) => !key.startsWith("GIT_"));
   const env = Object.fromEntries(environment);
-  // Without git, or where git itself does not trust the repository, the other rules have to do.
+  // Without git, or where git does not trust the repository, only the other rules apply.
   const { stdout } = spawnSync("git", args, { cwd: project, env, encoding: "utf8" });
   const [file = ""] = (stdout ?? "").split("\0");
   if (file === "") return;

@@ -21,14 +21,14 @@ import { NO_DISPLAY } from "./screen.ts";
 
 export type { StopMode };
 
-/** What became of the request to stop a run. */
+/** The result of the request to stop a run. */
 type StopResult =
-  /** Its owner was asked; it stops the run as soon as the mode allows. */
+  /** The owner has the request and stops the run as soon as the mode allows. */
   | { readonly kind: "asked"; readonly shortId: string; readonly owner: Owner }
-  /** Its owner was dead; the steps that it had left running have ended. */
+  /** The owner was dead; the steps that it left running have ended. */
   | { readonly kind: "ended"; readonly shortId: string; readonly steps: readonly string[] };
 
-/** Stops a run that is owned by another process, or ends what a dead one left running. */
+/** Asks the owner of a run to stop it, or ends the steps that a dead owner left. */
 export async function stopRun(
   project: Project,
   id: string | undefined,
@@ -43,7 +43,7 @@ export async function stopRun(
     return endOrphans(project, await loadRun(project, runId), { mode, by });
   }
   if (isElsewhere(lease)) {
-    // Its pid means another process here, or none.
+    // The pid of an owner elsewhere names another process here, or none.
     const message = `run ${shortId} is owned by ${ownerText(lease.owner)}: stop it there`;
     throw new Refusal("run-owned", message, when(`on ${lease.owner.host}`, "stop", shortId));
   }
@@ -52,7 +52,7 @@ export async function stopRun(
   return { kind: "asked", shortId, owner: lease.owner };
 }
 
-/** Ends what a dead runner left running: this process owns the run for as long as that takes. */
+/** Ends the steps that a dead owner left; this process owns the run meanwhile. */
 async function endOrphans(
   project: Project,
   known: LoadedRun,
@@ -62,18 +62,20 @@ async function endOrphans(
   if (!hasOrphans(known)) throw unownedError(known);
   const steps = Array.from(run.running, (visit) => stepPath(visitRef(visit)));
   await execute(project, known, { display: NO_DISPLAY, stop });
-  // What has lost its step, and belongs to no attempt that is open any more.
+  // Processes may also remain of attempts that have ended.
   await sweep(runMarker(id));
   return { kind: "ended", shortId, steps };
 }
 
-/** True when something of a run that nobody drives may live: steps, or what they started. */
+/** True when steps of a run without an owner, or processes that they started, may live. */
 function hasOrphans({ id, run, dir }: LoadedRun): boolean {
   if (findMarked(runMarker(id)).length > 0) return true;
   return [...run.running].some((visit) => mayLive(attemptDirOf(dir, attemptOf(visit))));
 }
 
-/** Nobody drives it, so there is nothing to stop: says how it stands, and what to type. */
+/**
+ * The refusal to stop a run that has no owner and no process, with its state and the next command.
+ */
 function unownedError(known: LoadedRun): Refusal {
   const { run, shortId } = known;
   const still = `run ${shortId} has nothing running to stop`;

@@ -1,5 +1,6 @@
 /** This process: its directory, its variables, its version, and the size of its heap. */
 import { existsSync, readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { setFlagsFromString } from "node:v8";
 import type { Plan } from "../plan/plan.ts";
 import { textOf } from "../runner/file-text.ts";
@@ -21,7 +22,7 @@ export function plainEnvironment(): NodeJS.ProcessEnv {
   return env;
 }
 
-/** Variables that a plan's expressions name must be there before anything is started. */
+/** Refuses to start without the variables that the plan's expressions name. */
 export function checkEnvironment(names: readonly string[], typed: readonly string[]): void {
   const missing = names.filter((name) => process.env[name] === undefined);
   if (missing.length === 0) return;
@@ -31,8 +32,8 @@ export function checkEnvironment(names: readonly string[], typed: readonly strin
 }
 
 /**
- * Looks whether what a plan needs is there, unless the person wants none of that; gives what to warn
- * about. Plans without agents need nothing that would be paid for.
+ * Runs the preflight, unless the person declined it; returns warnings. A plan without agents costs
+ * nothing to fail, so it has no preflight.
  */
 export async function readiness(
   plan: Plan,
@@ -46,14 +47,14 @@ export async function readiness(
   return requireReady(plan, site, typed);
 }
 
-/** Refuses a system on which nobody can tell which processes live, and whose they are. */
+/** Refuses a system without /proc, where Perdure cannot tell which processes live. */
 export function requireProc(): void {
   if (process.platform !== "linux" || existsSync("/proc/self/stat")) return;
   const message = "/proc is not mounted, so perdure cannot tell which processes are alive";
   throw new Refusal("no-proc", message, advice("mount -t proc proc /proc"));
 }
 
-/** Works as if started in another directory. */
+/** Changes the directory of this process, for `-C`. */
 export function changeDirectory(directory: string): void {
   try {
     process.chdir(directory);
@@ -82,21 +83,49 @@ export function checkDirectory(): void {
 
 /** What every run needs of Node beside what each start of the program loads. */
 const NEEDED_BY_RUNS = ["node:child_process", "node:crypto", "node:fs/promises"];
+const SMALL_HEAP = ["--semi-space-growth-factor=1", "--heap-growing-percent=20"];
+const DEFAULT_HEAP = ["--semi-space-growth-factor=2", "--heap-growing-percent=0"];
+
+let isHeapSmall = false;
 
 /**
  * Keeps the heap of this process small: a young generation that does not grow (70 MB less once a large
  * pipeline has been read), and a collection of garbage when the heap has grown by a fifth, not when it
  * has doubled. V8 discards its cached code of Node's own modules when flags change, so what a run needs
- * is loaded before, and commands that only look at runs do not call this.
+ * is loaded before, and commands that only look at runs do not call this. Only the first call counts.
  */
 export function keepHeapSmall(): void {
+  if (isHeapSmall) return;
+  isHeapSmall = true;
   for (const name of NEEDED_BY_RUNS) process.getBuiltinModule(name);
-  setFlagsFromString("--semi-space-growth-factor=1");
-  setFlagsFromString("--heap-growing-percent=20");
+  for (const flag of SMALL_HEAP) setFlagsFromString(flag);
+}
+
+let keepCode: (() => void) | undefined;
+
+/** Sets the function that keeps the compiled code of this program for its next start. */
+export function setKeepCode(keep: (() => void) | undefined): void {
+  keepCode = keep;
+}
+
+/**
+ * Keeps what this process has compiled so far, once. A run calls this when its first step has started:
+ * later, V8 has dropped the code of the start.
+ */
+export function keepCompiledCode(): void {
+  const keep = keepCode;
+  keepCode = undefined;
+  if (keep === undefined) return;
+  // V8 accepts only code that was kept under the flags with which it starts.
+  if (isHeapSmall) for (const flag of DEFAULT_HEAP) setFlagsFromString(flag);
+  keep();
+  if (isHeapSmall) for (const flag of SMALL_HEAP) setFlagsFromString(flag);
 }
 
 /** The version of this package. */
 export function packageVersion(): string {
-  const text = readFileSync(new URL(import.meta.resolve("perdure/package.json")), "utf8");
+  let directory = import.meta.dirname;
+  while (!existsSync(join(directory, "package.json"))) directory = dirname(directory);
+  const text = readFileSync(join(directory, "package.json"), "utf8");
   return (JSON.parse(text) as { version: string }).version;
 }

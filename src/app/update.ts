@@ -31,26 +31,26 @@ import { command, naming, Refusal } from "./refusal.ts";
 import { evidenceOf } from "./resume.ts";
 import type { FilesOption } from "./rewind-files.ts";
 
-/** How many other runs of the same file are asked how long a step takes. */
+/** How many other runs of the same file may give an estimate for a step. */
 const RUNS_ASKED_MAX = 20;
 
-/** The pipeline file of a run as it is now. */
+/** The present pipeline file of a run. */
 type PipelineEdit = { readonly read: ReadPlan } & (
   | { readonly kind: "changed"; readonly update: UpdateRequested; readonly changes: PlanUpdate }
-  /** The plan is the one that the run has; `edited` says whether the text is another one. */
+  /** The plan is the same; `edited` says whether the text of the file differs. */
   | { readonly kind: "same"; readonly edited: boolean }
 );
 
-/** What adopting an edit does, step by step. */
+/** What an update does with each step. */
 interface UpdatePreview {
   readonly steps: UpdateSteps;
-  /** Steps that still run and are stopped first. */
+  /** The running steps that the update stops first. */
   readonly stopsFirst: readonly string[];
 }
 
 type UpdateSteps = ReturnType<typeof updatePlan>;
 
-/** Reads the edit of a run's file. Throws when the run cannot adopt it. */
+/** Reads the edited file of a run. Throws when the run cannot adopt it. */
 export async function readEdit(
   known: LoadedRun,
   files: FilesOption | undefined,
@@ -80,7 +80,7 @@ export async function readEdit(
   return { kind: "changed", update, changes, read };
 }
 
-/** Works out what a person has to see before the edit is adopted. */
+/** Works out what a person has to see before the run adopts an edit. */
 export async function previewUpdate(
   project: Project,
   known: LoadedRun,
@@ -119,7 +119,7 @@ function restorePoint(known: LoadedRun, plan: Plan, changes: PlanUpdate): string
   return naming(known.shortId, () => filesBefore(known.run, changes));
 }
 
-/** From this run itself; what it does not know, from others of the same file, newest first. */
+/** Estimates from this run itself, then from other runs of the same file, newest first. */
 async function estimates(
   { journal }: Project,
   known: LoadedRun,
@@ -138,7 +138,7 @@ async function estimates(
   return found;
 }
 
-/** An estimate is no reason to stop at a damaged run that nobody asked for. */
+/** The estimates from one run; none from a damaged run, which must not stop the update. */
 async function estimatesIn(
   journal: Journal,
   runId: string,

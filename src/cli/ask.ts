@@ -1,17 +1,17 @@
-/** Questions to the person at the terminal, other than those of a run's gates. */
+/** Asks the person at the terminal; the gates of a run have their own prompt (screen/). */
 import type { Confirm } from "../app/screen.ts";
 import { terminalText } from "../view/text.ts";
 import { type OutputOptions, screenKind } from "./screen/output-options.ts";
 
 type AskOptions = OutputOptions & { readonly detach?: boolean };
 
-/** True when a person sees what is asked and can answer. */
+/** True when a person sees the question and can answer. */
 export function canAsk(options: AskOptions): boolean {
   const isTerminal = process.stdin.isTTY === true && process.stdout.isTTY === true;
   return isTerminal && screenKind(options) === "live" && options.detach !== true;
 }
 
-/** Asks the person to agree; undefined when nobody could answer. */
+/** Asks the person to agree; undefined when nobody can answer. */
 export function confirmation(options: AskOptions): Confirm | undefined {
   return canAsk(options) ? confirmed : undefined;
 }
@@ -27,13 +27,13 @@ async function confirmed(message: string, offer?: string): Promise<boolean> {
 export async function ask(question: string): Promise<string> {
   const { createInterface } = await import("node:readline/promises");
   const lines = createInterface({ input: process.stdin, output: process.stdout });
-  // Ctrl-C and Ctrl-D answer as well: with nothing.
-  const gone = new Promise<string>((answer) => {
+  // Ctrl-C and Ctrl-D are an empty answer.
+  const left = new Promise<string>((answer) => {
     lines.once("SIGINT", () => answer(""));
     lines.once("close", () => answer(""));
   });
   try {
-    return (await Promise.race([lines.question(terminalText(question)), gone]))
+    return (await Promise.race([lines.question(terminalText(question)), left]))
       .trim()
       .toLowerCase();
   } finally {

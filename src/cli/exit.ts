@@ -1,9 +1,10 @@
 /**
  * Ends the program with an error, wherever the error came from.
  *
- * Owns: the lines of a refusal and its exit status, the words for a bug of ours, and the handlers for
- * errors that no code awaited.
+ * Owns: the lines of a refusal and its exit status (with NODE_DEBUG=perdure also its code), the
+ * message for a bug in Perdure, and the handlers for errors that no code awaited.
  */
+import { debuglog } from "node:util";
 import { CommanderError } from "commander";
 import {
   asRefusal,
@@ -18,13 +19,15 @@ import { EXIT, type ExitCode } from "../view/exit-code.ts";
 import { commandText } from "../view/text.ts";
 import { printDiagnostics, printError, printed } from "./print.ts";
 
-/** Call once: what nobody awaited ends the program like any other error, and not by Node. */
+/** Call once: an error that no code awaited ends the program like any other error. */
 export function exitOnUnhandledErrors(): void {
   process.on("uncaughtException", (error) => void exitWithError(error));
   process.on("unhandledRejection", (reason) => void exitWithError(reason));
 }
 
-/** Prints an error and ends: a failed runner must not linger as the owner of its run. */
+/**
+ * Prints an error and ends the process, because a failed runner must not stay the owner of its run.
+ */
 export async function exitWithError(error: unknown): Promise<void> {
   const run = error instanceof RunError ? undefined : drivenRun();
   process.exitCode = await reportError(run === undefined ? error : new RunError(run, error));
@@ -36,6 +39,7 @@ async function reportError(error: unknown): Promise<ExitCode> {
   if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.done : EXIT.usage;
   const refusal = asRefusal(error);
   if (refusal !== undefined) {
+    debuglog("perdure")("refused: %s", refusal.code);
     if (refusal instanceof PipelineInvalid) await printDiagnostics(refusal);
     for (const line of refusalLines(refusal)) printError(line);
     return exitCodeFor(refusal.code);
@@ -64,6 +68,7 @@ const EXIT_CODES: Partial<Readonly<Record<RefusalCode, ExitCode>>> = {
   "unknown-price": EXIT.invalid,
   "turns-used-up": EXIT.failed,
   "run-owned": EXIT.owned,
+  "step-running": EXIT.owned,
   "steps-alive": EXIT.owned,
   "agent-open": EXIT.owned,
   "import-running": EXIT.owned,

@@ -1,24 +1,22 @@
-/** Declares the commands that rewind, fork, compare and restore. */
+/** Declares the commands that rewind, fork, compare, restore, and take a result. */
 import type { Command } from "commander";
-import type { ExitCode } from "../view/exit-code.ts";
+import type { Finish } from "./maintenance-commands.ts";
 
-type Finish = (status: ExitCode) => void;
-
-/** Adds one more of an option that may be repeated. */
+/** Collects the values of an option that may be repeated. */
 export const collect = (value: string, before: readonly string[] = []): readonly string[] => [
   ...before,
   value,
 ];
 
-/** What `--files` means, wherever it stands. */
+/** The help of `--files`. */
 export const FILES_HELP =
   "keep the files, or restore them; default: restore, but keep in the project itself";
 
-/** What `--yes` means where a step is named that is to run again. */
+/** The help of `--yes` for commands that run a step again. */
 export const REPEAT_HELP = "agree to repeat a step that must not happen twice (`once`)";
 
-/** Rewinding a run, and forking it. */
-export function addRewinding(program: Command, finish: Finish): void {
+/** Declares rewind, invalidate and fork. */
+export function addRewindCommands(program: Command, finish: Finish): void {
   program
     .command("rewind")
     .description("return to the beginning of a step, files included, without starting anything")
@@ -57,8 +55,8 @@ export function addRewinding(program: Command, finish: Finish): void {
     );
 }
 
-/** What was done to the files, and restoring them. */
-export function addComparing(program: Command, finish: Finish): void {
+/** Declares diff, restore and timeline. */
+export function addCheckpointCommands(program: Command, finish: Finish): void {
   program
     .command("diff")
     .description("what a step did to files and context, or what changed between two checkpoints")
@@ -88,5 +86,34 @@ export function addComparing(program: Command, finish: Finish): void {
     .option("-o, --output <format>", "text or json")
     .action(async (id, options) =>
       finish(await (await import("./commands/inspect.ts")).timelineCommand(id, options)),
+    );
+}
+
+/** Taking the result of a worktree run. */
+export function addResultCommands(program: Command, finish: Finish): void {
+  program
+    .command("merge")
+    .description("merge the branch of a run into the branch that is checked out")
+    .argument("[run]", "id or prefix; default: the newest run")
+    .option("--ff-only", "only if the branch can simply move forward")
+    .option("--squash", "as one commit")
+    .action(async (id, options) =>
+      finish(await (await import("./commands/take.ts")).mergeCommand(id, options)),
+    );
+  program
+    .command("apply")
+    .description("apply the changes of a run to the project's own files, without a commit")
+    .argument("[run]", "id or prefix; default: the newest run")
+    .action(async (id) => finish(await (await import("./commands/take.ts")).applyCommand(id)));
+  program
+    .command("pr")
+    .description("push the branch of a run and open a pull request (with gh or glab)")
+    .argument("[run]", "id or prefix; default: the newest run")
+    .option("--base <branch>", "the branch to merge into; default: the one that is checked out")
+    .option("--title <text>", "default: the name of the pipeline")
+    .option("--body <text>", "the description")
+    .option("--draft", "open it as a draft")
+    .action(async (id, options) =>
+      finish(await (await import("./commands/take.ts")).pullRequestCommand(id, options)),
     );
 }

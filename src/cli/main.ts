@@ -2,48 +2,95 @@
  * The program: its commands and their options.
  *
  * Owns: the command line and the exit status.
- * Does not: carry out a command. `commands/` does; each file there is loaded by the first command that
- * needs it, because a list of runs must not wait for a YAML parser.
+ * Does not: carry out a command (`commands/` does). The first command that needs a file there loads
+ * it, because a list of runs must not wait for a YAML parser.
  */
 import { Command } from "commander";
 import {
   changeDirectory,
   checkDirectory,
+  keepCompiledCode,
   packageVersion,
   plainEnvironment,
   requireProc,
+  setKeepCode,
 } from "../app/this-process.ts";
 import { EXIT, type ExitCode } from "../view/exit-code.ts";
 import type { RunArguments } from "./commands/run.ts";
 import { exitOnUnhandledErrors, exitWithError } from "./exit.ts";
 import {
-  addComparing,
-  addRewinding,
+  addCheckpointCommands,
+  addResultCommands,
+  addRewindCommands,
   collect,
   FILES_HELP,
   REPEAT_HELP,
 } from "./history-commands.ts";
-import { addMaintenance, describeClean, type Finish } from "./maintenance-commands.ts";
+import { addMaintenanceCommands, describeClean, type Finish } from "./maintenance-commands.ts";
 import { surviveClosedOutput } from "./print.ts";
 
 /** Parses the arguments, runs the command and sets the exit status. */
-export async function main(args: readonly string[]): Promise<void> {
+export async function main(args: readonly string[], keepCode?: () => void): Promise<void> {
+  setKeepCode(keepCode);
   process.env = plainEnvironment();
   surviveClosedOutput();
   exitOnUnhandledErrors();
   let exit: ExitCode = EXIT.done;
-  const program = buildProgram((status) => {
+  const program = buildProgram(args[0] ?? "", (status) => {
     exit = status;
   });
   try {
     await program.parseAsync(args, { from: "user" });
     process.exitCode = exit;
+    keepCompiledCode();
   } catch (error) {
     await exitWithError(error);
   }
 }
 
-function buildProgram(finish: Finish): Command {
+/** Where the first word is one of these, only the commands of its group are declared. */
+const RUNNING: ReadonlySet<string> = new Set(["run", "resume", "retry", "stop"]);
+const LOOKING: ReadonlySet<string> = new Set(["attach", "list", "show", "why", "explain", "logs"]);
+
+function addAllCommands(program: Command, finish: Finish): void {
+  addRunCommands(program, finish);
+  addAnswerCommands(program, finish);
+  addConversationCommands(program, finish);
+  addRewindCommands(program, finish);
+  addInspectCommands(program, finish);
+  addDocumentCommands(program, finish);
+  addCheckpointCommands(program, finish);
+  addResultCommands(program, finish);
+  addMaintenanceCommands(program, finish);
+  addSessionCommands(program, finish);
+}
+
+/** The headings of `perdure --help`, and the commands under each. */
+const GROUPS: Readonly<Record<string, readonly string[]>> = {
+  "Run:": ["run", "resume", "stop", "attach", "answer", "settle", "say", "open"],
+  "Look:": ["list", "show", "why", "logs", "explain", "timeline", "diff", "graph", "report"],
+  "Take the result:": ["merge", "apply", "pr"],
+  "Go back:": ["retry", "rewind", "invalidate", "restore", "fork"],
+  "Write pipelines:": ["validate", "prices", "completion"],
+  "Keep:": ["export", "import", "clean", "doctor", "replay"],
+};
+
+/** Sorts the commands into groups for the help. */
+function groupCommands(program: Command): void {
+  const places = Object.entries(GROUPS).flatMap(([heading, names]) =>
+    names.map((name) => ({ heading, name })),
+  );
+  const order = (command: Command): number =>
+    places.findIndex(({ name }) => name === command.name());
+  const commands = program.commands as Command[];
+  commands.sort((one, other) => order(one) - order(other));
+  for (const command of commands) {
+    const place = places.find(({ name }) => name === command.name());
+    if (place !== undefined) command.helpGroup(place.heading);
+  }
+}
+
+function buildProgram(first: string, finish: Finish): Command {
   const program = new Command("perdure")
     .description(
       "Runs pipelines of AI agents and shell commands. Kill it anywhere; resume continues from there.",
@@ -56,18 +103,18 @@ function buildProgram(finish: Finish): Command {
       if (project !== undefined) changeDirectory(project);
       checkDirectory();
     })
-    .configureHelp({ sortSubcommands: false })
+    .configureHelp({
+      sortSubcommands: false,
+      // `--help` says it already.
+      visibleCommands: ({ commands }) => [...commands],
+    })
     .showHelpAfterError("(see: perdure --help)")
     .addHelpText("after", EXAMPLES)
     .exitOverride();
-  addRunning(program, finish);
-  addAnswers(program, finish);
-  addConversations(program, finish);
-  addRewinding(program, finish);
-  addLooking(program, finish);
-  addComparing(program, finish);
-  addMaintenance(program, finish);
-  addSessions(program, finish);
+  if (RUNNING.has(first)) addRunCommands(program, finish);
+  else if (LOOKING.has(first)) addInspectCommands(program, finish);
+  else addAllCommands(program, finish);
+  groupCommands(program);
   for (const command of program.commands) command.exitOverride();
   return program;
 }
@@ -108,11 +155,11 @@ const ENV_HELP = "use the value of a variable here (NAME), or another one (NAME=
 const PREFLIGHT_HELP = "do not check first whether agents and programs are installed";
 const BESIDE_HELP = "run in a directory where another run with agents is running";
 
-function addRunning(program: Command, finish: Finish): void {
+function addRunCommands(program: Command, finish: Finish): void {
   program
     .command("run")
     .description("start a new run of a pipeline")
-    .argument("[file]", "the pipeline: a YAML, DOT or TypeScript file")
+    .argument("[file]", "a YAML, DOT or TypeScript file, or the name of one in pipelines/")
     .option("-i, --input <value>", "key=value, JSON, @file.json or text; may be repeated", collect)
     .option("--json <key=json>", "a value as JSON, such as tags=[1, 2]; may be repeated", collect)
     .option("-d, --detach", "leave the run to a background process")
@@ -139,7 +186,7 @@ function addRunning(program: Command, finish: Finish): void {
     .action(async (file: string | undefined, options: RunArguments) =>
       finish(await run(program, file, options)),
     );
-  addResume(program, finish);
+  addResumeCommand(program, finish);
   program
     .command("retry")
     .description("run a step again, and every step after it")
@@ -151,6 +198,7 @@ function addRunning(program: Command, finish: Finish): void {
     .option("-y, --yes", REPEAT_HELP)
     .option("--files <how>", FILES_HELP)
     .option("--dry-run", "show what would happen to each step; change nothing")
+    .option("--no-preflight", PREFLIGHT_HELP)
     .option("--beside", BESIDE_HELP)
     .option("-o, --output <format>", "text, or json for a stream of events")
     .option("-q, --quiet", "print only how a run ended that did not complete")
@@ -168,7 +216,7 @@ function addRunning(program: Command, finish: Finish): void {
     );
 }
 
-function addResume(program: Command, finish: Finish): void {
+function addResumeCommand(program: Command, finish: Finish): void {
   program
     .command("resume")
     .description("continue a run from where it stopped")
@@ -204,8 +252,8 @@ function addResume(program: Command, finish: Finish): void {
     );
 }
 
-/** Commands that talk to an agent of a run. */
-function addConversations(program: Command, finish: Finish): void {
+/** Declares the commands that reach an agent of a run. */
+function addConversationCommands(program: Command, finish: Finish): void {
   program
     .command("say")
     .description("send a message to the agent of a step; it arrives at its next turn")
@@ -225,7 +273,7 @@ function addConversations(program: Command, finish: Finish): void {
     );
 }
 
-function addAnswers(program: Command, finish: Finish): void {
+function addAnswerCommands(program: Command, finish: Finish): void {
   program
     .command("answer")
     .description("answer a question of a run; without a choice: list its questions")
@@ -252,7 +300,7 @@ function addAnswers(program: Command, finish: Finish): void {
     );
 }
 
-/** `run`, or one of the spellings of `resume` that other tools taught people. */
+/** `run`, or one of the spellings of `resume` that other tools have. */
 async function run(
   program: Command,
   file: string | undefined,
@@ -268,11 +316,12 @@ async function run(
       file === undefined ? options : { ...options, file },
     );
   }
-  if (file === undefined) return program.error("error: which pipeline? perdure run FILE");
-  return runCommand(file, options);
+  const named = file ?? (await (await import("./commands/run.ts")).chosenPipeline(options));
+  if (named === undefined) return program.error("error: which pipeline? perdure run FILE");
+  return runCommand(named, options);
 }
 
-function addLooking(program: Command, finish: Finish): void {
+function addInspectCommands(program: Command, finish: Finish): void {
   program
     .command("attach")
     .description("watch a run that another process drives; Ctrl-C leaves it running")
@@ -312,11 +361,10 @@ function addLooking(program: Command, finish: Finish): void {
     .action(async (id, step, options) =>
       finish(await (await import("./commands/inspect.ts")).logsCommand(id, step, options)),
     );
-  addDocuments(program, finish);
 }
 
-/** Commands that make a document of a run. */
-function addDocuments(program: Command, finish: Finish): void {
+/** Declares the commands that make a document of a run. */
+function addDocumentCommands(program: Command, finish: Finish): void {
   program
     .command("graph")
     .description("draw a pipeline, or a run with its states")
@@ -372,8 +420,8 @@ function describeShow(command: Command, finish: Finish): void {
     );
 }
 
-/** Other tools call runs sessions; their spellings work as well. */
-function addSessions(program: Command, finish: Finish): void {
+/** Other tools call runs sessions; their names of commands work as well. */
+function addSessionCommands(program: Command, finish: Finish): void {
   const sessions = program
     .command("sessions", { hidden: true })
     .description("other names of: list runs, show, clean");

@@ -5,7 +5,7 @@ import type { ExitCode } from "../view/exit-code.ts";
 /** Receives the exit status of a command. */
 export type Finish = (status: ExitCode) => void;
 
-/** `perdure clean`, under each of its names. */
+/** Declares `clean`, which has two names. */
 export function describeClean(command: Command, finish: Finish): void {
   command
     .description("remove the files of completed runs; their records stay")
@@ -23,7 +23,7 @@ export function describeClean(command: Command, finish: Finish): void {
 }
 
 /** Declares validate, clean, export, import, prices, doctor and completion. */
-export function addMaintenance(program: Command, finish: Finish): void {
+export function addMaintenanceCommands(program: Command, finish: Finish): void {
   program
     .command("validate")
     .description("find every mistake in pipeline files, without running them")

@@ -1,8 +1,8 @@
 /**
  * Writes to stdout and stderr. A reader that closes the stream does not stop a run.
  *
- * Owns: masking every line (app/secret-mask.ts), keeping the text of steps and files from controlling
- * the terminal, and the diagnostics of pipeline files on stderr.
+ * Owns: masking every line (app/secret-mask.ts), keeping the text of steps and files from
+ * controlling the terminal, and the diagnostics of pipeline files on stderr.
  */
 
 import {
@@ -30,7 +30,7 @@ export function surviveClosedOutput(): void {
   process.stderr.on("error", () => undefined);
 }
 
-/** True when nobody reads stdout any more; who only shows something may then leave. */
+/** True when nobody reads stdout any more; a command that only shows a run may then end. */
 export function isOutputClosed(): boolean {
   return closed;
 }
@@ -58,7 +58,7 @@ export function printError(line: string): void {
   process.stderr.write(`${process.stderr.isTTY ? terminalText(shown) : shown}\n`);
 }
 
-/** Resolves when all that was said has been written, or cannot be. */
+/** Resolves when all output is written, or cannot be. */
 export async function printed(): Promise<void> {
   for (const stream of [process.stdout, process.stderr]) {
     await new Promise<void>((done) => stream.write("", () => done()));

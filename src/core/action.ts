@@ -88,6 +88,12 @@ export type Operation =
       readonly conflicts: readonly string[];
       readonly needs: Extract<Resource, "workspace">;
     }
+  /** Commit what these steps left in the run's worktree. */
+  | {
+      readonly type: "commit";
+      readonly steps: readonly string[];
+      readonly needs: Extract<Resource, "workspace">;
+    }
   /** Look up what the start of a visit needs: items in files, or conversations. */
   | {
       readonly type: "look-up";

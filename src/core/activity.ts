@@ -52,8 +52,8 @@ export interface Activity {
   readonly conditions: Map<string, Condition>;
 }
 
-/** Steps can start during a snapshot, but not during a restore or a merge. */
-type FilesUse = "snapshot" | "restore" | "merge";
+/** Steps can start during a snapshot, but not during the others. */
+type FilesUse = "snapshot" | "restore" | "merge" | "commit";
 
 /** The result of a lookup that a start needs; `pending` until it arrives. */
 interface Lookup {
@@ -171,6 +171,7 @@ export function takeReport(run: Run, activity: Activity, fact: Fact, now: number
       return [fact, mergeStop(fact.result.paths)];
     }
     case "restored":
+    case "committed":
       activity.files.delete(SHARED);
       return [fact];
     case "spending": {

@@ -48,6 +48,7 @@ import {
 import { instanceEvents } from "./graph/scope.ts";
 import { updateEvents } from "./graph/update.ts";
 import { waitsFor } from "./graph/visit-state.ts";
+import { requestEvents } from "./request.ts";
 import {
   attemptOf,
   currentVisit,
@@ -59,7 +60,7 @@ import {
   visitRef,
 } from "./run.ts";
 import { ending, stop } from "./run-end.ts";
-import { conditionOf, evaluateIn, renderInput, typeText } from "./values.ts";
+import { conditionOf, evaluateIn, renderInput, selectItems, typeText } from "./values.ts";
 import { filesFor } from "./workspace-files.ts";
 
 /** What a visit that can start waits for. */
@@ -91,6 +92,10 @@ function eventsOf(plan: Plan, run: Run, fact: Fact, now: number): readonly RunEv
       if (run.restoring?.commit !== commit) return [];
       return [aside === undefined ? restored : { ...restored, aside }];
     }
+    case "committed": {
+      const steps = fact.steps.filter((step) => run.uncommitted.has(step));
+      return steps.length === 0 ? [] : [{ ...fact, type: "run.committed", steps }];
+    }
     case "scope-based":
     case "scope-merged":
       return instanceEvents(run, fact);
@@ -118,6 +123,8 @@ function eventsOf(plan: Plan, run: Run, fact: Fact, now: number): readonly RunEv
       return [rewindEvent(plan, run, fact)];
     case "restore-requested":
       return [{ type: "run.restoring", commit: fact.commit, of: fact.of }];
+    case "requested":
+      return requestEvents(run, fact, (asked) => eventsOf(plan, run, asked, now));
     case "update-requested":
       return updateEvents(plan, run, fact);
     case "looked-up":
@@ -193,8 +200,10 @@ function allowances(
   run: Run,
   { retried, files, turns }: Extract<Fact, { type: "opened" }>,
 ): readonly RunEvent[] {
-  const named = retried === undefined ? undefined : currentVisit(findStep(run, retried));
-  const left = [...run.failed].filter((visit) => named === undefined || !isWithin(visit, named));
+  const named = [retried ?? []].flat().map((path) => currentVisit(findStep(run, path)));
+  const isNamed = (visit: Visit): boolean =>
+    named.some((one) => one !== undefined && isWithin(visit, one));
+  const left = [...run.failed].filter((visit) => !isNamed(visit));
   return left.filter(resumeGrants).map((visit) => {
     const granted = grantFor(run, visit, turns);
     return files === undefined ? granted : { ...granted, files };
@@ -218,11 +227,11 @@ function dispatch(
       const message = `it was visited more than ${step.visitsMax} times`;
       return failAtStart(run, visit, at, "visits", message);
     }
-    if (step.when !== undefined) {
-      const held = fact.when ?? conditionOf(plan, run, visit, {});
-      if (!held.ok) return failAtStart(run, visit, at, "expression", held.message);
-      if (!held.value) return skip(run, visit, at);
-    }
+  }
+  if (step.when !== undefined && visit.attempts === (visit.failedAtStart ?? 0)) {
+    const held = fact.when ?? conditionOf(plan, run, visit, {});
+    if (!held.ok) return failAtStart(run, visit, at, "expression", held.message);
+    if (!held.value) return skip(run, visit, at);
   }
   const judge = judgeOf(visit);
   if (judge !== undefined) return [{ type: "step.started", ...at, judge: judge.agent }];
@@ -238,7 +247,7 @@ function dispatch(
   }
   const started = { type: "step.started", ...at } as const;
   if (step.work.kind === "each") {
-    const found = itemsOf(run, visit, step.work, fact.items);
+    const found = selectItems(run, visit, step.work, itemsOf(run, visit, step.work, fact.items));
     if (!found.ok) return failAtStart(run, visit, at, "expression", found.message);
     return [{ ...started, items: found.items }];
   }

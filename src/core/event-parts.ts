@@ -36,6 +36,8 @@ export const placed = record({
   /** Of a worktree: its branch, and the commit that it was made from. */
   branch: optional(text),
   base: optional(text),
+  /** Of a worktree: when the work of its steps is committed. Absent: never. */
+  commits: optional(oneOf("step", "end")),
 });
 /** The directory that a run works in. */
 export type Placed = TypeOf<typeof placed>;

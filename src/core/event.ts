@@ -166,8 +166,9 @@ const STEP_EVENTS = {
     output: optional(text),
     /** For an effect that must happen once: it happened although the step failed, or may have. */
     effect: optional(oneOf("done", "uncertain")),
-    /** Key-values that it passed on although it failed. */
+    /** Key-values that it passed on although it failed, and the secrets in them. */
     context: optional(jsonObject),
+    exposes: optional(listOf(exposure)),
     ...findings,
     /** For an agent: the problem that a person must fix first. */
     trouble: optional(word<AgentTrouble>()),
@@ -243,6 +244,7 @@ export type RunUpdated = EventOf<"run.updated">;
 export type RunReturned = EventOf<"run.returned">;
 export type RunRestarted = EventOf<"run.restarted">;
 export type RunMessaged = EventOf<"run.messaged">;
+export type RequestHandled = EventOf<"request.handled">;
 export type ScopeEvent = EventOf<"scope.based" | "scope.merged" | "scope.conflicted">;
 export type StepSubmitted = EventOf<"step.submitted">;
 export type StepCompleted = EventOf<"step.completed">;

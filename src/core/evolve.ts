@@ -2,8 +2,7 @@
  * From one state of a run to the next: the only function that makes a Run from a Run.
  *
  * Owns: the meaning of every event.
- * Does not: read a clock, evaluate an expression or draw a random number: the events hold
- * everything.
+ * Does not: read a clock, or evaluate or draw anything: the events hold everything.
  * Invariants:
  * - evolve/C2 Only `evolve` makes a Run from a Run (and takes over the old one, see run.ts).
  * - core/C3 Recovery is replay: `replay` is a loop over `evolve`, and there is no second path.
@@ -28,21 +27,13 @@ import { rewind } from "./graph/rewind.ts";
 import {
   applyToScope,
   closeIfOver,
+  grant,
   openInstances,
   openIteration,
   openScope,
-  revive,
 } from "./graph/scope.ts";
 import { adoptPlan } from "./graph/update.ts";
-import {
-  absorbFailures,
-  enter,
-  LOSSES_MAX,
-  passOverUnreached,
-  queueState,
-  requeue,
-  uncountInside,
-} from "./graph/visit.ts";
+import { absorbFailures, enter, passOverUnreached, requeue, uncountInside } from "./graph/visit.ts";
 import { complete, fail, follow, waitForRetry } from "./graph/visit-end.ts";
 import { stateName } from "./graph/visit-state.ts";
 import { move } from "./move.ts";
@@ -67,13 +58,12 @@ import { addBudget, addSpent, NOTHING_SPENT, withLateCost } from "./spending.ts"
 import { ROOT_SCOPE, visitText } from "./step-path.ts";
 import { mayMeetRun, mayMeetVisit, type RunEventType, type StepEventType } from "./transition.ts";
 import {
+  applyToFiles,
   markFilesUncertain,
   noteBase,
-  noteFiles,
   noteSnapshot,
   noteStart,
   restoreFirst,
-  SHARED,
 } from "./workspace-files.ts";
 
 /** The run before its first event. */
@@ -89,6 +79,7 @@ export function emptyRun(id: string): Run {
     files: new Map<string, WorkspaceFiles>(),
     unmade: new Set<Scope>(),
     merging: new Set<Scope>(),
+    uncommitted: new Set<string>(),
     gone: new Map<string, StepRecord>(),
     waiting: {
       start: new Set<Visit>(),
@@ -111,6 +102,7 @@ export function emptyRun(id: string): Run {
     variables: new Map<string, string>(),
     secrets: [],
     messages: new Map<string, readonly LeftMessage[]>(),
+    handled: new Set<string>(),
     workedMs: 0,
     funds: {},
     added: {},
@@ -157,11 +149,11 @@ function remember(run: Run, { variables = {}, secrets }: RememberedEnvironment):
   if (secrets !== undefined) draft(run).secrets.push(secrets);
 }
 
-function addFunds(run: Run, event: Extract<RunEvent, { type: "run.funded" }>): void {
-  const { added, lateCostUsd } = event;
-  draft(run).funds = addBudget(run.funds, added);
-  draft(run).added = addBudget(run.added, added);
-  if (lateCostUsd !== undefined) draft(run).spent = withLateCost(run.spent, lateCostUsd);
+function addFunds(run: Run, event: EventOf<"run.funded">): void {
+  draft(run).funds = addBudget(run.funds, event.added);
+  draft(run).added = addBudget(run.added, event.added);
+  const late = event.lateCostUsd;
+  if (late !== undefined) draft(run).spent = withLateCost(run.spent, late);
 }
 
 function apply(plans: Plans, run: Run, event: RunEvent, time: number): void {
@@ -198,14 +190,15 @@ function apply(plans: Plans, run: Run, event: RunEvent, time: number): void {
       return addFunds(run, event);
     case "run.messaged":
       return leaveMessage(run, event);
+    case "request.handled":
+      draft(run).handled.add(event.request);
+      return;
     case "run.moved":
       return move(run, event);
     case "run.placed":
-      draft(run).workspace = event.workspace;
-      return;
     case "run.restored":
-      delete draft(run).restoring;
-      return noteFiles(run, SHARED, { snapshot: event.commit, clean: true });
+    case "run.committed":
+      return applyToFiles(run, event);
     case "run.stopping":
       return become(run, { status: "stopping", mode: event.mode, reason: event.reason });
     case "run.stopped":
@@ -233,6 +226,7 @@ function apply(plans: Plans, run: Run, event: RunEvent, time: number): void {
 }
 
 type StepEvent = Extract<RunEvent, { type: StepEventType }>;
+type EventOf<T extends RunEvent["type"]> = Extract<RunEvent, { type: T }>;
 
 function applyToVisit(run: Run, event: StepEvent, time: number): void {
   const visit = meet(run, event, event.type);
@@ -306,10 +300,8 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
   }
 }
 
-type Held = Extract<StepEvent, { type: "step.submitted" | "step.conflicted" }>;
-
 /** Keeps finished work until it is judged or merged. */
-function hold(run: Run, visit: Visit, event: Held): void {
+function hold(run: Run, visit: Visit, event: EventOf<"step.submitted" | "step.conflicted">): void {
   if (event.type === "step.submitted") {
     keepSubmission(visit, event);
     return tryAgain(run, visit, "its judge is to be asked");
@@ -410,9 +402,7 @@ function open(run: Run, time: number): void {
   shortenWaits(run, time);
 }
 
-type StepStarted = Extract<RunEvent, { type: "step.started" }>;
-
-function start(run: Run, visit: Visit, event: StepStarted, time: number): void {
+function start(run: Run, visit: Visit, event: EventOf<"step.started">, time: number): void {
   const { items, input, wake } = event;
   uncountInside(run, visit);
   absorbFailures(run, visit);
@@ -437,12 +427,4 @@ function start(run: Run, visit: Visit, event: StepStarted, time: number): void {
 function instancesTotal(work: Work, items: readonly Json[] = []): number {
   if (work.kind === "branches") return work.branches.length;
   return work.kind === "each" ? items.length : 1;
-}
-
-function grant(run: Run, visit: Visit, attempts: number): void {
-  draft(visit).failuresMax = visit.failures + attempts;
-  draft(visit).failuresBefore = visit.failures;
-  draft(visit).lossesMax = visit.losses + LOSSES_MAX;
-  draft(visit).pauses = 0;
-  revive(run, visit, queueState(stepOf(visit)));
 }

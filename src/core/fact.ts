@@ -22,7 +22,9 @@ import type {
   PauseReason,
   Placed,
   ProbeAnswer,
+  RefusedRequest,
   RememberedEnvironment,
+  RequestHandled,
   RunRewound,
   Saved,
   Spent,
@@ -50,9 +52,10 @@ export type Fact =
       /** How many more turns models may have that have used up theirs. */
       readonly turns?: number;
       /**
-       * The step that a person wants to retry: that request grants its attempts, not the opening.
+       * The steps that people want to retry: their requests grant the attempts, not the opening.
+       * Older journals name one step as text.
        */
-      readonly retried?: string;
+      readonly retried?: string | readonly string[];
     }
   /** An attempt of an earlier owner was found. */
   | { readonly type: "adopted"; readonly at: AttemptRef; readonly found: Found }
@@ -121,6 +124,13 @@ export type Fact =
       readonly scope: string;
       readonly workspace: string;
       readonly result: MergeReport;
+    }
+  /** The work of these steps is committed, or need not or cannot be. */
+  | {
+      readonly type: "committed";
+      readonly steps: readonly string[];
+      readonly commit?: string;
+      readonly skipped?: string;
     }
   /** The spending of an agent so far in its attempt. */
   | { readonly type: "spending"; readonly at: AttemptRef; readonly spent: Spent }
@@ -193,7 +203,19 @@ export type Fact =
     } & FilesRequest)
   /** A person asked for the files of a checkpoint. */
   | { readonly type: "restore-requested"; readonly commit: string; readonly of: string }
+  /** A request from the inbox. The run handles it once, and a refusal is recorded too. */
+  | (Omit<RequestHandled, "type" | "refused"> & {
+      readonly type: "requested";
+      /** The attempt of the step that the asker saw; after another one, the request is refused. */
+      readonly attempt?: string;
+      readonly fact: RequestedFact;
+    })
   | UpdateRequested;
+
+/** What a request asks of the run, or why its owner could not find out what that is. */
+export type RequestedFact =
+  | Extract<Fact, { type: "retry-requested" | "rewind-requested" | "settled" | "funds-added" }>
+  | { readonly type: "refused"; readonly refused: RefusedRequest };
 
 /** A person adopted an edit of the pipeline. */
 export interface UpdateRequested {

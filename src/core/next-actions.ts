@@ -23,7 +23,9 @@ import {
 } from "./operations.ts";
 import {
   attemptOf,
+  canMove,
   hasProcess,
+  isIdle,
   type Run,
   stepOf,
   type Visit,
@@ -31,7 +33,7 @@ import {
   waitingFor,
 } from "./run.ts";
 import { addSpent, limitReached } from "./spending.ts";
-import { isUnmade, knownBase, workspaceAround } from "./workspace-files.ts";
+import { isUnmade, knownBase, stepsToCommit, workspaceAround } from "./workspace-files.ts";
 
 /**
  * All actions that are possible now. An operation is offered once, and is under way from then on.
@@ -73,7 +75,12 @@ export function nextDecisions(
   }
   decisions.push(...basedScopes(run), ...starts(plan, run, now, activity));
   if (decisions.length > 0) return decisions;
-  return isIdle(run) ? [{ type: "finish" }] : [];
+  return isIdle(run) && !mustCommit(run, activity) ? [{ type: "finish" }] : [];
+}
+
+/** True while the work of completed steps must be committed before the run can end or wait. */
+function mustCommit(run: Run, activity: Activity | undefined): boolean {
+  return activity?.keepsFiles === true && stepsToCommit(run).length > 0;
 }
 
 /** When a visit is due that waits for a time, or for a person until a time. */
@@ -138,6 +145,7 @@ function whileStopping(run: Run, activity: Activity | undefined): readonly Decis
   const { mode } = run.state.status === "stopping" ? run.state : { mode: "now" };
   // A run that stops after its steps restores its files first.
   if (run.restoring !== undefined && mode === "after-step" && run.running.size === 0) return [];
+  if (run.running.size === 0 && mustCommit(run, activity)) return [];
   if (run.running.size === 0) return [{ type: "finish" }];
   const withdrawn = [...(activity?.attempts.values() ?? [])].filter(isToWithdraw);
   return withdrawn.map(({ at }) => ({ type: "withdraw", at }));
@@ -242,23 +250,10 @@ function earliest(plan: Plan, run: Run, now: number, activity: Activity): number
   return time;
 }
 
-/** True when no visit can move any more. */
-export function isIdle(run: Run): boolean {
-  const { person, close } = run.waiting;
-  return person.size + close.size + run.composites.size === 0 && !canMove(run);
-}
-
 /** True when nothing can continue before a person answers. */
 export function waitsForPerson(run: Run): boolean {
   const open = run.state.status === "running" && run.restoring === undefined;
   const { person, close } = run.waiting;
-  const closing = close.size + run.merging.size + run.unmade.size;
+  const closing = close.size + run.merging.size + run.unmade.size + stepsToCommit(run).length;
   return open && person.size > 0 && closing === 0 && !canMove(run);
-}
-
-/** True when a visit runs, or will run without a person. */
-function canMove(run: Run): boolean {
-  const { start, slot, retry, owner, probe, time } = run.waiting;
-  const waiting = start.size + slot.size + retry.size + owner.size + probe.size + time.size;
-  return waiting + run.running.size > 0;
 }

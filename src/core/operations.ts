@@ -6,8 +6,8 @@
  * Owns: the order of operations on files, and which attempt waits for which.
  * Does not: carry anything out (room `engine`), or make events (decide.ts).
  * Invariants:
- * - operations/R1 While a workspace is restored or merged into, no process starts in it; and it is
- *   restored only while no process runs in it.
+ * - operations/R1 While a workspace is restored, merged into or committed, no process starts in it;
+ *   and it is restored only while no process runs in it.
  * - operations/R2 A workspace has one operation at a time. A snapshot serves every attempt that
  *   waits for one when it starts.
  * - operations/R3 Own workspaces are merged in the order of the steps in the plan, not of their
@@ -25,6 +25,7 @@ import {
   isUnmade,
   othersIn,
   SHARED,
+  stepsToCommit,
   workedAlone,
   worksApart,
   workspaceAround,
@@ -61,7 +62,8 @@ export function takeOperations(
   }
   operations.push(...rewindFiles(run, activity));
   if (activity.keepsFiles) {
-    operations.push(...merges(run, activity), ...snapshots(plan, run, activity, now));
+    operations.push(...commit(run, activity), ...merges(run, activity));
+    operations.push(...snapshots(plan, run, activity, now));
   }
   for (const [visit, entry] of activity.attempts) {
     if (entry.phase === "working") operations.push(...cancelOf(run, visit, entry));
@@ -104,6 +106,14 @@ function rewindFiles(run: Run, activity: Activity): readonly Operation[] {
   return [{ type: "rewind-files", ...restoring, needs: "workspace-alone" }];
 }
 
+/** Commits what steps left before the next process starts in the same files. */
+function commit(run: Run, activity: Activity): readonly Operation[] {
+  const steps = stepsToCommit(run);
+  if (steps.length === 0 || activity.files.has(SHARED)) return [];
+  activity.files.set(SHARED, "commit");
+  return [{ type: "commit", steps, needs: "workspace" }];
+}
+
 function cancelOf(run: Run, visit: Visit, entry: AttemptActivity): readonly Operation[] {
   const when = endWanted(run, visit);
   if (when === undefined || entry.cancelled === when || entry.cancelled === "now") return [];
@@ -134,7 +144,7 @@ function preparation(
     if (isToRestore(run, visit, entry)) return restore(activity, visit, entry);
   }
   const operation = activity.files.get(workspace);
-  if (operation === "restore" || operation === "merge") return [];
+  if (operation !== undefined && operation !== "snapshot") return [];
   // operations/R1: a process that starts now would lose what it writes.
   if (othersRestore(run, activity, visit, workspace)) return [];
   entry.phase = "working";

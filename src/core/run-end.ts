@@ -14,10 +14,11 @@ import type { Fact } from "./fact.ts";
 import { locate, reopen } from "./graph/edge.ts";
 import { reopenScope } from "./graph/scope.ts";
 import type { VisitState } from "./graph/visit-state.ts";
-import { isIdle } from "./next-actions.ts";
+
 import {
   childScopes,
   currentVisit,
+  isIdle,
   type Run,
   type Scope,
   stepOf,

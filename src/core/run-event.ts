@@ -69,6 +69,24 @@ const rerun = record({
 /** Why an update runs a step again. */
 export type Rerun = TypeOf<typeof rerun>;
 
+const refusedRequest = record({
+  code: text,
+  message: text,
+  /** What helps, where the code alone does not say it. */
+  next: optional(
+    listOf(
+      record({
+        when: optional(text),
+        first: optional(text),
+        command: optional(listOf(text)),
+        note: optional(text),
+      }),
+    ),
+  ),
+});
+/** Why a request was refused. */
+export type RefusedRequest = TypeOf<typeof refusedRequest>;
+
 const recover: Shape<Recover> = oneOf("continue", "restart");
 const budget: Shape<Budget> = record({
   usd: optional(number),
@@ -96,6 +114,8 @@ export const RUN_EVENTS = {
     ...environment,
     /** The directory of the run's log in the format of the DOT language, as an absolute path. */
     logs: optional(text),
+    /** Perdure's list of prices at the start, for a run with a limit in US dollars. */
+    prices: optional(json),
     /** For a fork: its origin. The events up to `run.forked` are those of that run. */
     from: optional(origin),
   },
@@ -116,6 +136,14 @@ export const RUN_EVENTS = {
   "run.restoring": { commit: text, of: text },
   /** The files were restored to a snapshot; the earlier files are kept in `aside`. */
   "run.restored": { commit: text, aside: optional(text) },
+  /** The files that these steps and instances left are committed on the run's branch. */
+  "run.committed": {
+    steps: listOf(text),
+    /** The new commit; absent when there was nothing to commit. */
+    commit: optional(text),
+    /** Why nothing was committed, although files have changed. */
+    skipped: optional(text),
+  },
   "run.stopping": { mode: stopMode, reason: stopReason },
   "run.stopped": { reason: stopReason },
   "run.completed": {},
@@ -202,6 +230,15 @@ export const RUN_EVENTS = {
   },
   /** A person left a message for the agent of a step. A later attempt's prompt delivers it. */
   "run.messaged": { scope: text, step: text, message },
+  /** The run took in a request from outside, or refused it. The next events say what it caused. */
+  "request.handled": {
+    /** The key of the request, which no other request of any journal has. */
+    request: text,
+    by: text,
+    asks: oneOf("retry", "rewind", "settle", "add-budget"),
+    step: optional(text),
+    refused: optional(refusedRequest),
+  },
   /** The workspace of an instance is made from this snapshot of the outer workspace. */
   "scope.based": { scope: text, base: text },
   /** An instance succeeded and was merged: the outer workspace now equals this snapshot. */

@@ -70,6 +70,8 @@ export interface Run {
   readonly shared: ReadonlyMap<string, SharedConversation>;
   /** The messages that people left for agents, by the path of the step. */
   readonly messages: ReadonlyMap<string, readonly LeftMessage[]>;
+  /** The keys of the requests that it has handled; those of messages are their ids. */
+  readonly handled: ReadonlySet<string>;
   /** The workspace in which its steps work, once it is made. */
   readonly workspace?: Placed;
   /** The last snapshot of that workspace. */
@@ -80,6 +82,8 @@ export interface Run {
   readonly unmade: ReadonlySet<Scope>;
   /** Instances that succeeded and whose own workspace is not merged yet. */
   readonly merging: ReadonlySet<Scope>;
+  /** Completed steps and merged instances whose changes no commit of its branch names yet. */
+  readonly uncommitted: ReadonlySet<string>;
   /**
    * The snapshot to which its files are restored before anything starts, and the event that asked
    * for it.
@@ -203,6 +207,8 @@ export interface Visit {
   readonly endSeq?: number;
   /** Attempts started so far. */
   readonly attempts: number;
+  /** Attempts that failed before anything of it ran, so that its condition is still open. */
+  readonly failedAtStart?: number;
   readonly failures: number;
   readonly losses: number;
   /** How many failures it may have in total; resume and retry grant more. */
@@ -388,6 +394,19 @@ export function isPrompt({ work }: Step): boolean {
 /** The visits that wait for any of these, in the order in which the reasons are named. */
 export function waitingFor(run: Run, ...reasons: readonly WaitReason[]): readonly Visit[] {
   return reasons.flatMap((reason) => [...run.waiting[reason]]);
+}
+
+/** True when no visit can move any more. */
+export function isIdle(run: Run): boolean {
+  const { person, close } = run.waiting;
+  return person.size + close.size + run.composites.size === 0 && !canMove(run);
+}
+
+/** True when a visit runs, or will run without a person. */
+export function canMove(run: Run): boolean {
+  const { start, slot, retry, owner, probe, time } = run.waiting;
+  const waiting = start.size + slot.size + retry.size + owner.size + probe.size + time.size;
+  return waiting + run.running.size > 0;
 }
 
 /** A value of the run without its readonly modifiers. */

@@ -95,15 +95,24 @@ export function mapOf<T>(shape: Shape<T>): Shape<Readonly<Record<string, T>>> {
 
 /** An object with these fields. */
 export function record<F extends Fields>(fields: F): Shape<FieldsOf<F>> {
-  const entries = Object.entries(fields);
+  const shapes = new Map(Object.entries(fields));
+  const required = [...shapes.keys()].filter((key) => !isOptional(fields[key]));
   return (value) => {
     if (!isObject(value)) return "";
-    for (const [key, shape] of entries) {
-      const fault = shape(value[key]);
+    for (const key of required) {
+      if (value[key] === undefined) return `.${key}`;
+    }
+    // By the fields that are there: most events have few of those that they may have.
+    for (const key of Object.keys(value)) {
+      const fault = shapes.get(key)?.(value[key]);
       if (fault !== undefined) return `.${key}${fault}`;
     }
     return undefined;
   };
+}
+
+function isOptional(shape: Shape<unknown> | undefined): boolean {
+  return shape !== undefined && "optional" in shape;
 }
 
 /** An object whose field `tag` names its variant, which has these other fields. */

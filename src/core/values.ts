@@ -10,7 +10,7 @@
  * - values/X2 The steps inside a composite step are read only when an expression names them.
  */
 
-import type { Plan } from "../plan/plan.ts";
+import type { EachWork, Plan } from "../plan/plan.ts";
 import { defined } from "../util/defined.ts";
 import { ExpressionError, evaluateSource, type Scope as Values } from "../util/expression.ts";
 import { LazyMap } from "../util/expression-value.ts";
@@ -18,7 +18,7 @@ import { isObject, type Json, type JsonObject } from "../util/json.ts";
 import { renderText, renderValue, TemplateError } from "../util/template.ts";
 import { contextValue, contextValueAt } from "./context.ts";
 import type { Output, StepReport } from "./event.ts";
-import type { Condition, Environment } from "./fact.ts";
+import type { Condition, Environment, ItemsFound } from "./fact.ts";
 import { statusWord } from "./graph/visit-state.ts";
 import {
   currentVisit,
@@ -74,6 +74,47 @@ export function conditionOf(plan: Plan, run: Run, visit: Visit, env: Environment
   if (typeof held.value === "boolean") return { ok: true, value: held.value };
   const message = `\`when\` must be true or false, but \`${when}\` is ${typeText(held.value)}`;
   return { ok: false, message };
+}
+
+/** The items of a fan-out that its author selected, in the order that its author wants. */
+export function selectItems(
+  run: Run,
+  visit: Visit,
+  { selection, as }: EachWork,
+  found: ItemsFound,
+): ItemsFound {
+  if (!found.ok || selection === undefined) return found;
+  const { where, sortBy, limit } = selection;
+  const values = valuesAt(run, visit, {});
+  const valueFor = (source: string, item: Json, index: number): Json => {
+    const locals = as === undefined ? values.locals : { ...values.locals, [as]: item };
+    return evaluateSource(source, { ...values, ...defined({ locals }), item, index });
+  };
+  try {
+    const all = found.items.map((item, index) => ({ item, index }));
+    const chosen = all.filter(
+      ({ item, index }) => where === undefined || valueFor(where, item, index) === true,
+    );
+    const sorted =
+      sortBy === undefined
+        ? chosen
+        : chosen
+            .map((one) => ({ ...one, key: valueFor(sortBy, one.item, one.index) }))
+            .sort((one, other) => compareValues(one.key, other.key) || one.index - other.index);
+    return { ok: true, items: sorted.slice(0, limit).map(({ item }) => item) };
+  } catch (error) {
+    if (!(error instanceof ExpressionError)) throw error;
+    return { ok: false, message: error.message };
+  }
+}
+
+/** Numbers by size, everything else by its text. */
+function compareValues(one: Json, other: Json): number {
+  if (typeof one === "number" && typeof other === "number") return one - other;
+  const [text, otherText] = [one, other].map((value) =>
+    typeof value === "string" ? value : JSON.stringify(value),
+  );
+  return (text ?? "") < (otherText ?? "") ? -1 : text === otherText ? 0 : 1;
 }
 
 /** The type of a value, for messages. */

@@ -7,16 +7,20 @@
  * Does not: touch a file (room `workspace`), or decide when an operation on files starts
  * (operations.ts).
  * Invariants:
+ * - files/W3 A step that completed with changed files in a worktree is named by one commit: it stays
+ *   in `uncommitted` until `run.committed` names it, whoever owns the run then.
  * - files/W1 A workspace is `clean` only while it is known to equal its last snapshot: no process
  *   has started in it since, and the owner is the same.
  */
 
 import type { Plan, Recover } from "../plan/plan.ts";
-import type { Conversation, Saved } from "./event.ts";
+import { unreachable } from "../util/assert.ts";
+import type { Conversation, RunEvent, Saved } from "./event.ts";
 import {
   draft,
   hasProcess,
   isComposite,
+  isIdle,
   type Run,
   recoverFor,
   type Scope,
@@ -29,6 +33,8 @@ import { visitText } from "./step-path.ts";
 
 /** The run's own workspace, which steps share. */
 export const SHARED = "";
+
+type FilesEvent = Extract<RunEvent, { type: "run.placed" | "run.restored" | "run.committed" }>;
 
 const UNKNOWN: WorkspaceFiles = { clean: false };
 
@@ -137,6 +143,12 @@ export function startsOver(
   return (wanted ?? usual) === "restart" && workedAlone(run, visit);
 }
 
+/** The steps whose work is to be committed now: after each step, or at the end of the run. */
+export function stepsToCommit(run: Run): readonly string[] {
+  const due = run.workspace?.commits === "step" || isIdle(run);
+  return due ? [...run.uncommitted] : [];
+}
+
 const PATHS_SHOWN_MAX = 5;
 
 /** A sentence about files that two steps changed differently. */
@@ -185,19 +197,25 @@ export function noteSnapshot(run: Run, visit: Visit, event: SnapshotEvent): void
   if (worksApart(visit)) {
     // Work in an own workspace reaches the outer workspace when it is merged.
     const around = workspaceOfScope(visit.record.scope);
-    if (type === "step.completed") return noteMerge(run, around, snapshot);
+    if (type === "step.completed") {
+      return noteMerge(run, around, snapshot, visitText(visitRef(visit)));
+    }
     // The work may have been merged before it turned out that no edge can be followed.
     if (type === "step.failed") noteMergedFiles(run, around);
     return;
   }
   const workspace = workspaceOf(visit);
   const ended = type !== "step.saved";
+  if (type === "step.completed" && workspace === SHARED && snapshot.commit !== visit.base) {
+    noteUncommitted(run, visitText(visitRef(visit)));
+  }
   const clean = ended && othersIn(run, workspace, visit).length === 0;
   noteFiles(run, workspace, { snapshot: snapshot.commit, clean });
 }
 
-/** Records that work was merged into a workspace. */
-export function noteMerge(run: Run, workspace: string, { commit }: Saved): void {
+/** Records that the work of a step or an instance was merged into a workspace. */
+export function noteMerge(run: Run, workspace: string, { commit }: Saved, name: string): void {
+  if (workspace === SHARED) noteUncommitted(run, name);
   const clean = othersIn(run, workspace).length === 0;
   noteMergedFiles(run, workspace);
   noteFiles(run, workspace, { snapshot: commit, clean });
@@ -219,4 +237,28 @@ export function noteBase(run: Run, visit: Visit, base: string): void {
   const workspace = workspaceOfScope(visit.record.scope);
   const clean = worksApart(visit) && othersIn(run, workspace).length === 0;
   noteFiles(run, workspace, { snapshot: base, clean });
+}
+
+/** Records that a step, or an instance, left changed files in the run's workspace. */
+function noteUncommitted(run: Run, name: string): void {
+  if (run.workspace?.commits !== undefined) draft(run).uncommitted.add(name);
+}
+
+/** Applies an event about the run's own workspace to the run. */
+export function applyToFiles(run: Run, event: FilesEvent): void {
+  switch (event.type) {
+    case "run.placed":
+      draft(run).workspace = event.workspace;
+      return;
+    case "run.restored":
+      delete draft(run).restoring;
+      // They hold the work of every step that was done by then: no later attempt restores others.
+      noteMergedFiles(run, SHARED);
+      return noteFiles(run, SHARED, { snapshot: event.commit, clean: true });
+    case "run.committed":
+      for (const step of event.steps) draft(run).uncommitted.delete(step);
+      return;
+    default:
+      return unreachable(event);
+  }
 }

@@ -9,7 +9,7 @@
  */
 import { existsSync } from "node:fs";
 import { attemptOf, type Run } from "../core/run.ts";
-import type { WorkspacePlan } from "../plan/plan.ts";
+import type { WorkspaceSettings } from "../plan/plan.ts";
 import { writeBundle } from "../workspace/snapshot/bundle.ts";
 import { takeSnapshot } from "../workspace/snapshot/snapshot.ts";
 import {
@@ -25,7 +25,7 @@ import { workspaceAt } from "./run-workspace.ts";
 import type { RunDir } from "./state-dir.ts";
 
 interface ExportFilesOptions {
-  readonly plan: WorkspacePlan;
+  readonly plan: WorkspaceSettings;
   readonly run: Run;
   readonly dir: RunDir;
   readonly stateDir: string;

@@ -33,14 +33,14 @@ export function findItems(site: LaunchSite, place: VisitRef): ItemsFound | undef
   try {
     const root = workDirOf(site, visit);
     const name = renderText("file" in items ? items.file : items.glob, evaluatorAt(site, visit));
-    return "file" in items ? itemsInFile(root, name) : filesLike(root, name);
+    return "file" in items ? itemsInFile(root, name, items.path) : filesLike(root, name);
   } catch (error) {
     if (!(error instanceof ExpressionError || error instanceof TemplateError)) throw error;
     return { ok: false, message: error.message };
   }
 }
 
-function itemsInFile(root: string, name: string): ItemsFound {
+function itemsInFile(root: string, name: string, place: string | undefined): ItemsFound {
   const path = resolve(root, name);
   const facts = statSync(path, { throwIfNoEntry: false });
   if (facts?.isFile() !== true) return { ok: false, message: `there is no file ${name} of items` };
@@ -48,13 +48,29 @@ function itemsInFile(root: string, name: string): ItemsFound {
     return { ok: false, message: `${name} is larger than ${ITEMS_BYTES_MAX} bytes` };
   }
   try {
-    const value = JSON.parse(textOf(path) ?? "") as Json;
-    if (!Array.isArray(value)) return { ok: false, message: `${name} holds no list` };
+    const value = valueAt(JSON.parse(textOf(path) ?? "") as Json, place);
+    const where = place === undefined ? name : `${name} at \`${place}\``;
+    if (!Array.isArray(value)) return { ok: false, message: `${where} holds no list` };
     return bounded(value as readonly Json[]);
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
     return { ok: false, message: `the items in ${name} cannot be read: ${why}` };
   }
+}
+
+/** The value at a path such as `data.items`, `$.data.items[*]` or `batches[0].items`. */
+function valueAt(value: Json, path: string | undefined): Json | undefined {
+  const keys = (path ?? "")
+    .replace(/^\$/, "")
+    .replace(/\[\*\]$/, "")
+    .split(/[.[\]]/)
+    .filter((key) => key !== "");
+  let at: Json | undefined = value;
+  for (const key of keys) {
+    if (typeof at !== "object" || at === null) return undefined;
+    at = (at as Readonly<Record<string, Json>>)[key];
+  }
+  return at;
 }
 
 /** Relative to the workspace, in an order that does not depend on the disk. */

@@ -83,6 +83,19 @@ export function prepareLaunch(site: LaunchSite, visit: Visit, at: AttemptRef): L
   return { dir, cwd, env, script, ...checks, ...isolated(visit), separateStderr };
 }
 
+/** The launch of nothing but the checks of an attempt. */
+export function prepareChecks(site: LaunchSite, visit: Visit, at: AttemptRef): Launch {
+  return {
+    dir: attemptDirOf(site.dir, at),
+    cwd: workDirOf(site, visit),
+    env: environmentOf(site, visit, at),
+    script: "",
+    ...prepareFolder(site, visit, at),
+    ...isolated(visit),
+    separateStderr: false,
+  };
+}
+
 /** Makes the folders of an attempt; returns those of its check commands. */
 export function prepareFolder(
   site: LaunchSite,

@@ -37,6 +37,7 @@ import type { RunLog, Write } from "../journal/run-log.ts";
 import type { Plan, Recover } from "../plan/plan.ts";
 import { assert, unreachable } from "../util/assert.ts";
 import type { Clock } from "../util/clock.ts";
+import { closeAll } from "../util/close.ts";
 import type { Executors, Outlet } from "./executors/executor.ts";
 
 /** Receives every batch of events after it is on the disk; its operations may have started. */
@@ -203,7 +204,7 @@ export class Loop {
       ...(remembers === undefined ? {} : { remembers }),
       ...(turns === undefined ? {} : { turns }),
     } as const;
-    return this.turn([{ ...opened, ...retriedBy(requests) }, ...place, ...requests]);
+    return this.turn([{ ...opened, ...retriedBy(this.#run, requests) }, ...place, ...requests]);
   }
 
   /** One turn: when it resolves, its events are durable. */
@@ -252,7 +253,8 @@ export class Loop {
   async #close(): Promise<void> {
     const { processes, files, gates, probes } = this.#options.executors;
     const { status } = this.#run.state;
-    for (const executor of [probes, files, gates, processes]) await executor.close(status);
+    const executors = [probes, files, gates, processes];
+    await closeAll(executors.map((executor) => ({ close: () => executor.close(status) })));
   }
 }
 
@@ -292,6 +294,7 @@ function beginOperation(executors: Executors, operation: Operation, outlet: Outl
     case "rewind-files":
     case "merge":
     case "merge-scope":
+    case "commit":
       return files.begin(operation, outlet);
     default:
       return unreachable(operation);

@@ -13,16 +13,17 @@ import { mkdir, rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import type { Placed } from "../core/event.ts";
 import type { Run } from "../core/run.ts";
-import type { WorkspacePlan } from "../plan/plan.ts";
+import type { WorkspaceSettings } from "../plan/plan.ts";
 import { copyProject, makeDirectory } from "../workspace/copy.ts";
 import { findRepository, pathWithin, type Repository } from "../workspace/repository.ts";
 import { readSnapshot } from "../workspace/snapshot/details.ts";
 import { differences, type FileDifference } from "../workspace/snapshot/difference.ts";
 import { restoreSnapshot } from "../workspace/snapshot/restore.ts";
 import { takeSnapshot } from "../workspace/snapshot/snapshot.ts";
-import { giveBack, hasCommit, type SnapshotStore } from "../workspace/snapshot/store.ts";
+import { hasCommit, returnCommit, type SnapshotStore } from "../workspace/snapshot/store.ts";
 import { openWorkspace, type Workspace } from "../workspace/snapshot/workspace.ts";
 import { WorkspaceError } from "../workspace/workspace-error.ts";
+import { copyUncommitted } from "../workspace/worktree/commit.ts";
 import { restoreHead } from "../workspace/worktree/own-worktree.ts";
 import {
   createWorktree,
@@ -37,7 +38,7 @@ import type { RunDir } from "./state-dir.ts";
 export type ForeignFiles = "keep" | "restore";
 
 export interface RunWorkspaceOptions {
-  readonly plan: WorkspacePlan;
+  readonly plan: WorkspaceSettings;
   readonly run: Run;
   readonly dir: RunDir;
   readonly store: SnapshotStore;
@@ -81,11 +82,17 @@ export async function makeRunWorkspace({
       const branch = branchOf(run.id);
       const base = await needCommit(repository, run.origin?.base ?? plan.base ?? "HEAD");
       const tip = await tipOf(store, run, base);
-      await createWorktree({ repository, path, branch, base: tip, include: plan.include });
+      const fill = (): Promise<void> => copyUncommitted(repository.topLevel, path);
+      await createWorktree({
+        ...{ repository, path, branch, base: tip, include: plan.include },
+        ...(plan.uncommitted === true && run.origin === undefined ? { fill } : {}),
+      });
       const within = join(path, await pathWithin(repository, project));
       // A directory of the project that is in no commit is missing from the worktree.
       await mkdir(within, { recursive: true });
-      return { kind, path: within, branch, base };
+      const { commit = "step" } = plan;
+      const commits = commit === "never" || !plan.snapshots ? {} : { commits: commit };
+      return { kind, path: within, branch, base, ...commits };
     }
   }
 }
@@ -128,7 +135,7 @@ async function findWorktree(options: RunWorkspaceOptions, placed: Placed): Promi
       const repository = await needRepository(project);
       const place = { repository, path, branch, include: plan.include };
       const tip = state.status === "both-gone" ? await lastHead(options, base) : state.tip;
-      await giveBack(options.store, repository, tip);
+      await returnCommit(options.store, repository, tip);
       await repairWorktree({ ...place, tip });
       await restoreFiles(options, placed.path);
       if (run.snapshot !== undefined) await restoreHead(options.store, placed.path, run.snapshot);
@@ -198,7 +205,7 @@ export async function workspaceAt(
   store: SnapshotStore,
   path: string,
   dir: RunDir,
-  plan: WorkspacePlan,
+  plan: WorkspaceSettings,
   name = "shared",
 ): Promise<Workspace> {
   return openWorkspace(store, {
@@ -215,7 +222,7 @@ async function needRepository(project: string): Promise<Repository> {
   throw new WorkspaceError(
     "path-taken",
     `a worktree needs a git repository, and ${project} is in none`,
-    "git init, or `workspace: copy` in the pipeline",
+    "git init, and make a first commit",
   );
 }
 

@@ -7,8 +7,10 @@
  * Invariants:
  * - journal/H1 Of all answers to one attempt of a gate, the first recorded one counts, regardless
  *   of whether a person, the timeout, this machine or another one gives the others.
+ * - journal/H2 A lasting request is pending until an event of the run names its key (request/Q1). A
+ *   stop expires with the owner that it was sent to.
  */
-import type { Answer, Message, StopMode } from "../core/event.ts";
+import type { Answer, Message, StopMode, Verdict } from "../core/event.ts";
 import type { Fact } from "../core/fact.ts";
 import type { Subscription } from "./subscription.ts";
 
@@ -36,18 +38,64 @@ interface StopRequest {
   readonly by: string;
 }
 
-/** A message for the agent of a step. */
-export interface MessageRequest {
+/** A message for the agent of a step; its id is the key of the request. */
+interface MessageRequest {
   readonly type: "message";
   readonly scope: string;
   readonly step: string;
   readonly message: Message;
 }
 
-/** Adds to the budget of the run. Like a stop, it expires with the current owner. */
-export interface AddBudgetRequest {
+/** Adds to the budget of the run. */
+interface AddBudgetRequest {
   readonly type: "add-budget";
+  /** Absent in older journals, where the request expired with its owner. */
+  readonly key?: string;
+  readonly by?: string;
   readonly added: Extract<Fact, { type: "funds-added" }>["added"];
+}
+
+/** What tells a request from every other one, in all journals, and who asked. */
+interface Signed {
+  readonly key: string;
+  readonly by: string;
+}
+
+/** A request about what a step did last. */
+interface AboutAttempt extends Signed {
+  readonly step: string;
+  /** The attempt that the asker saw (`pay@1.2`); absent when the step had not started. */
+  readonly attempt?: string;
+}
+
+/** Runs a failed step again, or a completed one and every step after it. */
+interface RetryRequest extends AboutAttempt {
+  readonly type: "retry";
+  /** What becomes of the files; without it, the rule of the command. */
+  readonly files?: "keep" | "restore";
+  /** Of a fan-out: only its failed items. */
+  readonly failed?: true;
+  /** How many more turns its agent gets. */
+  readonly turns?: number;
+  /** The person wants an effect to happen again that must not happen twice. */
+  readonly repeat?: true;
+}
+
+/** Returns to the start of a step, or only discards its result and those after it. */
+interface RewindRequest extends Signed {
+  readonly type: "rewind";
+  readonly verb: "rewind" | "invalidate";
+  /** `fix`, or `fix@2` for the start of its second visit. */
+  readonly step: string;
+  readonly files?: "keep" | "restore";
+  readonly repeat?: true;
+}
+
+/** A person's verdict on a step whose effect is uncertain. */
+interface SettleRequest extends AboutAttempt {
+  readonly type: "settle";
+  readonly as: Verdict;
+  readonly identity?: string;
 }
 
 /** The answer to an attempt of a gate. */
@@ -58,7 +106,15 @@ export interface AnswerRequest {
 }
 
 /** A request for `send`. Answers have `answer`, because only the first one counts. */
-export type SentRequest = StopRequest | MessageRequest | AddBudgetRequest;
+export type SentRequest = StopRequest | LastingRequest;
+
+/** A request that waits for the next owner when the current one dies before it has taken it in. */
+export type LastingRequest =
+  | MessageRequest
+  | AddBudgetRequest
+  | RetryRequest
+  | RewindRequest
+  | SettleRequest;
 
 /** A request in the queue; later requests have higher ids. */
 export type Request = (SentRequest | AnswerRequest) & { readonly id: number };
@@ -94,4 +150,21 @@ export function answersAmong(requests: readonly Request[]): ReadonlyMap<string, 
     if (request.type === "answer") answers.set(request.attempt, request.answer);
   }
   return answers;
+}
+
+/** The key of a lasting request; undefined for any other, and for one that has expired. */
+export function keyOf(request: SentRequest | AnswerRequest): string | undefined {
+  if (request.type === "message") return request.message.id;
+  return "key" in request ? request.key : undefined;
+}
+
+/** The lasting requests that a run has not handled yet, in order (journal/H2). */
+export function pendingAmong(
+  requests: readonly Request[],
+  { handled }: { readonly handled: ReadonlySet<string> },
+): readonly LastingRequest[] {
+  return requests.filter((request): request is Request & LastingRequest => {
+    const key = keyOf(request);
+    return key !== undefined && !handled.has(key);
+  });
 }

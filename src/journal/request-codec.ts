@@ -1,8 +1,8 @@
 /** Encodes the requests of an inbox as JSON text, and decodes and checks them like events. */
 import type { Answer } from "../core/event.ts";
-import { answer, message } from "../core/event-parts.ts";
+import { answer, message, verdict } from "../core/event-parts.ts";
 import { stopMode } from "../core/run-event.ts";
-import { number, optional, record, type Shape, text } from "../core/shape.ts";
+import { flag, integer, number, oneOf, optional, record, type Shape, text } from "../core/shape.ts";
 import { parseObject } from "./event-codec.ts";
 import type { AnswerRequest, Request, SentRequest } from "./inbox.ts";
 import { JournalError } from "./journal.ts";
@@ -14,10 +14,19 @@ const budget = record({
   timeMs: optional(number),
 });
 
+const signed = { key: text, by: text };
+const files = optional(oneOf("keep", "restore"));
+const repeat = optional(flag);
+const turns = optional(integer);
+const aboutAttempt = { ...signed, step: text, attempt: optional(text) };
+
 const REQUEST_CHECKS = new Map<string, Shape<unknown>>([
   ["stop", record({ mode: stopMode, by: text })],
   ["message", record({ scope: text, step: text, message })],
-  ["add-budget", record({ added: budget })],
+  ["add-budget", record({ key: optional(text), by: optional(text), added: budget })],
+  ["retry", record({ ...aboutAttempt, files, failed: optional(flag), turns, repeat })],
+  ["rewind", record({ ...signed, verb: oneOf("rewind", "invalidate"), step: text, files, repeat })],
+  ["settle", record({ ...aboutAttempt, as: verdict, identity: optional(text) })],
   ["answer", record({ attempt: text, answer: record(answer) })],
 ]);
 

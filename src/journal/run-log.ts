@@ -111,9 +111,13 @@ export function planStoredBy({ events, planText }: Write): string | undefined {
 
 /** The fingerprints of a run's plans, in order. */
 export function planFingerprints(events: readonly Recorded[]): readonly string[] {
-  return events.flatMap(({ event }) =>
-    event.type === "run.created" || event.type === "run.updated" ? [event.fingerprint] : [],
-  );
+  const fingerprints: string[] = [];
+  for (const { event } of events) {
+    if (event.type === "run.created" || event.type === "run.updated") {
+      fingerprints.push(event.fingerprint);
+    }
+  }
+  return fingerprints;
 }
 
 export interface LoadedRun {

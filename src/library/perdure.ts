@@ -2,7 +2,7 @@
  * The public names of `import ... from "perdure"`.
  *
  * Owns: these names; everything else may change.
- * Does not: load anything early: a pipeline file imports this for `definePipeline` alone.
+ * Does not: load the rest of the program early: a pipeline file imports only `definePipeline`.
  * Invariants:
  * - library/L1 Nothing in here prints, ends the process, or touches its signals or its directory.
  */
@@ -22,11 +22,18 @@ export type { Json } from "../util/json.ts";
 export type { ExitCode } from "../view/exit-code.ts";
 export type { EventJson } from "../view/json/run-json.ts";
 export type { RunHandle, RunResult, RunView, StepView } from "./run-handle.ts";
-export type { OpenedRun, OpenOptions, ResumeOptions, RunOptions } from "./start.ts";
+export type {
+  OpenedRun,
+  OpenOptions,
+  RequestOutcome,
+  ResumeOptions,
+  RetryOptions,
+  RunOptions,
+} from "./start.ts";
 
 /**
- * Starts a new run of a pipeline: a value, or the path of a file. Throws `PipelineInvalid` when it has
- * mistakes, and a `Refusal` when the input does not fit.
+ * Starts a new run of a pipeline: a value, or the path of a file. Throws `PipelineInvalid` if the
+ * pipeline has mistakes, and a `Refusal` if the input does not match its schema.
  */
 export async function run(
   pipeline: PipelineDefinition | string,
@@ -36,14 +43,14 @@ export async function run(
 }
 
 /**
- * Goes on with a run from exactly where it was, whoever drove it before. Throws `RunOwned` while
- * somebody else does.
+ * Continues a run from exactly where it stopped, whoever owned it before. Throws `RunOwned` while
+ * another process owns it.
  */
 export async function resume(id: string, options: ResumeOptions = {}): Promise<RunHandle> {
   return (await import("./start.ts")).resumeRun(id, options);
 }
 
-/** Looks at a run without owning it. */
+/** Opens a run for reading, without owning it. */
 export async function openRun(id: string, options: OpenOptions = {}): Promise<OpenedRun> {
-  return (await import("./start.ts")).lookAtRun(id, options);
+  return (await import("./start.ts")).openForReading(id, options);
 }

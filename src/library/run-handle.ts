@@ -1,13 +1,13 @@
 /**
  * A run for a program: a handle on a run that this process drives, its events, and its state.
  *
- * Owns: events, result and stop request of a driven run; a position in the journal for each reader of
- * events, so a slow reader needs no queue and misses nothing.
- * Does not: drive the run: app/drive.ts does, as for the command line, without signals and printing.
+ * Owns: the events, the result and the stop request of a driven run. Each reader of events has its
+ * own position in the journal, so a slow reader needs no queue and misses nothing.
+ * Does not: drive the run (app/drive.ts does, as for the command line), handle signals, or print.
  * Invariants:
- * - library/H1 A reader is optional: the run continues whether its events are read or not.
- * - library/H2 When this owner has finished its part, well or not, the lease is free: the process
- *   is still alive, so its name in the lease would be no evidence.
+ * - library/H1 A reader is optional: the run continues whether a program reads its events or not.
+ * - library/H2 When `done` settles, the lease is released. The process still lives, so a lease that
+ *   names it would block the next owner.
  */
 import { dirname } from "node:path";
 import { driveOwned, type ExecuteOptions } from "../app/drive.ts";
@@ -28,28 +28,33 @@ import { runStatusOf } from "../view/step-status.ts";
 import { type StepNode, stepTree } from "../view/step-tree.ts";
 import { type Why, why } from "../view/why.ts";
 
-/** Where a run stands after our part of it. */
+/** The state of a run after this process has driven it. */
 export interface RunResult extends RunView {
-  /** What the command line would exit with: 0 done, 3 failed, 5 timed out, 6 waiting, 143 stopped. */
+  /** The exit status of the command line: 0 done, 3 failed, 5 timed out, 6 waiting, 143 stopped. */
   readonly exitCode: ExitCode;
 }
 
 /** A run that this process drives; iterating over it gives its events. */
 export interface RunHandle extends AsyncIterable<EventJson> {
   readonly id: string;
-  /** The events from the start of our part on; each iterator gets all of them. */
+  /** The events since this process took the run over; each iterator gets all of them. */
   readonly events: AsyncIterable<EventJson>;
-  /** Resolves when our part is over, also when the pipeline failed; rejects when it cannot go on. */
+  /**
+   * Resolves when this process has finished with the run, also when the pipeline failed. Rejects if
+   * the run cannot continue.
+   */
   readonly done: Promise<RunResult>;
   /** Stops the run so that it can be resumed; a second call ends its processes at once. */
   stop(mode?: StopMode): Promise<RunResult>;
 }
 
-export type HandleOptions = Omit<ExecuteOptions, "display" | "greet"> & {
+type HandleOptions = Omit<ExecuteOptions, "display" | "greet"> & {
   readonly signal?: AbortSignal | undefined;
 };
 
-/** Takes a run and drives it; throws when somebody else has it. Closes the project at the end. */
+/**
+ * Acquires a run and drives it; throws if another process owns it. Closes the project at the end.
+ */
 export async function drivenRun(
   project: Project,
   known: LoadedRun,
@@ -91,7 +96,7 @@ export async function drivenRun(
   });
 }
 
-/** A run that is over already: there is nothing to do for us. */
+/** The handle of a run that has already ended. */
 export async function endedRun(project: Project, known: LoadedRun): Promise<RunHandle> {
   const done = Promise.resolve({ ...runView(known), exitCode: EXIT.done });
   await project.journal.close();
@@ -107,20 +112,20 @@ export async function endedRun(project: Project, known: LoadedRun): Promise<RunH
   });
 }
 
-interface Parts {
+interface HandleParts {
   readonly id: string;
   readonly done: Promise<RunResult>;
   readonly stream: () => Omit<Parameters<typeof eventStream>[0], "runId">;
   readonly stop: (mode: StopMode | undefined) => void;
 }
 
-function handleOf({ id, done, stream, stop }: Parts): RunHandle {
+function handleOf({ id, done, stream, stop }: HandleParts): RunHandle {
   async function* events(): AsyncGenerator<EventJson, void> {
     yield* eventStream({ ...stream(), runId: id });
-    // Who only reads events must hear of a failure too.
+    // A program that only reads events gets the error, too.
     await done;
   }
-  // library/H1: whoever asks for the result or the events hears of a failure; the program need not.
+  // library/H1: a program that reads neither events nor `done` must not crash by the rejection.
   done.catch(() => undefined);
   return {
     id,
@@ -134,7 +139,7 @@ function handleOf({ id, done, stream, stop }: Parts): RunHandle {
   };
 }
 
-/** A disk that fails is reported by the run itself, and what it reported first is what counts. */
+/** Releases the lease; a refusal here (a full disk) must not hide the first error of the run. */
 async function releaseIfPossible(project: Project, { known, epoch }: OwnedRun): Promise<void> {
   try {
     await project.journal.leases.release(known.id, epoch);
@@ -143,17 +148,17 @@ async function releaseIfPossible(project: Project, { known, epoch }: OwnedRun): 
   }
 }
 
-export interface StreamOptions {
+interface StreamOptions {
   /** A directory of the project. */
   readonly from: string;
   readonly runId: string;
   /** Events after this one. */
   readonly after: number;
-  /** Called before each read: true when nothing can come after what is there then. */
+  /** Called before each read: true when no event can follow those that the journal has then. */
   readonly isOver: (journal: Journal) => Promise<boolean>;
 }
 
-/** Gives events, those that there are and those that come, until the run is over. */
+/** Gives the recorded events and then the new ones, until the run has ended. */
 export async function* eventStream(options: StreamOptions): AsyncGenerator<EventJson, void> {
   const { journal } = await openProject(options.from, "read-only");
   let seq = options.after;
@@ -163,7 +168,7 @@ export async function* eventStream(options: StreamOptions): AsyncGenerator<Event
       const over = await options.isOver(journal);
       const news = await journal.log.eventsAfter(options.runId, seq);
       if (news.length > 0) {
-        // Nothing watches the journal while the reader is busy with these.
+        // Closed while the reader works on these events.
         subscription?.close();
         subscription = undefined;
         for (const recorded of news) {
@@ -187,13 +192,13 @@ export interface RunView {
   readonly id: string;
   readonly pipeline: string;
   readonly status: RunStatus;
-  /** The sequence number of the last event that this tells of. */
+  /** The sequence number of the last event in this view. */
   readonly seq: number;
   readonly input: Json;
   /** The run's key-value store. */
   readonly context: JsonObject;
   readonly steps: readonly StepView[];
-  /** What happened in words, and the commands that go on from here. */
+  /** What happened in words, and the commands that continue from here. */
   readonly why: Why;
 }
 
@@ -201,21 +206,21 @@ export interface StepView {
   /** `build`, or `each@1.1[3]/test` for a step in another one. */
   readonly id: string;
   readonly state: StepState;
-  /** The n-th time that the run has come to it; 0 when it has not. */
+  /** The number of the latest visit; 0 when the run has not visited the step. */
   readonly visit: number;
-  /** How often this visit was tried. */
+  /** The number of attempts of this visit. */
   readonly attempts: number;
   readonly exit?: number;
-  /** Why it failed, in a word and in a sentence. */
+  /** Why it failed: the code and the sentence. */
   readonly reason?: string;
   readonly message?: string;
-  /** Files that it handed on, by their names. */
+  /** The files that it passes on, by their names. */
   readonly outputs: Readonly<Record<string, Output>>;
-  /** What an agent answered. */
+  /** The answer of an agent. */
   readonly answer?: Json;
 }
 
-/** The run as it was loaded. */
+/** The view of a loaded run. */
 export function runView(known: LoadedRun): RunView {
   const { run, plan, liveness } = known;
   return {

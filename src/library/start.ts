@@ -1,7 +1,13 @@
-/** Implements `run`, `resume` and `openRun` of the library. */
+/**
+ * Implements `run`, `resume` and `openRun` of the library.
+ *
+ * Owns: the options of these functions, and closing the project if one of them throws.
+ * Does not: drive a run (run-handle.ts).
+ */
 import { resolve } from "node:path";
 import { answerGate } from "../app/answer.ts";
-import { loadRun } from "../app/loaded-run.ts";
+import { askableOwner, askForRewind } from "../app/ask-owner.ts";
+import { type LoadedRun, loadRun } from "../app/loaded-run.ts";
 import { unavailable } from "../app/ownership.ts";
 import { readDefinition, readPipeline } from "../app/pipeline-file.ts";
 import {
@@ -11,11 +17,12 @@ import {
   type Project,
   resolveRunId,
 } from "../app/project.ts";
-import { advice, asRefusal, PipelineInvalid } from "../app/refusal.ts";
+import { advice, asRefusal, command, PipelineInvalid, Refusal } from "../app/refusal.ts";
 import { checkResume, completeFiles, resumeOptions } from "../app/resume.ts";
-import { previewRewind, type RewindRequest } from "../app/rewind.ts";
 import { type FilesOption, filesOption } from "../app/rewind-files.ts";
+import { previewRewind, type RewindRequest } from "../app/rewind-preview.ts";
 import { requireVariables } from "../app/run-environment.ts";
+import { settleStep } from "../app/settle.ts";
 import { createRun, prepareRun } from "../app/start.ts";
 import type { RunCreated } from "../core/event.ts";
 import type { PipelineDefinition } from "../pipeline/definition.ts";
@@ -35,30 +42,30 @@ import {
 export interface RunOptions {
   /** The pipeline's input. */
   readonly input?: Json;
-  /** The directory that steps work in, and in or above which `.perdure` lies. */
+  /** The directory of the steps; it, or a directory above it, contains `.perdure`. */
   readonly cwd?: string;
-  /** Stops the run when it is aborted, as `stop()` does. */
+  /** Stops the run when the signal is aborted, as `stop()` does. */
   readonly signal?: AbortSignal;
-  /** Waits for people's answers when nothing else can move, instead of ending with status 6. */
+  /** Waits for answers when no other step can run, instead of ending with status 6. */
   readonly stay?: boolean;
   /** Answers every question with the choice that approves. */
   readonly autoApprove?: boolean;
-  /** False: whether its agents and programs are installed is not looked at first. */
+  /** False: does not check first whether agents and programs are installed. */
   readonly preflight?: boolean;
 }
 
 export interface ResumeOptions extends Omit<RunOptions, "input"> {
-  /** Takes what lies before this step as done, and runs it and all behind it. */
+  /** Takes earlier steps as done, and runs this step and every step after it. */
   readonly fromStep?: string;
-  /** Work that was cut off goes on, or is begun anew. */
+  /** Continues interrupted work, or restarts it. */
   readonly recover?: Recover;
   /** Added to the budget: `+5usd`, `+100000tokens`, `+20turns` or `+30m`. */
   readonly budget?: string;
   /** More turns for agents that have used up their `max_turns`: `+20`. */
   readonly turns?: string;
-  /** What becomes of the files when the run goes back. */
+  /** With `fromStep`: keeps the files, or restores those of before the step. */
   readonly files?: FilesOption;
-  /** Its owner is on another machine, and you know that it is dead. */
+  /** Takes the run over from an owner on another machine that is known to be dead. */
   readonly takeOver?: boolean;
 }
 
@@ -67,14 +74,36 @@ export interface OpenOptions {
   readonly cwd?: string;
 }
 
-/** A run that is looked at, whoever drives it. */
+export interface RetryOptions {
+  /** What becomes of the files. */
+  readonly files?: FilesOption;
+  /** Of a fan-out that completed: only its failed items. */
+  readonly failed?: boolean;
+  /** More turns for its agent. */
+  readonly turns?: number;
+}
+
+/** The run has handled a request, or its next owner will. A refused request throws a `Refusal`. */
+export type RequestOutcome = "handled" | "pending";
+
+/** A run that is open for reading, whoever drives it. */
 export interface OpenedRun {
   readonly id: string;
-  /** The run as it is now. */
+  /** The current state of the run. */
   view(): Promise<RunView>;
   /** Answers a question of the run: the first answer counts, whoever gives it. */
   answer(gate: string, choice: string, options?: { readonly text?: string }): Promise<void>;
-  /** All its events; they go on for as long as somebody drives it, unless `follow` is false. */
+  /** Asks the process that drives the run to run a step again. */
+  retry(step: string, options?: RetryOptions): Promise<RequestOutcome>;
+  /** Asks the process that drives the run to return to the start of a step. */
+  rewind(step: string, options?: Pick<RetryOptions, "files">): Promise<RequestOutcome>;
+  /** Says whether an interrupted `once` step took effect. */
+  settle(
+    step: string,
+    verdict: "done" | "redo" | "abort",
+    options?: { readonly identity?: string },
+  ): Promise<RequestOutcome>;
+  /** All its events, and the new ones while a process drives it, unless `follow` is false. */
   events(options?: { readonly follow?: boolean }): AsyncIterable<EventJson>;
 }
 
@@ -89,8 +118,8 @@ export async function startRun(
     const { plan, origin } = await planOf(pipeline, cwd);
     const file = origin.file || "FILE";
     const { preflight } = options;
-    const site = { file, typed: ["run", file], preflight, cwd };
-    const { input } = await prepareRun(plan, options.input ?? null, site);
+    const request = { file, typed: ["run", file], preflight, cwd };
+    const { input } = await prepareRun(plan, options.input ?? null, request);
     return closingOnError(await createProject(cwd), async (project) => {
       const runId = await createRun(project, plan, { ...origin, input, args: [], cwd });
       const { signal, stay = false, autoApprove = false } = options;
@@ -156,9 +185,10 @@ async function continueRun(
     return await endedRun(project, known);
   }
   const back = request && (await previewRewind(project, known, request));
-  requireVariables(known, known.shortId);
+  const typed = ["resume", known.shortId, ...(step === undefined ? [] : ["--from-step", step])];
+  requireVariables(known, known.shortId, { typed });
   const { preflight, turns, budget } = options;
-  await checkResume(known, { request, preview: back, recover, preflight, turns, budget });
+  await checkResume(known, { request, preview: back, recover, preflight, turns, budget, typed });
   return await drivenRun(project, known, known.run.seq, {
     ...resumeOptions(project, { request, back }, options),
     ...(recover === undefined ? {} : { recover }),
@@ -166,8 +196,8 @@ async function continueRun(
   });
 }
 
-/** Looks at a run; see `openRun` in perdure.ts. */
-export async function lookAtRun(id: string, options: OpenOptions): Promise<OpenedRun> {
+/** Opens a run for reading; see `openRun` in perdure.ts. */
+export async function openForReading(id: string, options: OpenOptions): Promise<OpenedRun> {
   return withRefusals(async () => {
     const from = resolve(options.cwd ?? ".");
     const reading = async <T>(body: (project: Project) => Promise<T>): Promise<T> => {
@@ -182,6 +212,13 @@ export async function lookAtRun(id: string, options: OpenOptions): Promise<Opene
     return {
       id: runId,
       answer: (gate, choice, { text } = {}) => answerAs(from, runId, gate, { choice, text }),
+      retry: (step, asked = {}) => askAs(from, runId, { verb: "retry", step, ...asked }),
+      rewind: (step, { files } = {}) => askAs(from, runId, { verb: "rewind", step, files }),
+      settle: (step, verdict, { identity } = {}) =>
+        writing(from, runId, async (project, known) => {
+          const { outcome } = await settleStep({ project, known }, step, { verdict, identity });
+          return outcome === "handled" ? "handled" : "pending";
+        }),
       view: () => reading(async (project) => runView(await loadRun(project, runId))),
       events: ({ follow = true } = {}) =>
         eventStream({
@@ -200,9 +237,34 @@ async function answerAs(
   gate: string,
   reply: { readonly choice: string; readonly text: string | undefined },
 ): Promise<void> {
+  await writing(from, runId, (project, known) =>
+    answerGate(project, known, gate, { ...reply, from: "program" }),
+  );
+}
+
+/** Asks the process that drives a run, which may be this one. */
+async function askAs(from: string, runId: string, wanted: RewindRequest): Promise<RequestOutcome> {
+  return writing(from, runId, async (project, known) => {
+    if (askableOwner(known) === undefined) {
+      const refusal = unavailable(known);
+      if (refusal !== undefined) throw refusal;
+      const message = `no process drives run ${known.shortId}`;
+      throw new Refusal("impossible", message, command(wanted.verb, known.shortId, wanted.step));
+    }
+    const { outcome } = await askForRewind(project, known, wanted);
+    return outcome === "handled" ? "handled" : "pending";
+  });
+}
+
+/** Opens the project for one change of a run. */
+async function writing<T>(
+  from: string,
+  runId: string,
+  body: (project: Project, known: LoadedRun) => Promise<T>,
+): Promise<T> {
   const project = await openProject(from, "read-write");
   try {
-    await answerGate(project, await loadRun(project, runId), gate, { ...reply, from: "program" });
+    return await body(project, await loadRun(project, runId));
   } catch (error) {
     throw asRefusal(error) ?? error;
   } finally {
@@ -210,7 +272,7 @@ async function answerAs(
   }
 }
 
-/** A handle closes its project at its end; without a handle there is nobody to. */
+/** Closes the project if there is no handle that will close it. */
 async function closingOnError(
   project: Project,
   body: (project: Project) => Promise<RunHandle>,

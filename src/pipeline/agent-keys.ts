@@ -10,7 +10,7 @@
 import * as z from "zod";
 import { type McpServer, PERMISSION_LEVELS } from "../util/agent-access.ts";
 import { isObject, type Json, parseJson } from "../util/json.ts";
-import { type FieldsOf, key, type McpServers, type UncountedOf } from "./key-row.ts";
+import { type FieldsOf, key, type McpServers } from "./key-row.ts";
 import { relay } from "./key-values.ts";
 import { bounded, command, ENTRIES_MAX, env, id, jsonSchema, path } from "./values.ts";
 
@@ -156,9 +156,6 @@ export const AGENT_KEY_NAMES = Object.keys(AGENT_KEYS) as AgentKey[];
 
 /** The settings of an agent, or of one step's use of it. */
 export type AgentSettings = FieldsOf<typeof AGENT_KEYS>;
-
-/** The settings that are not part of a step's fingerprint. */
-export type UncountedSetting = UncountedOf<typeof AGENT_KEYS>;
 
 /** `Name` or `Name(pattern)`, with the agent's own names of tools. */
 export interface ToolRules {

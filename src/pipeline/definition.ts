@@ -5,7 +5,7 @@
  * Does not: check at run time. A definition is plain data, and the loader validates it like a YAML
  * file, so that all its mistakes are reported together.
  */
-import type { KeysOn, StepKind } from "./key-row.ts";
+import type { StepKind } from "./key-row.ts";
 import type { ALL_STEP_KEYS, PipelineShape, StepShape } from "./schema.ts";
 
 /** The type of the schema, with readonly fields. */
@@ -26,7 +26,12 @@ interface Kinds {
 }
 
 /** The keys of a kind of step, without the key that defines the kind. */
-type Allowed<Kind extends StepKind> = Exclude<KeysOn<Table, Kind>, keyof Kinds>;
+type Allowed<Kind extends StepKind> = Exclude<
+  {
+    [Key in keyof Table]: Kind extends Table[Key]["on"][number] ? Key : never;
+  }[keyof Table],
+  keyof Kinds
+>;
 
 /** The keys of a step with the names of other steps as types. */
 interface Named<Id extends string> {

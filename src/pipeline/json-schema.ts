@@ -114,7 +114,10 @@ function check(schema: unknown, path: Path, checking: Checking): void {
     return;
   }
   if (path.length > SCHEMA_DEPTH_MAX * 2) {
-    checking.problems.push({ path, message: `schemas stand more than ${SCHEMA_DEPTH_MAX} deep` });
+    checking.problems.push({
+      path,
+      message: `schemas are nested more than ${SCHEMA_DEPTH_MAX} deep`,
+    });
     return;
   }
   for (const [keyword, value] of Object.entries(schema)) {

@@ -6,7 +6,7 @@
  */
 import type * as z from "zod";
 import type { McpServer } from "../util/agent-access.ts";
-import type { PipelineCheck } from "./key-values.ts";
+import type { Check } from "./key-values.ts";
 
 /** The kinds of steps; a key is allowed on some of them. */
 export const STEP_KINDS = ["command", "agent", "group", "gate", "wait", "pass"] as const;
@@ -24,7 +24,7 @@ export interface Lowering {
   /** The MCP servers in a file of their own. */
   readonly mcpFile: (name: string) => McpServers | undefined;
   /** The checks of the step in their normalized form; some come from files. */
-  readonly checks: () => readonly PipelineCheck[];
+  readonly checks: () => readonly Check[];
 }
 
 export interface KeyRow<
@@ -48,7 +48,7 @@ export interface KeyRow<
   /** True: the key is part of the fingerprint, so an update that changes it runs the step again. */
   readonly fingerprint: Counts;
   /**
-   * The fields of the plan that the value becomes. Absent: lower-work.ts or step-edges.ts reads the
+   * The fields of the plan that the value becomes. Absent: lower.ts or step-edges.ts reads the
    * key, because it defines the work or the edges of the step.
    */
   readonly lower?: (value: z.output<Schema>, at: Lowering) => Fields;
@@ -75,15 +75,6 @@ type ShapeOf<Table extends AnyTable> = {
     : never;
 };
 
-/** The names of the keys that a kind of step may have. */
-export type KeysOn<Table extends AnyTable, Kind extends StepKind> = {
-  [Key in keyof Table]: Table[Key] extends { readonly on: readonly (infer On)[] }
-    ? Kind extends On
-      ? Key
-      : never
-    : never;
-}[keyof Table];
-
 type Intersection<Union> = (Union extends unknown ? (one: Union) => void : never) extends (
   all: infer All,
 ) => void
@@ -96,12 +87,12 @@ type LoweredBy<Row> = Row extends { readonly lower?: (value: never, at: Lowering
 
 type Merged<Fields> = { readonly [Field in keyof Fields]?: Fields[Field] };
 
-/** All fields that a table lowers to; a key that the author does not write gives no field. */
-export type FieldsOf<Table extends AnyTable> = Merged<Intersection<LoweredBy<Table[keyof Table]>>>;
-
-/** The fields that are not part of the fingerprint. */
-export type UncountedOf<Table extends AnyTable> = keyof Intersection<
-  LoweredBy<Extract<Table[keyof Table], { readonly fingerprint: false }>>
+/**
+ * The fields that a table lowers to, or those of the rows that match; a key that the author does
+ * not write gives no field.
+ */
+export type FieldsOf<Table extends AnyTable, Matching = unknown> = Merged<
+  Intersection<LoweredBy<Extract<Table[keyof Table], Matching>>>
 >;
 
 /** The optional schemas of a table, each with its description. */

@@ -70,7 +70,7 @@ export const retry = z.union([
       .enum(["continue", "fresh"])
       .optional()
       .describe(
-        "After a failed attempt of an agent: its conversation continues, and it is told what " +
+        "After a failed attempt of an agent: its conversation continues, and it learns what " +
           "failed (the default); or the next attempt starts a new one.",
       ),
   }),
@@ -133,7 +133,7 @@ export const edge = z.strictObject({
   fidelity: z
     .enum(FIDELITIES)
     .optional()
-    .describe("How much the agent of the next step is told; overrides that step's own `fidelity`."),
+    .describe("How much the agent of the next step learns; overrides that step's own `fidelity`."),
   thread: id.optional().describe("For `full`: the conversation, unless the step names one."),
 });
 
@@ -151,7 +151,12 @@ export const loop = z.strictObject({
 export const itemSource = z.union([
   z.string(),
   z.array(z.unknown()),
-  z.strictObject({ file: path.describe("A JSON file that holds a list, in the workspace.") }),
+  z.strictObject({
+    file: path.describe("A JSON file of the workspace that holds a list."),
+    path: command
+      .optional()
+      .describe("Where the list is in the file: data.items, or $.data.items[*]."),
+  }),
   z.strictObject({ glob: path.describe("A pattern for files of the workspace: src/**/*.ts") }),
 ]);
 
@@ -300,7 +305,7 @@ export interface Capture {
 }
 
 /** A check decides whether the work of a step is good, after the step exited with 0. */
-export type PipelineCheck = (
+export type Check = (
   | { readonly kind: "command"; readonly run: string }
   /** `file` is a template, relative to the step's directory. */
   | { readonly kind: "schema"; readonly file: string; readonly schema: Json }

@@ -4,7 +4,7 @@
  * field.
  *
  * Owns: every key of a step, apart from the settings of its agent (agent-keys.ts).
- * Does not: lower the work (lower-work.ts) or the edges of a step (step-edges.ts).
+ * Does not: lower the work (lower.ts) or the edges of a step (step-edges.ts).
  * Invariants:
  * - keys/K1 A key that is not in the table does not exist: the schema is made from the table.
  */
@@ -12,9 +12,10 @@
 import * as z from "zod";
 import { defined } from "../util/defined.ts";
 import { BRIEFING_MODES, FIDELITIES } from "./fidelity.ts";
-import { type FieldsOf, key, STEP_KINDS, type UncountedOf } from "./key-row.ts";
+import { type FieldsOf, key, STEP_KINDS } from "./key-row.ts";
 import {
   type Capture,
+  type Check,
   capture,
   check,
   edge,
@@ -23,7 +24,6 @@ import {
   lowerRetry,
   NEEDS_MAX,
   once,
-  type PipelineCheck,
   type RetrySettings,
   retry,
   wait,
@@ -256,7 +256,7 @@ const SETTINGS = {
     on: PROCESS,
     expects: "a command, an object or a list of them",
     fingerprint: true,
-    lower: (_, { checks }): { check: readonly PipelineCheck[] } => ({ check: checks() }),
+    lower: (_, { checks }): { check: readonly Check[] } => ({ check: checks() }),
   }),
   outputs: key({
     schema: bounded(z.record(name, path)),
@@ -394,7 +394,7 @@ export const INHERITED_KEYS = {
   }),
   fidelity: key({
     schema: z.enum(FIDELITIES),
-    doc: "How much the agent is told of what came before. Default: nothing.",
+    doc: "How much the agent learns of what came before. Default: nothing.",
     example: "fidelity: summary:high",
     on: ["agent"],
     fingerprint: true,
@@ -410,7 +410,7 @@ export const INHERITED_KEYS = {
   }),
   resume_fidelity: key({
     schema: z.enum(BRIEFING_MODES),
-    doc: "What the agent is told after its conversation was lost. Default: compact.",
+    doc: "What the agent learns after its conversation was lost. Default: compact.",
     example: "resume_fidelity: summary:low",
     on: ["agent"],
     fingerprint: false,
@@ -423,6 +423,3 @@ export const STEP_KEYS = { ...WORK, ...FAN_OUT_KEYS, ...EDGES, ...SETTINGS, ...I
 
 /** The fields of a plan's step that its keys set, without its work and its edges. */
 export type StepFields = FieldsOf<typeof STEP_KEYS>;
-
-/** The fields of a step that are not part of its fingerprint. */
-export type UncountedField = UncountedOf<typeof STEP_KEYS>;

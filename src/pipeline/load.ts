@@ -1,55 +1,30 @@
 /**
- * Loads the text of a file: its pipeline, or all its mistakes.
+ * Loads the text of a file: its pipeline, or all its mistakes. A step may name the file of another
+ * pipeline, which is loaded and frozen with it.
  *
- * Owns: the order of the phases, and lowering a valid file to a pipeline with the rows of the
- * tables (keys.ts, agent-keys.ts).
- * Does not: read files, or merge `defaults` into steps (plan/build.ts does).
+ * Owns: the order of the phases; finding sub-pipelines, each file once, and the rules on them: no
+ * cycles, a limit on steps, a valid input.
+ * Does not: read files, or lower values (lower.ts).
  */
 
-import { basename, extname } from "node:path";
-import { assert } from "../util/assert.ts";
-import { defined } from "../util/defined.ts";
-import type { Json, JsonObject } from "../util/json.ts";
-import { AGENT_KEYS } from "./agent-keys.ts";
+import { basename, posix } from "node:path";
+import { isObject } from "../util/json.ts";
 import type { Diagnostic } from "./diagnostic.ts";
-import { type KeyRow, type Lowering, lowerKeys } from "./key-row.ts";
-import { INHERITED_KEYS, STEP_KEYS } from "./keys.ts";
-import { lowerComposite, lowerPrompt } from "./lower-work.ts";
-import {
-  isModuleName,
-  type ModuleValue,
-  notPlain,
-  plainValue,
-  type ReadModule,
-  readModule,
-} from "./module.ts";
-import type {
-  Budget,
-  Env,
-  Pipeline,
-  PipelineAgent,
-  PipelineStep,
-  PipelineWork,
-  WorkspaceSettings,
-} from "./pipeline.ts";
+import { inputDefaults, lowerPipeline } from "./lower.ts";
+import { isModuleName, type ModuleValue, notPlain, plainValue, readModule } from "./module.ts";
+import type { Pipeline, PipelineStep } from "./pipeline.ts";
 import { Report } from "./report.ts";
-import { agentOf, readMcpFiles, readPrompts } from "./rules/agent.ts";
-import { lowerChecks, readCheckFiles } from "./rules/check.ts";
-import { type NamedFiles, validate } from "./rules/validate.ts";
-import { lowerPrices, type PipelineShape, STEPS_MAX, type StepShape } from "./schema.ts";
+import { readMcpFiles, readPrompts } from "./rules/agent.ts";
+import { readCheckFiles } from "./rules/check.ts";
+import { validate } from "./rules/validate.ts";
+import { STEPS_MAX, type StepShape } from "./schema.ts";
 import { readShape } from "./shape.ts";
-import type { Path, Source } from "./source.ts";
-import { linksOf } from "./step-edges.ts";
-import { hasBody, listIn, pathIn, rootList, type StepList } from "./step-list.ts";
-import { nameOn, readPipelines, type Shelf } from "./sub-pipeline.ts";
-import { milliseconds } from "./values.ts";
-import { type ParsedYaml, parseYaml } from "./yaml.ts";
+import type { ParsedFile } from "./source.ts";
+import { allLists, isCut, pathIn, rootList, type StepList } from "./step-list.ts";
+import { parseYaml } from "./yaml.ts";
 
 /** The largest pipeline file; 100,000 steps fit into it. */
-export const PIPELINE_BYTES_MAX = 32 * 1024 * 1024;
-
-/** How many steps of a run may run at once, unless the file sets it. */
-const PARALLEL_DEFAULT = 4;
+const PIPELINE_BYTES_MAX = 32 * 1024 * 1024;
 
 export interface LoadedPipeline {
   /** Absent when there is an error among the diagnostics. */
@@ -76,7 +51,7 @@ export function loadPipeline(
 ): LoadedPipeline {
   const refusal = tooLarge(file, text);
   if (refusal !== undefined) return { diagnostics: [refusal] };
-  return loadOn({ readNamed, readValue, open: [basename(file)], read: new Map() }, file, text);
+  return loadFile({ readNamed, readValue, open: [basename(file)], read: new Map() }, file, text);
 }
 
 /** The line of a step in YAML that has its id. */
@@ -113,12 +88,12 @@ export function loadDefinition(
     ? { ok: true, value: plain.value, printed: "" }
     : { ok: false, ...notPlain(plain.path, plain.found) };
   const read: ReadValue = (name) => (name === GIVEN ? found : readValue(name));
-  return loadOn({ readNamed, readValue: read, open: [GIVEN], read: new Map() }, GIVEN, "");
+  return loadFile({ readNamed, readValue: read, open: [GIVEN], read: new Map() }, GIVEN, "");
 }
 
 /** Reads a file and those that its steps name. */
-function loadOn(shelf: Shelf, file: string, text: string): LoadedPipeline {
-  const parsed = parse(shelf, file, text);
+function loadFile(files: PipelineFiles, file: string, text: string): LoadedPipeline {
+  const parsed = parse(files, file, text);
   if (parsed === undefined) return { diagnostics: [unread(file)] };
   const { source, value, diagnostics } = parsed;
   const readable = !diagnostics.some(({ rule }) => UNREADABLE.test(rule));
@@ -126,19 +101,17 @@ function loadOn(shelf: Shelf, file: string, text: string): LoadedPipeline {
   const read = readable ? readShape(value, report) : undefined;
   if (read === undefined) return { diagnostics: report.sorted() };
   const list = rootList(read);
-  const load = (name: string, inner: string): LoadedPipeline =>
-    loadOn({ ...shelf, open: [...shelf.open, name] }, name, inner);
-  const readHere: ReadNamed = (name) => shelf.readNamed(nameOn(shelf, name));
-  const files = {
+  const readHere: ReadNamed = (name) => files.readNamed(resolveName(files, name));
+  const named = {
     prompts: readPrompts(list, readHere, report),
     checks: readCheckFiles(list, readHere, report),
-    pipelines: readPipelines(list, shelf, load, report),
+    pipelines: readPipelines(list, files, report),
     mcp: readMcpFiles(read.shape, list, readHere, report),
   };
-  validate(read, files, report);
+  validate(read, named, report);
   const found = report.sorted();
   if (found.some(({ severity }) => severity === "error")) return { diagnostics: found };
-  return { pipeline: lower(read.shape, files, source), diagnostics: found };
+  return { pipeline: lowerPipeline(read.shape, named, source), diagnostics: found };
 }
 
 /** Mistakes after which there is no value to validate. */
@@ -151,143 +124,126 @@ function unread(file: string): Diagnostic {
 }
 
 /** The value in a file; undefined for a module that has not run yet. */
-function parse(shelf: Shelf, file: string, text: string): ParsedYaml | ReadModule | undefined {
-  const name = shelf.open.at(-1) ?? file;
+function parse(files: PipelineFiles, file: string, text: string): ParsedFile | undefined {
+  const name = files.open.at(-1) ?? file;
   if (!isModuleName(name)) return parseYaml(file, text);
-  const found = shelf.readValue(name);
+  const found = files.readValue(name);
   return found && readModule(file, text, found);
 }
 
-function lower(shape: PipelineShape, files: NamedFiles, source: Source): Pipeline {
-  const whole = { shape, files, source };
-  const defaults = shape.defaults ?? {};
-  const at = loweringAt(["defaults"], undefined, whole);
-  return {
-    name: shape.name ?? basename(source.file, extname(source.file)),
-    ...(shape.context === undefined ? {} : { context: shape.context as JsonObject }),
-    maxParallel: shape.max_parallel ?? PARALLEL_DEFAULT,
-    ...(shape.input === undefined ? {} : { inputSchema: shape.input as Json }),
-    env: lowerEnv(shape.env, [], whole),
-    ...defined({ secrets: shape.secrets }),
-    agents: Object.fromEntries(
-      Object.entries(shape.agents ?? {}).map(([name, agent]) => [
-        name,
-        lowerAgent(agent, ["agents", name], whole),
-      ]),
-    ),
-    ...(shape.budget === undefined ? {} : { budget: lowerBudget(shape.budget) }),
-    ...(shape.prices === undefined ? {} : { prices: lowerPrices(shape.prices) }),
-    workspace: lowerWorkspace(shape.workspace),
-    defaults: {
-      step: lowerKeys(INHERITED_KEYS, defaults, at),
-      agent: lowerKeys(AGENT_KEYS, defaults, at),
-    },
-    steps: lowerList(rootList({ shape, cut: new Set() }), whole),
-  };
+/** Access to files; names are relative to the folder of the first file. */
+interface PipelineFiles {
+  readonly readNamed: ReadNamed;
+  readonly readValue: ReadValue;
+  /** The files that are being read, the outermost first. */
+  readonly open: readonly string[];
+  /** The files that were read before. */
+  readonly read: Map<string, LoadedPipeline>;
 }
 
-interface File {
-  readonly shape: PipelineShape;
-  readonly files: NamedFiles;
-  readonly source: Source;
+/** The name of a file that another one names. */
+function resolveName({ open }: PipelineFiles, name: string): string {
+  const folder = posix.dirname(open.at(-1) ?? ".");
+  return posix.isAbsolute(name) ? name : posix.join(folder, name);
 }
 
-/** The surroundings of the keys at a path; `step` is absent outside of steps. */
-function loweringAt(path: Path, step: StepShape | undefined, file: File): Lowering {
-  return {
-    id: step?.id ?? "",
-    spelling: (...keys) => file.source.scalarText([...path, ...keys]),
-    mcpFile: (name) => file.files.mcp.get(name),
-    checks: () => (step === undefined ? [] : lowerChecks(file.shape, step, file.files.checks)),
-  };
-}
-
-function lowerList(list: StepList, file: File): readonly PipelineStep[] {
-  const links = linksOf(list);
-  return list.steps.map((step, index): PipelineStep => {
-    const { id, ...ways } = links[index] ?? { id: step.id, needs: [] };
-    const at = loweringAt(pathIn(list, index), step, file);
-    const work = lowerWork(step, list, index, file);
-    if (step.for_each === undefined || hasBody(step)) {
-      return { id, work, settings: lowerKeys(STEP_KEYS, step, at), ...ways };
+/** Reads the pipelines that the steps of a file name. */
+function readPipelines(
+  root: StepList,
+  files: PipelineFiles,
+  report: Report,
+): ReadonlyMap<StepShape, Pipeline> {
+  const found = new Map<StepShape, Pipeline>();
+  for (const list of allLists(root)) {
+    for (const [index, step] of list.steps.entries()) {
+      if (step.pipeline === undefined || isCut(list, index)) continue;
+      const path = pathIn(list, index, "pipeline");
+      const add = (message: string, help: string): void =>
+        report.add({ rule: "pipeline-file", message, help, path });
+      const name = resolveName(files, step.pipeline);
+      const pipeline = readOne(name, files, (problem) => {
+        if (typeof problem === "string") add(problem, HELP);
+        else {
+          const message = `${name}, line ${problem.line}: ${problem.message}`;
+          report.add({ ...problem, message, path });
+        }
+      });
+      if (pipeline === undefined) continue;
+      if (countSteps(pipeline.steps) > STEPS_MAX) {
+        add(`\`${step.pipeline}\` has more than ${STEPS_MAX} steps in all`, "make it smaller");
+      }
+      checkInput(step, pipeline, list, index, report);
+      found.set(step, pipeline);
     }
-    // A fan-out of one step: each item is that step; the fan-out around it has the other keys.
-    const item = lowerKeys(STEP_KEYS, step, at, isPerItem);
-    const whole = lowerKeys(STEP_KEYS, step, at, (row) => !isPerItem(row));
-    const inner: PipelineStep = { id, work, settings: item, needs: [] };
-    return { id, work: lowerComposite(step, [inner]), settings: whole, ...ways };
-  });
-}
-
-/** True for a key that a group cannot have, so it belongs to each item. */
-function isPerItem({ perItem, on }: KeyRow): boolean {
-  return perItem === true || !on.includes("group");
-}
-
-function lowerBudget({ usd, tokens, turns, time }: NonNullable<PipelineShape["budget"]>): Budget {
-  return {
-    ...defined({ usd, tokens, turns }),
-    ...(time === undefined ? {} : { timeMs: milliseconds(time) }),
-  };
-}
-
-const MEGABYTE = 1024 * 1024;
-
-function lowerWorkspace(shape: PipelineShape["workspace"]): WorkspaceSettings {
-  if (shape === undefined) return {};
-  if (typeof shape === "string") return { kind: shape };
-  const { kind, base, include, snapshots, snapshot_every, max_file_mb } = shape;
-  return {
-    ...defined({ kind, base, include, snapshots }),
-    ...(snapshot_every === undefined ? {} : { snapshotEveryMs: milliseconds(snapshot_every) }),
-    ...(max_file_mb === undefined ? {} : { fileBytesMax: max_file_mb * MEGABYTE }),
-  };
-}
-
-type AgentShape = NonNullable<PipelineShape["agents"]>[string];
-
-function lowerAgent(agent: AgentShape, path: Path, file: File): PipelineAgent {
-  if (typeof agent === "string") return commandAgent(agent);
-  const { adapter = "command", command, args = [] } = agent;
-  return {
-    adapter,
-    ...defined({ command }),
-    args,
-    env: lowerEnv(agent.env, path, file),
-    settings: lowerKeys(AGENT_KEYS, agent, loweringAt(path, undefined, file)),
-  };
-}
-
-function commandAgent(command: string): PipelineAgent {
-  return { adapter: "command", command, args: [], env: {}, settings: {} };
-}
-
-function lowerWork(step: StepShape, list: StepList, index: number, file: File): PipelineWork {
-  if (hasBody(step)) {
-    const inner = listIn(list, index);
-    const body = inner === undefined ? file.files.pipelines.get(step) : lowerList(inner, file);
-    assert(body !== undefined, "a valid step that holds steps has some");
-    return lowerComposite(step, body);
   }
-  const prompted = lowerPrompt(step);
-  if (prompted !== undefined) return prompted;
-  const { run, session } = step;
-  const agent = agentOf(file.shape, step);
-  const prompt = file.files.prompts.get(step) ?? step.prompt;
-  if (run !== undefined) return { kind: "shell", run };
-  assert(agent !== undefined && prompt !== undefined, "a valid step runs a command or an agent");
-  const sharing = session === undefined ? {} : { session };
-  return {
-    kind: "agent",
-    agent,
-    prompt,
-    ...sharing,
-    settings: lowerKeys(AGENT_KEYS, step, loweringAt(pathIn(list, index), step, file)),
-  };
+  return found;
 }
 
-/** The environment at a path, with the author's spelling. */
-function lowerEnv(env: PipelineShape["env"], path: Path, file: File): Env {
-  if (env === undefined) return {};
-  return INHERITED_KEYS.env.lower?.(env, loweringAt(path, undefined, file)).env ?? {};
+const HELP = "the path is relative to the pipeline's file";
+
+function readOne(
+  name: string,
+  files: PipelineFiles,
+  add: (problem: Diagnostic | string) => void,
+): Pipeline | undefined {
+  const start = files.open.indexOf(name);
+  if (start >= 0) {
+    const circle = [...files.open.slice(start), name].join(" -> ");
+    add(`these files include each other: ${circle}`);
+    return undefined;
+  }
+  const known = files.read.get(name);
+  const text = known === undefined ? files.readNamed(name) : "";
+  if (text === undefined) {
+    add(`there is no file \`${name}\``);
+    return undefined;
+  }
+  const { pipeline, diagnostics } =
+    known ?? loadFile({ ...files, open: [...files.open, name] }, name, text);
+  files.read.set(name, { ...(pipeline === undefined ? {} : { pipeline }), diagnostics });
+  for (const diagnostic of diagnostics) add(diagnostic);
+  return pipeline;
+}
+
+const counts = new WeakMap<readonly PipelineStep[], number>();
+
+/** All steps, also those in other steps and files. */
+function countSteps(steps: readonly PipelineStep[]): number {
+  const known = counts.get(steps);
+  if (known !== undefined) return known;
+  let count = steps.length;
+  for (const { work } of steps) {
+    if ("body" in work) count += countSteps("steps" in work.body ? work.body.steps : work.body);
+  }
+  counts.set(steps, count);
+  return count;
+}
+
+/** The input that a step sets must match the schema of the other file. */
+function checkInput(
+  step: StepShape,
+  { inputSchema }: Pipeline,
+  list: StepList,
+  index: number,
+  report: Report,
+): void {
+  if (!isObject(inputSchema)) return;
+  const given = Object.keys(step.input ?? {});
+  const assumed = inputDefaults(inputSchema);
+  const required = Array.isArray(inputSchema.required) ? inputSchema.required.map(String) : [];
+  const rule = "pipeline-input";
+  for (const key of required) {
+    if (given.includes(key) || Object.hasOwn(assumed, key)) continue;
+    const message = `\`${step.pipeline}\` needs \`${key}\` in its input`;
+    const help = `add \`input: {${key}: ...}\``;
+    report.add({ rule, message, help, path: pathIn(list, index, "pipeline") });
+  }
+  const known = isObject(inputSchema.properties) ? Object.keys(inputSchema.properties) : [];
+  if (inputSchema.additionalProperties !== false) return;
+  for (const key of given) {
+    if (known.includes(key)) continue;
+    const message = `\`${step.pipeline}\` takes no input \`${key}\``;
+    const help = report.suggest(key, known, "it takes");
+    report.add({ rule, message, help, path: pathIn(list, index, "input", key), on: "key" });
+  }
 }

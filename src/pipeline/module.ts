@@ -8,7 +8,7 @@
 
 import { isObject } from "../util/json.ts";
 import type { Diagnostic } from "./diagnostic.ts";
-import { diagnosticAt, type Path, type Source } from "./source.ts";
+import { diagnosticAt, type ParsedFile, type Path, type Source } from "./source.ts";
 
 /** The file names of modules. */
 const MODULE_NAME = /\.(ts|mts|js|mjs)$/;
@@ -44,14 +44,8 @@ export function isModuleName(name: string): boolean {
   return MODULE_NAME.test(name);
 }
 
-export interface ReadModule {
-  readonly source: Source;
-  readonly value?: unknown;
-  readonly diagnostics: readonly Diagnostic[];
-}
-
 /** The value of a module that has run, for validation. */
-export function readModule(file: string, text: string, found: ModuleValue): ReadModule {
+export function readModule(file: string, text: string, found: ModuleValue): ParsedFile {
   const source = moduleSource(file, text);
   if (!found.ok) return { source, diagnostics: [problemIn(source, found)] };
   // Validation removes mistakes from the value, and another step may use the same module.
@@ -92,7 +86,7 @@ function moduleSource(file: string, text: string): Source {
 }
 
 /** "steps[2].needs[0]". */
-export function pathText(path: Path): string {
+function pathText(path: Path): string {
   const words = path.map((key) => {
     if (typeof key === "number") return `[${key}]`;
     return /^[A-Za-z_$][\w$]*$/.test(key) ? `.${key}` : `[${JSON.stringify(key)}]`;

@@ -18,31 +18,47 @@ export interface Pipeline {
   readonly env: Env;
   /** Names of variables, inputs and context keys whose values are never shown. */
   readonly secrets?: readonly string[];
-  readonly agents: Readonly<Record<string, PipelineAgent>>;
+  readonly agents: Readonly<Record<string, AgentDefinition>>;
   readonly budget?: Budget;
   /** The prices of models, by name. */
   readonly prices?: Readonly<Record<string, ModelPrice>>;
-  readonly workspace: WorkspaceSettings;
+  /** Only the keys that the author wrote. */
+  readonly workspace: Partial<WorkspaceSettings>;
   /** The `defaults` of all steps, and of all agents. */
   readonly defaults: { readonly step: StepFields; readonly agent: AgentSettings };
   readonly steps: readonly PipelineStep[];
 }
 
-/** Where steps work; only the keys that the author wrote. */
+/**
+ * Where steps work: in the project itself, in a git worktree and branch of the run, in a fresh
+ * directory, or in a copy of the project.
+ */
+export type WorkspaceKind = "here" | "worktree" | "directory" | "copy";
+
 export interface WorkspaceSettings {
-  readonly kind?: "here" | "worktree" | "directory" | "copy";
+  readonly kind: WorkspaceKind;
+  /** Worktree: the commit or branch to start from. Default: the current HEAD. */
   readonly base?: string;
-  readonly include?: readonly string[];
-  readonly snapshots?: boolean;
-  readonly snapshotEveryMs?: number;
+  /** Worktree: when the work of steps is committed on the run's branch. Default: step. */
+  readonly commit?: "step" | "end" | "never";
+  /** Worktree: it starts with the uncommitted changes of the project. */
+  readonly uncommitted?: true;
+  /** Globs of ignored files that belong to the workspace nevertheless. */
+  readonly include: readonly string[];
+  /** False: Perdure takes no snapshots of it. */
+  readonly snapshots: boolean;
+  /** How often a long step is snapshotted. */
+  readonly snapshotEveryMs: number;
   readonly fileBytesMax?: number;
 }
 
-/** The limits of a run on models and time. */
+/** The limits of a run on models and time; an absent field is no limit. */
 export interface Budget {
   readonly usd?: number;
+  /** Tokens in and out. */
   readonly tokens?: number;
   readonly turns?: number;
+  /** The total time of all attempts. */
   readonly timeMs?: number;
 }
 
@@ -63,9 +79,16 @@ export interface ModelPrice extends ModelRates {
 /** Names and their templates. */
 export type Env = Readonly<Record<string, string>>;
 
-export interface PipelineAgent {
+/** An agent that steps may name. */
+export interface AgentDefinition {
+  /**
+   * The name of an adapter, or `command` for any program that takes the prompt on
+   * stdin and in $PERDURE_PROMPT_FILE and answers on stdout.
+   */
   readonly adapter: string;
+  /** For `command`: shell text (a template). Otherwise: the program, if it is not on PATH. */
   readonly command?: string;
+  /** Further arguments for the program of an adapter. */
   readonly args: readonly string[];
   readonly env: Env;
   readonly settings: AgentSettings;
@@ -103,16 +126,9 @@ export interface Exit {
 export type PipelineWork =
   | { readonly kind: "pass" }
   | { readonly kind: "shell"; readonly run: string }
-  | {
-      readonly kind: "agent";
-      readonly agent: string;
-      readonly prompt: string;
-      /** The name of a conversation that it shares with other steps. */
-      readonly session?: string;
-      readonly settings: AgentSettings;
-    }
-  | PipelineGate
-  | PipelineWait
+  | AgentWork
+  | GateWork
+  | WaitWork
   | {
       readonly kind: "group";
       readonly body: PipelineBody;
@@ -132,26 +148,50 @@ export type PipelineWork =
       readonly kind: "each";
       readonly body: PipelineBody;
       readonly input?: JsonObject;
-      readonly items: PipelineItems;
+      /** An expression whose value is a list, or another source of items. */
+      readonly items: string | ItemSource;
+      readonly selection?: ItemSelection;
       readonly as?: string;
       /** Absent: the limit of the pipeline. */
       readonly maxParallel?: number;
       readonly onItemFailure: "fail" | "continue";
     };
 
-/** A question to a person. */
-interface PipelineGate {
+/** Which of the items a fan-out takes; the expressions see `item`. */
+export interface ItemSelection {
+  readonly where?: string;
+  readonly sortBy?: string;
+  readonly limit?: number;
+}
+
+/** A prompt to an agent. */
+export interface AgentWork {
+  readonly kind: "agent";
+  readonly agent: string;
+  readonly prompt: string;
+  /** The name of a conversation that it shares with other steps. */
+  readonly session?: string;
+  readonly settings: AgentSettings;
+}
+
+/** A question to a person; it starts no process. */
+export interface GateWork {
   readonly kind: "gate";
+  /** The question; a template. */
   readonly ask: string;
-  readonly choices: readonly GateChoice[];
+  /** The possible answers, at least one; the first that does not fail is the approving one. */
+  readonly choices: readonly Choice[];
+  /** Whether the answer contains a text of the person. */
   readonly text: "none" | "optional" | "required";
+  /** How long the gate waits for an answer. */
   readonly timeoutMs?: number;
   /** The key of the choice that counts without an answer in time. */
   readonly default?: string;
 }
 
-export interface GateChoice {
-  /** The key that a person types. */
+/** One of the answers that a gate takes. */
+export interface Choice {
+  /** The key that a person types; each choice of a gate has another one. */
   readonly key: string;
   readonly label: string;
   /** This choice makes the step fail. */
@@ -160,17 +200,18 @@ export interface GateChoice {
   readonly next?: string;
 }
 
-/** A pause: a duration, or until a moment (a template). */
-type PipelineWait =
+/** A pause; it starts no process. */
+export type WaitWork =
   | { readonly kind: "wait"; readonly forMs: number }
+  /** A moment as ISO 8601; a template. */
   | { readonly kind: "wait"; readonly until: string };
+
+/** Items in the pipeline, in a JSON file, or file names; texts are templates. */
+export type ItemSource =
+  | { readonly list: readonly Json[] }
+  /** `path` leads to the list in the file. */
+  | { readonly file: string; readonly path?: string }
+  | { readonly glob: string };
 
 /** Steps in a step: its own, or the pipeline of another file. */
 export type PipelineBody = readonly PipelineStep[] | Pipeline;
-
-/** An expression whose value is a list, or another source of items. */
-export type PipelineItems =
-  | string
-  | { readonly list: readonly Json[] }
-  | { readonly file: string }
-  | { readonly glob: string };

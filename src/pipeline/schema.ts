@@ -21,6 +21,7 @@ import {
   duration,
   ENTRIES_MAX,
   env,
+  expression,
   id,
   jsonSchema,
   NAME_LENGTH_MAX,
@@ -43,11 +44,21 @@ const workspace = z.union([
         "The project itself (here), a git worktree, an empty directory, or a copy of the project.",
       ),
     base: path.optional().describe("For a worktree: the commit or branch to start from."),
-    include: z
-      .array(path)
-      .max(ENTRIES_MAX)
+    commit: z
+      .enum(["step", "end", "never"])
       .optional()
-      .describe("Globs of ignored files that snapshots include."),
+      .describe(
+        "For a worktree: when the run commits what steps leave: after each completed step, once " +
+          "at the end, or never. Default: step.",
+      ),
+    include: z
+      .union([z.literal("uncommitted"), z.array(path).max(ENTRIES_MAX)])
+      .optional()
+      .describe(
+        "Globs of ignored files that snapshots include, and that a worktree gets. The word " +
+          "`uncommitted`, alone or in the list: a worktree starts with the project's uncommitted " +
+          "changes.",
+      ),
     snapshots: z
       .boolean()
       .optional()
@@ -103,6 +114,15 @@ export interface StepShape extends z.infer<typeof plainStep> {
 
 const plainFanOut = z.strictObject({
   in: itemSource.describe("An expression, a list, {file: x.json} or {glob: pattern}."),
+  where: expression
+    .optional()
+    .describe("An expression over `item`: only items for which it is true."),
+  sort_by: expression
+    .optional()
+    .describe(
+      "An expression over `item`: the items in the order of its values; -item.score for descending.",
+    ),
+  limit: z.int().min(1).optional().describe("At most this many items, the first ones."),
   ...shapeOf(FAN_OUT_KEYS),
 });
 
@@ -124,7 +144,7 @@ const forEach: z.ZodType<ForEachValue> = z.union([
 ]);
 
 /** The keys of a step that contain steps. */
-export const BODY_KEYS: {
+const BODY_KEYS: {
   readonly steps: KeyRow<typeof stepList, "group", object, true>;
   readonly for_each: KeyRow<typeof forEach, Exclude<StepKind, "pass">, object, true>;
 } = {

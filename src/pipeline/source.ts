@@ -2,7 +2,9 @@
  * An author's file: the position in its text of each path in its value.
  *
  * Owns: positions, and the diagnostic for a finding at one.
- * Does not: know the language of the text (yaml.ts, module.ts).
+ * Does not: know the language of the text (yaml.ts, module.ts, dot/).
+ * Invariants:
+ * - source/D1 `diagnosticAt` makes every diagnostic about a part of a file, so each has a position.
  */
 import { defined } from "../util/defined.ts";
 import type { Diagnostic } from "./diagnostic.ts";
@@ -31,6 +33,14 @@ export interface Source {
   positionOf(offset: number): { readonly line: number; readonly column: number };
   /** The path as text, for files without positions. */
   pathText?(path: Path): string;
+}
+
+/** A file as a value, with its mistakes so far. */
+export interface ParsedFile {
+  readonly source: Source;
+  /** Its content as plain values; absent when the file cannot be read. */
+  readonly value?: unknown;
+  readonly diagnostics: readonly Diagnostic[];
 }
 
 /** The content of a diagnostic, without its position. */

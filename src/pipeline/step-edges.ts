@@ -22,16 +22,12 @@ export function linksOf({ steps }: Pick<StepList, "steps">): readonly LinkedStep
   const targets = new Set(steps.flatMap((step) => targetsOf(step)));
   let above: string | undefined;
   return steps.map((step) => {
-    const linked = { id: step.id, needs: needsOf(step, above), ...waysOf(step) };
+    const linked = { id: step.id, needs: needsOf(step, above), ...exitsOf(step) };
     // A step with `needs: []` that another step jumps to is not part of the sequence.
     const aside = targets.has(step.id) && step.needs !== undefined && linked.needs.length === 0;
     if (!aside) above = step.id;
     return linked;
   });
-}
-
-function plainExit(to: string): Exit {
-  return { to, weight: 0 };
 }
 
 function needsOf({ needs }: StepShape, above: string | undefined): readonly string[] {
@@ -55,14 +51,12 @@ function targetsOf(step: StepShape): readonly string[] {
   ];
 }
 
-function waysOf(step: StepShape): Omit<Links, "needs"> {
+function exitsOf(step: StepShape): Omit<Links, "needs"> {
   const { goto, edges } = step;
   const failure = failureTarget(step);
-  const exits =
-    edges === undefined ? (goto === undefined ? undefined : [plainExit(goto)]) : undefined;
+  const exits = edges?.map(exitOf) ?? (goto === undefined ? undefined : [{ to: goto, weight: 0 }]);
   return {
     ...defined({ exits }),
-    ...(edges === undefined ? {} : { exits: edges.map(exitOf) }),
     ...(failure === undefined ? {} : { onFailure: { goto: failure } }),
     ...(step.on_failure === "continue" ? { onFailure: "continue" } : {}),
   };

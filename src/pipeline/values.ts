@@ -18,7 +18,7 @@ const NAME = /^(?!__proto__$)[A-Za-z_][A-Za-z0-9_]*$/;
 
 export const id = z.string().regex(ID, "bad-id").max(NAME_LENGTH_MAX, "bad-id");
 export const name = z.string().regex(NAME, "bad-name").max(NAME_LENGTH_MAX, "bad-name");
-export const envName = z
+const envName = z
   .string()
   .regex(/^(?!__proto__$)[A-Za-z_][A-Za-z0-9_]*$/, "bad-env-name")
   .regex(/^(?!PERDURE_)/, "reserved-env-name");

@@ -24,7 +24,14 @@ import {
   type YAMLMap,
 } from "yaml";
 import type { Diagnostic } from "./diagnostic.ts";
-import { diagnosticAt, type Finding, type Path, type Source, type Span } from "./source.ts";
+import {
+  diagnosticAt,
+  type Finding,
+  type ParsedFile,
+  type Path,
+  type Source,
+  type Span,
+} from "./source.ts";
 
 /** How many aliases (`*name`) one file may use. */
 const YAML_ALIASES_MAX = 1_000;
@@ -42,15 +49,8 @@ interface Yaml {
   readonly document: Document;
 }
 
-export interface ParsedYaml {
-  readonly source: Source;
-  /** The content as plain values; absent when the file cannot be read. */
-  readonly value?: unknown;
-  readonly diagnostics: readonly Diagnostic[];
-}
-
 /** Parses a file; each syntax error becomes a diagnostic. */
-export function parseYaml(file: string, text: string): ParsedYaml {
+export function parseYaml(file: string, text: string): ParsedFile {
   const lines = new LineCounter();
   const options = { lineCounter: lines, prettyErrors: false, uniqueKeys: false } as const;
   let document: Document;
@@ -80,7 +80,7 @@ export function parseYaml(file: string, text: string): ParsedYaml {
   }
 }
 
-function unreadable(yaml: Yaml, error: unknown): ParsedYaml {
+function unreadable(yaml: Yaml, error: unknown): ParsedFile {
   const start = { start: 0, end: 1 };
   if (error instanceof RangeError) {
     const finding = syntax(TOO_DEEP);

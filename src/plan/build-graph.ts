@@ -5,7 +5,7 @@
  * Does not: derive edges from keys (pipeline/step-edges.ts) or validate: the pipeline is valid.
  */
 
-import type { PipelineCheck, RetrySettings } from "../pipeline/key-values.ts";
+import type { Check, RetrySettings } from "../pipeline/key-values.ts";
 import type { StepFields } from "../pipeline/keys.ts";
 import type { Env, Pipeline, PipelineBody, PipelineStep } from "../pipeline/pipeline.ts";
 import { edgesOf } from "../pipeline/step-edges.ts";
@@ -23,13 +23,13 @@ import {
 } from "./plan.ts";
 
 /** The retry rule of a step when neither it nor `defaults` has one. */
-export const RETRY_DEFAULT: RetryPolicy = {
+const RETRY_DEFAULT: RetryPolicy = {
   attempts: 1,
   backoff: { initialMs: 1_000, factor: 2, maxMs: 60_000, jitter: 0.5 },
   onResume: "fresh",
 };
 /** How many times a run may visit a step of a loop, unless the author sets `max_visits`. */
-export const LOOP_VISITS_MAX = 10;
+const LOOP_VISITS_MAX = 10;
 
 /** The files and settings around a list of steps. */
 interface Surroundings {
@@ -82,8 +82,8 @@ function withVisits(
   }
   const again = closureOfAll(graph, starts);
   return graph.steps.map((step, index) => {
-    const said = list[index]?.settings.maxVisits;
-    return { ...step, visitsMax: said ?? (again.has(index) ? visitsMax : step.visitsMax) };
+    const written = list[index]?.settings.maxVisits;
+    return { ...step, visitsMax: written ?? (again.has(index) ? visitsMax : step.visitsMax) };
   });
 }
 
@@ -136,10 +136,7 @@ function inherited({ work, settings }: PipelineStep, { pipeline, main }: Surroun
 }
 
 /** The checks of a step; a single one is not put in a list. */
-function buildCheck(
-  checks: readonly PipelineCheck[],
-  around: Surroundings,
-): NonNullable<Step["check"]> {
+function buildCheck(checks: readonly Check[], around: Surroundings): NonNullable<Step["check"]> {
   const built = checks.map((check) =>
     check.kind === "judge"
       ? { ...check, agent: around.agentIn(around.pipeline, check.agent) }
@@ -195,7 +192,7 @@ function buildWork(step: PipelineStep, around: Surroundings): Work {
     case "each": {
       const { items, as, onItemFailure, maxParallel = around.maxParallel } = work;
       const graph = repeatedGraph(step, work.body, work.input, around);
-      const named = as === undefined ? {} : { as };
+      const named = defined({ as, selection: work.selection });
       return { kind: "each", items, ...named, graph, maxParallel, onItemFailure };
     }
     default:
@@ -226,7 +223,7 @@ function repeatedGraph(
 function buildBody(step: PipelineStep, body: PipelineBody, around: Surroundings): Graph {
   const own = { ...around.env, ...(isSingle(step, body) ? {} : step.settings.env) };
   if (!("steps" in body)) return buildGraph(body, { ...around, env: own });
-  assert(body !== around.pipeline, "a pipeline cannot stand in itself");
+  assert(body !== around.pipeline, "a pipeline cannot contain itself");
   return buildGraph(body.steps, { ...around, pipeline: body, env: { ...own, ...body.env } });
 }
 

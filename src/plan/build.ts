@@ -21,11 +21,11 @@ import {
   PLAN_FORMAT,
   type Plan,
   type Work,
-  type WorkspacePlan,
+  type WorkspaceSettings,
 } from "./plan.ts";
 
 /** The workspace when the author does not set one. */
-export const WORKSPACE_DEFAULT: WorkspacePlan = {
+export const WORKSPACE_DEFAULT: WorkspaceSettings = {
   kind: "here",
   include: [],
   snapshots: true,
@@ -195,7 +195,11 @@ function checkText(check: Check): string {
 }
 
 function expressionsOf(work: Work): readonly string[] {
-  if (work.kind === "each") return typeof work.items === "string" ? [work.items] : [];
+  if (work.kind === "each") {
+    const { where, sortBy } = work.selection ?? {};
+    const items = typeof work.items === "string" ? work.items : undefined;
+    return [items, where, sortBy].filter((source) => source !== undefined);
+  }
   return work.kind === "loop" && work.until !== undefined ? [work.until] : [];
 }
 

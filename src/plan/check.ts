@@ -1,8 +1,7 @@
 /** The checks of a step in a plan. */
-import type { PipelineCheck } from "../pipeline/key-values.ts";
+import type { Check } from "../pipeline/key-values.ts";
 
-/** A check decides whether the work of a step is good, after the step exited with 0. */
-export type Check = PipelineCheck;
+export type { Check };
 
 /** An agent that decides whether the work is good. */
 export type Judge = Extract<Check, { kind: "judge" }>;

@@ -12,8 +12,9 @@
  * - plan/L5 Upstream counts: the hash of a step contains the hashes of the steps whose forward
  *   edges lead to it. The edges that a step selects among are part of that step.
  */
-import type { UncountedSetting } from "../pipeline/agent-keys.ts";
-import type { UncountedField } from "../pipeline/keys.ts";
+import type { AGENT_KEYS } from "../pipeline/agent-keys.ts";
+import type { FieldsOf } from "../pipeline/key-row.ts";
+import type { STEP_KEYS } from "../pipeline/keys.ts";
 import { parseExpression } from "../util/expression.ts";
 import { canonicalJson, sha256 } from "../util/json.ts";
 import { parseTemplate } from "../util/template.ts";
@@ -22,7 +23,7 @@ import { edgeAt, forwardOrder, indexOf, stepAt } from "./graph-index.ts";
 import type { Edge, Graph, Plan, Step } from "./plan.ts";
 
 /** The version of the choice of fields; a new version changes every fingerprint. */
-export const FINGERPRINT_VERSION = 1;
+const FINGERPRINT_VERSION = 1;
 
 export interface StepFingerprint {
   /** The hash of all other fields. */
@@ -105,8 +106,15 @@ function countedIn(fields: object, uncounted: Readonly<Record<string, true>>): D
   );
 }
 
-/** L3. The compiler requires exactly the fields whose row in pipeline/keys.ts says so. */
-const UNCOUNTED_SETTINGS: Readonly<Record<keyof Pick<Step, UncountedField & keyof Step>, true>> = {
+/**
+ * The fields whose row says `fingerprint: false`; the compiler requires exactly these (plan/L3).
+ */
+type Uncounted<Table extends typeof STEP_KEYS | typeof AGENT_KEYS> = keyof FieldsOf<
+  Table,
+  { readonly fingerprint: false }
+>;
+
+const UNCOUNTED_SETTINGS: Readonly<Record<Uncounted<typeof STEP_KEYS> & keyof Step, true>> = {
   graceMs: true,
   goal: true,
   idleTimeoutMs: true,
@@ -130,8 +138,7 @@ const UNCOUNTED_FIELDS = {
   ...({ fidelity: true, thread: true, threadGroup: true } as const),
 };
 
-/** plan/L3, for the settings of an agent (pipeline/agent-keys.ts). */
-const UNCOUNTED_AGENT_SETTINGS: Readonly<Record<UncountedSetting, true>> = {
+const UNCOUNTED_AGENT_SETTINGS: Readonly<Record<Uncounted<typeof AGENT_KEYS>, true>> = {
   billing: true,
   directories: true,
   maxTurns: true,
@@ -185,13 +192,14 @@ function workOf(plan: Plan, step: Step): Definition {
     case "each":
       return {
         each: work.items,
+        selection: work.selection,
         on_item_failure: work.onItemFailure,
         steps: graphOf(plan, work.graph),
       };
     case "branches": {
       const { branches, policy } = work;
-      const ways = branches.map(({ id, graph }) => [id, graphOf(plan, graph)]);
-      return { branches: Object.fromEntries(ways), policy };
+      const graphs = branches.map(({ id, graph }) => [id, graphOf(plan, graph)]);
+      return { branches: Object.fromEntries(graphs), policy };
     }
     case "pass":
       return { pass: true, simulates: work.simulates, continues_from: work.continuesFrom };
@@ -222,7 +230,7 @@ function edgesOf(graph: Graph, position: number): Definition {
   const choices = (outgoing[position] ?? [])
     .map((index) => edgeAt(graph, index))
     .filter((edge) => split === "one" || !isPlain(edge))
-    .map((edge) => ({ ...edge, ...NO_MATTER, to: stepAt(graph, edge.to).id }));
+    .map((edge) => ({ ...edge, ...IGNORED_IN_CHOICE, to: stepAt(graph, edge.to).id }));
   return {
     needs: needs.length === 0 ? undefined : { join, from: sorted(needs) },
     edges: choices.length === 0 ? undefined : sorted(choices),
@@ -234,7 +242,7 @@ function edgesOf(graph: Graph, position: number): Definition {
  * The fidelity and thread of an edge concern the step after it, not the choice of the step before
  * it. `wants` follows from the condition.
  */
-const NO_MATTER = {
+const IGNORED_IN_CHOICE = {
   from: undefined,
   fidelity: undefined,
   thread: undefined,
@@ -242,7 +250,7 @@ const NO_MATTER = {
 } as const;
 
 /** True for an edge that is followed whenever its step completes: it is not a choice. */
-export function isPlain(edge: Edge): boolean {
+function isPlain(edge: Edge): boolean {
   return edge.on === "completed" && edge.condition === undefined && !edge.back;
 }
 

@@ -16,11 +16,11 @@ interface GraphIndex {
 }
 
 /** The results of `comeAgain`. */
-const agains = new WeakMap<Graph, ReadonlySet<number>>();
+const results = new WeakMap<Graph, ReadonlySet<number>>();
 
 /** The steps that a loop, a missed goal or a restart can make a run visit again. */
 export function comeAgain(graph: Graph): ReadonlySet<number> {
-  const known = agains.get(graph);
+  const known = results.get(graph);
   if (known !== undefined) return known;
   const starts = new Set<number>();
   for (const { to, back, restart } of graph.edges) {
@@ -30,7 +30,7 @@ export function comeAgain(graph: Graph): ReadonlySet<number> {
     if (goal?.retryTarget !== undefined) starts.add(goal.retryTarget);
   }
   const again = closureOfAll(graph, starts);
-  agains.set(graph, again);
+  results.set(graph, again);
   return again;
 }
 

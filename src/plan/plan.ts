@@ -13,24 +13,40 @@ import type { AgentSettings, Relay } from "../pipeline/agent-keys.ts";
 import type { BriefingMode, Fidelity } from "../pipeline/fidelity.ts";
 import type { Capture } from "../pipeline/key-values.ts";
 import type { StepFields } from "../pipeline/keys.ts";
-import type { ModelPrice } from "../pipeline/pipeline.ts";
+import type {
+  AgentDefinition,
+  AgentWork,
+  Budget,
+  Choice,
+  GateWork,
+  ItemSelection,
+  ItemSource,
+  ModelPrice,
+  WaitWork,
+  WorkspaceKind,
+  WorkspaceSettings,
+} from "../pipeline/pipeline.ts";
 import { canonicalJson, type Json, type JsonObject, sha256 } from "../util/json.ts";
 import type { Check } from "./check.ts";
 
-export type { AgentSettings, BriefingMode, Capture, Fidelity, Relay };
+/** A pipeline and its plan share these types; later rooms import them from here. */
+export type {
+  AgentDefinition,
+  AgentSettings,
+  BriefingMode,
+  Budget,
+  Capture,
+  Choice,
+  Fidelity,
+  GateWork,
+  Relay,
+  WaitWork,
+  WorkspaceKind,
+  WorkspaceSettings,
+};
 
 /** The version of the plan's shape; a program refuses a plan that is newer. */
 export const PLAN_FORMAT = 1;
-
-/** The limits of a run on models and time; an absent field is no limit. */
-export interface Budget {
-  readonly usd?: number;
-  /** Tokens in and out. */
-  readonly tokens?: number;
-  readonly turns?: number;
-  /** The total time of all attempts. */
-  readonly timeMs?: number;
-}
 
 export interface Plan {
   readonly format: typeof PLAN_FORMAT;
@@ -52,7 +68,7 @@ export interface Plan {
   /** The language whose built-in keys the run keeps in its context. */
   readonly keys?: "attractor";
   /** Where its steps work; absent: in the project's own directory, without snapshots. */
-  readonly workspace?: WorkspacePlan;
+  readonly workspace?: WorkspaceSettings;
   /** How the author's file was read, so that an edit of it is read in the same way. */
   readonly reading?: PlanReading;
   /** For agent steps where neither the edge nor the step sets it; absent: no briefing. */
@@ -77,40 +93,6 @@ export interface PlanReading {
 }
 
 export type Simulation = "agents" | "all";
-
-/**
- * Where steps work: in the project itself, in a git worktree and branch of the run, in a fresh
- * directory, or in a copy of the project.
- */
-export type WorkspaceKind = "here" | "worktree" | "directory" | "copy";
-
-export interface WorkspacePlan {
-  readonly kind: WorkspaceKind;
-  /** Worktree: the commit or branch to start from. Default: the current HEAD. */
-  readonly base?: string;
-  /** Globs of ignored files that belong to the workspace nevertheless. */
-  readonly include: readonly string[];
-  /** False: Perdure takes no snapshots of it. */
-  readonly snapshots: boolean;
-  /** How often a long step is snapshotted. */
-  readonly snapshotEveryMs: number;
-  readonly fileBytesMax?: number;
-}
-
-/** An agent that steps may name. */
-export interface AgentDefinition {
-  /**
-   * The name of an adapter, or `command` for any program that takes the prompt on
-   * stdin and in $PERDURE_PROMPT_FILE and answers on stdout.
-   */
-  readonly adapter: string;
-  /** For `command`: shell text (a template). Otherwise: the program, if it is not on PATH. */
-  readonly command?: string;
-  /** Further arguments for the program of an adapter. */
-  readonly args: readonly string[];
-  readonly env: Readonly<Record<string, string>>;
-  readonly settings: AgentSettings;
-}
 
 export interface Graph {
   readonly steps: readonly Step[];
@@ -175,14 +157,7 @@ export type Recover = "continue" | "restart";
 
 export type Work =
   | { readonly kind: "shell"; readonly run: string }
-  | {
-      readonly kind: "agent";
-      readonly agent: string;
-      readonly prompt: string;
-      /** The name of a conversation that it shares with other steps. */
-      readonly session?: string;
-      readonly settings: AgentSettings;
-    }
+  | AgentWork
   | PipelineWork
   | LoopWork
   | EachWork
@@ -249,38 +224,6 @@ interface Branch {
   readonly graph: Graph;
 }
 
-/** A question to a person; it starts no process. */
-export interface GateWork {
-  readonly kind: "gate";
-  /** The question; a template. */
-  readonly ask: string;
-  /** The possible answers, at least one; the first that does not fail is the approving one. */
-  readonly choices: readonly Choice[];
-  /** Whether the answer contains a text of the person. */
-  readonly text: "none" | "optional" | "required";
-  /** How long the gate waits for an answer. */
-  readonly timeoutMs?: number;
-  /** The key of the choice that counts without an answer in time. */
-  readonly default?: string;
-}
-
-/** One of the answers that a gate takes. */
-export interface Choice {
-  /** The key that a person types; each choice of a gate has another one. */
-  readonly key: string;
-  readonly label: string;
-  /** This choice makes the step fail. */
-  readonly fails?: true;
-  /** The step that it leads to. */
-  readonly next?: string;
-}
-
-/** A pause; it starts no process. */
-export type WaitWork =
-  | { readonly kind: "wait"; readonly forMs: number }
-  /** A moment as ISO 8601; a template. */
-  | { readonly kind: "wait"; readonly until: string };
-
 /** Repeats its graph, one instance after the other. */
 export interface LoopWork {
   readonly kind: "loop";
@@ -297,6 +240,7 @@ export interface EachWork {
   readonly kind: "each";
   /** An expression whose value is a list, or another source of items. */
   readonly items: string | ItemSource;
+  readonly selection?: ItemSelection;
   /** A name for the item beside `item`. */
   readonly as?: string;
   readonly graph: Graph;
@@ -304,12 +248,6 @@ export interface EachWork {
   readonly maxParallel: number;
   readonly onItemFailure: "fail" | "continue";
 }
-
-/** Items in the pipeline, in a JSON file, or file names; texts are templates. */
-type ItemSource =
-  | { readonly list: readonly Json[] }
-  | { readonly file: string }
-  | { readonly glob: string };
 
 export interface RetryPolicy {
   /** How many attempts a visit gets, the first included. */

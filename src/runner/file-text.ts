@@ -1,21 +1,20 @@
 /**
- * Small files that may be missing, vanish while they are read, or belong to somebody else.
+ * Reads small files that may be missing, disappear during the read, or belong to another user.
  *
- * Owns: reading what others may have put there. A FIFO, a socket or a device in the place of a file
- * is never waited for: it is opened without blocking and refused.
- * Does not: know what the files hold.
+ * Owns: reading without blocking. A FIFO, a socket or a device instead of a file is refused.
+ * Does not: know the content of the files.
  */
 import { closeSync, constants, fchmodSync, fstatSync, openSync, readSync } from "node:fs";
 
-const NOT_FOR_US = new Set([
+const UNREADABLE = new Set([
   ...["ENOENT", "ENOTDIR", "ESRCH", "EACCES", "EPERM", "ELOOP", "ENAMETOOLONG"],
-  // A socket, or a device that is not there.
+  // A socket, or a device that does not exist.
   "ENXIO",
 ]);
 const OTHERS = 0o077;
 const OWNER_ONLY = 0o600;
 
-/** The bytes of a file, or undefined when it is not there, no file, or not ours to read. */
+/** The bytes of a file; undefined if it does not exist, is not a file, or cannot be read. */
 export function bytesOf(file: string): Buffer | undefined {
   try {
     const fd = openSync(file, constants.O_RDONLY | constants.O_NONBLOCK);
@@ -25,12 +24,12 @@ export function bytesOf(file: string): Buffer | undefined {
       closeSync(fd);
     }
   } catch (error) {
-    if (NOT_FOR_US.has(errorCode(error))) return undefined;
+    if (UNREADABLE.has(errorCode(error))) return undefined;
     throw error;
   }
 }
 
-/** Reads of small files share it: Node would allocate as much for each file in /proc. */
+/** Shared by all reads: Node would allocate as much for each file in /proc. */
 const chunk = Buffer.allocUnsafe(64 * 1024);
 
 function allOf(fd: number): Buffer {
@@ -42,13 +41,13 @@ function allOf(fd: number): Buffer {
   }
 }
 
-/** What a step left at a path; `problem` completes "what it wrote to X". */
+/** A file that a step may have written; `problem` completes "what it wrote to X". */
 type LeftFile =
   | { readonly there: false }
   | { readonly there: true; readonly text: string }
   | { readonly there: true; readonly problem: string };
 
-/** Reads a file that a step may have written, and keeps it to its owner. */
+/** Reads a file that a step may have written, and makes it private to its owner. */
 export function readLeft(file: string, bytesMax: number): LeftFile {
   let fd: number;
   try {
@@ -73,12 +72,12 @@ export function readLeft(file: string, bytesMax: number): LeftFile {
   }
 }
 
-/** The text of a file, or undefined when it is not there, no file, or not ours to read. */
+/** The text of a file; undefined if it does not exist, is not a file, or cannot be read. */
 export function textOf(file: string): string | undefined {
   return bytesOf(file)?.toString("utf8");
 }
 
-/** The system's name of an error ("ENOENT"), or "" when it has none. */
+/** The system's code of an error ("ENOENT"), or "" when it has none. */
 export function errorCode(error: unknown): string {
   return error instanceof Error && "code" in error ? String(error.code) : "";
 }

@@ -111,7 +111,7 @@ export function parseExpression(source: string): ParsedExpression {
 }
 
 /** The value of an expression; throws ExpressionError. */
-export function evaluate(expression: Expression, scope: Scope): Json {
+function evaluate(expression: Expression, scope: Scope): Json {
   const variables = new Map<string, unknown>();
   const { locals = {} } = scope;
   const stranger = expression.unknown.find(({ name }) => !Object.hasOwn(locals, name));
@@ -204,7 +204,7 @@ function visitLoop(list: ASTNode, args: readonly ASTNode[], around: Surroundings
   visit(list, around);
   const loops = around.loops + 1;
   if (loops > EXPRESSION_LOOPS_MAX) {
-    const message = `loops stand more than ${EXPRESSION_LOOPS_MAX} deep in each other`;
+    const message = `loops are nested more than ${EXPRESSION_LOOPS_MAX} deep`;
     around.walk.refusal ??= { message, offset: list.start };
     return;
   }

@@ -21,19 +21,19 @@ const SECRET_NAME =
 /** A password in an address: `postgres://ann:pw@host`. */
 const PASSWORD_IN_ADDRESS = /:\/\/[^\s/@:]*:[^\s/@]+@/;
 /** Shorter values of variables that only look like secrets would blank out ordinary words. */
-export const SECRET_LENGTH_MIN = 8;
+const SECRET_LENGTH_MIN = 8;
 /** Declared secrets may be shorter, but a letter or two cannot be masked. */
 const DECLARED_LENGTH_MIN = 4;
 /** How much of a secret is searched for at the end of a text, which may truncate it. */
 const CUT_LENGTH_MAX = 100;
-export const REDACTED = "[redacted]";
+const REDACTED = "[redacted]";
 
 export type Redact = (text: string) => string;
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
 /** True for a variable or an input whose name is that of a secret. */
-export function isSecretName(name: string): boolean {
+function isSecretName(name: string): boolean {
   return SECRET_NAME.test(name);
 }
 

@@ -5,7 +5,7 @@
  * Owns: the quoting rules of the shell.
  * Does not: validate the script; the shell does that.
  * Invariants:
- * - util/H1 Holes are the character NUL, which no shell text can contain; each has one spot, in
+ * - util/H1 Holes are the character NUL, which no shell text can contain; each has one position, in
  *   order.
  * - util/H2 Where dash and bash read a text differently and a hole depends on it, the hole is
  *   refused.
@@ -36,21 +36,21 @@ export type ShellPosition =
   };
 
 const QUOTED_HEREDOC =
-  "an expression cannot stand in a here-document whose delimiter is quoted; leave the quotes off " +
+  "an expression cannot be in a here-document whose delimiter is quoted; leave the quotes off " +
   "the delimiter, or pass the value through `env`";
-const AFTER_BACKSLASH = "a backslash cannot stand right before an expression; leave it out";
-const IN_ANSI_QUOTES = "an expression cannot stand in $'...', which not every shell knows";
+const AFTER_BACKSLASH = "a backslash cannot be right before an expression; leave it out";
+const IN_ANSI_QUOTES = "an expression cannot be in $'...', which not every shell knows";
 const AFTER_ANSI_QUOTES = "the script holds \\' inside $'...', which shells read differently";
 const AS_DELIMITER = "an expression cannot be the delimiter of a here-document";
 const AS_NAME = "an expression cannot be the name in ${...}";
-const HEREDOC_PATTERN = "an expression cannot stand in a pattern inside a here-document";
-const TOO_DEEP = `substitutions stand more than ${SHELL_NESTING_MAX} deep in each other`;
+const HEREDOC_PATTERN = "an expression cannot be in a pattern inside a here-document";
+const TOO_DEEP = `substitutions are nested more than ${SHELL_NESTING_MAX} deep`;
 
 /** How the shell reads each hole in the text, in order. */
 export function lexShell(text: string): readonly ShellPosition[] {
   const lexer = new ShellLexer(text, 0);
   lexer.commands(false);
-  return lexer.spots;
+  return lexer.positions;
 }
 
 interface HereDoc {
@@ -68,7 +68,7 @@ const PARAMETER = /(?:#(?=[A-Za-z_0-9@*]))?(?:[A-Za-z_]\w*|\d+|[@*#?$!-])?/y;
 const OPERATOR = /:?[-=?+]|##?|%%?|\/\/?/y;
 
 class ShellLexer {
-  readonly spots: ShellPosition[] = [];
+  readonly positions: ShellPosition[] = [];
   readonly #text: string;
   readonly #depth: number;
   #at = 0;
@@ -111,9 +111,9 @@ class ShellLexer {
       } else if (this.#text.startsWith("\\\n", this.#at)) this.#at += 2;
       else {
         const start = this.#at;
-        const spots = this.spots.length;
+        const positions = this.positions.length;
         this.#wordPart(char);
-        if (this.spots.length > spots) this.#parsed(spots, parserOfWord(words.before));
+        if (this.positions.length > positions) this.#parsed(positions, parserOfWord(words.before));
         words.add(this.#text.slice(start, this.#at));
       }
     }
@@ -123,7 +123,7 @@ class ShellLexer {
   hereDocBody(): void {
     while (this.#at < this.#text.length) {
       const char = this.#text[this.#at] as string;
-      if (char === HOLE) this.#spot("bare");
+      if (char === HOLE) this.#position("bare");
       else if (char === "\\") this.#backslash();
       else if (char === "`") this.#backquotes("heredoc");
       else if (char === "$") this.#dollar("heredoc");
@@ -141,7 +141,7 @@ class ShellLexer {
   }
 
   #wordPart(char: string): void {
-    if (char === HOLE) this.#spot("quoted");
+    if (char === HOLE) this.#position("quoted");
     else if (char === "\\") this.#backslash();
     else if (char === "'") this.#singleQuotes();
     else if (char === '"') this.#doubleQuotes();
@@ -152,7 +152,7 @@ class ShellLexer {
 
   #comment(): void {
     for (; this.#at < this.#text.length && this.#text[this.#at] !== "\n"; this.#at++) {
-      if (this.#text[this.#at] === HOLE) this.spots.push({ how: "comment" });
+      if (this.#text[this.#at] === HOLE) this.positions.push({ how: "comment" });
     }
   }
 
@@ -166,7 +166,7 @@ class ShellLexer {
     this.#at++;
     while (this.#at < this.#text.length) {
       const char = this.#text[this.#at];
-      if (char === HOLE) this.#spot("single");
+      if (char === HOLE) this.#position("single");
       else {
         this.#at++;
         if (char === "'") return;
@@ -178,7 +178,7 @@ class ShellLexer {
     this.#at++;
     while (this.#at < this.#text.length) {
       const char = this.#text[this.#at];
-      if (char === HOLE) this.#spot("bare");
+      if (char === HOLE) this.#position("bare");
       else if (char === "\\") this.#backslash();
       else if (char === "`") this.#backquotes("quotes");
       else if (char === "$") this.#dollar("quotes");
@@ -254,7 +254,7 @@ class ShellLexer {
     while (this.#at < this.#text.length && this.#text[this.#at] !== "}") {
       const char = this.#text[this.#at] as string;
       if (char === HOLE && pattern && around === "heredoc") this.#refuse(HEREDOC_PATTERN, 1);
-      else if (char === HOLE) this.#spot(quoted ? "bare" : "quoted");
+      else if (char === HOLE) this.#position(quoted ? "bare" : "quoted");
       else if (char === "'" && quoted) this.#at++;
       else if (char === "$" || char === "`") this.#expansion(char, quoted ? around : "command");
       else this.#wordPart(char);
@@ -292,8 +292,8 @@ class ShellLexer {
   /** Marks the holes from one on as part of a text that is parsed again. */
   #parsed(since: number, parsedBy: string | undefined): void {
     if (parsedBy === undefined) return;
-    for (let at = since; at < this.spots.length; at++) {
-      this.spots[at] = { ...(this.spots[at] as ShellPosition), parsedBy };
+    for (let at = since; at < this.positions.length; at++) {
+      this.positions[at] = { ...(this.positions[at] as ShellPosition), parsedBy };
     }
   }
 
@@ -330,11 +330,11 @@ class ShellLexer {
     this.#pending = [];
     for (const document of pending) {
       const start = this.#at;
-      const spots = this.spots.length;
+      const positions = this.positions.length;
       const body = this.#text.slice(start, this.#hereDocEnd(document));
       if (!document.quoted) this.#read(body, (lexer) => lexer.hereDocBody());
       else for (const char of body) if (char === HOLE) this.#refuse(QUOTED_HEREDOC);
-      if (this.spots.length > spots) this.#parsed(spots, parserOfInput(document.words));
+      if (this.positions.length > positions) this.#parsed(positions, parserOfInput(document.words));
     }
   }
 
@@ -363,7 +363,7 @@ class ShellLexer {
     }
     how(lexer);
     this.#refusal ??= lexer.#refusal;
-    for (const spot of lexer.spots) this.spots.push(spot);
+    for (const position of lexer.positions) this.positions.push(position);
   }
 
   #nested(read: () => void): void {
@@ -383,14 +383,14 @@ class ShellLexer {
     return found;
   }
 
-  #spot(how: "quoted" | "bare" | "single"): void {
+  #position(how: "quoted" | "bare" | "single"): void {
     this.#at++;
     if (this.#refusal !== undefined) this.#refuse(this.#refusal);
-    else this.spots.push({ how: this.#numbers ? "number" : how });
+    else this.positions.push({ how: this.#numbers ? "number" : how });
   }
 
   #refuse(message: string, advance = 0): void {
     this.#at += advance;
-    this.spots.push({ how: "refused", message });
+    this.positions.push({ how: "refused", message });
   }
 }

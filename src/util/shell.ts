@@ -43,7 +43,7 @@ export function quote(value: string): string {
 /** The script with each value in a variable of its own. Throws TemplateError. */
 export function renderShell(text: string, evaluate: Evaluate): string {
   const parts = templateParts(text);
-  const spots = shellPositions(parts);
+  const positions = shellPositions(parts);
   const assignments: string[] = [];
   let script = "";
   let next = 0;
@@ -52,13 +52,13 @@ export function renderShell(text: string, evaluate: Evaluate): string {
       script += part.text;
       continue;
     }
-    const spot = spots[next++] as ShellPosition;
-    if (spot.how === "comment") continue;
-    if (spot.how === "refused") throw new TemplateError(spot.message, part.offset);
+    const position = positions[next++] as ShellPosition;
+    if (position.how === "comment") continue;
+    if (position.how === "refused") throw new TemplateError(position.message, part.offset);
     const name = `__perdure_${assignments.length + 1}`;
-    const value = checkedValue(valueText(evaluate(part.source)), spot, part);
+    const value = checkedValue(valueText(evaluate(part.source)), position, part);
     assignments.push(`${name}=${quoteInLine(value)}`);
-    script += reference(name, spot);
+    script += reference(name, position);
   }
   if (next === 0) return script;
   return `${firstLine(assignments)}\n${script}`;
@@ -70,12 +70,12 @@ export function checkShellTemplate(text: string): readonly TemplateProblem[] {
   if (!parsed.ok) return [{ message: parsed.message, offset: parsed.offset }];
   const nul = text.indexOf(HOLE);
   if (nul !== -1) return [{ message: "a shell command cannot hold a NUL byte", offset: nul }];
-  const spots = shellPositions(parsed.parts);
+  const positions = shellPositions(parsed.parts);
   return parsed.parts
     .filter((part) => part.kind === "expression")
     .flatMap(({ offset }, index) => {
-      const spot = spots[index];
-      return spot?.how === "refused" ? [{ message: spot.message, offset }] : [];
+      const position = positions[index];
+      return position?.how === "refused" ? [{ message: position.message, offset }] : [];
     });
 }
 
@@ -83,11 +83,11 @@ export function checkShellTemplate(text: string): readonly TemplateProblem[] {
 export function reparsedValues(text: string): readonly ReparsedValue[] {
   const parsed = parseTemplate(text);
   if (!parsed.ok || text.includes(HOLE)) return [];
-  const spots = shellPositions(parsed.parts);
+  const positions = shellPositions(parsed.parts);
   return parsed.parts
     .filter((part) => part.kind === "expression")
     .flatMap(({ source, offset }, index) => {
-      const by = spots[index]?.parsedBy;
+      const by = positions[index]?.parsedBy;
       return by === undefined ? [] : [{ source, offset, by }];
     });
 }
@@ -105,7 +105,7 @@ function shellPositions(parts: readonly TemplatePart[]): readonly ShellPosition[
 
 function checkedValue(
   value: string,
-  spot: ShellPosition,
+  position: ShellPosition,
   part: TemplatePart & { source: string },
 ): string {
   const refuse = (why: string): never => {
@@ -114,15 +114,15 @@ function checkedValue(
   if (value.includes("\0")) refuse("holds a NUL byte, which a shell command cannot");
   if (!value.isWellFormed()) refuse("is not valid Unicode");
   // bash would run `$(...)` in an array subscript within the value.
-  if (spot.how === "number" && !/^-?\d{1,18}$/.test(value)) {
+  if (position.how === "number" && !/^-?\d{1,18}$/.test(value)) {
     refuse("stands where the shell computes, so it must be a whole number");
   }
   return value;
 }
 
-function reference(name: string, spot: ShellPosition): string {
-  if (spot.how === "quoted") return `"\${${name}}"`;
-  if (spot.how === "single") return `'"\${${name}}"'`;
+function reference(name: string, position: ShellPosition): string {
+  if (position.how === "quoted") return `"\${${name}}"`;
+  if (position.how === "single") return `'"\${${name}}"'`;
   return `\${${name}}`;
 }
 

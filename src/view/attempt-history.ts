@@ -39,7 +39,7 @@ export interface Attempt {
   readonly spent?: Spent;
 }
 
-/** The event as the end of an attempt, when it is one. */
+/** The event, if it ends an attempt. */
 export function attemptEnd(event: RunEvent): AttemptEnd | undefined {
   switch (event.type) {
     case "step.completed":
@@ -86,7 +86,7 @@ export function attemptHistory(
       const open = attempts[event.attempt - 1];
       const { message, spent } = event;
       const used = spent === undefined ? {} : { spent };
-      // Its receipt, if there will be one, follows when that is settled.
+      // Its receipt, if any, follows when the effect is settled.
       if (open) {
         const ended = { ...open, endedAt: time, outcome: "uncertain", message, ...used } as const;
         attempts[event.attempt - 1] = ended;
@@ -141,11 +141,11 @@ function completed(closed: Attempt, end: StepCompleted): Attempt {
   return { ...rest, outcome: "completed", message: confirmedText(settledBy, identity) };
 }
 
-/** When each open attempt started: what a follower must remember to say how long it took. */
+/** The start of each open attempt, for a follower that shows how long an attempt took. */
 export class AttemptClock {
   private readonly starts = new Map<string, number>();
 
-  /** Takes the next event in; gives the start of the attempt that it is about. */
+  /** Adds the next event; returns the start of its attempt. */
   startOf(recorded: Recorded): number | undefined {
     const { event, time } = recorded;
     if (event.type === "step.started") {

@@ -72,8 +72,9 @@ export function exposureText(exposes: readonly Exposure[] = []): string | undefi
 /** A warning for each such step of a run. */
 export function exposureLines(events: readonly Recorded[]): readonly string[] {
   const lines = events.flatMap(({ event }) => {
-    const text = event.type === "step.completed" ? exposureText(event.exposes) : undefined;
-    if (event.type !== "step.completed" || text === undefined) return [];
+    if (event.type !== "step.completed" && event.type !== "step.failed") return [];
+    const text = exposureText(event.exposes);
+    if (text === undefined) return [];
     return [`warning: ${stepPath(event)}: ${text}; exports contain it unmasked`];
   });
   return [...new Set(lines)];

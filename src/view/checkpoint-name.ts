@@ -1,6 +1,6 @@
 /**
- * Names of checkpoints: `base`, a step (`fix`), a visit (`fix@2`), an attempt (`fix@2.1`), `now`, or a
- * snapshot by its commit; and the points at which a run can be forked.
+ * Names of checkpoints: `base`, a step (`fix`), a visit (`fix@2`), an attempt (`fix@2.1`), `now`,
+ * or a snapshot by its commit; and the points at which a run can be forked.
  *
  * Owns: what the names mean.
  * Does not: look at files; the caller looks at `now`.
@@ -59,9 +59,9 @@ export function spanNamed(
 
 /** The attempts with this name, in order; none when it names no step. */
 function worksNamed(events: readonly Recorded[], name: string): readonly AttemptWork[] {
-  const place = parseVisit(name);
-  const works = workHistory(events).filter(({ at }) => stepPath(at) === stepPath(place));
-  const { visit, attempt } = place;
+  const named = parseVisit(name);
+  const works = workHistory(events).filter(({ at }) => stepPath(at) === stepPath(named));
+  const { visit, attempt } = named;
   const meant = works.filter(
     ({ at }) =>
       (visit === undefined || at.visit === visit) &&
@@ -123,15 +123,15 @@ export interface ForkPoint {
 }
 
 /** The point right before the first attempt of a visit; the last visit when none is named. */
-export function forkPointBefore(events: readonly Recorded[], place: NamedVisit): ForkPoint {
-  const path = stepPath(place);
+export function forkPointBefore(events: readonly Recorded[], named: NamedVisit): ForkPoint {
+  const path = stepPath(named);
   const attempts = workHistory(events).filter(
-    ({ at }) => stepPath(at) === path && (place.visit === undefined || at.visit === place.visit),
+    ({ at }) => stepPath(at) === path && (named.visit === undefined || at.visit === named.visit),
   );
-  const visit = place.visit ?? attempts.at(-1)?.at.visit;
+  const visit = named.visit ?? attempts.at(-1)?.at.visit;
   const first = attempts.find(({ at }) => at.visit === visit);
   if (first === undefined) {
-    const name = place.visit === undefined ? path : `${path}@${place.visit}`;
+    const name = named.visit === undefined ? path : `${path}@${named.visit}`;
     throw new Refusal(`${name} has not run yet, so there is nothing to fork from`);
   }
   const seq = first.startSeq - 1;

@@ -3,12 +3,13 @@
  *
  * Owns: how an estimate (`~$0.12`) and a lower bound (`at least`) are marked.
  */
+
 import type { RunEvent, Spent } from "../core/event.ts";
 import { unpricedIn, usdText } from "../core/spending.ts";
 import type { Budget } from "../plan/plan.ts";
 import { formatDuration } from "../util/duration.ts";
 import type { Json } from "../util/json.ts";
-import { noPriceText } from "./stop-text.ts";
+import { noPriceText } from "./failure-text.ts";
 import { plainText } from "./text.ts";
 
 /** "12345 tokens in, 678 out, 3 turns, ~$0.12"; undefined when no model was used. */

@@ -11,6 +11,7 @@ import { deniedText } from "../core/conversation/permission.ts";
 import type {
   AttemptEnd,
   Recorded,
+  RequestHandled,
   RunEvent,
   StepCompleted,
   StepSubmitted,
@@ -22,13 +23,12 @@ import { stepPath } from "../core/step-path.ts";
 import { formatDuration } from "../util/duration.ts";
 import { exposureText, leftoverText, stepReportText } from "./attempt-text.ts";
 import { fundsText } from "./cost-text.ts";
-import { failureText, messageText, warningText } from "./failure-text.ts";
+import { failureText, messageText, stopText, warningText } from "./failure-text.ts";
 import { messageLine } from "./message-text.ts";
 import { uncertaintyText } from "./once-text.ts";
 import { updateText } from "./preview/update-plan.ts";
 import { answerText, choicesText, deadlineText, questionText, wakeText } from "./question-text.ts";
 import { attemptWords, STEP_STYLES } from "./step-status.ts";
-import { stopText } from "./stop-text.ts";
 import { commitText, countText, plainText, shortList, type Tone } from "./text.ts";
 
 /** How many items a line names. */
@@ -69,7 +69,8 @@ export function eventLine(run: Run, recorded: Recorded, startedAt?: number): str
       return `${STEP_STYLES.completed.glyph} ${said}${notes}`;
     }
     case "step.failed": {
-      const said = `${stepPath(event)} failed: ${failureText(event)}${denied(event)}${left(event)}`;
+      const notes = `${denied(event)}${left(event)}${exposed(event)}`;
+      const said = `${stepPath(event)} failed: ${failureText(event)}${notes}`;
       if (event.retry !== undefined) {
         return `${STEP_STYLES.failed.glyph} ${said}; next attempt ${delay(event.retry.delayMs)}`;
       }
@@ -196,7 +197,9 @@ export function isSpared(run: Run, place: VisitRef): boolean {
   return work?.kind === "each" && work.onItemFailure === "continue";
 }
 
-/** True where the next event follows at once and says more: a gate's question, a step without work. */
+/**
+ * True where the next event follows at once and says more: a gate's question, a step without work.
+ */
 function isShownLater(run: Run, place: VisitRef): boolean {
   const visit = findVisit(run, place);
   const kind = visit && stepOf(visit).work.kind;
@@ -224,6 +227,8 @@ function runLine(run: Run, { event }: Recorded): string | undefined {
       return `${RUN_GLYPH} ${fundsText(event)}`;
     case "run.messaged":
       return `${RUN_GLYPH} message for ${stepPath(event)}: ${messageLine(event.message)}`;
+    case "request.handled":
+      return `${RUN_GLYPH} ${requestText(event)}`;
     case "run.rewound":
       if (event.items === undefined) return `${RUN_GLYPH} continuing from ${event.step}`;
       return `${RUN_GLYPH} running again: ${shortList(event.items, ITEMS_MAX)}`;
@@ -233,6 +238,11 @@ function runLine(run: Run, { event }: Recorded): string | undefined {
           ? ""
           : `; the files before are kept as ${commitText(event.aside)}`;
       return `${RUN_GLYPH} the files were restored to ${commitText(event.commit)}${kept}`;
+    }
+    case "run.committed": {
+      if (event.skipped === undefined) return undefined;
+      const said = `the work of ${shortList(event.steps, ITEMS_MAX)} is not committed`;
+      return `${RUN_GLYPH} ${said}: ${event.skipped}`;
     }
     case "run.forked":
       return `${RUN_GLYPH} forked from run ${event.from.run}`;
@@ -257,10 +267,23 @@ function runLine(run: Run, { event }: Recorded): string | undefined {
   }
 }
 
+const ASKED: Readonly<Record<RequestHandled["asks"], string>> = {
+  retry: "asked to retry",
+  rewind: "asked to rewind to",
+  settle: "gave a verdict on",
+  "add-budget": "asked to add to the budget",
+};
+
+/** "ann@laptop asked to retry build", and why that was refused. */
+export function requestText({ by, asks, step = "", refused }: RequestHandled): string {
+  const asked = `${by} ${ASKED[asks]} ${plainText(step)}`.trimEnd();
+  return refused === undefined ? asked : `${asked}; refused: ${messageText(refused.message)}`;
+}
+
 /** Agents get time to finish a call that is already paid for. */
 function graceText(run: Run): string {
-  const conversationsOf = [...run.running].some(({ conversation }) => conversation !== undefined);
-  return conversationsOf ? "; agents may finish their current call first" : "";
+  const agents = [...run.running].some(({ conversation }) => conversation !== undefined);
+  return agents ? "; agents may finish their current call first" : "";
 }
 
 /** A snapshot that took longer than this is mentioned. */
@@ -292,7 +315,7 @@ function left(event: AttemptEnd): string {
   return text === undefined ? "" : `; ${text}`;
 }
 
-function exposed({ exposes }: StepCompleted): string {
+function exposed({ exposes }: Pick<StepCompleted, "exposes">): string {
   const text = exposureText(exposes);
   return text === undefined ? "" : `; warning: ${text}`;
 }

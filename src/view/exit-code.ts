@@ -18,7 +18,9 @@ export const EXIT = {
 
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
 
-/** The exit status after driving a run; `endedBy` is the signal or request that ended it, if any. */
+/**
+ * The exit status after driving a run; `endedBy` is the signal or request that ended it, if any.
+ */
 export function exitCodeOf(run: Run, endedBy: string | undefined): ExitCode {
   switch (run.state.status) {
     case "completed":
@@ -37,9 +39,4 @@ export function exitCodeOf(run: Run, endedBy: string | undefined): ExitCode {
     default:
       return waitsForPerson(run) ? EXIT.waiting : EXIT.error;
   }
-}
-
-/** True when only a person's answer can move the run. */
-export function waitsForAnswer(run: Run): boolean {
-  return waitsForPerson(run);
 }

@@ -21,7 +21,7 @@ export interface Explained {
   readonly attempts: readonly ExplainedAttempt[];
   /** Updates that kept its result, with the reason. */
   readonly kept: readonly { readonly time: number; readonly why: string }[];
-  /** Where the step stands now. */
+  /** The state of the step now, in a sentence. */
   readonly now: string;
 }
 
@@ -43,9 +43,9 @@ export function explainStep(
   path: string,
   fingerprint: string | undefined,
 ): Explained | undefined {
-  const story = new Story(path);
-  for (const recorded of events) story.add(recorded);
-  return story.explained(fingerprint);
+  const history = new StepHistory(path);
+  for (const recorded of events) history.add(recorded);
+  return history.explained(fingerprint);
 }
 
 /** The lines for a person. */
@@ -75,8 +75,8 @@ export function explainJson({ step, attempts, kept, now }: Explained): JsonObjec
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 type StepEvent = Extract<RunEvent, { readonly scope: string }>;
 
-/** Collects the story of one step, event by event. */
-class Story {
+/** Collects the attempts of one step and their causes, event by event. */
+class StepHistory {
   readonly #path: string;
   readonly #attempts: Mutable<ExplainedAttempt>[] = [];
   readonly #kept: { time: number; why: string }[] = [];
@@ -87,7 +87,7 @@ class Story {
   #startedAt = 0;
   #failures = 0;
   #seen = false;
-  /** Where its last visit stands. */
+  /** The state of its last visit. */
   #state: "none" | "open" | "done" | "failed" | "past" | "gone" = "none";
   #endedAt = 0;
 

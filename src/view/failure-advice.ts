@@ -9,7 +9,14 @@ import { needsTurns } from "../core/conversation/conversation.ts";
 import { deniedText } from "../core/conversation/permission.ts";
 import type { AgentTrouble, Verdict } from "../core/event.ts";
 import { resumeGrants } from "../core/graph/rewind.ts";
-import { type Run, type RunState, stepOf, type Visit, visitRef } from "../core/run.ts";
+import {
+  currentVisit,
+  type Run,
+  type RunState,
+  stepOf,
+  type Visit,
+  visitRef,
+} from "../core/run.ts";
 import { stepPath } from "../core/step-path.ts";
 import type { Budget } from "../plan/plan.ts";
 import { NAMES_MAX } from "./completed-steps.ts";
@@ -75,6 +82,11 @@ export function failedSituation(
       advice: [{ say: "It cannot continue. Start a new run", command: newRun(run) }, look],
     };
   }
+  if (visit.state.reason === "pick") {
+    const branches = branchesBefore(visit);
+    const command = branches === undefined ? retry : continueFrom(branches);
+    return { happened, advice: [{ say: "Run the branches again", command }, look] };
+  }
   if (!grants) return { happened, advice: [{ say: "Retry", command: retry }, look] };
   const advice = failureAdvice(run, visit, shortId) ?? { say: "Continue", command: resume };
   const { denied = [] } = visit;
@@ -98,6 +110,19 @@ export function principalFailure(run: Run): Visit | undefined {
   return once ?? failures.find(({ instances }) => instances === undefined) ?? failures[0];
 }
 
+/** The step whose branches left nothing to pick: the last of its kind that completed. */
+function branchesBefore({ record: { scope } }: Visit): string | undefined {
+  if (scope.parent !== undefined) return undefined;
+  const done = scope.steps.flatMap((record) => {
+    const visit = record && currentVisit(record);
+    return visit?.state.status === "completed" && stepOf(visit).work.kind === "branches"
+      ? [visit]
+      : [];
+  });
+  const last = done.toSorted((a, b) => (a.endSeq ?? 0) - (b.endSeq ?? 0)).at(-1);
+  return last && stepOf(last).id;
+}
+
 /** The last lines of the checks that the failed step did not pass. */
 export function failedCheckOutput(run: Run): { readonly output?: readonly string[] } {
   const state = run.state.status === "failed" ? principalFailure(run)?.state : undefined;
@@ -116,6 +141,11 @@ function failureAdvice(run: Run, visit: Visit, shortId: string): Advice | undefi
   if (state.status !== "failed") return undefined;
   if (needsTurns(run, visit)) {
     return { say: "Grant more turns and continue", command: turnsCommand(shortId) };
+  }
+  const { file = "" } = run.created ?? {};
+  if (state.reason === "expression" && file !== "") {
+    const say = `Correct the expression in ${file}, or what it reads, then continue`;
+    return { say, command: commandText("resume", shortId, "--update") };
   }
   const { work } = stepOf(visit);
   const agent = work.kind === "agent" ? work.agent : "the agent";

@@ -39,8 +39,8 @@ export function deadlineText({ deadline, choices, default: otherwise }: Question
 
 /** The name of a gate in a command: its path, with the visit when there were several. */
 export function gateName(visit: Visit): string {
-  const place = visitRef(visit);
-  return visit.number > 1 ? visitText(place) : stepPath(place);
+  const at = visitRef(visit);
+  return visit.number > 1 ? visitText(at) : stepPath(at);
 }
 
 /** `perdure answer a1b2c3d4 approve reject`. */
@@ -64,17 +64,17 @@ export function questionLines(shortId: string, visit: Visit): readonly string[] 
   ];
 }
 
-type Given = Answer & { readonly label?: string };
+type LabelledAnswer = Answer & { readonly label?: string };
 
 /** The answer to an open question, with the label of its choice. */
-export function labelled({ state }: Visit, answer: Answer): Given {
+export function labelled({ state }: Visit, answer: Answer): LabelledAnswer {
   const choices = waitsFor(state, "person") ? state.choices : [];
   const label = choices.find(({ key }) => key === answer.choice)?.label;
   return label === undefined ? answer : { ...answer, label };
 }
 
 /** An answer in one phrase: `answered "approve" by ann@host (terminal): looks good`. */
-export function answerText(answer: Given): string {
+export function answerText(answer: LabelledAnswer): string {
   const { text, by, from } = answer;
   const said = text === undefined ? "" : `: ${messageText(text)}`;
   const word = chosenText(answer);
@@ -94,7 +94,7 @@ export function answeredText(answer: Json | undefined): string {
   return `answered "${plainText(String(label))}" by ${String(by)} (${String(from)})${said}`;
 }
 
-function chosenText({ label, choice }: Given): string | undefined {
+function chosenText({ label, choice }: LabelledAnswer): string | undefined {
   const word = label ?? choice;
   return word === undefined ? undefined : `"${plainText(word)}"`;
 }

@@ -2,7 +2,7 @@
  * The list of runs, as a table and as JSON, in the documented columns and fields.
  *
  * Owns: what a row says.
- * Does not: ask who is alive; the caller says so for each run.
+ * Does not: find out which owners live; the caller passes it for each run.
  */
 import type { RunStatus } from "../core/summary.ts";
 import type { Json } from "../util/json.ts";
@@ -37,7 +37,7 @@ export interface RunRow {
 }
 
 interface RunTableOptions {
-  /** How a moment is written; UTC by default. */
+  /** The text of a moment; UTC by default. */
   readonly timeText?: (time: number) => string;
   readonly style?: Style;
 }
@@ -48,7 +48,7 @@ const NAME_WIDTH_MAX = 40;
 /** The shortest prefix that the commands accept. */
 const ID_PREFIX_MIN = 8;
 
-/** The status to show: a run without a living owner is interrupted, whatever its row says. */
+/** The status to show: a running row without a living owner is interrupted. */
 export function shownStatus(row: Pick<RunRow, "status" | "alive">): RunStatus {
   const open = row.status === "running" || row.status === "queued";
   return open && !row.alive ? "interrupted" : row.status;

@@ -3,7 +3,7 @@
  * agents used, outputs, context, messages, and the three lines of `why`.
  *
  * Owns: the layout of the page.
- * Does not: choose the words for states and failures (step-status.ts, failure-words.ts, why.ts).
+ * Does not: choose the words for states and failures (step-status.ts, failure-text.ts, why.ts).
  */
 import type { Recorded } from "../core/event.ts";
 import type { VisitState, Wait } from "../core/graph/visit-state.ts";

@@ -1,6 +1,6 @@
 /**
  * docs/STATE_MACHINE.md, made from the transition tables that `evolve` obeys. A test compares the
- * file with this text, so the picture cannot lie. Write it with `node scripts/state-machine.ts`.
+ * file with this text. `node scripts/state-machine.ts` writes it.
  */
 import { RUN_TRANSITIONS, SIDE_TRANSITIONS, VISIT_TRANSITIONS } from "../core/transition.ts";
 
@@ -52,7 +52,7 @@ function edgesOf(transitions: Transitions): readonly Edge[] {
 
 const WAITING = "waiting for ";
 
-/** States change in the picture; events that leave a state as it is stand in the table alone. */
+/** The diagram; events that do not change a state are only in the table. */
 function diagram(edges: readonly Edge[], start: string): readonly string[] {
   const words = new Map<string, string[]>();
   for (const { from, event, to } of edges) {
@@ -71,7 +71,7 @@ function indent(line: string): string {
   return `    ${line}`;
 }
 
-/** A state in the picture: what a visit waits for stands in the box `waiting`. */
+/** The name of a state in the diagram; the waiting states are inside the box `waiting`. */
 function nodeOf(name: string): string {
   return name.startsWith(WAITING) ? `for_${name.slice(WAITING.length)}` : name;
 }

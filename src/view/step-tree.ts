@@ -21,7 +21,7 @@ import type { Json } from "../util/json.ts";
 import { type StepStatus, statusOf } from "./step-status.ts";
 import { cutText, displayWidth, plainText } from "./text.ts";
 
-/** More of an item leaves no room for its step. */
+/** The widest text of an item in a label. */
 const ITEM_WIDTH_MAX = 20;
 
 export interface StepNode {
@@ -39,7 +39,7 @@ export interface StepNode {
   readonly status: StepStatus;
 }
 
-/** Every step of a run, parents before what is in them. */
+/** Every step of a run, composite steps before the steps in them. */
 export function* stepTree(run: Run): Generator<StepNode> {
   const root = run.scopes.get(ROOT_SCOPE);
   if (root !== undefined) yield* scopeTree(run, root, 0);
@@ -59,7 +59,7 @@ function* scopeTree(run: Run, scope: Scope, depth: number): Generator<StepNode> 
   }
 }
 
-/** The steps of the pipeline itself, without what is in them. */
+/** The steps of the pipeline itself, without the steps in them. */
 export function* rootSteps(run: Run): Generator<StepNode> {
   const scope = run.scopes.get(ROOT_SCOPE);
   for (const [position, step] of scope?.graph.steps.entries() ?? []) {
@@ -70,7 +70,7 @@ export function* rootSteps(run: Run): Generator<StepNode> {
   }
 }
 
-/** A visit on its own, named by its whole path. */
+/** A visit alone, with its whole path as its label. */
 export function nodeOf(visit: Visit): StepNode {
   const { record } = visit;
   const step = stepOf(visit);
@@ -91,7 +91,7 @@ function loneItem({ parent, graph, item }: Scope): Pick<StepNode, "item"> {
   return isEach && graph.steps.length === 1 ? { item: itemText(item ?? null) } : {};
 }
 
-/** An item in a few letters; of a long one the end, in which paths differ. */
+/** A short text of an item; of a long one its end, because paths differ there. */
 function itemText(item: Json): string {
   const text = plainText(typeof item === "string" ? item : JSON.stringify(item)).trim();
   if (displayWidth(text) <= ITEM_WIDTH_MAX) return text;

@@ -7,10 +7,10 @@
 import type { Recorded, RunEvent } from "../core/event.ts";
 import { attemptText, stepPath, visitText } from "../core/step-path.ts";
 import { attemptEnd } from "./attempt-history.ts";
-import { messageText } from "./failure-text.ts";
+import { requestText } from "./event-line.ts";
+import { messageText, stopText } from "./failure-text.ts";
 import { messageLine } from "./message-text.ts";
 import { answerText, questionText } from "./question-text.ts";
-import { stopText } from "./stop-text.ts";
 import { commitText, countText, shortList, type Tone } from "./text.ts";
 import { savedBy } from "./work-history.ts";
 
@@ -118,6 +118,10 @@ function runEntry(event: RunEvent): Row | undefined {
       const note = messageLine(event.message);
       return { what: stepPath(event), outcome: "message left", note };
     }
+    case "request.handled": {
+      const outcome = event.refused === undefined ? "asked" : "refused";
+      return { what: "run", outcome, note: requestText(event) };
+    }
     case "run.placed": {
       const { kind, path } = event.workspace;
       return { what: "run", outcome: "placed", note: `${kind} ${path}` };
@@ -134,6 +138,12 @@ function runEntry(event: RunEvent): Row | undefined {
     case "run.restored": {
       const note = event.aside === undefined ? "" : asideText(event.aside);
       return { what: "run", outcome: "restored", note };
+    }
+    case "run.committed": {
+      if (event.commit === undefined && event.skipped === undefined) return undefined;
+      const steps = shortList(event.steps, STEPS_MAX);
+      const note = event.skipped ?? `${steps} as ${commitText(event.commit ?? "")}`;
+      return { what: "run", outcome: event.commit ? "committed" : "not committed", note };
     }
     case "run.forked": {
       const { run, seq } = event.from;

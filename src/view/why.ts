@@ -26,7 +26,7 @@ import {
   type Situation,
   suggestedBudget,
 } from "./failure-advice.ts";
-import { messageText, warningMessages } from "./failure-text.ts";
+import { messageText, stopText, warningMessages } from "./failure-text.ts";
 import { waitingMessages } from "./message-text.ts";
 import {
   answerCommand,
@@ -38,7 +38,6 @@ import {
   wakeText,
 } from "./question-text.ts";
 import { attemptWords, type Liveness, RUN_STYLES, runStatusOf } from "./step-status.ts";
-import { stopText } from "./stop-text.ts";
 import {
   commandText,
   countText,
@@ -223,7 +222,9 @@ function unanswered({ run, answers }: WhyInput): readonly Visit[] {
   );
 }
 
-/** The commands that answer the first open question; with many choices, the command that lists them. */
+/**
+ * The commands that answer the first open question; with many choices, the command that lists them.
+ */
 function answerAdvice(input: WhyInput): readonly Advice[] {
   const open = unanswered(input);
   const [visit] = open;

@@ -1,7 +1,7 @@
 /**
  * The snapshots before and after each attempt: a fold over the events.
  *
- * Owns: which snapshot belongs to which attempt, and who worked at the same time.
+ * Owns: which snapshot belongs to which attempt, and which visits worked at the same time.
  * Does not: look at files; snapshots are names here.
  */
 import type { AttemptEnd, AttemptRef, Recorded, RunEvent } from "../core/event.ts";
@@ -16,7 +16,7 @@ export interface AttemptWork {
   readonly end?: Recorded<AttemptEnd>;
   /** The snapshot that its visit began with. */
   readonly base?: string;
-  /** The files were put back to that before it started. */
+  /** The files were restored to that snapshot before it started. */
   readonly restored?: true;
   /** The snapshot of the files that were set aside. */
   readonly aside?: string;
@@ -44,7 +44,7 @@ export function workHistory(events: Iterable<Recorded>): readonly AttemptWork[] 
     if (!("attempt" in event)) continue;
     const key = attemptText(event);
     const before = attempts.get(key) ?? begun(recorded, event);
-    const work = { ...before, ...news(recorded) };
+    const work = { ...before, ...changesBy(recorded) };
     const base = work.base ?? bases.get(visitText(event));
     if (base !== undefined) bases.set(visitText(event), base);
     attempts.set(key, base === undefined ? work : { ...work, base });
@@ -57,8 +57,8 @@ function begun({ seq, time }: Recorded, event: RunEvent & AttemptRef): AttemptWo
   return { at: { scope, step, visit, attempt }, startSeq: seq, startedAt: time };
 }
 
-/** What an event adds to its attempt. */
-function news(recorded: Recorded): Partial<AttemptWork> {
+/** The fields of an attempt that an event sets. */
+function changesBy(recorded: Recorded): Partial<AttemptWork> {
   const { event } = recorded;
   switch (event.type) {
     case "step.started":
@@ -101,7 +101,7 @@ export function visitWorks(attempts: readonly AttemptWork[]): readonly VisitWork
   return [...visits.values()];
 }
 
-/** True when two visits were at work at the same time, or took turns. */
+/** True when two visits worked at the same time, or alternated. */
 export function overlap(a: VisitWork, b: VisitWork): boolean {
   return a.from <= b.to && b.from <= a.to;
 }

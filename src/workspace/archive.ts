@@ -1,16 +1,17 @@
 /**
- * Many files as one: a compressed tar file (POSIX ustar) whose first member says what the others are,
- * with the hash of each. The others are named by their hashes, so that the same content is in it once.
+ * Many files as one: a compressed tar file (POSIX ustar). Its first member, the manifest, lists the
+ * others with the hash of each. The names of the others are their hashes, so that the same content
+ * is in it once.
  *
- * Owns: writing it whole; believing nothing in it that does not have its hash; as much of the tar
- * format as that takes: regular files with short names, as streams, because a member may be larger
- * than the memory (docs/adr/0002-dependencies.md says why no library does it).
- * Does not: know what the parts are for; keep owners, times, links or anything but regular files.
+ * Owns: writing it completely; verifying each part by its hash; the necessary part of the tar
+ * format: regular files with short names, as streams, because a member may be larger than the
+ * memory (docs/adr/0002-dependencies.md says why no library does it).
+ * Does not: know what the parts are for, or keep owners, times and links.
  * Invariants:
  * - archive/R1 An archive appears under its name complete or not at all.
- * - archive/R2 `readArchive` returns only when every part was there with the size and the hash that
- *   the first member named, and the compression's own checksum held.
- * - archive/R3 No path in it leads out of where it is unpacked.
+ * - archive/R2 `readArchive` returns only if every part exists with the size and the hash of the
+ *   manifest, and the checksum of the compression is correct.
+ * - archive/R3 No path in it leads out of the directory in which it is unpacked.
  */
 
 import { createHash, type Hash } from "node:crypto";
@@ -22,7 +23,7 @@ import { pipeline } from "node:stream/promises";
 import { createGunzip, createGzip } from "node:zlib";
 import { assert } from "../util/assert.ts";
 import { failpoint } from "../util/failpoint.ts";
-import { isObject, type JsonObject } from "../util/json.ts";
+import { isObject, type JsonObject, parseJson } from "../util/json.ts";
 import { absent, flush } from "./disk.ts";
 import { WorkspaceError } from "./workspace-error.ts";
 
@@ -47,14 +48,14 @@ export interface Part {
 }
 
 export interface Archive {
-  /** What the writer said about the whole. */
+  /** The description by its writer. */
   readonly about: JsonObject;
   readonly parts: readonly Part[];
   /** The content of the parts that were asked for as texts, by path. */
   readonly texts: ReadonlyMap<string, string>;
 }
 
-/** Writes an archive; a file that grows meanwhile is in it as it was at first. */
+/** Writes an archive; of a file that grows meanwhile, it has the content at the start. */
 export async function writeArchive(
   file: string,
   about: JsonObject,
@@ -85,7 +86,7 @@ export async function writeArchive(
   }
 }
 
-/** Reads and verifies an archive; with `into`, its parts are left there under their hashes. */
+/** Reads and verifies an archive; with `into`, it writes the parts there, named by their hashes. */
 export async function readArchive(
   file: string,
   options: { readonly texts: readonly string[]; readonly into?: string },
@@ -139,7 +140,7 @@ async function* contentOf(source: PartSource, part: Part): AsyncGenerator<Buffer
   );
 }
 
-/** What a source is now; undefined when its file is gone meanwhile. */
+/** The part for a source; undefined when its file does not exist any more. */
 async function describe(source: PartSource): Promise<Part | undefined> {
   const { path, mode = 0o600 } = source;
   const hash = createHash("sha256");
@@ -199,7 +200,7 @@ async function read(
   }
 }
 
-/** Where the content of a part goes: into a file of its own, or nowhere when it is only verified. */
+/** The target of the content of a part: its own file, or nothing when it is only verified. */
 async function sinkFor({ sha256 }: Part, into: string | undefined): Promise<Writable> {
   if (into === undefined) return new Writable({ write: (_chunk, _encoding, done) => done() });
   return (await fs.open(join(into, sha256), "wx", 0o600)).createWriteStream({ flush: true });
@@ -217,9 +218,9 @@ async function* hashed(chunks: AsyncIterable<Buffer>, hash: Hash): AsyncGenerato
 }
 
 function parseManifest(file: string, text: string): Omit<Archive, "texts"> {
-  const value = parseJson(text);
-  if (!isObject(value)) throw broken(file, "what it says about itself is damaged");
-  const { format, parts, ...about } = value;
+  const parsed = parseJson(text);
+  if (!parsed.ok || !isObject(parsed.json)) throw broken(file, "its manifest is damaged");
+  const { format, parts, ...about } = parsed.json;
   if (typeof format === "number" && format > FORMAT) {
     throw new WorkspaceError(
       "bundle-broken",
@@ -228,18 +229,9 @@ function parseManifest(file: string, text: string): Omit<Archive, "texts"> {
     );
   }
   if (format !== FORMAT || !Array.isArray(parts) || !parts.every(isPart)) {
-    throw broken(file, "what it says about itself is damaged");
+    throw broken(file, "its manifest is damaged");
   }
   return { about: about as JsonObject, parts };
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch (error) {
-    if (error instanceof SyntaxError) return undefined;
-    throw error;
-  }
 }
 
 function isPart(value: unknown): value is Part {
@@ -249,7 +241,7 @@ function isPart(value: unknown): value is Part {
   return Number.isSafeInteger(bytes) && Number.isSafeInteger(mode) && isInside(path);
 }
 
-/** R3. */
+/** archive/R3. */
 function isInside(path: string): boolean {
   return !path.includes("\0") && path.split("/").every((name) => !["", ".", ".."].includes(name));
 }
@@ -274,13 +266,13 @@ interface Member {
   readonly bytes: number;
 }
 
-/** What cannot be read as a tar file. */
-export class TarError extends Error {
+/** A file that is not a valid tar file. */
+class TarError extends Error {
   override readonly name = "TarError";
 }
 
 /** The header of a member; its content and `paddingOf` it follow. */
-export function tarHeader({ name, bytes }: Member): Buffer {
+function tarHeader({ name, bytes }: Member): Buffer {
   assert(Buffer.byteLength(name) <= NAME_MAX, `the name ${name} is too long for a tar file`);
   const header = Buffer.alloc(BLOCK);
   header.write(name, 0, "utf8");
@@ -295,16 +287,16 @@ export function tarHeader({ name, bytes }: Member): Buffer {
   return header;
 }
 
-/** The bytes behind a member's content. */
-export function paddingOf(bytes: number): Buffer {
+/** The padding after the content of a member. */
+function paddingOf(bytes: number): Buffer {
   return Buffer.alloc((BLOCK - (bytes % BLOCK)) % BLOCK);
 }
 
-/** What stands behind the last member. */
-export const TAR_END = Buffer.alloc(2 * BLOCK);
+/** The end of a tar file. */
+const TAR_END = Buffer.alloc(2 * BLOCK);
 
 /** Reads a tar file from a stream: one member after the other, each to its end. */
-export class TarReader {
+class TarReader {
   readonly #chunks: AsyncIterator<Buffer>;
   #rest: Buffer = Buffer.alloc(0);
 
@@ -345,7 +337,7 @@ export class TarReader {
     }
   }
 
-  /** To the very end: what compressed it has a checksum there. */
+  /** Reads to the end, where the compression has its checksum. */
   async #drain(): Promise<void> {
     for (;;) if ((await this.#chunks.next()).done === true) return;
   }
@@ -369,7 +361,7 @@ function sizeIn(header: Buffer): number {
   throw new TarError("the header of a part is damaged");
 }
 
-/** The sum of all bytes, its own place counted as spaces. */
+/** The sum of all bytes of the header; its own field counts as spaces. */
 function checksumOf(header: Buffer): number {
   let sum = 0;
   for (let at = 0; at < BLOCK; at++) {

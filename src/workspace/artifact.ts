@@ -1,20 +1,19 @@
 /**
- * Files that steps hand on: what proves that they are still the same, whether their paths stay inside
- * the workspace, and copies of them, kept by their content under `<store>/<first two>/<sha256>`.
+ * Files that steps pass on: their hashes, whether their paths stay inside the workspace, and copies
+ * of them under `<store>/<first two>/<sha256>`.
  *
- * Owns: describing a file; putting one into the store, whole and durable, and giving it back.
- * Does not: know which run or step named it, or when it may go (the command line does).
+ * Owns: describing a file; storing it, complete and durable, and restoring it.
+ * Does not: know which run or step names it, or when it may be removed (room `app` does).
  * Invariants:
- * - workspace/A1 What has its name in the store is complete, durable and never changed; the same
- *   content is kept once, whoever wrote it.
- * - workspace/A2 The hash is that of the copy, so that a file which changes meanwhile is kept as
- *   described.
+ * - workspace/A1 A file in the store is complete, durable and never changed; the same content is
+ *   stored once.
+ * - workspace/A2 The hash is that of the copy, so the stored content matches it even if the file
+ *   changes meanwhile.
  */
 
 import { createHash } from "node:crypto";
 import { constants, createReadStream, readdirSync, realpathSync, rmSync } from "node:fs";
 import * as fs from "node:fs/promises";
-import { stat } from "node:fs/promises";
 import { basename, dirname, isAbsolute, join, relative } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { failpoint } from "../util/failpoint.ts";
@@ -28,19 +27,14 @@ export interface FileFacts {
 
 /** Hash and size of a file, or undefined when there is no such file. */
 export async function describeFile(path: string): Promise<FileFacts | undefined> {
-  const facts = await stat(path).catch(missing);
+  const facts = await fs.stat(path).catch(absent);
   if (facts === undefined || !facts.isFile()) return undefined;
   const hash = createHash("sha256");
   await pipeline(createReadStream(path), hash);
   return { path, sha256: hash.digest("hex"), bytes: facts.size };
 }
 
-function missing(error: NodeJS.ErrnoException): undefined {
-  if (error.code === "ENOENT" || error.code === "ENOTDIR") return undefined;
-  throw error;
-}
-
-/** Where a path leads when that is out of all these directories, as it is written or by a link. */
+/** The target of a path that leads out of all these directories, directly or by a link. */
 export function targetOutside(directories: readonly string[], path: string): string | undefined {
   const target = realPath(path);
   const holds = (directory: string): boolean =>
@@ -49,11 +43,11 @@ export function targetOutside(directories: readonly string[], path: string): str
 }
 
 function isOutside(directory: string, path: string): boolean {
-  const way = relative(directory, path);
-  return way === ".." || way.startsWith("../") || isAbsolute(way);
+  const within = relative(directory, path);
+  return within === ".." || within.startsWith("../") || isAbsolute(within);
 }
 
-/** The path without links; what does not exist yet is taken as it is written. */
+/** The path without links; a part that does not exist yet stays as it is. */
 function realPath(path: string): string {
   try {
     return realpathSync(path);
@@ -64,7 +58,7 @@ function realPath(path: string): string {
   }
 }
 
-/** What is known of a kept file. */
+/** A stored file. */
 interface KeptFile extends FileFacts {
   /** Whether it was a program. */
   readonly executable?: true;
@@ -75,12 +69,12 @@ const DRAFT = "draft-";
 const OWNER_EXECUTES = 0o100;
 let drafts = 0;
 
-/** Where the content with this hash is kept. */
+/** The path of the content with this hash. */
 export function artifactPath(store: string, sha256: string): string {
   return join(store, sha256.slice(0, FOLDER_LENGTH), sha256);
 }
 
-/** Keeps the content of a file; undefined when there is no such file. */
+/** Stores the content of a file; undefined when there is no such file. */
 export async function keepArtifact(store: string, path: string): Promise<KeptFile | undefined> {
   const facts = await fs.stat(path).catch(absent);
   if (facts === undefined || !facts.isFile()) return undefined;
@@ -103,8 +97,8 @@ export async function keepArtifact(store: string, path: string): Promise<KeptFil
   }
 }
 
-/** True when the store holds this content, as far as its size tells. */
-export async function hasArtifact(
+/** True when the store has this content; only its size is compared. */
+async function hasArtifact(
   store: string,
   { sha256, bytes }: Pick<FileFacts, "sha256" | "bytes">,
 ): Promise<boolean> {
@@ -112,7 +106,7 @@ export async function hasArtifact(
   return facts?.size === bytes;
 }
 
-/** Puts kept content at a path, whole or not at all; false when the store does not hold it. */
+/** Writes stored content to a path, completely or not at all; false when the store lacks it. */
 export async function putArtifact(store: string, file: KeptFile, to: string): Promise<boolean> {
   if (!(await hasArtifact(store, file))) return false;
   await fs.mkdir(dirname(to), { recursive: true });
@@ -120,7 +114,7 @@ export async function putArtifact(store: string, file: KeptFile, to: string): Pr
   try {
     const target = await fs.open(draft, "w", file.executable === true ? 0o777 : 0o666);
     await pipeline(createReadStream(artifactPath(store, file.sha256)), target.createWriteStream());
-    // A copy that rotted is as good as none.
+    // A damaged copy counts as missing.
     if ((await describeFile(draft))?.sha256 !== file.sha256) return false;
     await flush(draft);
     await fs.rename(draft, to);
@@ -131,7 +125,7 @@ export async function putArtifact(store: string, file: KeptFile, to: string): Pr
   }
 }
 
-/** Removes what nobody names, and what was left half done; nobody may be at work meanwhile. */
+/** Removes unnamed content and unfinished files; no run may be working meanwhile. */
 export function dropArtifacts(store: string, named: ReadonlySet<string>): number {
   let dropped = 0;
   for (const entry of listed(store)) {

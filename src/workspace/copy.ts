@@ -1,7 +1,7 @@
 /**
  * Fresh directories for a run: an empty one, or a copy of the project.
  *
- * Owns: making them whole or not at all.
+ * Owns: making them completely or not at all.
  * Does not: copy `.git` or the state directory; ignored files are copied, because a project without
  * its installed packages does not run.
  */
@@ -15,7 +15,7 @@ import { WorkspaceError } from "./workspace-error.ts";
 
 const LEFT_OUT: ReadonlySet<string> = new Set([".git", ".perdure"]);
 
-/** Makes an empty directory; one that is there already must be empty. */
+/** Makes an empty directory; an existing one must be empty. */
 export async function makeDirectory(path: string): Promise<void> {
   await fs.mkdir(path, { recursive: true });
   if ((await fs.readdir(path)).length === 0) return;
@@ -26,7 +26,7 @@ export async function makeDirectory(path: string): Promise<void> {
   );
 }
 
-/** Copies a project, sharing the blocks of its files where the disk can; killed, it starts again. */
+/** Copies a project, and shares blocks if the file system can; after a kill it starts again. */
 export async function copyProject(options: {
   readonly from: string;
   readonly to: string;

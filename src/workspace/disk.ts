@@ -1,7 +1,7 @@
 /**
- * Names of files as the bytes that they are, and small questions to the disk that several files of
- * this room ask. A name need not be UTF-8, so inside this room a path is a string with one character
- * per byte ("latin1"), and becomes text only for people.
+ * Paths as bytes, and small disk functions that several files of this room use. A file name need
+ * not be UTF-8, so in this room a path is a string with one character per byte ("latin1"), and
+ * becomes text only for people.
  *
  * Owns: the conversions of paths.
  * Does not: know what a snapshot is.
@@ -23,7 +23,7 @@ export function bytesOf(path: string): Buffer {
   return Buffer.from(path, "latin1");
 }
 
-/** The place of a raw path below a directory, for the functions of node:fs. */
+/** A raw path below a directory, for the functions of node:fs. */
 export function pathUnder(directory: string, path: string): Buffer {
   return Buffer.concat([Buffer.from(directory), SLASH, bytesOf(path)]);
 }
@@ -63,7 +63,7 @@ export function directoriesAbove(path: string): readonly RawPath[] {
   return above;
 }
 
-/** What stands at a path below a directory; a link is not followed. */
+/** The kind of entry at a path below a directory; a link is not followed. */
 export async function kindAt(
   directory: string,
   path: string,
@@ -73,13 +73,13 @@ export async function kindAt(
   return facts.isDirectory() ? "directory" : "other";
 }
 
-/** For a catch: undefined when there is no such file, anything else is thrown on. */
+/** For a catch: undefined when there is no such file; throws any other error. */
 export function absent(error: NodeJS.ErrnoException): undefined {
   if (error.code === "ENOENT" || error.code === "ENOTDIR") return undefined;
   throw error;
 }
 
-/** Makes a file, or what was renamed in a directory, durable; what is gone needs no flush. */
+/** Makes a file, or the renames in a directory, durable; a missing one needs no flush. */
 export async function flush(path: string | Buffer): Promise<void> {
   const file = await open(path, "r").catch(absent);
   if (file === undefined) return;

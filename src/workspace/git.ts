@@ -1,14 +1,14 @@
 /**
  * Git, driven through its own program.
  *
- * Owns: how git is started: which environment and settings it sees; its version; its failures.
+ * Owns: the environment and the settings of git; its version; its failures.
  * Does not: know what a snapshot or a worktree is.
  *
- * workspace/G1 Ours: git as the store of snapshots sees no setting of the user, the system or the
- *   project, so bytes go in and come out as they are, no hook runs, nothing is signed.
- * workspace/G2 Theirs: git as it works in the user's repository (worktrees, branches) sees the
- *   user's settings, since a checkout must look like the user's own, but runs no hook either.
- * workspace/G3 No GIT_* variable of our own surroundings reaches git.
+ * workspace/G1 "ours": git on the store of snapshots sees no setting of the user, the system or the
+ *   project, so it does not change bytes, run hooks or sign commits.
+ * workspace/G2 "theirs": git in the user's repository (worktrees, branches) sees the user's
+ *   settings, because a checkout must look like the user's own, but it runs no hooks either.
+ * workspace/G3 No GIT_* variable of Perdure's own environment reaches git.
  */
 import { type ChildProcess, spawn } from "node:child_process";
 import { stat, writeFile } from "node:fs/promises";
@@ -18,12 +18,12 @@ import { setTimeout } from "node:timers/promises";
 import { absent } from "./disk.ts";
 import { WorkspaceError } from "./workspace-error.ts";
 
-/** Old enough for every distribution in use; new enough for what we ask of it. */
+/** The oldest supported version: git 2.30. */
 const GIT_MINOR_MIN = 30;
 const STDERR_BYTES_MAX = 64 * 1024;
 const NOT_FOUND = 127;
 
-/** What every git of ours is told, workspace/G1 and G2. */
+/** The settings of every call (workspace/G1, workspace/G2). */
 const SETTINGS = {
   "core.hooksPath": "/dev/null",
   "core.fsmonitor": "false",
@@ -33,7 +33,7 @@ const SETTINGS = {
   "maintenance.auto": "false",
 } as const;
 
-/** What git is told as well when it works on snapshots, G1. */
+/** Further settings for snapshots (workspace/G1). */
 const STORE_SETTINGS = {
   "core.attributesFile": "/dev/null",
   "core.autocrlf": "false",
@@ -44,13 +44,13 @@ const STORE_SETTINGS = {
   "core.trustctime": "true",
   "core.checkStat": "default",
   "core.logAllRefUpdates": "false",
-  // A name that other systems could not hold is still a file of this one.
+  // A name that is invalid on other systems is still a file of this one.
   "core.protectHFS": "false",
   "core.protectNTFS": "false",
 } as const;
 
-/** Who makes commits of ours. */
-const IDENTITY = {
+/** The author of Perdure's own commits. */
+export const IDENTITY = {
   GIT_AUTHOR_NAME: "perdure",
   GIT_AUTHOR_EMAIL: "perdure@localhost",
   GIT_COMMITTER_NAME: "perdure",
@@ -75,7 +75,8 @@ export interface GitCall {
   readonly outputBytesMax?: number;
 }
 
-interface GitResult {
+/** How git ended, and what it printed. */
+export interface GitResult {
   readonly exit: number;
   /** The signal that ended git, when one did. */
   readonly signal: NodeJS.Signals | undefined;
@@ -89,44 +90,45 @@ let versionRead: Promise<GitVersion> | undefined;
 
 /** Runs git to its end; anything but success or an expected answer is a WorkspaceError. */
 export async function git(call: GitCall, ...args: readonly string[]): Promise<GitResult> {
-  const result = await outcomeOf(await startGit(call, ...args), call);
+  const stdin = call.input === undefined ? "ignore" : "pipe";
+  const result = await outcomeOf(await spawnGit(call, args, stdin), call);
   if (result.cut || result.exit === 0 || call.answers?.includes(result.exit)) return result;
-  // Where there is no git at all, this says so.
+  // If git is not installed, this throws the right error.
   if (result.exit === NOT_FOUND) await gitVersion();
   throw gitFailure(call, args, result);
 }
 
-/** What git says when it comes upon a worktree whose entry is not complete. */
+/** The message of git about a worktree whose entry is incomplete. */
 const HALF_MADE = /failed to read (.*?worktrees\/[^/]+\/(?:commondir|gitdir|HEAD)):/;
-/** What every linked worktree has in its file `commondir`. */
+/** The content of the file `commondir` of every linked worktree. */
 const COMMON_DIR = "../..\n";
-const HALF_MADE_TRIES_MAX = 100;
+const HALF_MADE_ATTEMPTS_MAX = 100;
 const HALF_MADE_PAUSE_MS = 20;
 
 /**
- * Runs a git command that looks at all worktrees of a repository. Git dies when it comes upon an entry
- * that another git is just making; then the command runs again. An entry that stays like this was left
- * by a power failure: it is mended, for it would stop every such command in the repository.
+ * Runs a git command that reads all worktrees of a repository. Git fails if another git is just
+ * making the entry of a worktree; then the command runs again. An entry that stays incomplete comes
+ * from a power failure; it is repaired, because it would stop every such command in the repository.
  */
 export async function gitAmongWorktrees(
   call: GitCall,
   ...args: readonly string[]
 ): Promise<GitResult> {
-  for (let tries = 1; ; tries++) {
+  for (let attempt = 1; ; attempt++) {
     try {
       return await git(call, ...args);
     } catch (error) {
       const isGits = error instanceof WorkspaceError && error.code === "git-failed";
       const [, file] = (isGits && HALF_MADE.exec(error.message)) || [];
-      if (file === undefined || tries > HALF_MADE_TRIES_MAX) throw error;
-      if (tries === HALF_MADE_TRIES_MAX) await mendCommonDir(resolve(call.cwd, file));
+      if (file === undefined || attempt > HALF_MADE_ATTEMPTS_MAX) throw error;
+      if (attempt === HALF_MADE_ATTEMPTS_MAX) await repairCommonDir(resolve(call.cwd, file));
       else await setTimeout(HALF_MADE_PAUSE_MS);
     }
   }
 }
 
-/** Writes what belongs into an empty `commondir`; its content is the same in every worktree. */
-async function mendCommonDir(file: string): Promise<void> {
+/** Writes the content of an empty `commondir`, which is the same in every worktree. */
+async function repairCommonDir(file: string): Promise<void> {
   if (basename(file) !== "commondir") return;
   const facts = await stat(file).catch(absent);
   if (facts?.size === 0) await writeFile(file, COMMON_DIR, { flush: true });
@@ -137,15 +139,24 @@ export async function gitLine(call: GitCall, ...args: readonly string[]): Promis
   return (await git(call, ...args)).stdout.toString("utf8").trimEnd();
 }
 
-/** Starts git with its streams open, for output that is too large to hold. */
-export async function startGit(call: GitCall, ...args: readonly string[]): Promise<ChildProcess> {
+/** Starts git with open streams, for output that is too large for the memory. */
+export function startGit(call: GitCall, ...args: readonly string[]): Promise<ChildProcess> {
+  return spawnGit(call, args, "pipe");
+}
+
+async function spawnGit(
+  call: GitCall,
+  args: readonly string[],
+  stdin: "ignore" | "pipe",
+): Promise<ChildProcess> {
   const settings: Record<string, string> = {
     ...SETTINGS,
     ...(call.as === "ours" ? { ...STORE_SETTINGS, ...durability(await gitVersion()) } : {}),
     ...call.settings,
   };
   const flags = Object.entries(settings).flatMap(([name, value]) => ["-c", `${name}=${value}`]);
-  return spawn("git", [...flags, ...args], { cwd: call.cwd, env: environmentOf(call) });
+  const options = { cwd: call.cwd, env: environmentOf(call) };
+  return spawn("git", [...flags, ...args], { ...options, stdio: [stdin, "pipe", "pipe"] });
 }
 
 /** The version of git on this machine; a WorkspaceError when there is none or it is too old. */
@@ -161,7 +172,8 @@ export async function gitHas(minor: number): Promise<boolean> {
 }
 
 async function readVersion(): Promise<GitVersion> {
-  const child = spawn("git", ["--version"], { env: environmentOf({ as: "ours" }) });
+  const env = environmentOf({ as: "ours" });
+  const child = spawn("git", ["--version"], { env, stdio: ["ignore", "pipe", "pipe"] });
   const { stdout, exit } = await outcomeOf(child, {});
   const match = /git version (\d+)\.(\d+)/.exec(stdout.toString("utf8"));
   if (exit !== 0 || match === null) {
@@ -183,8 +195,8 @@ async function readVersion(): Promise<GitVersion> {
   return version;
 }
 
-/** What was reported must survive a power failure; the index is only a cache of ours. */
-function durability({ major, minor }: GitVersion): Record<string, string> {
+/** Recorded objects must survive a power failure; the index is only a cache. */
+export function durability({ major, minor }: GitVersion): Record<string, string> {
   if (major === 2 && minor < 36) return { "core.fsyncObjectFiles": "true" };
   return { "core.fsync": "all,-index" };
 }
@@ -196,7 +208,7 @@ function environmentOf(call: Pick<GitCall, "as" | "env">): NodeJS.ProcessEnv {
     GIT_CONFIG_GLOBAL: "/dev/null",
     GIT_ATTR_NOSYSTEM: "1",
     GIT_NO_REPLACE_OBJECTS: "1",
-    // Before 2.32 git knows no GIT_CONFIG_GLOBAL and looks into these.
+    // Git before 2.32 does not know GIT_CONFIG_GLOBAL and reads these.
     HOME: "/nonexistent",
     XDG_CONFIG_HOME: "/nonexistent",
     ...IDENTITY,
@@ -212,7 +224,7 @@ function environmentOf(call: Pick<GitCall, "as" | "env">): NodeJS.ProcessEnv {
 }
 
 /** Feeds a started git and waits for its end. */
-export function outcomeOf(
+function outcomeOf(
   child: ChildProcess,
   { input, outputBytesMax = Number.POSITIVE_INFINITY }: Pick<GitCall, "input" | "outputBytesMax">,
 ): Promise<GitResult> {
@@ -227,7 +239,7 @@ export function outcomeOf(
   child.stderr?.on("data", (chunk: Buffer) => {
     if (stderr.length < STDERR_BYTES_MAX) stderr += String(chunk);
   });
-  // Git may end before it has read everything; its status says why.
+  // Git may end before it has read all input; its exit status says why.
   child.stdin?.on("error", ignore);
   if (input instanceof Readable && child.stdin !== null) input.pipe(child.stdin);
   else child.stdin?.end(input ?? "");
@@ -248,14 +260,14 @@ function ignore(): void {
   // Deliberately nothing: see the caller.
 }
 
-/** The error of a git command that failed, with git's own words. */
+/** The error of a git command that failed, with the message of git. */
 export function gitFailure(
   call: GitCall,
   args: readonly string[],
   { exit, signal, stderr }: Pick<GitResult, "exit" | "stderr"> & Partial<GitResult>,
 ): WorkspaceError {
   const command = args.find((arg) => !arg.startsWith("-")) ?? "";
-  // Git maps the files that it reads; one that shrinks meanwhile ends it with this signal.
+  // Git maps files into memory; a file that shrinks meanwhile ends git with SIGBUS.
   if (signal !== undefined && signal !== "SIGBUS") {
     return new WorkspaceError(
       "git-killed",

@@ -1,9 +1,9 @@
 /**
- * The user's git repository, as far as we look at it: its places, its settings, what is checked out,
- * and which files no commit holds.
+ * The user's git repository: its directories, its settings, the commit that is checked out, and the
+ * files that are in no commit.
  *
- * Owns: reading all that; what is checked out is read from git's own files, which needs no process,
- * and asked of git where those are of a kind that we do not know.
+ * Owns: reading these. The commit that is checked out is read from git's own files, which needs no
+ * process; git is asked if their format is not known.
  * Does not: write anything.
  */
 
@@ -12,7 +12,7 @@ import { readdir, realpath } from "node:fs/promises";
 import { homedir } from "node:os";
 import { join, relative, resolve } from "node:path";
 import { absent, shownPath, splitNul } from "./disk.ts";
-import { type GitCall, git, gitFailure } from "./git.ts";
+import { type GitCall, type GitResult, git, gitFailure, gitVersion } from "./git.ts";
 
 export interface Repository {
   /** The git directory of this worktree. */
@@ -40,10 +40,60 @@ export function theirs(directory: string): GitCall {
   return { cwd: directory, as: "theirs" };
 }
 
+/** An answer of git that nobody has needed yet. */
+interface EarlyAnswer {
+  readonly startedAt: number;
+  readonly result: Promise<GitResult>;
+}
+
+/** After this time, somebody may have changed what git said. */
+const EARLY_MS_MAX = 5_000;
+const early = new Map<string, EarlyAnswer>();
+
+/**
+ * Asks git about a directory whose files will be looked at soon, so that git works while this process
+ * reads a journal. Each answer is used once.
+ */
+export function askEarly(directory: string): void {
+  for (const ask of [askPlaces, askSettings]) {
+    const result = ask(directory);
+    early.set(`${ask.name} ${directory}`, { startedAt: performance.now(), result });
+    // Whoever needs the answer meets the error.
+    result.catch(() => undefined);
+  }
+  gitVersion().catch(() => undefined);
+}
+
+/** The early answer to a question about a directory, or a new one. */
+function answerTo(
+  ask: typeof askPlaces | typeof askSettings,
+  directory: string,
+): Promise<GitResult> {
+  const key = `${ask.name} ${directory}`;
+  const known = early.get(key);
+  early.delete(key);
+  const isFresh = known !== undefined && performance.now() - known.startedAt < EARLY_MS_MAX;
+  return isFresh ? known.result : ask(directory);
+}
+
+function askPlaces(directory: string): Promise<GitResult> {
+  return git(placesCall(directory), "rev-parse", ...ASKED.flat());
+}
+
+function placesCall(directory: string): GitCall {
+  return { ...theirs(directory), answers: [NO_REPOSITORY] };
+}
+
+function askSettings(directory: string): Promise<GitResult> {
+  const call = { ...theirs(directory), answers: [1] };
+  const names = "^core\\.(excludesfile|attributesfile|autocrlf|eol)$";
+  return git(call, "config", "-z", "--type=path", "--get-regexp", names);
+}
+
 /** The repository whose working files a directory belongs to, if there is one. */
 export async function findRepository(directory: string): Promise<Repository | undefined> {
-  const call = { ...theirs(directory), answers: [NO_REPOSITORY] };
-  const result = await git(call, "rev-parse", ...ASKED.flat());
+  const call = placesCall(directory);
+  const result = await answerTo(askPlaces, directory);
   if (result.exit === NO_REPOSITORY) {
     if (/not a git repository|must be run in a work tree/.test(result.stderr)) return undefined;
     throw gitFailure(call, ["rev-parse"], result);
@@ -54,7 +104,7 @@ export async function findRepository(directory: string): Promise<Repository | un
   );
   return {
     gitDir: await realpath(gitDir),
-    // One name for each place: a worktree and its repository are compared by it.
+    // The real path, because a worktree and its repository are compared by it.
     commonDir: await realpath(resolve(directory, common)),
     topLevel,
     indexFile: resolve(directory, index),
@@ -62,11 +112,18 @@ export async function findRepository(directory: string): Promise<Repository | un
   };
 }
 
-/** One answer per question; where a path holds a newline, each is asked by itself. */
+/** One answer per question; if a path contains a newline, each question is asked separately. */
 async function answersOf(call: GitCall, lines: readonly string[]): Promise<readonly string[]> {
   if (lines.length === ASKED.length) return lines;
   const asked = ASKED.map((flags) => git({ ...call, answers: [] }, "rev-parse", ...flags));
   return (await Promise.all(asked)).map(({ stdout }) => stdout.toString("utf8").slice(0, -1));
+}
+
+/** The repository that the files of a directory belong to; one that ignores them does not count. */
+export async function repositoryOf(directory: string): Promise<Repository | undefined> {
+  const repository = await findRepository(directory);
+  if (repository === undefined || (await isIgnored(repository, directory))) return undefined;
+  return repository;
 }
 
 /** The path of a directory below the top of a repository, "" for the top itself. */
@@ -74,32 +131,32 @@ export async function pathWithin(repository: Repository, directory: string): Pro
   return relative(await realpath(repository.topLevel), await realpath(directory));
 }
 
-/** True when the repository's own rules ignore this directory: it is then none of its files. */
-export async function isIgnored(repository: Repository, directory: string): Promise<boolean> {
+/**
+ * True when the repository's rules ignore this directory, so that its files do not belong to it.
+ */
+async function isIgnored(repository: Repository, directory: string): Promise<boolean> {
   if ((await pathWithin(repository, directory)) === "") return false;
   const call = { ...theirs(repository.topLevel), answers: [1] };
   const { exit } = await git(call, "check-ignore", "-q", "--no-index", await realpath(directory));
   return exit === 0;
 }
 
-/** What the user's settings say about a directory. */
+/** The user's settings for a directory. */
 export interface UserSettings {
   /** The files with ignore rules beside the .gitignore files, weakest first. */
   readonly excludeFiles: readonly string[];
   /** The files with attributes beside the .gitattributes files. */
   readonly attributeFiles: readonly string[];
-  /** True when a setting makes git change line ends on the way in or out. */
+  /** True when a setting makes git change line endings. */
   readonly convertsLineEnds: boolean;
 }
 
-/** Reads the settings that decide what is ignored and what git changes on the way in. */
+/** Reads the settings about ignored files and about changes of content. */
 export async function settingsOf(
   directory: string,
   repository: Repository | undefined,
 ): Promise<UserSettings> {
-  const call = { ...theirs(directory), answers: [1] };
-  const names = "^core\\.(excludesfile|attributesfile|autocrlf|eol)$";
-  const { stdout } = await git(call, "config", "-z", "--type=path", "--get-regexp", names);
+  const { stdout } = await answerTo(askSettings, directory);
   const entries = stdout.toString("utf8").split("\0").slice(0, -1);
   const settings = new Map(
     entries.map((entry) => {
@@ -149,7 +206,7 @@ export async function headOf(directory: string): Promise<Head | undefined> {
   return { commit, branch: name === "HEAD" ? undefined : name };
 }
 
-/** The same for the checkout of a repository, without a process where that is possible. */
+/** The same for the checkout of a repository, without a process if possible. */
 export async function headIn(checkout: Repository): Promise<Head | undefined> {
   const { gitDir, commonDir } = checkout;
   const text = textOf(join(gitDir, "HEAD"));
@@ -160,7 +217,7 @@ export async function headIn(checkout: Repository): Promise<Head | undefined> {
   return { commit, branch };
 }
 
-/** The commit of a plain ref; undefined when it is missing or kept in some other way. */
+/** The commit of a plain ref; undefined when it is missing or stored in another form. */
 function refIn(commonDir: string, ref: string): string | undefined {
   if (existsSync(join(commonDir, "reftable"))) return undefined;
   const loose = textOf(join(commonDir, ref));
@@ -179,7 +236,7 @@ function textOf(file: string): string | undefined {
   try {
     return readFileSync(file, "utf8").trimEnd();
   } catch {
-    // Whatever keeps us from reading it, git has the better words for it.
+    // Git is asked instead, and reports a better error.
     return undefined;
   }
 }
@@ -192,8 +249,7 @@ const PATH_AT = 3;
 export async function looseFiles(directory: string): Promise<readonly string[]> {
   const names = await readdir(directory).catch(absent);
   if (names === undefined) return [];
-  const repository = await findRepository(directory);
-  if (repository === undefined || (await isIgnored(repository, directory))) {
+  if ((await repositoryOf(directory)) === undefined) {
     return names.filter((name) => !OURS.has(name) && !isExport(name));
   }
   const flags = ["status", "--porcelain", "-z", "--no-renames", "--untracked-files=all"];

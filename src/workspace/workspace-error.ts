@@ -1,32 +1,32 @@
-/** What can go wrong with files and git, in words: what is wrong, and what helps. */
+/** Errors with files and git: a message, and a remedy. */
 
 type WorkspaceErrorCode =
-  /** There is no git, or one that is too old for what is asked. */
+  /** Git is missing or too old. */
   | "git-missing"
   /** Git refuses to work in a repository of another user. */
   | "not-trusted"
-  /** A git command failed; the message has its own words. */
+  /** A git command failed; the message contains git's own. */
   | "git-failed"
-  /** A signal ended git; nothing is known to be wrong. */
+  /** A signal ended git. */
   | "git-killed"
   /** The snapshot, or an object of it, is not in the store. */
   | "snapshot-missing"
   /** Another version of perdure wrote the store. */
   | "store-unknown"
-  /** Files that no snapshot holds stand where the snapshot has something else. */
+  /** Files that are in no snapshot have the paths of other files of the snapshot. */
   | "blocked"
-  /** Somebody else changed files in the run's own workspace. */
+  /** Another program changed files in the workspace of the run. */
   | "changed-by-others"
-  /** The place for a worktree or directory holds something that is not ours. */
+  /** The path for a worktree or directory contains foreign files. */
   | "path-taken"
-  /** The branch exists and holds other commits, or another worktree has it. */
+  /** The branch exists with other commits, or another worktree has it. */
   | "branch-taken"
-  /** Removing it would lose work that is nowhere else. */
+  /** A removal would lose work that exists nowhere else. */
   | "work-at-risk"
-  /** A bundle that cannot be read, or that needs commits which are not here. */
+  /** A bundle cannot be read, or needs commits that are missing. */
   | "bundle-broken";
 
-/** A failure that is told in words, with what helps. */
+/** A failure with a message and a remedy. */
 export class WorkspaceError extends Error {
   override readonly name = "WorkspaceError";
   readonly code: WorkspaceErrorCode;

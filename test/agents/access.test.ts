@@ -1,6 +1,6 @@
 /**
- * What an agent is told it may use: the flags of each adapter, word for word, as the documentation has
- * them, and that what the rules call impossible is what an adapter does not do.
+ * What an agent may use: the flags of each adapter, word for word, as the documentation has them,
+ * and that an adapter does not do what the rules call impossible.
  */
 import { readFileSync } from "node:fs";
 import { describe, expect, it } from "vitest";
@@ -83,7 +83,7 @@ describe("the levels in the documentation", () => {
 });
 
 describe("keys", () => {
-  it.each(ADAPTER_NAMES)("that %s cannot be told are those that change nothing", (name) => {
+  it.each(ADAPTER_NAMES)("that %s has no flag for are those that change nothing", (name) => {
     const adapter = agentAdapter(name);
     if (adapter === undefined) throw new Error(`no adapter ${name}`);
     const plain = command(adapter, { command: "agent" });

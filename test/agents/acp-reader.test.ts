@@ -66,7 +66,7 @@ describe("the reader", () => {
     expect(ended.result).toMatchObject({ ok: false, trouble: { kind } });
   });
 
-  it("takes a trouble as it was told, and an unknown kind for another", () => {
+  it("takes a failure as it was reported, and an unknown kind as another one", () => {
     const trouble = { kind: "rate-limit", message: "slowly", retryAfterMs: 5 } as const;
     const reported = report([{ type: "result", stop: "error", trouble }], 1);
     expect(reported.result).toEqual({ ok: false, trouble });
@@ -138,7 +138,7 @@ describe("the notes", () => {
     expect(lines).toEqual([{ type: "tool-started", id: "t", name: "execute", input: "bash" }]);
   });
 
-  it("passes over what was told before the prompt, and what it does not know", () => {
+  it("ignores what came before the prompt, and what it does not know", () => {
     const lines: AcpLine[] = [];
     const made = new AcpUpdates((line) => lines.push(line));
     made.update(running);
@@ -153,7 +153,7 @@ describe("the notes", () => {
   it.each([
     ["beside", { totalTokens: 100, inputTokens: 40, cachedReadTokens: 50, outputTokens: 10 }],
     ["inside", { totalTokens: 100, inputTokens: 90, cachedReadTokens: 50, outputTokens: 10 }],
-  ])("counts a cache that is told %s the input", (_where, usage) => {
+  ])("counts a cache that is reported %s the input", (_where, usage) => {
     const { notes: made, lines } = notes();
     made.usage({ stopReason: "end_turn", usage });
     expect(lines).toEqual([{ type: "usage", inputTokens: 90, cachedTokens: 50, outputTokens: 10 }]);

@@ -128,7 +128,7 @@ it("outlives its runner; its result is taken", async () => {
 });
 
 it.each(["resume", "load"] as const)(
-  "goes on with the conversation when all were killed, by session/%s",
+  "continues with the conversation when all were killed, by session/%s",
   async (continues) => {
     pipeline();
     const actions = [tool(), wait(), DONE];
@@ -219,7 +219,7 @@ it("pays once for what the whole conversation has cost", async () => {
   const cost = (usd: number): AcpAction => ({ do: "cost", usd });
   const actions = [tool(), cost(0.25), wait(), DONE, cost(0.75)];
   const runner = await waiting(actions);
-  await eventually("the cost is told", () => attemptFiles("output.log").includes("totalUsd"));
+  await eventually("the cost is reported", () => attemptFiles("output.log").includes("totalUsd"));
   await runner.kill("SIGKILL");
   project.killSteps();
   project.write("go", "");

@@ -28,7 +28,8 @@ const STREAMS = join(import.meta.dirname, "streams");
 const UUID = "00000000-0000-4000-8000-000000000001";
 const TWO_REPLIES = { inputTokens: 200, cachedTokens: 0, outputTokens: 40 };
 
-// A limit that says when it ends is told as the time until then: two readings must agree on now.
+// A limit that says when it ends is reported as the time until then: two readings must agree on
+// now.
 beforeAll(() => {
   vi.useFakeTimers({ toFake: ["Date"] });
 });
@@ -307,6 +308,18 @@ describe("torn streams", () => {
     expect(read(adapter, text, 1).report.result?.ok).toBe(false);
   });
 
+  it("of opencode are a success after an error, if it continued and stopped by itself", () => {
+    const { adapter, text } = recorded("opencode", "success");
+    const [first = "", ...others] = text.trimEnd().split("\n");
+    const error = { name: "ContextOverflowError", data: { message: "the input is too long" } };
+    const failed = JSON.stringify({ type: "error", error });
+    const ends = (lines: readonly string[], exit: number): boolean | undefined =>
+      read(adapter, `${lines.join("\n")}\n`, exit).report.result?.ok;
+    expect(ends([first, failed, first, ...others], 1)).toBe(true);
+    expect(ends([first, ...others, failed], 1)).toBe(false);
+    expect(ends([first, failed, first, ...others], 143)).toBe(false);
+  });
+
   it("of opencode are no success if another step began", () => {
     const { adapter, text } = recorded("opencode", "success");
     const [began = ""] = text.split("\n", 1);
@@ -416,7 +429,7 @@ describe("a report", () => {
     expect(follow.report.stall).toBeUndefined();
   });
 
-  it("forgets a result after which the conversation went on (runner/G5)", () => {
+  it("forgets a result after which the conversation continued (runner/G5)", () => {
     const { follow, say } = follower();
     say({ type: "turn" }, { type: "result", ok: true });
     expect(follow.report.result).toEqual({ ok: true });

@@ -31,7 +31,7 @@ export const CHOSEN: readonly AgentName[] = agentNamesIn(
   (process.env.PERDURE_TEST_AGENTS ?? "claude,codex").split(","),
 );
 
-/** How often agents try again by themselves before they give up, where they can be told. */
+/** How often agents try again by themselves before they give up, where that can be set. */
 export const RETRIES: Readonly<Partial<Record<AgentName, number>>> = { claude: 1, codex: 0 };
 
 const BUSY_MS_MAX = 5_000;

@@ -72,7 +72,7 @@ it("finds nothing in a good run, whether the call under way was counted or not",
   expect(verdict([...BEGUN, completed(3)])).toEqual([]);
 });
 
-it("finds a step that completes twice, fails, pauses or goes on", () => {
+it("finds a step that completes twice, fails, pauses or continues", () => {
   const failure = { ...AT, attempt: 1, message: "no", edges: [] } as const;
   const events: readonly RunEvent[] = [
     ...BEGUN,
@@ -122,12 +122,12 @@ it("lets a call of Codex be missing only where its rollout has the answer withou
   }
 });
 
-it("finds more calls under way than attempts were cut off, and more of those than kills", () => {
+it("finds more calls under way than attempts were interrupted, and more of those than kills", () => {
   const requests = [call(1, []), call(2, []), call(3, []), call(4, [])];
   const found = verdict([...BEGUN, completed(2)], { requests, kills: 0 });
   expect(found).toEqual([
-    "fake: 3 calls under way, and 1 attempts cut off",
-    "0 kills, and 1 attempts cut off",
+    "fake: 3 calls under way, and 1 attempts interrupted",
+    "0 kills, and 1 attempts interrupted",
   ]);
 });
 

@@ -1,5 +1,5 @@
 /**
- * What must hold of a run of agents that was killed again and again, told from outside: from its
+ * What must hold of a run of agents that was killed again and again, seen from outside: in its
  * journal, from what its model was asked and served, and from what the tools wrote.
  *
  * Invariants that are checked:
@@ -7,16 +7,16 @@
  *   more, in the journal or in the world; nothing fails, and nothing pauses, for the model has no
  *   troubles.
  * - chaos-checkers/H2 a step has one conversation, which every attempt continues; it is begun
- *   again, under another id or the same, only where the journal says that it was cut off before it
- *   began, and the model had indeed answered nothing in it, or one answer of which the agent had
- *   written nothing down when it was killed: no transcript names the conversation. No request is of
- *   a conversation that the journal does not know.
+ *   again, under another id or the same, only where the journal says that it was interrupted
+ *   before it began, and the model had indeed answered nothing in it, or one answer of which the
+ *   agent had written nothing down when it was killed: no transcript names the conversation. No
+ *   request is of a conversation that the journal does not know.
  * - chaos-checkers/H3 what is recorded as spent is what the calls used that were acknowledged
- *   (served whole, and the agent went on from the answer), and some of those that were under way at
- *   a kill, each as far as it was told: never less, never more, never a part that is no call's.
- *   Codex writes an answer down a moment before what it used: where its rollout shows that a kill
- *   came in between, the call was still under way. Where an attempt says that it was not measured,
- *   one call may be missing; nothing is missing that nobody says so of.
+ *   (served whole, and the agent continued from the answer), and some of those that were under way
+ *   at a kill, each as far as it was reported: never less, never more, never a part that is no
+ *   call's. Codex writes an answer down a moment before what it used: where its rollout shows that
+ *   a kill came in between, the call was still under way. Where an attempt says that it was not
+ *   measured, one call may be missing; nothing is missing that nobody says so of.
  * - chaos-checkers/H4 a kill leaves at most one call under way.
  * - chaos-checkers/H5 an attempt that used something names the model that the agent was served by.
  */
@@ -88,7 +88,7 @@ export function judge(evidence: ChaosEvidence): Verdict {
     violations: [
       ...verdicts.flatMap(({ violations }) => violations),
       ...strange.map(({ sequence }) => `request ${sequence} is of no conversation of the run`),
-      ...(cut > evidence.kills ? [`${evidence.kills} kills, and ${cut} attempts cut off`] : []),
+      ...(cut > evidence.kills ? [`${evidence.kills} kills, and ${cut} attempts interrupted`] : []),
       ...outOfOrder(evidence),
     ],
   };
@@ -101,7 +101,7 @@ interface Step {
   readonly sessions: readonly string[];
   readonly requests: readonly ModelRequest[];
   readonly transcripts: readonly string[];
-  /** How many attempts were cut off. */
+  /** How many attempts were interrupted. */
   readonly cut: number;
   /** How many of them say that not all that they used is known. */
   readonly unmeasured: number;
@@ -229,7 +229,7 @@ function accountOf(step: Step): {
   const base = { calls: served.length, reported, recorded, ...under };
   const problems: string[] = [];
   if (unacked.length > step.cut) {
-    problems.push(`${unacked.length} calls under way, and ${step.cut} attempts cut off`);
+    problems.push(`${unacked.length} calls under way, and ${step.cut} attempts interrupted`);
   }
   if (unmeasured > step.unmeasured) {
     problems.push(`${unmeasured} answers were not measured, ${step.unmeasured} attempts say so`);
@@ -244,7 +244,9 @@ function accountOf(step: Step): {
   return { account: { ...base, counted: chosen ?? 0 }, problems };
 }
 
-/** Whether what is recorded lacks no more calls than were under way or are said not to be measured. */
+/**
+ * Whether what is recorded lacks no more calls than were under way or are said not to be measured.
+ */
 function isPartOf(
   recorded: Amount,
   served: readonly ModelRequest[],
@@ -259,7 +261,7 @@ function isPartOf(
   return counted !== undefined && served.length - counted <= unacked + unmeasured;
 }
 
-/** Whether the agent went on from the answer: it is in a later request, or it ended the step. */
+/** Whether the agent continued from the answer: it is in a later request, or it ended the step. */
 function isAcked(request: ModelRequest, step: Step): boolean {
   const { sequence, reported } = request;
   const { requests, events } = step;
@@ -308,7 +310,7 @@ function recordedBy({ events }: Step): Amount {
   return { input, cached, output, usd: costUsd };
 }
 
-/** What a call uses as far as it was told. */
+/** The usage of a call, as far as it was reported. */
 function amountOf(
   { usage }: ModelRequest,
   agent: ChaosAgent,

@@ -202,7 +202,7 @@ function scriptFor(agent: ChaosAgent, random: Random): Script {
   return when(taskOf(agent), ...all);
 }
 
-/** The fake agent does not know caches, and only Claude is told what was written to them. */
+/** The fake agent does not know caches, and only Claude reports what was written to them. */
 function usageOf(agent: ChaosAgent, index: number): Pick<Reply, "usage"> {
   const position = CHAOS_AGENTS.indexOf(agent);
   const usage = { input: 1_000 * (index + 1) + 100 * position + 3, output: 10 * (index + 1) };

@@ -282,7 +282,7 @@ class Chaos {
     ];
   }
 
-  /** What a person is told that the run has spent is what its events say. */
+  /** The spending that a person sees equals that of the events. */
   async #untold({ runId, events }: StoredRun): Promise<readonly string[]> {
     const spent = spentText(spentIn(events.map(({ event }) => event))) ?? "nothing";
     const shown = await this.#project.must(["show", runId]);

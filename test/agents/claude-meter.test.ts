@@ -62,7 +62,7 @@ describe("a call", () => {
     expect(report).toMatchObject({ turns: 1, context: 125 });
   });
 
-  it("counts once, however often and in what pieces it is told", () => {
+  it("counts once, however often and in what pieces it is reported", () => {
     const { report, events } = readAll(lines.flatMap((line) => [line, line]).slice(0, -2));
     expect(tokensIn(report)).toEqual(sum(CALL, END));
     expect(report.turns).toBe(2);

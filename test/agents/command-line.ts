@@ -195,7 +195,7 @@ function gemini(setup: AgentSetup, task: AgentTask): CommandLine {
   return { argv, env };
 }
 
-/** It is told only here that it is to use a key, and where there is no terminal it must be. */
+/** Only here does it learn that it is to use a key; without a terminal it needs that. */
 function writeGeminiSettings(home: string): void {
   const settings = {
     general: { enableAutoUpdate: false, enableAutoUpdateNotification: false },

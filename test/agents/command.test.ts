@@ -183,7 +183,7 @@ describe("acp", () => {
   };
   const PLACES = { cwd: "/w", promptFile: "/a/prompt" };
 
-  it("starts our client, which the rest is told in a file", () => {
+  it("starts Perdure's client, which reads the rest from a file", () => {
     const main = join(import.meta.dirname, "../../src/runner/agents/acp/acp-main.ts");
     expect(argvOf(acp, {})).toEqual([process.execPath, main, "/a/acp-call.json"]);
     const plain = { ...PLACES, command: "gemini --acp", permissions: "default" };

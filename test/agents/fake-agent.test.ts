@@ -29,8 +29,8 @@ interface Ended {
   readonly stderr: string;
 }
 
-/** A place for fake agents to work in. */
-class Desk {
+/** A directory in which fake agents work. */
+class AgentDirectory {
   readonly dir = fs.mkdtempSync(join(tmpdir(), "perdure-fake-agent-"));
   readonly session = randomUUID();
 
@@ -120,8 +120,8 @@ const WORKED = [
 
 it("works with a model: the events, the effect and the cost", async () => {
   const model = await modelWith(WORK);
-  const desk = new Desk();
-  const ended = await desk.ask(model).ended;
+  const directory = new AgentDirectory();
+  const ended = await directory.ask(model).ended;
   expect(ended).toMatchObject({ exit: 0, stderr: "" });
   expect(kinds(ended)).toEqual(WORKED);
   expect(textAt(ended.events[2], "message", "content", 0, "content")).toBe("hello");
@@ -129,19 +129,19 @@ it("works with a model: the events, the effect and the cost", async () => {
     is_error: false,
     result: "All done.",
     num_turns: 2,
-    session_id: desk.session,
+    session_id: directory.session,
     usage: { input_tokens: 200, output_tokens: 40 },
     permission_denials: [],
     terminal_reason: "completed",
   });
   expect(at(ended.events[4], "total_cost_usd")).toBeCloseTo(0.0012);
-  expect(desk.effects()).toBe(1);
-  expect(Object.keys(model.tokens())).toEqual([desk.session]);
+  expect(directory.effects()).toBe(1);
+  expect(Object.keys(model.tokens())).toEqual([directory.session]);
 });
 
 it("works without a model, from a script", async () => {
-  const desk = new Desk();
-  const ended = await desk.follow([
+  const directory = new AgentDirectory();
+  const ended = await directory.follow([
     { do: "usage", input: 10, output: 5 },
     { do: "shell", command: "echo x >> effects" },
     { do: "text", text: "All done." },
@@ -152,35 +152,35 @@ it("works without a model, from a script", async () => {
 
 it("takes its prompt from stdin", async () => {
   const model = await modelWith(WORK);
-  const started = new Desk().ask(model, ["--session-id", randomUUID()]);
+  const started = new AgentDirectory().ask(model, ["--session-id", randomUUID()]);
   started.child.stdin?.end("From stdin");
   await started.ended;
   expect(model.requests("work")[0]?.ask?.turns[0]).toEqual({ type: "user", text: "From stdin" });
 });
 
 it("refuses a session that is there, and one that is not", async () => {
-  const desk = new Desk();
-  await desk.follow([{ do: "text", text: "x" }]).ended;
-  const taken = await desk.follow([]).ended;
+  const directory = new AgentDirectory();
+  await directory.follow([{ do: "text", text: "x" }]).ended;
+  const taken = await directory.follow([]).ended;
   expect(taken).toMatchObject({ exit: 1, events: [] });
   expect(taken.stderr).toContain("is already in use.");
-  const unknown = await desk.follow([], ["-p", "x", "--resume", "nobody"]).ended;
+  const unknown = await directory.follow([], ["-p", "x", "--resume", "nobody"]).ended;
   expect(kinds(unknown)).toEqual(["result/error_during_execution"]);
   expect(unknown.exit).toBe(1);
 });
 
-it("is killed between its calls and goes on from what was recorded", async () => {
+it("is killed between its calls and continues from what was recorded", async () => {
   const model = await modelWith(
     stateless(shell("echo x >> effects"), stall("middle", text("All done."))),
   );
-  const desk = new Desk();
-  const first = desk.ask(model);
+  const directory = new AgentDirectory();
+  const first = directory.ask(model);
   await model.stalled();
   const killed = await first.kill("SIGKILL");
   expect(kinds(killed)).toEqual(WORKED.slice(0, 3));
-  const ended = await desk.ask(model, desk.resume).ended;
+  const ended = await directory.ask(model, directory.resume).ended;
   expect(kinds(ended)).toEqual(["system/init", "assistant/text", "result/success"]);
-  expect(desk.effects()).toBe(1);
+  expect(directory.effects()).toBe(1);
   expect(
     model
       .requests("work")
@@ -190,19 +190,19 @@ it("is killed between its calls and goes on from what was recorded", async () =>
 });
 
 it("is killed while its shell runs: the shell lives on, the model learns of the cut", async () => {
-  const desk = new Desk();
-  const hold = new Hold(join(desk.dir, "hold"));
+  const directory = new AgentDirectory();
+  const hold = new Hold(join(directory.dir, "hold"));
   const model = await modelWith(
     stateless(shell(`${hold.command}; echo x >> effects`), text("All done.")),
   );
-  const first = desk.ask(model);
+  const first = directory.ask(model);
   await hold.arrived();
   expect(kinds(await first.kill("SIGKILL"))).toEqual(WORKED.slice(0, 2));
   await hold.release();
-  await eventually("the orphan has its effect", () => desk.effects() === 1);
+  await eventually("the orphan has its effect", () => directory.effects() === 1);
 
   model.play({ ...stateless(shell("echo x"), text("Seen.")), interrupted: "answer" });
-  const ended = await desk.ask(model, desk.resume).ended;
+  const ended = await directory.ask(model, directory.resume).ended;
   expect(textAt(ended.events.at(-1), "result")).toBe("Seen.");
   const turns = model.requests("work").at(-1)?.ask?.turns ?? [];
   expect(turns.find(({ type }) => type === "result")).toMatchObject({
@@ -212,13 +212,14 @@ it("is killed while its shell runs: the shell lives on, the model learns of the 
 
 it("tries again when the model is busy, and gives up in the end", async () => {
   const model = await modelWith(stateless(times(2, refuse(529, text("Late.")))));
-  const patient = await new Desk().ask(model).ended;
+  const patient = await new AgentDirectory().ask(model).ended;
   const RETRY = "system/api_retry";
   expect(kinds(patient)).toEqual(["system/init", RETRY, RETRY, "assistant/text", "result/success"]);
   expect(patient.events[1]).toMatchObject({ attempt: 1, error_status: 529, error: "overloaded" });
 
   model.play(queue(times("always", refuse(500))));
-  const hasty = await new Desk().ask(model, ["-p", "x"], { CLAUDE_CODE_MAX_RETRIES: "1" }).ended;
+  const hasty = await new AgentDirectory().ask(model, ["-p", "x"], { CLAUDE_CODE_MAX_RETRIES: "1" })
+    .ended;
   expect(hasty.exit).toBe(1);
   // As with the real one, the subtype says success and only the flag tells the truth.
   expect(hasty.events.at(-1)).toMatchObject({
@@ -230,10 +231,10 @@ it("tries again when the model is busy, and gives up in the end", async () => {
 });
 
 it("answers SIGINT with an error and exit 0, SIGTERM with 143 and no last event", async () => {
-  const desk = new Desk();
-  const hold = new Hold(join(desk.dir, "hold"));
+  const directory = new AgentDirectory();
+  const hold = new Hold(join(directory.dir, "hold"));
   const actions: readonly Action[] = [{ do: "shell", command: hold.command }];
-  const first = desk.follow(actions);
+  const first = directory.follow(actions);
   await hold.arrived();
   const interrupted = await first.kill("SIGINT");
   expect(interrupted.exit).toBe(0);
@@ -242,7 +243,7 @@ it("answers SIGINT with an error and exit 0, SIGTERM with 143 and no last event"
     is_error: true,
   });
 
-  const other = new Desk();
+  const other = new AgentDirectory();
   const wait = new Hold(join(other.dir, "hold"));
   const pidFile = join(other.dir, "pid");
   const second = other.follow([{ do: "shell", command: `echo $$ > ${pidFile}; ${wait.command}` }]);
@@ -255,7 +256,7 @@ it("answers SIGINT with an error and exit 0, SIGTERM with 143 and no last event"
 });
 
 it("crashes where the script says, once", async () => {
-  const desk = new Desk();
+  const directory = new AgentDirectory();
   const actions: readonly Action[] = [
     { do: "shell", command: "echo x >> effects" },
     { do: "shell", command: "echo lost >> effects", recorded: false },
@@ -265,36 +266,36 @@ it("crashes where the script says, once", async () => {
     { do: "denied", command: "rm x" },
     { do: "text", text: "All done." },
   ];
-  expect(await desk.follow(actions).ended).toMatchObject({ exit: null, signal: "SIGKILL" });
-  const again = await desk.follow(actions, desk.resume).ended;
+  expect(await directory.follow(actions).ended).toMatchObject({ exit: null, signal: "SIGKILL" });
+  const again = await directory.follow(actions, directory.resume).ended;
   expect(again.exit).toBe(7);
   expect(kinds(again)).toEqual(["system/init", "system/api_retry", "system/api_retry"]);
-  const ended = await desk.follow(actions, desk.resume).ended;
+  const ended = await directory.follow(actions, directory.resume).ended;
   expect(ended.exit).toBe(0);
   expect(at(ended.events.at(-1), "permission_denials", 0, "tool_name")).toBe("Bash");
-  expect(desk.effects()).toBe(2);
+  expect(directory.effects()).toBe(2);
 });
 
 it("sums the cost of a session over clean ends, and forgets it in a crash", async () => {
-  const desk = new Desk();
+  const directory = new AgentDirectory();
   const model = await modelWith(stateless(text("Done.")));
   const cost = async (args?: string[]): Promise<readonly (Json | undefined)[]> => {
-    const last = (await desk.ask(model, args).ended).events.at(-1);
+    const last = (await directory.ask(model, args).ended).events.at(-1);
     const delta = at(last, "model_usage_since_last_result", "fake-model", "inputTokens");
     return [at(last, "modelUsage", "fake-model", "inputTokens"), delta];
   };
   expect(await cost()).toEqual([100, 100]);
-  expect(await cost(desk.resume)).toEqual([200, 100]);
+  expect(await cost(directory.resume)).toEqual([200, 100]);
   model.play(stateless(stall("accept", text("Done."))));
-  const victim = desk.ask(model, desk.resume);
+  const victim = directory.ask(model, directory.resume);
   await model.stalled();
   await victim.kill("SIGKILL");
-  expect(await cost(desk.resume)).toEqual([100, 100]);
+  expect(await cost(directory.resume)).toEqual([100, 100]);
 });
 
 it("stops after its turns", async () => {
   const model = await modelWith(WORK);
-  const ended = await new Desk().ask(model, ["-p", "x", "--max-turns", "1"]).ended;
+  const ended = await new AgentDirectory().ask(model, ["-p", "x", "--max-turns", "1"]).ended;
   expect(ended.exit).toBe(1);
   expect(ended.events.at(-1)).toMatchObject({ subtype: "error_max_turns", is_error: true });
 });

@@ -1,6 +1,6 @@
 /**
  * Real agents that are killed when a tool has just finished, before they have written that down: the
- * model is told of the call when the conversation continues, and the effect happens once.
+ * model learns of the call when the conversation continues, and the effect happens once.
  */
 import { globSync } from "node:fs";
 import { afterEach, describe, expect, it } from "vitest";
@@ -36,7 +36,7 @@ const ENDED: Readonly<Record<AgentName, (output: string) => RegExp>> = {
   opencode: (output) => new RegExp(`"tool_use"[^\\n]*${output}`),
 };
 
-/** A model that does what it is told. */
+/** A model that does what its messages ask for. */
 function obedient(...replies: readonly Reply[]): Script {
   return when(TOLD, ...replies);
 }

@@ -143,7 +143,7 @@ describe("lines from the end", () => {
     expect([...linesFromEnd(put(lines.join("\n")), WHOLE)]).toEqual(lines.toReversed());
   });
 
-  it("stop where they are told to, without half a line", () => {
+  it("stop at the given position, without half a line", () => {
     const file = put("one\ntwo\nthree");
     expect([...linesFromEnd(file, 5)]).toEqual([]);
     expect([...linesFromEnd(file, 6)]).toEqual(["three"]);

@@ -17,7 +17,7 @@ const RULES: Readonly<Partial<Record<AgentName, (command: string) => string>>> =
   opencode: (command) => `bash(${command})`,
 };
 
-/** What the model was told last. */
+/** The last message that the model got. */
 function lastRequest({ model }: AgentProject): string {
   return JSON.stringify(model.requests("work").at(-1)?.body);
 }

@@ -32,9 +32,9 @@ type Moment = "before the first byte" | "in mid-stream" | "during a tool" | "aft
 interface Habits {
   /** Agents write things down a moment later; this shows that it is done. */
   readonly written: Readonly<Record<Moment, RegExp>>;
-  /** All that the model is sent first when the conversation goes on. */
+  /** All that the model is sent first when the conversation continues. */
   readonly reported: Readonly<Record<Moment, readonly object[]>>;
-  /** Whether its stream tells of a call that has begun, so that it can be told in turn. */
+  /** Whether its stream reports a call that has begun, so that Perdure can report it in turn. */
   readonly printsOpenCalls: boolean;
   /** Whether its requests name the conversation. */
   readonly namesSession: boolean;

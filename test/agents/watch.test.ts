@@ -50,7 +50,7 @@ const FULL: AgentLimits = { relay: { tokens: 100 } };
 it.each([
   ["when a tool has ended", "claude", "streamed", /"tool_result"/, ONE_TURN],
   ["when a subagent has ended", "claude", "streamed-subagent", /"agentId"/, ONE_TURN],
-  ["when the usage is told after the tools", "opencode", "success", /"step_finish"/, FULL],
+  ["when the usage is reported after the tools", "opencode", "success", /"step_finish"/, FULL],
 ])("%s", async (_when, agent, recording, end, limits) => {
   const text = readFileSync(join(STREAMS, agent, `${recording}.jsonl`), "utf8");
   const lines = text.split("\n").findIndex((line) => end.test(line));

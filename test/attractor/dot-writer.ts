@@ -1,4 +1,4 @@
-/** Writes a random walk as DOT, by the specification of that language and by nothing else. */
+/** Writes a random graph as DOT, by the specification of that language and by nothing else. */
 import type { Clause, Flow, FlowEdge, FlowNode } from "./flow.ts";
 
 export function writeDot(flow: Flow): string {

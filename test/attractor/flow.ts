@@ -14,7 +14,7 @@ export interface Clause {
 }
 
 export interface FlowEdge {
-  /** Position of the node that it leads to; always a node of the main walk. */
+  /** Position of the node that it leads to; always a node of the main graph. */
   readonly to: number;
   readonly label?: string;
   /** All of them; none: no condition. */

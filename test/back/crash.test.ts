@@ -1,4 +1,7 @@
-/** `rewind` and `fork` killed at their failpoints: whole or not at all, and the user's files untouched. */
+/**
+ * `rewind` and `fork` killed at their failpoints: whole or not at all, and the user's files
+ * untouched.
+ */
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
@@ -44,7 +47,7 @@ it("a rewind that is killed anywhere is done by the next one", { timeout: WALK_M
   expect(rounds).toBeGreaterThan(2);
 });
 
-it("a rewind that is killed goes on with `resume` as well", { timeout: WALK_MS }, async () => {
+it("a rewind that is killed continues with `resume` as well", { timeout: WALK_MS }, async () => {
   const repo = new Repo();
   const id = await repo.made("sequential", "worktree");
   for (let nth = 3; ; nth += STRIDE * 3) {

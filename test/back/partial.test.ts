@@ -1,4 +1,4 @@
-/** Work that was cut off: shown before it goes on, continued or set aside as a person says. */
+/** Interrupted work: shown before it continues, kept or set aside as a person says. */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
@@ -63,7 +63,7 @@ it.each(["stop", "kill"] as const)(
   },
 );
 
-it("goes on with it when a person says so, and the timeline tells", {
+it("continues with it when a person says so, and the timeline tells", {
   timeout: LONG_MS,
 }, async () => {
   const repo = new Repo();
@@ -73,7 +73,7 @@ it("goes on with it when a person says so, and the timeline tells", {
   expect(await repo.must("timeline", id)).toContain("--recover continue");
 });
 
-it("in the user's own directory it goes on; a restart shows what it overwrites", {
+it("in the user's own directory it continues; a restart shows what it overwrites", {
   timeout: LONG_MS,
 }, async () => {
   const repo = new Repo();
@@ -95,7 +95,7 @@ it("in the user's own directory it goes on; a restart shows what it overwrites",
   expect(repo.files("here", id)).toMatchObject({ "later.txt": "written by hand\n" });
 });
 
-it("what is taken back is gone on with", { timeout: LONG_MS }, async () => {
+it("what is taken back is continued with", { timeout: LONG_MS }, async () => {
   const repo = new Repo();
   const { id } = await cutOff(repo, "worktree", "stop");
   writeFileSync(join(repo.place("worktree", id), "log.txt"), "overwritten\n");

@@ -1,5 +1,5 @@
 /**
- * A repository of a user with runs in it that go back: what steps did is counted outside of it, so
+ * A repository of a user with runs that are rewound: what steps did is counted outside of it, so
  * that files which are put back do not take the counts along.
  */
 import * as fs from "node:fs";

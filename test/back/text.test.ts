@@ -205,6 +205,7 @@ steps:
   ).toMatchInlineSnapshot(`
     "files: the fork starts with the snapshot before greet@1, in a workspace of its own
     Run 1a2b3c4d-(uuid) was forked from 1a2b3c4d, before greet@1
+    The run's worktree lacks 2 uncommitted files: mine.txt, untracked.txt (to include them: include: uncommitted)
     Resuming run 1a2b3c4d-(uuid) of greet from step 2 of 2: greet
     If it is interrupted: perdure resume 1a2b3c4d
     ● the files were restored to c0ffeec0de; the files before are kept as c0ffeec0de
@@ -215,6 +216,10 @@ steps:
     ✓ Run 1a2b3c4d (greet) completed in 5ms.
       2 steps
       Details: perdure show 1a2b3c4d
+    branch  1a2b3c4d: 2 commits, 2 files, +2 -0, nothing uncommitted
+    files   DIR/repo/.perdure/runs/1a2b3c4d-(uuid)/workspace
+    look    git diff main...1a2b3c4d
+    take    perdure merge 1a2b3c4d
     [exit 0]
     "
   `);
@@ -242,6 +247,10 @@ steps:
     Run 1a2b3c4d (greet) completed in 5ms.
     2 of 2 steps completed: make, greet.
     Details: perdure show 1a2b3c4d   (a new run: perdure run DIR/p.yaml)
+    branch  1a2b3c4d: 2 commits, 2 files, +2 -0, nothing uncommitted
+    files   DIR/repo/.perdure/runs/1a2b3c4d-(uuid)/workspace
+    look    git diff main...1a2b3c4d
+    take    perdure merge 1a2b3c4d
     [exit 0]
     "
   `);
@@ -332,7 +341,7 @@ steps:
       },
       "to": {
         "name": "b@1.1",
-        "sequence": 8,
+        "sequence": 9,
         "snapshot": "c0ffeec0de"
       },
       "files": [
@@ -389,7 +398,9 @@ steps:
     2026-01-02 03:04:05  run         created
     2026-01-02 03:04:05  run         placed                               worktree DIR/repo/.perdure/runs/1a2b3c4d-(uuid)/workspace
     2026-01-02 03:04:05  a@1.1       completed  c0ffeec0de  1      +1
+    2026-01-02 03:04:05  run         committed                            a@1 as c0ffeec0de
     2026-01-02 03:04:05  b@1.1       completed  c0ffeec0de  2      +1 -1
+    2026-01-02 03:04:05  run         committed                            b@1 as c0ffeec0de
     2026-01-02 03:04:05  run         completed
     2026-01-02 03:04:05  run         rewound                              to b; runs again: b
     2026-01-02 03:04:05  run         restored   c0ffeec0de  2      +1 -1  c0ffeec0de holds the files before
@@ -402,7 +413,9 @@ steps:
     "created",
     "placed",
     "completed",
+    "committed",
     "completed",
+    "committed",
     "completed",
     "rewound",
     "restored",

@@ -1,4 +1,4 @@
-/** Steps that talk to an agent, with a fake one that behaves like Claude Code. */
+/** Steps with an agent: a fake one that behaves like Claude Code. */
 import * as fs from "node:fs";
 import { join, resolve } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
@@ -77,7 +77,7 @@ it("shows what it says and does, and counts what it used", async () => {
   expect(await project.must(["show"])).toMatch(/^spent +\d+ tokens in, \d+ out, \d+ turns/m);
 });
 
-it("goes on with the conversation when runner and agent were killed", async () => {
+it("continues with the conversation when runner and agent were killed", async () => {
   pipeline();
   const actions = [
     { do: "shell", command: project.effect("tool") },
@@ -110,7 +110,7 @@ it("waits for a busy service without using up its retries", async () => {
   expect(project.effects()).toEqual({ next: 1 });
 });
 
-it("stops when the budget is used up, and goes on when it is raised", async () => {
+it("stops when the budget is used up, and continues when it is raised", async () => {
   pipeline();
   project.write("p.yaml", `budget: { turns: 1 }\n${project.read("p.yaml")}`);
   const actions = [{ do: "text", text: "Hello." }];

@@ -125,7 +125,7 @@ describe("at resume", () => {
     expect(project.effects()).toEqual({ one: 1 });
   });
 
-  it("one that was changed in the project is left alone, and told", async () => {
+  it("one that was changed in the project is left alone, and reported", async () => {
     pipeline(HERE);
     await cutOff();
     project.write("out/app", "mine\n");

@@ -1,6 +1,11 @@
-/** Several checks per step: what each of them means, what is told of them, and what a kill leaves. */
+/**
+ * Several checks per step: what each of them means, what is reported of them, and what a kill
+ * leaves.
+ */
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { Project } from "../rig/project.ts";
+import { FakeClaude } from "../rig/fake-claude.ts";
+import { shell, stateless, text } from "../rig/model/reply.ts";
+import { eventually, type Hold, Project, type Result } from "../rig/project.ts";
 import { Terminal } from "../rig/terminal.ts";
 
 let project: Project;
@@ -88,7 +93,7 @@ steps:
 });
 
 describe("on_fail", () => {
-  it("warn: the step completes, and the warning is told everywhere", async () => {
+  it("warn: the step completes, and the warning is reported everywhere", async () => {
     pipeline(`
 steps:
   - id: lint
@@ -218,6 +223,134 @@ steps:
     expect(project.effects()).toEqual({ work: 1, first: 1, second: 1, third: 1 });
     const [failed] = await eventsOf("step.failed");
     expect(failed?.checks).toMatchObject([1, 0, 0].map((exit) => ({ exit })));
+  });
+});
+
+describe("a check that is killed with everything around it", () => {
+  const step = (hold: Hold): string => `
+steps:
+  - id: build
+    run: ${project.effect("work")}; echo made > made
+    outputs: { made: made }
+    check:
+      - ${project.effect("first")}
+      - echo looked; ${hold.command}
+  - { id: next, run: "${project.effect("next")}" }
+`;
+
+  /** What the check printed and what was found, as if nothing had happened. */
+  async function expectChecked(result: Result): Promise<void> {
+    expect(result.exit, result.stdout + result.stderr).toBe(0);
+    expect(project.effects()).toEqual({ work: 1, first: 2, next: 1 });
+    expect(await eventsOf("step.lost")).toEqual([]);
+    const id = await project.newestId();
+    expect(project.receipt(id, "build@1.1")).toMatchObject({ checks: [{ exit: 0 }, { exit: 0 }] });
+    expect(await project.must(["logs", id, "build"])).toBe("check 2 │ looked\n");
+  }
+
+  it("runs again alone, with the next owner; the work is not repeated", async () => {
+    const hold = project.hold("check");
+    pipeline(step(hold));
+    const runner = project.start(["run", "p.yaml"]);
+    await hold.arrived();
+    await runner.kill("SIGKILL");
+    project.killSteps();
+    const resumed = project.start(["resume"]);
+    await hold.release();
+    await expectChecked(await resumed.ended);
+  });
+
+  it("runs again alone when its runner lives", async () => {
+    const hold = project.hold("check");
+    pipeline(step(hold));
+    const runner = project.start(["run", "p.yaml"]);
+    await hold.arrived();
+    project.killSteps();
+    await hold.release();
+    await expectChecked(await runner.ended);
+  });
+
+  it("does not fail the step when it misses a process that was killed with it", async () => {
+    const hold = project.hold("check");
+    pipeline(`
+steps:
+  - id: build
+    run: ${project.effect("work")}; sleep 1000 & echo $! > pid
+    check: ${hold.command}; grep -qv ') Z' /proc/$(cat pid)/stat
+`);
+    const runner = project.start(["run", "p.yaml"]);
+    await hold.arrived();
+    await runner.kill("SIGKILL");
+    project.killSteps();
+    const resumed = project.start(["resume"]);
+    await hold.release();
+    await eventually("the work is repeated", () => project.effects().work === 2);
+    await hold.release();
+    const result = await resumed.ended;
+    expect(result.exit, result.stdout + result.stderr).toBe(0);
+    expect(await eventsOf("step.lost")).toHaveLength(1);
+    expect(await eventsOf("step.failed")).toEqual([]);
+  });
+
+  it("can be stopped, and killed again", async () => {
+    const hold = project.hold("check");
+    pipeline(step(hold));
+    const runner = project.start(["run", "p.yaml"]);
+    await hold.arrived();
+    await runner.kill("SIGKILL");
+    project.killSteps();
+    const second = project.start(["resume"]);
+    await eventually("the check runs again", () => project.effects().first === 2);
+    await hold.arrived();
+    await second.kill("SIGKILL");
+    project.killSteps();
+    const third = project.start(["resume"]);
+    await eventually("the check runs again", () => project.effects().first === 3);
+    await third.kill("SIGTERM");
+    expect((await third.ended).exit).toBe(143);
+    expect(project.stepProcesses()).toEqual([]);
+    expect(project.effects()).toEqual({ work: 1, first: 3 });
+  });
+
+  it("survives its next runner as well, when it runs alone", async () => {
+    const hold = project.hold("check");
+    pipeline(step(hold));
+    const runner = project.start(["run", "p.yaml"]);
+    await hold.arrived();
+    await runner.kill("SIGKILL");
+    project.killSteps();
+    const second = project.start(["resume"]);
+    await eventually("the check runs again", () => project.effects().first === 2);
+    await second.kill("SIGKILL");
+    const third = project.start(["resume"]);
+    await third.printed("is still running");
+    await hold.release();
+    await expectChecked(await third.ended);
+  });
+
+  it("costs no further answer of an agent", async () => {
+    const agents = await FakeClaude.open(stateless(shell("echo work >> effects"), text("Done.")));
+    try {
+      const hold = agents.hold("check");
+      agents.write(
+        "p.yaml",
+        `steps: [{ id: work, agent: claude, prompt: Do it., check: "${hold.command}" }]\n`,
+      );
+      const runner = agents.begin(["run", "p.yaml"]);
+      await hold.arrived();
+      await runner.kill("SIGKILL");
+      agents.killSteps();
+      const asked = agents.model.requests().length;
+      const resumed = agents.begin(["resume"]);
+      await hold.release();
+      const result = await resumed.ended;
+      expect(result.exit, result.stdout + result.stderr).toBe(0);
+      expect(agents.model.requests()).toHaveLength(asked);
+      expect(agents.effects()).toEqual({ work: 1 });
+      expect(await agents.said()).toEqual(["work: task in 1"]);
+    } finally {
+      await agents.close();
+    }
   });
 });
 

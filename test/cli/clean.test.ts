@@ -105,7 +105,7 @@ describe("removes", () => {
     expect(artifacts()).toEqual([]);
   });
 
-  it("no artifact while another run is going on", async () => {
+  it("no artifact while another run is running", async () => {
     const first = await run("true");
     const hold = project.hold("x");
     project.write("held.yaml", `${PLAIN}\nsteps:\n  - { id: one, run: "${hold.command}" }\n`);
@@ -141,7 +141,7 @@ describe("removes", () => {
 });
 
 describe("a worktree", () => {
-  const WORKTREE = { workspace: "workspace: { kind: worktree }" };
+  const WORKTREE = { workspace: "workspace: { kind: worktree, commit: never }" };
   const COMMIT = "git -c user.name=x -c user.email=x@x commit -qm work";
   const branches = (): string => userGit(project.dir, "branch", "--format=%(refname:short)");
 

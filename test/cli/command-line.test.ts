@@ -1,4 +1,6 @@
-/** What people type reaches the run as they typed it, or is refused: nothing is ignored or changed. */
+/**
+ * What people type reaches the run as they typed it, or is refused: nothing is ignored or changed.
+ */
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { Project } from "../rig/project.ts";
 
@@ -62,7 +64,7 @@ steps:
   });
 });
 
-describe("a run that goes on", () => {
+describe("a run that continues", () => {
   async function failed(): Promise<string> {
     project.write(
       "p.yaml",

@@ -45,7 +45,7 @@ async function refused(args: readonly string[]): Promise<Result> {
   return result;
 }
 
-/** Doctor finds it, the repair mends it, and the run goes on from where it was. */
+/** Doctor finds it, the repair mends it, and the run continues from where it was. */
 async function repairedAndResumed(runId: string): Promise<void> {
   await refused(["doctor"]);
   const repaired = await project.run(["doctor", "--repair"]);

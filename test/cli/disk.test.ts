@@ -24,7 +24,7 @@ function shell(command: string): void {
   execFileSync("/bin/sh", ["-c", command]);
 }
 
-it("stops loudly when the disk is full, and goes on when there is room again", async () => {
+it("stops loudly when the disk is full, and continues when there is room again", async () => {
   const steps = Array.from({ length: 60 }, (_, at) => `s${at}`);
   const lines = steps.map((id) => `  - id: ${id}\n    run: ${project.effect(id)}\n`);
   project.write("p.yaml", `steps:\n${lines.join("")}`);
@@ -134,7 +134,7 @@ it("refuses to start a run where nothing can be kept", async () => {
   expect(project.effects()).toEqual({});
 });
 
-it("survives a log on a full disk: the run goes on and says so once", async () => {
+it("survives a log on a full disk: the run continues and says so once", async () => {
   project.write("p.yaml", `steps:\n  - id: one\n    run: ${project.effect("one")}\n`);
 
   const through = ["sh", "-c", 'exec "$@" > /dev/full', "sh"];

@@ -121,8 +121,8 @@ describe("validation", () => {
   });
 });
 
-describe("a killed walk", () => {
-  it("goes on from its directory: nothing is done twice, through a restart and a missed goal", async () => {
+describe("a killed attractor run", () => {
+  it("continues from its directory: nothing is done twice, through a restart and a missed goal", async () => {
     const holds = { restarted: project.hold("restarted"), returned: project.hold("returned") };
     const counted = `n=$(grep -c ^work effects); echo "round=$n" >> "$PERDURE_CONTEXT"`;
     const gate = `${project.effect("gate")}; m=$(grep -c ^gate effects); [ $m -ge 2 ]`;
@@ -145,11 +145,11 @@ describe("a killed walk", () => {
     const runner = project.start(["run", "flow.dot", "--logs", "out"]);
     await holds.restarted.arrived();
     // The directory is written beside the step that has begun.
-    await eventually("the restart is told", () => checkpoint("out").perdure.restarts === 1);
+    await eventually("the restart is recorded", () => checkpoint("out").perdure.restarts === 1);
     await cutPower(runner, holds.restarted);
     await cutPower(project.start(["resume", "--logs", "out"]), holds.returned);
     await project.must(["resume", "--logs", "out", "flow.dot"]);
-    // What was cut off is begun again; what was done is not.
+    // What was interrupted is begun again; what was done is not.
     expect(project.effects()).toEqual({ first: 1, work: 3, last: 3, gate: 2 });
     expect(checkpoint("out")).toMatchObject({
       current_node: "exit",

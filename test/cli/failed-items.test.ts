@@ -1,4 +1,7 @@
-/** Failed items of a fan-out that goes on without them: they are told, and can be run again alone. */
+/**
+ * Failed items of a fan-out that continues without them: they are reported, and can be run again
+ * alone.
+ */
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { Project } from "../rig/project.ts";
 
@@ -76,7 +79,7 @@ it("run again one by one", async () => {
   expect(done.stderr).toContain("only a step of the pipeline itself can be run again");
 });
 
-it("go on in the middle of an item that has several steps", async () => {
+it("continue in the middle of an item that has several steps", async () => {
   const effect = (name: string): string =>
     `echo "${name} $PERDURE_ITEM" >> '${project.path("effects")}'`;
   pipeline(

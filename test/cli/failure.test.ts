@@ -1,7 +1,7 @@
 /**
  * After a failure the agent's conversation continues (core/K1): the same session, what is done is
  * not done
- * again, and the agent is told what failed. Every command that a failure suggests is run as printed.
+ * again, and the agent learns what failed. Every command that a failure suggests is run as printed.
  */
 import * as fs from "node:fs";
 import { afterEach, describe, expect, it } from "vitest";
@@ -84,7 +84,7 @@ describe("a failure of the service", () => {
     expect(requestAfter(asked)).toContain(`the script says ${status}`);
   });
 
-  it("is told again when the attempt that was told is killed", async () => {
+  it("is reported again when the attempt that learned it is killed", async () => {
     await open(step(), stateless(effect("a"), refuse(401, stall("accept", effect("b"))), DONE));
     expect((await project.finish(["run", "p.yaml"])).exit).toBe(3);
     project.model.play(stateless(effect("a"), stall("accept", effect("b")), DONE));
@@ -179,7 +179,7 @@ steps:
 
   const word = (name: string): Reply => shell(`echo ${name} >> words`);
 
-  it("is told to the agent in the same conversation and in the same files", async () => {
+  it("is reported to the agent in the same conversation and in the same files", async () => {
     // Each attempt adds a word, and says that it is done.
     const attempts = ["one-word", "two-words", "three"].flatMap((name) => [word(name), text(name)]);
     await openRepository("", queue(...attempts));
@@ -242,7 +242,7 @@ describe("another conversation", () => {
     expect(JSON.stringify(project.model.requests("work").at(-1))).not.toContain("failed (agent)");
   });
 
-  it("is told what failed, and the terminal says so, when the first one is gone", async () => {
+  it("learns what failed, and the terminal says so, when the first one is gone", async () => {
     await open(step(), stateless(effect("a"), refuse(401, effect("b")), DONE));
     expect((await project.finish(["run", "p.yaml"])).exit).toBe(3);
     fs.rmSync(project.path("config", "projects", "here"), { recursive: true });
@@ -282,7 +282,7 @@ describe("another conversation", () => {
 });
 
 describe("a shared session", () => {
-  it("is told what failed in it", async () => {
+  it("learns what failed in it", async () => {
     await open(
       `
 defaults: { agent: claude }

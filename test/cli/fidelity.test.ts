@@ -1,4 +1,7 @@
-/** What agents really hear of their run: the prompts as they arrive, in which conversation, after kills. */
+/**
+ * What agents really hear of their run: the prompts as they arrive, in which conversation, after
+ * kills.
+ */
 import * as fs from "node:fs";
 import { afterEach, describe, expect, it } from "vitest";
 import { FakeClaude } from "../rig/fake-claude.ts";
@@ -126,7 +129,7 @@ steps:
     await killed();
   }
 
-  it("goes on in full after a kill", async () => {
+  it("continues in full after a kill", async () => {
     await cutOff();
     good(await project.finish(["resume"]));
     const said = await project.said();
@@ -140,7 +143,7 @@ steps:
     expect(project.effects()).toEqual({ counted: 1, built: 1 });
   });
 
-  it("begins anew without its transcript, with the most that can be told", async () => {
+  it("begins anew without its transcript, with the longest briefing that is possible", async () => {
     await cutOff();
     forget();
     good(await project.finish(["resume"]));
@@ -156,7 +159,7 @@ steps:
     );
   });
 
-  it("cannot be shared with another agent, which is told why", async () => {
+  it("cannot be shared with another agent, which learns why", async () => {
     project = await FakeClaude.open(stateless(text("The plan is to win.")));
     fs.copyFileSync(project.path("bin", "claude"), project.path("other"));
     project.write("p.yaml", yaml.replace("prompt: Follow it.", "prompt: Follow it., agent: other"));
@@ -173,7 +176,7 @@ steps:
   });
 });
 
-describe("a step that was cut off", () => {
+describe("a step that was interrupted", () => {
   const yaml = (more: string): string => `
 defaults: { agent: claude }
 steps:
@@ -182,7 +185,7 @@ steps:
   - { id: last, prompt: Tell it., fidelity: truncate }
 `;
 
-  it("before anything was said is told the same, byte for byte", async () => {
+  it("before any answer has the same briefing, byte for byte", async () => {
     project = await FakeClaude.open(
       when("Follow it", stall("accept", text("Built."))),
       stateless(text("The plan is to win.")),
@@ -199,7 +202,7 @@ steps:
   it.each([
     ["compact, by itself", "", "compact", "- plan: completed: The plan is to win."],
     ["what the author says", ", resume_fidelity: truncate", "truncate", "of the pipeline p."],
-  ])("and has lost its conversation is told %s", async (_what, more, mode, words) => {
+  ])("and has lost its conversation learns %s", async (_what, more, mode, words) => {
     project = await FakeClaude.open(
       when("Follow it", shell("echo built >> effects"), stall("accept", text("Built."))),
       stateless(text("The plan is to win.")),
@@ -259,7 +262,7 @@ describe("in a DOT file", () => {
       4,
     ],
   ] as const)(
-    "the edge counts before the node, the node before the graph; what was cut off %s",
+    "the edge counts before the node, the node before the graph; what was interrupted %s",
     async (_what, survives, resumed, said, conversation) => {
       project = await FakeClaude.open(
         when("Tell it", shell("echo told >> effects"), stall("accept", text("Told."))),

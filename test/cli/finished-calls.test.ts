@@ -1,4 +1,6 @@
-/** Tool calls that finished, but whose results the agent's transcript lacks when it is continued. */
+/**
+ * Tool calls that finished, but whose results the agent's transcript lacks when it is continued.
+ */
 import { globSync, readFileSync } from "node:fs";
 import { afterEach, expect, it } from "vitest";
 import { FakeClaude } from "../rig/fake-claude.ts";
@@ -10,7 +12,7 @@ afterEach(() => project.close());
 
 const FINISHED = "finished before the interruption";
 
-/** A model that does what it is told: what has finished is not run again. */
+/** A model that does what its messages ask for: a finished call is not made again. */
 function obedient(...replies: readonly Reply[]): Script {
   return { ...stateless(...replies), when: FINISHED };
 }
@@ -37,12 +39,12 @@ function streams(): string {
     .join("\n");
 }
 
-/** What the agent was told last. */
+/** The last message that the agent got. */
 function reported(): string {
   return JSON.stringify(project.model.requests("work").at(-1)?.body ?? "");
 }
 
-it("are told with their results, and are not repeated", async () => {
+it("are reported with their results, and are not repeated", async () => {
   const { runner } = await cutOff();
   await runner.kill("SIGKILL");
   project.killSteps();
@@ -60,7 +62,7 @@ it("are told with their results, and are not repeated", async () => {
   expect(prompt.split("- Bash: echo two").length).toBe(2);
 });
 
-it("are told again when the attempt that was told died before the model answered", async () => {
+it("are reported again when the attempt died before the model answered", async () => {
   const { runner } = await cutOff();
   await runner.kill("SIGKILL");
   project.killSteps();
@@ -80,7 +82,7 @@ it("are told again when the attempt that was told died before the model answered
   expect(prompt).toContain("- Bash: echo two");
 });
 
-it("are not told when the transcript has them", async () => {
+it("are not reported when the transcript has them", async () => {
   project = await FakeClaude.open(
     stateless(shell("echo one >> effects; echo the-first-result"), {
       ...text("Done."),

@@ -1,4 +1,7 @@
-/** What a resumed run gets anew and what it is told: pauses, variables, and rows that tell the truth. */
+/**
+ * What a resumed run gets anew and what it reports: pauses, variables, and rows that tell the
+ * truth.
+ */
 import { execFileSync } from "node:child_process";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -48,7 +51,7 @@ describe("a variable that an expression uses", () => {
     );
   });
 
-  it("is not told when it is the same", async () => {
+  it("is not reported when it is the same", async () => {
     const env = { MYVAR: "the first value" };
     await project.run(["run", "p.yaml"], { env });
     const same = await project.run(["resume", await project.newestId()], { env });

@@ -1,4 +1,4 @@
-/** Questions on a real terminal: asked while the run goes on, in a view that stays readable. */
+/** Questions on a real terminal: asked while the run continues, in a view that stays readable. */
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { eventually, Project } from "../rig/project.ts";
 import { Terminal } from "../rig/terminal.ts";
@@ -25,7 +25,7 @@ function open(args = "run p.yaml"): void {
   terminal.perdure(args);
 }
 
-it("asks below the steps while others go on, and takes the answer", async () => {
+it("asks below the steps while others continue, and takes the answer", async () => {
   const hold = project.hold("slow");
   write(
     `{id: slow, needs: [], run: "echo working; ${hold.command}"}`,
@@ -61,7 +61,7 @@ it("asks below the steps while others go on, and takes the answer", async () => 
   await terminal.shows("back-again\nback-again");
 });
 
-it("lets go of the question when somebody else has answered it", async () => {
+it("withdraws the question when another person has answered it", async () => {
   write('{id: approve, gate: "Ship it?"}', `{id: ship, run: "${project.effect("ship")}"}`);
   open();
   await terminal.shows("◆ approve asks: Ship it?");

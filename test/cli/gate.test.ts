@@ -1,4 +1,6 @@
-/** Gates with the real program: answers that last, exactly one that counts, and nobody who approves. */
+/**
+ * Gates with the real program: answers that last, exactly one that counts, and nobody who approves.
+ */
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -119,7 +121,7 @@ describe("a gate that nobody can answer here", () => {
     expect(question).toMatchObject({ gate: "approve", default: "R", text: "optional" });
   });
 
-  it("is answered while no runner lives, and the next one goes on", async () => {
+  it("is answered while no runner lives, and the next one continues", async () => {
     release();
     const id = await asked();
     const said = await project.must(["answer", id, "approve", "A", "--text", "well done"]);
@@ -248,7 +250,7 @@ describe("a runner that stays", () => {
     return program;
   }
 
-  it("goes on when it is answered", async () => {
+  it("continues when it is answered", async () => {
     release();
     const program = await staying();
     const id = await idOf();
@@ -258,7 +260,7 @@ describe("a runner that stays", () => {
     expect(project.effects()).toEqual({ build: 1, ship: 1 });
   });
 
-  it("finds the answer of one who was killed before telling it", async () => {
+  it("finds the answer of a command that was killed before it reported it", async () => {
     release();
     const program = await staying();
     const id = await idOf();
@@ -270,7 +272,7 @@ describe("a runner that stays", () => {
     expect((await program.ended).exit).toBe(0);
   });
 
-  it("is stopped by a signal and by a wish, and asks on in the next", async () => {
+  it("is stopped by a signal and by a request, and asks again in the next", async () => {
     release();
     const first = await staying();
     expect((await first.kill("SIGTERM")).exit).toBe(143);
@@ -295,7 +297,7 @@ describe("a runner that stays", () => {
     expect(project.effects()).toEqual({ build: 1, ship: 1 });
   });
 
-  it("lets other branches go on meanwhile, whatever room they need", async () => {
+  it("lets other branches continue meanwhile, whatever room they need", async () => {
     const hold = project.hold("slow");
     const text = [
       "max_parallel: 1",
@@ -473,7 +475,7 @@ describe("nobody approves", () => {
     expect(project.effects()).toEqual({ build: 1 });
   });
 
-  it("but who says --auto-approve, and that is told", async () => {
+  it("unless --auto-approve says so, which is reported", async () => {
     release('gate: {ask: "Ship it?", timeout: 1h, default: reject}');
     await project.must(["run", "p.yaml", "--auto-approve"]);
     expect(answers()).toMatchObject([{ choice: "A", from: "auto-approve" }]);

@@ -1,4 +1,6 @@
-/** Loops, fan-outs and nested pipelines, killed and resumed: counted by what they did to the world. */
+/**
+ * Loops, fan-outs and nested pipelines, killed and resumed: counted by what they did to the world.
+ */
 import { mkdirSync } from "node:fs";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { eventually, type Hold, type Program, Project } from "../rig/project.ts";
@@ -121,7 +123,7 @@ describe("a fan-out", () => {
 });
 
 describe("a loop", () => {
-  it("that dies in its second iteration goes on there", async () => {
+  it("that dies in its second iteration continues there", async () => {
     const hold = project.hold("second");
     project.write(
       "p.yaml",
@@ -205,7 +207,7 @@ describe("a loop", () => {
 });
 
 describe("pipelines in pipelines", () => {
-  it("are frozen, shown as one tree, and go on where they were", async () => {
+  it("are frozen, shown as one tree, and continue where they were", async () => {
     const hold = project.hold("inner");
     project.write(
       "inner.yaml",

@@ -1,4 +1,7 @@
-/** An agent as judge of a step's work: it decides, is paid for, and no trouble of it repeats the work. */
+/**
+ * An agent as judge of a step's work: it decides, is paid for, and no trouble of it repeats the
+ * work.
+ */
 import { afterEach, describe, expect, it } from "vitest";
 import { FakeClaude } from "../rig/fake-claude.ts";
 import {
@@ -20,7 +23,7 @@ function good(result: Result): void {
   expect(result.exit, result.stdout + result.stderr).toBe(0);
 }
 
-/** What only a judge is told. */
+/** What only a judge learns. */
 const JUDGE = "You are the judge";
 
 /** What the judge says, one reply after the other; a request is one look at the work. */
@@ -272,7 +275,7 @@ steps:
     expect(looks()).toBe(2);
   });
 
-  it("that must happen once leaves no doubt about it when it is killed", async () => {
+  it("that must happen once is not uncertain when it is killed", async () => {
     await open(
       SHELL().replace("    run: echo a", "    once: true\n    run: echo a"),
       judging(stall("accept", PASS), PASS),

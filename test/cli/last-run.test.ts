@@ -115,7 +115,7 @@ describe("refuses with the commands to type", () => {
   });
 });
 
-it("shows what it would do with a failed run, and goes back in it where it is told to", async () => {
+it("shows what it would do with a failed run, and rewinds it to the named step", async () => {
   await failed("a");
   expect(await project.must(["resume", "--dry-run"])).toContain("one");
   expect(project.effects()).toEqual({ a: 1 });

@@ -1,4 +1,6 @@
-/** Pipelines in TypeScript on the command line: when they are read, and what is told about them. */
+/**
+ * Pipelines in TypeScript on the command line: when they are read, and what is reported about them.
+ */
 import { mkdirSync, rmSync } from "node:fs";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { Project } from "../rig/project.ts";

@@ -1,4 +1,7 @@
-/** What agents cost: prices, limits in dollars, models that show themselves late, and what is told. */
+/**
+ * What agents cost: prices, limits in dollars, models that show themselves late, and what is
+ * reported.
+ */
 import * as fs from "node:fs";
 import { resolve } from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
@@ -184,6 +187,39 @@ describe("Codex", () => {
     expect(await project.receiptOf("work@1.1")).toMatchObject({ cost });
     expect(await project.must(["show"])).toMatch(/^spent .*, ~\$0\.0042$/m);
   });
+
+  it("is priced by the list that the run started with, whatever a newer program knows", async () => {
+    const env = await open("gpt-6.1-sol", ["echo one >> effects"]);
+    project.write("go", "");
+    const check = "check: test -e ready";
+    const step = `{ id: work, agent: codex, prompt: Do it., ${check} }`;
+    project.write("p.yaml", `budget: { usd: 1 }\nsteps: [${step}]\n`);
+    expect((await project.begin(["run", "p.yaml"], env).ended).exit).toBe(3);
+    project.write("ready", "");
+    const resumed = ["resume", await project.newestId()];
+    const newer = project.script(newerProgram("gpt-6.1-sol"), resumed, {
+      env: { ...project.environment, ...env },
+    });
+    good(await newer.ended);
+    // Two answers before and one after: 1000 tokens in at $2, 10 out at $10 for a million.
+    const used = { input_tokens: 3_000, usd: expect.closeTo(0.0063, 9) };
+    expect(await shown()).toMatchObject({ spent: used });
+  });
+
+  /** A copy of the program whose list has the model at a thousand times its price. */
+  function newerProgram(model: string): string {
+    const root = resolve(import.meta.dirname, "../..");
+    for (const name of ["bin", "dist"])
+      fs.mkdirSync(project.path("newer", name), { recursive: true });
+    for (const name of ["package.json", "bin/perdure.js", "dist/main.js"]) {
+      fs.copyFileSync(`${root}/${name}`, project.path("newer", name));
+    }
+    const main = project.read("newer", "dist", "main.js");
+    const price = new RegExp(`("${model}": ?\\{[^}]*?input: ?)2\\b`);
+    expect(main).toMatch(price);
+    fs.writeFileSync(project.path("newer", "dist", "main.js"), main.replace(price, "$12000"));
+    return project.path("newer", "bin", "perdure.js");
+  }
 
   it("stops after its first answer when the model in its rollout has no price", async () => {
     const env = await open("gpt-7-nova", ["echo one >> effects", "echo two >> effects"]);

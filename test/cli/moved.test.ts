@@ -115,7 +115,7 @@ it("says that the unfinished run of a moved file is there", async () => {
 });
 
 describe.each(["here", "worktree"])("a copied project, %s", (workspace) => {
-  it("is noticed, and goes on with its own files when that is wanted", async () => {
+  it("is noticed, and continues with its own files when that is wanted", async () => {
     const id = await failedRun(workspace);
     const short = id.slice(0, 8);
     execFileSync("cp", ["-a", "one", "two"], { cwd: project.dir });
@@ -145,7 +145,7 @@ describe.each(["here", "worktree"])("a copied project, %s", (workspace) => {
   });
 });
 
-it("does not go on in a copy while the run lives in the original", async () => {
+it("does not continue in a copy while the run lives in the original", async () => {
   const hold = project.hold("b");
   writeFileSync(project.path("one", "p.yaml"), `steps: [{ id: x, run: "${hold.command}" }]\n`);
   const runner = project.start(["run", "p.yaml"], { cwd: project.path("one") });

@@ -254,11 +254,12 @@ describe("without a probe", () => {
     expect(settled).toHaveLength(1);
   });
 
-  it("is not settled while somebody drives the run, nor before anybody looked", async () => {
+  it("is not settled while it runs, nor before anybody looked", async () => {
     const { runner, id } = await startPush("p", {});
     const refused = await project.run(["settle", id, "push", "done"]);
     expect(refused.exit).toBe(7);
-    expect(refused.stderr).toContain(`run ${id} is owned by process ${runner.pid}`);
+    expect(refused.stderr).toContain("there is nothing to settle yet: step push is running\n");
+    expect(refused.stderr).toContain(`next: perdure attach ${id}\n`);
     const odd = await project.run(["settle", id, "push", "maybe"]);
     expect(odd.exit).toBe(2);
     expect(odd.stderr).toContain('a step is settled as done, redo, abort, not "maybe"');
@@ -269,7 +270,7 @@ describe("without a probe", () => {
     expect((await project.run(["retry", id, "push"])).exit).toBe(2);
   });
 
-  it("Ctrl-C leaves it to a person; the rest of the run goes on", async () => {
+  it("Ctrl-C leaves it to a person; the rest of the run continues", async () => {
     const beside = `  - id: beside\n    needs: []\n    run: ${project.effect("beside")}\n`;
     const { runner, id } = await startPush("p", { more: beside });
     const stopped = await runner.kill("SIGINT");

@@ -4,6 +4,7 @@ import { afterEach, describe, expect, it } from "vitest";
 import { FakeClaude } from "../rig/fake-claude.ts";
 import { type Reply, type Script, shell, stall, stateless, text } from "../rig/model/reply.ts";
 import { eventually, type Result } from "../rig/project.ts";
+import { suggestions } from "../rig/suggestion.ts";
 import { Terminal } from "../rig/terminal.ts";
 
 let project: FakeClaude;
@@ -114,7 +115,7 @@ describe("an interrupted step", () => {
     process.kill(pid, "SIGTERM");
     await eventually("the program has ended", () => !isThere(pid));
     project.model.play(stateless(text("Done.")));
-    good(await project.finish(["resume", id]));
+    good(await project.finish(suggestions(refused)[0] ?? []));
     expect(project.effects()).toEqual({ one: 1, next: 1 });
   });
 });

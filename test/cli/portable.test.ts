@@ -1,4 +1,4 @@
-/** A run that is exported in one place and goes on in another: directory, HOME and repository. */
+/** A run that is exported in one place and continues in another: directory, HOME and repository. */
 import { execFileSync } from "node:child_process";
 import * as fs from "node:fs";
 import { join } from "node:path";
@@ -49,7 +49,7 @@ describe("a run of commands", () => {
     await there.remove();
   });
 
-  /** The second step is cut off in the middle of its work. */
+  /** The second step is interrupted in the middle of its work. */
   function pipeline(workspace: string): void {
     fs.mkdirSync(here.path("flow"));
     here.write(
@@ -95,7 +95,7 @@ steps:
     }
   }
 
-  it("goes on elsewhere after its pipeline was edited", async () => {
+  it("continues elsewhere after its pipeline was edited", async () => {
     const steps = (second: string): string =>
       `name: edited\nworkspace: { snapshots: false }\nsteps:\n` +
       `  - {id: one, run: "${here.effect("one")}"}\n` +
@@ -121,7 +121,7 @@ steps:
     ["a directory", "workspace: directory", [false, false]],
     ["a copy", "workspace: copy", [false, true]],
   ] as const;
-  it.each(kinds)("goes on elsewhere: %s", async (_name, workspace, [gitHere, gitThere]) => {
+  it.each(kinds)("continues elsewhere: %s", async (_name, workspace, [gitHere, gitThere]) => {
     if (gitHere) initGit(here.dir);
     else here.write("a.txt", "a\n");
     if (gitThere) initGit(there.dir);
@@ -448,7 +448,7 @@ steps:
     return { id, file };
   }
 
-  it("goes on elsewhere, under another HOME", async () => {
+  it("continues elsewhere, under another HOME", async () => {
     const { id } = await exported();
     fs.rmSync(here.path("config", "projects", "here"), { recursive: true });
     await there.must(["import", "run.perdure"], { env });

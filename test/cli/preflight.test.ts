@@ -2,6 +2,7 @@
 import * as fs from "node:fs";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { Project, type Result } from "../rig/project.ts";
+import { suggestions } from "../rig/suggestion.ts";
 
 let project: Project;
 beforeEach(() => {
@@ -126,6 +127,80 @@ describe("before a resume", () => {
 
     expect(exit).toBe(2);
     expect(stderr).toContain("codex is not on the PATH");
+    expect(project.effects()).toEqual({ claude: 1 });
+  });
+});
+
+describe("before another way to continue", () => {
+  const GOOD = "#!/bin/sh\nexit 0\n";
+
+  /** A run of two plain agents, the second of which has failed; the program of one is gone then. */
+  async function failedWithout(name: string): Promise<string> {
+    for (const [program, exit] of [
+      ["one", 0],
+      ["two", 1],
+    ] as const) {
+      const script = `#!/bin/sh\ncat > /dev/null\n${project.effect(program)}\nexit ${exit}\n`;
+      fs.writeFileSync(project.path("bin", program), script, { mode: 0o755 });
+    }
+    const agents = "agents: { a: { command: one }, b: { command: two } }";
+    const steps = "[{ id: a, agent: a, prompt: Go. }, { id: b, agent: b, prompt: Go. }]";
+    project.write("p.yaml", `${agents}\nsteps: ${steps}\n`);
+    expect((await perdure(["run", "p.yaml"])).exit).toBe(3);
+    fs.rmSync(project.path("bin", name));
+    return (await project.newestId()).slice(0, 8);
+  }
+
+  /** What is refused works once the program is there, as it was typed. */
+  async function refusedThenDone(words: readonly string[], name: string): Promise<void> {
+    const { exit, stderr, stdout } = await perdure(words);
+    expect(exit, stdout + stderr).toBe(2);
+    expect(stderr).toContain(`${name} is not on the PATH`);
+    fs.writeFileSync(project.path("bin", name), GOOD, { mode: 0o755 });
+    const [again = []] = suggestions({ exit, stderr, stdout, signal: null });
+    const done = await perdure(again);
+    expect(done.exit, done.stdout + done.stderr).toBe(0);
+  }
+
+  it("retry looks at the step and those after it, and not at what is done", async () => {
+    const id = await failedWithout("two");
+    await refusedThenDone(["retry", id, "b"], "two");
+    fs.rmSync(project.path("bin", "one"));
+    expect((await perdure(["retry", id, "b"])).exit).toBe(0);
+    await refusedThenDone(["retry", id, "a"], "one");
+  });
+
+  it("retry does not look when the person says so", async () => {
+    const id = await failedWithout("two");
+    expect((await perdure(["retry", id, "b", "--no-preflight"])).exit).toBe(3);
+  });
+
+  it("resume --from-step looks at all that runs again", async () => {
+    const id = await failedWithout("one");
+    fs.writeFileSync(project.path("bin", "two"), GOOD, { mode: 0o755 });
+    await refusedThenDone(["resume", id, "--from-step", "a"], "one");
+  });
+
+  it("fork --run looks at what the fork is to do", async () => {
+    const id = await failedWithout("two");
+    await refusedThenDone(["fork", id, "--run"], "two");
+    expect(project.effects()).toEqual({ one: 1, two: 1 });
+  });
+
+  it("resume --logs looks at what another engine left to do", async () => {
+    fs.mkdirSync(project.path("out"));
+    const stopped = { current_node: "start", completed_nodes: ["start"], context: {} };
+    project.write("out/checkpoint.json", JSON.stringify(stopped));
+    project.write(
+      "p.dot",
+      `digraph p { start [shape=Mdiamond]; exit [shape=Msquare]
+  a [shape=box, prompt="Go."]; start -> a -> exit }`,
+    );
+    const { exit, stderr } = await perdure(["resume", "--logs", "out", "p.dot"], KEYS);
+    expect([exit, stderr]).toEqual([2, expect.stringContaining("claude is not on the PATH")]);
+    install("claude");
+    const [again = []] = suggestions({ exit, stderr, stdout: "", signal: null });
+    expect((await perdure(again, KEYS)).exit).toBe(3);
     expect(project.effects()).toEqual({ claude: 1 });
   });
 });

@@ -159,7 +159,7 @@ describe("replay finds no difference in a run", () => {
     `);
   });
 
-  it("that failed, was resumed, retried and gone back in", async () => {
+  it("that failed, was resumed, retried and rewound", async () => {
     project.write("p.yaml", FAILING);
     await project.run(["run", "p.yaml"]);
     const [id = ""] = await project.runIds();
@@ -329,7 +329,7 @@ describe("replay finds a planted difference:", () => {
 });
 
 describe("report", () => {
-  it("tells of a run that failed and was resumed", async () => {
+  it("shows a run that failed and was resumed", async () => {
     project.write("p.yaml", FAILING);
     await project.run(["run", "p.yaml"]);
     project.write("fixed", "");

@@ -299,7 +299,7 @@ it("never runs more steps at the same time than max_parallel says", async () => 
   expect((await runner.ended).exit).toBe(0);
 });
 
-it("run tells of an unfinished run of the same pipeline and how to go on, and starts a new one", async () => {
+it("run names an unfinished run of the same pipeline and how to continue, and starts a new one", async () => {
   diamond();
   project.write("q.yaml", "steps:\n  - id: one\n    run: exit 1\n");
   const hold = project.hold("x");

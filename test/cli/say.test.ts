@@ -179,7 +179,7 @@ describe("a message for an agent that does not run", () => {
     expect(recorded.map(heard)).toEqual(recorded.map(() => 1));
   });
 
-  it("is told again in a new conversation when the old one is restarted", async () => {
+  it("is sent again in a new conversation when the old one is restarted", async () => {
     await cutOff();
     const [id = ""] = await project.runIds();
     await say("work", WORDS);

@@ -222,7 +222,7 @@ leak │ https://[redacted]@host/[redacted][redacted]
     await hold.arrived();
     await first.kill();
     const [id = ""] = await project.runIds();
-    // The step goes on with the environment that it has; the next attempt would have another.
+    // The step continues with the environment that it has; the next attempt would have another.
     const second = project.start(["resume", id], { env: { GITHUB_TOKEN: "ghp_of-another-job-1" } });
     await second.printed("is still running");
     await hold.release();
@@ -268,6 +268,31 @@ steps:
   expect(JSON.parse(receipt).exposed_secrets).toEqual([
     { secret: "API_TOKEN", in: "context.token" },
     { secret: "input.pin", in: "outputs.report" },
+  ]);
+});
+
+it("a failed step that hands a secret on is warned about, too", async () => {
+  const status = '{"context_updates":{"token":"\'$API_TOKEN\'"}}';
+  project.write(
+    "p.yaml",
+    `steps:
+  - id: leak
+    run: echo '${status}' > "$PERDURE_STATUS_FILE"; exit 1
+    on_failure: continue
+  - id: use
+    when: context.token == "${SECRET}"
+    run: ${project.effect("use")}
+`,
+  );
+  const said = await project.must(["run", "p.yaml"], { env: { API_TOKEN: SECRET } });
+  const words = "it stored a secret: API_TOKEN in context.token";
+  expect(said).toMatch(new RegExp(`✗ leak failed.*; warning: ${words}`));
+  expect(project.effects()).toEqual({ use: 1 });
+  const [id = ""] = await project.runIds();
+  expect(await project.must(["why", id])).toContain(`warning: leak: ${words}`);
+  const receipt = project.read(".perdure", "runs", id, "receipts", "leak-shell.json");
+  expect(JSON.parse(receipt).exposed_secrets).toEqual([
+    { secret: "API_TOKEN", in: "context.token" },
   ]);
 });
 

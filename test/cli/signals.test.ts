@@ -1,4 +1,4 @@
-/** Signals, closed terminals and limits: what ends, what goes on, and what is said (P2, P10). */
+/** Signals, closed terminals and limits: what ends, what continues, and what is said (P2, P10). */
 import { readFileSync } from "node:fs";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { eventually, type Program, Project } from "../rig/project.ts";
@@ -46,7 +46,7 @@ it.each([
   ["SIGINT", 130, "SIGINT (Ctrl-C)"],
   ["SIGTERM", 143, "SIGTERM"],
 ] as const)(
-  "%s ends the steps with all their children and prints how to go on",
+  "%s ends the steps with all their children and prints how to continue",
   async (signal, exit, by) => {
     const runner = await heldRun();
     const id = await runId();
@@ -83,7 +83,7 @@ it("a second SIGINT ends steps at once that do not listen to the first", async (
 });
 
 it.each(["SIGHUP", "a closed stdout", "a closed stdout and stderr"])(
-  "goes on after %s",
+  "continues after %s",
   async (what) => {
     const hold = project.hold("one");
     project.write(
@@ -186,7 +186,7 @@ it("leaves a detached run alone when somebody who attached goes away", async () 
   expect((await reader.ended).exit).toBe(0);
 });
 
-it("an attach whose reader is gone leaves, although the run goes on", async () => {
+it("an attach whose reader is gone leaves, although the run continues", async () => {
   const runner = await heldRun();
   const attached = project.start(["attach"]);
   await attached.printed("Attached to run");

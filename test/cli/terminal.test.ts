@@ -1,4 +1,6 @@
-/** On a real terminal: the live view is readable, and the terminal stays usable whatever happens. */
+/**
+ * On a real terminal: the live view is readable, and the terminal stays usable whatever happens.
+ */
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { eventually, type Hold, Project } from "../rig/project.ts";
 import { Terminal, type TerminalSize } from "../rig/terminal.ts";
@@ -72,7 +74,7 @@ describe.each([SMALL, LARGE])("a terminal of $columns x $rows", (size) => {
   });
 });
 
-it("Ctrl-C stops the run and prints the command that goes on", async () => {
+it("Ctrl-C stops the run and prints the command that continues", async () => {
   await runHeld(SMALL);
   const id = await shortId();
   terminal.key("C-c");
@@ -101,7 +103,7 @@ it("kill -9 leaves a usable terminal, and resume draws the rest", async () => {
   await terminal.shows("status 0");
 });
 
-it("a closed terminal ends nothing: the run goes on to its end", async () => {
+it("a closed terminal ends nothing: the run continues to its end", async () => {
   const hold = await runHeld(SMALL);
   terminal.close();
   await hold.release();

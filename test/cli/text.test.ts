@@ -95,6 +95,7 @@ it("run with a failure, why, show, logs, dry-run, resume", async () => {
     "Run 1a2b3c4d (bad) failed: step test (2 attempts): it exited with 1.
     1 of 3 steps completed: build; not completed: test (failed), ship.
     Continue: perdure resume 1a2b3c4d   (output: perdure logs 1a2b3c4d test)
+      │ 1 of 7 tests failed
     [exit 0]
     "
   `);
@@ -819,37 +820,52 @@ it("help", async () => {
       -h, --help                              display help for command
 
     Commands:
+      sessions                                other names of: list runs, show, clean
+
+    Run:
       run [options] [file]                    start a new run of a pipeline
       resume [options] [run]                  continue a run from where it stopped
-      retry [options] <run> <step>            run a step again, and every step after it
       stop [options] [run]                    stop a run; it can be resumed
+      attach [options] [run]                  watch a run that another process drives; Ctrl-C leaves it running
       answer [options] <run> [gate] [choice]  answer a question of a run; without a choice: list its questions
       settle [options] <run> <step> <as>      say whether an interrupted \`once\` step took effect
       say <run> <step> <message...>           send a message to the agent of a step; it arrives at its next turn
       open <run> <step>                       open the conversation of a step in the agent's own program
-      rewind [options] <run> <step>           return to the beginning of a step, files included, without starting anything
-      invalidate [options] <run> <step>       discard the results of a step and of every step after it; files stay as they are
-      fork [options] <run>                    start a new run from a checkpoint of this one
-      attach [options] [run]                  watch a run that another process drives; Ctrl-C leaves it running
+
+    Look:
       list                                    list runs
       show [options] [run]                    everything about a run: steps, attempts, times, errors, the next command
       why [options] [run]                     what happened, what is done, and the exact command that continues
-      explain [options] <run> <step>          why a step was run again, or why its result is used
       logs [options] <run> [step]             what the steps printed
+      explain [options] <run> <step>          why a step was run again, or why its result is used
+      timeline [options] <run>                the checkpoints of a run in order, with what changed from one to the next
+      diff [options] <run> <a> [b]            what a step did to files and context, or what changed between two checkpoints
       graph [options] [run-or-file]           draw a pipeline, or a run with its states
       report [options] [run]                  a post-mortem of a run: path, times, money, context, failures, owners
-      replay [options] [run]                  check that this version would decide the same (exit 3 if not)
-      diff [options] <run> <a> [b]            what a step did to files and context, or what changed between two checkpoints
+
+    Take the result:
+      merge [options] [run]                   merge the branch of a run into the branch that is checked out
+      apply [run]                             apply the changes of a run to the project's own files, without a commit
+      pr [options] [run]                      push the branch of a run and open a pull request (with gh or glab)
+
+    Go back:
+      retry [options] <run> <step>            run a step again, and every step after it
+      rewind [options] <run> <step>           return to the beginning of a step, files included, without starting anything
+      invalidate [options] <run> <step>       discard the results of a step and of every step after it; files stay as they are
       restore [options] <run> <point>         restore the files of a checkpoint; what is there is set aside
-      timeline [options] <run>                the checkpoints of a run in order, with what changed from one to the next
+      fork [options] <run>                    start a new run from a checkpoint of this one
+
+    Write pipelines:
       validate [options] <files...>           find every mistake in pipeline files, without running them
-      clean [options] [runs...]               remove the files of completed runs; their records stay
+      prices [options] [file]                 what models cost, since when, and the source of each price
+      completion <shell>                      print a completion script
+
+    Keep:
       export [options] [run]                  write a run into a file, to continue it elsewhere
       import [options] <file>                 read a run from a file; perdure resume continues it
-      prices [options] [file]                 what models cost, since when, and the source of each price
+      clean [options] [runs...]               remove the files of completed runs; their records stay
       doctor [options] [file]                 check this machine and the state of this project, or what a pipeline needs
-      completion <shell>                      print a completion script
-      help [command]                          display help for command
+      replay [options] [run]                  check that this version would decide the same (exit 3 if not)
 
     Examples:
       perdure run build.yaml --input target=all    start a pipeline
@@ -869,7 +885,8 @@ it("help", async () => {
     start a new run of a pipeline
 
     Arguments:
-      file                      the pipeline: a YAML, DOT or TypeScript file
+      file                      a YAML, DOT or TypeScript file, or the name of one
+                                in pipelines/
 
     Options:
       -i, --input <value>       key=value, JSON, @file.json or text; may be repeated

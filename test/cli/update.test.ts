@@ -139,7 +139,7 @@ describe("between a crash and its resume,", () => {
   });
 });
 
-it("plain resume says that the file was edited, and goes on with the plan as it was", async () => {
+it("plain resume says that the file was edited, and continues with the plan as it was", async () => {
   const id = await crash();
   edit(project.effect("ship"), project.effect("ship-new"));
   const said = await project.must(["resume", id]);
@@ -182,7 +182,7 @@ it("a second update, of a run that is complete, runs what was added to its end",
   expect(await project.must(["show", full])).toContain("5 of 5 steps completed");
 });
 
-it("an invalid file changes nothing: every mistake is told, exit 4", async () => {
+it("an invalid file changes nothing: every mistake is reported, exit 4", async () => {
   const id = await crash();
   edit("id: ship", "id: plan");
   const refused = await project.run(["resume", id, "--update", "--yes"]);
@@ -194,7 +194,7 @@ it("an invalid file changes nothing: every mistake is told, exit 4", async () =>
   expect(project.effects()).toEqual({ plan: 1, build: 1, test: 2, ship: 1 });
 });
 
-it("needs a person's word, one wish at a time, and words that it knows", async () => {
+it("needs a person's consent, one request at a time, and options that it knows", async () => {
   const id = await crash();
   edit(project.effect("ship"), project.effect("ship-new"));
   const asked = await project.run(["resume", id, "--update"]);
@@ -226,7 +226,7 @@ it("asks on a terminal; only y adopts the edit", async () => {
   expect(project.effects()).toEqual({ plan: 1, build: 1, test: 2, "ship-new": 1 });
 });
 
-it("does nothing with a run that has gone on while the person was asked", async () => {
+it("does nothing with a run that has continued while the person was asked", async () => {
   const id = await crash();
   edit(project.effect("build"), project.effect("build-new"));
   const terminal = new Terminal(project, { columns: 120, rows: 40 });
@@ -236,12 +236,19 @@ it("does nothing with a run that has gone on while the person was asked", async 
     await project.must(["resume", id]);
     terminal.type("y");
     await terminal.shows(`run ${id} has continued since its update was shown`);
+    await terminal.shows(`next: perdure resume ${id} --update`);
     await terminal.shows("status 1");
+    expect(project.effects()).toEqual({ plan: 1, build: 1, test: 2, ship: 1 });
+    expect(await project.must(["why", id])).toContain("completed");
+    // What it suggests asks again, about the run as it is now.
+    terminal.perdure(`resume ${id} --update`);
+    await terminal.shows(/\[y\/N\].*\[y\/N\]/s);
+    terminal.type("y");
+    await terminal.shows("status 0");
   } finally {
     terminal.close();
   }
-  expect(project.effects()).toEqual({ plan: 1, build: 1, test: 2, ship: 1 });
-  expect(await project.must(["why", id])).toContain("completed");
+  expect(project.effects()).toMatchObject({ build: 1, "build-new": 1 });
 });
 
 describe("a step that still runs", () => {
@@ -253,7 +260,7 @@ describe("a step that still runs", () => {
     return shortId();
   }
 
-  it("goes on when the edit does not touch it", async () => {
+  it("continues when the edit does not touch it", async () => {
     const id = await orphan();
     edit(project.effect("ship"), project.effect("ship-new"));
     const resumed = project.start(["resume", id, "--update", "--yes"]);
@@ -412,7 +419,7 @@ describe("conversations", () => {
     agents.model.release();
   }
 
-  it("of steps that are kept go on", async () => {
+  it("of steps that are kept continue", async () => {
     await cutOff();
     agents.write("p.yaml", agents.read("p.yaml").replace("echo next", "echo later"));
     const result = await agents.finish(["resume", "--update", "--yes"]);

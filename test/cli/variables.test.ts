@@ -1,4 +1,6 @@
-/** The variables that a run relies on survive in another shell; its secrets have to be there (P5). */
+/**
+ * The variables that a run relies on survive in another shell; its secrets have to be there (P5).
+ */
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -33,7 +35,7 @@ describe("a variable that an expression names", () => {
     return project.newestId();
   }
 
-  it("has the value that the run began with where it is not set, and that is told", async () => {
+  it("has the value that the run began with where it is not set, and that is reported", async () => {
     const id = await failed();
     const said = await project.must(["resume", id]);
     expect(said).toContain(

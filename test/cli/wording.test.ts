@@ -8,7 +8,7 @@ beforeEach(() => {
 });
 afterEach(() => project.remove());
 
-it("a timeout is told once, and one step is one step", async () => {
+it("a timeout is reported once, and one step is one step", async () => {
   project.write("p.yaml", "steps:\n  - { id: one, run: sleep 60, timeout: 100ms }\n");
   const { stdout } = await project.run(["run", "p.yaml"]);
   expect(stdout).toMatch(/^Run \S+ of p \(1 step\)$/m);

@@ -411,7 +411,7 @@ steps:
     expect(done).toEqual(["left", "right", "after"]);
   });
 
-  it("stops at a conflict, and goes on when it is resolved, without doing the work again", async () => {
+  it("stops at a conflict, and continues when it is resolved, without doing the work again", async () => {
     repository();
     pipeline(
       yaml(

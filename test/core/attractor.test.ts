@@ -1,4 +1,7 @@
-/** What walks need: built-in keys, branches, a choice among them, restarts, and goals that were visited. */
+/**
+ * What attractor graphs need: built-in keys, branches, a choice among them, restarts, and goals
+ * that were visited.
+ */
 import { describe, expect, it } from "vitest";
 import type { StepReport } from "../../src/core/event.ts";
 import { replay } from "../../src/core/evolve.ts";
@@ -107,7 +110,7 @@ describe("branches", () => {
     });
   const results = (play: Play): unknown => play.run.context.get("parallel.results");
 
-  it("have key-values of their own, which are told and left behind", () => {
+  it("have key-values of their own, which are reported and left behind", () => {
     const conditional = {
       left: graphOf('x>y?context.k=="mine"&&context.outer=="o"'),
       right: two.right,
@@ -125,7 +128,7 @@ describe("branches", () => {
     expectSameAgain(play);
   });
 
-  it("that fail make it a partial success, and the run goes on", () => {
+  it("that fail make it a partial success, and the run continues", () => {
     const play = new Play(plan()).open().end("p@1.1[1]/z", bad).end("p@1.1[0]/x").end("p@1.1[0]/y");
     expect(results(play)).toEqual([
       { id: "left", outcome: "success" },

@@ -28,7 +28,9 @@ const relayed: Ending = { how: "relayed", checkpoint: { path: "/n", sha256: "s",
 const gone: Ending = { how: "paused", reason: "session-gone", message: "no such session" };
 const stopped: Ending = { how: "stopped", message: "stopped" };
 
-/** A play whose agent's conversations are numbered, and are there unless the test says otherwise. */
+/**
+ * A play whose agent's conversations are numbered, and are there unless the test says otherwise.
+ */
 class Talking extends Play {
   found = true;
   #count = 0;
@@ -47,7 +49,9 @@ class Talking extends Play {
     return this.tell(recover === undefined ? opened : { ...opened, recover });
   }
 
-  /** What each attempt said in which conversation: "a: task in 1", with "+" for one that goes on. */
+  /**
+   * What each attempt said in which conversation: "a: task in 1", with "+" for one that continues.
+   */
   said(): readonly string[] {
     return this.events.flatMap((event) => {
       if (event.type !== "step.started" || event.conversation === undefined) return [];
@@ -63,7 +67,7 @@ class Talking extends Play {
 }
 
 describe("a relay", () => {
-  it("is asked for in the old conversation and goes on in a new one", () => {
+  it("is asked for in the old conversation and continues in a new one", () => {
     const play = new Talking().open().end("a", full).end("a", relayed).end("a");
     expect(play.said()).toEqual(["a: task in 1", "a: relay in 1+", "a: relayed in 3"]);
     expect(play.status).toBe("completed");
@@ -163,17 +167,17 @@ describe("a correction", () => {
 describe("a shared session", () => {
   const plan = planOf("a>b b>c", { a: sharing, b: agent, c: { ...sharing, ...retry(3) } });
 
-  it("goes on in the steps that name it, and in no other", () => {
+  it("continues in the steps that name it, and in no other", () => {
     const play = new Talking(plan).open().finish();
     expect(play.said()).toEqual(["a: task in 1", "b: task in 2", "c: task in 1+"]);
   });
 
-  it("goes on after a failing try in it", () => {
+  it("continues after a failed attempt in it", () => {
     const play = new Talking(plan).open().end("a").end("b").end("c", bad).finish();
     expect(play.said().slice(2)).toEqual(["c: task in 1+", "c: failed in 1+"]);
   });
 
-  it("goes on with the next attempt of the step that began it", () => {
+  it("continues with the next attempt of the step that began it", () => {
     const first = planOf("a>c", { a: { ...sharing, ...retry(2) }, c: sharing });
     const play = new Talking(first).open().end("a", bad).finish();
     expect(play.said()).toEqual(["a: task in 1", "a: failed in 1+", "c: task in 1+"]);
@@ -223,7 +227,7 @@ describe("a failure", () => {
     expect(visit?.conversation?.failure).toMatchObject({ attempt: 1, reason: "exit" });
   });
 
-  it("is still to be told after a loss, and known once the agent has answered", () => {
+  it("is still to be reported after a loss, and known once the agent has answered", () => {
     const play = retried(new Talking(planOf("a", { a: twice })).open().end("a", bad));
     const failure = (): unknown => [...play.run.running][0]?.conversation?.failure;
     play.end("a", lost);
@@ -233,7 +237,7 @@ describe("a failure", () => {
     expect(failure()).toBeUndefined();
   });
 
-  it("is told to the new conversation when its own is gone", () => {
+  it("is reported to the new conversation when its own is gone", () => {
     const play = new Talking(planOf("a", { a: twice })).open().end("a", lost).end("a", bad);
     play.found = false;
     expect(retried(play).said().at(-1)).toBe("a: task in 3");
@@ -271,7 +275,7 @@ describe("a failure", () => {
 describe("recovery", () => {
   const restarting = planOf("a", { a: { ...agent, recover: "restart" } });
 
-  it("goes on unless somebody wants otherwise", () => {
+  it("continues unless somebody wants otherwise", () => {
     expect(new Talking().open().end("a", lost).said().at(-1)).toBe("a: interrupted in 1+");
   });
 
@@ -294,7 +298,7 @@ describe("recovery", () => {
     expect(other.reopen().end("a", lost).said().at(-1)).toBe("a: interrupted in 2+");
   });
 
-  it("is for what was cut off only: a pause, an ask and a hand-over go on", () => {
+  it("is for what was interrupted only: a pause, an ask and a hand-over continue", () => {
     const busy: Ending = { how: "paused", reason: "server", message: "500" };
     const play = new Talking(restarting).open().end("a", busy).finish();
     expect(play.said().at(-1)).toBe("a: interrupted in 1+");
@@ -302,7 +306,7 @@ describe("recovery", () => {
     expect(asked.said()).toEqual(["a: task in 1", "a: relay in 1+", "a: relayed in 3"]);
   });
 
-  it("leaves the notes of a conversation behind that it does not go on from", () => {
+  it("leaves the notes of a conversation behind that it does not continue from", () => {
     const play = new Talking().open().end("a", full).end("a", relayed);
     play.reopen("restart").end("a", lost);
     expect(play.said().at(-1)).toBe("a: task in 4");

@@ -221,7 +221,7 @@ describe("a budget", () => {
     expect(play.launched).toEqual(["a@1.1", "b@1.1"]);
   });
 
-  it("counts what was spent before the kill, and goes on when it is raised", () => {
+  it("counts what was spent before the kill, and continues when it is raised", () => {
     const play = new Play(three).open().end("a", { ...lost, spent });
     play.open();
     play.end("a", { ...ok(), spent });

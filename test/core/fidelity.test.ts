@@ -1,4 +1,7 @@
-/** What agents are told of their run, who says so, and which conversation they are part of. */
+/**
+ * Briefings: what agents learn of their run, what decides it, and which conversation they are part
+ * of.
+ */
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { DETAILS, preambleOf } from "../../src/core/conversation/briefing.ts";
@@ -38,8 +41,10 @@ const said = (answer: Json): Ending => ({
 });
 const SPENT = { inputTokens: 1, cachedTokens: 0, outputTokens: 1, turns: 1 };
 
-/** A play whose conversations are numbered, and are there as long as the test does not take them. */
-class Talks extends Play {
+/**
+ * A play whose conversations are numbered, and are there as long as the test does not take them.
+ */
+class AgentPlay extends Play {
   found = true;
   #count = 0;
 
@@ -57,7 +62,7 @@ class Talks extends Play {
     return { fresh: String(++this.#count), found: this.found && session !== undefined };
   }
 
-  /** "b: full in 1+, thread a" for each attempt that was told anything or talks. */
+  /** "b: full in 1+, thread a" for each attempt with a briefing or a conversation. */
   reported(): readonly string[] {
     return this.events.flatMap((event) => {
       if (event.type !== "step.started") return [];
@@ -102,7 +107,7 @@ describe("who is asked", () => {
       ),
       edge ? { fidelity: "truncate" } : {},
     );
-    const play = new Talks(plan).open().end("a");
+    const play = new AgentPlay(plan).open().end("a");
     const visit = findVisit(play.run, { scope: "", step: "b", visit: 1 }) as Visit;
     const expected = edge
       ? { mode: "truncate", by: "edge" }
@@ -124,7 +129,7 @@ describe("who is asked", () => {
         planOf("a>b", { a: asks(), b: asks("claude", named) }, all ? { thread: "p" } : {}),
         edge ? { thread: "e" } : {},
       );
-      const play = new Talks({ ...plan, fidelity: "full" }).open().end("a");
+      const play = new AgentPlay({ ...plan, fidelity: "full" }).open().end("a");
       const visit = findVisit(play.run, { scope: "", step: "b", visit: 1 }) as Visit;
       const name = step ? "s" : edge ? "e" : all ? "p" : group ? "g" : "a";
       expect(threadOf(plan, visit)?.name).toBe(name);
@@ -133,16 +138,16 @@ describe("who is asked", () => {
   );
 
   it("is nobody in a plan that says nothing", () => {
-    const play = new Talks(planOf("a>b", { a: asks(), b: asks() })).open().end("a");
+    const play = new AgentPlay(planOf("a>b", { a: asks(), b: asks() })).open().end("a");
     expect(play.reported()).toEqual(["a: nothing in 1", "b: nothing in 2"]);
   });
 
-  it("is the edge that was followed, also the one that goes back", () => {
+  it("is the edge that was followed, also the one that leads back", () => {
     const { graph, ...plan } = planOf("a>b b>a?run.visit<2", { a: asks(), b: asks() });
     const edges = graph.edges.map((edge) =>
       edge.back ? ({ ...edge, fidelity: "compact" } as const) : edge,
     );
-    const play = new Talks({ ...plan, graph: { ...graph, edges } }).open().end("a").end("b");
+    const play = new AgentPlay({ ...plan, graph: { ...graph, edges } }).open().end("a").end("b");
     expect(play.reported().at(-1)).toBe("a: compact in 3");
     expect(play.last()).toMatchObject({ by: "edge", why: "the edge from b says compact" });
   });
@@ -155,7 +160,7 @@ describe("who is asked", () => {
         fidelity: "compact",
       },
     );
-    const play = new Talks(plan).open().end("a", said("Done."));
+    const play = new AgentPlay(plan).open().end("a", said("Done."));
     expect(play.last()).toMatchObject({ mode: "compact", by: "edge" });
     expect(play.last()?.preamble).toContain("- a: completed: Done.");
   });
@@ -163,11 +168,11 @@ describe("who is asked", () => {
   it("stays the same after a rewind, and after an edit that moves the edge", () => {
     const said = { fidelity: "compact" } as const;
     const plan = withArrow(planOf("a>b", { a: asks(), b: asks() }), said);
-    const play = new Talks(plan).open().end("a").end("b");
+    const play = new AgentPlay(plan).open().end("a").end("b");
     play.open({ type: "rewind-requested", step: "b" });
     expect(play.last()).toMatchObject({ mode: "compact", by: "edge" });
     const edited = planOf("x a>b", { x: {}, a: asks(), b: asks("claude", { env: { E: "1" } }) });
-    const again = new Talks(plan)
+    const again = new AgentPlay(plan)
       .open()
       .end("a")
       .tell({ type: "stop-requested", mode: "now", by: "me" });
@@ -183,7 +188,7 @@ describe("a thread", () => {
   it("is one conversation for all of its steps, whatever lies between them", () => {
     const main = (): StepChanges => asks("claude", { ...full, thread: "main" });
     const steps = { a: main(), x: {}, b: main(), y: asks(), c: main() };
-    const play = new Talks(planOf("a>x x>b b>y y>c", steps)).open().finish();
+    const play = new AgentPlay(planOf("a>x x>b b>y y>c", steps)).open().finish();
     expect(play.reported().filter((line) => line.includes("main"))).toEqual([
       "a: full in 1, thread main",
       "b: full in 1+, thread main",
@@ -194,7 +199,7 @@ describe("a thread", () => {
 
   it("is that of the step before where nobody names one", () => {
     const plan = planOf("a>b b>c", { a: asks(), b: asks(), c: asks() }, full);
-    const play = new Talks(plan).open().finish();
+    const play = new AgentPlay(plan).open().finish();
     expect(play.reported()).toEqual([
       "a: full in 1",
       "b: full in 1+, thread a",
@@ -204,8 +209,8 @@ describe("a thread", () => {
   });
 
   it("stands for what cannot be had, and says why", () => {
-    const reported = (plan: Plan, change?: (play: Talks) => void): Briefing | undefined => {
-      const play = new Talks(plan).open();
+    const reported = (plan: Plan, change?: (play: AgentPlay) => void): Briefing | undefined => {
+      const play = new AgentPlay(plan).open();
       change?.(play);
       play.end("a", said("The plan."));
       expect(play.differences()).toEqual([]);
@@ -227,7 +232,7 @@ describe("a thread", () => {
       instead("its agent is a command, which keeps no conversation"),
     );
     expect(reported(plan("claude", asks("sh")))).toEqual(instead("a has left no conversation"));
-    const gone = (play: Talks): void => {
+    const gone = (play: AgentPlay): void => {
       play.found = false;
     };
     expect(reported(plan("claude"), gone)).toEqual(instead("the conversation of a is gone"));
@@ -237,7 +242,7 @@ describe("a thread", () => {
 
   it("lets in one at a time (core/K4)", () => {
     const plan = planOf("a>b a>c", { a: asks(), b: asks("claude", full), c: asks("claude", full) });
-    const play = new Talks(plan).open().end("a");
+    const play = new AgentPlay(plan).open().end("a");
     expect(play.reported().slice(1)).toEqual([
       "b: full in 1+, thread a",
       "c: summary:high in 3, thread a",
@@ -246,12 +251,12 @@ describe("a thread", () => {
     expect(play.differences()).toEqual([]);
   });
 
-  it("is left behind by a fork, whose steps are told what was said", () => {
+  it("is left behind by a fork, whose steps get briefings instead", () => {
     const main = asks("claude", { ...full, thread: "main" });
-    const play = new Talks(planOf("a>b", { a: main, b: main })).open();
+    const play = new AgentPlay(planOf("a>b", { a: main, b: main })).open();
     play.end("a", said("The plan."));
     const forked = { type: "run.forked", from: { run: "other", seq: 4 } } as const;
-    const again = new Talks(play.plan);
+    const again = new AgentPlay(play.plan);
     for (const event of [...play.events.slice(1, -1), forked]) {
       const recorded = { seq: again.run.seq + 1, time: again.now, version: EVENT_VERSION, event };
       again.run = evolve(again.plan, again.run, recorded);
@@ -265,9 +270,9 @@ describe("a thread", () => {
 describe("after a loss", () => {
   const compact = { fidelity: "summary:low" } as const;
 
-  it("what had not begun is told the same, word for word, whatever happened beside it (core/K6)", () => {
+  it("an attempt that had not begun has the same briefing, word for word, whatever happened beside it (core/K6)", () => {
     const plan = planOf("a>b x", { a: asks(), b: asks("claude", compact), x: {} });
-    const play = new Talks(plan).open().end("a", said("The plan."));
+    const play = new AgentPlay(plan).open().end("a", said("The plan."));
     const first = play.last();
     play.found = false;
     play.end("x", ok({ key: "value" })).end("b", lost);
@@ -277,8 +282,8 @@ describe("after a loss", () => {
     expect(play.differences()).toEqual([]);
   });
 
-  it("goes on in full while the conversation is there", () => {
-    const play = new Talks(planOf("a", { a: asks("claude", compact) })).open();
+  it("continues in full while the conversation is there", () => {
+    const play = new AgentPlay(planOf("a", { a: asks("claude", compact) })).open();
     play.end("a", { ...lost, spent: SPENT });
     expect(play.reported().at(-1)).toBe("a: nothing in 1+");
   });
@@ -294,8 +299,8 @@ describe("after a loss", () => {
     ["what the pipeline says", {}, { resumeFidelity: "summary:medium" }, "summary:medium"],
     ["the most, where it was in full", { fidelity: "full" }, {}, "summary:high"],
   ] as const satisfies readonly (readonly [string, StepChanges, Partial<Plan>, BriefingMode])[];
-  it.each(modes)("of its conversation it is told %s", (_what, step, all, mode) => {
-    const play = new Talks(planOf("a", { a: asks("claude", step) }, all)).open();
+  it.each(modes)("of its conversation it learns %s", (_what, step, all, mode) => {
+    const play = new AgentPlay(planOf("a", { a: asks("claude", step) }, all)).open();
     play.found = false;
     play.end("a", { ...lost, spent: SPENT });
     expect(play.last()).toMatchObject({
@@ -310,13 +315,15 @@ describe("after a loss", () => {
     expect(play.differences()).toEqual([]);
   });
 
-  it("a failure is told to the next try", () => {
+  it("the next attempt learns of a failure", () => {
     const retry = {
       attempts: 2,
       backoff: { initialMs: 1, factor: 1, maxMs: 1, jitter: 0 },
       onResume: "fresh",
     } as const;
-    const play = new Talks(planOf("a", { a: asks("sh", { fidelity: "compact", retry }) })).open();
+    const play = new AgentPlay(
+      planOf("a", { a: asks("sh", { fidelity: "compact", retry }) }),
+    ).open();
     play.end("a", { how: "exited", exit: 7, outputs: {}, context: {} });
     play.now += 10;
     play.tell();
@@ -325,7 +332,7 @@ describe("after a loss", () => {
 });
 
 describe("the text", () => {
-  const story = (): Talks => {
+  const story = (): AgentPlay => {
     const steps = {
       plan: asks(),
       test: {},
@@ -333,7 +340,7 @@ describe("the text", () => {
       side: {},
     };
     const plan = planOf("plan>test test!>fix plan>side", steps);
-    const play = new Talks(plan, { goal: "Ship it.\nToday." }).open();
+    const play = new AgentPlay(plan, { goal: "Ship it.\nToday." }).open();
     play.end("plan", {
       ...said("First this,\nthen that."),
       context: { risk: "low", "internal.retry_count.plan": 1 },
@@ -395,7 +402,7 @@ describe("the text", () => {
   });
 
   it("of a long summary has excerpts, quoted", () => {
-    const play = new Talks(planOf("a>b", { a: asks(), b: asks() })).open();
+    const play = new AgentPlay(planOf("a>b", { a: asks(), b: asks() })).open();
     play.end(
       "a",
       said(Array.from({ length: 80 }, (_, line) => `line ${line} of a long answer`).join("\n\n")),
@@ -436,8 +443,8 @@ describe("the text", () => {
             .map((name, index) => `${name}>${names[index + 1] ?? "end"}`)
             .join(" ");
           const steps = Object.fromEntries(names.map((name) => [name, asks()]));
-          const run = (): Talks => {
-            const play = new Talks(planOf(edges, { ...steps, end: asks() }), { goal }).open();
+          const run = (): AgentPlay => {
+            const play = new AgentPlay(planOf(edges, { ...steps, end: asks() }), { goal }).open();
             all.forEach((answer, index) => {
               play.end(`s${index}`, {
                 ...said(answer),
@@ -466,7 +473,7 @@ describe("the text", () => {
   it("leaves out what is old, and says how much", () => {
     const names = Array.from({ length: 700 }, (_, index) => `step${index}`);
     const edges = names.map((name, index) => `${name}>${names[index + 1] ?? "end"}`).join(" ");
-    const play = new Talks(planOf(edges, { end: asks() }))
+    const play = new AgentPlay(planOf(edges, { end: asks() }))
       .open()
       .finish((path) => (path === "end" ? lost : ok({ [`key_of_${path}`]: "v".repeat(50) })));
     const end = findVisit(play.run, { scope: "", step: "end", visit: 1 }) as Visit;

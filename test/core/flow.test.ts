@@ -24,7 +24,7 @@ describe("a list", () => {
     expect(play.run.stepsTotal).toBe(3);
   });
 
-  it("goes on behind a step whose own condition is false", () => {
+  it("continues after a step whose own condition is false", () => {
     const play = new Play(planOf("a>b b>c", { b: { when: "false" } })).open().finish();
     expect(play.launched).toEqual(["a@1.1", "c@1.1"]);
     expect(play.status).toBe("completed");
@@ -105,6 +105,16 @@ describe("joins and splits", () => {
     expect(play.running()).toEqual(["a", "b"]);
     play.end("a");
     expect(play.running()).toEqual(["b", "c"]);
+  });
+});
+
+describe("a condition that cannot be evaluated", () => {
+  it("is evaluated again when the run is resumed, before anything of its step runs", () => {
+    const play = new Play(planOf("a>b", { b: { when: "context.number > 1" } })).open().end("a");
+    expect(play.status).toBe("failed");
+    play.open();
+    expect(play.launched).toEqual(["a@1.1"]);
+    expect(play.events.at(-2)).toMatchObject({ type: "step.failed", reason: "expression" });
   });
 });
 
@@ -217,7 +227,7 @@ describe("composites", () => {
     expect({ difference, taken }).toEqual({ taken: 0 });
   });
 
-  it("has failed when the tries of the fan-out are used up, and resume goes on as ever", () => {
+  it("has failed when the attempts of the fan-out are used up, and resume continues as usual", () => {
     const retry = { ...stepOf("e").retry, attempts: 2 };
     const plan = planOf("e>z", { e: { ...each().e, retry } });
     const play = new Play(plan, { items: [1, 2] }).open();
@@ -230,7 +240,7 @@ describe("composites", () => {
     expect(play.launched.slice(before)).toEqual(["e@1.1[1]/x@1.3", "e@1.1[1]/y@1.1", "z@1.1"]);
   });
 
-  it("goes on over a failed item when it may", () => {
+  it("continues over a failed item when it may", () => {
     const play = new Play(planOf("e>z", each({ onItemFailure: "continue" })), {
       items: [1, 2],
     }).open();

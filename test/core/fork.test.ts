@@ -49,7 +49,7 @@ it("adopts no attempt: what ran is ready, and its number is not used again", () 
   expect(again.launched).toEqual(["a@1.2", "b@1.2"]);
 });
 
-it("goes on with no conversation of the other run, and the money still counts", () => {
+it("continues with no conversation of the other run, and the money still counts", () => {
   const play = talking(planOf("a>b", { a: { work: conversation }, b: { work: conversation } }));
   play.end("a", { ...ok(), spent: SPENT });
   expect([...play.running()]).toEqual(["b"]);

@@ -56,7 +56,7 @@ function labelled(): Plan {
 }
 
 describe("a gate", () => {
-  it("is asked with what it names, and nothing behind it goes on", () => {
+  it("is asked with what it names, and nothing after it continues", () => {
     const plan = planOf("build>ask ask>ship", { ask: { work: { ...GATE, text: "none" } } });
     const play = new Play(plan).open().end("build", ok({ v: "1.2" }));
     expect(events(play, "step.asked")).toMatchObject([
@@ -187,7 +187,7 @@ const WHEN = 'results.ask.answer.label == "approve" && results.ask.answer.text =
 const LIMITED = { ...APPROVE.work, timeoutMs: 500 };
 
 describe("the time for an answer", () => {
-  it("is told when it is over, and is not an answer by itself", () => {
+  it("is reported when it is over, and is not an answer by itself", () => {
     const play = new Play(planOf("ask>b", { ask: { work: { ...LIMITED, default: "A" } } })).open();
     expect(play.turn?.wakeAt).toBe(1_500);
     play.now = 1_500;

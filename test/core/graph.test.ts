@@ -27,7 +27,7 @@ function launches(play: Play, step: string): number {
   return play.launched.filter((at) => new RegExp(`(^|/)${step}@`).test(at)).length;
 }
 
-describe("a failure that the run goes on after", () => {
+describe("a failure that the run continues after", () => {
   it("is followed by what comes after success, and says that it failed", () => {
     const plan = planOf('a>b?results.a.status=="failed"&&results.a.exit==7 b>c', {
       a: { onFailure: "continue" },
@@ -102,7 +102,7 @@ describe("a loop", () => {
     expect(launches(play, "y")).toBe(3);
   });
 
-  it("fails with what is in it, and a resume goes on in the same iteration", () => {
+  it("fails with what is in it, and a resume continues in the same iteration", () => {
     const play = new Play(planOf("l>z", { l: loop({ until: "index == 2" }) })).open();
     play.finish((path) => (path === "l@1.1[1]/y" ? bad : ok()));
     expect(play.status).toBe("failed");
@@ -216,7 +216,7 @@ describe("a loop that gets nowhere", () => {
     });
   });
 
-  it("goes on as long as its failures differ, up to the bound on visits", () => {
+  it("continues as long as its failures differ, up to the bound on visits", () => {
     const words = "abcdefghijklmnopqrstuvwxyz";
     const play = new Play(plan).open().finish(fails((n) => `test ${words[n]} failed`));
     expect(launches(play, "test")).toBe(10);

@@ -82,7 +82,7 @@ describe("a step that must not happen twice", () => {
     ["timed out", timedOut],
     ["reined in", { how: "reined", reason: "stall", message: "no progress" }],
     ["ended by itself with an exit status that proves nothing", bad],
-  ] as const)("is in doubt when it was %s", (_name, ending) => {
+  ] as const)("is uncertain when it was %s", (_name, ending) => {
     const play = new Play(planOf("a", { a: { ...PROBED, retry: RETRY } })).open().end("a", ending);
     expect(play.types().at(-1)).toBe("step.uncertain");
     const at = { scope: "", step: "a", visit: 1, attempt: 1 };
@@ -96,7 +96,7 @@ describe("a step that must not happen twice", () => {
 });
 
 describe("a probe", () => {
-  it("that says done completes the step with the operation's identity, and the run goes on", () => {
+  it("that says done completes the step with the operation's identity, and the run continues", () => {
     const plan = planOf('a>b?results.a.identity=="pr/7"', { a: PROBED });
     const play = new Play(plan).open().end("a", lost);
     answer(play, "done", { identity: "pr/7", result: { ...NOTHING, context: { k: "v" } } });
@@ -139,7 +139,7 @@ describe("a probe", () => {
     sameAfterReplay(play);
   });
 
-  it("is not asked while the run stops, and first thing when it goes on", () => {
+  it("is not asked while the run stops, and first thing when it continues", () => {
     const play = new Play(planOf("a b", { a: PROBED }, { maxParallel: 1 })).open();
     play.tell({ type: "stop-requested", mode: "now", by: "SIGINT" }).end("a", stopped);
     expect(play.status).toBe("stopped");
@@ -199,7 +199,7 @@ describe("a person", () => {
     sameAfterReplay(handled);
   });
 
-  it("cannot settle twice, nor what is in no doubt, nor run it again in passing", () => {
+  it("cannot settle twice, nor what is not uncertain, nor run it again in passing", () => {
     const play = settle(inDoubt(), "a", "done");
     expect(() => settle(play, "a", "redo")).toThrow(Refusal);
     expect(() => settle(inDoubt(), "b", "done")).toThrow(/has not started/);
@@ -207,7 +207,7 @@ describe("a person", () => {
     expect(() => inDoubt().open({ type: "retry-requested", step: "a" })).toThrow(/settle/);
   });
 
-  it("settles a step inside a fan-out, and the fan-out goes on", () => {
+  it("settles a step inside a fan-out, and the fan-out continues", () => {
     const work = {
       kind: "each",
       items: "[1, 2]",

@@ -116,7 +116,10 @@ export class Play {
   }
 
   open(...wishes: readonly Fact[]): this {
-    return this.tell({ type: "opened", owner: OWNER, epoch: 1, ...retriedBy(wishes) }, ...wishes);
+    return this.tell(
+      { type: "opened", owner: OWNER, epoch: 1, ...retriedBy(this.run, wishes) },
+      ...wishes,
+    );
   }
 
   /** A new owner adopts another plan; nothing is started before the next `open`. */

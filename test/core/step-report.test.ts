@@ -30,7 +30,7 @@ function choice(edges: Readonly<Record<string, Partial<Edge>>>): Plan {
   return { ...plan, graph: { steps, edges: markBackEdges(steps.length, made) } };
 }
 
-/** Where it goes on after these words. */
+/** Where it continues after these words. */
 function next(plan: Plan, ending: Ending): readonly string[] {
   return new Play(plan).open().end("a", ending).running();
 }

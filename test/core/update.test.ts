@@ -1,4 +1,6 @@
-/** Another plan in the middle of a run: what is kept, what begins anew, and what follows from it. */
+/**
+ * Another plan in the middle of a run: what is kept, what begins anew, and what follows from it.
+ */
 import { isDeepStrictEqual } from "node:util";
 import { describe, expect, it } from "vitest";
 import { EVENT_VERSION, type RunEvent, type RunUpdated } from "../../src/core/event.ts";
@@ -143,7 +145,7 @@ describe("kept steps", () => {
     expect(play.launched).toEqual(["a@1.1", "b@1.1", "d@1.1", "d@2.1"]);
   });
 
-  it("that still run go on: their process is not started again", () => {
+  it("that still run continue: their process is not started again", () => {
     const play = new Play(planOf("a b>c")).open();
     expect(play.running()).toEqual(["a", "b"]);
     update(play, planOf("a b>c", { c: other }));
@@ -151,7 +153,7 @@ describe("kept steps", () => {
     expect(play.launched).toEqual(["a@1.1", "b@1.1", "c@1.1"]);
   });
 
-  it("that fan out go on with the items that are left", () => {
+  it("that fan out continue with the items that are left", () => {
     const each = (run: string): Plan => {
       const work = {
         kind: "each",
@@ -190,7 +192,7 @@ describe("kept steps", () => {
 });
 
 describe("a step that begins anew", () => {
-  it("leaves a composite behind with all that was going on in it", () => {
+  it("leaves a composite behind with all that was running in it", () => {
     const nested = (run: string): Plan =>
       planOf("all>z", {
         all: { work: { kind: "pipeline", graph: graphOf("i>j", { j: { env: { RUN: run } } }) } },

@@ -4,7 +4,7 @@
  *
  * Owns: the walk, and everything that must be equal afterwards.
  * Invariants:
- * - Only the runner is killed, so a step that was started goes on and must not be repeated: the
+ * - Only the runner is killed, so a step that was started continues and must not be repeated: the
  *   effects are exactly those of the uninterrupted run, whatever the failpoint.
  */
 import * as fs from "node:fs";

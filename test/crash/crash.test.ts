@@ -125,9 +125,10 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   clean: "`perdure clean`; cli/clean.test.ts kills it there",
   workspace: "pipelines whose files are kept; workspace.test.ts kills them there",
   fork: "`perdure fork`; test/back/crash.test.ts kills it there",
-  "walk-files": "`run --logs`; dot.test.ts kills it there",
+  "attractor-logs": "`run --logs`; dot.test.ts kills it there",
   probe: "steps that must not happen twice; test/cli/once.test.ts kills it there",
   update: "`resume --update`; update.test.ts kills it there",
+  take: "`perdure merge`, `apply` and `pr`; test/cli/take.test.ts kills them there",
   say: "`perdure say`; test/cli/say.test.ts kills it there",
   repair: "`perdure doctor --repair`; test/journal/repair.test.ts kills it there",
 };

@@ -1,5 +1,5 @@
 /**
- * The pipelines that the crash tests walk through. Each step adds a line to the file `effects`, so
+ * The pipelines of the crash tests. Each step adds a line to the file `effects`, so
  * that the world can tell how often it ran; paths are relative, so that every project has the same
  * text and the same plan.
  */

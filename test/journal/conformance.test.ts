@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import type { Owner } from "../../src/core/event.ts";
+import { keyOf, type LastingRequest, pendingAmong } from "../../src/journal/inbox.ts";
 import { type Journal, JournalError, takeLease } from "../../src/journal/journal.ts";
 import type { Lease } from "../../src/journal/leases.ts";
 import { memoryJournal } from "../../src/journal/memory.ts";
@@ -300,13 +301,49 @@ describe.each(Object.entries(implementations))("%s", (_name, make) => {
     await journal.inbox.send(runIdOf(0), { type: "message", scope: "", step: "work", message });
     const requests = await journal.inbox.after(runIdOf(0), 0);
     expect(requests.map(({ type }) => type)).toEqual(["stop", "message"]);
-    const added = { usd: 5 };
-    await journal.inbox.send(runIdOf(1), { type: "add-budget", added });
-    expect((await journal.inbox.after(runIdOf(1), 0)).at(-1)).toMatchObject({ added });
     expect(requests[1]).toMatchObject({ scope: "", step: "work", message });
     expect(requests[0]).toMatchObject({ type: "stop", by: "me" });
     expect(await journal.inbox.after(runIdOf(0), requests[0]?.id ?? 0)).toEqual([requests[1]]);
     expect(await journal.inbox.after(runIdOf(0), requests[1]?.id ?? 0)).toEqual([]);
+  });
+
+  const lasting: readonly LastingRequest[] = [
+    {
+      type: "message",
+      scope: "",
+      step: "work",
+      message: { id: "m1", text: "hello", by: "me@here", given: 1 },
+    },
+    { type: "add-budget", key: "k1", by: "me@here", added: { usd: 5, timeMs: 1_000 } },
+    { type: "retry", key: "k2", by: "me@here", step: "work", attempt: "work@1.2", files: "keep" },
+    { type: "retry", key: "k3", by: "me@here", step: "work", failed: true, turns: 3, repeat: true },
+    { type: "rewind", verb: "rewind", key: "k4", by: "me@here", step: "work@2", files: "restore" },
+    { type: "rewind", verb: "invalidate", key: "k5", by: "me@here", step: "work", repeat: true },
+    { type: "settle", key: "k6", by: "me@here", step: "pay", attempt: "pay@1.1", as: "redo" },
+    { type: "settle", key: "k7", by: "me@here", step: "pay", as: "done", identity: "tag 1" },
+  ];
+
+  test("gives every kind of lasting request back as it was sent, in order", async () => {
+    await journal.log.create(newRun(0));
+    for (const request of lasting) await journal.inbox.send(runIdOf(0), request);
+    const requests = await journal.inbox.after(runIdOf(0), 0);
+    const ids = requests.map(({ id }) => id);
+    expect(requests).toEqual(lasting.map((request, index) => ({ ...request, id: ids[index] })));
+    expect(ids).toEqual(ids.toSorted((one, other) => one - other));
+  });
+
+  test("H2: a lasting request is pending until its run has handled it; a stop never is", async () => {
+    await journal.log.create(newRun(0));
+    await journal.inbox.send(runIdOf(0), { type: "stop", mode: "now", by: "me" });
+    for (const request of lasting) await journal.inbox.send(runIdOf(0), request);
+    // An older journal may hold a request without a key; it has expired.
+    await journal.inbox.send(runIdOf(0), { type: "add-budget", added: { usd: 1 } });
+    const pending = async (...handled: readonly string[]): Promise<unknown> => {
+      const requests = await journal.inbox.after(runIdOf(0), 0);
+      return pendingAmong(requests, { handled: new Set(handled) }).map(keyOf);
+    };
+    expect(await pending()).toEqual(["m1", "k1", "k2", "k3", "k4", "k5", "k6", "k7"]);
+    expect(await pending("k5", "m1", "k1", "k7")).toEqual(["k2", "k3", "k4", "k6"]);
   });
 
   test("H1: the first answer to an attempt counts", async () => {

@@ -18,6 +18,7 @@ import {
   run,
 } from "../../src/library/perdure.ts";
 import { type Program, Project } from "../rig/project.ts";
+import { suggestions } from "../rig/suggestion.ts";
 
 const ROOT = resolve(import.meta.dirname, "../..");
 
@@ -41,7 +42,7 @@ async function types(events: AsyncIterable<EventJson>): Promise<readonly string[
   return (await Array.fromAsync(events)).map(({ type }) => type);
 }
 
-it("a run that cannot be written lets go of everything: its program ends, its step lives on", async () => {
+it("a run that cannot be written releases everything: its program ends, its step lives on", async () => {
   const hold = project.hold("step");
   const snapshots = "workspace: { snapshots: true, snapshot_every: 100ms }";
   project.write(
@@ -74,7 +75,7 @@ describe("a question in a program's run", () => {
     ],
   });
 
-  it("ends our part with 6; the first answer counts, and the next part goes on", async () => {
+  it("ends our part with 6; the first answer counts, and the next part continues", async () => {
     const { id, done } = await run(asking, { cwd });
     expect(await done).toMatchObject({ status: "waiting", exitCode: 6 });
     const opened = await openRun(id, { cwd });
@@ -130,11 +131,20 @@ describe("a run in a program", () => {
     );
     expect(await project.must(["replay", handle.id])).toContain("no difference");
     expect(await project.must(["show", handle.id])).not.toContain("file ");
-    const update = await project.run(["resume", handle.id, "--update"]);
-    expect(update.stderr).toContain("has no file to edit");
   });
 
-  it("goes on when nobody listens any more", async () => {
+  it("has no file to edit, and resume continues it", async () => {
+    const handle = await run({ steps: [{ id: "a", run: "test -e ready" }] }, { cwd });
+    expect((await handle.done).status).toBe("failed");
+    const update = await project.run(["resume", handle.id, "--update"]);
+    expect(update.stderr).toContain("has no file to edit");
+    project.write("ready", "");
+    const [suggested = []] = suggestions(update);
+    expect(suggested[0]).toBe("resume");
+    await project.must(suggested);
+  });
+
+  it("continues when nobody listens any more", async () => {
     const hold = project.hold("a");
     const handle = await run({ steps: [{ id: "a", run: hold.command }] }, { cwd });
     for await (const event of handle) if (event.type === "step.started") break;
@@ -228,7 +238,7 @@ describe("what is refused", () => {
   });
 });
 
-it("that is taken from a program is told, and goes on elsewhere", async () => {
+it("that another process takes from a program is reported, and continues there", async () => {
   const hold = project.hold("a");
   const steps = [{ id: "a", run: `${hold.command}; ${project.effect("a")}` }] as const;
   const handle = await run({ steps }, { cwd });
@@ -341,5 +351,41 @@ describe("a run that is looked at", () => {
     expect((await followed).at(-1)).toBe("run.completed");
     expect((await opened.view()).status).toBe("completed");
     await expect(openRun("00000000", { cwd })).rejects.toMatchObject({ code: "unknown-run" });
+  });
+});
+
+describe("a request to the process that drives the run, which may be the same", () => {
+  it("retries a failed step while another branch runs, and is refused by a running one", async () => {
+    const hold = project.hold("b");
+    const handle = await run(
+      {
+        steps: [
+          { id: "a", run: "echo a >> effects; test -e ready" },
+          { id: "b", run: `echo b >> effects; ${hold.command}`, needs: [] },
+        ],
+      },
+      { cwd },
+    );
+    const opened = await openRun(handle.id, { cwd });
+    await hold.arrived();
+    for await (const { type } of opened.events()) if (type === "step.failed") break;
+    project.write("ready", "");
+    await expect(opened.retry("b")).rejects.toMatchObject({ code: "step-running" });
+    expect(await opened.retry("a")).toBe("handled");
+    await hold.release();
+    expect((await handle.done).exitCode).toBe(0);
+    expect(project.effects()).toEqual({ a: 2, b: 1 });
+    await expect(opened.retry("a")).rejects.toMatchObject({ code: "impossible" });
+  });
+
+  it("settles an effect of a run that no process drives", async () => {
+    const steps = [{ id: "pay", once: true, run: "echo pay >> effects; exit 1" }];
+    const handle = await run({ steps }, { cwd });
+    expect((await handle.done).exitCode).toBe(3);
+    const opened = await openRun(handle.id, { cwd });
+    expect(await opened.settle("pay", "done")).toBe("handled");
+    expect((await (await resume(handle.id, { cwd })).done).exitCode).toBe(0);
+    await expect(opened.settle("pay", "done")).rejects.toMatchObject({ code: "impossible" });
+    expect(project.effects()).toEqual({ pay: 1 });
   });
 });

@@ -152,7 +152,7 @@ error[bad-expression]: the expression ends too early
    |                    ^
    = help: expressions are CEL, such as: input.n > 3 && context.risk != "high"
 
-error[bad-shell-place]: an expression cannot stand in a here-document whose delimiter is quoted
+error[bad-shell-place]: an expression cannot be in a here-document whose delimiter is quoted
   --> p.yaml:28:11
    |
 28 |       \${{ context.x }}
@@ -300,7 +300,7 @@ ${needs}`;
       ["6:17 dashed-step `outputs.my-step` reads as a subtraction"],
     ],
     ["ls ${{ outputs['my-step'].ok }}", "    needs: my-step", []],
-    // A wrong `needs` is told once, and not once more for each reference.
+    // A wrong `needs` is reported once, and not once more for each reference.
     [
       "ls ${{ outputs.first.report }}",
       "    needs: [frist]",
@@ -359,7 +359,7 @@ steps:
     ]);
   });
 
-  it("are told what they understand; the rest is a mistake, wherever it stands", () => {
+  it("get the settings that they understand; the rest is a mistake everywhere", () => {
     const text = `agents:
   mine: { adapter: gemini, effort: high }
 defaults: { tools: { deny: [WebFetch] } }
@@ -403,7 +403,7 @@ steps:
       agent("    prompt: p", "defaults: {agent: claud}\n"),
       "1:19 unknown-agent there is no agent `claud`",
     ],
-    // What an agent is cannot be told while `agents` itself is wrong.
+    // The kind of an agent is unknown while `agents` itself is wrong.
     [
       agent("    prompt: p", "agents: []\ndefaults: {agent: mine}\n"),
       "1:9 wrong-type `agents` must be a map of keys, not a list",
@@ -454,7 +454,7 @@ steps:
     expect(brief(text)).toEqual([expected]);
   });
 
-  it("take no settings of a conversation where there is none, which is told once", () => {
+  it("take no settings of a conversation where there is none, which is reported once", () => {
     const text = `agents: { plain: cat }
 steps:
   - { id: a, run: ls, session: s, output_schema: {}, relay: { at: 70% } }
@@ -473,7 +473,7 @@ steps:
   });
 });
 
-describe("what agents are told", () => {
+describe("briefings", () => {
   const steps = (...lines: readonly string[]): string =>
     `agents: {plain: cat}\nsteps:\n${lines.map((line) => `  - {id: ${line}}\n`).join("")}`;
   const ask = "agent: claude, prompt: p";

@@ -50,7 +50,7 @@ steps:
   - {id: fix, needs: [], run: ./fix, goto: test}
 `;
 
-describe("places where ways meet", () => {
+describe("steps where edges meet", () => {
   it("run nothing, and may be come to by each way", () => {
     const { graph } = plan(`steps:
   - {id: a, needs: [], run: "true"}
@@ -148,7 +148,7 @@ steps:
     expect(edges(graph)).toEqual(["b>c", "a>c", "a>b?false"]);
   });
 
-  it("know goals by the step to go back to", () => {
+  it("know goals by the step to return to", () => {
     const text = `
 steps:
   - {id: work, run: ls}
@@ -160,12 +160,17 @@ steps:
   });
 });
 
-it("takes every example of the README", () => {
-  const readme = readFileSync(new URL("../../README.md", import.meta.url), "utf8");
-  const examples = [...readme.matchAll(/```yaml\n(.*?)```/gs)].map(([, text = ""]) => text);
-  expect(examples.length).toBeGreaterThan(2);
-  const files = { "publish.yaml": "steps: [{id: out, run: ls}]", "prompts/plan.md": "Plan it." };
-  for (const text of examples) expect(brief(text, files)).toEqual([]);
+it("takes every example of the README and of the page about graphs", () => {
+  for (const [name, least] of [
+    ["README.md", 2],
+    ["docs/GRAPHS.md", 1],
+  ] as const) {
+    const page = readFileSync(new URL(`../../${name}`, import.meta.url), "utf8");
+    const examples = [...page.matchAll(/```yaml\n(.*?)```/gs)].map(([, text = ""]) => text);
+    expect(examples.length).toBeGreaterThanOrEqual(least);
+    const files = { "publish.yaml": "steps: [{id: out, run: ls}]", "prompts/plan.md": "Plan it." };
+    for (const text of examples) expect(brief(text, files)).toEqual([]);
+  }
 });
 
 describe("a file without any of this", () => {
@@ -313,7 +318,7 @@ steps: [{id: x, run: ls}]
     ]);
   });
 
-  it("cannot stand in each other", () => {
+  it("cannot contain each other", () => {
     const files = {
       "x/a.yaml": "steps: [{id: a, pipeline: b.yaml}]",
       "x/b.yaml": "steps: [{id: b, pipeline: ../p.yaml}]",
@@ -393,7 +398,7 @@ describe("mistakes in graphs", () => {
     expect(brief(one(keys))).toContain(expected);
   });
 
-  it("are told in what stands inside", () => {
+  it("are reported in the steps inside", () => {
     const text = `steps:
   - id: g
     timeout: 5s
@@ -427,14 +432,14 @@ describe("mistakes in graphs", () => {
     ]);
   });
 
-  it("are told of waiting for a step that goes elsewhere", () => {
+  it("include waiting for a step that leads elsewhere", () => {
     const text = one("goto: c", "  - {id: c, run: ls, needs: [a]}\n");
     expect(brief(text)).toContain(
       "4:30 needs-exit step `a` has `goto` or `edges`, so no step can wait for it",
     );
   });
 
-  it("are told of conversations that items would share", () => {
+  it("include conversations that items would share", () => {
     const text =
       "steps: [{id: a, for_each: [1], steps: [{id: x, agent: claude, prompt: Hi., session: s}]}]";
     expect(brief(text)).toEqual([

@@ -171,7 +171,7 @@ export default { max_parallel: 0, env: { "A-B": "1" }, steps };
     ["a missing file", 'import "./nowhere.ts";\nexport default {};\n'],
     ["a wait without end", "await new Promise(() => {});\nexport default {};\n"],
     ["the end of the process", "process.exit(4);\nexport default {};\n"],
-  ])("are told of a module with %s", async (name, text) => {
+  ])("name a module with %s", async (name, text) => {
     const reported = brief(await run(`${name.replaceAll(" ", "-")}.ts`, text));
     expect(reported.map((line) => line.replaceAll(dir, "DIR")).join("\n")).toMatchSnapshot();
   });

@@ -1,4 +1,4 @@
-/** DOT pipelines as plans: what each node and edge becomes, and how a walk goes then. */
+/** DOT pipelines as plans: what each node and edge becomes, and how their runs proceed. */
 import { describe, expect, it } from "vitest";
 import { evaluateIn } from "../../src/core/values.ts";
 import { buildDotPlan, type DotFile, type LoweredDot } from "../../src/plan/attractor/build.ts";
@@ -158,7 +158,7 @@ describe("a node", () => {
 describe("a goal gate", () => {
   const body = `a [${TOOL}]; b [${TOOL}, goal_gate=true]
     start -> a -> b; b -> exit; b -> exit [condition="outcome=fail"]`;
-  it("goes back by the first rung of its ladder", () => {
+  it("follows the first rung of its ladder back", () => {
     const target = (own: string, graph = ""): number | undefined => {
       const gate = body.replace("goal_gate=true", `goal_gate=true${own}`);
       return stepOf(planOf(around(`${graph}; ${gate}`)), "b").goal?.retryTarget;
@@ -238,7 +238,7 @@ describe("a prompt", () => {
     });
   });
 
-  it("tells of the status file where the way on depends on it", () => {
+  it("names the status file where the next edge depends on it", () => {
     const asked = `a [prompt=p]; a -> b [condition="outcome=needs_dod"]; b [${TOOL}]; b -> exit`;
     expect(agentOf(asked).prompt).toContain("PERDURE_STATUS_FILE");
     expect(agentOf(asked).prompt).toContain("success, fail, needs_dod");
@@ -310,7 +310,7 @@ describe("a manager", () => {
   });
 });
 
-describe("a plan that takes up another engine's work", () => {
+describe("a plan that continues another engine's work", () => {
   const text =
     around(`start -> a -> b; a [${TOOL}]; b [${TOOL}]; b -> exit; b -> a [condition="outcome=fail"]
     f [shape=component]; a -> f [condition="context.wide"]; f -> c; f -> d; c -> j; d -> j
@@ -359,7 +359,7 @@ describe("a simulated plan", () => {
     expect(play.launched).toEqual([]);
   });
 
-  /** What each stage of a simulated walk said, in order, and how the walk ended. */
+  /** What each stage of a simulated run said, in order, and how the run ended. */
   function walked(body: string): readonly (string | undefined)[] {
     const plan = simulated(planOf(around(body), { simulate: "all" }), "all");
     const play = new Play(plan).open();

@@ -55,7 +55,7 @@ test("there is no identity of what does not run", () => {
   expect(identityOf(2 ** 22 + 1)).toBeUndefined();
 });
 
-test("the clock goes on from the wall time, whatever the system's clock does", () => {
+test("the clock continues from the wall time, whatever the system's clock does", () => {
   const clock = systemClock();
   expect(Math.abs(clock.now() - Date.now())).toBeLessThan(1_000);
   const real = Date.now;

@@ -35,7 +35,7 @@ test("lines come as the file grows, the incomplete one at close (runner/O1)", as
   expect(offsets).toEqual([4, 9, 10, 15]);
 });
 
-test("it goes on from an offset, and a file that never came has no lines", async () => {
+test("it continues from an offset, and a file that never came has no lines", async () => {
   const { file, lines, start } = follow(4);
   writeFileSync(file, "one\ntwo\n");
   await start().close();

@@ -8,8 +8,8 @@ import type { AttemptRef } from "../../src/core/event-parts.ts";
 import { replay } from "../../src/core/evolve.ts";
 import type { PlanUpdate } from "../../src/core/graph/update.ts";
 import { statusWord } from "../../src/core/graph/visit-state.ts";
-import { isIdle, waitsForPerson } from "../../src/core/next-actions.ts";
-import { currentVisit, findVisit, type Run, stepOf } from "../../src/core/run.ts";
+import { waitsForPerson } from "../../src/core/next-actions.ts";
+import { currentVisit, findVisit, isIdle, type Run, stepOf } from "../../src/core/run.ts";
 import { missedGoal } from "../../src/core/run-end.ts";
 import { attemptText, visitText } from "../../src/core/step-path.ts";
 import { fullSummary } from "../../src/core/summary.ts";
@@ -20,6 +20,7 @@ import { TalkCheckers, Violation } from "./conversation-checkers.ts";
 import type { FakeFiles } from "./fake-files.ts";
 import { PeopleCheckers } from "./gate-checkers.ts";
 import { MessageCheckers } from "./message-checkers.ts";
+import { RequestCheckers } from "./request-checkers.ts";
 import { type RunSnapshot, snapshot } from "./snapshot.ts";
 import { replayChecked } from "./state-checkers.ts";
 import { endedWell, type World } from "./world.ts";
@@ -38,7 +39,8 @@ export function plansIn(journal: MemoryJournal): (fingerprint: string) => Plan {
 const BUILT_IN = /^(outcome|preferred_label|current_node|last_stage|last_response)$|^internal[.]/;
 
 export class Checkers {
-  /** An update may take room away from steps that run; they go on. */
+  readonly requests = new RequestCheckers();
+  /** An update may take room away from steps that run; they continue. */
   #roomMax: number;
   readonly #runId: string;
   readonly #journal: MemoryJournal;
@@ -80,7 +82,8 @@ export class Checkers {
       const was = before.scopes[0]?.steps.find((step) => step?.step === id);
       const is = steps.find((step) => step?.step === id);
       const states = (step: typeof was): unknown => step?.visits.map(({ number }) => number);
-      // What no edge could reach is looked at anew: a person may have declared done what leads to it.
+      // What no edge could reach is looked at anew: a person may have declared done what leads to
+      // it.
       const reached = was?.unreachable === false;
       if (reached && !isDeepStrictEqual(states(was) ?? [], states(is) ?? [])) {
         fail(`${id} was kept, but it was visited again`);
@@ -104,6 +107,7 @@ export class Checkers {
   afterAppend(recorded: readonly Recorded[], run: Run): void {
     this.#conversationsOf.afterAppend(recorded);
     for (const { event } of recorded) this.#messages.afterEvent(event);
+    this.requests.afterAppend(recorded, run);
     for (const { event } of recorded) {
       if (event.type === "step.started") this.#noteStart(event, run);
       this.#people.afterEvent(event);
@@ -217,6 +221,11 @@ export class Checkers {
     if (mustFail !== (status === "failed")) fail(`${run.failed.size} failures: ${status}`);
     if (missed?.back !== undefined) fail(`the run ended before it went back: ${missed.message}`);
     if (status === "completed") this.#nothingPending(run);
+    const { events } = this.#journal.contents.load(this.#runId);
+    const named = events.flatMap(({ event }) =>
+      event.type === "run.committed" ? event.steps : [],
+    );
+    this.#files.expectCommitted(run, named);
   }
 
   #sameAfterReplay(run: Run): void {

@@ -40,7 +40,7 @@ export class TalkCheckers {
   readonly #failed = new Map<string, string>();
   /** Visit -> the conversation of a thread that it was let into. */
   readonly #joined = new Map<string, string>();
-  /** Visit -> what it was told, as long as nothing calls for another text. */
+  /** The briefing of each visit, as long as nothing calls for another text. */
   readonly #reported = new Map<string, string>();
 
   constructor(plan: Plan, world: World) {
@@ -77,15 +77,15 @@ export class TalkCheckers {
     for (const { event } of recorded) {
       this.#follow(event);
       this.#followFailure(event);
-      this.#followTold(event);
+      this.#followBriefing(event);
     }
   }
 
   /**
-   * Who begins again before anything was said is told the same (core/K6); nobody is told too much
-   * (core/T1).
+   * An attempt that begins again before any answer gets the same briefing (core/K6), and no
+   * briefing is too long (core/T1).
    */
-  #followTold(event: RunEvent): void {
+  #followBriefing(event: RunEvent): void {
     if (event.type === "step.failed") this.#reported.delete(visitText(event));
     if (event.type === "run.forked") this.#reported.clear();
     if (event.type !== "step.started" || event.fidelity === undefined) return;
@@ -95,13 +95,13 @@ export class TalkCheckers {
     if (mode === "full" && conversation?.kind === "continue") {
       if (conversation.session !== undefined) this.#joined.set(place, conversation.session);
     } else if (mode !== "full" && preamble.length > DETAILS[mode].total) {
-      fail(`${attemptText(event)} is told more than ${mode} allows`);
+      fail(`${attemptText(event)} has a longer briefing than ${mode} allows`);
     }
     const before = this.#reported.get(place);
     const { kind, why = "" } = conversation ?? {};
     const anew = by === "resume" || kind === "continue" || why.includes("start again");
     if (before !== undefined && before !== preamble && !anew) {
-      fail(`${attemptText(event)} is told something else than before`);
+      fail(`${attemptText(event)} has another briefing than before`);
     }
     this.#reported.set(place, preamble);
   }
@@ -129,7 +129,7 @@ export class TalkCheckers {
   #follow(event: RunEvent): void {
     switch (event.type) {
       case "step.continued":
-        // A message is told once and not asked for (message-checkers.ts).
+        // A message is sent once and not asked for (message-checkers.ts).
         if (event.ask.kind === "message") this.#pending.delete(visitText(event));
         else this.#pending.set(visitText(event), { at: event, kind: event.ask.kind, said: false });
         return;
@@ -137,7 +137,8 @@ export class TalkCheckers {
         const pending = this.#pending.get(visitText(event));
         if (pending === undefined || event.conversation === undefined) return;
         const { kind, says } = event.conversation;
-        // What a person said is said once; who is interrupted after that is told only that.
+        // A message is sent once; an attempt that is interrupted after that only learns of the
+        // interruption.
         const over = says === "permitted" && pending.kind === "permitted";
         if (kind === "start" || says === "task" || over) this.#pending.delete(visitText(event));
         else if (says !== pending.kind) {

@@ -34,6 +34,8 @@ export class FakeFiles {
   readonly #completed = new Set<string>();
   /** Files that somebody else wrote into the shared workspace. */
   readonly #bystanders = new Map<string, string>();
+  /** The steps that each commit on the run's branch names. */
+  readonly #branch: (readonly string[])[] = [];
   /** Planted: a merge makes the whole workspace what it computed, whatever was written since. */
   wholeMerges = false;
 
@@ -170,7 +172,24 @@ export class FakeFiles {
         const { scope, workspace } = operation;
         return { type: "scope-merged", scope, workspace, result: this.#merge(scope, operation) };
       }
+      case "commit":
+        return this.#commitSteps(operation.steps);
     }
+  }
+
+  /** Makes a commit for the steps that no commit names yet. */
+  #commitSteps(steps: readonly string[]): Fact {
+    const fresh = steps.filter((step) => !this.#branch.some((named) => named.includes(step)));
+    if (fresh.length > 0) this.#branch.push(fresh);
+    return { type: "committed", steps, commit: `b${this.#branch.length}` };
+  }
+
+  /** A run that has ended left nothing uncommitted, and its commits were made. */
+  expectCommitted(run: Run, named: readonly string[]): void {
+    const [left] = run.uncommitted;
+    if (left !== undefined) fail(`the work of ${left} was not committed`);
+    const lost = named.find((step) => !this.#branch.some((commit) => commit.includes(step)));
+    if (lost !== undefined) fail(`an event says that ${lost} is committed, and no commit has it`);
   }
 
   /** Adds what was done apart; sometimes it does not fit, until somebody has seen to it. */
@@ -185,7 +204,7 @@ export class FakeFiles {
     if (conflicts.length === 0 && this.#random.chance(0.15)) {
       return { ok: false, paths: ["fought-over"], base: ours, theirs: saved };
     }
-    // While the merge was computed, others went on writing.
+    // While the merge was computed, other steps kept writing.
     if (workspace === SHARED) this.bystander(`meanwhile-${this.#commits.size}`);
     const merged = new Map(this.#tree(ours));
     const before = this.#tree(base);
@@ -222,7 +241,9 @@ export class FakeFiles {
     if (strange !== undefined) fail(`${attemptText(at)} finds ${strange}, which its base has not`);
   }
 
-  /** What earlier attempts of the visit had written is not there, unless a person chose to keep it. */
+  /**
+   * What earlier attempts of the visit had written is not there, unless a person chose to keep it.
+   */
   #expectRestored(at: AttemptRef, workspace: string, base: string): void {
     const kept = this.#tree(base);
     for (let attempt = 1; attempt < at.attempt; attempt++) {
@@ -286,6 +307,7 @@ export class FakeFiles {
 function workspacesOf(operation: FilesAction): readonly string[] {
   switch (operation.type) {
     case "rewind-files":
+    case "commit":
       return [SHARED];
     case "merge":
       return [operation.workspace, visitText(operation.at)];

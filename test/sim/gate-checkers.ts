@@ -12,7 +12,7 @@ export class PeopleCheckers {
   readonly #runId: string;
   readonly #asked = new Set<string>();
   readonly #answered = new Set<string>();
-  /** The question whose answer was told by the event before. */
+  /** The question whose answer the event before recorded. */
   #fresh: string | undefined;
 
   constructor(journal: MemoryJournal, runId: string) {

@@ -55,14 +55,14 @@ export class MessageCheckers {
     for (const id of messages) {
       const left = this.#messages.get(id);
       if (left?.path !== stepPath(event)) fail(`${attemptText(event)} tells ${id} of others`);
-      if (this.#answered.get(place)?.has(id) === true) fail(`${id} was told twice to ${place}`);
+      if (this.#answered.get(place)?.has(id) === true) fail(`${id} was sent twice to ${place}`);
       said.add(id);
     }
     // Work that only waits for its merge has no process, and who hands over does nothing else.
     if (conversation.says === "relay" || this.#conflicted.has(place)) return;
     for (const [id, { path, delivered }] of this.#messages) {
       if (path !== stepPath(event) || delivered || said.has(id)) continue;
-      fail(`${id} was not told to ${attemptText(event)}`);
+      fail(`${id} was not sent to ${attemptText(event)}`);
     }
   }
 

@@ -12,7 +12,7 @@ import {
   type Plan,
   type Step,
   type Work,
-  type WorkspacePlan,
+  type WorkspaceSettings,
 } from "../../src/plan/plan.ts";
 import { canonicalJson } from "../../src/util/json.ts";
 import { type Random, seededRandom, seedOf } from "../../src/util/random.ts";
@@ -108,7 +108,7 @@ function withJudges(plan: Plan): Plan {
   return { ...plan, graph: graphOf(plan.graph) };
 }
 
-function randomWorkspace(random: Random): WorkspacePlan {
+function randomWorkspace(random: Random): WorkspaceSettings {
   return {
     kind: random.pick(["here", "worktree", "worktree"] as const),
     include: [],
@@ -169,7 +169,10 @@ function randomWay(random: Random, from: number, to: number): Omit<Edge, "back">
   return random.chance(0.4) ? { ...base, condition: random.pick(conditions) } : base;
 }
 
-/** Some plans say what agents are told; dice of their own, so that the others stay what they were. */
+/**
+ * Some plans set the briefings of agents; dice of their own, so that the others stay what they
+ * were.
+ */
 function withFidelity(plan: Plan): Plan {
   const random = seededRandom(seedOf(canonicalJson(plan)));
   if (!random.chance(0.4)) return plan;

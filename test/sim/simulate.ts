@@ -9,25 +9,28 @@ import type { Operation } from "../../src/core/action.ts";
 import { uncertainVisit } from "../../src/core/attempt/uncertain.ts";
 import { judgeOf } from "../../src/core/conversation/judge.ts";
 import { messagesIn } from "../../src/core/conversation/message.ts";
-import type { AttemptRef, Owner, Recorded, RunEvent } from "../../src/core/event.ts";
+import type { AttemptRef, Owner, Placed, Recorded, RunEvent } from "../../src/core/event.ts";
 import { replay } from "../../src/core/evolve.ts";
 import type { ConversationOffer, Fact, ItemsFound } from "../../src/core/fact.ts";
 import { Refusal } from "../../src/core/graph/rewind.ts";
 import { planUpdate, touchesProcess } from "../../src/core/graph/update.ts";
 import {
   attemptOf,
+  currentVisit,
+  findStep,
   findVisit,
   isUncertain,
   type Run,
   stepOf,
   type Visit,
 } from "../../src/core/run.ts";
-import { attemptText, stepPath } from "../../src/core/step-path.ts";
+import { attemptText, parseVisit, stepPath } from "../../src/core/step-path.ts";
 import { initialSummary } from "../../src/core/summary.ts";
 import type { Executors } from "../../src/engine/executors/executor.ts";
 import { GateExecutor } from "../../src/engine/executors/gates.ts";
 import { type Inlet, Loop } from "../../src/engine/loop.ts";
 import { recordRequest, recordUpdate } from "../../src/engine/record.ts";
+import { keyOf, type LastingRequest, pendingAmong } from "../../src/journal/inbox.ts";
 import { JournalError, takeLease } from "../../src/journal/journal.ts";
 import { type MemoryJournal, memoryJournal } from "../../src/journal/memory.ts";
 import { planFingerprints } from "../../src/journal/run-log.ts";
@@ -59,7 +62,7 @@ export type Bug =
   | "forget-after-failure"
   | "forget-messages"
   | "probe-lies"
-  | "doubt-forgotten"
+  | "uncertainty-forgotten"
   | "second-answer-counts"
   | "answers-itself"
   | "merge-whole-tree"
@@ -91,7 +94,7 @@ export function plansOf({ plans }: Outcome): (fingerprint: string) => Plan {
 }
 
 export const RUN_ID = "00000000-0000-4000-8000-000000000000";
-/** A walk that always begins anew is stopped after a hundred times, each of hundreds of turns. */
+/** A run that always restarts is stopped after a hundred times, each of hundreds of turns. */
 const TURNS_MAX = 60_000;
 const OWNERS_MAX = 60;
 /** How a run is left that waits for people. */
@@ -123,7 +126,11 @@ class Simulation {
   /** Owners that were replaced while they slept. */
   readonly #sleepers: Loop[] = [];
   #bystanders = 0;
-  #messages = 0;
+  #sent = 0;
+  /** Attempts whose effect somebody saw as uncertain; who saw it may ask much later. */
+  readonly #uncertain = new Map<string, AttemptRef>();
+  /** The last request that the current owner has read. */
+  #read = 0;
   #crashes = 0;
   #waits = 0;
   /** Executors of the current owner that are not closed. */
@@ -207,6 +214,7 @@ class Simulation {
     const { log, leases } = this.#journal;
     const acquired = await takeLease(leases, RUN_ID, { owner, isAlive: () => false });
     if (!acquired.ok) throw new Violation("a dead owner was not replaced");
+    this.#checkers.requests.beforeOwner();
     await this.#settle(acquired.epoch);
     if (this.#chance(0.12)) await this.#update(owner, acquired.epoch);
     const loaded = this.#journal.contents.load(RUN_ID);
@@ -221,6 +229,7 @@ class Simulation {
       run: replay(this.#planOf, RUN_ID, events),
       epoch: acquired.epoch,
       keepsFiles: plan.workspace?.snapshots === true,
+      placed: this.#place(plan),
       executors: this.#executors(() => loop, gates),
       ...(this.#chance(0.1) ? { recover: this.#random.pick(["continue", "restart"]) } : {}),
       watch: (recorded, run) => this.#checkers.afterAppend(recorded, run),
@@ -230,7 +239,8 @@ class Simulation {
     this.#held.clear();
     await this.#people(loop.run);
     try {
-      const { status } = await loop.drive(this.#requests(loop.run));
+      const pending = await this.#pending(0, loop.run);
+      const { status } = await loop.drive([...pending, ...this.#requests(loop.run)]);
       const left = status === "running" ? LEFT : status;
       this.#checkers.afterOwner(loop.run, left);
       return left;
@@ -244,6 +254,14 @@ class Simulation {
     } finally {
       this.#endOwner(loop.run);
     }
+  }
+
+  /** Where the run works; a worktree gets a commit for each step, one at the end, or none. */
+  #place({ workspace }: Plan): Placed {
+    const kind = workspace?.kind ?? "here";
+    const commits = this.#random.pick(["step", "end", undefined] as const);
+    const isKept = kind === "worktree" && workspace?.snapshots === true;
+    return { kind, path: "/project", ...(isKept && commits !== undefined ? { commits } : {}) };
   }
 
   #endOwner(run: Run): void {
@@ -301,7 +319,7 @@ class Simulation {
     return recorded;
   };
 
-  /** What a step that talks to an agent can have of its conversations. */
+  /** What a step with an agent can continue of its conversations. */
   #offer(visit: Visit | undefined, session: string | undefined): ConversationOffer | undefined {
     const work = visit && stepOf(visit).work;
     if (work?.kind !== "agent") return undefined;
@@ -312,7 +330,7 @@ class Simulation {
     return work.agent === CHOOSES ? { fresh: this.#world.newSession(), ...offer } : offer;
   }
 
-  /** What a person wants of the run beside going on. */
+  /** What a person asks for besides continuing. */
   #requests(run: Run): readonly Fact[] {
     const found = [...run.running].map(attemptOf);
     const requests: Fact[] = [];
@@ -397,7 +415,7 @@ class Simulation {
     this.#late.push({ type: "looked-up", place, ...(items && { items }), ...(offer && { offer }) });
   }
 
-  /** What an earlier owner had started is told, unless nothing is left of it. */
+  /** Reports what an earlier owner had started, unless nothing is left of it. */
   #adopt(at: AttemptRef): void {
     const ending = this.#world.evidence(at);
     if (ending?.how === "lost") return;
@@ -505,7 +523,9 @@ class Simulation {
     }
   }
 
-  /** What the outside says next: something under way, an ended process, a wish, or time passing. */
+  /**
+   * What the outside says next: something under way, an ended process, a request, or time passing.
+   */
   async #facts(
     run: Run,
     gates: GateExecutor,
@@ -520,7 +540,9 @@ class Simulation {
       const mode = this.#random.pick(["now", "after-turn", "after-step"] as const);
       facts.push({ type: "stop-requested", mode, by: "simulator" });
     }
-    if (this.#chance(0.02)) facts.push(this.#message());
+    if (this.#chance(0.06)) await this.#send(this.#request(run));
+    // What is under way when the owner dies is read again by the next one.
+    if (this.#random.chance(0.7)) this.#late.push(...(await this.#pending(this.#read, run)));
     if (this.#chance(0.02)) for (const process of this.#world.alive()) this.#world.kill(process);
     this.#collect(run);
     this.#late.push(...this.#files.ended(run));
@@ -536,12 +558,83 @@ class Simulation {
     return facts;
   }
 
-  /** Somebody leaves a message for a step, whether it has an agent or not, and in whatever state. */
-  #message(): Fact {
+  /** Somebody asks something of the run, in whatever state it is. */
+  #request(run: Run): LastingRequest {
+    const key = `request-${++this.#sent}`;
+    const signed = { key, by: "p@h" };
     const { id: step } = this.#random.pick(this.#plan.graph.steps);
-    const id = `message-${++this.#messages}`;
-    const message = { id, text: "look here", by: "p@h", given: this.#world.clock };
-    return { type: "message-left", scope: "", step, message };
+    for (const visit of [...run.failed, ...run.waiting.probe].filter(isUncertain)) {
+      this.#uncertain.set(attemptText(attemptOf(visit)), attemptOf(visit));
+    }
+    switch (this.#random.below(this.#uncertain.size === 0 ? 4 : 12)) {
+      case 0: {
+        const message = { id: key, text: "look here", by: "p@h", given: this.#world.clock };
+        return { type: "message", scope: "", step, message };
+      }
+      case 1:
+        return { type: "add-budget", ...signed, added: { turns: 2 } };
+      case 2: {
+        const failed = this.#random.chance(0.7) ? [...run.failed] : [];
+        const visit = failed[0] ?? currentVisit(findStep(run, step));
+        const attempt = visit && attemptText(attemptOf(visit));
+        const path = visit === undefined ? step : pathOf(visit);
+        return { type: "retry", ...signed, step: path, ...(attempt && { attempt }) };
+      }
+      case 3: {
+        const files = this.#random.pick(["keep", "restore"] as const);
+        return { type: "rewind", verb: "rewind", ...signed, step, files };
+      }
+      default: {
+        const at = this.#random.pick([...this.#uncertain.values()]);
+        const truth = this.#world.happenedIn(at) ? "done" : "redo";
+        const as = this.#random.chance(0.2) ? "abort" : truth;
+        return { type: "settle", ...signed, step: stepPath(at), attempt: attemptText(at), as };
+      }
+    }
+  }
+
+  async #send(request: LastingRequest): Promise<void> {
+    this.#note(`send ${JSON.stringify(request)}`);
+    await this.#journal.inbox.send(RUN_ID, request);
+    this.#checkers.requests.sent(keyOf(request) ?? "", request);
+  }
+
+  /** The facts of the requests after an id that the run has not handled; it reads them once. */
+  async #pending(after: number, run: Run): Promise<readonly Fact[]> {
+    const requests = await this.#journal.inbox.after(RUN_ID, after);
+    this.#read = requests.at(-1)?.id ?? after;
+    return pendingAmong(requests, run).map((request) => this.#factOf(request));
+  }
+
+  #factOf(request: LastingRequest): Fact {
+    if (request.type === "message") {
+      const { scope, step, message } = request;
+      return { type: "message-left", scope, step, message };
+    }
+    const { type: asks, key = "", by = "" } = request;
+    const asked = { type: "requested", request: key, by, asks } as const;
+    switch (request.type) {
+      case "add-budget":
+        return { ...asked, fact: { type: "funds-added", added: request.added } };
+      case "retry": {
+        const { step, attempt } = request;
+        const fact = { type: "retry-requested", step } as const;
+        return { ...asked, step, ...(attempt && { attempt }), fact };
+      }
+      case "rewind": {
+        const { step, files } = request;
+        const kept = this.#plan.workspace?.snapshots === true && files === "restore";
+        const restore = kept ? { restore: this.#files.anyCommit() } : {};
+        return { ...asked, step, fact: { type: "rewind-requested", step, ...restore } };
+      }
+      case "settle": {
+        const { step, as, attempt = "" } = request;
+        const { scope, step: id, visit = 1, attempt: number = 1 } = parseVisit(attempt);
+        const result = this.#world.resultOf({ scope, step: id, visit, attempt: number });
+        const fact = { type: "settled", step, as, by, result } as const;
+        return { ...asked, step, attempt, fact };
+      }
+    }
   }
 
   /** The real way from an answer to a fact, on the journal in memory. */
@@ -614,7 +707,7 @@ class Simulation {
   }
 
   #planted(ending: Extract<Fact, { type: "process-ended" }>["ending"]): typeof ending {
-    if (this.#bug === "doubt-forgotten" && ending.how === "lost")
+    if (this.#bug === "uncertainty-forgotten" && ending.how === "lost")
       return { ...ending, started: false };
     if (ending.how !== "exited" || ending.exit !== 0) return ending;
     if (this.#bug === "rerun-completed") return { how: "lost", started: true, message: "planted" };
@@ -670,7 +763,7 @@ class Simulation {
 /** Whom an executor that outlives its loop would start. */
 const NOBODY: AttemptRef = { scope: "", step: "s0", visit: 1, attempt: 98 };
 
-/** True for what is true of a process, whoever owns the run when it is told. */
+/** True for a fact about a process that holds for every owner of the run. */
 function isAboutProcess({ type }: Fact): boolean {
   return ["process-ended", "adopted", "session-known", "answered", "probed"].includes(type);
 }

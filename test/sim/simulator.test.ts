@@ -8,12 +8,15 @@ const SEEDS_FOR_ALL_EVENTS = 1_000;
 const SEEDS_PER_BUG = 400;
 
 const EVENTS: readonly string[] = [
+  "request.handled",
+  "run.committed",
   "run.completed",
   "run.created",
   "run.failed",
   "run.funded",
   "run.messaged",
   "run.opened",
+  "run.placed",
   "run.restarted",
   "run.restored",
   "run.restoring",
@@ -81,7 +84,7 @@ describe("the checkers find a planted bug:", () => {
     "exit-code-ignored",
     "lose-context",
     "probe-lies",
-    "doubt-forgotten",
+    "uncertainty-forgotten",
     "second-answer-counts",
     "answers-itself",
     "merge-whole-tree",
@@ -107,7 +110,7 @@ describe("the checkers find a planted bug:", () => {
     ["one-id-for-all", /is in the conversation of s\d@/],
     ["forget-what-was-asked", /says correct, but relay was to be asked/],
     ["forget-after-failure", /does not continue session-\d+ after a failure/],
-    ["forget-messages", /message-\d+ was not told to s\d+@/],
+    ["forget-messages", /request-\d+ was not sent to s\d+@/],
     ["forget-what-was-spent", /inputTokens: the run has \d+, its events \d+/],
   ];
   it.each(conversationsOf)("%s", async (bug, words) => {

@@ -27,6 +27,7 @@ export function snapshot(run: Run) {
     })),
     failed: names(run.failed),
     gone: [...run.gone].map(([id, record]) => [id, record.visits.length]),
+    handled: [...run.handled],
     funds: run.funds,
     total: run.stepsTotal,
     done: run.stepsDone,

@@ -1,4 +1,6 @@
-/** The simulated outside: processes that live on when their runner dies, conversations, and time. */
+/**
+ * The simulated outside: processes that live on when their runner dies, conversations, and time.
+ */
 import { type CheckFindings, checksFound, findings } from "../../src/core/attempt/check.ts";
 import type {
   AttemptRef,
@@ -75,7 +77,8 @@ export class World {
     const endsAt = this.now + 1 + random.below(500);
     const ending =
       conversation === undefined ? shellEnding(random) : agentEnding(random, conversation.says);
-    // What fails may have done what it was for nevertheless. Agents that go on know what they did.
+    // What fails may have done what it was for nevertheless. Agents that continue know what they
+    // did.
     const failed = ["exited", "timed-out", "reined"].includes(ending.how);
     const happens = endedWell(ending) || (failed && random.chance(0.3));
     const effectAt = happens

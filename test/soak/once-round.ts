@@ -1,7 +1,11 @@
-/** One round of "a push that is killed before its receipt happens once", in a project of its own. */
+/**
+ * One round of "a push that is killed before its receipt happens once", in a project of its own.
+ */
 import { block, MOMENTS, PushProject } from "../rig/push-project.ts";
 
-/** Starts a push, kills it and its runner at a moment, resumes; gives the promises that it broke. */
+/**
+ * Starts a push, kills it and its runner at a moment, resumes; gives the promises that it broke.
+ */
 export async function onceRound(round: number): Promise<readonly string[]> {
   const project = new PushProject();
   try {
@@ -48,6 +52,6 @@ async function play(project: PushProject, round: number): Promise<readonly strin
   ) as Record<string, unknown>;
   const named = again || receipt.identity === `tag ${key}`;
   expects(`the receipt names the effect: ${JSON.stringify(receipt)}`, named);
-  expects("who vouches is told", again === (receipt.settled_by === undefined));
+  expects("the receipt names who settled it", again === (receipt.settled_by === undefined));
   return broken;
 }

@@ -1,5 +1,5 @@
 /**
- * What must hold of a run that was killed again and again, told from outside: from the lines that
+ * What must hold of a run that was killed again and again, seen from outside: in the lines that
  * its steps wrote, from its journal, and from the list of what we did to it.
  *
  * Invariants that are checked:

@@ -27,11 +27,15 @@ import {
   workingIn,
 } from "./victim.ts";
 
-/** A program that takes longer than this is stuck: the steps of a run take three seconds at most. */
+/**
+ * A program that takes longer than this is stuck: the steps of a run take three seconds at most.
+ */
 const STUCK_MS = 120_000;
 /** How long an owner is paused at most. */
 const PAUSE_MS = 10_000;
-/** When nobody kills any more, a run needs one resume, one more after a failure and one per gate. */
+/**
+ * When nobody kills any more, a run needs one resume, one more after a failure and one per gate.
+ */
 const QUIET_RESUMES_MAX = 3;
 const LOOK_MS = 2;
 /** How long a blow waits for a git process that it can hit. */
@@ -331,7 +335,7 @@ class SoakRun {
   #checkExit({ exit, signal, stdout, stderr }: Result): void {
     const stopped = this.#stops > 0 && (exit === 130 || exit === 143);
     const ours = signal === "SIGKILL" || signal === "SIGINT" || signal === "SIGTERM";
-    // Without its git, a runner cannot go on; it says so and can be resumed.
+    // Without its git, a runner cannot continue; it says so and can be resumed.
     const withoutGit = exit === 1 && this.#gitKilled;
     if (exit === 3 || exit === 6 || stopped || ours || withoutGit) return;
     this.#violate("stuck", `exit ${exit}, signal ${signal}:\n${stdout}${stderr}`);

@@ -128,7 +128,7 @@ describe("parseExpression", () => {
     ["1 + 'a'", "no such overload: int + string", 0],
     ["nope(1)", "found no matching overload for 'nope(int)'", 0],
     ["x".repeat(EXPRESSION_LENGTH_MAX + 1), "the expression is longer than 8192 characters", 0],
-    ["[1].all(a, [1].all(b, [1].all(c, true)))", "loops stand more than 2 deep in each other", 22],
+    ["[1].all(a, [1].all(b, [1].all(c, true)))", "loops are nested more than 2 deep", 22],
   ])("refuses %s", (source, message, offset) => {
     expect(parseExpression(source)).toEqual({ ok: false, message, offset });
   });

@@ -89,7 +89,7 @@ test("a step with one try says no number; a failure that is handled says so", ()
   `);
 });
 
-test("a doubt, what a probe says of it, and what a person says", () => {
+test("an uncertain effect, what a probe says of it, and what a person says", () => {
   const scribe = new Scribe(planOf(chain(step("pay", { once: true, probe: "p" }), step("end"))));
   const cut = { cause: "stopped", message: "it was stopped", asks: "probe" } as const;
   scribe.start("pay").write({ type: "step.uncertain", ...ref("pay"), ...cut });
@@ -113,7 +113,7 @@ test("a doubt, what a probe says of it, and what a person says", () => {
   `);
 });
 
-test("a rewind is told, and the second visit is named", () => {
+test("a rewind is shown, and the second visit is named", () => {
   const scribe = new Scribe(planOf(chain(step("plan"), step("build")))).done("plan", "build");
   scribe.write({ type: "run.rewound", step: "build", reopened: ["build"], assumed: [] });
   scribe.write({ type: "step.started", ...ref("build", 1, 2) });

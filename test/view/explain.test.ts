@@ -62,7 +62,7 @@ test("failures, a loss, a stop, a pause and a new allowance", () => {
   `);
 });
 
-test("a conversation that goes on, is corrected and handed over, and files that were put back", () => {
+test("a conversation that continues, is corrected and handed over, and files that were put back", () => {
   const scribe = three().write({
     type: "step.started",
     ...ref("fix"),

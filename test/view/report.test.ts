@@ -1,4 +1,4 @@
-/** The post-mortem: what it tells of a run, its three formats, escaping and bounds. */
+/** The report: what it says about a run, its three formats, escaping and bounds. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
@@ -21,7 +21,9 @@ function storyOf(scribe: Scribe, seconds = 100, outputs = new Map<string, string
 
 const spent = { inputTokens: 900, cachedTokens: 0, outputTokens: 100, turns: 2, costUsd: 0.25 };
 
-/** A loss, a pause, a budget, a stop, a second owner that adopts, a failure that nothing handles. */
+/**
+ * A loss, a pause, a budget, a stop, a second owner that adopts, a failure that nothing handles.
+ */
 function eventful(): Scribe {
   const agent = { kind: "agent", agent: "claude", prompt: "p", settings: {} } as const;
   const fix = step("fix", { work: agent });
@@ -306,7 +308,7 @@ test("a fan-out with a failed item that gets another try, and a loop", () => {
   ]);
 });
 
-test("an owner that ends because only people can go on has not vanished", () => {
+test("an owner that ends because the run waits for a person has not vanished", () => {
   const choices = [{ key: "A", label: "approve" }];
   const gate = { kind: "gate", ask: "Ship it?", choices, text: "none" } as const;
   const inner = { kind: "pipeline", graph: graphOf("ask", { ask: { work: gate } }) } as const;
@@ -318,7 +320,7 @@ test("an owner that ends because only people can go on has not vanished", () => 
   expect(playStory(play).owners[0]?.left).toBe("ended while it waited for a person");
 });
 
-test("what the pipeline goes on without is handled", () => {
+test("what the pipeline continues without is handled", () => {
   const each = {
     kind: "each",
     items: "input",
@@ -383,7 +385,7 @@ describe("whatever a run went through", () => {
     }
   });
 
-  test("its end is told in a bounded document (view/M1)", () => {
+  test("its end is reported in a bounded document (view/M1)", () => {
     const scribe = new Scribe(planOf(loose(3_000)));
     for (let index = 1; index <= 3_000; index++) {
       scribe.done(`step-${String(index).padStart(4, "0")}`);

@@ -37,7 +37,7 @@ test("running and owned", () => {
   `);
 });
 
-test("what has failed already while another branch goes on is told", () => {
+test("what has failed already while another branch continues is reported", () => {
   const scribe = new Scribe(planOf(loose(2))).start("step-0001").start("step-0002");
   scribe.fail("step-0001");
   expect(whyLines(scribe.input(60, dead))[1]).toBe(

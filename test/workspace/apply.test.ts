@@ -101,7 +101,7 @@ describe("applying changes", () => {
     expect(fs.readdirSync(outside)).toEqual([]);
   });
 
-  it("moves what is in the way aside when it is told where to", async () => {
+  it("moves what is in the way aside when it has a directory for that", async () => {
     const project = gitProject(FILES);
     const { workspace, from, to, then } = await twoSnapshots(project);
     write(project, { "a.txt": "by the user\n", "new/deep.txt": "mine\n" });

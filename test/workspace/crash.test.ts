@@ -32,7 +32,9 @@ const FILES = {
   "x.log": "ignored\n",
 };
 
-/** Kills at each failpoint in turn; `prepare` makes the beginning anew, `check` looks after each. */
+/**
+ * Kills at each failpoint in turn; `prepare` makes the beginning anew, `check` looks after each.
+ */
 async function walk(
   args: readonly string[],
   {
@@ -231,7 +233,7 @@ it("a killed making or removing of a worktree is finished by the next", async ()
   expect(after).toEqual(state);
 });
 
-it("a machine without git is told so, with the remedy", async () => {
+it("a machine without git is reported, with the remedy", async () => {
   const project = scratch();
   fs.mkdirSync(join(project, ".perdure"));
   const { exit, output } = await inEnvironment({ PATH: "/nonexistent" }, "snapshot", project, REF);

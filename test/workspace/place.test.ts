@@ -3,6 +3,7 @@ import * as fs from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { copyProject, makeDirectory } from "../../src/workspace/copy.ts";
+import { askEarly, findRepository, settingsOf } from "../../src/workspace/repository.ts";
 import { restoreSnapshot } from "../../src/workspace/snapshot/restore.ts";
 import { takeSnapshot } from "../../src/workspace/snapshot/snapshot.ts";
 import { checkStore, openStore } from "../../src/workspace/snapshot/store.ts";
@@ -22,6 +23,19 @@ import {
 
 const REF = "refs/perdure/r1/one";
 const MADE = { ref: REF, message: "a snapshot" };
+
+describe("an early question to git", () => {
+  it("is answered once; then git is asked again", async () => {
+    const project = scratch();
+    askEarly(project);
+    expect(await findRepository(project)).toBeUndefined();
+    expect(await settingsOf(project, undefined)).toMatchObject({ convertsLineEnds: false });
+    userGit(project, "init", "-q");
+    userGit(project, "config", "core.autocrlf", "true");
+    expect(await settingsOf(project, undefined)).toMatchObject({ convertsLineEnds: true });
+    expect((await findRepository(project))?.topLevel).toBe(project);
+  });
+});
 
 describe("a workspace", () => {
   it("below the top of a repository holds its own part, under the rules of the whole", async () => {

@@ -5,7 +5,7 @@ import { describe, expect, it } from "vitest";
 import { findRepository, type Repository } from "../../src/workspace/repository.ts";
 import { restoreSnapshot } from "../../src/workspace/snapshot/restore.ts";
 import { takeSnapshot } from "../../src/workspace/snapshot/snapshot.ts";
-import { giveBack, type SnapshotStore } from "../../src/workspace/snapshot/store.ts";
+import { returnCommit, type SnapshotStore } from "../../src/workspace/snapshot/store.ts";
 import { openWorkspace, type Workspace } from "../../src/workspace/snapshot/workspace.ts";
 import { restoreHead } from "../../src/workspace/worktree/own-worktree.ts";
 import {
@@ -167,7 +167,7 @@ describe("the state of a worktree", () => {
     "not-a-repository": ({ project }) => fs.rmSync(join(project, ".git"), { recursive: true }),
   };
 
-  it.each(Object.entries(STATES))("is told: %s", async (status, change) => {
+  it.each(Object.entries(STATES))("is reported: %s", async (status, change) => {
     const rig = await new Rig().start();
     const { tip } = await rig.worked();
     expect(await rig.state()).toEqual({ status: "there" });
@@ -220,7 +220,7 @@ describe("the state of a worktree", () => {
     STATES["both-gone"](rig, tip);
     userGit(rig.project, "reflog", "expire", "--expire=now", "--all");
     userGit(rig.project, "gc", "-q", "--prune=now");
-    await giveBack(workspace.store, rig.place.repository, tip);
+    await returnCommit(workspace.store, rig.place.repository, tip);
     await repairWorktree({ ...rig.place, tip });
     expect(fs.readFileSync(join(rig.path, "done.txt"), "utf8")).toBe("committed\n");
   });
@@ -264,7 +264,7 @@ describe("removing a worktree", () => {
     const before = contentOf(rig.path);
     await removeWorktree({ ...rig.place, force: true });
     userGit(rig.project, "gc", "-q", "--prune=now");
-    await giveBack(workspace.store, rig.place.repository, tip);
+    await returnCommit(workspace.store, rig.place.repository, tip);
     await repairWorktree({ ...rig.place, tip });
     await restoreSnapshot(await rig.workspace(), commit);
     expect(contentOf(rig.path)).toEqual(before);

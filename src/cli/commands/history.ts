@@ -1,23 +1,26 @@
 /** `perdure rewind`, `invalidate`, `restore` and `fork`: start from an earlier point of a run. */
 import { resolve } from "node:path";
+import { askableOwner, askForRewind } from "../../app/ask-owner.ts";
 import { forkRun, planFork } from "../../app/fork.ts";
 import type { TypedInput } from "../../app/input.ts";
 import { type LoadedRun, loadRun, openRun, whyInputOf } from "../../app/loaded-run.ts";
 import { unavailable } from "../../app/ownership.ts";
 import type { Project } from "../../app/project.ts";
 import {
-  confirmRepeat,
   filesSetAside,
-  previewLines,
   previewRestore,
-  previewRewind,
-  type RewindRequest,
   restoreInto,
   restorePointNamed,
   restoreWorkspace,
   rewindRun,
 } from "../../app/rewind.ts";
 import { filesOption } from "../../app/rewind-files.ts";
+import {
+  confirmRepeat,
+  previewLines,
+  previewRewind,
+  type RewindRequest,
+} from "../../app/rewind-preview.ts";
 import { EXIT, type ExitCode, exitCodeOf } from "../../view/exit-code.ts";
 import { changeLines } from "../../view/preview/resume-plan.ts";
 import { commitText } from "../../view/text.ts";
@@ -25,15 +28,18 @@ import { whyLines } from "../../view/why.ts";
 import { confirmation } from "../ask.ts";
 import { print, printJson } from "../print.ts";
 import { type OutputOptions, wantsJson } from "../screen/output-options.ts";
+import { askedLines } from "./ask-owner.ts";
 
 interface RewindOptions {
   readonly files?: string;
   readonly dryRun?: boolean;
-  /** Agree that what must not happen twice happens again. */
+  /** Agree to repeat a `once` step. */
   readonly yes?: boolean;
 }
 
-/** Rewinds to the beginning of a step or of a visit of it, files included; the run stays stopped. */
+/**
+ * Rewinds to the beginning of a step or of a visit of it, files included; the run stays stopped.
+ */
 export async function rewindCommand(
   id: string,
   step: string,
@@ -42,7 +48,7 @@ export async function rewindCommand(
   return rewind(id, { verb: "rewind", step, files: filesOption(options.files) }, options);
 }
 
-/** Takes back the result of a step, and of every step after it; no file is touched. */
+/** Discards the result of a step and of every step after it; files stay as they are. */
 export async function invalidateCommand(
   id: string,
   step: string,
@@ -57,12 +63,19 @@ async function rewind(
   options: RewindOptions,
 ): Promise<ExitCode> {
   const { project, known } = await openRun(process.cwd(), "read-write", id);
-  const refusal = unavailable(known);
+  const owner = askableOwner(known);
+  const refusal = owner === undefined ? unavailable(known) : undefined;
   if (refusal !== undefined) throw refusal;
-  const request = await confirmRepeat(known, wanted, options, confirmation({}));
+  const asked: RewindRequest = owner === undefined ? wanted : { ...wanted, ofOwner: true };
+  const request = await confirmRepeat(known, asked, options, confirmation({}));
   if (request === undefined) {
     print("Nothing was changed.");
     return EXIT.interrupted;
+  }
+  if (owner !== undefined && options.dryRun !== true) {
+    const result = await askForRewind(project, known, request);
+    for (const line of askedLines(result, request)) print(line);
+    return EXIT.done;
   }
   const preview = await previewRewind(project, known, request);
   for (const line of previewLines(known, preview)) print(line);
@@ -106,7 +119,7 @@ export async function restoreCommand(
   return endedBy === undefined ? EXIT.done : exitCodeOf(after.run, endedBy);
 }
 
-/** Where the run stands now, and how to get at what was set aside. */
+/** Prints the state of the run, and how to restore the files that were set aside. */
 async function printState(project: Project, before: LoadedRun): Promise<void> {
   const after = await loadRun(project, before.id);
   const aside = filesSetAside(before, after);

@@ -1,6 +1,6 @@
 /**
- * The commands that only look: `show`, `why`, `explain`, `replay`, `logs`, `diff`, `timeline`, `graph`
- * and `report`.
+ * The commands that only read: `show`, `why`, `explain`, `replay`, `logs`, `diff`, `timeline`,
+ * `graph` and `report`.
  */
 
 import { existsSync, writeFileSync } from "node:fs";
@@ -50,6 +50,7 @@ import {
 import { outcomeTone } from "../../view/timeline.ts";
 import { why, whyLines } from "../../view/why.ts";
 import { isOutputClosed, print, printError, printJson, printText, readPlan } from "../print.ts";
+import { isOver, printResult } from "../screen/display.ts";
 import { type OutputOptions, wantsJson } from "../screen/output-options.ts";
 import { stdoutStyle } from "../screen/terminal-style.ts";
 
@@ -58,10 +59,13 @@ export async function showCommand(
   id: string | undefined,
   options: OutputOptions,
 ): Promise<ExitCode> {
-  const { known } = await openShown(process.cwd(), id);
+  const { project, known } = await openShown(process.cwd(), id);
   const input = { ...whyInputOf(known, Date.now()), events: known.events };
   if (wantsJson(options)) printJson(showJson(input));
-  else for (const line of showLines({ ...input, style: stdoutStyle() })) print(line);
+  else {
+    for (const line of showLines({ ...input, style: stdoutStyle() })) print(line);
+    await printResult(project, known, print);
+  }
   return EXIT.done;
 }
 
@@ -74,17 +78,19 @@ export async function whyCommand(
   const { project, known } = await openShown(process.cwd(), id);
   const input = whyInputOf(known, Date.now());
   const { partialWork } = await import("../../app/interrupted-work.ts");
-  const cut = (await partialWork(project, known)).map(({ work }) => work);
+  const interrupted = (await partialWork(project, known)).map(({ work }) => work);
   if (json) {
-    const partial = { partial_work: cut.map(interruptedJson) };
+    const partial = { partial_work: interrupted.map(interruptedJson) };
     printJson({ ...whyJson(input), ...partial, warnings: exposureLines(known.events) });
     return EXIT.done;
   }
   for (const line of whyLines(input, stdoutStyle())) print(line);
   const output = why(input).output ?? (await failedOutput(known))?.lines.map((one) => `  │ ${one}`);
   for (const line of output ?? []) print(line);
+  if (isOver(known)) await printResult(project, known, print);
   for (const line of exposureLines(known.events)) print(line);
-  for (const line of cut.flatMap((work) => interruptedLines(work, known.shortId))) print(line);
+  for (const line of interrupted.flatMap((work) => interruptedLines(work, known.shortId)))
+    print(line);
   return EXIT.done;
 }
 
@@ -102,7 +108,7 @@ export async function explainCommand(
   return EXIT.done;
 }
 
-/** Makes every recorded decision again; the status is 3 when one differs now. */
+/** Makes every recorded decision again; the exit status is 3 if one differs now. */
 export async function replayCommand(
   id: string | undefined,
   options: OutputOptions,
@@ -138,7 +144,9 @@ interface DiffOptions extends OutputOptions {
   readonly stat?: boolean;
 }
 
-/** Files and context between two moments, or over one step, visit or attempt. */
+/**
+ * Shows the changes of files and context between two checkpoints, or of one step, visit or attempt.
+ */
 export async function diffCommand(
   id: string,
   first: string,
@@ -150,12 +158,12 @@ export async function diffCommand(
   const patch = options.patch === true;
   const difference = await compareRun(project, known, [first, second], { patch });
   if (json) printJson(diffJson(difference));
-  else sayDiff(difference);
+  else printDiff(difference);
   return EXIT.done;
 }
 
-/** A patch stands alone on stdout, so that it can be applied. */
-function sayDiff({ from, to, changed, context, patch }: RunDifference): void {
+/** A patch is alone on stdout, so that `git apply` can read it. */
+function printDiff({ from, to, changed, context, patch }: RunDifference): void {
   const say = patch === undefined ? print : printError;
   say(`${from.name} -> ${to.name}: ${totalText(changed)}`);
   if (patch === undefined) for (const line of fileLines(changed)) print(line);
@@ -234,14 +242,14 @@ const GRAPH_FORMATS: Formats<GraphFormat> = {
   svg: ["svg"],
 };
 
-/** Draws a file or a run; the newest run when nothing is named. */
+/** Draws a file or a run; the newest run by default. */
 export async function graphCommand(
   what: string | undefined,
   options: DocumentOptions,
 ): Promise<ExitCode> {
   const format = formatOf(GRAPH_FORMATS, options);
   const drawing = await drawingOf(what);
-  deliver(await graphText(drawing, format), options);
+  printOrWrite(await graphText(drawing, format), options);
   const left = leftOutText(drawing);
   if (left !== undefined) printError(`The picture is incomplete; ${left}.`);
   return EXIT.done;
@@ -287,33 +295,33 @@ const REPORT_FORMATS: Formats<ReportFormat> = {
   json: ["json"],
 };
 
-/** Writes the report on a run; on the newest one when none is named. */
+/** Writes the report on a run; on the newest one by default. */
 export async function reportCommand(
   id: string | undefined,
   options: ReportOptions,
 ): Promise<ExitCode> {
   const format = formatOf(REPORT_FORMATS, options);
-  // Masked before it is told: a format may write a value in letters of its own.
+  // Masked before it is formatted: a format may escape the characters of a secret.
   const known = maskedRun((await openShown(process.cwd(), id)).known);
   const { plan, events } = known;
   const outputs =
     options.withOutput === true
       ? await (await import("../../app/output.ts")).outputTails(known)
       : new Map<string, string>();
-  const story = runReport({ ...whyInputOf(known, Date.now()), plan, events, outputs });
-  deliver(await reportText(story, format), options);
+  const report = runReport({ ...whyInputOf(known, Date.now()), plan, events, outputs });
+  printOrWrite(await reportText(report, format), options);
   return EXIT.done;
 }
 
-async function reportText(story: RunReport, format: ReportFormat): Promise<string> {
+async function reportText(report: RunReport, format: ReportFormat): Promise<string> {
   switch (format) {
     case "md":
-      return (await import("../../view/report/markdown.ts")).reportMarkdown(story);
+      return (await import("../../view/report/markdown.ts")).reportMarkdown(report);
     case "html":
-      return (await import("../../view/report/html.ts")).reportHtml(story);
+      return (await import("../../view/report/html.ts")).reportHtml(report);
     case "json": {
       const { reportJson } = await import("../../view/report/report-json.ts");
-      return `${JSON.stringify(reportJson(story), null, 2)}\n`;
+      return `${JSON.stringify(reportJson(report), null, 2)}\n`;
     }
   }
 }
@@ -324,11 +332,11 @@ interface DocumentOptions {
   readonly output?: string;
 }
 
-/** The endings of files, without the dot, by format; the first format is the default. */
+/** The extensions of files, without the dot, by format; the first format is the default. */
 type Formats<F extends string> = Readonly<Record<F, readonly string[]>>;
 
-/** The format that was asked for, by name or by the ending of the file. */
-export function formatOf<F extends string>(formats: Formats<F>, options: DocumentOptions): F {
+/** The format that the options name, or that of the extension of the file. */
+function formatOf<F extends string>(formats: Formats<F>, options: DocumentOptions): F {
   const names = Object.keys(formats) as F[];
   const { format, output } = options;
   if (format !== undefined) {
@@ -337,15 +345,15 @@ export function formatOf<F extends string>(formats: Formats<F>, options: Documen
     throw new Refusal("bad-option", `--format takes one of ${names.join(", ")}, not "${format}"`);
   }
   if (output === undefined) return names[0] as F;
-  const ending = extname(output).slice(1).toLowerCase();
-  const meant = names.find((name) => formats[name].includes(ending));
+  const extension = extname(output).slice(1).toLowerCase();
+  const meant = names.find((name) => formats[name].includes(extension));
   if (meant !== undefined) return meant;
   const message = `${output}: its extension names no format`;
   throw new Refusal("bad-option", message, advice(`add --format ${names.join("|")}`));
 }
 
 /** Prints a text, or writes it into a file and says so. */
-export function deliver(text: string, { output }: DocumentOptions): void {
+function printOrWrite(text: string, { output }: DocumentOptions): void {
   if (output === undefined) {
     print(text.trimEnd());
     return;

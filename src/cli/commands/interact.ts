@@ -1,8 +1,9 @@
 /**
- * The commands that reach a run from another process: `answer`, `say`, `settle`, `attach`, `open` and
- * `stop`.
+ * The commands that reach a run from another process: `answer`, `say`, `settle`, `attach`, `open`
+ * and `stop`.
  */
 import { answerGate, askedAt, openQuestions } from "../../app/answer.ts";
+import { askableOwner } from "../../app/ask-owner.ts";
 import { followRun } from "../../app/attach.ts";
 import { type LoadedRun, loadRun, openRun } from "../../app/loaded-run.ts";
 import {
@@ -19,20 +20,22 @@ import { advice, Refusal } from "../../app/refusal.ts";
 import { type Settled, settleStep } from "../../app/settle.ts";
 import { type StopMode, stopRun } from "../../app/stop.ts";
 import { waitsFor } from "../../core/graph/visit-state.ts";
+import { waitsForPerson } from "../../core/next-actions.ts";
 import type { Visit } from "../../core/run.ts";
 import type { JsonObject } from "../../util/json.ts";
-import { EXIT, type ExitCode, waitsForAnswer } from "../../view/exit-code.ts";
+import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { answerText, gateName, questionLines } from "../../view/question-text.ts";
 import { commandText, isoText } from "../../view/text.ts";
 import { isOutputClosed, print, printJson } from "../print.ts";
 import { displayOf, printOutcome } from "../screen/display.ts";
 import { type OutputOptions, screenKind, wantsJson } from "../screen/output-options.ts";
+import { pendingLines } from "./ask-owner.ts";
 
 interface AnswerOptions extends OutputOptions {
   readonly text?: string;
 }
 
-/** Answers, or shows what can be answered. */
+/** Answers a question, or shows the open questions. */
 export async function answerCommand(
   id: string,
   gate: string | undefined,
@@ -88,10 +91,10 @@ function questionJson(visit: Visit): JsonObject {
   };
 }
 
-/** A message goes into the journal and into a prompt; what is longer belongs into a file. */
+/** A message goes into the journal and into a prompt; a longer text belongs into a file. */
 const MESSAGE_CHARACTERS_MAX = 16_000;
 
-/** Leaves the message and says when the agent gets it. */
+/** Records the message and says when the agent gets it. */
 export async function sayCommand(
   id: string,
   name: string,
@@ -158,13 +161,21 @@ export async function settleCommand(
   { identity }: { readonly identity?: string },
 ): Promise<ExitCode> {
   const opened = await openRun(process.cwd(), "read-write", id);
-  const { shortId, as, by } = await settleStep(opened, step, { verdict, identity });
-  print(`Step ${step} of run ${shortId} is settled by ${by}: ${EFFECT[as]}.`);
-  print(`Continue: perdure resume ${shortId}`);
+  const { shortId } = opened.known;
+  const settled = await settleStep(opened, step, { verdict, identity });
+  const { as, by, outcome, known } = settled;
+  const owner = askableOwner(known);
+  if (outcome === "handled") {
+    print(`Step ${step} of run ${shortId} is settled by ${by}: ${EFFECT[as]}.`);
+    if (owner === undefined) print(`Continue: perdure resume ${shortId}`);
+    else print(`The run continues: ${ownerText(owner)} drives it.`);
+  } else {
+    for (const line of pendingLines(settled)) print(line);
+  }
   return EXIT.done;
 }
 
-/** Follows a run until it is over or its owner is gone. */
+/** Follows a run until it ends or loses its owner. */
 export async function attachCommand(
   id: string | undefined,
   options: OutputOptions,
@@ -179,8 +190,8 @@ export async function attachCommand(
     });
   }
   const now = await loadRun(project, known.id);
-  await printOutcome(now, screen);
-  if (waitsForAnswer(now.run)) return EXIT.waiting;
+  await printOutcome(project, now, screen);
+  if (waitsForPerson(now.run)) return EXIT.waiting;
   return now.run.state.status === "failed" ? EXIT.failed : EXIT.done;
 }
 
@@ -207,7 +218,7 @@ const WHEN: Readonly<Record<StopMode, string>> = {
   "after-step": "after the steps that are running",
 };
 
-/** Stops the run that is named, or the only one that is alive. */
+/** Stops the named run, or the only live one. */
 export async function stopCommand(id: string | undefined, options: StopOptions): Promise<ExitCode> {
   const mode: StopMode =
     options.afterTurn === true ? "after-turn" : options.afterStep === true ? "after-step" : "now";

@@ -31,7 +31,7 @@ export async function validateCommand(
 
 const HEADER = ["MODEL", "INPUT", "CACHED", "CACHE WRITE", "OUTPUT", "OVER 200K", "FROM"] as const;
 
-/** Shows all prices that are known; with a pipeline, those that hold for its runs. */
+/** Shows all known prices; with a pipeline, those of its runs. */
 export async function pricesCommand(
   file: string | undefined,
   options: OutputOptions,

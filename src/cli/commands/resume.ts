@@ -1,27 +1,29 @@
 /** `perdure resume` and `perdure retry`: continue a run, here or in the background (`--detach`). */
 
 import { createInterface } from "node:readline/promises";
+import { askableOwner } from "../../app/ask-owner.ts";
 import type { LogsRun } from "../../app/attractor-logs.ts";
 import { agreeOnSharing, directoryUserOf, sharingLines } from "../../app/directory-sharing.ts";
-import { execute } from "../../app/drive.ts";
+import { type Executed, execute } from "../../app/drive.ts";
 import { type InterruptedVisit, partialWork } from "../../app/interrupted-work.ts";
 import { type LoadedRun, loadRun, refuseCopy, whyInputOf } from "../../app/loaded-run.ts";
-import { ownerText } from "../../app/owner.ts";
+import { askGitEarly } from "../../app/loop-parts.ts";
 import { unavailable } from "../../app/ownership.ts";
-import { checkPricesOnResume, parseBudget, parseTurns } from "../../app/prices.ts";
-import { isElsewhere, openProject, type Project, resolveRunId } from "../../app/project.ts";
+import { parseBudget, parseTurns } from "../../app/prices.ts";
+import { openProject, type Project, resolveRunId } from "../../app/project.ts";
 import { command, Refusal } from "../../app/refusal.ts";
 import {
-  addBudgetToOwned,
   checkResume,
   completeFiles,
   firstStep,
+  hasPending,
   pipelineFileState,
   planResume,
   refuseOtherFile,
   resumeInBackground,
   resumeOptions,
 } from "../../app/resume.ts";
+import { filesOption } from "../../app/rewind-files.ts";
 import {
   confirmRepeat,
   previewLines,
@@ -29,8 +31,7 @@ import {
   type RewindPreview,
   type RewindRequest,
   rewindFilesLines,
-} from "../../app/rewind.ts";
-import { filesOption } from "../../app/rewind-files.ts";
+} from "../../app/rewind-preview.ts";
 import { environmentLines, givenVariables, requireVariables } from "../../app/run-environment.ts";
 import type { Recover } from "../../plan/plan.ts";
 import { EXIT, type ExitCode, exitCodeOf } from "../../view/exit-code.ts";
@@ -42,7 +43,7 @@ import { displayOf, printOutcome } from "../screen/display.ts";
 import { type OutputOptions, screenKind, wantsJson } from "../screen/output-options.ts";
 import type { AgreedUpdate } from "./update.ts";
 
-export interface ResumeOptions extends OutputOptions {
+interface ResumeOptions extends OutputOptions {
   readonly pipelineId?: string;
   readonly fromStep?: string;
   readonly dryRun?: boolean;
@@ -50,23 +51,23 @@ export interface ResumeOptions extends OutputOptions {
   readonly takeOver?: boolean;
   /** Continue beside other runs in the same directory. */
   readonly beside?: boolean;
-  /** False: what the plan needs is not looked for first. */
+  /** False: does not check first whether agents and programs are installed. */
   readonly preflight?: boolean;
   /** Continue in a copy of the run's project. */
   readonly asCopy?: boolean;
-  /** What to add to the run's budget. */
+  /** The addition to the budget. */
   readonly budget?: string;
   /** Variables that take new values: NAME, or NAME=value. */
   readonly env?: readonly string[];
-  /** How many turns more agents get that have used up theirs. */
+  /** More turns for agents that have used up theirs. */
   readonly turns?: string;
-  /** What to do with work that was interrupted. */
+  /** How interrupted work continues. */
   readonly recover?: string;
   /** Adopt the edit of the pipeline's file. */
   readonly update?: boolean;
-  /** Agree, without being asked, to the update or to repeating what must not happen twice. */
+  /** Agree, without being asked, to the update or to repeating a `once` step. */
   readonly yes?: boolean;
-  /** What to do with the files: keep or restore. */
+  /** Keep or restore the files. */
   readonly files?: string;
   readonly stay?: boolean;
   readonly autoApprove?: boolean;
@@ -78,7 +79,7 @@ export interface ResumeOptions extends OutputOptions {
   readonly logs?: string;
 }
 
-/** Resumes the run that is named, or the one that was interrupted last. */
+/** Resumes the named run, or the one that was interrupted last. */
 export async function resumeCommand(
   id: string | undefined,
   options: ResumeOptions,
@@ -136,7 +137,10 @@ export async function retryCommand(
   return continueRun(project, runId, { verb: "retry", step, files, failed, turns }, options);
 }
 
-/** Refuses what cannot be resumed, or not like this, before anything is asked or changed. */
+/**
+ * Refuses a run that cannot be resumed, or not with these options, before it asks or changes
+ * anything.
+ */
 async function refuse(
   project: Project,
   known: LoadedRun,
@@ -146,45 +150,50 @@ async function refuse(
   if (options.budget !== undefined) parseBudget(options.budget);
   if (options.turns !== undefined) parseTurns(options.turns);
   checkRecover(options);
-  const refusal = unavailable(known, options);
-  if (refusal !== undefined) throw refusal;
+  // First: the journal of a copy knows nothing new about the owner.
   await refuseCopy(project.dir, known, options.asCopy === true);
+  const refusal = wanted?.ofOwner === true ? undefined : unavailable(known, options);
+  if (refusal !== undefined) throw refusal;
   if (wanted === undefined || options.update !== true) return;
   const message = "--update and --from-step cannot be combined: use one after the other";
   throw new Refusal("bad-option", message, command("resume", known.shortId, "--update"));
 }
 
-/** Options that ask nothing of the run itself. */
-const BESIDE_BUDGET: ReadonlySet<string> = new Set([
-  ...["budget", "pipelineId", "file", "preflight", "output", "quiet"],
-]);
-
-/** With nothing but `--budget`, the living owner of a run is asked to add to it. */
-async function isBudgetAdded(
-  project: Project,
-  known: LoadedRun,
-  options: ResumeOptions,
-): Promise<boolean> {
-  const { budget } = options;
-  const owner = known.liveness === "owned" ? known.lease?.owner : undefined;
-  const given = Object.entries(options).filter(([, value]) => value !== undefined);
-  const isAlone = given.every(([name]) => BESIDE_BUDGET.has(name));
-  if (budget === undefined || !isAlone || owner === undefined) return false;
-  if (owner.opens !== undefined || isElsewhere(known.lease)) return false;
-  await checkPricesOnResume(known, undefined, budget);
-  if (!(await addBudgetToOwned(project, known, budget))) return false;
-  print(`Added ${budget} to the budget of run ${known.shortId}, which ${ownerText(owner)} drives.`);
-  return true;
-}
-
+/** Continues a run, or asks its living owner. */
 async function continueRun(
   project: Project,
   runId: string,
   wanted: RewindRequest | undefined,
   options: ResumeOptions,
 ): Promise<ExitCode> {
+  if (options.dryRun !== true) await askGitEarly(project);
   const known = await loadRun(project, runId);
-  if (wanted === undefined && (await isBudgetAdded(project, known, options))) return EXIT.done;
+  if (askableOwner(known) === undefined) return continueAlone(project, known, wanted, options);
+  if (wanted?.verb === "retry" && options.dryRun === true) {
+    return continueAlone(project, known, { ...wanted, ofOwner: true }, options);
+  }
+  const { askToContinue, resultLines } = await import("./ask-owner.ts");
+  const result = await askToContinue(project, known, wanted, options);
+  if (result === "declined") return nothingStarted();
+  if (result === undefined) return continueAlone(project, known, wanted, options);
+  if (result.outcome === "owner-ended") {
+    // The request is pending, and this process is the next owner.
+    const { budget: _, files: __, ...rest } = options;
+    return continueAlone(project, result.known, undefined, rest);
+  }
+  if (wantsJson(options)) printJson({ run_id: runId, request: result.outcome });
+  else if (options.quiet !== true)
+    for (const line of resultLines(result, wanted, options)) print(line);
+  return EXIT.done;
+}
+
+async function continueAlone(
+  project: Project,
+  known: LoadedRun,
+  wanted: RewindRequest | undefined,
+  options: ResumeOptions,
+): Promise<ExitCode> {
+  const { id: runId } = known;
   await refuse(project, known, wanted, options);
   const request = wanted && (await confirmRepeat(known, wanted, options, confirmation(options)));
   if (wanted !== undefined && request === undefined) return nothingStarted();
@@ -194,74 +203,71 @@ async function continueRun(
       : { kind: "same" };
   if (agreed.kind === "over") return agreed.exit;
   const update = agreed.kind === "update" ? agreed.update : undefined;
-  if (known.run.state.status === "completed" && request === undefined && update === undefined) {
+  const isOver = known.run.state.status === "completed" && !(await hasPending(project, known));
+  if (isOver && request === undefined && update === undefined) {
     if (options.dryRun !== true) await completeFiles(project, known);
     print(`${why(whyInputOf(known, Date.now())).happened}\nThere is nothing to resume.`);
     return EXIT.done;
   }
-  const back = request && (await previewRewind(project, known, request));
+  const preview = request && (await previewRewind(project, known, request));
   const kept = options.files === "keep" ? "continue" : undefined;
   const recover = recoverWord(options.recover) ?? kept;
-  const cut = back === undefined ? await partialWork(project, known, recover) : [];
-  if (options.dryRun === true) return showPlan(known, { back, cut }, options);
+  const interrupted = preview === undefined ? await partialWork(project, known, recover) : [];
+  if (options.dryRun === true) return showPlan(known, { preview, interrupted }, options);
   const { run, plan, shortId } = known;
   const adopted = { run, plan: update?.plan ?? plan };
   const variables = givenVariables(options.env ?? [], adopted.plan);
-  requireVariables(adopted, shortId, { given: variables, names: update?.envNames });
+  const typed = [...commandOf(shortId, request), ...(update === undefined ? [] : ["--update"])];
+  requireVariables(adopted, shortId, { typed, given: variables, names: update?.envNames });
   const { preflight, turns, budget } = options;
-  const needs = { update, request, preview: back, recover, preflight, turns, budget };
+  const needs = { update, request, preview, recover, preflight, turns, budget, typed };
   const { priceLines, warnings } = await checkResume(known, needs);
   for (const line of warnings) printError(line);
   const worker = directoryUserOf(known);
   const { starts, beside } = await agreeOnSharing(project, worker, {
     beside: options.beside === true,
     confirm: confirmation(options),
-    command: ["resume", known.shortId],
+    command: typed,
   });
   if (!starts) return nothingStarted();
   if (options.detach === true) {
     const forwarded = [...detachedOptions(options), ...gateOptions(options)];
     return detach(project, runId, known.shortId, forwarded);
   }
-  const recovery = await recoveryOf(cut, options.recover, known.shortId);
+  const recovery = await recoveryOf(interrupted, options.recover, known.shortId);
   const screen = screenKind(options);
-  const {
-    known: after,
-    endedBy,
-    isDetached,
-  } = await execute(project, known, {
+  const executed = await execute(project, known, {
     display: displayOf(screen),
-    ...resumeOptions(project, { request, back }, { ...options, beside }),
+    ...resumeOptions(project, { request, back: preview }, { ...options, beside }),
     ...(update === undefined ? {} : { update }),
     ...recovery,
     variables,
     greet: async (now) => [
-      ...greeting(now, back?.rewind?.step),
-      ...environmentLines(now, commandOf(shortId, request), variables),
+      ...greeting(now, preview?.rewind?.step),
+      ...environmentLines(now, typed, variables),
       ...priceLines,
       ...(await sharingLines(project, worker)),
-      ...(back === undefined ? [] : previewLines(now, back)),
-      ...(options.recover === "ask" ? [] : interruptedWorkLines(cut, known.shortId)),
+      ...(preview === undefined ? [] : previewLines(now, preview)),
+      ...(options.recover === "ask" ? [] : interruptedWorkLines(interrupted, known.shortId)),
     ],
   });
-  if (isDetached) return leaveToBackground(project, after, options);
-  await printOutcome(after, screen);
-  return exitCodeOf(after.run, endedBy);
+  return endOfPart(project, executed, options);
 }
 
-function nothingStarted(): ExitCode {
+/** Says that the person chose to start nothing. */
+export function nothingStarted(): ExitCode {
   print("Nothing was started.");
   return EXIT.interrupted;
 }
 
-/** What the person typed, without its options. */
+/** The command that the person typed, without its options. */
 function commandOf(shortId: string, request: RewindRequest | undefined): readonly string[] {
   if (request === undefined) return ["resume", shortId];
   if (request.verb === "retry") return ["retry", shortId, request.step];
   return ["resume", shortId, "--from-step", request.step];
 }
 
-/** What the process in the background has to be told again. */
+/** The options for the process in the background. */
 function detachedOptions(options: ResumeOptions): readonly string[] {
   return [
     ...(options.fromStep === undefined ? [] : ["--from-step", options.fromStep]),
@@ -276,7 +282,6 @@ function detachedOptions(options: ResumeOptions): readonly string[] {
     ...(options.recover === undefined ? [] : ["--recover", options.recover]),
     ...(options.update === true ? ["--update"] : []),
     ...(options.update === true || options.yes === true ? ["--yes"] : []),
-    ...(options.files === undefined ? [] : ["--files", options.files]),
   ];
 }
 
@@ -298,45 +303,48 @@ function greeting(known: LoadedRun, fromStep: string | undefined): readonly stri
   return [...lines, `${edited} (adopt the edit: perdure resume ${shortId} --update)`];
 }
 
-/** What was cut off, and what becomes of it. */
+/** The interrupted work, and how it continues. */
 function interruptedWorkLines(
-  cut: readonly InterruptedVisit[],
+  interrupted: readonly InterruptedVisit[],
   shortId: string,
 ): readonly string[] {
-  return cut.flatMap(({ work }) => interruptedLines(work, shortId));
+  return interrupted.flatMap(({ work }) => interruptedLines(work, shortId));
 }
 
-/** `--dry-run`: what would happen to each step, and why. Changes nothing. */
+/** `--dry-run`: shows what would happen to each step, and why; changes nothing. */
 async function showPlan(
   known: LoadedRun,
   {
-    back,
-    cut,
-  }: { readonly back: RewindPreview | undefined; readonly cut: readonly InterruptedVisit[] },
+    preview,
+    interrupted,
+  }: {
+    readonly preview: RewindPreview | undefined;
+    readonly interrupted: readonly InterruptedVisit[];
+  },
   options: ResumeOptions,
 ): Promise<ExitCode> {
   const { resumePlanLines } = await import("../../view/preview/resume-plan.ts");
-  const steps = await planResume(known, back, recoverWord(options.recover));
+  const steps = await planResume(known, preview, recoverWord(options.recover));
   if (wantsJson(options)) {
     printJson(steps);
     return EXIT.done;
   }
   for (const line of resumePlanLines(steps)) print(line);
-  for (const line of back === undefined ? [] : rewindFilesLines(known, back)) print(line);
-  for (const line of interruptedWorkLines(cut, known.shortId)) print(line);
+  for (const line of preview === undefined ? [] : rewindFilesLines(known, preview)) print(line);
+  for (const line of interruptedWorkLines(interrupted, known.shortId)) print(line);
   return EXIT.done;
 }
 
 const CHOICES: readonly string[] = ["continue", "restart", "ask"];
 
-/** What the person wants: for all, or for each visit (`fix@2`) that was asked about. */
+/** The person's choice: for all interrupted work, or for each visit (`fix@2`). */
 interface Recovery {
   readonly recover?: Recover;
   readonly choices?: Readonly<Record<string, Recover>>;
 }
 
-/** Refuses a word that is none of the three, and a question that nobody can answer. */
-export function checkRecover(options: { recover?: string; detach?: boolean }): void {
+/** Refuses an unknown value, and `ask` without a terminal. */
+function checkRecover(options: { recover?: string; detach?: boolean }): void {
   const { recover } = options;
   if (recover === undefined) return;
   if (!CHOICES.includes(recover)) {
@@ -351,24 +359,24 @@ export function checkRecover(options: { recover?: string; detach?: boolean }): v
   });
 }
 
-/** The word for all, when it is one; `ask` is a question, not an answer. */
-export function recoverWord(given: string | undefined): Recover | undefined {
+/** The choice for all interrupted work; undefined for `ask`, which is a question. */
+function recoverWord(given: string | undefined): Recover | undefined {
   return given === "continue" || given === "restart" ? given : undefined;
 }
 
-/** The person's choice; asked for only when something was cut off. */
-export async function recoveryOf(
-  cut: readonly InterruptedVisit[],
+/** The person's choice; asks only if work was interrupted. */
+async function recoveryOf(
+  interrupted: readonly InterruptedVisit[],
   given: string | undefined,
   shortId: string,
 ): Promise<Recovery> {
   const word = recoverWord(given);
   if (word !== undefined) return { recover: word };
-  if (given !== "ask" || cut.length === 0) return {};
+  if (given !== "ask" || interrupted.length === 0) return {};
   const lines = createInterface({ input: process.stdin, output: process.stderr });
   const choices: Record<string, Recover> = {};
   try {
-    for (const { place, work } of cut) {
+    for (const { place, work } of interrupted) {
       for (const line of interruptedLines(work, shortId)) printError(line);
       const answer = await lines.question("Continue with it, or restart? [c/r] ");
       const restart = answer.trim().toLowerCase().startsWith("r");
@@ -380,7 +388,7 @@ export async function recoveryOf(
   return { choices };
 }
 
-/** How gates are answered, as the process in the background has to know it. */
+/** The options about gates for the process in the background. */
 export function gateOptions(options: {
   readonly stay?: boolean;
   readonly autoApprove?: boolean;
@@ -391,7 +399,7 @@ export function gateOptions(options: {
   ];
 }
 
-/** Starts `perdure resume` in the background and says how to see it. */
+/** Starts `perdure resume` in the background and says how to watch it. */
 export async function detach(
   project: Project,
   runId: string,
@@ -404,8 +412,19 @@ export async function detach(
   return EXIT.done;
 }
 
+/** Says how the run stands when this process has done its part, or leaves it to the background. */
+export async function endOfPart(
+  project: Project,
+  { known, endedBy, isDetached }: Executed,
+  options: OutputOptions & Parameters<typeof gateOptions>[0],
+): Promise<ExitCode> {
+  if (isDetached) return leaveToBackground(project, known, options);
+  await printOutcome(project, known, screenKind(options));
+  return exitCodeOf(known.run, endedBy);
+}
+
 /** Leaves a run that this process has driven to one in the background; its steps keep running. */
-export async function leaveToBackground(
+async function leaveToBackground(
   project: Project,
   { id, shortId }: LoadedRun,
   options: Parameters<typeof gateOptions>[0],

@@ -1,42 +1,37 @@
-/** `perdure run FILE`: starts a new run. It never reads old state; it only mentions unfinished runs. */
+/**
+ * `perdure run FILE`: starts a new run. It never reads old state; it only mentions unfinished runs.
+ */
 
 import { relative, resolve } from "node:path";
 import { agreeOnSharing, sharingLines } from "../../app/directory-sharing.ts";
 import { execute } from "../../app/drive.ts";
 import { parseInput, type TypedInput } from "../../app/input.ts";
 import { loadRun } from "../../app/loaded-run.ts";
+import { askGitEarly } from "../../app/loop-parts.ts";
 import { type ReadingOptions, readingOf } from "../../app/pipeline-file.ts";
+import { findPipeline, pipelineNames } from "../../app/pipeline-name.ts";
 import { createProject, type Project, shortIdOf } from "../../app/project.ts";
 import { command, Refusal } from "../../app/refusal.ts";
 import { createRun, type EarlierRun, prepareRun, unfinishedRunOf } from "../../app/start.ts";
 import { keepHeapSmall } from "../../app/this-process.ts";
 import { sha256 } from "../../util/json.ts";
-import { EXIT, type ExitCode, exitCodeOf } from "../../view/exit-code.ts";
+import type { ExitCode } from "../../view/exit-code.ts";
 import { countText } from "../../view/text.ts";
 import { ask, canAsk, confirmation } from "../ask.ts";
 import { print, printError, readPlan } from "../print.ts";
-import { displayOf, printOutcome } from "../screen/display.ts";
+import { displayOf } from "../screen/display.ts";
 import { type OutputOptions, screenKind } from "../screen/output-options.ts";
-import { detach, gateOptions, leaveToBackground } from "./resume.ts";
+import { detach, endOfPart, gateOptions, nothingStarted } from "./resume.ts";
 
-export interface RunArguments extends ReadingOptions {
-  readonly validate?: boolean;
-  readonly logs?: string;
-  readonly input?: readonly string[];
-  readonly json?: readonly string[];
-  readonly detach?: boolean;
-  readonly output?: string;
-  readonly quiet?: boolean;
-  readonly stay?: boolean;
-  readonly autoApprove?: boolean;
-  readonly beside?: boolean;
+/** The options of `run`; some of them spell `resume`. */
+export interface RunArguments extends RunOptions {
   readonly resume?: string;
   readonly resumeLast?: boolean;
   readonly fromStep?: string;
   readonly run?: string;
 }
 
-/** Refuses what one of the spellings of `resume` would ignore. */
+/** Refuses options that a spelling of `resume` would ignore. */
 export function refuseMixedOptions(file: string | undefined, options: RunArguments): void {
   const { resume, resumeLast, fromStep, run: named } = options;
   const resumes = resume !== undefined || resumeLast === true || fromStep !== undefined;
@@ -60,23 +55,37 @@ export function refuseMixedOptions(file: string | undefined, options: RunArgumen
   }
 }
 
-export interface RunOptions extends OutputOptions, ReadingOptions, TypedInput {
+interface RunOptions extends OutputOptions, ReadingOptions, TypedInput {
   readonly detach?: boolean;
-  /** Only say what is wrong with the file. */
+  /** Only check the file. */
   readonly validate?: boolean;
-  /** Where the files of the run are written in the form of the DOT language. */
+  /** The directory for the files of the run, in the form of the DOT language. */
   readonly logs?: string;
   readonly stay?: boolean;
   readonly autoApprove?: boolean;
   /** Start beside other runs in the same directory. */
   readonly beside?: boolean;
-  /** False: what the plan needs is not looked for first. */
+  /** False: does not check first whether agents and programs are installed. */
   readonly preflight?: boolean;
 }
 
+/** The pipeline that the person chooses from those of the folder; undefined when there is none. */
+export async function chosenPipeline(options: RunOptions): Promise<string | undefined> {
+  const names = pipelineNames();
+  if (names.length === 0) return undefined;
+  if (!canAsk(options)) {
+    const next = names.map((name) => command("run", name));
+    throw new Refusal("bad-option", "which pipeline is meant?", next);
+  }
+  for (const [index, name] of names.entries()) print(`${index + 1}  ${name}`);
+  const answer = await ask("Which pipeline? ");
+  return names[Number(answer) - 1] ?? names.find((name) => name.toLowerCase() === answer);
+}
+
 /** Starts a new run and drives it to its end. */
-export async function runCommand(file: string, options: RunOptions): Promise<ExitCode> {
-  const path = resolve(file);
+export async function runCommand(named: string, options: RunOptions): Promise<ExitCode> {
+  const path = findPipeline(named);
+  const file = path === resolve(named) ? named : relative(process.cwd(), path);
   const screen = screenKind(options);
   const reading = readingOf(options, file);
   const typed = ["run", file];
@@ -91,8 +100,8 @@ export async function runCommand(file: string, options: RunOptions): Promise<Exi
   }
   const given = parseInput(options, plan.inputSchema);
   const { preflight } = options;
-  const site = { file, typed, preflight, cwd: process.cwd() };
-  const { input, warnings, priceLines } = await prepareRun(plan, given, site);
+  const request = { file, typed, preflight, cwd: process.cwd() };
+  const { input, warnings, priceLines } = await prepareRun(plan, given, request);
   for (const line of warnings) printError(line);
   const project = await createProject(process.cwd());
   const choice = await askAboutUnfinished(project, path, options);
@@ -112,6 +121,7 @@ export async function runCommand(file: string, options: RunOptions): Promise<Exi
     command: typed,
   });
   if (!starts) return nothingStarted();
+  if (plan.workspace?.snapshots === true) await askGitEarly(project, process.cwd());
   const logs = options.logs === undefined ? {} : { logs: resolve(options.logs) };
   const runId = await createRun(project, plan, {
     file: path,
@@ -134,21 +144,10 @@ export async function runCommand(file: string, options: RunOptions): Promise<Exi
   ];
   const { stay = false, autoApprove = false } = options;
   const known = await loadRun(project, runId);
-  const {
-    known: after,
-    endedBy,
-    isDetached,
-  } = await execute(project, known, {
+  const executed = await execute(project, known, {
     ...{ display: displayOf(screen), greet, stay, autoApprove, beside },
   });
-  if (isDetached) return leaveToBackground(project, after, options);
-  await printOutcome(after, screen);
-  return exitCodeOf(after.run, endedBy);
-}
-
-function nothingStarted(): ExitCode {
-  print("Nothing was started.");
-  return EXIT.interrupted;
+  return endOfPart(project, executed, options);
 }
 
 type Choice =
@@ -165,7 +164,7 @@ async function askAboutUnfinished(
   const unfinished = unfinishedText(last, file);
   if (screenKind(options) === "plain") print(unfinished);
   if (!canAsk(options)) return { kind: "new" };
-  // Who is driven by another process can only be looked at.
+  // A run that another process drives can only be watched.
   const [offer, kind] = last.owned
     ? (["[w]atch it", "watch"] as const)
     : (["[r]esume it", "resume"] as const);

@@ -15,18 +15,18 @@ interface UpdateOptions extends OutputOptions {
   readonly dryRun?: boolean;
   readonly yes?: boolean;
   readonly detach?: boolean;
-  /** What becomes of the files: they stay, or are put back to before what runs again. */
+  /** Keeps the files, or restores those of before the steps that run again. */
   readonly files?: string;
 }
 
 export type AgreedUpdate =
   | { readonly kind: "update"; readonly update: UpdateRequested }
-  /** The plan is the one that the run has. */
+  /** The edit changes no step. */
   | { readonly kind: "same" }
-  /** It was only shown, or the person does not want it. */
+  /** The update was only shown, or the person refused it. */
   | { readonly kind: "over"; readonly exit: ExitCode };
 
-/** What a person agrees to do about the edit of a run's file. Throws what stands in its way. */
+/** The update that a person agrees to; throws a refusal if it is impossible. */
 export async function agreeOnUpdate(
   project: Project,
   known: LoadedRun,

@@ -1,4 +1,4 @@
-/** `perdure clean`, `doctor`, `export` and `import`: look after the state of a project. */
+/** `perdure clean`, `doctor`, `export` and `import`: maintain the state of a project. */
 
 import { resolve } from "node:path";
 import { type CleanOptions, cleanRuns } from "../../app/clean.ts";
@@ -14,7 +14,7 @@ import {
   unfinishedRuns,
   usedStateDir,
 } from "../../app/doctor.ts";
-import { type ExportOptions as AppOptions, exportRun } from "../../app/export.ts";
+import { type ExportOptions, exportRun } from "../../app/export.ts";
 import { importRun } from "../../app/import.ts";
 import { openRun } from "../../app/loaded-run.ts";
 import { openProject } from "../../app/project.ts";
@@ -26,7 +26,7 @@ import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { countText } from "../../view/text.ts";
 import { print, readPlan } from "../print.ts";
 
-/** Cleans the runs that are named, or all finished ones, and says what became of each. */
+/** Cleans the named runs, or all finished ones, and reports each. */
 export async function cleanCommand(
   ids: readonly string[],
   options: CleanOptions,
@@ -47,7 +47,7 @@ interface DoctorOptions {
   readonly repair?: boolean;
 }
 
-/** Checks, and repairs when asked to. */
+/** Checks the machine and the project; `--repair` repairs the journal. */
 export async function doctorCommand(
   file: string | undefined,
   options: DoctorOptions,
@@ -90,7 +90,7 @@ function unfinishedLine({ runId, pipeline, state }: UnfinishedRun): string {
 
 const GLYPHS = { there: "✓", missing: "✗", doubtful: "!", unknown: "·" } as const;
 
-/** What a pipeline needs, and what its agents may do. */
+/** Checks the agents and programs that a pipeline needs, and shows what its agents may do. */
 async function checkPipeline(file: string): Promise<ExitCode> {
   const { plan } = await readPlan(resolve(file), ["doctor", file], {});
   const found = await pipelineFindings(plan);
@@ -133,14 +133,14 @@ function repairLines(report: ReturnType<typeof repairState>): readonly string[] 
   return lines;
 }
 
-export interface ExportOptions extends AppOptions {
+interface ExportCommandOptions extends ExportOptions {
   readonly output?: string;
 }
 
-/** Writes the run that is named, or the newest one, into a file. */
+/** Writes the named run, or the newest one, into a file. */
 export async function exportCommand(
   id: string | undefined,
-  options: ExportOptions,
+  options: ExportCommandOptions,
 ): Promise<ExitCode> {
   const { project, known } = await openRun(process.cwd(), "read-write", id);
   const { shortId } = known;
@@ -167,7 +167,7 @@ interface ImportOptions {
   readonly files?: string;
 }
 
-/** Takes in a run from a file. */
+/** Imports a run from a file. */
 export async function importCommand(file: string, options: ImportOptions): Promise<ExitCode> {
   const path = resolve(file);
   const files = filesOption(options.files);

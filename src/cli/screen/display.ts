@@ -6,6 +6,7 @@
  */
 import { type LoadedRun, whyInputOf } from "../../app/loaded-run.ts";
 import { failedOutput } from "../../app/output-tail.ts";
+import type { Project } from "../../app/project.ts";
 import { type Display, NO_DISPLAY } from "../../app/screen.ts";
 import { endCard } from "../../view/end-card.ts";
 import { print, printError } from "../print.ts";
@@ -42,8 +43,12 @@ function isWorkflow(): boolean {
   return process.env.GITHUB_ACTIONS === "true" && process.stdout.isTTY !== true;
 }
 
-/** Prints how the run stands when this process has done its part. */
-export async function printOutcome(known: LoadedRun, screen: ScreenKind): Promise<void> {
+/** Prints how the run stands when this process has done its part, in the words of `why`. */
+export async function printOutcome(
+  project: Project,
+  known: LoadedRun,
+  screen: ScreenKind,
+): Promise<void> {
   if (screen === "json") return;
   if (screen === "quiet" && known.run.state.status === "completed") return;
   const say = screen === "quiet" ? printError : print;
@@ -53,4 +58,24 @@ export async function printOutcome(known: LoadedRun, screen: ScreenKind): Promis
   const style = terminalStyle(process.env, screen === "quiet" ? process.stderr : process.stdout);
   const card = endCard({ ...whyInputOf(known, Date.now()), output, width, style });
   for (const line of card) say(line);
+  if (isOver(known)) await printResult(project, known, say);
+}
+
+/** True when a run has a result: it completed, or it failed. */
+export function isOver({ run }: LoadedRun): boolean {
+  return run.state.status === "completed" || run.state.status === "failed";
+}
+
+/** Prints where the work of a worktree run is, and how to take it. */
+export async function printResult(
+  project: Project,
+  known: LoadedRun,
+  say: (line: string) => void,
+): Promise<void> {
+  if (known.run.workspace?.kind !== "worktree") return;
+  const { resultOf } = await import("../../app/take.ts");
+  const result = await resultOf(project, known);
+  if (result === undefined) return;
+  const { resultLines } = await import("../../view/result-lines.ts");
+  for (const line of resultLines(result, known.shortId)) say(line);
 }

@@ -43,7 +43,7 @@ type Exited = Extract<Ending, { how: "exited" }>;
 
 /** The event for an attempt whose process exited. */
 export function exited(run: Run, visit: Visit, ending: Exited, now: number): RunEvent {
-  const { exit, problem, said, signature, reported, context, output } = ending;
+  const { exit, problem, said, signature, reported, context, output, exposes } = ending;
   const evidence = {
     exit,
     ...(said === undefined ? {} : { said }),
@@ -52,6 +52,7 @@ export function exited(run: Run, visit: Visit, ending: Exited, now: number): Run
     ...(reported === undefined ? {} : { reported }),
     ...(output === undefined ? {} : { output }),
     ...(Object.keys(context).length === 0 ? {} : { context }),
+    ...(exposes && { exposes }),
     ...traceOf(ending),
   };
   if (problem?.reason === "check" && failsForGood(ending)) {
@@ -130,7 +131,10 @@ export function complete(
     ...(output === undefined ? {} : { output }),
   };
   if (!chosen.ok) {
-    const handed = Object.keys(context).length === 0 ? {} : { context };
+    const handed = {
+      ...(Object.keys(context).length === 0 ? {} : { context }),
+      ...(exposes && { exposes }),
+    };
     const evidence = { exit, ...words, ...handed, ...findingsIn(result), ...paid };
     return finalFailure(run, visit, at, chosen.reason, chosen.message, evidence);
   }
@@ -172,13 +176,14 @@ export function fail(
   const spentTurns = reason === "turns" && conversation.conversation !== undefined;
   if (failures < visit.failuresMax && !spentTurns && isRetried(policy, reason)) {
     // Context and output count only in the last attempt.
-    const { said: _, signature: __, context: ___, output: ____, ...reported } = evidence;
+    const { context: _, exposes: __, output: ___, ...known } = evidence;
+    const { said: ____, signature: _____, ...reported } = known;
     const keys = keysAtRetry(run, visit);
-    const known = Object.keys(keys).length === 0 ? reported : { ...reported, context: keys };
+    const handed = Object.keys(keys).length === 0 ? {} : { context: keys };
     const salt = `${run.id}/${visitText(visitRef(visit))}`;
     const sinceGrant = failures - (visit.failuresBefore ?? 0);
     const retry = retryAfterFailure(policy.backoff, sinceGrant, now, salt);
-    const failed = { type: "step.failed", ...at, reason, message, ...known } as const;
+    const failed = { type: "step.failed", ...at, reason, message, ...reported, ...handed } as const;
     return { ...failed, ...conversation, retry, edges: [] };
   }
   return finalFailure(run, visit, at, reason, message, evidence);

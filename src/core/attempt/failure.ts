@@ -26,6 +26,7 @@ export type FailureEvidence = Pick<
   | "answer"
   | "output"
   | "context"
+  | "exposes"
   | "check"
   | "checks"
   | "trouble"

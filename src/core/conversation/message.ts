@@ -34,13 +34,13 @@ export function messagesFor(
   return run.messages.get(stepPath(step)) ?? [];
 }
 
-/** The event of a new message; a request may be read twice. */
+/** The event of a new message; a request may be read twice (request/Q1). */
 export function messageEvents(
   run: Run,
   { scope, step, message }: Extract<Fact, { type: "message-left" }>,
 ): readonly RunEvent[] {
-  const known = messagesFor(run, { scope, step }).some(({ id }) => id === message.id);
-  return known ? [] : [{ type: "run.messaged", scope, step, message }];
+  if (run.handled.has(message.id)) return [];
+  return [{ type: "run.messaged", scope, step, message }];
 }
 
 /** The ids of the messages that the prompt of the next attempt holds. */
@@ -108,6 +108,7 @@ export function withMessage(run: Run, at: AttemptRef, ending: Ending): Ending {
 
 /** Records a message; this and all functions below are for evolve.ts alone (run/C2). */
 export function leaveMessage(run: Run, event: RunMessaged): void {
+  draft(run).handled.add(event.message.id);
   draft(run).messages.set(stepPath(event), [...messagesFor(run, event), event.message]);
 }
 

@@ -25,6 +25,7 @@ import { needsTurns } from "../conversation/conversation.ts";
 import type { RunEvent, RunRewound } from "../event.ts";
 import type { Fact } from "../fact.ts";
 import {
+  attemptOf,
   childScopes,
   currentVisit,
   findStep,
@@ -39,7 +40,7 @@ import {
   visitRef,
   visitsOf,
 } from "../run.ts";
-import { parseVisit, ROOT_SCOPE, stepPath, visitText } from "../step-path.ts";
+import { attemptText, parseVisit, ROOT_SCOPE, stepPath, visitText } from "../step-path.ts";
 import { restoreFirst } from "../workspace-files.ts";
 import { forwardEdges, leave, locate, reopen, startAgain } from "./edge.ts";
 import { abandonInside, enter, recordAt } from "./visit.ts";
@@ -47,7 +48,7 @@ import { abandonInside, enter, recordAt } from "./visit.ts";
 /** A request that is refused; the message says why and what is possible instead. */
 export class Refusal extends Error {
   override readonly name = "Refusal";
-  readonly code: "unknown-step" | "impossible";
+  readonly code: "unknown-step" | "impossible" | "step-running" | "run-changed";
 
   constructor(message: string, code: Refusal["code"] = "impossible") {
     super(message);
@@ -135,10 +136,24 @@ export function rewindEvent(
   };
 }
 
-/** The step that a request wants to retry: the request grants its attempts, not the opening. */
-export function retriedBy(requests: readonly Fact[]): { readonly retried?: string } {
-  const retry = requests.find((request) => request.type === "retry-requested");
-  return retry === undefined ? {} : { retried: retry.step };
+/** The steps that requests want to retry: the requests grant their attempts, not the opening. */
+export function retriedBy(
+  run: Run,
+  facts: readonly Fact[],
+): { readonly retried?: readonly string[] } {
+  const retried = facts.flatMap((fact) => {
+    const asked = fact.type === "requested" ? fact.fact : fact;
+    if (asked.type !== "retry-requested") return [];
+    const isLate = fact.type === "requested" && !isLastAttempt(run, asked.step, fact.attempt);
+    return isLate ? [] : [asked.step];
+  });
+  return retried.length === 0 ? {} : { retried };
+}
+
+/** True when the last attempt of a step is the one that an asker saw, if it saw one. */
+export function isLastAttempt(run: Run, step: string, seen: string | undefined): boolean {
+  const visit = currentVisit(findStep(run, step));
+  return seen === undefined || (visit && attemptText(attemptOf(visit))) === seen;
 }
 
 type RetryRequest = Omit<Extract<Fact, { type: "retry-requested" }>, "type">;
@@ -149,8 +164,11 @@ export function retryEvents(plan: Plan, run: Run, request: RetryRequest): readon
   const record = findStep(run, path);
   const visit = currentVisit(record);
   if (visit !== undefined) refuseRepeating(run, visit);
-  if (visit?.state.status === "failed" && run.failed.has(visit)) {
-    const granted = grants(run, visit, keep === true || restore !== undefined, turns);
+  const isFailed = visit?.state.status === "failed" && run.failed.has(visit);
+  const chosen = keep === true || restore !== undefined;
+  const granted = isFailed ? grants(run, visit, chosen, turns) : [];
+  // A composite step may fail although nothing inside it did: then all of it runs again.
+  if (visit !== undefined && granted.length > 0) {
     if (restore === undefined) return granted;
     return [{ type: "run.restoring", commit: restore, of: visitText(visitRef(visit)) }, ...granted];
   }

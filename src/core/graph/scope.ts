@@ -39,7 +39,7 @@ import {
   ownsWorkspace,
   workspaceAround,
 } from "../workspace-files.ts";
-import { enter, passOverUnreached, startVisit } from "./visit.ts";
+import { enter, LOSSES_MAX, passOverUnreached, queueState, startVisit } from "./visit.ts";
 import { type VisitState, waitsFor } from "./visit-state.ts";
 
 /** Opens a scope and starts the steps that wait for nothing. */
@@ -144,6 +144,15 @@ export function revive(run: Run, visit: Visit, state: VisitState): void {
   if (closed) reopenScope(run, scope, "failed");
 }
 
+/** Grants more attempts to a failed visit, and lets it start again. */
+export function grant(run: Run, visit: Visit, attempts: number): void {
+  draft(visit).failuresMax = visit.failures + attempts;
+  draft(visit).failuresBefore = visit.failures;
+  draft(visit).lossesMax = visit.losses + LOSSES_MAX;
+  draft(visit).pauses = 0;
+  revive(run, visit, queueState(stepOf(visit)));
+}
+
 /** Reopens a closed scope, because a step in it runs again. */
 export function reopenScope(run: Run, scope: Scope, end: "failed" | "ended-well"): void {
   const { parent } = scope;
@@ -207,7 +216,7 @@ export function applyToScope(run: Run, event: ScopeEvent): void {
     case "scope.merged":
       assert(run.merging.has(scope), () => `illegal event: ${scope.id} is not being merged`);
       noteFiles(run, scope.id, { base: event.base, conflicts: [] });
-      noteMerge(run, workspaceAround(scope), event.snapshot);
+      noteMerge(run, workspaceAround(scope), event.snapshot, scope.id.slice(0, -1));
       return endScope(run, scope);
     default:
       return unreachable(event);

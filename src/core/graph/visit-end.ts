@@ -62,6 +62,9 @@ export function fail(run: Run, visit: Visit, event: StepFailed, time: number): v
   delete draft(visit).held;
   dropJudged(visit, event);
   const { opened = 0, ended = 0 } = visit.instances ?? {};
+  if (event.reason === "expression" && event.exit === undefined && (!opened || opened > ended)) {
+    draft(visit).failedAtStart = (visit.failedAtStart ?? 0) + 1;
+  }
   // It failed at its start, before anything in it could run.
   if (opened > ended) abandonInside(run, visit, time);
   const handled = event.handled === true || event.edges.length > 0;

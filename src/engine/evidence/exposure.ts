@@ -1,5 +1,6 @@
 /**
- * Finds secrets in the values that a step stores or passes on: the context, an output, its answer.
+ * Finds secrets in the values that a step stores or passes on: the context, which a failed step
+ * passes on too, an output, its answer.
  *
  * Owns: finding them, so that a person can be warned.
  * Does not: change any value (evidence.ts, engine/N2), or mask what is shown (cli/print.ts).
@@ -15,7 +16,7 @@ const SEARCHED_BYTES_MAX = 16 * 1024 * 1024;
 
 /** The ending of an attempt, with the secrets in the values that it passes on. */
 export async function withExposures(site: LaunchSite, ending: Ending): Promise<Ending> {
-  if (ending.how !== "exited" || ending.exit !== 0 || ending.problem !== undefined) return ending;
+  if (ending.how !== "exited") return ending;
   const { context, outputs, answer } = ending;
   const written = Object.keys(context).length + Object.keys(outputs).length;
   if (written === 0 && answer === undefined) return ending;

@@ -33,7 +33,8 @@ export type FilesOperationType =
   | "restore"
   | "rewind-files"
   | "merge"
-  | "merge-scope";
+  | "merge-scope"
+  | "commit";
 
 /** All executors of one owner. */
 export interface Executors {

@@ -1,6 +1,6 @@
 /**
- * The files executor: takes snapshots, restores files, makes workspaces for steps and instances, and
- * merges their changes.
+ * The files executor: takes snapshots, restores files, makes workspaces for steps and instances,
+ * merges their changes, and commits them in a worktree.
  *
  * Owns: the names of snapshots, and the directories of workspaces.
  * Does not: decide when an operation is due (core/operations.ts), or know git (room `workspace`).
@@ -19,7 +19,7 @@ import type { Fact, MergeReport, Served } from "../../core/fact.ts";
 import { findVisit, type Run } from "../../core/run.ts";
 import { attemptText, visitText } from "../../core/step-path.ts";
 import { SHARED } from "../../core/workspace-files.ts";
-import type { WorkspacePlan } from "../../plan/plan.ts";
+import type { WorkspaceSettings } from "../../plan/plan.ts";
 import { assert, unreachable } from "../../util/assert.ts";
 import { failpoint } from "../../util/failpoint.ts";
 import { sha256 } from "../../util/json.ts";
@@ -38,6 +38,7 @@ import {
 } from "../../workspace/snapshot/store.ts";
 import type { Workspace } from "../../workspace/snapshot/workspace.ts";
 import { WorkspaceError } from "../../workspace/workspace-error.ts";
+import { commitWork } from "../../workspace/worktree/commit.ts";
 import { makeOwnDirectory, restoreHead } from "../../workspace/worktree/own-worktree.ts";
 import {
   branchOf,
@@ -65,7 +66,7 @@ export const PACK_EVERY = 50;
 const MARKER = /^(<{7}|>{7}) /m;
 
 interface FilesOptions {
-  readonly plan: WorkspacePlan;
+  readonly plan: WorkspaceSettings;
   /** The run at the time when its owner acquired the lease. */
   readonly run: Run;
   readonly dir: RunDir;
@@ -186,6 +187,8 @@ export class FilesExecutor implements Executor<FilesOperationType> {
         const result = await this.#merge({ ...operation, own: scope, name: refWord(scope) });
         return { type: "scope-merged", scope, workspace, result };
       }
+      case "commit":
+        return this.#commit(operation.steps);
       default:
         return unreachable(operation);
     }
@@ -267,6 +270,16 @@ export class FilesExecutor implements Executor<FilesOperationType> {
     }
     // Another program changes these files faster than they can be merged.
     return { ok: false, paths: paths.slice(0, PATHS_MAX), base, theirs };
+  }
+
+  /** Commits what steps left, without the files that snapshots leave out. */
+  async #commit(steps: readonly string[]): Promise<Fact> {
+    const { run } = this.#options;
+    const { skipped } = this.#last.get(SHARED) ?? (await this.#take(SHARED, "committed"));
+    const leftOut = skipped.map(({ path }) => path);
+    const pipeline = run.created?.pipeline ?? "";
+    const work = { runId: run.id, pipeline, steps, leftOut };
+    return { type: "committed", steps, ...(await commitWork(this.placed.path, work)) };
   }
 
   /** Restores the files for a person; the current ones are set aside (files/F2). */

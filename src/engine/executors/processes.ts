@@ -12,9 +12,12 @@ import type { AttemptRef } from "../../core/event.ts";
 import type { Ending, Environment } from "../../core/fact.ts";
 import { findVisit, type Run, type RunState, stepOf, type Visit } from "../../core/run.ts";
 import { attemptText } from "../../core/step-path.ts";
+import { checksOf } from "../../plan/check.ts";
 import type { Plan } from "../../plan/plan.ts";
 import { adoptProcess, lookAt } from "../../runner/process/adopt.ts";
-import { startProcess } from "../../runner/process/start.ts";
+import { isUnchecked, readCause } from "../../runner/process/attempt-folder.ts";
+import { hasEndedRound } from "../../runner/process/check-round.ts";
+import { startChecksAgain, startProcess } from "../../runner/process/start.ts";
 import type { Launch, ProcessEnding, StepProcess } from "../../runner/process/step-process.ts";
 import { attemptMarker, runMarker, sweep } from "../../runner/process/sweep.ts";
 import { longTimer } from "../../runner/process/waiting.ts";
@@ -27,7 +30,14 @@ import { collectEvidence } from "../evidence/evidence.ts";
 import { withExposures } from "../evidence/exposure.ts";
 import { withPrinted } from "../evidence/printed.ts";
 import { findItems } from "../item-source.ts";
-import { attemptIdOf, LaunchError, type LaunchSite, limitsOf, prepareLaunch } from "../launch.ts";
+import {
+  attemptIdOf,
+  LaunchError,
+  type LaunchSite,
+  limitsOf,
+  prepareChecks,
+  prepareLaunch,
+} from "../launch.ts";
 import { attemptDirOf, type RunDir } from "../state-dir.ts";
 import type { Executor, Outlet } from "./executor.ts";
 
@@ -41,7 +51,7 @@ interface ProcessOptions {
 }
 
 interface Held {
-  readonly process: StepProcess;
+  process: StepProcess;
   readonly agent: FollowedAgent | undefined;
   /** Ends the wait for an agent that may still finish its call. */
   disarm?: () => void;
@@ -188,9 +198,48 @@ export class ProcessExecutor implements Executor<"launch" | "look-up"> {
       failpoint("engine.ended");
       outlet.post({ type: "process-ended", at, ending });
     };
-    process.ended.then(report).catch((error: unknown) => {
-      if (!this.#closed) outlet.fail(error);
-    });
+    process.ended
+      .then((ended) => this.#checked(at, dir, ended))
+      .then(report)
+      .catch((error: unknown) => {
+        if (!this.#closed) outlet.fail(error);
+      });
+  }
+
+  /** The ending of an attempt; checks that were killed after the work run again, alone. */
+  async #checked(at: AttemptRef, dir: string, ended: ProcessEnding): Promise<ProcessEnding> {
+    let ending = ended;
+    while (ending.how === "lost" && (await this.#lacksOnlyChecks(at, dir))) {
+      const held = this.#processes.get(attemptText(at));
+      const again = this.#closed ? undefined : this.#startChecks(at);
+      if (held === undefined || again === undefined) return ending;
+      held.process = again;
+      ending = await again.ended;
+    }
+    return ending;
+  }
+
+  /** True when the work of an attempt is done, and only the commands that check it are missing. */
+  async #lacksOnlyChecks(at: AttemptRef, dir: string): Promise<boolean> {
+    const visit = this.#visit(at);
+    const { agents } = this.#options;
+    const hasCommands = checksOf(stepOf(visit)).some(({ kind }) => kind === "command");
+    const isHandover = visit.conversation?.conversation?.says === "relay";
+    if (!hasCommands || isHandover || visit.submitted !== undefined) return false;
+    // What it was to leave running is gone.
+    if (stepOf(visit).leavesRunning === true) return false;
+    if (readCause(dir) !== undefined || hasEndedRound(dir)) return false;
+    return isUnchecked(dir) || (agents?.serves(visit) === true && agents.hasAnswered(visit, at));
+  }
+
+  #startChecks(at: AttemptRef): StepProcess | undefined {
+    const visit = this.#visit(at);
+    try {
+      return startChecksAgain(prepareChecks(this.#site(), visit, at), limitsOf(visit));
+    } catch (error) {
+      if (notStarted(error) === undefined) throw error;
+      return undefined;
+    }
   }
 
   async #evidence(

@@ -94,12 +94,15 @@ export class Database {
 
   /** All rows of a query. */
   all(sql: string, ...values: SQLInputValue[]): Row[] {
-    return guarded(this.file, () => {
-      const { statement, columns } = this.#prepared(sql);
-      // The type says objects, but #prepared asks for lists.
-      const rows = statement.all(...values) as unknown as SQLOutputValue[][];
-      return rows.map((row) => named(columns, row));
-    });
+    const { columns } = guarded(this.file, () => this.#prepared(sql));
+    return this.lists(sql, ...values).map((row) => named(columns, row));
+  }
+
+  /** All rows of a query, each as the list of its columns: for queries with very many rows. */
+  lists(sql: string, ...values: SQLInputValue[]): SQLOutputValue[][] {
+    // The type says objects, but #prepared asks for lists.
+    const all = (): unknown => this.#prepared(sql).statement.all(...values);
+    return guarded(this.file, all) as SQLOutputValue[][];
   }
 
   /** The first row of a query. */

@@ -8,6 +8,7 @@
  *   tail when a part of the file is damaged. (When the end of the -wal is lost, SQLite returns to
  *   the last whole transaction, head included; newest-event.ts and the second copy reveal that.)
  */
+import type { SQLOutputValue } from "node:sqlite";
 import type { Recorded, RunMoved } from "../../core/event.ts";
 import { movedPath } from "../../core/move.ts";
 import { assert } from "../../util/assert.ts";
@@ -223,8 +224,22 @@ function headIn(row: Row): ChainHead {
   return { seq: integerIn(row, "last_seq"), crc: integerIn(row, "last_crc") };
 }
 
-function eventsFrom(database: Database, row: Row, seq: number) {
-  return database.all(EVENT.from, integerIn(row, "run"), seq).map(storedEvent);
+function eventsFrom(database: Database, row: Row, seq: number): StoredEvent[] {
+  return database.lists(EVENT.from, integerIn(row, "run"), seq).map(eventIn);
+}
+
+/** The event in the columns of `EVENT.from`. Throws "broken". */
+function eventIn(columns: readonly SQLOutputValue[]): StoredEvent {
+  const column = (at: number): SQLOutputValue => columns[at] ?? null;
+  return storedEvent({
+    seq: column(0),
+    type: column(1),
+    version: column(2),
+    time: column(3),
+    data: column(4),
+    facts: column(5),
+    crc: column(6),
+  });
 }
 
 function staleWriter(runId: string, why: string): JournalError {

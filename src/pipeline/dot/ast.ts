@@ -26,6 +26,9 @@ export interface DotAttribute {
   readonly span: DotSpan;
 }
 
+/** Attributes by the language's own name for them. */
+export type DotAttributes = ReadonlyMap<string, DotAttribute>;
+
 /** A mention of a node, with the ports that Graphviz draws to. */
 export interface DotNodeRef {
   readonly kind: "ref";

@@ -9,6 +9,7 @@
  */
 import type {
   DotAttribute,
+  DotAttributes,
   DotEdgeStatement,
   DotGraph,
   DotNodeRef,
@@ -20,9 +21,6 @@ import type { DotSpan } from "./source.ts";
 
 /** How many edges a graph may have; `{a b} -> {c d}` is one statement with four edges. */
 export const DOT_EDGES_MAX = 1_000_000;
-
-/** Attributes by the language's own name for them. */
-export type DotAttributes = ReadonlyMap<string, DotAttribute>;
 
 export interface CollectedNode {
   readonly id: string;

@@ -4,16 +4,16 @@
  * Owns: their grammar, their meaning, and their translation into CEL.
  * Does not: know edges, or files: positions are offsets in the text of the condition.
  * Invariants:
- * - pipeline/D5 `evaluateCondition` and the CEL text of `conditionToCel` agree on every context.
+ * - pipeline/D5 The CEL text of a condition has the meaning that other engines give the condition,
+ *   for every context.
  *
  * The specification has `=`, `!=`, `&&` and bare keys. `||`, `!`, `contains`, `startswith`,
  * `endswith`, `matches` and comparisons of numbers are additions of other engines, with the meaning
  * that they have there.
  */
 import { EXPRESSION_LENGTH_MAX } from "../../util/expression.ts";
-import type { Json } from "../../util/json.ts";
 import { canonicalOutcome } from "../../util/outcome.ts";
-import { PATTERN_HELP, parsePattern, patternOf } from "../../util/pattern.ts";
+import { PATTERN_HELP, parsePattern } from "../../util/pattern.ts";
 
 /** How many clauses a condition may have; CEL limits the depth of the translation. */
 const CONDITION_CLAUSES_MAX = 32;
@@ -59,28 +59,6 @@ interface ConditionProblem {
 export type ParsedCondition =
   | { readonly ok: true; readonly condition: DotCondition }
   | { readonly ok: false; readonly problems: readonly ConditionProblem[] };
-
-/** The values that a condition tests. */
-interface ConditionFacts {
-  /** The canonical word. */
-  readonly outcome: string;
-  readonly preferredLabel: string;
-  readonly context: (key: string) => Json | undefined;
-}
-
-/** The CEL expressions for the names in a condition. */
-interface ConditionNames {
-  readonly outcome: string;
-  readonly preferredLabel: string;
-  /** A map. */
-  readonly context: string;
-}
-
-const NAMES: ConditionNames = {
-  outcome: "outcome",
-  preferredLabel: "preferred_label",
-  context: "context",
-};
 
 const KEY = /[A-Za-z_$][\w.$-]*/y;
 const OPERATOR = /(!|not\s+)?(==?|[<>]=?|(?:contains|starts_?with|ends_?with|matches)(?!\w))/iy;
@@ -197,54 +175,6 @@ export function comparedWith({ key, literal }: ConditionClause): string {
   return key === "outcome" || key === "context.outcome" ? canonicalOutcome(literal) : literal;
 }
 
-/** Whether a condition is true. */
-export function evaluateCondition(condition: DotCondition, facts: ConditionFacts): boolean {
-  if (condition.anyOf.length === 0) return true;
-  return condition.anyOf.some((all) => all.every((clause) => holds(clause, facts)));
-}
-
-function holds(clause: ConditionClause, facts: ConditionFacts): boolean {
-  const value = textOf(clause.key, facts);
-  return compare(value, clause) !== clause.negated;
-}
-
-function compare(value: string, clause: ConditionClause): boolean {
-  const { operator } = clause;
-  if (operator === undefined) return !NOTHING.includes(value);
-  const literal = comparedWith(clause);
-  switch (operator) {
-    case "=":
-      return value === literal;
-    case "!=":
-      return value !== literal;
-    case "contains":
-      return value.includes(literal);
-    case "startswith":
-      return value.startsWith(literal);
-    case "endswith":
-      return value.endsWith(literal);
-    case "matches":
-      return patternOf(literal).test(value);
-    case "<":
-      return NUMBER.test(value) && Number(value) < Number(literal);
-    case "<=":
-      return NUMBER.test(value) && Number(value) <= Number(literal);
-    case ">":
-      return NUMBER.test(value) && Number(value) > Number(literal);
-    case ">=":
-      return NUMBER.test(value) && Number(value) >= Number(literal);
-  }
-}
-
-function textOf(key: string, facts: ConditionFacts): string {
-  if (key === "outcome") return facts.outcome;
-  if (key === "preferred_label") return facts.preferredLabel;
-  const value = lookups(key)
-    .map((name) => facts.context(name))
-    .find((found) => found !== undefined);
-  return typeof value === "object" || value === undefined ? "" : String(value);
-}
-
 /** Names of other engines for keys of the context. */
 const KEY_WORDS: Readonly<Record<string, string>> = { tool_stdout: "tool.output" };
 
@@ -261,18 +191,17 @@ export function writtenKey(key: string): string {
 }
 
 /** The condition as a CEL expression; a missing value is the empty text. */
-export function conditionToCel(condition: DotCondition, names: ConditionNames = NAMES): string {
+export function conditionToCel(condition: DotCondition): string {
   if (condition.anyOf.length === 0) return "true";
   const several = condition.anyOf.length > 1;
   return condition.anyOf
-    .map((all) => all.map((clause) => clauseToCel(clause, names)).join(" && "))
+    .map((all) => all.map(clauseToCel).join(" && "))
     .map((all) => (several ? `(${all})` : all))
     .join(" || ");
 }
 
-function clauseToCel(clause: ConditionClause, names: ConditionNames): string {
-  const value = valueToCel(clause.key, names);
-  const cel = compareInCel(value, clause);
+function clauseToCel(clause: ConditionClause): string {
+  const cel = compareInCel(valueToCel(clause.key), clause);
   return clause.negated ? `!(${cel})` : cel;
 }
 
@@ -302,15 +231,14 @@ function compareInCel(value: string, clause: ConditionClause): string {
 }
 
 /** The CEL expression for the text of a key. */
-export function valueToCel(key: string, names: ConditionNames = NAMES): string {
-  if (key === "outcome") return names.outcome;
-  if (key === "preferred_label") return names.preferredLabel;
+function valueToCel(key: string): string {
+  if (key === "outcome" || key === "preferred_label") return key;
   const otherwise = '""';
   const cel = lookups(key).reduceRight((rest, name) => {
-    const at = `${names.context}[${celText(name)}]`;
+    const at = `context[${celText(name)}]`;
     // Lists, maps and null have no text form.
     const text = `(type(${at}) in [list, map, null_type] ? "" : string(${at}))`;
-    return `${celText(name)} in ${names.context} ? ${text} : ${rest}`;
+    return `${celText(name)} in context ? ${text} : ${rest}`;
   }, otherwise);
   return `(${cel})`;
 }

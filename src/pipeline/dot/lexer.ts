@@ -11,7 +11,8 @@
  *   `end`.
  */
 import type { Diagnostic } from "../diagnostic.ts";
-import { type DotFinding, type DotSource, type DotSpan, dotDiagnostic, dotSpan } from "./source.ts";
+import { diagnosticAt, type Finding } from "../source.ts";
+import { type DotSource, type DotSpan, dotSpan } from "./source.ts";
 
 type Sign = "{" | "}" | "[" | "]" | "=" | ";" | "," | ":" | "+" | "->" | "--";
 
@@ -204,7 +205,7 @@ class DotLexer implements LexedDot {
     const found = this.#match(APOSTROPHES) ?? "'";
     this.#at = start + found.length;
     this.#push("string", start, found.slice(1, -1));
-    const message = "a text stands in double quotes";
+    const message = "a text needs double quotes";
     const help = "write `\"` instead of `'`";
     this.#report(start, this.#at, { severity: "error", rule: "dot-syntax", message, help });
   }
@@ -217,9 +218,9 @@ class DotLexer implements LexedDot {
     this.#at = this.#text.length;
   }
 
-  #report(start: number, end: number, finding: DotFinding): void {
+  #report(start: number, end: number, finding: Finding): void {
     const span = dotSpan(this.#source, start, end);
-    this.diagnostics.push(dotDiagnostic(this.#source, span, finding));
+    this.diagnostics.push(diagnosticAt(this.#source, span, finding));
   }
 
   #match(pattern: RegExp): string | undefined {

@@ -8,17 +8,18 @@
  *   Perdure does not refuse a file that its own engine runs.
  */
 import type { Diagnostic } from "../diagnostic.ts";
+import { diagnosticAt } from "../source.ts";
 import type { DotValue } from "./ast.ts";
 import { attributeKind, canonicalName } from "./attribute.ts";
 import type { DotCondition, ParsedCondition } from "./condition.ts";
 import type { DotEdge, DotNode, DotPipeline } from "./model.ts";
 import { knownShapes, NODE_TYPES } from "./node-type.ts";
-import { type DotSource, type DotSpan, dotDiagnostic, spanInText } from "./source.ts";
+import { type DotSource, type DotSpan, spanInText } from "./source.ts";
 
 /** The outcomes of the language; any other word is a custom outcome. */
 const OUTCOMES = ["success", "partial_success", "retry", "fail", "skipped"];
 /** How many goal gates are tested for a path around them: each test searches the graph. */
-const GATES_WALKED_MAX = 64;
+const GATES_TESTED_MAX = 64;
 /** How many unknown properties of a stylesheet are reported. */
 const PROPERTIES_NAMED_MAX = 20;
 
@@ -36,14 +37,14 @@ export function lintDot(source: DotSource, pipeline: DotPipeline): readonly Diag
 }
 
 type Severity = Diagnostic["severity"];
-type Said = Pick<Diagnostic, "rule" | "message" | "help">;
+type Wording = Pick<Diagnostic, "rule" | "message" | "help">;
 
 class Lint {
   readonly diagnostics: Diagnostic[] = [];
   readonly #source: DotSource;
   readonly #pipeline: DotPipeline;
   readonly #flow: DotFlow;
-  readonly #judged = new Set<DotValue>();
+  readonly #checked = new Set<DotValue>();
 
   constructor(source: DotSource, pipeline: DotPipeline) {
     this.#source = source;
@@ -135,8 +136,8 @@ class Lint {
   #condition(parsed: ParsedCondition | undefined, value: DotValue | undefined): void {
     if (parsed === undefined || value === undefined) return;
     // A chain or a default gives one condition to many edges: it is reported once.
-    if (this.#judged.has(value)) return;
-    this.#judged.add(value);
+    if (this.#checked.has(value)) return;
+    this.#checked.add(value);
     if (parsed.ok) {
       this.#outcomes(parsed.condition, value);
       return;
@@ -198,7 +199,7 @@ class Lint {
   gates(): void {
     const { settings, nodes } = this.#pipeline;
     const fallback = settings.retryTarget ?? settings.fallbackRetryTarget;
-    let walks = 0;
+    let tested = 0;
     for (const node of nodes.values()) {
       if (!node.goalGate) continue;
       const span = node.attributes.get("goal_gate")?.span ?? node.span;
@@ -206,7 +207,7 @@ class Lint {
         const message = `the goal gate \`${node.id}\` has no retry target: when it fails, so does the run`;
         this.#warn("goal_gate_has_retry", span, message, 'add `retry_target="..."`');
       }
-      if (++walks <= GATES_WALKED_MAX && this.#flow.avoidable(node.id)) {
+      if (++tested <= GATES_TESTED_MAX && this.#flow.avoidable(node.id)) {
         const message = `a run can reach the exit without coming to the goal gate \`${node.id}\``;
         const help = "only gates that were visited are checked at the exit";
         this.#warn("goal-gate-avoidable", span, message, help);
@@ -222,8 +223,8 @@ class Lint {
     this.#add("warning", span, { rule, message, help });
   }
 
-  #add(severity: Severity, span: DotSpan, said: Said): void {
-    this.diagnostics.push(dotDiagnostic(this.#source, span, { severity, ...said }));
+  #add(severity: Severity, span: DotSpan, wording: Wording): void {
+    this.diagnostics.push(diagnosticAt(this.#source, span, { severity, ...wording }));
   }
 }
 
@@ -239,7 +240,7 @@ interface DotFlow {
 }
 
 /** The paths through a pipeline. */
-export function flowOf(pipeline: DotPipeline): DotFlow {
+function flowOf(pipeline: DotPipeline): DotFlow {
   const nodes = [...pipeline.nodes.values()];
   const bySource = Map.groupBy(pipeline.edges, ({ from }) => from);
   const byTarget = Map.groupBy(pipeline.edges, ({ to }) => to);
@@ -260,7 +261,7 @@ export function flowOf(pipeline: DotPipeline): DotFlow {
     incoming: (id) => byTarget.get(id) ?? [],
     reached: () => {
       const from = [...starts.map(({ id }) => id), ...anywhere];
-      return walk(from, (id) => [...next(id), ...jumps(id)]);
+      return reachable(from, (id) => [...next(id), ...jumps(id)]);
     },
     avoidable: (gate) => {
       const start = starts[0]?.id;
@@ -268,13 +269,13 @@ export function flowOf(pipeline: DotPipeline): DotFlow {
       // All branches of a parallel node run, so no path bypasses a gate in one of them.
       const closed = (id: string): boolean =>
         id === gate || (pipeline.nodes.get(id)?.handler === "parallel" && next(id).includes(gate));
-      const reached = walk([start], (id) => (closed(id) ? [] : next(id)));
+      const reached = reachable([start], (id) => (closed(id) ? [] : next(id)));
       return exits.some(({ id }) => reached.has(id));
     },
   };
 }
 
-function walk(from: readonly string[], next: (id: string) => readonly string[]) {
+function reachable(from: readonly string[], next: (id: string) => readonly string[]) {
   const reached = new Set(from);
   const open = [...reached];
   for (let id = open.pop(); id !== undefined; id = open.pop()) {

@@ -8,30 +8,31 @@
  * - pipeline/D6 No attribute is dropped: `attributes` has all of them, and a diagnostic names each
  *   one once that neither the language nor Graphviz knows.
  */
+import { defined } from "../../util/defined.ts";
 import { nearest } from "../../util/nearest.ts";
 import type { Diagnostic } from "../diagnostic.ts";
 import type { Fidelity } from "../fidelity.ts";
-import type { DotDocument, DotGraph } from "./ast.ts";
+import { diagnosticAt } from "../source.ts";
+import type { DotAttributes, DotDocument, DotGraph } from "./ast.ts";
 import {
   type AttributeOwner,
+  AttributeReader,
   attributeKind,
   attributeNames,
   canonicalName,
   isDrawing,
   LEGACY_ATTRIBUTES,
 } from "./attribute.ts";
-import { AttributeReader } from "./attribute-reader.ts";
 import {
   type CollectedEdge,
   type CollectedGraph,
   type CollectedNode,
   collectGraph,
   DOT_EDGES_MAX,
-  type DotAttributes,
 } from "./collect.ts";
 import { type ParsedCondition, parseCondition } from "./condition.ts";
 import { type NodeType, resolveType, SHAPE_DEFAULT } from "./node-type.ts";
-import { type DotSource, type DotSpan, dotDiagnostic } from "./source.ts";
+import type { DotSource, DotSpan } from "./source.ts";
 import {
   indexStyles,
   parseStylesheet,
@@ -43,7 +44,6 @@ import {
 const MAX_PARALLEL_DEFAULT = 4;
 const POLL_INTERVAL_DEFAULT_MS = 45_000;
 const MAX_CYCLES_DEFAULT = 1_000;
-const ACTIONS_DEFAULT = ["observe", "wait"];
 
 /** The settings of the whole graph. */
 export interface DotSettings {
@@ -78,8 +78,6 @@ export interface DotNode {
   readonly label: string;
   /** As written: `$goal` and other variables are not expanded. */
   readonly prompt?: string;
-  /** The names after `$` in the prompt, each once. */
-  readonly promptVariables: readonly string[];
   /** A file that contains the prompt. */
   readonly promptFile?: string;
   readonly systemPrompt?: string;
@@ -109,14 +107,11 @@ export interface DotNode {
   readonly managerPollIntervalMs: number;
   readonly managerMaxCycles: number;
   readonly managerStopCondition?: ParsedCondition;
-  readonly managerActions: readonly string[];
   readonly childAutostart: boolean;
   readonly childDotfile?: string;
   readonly childWorkdir?: string;
   readonly toolHookPre?: string;
   readonly toolHookPost?: string;
-  /** The properties of the stylesheet that the node does not set itself. */
-  readonly style: ReadonlyMap<string, string>;
   readonly attributes: DotAttributes;
 }
 
@@ -163,7 +158,7 @@ export function resolveDot(source: DotSource, document: DotDocument): ResolvedDo
   if (collected.overflow !== undefined) {
     const message = `the graph has more than ${DOT_EDGES_MAX} edges`;
     const finding = { severity: "error", rule: "too-many-edges", message } as const;
-    diagnostics.push(dotDiagnostic(source, collected.overflow, finding));
+    diagnostics.push(diagnosticAt(source, collected.overflow, finding));
   }
   return { pipeline, diagnostics };
 }
@@ -191,7 +186,7 @@ function buildPipeline(
 
 function buildSettings(attributes: DotAttributes, reader: AttributeReader): DotSettings {
   const text = (name: string): string | undefined => reader.text(attributes, "graph", name);
-  return present({
+  return defined({
     goal: text("goal") ?? "",
     label: text("label"),
     defaultMaxRetries: reader.number(attributes, "graph", "default_max_retries") ?? 0,
@@ -216,7 +211,7 @@ function buildNode(node: CollectedNode, styles: StyleIndex, reader: AttributeRea
     reader.derived(attributes, "node", name, derive);
   const classes = [...new Set([...(derived("class", list) ?? []), ...subgraphClasses])];
   const style = ownStyle(styles, { id, shape, classes }, attributes);
-  return present({
+  return defined({
     id,
     span: node.span,
     declared: node.declared,
@@ -224,7 +219,6 @@ function buildNode(node: CollectedNode, styles: StyleIndex, reader: AttributeRea
     shape,
     label: text("label") ?? id,
     prompt: text("prompt"),
-    promptVariables: derived("prompt", variablesOf) ?? [],
     promptFile: text("prompt_file"),
     systemPrompt: text("system_prompt"),
     retryPreset: text("retry_preset"),
@@ -242,10 +236,8 @@ function buildNode(node: CollectedNode, styles: StyleIndex, reader: AttributeRea
     childWorkdir: text("stack.child_workdir"),
     toolHookPre: text("tool_hooks.pre"),
     toolHookPost: text("tool_hooks.post"),
-    managerActions: derived("manager.actions", list) ?? ACTIONS_DEFAULT,
     managerStopCondition: derived("manager.stop_condition", conditionOf),
     ...readLimits(attributes, reader),
-    style,
     attributes,
   });
 }
@@ -273,7 +265,7 @@ function readLimits(attributes: DotAttributes, reader: AttributeReader) {
 
 function buildEdge(edge: CollectedEdge, reader: AttributeReader): DotEdge {
   const { from, to, span, attributes } = edge;
-  return present({
+  return defined({
     from,
     to,
     span,
@@ -321,18 +313,9 @@ function conditionOf(text: string): ParsedCondition | undefined {
   return text.trim() === "" ? undefined : parseCondition(text);
 }
 
-function variablesOf(prompt: string): readonly string[] {
-  return [...new Set([...prompt.matchAll(/\$([A-Za-z_]\w*)/g)].map((found) => found[1] ?? ""))];
-}
-
 function list(text: string): readonly string[] {
   const parts = text.split(",").map((part) => part.trim());
   return parts.filter((part) => part !== "");
-}
-
-/** The fields that have a value. */
-function present<T extends object>(fields: { [K in keyof T]: T[K] | undefined }): T {
-  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as T;
 }
 
 interface Use {
@@ -354,7 +337,7 @@ function nameTheUnknown(source: DotSource, { written }: CollectedGraph): Diagnos
     use.count++;
     uses.set(key, use);
   }
-  return [...uses.values()].map((use) => dotDiagnostic(source, use.span, findingOf(use)));
+  return [...uses.values()].map((use) => diagnosticAt(source, use.span, findingOf(use)));
 }
 
 function findingOf({ owner, name, count }: Use) {

@@ -11,6 +11,7 @@
  * - pipeline/D4 The printed text of a tree without errors parses to the same tree.
  */
 import type { Diagnostic } from "../diagnostic.ts";
+import { diagnosticAt } from "../source.ts";
 import type {
   DotAttribute,
   DotDocument,
@@ -23,7 +24,7 @@ import type {
   DotValue,
 } from "./ast.ts";
 import { lexDot, type Token } from "./lexer.ts";
-import { type DotSource, type DotSpan, dotDiagnostic, spanFrom } from "./source.ts";
+import { type DotSource, type DotSpan, spanFrom } from "./source.ts";
 
 /** How deep subgraphs may be nested. */
 export const DOT_NESTING_MAX = 64;
@@ -90,10 +91,8 @@ class DotParser {
   #skipToGraph(after: boolean): void {
     const { span, text, kind } = this.#token;
     const what = shown(text, kind);
-    if (after)
-      this.#error(span, `${what} stands after the end of the graph`, "look for a `}` too many");
-    else
-      this.#error(span, `${what} stands where a graph should begin`, "begin with `digraph name {`");
+    if (after) this.#error(span, `${what} follows the end of the graph`, "look for a `}` too many");
+    else this.#error(span, `${what} is where a graph should begin`, "begin with `digraph name {`");
     do this.#next();
     while (!this.#is("end") && !(this.#token.startsLine && this.#atGraph()));
   }
@@ -208,7 +207,7 @@ class DotParser {
       return undefined;
     }
     if (depth >= DOT_NESTING_MAX) {
-      const message = `subgraphs stand more than ${DOT_NESTING_MAX} deep in each other`;
+      const message = `subgraphs are nested more than ${DOT_NESTING_MAX} deep`;
       this.#error(first.span, message);
       this.#skipBraces();
       return undefined;
@@ -335,7 +334,7 @@ class DotParser {
     const { span, text, kind } = this.#token;
     if (kind === "end" && this.#cut) return;
     const what = shown(text, kind);
-    this.#error(span, `${what} cannot stand here`, message ?? helpFor(text));
+    this.#error(span, `${what} is not allowed here`, message ?? helpFor(text));
     // Reported tokens are skipped, except those that end a list or a graph.
     if (kind !== "}" && kind !== ";") this.#next();
   }
@@ -355,12 +354,12 @@ class DotParser {
       : { message, help };
     const rule = "dot-syntax";
     const made = { severity: "error", rule, ...finding } as const;
-    this.diagnostics.push(dotDiagnostic(this.#source, span, made));
+    this.diagnostics.push(diagnosticAt(this.#source, span, made));
   }
 
   #dialect(span: DotSpan, message: string, help: string): void {
     const finding = { severity: "warning", rule: "dot-dialect", message, help } as const;
-    this.diagnostics.push(dotDiagnostic(this.#source, span, finding));
+    this.diagnostics.push(diagnosticAt(this.#source, span, finding));
   }
 
   get #token(): Token {
@@ -401,7 +400,7 @@ function shown(text: string, kind: Kind): string {
 }
 
 function helpFor(text: string): string {
-  if (text === "'") return 'texts stand in double quotes: `"..."`';
+  if (text === "'") return 'a text needs double quotes: `"..."`';
   if (text === "=") return "the name of the attribute is missing";
   if (text === "->" || text === "--") return "an edge is written `from -> to`";
   return "a statement is a node `a [...]`, an edge `a -> b`, or an attribute `key=value`";

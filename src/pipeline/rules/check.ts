@@ -7,13 +7,13 @@
 import { assert } from "../../util/assert.ts";
 import { isObject, type Json, parseJson } from "../../util/json.ts";
 import { checkJsonSchema } from "../json-schema.ts";
-import type { CheckShape, PipelineCheck } from "../key-values.ts";
+import type { Check, CheckShape } from "../key-values.ts";
 import type { MistakeReport, Report } from "../report.ts";
 import type { PipelineShape, StepShape } from "../schema.ts";
 import type { Path } from "../source.ts";
 import { allLists, isCut, pathIn, type StepList } from "../step-list.ts";
 import { agentOf, checkName, conversationsOf, inFile } from "./agent.ts";
-import type { ExpressionRules, Site } from "./expression.ts";
+import type { ExpressionPosition, ExpressionRules } from "./expression.ts";
 
 /** The texts of the files that checks name. */
 export type CheckFiles = ReadonlyMap<CheckShape, string>;
@@ -111,7 +111,7 @@ export function checkChecks(around: CheckSurroundings): void {
   const { list, index } = around;
   const step = list.steps[index] as StepShape;
   for (const { check, keys } of checksIn(step)) {
-    const at = (...inner: string[]): Site => ({
+    const at = (...inner: string[]): ExpressionPosition => ({
       path: [...pathIn(list, index, "check"), ...keys, ...inner],
       step: index,
     });
@@ -123,7 +123,7 @@ function checkOne(
   around: CheckSurroundings,
   step: StepShape,
   check: CheckShape,
-  at: (...keys: string[]) => Site,
+  at: (...keys: string[]) => ExpressionPosition,
 ): void {
   const { files, report } = around;
   const rules = around.rulesFor(report);
@@ -149,7 +149,7 @@ function checkJudge(
   { shape, list, report }: CheckSurroundings,
   step: StepShape,
   named: string | undefined,
-  at: (...keys: string[]) => Site,
+  at: (...keys: string[]) => ExpressionPosition,
 ): void {
   if (list.cut.has("agents") || list.cut.has("defaults.agent")) return;
   const agent = judgeOf(shape, step, named);
@@ -181,7 +181,7 @@ export function lowerChecks(
   shape: PipelineShape,
   step: StepShape,
   files: CheckFiles,
-): readonly PipelineCheck[] {
+): readonly Check[] {
   return checksIn(step).map(({ check }) => lowerCheck(shape, step, check, files));
 }
 
@@ -190,7 +190,7 @@ function lowerCheck(
   step: StepShape,
   check: CheckShape,
   files: CheckFiles,
-): PipelineCheck {
+): Check {
   if (typeof check === "string") return { kind: "command", run: check };
   const { on_fail } = check;
   const meaning = on_fail === undefined || on_fail === "retry" ? {} : { onFail: on_fail };

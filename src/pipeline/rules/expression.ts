@@ -25,7 +25,7 @@ const UNWRAP_HELP = "write the expression without ${{ and }}";
 const SHELL_HELP = 'pass the value through `env` and use "$NAME" in the script';
 
 /** The names that the expressions of one list can refer to. */
-export interface Referable {
+export interface KnownNames {
   /** Position of each step by its id. */
   readonly steps: ReadonlyMap<string, number>;
   /** The output names of a step. */
@@ -41,11 +41,11 @@ export interface Referable {
   /** Variables of this list: `item`, `index`, and names that the author chose. */
   readonly variables: ReadonlySet<string>;
   /** The list around this one, and its step that contains this one. */
-  readonly parent?: { readonly known: Referable; readonly step: number } | undefined;
+  readonly parent?: { readonly known: KnownNames; readonly step: number } | undefined;
 }
 
 /** The position of an expression: in a step, or in a setting of the pipeline. */
-export interface Site {
+export interface ExpressionPosition {
   readonly path: Path;
   readonly step?: number;
   /** Evaluated after a step: it may use that step's own result, or the results of all steps. */
@@ -57,30 +57,43 @@ export interface Site {
 /** Checks the texts of one file. */
 export class ExpressionRules {
   readonly #report: MistakeReport;
-  readonly #known: Referable;
+  readonly #known: KnownNames;
 
-  constructor(report: MistakeReport, known: Referable) {
+  constructor(report: MistakeReport, known: KnownNames) {
     this.#report = report;
     this.#known = known;
   }
 
+  /** The same rules where more variables exist. */
+  withVariables(names: readonly string[]): ExpressionRules {
+    const variables = new Set([...this.#known.variables, ...names]);
+    return new ExpressionRules(this.#report, { ...this.#known, variables });
+  }
+
   /** A text with `${{ }}`. */
-  text(text: string, site: Site): void {
+  text(text: string, position: ExpressionPosition): void {
     const parsed = parseTemplate(text);
     if (!parsed.ok) {
       const { message, offset } = parsed;
       const help = "close it with }}, or write $${{ for a literal ${{";
-      this.#report.add({ rule: "bad-template", message, help, path: site.path, offset, length: 3 });
+      this.#report.add({
+        rule: "bad-template",
+        message,
+        help,
+        path: position.path,
+        offset,
+        length: 3,
+      });
       return;
     }
     for (const part of parsed.parts) {
-      if (part.kind === "expression") this.#expression(part.source, part.offset, site);
+      if (part.kind === "expression") this.#expression(part.source, part.offset, position);
     }
   }
 
   /** A shell command with `${{ }}`. */
-  shell(text: string, site: Site): void {
-    this.text(text, site);
+  shell(text: string, position: ExpressionPosition): void {
+    this.text(text, position);
     if (!parseTemplate(text).ok) return;
     for (const problem of checkShellTemplate(text)) {
       const [message, ...help] = problem.message.split("; ");
@@ -88,58 +101,59 @@ export class ExpressionRules {
         rule: "bad-shell-place",
         message: message ?? "",
         help: help.join("; ") || SHELL_HELP,
-        path: site.path,
+        path: position.path,
         offset: problem.offset,
       });
     }
     for (const { source, offset, by } of reparsedValues(text)) {
       const message = `\`${by}\` parses this value again, so it can become a command`;
       const help = reparsedHelp(by, `\${{ ${source.trim()} }}`);
-      const place = { path: site.path, offset, length: source.length };
+      const place = { path: position.path, offset, length: source.length };
       this.#report.add({ rule: "reparsed-value", severity: "warning", message, help, ...place });
     }
   }
 
   /** A bare expression. */
-  expression(text: string, site: Site): void {
+  expression(text: string, position: ExpressionPosition): void {
     const { source, offset } = bareCondition(text);
-    this.#expression(source, offset, site);
+    this.#expression(source, offset, position);
   }
 
   /** The condition of a step. */
-  condition(text: string, site: Site): void {
-    this.expression(text, site);
+  condition(text: string, position: ExpressionPosition): void {
+    this.expression(text, position);
     if (bareCondition(text).source !== "false") return;
     const message = "this step is always skipped, because its condition is false";
     const help = "leave the step out, or give it a condition that can be true";
-    const { path } = site;
+    const { path } = position;
     this.#report.add({ rule: "unreachable-step", severity: "warning", message, help, path });
   }
 
-  #expression(source: string, base: number, site: Site): void {
+  #expression(source: string, base: number, position: ExpressionPosition): void {
     const parsed = parseExpression(source);
     if (!parsed.ok) {
       const offset = base + parsed.offset;
       const general = source.includes("${{") ? UNWRAP_HELP : EXPRESSION_HELP;
       const { message, help = general } = parsed;
-      this.#report.add({ rule: "bad-expression", message, help, path: site.path, offset });
+      this.#report.add({ rule: "bad-expression", message, help, path: position.path, offset });
       return;
     }
-    if (this.#dashedStep(source, base, site)) return;
-    this.#unknownVariables(parsed.expression, base, site);
-    for (const reference of parsed.expression.references) this.#reference(reference, base, site);
+    if (this.#dashedStep(source, base, position)) return;
+    this.#unknownVariables(parsed.expression, base, position);
+    for (const reference of parsed.expression.references)
+      this.#reference(reference, base, position);
   }
 
   /** `outputs.my-step` is a subtraction in CEL; this rule reports it clearly. */
-  #dashedStep(source: string, base: number, site: Site): boolean {
+  #dashedStep(source: string, base: number, position: ExpressionPosition): boolean {
     for (const match of source.matchAll(/\b(outputs|results)\.([A-Za-z_]\w*(?:-\w+)+)/g)) {
       const [text, variable, id = ""] = match;
-      if (this.#find(id, site) === undefined) continue;
+      if (this.#find(id, position) === undefined) continue;
       this.#report.add({
         rule: "dashed-step",
         message: `\`${text}\` reads as a subtraction`,
         help: `write ${variable}["${id}"]`,
-        path: site.path,
+        path: position.path,
         offset: base + match.index,
         length: text.length,
       });
@@ -148,7 +162,7 @@ export class ExpressionRules {
     return false;
   }
 
-  #unknownVariables({ unknown }: Expression, base: number, { path }: Site): void {
+  #unknownVariables({ unknown }: Expression, base: number, { path }: ExpressionPosition): void {
     for (const { name, offset } of unknown) {
       if (this.#known.variables.has(name)) continue;
       const message = `unknown variable \`${name}\``;
@@ -159,36 +173,36 @@ export class ExpressionRules {
     }
   }
 
-  #reference(reference: Reference, base: number, site: Site): void {
+  #reference(reference: Reference, base: number, position: ExpressionPosition): void {
     const { variable, keys, computed } = reference;
     const [first] = keys;
-    if (variable === "outputs" || variable === "results") this.#step(reference, base, site);
-    else if (REPEATED.has(variable)) this.#repeated(variable, base + reference.offset, site);
-    else if (LEAVING.has(variable)) this.#leaving(variable, base + reference.offset, site);
-    else if (variable === "env" && (site.sees !== undefined || site.kept === true)) {
-      const message = site.kept
+    if (variable === "outputs" || variable === "results") this.#step(reference, base, position);
+    else if (REPEATED.has(variable)) this.#repeated(variable, base + reference.offset, position);
+    else if (LEAVING.has(variable)) this.#leaving(variable, base + reference.offset, position);
+    else if (variable === "env" && (position.sees !== undefined || position.kept === true)) {
+      const message = position.kept
         ? "values that the journal keeps cannot use `env`"
         : "conditions after a step cannot use `env`";
-      const help = site.kept
+      const help = position.kept
         ? "use `env` in the steps themselves"
         : "put the value into `context`, or use it in the `when` of a step";
-      const place = { path: site.path, offset: base + reference.offset, length: 3 };
+      const place = { path: position.path, offset: base + reference.offset, length: 3 };
       this.#report.add({ rule: "no-env-here", message, help, ...place });
     } else if (variable === "env" && first === undefined && computed) {
       const message = "the name after `env` must be written out";
       const help = "write env.NAME, so that a resume on another machine knows what it needs";
-      const place = { path: site.path, offset: base + reference.offset, length: 3 };
+      const place = { path: position.path, offset: base + reference.offset, length: 3 };
       this.#report.add({ rule: "computed-env", message, help, ...place });
     } else if (variable === "input" && first !== undefined) {
       const { inputKeys } = this.#known;
       if (inputKeys === undefined || inputKeys.includes(first.name)) return;
       const message = `the input has no key \`${first.name}\``;
       const help = this.#report.suggest(first.name, inputKeys, "`input` declares");
-      this.#atKey({ rule: "unknown-input", message, help }, first, base, site);
+      this.#atKey({ rule: "unknown-input", message, help }, first, base, position);
     }
   }
 
-  #repeated(variable: string, offset: number, { path }: Site): void {
+  #repeated(variable: string, offset: number, { path }: ExpressionPosition): void {
     if (this.#known.variables.has(variable)) return;
     const shown = variable === "loop_index" ? "loop.index" : variable;
     const where = { item: "a fan-out", index: "a fan-out or a loop" }[variable] ?? "a loop";
@@ -198,7 +212,7 @@ export class ExpressionRules {
     this.#report.add({ rule: "unknown-variable", message, help, ...place });
   }
 
-  #leaving(variable: string, offset: number, { path, sees }: Site): void {
+  #leaving(variable: string, offset: number, { path, sees }: ExpressionPosition): void {
     if (sees === "own") return;
     const message = `\`${variable}\` exists only in the conditions of \`edges\``;
     const help = "elsewhere use results.<step>.outcome";
@@ -207,19 +221,22 @@ export class ExpressionRules {
   }
 
   /** The step of this name in this list or in a list around it. */
-  #find(name: string, site: Site): { known: Referable; at: number; site: Site } | undefined {
+  #find(
+    name: string,
+    position: ExpressionPosition,
+  ): { known: KnownNames; at: number; position: ExpressionPosition } | undefined {
     let known = this.#known;
-    let seenFrom = site;
+    let seenFrom = position;
     for (;;) {
       const at = known.steps.get(name);
-      if (at !== undefined) return { known, at, site: seenFrom };
+      if (at !== undefined) return { known, at, position: seenFrom };
       if (known.parent === undefined) return undefined;
-      seenFrom = { path: site.path, step: known.parent.step };
+      seenFrom = { path: position.path, step: known.parent.step };
       known = known.parent.known;
     }
   }
 
-  #step({ variable, keys }: Reference, base: number, here: Site): void {
+  #step({ variable, keys }: Reference, base: number, here: ExpressionPosition): void {
     const [first, second] = keys;
     if (first === undefined) return;
     const found = this.#find(first.name, here);
@@ -229,38 +246,42 @@ export class ExpressionRules {
       this.#atKey({ rule: "unknown-step", message, help }, first, base, here);
       return;
     }
-    const { known, at, site } = found;
+    const { known, at, position } = found;
     this.#order(first, found, base);
-    if (variable !== "outputs" || second === undefined || at === site.step) return;
+    if (variable !== "outputs" || second === undefined || at === position.step) return;
     if (known.fansOut(at)) {
       const message = `step \`${first.name}\` has outputs for each of its items`;
       const help = `they are in results["${first.name}"].items`;
-      this.#atKey({ rule: "unknown-output", message, help }, second, base, site);
+      this.#atKey({ rule: "unknown-output", message, help }, second, base, position);
       return;
     }
     const names = known.outputsOf(at);
     if (names.includes(second.name) || !known.outputsKnown(at)) return;
     const message = `step \`${first.name}\` has no output \`${second.name}\``;
     const help = this.#report.suggest(second.name, names, "its outputs");
-    this.#atKey({ rule: "unknown-output", message, help }, second, base, site);
+    this.#atKey({ rule: "unknown-output", message, help }, second, base, position);
   }
 
-  #order(key: Key, found: { known: Referable; at: number; site: Site }, base: number): void {
-    const { known, at, site } = found;
+  #order(
+    key: Key,
+    found: { known: KnownNames; at: number; position: ExpressionPosition },
+    base: number,
+  ): void {
+    const { known, at, position } = found;
     const rule = "not-before";
-    if (site.sees === "all" || (site.sees === "own" && site.step === at)) return;
-    if (site.step === undefined) {
+    if (position.sees === "all" || (position.sees === "own" && position.step === at)) return;
+    if (position.step === undefined) {
       const message = "a setting for all steps cannot use the result of one step";
       const help = "move it to the `env` of the steps that come after it";
-      this.#atKey({ rule, message, help }, key, base, site);
-    } else if (site.step === at) {
+      this.#atKey({ rule, message, help }, key, base, position);
+    } else if (position.step === at) {
       const message = "a step cannot use its own result";
       const help = "its own outputs are in $PERDURE_OUTPUT_<NAME>";
-      this.#atKey({ rule, message, help }, key, base, site);
-    } else if (known.comesBefore?.(at, site.step) === false) {
+      this.#atKey({ rule, message, help }, key, base, position);
+    } else if (known.comesBefore?.(at, position.step) === false) {
       const message = `step \`${key.name}\` may not have finished when this step starts`;
       const help = `add \`${key.name}\` to the \`needs\` of this step`;
-      this.#atKey({ rule, message, help }, key, base, site);
+      this.#atKey({ rule, message, help }, key, base, position);
     }
   }
 
@@ -268,7 +289,7 @@ export class ExpressionRules {
     what: { rule: string; message: string; help: string },
     key: Key,
     base: number,
-    { path }: Site,
+    { path }: ExpressionPosition,
   ): void {
     this.#report.add({ ...what, path, offset: base + key.offset, length: key.name.length });
   }

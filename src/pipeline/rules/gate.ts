@@ -9,7 +9,7 @@
 import { choiceNamed, choiceOf, normalizedLabel, sameLabel } from "../../util/choice.ts";
 import { defined } from "../../util/defined.ts";
 import { parseMoment } from "../../util/duration.ts";
-import type { GateChoice } from "../pipeline.ts";
+import type { Choice } from "../pipeline.ts";
 import type { Report } from "../report.ts";
 import type { StepShape } from "../schema.ts";
 import { isCut, pathIn, type StepList } from "../step-list.ts";
@@ -17,7 +17,7 @@ import { isCut, pathIn, type StepList } from "../step-list.ts";
 /** The long form of a gate. */
 type GateShape = Exclude<NonNullable<StepShape["gate"]>, string>;
 
-interface WrittenChoice extends GateChoice {
+interface WrittenChoice extends Choice {
   /** Its path below the step. */
   readonly at: readonly (string | number)[];
   /** True when the author set the key. */
@@ -34,7 +34,7 @@ export function gateOf({ gate }: StepShape): GateShape | undefined {
 }
 
 /** True when the answer selects an edge. */
-export function choosesEdges(step: StepShape): boolean {
+function choosesEdges(step: StepShape): boolean {
   return step.gate !== undefined && (step.edges ?? []).some(({ label }) => label !== undefined);
 }
 
@@ -45,10 +45,10 @@ export function choicesOf(step: StepShape): readonly WrittenChoice[] {
   const taken = new Set<string>();
   return drafts.map(({ label, key, fails, at }) => {
     const next = step.edges?.find((edge) => sameLabel(edge.label, label))?.to;
-    const own = key ?? freeKey(label, new Set([...given, ...taken]));
-    taken.add(own);
+    const ownKey = key ?? freeKey(label, new Set([...given, ...taken]));
+    taken.add(ownKey);
     return {
-      key: own,
+      key: ownKey,
       label,
       ...(fails ? { fails: true } : {}),
       ...defined({ next }),
@@ -70,16 +70,16 @@ function draftsOf(step: StepShape): readonly Draft[] {
   const draft = (
     label: string,
     at: readonly (string | number)[],
-    said: { readonly key?: string | undefined; readonly fails?: boolean | undefined } = {},
+    written: { readonly key?: string | undefined; readonly fails?: boolean | undefined } = {},
   ): Draft => ({
     label,
-    key: (said.key ?? acceleratorOf(label))?.toUpperCase(),
-    fails: said.fails ?? (!edges && normalizedLabel(label) === REJECT),
+    key: (written.key ?? acceleratorOf(label))?.toUpperCase(),
+    fails: written.fails ?? (!edges && normalizedLabel(label) === REJECT),
     at,
   });
-  const written = gateOf(step)?.choices;
-  if (written !== undefined) {
-    return written.map((choice, index) => {
+  const choices = gateOf(step)?.choices;
+  if (choices !== undefined) {
+    return choices.map((choice, index) => {
       const at = ["gate", "choices", index];
       return typeof choice === "string" ? draft(choice, at) : draft(choice.label, at, choice);
     });
@@ -102,15 +102,15 @@ function freeKey(label: string, taken: ReadonlySet<string>): string {
 }
 
 /** True for a step that starts no process. */
-export function isPrompt(step: StepShape): boolean {
+function startsNoProcess(step: StepShape): boolean {
   return (step.gate ?? step.wait) !== undefined;
 }
 
 /** Adds the mistakes in a gate or a wait. */
-export function checkPrompt(list: StepList, index: number, report: Report): void {
+export function checkGateOrWait(list: StepList, index: number, report: Report): void {
   const step = list.steps[index] as StepShape;
-  if (!isPrompt(step) || isCut(list, index, "gate", "wait")) return;
-  const rules = new PromptRules(list, index, report);
+  if (!startsNoProcess(step) || isCut(list, index, "gate", "wait")) return;
+  const rules = new GateRules(list, index, report);
   rules.wait();
   if (step.gate === undefined || isCut(list, index, "edges")) return;
   rules.otherwise();
@@ -118,7 +118,7 @@ export function checkPrompt(list: StepList, index: number, report: Report): void
   rules.edges();
 }
 
-class PromptRules {
+class GateRules {
   readonly #step: StepShape;
   readonly #list: StepList;
   readonly #index: number;

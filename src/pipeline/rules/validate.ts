@@ -37,9 +37,9 @@ import {
 import { checkBody, parallelOf } from "./body.ts";
 import { type CheckFiles, checkChecks } from "./check.ts";
 import { checkJumps, indexSteps, reportCycles, resolveNeeds } from "./edges.ts";
-import { ExpressionRules, type Referable, type Site } from "./expression.ts";
+import { type ExpressionPosition, ExpressionRules, type KnownNames } from "./expression.ts";
 import { checkFidelity } from "./fidelity.ts";
-import { checkPrompt, gateOf } from "./gate.ts";
+import { checkGateOrWait, gateOf } from "./gate.ts";
 import { checkKeys, kindOf } from "./key.ts";
 import { reportOutputClashes, reportOutputsOutside } from "./output.ts";
 
@@ -76,14 +76,14 @@ interface File {
 }
 
 /** The file and the scope around a list of steps. */
-interface Around extends Pick<Referable, "inputKeys" | "variables" | "parent"> {
+interface Around extends Pick<KnownNames, "inputKeys" | "variables" | "parent"> {
   readonly depth: number;
   /** Several instances of the list may run at the same time. */
   readonly atOnce: boolean;
 }
 
 /** Adds the mistakes of a list and of all lists in it; returns the names in it. */
-function checkList(list: StepList, file: File, around: Around): Referable {
+function checkList(list: StepList, file: File, around: Around): KnownNames {
   const { report, shape } = file;
   const ids = indexSteps(list, report);
   const links = linksOf(list);
@@ -91,7 +91,7 @@ function checkList(list: StepList, file: File, around: Around): Referable {
   if (graph !== undefined) reportCycles(graph, list, report);
   const edges = checkJumps({ list, links, ids, report });
   const { inputKeys, variables, parent } = around;
-  const known: Referable = {
+  const known: KnownNames = {
     steps: ids,
     outputsOf: (step) => outputNames(list.steps[step]),
     outputsKnown: (step) =>
@@ -115,7 +115,7 @@ function orderIn(
   list: StepList,
   graph: StepGraph | undefined,
   edges: StepEdges | undefined,
-): Referable["comesBefore"] {
+): KnownNames["comesBefore"] {
   return graph?.cycles.length === 0 ? precedence(list, graph, edges) : undefined;
 }
 
@@ -124,7 +124,7 @@ function precedence(
   { steps }: StepList,
   graph: StepGraph,
   edges: StepEdges | undefined,
-): Referable["comesBefore"] {
+): KnownNames["comesBefore"] {
   const jumps = steps.some(
     (step) => step.goto ?? step.edges ?? failureTarget(step) ?? step.join === "any",
   );
@@ -141,7 +141,7 @@ function checkStep(
   list: StepList,
   index: number,
   file: File,
-  around: Around & { readonly known: Referable },
+  around: Around & { readonly known: KnownNames },
 ): void {
   const { report, shape, files } = file;
   const { known } = around;
@@ -153,7 +153,7 @@ function checkStep(
   const rules = new ExpressionRules(report, known);
   const variables = new Set([...around.variables, ...namesIn(step)]);
   const inside = { ...known, variables };
-  checkPrompt(list, index, report);
+  checkGateOrWait(list, index, report);
   const kind = kindOf(step);
   const works = (kind === "command" || kind === "agent") && !repeatsNothing(step);
   if (works) checkWork(shape, list, index, report);
@@ -210,7 +210,7 @@ function checkInside(
   list: StepList,
   index: number,
   file: File,
-  around: Around & { readonly known: Referable },
+  around: Around & { readonly known: KnownNames },
 ): void {
   const step = list.steps[index] as StepShape;
   const body = listIn(list, index);
@@ -239,7 +239,7 @@ function checkInside(
 }
 
 function reportDepth({ path }: StepList, { report }: File): void {
-  const message = `steps are nested more than ${NESTING_MAX} deep in each other`;
+  const message = `steps are nested more than ${NESTING_MAX} deep`;
   const help = "move the inner steps to a pipeline file of their own";
   report.add({ rule: "too-deep", message, help, path, on: "key" });
 }
@@ -325,7 +325,7 @@ function closedKeys(input: PipelineShape["input"]): readonly string[] | undefine
 /** Checks texts that are evaluated before or after a step, outside of its loop. */
 function checkOuterTexts(list: StepList, index: number, rules: ExpressionRules): void {
   const step = list.steps[index] as StepShape;
-  const at = (...keys: (string | number)[]): Site => ({
+  const at = (...keys: (string | number)[]): ExpressionPosition => ({
     path: [...pathIn(list, index), ...keys],
     step: index,
   });
@@ -342,6 +342,13 @@ function checkOuterTexts(list: StepList, index: number, rules: ExpressionRules):
     const [name = "", text] = Object.entries(items)[0] ?? [];
     if (typeof text === "string") rules.text(text, at(...key, name));
   }
+  const inside = fanOutOf(step);
+  const selecting = rules.withVariables(namesIn(step));
+  for (const name of ["where", "sort_by"] as const) {
+    const source = inside?.[name];
+    if (source === undefined) continue;
+    selecting.expression(String(source), { ...at("for_each", name), kept: true });
+  }
 }
 
 function checkStepTexts(
@@ -351,10 +358,13 @@ function checkStepTexts(
   report: Report,
 ): void {
   const step = list.steps[index] as StepShape;
-  const at = (...keys: string[]): Site => ({ path: pathIn(list, index, ...keys), step: index });
+  const at = (...keys: string[]): ExpressionPosition => ({
+    path: pathIn(list, index, ...keys),
+    step: index,
+  });
   if (step.run !== undefined) rules.shell(step.run, at("run"));
   if (step.prompt !== undefined) rules.text(step.prompt, at("prompt"));
-  checkPromptTexts(step, at, rules);
+  checkQuestionTexts(step, at, rules);
   if (step.system !== undefined) rules.text(step.system, at("system"));
   checkInputTexts({ mcp: step.mcp, directories: step.directories }, at(), rules);
   if (step.output_schema !== undefined) {
@@ -372,16 +382,16 @@ function checkStepTexts(
 }
 
 /** The journal keeps questions and the times of waits. */
-function checkPromptTexts(
+function checkQuestionTexts(
   step: StepShape,
-  at: (...keys: string[]) => Site,
+  at: (...keys: string[]) => ExpressionPosition,
   rules: ExpressionRules,
 ): void {
   const { gate, wait } = step;
   const question = gateOf(step)?.ask;
   if (question !== undefined) {
-    const site = typeof gate === "string" ? at("gate") : at("gate", "ask");
-    rules.text(question, { ...site, kept: true });
+    const position = typeof gate === "string" ? at("gate") : at("gate", "ask");
+    rules.text(question, { ...position, kept: true });
   }
   if (typeof wait === "object" && "until" in wait) {
     rules.text(wait.until, { ...at("wait", "until"), kept: true });
@@ -389,23 +399,27 @@ function checkPromptTexts(
 }
 
 /** All texts in the input of a sub-pipeline, at any depth. */
-function checkInputTexts(value: unknown, site: Site, rules: ExpressionRules): void {
-  if (typeof value === "string") rules.text(value, site);
+function checkInputTexts(
+  value: unknown,
+  position: ExpressionPosition,
+  rules: ExpressionRules,
+): void {
+  if (typeof value === "string") rules.text(value, position);
   else if (Array.isArray(value) || isObject(value)) {
     for (const [key, inner] of Object.entries(value)) {
       const name = Array.isArray(value) ? Number(key) : key;
-      checkInputTexts(inner, { ...site, path: [...site.path, name] }, rules);
+      checkInputTexts(inner, { ...position, path: [...position.path, name] }, rules);
     }
   }
 }
 
 function checkTexts(
   texts: Readonly<Record<string, string | number | boolean>> | undefined,
-  site: Site,
+  position: ExpressionPosition,
   rules: ExpressionRules,
 ): void {
   for (const [name, text] of Object.entries(texts ?? {})) {
-    if (typeof text === "string") rules.text(text, { ...site, path: [...site.path, name] });
+    if (typeof text === "string") rules.text(text, { ...position, path: [...position.path, name] });
   }
 }
 

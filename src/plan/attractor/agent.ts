@@ -17,7 +17,7 @@ import type { DotReport } from "./report.ts";
 const AGENT_DEFAULT = "claude";
 
 /** Providers by the agent that talks to their models. */
-export const PROVIDERS: ReadonlyMap<string, string> = new Map([
+const PROVIDERS: ReadonlyMap<string, string> = new Map([
   ["anthropic", "claude"],
   ["claude", "claude"],
   ["openai", "codex"],
@@ -35,13 +35,13 @@ const MODELS: readonly (readonly [RegExp, string])[] = [
 ];
 
 /** The arguments by which each agent takes an effort; other agents have none. */
-export const EFFORTS: Readonly<Record<string, (effort: string) => readonly string[]>> = {
+const EFFORTS: Readonly<Record<string, (effort: string) => readonly string[]>> = {
   claude: (effort) => ["--effort", effort],
   codex: (effort) => ["-c", `model_reasoning_effort=${JSON.stringify(effort)}`],
 };
 
 /** The agent without a provider or a known model. */
-export function usualAdapter(model: string | undefined): string {
+function usualAdapter(model: string | undefined): string {
   const byModel = MODELS.find(([pattern]) => model !== undefined && pattern.test(model));
   return byModel?.[1] ?? AGENT_DEFAULT;
 }

@@ -19,7 +19,7 @@ import { DotAgents } from "./agent.ts";
 import { DotGraphs } from "./graph.ts";
 import { edgeIndexOf } from "./regions.ts";
 import { DotReport } from "./report.ts";
-import type { DotSite } from "./site.ts";
+import type { DotLowering } from "./work.ts";
 
 /** Only branches run side by side, and each component has its own limit. */
 const ATTRACTOR_PARALLEL_MAX = 64;
@@ -68,7 +68,7 @@ export function buildDotPlan(file: DotFile, reading: PlanReading): LoweredDot {
   return { plan, diagnostics };
 }
 
-interface Lowering {
+interface Around {
   readonly reading: PlanReading;
   readonly agents: DotAgents;
   /** The files that this one is a child of. */
@@ -82,13 +82,13 @@ interface LoweredFile {
   readonly diagnostics: readonly Diagnostic[];
 }
 
-function lowerFile(file: DotFile, around: Lowering): LoweredFile {
+function lowerFile(file: DotFile, around: Around): LoweredFile {
   const { pipeline, diagnostics } = loadDot(file.name, file.text);
   if (pipeline === undefined || diagnostics.some(({ severity }) => severity === "error")) {
     return { diagnostics };
   }
   const report = new DotReport(dotSource(file.name, file.text));
-  const graphs = new DotGraphs(siteOf(file, pipeline, report, around));
+  const graphs = new DotGraphs(loweringOf(file, pipeline, report, around));
   const graph = graphs.whole();
   if (graphs.tooLarge) {
     const message = "its branches have too many copies of the nodes after them";
@@ -103,12 +103,12 @@ function lowerFile(file: DotFile, around: Lowering): LoweredFile {
   return graph === undefined ? { diagnostics: all } : { pipeline, graph, diagnostics: all };
 }
 
-function siteOf(
+function loweringOf(
   file: DotFile,
   pipeline: DotPipeline,
   report: DotReport,
-  around: Lowering,
-): DotSite {
+  around: Around,
+): DotLowering {
   const { reading, agents, above, cwd } = around;
   const names = stepNames(pipeline);
   return {

@@ -30,9 +30,15 @@ import {
   type Step,
   type Work,
 } from "../plan.ts";
-import { type Fork, forkOf, isFork, leavingEdges, nodesIn, type Region } from "./regions.ts";
-import type { DotSite } from "./site.ts";
-import { ATTRACTOR_VISITS_MAX, DotWork, passesOn, plainStep } from "./work.ts";
+import {
+  branchesOf,
+  type DotBranches,
+  hasBranches,
+  leavingEdges,
+  nodesIn,
+  type Region,
+} from "./regions.ts";
+import { ATTRACTOR_VISITS_MAX, type DotLowering, DotWork, passesOn, plainStep } from "./work.ts";
 
 /** How many steps a plan may have; each branch has its own copy of its nodes. */
 const DOT_STEPS_MAX = 50_000;
@@ -40,22 +46,23 @@ const DOT_STEPS_MAX = 50_000;
 /** A failure takes the edge to a retry target only when no other edge applies. */
 const WEIGHT_LAST = Number.MIN_SAFE_INTEGER;
 
-type Drawn = Omit<Edge, "back">;
+/** An edge of the plan before its back mark. */
+type NewEdge = Omit<Edge, "back">;
 
 /** Lowers the regions of one file. */
 export class DotGraphs {
-  readonly #site: DotSite;
+  readonly #lowering: DotLowering;
   readonly #work: DotWork;
   #steps = 0;
 
-  constructor(site: DotSite) {
-    this.#site = site;
-    this.#work = new DotWork(site, (node, region) => this.#branches(node, region));
+  constructor(lowering: DotLowering) {
+    this.#lowering = lowering;
+    this.#work = new DotWork(lowering, (node, region) => this.#branches(node, region));
   }
 
   /** The graph of the whole file; undefined without a start. */
   whole(): Graph | undefined {
-    const { pipeline, edgeIndex } = this.#site;
+    const { pipeline, edgeIndex } = this.#lowering;
     const start = [...pipeline.nodes.values()].find(({ handler }) => handler === "start");
     if (start === undefined) return undefined;
     const { retryTarget, fallbackRetryTarget } = pipeline.settings;
@@ -66,7 +73,7 @@ export class DotGraphs {
   }
 
   #graph(region: Region, jumps: readonly string[] = []): Graph {
-    const { edgeIndex } = this.#site;
+    const { edgeIndex } = this.#lowering;
     const ids = nodesIn(edgeIndex, region, jumps);
     const nodes = ids.flatMap((id) => edgeIndex.nodes.get(id) ?? []);
     this.#steps += nodes.length;
@@ -75,7 +82,7 @@ export class DotGraphs {
     const positions = new Map([...nodes.map(({ id }) => id), ...ends].map((id, at) => [id, at]));
     const steps = [
       ...nodes.map((node) => this.#step(node, region, positions)),
-      ...ends.map((id) => plainStep(this.#site.endId(id), { kind: "pass" }, 1)),
+      ...ends.map((id) => plainStep(this.#lowering.endId(id), { kind: "pass" }, 1)),
     ];
     const edges = nodes.flatMap((node) => this.#planEdges(node, region, positions));
     const entry = positions.get(region.entry) ?? 0;
@@ -96,14 +103,14 @@ export class DotGraphs {
 
   /** The outgoing edges of a node; of a `component` the edge to its fan-in. */
   #edges(node: DotNode, region: Region): readonly Pick<DotEdge, "to">[] {
-    const { edgeIndex } = this.#site;
-    if (!isFork(edgeIndex, node)) return edgeIndex.outgoing(node.id);
-    const { join } = forkOf(edgeIndex, node.id, region);
+    const { edgeIndex } = this.#lowering;
+    if (!hasBranches(edgeIndex, node)) return edgeIndex.outgoing(node.id);
+    const { join } = branchesOf(edgeIndex, node.id, region);
     return join === undefined ? [] : [{ to: join }];
   }
 
   #step(node: DotNode, region: Region, positions: ReadonlyMap<string, number>): Step {
-    const { settings } = this.#site.pipeline;
+    const { settings } = this.#lowering.pipeline;
     const visitsMax = Math.max(1, node.maxVisits ?? settings.maxVisits ?? ATTRACTOR_VISITS_MAX);
     const { work, ...rest } = this.#work.of(node, region);
     const retryTarget = this.#goalTarget(node, positions);
@@ -112,7 +119,7 @@ export class DotGraphs {
       ...defined({ retryTarget }),
     } as const;
     return {
-      ...plainStep(this.#site.stepId(node.id), work, visitsMax),
+      ...plainStep(this.#lowering.stepId(node.id), work, visitsMax),
       ...rest,
       ...(node.goalGate ? { goal } : {}),
     };
@@ -120,7 +127,7 @@ export class DotGraphs {
 
   /** The retry target of a missed goal: the first of the four that is a node. */
   #goalTarget(node: DotNode, positions: ReadonlyMap<string, number>): number | undefined {
-    const { settings, edgeIndex } = this.#site;
+    const { settings, edgeIndex } = this.#lowering;
     const ladder = [
       node.retryTarget,
       node.fallbackRetryTarget,
@@ -131,10 +138,10 @@ export class DotGraphs {
     return target === undefined ? undefined : positions.get(target);
   }
 
-  #planEdges(node: DotNode, region: Region, positions: ReadonlyMap<string, number>): Drawn[] {
-    const { edgeIndex } = this.#site;
+  #planEdges(node: DotNode, region: Region, positions: ReadonlyMap<string, number>): NewEdge[] {
+    const { edgeIndex } = this.#lowering;
     const from = positions.get(node.id) ?? 0;
-    const drawn = isFork(edgeIndex, node)
+    const drawn = hasBranches(edgeIndex, node)
       ? this.#edges(node, region).map(({ to }) => plainEdge(from, positions.get(to) ?? 0))
       : edgeIndex
           .outgoing(node.id)
@@ -148,10 +155,10 @@ export class DotGraphs {
     return [...drawn, { ...plainEdge(from, back), on: "failed", weight: WEIGHT_LAST }];
   }
 
-  #planEdge(edge: DotEdge, from: number, to: number): readonly Drawn[] {
-    const { settings, reading, edgeIndex } = this.#site;
+  #planEdge(edge: DotEdge, from: number, to: number): readonly NewEdge[] {
+    const { settings, reading, edgeIndex } = this.#lowering;
     const { label, weight, condition, loopRestart, fidelity, threadId } = edge;
-    const drawn: Drawn = {
+    const drawn: NewEdge = {
       ...plainEdge(from, to),
       weight,
       ...defined({ label, fidelity, thread: threadId }),
@@ -164,7 +171,7 @@ export class DotGraphs {
       return [asked, { ...asked, on: "failed" }];
     }
     const alone = edgeIndex.outgoing(edge.from).length === 1;
-    const next = this.#site.stepId(edge.to);
+    const next = this.#lowering.stepId(edge.to);
     const plain = reading.simulate === undefined || alone ? {} : { wants: outcomesToward(next) };
     const open = { ...drawn, ...plain };
     return this.#asks(edge.to) ? [open, { ...open, on: "failed" }] : [open];
@@ -174,18 +181,18 @@ export class DotGraphs {
    * True for a node without work (a diamond) whose edges test the outcome of the node before it.
    */
   #asks(id: string): boolean {
-    const { edgeIndex } = this.#site;
+    const { edgeIndex } = this.#lowering;
     const node = edgeIndex.nodes.get(id);
-    const passes = node !== undefined && passesOn(node, this.#site);
+    const passes = node !== undefined && passesOn(node, this.#lowering);
     return passes && edgeIndex.outgoing(id).some(({ condition }) => condition !== undefined);
   }
 
   /** Warns about edges by which branches leave before the fan-in. */
-  #nameLeaving(id: string, fork: Fork, closed: ReadonlySet<string>): void {
-    const { edgeIndex, report } = this.#site;
-    const { join } = fork;
+  #warnAboutLeaving(id: string, found: DotBranches, closed: ReadonlySet<string>): void {
+    const { edgeIndex, report } = this.#lowering;
+    const { join } = found;
     const meets = join === undefined ? "an end of its own" : `\`${join}\``;
-    for (const { edge, ends } of leavingEdges(edgeIndex, fork, closed)) {
+    for (const { edge, ends } of leavingEdges(edgeIndex, found, closed)) {
       const where = edge.to === id ? "back to it" : `to \`${edge.to}\``;
       const what = ends
         ? "the branch ends there, and nothing is started again"
@@ -197,18 +204,18 @@ export class DotGraphs {
 
   /** The branches of a `component`: for each edge a copy of the nodes up to the fan-in. */
   #branches(node: DotNode, region: Region): Work {
-    const { edgeIndex, report } = this.#site;
-    const fork = forkOf(edgeIndex, node.id, region);
-    const { targets, join } = fork;
+    const { edgeIndex, report } = this.#lowering;
+    const found = branchesOf(edgeIndex, node.id, region);
+    const { targets, join } = found;
     const closed = new Set([...region.closed, node.id, ...(join === undefined ? [] : [join])]);
-    this.#nameLeaving(node.id, fork, closed);
+    this.#warnAboutLeaving(node.id, found, closed);
     for (const { condition, span } of edgeIndex.outgoing(node.id)) {
       if (condition === undefined) continue;
       const message = `all edges of \`${node.id}\` are branches; the condition of this one is not asked`;
       report.warn(span, "branch-condition", message);
     }
     const branches = targets.map((target) => ({
-      id: this.#site.stepId(target),
+      id: this.#lowering.stepId(target),
       graph: closed.has(target) ? { steps: [], edges: [] } : this.#graph({ entry: target, closed }),
     }));
     return {
@@ -220,12 +227,12 @@ export class DotGraphs {
   }
 }
 
-function plainEdge(from: number, to: number): Drawn {
+function plainEdge(from: number, to: number): NewEdge {
   return { from, to, on: "completed", weight: 0 };
 }
 
 /** A step without incoming edges would start at once; a retry target of a goal must not. */
-function neverStarted(count: number, edges: readonly Drawn[], entry: number): readonly Drawn[] {
+function neverStarted(count: number, edges: readonly NewEdge[], entry: number): readonly NewEdge[] {
   const reached = new Set([entry]);
   const bySource = Map.groupBy(edges, ({ from }) => from);
   for (const step of reached) for (const { to } of bySource.get(step) ?? []) reached.add(to);
@@ -250,18 +257,18 @@ function outcomesToward(next: string): readonly NeededOutcome[] {
   return [{ next }, { outcome: "partial_success", next }];
 }
 
-function withClause(saying: NeededOutcome, clause: ConditionClause): NeededOutcome {
+function withClause(before: NeededOutcome, clause: ConditionClause): NeededOutcome {
   const { key } = clause;
   if (key === "outcome" || key === "context.outcome") {
     const outcome = valueFor(clause, "success", "fail");
-    return outcome === undefined ? saying : { ...saying, outcome };
+    return outcome === undefined ? before : { ...before, outcome };
   }
   const value = valueFor(clause, "", "other");
-  if (value === undefined) return saying;
+  if (value === undefined) return before;
   if (key === "preferred_label" || key === "context.preferred_label") {
-    return { ...saying, label: value };
+    return { ...before, label: value };
   }
-  return { ...saying, context: { ...saying.context, [writtenKey(key)]: value } };
+  return { ...before, context: { ...before.context, [writtenKey(key)]: value } };
 }
 
 /** A value for which a clause is true, `usual` if possible; undefined when none is known. */

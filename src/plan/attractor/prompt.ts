@@ -5,8 +5,9 @@
  * Owns: the variables, the quoting of all other text, and the instructions for the status file.
  * Does not: choose the texts (work.ts) or read status files (room `engine`).
  */
-import type { DotAttributes } from "../../pipeline/dot/collect.ts";
-import { comparedWith, type DotCondition } from "../../pipeline/dot/condition.ts";
+import type { DotAttributes } from "../../pipeline/dot/ast.ts";
+import { comparedWith } from "../../pipeline/dot/condition.ts";
+import type { DotEdge } from "../../pipeline/dot/model.ts";
 
 const VARIABLE = /\$([A-Za-z_]\w*)/g;
 
@@ -50,22 +51,15 @@ export function unknownVariables(text: string, graph: DotAttributes): readonly s
   );
 }
 
-/** The parts of an edge that test the outcome of the step before it. */
-export interface AskingEdge {
-  readonly label?: string;
-  /** The condition; `unread` when it could not be parsed. */
-  readonly condition?: DotCondition | "unread";
-}
-
 /** Matches prompts that mention a status file themselves. */
 const OWN_WORDS = /STATUS_(?:PATH|FILE)\b|status\.json/;
 
 /** How to write the status file, with the outcomes that the edges test; empty when no edge does. */
-export function statusWords(prompt: string, edges: readonly AskingEdge[]): string {
+export function statusWords(prompt: string, edges: readonly DotEdge[]): string {
   const asked = edges.some(({ condition }) => condition !== undefined) || edges.length > 1;
   if (!asked || OWN_WORDS.test(prompt)) return "";
   const clauses = edges.flatMap(({ condition }) =>
-    typeof condition === "object" ? condition.anyOf.flat() : [],
+    condition?.ok === true ? condition.condition.anyOf.flat() : [],
   );
   const asking = clauses.filter(({ key }) => /^(?:context\.)?outcome$/.test(key));
   const words = asking.map(comparedWith).filter((word) => word !== "");

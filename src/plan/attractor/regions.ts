@@ -25,7 +25,7 @@ export interface Region {
 }
 
 /** The branches of a `component` node. */
-export interface Fork {
+export interface DotBranches {
   /** The first node of each branch, each once, in the order of their edges. */
   readonly targets: readonly string[];
   /** The node where the branches meet; absent: each runs to its own end. */
@@ -39,16 +39,17 @@ export function edgeIndexOf({ nodes, edges }: DotPipeline): EdgeIndex {
 }
 
 /** True for a node whose edges are branches. */
-export function isFork(edgeIndex: EdgeIndex, { id, handler, customType }: DotNode): boolean {
+export function hasBranches(edgeIndex: EdgeIndex, { id, handler, customType }: DotNode): boolean {
   return handler === "parallel" && customType === undefined && edgeIndex.outgoing(id).length > 0;
 }
 
 /** The branches of a `component` node, as a region sees them. */
-export function forkOf(edgeIndex: EdgeIndex, id: string, { closed }: Region): Fork {
+export function branchesOf(edgeIndex: EdgeIndex, id: string, { closed }: Region): DotBranches {
   const targets = [...new Set(edgeIndex.outgoing(id).map(({ to }) => to))];
-  const shut = new Set([...closed, id]);
-  const open = targets.filter((target) => !shut.has(target));
-  const join = matchingFanIn(edgeIndex, open, shut) ?? commonNode(edgeIndex, open, shut);
+  const closedHere = new Set([...closed, id]);
+  const open = targets.filter((target) => !closedHere.has(target));
+  const join =
+    matchingFanIn(edgeIndex, open, closedHere) ?? commonNode(edgeIndex, open, closedHere);
   return { targets, ...(join === undefined ? {} : { join }) };
 }
 
@@ -72,9 +73,9 @@ function nextOf(edgeIndex: EdgeIndex, node: DotNode, region: Region): readonly s
   const jumps = [node.retryTarget, node.fallbackRetryTarget].filter(
     (target) => target !== undefined && edgeIndex.nodes.has(target),
   ) as readonly string[];
-  if (!isFork(edgeIndex, node))
+  if (!hasBranches(edgeIndex, node))
     return [...edgeIndex.outgoing(node.id).map(({ to }) => to), ...jumps];
-  const { join } = forkOf(edgeIndex, node.id, region);
+  const { join } = branchesOf(edgeIndex, node.id, region);
   return join === undefined ? jumps : [join, ...jumps];
 }
 
@@ -88,13 +89,13 @@ interface Leaving {
 /** The edges that lead from nodes before the join to nodes that never reach it. */
 export function leavingEdges(
   edgeIndex: EdgeIndex,
-  { targets, join }: Fork,
+  { targets, join }: DotBranches,
   closed: ReadonlySet<string>,
 ): readonly Leaving[] {
   const inside = new Set(targets.flatMap((entry) => nodesIn(edgeIndex, { entry, closed })));
   const edges = [...inside].flatMap((id) => {
     const node = edgeIndex.nodes.get(id);
-    return node === undefined || isFork(edgeIndex, node) ? [] : edgeIndex.outgoing(id);
+    return node === undefined || hasBranches(edgeIndex, node) ? [] : edgeIndex.outgoing(id);
   });
   const meeting = join === undefined ? inside : nodesBefore(edgeIndex, join, { inside, closed });
   return edges
@@ -124,9 +125,9 @@ function nodesBefore(
 function matchingFanIn(
   edgeIndex: EdgeIndex,
   targets: readonly string[],
-  shut: ReadonlySet<string>,
+  closedHere: ReadonlySet<string>,
 ): string | undefined {
-  const perBranch = targets.map((target) => fanInsFrom(edgeIndex, target, shut));
+  const perBranch = targets.map((target) => fanInsFrom(edgeIndex, target, closedHere));
   const [first, ...others] = perBranch;
   return first?.find((id) => others.every((found) => found.includes(id)));
 }
@@ -134,7 +135,7 @@ function matchingFanIn(
 function fanInsFrom(
   edgeIndex: EdgeIndex,
   start: string,
-  shut: ReadonlySet<string>,
+  closedHere: ReadonlySet<string>,
 ): readonly string[] {
   const found: string[] = [];
   const seen = new Set([`0 ${start}`]);
@@ -149,7 +150,7 @@ function fanInsFrom(
     const next = Math.min(DEPTH_MAX, depth + step);
     for (const { to } of edgeIndex.outgoing(id)) {
       const key = `${next} ${to}`;
-      if (shut.has(to) || seen.has(key)) continue;
+      if (closedHere.has(to) || seen.has(key)) continue;
       seen.add(key);
       queue.push({ id: to, depth: next });
     }
@@ -161,10 +162,10 @@ function fanInsFrom(
 function commonNode(
   edgeIndex: EdgeIndex,
   targets: readonly string[],
-  shut: ReadonlySet<string>,
+  closedHere: ReadonlySet<string>,
 ): string | undefined {
   if (targets.length < 2) return undefined;
-  const distances = targets.map((target) => distancesFrom(edgeIndex, target, shut));
+  const distances = targets.map((target) => distancesFrom(edgeIndex, target, closedHere));
   const [first] = distances;
   const far = (id: string): number => Math.max(...distances.map((from) => from.get(id) ?? 0));
   const common = [...(first?.keys() ?? [])]
@@ -173,7 +174,7 @@ function commonNode(
   const certain = common
     .slice(0, CANDIDATES_MAX)
     .find((id) =>
-      targets.every((target) => target === id || mustPass(edgeIndex, target, id, shut)),
+      targets.every((target) => target === id || mustPass(edgeIndex, target, id, closedHere)),
     );
   return certain ?? common[0];
 }
@@ -181,12 +182,12 @@ function commonNode(
 function distancesFrom(
   edgeIndex: EdgeIndex,
   start: string,
-  shut: ReadonlySet<string>,
+  closedHere: ReadonlySet<string>,
 ): ReadonlyMap<string, number> {
   const distances = new Map([[start, 0]]);
   for (const [id, distance] of distances) {
     for (const { to } of edgeIndex.outgoing(id)) {
-      if (!shut.has(to) && !distances.has(to)) distances.set(to, distance + 1);
+      if (!closedHere.has(to) && !distances.has(to)) distances.set(to, distance + 1);
     }
   }
   return distances;
@@ -196,8 +197,8 @@ function mustPass(
   edgeIndex: EdgeIndex,
   start: string,
   gate: string,
-  shut: ReadonlySet<string>,
+  closedHere: ReadonlySet<string>,
 ): boolean {
-  const reached = distancesFrom(edgeIndex, start, new Set([...shut, gate]));
+  const reached = distancesFrom(edgeIndex, start, new Set([...closedHere, gate]));
   return [...reached.keys()].every((id) => edgeIndex.outgoing(id).length > 0);
 }

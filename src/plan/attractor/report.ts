@@ -1,11 +1,7 @@
 /** The diagnostics of lowering a DOT file. */
 import type { Diagnostic } from "../../pipeline/diagnostic.ts";
-import {
-  type DotFinding,
-  type DotSource,
-  type DotSpan,
-  dotDiagnostic,
-} from "../../pipeline/dot/source.ts";
+import type { DotSource, DotSpan } from "../../pipeline/dot/source.ts";
+import { diagnosticAt, type Finding } from "../../pipeline/source.ts";
 
 /** Collects diagnostics; copies of a node report the same diagnostic only once. */
 export class DotReport {
@@ -30,10 +26,10 @@ export class DotReport {
     this.diagnostics.push(...diagnostics);
   }
 
-  #add(span: DotSpan, finding: DotFinding): void {
+  #add(span: DotSpan, finding: Finding): void {
     const key = `${finding.rule} ${span.start} ${finding.message}`;
     if (this.#reported.has(key)) return;
     this.#reported.add(key);
-    this.diagnostics.push(dotDiagnostic(this.#source, span, finding));
+    this.diagnostics.push(diagnosticAt(this.#source, span, finding));
   }
 }

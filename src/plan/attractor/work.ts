@@ -1,24 +1,48 @@
 /**
  * Lowers the work of a DOT node to work of the plan.
  *
- * Owns: the handlers of the language, the defaults of steps, retries and timeouts.
+ * Owns: the handlers of the language, the defaults of steps, retries and timeouts; the question and
+ * the choices of a `wait.human` node, which are the edges that leave it.
  * Does not: lower edges (attractor/graph.ts) or choose agents (attractor/agent.ts).
  */
 
-import type { DotEdge, DotNode } from "../../pipeline/dot/model.ts";
+import type { DotEdge, DotNode, DotPipeline, DotSettings } from "../../pipeline/dot/model.ts";
+import { choiceNamed, choiceOf } from "../../util/choice.ts";
 import { defined } from "../../util/defined.ts";
-import type { Backoff, RetryPolicy, Step, Work } from "../plan.ts";
-import { gateOf } from "./gate.ts";
-import {
-  type AskingEdge,
-  expandVariables,
-  fromInput,
-  literal,
-  statusWords,
-  unknownVariables,
-} from "./prompt.ts";
-import { isFork, type Region } from "./regions.ts";
-import type { DotSite } from "./site.ts";
+import type {
+  Backoff,
+  Choice,
+  GateWork,
+  PipelineWork,
+  PlanReading,
+  RetryPolicy,
+  Step,
+  Work,
+} from "../plan.ts";
+import type { DotAgents } from "./agent.ts";
+import { expandVariables, fromInput, literal, statusWords, unknownVariables } from "./prompt.ts";
+import { type EdgeIndex, hasBranches, type Region } from "./regions.ts";
+import type { DotReport } from "./report.ts";
+
+/** A DOT file and everything that lowering it needs. */
+export interface DotLowering {
+  readonly pipeline: DotPipeline;
+  readonly settings: DotSettings;
+  readonly edgeIndex: EdgeIndex;
+  readonly reading: PlanReading;
+  readonly agents: DotAgents;
+  readonly report: DotReport;
+  /** The directory of its steps, relative to the workspace. */
+  readonly cwd?: string;
+  /** The text of a file whose name is relative to this one. */
+  readonly readText: (name: string) => string | undefined;
+  /** Another DOT file as work, or a text with the reason why it cannot run. */
+  readonly child: (name: string, cwd: string | undefined) => PipelineWork | string;
+  /** The name of a node's step: not every name of a node is a valid name of a step. */
+  readonly stepId: (node: string) => string;
+  /** The name of the step that stands for a node outside of the branch. */
+  readonly endId: (node: string) => string;
+}
 
 /** How many times a run may visit a step. */
 export const ATTRACTOR_VISITS_MAX = 100;
@@ -30,9 +54,10 @@ const ATTRACTOR_RETRY: RetryPolicy = {
   onResume: "keep",
 };
 
-/** The named policies of the language. */
 const { backoff: BACKOFF } = ATTRACTOR_RETRY;
-export const RETRY_PRESETS: Readonly<
+
+/** The named policies of the language. */
+const RETRY_PRESETS: Readonly<
   Record<string, { readonly attempts: number; readonly backoff: Backoff }>
 > = {
   none: { attempts: 1, backoff: BACKOFF },
@@ -75,34 +100,34 @@ export function plainStep(id: string, work: Work, visitsMax: number): Step {
 
 /** Lowers the work of nodes; the caller lowers branches. */
 export class DotWork {
-  readonly #site: DotSite;
+  readonly #lowering: DotLowering;
   readonly #branches: (node: DotNode, region: Region) => Work;
 
-  constructor(site: DotSite, branches: (node: DotNode, region: Region) => Work) {
-    this.#site = site;
+  constructor(lowering: DotLowering, branches: (node: DotNode, region: Region) => Work) {
+    this.#lowering = lowering;
     this.#branches = branches;
   }
 
   /** The work of a node with its own settings. */
   of(node: DotNode, region: Region): NodeWork {
-    const { cwd } = this.#site;
+    const { cwd } = this.#lowering;
     const work = this.#work(node, region);
     const runs = work.kind === "shell" || work.kind === "agent";
     const timed = node.timeoutMs !== undefined && runs;
     return {
       work,
       env: runs ? this.#env(node) : {},
-      retry: isTried(work) ? this.#retry(node, work) : ATTRACTOR_RETRY,
+      retry: canRetry(work) ? this.#retry(node, work) : ATTRACTOR_RETRY,
       ...(cwd === undefined || !runs ? {} : { cwd }),
       ...(timed ? { timeoutMs: node.timeoutMs } : {}),
       ...(node.allowPartial ? { allowPartial: true } : {}),
-      ...(work.kind === "agent" ? tellingOf(node) : {}),
+      ...(work.kind === "agent" ? briefingOf(node) : {}),
     };
   }
 
   #work(node: DotNode, region: Region): Work {
-    const { edgeIndex } = this.#site;
-    const command = handlerOf(node, this.#site);
+    const { edgeIndex } = this.#lowering;
+    const command = handlerOf(node, this.#lowering);
     if (command !== undefined) return { kind: "shell", run: literal(command) };
     switch (node.handler) {
       case "start":
@@ -114,25 +139,25 @@ export class DotWork {
       case "tool":
         return this.#tool(node);
       case "parallel":
-        return isFork(edgeIndex, node) ? this.#branches(node, region) : { kind: "pass" };
+        return hasBranches(edgeIndex, node) ? this.#branches(node, region) : { kind: "pass" };
       case "parallel.fan_in":
         return node.prompt === undefined ? { kind: "pick" } : this.#agent(node, RESULTS);
       case "wait.human":
-        return gateOf(node, this.#site);
+        return gateOf(node, this.#lowering);
       case "stack.manager_loop":
         return this.#child(node);
     }
   }
 
   #agent(node: DotNode, more: string): Work {
-    const { agents, report, pipeline } = this.#site;
+    const { agents, report, pipeline } = this.#lowering;
     const prompt = this.#prompt(node);
     for (const name of unknownVariables(prompt, pipeline.attributes)) {
       const message = `nothing here is called \`$${name}\`; it is filled in from the input, or stays`;
       const place = node.attributes.get("prompt")?.value.span ?? node.span;
       report.warn(place, "unknown-variable", message, `give it: perdure run FILE -i ${name}=...`);
     }
-    const asked = literal(statusWords(prompt, this.#edgesBehind(node).map(askingEdge)));
+    const asked = literal(statusWords(prompt, this.#edgesAfter(node)));
     const text = `${expandVariables(prompt, pipeline.attributes)}${more}${asked}`;
     return agents.work(node, pipeline, text, report);
   }
@@ -142,20 +167,20 @@ export class DotWork {
     const { promptFile, prompt, label } = node;
     const named = promptFile ?? (/^@\S+$/.test(prompt ?? "") ? prompt?.slice(1) : undefined);
     if (named === undefined) return prompt ?? label;
-    const text = this.#site.readText(named);
+    const text = this.#lowering.readText(named);
     if (text !== undefined) return text;
     const place = node.attributes.get(promptFile === undefined ? "prompt" : "prompt_file");
     const message = `there is no file ${named} with a prompt; its name is all that the agent gets`;
-    this.#site.report.warn(place?.value.span ?? node.span, "prompt-file", message);
+    this.#lowering.report.warn(place?.value.span ?? node.span, "prompt-file", message);
     return prompt ?? label;
   }
 
   /** The edges that test the outcome of a node, also those of a diamond after it. */
-  #edgesBehind(node: DotNode): readonly DotEdge[] {
-    const { edgeIndex } = this.#site;
+  #edgesAfter(node: DotNode): readonly DotEdge[] {
+    const { edgeIndex } = this.#lowering;
     return edgeIndex.outgoing(node.id).flatMap((edge) => {
       const target = edgeIndex.nodes.get(edge.to);
-      return target !== undefined && passesOn(target, this.#site)
+      return target !== undefined && passesOn(target, this.#lowering)
         ? [edge, ...edgeIndex.outgoing(edge.to)]
         : [edge];
     });
@@ -164,13 +189,13 @@ export class DotWork {
   #tool(node: DotNode): Work {
     if (node.toolCommand !== undefined) return { kind: "shell", run: literal(node.toolCommand) };
     const message = `\`${node.id}\` has no \`tool_command\`; it does nothing`;
-    this.#site.report.warn(node.span, "tool-command", message, 'add `tool_command="..."`');
+    this.#lowering.report.warn(node.span, "tool-command", message, 'add `tool_command="..."`');
     return { kind: "pass" };
   }
 
   /** The child of a manager; it runs as a part of this pipeline. */
   #child(node: DotNode): Work {
-    const { report, settings } = this.#site;
+    const { report, settings } = this.#lowering;
     const file = node.childDotfile ?? settings.childDotfile;
     const cwd = node.childWorkdir ?? settings.childWorkdir;
     if (file === undefined) {
@@ -188,7 +213,7 @@ export class DotWork {
       const message = `the pipeline of \`${node.id}\` is run to its end; \`${name}\` does nothing`;
       report.warn(node.attributes.get(name)?.span ?? node.span, "unsupported", message);
     }
-    const work = this.#site.child(file, cwd);
+    const work = this.#lowering.child(file, cwd);
     if (typeof work !== "string") return work;
     const place = node.attributes.get("stack.child_dotfile")?.value.span ?? node.span;
     report.error(place, "manager-child", `${file} cannot be run: ${work}`);
@@ -196,8 +221,8 @@ export class DotWork {
   }
 
   #env(node: DotNode): Readonly<Record<string, string>> {
-    const custom = handlerOf(node, this.#site) === undefined ? {} : attributesOf(node);
-    const { attributes, settings } = this.#site.pipeline;
+    const custom = handlerOf(node, this.#lowering) === undefined ? {} : attributesOf(node);
+    const { attributes, settings } = this.#lowering.pipeline;
     const names = (attributes.get("params")?.value.text ?? "")
       .split(",")
       .map((name) => name.trim());
@@ -207,7 +232,7 @@ export class DotWork {
   }
 
   #retry(node: DotNode, work: Work): RetryPolicy {
-    const { settings, report } = this.#site;
+    const { settings, report } = this.#lowering;
     const preset = node.retryPreset === undefined ? undefined : RETRY_PRESETS[node.retryPreset];
     if (node.retryPreset !== undefined && preset === undefined) {
       const place = node.attributes.get("retry_preset")?.value.span ?? node.span;
@@ -232,36 +257,91 @@ export class DotWork {
   }
 }
 
+/** The question of a node. */
+function gateOf(node: DotNode, lowering: DotLowering): GateWork {
+  const { edgeIndex, pipeline } = lowering;
+  const edges = edgeIndex.outgoing(node.id);
+  // An edge without a label is labelled with the name of its target in the file.
+  const choices = edgeChoices(edges.map(({ label, to }) => ({ label: label ?? to, to })));
+  const named = choices.map(({ next, ...choice }) =>
+    next === undefined ? choice : { ...choice, next: lowering.stepId(next) },
+  );
+  const otherwise = defaultOf(node, choices, lowering);
+  return {
+    kind: "gate",
+    ask: expandVariables(node.label, pipeline.attributes),
+    choices: named,
+    text: "optional",
+    ...defined({ timeoutMs: node.timeoutMs }),
+    ...(otherwise === undefined || node.timeoutMs === undefined ? {} : { default: otherwise }),
+  };
+}
+
+/** The edge that `human.default_choice` names: by its target, its key or its label. */
+function defaultOf(
+  { id, humanDefaultChoice, attributes, span, timeoutMs }: DotNode,
+  choices: readonly Choice[],
+  { report }: DotLowering,
+): string | undefined {
+  if (humanDefaultChoice === undefined) return undefined;
+  const found =
+    choices.find(({ next }) => next === humanDefaultChoice) ??
+    choiceNamed(choices, humanDefaultChoice);
+  const place = attributes.get("human.default_choice")?.value.span ?? span;
+  if (found === undefined) {
+    const message = `no edge of \`${id}\` leads to \`${humanDefaultChoice}\`; there is no default`;
+    report.warn(place, "gate-default", message, "name the target of one of its edges");
+  } else if (timeoutMs === undefined) {
+    const message = `\`${id}\` has a default but no timeout, so it waits for an answer`;
+    report.warn(place, "gate-default", message, "add `timeout=1h`");
+  }
+  return found?.key;
+}
+
+/** The only choice of a gate without edges. */
+const ALONE: Choice = { key: "C", label: "Continue" };
+
+/** One choice for each label of the edges; of equal labels the first edge counts. */
+function edgeChoices(
+  edges: readonly { readonly label?: string | undefined; readonly to: string }[],
+): readonly Choice[] {
+  const choices: Choice[] = [];
+  for (const { label: written, to } of edges) {
+    const { key, text: label } = choiceOf(written ?? to);
+    if (choices.some((choice) => choice.label === label)) continue;
+    choices.push({ key: freeKey(key, label, choices), label, next: to });
+  }
+  return choices.length === 0 ? [ALONE] : choices;
+}
+
+/** An unused key: the wanted one, another letter of the label, or a number. */
+function freeKey(wanted: string, label: string, choices: readonly Choice[]): string {
+  const taken = new Set(choices.map(({ key }) => key));
+  const letters = [...label.toUpperCase()].filter((letter) => /[\p{L}\p{N}]/u.test(letter));
+  const free = [wanted, ...letters].find((key) => key.trim() !== "" && !taken.has(key));
+  if (free !== undefined) return free;
+  for (let number = 1; ; number++) if (!taken.has(String(number))) return String(number);
+}
+
 /** The command for a type of node that the language does not have. */
-function handlerOf({ customType }: DotNode, { reading }: DotSite): string | undefined {
+function handlerOf({ customType }: DotNode, { reading }: DotLowering): string | undefined {
   return (customType && reading.handlers?.[customType]) || undefined;
 }
 
 /** True for a node without work: its edges test the outcome of the node before it. */
-export function passesOn(node: DotNode, site: DotSite): boolean {
-  const { handler, toolCommand, childDotfile = site.settings.childDotfile } = node;
-  if (handlerOf(node, site) !== undefined) return false;
+export function passesOn(node: DotNode, lowering: DotLowering): boolean {
+  const { handler, toolCommand, childDotfile = lowering.settings.childDotfile } = node;
+  if (handlerOf(node, lowering) !== undefined) return false;
   if (handler === "tool") return toolCommand === undefined;
   return handler === "stack.manager_loop" ? childDotfile === undefined : handler === "conditional";
 }
 
-function askingEdge({ label, condition }: DotEdge): AskingEdge {
-  return {
-    ...defined({ label }),
-    ...(condition === undefined
-      ? {}
-      : { condition: condition.ok ? condition.condition : "unread" }),
-  };
-}
-
 /** The addition to the prompt of a fan-in. */
-export const RESULTS = '\n\nThe results of the branches:\n${{ context["parallel.results"] }}';
+const RESULTS = '\n\nThe results of the branches:\n${{ context["parallel.results"] }}';
 
 /** The fidelity and the thread of an agent step. */
-function tellingOf({ fidelity, threadId, subgraphClass }: DotNode) {
-  return {
-    ...defined({ fidelity, thread: threadId, threadGroup: subgraphClass }),
-  };
+function briefingOf({ fidelity, threadId, subgraphClass }: DotNode) {
+  return defined({ fidelity, thread: threadId, threadGroup: subgraphClass });
 }
 
 function attributesOf(node: DotNode): Readonly<Record<string, string>> {
@@ -271,7 +351,7 @@ function attributesOf(node: DotNode): Readonly<Record<string, string>> {
 }
 
 /** True for work that can report `retry` or reach its timeout. */
-function isTried({ kind }: Pick<Work, "kind">): boolean {
+function canRetry({ kind }: Pick<Work, "kind">): boolean {
   return kind === "shell" || kind === "agent" || kind === "gate" || kind === "pipeline";
 }
 

@@ -3,7 +3,7 @@
  * folder that implements it; one conformance suite runs on all of them.
  *
  * Owns: the normalised vocabulary of agent streams.
- * Does not: start processes or decide what follows from a report.
+ * Does not: start processes, or decide what a report means for the step.
  * Invariants:
  * - adapter/G2 Success is the agent's own terminal event, never the exit status alone.
  * - adapter/G3 A reader holds no more than its report: a stream may be gigabytes long.
@@ -28,9 +28,9 @@ export interface AgentCall {
   readonly model?: string;
   readonly system?: string;
   readonly permissions: PermissionLevel;
-  /** Tools in the agent's own words, `Name` or `Name(pattern)`: allowed beside its permissions. */
+  /** Tools that are allowed in addition to its permissions: `Name` or `Name(pattern)`. */
   readonly allow?: readonly string[];
-  /** Denied, whatever else is allowed. */
+  /** Tools that are denied even if they are allowed elsewhere. */
   readonly deny?: readonly string[];
   readonly effort?: string;
   /** By name. */
@@ -55,7 +55,7 @@ type OpenCall = Omit<AgentCall, "kind" | "session" | "promptFile" | "dir"> & {
 export interface AgentCommand {
   /** Program and arguments; the first word is the agent's binary as it is found on PATH. */
   readonly argv: readonly string[];
-  /** What to put into the call's environment besides what is there. */
+  /** Additions to the environment of the call. */
   readonly env: Readonly<Record<string, string>>;
   /** Files to write into the attempt's folder before the start: name -> content. */
   readonly files: Readonly<Record<string, string>>;
@@ -63,30 +63,32 @@ export interface AgentCommand {
   readonly before?: readonly string[];
 }
 
-/** Why an agent could not continue; the first four are not the step's fault. */
-export type AgentFailureKind =
-  | "rate-limit"
-  | "overloaded"
-  | "quota"
-  | "server"
-  | "cut"
-  | "auth"
-  | "session-gone"
-  | "max-turns"
-  /** The conversation, or the prompt, is too long for the model. */
-  | "overflow"
-  /** There is no such model, or it is not for this user. */
-  | "model"
-  /** The agent's program is not there. */
-  | "missing"
-  | "interrupted"
-  | "denied"
-  | "other";
+/** Why an agent could not continue; the first four are not the fault of the step. */
+export const AGENT_FAILURE_KINDS = [
+  "rate-limit",
+  "overloaded",
+  "quota",
+  "server",
+  "cut",
+  "auth",
+  "session-gone",
+  "max-turns",
+  // The conversation, or the prompt, is too long for the model.
+  "overflow",
+  // The model does not exist, or this user may not use it.
+  "model",
+  // The agent's program is not installed.
+  "missing",
+  "interrupted",
+  "denied",
+  "other",
+] as const;
+export type AgentFailureKind = (typeof AGENT_FAILURE_KINDS)[number];
 
 export interface AgentFailure {
   readonly kind: AgentFailureKind;
   readonly message: string;
-  /** How long to wait, where the service said so. */
+  /** How long to wait, if the service says so. */
   readonly retryAfterMs?: number;
 }
 
@@ -125,21 +127,23 @@ export type AgentEvent =
       readonly result?: string;
     }
   /**
-   * `delta` is added to what was used before; `invocation` is what this process has used so far and
-   * replaces an earlier number; `total` is what the whole conversation has used so far.
+   * `delta` adds to the usage before it; `invocation` is the usage of this process so far and
+   * replaces an earlier number; `total` is the usage of the whole conversation so far.
    */
   | {
       readonly type: "usage";
       readonly counting: "delta" | "invocation" | "total";
       readonly usage: Usage;
-      /** Tokens of the latest call of the model, as far as known: its whole input and its output. */
+      /**
+       * Tokens of the latest call of the model, as far as known: its whole input and its output.
+       */
       readonly context?: number;
       /** How many tokens fit into a call. */
       readonly window?: number;
     }
-  /** What the whole conversation has cost so far, where the agent reports only that. */
+  /** The cost of the whole conversation so far, for agents that report only that. */
   | { readonly type: "cost"; readonly totalUsd: number }
-  /** One more answer of the model has begun or ended. */
+  /** Another answer of the model has begun or ended. */
   | { readonly type: "turn" }
   /** The agent itself retries its request to the model, after a delay where it reports one. */
   | {
@@ -149,7 +153,7 @@ export type AgentEvent =
       readonly attempt?: number;
       readonly attemptsMax?: number;
     }
-  /** A call was denied. `id` is that of a call that began; else `input` is what it was called with. */
+  /** A call was denied: `id` is that of a call that began; otherwise `input` is its input. */
   | {
       readonly type: "denied";
       readonly tool: string;
@@ -168,18 +172,18 @@ export type AgentEvent =
 export interface AgentReader {
   line(text: string): readonly AgentEvent[];
   /**
-   * After the last line, with the exit status: what only the end shows (opencode has no result).
-   * The end of standard error, if available, shows why an agent printed nothing at all.
+   * Called after the last line: the events that follow from the exit status (opencode has no
+   * result) and from the end of standard error (why an agent printed nothing).
    */
   end(exit: number | undefined, stderr?: string): readonly AgentEvent[];
 }
 
-/** What a whole conversation has used so far, over all of its processes. */
+/** The usage of a whole conversation so far, over all its processes. */
 export interface Ledger {
   readonly usage: Usage;
   /** Answers of the model. */
   readonly turns: number;
-  /** They are counted as the stream counts them, so that the two can be compared. */
+  /** The turns are counted like those of the stream, so that both can be compared. */
   readonly countsTurns?: true;
   /** Tokens of the latest call of the model: its whole input and its output. */
   readonly context: number;
@@ -187,60 +191,60 @@ export interface Ledger {
   readonly window?: number;
   /** The model of the latest call. */
   readonly model?: string;
-  /** It holds an answer of the model without saying what that answer used. */
+  /** It contains an answer of the model without its usage. */
   readonly incomplete?: true;
 }
 
-/** Where a transcript from another machine is put. */
+/** The location of a transcript from another machine. */
 export interface TranscriptTarget {
   readonly path: string;
-  /** Absolute path -> content; those that are there already stay. */
+  /** Further files: absolute path -> content; existing ones stay. */
   readonly beside: Readonly<Record<string, string>>;
 }
 
 export interface AgentAdapter {
   readonly name: string;
-  /** The level of a call that must only read; `default` unless the agent cannot start with that. */
+  /** The level of a call that must only read; absent: `default`. */
   readonly looksWith?: PermissionLevel;
   /** The id of a conversation before it exists, or undefined when the agent chooses it. */
   newSession(): string | undefined;
   /** The transcript of a conversation on this disk, if there is one. */
   transcript(session: string, at: { cwd: string; env: AgentCall["env"] }): string | undefined;
   /**
-   * Where a transcript from another machine belongs on this one, with the texts of files that it needs
-   * beside it. Absent: its conversations cannot be carried, and begin anew elsewhere.
+   * The location on this machine of a transcript from another one, and the files that it needs
+   * beside it. Absent: its conversations cannot move; a new one starts on the other machine.
    */
   carried?(transcript: string, at: { cwd: string; env: AgentCall["env"] }): TranscriptTarget;
   command(call: AgentCall): AgentCommand;
   /**
-   * The agent's own interactive program on a conversation that exists. Absent: it has none that could
-   * be started from outside.
+   * The agent's own interactive program with an existing conversation. Absent: it has no such
+   * program.
    */
   open?(call: OpenCall): Pick<AgentCommand, "argv" | "env">;
-  /** Repairs what a kill may have left in a transcript; does nothing to a good one. */
+  /** Repairs a transcript after a kill; does not change an intact one. */
   repair?(transcript: string): void;
   /**
-   * Those of the given calls, which ended according to the stream, whose results the transcript does
-   * not hold. The process that wrote it has ended. Absent: its transcript cannot be searched.
+   * Of calls that ended according to the stream: those whose results are missing in the transcript.
+   * The process that wrote it has ended. Absent: the transcript cannot be searched.
    */
   unrecorded?(transcript: string, calls: readonly FinishedCall[]): readonly FinishedCall[];
   /**
-   * What a conversation has used according to its transcript, for agents whose stream reports it only
-   * at the end. The agent may be writing the transcript; undefined if it holds no answer of the model.
+   * The usage of a conversation according to its transcript, for agents whose stream reports it
+   * only at the end. The agent may be writing the transcript. Undefined if it contains no answer.
    */
   ledger?(transcript: string): Ledger | undefined;
-  /** The reader of one stream; the prices serve where the agent does not report a cost. */
+  /** The reader of one stream; it uses the prices if the agent does not report a cost. */
   reader(prices?: PriceList): AgentReader;
   /** The model of a conversation, for agents whose stream does not name it. */
   modelIn?(session: string, at: { cwd: string; env: AgentCall["env"] }): string | undefined;
-  /** Names that stand for whatever model the agent chooses; the stream names the model itself. */
+  /** Names for which the agent chooses the model; the stream names the chosen one. */
   readonly modelAliases?: readonly string[];
-  /** It reports the cost of each call, from prices that it has of its own. */
+  /** It reports the cost of each call, from its own prices. */
   readonly reportsCost?: true;
   /** Whether it can continue a conversation; `doctor` says so. */
   readonly continues: boolean;
   /** It has no program of its own: it starts the author's `command`, which is shell text. */
   readonly needsCommand?: true;
-  /** Which limits of a call the agent enforces itself; the engine enforces the rest. Absent: all. */
+  /** Which limits of a call the agent enforces; the engine enforces the others. Absent: all. */
   readonly takes?: { readonly maxTurns: boolean; readonly outputSchema: boolean };
 }

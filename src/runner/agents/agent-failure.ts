@@ -1,8 +1,8 @@
 /**
- * Classifies why an agent could not continue, from the words and numbers that it prints. The agents
- * pass on what the model's service said, so one table serves all of them.
+ * Classifies why an agent could not continue, from the words and numbers that it prints. Agents
+ * pass on the message of the model's service, so one table serves all of them.
  *
- * Owns: which words mean which kind of failure, and how long they say to wait.
+ * Owns: the kind of failure for each message, and the delay that it asks for.
  * Does not: decide whether to retry.
  */
 import type { AgentFailure, AgentFailureKind } from "./adapter.ts";
@@ -19,7 +19,7 @@ const UNIT_MS: Readonly<Record<string, number>> = {
   d: DAY_MS,
 };
 
-/** What is known of an error. */
+/** An error as an agent reports it. */
 interface Symptoms {
   readonly message: string;
   /** The HTTP status that the service answered with. */
@@ -72,7 +72,7 @@ const WORDS_LAST: readonly (readonly [RegExp, AgentFailureKind])[] = [
   [/not running in a trusted directory/i, "denied"],
 ];
 
-/** The trouble behind an error. */
+/** The failure behind an error. */
 export function agentFailureOf(symptoms: Symptoms, nowMs = Date.now()): AgentFailure {
   const { message } = symptoms;
   const status = symptoms.status ?? statusIn(message);
@@ -86,29 +86,29 @@ export function agentFailureOf(symptoms: Symptoms, nowMs = Date.now()): AgentFai
   return agentFailure(kind, message, symptoms.retryAfterMs ?? retryAfterIn(message, nowMs));
 }
 
-/** A trouble of a kind that is known, its message bounded. */
+/** A failure of a known kind; a long message is cut. */
 export function agentFailure(
   kind: AgentFailureKind,
   message: string,
   retryAfterMs?: number,
 ): AgentFailure {
   const after = retryAfterMs === undefined ? {} : { retryAfterMs: Math.max(0, retryAfterMs) };
-  return { kind, message: headOf(wordsIn(message), MESSAGE_CHARACTERS_MAX), ...after };
+  return { kind, message: headOf(messageIn(message), MESSAGE_CHARACTERS_MAX), ...after };
 }
 
-/** The service's own words, where an agent passes on nothing but the body of its answer. */
-function wordsIn(message: string): string {
+/** The service's message, if an agent passes on only the body of its answer. */
+function messageIn(message: string): string {
   const body = objectIn(message);
   return textAt(body, "error", "message") ?? textAt(body, "message") ?? message.trim();
 }
 
-/** How a stream ended that has no terminal event in it. */
+/** The end of a stream without a terminal event. */
 interface Unfinished {
   readonly exit: number | undefined;
   readonly stderr: string | undefined;
   /** Whether it printed any event. */
   readonly spoke: boolean;
-  /** What it means if it printed nothing and failed, and its standard error is not available. */
+  /** The kind of failure if it printed nothing, not even to standard error. */
   readonly silence: AgentFailureKind;
   /** Its exit statuses after a request to stop, besides 0 and those of signals. */
   readonly stopExits?: readonly number[];
@@ -121,17 +121,17 @@ const MISSING_EXITS: readonly number[] = [126, 127];
 /** Why a stream has no terminal event. */
 export function unfinished(how: Unfinished, nowMs = Date.now()): AgentFailure {
   const { exit, spoke, stopExits = [] } = how;
-  const said = how.stderr?.trim() ?? "";
+  const stderr = how.stderr?.trim() ?? "";
   const ended = exit === undefined ? "was killed" : `ended with exit status ${exit}`;
   if (exit === undefined || SIGNAL_EXITS.includes(exit) || (spoke && stopExits.includes(exit))) {
     return agentFailure("interrupted", `the agent ${ended} before it was done`);
   }
   if (!spoke && MISSING_EXITS.includes(exit))
-    return agentFailure("missing", said || `the agent ${ended}`);
+    return agentFailure("missing", stderr || `the agent ${ended}`);
   if (spoke)
-    return agentFailure("other", `the agent ${ended} without a result${said && `: ${said}`}`);
-  if (said === "") return agentFailure(how.silence, `the agent ${ended} and said nothing`);
-  return agentFailureOf({ message: said }, nowMs);
+    return agentFailure("other", `the agent ${ended} without a result${stderr && `: ${stderr}`}`);
+  if (stderr === "") return agentFailure(how.silence, `the agent ${ended} and said nothing`);
+  return agentFailureOf({ message: stderr }, nowMs);
 }
 
 function kindIn(
@@ -148,7 +148,7 @@ function statusIn(message: string): number | undefined {
   return digits === undefined ? undefined : Number(digits);
 }
 
-/** How long a message says to wait, from now. */
+/** The delay that a message asks for, from now. */
 function retryAfterIn(message: string, nowMs: number): number | undefined {
   const delay = /(?:(?:retry|try again) in|"retryDelay": ?")\s*((?:\d+(?:\.\d+)? ?[a-z]+[ ,]*)+)/i;
   const spelled = delay.exec(message)?.[1];

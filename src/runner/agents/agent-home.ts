@@ -1,7 +1,7 @@
 /**
- * Where agents keep their files, and what is added to their environment.
+ * The home directory of agents, and additions to their environment.
  *
- * Owns: the rule that the author's environment comes first.
+ * Owns: the rule that the author's environment takes precedence.
  * Does not: know any one agent's folders.
  */
 import { homedir } from "node:os";
@@ -13,7 +13,7 @@ export function unlessSet(env: Environment, wanted: Environment): Record<string,
   return Object.fromEntries(Object.entries(wanted).filter(([name]) => env[name] === undefined));
 }
 
-/** A folder that a variable names, or undefined where it is not set or empty. */
+/** The folder that a variable names; undefined when it is not set or empty. */
 export function folderIn(env: Environment, name: string): string | undefined {
   const value = env[name];
   return value === undefined || value === "" ? undefined : value;
@@ -24,7 +24,7 @@ export function homeIn(env: Environment): string {
   return folderIn(env, "HOME") ?? homedir();
 }
 
-/** An id that can be part of a file's name: streams come from outside, and so do their ids. */
+/** True for an id that can be part of a file name; ids come from streams, which are not trusted. */
 export function isPlainId(session: string): boolean {
   return /^[\w-]{8,128}$/.test(session);
 }

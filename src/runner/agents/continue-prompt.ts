@@ -3,7 +3,7 @@
  * agent may have done things that its own transcript does not hold, so the prompt lists the tool
  * calls that the stream shows.
  *
- * Owns: these words, and the bounds on them.
+ * Owns: this text and its limits.
  * Does not: read or write anything.
  */
 import type { FinishedCall, ToolCall } from "./adapter.ts";
@@ -11,19 +11,22 @@ import { headOf } from "./stream-json.ts";
 
 const INPUT_CHARACTERS_MAX = 500;
 const RESULT_CHARACTERS_MAX = 2_000;
-/** Of all results together; the latest calls are the ones that an agent would repeat. */
+/**
+ * The limit of all results together; the latest calls matter most, because an agent would repeat
+ * them.
+ */
 const RESULTS_CHARACTERS_MAX = 16_000;
 
-/** How an agent is addressed whose process ended. */
+/** The opening for an agent whose process ended. */
 export const INTERRUPTED =
   "You were interrupted: the process that ran you ended before you were done. " +
   "Continue the task from where it stopped, in this same conversation.";
 
 /** The tool calls of earlier attempts whose results the agent does not know. */
 export interface UnknownCalls {
-  /** They began, and nothing says how they ended. */
+  /** Calls that began, with unknown ends. */
   readonly open: readonly ToolCall[];
-  /** They ended according to the stream, but their results are not in the agent's transcript. */
+  /** Calls that ended according to the stream, but whose results are not in the transcript. */
   readonly finished: readonly FinishedCall[];
 }
 
@@ -41,8 +44,8 @@ export function continuePrompt(task: string, calls: UnknownCalls, opening = INTE
 }
 
 /**
- * What a prompt that continues a conversation says about tool calls; no paragraph when the agent
- * knows the results of all of them.
+ * The paragraphs about tool calls in a prompt that continues a conversation; none when the agent
+ * knows all results.
  */
 export function callParagraphs({ open, finished }: UnknownCalls): readonly string[] {
   return [...finishedCalls(finished), ...openCalls(open)];

@@ -2,7 +2,7 @@
  * The report of an agent's stream: a fold over its events, the same for a stream that is read while
  * it grows and for one that is read again after a crash.
  *
- * Owns: the report and the bounds of what it keeps.
+ * Owns: the report and the limits of its size.
  * Does not: judge it, or know any one agent.
  * Invariants:
  * - report/G3 its size does not grow with the stream.
@@ -29,10 +29,10 @@ const OPEN_TOOLS_MAX = 64;
 const FINISHED_CALLS_MAX = 64;
 const RESULT_CHARACTERS_MAX = 4_000;
 const DENIED_CALLS_MAX = 64;
-/** After so many failures of the same call in a row the agent makes no progress. */
+/** The number of equal failures of the same call in a row that is a stall. */
 export const STALL_FAILURES = 5;
 
-/** A call that failed again and again in the same way. */
+/** A call that failed several times in a row with the same input. */
 interface Stall {
   readonly name: string;
   readonly input: string;
@@ -46,7 +46,7 @@ interface AgentResult {
   readonly trouble?: AgentFailure;
 }
 
-/** What is known of one invocation of an agent. */
+/** The report of one invocation of an agent. */
 export interface AgentReport {
   readonly session?: string;
   /** The model that answers, as the agent names it. */
@@ -55,17 +55,17 @@ export interface AgentReport {
   readonly result?: AgentResult;
   /** Correct at any moment: `delta` covers this invocation so far, `total` the conversation. */
   readonly usage: Usage & { readonly counting: "delta" | "total" };
-  /** The model has answered, or begun to, and the stream has not reported what that used. */
+  /** The model has answered, or begun to, and the stream has not reported the usage yet. */
   readonly uncounted: boolean;
-  /** What the conversation has cost up to now, all its invocations together. */
+  /** The cost of the conversation so far, over all its invocations. */
   readonly conversationUsd?: number;
   /** Tokens of the latest call of the model, as far as known: its whole input and its output. */
   readonly context?: number;
-  /** How many tokens fit into a call, where the agent or the name of its model says so. */
+  /** How many tokens fit into a call, if the agent or the name of its model shows it. */
   readonly window?: number;
   /** Answers of the model. */
   readonly turns: number;
-  /** Begun and not ended, as far as the agent said; their effects are unknown. */
+  /** Calls that began and have not ended in the stream; their effects are unknown. */
   readonly openTools: readonly ToolCall[];
   /** The latest calls of the agent itself that have ended, oldest first. */
   readonly finished: readonly FinishedCall[];
@@ -76,7 +76,7 @@ export interface AgentReport {
   readonly retries: number;
   readonly lastTrouble?: AgentFailure;
   readonly stall?: Stall;
-  /** The end of what it said. */
+  /** The end of its text. */
   readonly text: string;
 }
 
@@ -105,12 +105,12 @@ export class AgentFollower {
     this.#reader = adapter.reader(prices);
   }
 
-  /** What is known so far. */
+  /** The report so far. */
   get report(): AgentReport {
     return this.#report;
   }
 
-  /** Reads one line; gives its events for those who show them. */
+  /** Reads one line; returns its events. */
   line(text: string): readonly AgentEvent[] {
     return this.#fold(this.#reader.line(text));
   }

@@ -1,14 +1,14 @@
 /**
- * Lines of JSON from another program, read without trust: what is not there, or is of another
- * shape than expected, is absent.
+ * Reads lines of JSON from another program, without trust: a value that is missing or has another
+ * type is absent.
  *
- * Owns: reading values from a line, and the bounds on what is kept of them.
+ * Owns: reading values from a line, and cutting long texts.
  * Does not: know any agent.
- * Invariant: a line that is torn is no object, because no beginning of an object is one.
+ * Invariant: an incomplete line is not an object, because no beginning of an object is an object.
  */
 import { isObject, type Json, type JsonObject } from "../../util/json.ts";
 
-/** The object that a line holds; undefined for anything else, a torn line included. */
+/** The object in a line; undefined for anything else, also for an incomplete line. */
 export function objectIn(line: string): JsonObject | undefined {
   if (!line.trimStart().startsWith("{")) return undefined;
   try {
@@ -49,8 +49,8 @@ export function listAt(value: Json | undefined, ...path: readonly string[]): rea
 }
 
 /**
- * What a tool was called with, as text. Of a shell call only the command counts: agents add a
- * description to it that differs from call to call.
+ * The input of a tool call as text. For a shell call it is the command alone: agents add a
+ * description that differs from call to call.
  */
 export function inputText(input: Json | undefined): string {
   const command = at(input, "command");
@@ -60,20 +60,20 @@ export function inputText(input: Json | undefined): string {
 }
 
 /**
- * A text with more appended. It keeps at least the last characters and at most twice as many:
- * cutting it at every piece of a long stream would copy it every time.
+ * A text with more appended. It keeps at least the last `charactersMin` characters and at most
+ * twice as many, because cutting it at every piece would copy it every time.
  */
 export function grown(text: string, more: string, charactersMin: number): string {
   const whole = text + more;
   return whole.length <= 2 * charactersMin ? whole : whole.slice(-charactersMin);
 }
 
-/** The last characters of a text, at most so many. */
+/** The last characters of a text. */
 export function tailOf(text: string, charactersMax: number): string {
   return text.length <= charactersMax ? text : text.slice(-charactersMax);
 }
 
-/** The first characters of a text, at most so many, with a mark where something is missing. */
+/** The first characters of a text; `…` marks a cut. */
 export function headOf(text: string, charactersMax: number): string {
   return text.length <= charactersMax ? text : `${text.slice(0, charactersMax - 1)}…`;
 }

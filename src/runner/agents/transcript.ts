@@ -1,10 +1,10 @@
 /**
- * Reads transcripts: files of JSON lines that an agent appends to while we look.
+ * Reads transcripts: files of JSON lines that an agent may be appending to.
  *
  * Owns: reading from the end, reading only what is new, and the check whether a conversation in a
  * file has begun.
- * Does not: know what the lines of one agent mean. The last line may be torn; whoever parses it as
- * JSON sees that.
+ * Does not: know what the lines of one agent mean. The last line may be incomplete; then it is not
+ * valid JSON.
  */
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 import type { JsonObject } from "../../util/json.ts";
@@ -16,8 +16,8 @@ const BLOCK_BYTES = 256 * 1024;
 const NEWLINE = 0x0a;
 
 /**
- * The lines of a file as it is now, last to first, from at most so many of its last bytes. A line
- * that begins before those is left out. None where there is no file.
+ * The lines of a file, last to first, from its last `bytesMax` bytes. A line that begins before
+ * them is left out. A missing file has no lines.
  */
 export function* linesFromEnd(file: string, bytesMax: number): Generator<string> {
   const descriptor = opened(file);
@@ -25,7 +25,7 @@ export function* linesFromEnd(file: string, bytesMax: number): Generator<string>
   try {
     const size = fstatSync(descriptor).size;
     const from = Math.max(0, size - bytesMax);
-    // The pieces of the line whose beginning is not found yet, first to last.
+    // The pieces of a line whose beginning is not read yet, first to last.
     let pieces: readonly Buffer[] = [];
     for (let end = size; end > from; end -= Math.min(BLOCK_BYTES, end - from)) {
       const block = bytesAt(
@@ -52,7 +52,7 @@ export function* linesFromEnd(file: string, bytesMax: number): Generator<string>
 /** How much of the end of a transcript is searched: the latest turns are there. */
 export const TRANSCRIPT_BYTES_MAX = 64 * 1024 * 1024;
 
-/** True when a word, which has no quotes in it, stands in the last part of a transcript. */
+/** True when the last part of a transcript contains a word without quotes. */
 export function holds(transcript: string, word: string): boolean {
   for (const line of linesFromEnd(transcript, TRANSCRIPT_BYTES_MAX)) {
     if (line.includes(word)) return true;
@@ -69,7 +69,7 @@ function opened(file: string): number | undefined {
   }
 }
 
-/** So many bytes before the last position show whether it is still the same file. */
+/** How many bytes before the last position are compared, to see that it is the same file. */
 const TAIL_BYTES = 256;
 /** How many files are remembered, the latest ones. */
 const FILES_MAX = 64;
@@ -82,9 +82,9 @@ interface Position<T> {
 }
 
 /**
- * A fold over the lines of files that only grow: each line is read once, however often one asks.
- * `add` may change the state in place if adding the same line twice changes nothing: a line without
- * its end is read again.
+ * A fold over the lines of files that only grow; it reads each line once. `add` may change the
+ * state in place if adding a line twice changes nothing, because a line without its end is read
+ * again.
  */
 export class LineFold<T> {
   readonly #start: () => T;
@@ -92,7 +92,7 @@ export class LineFold<T> {
   readonly #isWanted: (line: Buffer) => boolean;
   readonly #known = new Map<string, Position<T>>();
 
-  /** Lines that are not wanted are not even decoded: most of a transcript is what tools printed. */
+  /** Unwanted lines are not decoded: most of a transcript is the output of tools. */
   constructor(
     start: () => T,
     add: (state: T, line: string) => T,
@@ -163,18 +163,18 @@ function isSame(
   return size >= offset && bytesAt(descriptor, offset - tail.length, tail.length).equals(tail);
 }
 
-/** So many bytes from a place on; fewer if the file is shorter. */
+/** The bytes from a position; fewer if the file is shorter. */
 function bytesAt(descriptor: number, from: number, length: number): Buffer {
   const bytes = Buffer.alloc(length);
   return bytes.subarray(0, readSync(descriptor, bytes, 0, length, from));
 }
 
-/** A transcript that is longer than this certainly holds a turn. */
+/** A longer transcript certainly contains a turn. */
 const LOOK_BYTES_MAX = 1024 * 1024;
 
 /**
- * Whether a transcript of JSON lines holds what the user said. An agent that is killed
- * before that leaves a file that it will neither resume nor overwrite.
+ * Whether a transcript of JSON lines contains a message of the user. An agent that is killed before
+ * it leaves a file that it can neither resume nor overwrite.
  */
 export function hasUserTurn(file: string): boolean {
   const text = beginningOf(file);
@@ -185,8 +185,8 @@ export function hasUserTurn(file: string): boolean {
 }
 
 /**
- * Whether the first line of a transcript of JSON lines is whole. An agent that is killed before that
- * leaves a file that it cannot resume.
+ * Whether the first line of a transcript of JSON lines is complete. An agent that is killed before
+ * it is leaves a file that it cannot resume.
  */
 export function hasFirstLine(file: string): boolean {
   const text = beginningOf(file) ?? "";
@@ -196,10 +196,10 @@ export function hasFirstLine(file: string): boolean {
 }
 
 /**
- * The command that removes transcripts without a turn before a start under their id. The agents
- * refuse such an id as "already in use", and cannot resume it either.
+ * The command that removes transcripts without a turn, before a conversation starts under their id:
+ * the agents refuse such an id as "already in use", and cannot resume it.
  */
-export function clearance(transcripts: readonly string[]): Pick<AgentCommand, "before"> {
+export function removalOfEmpty(transcripts: readonly string[]): Pick<AgentCommand, "before"> {
   const empty = transcripts.filter((file) => !hasUserTurn(file));
   return empty.length === 0 ? {} : { before: ["rm", "-f", "--", ...empty] };
 }
@@ -213,7 +213,7 @@ export function callsWithoutResult(
   const missing = new Set(calls.map(({ id }) => id));
   for (const line of linesFromEnd(transcript, TRANSCRIPT_BYTES_MAX)) {
     if (missing.size === 0) break;
-    // Lines can be long, so most are not even parsed.
+    // Lines can be long, so most are not parsed.
     if (![...missing].some((id) => line.includes(id))) continue;
     const record = objectIn(line);
     for (const id of record === undefined ? [] : recorded(record)) missing.delete(id);

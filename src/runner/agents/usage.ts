@@ -1,11 +1,11 @@
 /**
- * What conversations use and what that costs: tokens, prices, and the context windows of models.
+ * The usage of conversations and its cost: tokens, prices, and the context windows of models.
  *
  * Codex and Gemini CLI never report a cost, Claude Code only when it ends by itself; for them the
  * cost is an estimate from a list of prices. The list in prices.json has a date and the source of
- * each price. The user's own prices, from a file or from the pipeline, come first: they win over the
- * list and over what an agent reports. The table of windows is as of November 2026: those of Claude
- * as Claude Code 2.1.325 reports them, the others as published.
+ * each price. The user's own prices, from a file or from the pipeline, come first: they take
+ * precedence over the list and over the cost that an agent reports. The table of windows is as of
+ * November 2026: those of Claude as Claude Code 2.1.325 reports them, the others as published.
  *
  * Owns: the list and the table, the lookup of a model's name in them, and the arithmetic.
  * Does not: guess. A model without a price has no cost. Read the user's file (app/prices.ts).
@@ -24,11 +24,11 @@ export interface Tokens {
 /** Tokens and money. Absent numbers were not measured. */
 export interface Usage extends Tokens {
   readonly costUsd?: number;
-  /** The cost, or a part of it, was computed from prices; the agent did not report it. */
+  /** The cost, or a part of it, was computed from prices, not reported by the agent. */
   readonly estimated?: true;
-  /** A part of the tokens has no price, so the cost is less than all of it. */
+  /** A part of the tokens has no price, so the cost is a lower bound. */
   readonly unpriced?: true;
-  /** The part that belongs to calls with a long input, where their price may be another. */
+  /** The part of calls with a long input, whose price may differ. */
   readonly long?: Tokens;
 }
 
@@ -44,7 +44,7 @@ export interface Rates {
   readonly output: number;
 }
 
-/** What a model costs. */
+/** The price of a model. */
 interface Price extends Rates {
   /** The rates of calls whose input is longer than `LONG_INPUT_TOKENS`, where they differ. */
   readonly over200k?: Rates;
@@ -56,7 +56,7 @@ export type Prices = Readonly<Record<string, Price>>;
 export const LONG_INPUT_TOKENS = 200_000;
 const TOKENS_PER_PRICE = 1_000_000;
 
-/** Tokens to be paid for, with what was written to a cache where that costs more. */
+/** Tokens to be paid for, with the part that was written to a cache, which may cost more. */
 export interface PricedTokens extends Tokens {
   /** The part of the input that was written to a cache for minutes. */
   readonly writtenTokens?: number;
@@ -69,7 +69,7 @@ export interface PricedTokens extends Tokens {
 /** Where a price comes from: Perdure's list, the user's file, or the pipeline. */
 type PriceOrigin = "list" | "file" | "pipeline";
 
-/** The price of a model, and where it comes from. */
+/** The price of a model, and its origin. */
 interface FoundPrice extends Price {
   readonly origin: PriceOrigin;
 }
@@ -79,18 +79,28 @@ export const LIST_DATE: string = published.date;
 const LIST_SOURCES: Readonly<Record<string, string>> = published.sources;
 const LIST: Readonly<Record<string, JsonObject>> = published.models;
 
-/** The prices that hold for a run: those of the pipeline, then the user's, then the list. */
+/** Perdure's own list as it is now, as JSON. */
+export const LISTED: Json = LIST;
+
+/**
+ * The prices that hold for a run: those of the pipeline, then the user's, then those of the list
+ * when the run started, then the list.
+ */
 export class PriceList {
   readonly #own: readonly (readonly [PriceOrigin, Prices])[];
+  readonly #started: Prices;
 
-  constructor(own: { readonly pipeline?: Prices; readonly file?: Prices } = {}) {
+  constructor(
+    given: { readonly pipeline?: Prices; readonly file?: Prices; readonly started?: Prices } = {},
+  ) {
     this.#own = [
-      ["pipeline", own.pipeline ?? {}],
-      ["file", own.file ?? {}],
+      ["pipeline", given.pipeline ?? {}],
+      ["file", given.file ?? {}],
     ];
+    this.#started = given.started ?? {};
   }
 
-  /** The price of a model; undefined where nobody has given one. */
+  /** The price of a model; undefined when there is none. */
   find(model: string): FoundPrice | undefined {
     const names = [model, plainModel(model)];
     for (const [origin, prices] of this.#own) {
@@ -98,8 +108,10 @@ export class PriceList {
       const price = name === undefined ? undefined : prices[name];
       if (price !== undefined) return { ...price, origin };
     }
+    const before = names.find((one) => Object.hasOwn(this.#started, one));
     const listed = names.find((one) => Object.hasOwn(LIST, one));
-    const price = listed === undefined ? undefined : priceIn(LIST[listed] ?? null);
+    const now = listed === undefined ? undefined : priceIn(LIST[listed] ?? null);
+    const price = before === undefined ? now : this.#started[before];
     return typeof price === "object" ? { ...price, origin: "list" } : undefined;
   }
 
@@ -136,7 +148,7 @@ export class PriceList {
   }
 }
 
-/** Perdure's own list, without anything of the user's. */
+/** Perdure's own list, without prices of the user. */
 export const LIST_PRICES = new PriceList();
 
 function costAt(rates: Rates, tokens: Omit<PricedTokens, "long">): number {
@@ -174,7 +186,7 @@ const RATES: Readonly<Record<string, keyof Rates>> = {
 const LONG_KEY = "over_200k";
 const SOURCE_KEY = "source";
 
-/** Prices by the names of their models, as a file has them; or what is wrong with them. */
+/** The prices in a file, by the names of models; or a text with the mistake. */
 export function pricesIn(value: Json): Prices | string {
   if (!isObject(value)) return "it is not an object of models and their prices";
   const prices: Record<string, Price> = {};
@@ -239,10 +251,10 @@ export function windowOf(model: string | undefined): number | undefined {
 }
 
 /**
- * A model's name without its provider, its date and the mark of its variant: what tables go by.
+ * The name of a model without its provider, its date and the mark of its variant, as in the tables.
  * Clouds have names of their own: `us.anthropic.claude-x-20250929-v1:0`, `claude-x@20250929`.
  */
-export function plainModel(model: string): string {
+function plainModel(model: string): string {
   return model
     .replace(LONG_VARIANT, "")
     .replace(/^.*\//, "")
@@ -279,7 +291,7 @@ function lacksCost({ inputTokens, outputTokens, costUsd }: Usage): boolean {
   return costUsd === undefined && inputTokens + outputTokens > 0;
 }
 
-/** What was used since `before`. */
+/** The usage since `before`. */
 export function usedSince(usage: Usage, before: Pick<Usage, keyof Tokens | "long">): Usage {
   const { long: _, ...rest } = usage;
   const long = usage.long && tokensSince(usage.long, before.long ?? NOTHING_USED);
@@ -294,7 +306,7 @@ function tokensSince(now: Tokens, before: Tokens): Tokens {
   };
 }
 
-/** The usage of one call, marked as a long one if it is. */
+/** The usage of one call; a long call is marked. */
 export function usageOfCall(tokens: Tokens): Usage {
   return tokens.inputTokens > LONG_INPUT_TOKENS ? { ...tokens, long: tokens } : tokens;
 }

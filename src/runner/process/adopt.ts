@@ -1,13 +1,13 @@
 /**
  * Adopts the process of an attempt that an earlier runner recorded as started.
  *
- * Owns: finding out by evidence what became of it, and following a living one.
- * Does not: guess. The evidence, in this order: a complete exit status; nobody claimed the folder
- * (then we claim it, and nothing can start any more); the process that claimed it is alive; the
- * process is lost.
+ * Owns: finding out how it ended, and following a living one. The evidence, in this order: a
+ * complete exit status; nobody claimed the folder (then it is claimed here, and no process can
+ * start on it any more); the process that claimed it is alive; the process is lost.
+ * Does not: guess.
  * Invariants:
  * - runner/D1 before a loss is reported, every process of the attempt is dead.
- * - runner/D2 the timeout counts from the process's own start, not from now.
+ * - runner/D2 the timeout counts from the start of the process, not from now.
  */
 import { join } from "node:path";
 import {
@@ -16,12 +16,14 @@ import {
   type Claim,
   type ExitStatus,
   fence,
+  isUnchecked,
   KILLED,
   readCause,
   readClaim,
   readExit,
   wasKilled,
 } from "./attempt-folder.ts";
+import { endedByRound, lastRound, limitsOfRound } from "./check-round.ts";
 import { ageMs, bootId, HAS_PROC, type Identity, isAlive, processLiveness } from "./identity.ts";
 import { findLive, type ProcessTree } from "./process-tree.ts";
 import type { Limits, ProcessEnding, StepProcess } from "./step-process.ts";
@@ -29,8 +31,8 @@ import { endedBy, Supervision, withSurvivors } from "./supervision.ts";
 import { endAll, findMarked } from "./sweep.ts";
 import { pause, watchFile } from "./waiting.ts";
 
-/** How often an adopted process is looked at. */
-export const LIVENESS_CHECK_MS = 500;
+/** How often an adopted process is checked. */
+const LIVENESS_CHECK_MS = 500;
 
 /** How long a process that has created its `pid` file may take to fill it. */
 const CLAIM_WAIT_MAX_MS = 2_000;
@@ -61,15 +63,19 @@ export function adoptProcess(dir: string, marker: string, limits: Limits): StepP
   return { ended, stop, release };
 }
 
-/** What adoption would find in this folder now. Only reads: no fence, no signal. */
+/** What adoption would find in this folder now. It only reads. */
 export function lookAt(dir: string): "alive" | "exited" | "dead" {
   // A process that an earlier runner was ending is not adopted, whatever its exit status says.
   if (readCause(dir) !== undefined) return "dead";
   const claim = readClaim(dir);
   const alive = claim.by === "process" && isAlive(claim.identity);
-  // In this order: it may end between the two looks.
+  // In this order, because it may end between the two reads.
   if (readExit(dir) !== undefined) return "exited";
-  return alive ? "alive" : "dead";
+  if (alive) return "alive";
+  const round = lastRound(dir);
+  if (round !== undefined && lookAt(round) === "alive") return "alive";
+  // Only its checks have to run again.
+  return isUnchecked(dir) ? "exited" : "dead";
 }
 
 /**
@@ -104,6 +110,8 @@ async function processOrEnding(
   if (status === undefined && isAlive(identity)) return follow(dir, marker, limits, identity);
   const late = readExit(dir);
   if (late !== undefined && cause === undefined) return exited(dir, marker, limits, late);
+  const round = cause === undefined ? lastRound(dir) : undefined;
+  if (round !== undefined) return adoptRound(round, marker, limits);
   const loss: Cause = {
     how: "lost",
     started: true,
@@ -112,13 +120,24 @@ async function processOrEnding(
   return conclude(cause ?? loss, { marker, leader: identity });
 }
 
+/** The process that only repeats the checks of an attempt, or how it ended. */
+async function adoptRound(
+  round: string,
+  marker: string,
+  limits: Limits,
+): Promise<ProcessEnding | StepProcess> {
+  const found = await processOrEnding(round, marker, limitsOfRound(limits));
+  if ("how" in found) return endedByRound(found);
+  return { ...found, ended: found.ended.then(endedByRound) };
+}
+
 /** Exit statuses of work that SIGHUP, SIGINT or SIGTERM ended. */
 const ENDED_BY_SIGNAL: readonly number[] = [129, 130, 143];
 
 /**
- * The ending of a process that exited while no runner watched; what it left running is ended first.
- * Work that was killed is lost, whatever its status says. A machine that shuts down ends everything
- * with SIGTERM, so that status says nothing about the work either.
+ * The ending of a process that exited while no runner watched; its leftovers are ended first.
+ * Killed work is lost, whatever its status. A machine that shuts down ends all processes with
+ * SIGTERM, so that status proves nothing about the work either.
  */
 async function exited(
   dir: string,
@@ -137,7 +156,7 @@ async function exited(
   return endedBy(status, { tree, limits, ageMs, hurry: new AbortController().signal });
 }
 
-/** Who claimed the folder, once that is certain; a folder that nobody claimed gets the fence. */
+/** The claim of the folder, once it is certain; an unclaimed folder gets the fence. */
 async function certainClaim(dir: string, marker: string): Promise<Claim> {
   const deadline = performance.now() + CLAIM_WAIT_MAX_MS;
   if (readClaim(dir).by === "nobody") fence(dir);
@@ -145,7 +164,7 @@ async function certainClaim(dir: string, marker: string): Promise<Claim> {
   let mayStillWrite = true;
   while (claim.by === "unknown" && mayStillWrite && performance.now() < deadline) {
     await pause(CLAIM_CHECK_MS);
-    // Look for the writer first, then read: a writer that is gone has written all it ever will.
+    // Look for the writer first, then read: a writer that has ended writes nothing more.
     mayStillWrite = !HAS_PROC || findMarked(marker).length > 0;
     claim = readClaim(dir);
   }
@@ -155,15 +174,15 @@ async function certainClaim(dir: string, marker: string): Promise<Claim> {
 function follow(dir: string, marker: string, limits: Limits, identity: Identity): StepProcess {
   const tree = { marker, leader: identity };
   const supervision = new Supervision({ dir, tree, limits, ageMs: ageMs(identity) });
-  const look = (): void => {
+  const check = (): void => {
     supervision.guarded(() => {
       if (readExit(dir) !== undefined || !isAlive(identity)) {
         supervision.wrapperEnded("its process died without an exit status");
       }
     });
   };
-  const timer = setInterval(look, LIVENESS_CHECK_MS);
-  const unwatch = watchFile(join(dir, ATTEMPT_FILE.pid), look);
+  const timer = setInterval(check, LIVENESS_CHECK_MS);
+  const unwatch = watchFile(join(dir, ATTEMPT_FILE.pid), check);
   const stopWatching = (): void => {
     clearInterval(timer);
     unwatch?.();
@@ -171,8 +190,8 @@ function follow(dir: string, marker: string, limits: Limits, identity: Identity)
   supervision.ended.then(stopWatching, stopWatching);
   const cause = readCause(dir);
   if (cause !== undefined) supervision.resumeEnding(cause);
-  // It may have ended between the first look and the watch.
-  look();
+  // It may have ended before the watch began.
+  check();
   return {
     ended: supervision.ended,
     stop: (how) => supervision.stop(how),
@@ -183,7 +202,7 @@ function follow(dir: string, marker: string, limits: Limits, identity: Identity)
   };
 }
 
-/** runner/D1: kills what is left, then reports the ending. */
+/** runner/D1: kills the remaining processes, then reports the ending. */
 async function conclude(cause: Cause, tree: ProcessTree): Promise<ProcessEnding> {
   const first = findLive(tree);
   const left = await endAll(tree, { graceMs: 0, hurry: AbortSignal.abort(), first });

@@ -41,10 +41,10 @@ export interface ExitStatus {
   readonly checkExit?: number;
 }
 
-/** What the file `pid` says about who may run on this folder. */
+/** The claim in the file `pid`: which process may run on this folder. */
 export type Claim =
   | { readonly by: "nobody" }
-  /** Created, not yet written: the writer is still at it, or died before it wrote. */
+  /** Created but not written: the writer is still writing, or died before. */
   | { readonly by: "unknown" }
   | { readonly by: "fence" }
   | { readonly by: "process"; readonly identity: Identity };
@@ -55,6 +55,8 @@ export type Cause = Exclude<ProcessEnding, { how: "exited" | "not-started" }>;
 /** The first line of `pid`, over which the exit status is written. */
 export const RESERVED = ".".repeat(15);
 const RESERVED_BYTES = RESERVED.length + 1;
+/** What stands there while the checks run: the work has exited with 0. */
+export const UNCHECKED = "0 ?";
 
 const FENCE = "fenced";
 const LIMITS = ["timeout", "idle", "output-limit"] as const;
@@ -69,6 +71,11 @@ export function readExit(dir: string): ExitStatus | undefined {
   return found[2] === "-" ? { exit } : { exit, checkExit: Number(found[2]) };
 }
 
+/** True when the work has exited with 0, and its checks have not ended. */
+export function isUnchecked(dir: string): boolean {
+  return (textOf(join(dir, ATTEMPT_FILE.pid)) ?? "").startsWith(`${UNCHECKED}\n`);
+}
+
 /** The exit statuses of several checks, as far as they have ended. */
 export function readCheckExits(dir: string): readonly number[] {
   const lines = (textOf(join(dir, ATTEMPT_FILE.checkExits)) ?? "").split("\n").slice(0, -1);
@@ -77,14 +84,14 @@ export function readCheckExits(dir: string): readonly number[] {
 
 /** The status that a shell gives to a command that SIGKILL ended: 128 and the signal's number. */
 const KILLED_EXIT = 137;
-/** What shells print about such a command: dash and busybox the word alone, bash a whole line. */
+/** The text that shells print about such a command: dash and busybox one word, bash a line. */
 const KILLED_WORDS = /^Killed$|: line \d+: +\d+ Killed\b/m;
 /** How much of the end of the output is searched for it. */
 const KILLED_BYTES_MAX = 4 * 1024;
 
 /**
- * True when SIGKILL ended the work, or the command in it whose status is the work's. The status alone
- * may be the script's own choice; the shell that waited for the killed command says so in its output.
+ * True when SIGKILL ended the work, or its last command. A script may choose this status itself,
+ * but only the shell that waited for a killed command prints that it was killed.
  */
 export function wasKilled(dir: string, { exit }: ExitStatus): boolean {
   if (exit !== KILLED_EXIT) return false;
@@ -96,7 +103,7 @@ export function wasKilled(dir: string, { exit }: ExitStatus): boolean {
 /** The loss of work that was killed. */
 export const KILLED: Cause = { how: "lost", started: true, message: "it was killed (SIGKILL)" };
 
-/** Who has claimed this folder. */
+/** The claim of this folder. */
 export function readClaim(dir: string): Claim {
   const text = textOf(join(dir, ATTEMPT_FILE.pid));
   if (text === undefined) return { by: "nobody" };
@@ -114,9 +121,9 @@ function hasReserve(text: string): boolean {
   return text[RESERVED_BYTES - 1] === "\n";
 }
 
-/** Makes sure that nothing can start on this folder any more; false when something has. */
+/** Ensures that no process can start on this folder any more; false when one has. */
 export function fence(dir: string): boolean {
-  // A folder that somebody removed is made again: a late process must find the fence in it.
+  // A removed folder is made again, because a late process must find the fence in it.
   mkdirSync(dir, { recursive: true, mode: 0o700 });
   try {
     writeFileSync(join(dir, ATTEMPT_FILE.pid), `${FENCE}\n`, { flag: "wx", mode: 0o600 });
@@ -128,8 +135,8 @@ export function fence(dir: string): boolean {
 }
 
 /**
- * Removes what only mattered while the attempt ran: the claim of a process that has written its exit
- * status (nothing else can start on the folder), and the file of output that there was none of.
+ * Removes the files that are needed only while the attempt runs: the claim, once the exit status is
+ * recorded and no other process can start, and an empty output file.
  */
 export function clearAttempt(dir: string): void {
   removeIfThere(join(dir, ATTEMPT_FILE.pid));
@@ -151,14 +158,14 @@ export function recordCause(dir: string, cause: Cause): void {
   try {
     writeFileSync(join(dir, ATTEMPT_FILE.ending), line, { mode: 0o600 });
   } catch (error) {
-    // A full disk or a removed folder is no reason to let the process run.
+    // The process must end even if the disk is full or the folder was removed.
     if (errorCode(error) === "") throw error;
   }
 }
 
 /**
- * Why an earlier runner was ending the process, if it was. A stop that the runner did not live to
- * complete counts as a loss now, because the run is being resumed.
+ * Why an earlier runner was ending the process, if it was. A stop that the runner did not complete
+ * counts as a loss, because the run is being resumed.
  */
 export function readCause(dir: string): Cause | undefined {
   const text = textOf(join(dir, ATTEMPT_FILE.ending)) ?? "";

@@ -1,21 +1,22 @@
 /**
- * Which process a pid means. A pid alone is reused, by the same boot or by the next one, and every
- * container has pids of its own; the pid together with the start time, the id of the boot and the
- * PID namespace is unique.
+ * The identity of a process. The system reuses pids, in the same boot or in the next one, and every
+ * container has its own pids; the pid together with the start time, the id of the boot and the PID
+ * namespace is unique.
  *
  * Owns: reading an identity from the system, writing and reading it as one line of text, liveness.
  * Does not: find or signal processes.
  * Invariants:
  * - runner/I1 two identities are equal only if they are the same process. I2 a zombie is dead.
  * - runner/I3 no wall clock on Linux: ages come from the system's uptime.
- * - runner/I4 a process is dead only when that is proven: this very PID namespace does not have it,
- *   or its machine has been booted again. Of another namespace or machine nothing is known.
+ * - runner/I4 a process counts as dead only if that is proven: it is missing in its PID namespace,
+ *   and this process is in the same one, or its machine was booted again. Otherwise it is unknown.
  */
 import { spawnSync } from "node:child_process";
 import { createHash } from "node:crypto";
 import { readlinkSync } from "node:fs";
 import { hostname } from "node:os";
 import { assert } from "../../util/assert.ts";
+import { defined } from "../../util/defined.ts";
 import { errorCode, textOf } from "../file-text.ts";
 
 /** One process, distinct from every other process that had or will have its pid. */
@@ -30,13 +31,13 @@ export interface Identity {
   readonly machine?: string;
 }
 
-/** Whose process table this process sees: the part of an identity that all of them share. */
+/** The system whose process table this process sees. */
 type System = Pick<Identity, "boot" | "namespace" | "machine">;
 
-/** What is known of a process from here. */
+/** Whether a process lives, as far as this process can see. */
 export type ProcessLiveness = "alive" | "dead" | "unknown";
 
-/** What the system says about a process now. */
+/** The entry of a process in the process table. */
 export interface ProcessStat {
   readonly pid: number;
   readonly start: string;
@@ -46,7 +47,7 @@ export interface ProcessStat {
   readonly zombie: boolean;
 }
 
-/** True where /proc answers everything and no program has to be run. */
+/** True where /proc has all the data; elsewhere `ps` and `sysctl` are run. */
 export const HAS_PROC = process.platform === "linux";
 
 /** The unit of start times in /proc; USER_HZ is 100 on every Linux that Node runs on. */
@@ -67,7 +68,7 @@ export function ownIdentity(): Identity {
   return identity;
 }
 
-/** True while that very process runs and can be seen: same start, and not a zombie. */
+/** True while exactly this process runs and can be seen: same start time, not a zombie. */
 export function isAlive(identity: Identity): boolean {
   return processLiveness(identity) === "alive";
 }
@@ -116,17 +117,9 @@ let system: System | undefined;
 export function thisSystem(): System {
   system ??= {
     boot: bootId(),
-    ...optional("namespace", pidNamespace()),
-    ...optional("machine", machineId()),
+    ...defined({ namespace: pidNamespace(), machine: machineId() }),
   };
   return system;
-}
-
-function optional<Name extends string>(
-  name: Name,
-  value: string | undefined,
-): { readonly [key in Name]?: string } {
-  return value === undefined ? {} : ({ [name]: value } as { readonly [key in Name]: string });
 }
 
 /** Such as "pid:[4026531836]"; unique among the namespaces of this boot that live. */
@@ -141,8 +134,8 @@ function pidNamespace(): string | undefined {
 }
 
 /**
- * What stays the same when this machine is booted again. Images of machines and containers may share
- * the id in them, so the host's name has to agree as well. A hash, because the id itself is private.
+ * An id that stays the same when this machine is booted again. Copies of an image may share the
+ * machine's own id, so the hash includes the host name; it is a hash because the id is private.
  */
 function machineId(): string | undefined {
   const id = HAS_PROC ? linuxMachineId() : platformUuid();
@@ -163,7 +156,7 @@ function platformUuid(): string | undefined {
   return /"IOPlatformUUID" = "([^"]+)"/.exec(stdout ?? "")?.[1];
 }
 
-/** Between the parts of a system in a line of text; none of them holds it. */
+/** Separates the parts of a system in a line of text; no part contains it. */
 const SEPARATOR = "|";
 
 /** This system as one word, which a wrapper puts in front of its own stat line. */
@@ -183,26 +176,25 @@ export function parseIdentity(line: string): Identity | undefined {
     pid: stat.pid,
     start: stat.start,
     boot: id,
-    ...optional("namespace", namespace || undefined),
-    ...optional("machine", own || undefined),
+    ...defined({ namespace: namespace || undefined, machine: own || undefined }),
   };
 }
 
-/** What the system says about a process, or undefined when there is no such process. */
+/** The entry of a process; undefined when it does not exist. */
 export function statOf(pid: number): ProcessStat | undefined {
   if (!HAS_PROC) return psStats(["-p", String(pid)])[0];
   const text = textOf(`/proc/${pid}/stat`);
   return text === undefined ? undefined : parseStat(text);
 }
 
-/** The fallback for systems without /proc: what `ps` says about the processes it is asked for. */
+/** The entries of processes by `ps`, for systems without /proc. */
 export function psStats(select: readonly string[]): readonly ProcessStat[] {
   const env = { ...process.env, LC_ALL: "C", TZ: "UTC0" };
   const { stdout } = spawnSync("ps", ["-o", PS_FIELDS, ...select], { env, encoding: "utf8" });
   return (stdout ?? "").split("\n").flatMap((line) => parsePs(line) ?? []);
 }
 
-/** /proc/<pid>/stat. The name in it may hold anything, so fields are counted from its end. */
+/** Parses /proc/<pid>/stat. The name in it may contain anything, so fields are counted after it. */
 function parseStat(text: string): ProcessStat | undefined {
   const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
   const [state, parent, group] = fields;

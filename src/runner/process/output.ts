@@ -22,7 +22,7 @@ export const LINE_BYTES_MAX = 1024 * 1024;
 const CHUNK_BYTES = 64 * 1024;
 const LAST_LINE_BYTES_MAX = 4 * 1024;
 
-/** A chatty writer is read at most this often; a file without a watch is polled this often. */
+/** How often a fast writer is read at most, and how often a file without a watch is polled. */
 const BATCH_MS = 20;
 const CHECK_MS = 250;
 
@@ -61,7 +61,7 @@ export function lastLine(file: string): string {
   return lines.findLast((line) => line.trim() !== "")?.trim() ?? "";
 }
 
-/** The end of a file, at most so many bytes of it; "" when there is none. */
+/** The last bytes of a file as text; "" when there is none. */
 export function lastText(file: string, bytesMax: number): string {
   const tail = readTail(file, bytesMax);
   return tail.toString("utf8", characterStart(tail));
@@ -240,7 +240,7 @@ class Follower {
   }
 }
 
-/** Makes lines of bytes that come in any pieces. */
+/** Splits bytes that arrive in any pieces into lines. */
 class LineCutter {
   readonly #onLine: (line: string, endOffset: number) => void;
   readonly #bytesMax: number;
@@ -284,7 +284,7 @@ class LineCutter {
     this.#offset += piece.length;
     const room = this.#bytesMax - this.#keptBytes;
     if (room <= 0 || piece.length === 0) return;
-    // The chunk is read into again, so what stays is copied.
+    // Copied, because the chunk is reused.
     this.#kept.push(Buffer.from(piece.subarray(0, room)));
     this.#keptBytes += Math.min(room, piece.length);
   }

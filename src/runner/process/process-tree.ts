@@ -54,12 +54,12 @@ export function findLive(tree: ProcessTree): LiveProcesses {
 /** The most processes that a system starts in a millisecond: pids are not reused sooner. */
 const FORKS_PER_MS_MAX = 100;
 /** Up to this many pids are checked one by one; for more, the table of all processes is cheaper. */
-const PIDS_LOOKED_AT_MAX = 256;
+const PIDS_CHECKED_MAX = 256;
 
 /**
  * False when certainly no process of a wrapper of this age is alive; true when one is or may be.
- * The system assigns pids in rising order, so what a young wrapper has started lies between its own
- * pid and the last one: two pids for a short step, and no walk through /proc.
+ * The system assigns pids in rising order, so the processes of a young wrapper have pids between
+ * its own and the last one: two pids for a short step, and no search of all of /proc.
  */
 export function mayBeAlive(tree: ProcessTree, ageMs: number): boolean {
   const { leader } = tree;
@@ -68,7 +68,7 @@ export function mayBeAlive(tree: ProcessTree, ageMs: number): boolean {
   for (let seen = leader.pid; ; ) {
     const last = lastPid();
     if (last === seen) return false;
-    if (last < seen || last - leader.pid > PIDS_LOOKED_AT_MAX) return true;
+    if (last < seen || last - leader.pid > PIDS_CHECKED_MAX) return true;
     while (seen < last) if (isInTree(++seen, tree)) return true;
   }
 }
@@ -100,7 +100,7 @@ function isGroupAlive(group: number): boolean {
   }
 }
 
-/** Signals what was found: the group as one, the others one by one. */
+/** Signals the group as a whole, and the other processes one by one. */
 export function signal(found: LiveProcesses, name: "SIGTERM" | "SIGKILL"): void {
   if (found.group !== undefined) kill(-found.group, name);
   for (const { pid, group } of found.processes) if (group !== found.group) kill(pid, name);
@@ -121,36 +121,36 @@ function provenGroup(
   return proven ? leader.pid : undefined;
 }
 
-/** All processes that we may find, with their environments. */
+/** All processes that may be found, with their environments. */
 interface Processes {
-  /** This process and all above it, which are never found. */
+  /** This process and its ancestors, which are never found. */
   readonly own: readonly ProcessStat[];
   readonly table: readonly ProcessStat[];
   readonly environments: ReadonlyMap<number, Buffer | undefined>;
 }
 
-let seen: Processes | undefined;
+let reading: Processes | undefined;
 
 /**
- * What /proc says in this turn of the event loop. Steps that are stopped together share one look:
+ * The processes in this turn of the event loop. Steps that are stopped together share one reading:
  * every process of an attempt descends from its wrapper, so once none is alive, none will be.
  */
 function processesNow(): Processes {
-  if (seen !== undefined) return seen;
+  if (reading !== undefined) return reading;
   const own = lineage();
   const table = processTable().filter(({ pid }) => !own.some((entry) => entry.pid === pid));
   const environments = new Map(table.map(({ pid }) => [pid, environmentOf(pid)]));
   setImmediate(forgetProcesses).unref();
-  seen = { own, table, environments };
-  return seen;
+  reading = { own, table, environments };
+  return reading;
 }
 
-/** Call it after a process was started: an earlier look does not show that process. */
+/** Call it after a process was started: an earlier reading does not contain that process. */
 export function forgetProcesses(): void {
-  seen = undefined;
+  reading = undefined;
 }
 
-/** The processes that we may signal: those of our user, or all for root. */
+/** The processes that may be signalled: those of this user, or all for root. */
 function processTable(): readonly ProcessStat[] {
   if (!HAS_PROC) return psStats(["-A"]);
   const user = process.getuid?.() ?? 0;
@@ -175,7 +175,7 @@ function holds(environ: Buffer | undefined, marker: string): boolean {
   return false;
 }
 
-/** This process and all above it. */
+/** This process and its ancestors. */
 function lineage(): readonly ProcessStat[] {
   const own: ProcessStat[] = [];
   let entry = statOf(process.pid);
@@ -190,7 +190,7 @@ function kill(target: number, name: "SIGTERM" | "SIGKILL"): void {
   try {
     process.kill(target, name);
   } catch (error) {
-    // Gone already, or not ours to signal: the next look at the table shows which.
+    // It has ended, or may not be signalled; the next reading shows which.
     if (!["ESRCH", "EPERM"].includes(errorCode(error))) throw error;
   }
 }

@@ -1,13 +1,13 @@
 /**
  * Starts a step as a process that outlives this runner, in a PID namespace of its own if asked.
  *
- * Owns: the files it starts from, the spawn, the command that makes a namespace, and the reason when
- * it could not start.
+ * Owns: the files it starts from, the spawn, the command that makes a namespace, and the reason
+ * when it could not start.
  * Does not: limits and stops (supervision.ts), finding it again (adopt.ts).
  * Invariants:
  * - runner/R1 the process leads its own session and group and carries the attempt's id.
- * - runner/T1 what a script may hold stays between its owner and the process: it is in the
- *   environment of the wrapper, or in a file of mode 0600.
+ * - runner/T1 only its owner can read a script: it is in the environment of the wrapper, or in a
+ *   file of mode 0600.
  */
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { closeSync, openSync, statSync, writeFileSync } from "node:fs";
@@ -17,6 +17,7 @@ import { failpoint } from "../../util/failpoint.ts";
 import { quote } from "../../util/shell.ts";
 import { errorCode } from "../file-text.ts";
 import { ATTEMPT_FILE, checkOutputFile } from "./attempt-folder.ts";
+import { endedByRound, limitsOfRound, newRound } from "./check-round.ts";
 import { identityOf } from "./identity.ts";
 import { lastLine } from "./output.ts";
 import { forgetProcesses } from "./process-tree.ts";
@@ -79,6 +80,26 @@ export function startProcess(launch: Launch, limits: Limits): StepProcess {
   };
 }
 
+/**
+ * Runs only the checks of an attempt again, whose work is done; undefined when they were interrupted
+ * too often. They have a folder of their own for their claim and their status, and write their logs
+ * where those of the attempt are.
+ */
+export function startChecksAgain(launch: Launch, limits: Limits): StepProcess | undefined {
+  const { dir, checks = [], env, cwd } = launch;
+  const folder = newRound(dir);
+  if (folder === undefined) return undefined;
+  for (const number of checks.keys()) {
+    writeFileSync(join(dir, checkOutputFile(number + 1)), "", { mode: OWNER_ONLY });
+  }
+  writeFileSync(join(dir, ATTEMPT_FILE.checkExits), "", { mode: OWNER_ONLY });
+  const script = checkSequence(dir, checks.map(stored(dir)));
+  const isolation = launch.isolate === true ? { isolate: true as const } : {};
+  const alone = { dir: folder, cwd, env, script, separateStderr: false, ...isolation };
+  const process = startProcess(alone, limitsOfRound(limits));
+  return { ...process, ended: process.ended.then(endedByRound) };
+}
+
 function spawnWrapper(launch: Launch): ChildProcess {
   const { dir, cwd } = launch;
   const env = { ...launch.env, ...scriptsOf(launch) };
@@ -92,8 +113,8 @@ function spawnWrapper(launch: Launch): ChildProcess {
     const stdin = launch.stdin === undefined ? "ignore" : open(launch.stdin, "r");
     const stdout = open(join(dir, ATTEMPT_FILE.output), "a");
     const stderr = launch.separateStderr ? open(join(dir, ATTEMPT_FILE.stderr), "a") : stdout;
-    const keeper = launch.isolate === true ? ISOLATION : [];
-    const args = wrapperArguments(dir, basename(dir), keeper);
+    const isolation = launch.isolate === true ? ISOLATION : [];
+    const args = wrapperArguments(dir, basename(dir), isolation);
     failpoint("runner.spawn.before");
     const child = spawn("/bin/sh", args, {
       cwd,
@@ -122,7 +143,7 @@ function scriptsOf({ dir, script, checks = [] }: Launch): Record<string, string>
   return { ...work, [CHECK_VARIABLE]: scriptText(join(dir, ATTEMPT_FILE.check), text) };
 }
 
-/** Gives each of several checks a text that fits into a variable. */
+/** Stores the text of a check in a file if it does not fit into a variable. */
 function stored(dir: string): (check: CheckScript, index: number) => CheckScript {
   return (check, index) => ({
     ...check,
@@ -130,7 +151,7 @@ function stored(dir: string): (check: CheckScript, index: number) => CheckScript
   });
 }
 
-/** The text itself, or the command that reads it from a file where it is too long. */
+/** The text itself; for a long text, a command that reads it from a file. */
 function scriptText(file: string, script: string): string {
   if (Buffer.byteLength(script) <= SCRIPT_BYTES_MAX) return script;
   writeFileSync(file, script, { mode: OWNER_ONLY });
@@ -163,19 +184,21 @@ function isFolder(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
 }
 
-/** The shell printed its error (disk full, folder gone, already claimed) into the output. */
+/**
+ * The error that the shell printed into the output (disk full, folder removed, already claimed).
+ */
 function whyUnclaimed({ dir, separateStderr }: Launch): string {
   const file = separateStderr ? ATTEMPT_FILE.stderr : ATTEMPT_FILE.output;
-  const complaint = lastLine(join(dir, file));
-  return `it could not record that it started, so it ran nothing: ${complaint || "unknown"}`;
+  const message = lastLine(join(dir, file));
+  return `it could not record that it started, so it ran nothing: ${message || "unknown"}`;
 }
 
-/** Root needs no user namespace; others get one in which they are themselves. */
+/** Root needs no user namespace; another user gets one and keeps its own id in it. */
 const USER = process.getuid?.() === 0 ? [] : ["--user", "--map-current-user"];
 
 /**
- * While it waits, `unshare` blocks SIGTERM, so that a stop reaches the step and not its keeper;
- * with the keeper killed, the kernel kills the namespace.
+ * `unshare` blocks SIGTERM while it waits, so that a stop reaches the step. When `unshare` is
+ * killed, the kernel kills the processes of the namespace.
  */
 const ISOLATION: readonly string[] = [
   "unshare",
@@ -187,11 +210,11 @@ let problem: string | undefined | null = null;
 
 /** Why steps cannot be isolated here; undefined when they can. */
 export function isolationProblem(): string | undefined {
-  if (problem === null) problem = tryIt();
+  if (problem === null) problem = probeIsolation();
   return problem;
 }
 
-function tryIt(): string | undefined {
+function probeIsolation(): string | undefined {
   const [program = "", ...args] = ISOLATION;
   const { error, status, stderr } = spawnSync(program, [...args, "true"], { encoding: "utf8" });
   if (error !== undefined) return `unshare (of util-linux) cannot be run: ${error.message}`;

@@ -1,9 +1,7 @@
-/**
- * The contract between the engine and a step's process.
- */
+/** The contract between the engine and the process of a step. */
 import type { Leftover } from "./sweep.ts";
 
-/** What to start. Everything is already rendered; nothing here is stored in the journal. */
+/** The input of a start. Templates are already rendered; the journal stores nothing of it. */
 export interface Launch {
   /** The attempt's own folder (absolute, exists, mode 0700). */
   readonly dir: string;
@@ -35,7 +33,7 @@ export interface Limits {
   readonly outputBytesMax: number;
   /** From SIGTERM to SIGKILL. */
   readonly graceMs: number;
-  /** What it started in the background keeps running after it ended well. */
+  /** Its background processes keep running after it has succeeded. */
   readonly leavesRunning?: true;
 }
 
@@ -46,7 +44,7 @@ export type ProcessEnding =
       readonly exit: number;
       /** Of its checks: 0 when none of them failed the work. */
       readonly checkExit?: number;
-      /** What it had left running and was ended; absent when that was nothing. */
+      /** The processes that it left running and that were ended; absent when there were none. */
       readonly left?: readonly Leftover[];
     }
   | {
@@ -55,7 +53,7 @@ export type ProcessEnding =
       readonly message: string;
     }
   | { readonly how: "stopped"; readonly message: string }
-  /** `started` is false only when it is proven that nothing of it ever ran. */
+  /** `started` is false only when it is proven that nothing ran. */
   | { readonly how: "lost"; readonly started: boolean; readonly message: string }
   | { readonly how: "not-started"; readonly message: string };
 

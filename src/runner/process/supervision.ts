@@ -1,16 +1,17 @@
 /**
- * Supervises the process of a step, whether this runner started it or found it: its limits, its stop,
- * its end.
+ * Supervises the process of a step, whether this runner started it or found it: its limits, its
+ * stop, its end.
  *
  * Owns: the timers, the gauge of the output, the one ending.
- * Does not: notice that the process ended (its owner calls `wrapperEnded`), read its output.
+ * Does not: notice that the process ended (the caller reports it by `wrapperEnded`), or read its
+ * output.
  * Invariants:
  * - runner/V1 `ended` resolves once; after a timeout, a stop or a loss only when nothing is left
  *   alive. It rejects when the system refuses something meanwhile (no more files may be opened).
  * - runner/V2 an exit status that was complete before the first signal counts; a later one is the
  *   effect of the signal and does not count.
- * - runner/V3 what the work left running when it exited is ended before `ended` resolves, unless
- *   the step may leave something running and ended well.
+ * - runner/V3 processes that the work left running are ended before `ended` resolves, unless the
+ *   step may leave them running and has succeeded.
  */
 import { type Stats, statSync } from "node:fs";
 import { join } from "node:path";
@@ -30,7 +31,7 @@ import type { Limits, ProcessEnding, StepProcess } from "./step-process.ts";
 import { endAll, endLeftovers } from "./sweep.ts";
 import { longTimer } from "./waiting.ts";
 
-/** What is supervised. */
+/** The supervised process. */
 interface Subject {
   readonly dir: string;
   readonly tree: ProcessTree;
@@ -39,7 +40,7 @@ interface Subject {
   readonly ageMs: number;
 }
 
-/** How often the size of the output is looked at. */
+/** How often the size of the output is checked. */
 const GAUGE_CHECK_MS = 1_000;
 
 /** Supervises one process until it has ended. */
@@ -108,7 +109,7 @@ export class Supervision implements StepProcess {
     }
   }
 
-  /** Continues what an earlier runner began: ending the process for this cause. */
+  /** Continues to end the process for the cause of an earlier runner. */
   resumeEnding(cause: Cause): void {
     if (this.#cause === undefined) this.#endFor(cause);
   }
@@ -135,7 +136,7 @@ export class Supervision implements StepProcess {
     if (this.#cause !== undefined) return;
     const { dir, tree } = this.#subject;
     const first = findLive(tree);
-    // runner/V2: it ended by itself, and its owner is about to notice.
+    // runner/V2: it ended by itself, and the caller is about to report it.
     if (readExit(dir) !== undefined) return;
     recordCause(dir, cause);
     this.#endFor(cause, first);
@@ -188,7 +189,7 @@ export async function endedBy(
   return { how: "exited", ...status, ...(left.length === 0 ? {} : { left }) };
 }
 
-/** The cause, with the pids of those that would not die. */
+/** The cause, with the pids of the processes that survived. */
 export function withSurvivors(cause: Cause, left: readonly number[]): Cause {
   if (left.length === 0) return cause;
   return { ...cause, message: `${cause.message}; these did not die: ${left.join(", ")}` };
@@ -203,9 +204,10 @@ interface OutputReading {
 const FILES = [ATTEMPT_FILE.output, ATTEMPT_FILE.stderr];
 
 /**
- * A gauge of the output files of a process of that age. Idle time is counted on the monotonic
- * clock from the change that was seen last; file times only place a change between two readings
- * (or, at the first, within the process's life), so setting the clock moves it by no more.
+ * A gauge of the output files of a process of that age. Idle time is counted on the monotonic clock
+ * from the change that was seen last; the modification time only positions a change between two
+ * readings (or, at the first one, within the life of the process), so a change of the system's
+ * clock has no larger effect.
  */
 function outputGauge(dir: string, processAgeMs: number): () => OutputReading {
   let readAt = performance.now();
@@ -230,7 +232,7 @@ function measure(dir: string): { readonly bytes: number; readonly modifiedMs: nu
   const statOf = (file: string): Stats | undefined =>
     statSync(join(dir, file), { throwIfNoEntry: false });
   const stats = FILES.map(statOf);
-  // The files of all checks are there before the work begins.
+  // The files of all checks exist before the work begins.
   for (let number = 1; ; number++) {
     const stat = statOf(checkOutputFile(number));
     if (stat === undefined) break;

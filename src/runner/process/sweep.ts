@@ -1,19 +1,18 @@
 /**
- * Ends all processes of an attempt or a run, wherever they have gone: other sessions, other groups,
- * other parents. That includes what an attempt left running after its work ended: background jobs,
- * servers, test runs.
+ * Ends all processes of an attempt or a run, also those with another session, group or parent, and
+ * those that an attempt left running after its work ended: background jobs, servers, test runs.
  *
  * Owns: the markers; the order of SIGTERM, grace and SIGKILL; the rounds until nothing is left; the
  * list of leftovers for the attempt's receipt.
- * Does not: decide that something has to end, or that a step may leave something running
+ * Does not: decide when processes must end, or whether a step may leave some running
  * (supervision.ts).
  * Invariants:
- * - runner/S1 everything alive gets the whole grace period, not only the wrapper: a shell dies of
- *   SIGTERM at once while the agent under it still saves its conversation.
- * - runner/S2 the rounds are bounded; what is left after them is named.
- * - runner/L6 when `endLeftovers` resolves, nothing of the attempt lives, or what does is named as
- *   such.
- * - runner/L7 where nothing is left, which is the rule, no walk through /proc is needed.
+ * - runner/S1 every living process gets the whole grace period, not only the wrapper: a shell dies
+ *   of SIGTERM at once while the agent under it still saves its conversation.
+ * - runner/S2 the number of rounds is limited; surviving processes are named.
+ * - runner/L6 when `endLeftovers` resolves, no process of the attempt lives, or its result names
+ *   it.
+ * - runner/L7 without leftovers, which is the usual case, /proc is not searched.
  */
 import { spawnSync } from "node:child_process";
 import { textOf } from "../file-text.ts";
@@ -28,12 +27,12 @@ import {
 import { pause } from "./waiting.ts";
 
 /** After so many rounds of SIGKILL (about ten seconds) a process is left to the system. */
-export const SWEEP_ROUNDS_MAX = 100;
+const SWEEP_ROUNDS_MAX = 100;
 
 const PAUSE_MIN_MS = 2;
 const PAUSE_MAX_MS = 100;
 
-/** The variables that say which run and attempt a process belongs to. */
+/** The variables with the run and the attempt of a process. */
 export const RUN_VARIABLE = "PERDURE_RUN_ID";
 export const ATTEMPT_VARIABLE = "PERDURE_ATTEMPT_ID";
 
@@ -50,17 +49,17 @@ export function runMarker(runId: string): string {
 /** The variable that marks the processes of a program that a person opened on a run. */
 export const OPEN_VARIABLE = "PERDURE_OPEN";
 
-/** The environment entry of all processes that a person's program on a run has started. */
+/** The environment entry of all processes of such a program. */
 export function openMarker(runId: string): string {
   return `${OPEN_VARIABLE}=${runId}`;
 }
 
-/** The pids of the living processes that carry the marker, without us and our ancestors. */
+/** The pids of the living processes that carry the marker, without this one and its ancestors. */
 export function findMarked(marker: string): readonly number[] {
   return findLive({ marker }).processes.map(({ pid }) => pid);
 }
 
-/** Kills every process that carries the marker, until none is left; gives how many there were. */
+/** Kills every process that carries the marker, until none is left; returns their number. */
 export async function sweep(marker: string): Promise<number> {
   const known = new Map<number, ProcessStat>();
   await killAll({ marker }, known);
@@ -72,11 +71,11 @@ interface EndOptions {
   readonly graceMs: number;
   /** Once it is aborted, the grace period is over. */
   readonly hurry: AbortSignal;
-  /** What was found just now; it is signalled before anything is awaited. */
+  /** The processes found just now; they are signalled before anything is awaited. */
   readonly first: LiveProcesses;
 }
 
-/** Ends a process tree; gives the pids that would not die. */
+/** Ends a process tree; returns the pids that survived. */
 export async function endAll(
   tree: ProcessTree,
   { graceMs, hurry, first }: EndOptions,
@@ -88,7 +87,7 @@ export async function endAll(
   return killAll(tree, known);
 }
 
-/** Waits for those that got SIGTERM. A process that is found only afterwards gets it then. */
+/** Waits for the processes that got SIGTERM. A process that is found later gets it then. */
 async function waitOut(
   tree: ProcessTree,
   known: Map<number, ProcessStat>,
@@ -119,7 +118,7 @@ async function killAll(
   for (let round = 0; ; round++) {
     const found = findLive(tree);
     note(known, found);
-    // Those known from an earlier look are ours even if the group can no longer be proven.
+    // Processes from an earlier search belong to it even if the group can no longer be proven.
     const left = living(known);
     if (left.length === 0 || round === SWEEP_ROUNDS_MAX) return left.map(({ pid }) => pid);
     signal({ processes: left, group: found.group }, "SIGKILL");
@@ -132,7 +131,7 @@ function note(known: Map<number, ProcessStat>, found: LiveProcesses): void {
   for (const entry of found.processes) known.set(entry.pid, entry);
 }
 
-/** Those of the known that live, as they are now: a process may have changed its group. */
+/** The known processes that live, with their current groups. */
 function living(known: ReadonlyMap<number, ProcessStat>): readonly ProcessStat[] {
   return [...known.values()].flatMap(({ pid, start }) => {
     const now = statOf(pid);
@@ -144,20 +143,20 @@ function living(known: ReadonlyMap<number, ProcessStat>): readonly ProcessStat[]
 export interface Leftover {
   readonly pid: number;
   readonly command: string;
-  /** The system did not let it die. */
+  /** It did not die. */
   readonly survived?: true;
 }
 
-/** How long a process that is about to end by itself, such as the reader of a pipe, is given. */
-const PATIENCE_MS = 500;
-const LOOK_MIN_MS = 5;
+/** How long a process may take to end by itself, such as the reader of a pipe. */
+const SELF_END_MS_MAX = 500;
+const CHECK_MIN_MS = 5;
 /** From SIGTERM to SIGKILL. */
 const GRACE_MS = 2_000;
-/** So many are named; all are ended. */
+/** How many are named; all are ended. */
 const NAMED_MAX = 20;
 const COMMAND_LENGTH_MAX = 200;
 
-/** Ends what a wrapper of this age left running; gives the list, which is usually empty. */
+/** Ends the leftovers of a wrapper of this age; returns their list, which is usually empty. */
 export async function endLeftovers(
   tree: ProcessTree,
   ageMs: number,
@@ -177,8 +176,8 @@ async function stillRunning(
   tree: ProcessTree,
   hurry: AbortSignal,
 ): Promise<readonly ProcessStat[]> {
-  const deadline = performance.now() + PATIENCE_MS;
-  for (let pauseMs = LOOK_MIN_MS; ; pauseMs *= 2) {
+  const deadline = performance.now() + SELF_END_MS_MAX;
+  for (let pauseMs = CHECK_MIN_MS; ; pauseMs *= 2) {
     const left = findLive(tree).processes.filter(({ pid, start }) => {
       // A wrapper that has written its exit status is about to end.
       const { leader } = tree;
@@ -190,7 +189,7 @@ async function stillRunning(
   }
 }
 
-/** The command line of a process on one line, and no more of it than is worth keeping. */
+/** The command line of a process on one line, cut to a readable length. */
 function commandOf(pid: number): string {
   const text = HAS_PROC
     ? textOf(`/proc/${pid}/cmdline`)

@@ -1,7 +1,7 @@
-/** Waits: for a time of any length, and for a change of a file where the system can report one. */
+/** Waits for a time of any length, and for changes of a file if the system can report them. */
 import { type FSWatcher, watch } from "node:fs";
 
-/** Node's own timers fire at once above this. */
+/** Node's timers fire at once for a longer delay. */
 const TIMER_MAX_MS = 2 ** 31 - 1;
 
 /** Calls `fire` once, after that long; the returned function cancels it. */
@@ -16,7 +16,7 @@ export function longTimer(delayMs: number, fire: () => void): () => void {
   return () => clearTimeout(timer);
 }
 
-/** Waits that long, or until the signal comes. */
+/** Waits for the delay, or until the signal is aborted. */
 export function pause(delayMs: number, hurry?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const done = (): void => {
@@ -31,8 +31,8 @@ export function pause(delayMs: number, hurry?: AbortSignal): Promise<void> {
 }
 
 /**
- * Calls `onChange` when the file changes. The returned function ends that; undefined means that
- * the system cannot (no such file yet, or out of watches), and the caller has its slow check.
+ * Calls `onChange` when the file changes. The returned function stops this; undefined means that
+ * the system cannot watch it (no such file, or too many watches), so the caller must poll.
  */
 export function watchFile(file: string, onChange: () => void): (() => void) | undefined {
   let watcher: FSWatcher;

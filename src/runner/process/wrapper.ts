@@ -4,24 +4,25 @@
  * Owns: the text, its arguments, its own exit status.
  * Does not: start it.
  * Invariants:
- * - runner/W1 the first act is to claim the folder exclusively; whoever finds it claimed runs
+ * - runner/W1 the wrapper first claims the folder exclusively; if it is claimed already, it runs
  *   nothing.
- * - runner/W2 on Linux nothing is forked but the work and its checks.
- * - runner/W3 the exit status is written last, in one write, over bytes that the claim has
- *   reserved: a disk that is full by then does not lose it.
+ * - runner/W2 on Linux the wrapper forks only the work and its checks.
+ * - runner/W3 the wrapper writes the exit status last, in one write, over bytes that the claim has
+ *   reserved, so a full disk does not lose it. Before the checks, the same bytes say that the work
+ *   is done.
  * - runner/W4 signals are handled, not ignored: the work gets their defaults, the wrapper outlives
  *   it.
  * - runner/W5 the claim is private whatever the umask; the work has the umask of the runner.
  *
- * The text of the work comes in the environment, which only its owner can read (everybody sees
- * arguments), and is removed from it before the work begins. A shell of its own evaluates it, not a
- * subshell: there `$$` is the wrapper, and `kill $$` would not end the script. The id of the system
- * is an argument because the shell reads files byte by byte. What the shell prints when a signal
- * ends the work ("Terminated") stays in the output: keeping it out costs each step 0.2 ms.
+ * The text of the work is in the environment, which only its owner can read (all users see
+ * arguments), and is removed from it before the work begins. A separate shell evaluates it, not a
+ * subshell, where `$$` is the wrapper, so that `kill $$` would not end the script. The id of the
+ * system is an argument, because the shell reads files byte by byte. The shell prints "Terminated"
+ * into the output when a signal ends the work; preventing that would cost each step 0.2 ms.
  */
 import { join } from "node:path";
 import { quote } from "../../util/shell.ts";
-import { ATTEMPT_FILE, checkOutputFile, RESERVED } from "./attempt-folder.ts";
+import { ATTEMPT_FILE, checkOutputFile, RESERVED, UNCHECKED } from "./attempt-folder.ts";
 import { HAS_PROC, systemText } from "./identity.ts";
 import type { CheckScript } from "./step-process.ts";
 
@@ -42,7 +43,9 @@ const READ_STAT = HAS_PROC
   ? "read -r perdure_stat </proc/$$/stat"
   : "perdure_stat=$(LC_ALL=C TZ=UTC0 ps -o pid=,ppid=,pgid=,stat=,lstart= -p $$)";
 
-/** What the shell of the work evaluates; on one line, so that the script's own lines count from 1. */
+/**
+ * The text that the shell of the work evaluates; on one line, so that the script starts at line 1.
+ */
 const EVALUATE = `'eval "unset ${SCRIPT_VARIABLE} ${CHECK_VARIABLE}; $${SCRIPT_VARIABLE}"'`;
 
 const WRAPPER = `
@@ -57,6 +60,7 @@ $4 /bin/sh -e -c ${EVALUATE} "$3"
 perdure_work=$?
 perdure_check=-
 if [ "$perdure_work\${${CHECK_VARIABLE}+check}" = 0check ]; then
+  printf '%s\\n' '${UNCHECKED}' 1<>"$1/pid"
   ${SCRIPT_VARIABLE}=$${CHECK_VARIABLE} /bin/sh -e -c ${EVALUATE} "$3" \\
     </dev/null >>"$1/check.log" 2>&1
   perdure_check=$?
@@ -72,8 +76,8 @@ exit 0
 
 /**
  * One script that runs several checks in their order, each in a shell of its own with a log of its
- * own. It runs all of them, so that whoever repairs the work sees every failure at once, and exits
- * with the status of the first check that failed the work.
+ * own. It runs all of them, so that an agent sees every failure at once, and exits with the status
+ * of the first check that failed the work.
  */
 export function checkSequence(dir: string, checks: readonly CheckScript[]): string {
   const exits = quote(join(dir, ATTEMPT_FILE.checkExits));
@@ -93,8 +97,8 @@ export function checkSequence(dir: string, checks: readonly CheckScript[]): stri
 
 const KEEP_FIRST_FAILURE = '[ "$perdure_failed" != 0 ] || perdure_failed=$perdure_exit';
 
-/** The arguments of /bin/sh that run the work of this folder; `keeper` is put in front of it. */
-export function wrapperArguments(dir: string, name: string, keeper: readonly string[]): string[] {
+/** The arguments of /bin/sh for the work of this folder; `prefix` is a command in front of it. */
+export function wrapperArguments(dir: string, name: string, prefix: readonly string[]): string[] {
   const umask = process.umask().toString(8);
-  return ["-c", WRAPPER, "perdure", dir, systemText(), name, keeper.join(" "), umask];
+  return ["-c", WRAPPER, "perdure", dir, systemText(), name, prefix.join(" "), umask];
 }

@@ -8,7 +8,7 @@ import {
 } from "./drawing.ts";
 import { FAINT, LIGHT } from "./palette.ts";
 
-/** The text, with a line end behind its last line. */
+/** The text; its last line ends with a line break. */
 export function dotText(drawing: Drawing): string {
   const left = leftOutText(drawing);
   const lines = [
@@ -53,7 +53,7 @@ function nodeLines(node: DrawnNode, indent: string): readonly string[] {
   ];
 }
 
-/** An edge to a box with something in it goes to a step in there and is cut at the box. */
+/** An edge to a box with inner steps leads to one of them and is cut at the border of the box. */
 function edgeLine(edge: DrawnEdge, byId: ReadonlyMap<string, DrawnNode>): string {
   const from = anchorOf(edge.from, byId, "last");
   const to = anchorOf(edge.to, byId, "first");

@@ -1,9 +1,9 @@
 /**
- * What a picture of a plan or a run shows: boxes, edges, and boxes in boxes. The neutral model that
- * Mermaid, DOT and SVG are written from.
+ * What a picture of a plan or a run shows: boxes, edges, and boxes in boxes. Mermaid, DOT and SVG
+ * are made from this model.
  *
- * Owns: what is shown of a step and an edge, and the bounds on a picture.
- * Does not: know any format (graph-mermaid.ts, graph-dot.ts, graph-svg.ts).
+ * Owns: what is shown of a step and an edge, and the limits of a picture.
+ * Does not: know any format (mermaid.ts, dot.ts, svg.ts).
  * Invariants:
  * - view/B1 No more than NODES_MAX boxes and EDGES_MAX edges, however large the plan; the rest is
  *   counted.
@@ -43,10 +43,10 @@ import {
 import { cutText, plainText } from "../text.ts";
 import { TINTS, type Tint } from "./palette.ts";
 
-/** A picture stays one that can be read, and drawn in moments. */
+/** The limits of a picture that a person can read. */
 export const NODES_MAX = 500;
 export const EDGES_MAX = 2_000;
-/** Of a fan-out so many items are drawn; those that failed or move come first. */
+/** How many items of a fan-out are drawn; failed and active ones come first. */
 export const ITEMS_MAX = 8;
 const LABEL_WIDTH_MAX = 40;
 const EDGE_LABEL_WIDTH_MAX = 28;
@@ -56,7 +56,7 @@ export interface Drawing {
   readonly picture: Picture;
   /** Whether it shows a run: boxes are coloured, and edges are taken or not. */
   readonly coloured: boolean;
-  /** What found no room. */
+  /** How many are not drawn. */
   readonly nodesLeftOut: number;
   readonly edgesLeftOut: number;
 }
@@ -73,7 +73,7 @@ export interface DrawnNode {
   readonly notes: readonly string[];
   readonly tint: Tint;
   readonly round: boolean;
-  /** What is in it, for a sub-pipeline, a fan-out or an item of one. */
+  /** The picture inside, for a sub-pipeline, a fan-out or an item of one. */
   readonly inner?: Picture;
 }
 
@@ -89,20 +89,20 @@ export interface DrawnEdge {
 
 /** The picture of a plan. */
 export function planDrawing(plan: Plan): Drawing {
-  return new Pen(undefined, []).draw(plan);
+  return new DrawingBuilder(undefined, []).draw(plan);
 }
 
-/** The picture of a run with its states and the way that it took. */
+/** The picture of a run with its states and the edges that it followed. */
 export function runDrawing(
   plan: Plan,
   run: Run,
   events: Iterable<Recorded>,
   liveness: Liveness,
 ): Drawing {
-  return new Pen({ run, liveness }, events).draw(plan);
+  return new DrawingBuilder({ run, liveness }, events).draw(plan);
 }
 
-/** What the drawing leaves out, in words; undefined when it shows everything. */
+/** How much the drawing leaves out, in words; undefined when it shows everything. */
 export function leftOutText({ nodesLeftOut, edgesLeftOut }: Drawing): string | undefined {
   const parts = [
     ...(nodesLeftOut > 0 ? [`${nodesLeftOut} more steps`] : []),
@@ -111,8 +111,8 @@ export function leftOutText({ nodesLeftOut, edgesLeftOut }: Drawing): string | u
   return parts.length === 0 ? undefined : `not drawn: ${parts.join(", ")}`;
 }
 
-/** Collects one drawing; counts what it draws against the bounds. */
-class Pen {
+/** Builds one drawing within the limits. */
+class DrawingBuilder {
   readonly #shown: { readonly run: Run; readonly liveness: Liveness } | undefined;
   /** How often each edge was followed, by scope and position. */
   readonly #taken = new Map<string, number>();
@@ -146,7 +146,7 @@ class Pen {
     };
   }
 
-  /** `scope` is absent for what nobody has opened. */
+  /** `scope` is absent for a graph that the run has not opened. */
   #picture(graph: Graph, scope: Scope | undefined): Picture {
     const ids: (string | undefined)[] = [];
     const nodes = graph.steps.flatMap((step, position): readonly DrawnNode[] => {
@@ -219,7 +219,7 @@ class Pen {
     const run = this.#shown?.run;
     const scopes = run === undefined || visit === undefined ? [] : [...childScopes(run, visit)];
     if (work.kind === "pipeline") return this.#picture(work.graph, scopes[0]);
-    // Of a loop the last iteration is drawn: the others were the same steps.
+    // Of a loop only the last iteration is drawn: all have the same steps.
     if (work.kind === "loop") return this.#picture(work.graph, scopes.at(-1));
     if (scopes.length === 0) return this.#picture(work.graph, undefined);
     const nodes = chosenItems(scopes).flatMap((scope): readonly DrawnNode[] => {
@@ -251,17 +251,17 @@ class Pen {
   }
 
   #edge(
-    { edge, said, failure, indexes }: EdgeGroup,
+    { edge, text, failure, indexes }: EdgeGroup,
     scope: Scope | undefined,
   ): Omit<DrawnEdge, "from" | "to"> {
     const countOf = (index: number): number =>
       scope === undefined ? 0 : (this.#taken.get(edgeKey(scope.id, index)) ?? 0);
     const count = indexes.reduce((sum, index) => sum + countOf(index), 0);
-    // A person may have declared a step done: its edges were followed without an event of its own.
+    // After `--from-step`, edges of earlier steps were followed without an event.
     const taken = count > 0 || indexes.some((index) => scope?.edges[index] === "live");
-    const anew = edge.restart === undefined ? "" : "(restarts)";
+    const restarts = edge.restart === undefined ? "" : "(restarts)";
     const times = count > 1 ? `×${count}` : "";
-    const words = [cutText(plainText(said), EDGE_LABEL_WIDTH_MAX), anew, times];
+    const words = [cutText(plainText(text), EDGE_LABEL_WIDTH_MAX), restarts, times];
     return {
       label: words.filter((word) => word !== "").join(" "),
       look: this.#shown === undefined ? "plain" : taken ? "taken" : "untaken",
@@ -271,10 +271,10 @@ class Pen {
   }
 }
 
-/** Edges that say the same of the same two steps, one for success and one for failure. */
+/** Edges with the same text between the same two steps, one for success and one for failure. */
 interface EdgeGroup {
   readonly edge: Edge;
-  readonly said: string;
+  readonly text: string;
   readonly failure: boolean;
   readonly indexes: readonly number[];
 }
@@ -283,10 +283,10 @@ function edgeGroups(graph: Graph): readonly EdgeGroup[] {
   const groups = new Map<string, EdgeGroup>();
   for (const [index, edge] of graph.edges.entries()) {
     const failed = edge.on === "failed";
-    const said = edge.label ?? edge.condition ?? (failed ? "on failure" : "");
-    const key = JSON.stringify([edge.from, edge.to, said, edge.restart !== undefined]);
+    const text = edge.label ?? edge.condition ?? (failed ? "on failure" : "");
+    const key = JSON.stringify([edge.from, edge.to, text, edge.restart !== undefined]);
     const { indexes = [], failure = true } = groups.get(key) ?? {};
-    const group = { edge, said, failure: failure && failed, indexes: [...indexes, index] };
+    const group = { edge, text, failure: failure && failed, indexes: [...indexes, index] };
     groups.set(key, group);
   }
   return [...groups.values()];
@@ -336,18 +336,18 @@ function itemNotes(visit: Visit | undefined): readonly string[] {
     return [`iteration ${opened}`];
   }
   if (items === undefined || opened === undefined) return [];
-  const trouble = failed === 0 ? "" : `, ${failed} failed`;
+  const failures = failed === 0 ? "" : `, ${failed} failed`;
   const left = opened - Math.min(opened, ITEMS_MAX);
   const more = left === 0 ? [] : [`and ${left} more items that are not drawn`];
-  return [`${ended} of ${total} items${trouble}`, ...more];
+  return [`${ended} of ${total} items${failures}`, ...more];
 }
 
-/** Those that failed or move first, then the others; in their own order. */
+/** Failed and active items first, then the others; shown in their own order. */
 function chosenItems(scopes: readonly Scope[]): readonly Scope[] {
   if (scopes.length <= ITEMS_MAX) return scopes;
-  const news = scopes.filter((scope) => itemTint(scope) !== "done");
+  const urgent = scopes.filter((scope) => itemTint(scope) !== "done");
   const rest = scopes.filter((scope) => itemTint(scope) === "done");
-  return [...news, ...rest].slice(0, ITEMS_MAX).toSorted((a, b) => a.index - b.index);
+  return [...urgent, ...rest].slice(0, ITEMS_MAX).toSorted((a, b) => a.index - b.index);
 }
 
 function itemTint({ failures, active, steps }: Scope): Tint {

@@ -1,9 +1,9 @@
 /**
- * Where the boxes of a picture stand and which way its edges go: layers from top to bottom, each
- * step below all that lead to it, edges that go back along the right side.
+ * The positions of boxes and the routes of edges: layers from top to bottom, each step below all
+ * steps that lead to it, and back edges along the right side.
  *
  * Owns: the geometry.
- * Does not: draw (graph-svg.ts) or know what a box stands for.
+ * Does not: draw (svg.ts) or know what a box stands for.
  * Invariants:
  * - view/Q1 Boxes never overlap, and every box lies below those from which a forward edge leads to
  *   it.
@@ -32,9 +32,9 @@ export interface Point {
 export interface Route {
   /** Corner points, from the first box to the second. */
   readonly points: readonly Point[];
-  /** It goes round the others, with right angles. */
+  /** It goes around the boxes, with right angles. */
   readonly square: boolean;
-  /** The middle of its label; of one that goes round, its left end. */
+  /** The middle of its label; of a route around the boxes, the left end. */
   readonly label: Point;
 }
 
@@ -55,7 +55,7 @@ const PORT = 18;
 const SWEEPS = 6;
 const BENDS_MAX = 20_000;
 
-/** A place in a layer: a box, or a bend of a long edge that passes through. */
+/** A position in a layer: a box, or a bend of a long edge. */
 interface Slot {
   readonly layer: number;
   readonly width: number;
@@ -66,7 +66,7 @@ interface Slot {
   x: number;
 }
 
-/** Lays boxes and edges out. */
+/** The layout of boxes and edges. */
 export function layOut(boxes: readonly Box[], links: readonly Link[]): Layout {
   const depth = layersOf(boxes.length, links);
   const slots = boxes.map(({ width, height }, index) => newSlot(depth[index] ?? 0, width, height));
@@ -74,7 +74,7 @@ export function layOut(boxes: readonly Box[], links: readonly Link[]): Layout {
   for (const slot of slots) layers[slot.layer]?.push(slot);
   const chains = links.map((link) => chainOf(link, slots, layers));
   for (let sweep = 0; sweep < SWEEPS; sweep++) order(layers);
-  settle(layers);
+  assignX(layers);
   const left = Math.min(0, ...layers.flat().map(({ x, width }) => x - width / 2));
   for (const slot of layers.flat()) slot.x -= left;
   const tops = topsOf(layers, links);
@@ -93,7 +93,7 @@ function cornerOf(slot: Slot, tops: readonly Band[]): Point {
   return { x: slot.x - slot.width / 2, y: tops[slot.layer]?.top ?? 0 };
 }
 
-/** The longest way to each box along the edges that go forward. */
+/** The length of the longest path to each box along forward edges. */
 function layersOf(count: number, links: readonly Link[]): readonly number[] {
   const depth = new Array<number>(count).fill(0);
   const missing = new Array<number>(count).fill(0);
@@ -137,15 +137,15 @@ function chainOf(link: Link, slots: readonly Slot[], layers: Slot[][]): readonly
   return chain;
 }
 
-/** One sweep down and one up: each slot moves to the middle of those that it is tied to. */
+/** One sweep down and one up: each slot moves to the middle of its neighbours. */
 function order(layers: readonly Slot[][]): void {
   const sweep = (layer: Slot[], side: "above" | "below"): void => {
-    const place = new Map(layer.map((slot, index) => [slot, index]));
+    const position = new Map(layer.map((slot, index) => [slot, index]));
     const middle = new Map(
       layer.map((slot) => {
         const ties = slot[side];
         const sum = ties.reduce((total, tie) => total + tie.x, 0);
-        return [slot, ties.length === 0 ? (place.get(slot) ?? 0) : sum / ties.length];
+        return [slot, ties.length === 0 ? (position.get(slot) ?? 0) : sum / ties.length];
       }),
     );
     layer.sort((a, b) => (middle.get(a) ?? 0) - (middle.get(b) ?? 0));
@@ -156,13 +156,13 @@ function order(layers: readonly Slot[][]): void {
   for (const layer of layers.toReversed()) sweep(layer, "below");
 }
 
-/** While they are ordered, x is only the place in the layer. */
+/** During the ordering, x is only the position in the layer. */
 function number(layer: readonly Slot[]): void {
   for (const [index, slot] of layer.entries()) slot.x = index;
 }
 
-/** Real coordinates: as near to the middle of its neighbours as the others in its layer allow. */
-function settle(layers: readonly Slot[][]): void {
+/** Sets real coordinates: each slot as near to the middle of its neighbours as its layer allows. */
+function assignX(layers: readonly Slot[][]): void {
   for (const layer of layers) {
     let x = 0;
     for (const slot of layer) {
@@ -198,7 +198,7 @@ function pull(layer: readonly Slot[], side: "above" | "below"): void {
     const most = (fromRight[index + 1] ?? 0) - distance(index);
     fromRight[index] = Math.min(fromRight[index] ?? 0, most);
   }
-  // Both keep their distances, so the middle between them does as well (view/Q1).
+  // Both keep the distances, so the middle between them keeps them, too (view/Q1).
   for (const [index, slot] of layer.entries()) {
     slot.x = ((fromLeft[index] ?? 0) + (fromRight[index] ?? 0)) / 2;
   }
@@ -209,7 +209,7 @@ interface Band {
   readonly bottom: number;
 }
 
-/** Room above the first layer is needed only by edges that come back to it. */
+/** The rows of the layers; only back edges need room above the first one. */
 function topsOf(layers: readonly Slot[][], links: readonly Link[]): readonly Band[] {
   let top = links.some(({ back }) => back) ? GAP_Y / 2 : 0;
   return layers.map((layer) => {
@@ -250,7 +250,9 @@ function isBack({ back }: Link, [from, to]: readonly Slot[]): boolean {
   return back || (from !== undefined && to !== undefined && from.layer >= to.layer);
 }
 
-/** Where on its boxes each edge begins and ends: side by side, in the order of their other ends. */
+/**
+ * The start and the end of each edge on its boxes: side by side, in the order of the other ends.
+ */
 function portsOf(
   links: readonly Link[],
   slots: readonly Slot[],
@@ -268,9 +270,9 @@ function portsOf(
       })
       .sort((a, b) => a.x - b.x);
     const step = Math.min(PORT, slot.width / (mine.length + 1));
-    for (const [place, { index }] of mine.entries()) {
+    for (const [order, { index }] of mine.entries()) {
       const port = ports[index];
-      if (port !== undefined) port[side] = slot.x + (place - (mine.length - 1) / 2) * step;
+      if (port !== undefined) port[side] = slot.x + (order - (mine.length - 1) / 2) * step;
     }
   };
   for (const box of new Set(links.map(({ from }) => from))) spread(box, 0);
@@ -291,7 +293,7 @@ function forward(
     else if (index > 0) points.push({ x: slot.x, y: top }, { x: slot.x, y: bottom });
     else {
       points.push({ x: start, y: top + slot.height });
-      // Past its taller neighbours before it turns.
+      // Below its taller neighbours before it turns.
       if (slot.height < bottom - top) points.push({ x: start, y: bottom });
     }
   }
@@ -308,7 +310,7 @@ function backward(
     readonly start: number;
     readonly end: number;
     readonly lane: number;
-    /** So that two of them between the same layers do not lie on each other. */
+    /** Keeps two routes between the same layers apart. */
     readonly shift: number;
   },
   bands: readonly Band[],

@@ -1,4 +1,4 @@
-/** Elements and text of XML and HTML, so that no character of a text is taken for markup. */
+/** Elements and texts of XML and HTML; no character of a text can become markup. */
 import { plainText } from "../text.ts";
 
 const ENTITIES: Readonly<Record<string, string>> = {
@@ -9,12 +9,12 @@ const ENTITIES: Readonly<Record<string, string>> = {
   "'": "&#39;",
 };
 
-/** For XML and HTML, in text and in quoted attributes; control characters are gone. */
+/** A text for XML and HTML, also for quoted attributes; without control characters. */
 export function xmlText(text: string): string {
   return plainText(text).replace(/[&<>"']/g, (found) => ENTITIES[found] ?? found);
 }
 
-/** For XML and HTML text of many lines. */
+/** The same for a text of several lines. */
 export function xmlLines(text: string): string {
   return text.split("\n").map(xmlText).join("\n");
 }
@@ -38,7 +38,7 @@ export function rounded(value: number): string {
   return String(Math.round(value * 10) / 10);
 }
 
-/** A style sheet that is written in lines, as one. */
+/** A style sheet on one line. */
 export function styleSheet(text: string): string {
   return text.replace(/\s*\n\s*/g, "");
 }

@@ -8,7 +8,7 @@ import {
 } from "./drawing.ts";
 import { INK, LIGHT, type Tint } from "./palette.ts";
 
-/** The text, with a line end behind its last line. */
+/** The text; its last line ends with a line break. */
 export function mermaidText(drawing: Drawing): string {
   const { picture, coloured } = drawing;
   const left = leftOutText(drawing);
@@ -35,7 +35,7 @@ function nodeLines(node: DrawnNode, indent: string): readonly string[] {
   if (node.inner === undefined || node.inner.nodes.length === 0) {
     return [`${indent}${node.id}${node.round ? `([${text}])` : `[${text}]`}`];
   }
-  // Mermaid leaves room for one line above what is in a box.
+  // Mermaid leaves room for one line above the content of a box.
   const title = quoted([node.label, ...node.notes].join(" · "));
   return [
     `${indent}subgraph ${node.id}[${title}]`,
@@ -54,7 +54,7 @@ function edgeLine({ from, to, label, look }: DrawnEdge): string {
   return label === "" ? `${from} ${line} ${to}` : `${from} ${line}|${quoted(label)}| ${to}`;
 }
 
-/** Edges on failure are red, as long as they are not grey for not having been taken. */
+/** Failure edges are red; edges that were not followed are grey. */
 function linkStyles(edges: readonly DrawnEdge[]): readonly string[] {
   const red = edges.flatMap(({ failure, look }, index) =>
     failure && look !== "untaken" ? [index] : [],
@@ -87,12 +87,14 @@ function classLines(picture: Picture): readonly string[] {
   });
 }
 
-/** Lines of text between quotes; whatever Mermaid, Markdown or HTML could read is a code. */
+/**
+ * Lines of text between quotes; characters that Mermaid, Markdown or HTML interpret become codes.
+ */
 function quoted(...lines: readonly string[]): string {
   return `"${lines.map(coded).join("<br>")}"`;
 }
 
-/** Mermaid looks for line ends, formulas and icons once more after it has read the codes. */
+/** Mermaid interprets line breaks, formulas and icons after it has read the codes. */
 const READ_LATER = /\\(?=n)|\$(?=\$)|:(?=fa-)/g;
 const NO_SPACE = "\u200b";
 

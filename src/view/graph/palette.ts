@@ -1,7 +1,7 @@
-/** The colours of states in pictures and pages, for light and dark surroundings. */
+/** The colours of states in pictures and pages, for light and dark backgrounds. */
 import type { StepStatus } from "../step-status.ts";
 
-/** What a box in a picture stands for; `plain` is a step of a plan that nobody runs. */
+/** The state that a box shows; `plain` is a step in the picture of a plan. */
 export type Tint =
   | "plain"
   | "pending"
@@ -57,7 +57,7 @@ export const DARK: Readonly<Record<Tint, TintColors>> = {
   skipped: { fill: "#161b22", line: "#6e7681" },
 };
 
-/** Text and lines that belong to no state: on light ground, on dark ground. */
+/** Text and lines that belong to no state: on a light and on a dark background. */
 export const INK = { light: "#1f2328", dark: "#e6edf3" } as const;
 export const FAINT = { light: "#8c959f", dark: "#6e7681" } as const;
 export const GROUND = { light: "#ffffff", dark: "#0d1117" } as const;

@@ -1,8 +1,9 @@
 /**
- * A drawing as SVG: one file, no scripts, nothing from outside, light or dark as the reader has it.
+ * A drawing as SVG: one file without scripts and external parts, in light or dark colours as the
+ * reader prefers.
  *
  * Owns: sizes, shapes and the style sheet.
- * Does not: place anything (graph-layout.ts).
+ * Does not: position boxes (layout.ts).
  */
 import { displayWidth } from "../text.ts";
 import {
@@ -26,12 +27,12 @@ const WIDTH_MIN = 64;
 
 /** The picture as an XML element that can stand alone or inside an HTML page. */
 export function svgText(drawing: Drawing): string {
-  const placed = place(drawing.picture);
+  const laidOut = layOutPicture(drawing.picture);
   const left = leftOutText(drawing);
   const noteWidth = left === undefined ? 0 : left.length * SMALL_CHAR;
-  const width = Math.ceil(Math.max(placed.layout.width, noteWidth) + 2 * MARGIN);
+  const width = Math.ceil(Math.max(laidOut.layout.width, noteWidth) + 2 * MARGIN);
   const noteHeight = left === undefined ? 0 : LINE;
-  const height = Math.ceil(placed.layout.height + 2 * MARGIN + noteHeight);
+  const height = Math.ceil(laidOut.layout.height + 2 * MARGIN + noteHeight);
   const note = left === undefined ? [] : [smallText(left, MARGIN, height - MARGIN / 2, "start")];
   const frame = { width, height, viewBox: `0 0 ${width} ${height}` };
   const content = [
@@ -39,7 +40,7 @@ export function svgText(drawing: Drawing): string {
     `<style>${STYLE}</style>`,
     MARKERS,
     element("rect", { class: "ground", width, height }),
-    ...pictureLines(drawing.picture, placed, { x: MARGIN, y: MARGIN }),
+    ...pictureLines(drawing.picture, laidOut, { x: MARGIN, y: MARGIN }),
     ...note,
   ];
   const svg = { xmlns: "http://www.w3.org/2000/svg", class: "graph", role: "img", ...frame };
@@ -51,7 +52,7 @@ function smallText(text: string, x: number, y: number, anchor: "start" | "middle
 }
 
 /** A picture with its layout, and the same for the pictures in it. */
-interface Placed {
+interface LaidOut {
   readonly layout: Layout;
   readonly sizes: readonly Size[];
 }
@@ -59,10 +60,10 @@ interface Placed {
 interface Size {
   readonly width: number;
   readonly height: number;
-  readonly inner?: Placed;
+  readonly inner?: LaidOut;
 }
 
-function place({ nodes, edges }: Picture): Placed {
+function layOutPicture({ nodes, edges }: Picture): LaidOut {
   const sizes = nodes.map(sizeOf);
   const position = new Map(nodes.map(({ id }, index) => [id, index]));
   const links = edges.map(({ from, to, back, label }) => ({
@@ -82,16 +83,16 @@ function sizeOf({ label, notes, inner }: DrawnNode): Size {
   const width = Math.max(WIDTH_MIN, words + 2 * PAD);
   const height = LINE + notes.length * SMALL_LINE + PAD;
   if (inner === undefined || inner.nodes.length === 0) return { width, height };
-  const placed = place(inner);
+  const laidOut = layOutPicture(inner);
   return {
-    width: Math.max(width, placed.layout.width + 2 * PAD),
-    height: height + placed.layout.height + PAD,
-    inner: placed,
+    width: Math.max(width, laidOut.layout.width + 2 * PAD),
+    height: height + laidOut.layout.height + PAD,
+    inner: laidOut,
   };
 }
 
-function pictureLines(picture: Picture, placed: Placed, origin: Point): readonly string[] {
-  const { layout, sizes } = placed;
+function pictureLines(picture: Picture, laidOut: LaidOut, origin: Point): readonly string[] {
+  const { layout, sizes } = laidOut;
   const boxes = picture.nodes.flatMap((node, index) => {
     const corner = layout.corners[index] ?? { x: 0, y: 0 };
     const at = { x: origin.x + corner.x, y: origin.y + corner.y };

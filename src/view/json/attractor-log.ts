@@ -25,15 +25,15 @@ import { visitEnd } from "./checkpoint.ts";
 const LINES_MAX = 1_000;
 const NODES_MAX = 10_000;
 /** A value of the context that is larger than this gets a file of its own. */
-export const ARTIFACT_BYTES_MIN = 100 * 1024;
+const ARTIFACT_BYTES_MIN = 100 * 1024;
 
 /** Steps that mark the end of a branch are not nodes of the file. */
-const ARRIVAL = /^to\./;
+const BRANCH_END = /^to\./;
 
-/** Follows a run and knows what its directory holds. */
+/** The content of the directory of a run, event by event. */
 export class AttractorLog {
   readonly #plan: Plan;
-  /** Stands for the work of another engine; it is not a node of the file. */
+  /** The step that stands for the work of another engine; it is not a node of the file. */
   readonly #before: Step | undefined;
   #created: Recorded<RunCreated> | undefined;
   #completed: string[] = [];
@@ -53,14 +53,14 @@ export class AttractorLog {
     this.#current = node;
   }
 
-  /** Takes an event in; gives the end of a node, if it is one. */
+  /** Adds an event; returns the end of a visit, if it is one. */
   add(recorded: Recorded): VisitEnd | undefined {
     const { event } = recorded;
     if (event.type === "run.created") this.#created = { ...recorded, event };
     if (event.type === "run.restarted") this.#restart(event.number);
-    if (event.type === "step.failed" && event.scope === ROOT_SCOPE) this.#tried(event);
+    if (event.type === "step.failed" && event.scope === ROOT_SCOPE) this.#countRetry(event);
     const end = visitEnd(event);
-    if (end === undefined || ARRIVAL.test(end.step)) return undefined;
+    if (end === undefined || BRANCH_END.test(end.step)) return undefined;
     if (end.scope === ROOT_SCOPE && end.step === this.#before?.id) return undefined;
     const outcome = outcomeOf(end);
     if (end.scope === ROOT_SCOPE) {
@@ -77,7 +77,7 @@ export class AttractorLog {
     return end;
   }
 
-  #tried({ step, visit, retry }: StepFailed): void {
+  #countRetry({ step, visit, retry }: StepFailed): void {
     if (retry === undefined) return;
     const again = (this.#visits.get(step) ?? 0) < visit ? 0 : (this.#retries.get(step) ?? 0);
     this.#visits.set(step, visit);

@@ -17,7 +17,7 @@ import { isoText } from "../text.ts";
 import { originJson, outputsJson } from "./run-json.ts";
 
 /** The version of the file's shape. */
-export const CHECKPOINT_VERSION = 1;
+const CHECKPOINT_VERSION = 1;
 
 /** The content of `checkpoint.json`. */
 export function checkpointJson(run: Run, history: NodeHistory, now: number): JsonObject {
@@ -72,7 +72,7 @@ function outcomeJson(end: VisitEnd): Json {
   }
 }
 
-/** The goals of the pipeline itself: whether each is reached as things stand. */
+/** Whether each goal of the pipeline is reached now. */
 function goalsOf(run: Run): JsonObject {
   const goals = Array.from(rootSteps(run)).filter(({ step }) => step.goal !== undefined);
   const word = (done: boolean): string => (done ? "satisfied" : "unsatisfied");
@@ -82,7 +82,7 @@ function goalsOf(run: Run): JsonObject {
 interface Nodes {
   readonly completed: readonly string[];
   readonly leftOut: number;
-  /** Tries beyond the first, by step; never reset by resume. */
+  /** Attempts beyond the first, by step; a resume does not reset them. */
   readonly retries: Readonly<Record<string, number>>;
   readonly artifacts: Readonly<Record<string, JsonObject>>;
 }
@@ -121,7 +121,7 @@ export class NodeHistory {
   private count = 0;
   private newest: Recorded<VisitEnd> | undefined;
 
-  /** Takes the next event in; only ends of visits matter. */
+  /** Adds the next event; only ends of visits matter. */
   add(recorded: Recorded): void {
     const end = visitEnd(recorded.event);
     if (end === undefined) return;

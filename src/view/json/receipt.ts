@@ -1,6 +1,6 @@
 /**
- * The receipt of an attempt: what was done, with its evidence. The receipt of an attempt that
- * completed holds what it passes on as well, and is found among the handoffs by a second name.
+ * The receipt of an attempt with its evidence. The receipt of a completed attempt is also its
+ * handoff: it contains what the attempt passes on, and has a second name among the handoffs.
  *
  * Owns: the fields of the file and its names.
  * Does not: write them. They are projections of events and can be made again at any time
@@ -28,7 +28,7 @@ import { commandText, isoText } from "../text.ts";
 import { originJson, outputsJson } from "./run-json.ts";
 
 /** The version of the file's shape. */
-export const RECEIPT_VERSION = 1;
+const RECEIPT_VERSION = 1;
 
 interface ReceiptInput {
   /** The run after the event. */
@@ -54,7 +54,7 @@ const STATUSES = {
 
 const NOT_MEASURED = { measured: false } as const;
 
-/** The receipt of one attempt; of one that completed it is the handoff too. */
+/** The receipt of one attempt; for a completed one it is the handoff, too. */
 export function receiptJson(input: ReceiptInput): JsonObject {
   const { end, startedAt } = input;
   const { event, time } = end;
@@ -79,7 +79,7 @@ export function receiptJson(input: ReceiptInput): JsonObject {
     left_running: (event.left ?? []).map(leftJson),
     exposed_secrets: exposedJson(event),
     denied: [...(event.denied ?? [])],
-    ...vouchedJson(event),
+    ...confirmedJson(event),
     ...fidelityJson(input),
     ...stepReportJson("reported" in event ? event.reported : undefined),
     last_tool: "tool" in event && event.tool !== undefined ? { ...event.tool } : null,
@@ -102,7 +102,7 @@ function exitOf(event: AttemptEnd): number | null {
 }
 
 /** Who confirmed an effect without an exit status, and the identity of the effect. */
-function vouchedJson(event: AttemptEnd): JsonObject {
+function confirmedJson(event: AttemptEnd): JsonObject {
   if (event.type !== "step.completed" || event.settledBy === undefined) return {};
   return { settled_by: event.settledBy, identity: event.identity ?? null };
 }
@@ -127,7 +127,7 @@ export function agentName(step: Step): string {
 const NAME_LENGTH_MAX = 100;
 const HASH_LENGTH = 8;
 
-/** `build-shell.json`; a path that is no file name is made one, with a hash to tell it apart. */
+/** `build-shell.json`; a path that is not a valid file name is changed, and gets a hash. */
 export function receiptFileName(path: string, agent: string): string {
   return `${fileWord(path)}-${fileWord(agent)}.json`;
 }
@@ -140,7 +140,7 @@ function fileWord(text: string): string {
 }
 
 function headOf({ run, engineVersion }: ReceiptInput, at: AttemptRef): JsonObject {
-  const step = stepAtPlace(run, at);
+  const step = stepOfAttempt(run, at);
   return {
     version: RECEIPT_VERSION,
     engine: { name: "perdure", version: engineVersion },
@@ -155,7 +155,7 @@ function headOf({ run, engineVersion }: ReceiptInput, at: AttemptRef): JsonObjec
   };
 }
 
-function stepAtPlace(run: Run, at: AttemptRef): Step | undefined {
+function stepOfAttempt(run: Run, at: AttemptRef): Step | undefined {
   const visit = findVisit(run, at);
   return visit && stepOf(visit);
 }
@@ -171,7 +171,7 @@ function leftJson({ pid, command, survived }: LeftRunning): JsonObject {
 }
 
 function exposedJson(event: AttemptEnd): Json {
-  const exposes = event.type === "step.completed" ? (event.exposes ?? []) : [];
+  const exposes = "exposes" in event ? (event.exposes ?? []) : [];
   return exposes.map(({ secret, in: where }) => ({ secret, in: where }));
 }
 

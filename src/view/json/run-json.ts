@@ -60,7 +60,8 @@ export function originJson(origin: Run["origin"]): Json {
   return origin === undefined ? null : { run_id: origin.run, sequence: origin.seq };
 }
 
-function timeJson(time: number | undefined): Json {
+/** A moment as JSON; null when there is none. */
+export function timeJson(time: number | undefined): Json {
   return time === undefined ? null : isoText(time);
 }
 

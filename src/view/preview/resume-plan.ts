@@ -1,5 +1,5 @@
 /**
- * What `resume` or a rewind would do with each step, and why, before it does it.
+ * What `resume` or a rewind would do with each step, and why.
  *
  * Owns: the words. The engine does the same on the same evidence.
  * Does not: look for processes or files; the caller passes the evidence.
@@ -12,8 +12,8 @@ import type { RunRewound, Says } from "../../core/event.ts";
 import type { ConversationOffer } from "../../core/fact.ts";
 import { resumeGrants } from "../../core/graph/rewind.ts";
 import type { Wait } from "../../core/graph/visit-state.ts";
-import { attemptOf, isComposite, type Run, stepOf, type Visit } from "../../core/run.ts";
-import { attemptText, ROOT_SCOPE } from "../../core/step-path.ts";
+import { attemptOf, isComposite, type Run, stepOf, type Visit, visitRef } from "../../core/run.ts";
+import { attemptText, ROOT_SCOPE, stepPath } from "../../core/step-path.ts";
 import { closureOf, indexOf, stepAt } from "../../plan/graph-index.ts";
 import type { Plan, Recover } from "../../plan/plan.ts";
 import { formatDuration } from "../../util/duration.ts";
@@ -48,6 +48,8 @@ export interface ResumePlanInput {
   readonly recover?: Recover | undefined;
   /** What `--from-step` would do, from `planRewind`. */
   readonly rewind?: Rewind | undefined;
+  /** The step that the person wants to retry. */
+  readonly retried?: string | undefined;
   readonly now: number;
 }
 
@@ -152,7 +154,7 @@ function openVerdict(visit: Visit, input: ResumePlanInput): Verdict {
 }
 
 function waitingVerdict(visit: Visit, wait: Wait, input: ResumePlanInput): Verdict {
-  const conversation = judgeText(visit) ?? talkText(visit, input);
+  const conversation = judgeText(visit) ?? conversationText(visit, input);
   switch (wait.for) {
     case "retry": {
       const left = wait.until - input.now;
@@ -174,7 +176,7 @@ function waitingVerdict(visit: Visit, wait: Wait, input: ResumePlanInput): Verdi
     case "time":
       return { action: "continue", why: `it waits ${wakeText(wait.wake.at, input.now)}` };
     case "probe":
-      return doubtVerdict(visit, "it may have happened");
+      return uncertainVerdict(visit, "it may have happened");
     case "close":
       return runningVerdict(visit, input);
     default:
@@ -183,7 +185,7 @@ function waitingVerdict(visit: Visit, wait: Wait, input: ResumePlanInput): Verdi
 }
 
 function startVerdict(visit: Visit, input: ResumePlanInput): Verdict {
-  const conversation = judgeText(visit) ?? talkText(visit, input);
+  const conversation = judgeText(visit) ?? conversationText(visit, input);
   if (conversation !== undefined) return { action: "continue", why: conversation };
   const again = visit.attempts > 0;
   const why = again ? `it starts again${nextAttempt(visit)}` : "it has not started";
@@ -207,8 +209,8 @@ function runningVerdict(visit: Visit, input: ResumePlanInput): Verdict {
       return { action: "take result", why: "its process is gone, but its agent had finished" };
     case "dead": {
       const judge = judgeText(visit);
-      if (step.once && judge === undefined) return doubtVerdict(visit, "its process is gone");
-      const conversation = judge ?? talkText({ ...visit, interrupted: true }, input);
+      if (step.once && judge === undefined) return uncertainVerdict(visit, "its process is gone");
+      const conversation = judge ?? conversationText({ ...visit, interrupted: true }, input);
       if (conversation !== undefined)
         return { action: "continue", why: `its process is gone; ${conversation}` };
       return { action: "run", why: "its process is gone and left no result" };
@@ -236,7 +238,7 @@ function judgeText(visit: Visit): string | undefined {
 }
 
 /** What the next attempt does with the conversation of a visit; undefined when it has none. */
-function talkText(visit: Visit, input: ResumePlanInput): string | undefined {
+function conversationText(visit: Visit, input: ResumePlanInput): string | undefined {
   const offer = input.offers?.get(attemptText(attemptOf(visit)));
   if (visit.conversation === undefined || offer === undefined) return undefined;
   // The choice of the previous owner does not count any more.
@@ -253,18 +255,19 @@ function failedVerdict(visit: Visit, failure: string, input: ResumePlanInput): V
   const { run } = input;
   const { retry } = stepOf(visit);
   const reason = visit.state.status === "failed" ? visit.state.reason : undefined;
-  const ended = run.state.status === "failed";
+  const isRetried = input.retried === stepPath(visitRef(visit));
+  const ended = run.state.status === "failed" || isRetried;
   if (reason === "items") {
     const inner = [...run.failed].some((failed) => isInside(failed, visit) && resumeGrants(failed));
-    return inner && ended
+    return isRetried || (inner && ended)
       ? { action: "continue", why: "the failed steps inside it are retried" }
       : { action: "skip", why: "a step inside it stays failed" };
   }
   if (reason === "once") {
-    return doubtVerdict(visit, "it may have happened");
+    return uncertainVerdict(visit, "it may have happened");
   }
   if (reason === "aborted") return { action: "skip", why: `it was given up (${failure})` };
-  if (!resumeGrants(visit)) {
+  if (!isRetried && !resumeGrants(visit)) {
     return {
       action: "skip",
       why: `it failed (${failure}), and \`retry.on_resume: keep\` grants no more attempts`,
@@ -276,7 +279,7 @@ function failedVerdict(visit: Visit, failure: string, input: ResumePlanInput): V
   const attempts = countText(retry.attempts, "more attempt");
   // `--recover` holds for the failures that exist when the run is opened.
   const wanted = input.recover === undefined ? visit : { ...visit, recover: input.recover };
-  const conversation = talkText(wanted, input);
+  const conversation = conversationText(wanted, input);
   const then = conversation === undefined ? "" : `: ${conversation}`;
   const action = conversation === undefined ? "run" : "continue";
   return { action, why: `it failed (${failure}); it gets ${attempts}${then}` };
@@ -295,7 +298,7 @@ function repeatAction(run: Run, step: string): ResumeAction {
 }
 
 /** Who decides whether an effect that must happen once has happened. */
-function doubtVerdict(visit: Visit, what: string): Verdict {
+function uncertainVerdict(visit: Visit, what: string): Verdict {
   if (stepOf(visit).probe !== undefined) {
     return { action: "probe first", why: `${what}; it runs again only if its probe says no` };
   }

@@ -12,11 +12,11 @@ import type { Json } from "../../util/json.ts";
 import { attemptEnd } from "../attempt-history.ts";
 import { briefingText, stepReportText } from "../attempt-text.ts";
 import { fundsText } from "../cost-text.ts";
-import { messageText } from "../failure-text.ts";
+import { requestText } from "../event-line.ts";
+import { messageText, stopText } from "../failure-text.ts";
 import { messageLine } from "../message-text.ts";
 import { answerText } from "../question-text.ts";
 import { type Liveness, STEP_STYLES, visitStatus } from "../step-status.ts";
-import { stopText } from "../stop-text.ts";
 import { countText } from "../text.ts";
 
 export interface VisitEntry {
@@ -132,11 +132,11 @@ function decisionText(run: Run, event: RunEvent): string | undefined {
     case "step.granted":
       return `${visitText(event)} was granted ${countText(event.attempts, "more attempt")}`;
     default:
-      return requestText(event);
+      return runText(event);
   }
 }
 
-function requestText(event: RunEvent): string | undefined {
+function runText(event: RunEvent): string | undefined {
   switch (event.type) {
     case "run.restarted":
       return `the run restarted at ${stepPath(event)} (restart ${event.number})`;
@@ -144,6 +144,8 @@ function requestText(event: RunEvent): string | undefined {
       return `a stop was requested (${event.mode}): ${messageText(stopText(event.reason))}`;
     case "run.messaged":
       return `${stepPath(event)} got a message: ${messageLine(event.message)}`;
+    case "request.handled":
+      return requestText(event);
     case "run.funded":
       return fundsText(event);
     case "run.rewound": {
@@ -181,7 +183,7 @@ function edgesText(
   return `${visitText(event)} chose ${chosen} of ${countText(candidates.length, "edge")}${because}`;
 }
 
-export interface ContextChange {
+export interface ContextWrite {
   readonly seq: number;
   readonly time: number;
   /** The attempt that wrote it, as in `fix@2.3`. */
@@ -193,9 +195,9 @@ export interface ContextChange {
 }
 
 /** All changes in their order, without values that were written again unchanged. */
-export function contextHistory(run: Run, events: Iterable<Recorded>): readonly ContextChange[] {
+export function contextHistory(run: Run, events: Iterable<Recorded>): readonly ContextWrite[] {
   const known = new Map<string, Map<string, Json>>();
-  const changes: ContextChange[] = [];
+  const changes: ContextWrite[] = [];
   for (const { event, seq, time } of events) {
     if (event.type === "run.restarted") forget(known, event);
     if (event.type !== "step.completed" && event.type !== "step.failed") continue;

@@ -21,10 +21,10 @@ import {
 } from "./sections.ts";
 
 /** The whole page. */
-export function reportHtml(story: RunReport): string {
-  const title = `${story.pipeline}: run ${story.runId.slice(0, 8)} ${story.status}`;
-  const { happened, done, next, output = [] } = story.words;
-  const state = { text: story.status, tint: STATE_TINTS[story.status] };
+export function reportHtml(report: RunReport): string {
+  const title = `${report.pipeline}: run ${report.runId.slice(0, 8)} ${report.status}`;
+  const { happened, done, next, output = [] } = report.words;
+  const state = { text: report.status, tint: STATE_TINTS[report.status] };
   const lines = [
     "<!doctype html>",
     '<html lang="en">',
@@ -36,21 +36,21 @@ export function reportHtml(story: RunReport): string {
     `<style>${STYLE}</style>`,
     "</head>",
     "<body>",
-    `<h1>${xmlText(story.pipeline)} ${cellHtml(state)}</h1>`,
+    `<h1>${xmlText(report.pipeline)} ${cellHtml(state)}</h1>`,
     `<p class="lead">${[happened, done, next].map(xmlText).join("<br>")}</p>`,
     ...(output.length === 0 ? [] : [`<pre>${output.map(xmlText).join("\n")}</pre>`]),
     "<dl>",
-    ...headTable(story).map(
+    ...headTable(report).map(
       ([name, cell]) => `<dt>${xmlText(name)}</dt><dd>${cellHtml(cell)}</dd>`,
     ),
     "</dl>",
     ...figure(
       "The pipeline",
-      story.drawing.picture.nodes.length === 0 ? "" : svgText(story.drawing),
+      report.drawing.picture.nodes.length === 0 ? "" : svgText(report.drawing),
     ),
-    ...figure("Timeline", timelineSvg(story)),
-    ...sectionsOf(story).flatMap(sectionHtml),
-    ...outputHtml(story),
+    ...figure("Timeline", timelineSvg(report)),
+    ...sectionsOf(report).flatMap(sectionHtml),
+    ...outputHtml(report),
     "</body>",
     "</html>",
   ];
@@ -159,7 +159,7 @@ const STYLE = styleSheet(`
 `);
 
 /** A picture stays one that can be read. */
-export const BARS_MAX = 200;
+const BARS_MAX = 200;
 const LABEL_WIDTH_MAX = 32;
 const ROW = 20;
 const CHAR = 6.7;
@@ -169,8 +169,8 @@ const RIGHT = 130;
 const TICKS = 4;
 
 /** The picture, or nothing when no attempt has started. */
-export function timelineSvg(story: RunReport): string {
-  const { bars, startedAt = 0, endedAt, owners } = story;
+function timelineSvg(report: RunReport): string {
+  const { bars, startedAt = 0, endedAt, owners } = report;
   if (bars.length === 0) return "";
   const { first, last, leftOut } = shortened(bars, BARS_MAX);
   const shown = [...first, ...last];

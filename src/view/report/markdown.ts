@@ -19,19 +19,19 @@ const LABEL_WIDTH_MAX = 32;
 const PICTURE_NODES_MAX = 60;
 
 /** The whole document. */
-export function reportMarkdown(story: RunReport): string {
-  const { happened, done, next, output = [] } = story.words;
+export function reportMarkdown(report: RunReport): string {
+  const { happened, done, next, output = [] } = report.words;
   const lines = [
-    `# Report on run ${escaped(story.runId.slice(0, 8))}: ${escaped(story.pipeline)}`,
+    `# Report on run ${escaped(report.runId.slice(0, 8))}: ${escaped(report.pipeline)}`,
     "",
     ...[happened, done, next].flatMap((line) => [escaped(line), ""]),
     ...(output.length === 0 ? [] : [...fenced(output), ""]),
-    ...tableText({ head: ["", ""], rows: headTable(story) }),
+    ...tableText({ head: ["", ""], rows: headTable(report) }),
     "",
-    ...pictureText(story),
-    ...timelineText(story),
-    ...sectionsOf(story).flatMap(sectionText),
-    ...outputText(story),
+    ...pictureText(report),
+    ...timelineText(report),
+    ...sectionsOf(report).flatMap(sectionText),
+    ...outputText(report),
   ];
   return `${lines.join("\n").trimEnd()}\n`;
 }
@@ -132,7 +132,9 @@ function coded(text: string): string {
   return `${fence}${pad}${plain}${pad}${fence}`;
 }
 
-/** Text of which Markdown makes nothing else; an underline inside a word is none of its business. */
+/**
+ * Text of which Markdown makes nothing else; an underline inside a word is none of its business.
+ */
 function escaped(text: string): string {
   return plainText(text)
     .replace(/[\\`*[\]|~]|(?<!\w)_|_(?!\w)/g, "\\$&")

@@ -3,7 +3,7 @@
  * owners that disappeared; a fold over the events.
  *
  * Owns: these words.
- * Does not: say why an attempt failed; failure-words.ts does.
+ * Does not: say why an attempt failed; failure-text.ts does.
  */
 import type { Recorded, RunEvent } from "../../core/event.ts";
 import type { Run } from "../../core/run.ts";
@@ -66,13 +66,13 @@ export function problemHistory(run: Run, events: Iterable<Recorded>): readonly P
         owner = `owner ${event.epoch} (${event.owner.user} on ${event.owner.host})`;
         break;
       case "step.granted":
-        answerGrant(open, event, owner);
+        addGrant(open, event, owner);
         break;
       case "step.started":
-        answerStart(open, event, owner);
+        addStart(open, event, owner);
         break;
       case "run.rewound":
-        answerRewind(open, event, owner);
+        addRewind(open, event, owner);
         break;
       default:
     }
@@ -113,7 +113,7 @@ function atOnce(run: Run, event: ProblemEvent): readonly string[] {
 }
 
 /** A grant for a step inside a composite step also handles the failure of the composite step. */
-function answerGrant(
+function addGrant(
   open: Map<string, Open>,
   event: Extract<RunEvent, { type: "step.granted" }>,
   owner: string,
@@ -123,15 +123,15 @@ function answerGrant(
     ?.handling.push(`${owner} granted ${countText(event.attempts, "more attempt")}`);
   for (const { index } of event.scope.matchAll(INSTANCE)) {
     const handling = open.get(event.scope.slice(0, index))?.handling;
-    const said = `${owner} granted more attempts to the failed steps inside it`;
-    if (handling?.includes(said) === false) handling.push(said);
+    const text = `${owner} granted more attempts to the failed steps inside it`;
+    if (handling?.includes(text) === false) handling.push(text);
   }
 }
 
 /** In a scope's id, the attempt and item after each composite visit. */
 const INSTANCE = /\.\d+\[\d+\]\//g;
 
-function answerStart(
+function addStart(
   open: Map<string, Open>,
   event: Extract<RunEvent, { type: "step.started" }>,
   owner: string,
@@ -143,13 +143,13 @@ function answerStart(
   open.delete(visitText(event));
 }
 
-function answerRewind(
+function addRewind(
   open: Map<string, Open>,
   event: Extract<RunEvent, { type: "run.rewound" }>,
   owner: string,
 ): void {
   const steps = new Set([...event.reopened, ...event.assumed]);
-  for (const [place, { event: problem, handling }] of open) {
+  for (const [visit, { event: problem, handling }] of open) {
     const root =
       problem.scope === ROOT_SCOPE ? stepPath(problem) : (problem.scope.split("@")[0] ?? "");
     if (!steps.has(root)) continue;
@@ -158,6 +158,6 @@ function answerRewind(
         ? `${owner} treated ${root} as completed and continued from ${event.step}`
         : `${owner} rewound the run to ${event.step}`,
     );
-    open.delete(place);
+    open.delete(visit);
   }
 }

@@ -1,7 +1,7 @@
 /** What `replay` found, in words and as JSON. */
 import type { Difference, Replayed } from "../../core/replay.ts";
 import type { Json, JsonObject } from "../../util/json.ts";
-import { cutText, isoText, plainText, utcText } from "../text.ts";
+import { countText, cutText, isoText, plainText, utcText } from "../text.ts";
 
 interface ReplayInput {
   readonly runId: string;
@@ -11,16 +11,16 @@ interface ReplayInput {
 }
 
 /** The version of the JSON's shape. */
-export const REPLAY_VERSION = 2;
+const REPLAY_VERSION = 2;
 const VALUE_WIDTH_MAX = 160;
 
-/** The first difference between what is recorded and what today's core decides, or that there is none. */
+/** The first difference between the recorded events and those that today's core decides. */
 export function replayLines(input: ReplayInput): readonly string[] {
   const { events, turns, taken, difference } = input.replayed;
   const run = `Run ${input.shortId} (${plainText(input.pipeline)})`;
-  const done = `${count(turns, "turn")} in ${count(events, "event")} decided again`;
+  const done = `${countText(turns, "turn")} in ${countText(events, "event")} decided again`;
   const verdict = difference === undefined ? "no difference" : "the last one differs";
-  const kept = `${count(taken, "event")} taken as recorded: ${WHY_TAKEN}.`;
+  const kept = `${countText(taken, "event")} taken as recorded: ${WHY_TAKEN}.`;
   return [
     `${run}: ${done}; ${verdict}.`,
     ...(difference === undefined ? [] : differenceLines(difference)),
@@ -29,11 +29,6 @@ export function replayLines(input: ReplayInput): readonly string[] {
 }
 
 const WHY_TAKEN = "they come from another run, or their facts were not kept";
-
-/** "1 turn", "3 turns". */
-function count(number: number, noun: string): string {
-  return `${number} ${noun}${number === 1 ? "" : "s"}`;
-}
 
 function differenceLines({ seq, time, at, field, recorded, now }: Difference): readonly string[] {
   const what = field === "event" ? "what happened" : `its ${field}`;

@@ -1,36 +1,37 @@
 /** `report --format json`: the report for programs. docs/REPORT.md describes its fields. */
 import type { Json, JsonObject } from "../../util/json.ts";
 import { spentJson, usedJson } from "../cost-text.ts";
+import { timeJson } from "../json/run-json.ts";
 import { isoText } from "../text.ts";
 import type { Bar, RunReport, StepTotals } from "./report.ts";
 
 /** The version of the report's shape. */
-export const REPORT_VERSION = 1;
+const REPORT_VERSION = 1;
 
 /** The whole report; nothing is left out. */
-export function reportJson(story: RunReport): JsonObject {
-  const { run } = story;
+export function reportJson(report: RunReport): JsonObject {
+  const { run } = report;
   const { created } = run;
   return {
     version: REPORT_VERSION,
-    run_id: story.runId,
-    pipeline: story.pipeline,
-    status: story.status,
-    happened: story.words.happened,
-    done: story.words.done,
-    next: story.words.commands,
-    ...(story.words.output === undefined ? {} : { check_output: story.words.output }),
+    run_id: report.runId,
+    pipeline: report.pipeline,
+    status: report.status,
+    happened: report.words.happened,
+    done: report.words.done,
+    next: report.words.commands,
+    ...(report.words.output === undefined ? {} : { check_output: report.words.output }),
     file: created?.file ?? null,
     cwd: created?.cwd ?? null,
     input: created?.input ?? null,
     fingerprint: created?.fingerprint ?? null,
-    started_at: timeJson(story.startedAt),
-    ended_at: isoText(story.endedAt),
-    elapsed_ms: story.elapsedMs,
-    worked_ms: story.workedMs,
-    spent: usedJson(story.spent),
-    budget: budgetJson(story),
-    visits: story.visits.map((visit) => ({
+    started_at: timeJson(report.startedAt),
+    ended_at: isoText(report.endedAt),
+    elapsed_ms: report.elapsedMs,
+    worked_ms: report.workedMs,
+    spent: usedJson(report.spent),
+    budget: budgetJson(report),
+    visits: report.visits.map((visit) => ({
       visit: visit.path,
       started_at: isoText(visit.startedAt),
       ended_at: timeJson(visit.endedAt),
@@ -38,9 +39,9 @@ export function reportJson(story: RunReport): JsonObject {
       outcome: visit.outcome,
       next: visit.next,
     })),
-    steps: story.steps.map(stepJson),
-    attempts: story.bars.map(barJson),
-    context: story.context.map(({ seq, time, by, key, before, after }) => ({
+    steps: report.steps.map(stepJson),
+    attempts: report.bars.map(barJson),
+    context: report.context.map(({ seq, time, by, key, before, after }) => ({
       seq,
       time: isoText(time),
       by,
@@ -49,8 +50,8 @@ export function reportJson(story: RunReport): JsonObject {
       is_new: before === undefined,
       after,
     })),
-    problems: story.problems.map(({ time, ...problem }) => ({ ...problem, time: isoText(time) })),
-    owners: story.owners.map(({ epoch, owner, from, until, left }) => ({
+    problems: report.problems.map(({ time, ...problem }) => ({ ...problem, time: isoText(time) })),
+    owners: report.owners.map(({ epoch, owner, from, until, left }) => ({
       epoch,
       pid: owner.pid,
       host: owner.host,
@@ -59,16 +60,12 @@ export function reportJson(story: RunReport): JsonObject {
       until: isoText(until),
       left,
     })),
-    decisions: story.decisions.map(({ time, ...decision }) => ({
+    decisions: report.decisions.map(({ time, ...decision }) => ({
       ...decision,
       time: isoText(time),
     })),
-    outputs: Object.fromEntries(story.outputs),
+    outputs: Object.fromEntries(report.outputs),
   };
-}
-
-function timeJson(time: number | undefined): Json {
-  return time === undefined ? null : isoText(time);
 }
 
 /** The limits; null means no limit. */

@@ -22,7 +22,7 @@ import { elapsedOf, runElapsed, runStatusOf, type StepStatus, stateWord } from "
 import { stepTree } from "../step-tree.ts";
 import { type Why, why } from "../why.ts";
 import {
-  type ContextChange,
+  type ContextWrite,
   contextHistory,
   type Decision,
   decisionHistory,
@@ -55,7 +55,7 @@ export interface RunReport {
   readonly visits: readonly VisitEntry[];
   readonly steps: readonly StepTotals[];
   readonly bars: readonly Bar[];
-  readonly context: readonly ContextChange[];
+  readonly context: readonly ContextWrite[];
   readonly problems: readonly Problem[];
   readonly owners: readonly Ownership[];
   readonly decisions: readonly Decision[];

@@ -42,23 +42,23 @@ export interface Section {
 }
 
 /** The head of the report: names and values. */
-export function headTable(story: RunReport): readonly (readonly [string, Cell])[] {
-  const { run, spent, budget } = story;
+export function headTable(report: RunReport): readonly (readonly [string, Cell])[] {
+  const { run, spent, budget } = report;
   const { created } = run;
   const used = spentText(spent);
   const rows: (readonly [string, Cell])[] = [
-    ["run", { code: story.runId }],
-    ["pipeline", plainText(story.pipeline)],
-    ["state", story.status],
+    ["run", { code: report.runId }],
+    ["pipeline", plainText(report.pipeline)],
+    ["state", report.status],
   ];
   if (created !== undefined) {
     rows.push(["file", { code: created.file }], ["directory", { code: created.cwd }]);
     if (created.input !== null) rows.push(["input", valueCell(created.input)]);
     rows.push(["started", `${utcText(created.time)} UTC`]);
   }
-  rows.push(["last event", `${utcText(story.endedAt)} UTC`]);
-  rows.push(["took", formatDuration(story.elapsedMs)]);
-  rows.push(["active time", formatDuration(story.workedMs)]);
+  rows.push(["last event", `${utcText(report.endedAt)} UTC`]);
+  rows.push(["took", formatDuration(report.elapsedMs)]);
+  rows.push(["active time", formatDuration(report.workedMs)]);
   if (used !== undefined) rows.push(["used", used]);
   const limits = budgetText(budget);
   if (limits !== "") rows.push(["budget", limits]);
@@ -66,14 +66,14 @@ export function headTable(story: RunReport): readonly (readonly [string, Cell])[
 }
 
 /** The sections in their order, without the empty ones. */
-export function sectionsOf(story: RunReport): readonly Section[] {
+export function sectionsOf(report: RunReport): readonly Section[] {
   return [
-    stepSection(story),
-    problemSection(story),
-    pathSection(story),
-    contextSection(story),
-    ownerSection(story),
-    decisionSection(story),
+    stepSection(report),
+    problemSection(report),
+    pathSection(report),
+    contextSection(report),
+    ownerSection(report),
+    decisionSection(report),
   ].flatMap((section) => (section === undefined ? [] : [withoutEmptyColumns(section)]));
 }
 

@@ -1,18 +1,18 @@
 /**
- * Brings the difference between two snapshots into a directory in which others may be at work.
+ * Applies the difference between two snapshots to a directory in which other programs may be
+ * working.
  *
- * Owns: touching only the paths that differ, and each of them only while it holds what the first
- * snapshot says.
- * Does not: make a directory equal to a snapshot whatever it holds (restore.ts does, for directories
- * in which nobody else works).
+ * Owns: changing only the paths that differ, and each only while it equals the first snapshot.
+ * Does not: make a whole directory equal to a snapshot (restore.ts does, for directories in which
+ * no other program works).
  *
- * - apply/A1 What is overwritten or removed is in the snapshot `from`, byte for byte. Everything
- *   else stays as it is and is named.
- * - apply/A2 A path that holds what `to` says is done, so a second call after a kill ends as one.
- * - apply/A3 A file is replaced by one rename and is never missing in between: another step may be
- *   reading it. Its old content stays linked until it is known that nobody wrote into it meanwhile.
- *   What remains is a program that replaces the file by a rename of its own between two adjacent
- *   system calls of ours.
+ * - apply/A1 A file that is overwritten or removed is in the snapshot `from`, byte for byte. All
+ *   other files stay as they are and are named.
+ * - apply/A2 A path that equals `to` is done, so a second call after a kill has the same result.
+ * - apply/A3 A file is replaced by one rename and is never missing in between, because another step
+ *   may be reading it. Its old content stays linked until it is known that no program wrote to it
+ *   meanwhile. The remaining gap: a program that renames its own file to the path between two
+ *   adjacent system calls.
  */
 
 import { createHash } from "node:crypto";
@@ -20,35 +20,20 @@ import * as fs from "node:fs";
 import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { failpoint } from "../../util/failpoint.ts";
-import {
-  absent,
-  directoriesAbove,
-  kindAt,
-  pathUnder,
-  type RawPath,
-  shownPath,
-  splitNul,
-} from "../disk.ts";
-import { git } from "../git.ts";
+import { absent, directoriesAbove, kindAt, pathUnder, type RawPath, shownPath } from "../disk.ts";
 import { isSkipped, readSnapshot } from "./details.ts";
+import { isRulesFile } from "./quick-scan.ts";
 import { moveOver, writeFiles } from "./restore.ts";
-import { ignoredBy, isRulesFile, KINDS, type PlannedFile } from "./restore-plan.ts";
-import { inStore, type SnapshotStore } from "./store.ts";
+import { changesBetween, type FileChange, ignoredBy, type PlannedFile } from "./restore-plan.ts";
 import type { Workspace } from "./workspace.ts";
 
-/** What came of it: the paths that somebody changed after the snapshot `from`. */
+/** The result: the paths that another program changed after the snapshot `from`. */
 interface Applied {
   readonly changedMeanwhile: readonly string[];
 }
 
 /** One side of a path: nothing, or a file of a kind with a content. */
-type Side = Pick<PlannedFile, "kind" | "hash"> | undefined;
-
-interface Change {
-  readonly path: RawPath;
-  readonly from: Side;
-  readonly to: Side;
-}
+type Side = FileChange["from"];
 
 /** Changes the paths of a directory that differ between two snapshots, and no other. */
 export async function applyChanges(
@@ -56,7 +41,7 @@ export async function applyChanges(
   options: {
     readonly from: string;
     readonly to: string;
-    /** What changed meanwhile is moved into this directory instead of being left where it is. */
+    /** Changed files are moved to this directory; absent: they stay in place. */
     readonly aside?: string;
   },
 ): Promise<Applied> {
@@ -82,10 +67,10 @@ export async function applyChanges(
   return { changedMeanwhile: applying.changed.map(shownPath) };
 }
 
-/** What no snapshot had taken over at `to`, because it was ignored or skipped then: it stays. */
+/** The paths that stay because `to` ignores or skips them. */
 async function sparedOf(
   workspace: Workspace,
-  changes: readonly Change[],
+  changes: readonly FileChange[],
   after: Awaited<ReturnType<typeof readSnapshot>>,
 ): Promise<ReadonlySet<RawPath>> {
   const gone = changes.filter((change) => change.to === undefined).map(({ path }) => path);
@@ -95,34 +80,11 @@ async function sparedOf(
   return new Set(gone.filter((path) => ignored.has(path) || isSkipped(skipped, path)));
 }
 
-async function changesBetween(
-  store: SnapshotStore,
-  from: string,
-  to: string,
-): Promise<readonly Change[]> {
-  const flags = ["-r", "-z", "--raw", "--no-renames", "--no-abbrev"];
-  const items = splitNul((await git(inStore(store), "diff-tree", ...flags, from, to)).stdout);
-  const changes: Change[] = [];
-  for (let at = 0; at + 1 < items.length; at += 2) {
-    const [oldMode = "", newMode = "", oldHash = "", newHash = ""] = (items[at] ?? "")
-      .slice(1)
-      .split(" ");
-    const path = items[at + 1] as RawPath;
-    changes.push({ path, from: sideOf(oldMode, oldHash), to: sideOf(newMode, newHash) });
-  }
-  return changes;
-}
-
-function sideOf(mode: string, hash: string): Side {
-  const kind = KINDS[mode];
-  return kind === undefined ? undefined : { kind, hash };
-}
-
-function rulesLast(a: Change, b: Change): number {
+function rulesLast(a: FileChange, b: FileChange): number {
   return Number(isRulesFile(a.path)) - Number(isRulesFile(b.path));
 }
 
-/** One application: what it does to single paths, and what it found changed. */
+/** Applies changes to single paths, and collects the paths that another program changed. */
 class Applying {
   readonly changed: RawPath[] = [];
   readonly #workspace: Workspace;
@@ -137,7 +99,7 @@ class Applying {
     this.#aside = aside;
   }
 
-  async remove({ path, from }: Change): Promise<void> {
+  async remove({ path, from }: FileChange): Promise<void> {
     const there = await this.#look(path, from, undefined);
     if (there === "done" || there === undefined) return;
     const place = pathUnder(this.#workspace.path, path);
@@ -147,8 +109,8 @@ class Applying {
     for (const above of directoriesAbove(path)) if (!this.removeEmpty(above)) return;
   }
 
-  /** Writes files; those that are there already are not touched. */
-  async write(changes: readonly Change[]): Promise<void> {
+  /** Writes files; those that are already correct stay untouched. */
+  async write(changes: readonly FileChange[]): Promise<void> {
     const open = new Map<PlannedFile, fs.Stats | undefined>();
     for (const { path, from, to } of changes) {
       const looked = await this.#look(path, from, to);
@@ -165,7 +127,7 @@ class Applying {
     });
   }
 
-  /** Removes a directory that holds nothing and is not to stay; false when it stays. */
+  /** Removes an empty directory that need not stay; false when it stays. */
   removeEmpty(path: RawPath): boolean {
     if (this.#kept.has(path)) return false;
     try {
@@ -187,7 +149,7 @@ class Applying {
     }
   }
 
-  /** The facts of a path that holds what `from` says; "done" when it holds what `to` says. */
+  /** The stats of a path that equals `from`; "done" when it equals `to`. */
   async #look(
     path: RawPath,
     from: Side,
@@ -200,7 +162,7 @@ class Applying {
       if (to === undefined) return "done";
       return from === undefined ? undefined : "changed";
     }
-    // A directory that stands in the way of a file: its own files were looked at by themselves.
+    // A directory at the path of a file; its own files were checked separately.
     if (facts.isDirectory()) return this.#lookAtDirectory(path, from, to);
     const side = await this.#sideAt(place, facts);
     if (isSame(side, to)) return "done";
@@ -212,7 +174,7 @@ class Applying {
     return from === undefined && this.removeEmpty(path) ? undefined : "changed";
   }
 
-  /** True when only directories lead to a path, so that nothing is written through a link. */
+  /** True when all parents of a path are directories, so that no write follows a link. */
   async #isOpen(path: RawPath): Promise<boolean> {
     for (const above of directoriesAbove(path)) {
       if ((await kindAt(this.#workspace.path, above)) === "other") return false;
@@ -233,7 +195,7 @@ class Applying {
     try {
       await pipeline(fs.createReadStream(place), hash);
     } catch (error) {
-      // What may not be read is in no snapshot.
+      // An unreadable file is in no snapshot.
       if (["EACCES", "EPERM", "ENOENT"].includes((error as NodeJS.ErrnoException).code ?? "")) {
         return undefined;
       }
@@ -242,13 +204,13 @@ class Applying {
     return { kind: (facts.mode & 0o100) === 0 ? "file" : "executable", hash: hash.digest("hex") };
   }
 
-  /** Puts a complete file in its place; false when the place is not as it was (apply/A3). */
+  /** Moves a complete file to its path; false when the path has changed (apply/A3). */
   #put(staged: string, place: Buffer, there: fs.Stats | undefined): boolean {
     if (there === undefined) return placeNew(staged, place);
     return this.#swap(place, there, () => moveOver(staged, place));
   }
 
-  /** Moves what stands at a path, and is in no snapshot, into the directory for that. */
+  /** Moves a file that is in no snapshot to the directory for such files. */
   #moveAside(path: RawPath): boolean {
     if (this.#aside === undefined) return false;
     fs.mkdirSync(this.#aside, { recursive: true, mode: 0o700 });
@@ -264,7 +226,7 @@ class Applying {
     }
   }
 
-  /** Does something that takes a file away, and undoes it when the file changed meanwhile. */
+  /** Replaces or removes a file, and undoes it if the file changed meanwhile. */
   #swap(place: Buffer, facts: fs.Stats, take: () => void): boolean {
     const kept = `${this.#workspace.indexFile}.work-${process.pid}-kept-${this.#linked++}`;
     fs.rmSync(kept, { force: true });
@@ -288,7 +250,7 @@ function isSame(one: Side, other: Side): boolean {
   return one.kind === other.kind && one.hash === other.hash;
 }
 
-/** A link of our own changes the ctime of a file, so that does not count here. */
+/** Ignores the ctime, which Perdure's own link changes. */
 function isUntouched(now: fs.Stats, then: fs.Stats): boolean {
   return now.ino === then.ino && now.size === then.size && now.mtimeMs === then.mtimeMs;
 }
@@ -297,7 +259,7 @@ function lookAt(place: Buffer | string): fs.Stats | undefined {
   return fs.lstatSync(place, { throwIfNoEntry: false });
 }
 
-/** False on disks without links and between disks. */
+/** False if the file system has no links, and between file systems. */
 function link(from: Buffer | string, to: Buffer | string): boolean {
   try {
     fs.linkSync(from, to);
@@ -309,7 +271,7 @@ function link(from: Buffer | string, to: Buffer | string): boolean {
   }
 }
 
-/** Gives a staged file its name unless something has that name. */
+/** Gives a staged file its name; false when the name is taken. */
 function placeNew(staged: string, place: Buffer): boolean {
   try {
     if (!link(staged, place)) {

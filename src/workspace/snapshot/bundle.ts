@@ -1,8 +1,8 @@
 /**
- * Snapshots as one file that can be carried to another machine.
+ * Snapshots as one file that can be moved to another machine.
  *
- * Owns: writing, checking and reading git bundles of our refs.
- * Does not: carry anything but commits; the journal and its files go another way.
+ * Owns: writing, checking and reading git bundles of snapshots.
+ * Does not: contain anything but commits; the export contains the journal and its files.
  */
 import { rename } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
@@ -22,14 +22,14 @@ import {
   writeRefs,
 } from "./store.ts";
 
-/** Writes the snapshots under these refs, with all that they need except `without`, into a file. */
+/** Writes the snapshots under these refs, and the commits that they need except `without`. */
 export async function writeBundle(
   store: SnapshotStore,
   options: {
-    /** Refs of ours, or the beginnings of their names. */
+    /** Refs of snapshots, or the beginnings of their names. */
     readonly refs: readonly string[];
     readonly file: string;
-    /** Commits that the other machine has already. */
+    /** Commits that the other machine already has. */
     readonly without?: readonly string[];
   },
 ): Promise<readonly SnapshotRef[]> {
@@ -45,7 +45,7 @@ export async function writeBundle(
   const made = `${file}.${process.pid}.new`;
   const input = [
     ...refs.map(({ ref }) => ref),
-    // Their trees as well: snapshots have no parents among them, and git looks no further.
+    // Their trees as well: they are not parents of the snapshots, and git compares only those.
     ...(options.without ?? []).flatMap((commit) => [`^${commit}`, `^${commit}^{tree}`]),
   ];
   await withRefs(inStoreAndProject(store), refs, async (named) => {
@@ -60,12 +60,12 @@ export async function writeBundle(
   return refs;
 }
 
-/** Takes the snapshots of a bundle into the store; refs with the same names are replaced. */
+/** Imports the snapshots of a bundle into the store; refs with the same names are replaced. */
 export async function readBundle(
   store: SnapshotStore,
   file: string,
 ): Promise<readonly SnapshotRef[]> {
-  // A bundle without its base builds on commits of the project, which must be ours then as well.
+  // A bundle without its base needs commits of the project, which the store must have, too.
   await linkProject(store);
   const call = { ...inStoreAndProject(store), answers: [1, 128] };
   const path = resolve(file);

@@ -1,7 +1,7 @@
 /**
- * What a snapshot says about itself besides its tree: it stands in the message of its commit.
+ * The details of a snapshot besides its tree; they are in the message of its commit.
  *
- * Owns: writing and reading it.
+ * Owns: writing and reading them.
  * Does not: hold content.
  */
 
@@ -11,13 +11,13 @@ import { inStoreAndProject, missingCommit, type SnapshotStore } from "./store.ts
 
 export type SkipReason =
   | "too-large"
-  /** Untracked, and of a kind that tools make again: installed packages, build output. */
+  /** Untracked files that tools can make again: installed packages, build output. */
   | "generated"
   | "unreadable"
   | "not-a-file"
-  /** Git cannot hold the name (a part of it is ".git" in some spelling). */
+  /** Git cannot store the name (a part of it is ".git" in some spelling). */
   | "name"
-  /** A worktree of the same repository: somebody else's place. */
+  /** A worktree of the same repository, which belongs to another task. */
   | "other-worktree";
 
 /** A file or a whole directory that is not in a snapshot. */
@@ -32,7 +32,7 @@ export interface Details {
   readonly skipped: readonly Skipped[];
   /** Repositories in the workspace, and the commits that were checked out there. */
   readonly nested: readonly { readonly path: RawPath; readonly head: string | undefined }[];
-  /** What was checked out in the workspace itself. */
+  /** The commit that was checked out in the workspace itself. */
   readonly head: { readonly commit: string; readonly branch: string | undefined } | undefined;
 }
 
@@ -53,14 +53,14 @@ interface StoredSnapshot {
 }
 
 const SKIPPED_MAX = 1_000;
-/** Where there are too many, they are named by so many directories at most. */
+/** The deepest directories that stand for skipped paths when there are too many. */
 const DEPTH_MAX = 8;
 const MARK = "perdure-snapshot: ";
 export const NO_DETAILS: Details = { empties: [], skipped: [], nested: [], head: undefined };
 
 /** The message of a snapshot's commit. */
 export function messageOf(message: string, details: Details): string {
-  // Plain ASCII: what is not UTF-8 comes back as it was.
+  // Plain ASCII, so that names that are not UTF-8 stay the same.
   const json = JSON.stringify(details).replace(
     /[^\x20-\x7e]/g,
     (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`,
@@ -68,7 +68,7 @@ export function messageOf(message: string, details: Details): string {
   return `${message}\n\n${MARK}${json}\n`;
 }
 
-/** Reads a snapshot's commit. A commit that somebody else made has no details. */
+/** Reads the commit of a snapshot; a commit of the user has no details. */
 export async function readSnapshot(store: SnapshotStore, commit: string): Promise<StoredSnapshot> {
   const call = { ...inStoreAndProject(store), answers: [128] };
   const { stdout, exit } = await git(call, "cat-file", "commit", commit);
@@ -91,7 +91,7 @@ export async function readSnapshot(store: SnapshotStore, commit: string): Promis
   };
 }
 
-/** At most so many skipped paths: where there are more, their directories stand for them. */
+/** The skipped paths; if there are too many, their directories stand for them. */
 export function boundedSkips(skipped: readonly Skipped[]): readonly Skipped[] {
   let some = skipped;
   let depth = some.length > SKIPPED_MAX ? DEPTH_MAX : 0;
@@ -107,7 +107,7 @@ export function boundedSkips(skipped: readonly Skipped[]): readonly Skipped[] {
   return some;
 }
 
-/** True for a path that was skipped, or that is in a directory which was. */
+/** True for a skipped path, or a path in a skipped directory. */
 export function isSkipped(skipped: Details["skipped"], path: RawPath): boolean {
   return skipped.some((one) => path === one.path || path.startsWith(`${one.path}/`));
 }

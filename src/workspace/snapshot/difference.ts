@@ -1,8 +1,8 @@
 /**
- * What differs between two snapshots, or between a snapshot and the workspace as it is.
+ * The differences between two snapshots, or between a snapshot and the workspace now.
  *
  * Owns: lists and patches.
- * Does not: decide what to do about it.
+ * Does not: change files.
  */
 
 import { shownPath, splitNul } from "../disk.ts";
@@ -13,7 +13,7 @@ import type { Workspace } from "./workspace.ts";
 
 export interface FileDifference {
   readonly path: string;
-  /** Where it was before, when it was renamed. */
+  /** Its earlier path, if it was renamed. */
   readonly from: string | undefined;
   readonly status: "added" | "changed" | "removed" | "renamed" | "retyped";
   readonly binary: boolean;
@@ -25,7 +25,7 @@ export interface FileDifference {
 /** A snapshot's commit, or the workspace as it is now. */
 export type Side = string | Workspace;
 
-export const PATCH_BYTES_MAX = 1024 * 1024;
+const PATCH_BYTES_MAX = 1024 * 1024;
 
 const STATUSES: Readonly<Record<string, FileDifference["status"]>> = {
   A: "added",
@@ -58,7 +58,7 @@ export async function differences(
       continue;
     }
     const [added, removed, name] = splitTwice(item);
-    // A renamed file has its two names behind the counts.
+    // A renamed file has its two names after the counts.
     counts.set(name === "" ? (items[at + 2] ?? "") : name, { added, removed });
     at += name === "" ? 3 : 1;
   }
@@ -108,7 +108,7 @@ async function treeOf(store: SnapshotStore, side: Side): Promise<string> {
   return side;
 }
 
-/** The counts and the name of a line of numbers; the name may hold tabs. */
+/** The counts and the name in a line of `--numstat`; the name may contain tabs. */
 function splitTwice(item: string): readonly [string, string, string] {
   const first = item.indexOf("\t");
   const second = item.indexOf("\t", first + 1);

@@ -1,19 +1,20 @@
 /**
- * Our own index of a workspace, and what is remembered with it: a cache that makes an unchanged tree
- * cost a stat walk.
+ * The index of a workspace and its memory: a cache, so that an unchanged tree costs only one stat
+ * per file.
  *
- * Owns: the index file and the memory beside it, and what a new one begins with: the index of the
- * last run in the same directory, or the user's own, which holds the hashes of all tracked files and
- * the times at which they were read.
- * Does not: decide what belongs into the index (scan.ts does).
+ * Owns: the index file and the memory beside it, and the seed of a new one: the index of the last
+ * run in the same directory, or the user's own, which has the hashes and the times of all tracked
+ * files.
+ * Does not: decide which files the index contains (scan.ts does).
  *
- * workspace/X1 Work is done on a link of its own and put back by rename, so that two snapshots at
- *   once, or a kill at any point, leave one whole index. Git itself never writes an index in place.
- * workspace/X2 An index without the memory that was written for it is not used, nor one for another
- *   place.
- * workspace/X3 A file that changes while it is snapshotted is read again by the next snapshot.
- * - index-seed/Q1 The user's index serves only if each of its entries is the file as it is on the
- *   disk: no line ends or filters in between, no entry that git was told not to look at.
+ * workspace/X1 Each snapshot works on its own link to the index and renames it back, so that two
+ *   snapshots at once, or a kill at any point, leave one complete index. Git itself never writes an
+ *   index in place.
+ * workspace/X2 An index is used only with the memory that was written for it, and only for its
+ *   workspace.
+ * workspace/X3 A file that changes during a snapshot is read again by the next snapshot.
+ * - index-seed/Q1 The user's index is used only if each of its entries equals the file on the disk:
+ *   without changes of line endings or filters, and without entries that git does not check.
  */
 import {
   link,
@@ -28,7 +29,7 @@ import {
 } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { failpoint } from "../../util/failpoint.ts";
-import { sha256 } from "../../util/json.ts";
+import { parseJson, sha256 } from "../../util/json.ts";
 import { absent, type RawPath } from "../disk.ts";
 import type { Skipped } from "./details.ts";
 import type { NestedRepository } from "./nested.ts";
@@ -36,40 +37,40 @@ import { indexesOf } from "./store.ts";
 import type { Workspace } from "./workspace.ts";
 
 export interface IndexMemory {
-  /** Which index this was written for. */
+  /** The index that this was written for. */
   readonly index: string;
-  /** Which workspace and store. */
+  /** The workspace and the store. */
   readonly place: string;
-  /** The rules that stand outside of .gitignore files. */
+  /** The hash of the ignore rules outside of .gitignore files. */
   readonly rules: string;
-  /** The users' indexes that say which ignored files are tracked. */
+  /** The state of the user's indexes, which decide which ignored files are tracked. */
   readonly checkouts: string;
-  /** Ignored files that are tracked; not known as long as nobody had to ask. */
+  /** Ignored files that are tracked; absent until they are needed. */
   readonly forced?: readonly RawPath[];
   /** Those of them that did not exist. */
   readonly absent: readonly RawPath[];
   readonly nested: readonly NestedRepository[];
-  /** Untracked directories and files that are too large or made by tools. */
+  /** Untracked directories and files that are too large or generated. */
   readonly leftOut: readonly Skipped[];
-  /** The tree that was made of it; undefined when none was. */
+  /** The tree of the index; absent when none was written. */
   readonly tree?: string;
   /** The directories in that tree, when it has very many files. */
   readonly directories?: readonly RawPath[];
 }
 
-/** An index to work on, which nobody else knows. */
+/** A private index to work on. */
 export interface WorkIndex {
   readonly file: string;
-  /** What is remembered of it; undefined when it begins empty. */
+  /** Its memory; undefined for an empty index. */
   readonly memory: IndexMemory | undefined;
 }
 
-/** Memories of another form are not understood. */
+/** The version of the memory; other versions are not used. */
 const VERSION = 2;
 const STALE_MS = 24 * 60 * 60 * 1000;
 let taken = 0;
 
-/** Takes the index of a workspace for work; an empty one when there is none that can be used. */
+/** A private index of a workspace; an empty one when there is no usable one. */
 export async function takeIndex(
   workspace: Workspace,
   rules: string,
@@ -82,7 +83,7 @@ export async function takeIndex(
   for (const kept of [workspace.indexFile, seedFileOf(workspace)]) {
     const memory = await readMemory(workspace, kept);
     if (memory === undefined) continue;
-    // A link, not a copy: git compares the time of the index with those of the files.
+    // A link, not a copy, because git compares the time of the index with those of the files.
     await link(kept, file).catch(absent);
     if ((await stampOf(file)) === memory.index) return { file, memory };
     await rm(file, { force: true });
@@ -90,7 +91,7 @@ export async function takeIndex(
   return { file, memory: await copyUsersIndex(workspace, file, rules) };
 }
 
-/** Begins with a copy of the user's index, where that says how the files are. */
+/** Copies the user's index if it describes the files exactly. */
 async function copyUsersIndex(
   workspace: Workspace,
   file: string,
@@ -102,16 +103,16 @@ async function copyUsersIndex(
   const checkouts = await stampOf(checkout.indexFile);
   const index = await readFile(checkout.indexFile).catch(absent);
   if (facts === undefined || index === undefined) return undefined;
-  if (!(await indexServes(workspace, index))) return undefined;
+  if (!(await isUsableIndex(workspace, index))) return undefined;
   await writeFile(file, index, { mode: 0o600 });
-  // Git trusts entries that are older than the index; ours must not look younger than the user's.
+  // Git trusts entries older than the index, so the copy must not look newer than the original.
   const seconds = Math.floor(facts.mtimeMs / 1000);
   await utimes(file, seconds, seconds);
   const place = placeKey(workspace);
   return { index: "", place, rules, checkouts, absent: [], nested: [], leftOut: [] };
 }
 
-/** Puts an index back together with what is to be remembered; the scan began at `startMs`. */
+/** Stores an index with its memory; the scan began at `startMs`. */
 export async function keepIndex(
   workspace: Workspace,
   work: WorkIndex,
@@ -128,11 +129,11 @@ export async function keepIndex(
   failpoint("workspace.memory-kept");
   await keepSeed(workspace, work.file, text);
   await rename(work.file, workspace.indexFile);
-  // Renaming one link over another of the same file leaves both.
+  // Renaming one link over another link of the same file leaves both.
   await rm(work.file, { force: true });
 }
 
-/** The next run in the same directory begins with this index; a run's own directory has no next. */
+/** Stores the index for the next run in the same directory; a workspace of the run has none. */
 async function keepSeed(workspace: Workspace, file: string, text: string): Promise<void> {
   const { store, path } = workspace;
   if (path.startsWith(`${store.stateDir}/`)) return;
@@ -146,8 +147,8 @@ async function keepSeed(workspace: Workspace, file: string, text: string): Promi
 }
 
 /**
- * Git trusts an entry whose file is older than the index. A file that changed after it was read, in
- * the same second, would be trusted too: so the index counts as old as the scan (workspace/X3).
+ * Git trusts an entry whose file is older than the index, also if the file changed in the same
+ * second after it was read. So the index gets the time of the start of the scan (workspace/X3).
  */
 async function predate(file: string, startMs: number): Promise<void> {
   const { mtimeMs } = await stat(file);
@@ -155,7 +156,7 @@ async function predate(file: string, startMs: number): Promise<void> {
   if (mtimeMs / 1000 > start) await utimes(file, start, start);
 }
 
-/** Gives an index up without putting it back. */
+/** Removes a private index without storing it. */
 export async function dropIndex(work: WorkIndex): Promise<void> {
   await rm(work.file, { force: true });
   await rm(`${work.file}.lock`, { force: true });
@@ -169,7 +170,7 @@ export async function forgetIndex(workspace: Workspace): Promise<void> {
   }
 }
 
-/** What tells one state of a file from another without reading it; "" when there is none. */
+/** A text that differs for each state of a file, without reading it; "" when there is none. */
 export async function stampOf(file: string): Promise<string> {
   const facts = await stat(file, { bigint: true }).catch(absent);
   return facts === undefined ? "" : `${facts.ino}:${facts.size}:${facts.mtimeNs}`;
@@ -178,19 +179,11 @@ export async function stampOf(file: string): Promise<string> {
 async function readMemory(workspace: Workspace, file: string): Promise<IndexMemory | undefined> {
   const text = await readFile(memoryFileOf(file), "utf8").catch(absent);
   if (text === undefined) return undefined;
-  const memory = parseMemory(text);
+  // A power failure may have cut the memory short.
+  const parsed = parseJson(text);
+  const memory = parsed.ok ? (parsed.json as IndexMemory) : undefined;
   if (memory?.place !== placeKey(workspace)) return undefined;
   return (await stampOf(file)) === memory.index ? memory : undefined;
-}
-
-/** A memory that a power failure tore is none. */
-function parseMemory(text: string): IndexMemory | undefined {
-  try {
-    return JSON.parse(text) as IndexMemory;
-  } catch (error) {
-    if (error instanceof SyntaxError) return undefined;
-    throw error;
-  }
 }
 
 function placeKey({ root, prefix, store, include }: Workspace): string {
@@ -205,7 +198,7 @@ function memoryFileOf(indexFile: string): string {
   return `${indexFile}.json`;
 }
 
-/** Work that was killed leaves its files behind; those of the living are young. */
+/** Removes the files of killed processes; files of living processes are young. */
 async function removeLeftovers(indexFile: string): Promise<void> {
   const directory = dirname(indexFile);
   const start = `${basename(indexFile)}.work-`;
@@ -235,11 +228,11 @@ const STAGE = 0x3000;
 const NAME_LENGTH = 0x0fff;
 const GITLINK = 0o160000;
 const ATTRIBUTES = ".gitattributes";
-/** Attributes with which the stored bytes may be others than those on the disk. */
+/** Attributes by which stored bytes may differ from those on the disk. */
 const CONVERTS = /\s(text|crlf|ident|eol=|text=|crlf=|filter|working-tree-encoding)/;
 
-/** True when a copy of this index can be ours. */
-export async function indexServes(workspace: Workspace, index: Buffer): Promise<boolean> {
+/** True when a copy of this index can be used (index-seed/Q1). */
+async function isUsableIndex(workspace: Workspace, index: Buffer): Promise<boolean> {
   const { checkout, store, settings } = workspace;
   if (checkout?.objectFormat !== store.format || settings.convertsLineEnds) return false;
   const attributes = plainEntries(index, store.format === "sha256" ? 32 : 20);
@@ -253,7 +246,7 @@ export async function indexServes(workspace: Workspace, index: Buffer): Promise<
   return !texts.some((text) => text.split("\n").some(converts));
 }
 
-/** How many entries an index has, by its header. */
+/** The number of entries in the header of an index. */
 export function entriesIn(index: Buffer): number {
   return index.length < HEADER_BYTES ? 0 : index.readUInt32BE(8);
 }
@@ -262,7 +255,7 @@ function converts(line: string): boolean {
   return !line.startsWith("#") && CONVERTS.test(line);
 }
 
-/** The files of attributes in an index of plain entries; undefined when some are not plain. */
+/** The .gitattributes files in an index; undefined when an entry is not a plain file. */
 function plainEntries(index: Buffer, hashBytes: number): readonly string[] | undefined {
   const version = index.length < HEADER_BYTES ? 0 : index.readUInt32BE(4);
   if (index.toString("latin1", 0, 4) !== "DIRC" || version !== 2) return undefined;
@@ -289,7 +282,7 @@ function plainEntries(index: Buffer, hashBytes: number): readonly string[] | und
 async function textOf(file: string): Promise<string> {
   return readFile(file, "utf8").catch((error: NodeJS.ErrnoException) => {
     if (error.code === "ENOENT" || error.code === "ENOTDIR" || error.code === "EISDIR") return "";
-    // What cannot be read may say anything.
+    // An unreadable file may contain any attribute.
     return "* text";
   });
 }

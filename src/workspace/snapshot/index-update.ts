@@ -1,8 +1,8 @@
 /**
- * Brings an index of ours up to date with the disk.
+ * Updates an index from the disk.
  *
- * Owns: what is done about each kind of file: too large, unreadable, of no kind that git holds,
- * gone, changing while it is read.
+ * Owns: the treatment of each kind of file: too large, unreadable, not storable in git, missing,
+ * changing during the read.
  * Does not: find the files that changed (scan.ts does).
  */
 import { constants, type Stats } from "node:fs";
@@ -19,10 +19,10 @@ import { inWorkspace, type Workspace } from "./workspace.ts";
 
 export interface IndexUpdate {
   readonly skipped: readonly Skipped[];
-  /** Files that were read anew. */
+  /** How many files were read. */
   readonly files: number;
   readonly bytes: number;
-  /** Paths that were looked for and do not exist. */
+  /** Paths that do not exist. */
   readonly missing: readonly RawPath[];
   /** True when the index has been changed. */
   readonly changed: boolean;
@@ -33,14 +33,14 @@ interface Found {
   readonly facts: Stats;
 }
 
-/** From so many files on, their contents go into one pack instead of a file each. */
+/** From this many files on, their contents go into one pack instead of one file each. */
 const BULK_FILES_MIN = 500;
-const LOOK_AT_ONCE = 64;
+const INSPECTED_AT_ONCE = 64;
 const EXECUTABLE = 0o100;
-/** Names that git takes for ".git" on some system and refuses or complains of. */
-const UNHOLDABLE = /(^|\/)(\.git[ .]*(:[^/]*)?|git~\d+)(\/|$)/i;
+/** Names that git treats as ".git" on some system, and refuses. */
+const REFUSED_NAME = /(^|\/)(\.git[ .]*(:[^/]*)?|git~\d+)(\/|$)/i;
 
-/** Makes the entries of an index anew that a scan names. */
+/** Updates the entries of an index that a scan names. */
 export async function updateIndex(
   workspace: Workspace,
   work: WorkIndex,
@@ -78,8 +78,8 @@ async function* inspect(
   workspace: Workspace,
   paths: readonly RawPath[],
 ): AsyncGenerator<Inspected> {
-  for (let at = 0; at < paths.length; at += LOOK_AT_ONCE) {
-    const some = paths.slice(at, at + LOOK_AT_ONCE);
+  for (let at = 0; at < paths.length; at += INSPECTED_AT_ONCE) {
+    const some = paths.slice(at, at + INSPECTED_AT_ONCE);
     yield* await Promise.all(some.map((path) => inspectOne(workspace, path)));
   }
 }
@@ -87,7 +87,7 @@ async function* inspect(
 async function inspectOne(workspace: Workspace, path: RawPath): Promise<Inspected> {
   const place = pathUnder(workspace.path, path);
   const facts = await lstat(place).catch(absent);
-  // A directory at a file's path: its files are looked at by themselves.
+  // A directory at the path of a file: its files are inspected separately.
   if (facts === undefined || facts.isDirectory()) return { path, facts: undefined, why: undefined };
   return { path, facts, why: await skipReasonOf(workspace, { path, facts }, place) };
 }
@@ -97,7 +97,7 @@ async function skipReasonOf(
   { path, facts }: Found,
   place: Buffer,
 ): Promise<SkipReason | undefined> {
-  if (UNHOLDABLE.test(path)) return "name";
+  if (REFUSED_NAME.test(path)) return "name";
   if (facts.isSymbolicLink()) return undefined;
   if (!facts.isFile()) return "not-a-file";
   if (facts.size > fileBytesMax) return "too-large";
@@ -108,7 +108,7 @@ async function skipReasonOf(
   return readable ? undefined : "unreadable";
 }
 
-/** Those of the paths that the index holds. */
+/** The paths that the index contains. */
 async function heldOf(
   workspace: Workspace,
   work: WorkIndex,
@@ -144,25 +144,25 @@ async function addEntries(
   };
   const flags = ["update-index", "-z", "--add", "--remove", "--replace", "--stdin"];
   try {
-    // What is linked is there already; only without an index is all of it named here.
+    // Linked objects need not be written; without an index all files are listed here.
     const known = work.memory === undefined && workspace.memory.isLinked === true;
     await git(known ? call : await inBulk(call, found.length), ...flags);
     return [];
   } catch (error) {
     if (!(error instanceof WorkspaceError) || error.code !== "git-failed") throw error;
-    // A file that shrinks or vanishes while git reads it fails everything: what can be read, once.
+    // A file that shrinks or disappears during the read fails the whole command: add copies.
     await rm(`${work.file}.lock`, { force: true });
     return addCopies(workspace, work, found);
   }
 }
 
-/** Git streams what it takes for large into one pack, which spares a file and a flush for each. */
+/** Git streams large files into one pack, which saves a file and a flush for each. */
 async function inBulk(call: GitCall, files: number): Promise<GitCall> {
   if (files < BULK_FILES_MIN || !(await gitHas(38))) return call;
   return { ...call, settings: { ...call.settings, "core.bigFileThreshold": "0" } };
 }
 
-/** Adds files by way of copies, which stand still. */
+/** Adds copies of files, which do not change. */
 async function addCopies(
   workspace: Workspace,
   work: WorkIndex,
@@ -175,7 +175,7 @@ async function addCopies(
   const names: string[] = [];
   for (const one of found) {
     const name = join(directory, String(copied.length));
-    if (await copyStill(workspace, one, name)) {
+    if (await copyUnchanging(workspace, one, name)) {
       copied.push(one);
       names.push(name);
     } else skipped.push({ path: one.path, bytes: one.facts.size, why: "unreadable" });
@@ -193,7 +193,7 @@ async function addCopies(
   return skipped;
 }
 
-async function copyStill(
+async function copyUnchanging(
   workspace: Workspace,
   { path, facts }: Found,
   to: string,

@@ -1,13 +1,12 @@
 /**
- * What git does not show by itself: directories that hold no file at all, and untracked files that no
- * snapshot holds because they are large or made by tools. Copying those would take longer than the
- * step, and they can be made again; they are named once, and no restore touches them.
+ * Empty directories, which git does not show, and untracked files that snapshots leave out because
+ * they are large or generated. Copying those would take longer than the step, and they can be made
+ * again; they are named, and no restore touches them.
  *
- * Owns: finding empty directories; the limits for files, and which files fall under them. What is left
- * out stays left out as long as the index is kept, so that a snapshot does not hold a directory today
- * and not tomorrow.
- * Does not: concern files that git tracks or that `include` names; count a directory as empty that
- * holds only ignored files.
+ * Owns: finding empty directories; the limits for untracked files. A file that is left out stays
+ * left out as long as the index is kept, so that snapshots are consistent.
+ * Does not: leave out files that git tracks or that `include` names, or count a directory with only
+ * ignored files as empty.
  */
 
 import type { Dirent } from "node:fs";
@@ -25,8 +24,8 @@ import type { Skipped } from "./details.ts";
 import type { WorkIndex } from "./index-cache.ts";
 import { inWorkspace, type Workspace } from "./workspace.ts";
 
-/** Names of directories that package managers and builds fill. */
-const GENERATED: ReadonlySet<string> = new Set([
+/** Names of directories that package managers and builds generate. */
+export const GENERATED: ReadonlySet<string> = new Set([
   "node_modules",
   "target",
   ".venv",
@@ -34,24 +33,24 @@ const GENERATED: ReadonlySet<string> = new Set([
   "__pycache__",
   ".tox",
 ]);
-/** So much new untracked content is held at once. */
+/** How much new untracked content a snapshot takes. */
 const UNTRACKED_BYTES_MAX = 100 * 1024 * 1024;
-const LOOK_AT_ONCE = 64;
+const STATS_AT_ONCE = 64;
 
 interface Sized {
   readonly path: RawPath;
   readonly bytes: number;
 }
 
-/** What is held however large it is. */
+/** Files that are taken whatever their size. */
 interface Exceptions {
   /** Files that `include` names. */
   readonly included: ReadonlySet<RawPath>;
-  /** The files that the user's git tracks; asked only when something is to be left out. */
+  /** The files that the user's git tracks; called only when files would be left out. */
   readonly tracked: () => Promise<readonly RawPath[]>;
 }
 
-/** What is left out of one workspace. */
+/** The files that are left out of the snapshots of one workspace. */
 export class LeftOut {
   readonly #workspace: Workspace;
   readonly #all: Map<RawPath, Skipped>;
@@ -61,19 +60,19 @@ export class LeftOut {
     this.#all = new Map(known.map((one) => [one.path, one]));
   }
 
-  /** Everything that is left out, by path. */
+  /** All files and directories that are left out, by path. */
   all(): readonly Skipped[] {
     return [...this.#all.values()].sort((a, b) => (a.path < b.path ? -1 : 1));
   }
 
-  /** Those of the untracked directories that are looked into; the rest is known by its name. */
+  /** The untracked directories that must be read; the others are known to be left out. */
   entered(directories: readonly RawPath[]): readonly RawPath[] {
-    // A pattern of `include` may reach into any of them.
+    // A pattern of `include` may match files in any of them.
     if (this.#workspace.include.length > 0) return directories;
     return directories.filter((path) => !this.#all.has(path));
   }
 
-  /** Those of the untracked files, in these untracked directories or beside them, that are held. */
+  /** The untracked files that a snapshot takes. */
   async kept(
     files: readonly RawPath[],
     directories: readonly RawPath[],
@@ -98,7 +97,7 @@ export class LeftOut {
     return open.filter((path) => included.has(path) || own.has(path) || !this.#isWithin(path));
   }
 
-  /** The small groups are held, as many as fit; the large ones are left out. */
+  /** Takes the smallest groups that fit, and leaves the others out. */
   #limit(groups: readonly Sized[]): void {
     let bytes = 0;
     for (const group of groups.toSorted((a, b) => a.bytes - b.bytes)) {
@@ -109,8 +108,8 @@ export class LeftOut {
 
   async #sized(files: readonly RawPath[]): Promise<readonly Sized[]> {
     const sized: Sized[] = [];
-    for (let at = 0; at < files.length; at += LOOK_AT_ONCE) {
-      const some = files.slice(at, at + LOOK_AT_ONCE);
+    for (let at = 0; at < files.length; at += STATS_AT_ONCE) {
+      const some = files.slice(at, at + STATS_AT_ONCE);
       const sizes = await Promise.all(some.map((path) => this.#sizeOf(path)));
       sized.push(...some.map((path, index) => ({ path, bytes: sizes[index] ?? 0 })));
     }
@@ -129,7 +128,7 @@ export class LeftOut {
   async #sizeOf(path: RawPath): Promise<number> {
     const { path: root, fileBytesMax } = this.#workspace;
     const facts = await lstat(pathUnder(root, path)).catch(() => undefined);
-    // Larger ones than any snapshot holds are named by the update of the index.
+    // The update of the index names files above the limit of snapshots.
     return facts?.isFile() === true && facts.size <= fileBytesMax ? facts.size : 0;
   }
 }
@@ -141,7 +140,7 @@ function generatedAbove(path: RawPath): RawPath | undefined {
   return at < 0 ? undefined : (parts.slice(0, at + 1).join("/") as RawPath);
 }
 
-/** Those of the directories in which git tracks nothing. */
+/** The directories without tracked files. */
 function wholeOf(
   directories: readonly RawPath[],
   tracked: ReadonlySet<RawPath>,
@@ -150,7 +149,7 @@ function wholeOf(
   return new Set(directories.filter((path) => !mixed.has(path)));
 }
 
-/** Files by the untracked directory that they are in; those in none by themselves. */
+/** The files grouped by their untracked directory; a file in none is its own group. */
 function groupsOf(files: readonly Sized[], directories: ReadonlySet<RawPath>): readonly Sized[] {
   const sums = new Map<RawPath, number>();
   for (const { path, bytes } of files) {
@@ -160,10 +159,10 @@ function groupsOf(files: readonly Sized[], directories: ReadonlySet<RawPath>): r
   return [...sums].map(([path, bytes]) => ({ path, bytes }));
 }
 
-/** A directory of ignored files may be large; looking through it ends here. */
-const LOOKS_MAX = 20_000;
+/** How many directories are read at most; a directory of ignored files may be large. */
+const DIRECTORIES_READ_MAX = 20_000;
 
-/** The empty directories in and below those in which git sees nothing, and those that lost files. */
+/** The empty directories in and below those without visible files, and those that lost files. */
 export async function emptyDirectories(
   workspace: Workspace,
   work: WorkIndex,
@@ -182,14 +181,14 @@ export async function emptyDirectories(
   const empty: RawPath[] = [];
   const visited: RawPath[] = [];
   const waiting = [...bare];
-  for (let looks = 0; looks < LOOKS_MAX; looks++) {
+  for (let reads = 0; reads < DIRECTORIES_READ_MAX; reads++) {
     const path = waiting.pop();
     if (path === undefined) break;
     const entries = await entriesOf(workspace, path);
     visited.push(path);
     if (entries === undefined) continue;
     if (entries.length === 0) empty.push(path);
-    // A directory with rules of its own and nothing to see in it hides what it holds.
+    // A directory with its own rules and no visible file hides its content.
     const hasRules = entries.some(({ name }) => name === ".gitignore");
     if (hasRules && !filled.has(path)) continue;
     const inner = entries.filter((entry) => entry.isDirectory());
@@ -202,7 +201,7 @@ export async function emptyDirectories(
   return { empties: [...new Set(empty)].filter((path) => !ignored.has(path)).sort(), visited };
 }
 
-/** Those of the paths that the rules ignore. */
+/** The paths that the rules ignore. */
 export async function ignoredOf(
   workspace: Workspace,
   work: WorkIndex,
@@ -214,7 +213,7 @@ export async function ignoredOf(
   return new Set(splitNul((await git(call, ...flags)).stdout));
 }
 
-/** What a directory holds besides a repository's own files; undefined when it cannot be read. */
+/** The entries of a directory without `.git`; undefined when it cannot be read. */
 async function entriesOf(
   workspace: Workspace,
   path: RawPath,

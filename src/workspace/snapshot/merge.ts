@@ -1,8 +1,8 @@
 /**
- * Joins what two workspaces made of the same beginning.
+ * Merges the changes of two workspaces with the same base.
  *
  * Owns: the three-way merge of snapshots, by git's own merge.
- * Does not: touch a working file; restoring the result does.
+ * Does not: change files of a workspace; restoring the result does.
  *
  * workspace/M1 The same three snapshots and options always give the same commit or the same
  *   conflicts.
@@ -17,7 +17,7 @@ import { inStore, type SnapshotStore, writeRefs } from "./store.ts";
 
 interface MergeConflict {
   readonly path: string;
-  /** Git's word for it: "contents", "modify/delete", "binary", "file/directory" and so on. */
+  /** Git's name of the kind: "contents", "modify/delete", "binary", "file/directory" and so on. */
   readonly kind: string;
 }
 
@@ -26,14 +26,14 @@ type MergeResult =
   | {
       readonly status: "conflicts";
       readonly conflicts: readonly MergeConflict[];
-      /** The merged files with conflict markers in them, to be looked at. */
+      /** The merged files, with conflict markers. */
       readonly tree: string;
     };
 
 const MERGE_MINOR_MIN = 38;
 const CONFLICTS = 1;
 
-/** Merges the snapshot `theirs` into `ours`, both made from `base`; a clean result is named. */
+/** Merges the snapshot `theirs` into `ours`, both made from `base`; a clean result gets the ref. */
 export async function mergeSnapshots(
   store: SnapshotStore,
   options: {
@@ -50,7 +50,7 @@ export async function mergeSnapshots(
   const base = await readSnapshot(store, options.base);
   const ours = await readSnapshot(store, options.ours);
   const theirs = await readSnapshot(store, options.theirs);
-  // Git looks for the base among the ancestors, so the three trees get an ancestry of their own.
+  // Git searches the base among the ancestors, so each of the three trees gets a new commit.
   const root = await bareCommit(store, base.tree, []);
   const left = await bareCommit(store, ours.tree, [root]);
   const right = await bareCommit(store, theirs.tree, [root]);
@@ -86,7 +86,7 @@ async function needMergeTree(): Promise<void> {
   );
 }
 
-/** Conflicts by path, from the messages behind the list of entries. */
+/** Conflicts by path, from the messages after the list of entries. */
 function conflictsIn(items: readonly string[]): readonly MergeConflict[] {
   const end = items.indexOf("");
   const entries = end < 0 ? items : items.slice(0, end);

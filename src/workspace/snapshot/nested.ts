@@ -1,10 +1,9 @@
 /**
  * Git repositories inside a workspace: submodules, clones, other worktrees.
  *
- * Owns: how they are seen: their files belong to the snapshot like all others, and the commit that is
- * checked out is recorded. A worktree of the project's own repository is somebody else's place: it
- * is named and left alone.
- * Does not: touch their .git, ever; nor read what they ignore.
+ * Owns: how snapshots treat them: their files belong to the snapshot like all others, and their
+ * commits are recorded. A worktree of the project's own repository is only named.
+ * Does not: change their .git, or read the files that they ignore.
  */
 import { realpath } from "node:fs/promises";
 import { kindAt, pathUnder, type RawPath, splitNul } from "../disk.ts";
@@ -28,12 +27,12 @@ export interface NestedScan {
 const NOTHING: NestedScan = { repositories: [], files: [], worktrees: [] };
 const DEPTH_MAX = 8;
 
-/** True when the directory at this path is a repository of its own. */
+/** True when the directory at this path is a repository. */
 export async function isNested(workspace: Workspace, path: string): Promise<boolean> {
   return (await kindAt(workspace.path, `${path}/.git`)) !== undefined;
 }
 
-/** The files of a nested repository, with those of repositories in it. */
+/** The files of a nested repository, and of the repositories in it. */
 export async function scanNested(
   workspace: Workspace,
   path: RawPath,
@@ -89,7 +88,7 @@ async function isOwnWorktree(workspace: Workspace, repository: Repository): Prom
   return (await realpath(own.commonDir)) === (await realpath(repository.commonDir));
 }
 
-/** The indexes of the user that say which ignored files are tracked. */
+/** The user's indexes, which decide which ignored files are tracked. */
 export function indexFilesOf(workspace: Workspace, nested: readonly NestedRepository[]): string[] {
   const own = workspace.checkout === undefined ? [] : [workspace.checkout.indexFile];
   return [...own, ...nested.map(({ indexFile }) => indexFile)];

@@ -1,18 +1,17 @@
 /**
- * Finds out in this process, without git and without reading files, whether a workspace is still as
- * it was when it was last read.
+ * Finds out whether a workspace has changed since it was last read, without git and without reading
+ * files.
  *
- * Owns: what is compared: the names in directories, the times, size, number and mode of files. Where
- * the times of directories can be trusted (on file systems that are known to change them with every
- * name, and only when they are older than the look that found the names), no directory is listed.
- * Does not: know what is ignored; it looks at what the last full reading looked at, and at all that
- * is new.
+ * Owns: the comparison: the names in directories, and the times, size, inode and mode of files. If
+ * the times of directories can be trusted (on file systems that change them with every name, and
+ * only if they are older than the scan that listed the names), it lists no directory.
+ * Does not: know ignore rules; it compares the files of the last full reading, and all new ones.
  *
  * - quick-scan/W1 A workspace counts as unchanged only if it was scanned before it was read. A file
- *   so young that one more change could leave the same times is compared by its content.
- * - quick-scan/W2 A scan that would take longer than git does is given up.
+ *   that is so young that another change could leave the same times is compared by its content.
+ * - quick-scan/W2 A scan that would take longer than git stops.
  * - shape/S1 A shape is the same only if no name was added to, removed from or replaced in any of
- *   its directories. Where that is uncertain there is no shape, and the directories are listed.
+ *   its directories. If that is uncertain, there is no shape, and the directories are listed.
  */
 import { createHash } from "node:crypto";
 import {
@@ -28,7 +27,7 @@ import { dirname, join } from "node:path";
 import { directoriesAbove, pathUnder, type RawPath } from "../disk.ts";
 import { isOutside, type Shape, type Workspace, type WorkspaceScan } from "./workspace.ts";
 
-/** From about so many files on, git is faster. */
+/** With more files or directories than this, git is faster. */
 export const QUICK_SCAN_FILES_MAX = 4_000;
 export const QUICK_SCAN_DIRECTORIES_MAX = 4_000;
 const YOUNG_BYTES_MAX = 1024 * 1024;
@@ -36,9 +35,9 @@ const UNREADABLE = "\0unreadable";
 
 /** A scan, and how it differs from the one before. */
 export interface QuickScan {
-  /** Undefined when the files were not looked at one by one. */
+  /** Absent when the files were not scanned one by one. */
   readonly seen?: WorkspaceScan;
-  /** Files with other contents; undefined when more than that is different. */
+  /** Files with changed content; undefined when there are other changes, too. */
   readonly touched: readonly RawPath[] | undefined;
 }
 
@@ -52,14 +51,16 @@ interface Progress {
   isReshaped: boolean;
 }
 
-/** Scans what `known` scanned, and all that is new; undefined when it was given up. */
+/**
+ * Scans the files of `known`, and all new ones; undefined when the scan stopped (quick-scan/W2).
+ */
 export function quickScanAgain(workspace: Workspace, known: WorkspaceScan): QuickScan | undefined {
   if (isUnchanged(workspace, known)) return { seen: known, touched: [] };
-  const progress = nothingYet(Date.now());
+  const progress = emptyProgress(Date.now());
   const waiting: RawPath[] = ["" as RawPath];
   for (let path = waiting.pop(); path !== undefined; path = waiting.pop()) {
     const entries = entriesOf(workspace, path);
-    if (entries === undefined || isTooMuch(progress)) return undefined;
+    if (entries === undefined || exceedsLimits(progress)) return undefined;
     const names = namesOf(entries);
     const before = known.directories.get(path);
     progress.directories.set(path, names);
@@ -84,7 +85,7 @@ export function quickScanAgain(workspace: Workspace, known: WorkspaceScan): Quic
   };
 }
 
-/** The short way: no directory is listed and nothing is made anew. */
+/** The fast comparison: it lists no directory. */
 function isUnchanged(
   workspace: Workspace,
   { files, young, outside, shape }: WorkspaceScan,
@@ -102,8 +103,8 @@ function shapeIn(workspace: Workspace, { directories, startMs }: Progress): Work
 }
 
 /**
- * Scans for the first time, after a workspace was read: into the directories above the files that it
- * holds and those that git named besides. Undefined when it changed since `startMs`.
+ * The first scan, after a workspace was read: the directories above its files, and those that git
+ * named in addition. Undefined when it changed since `startMs`.
  */
 export function firstQuickScan(
   workspace: Workspace,
@@ -113,11 +114,11 @@ export function firstQuickScan(
     readonly startMs: number;
   },
 ): WorkspaceScan | undefined {
-  const progress = nothingYet(found.startMs);
+  const progress = emptyProgress(found.startMs);
   const directories = withAbove(found.files, found.directories);
   for (const path of directories) {
     const entries = entriesOf(workspace, path);
-    if (entries === undefined || isTooMuch(progress)) return undefined;
+    if (entries === undefined || exceedsLimits(progress)) return undefined;
     if (entries !== "unreadable" && isYoung(factsOf(workspace, path), found.startMs)) {
       return undefined;
     }
@@ -135,7 +136,7 @@ export function firstQuickScan(
   return { files, directories: progress.directories, young, outside: outsideOf(workspace), shape };
 }
 
-/** The part of a scan that a snapshot looks at, by what git said afterwards. */
+/** The part of a scan that belongs to a snapshot, according to git. */
 export function reduceQuickScan(
   { files, directories, young, outside, shape }: WorkspaceScan,
   looked: { readonly files: ReadonlySet<RawPath>; readonly directories: readonly RawPath[] },
@@ -150,7 +151,7 @@ export function reduceQuickScan(
   };
 }
 
-function nothingYet(startMs: number): Progress {
+function emptyProgress(startMs: number): Progress {
   return {
     files: new Map(),
     directories: new Map(),
@@ -162,11 +163,11 @@ function nothingYet(startMs: number): Progress {
   };
 }
 
-function isTooMuch({ files, directories }: Progress): boolean {
+function exceedsLimits({ files, directories }: Progress): boolean {
   return files.size > QUICK_SCAN_FILES_MAX || directories.size > QUICK_SCAN_DIRECTORIES_MAX;
 }
 
-/** Directories and all those above them and above the files. */
+/** These directories, and all directories above them and above the files. */
 export function withAbove(
   files: ReadonlySet<RawPath>,
   directories: readonly RawPath[],
@@ -198,7 +199,7 @@ function stampFile(
   const isYoungNow = isYoung(facts, progress.startMs);
   const isRead = isYoungNow || wasYoung !== undefined;
   const hash = isRead ? contentOf(workspace, path, facts, progress) : undefined;
-  // A young file whose content is not known is never the same.
+  // A young file with unknown content never counts as unchanged.
   if (isYoungNow) progress.young.set(path, hash ?? "");
   const isOther = wasYoung !== undefined && (hash === undefined || hash !== wasYoung);
   if (stamp !== known.files.get(path) || isOther) progress.touched.push(path);
@@ -212,22 +213,22 @@ function contentOf(
 ): string | undefined {
   progress.youngBytes += facts.size;
   if (progress.youngBytes > YOUNG_BYTES_MAX) return undefined;
-  const place = fastPlace(workspace.path, path);
+  const place = fastPath(workspace.path, path);
   try {
     if (facts.isSymbolicLink()) return readlinkSync(place, "latin1");
     if (!facts.isFile()) return undefined;
     return createHash("sha1").update(readFileSync(place)).digest("hex");
   } catch {
-    // It is gone or may not be read: then git has to look.
+    // It is missing or unreadable, so git must check it.
     return undefined;
   }
 }
 
 function factsOf(workspace: Workspace, path: RawPath): Stats | undefined {
-  return lookAt(fastPlace(workspace.path, path));
+  return lookAt(fastPath(workspace.path, path));
 }
 
-/** The entries of a directory; undefined for a repository of its own, which only git can read. */
+/** The entries of a directory; undefined for a nested repository, which only git can read. */
 function entriesOf(
   workspace: Workspace,
   path: RawPath,
@@ -235,7 +236,7 @@ function entriesOf(
   let entries: readonly Dirent<string>[];
   try {
     const options = { withFileTypes: true, encoding: "latin1" } as const;
-    entries = readdirSync(fastPlace(workspace.path, path), options);
+    entries = readdirSync(fastPath(workspace.path, path), options);
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
     if (code === "ENOENT" || code === "ENOTDIR") return [];
@@ -263,7 +264,7 @@ export function isRulesFile(path: string): boolean {
   return path === ".gitignore" || path.endsWith("/.gitignore");
 }
 
-/** The rules and indexes outside of the workspace, as they are now. */
+/** The state of the rules and indexes outside of the workspace. */
 export function outsideOf({ settings, checkout, path, root }: Workspace): string {
   const files = [...settings.excludeFiles];
   if (checkout !== undefined) files.push(checkout.indexFile);
@@ -279,17 +280,17 @@ export function outsideOf({ settings, checkout, path, root }: Workspace): string
     .join(" ");
 }
 
-/** The clock of a file system stands still for so long. */
+/** The resolution of the clock of a file system. */
 const TICK_MS = 20;
-/** On disks that keep whole seconds only. */
+/** The same for file systems with whole seconds. */
 const COARSE_TICK_MS = 2_000;
 
-/** Linux's numbers of ext2 to ext4, xfs, btrfs, tmpfs, overlayfs, zfs and f2fs. */
+/** Linux's numbers for ext2 to ext4, xfs, btrfs, tmpfs, overlayfs, zfs and f2fs. */
 const TRUSTED_FILE_SYSTEMS: ReadonlySet<number> = new Set([
   0xef53, 0x58465342, 0x9123683e, 0x01021994, 0x794c7630, 0x2fc12fc1, 0xf2f52010,
 ]);
 
-/** The shape of directories whose names were listed after `startMs`; undefined when in doubt. */
+/** The shape of directories whose names were listed after `startMs`; undefined when uncertain. */
 export function shapeOf(
   root: string,
   directories: Iterable<RawPath>,
@@ -299,7 +300,7 @@ export function shapeOf(
   if (top === undefined || !TRUSTED_FILE_SYSTEMS.has(statfsSync(root).type)) return undefined;
   const shape = new Map<RawPath, string>();
   for (const path of directories) {
-    const facts = lookAt(fastPlace(root, path));
+    const facts = lookAt(fastPath(root, path));
     if (facts === undefined || facts.dev !== top.dev || isYoung(facts, startMs)) return undefined;
     shape.set(path, stampOf(facts));
   }
@@ -309,37 +310,37 @@ export function shapeOf(
 /** True when every directory of a shape has the same names in it (shape/S1). */
 export function hasShape(root: string, shape: Shape): boolean {
   for (const [path, stamp] of shape) {
-    const facts = lookAt(fastPlace(root, path));
+    const facts = lookAt(fastPath(root, path));
     if (facts === undefined || stampOf(facts) !== stamp) return false;
   }
   return true;
 }
 
-/** True for what may change again without a change of its times. */
-export function isYoung(facts: Stats | undefined, startMs: number): boolean {
+/** True for a file that may change again without a change of its times. */
+function isYoung(facts: Stats | undefined, startMs: number): boolean {
   if (facts === undefined) return true;
   const { ctimeMs, mtimeMs } = facts;
   const coarse = ctimeMs % 1000 === 0 && mtimeMs % 1000 === 0;
   return Math.max(ctimeMs, mtimeMs) >= startMs - (coarse ? COARSE_TICK_MS : TICK_MS);
 }
 
-/** What tells one state of a file or directory from another without reading it. */
+/** A text that differs for each state of a file or directory, without reading it. */
 export function stampOf({ ino, size, mtimeMs, ctimeMs, mode }: Stats): string {
   return `${ino}:${size}:${mtimeMs}:${ctimeMs}:${mode}`;
 }
 
-/** What stands at a place; a link is not followed. */
+/** The stats of a path; a link is not followed. */
 export function lookAt(place: string | Buffer): Stats | undefined {
   try {
     return lstatSync(place, { throwIfNoEntry: false });
   } catch {
-    // A directory above it may not be entered: for us, there is nothing.
+    // A directory above it may not be entered: it counts as missing.
     return undefined;
   }
 }
 
-/** Text where that is enough: it is several times faster than bytes. */
-export function fastPlace(root: string, path: RawPath): string | Buffer {
+/** The path as text if possible, which is several times faster than bytes. */
+function fastPath(root: string, path: RawPath): string | Buffer {
   if (path === "") return root;
   for (let at = 0; at < path.length; at++) {
     if (path.charCodeAt(at) > 0x7f) return pathUnder(root, path);

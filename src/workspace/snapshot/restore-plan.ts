@@ -1,15 +1,15 @@
 /**
- * What putting a snapshot back would do to a workspace.
+ * The changes that restoring a snapshot would make in a workspace.
  *
- * Owns: the difference between what is there and what was, and what protects files in between; reading
- * the contents of many objects through one git process, without holding them in memory.
+ * Owns: the difference between the workspace and the snapshot, and which files are protected;
+ * reading many objects through one git process, without keeping them in memory.
  * Does not: change a file of the workspace.
  *
- * restore-plan/R1 A file is removed only if a snapshot would hold it now and would have held it
- *   then: what either the rules of now or those of the snapshot ignore stays, and so does what was
- *   skipped.
- * restore-plan/R2 What stands in the way and is in no snapshot is never removed: the plan is
- *   blocked by it.
+ * restore-plan/R1 A file is removed only if a snapshot would contain it now and would have
+ *   contained it then: files that the current rules or those of the snapshot ignore stay, and
+ *   skipped ones, too.
+ * restore-plan/R2 A file that is in no snapshot and has the path of another file of the snapshot is
+ *   never removed; it blocks the plan.
  */
 
 import { once } from "node:events";
@@ -27,6 +27,7 @@ import {
 import { git, gitFailure, startGit } from "../git.ts";
 import { WorkspaceError } from "../workspace-error.ts";
 import { type Details, isSkipped, readSnapshot } from "./details.ts";
+import { isRulesFile } from "./quick-scan.ts";
 import { readContent } from "./snapshot.ts";
 import { inStore, type SnapshotStore } from "./store.ts";
 import { type Content, inWorkspace, readNote, type Workspace } from "./workspace.ts";
@@ -44,17 +45,17 @@ export interface RestorePlan {
   readonly tree: string;
   /** The content that the workspace has now. */
   readonly now: Content;
-  /** What the snapshot says about itself. */
+  /** The details of the snapshot. */
   readonly was: Details;
   readonly write: readonly PlannedFile[];
   readonly remove: readonly RawPath[];
-  /** What a second try after a kill may remove: as much as the first, not more. */
+  /** The files that a repeated restore after a kill may remove: not more than the first. */
   readonly mayRemove: readonly RawPath[];
-  /** Files that the snapshot does not have and that stay nevertheless (restore-plan/R1). */
+  /** Files that are not in the snapshot but stay (restore-plan/R1). */
   readonly left: readonly RawPath[];
-  /** Files that are overwritten although no snapshot of now would hold them. */
+  /** Files that are overwritten although a snapshot now would not contain them. */
   readonly unsaved: readonly RawPath[];
-  /** What stands in the way (restore-plan/R2); nothing is done while there is any. */
+  /** The files that block the plan (restore-plan/R2). */
   readonly blocked: readonly RawPath[];
 }
 
@@ -68,8 +69,15 @@ export interface RestorePreview {
   readonly blocked: readonly string[];
 }
 
-/** What the modes of a tree stand for. */
-export const KINDS: Readonly<Record<string, PlannedFile["kind"]>> = {
+/** A path with its file in two trees; undefined where there is none. */
+export interface FileChange {
+  readonly path: RawPath;
+  readonly from: Pick<PlannedFile, "kind" | "hash"> | undefined;
+  readonly to: Pick<PlannedFile, "kind" | "hash"> | undefined;
+}
+
+/** The kinds of files by their modes in a tree. */
+const KINDS: Readonly<Record<string, PlannedFile["kind"]>> = {
   "100644": "file",
   "100755": "executable",
   "120000": "link",
@@ -122,34 +130,49 @@ export function shownPlan({ write, remove, left, unsaved, blocked }: RestorePlan
   };
 }
 
-/** True for a file that says what is ignored. */
-export function isRulesFile(path: string): boolean {
-  return path === ".gitignore" || path.endsWith("/.gitignore");
-}
-
-/** What leads from one tree to another. */
+/** The files to write and to remove, so that one tree becomes another. */
 export async function changesTo(
   store: SnapshotStore,
   from: string,
   to: string,
 ): Promise<{ write: readonly PlannedFile[]; gone: readonly RawPath[] }> {
-  const flags = ["-r", "-z", "--raw", "--no-renames", "--no-abbrev"];
-  const items = splitNul((await git(inStore(store), "diff-tree", ...flags, from, to)).stdout);
-  const write: PlannedFile[] = [];
-  const gone: RawPath[] = [];
-  for (let at = 0; at + 1 < items.length; at += 2) {
-    const [, mode = "", , hash = "", letter] = (items[at] as string).split(" ");
-    const path = items[at + 1] as RawPath;
-    if (letter === "D") gone.push(path);
-    else {
-      const status = letter === "A" ? "added" : "changed";
-      write.push({ path, status, kind: KINDS[mode] ?? "file", hash });
-    }
-  }
-  return { write, gone };
+  const changes = await changesBetween(store, from, to);
+  const write = changes.flatMap(({ path, from: before, to: after }): readonly PlannedFile[] => {
+    const status = before === undefined ? "added" : "changed";
+    return after === undefined ? [] : [{ path, status, ...after }];
+  });
+  return { write, gone: changes.filter((change) => change.to === undefined).map(pathOf) };
 }
 
-/** Those of the paths that the rules of a tree ignore: they are laid out elsewhere and asked. */
+/** The paths that differ between two trees, with both sides of each. */
+export async function changesBetween(
+  store: SnapshotStore,
+  from: string,
+  to: string,
+): Promise<readonly FileChange[]> {
+  const flags = ["-r", "-z", "--raw", "--no-renames", "--no-abbrev"];
+  const items = splitNul((await git(inStore(store), "diff-tree", ...flags, from, to)).stdout);
+  const changes: FileChange[] = [];
+  for (let at = 0; at + 1 < items.length; at += 2) {
+    const [oldMode = "", newMode = "", oldHash = "", newHash = ""] = (items[at] ?? "")
+      .slice(1)
+      .split(" ");
+    const path = items[at + 1] as RawPath;
+    changes.push({ path, from: sideOf(oldMode, oldHash), to: sideOf(newMode, newHash) });
+  }
+  return changes;
+}
+
+function sideOf(mode: string, hash: string): FileChange["from"] {
+  const kind = KINDS[mode];
+  return kind === undefined ? undefined : { kind, hash };
+}
+
+function pathOf({ path }: FileChange): RawPath {
+  return path;
+}
+
+/** The paths that the rules of a tree ignore; git checks them in a directory with these rules. */
 export async function ignoredBy(
   workspace: Workspace,
   tree: string,
@@ -213,7 +236,7 @@ async function obstacles(
   return { unsaved, blocked };
 }
 
-/** Files below a directory that would be left when the snapshotted ones are removed. */
+/** Files below a directory that would remain after the removal. */
 async function keptBelow(
   workspace: Workspace,
   path: RawPath,
@@ -232,13 +255,13 @@ async function keptBelow(
 
 const NEWLINE = 10;
 
-/** One object: its size, and its content, which must be read to its end. */
+/** One object: its size and its content, which must be read completely. */
 interface Blob {
   readonly bytes: number;
   readonly pieces: AsyncGenerator<Buffer>;
 }
 
-/** Reads objects one after another, each to its end, in the order in which they were asked for. */
+/** Reads objects one after another, each completely, in the order of the requests. */
 export interface BlobReader {
   ask(hashes: readonly string[]): void;
   read(): Promise<Blob>;
@@ -279,7 +302,7 @@ export async function openBlobReader(store: SnapshotStore): Promise<BlobReader> 
     stdin?.write(hashes.map((hash) => `${hash}\n`).join(""));
   }
   async function* piecesOf(bytes: number): AsyncGenerator<Buffer> {
-    // The content is followed by a newline of git's own.
+    // Git adds a newline after the content.
     for (let left = bytes + 1; left > 0; ) {
       if (rest.length === 0) rest = Buffer.from(await more());
       const piece = rest.subarray(0, left);
@@ -301,7 +324,7 @@ export async function openBlobReader(store: SnapshotStore): Promise<BlobReader> 
   return { ask, read, close };
 }
 
-/** The whole content of a blob that is known to be small. */
+/** The whole content of a small blob. */
 export async function wholeOf({ pieces }: Blob): Promise<Buffer> {
   const all: Buffer[] = [];
   for await (const piece of pieces) all.push(piece);

@@ -1,13 +1,13 @@
 /**
- * Puts a snapshot back into a workspace.
+ * Restores a snapshot in a workspace.
  *
- * Owns: what is removed and written when, in an order that can be killed anywhere and run again; how a
- * file comes to its place.
- * Does not: keep what is overwritten; the caller takes a snapshot before, if it is to be kept.
+ * Owns: the order of removals and writes, which can be killed anywhere and repeated; how a file is
+ * written.
+ * Does not: keep overwritten files; the caller takes a snapshot before, if they must be kept.
  *
  * restore/R3 A file is replaced by renaming a complete and durable one over it.
- * workspace/R4 Rules of what is ignored change last, and what may be removed is written down before
- *   the first change: a second try after a kill sees other rules and must not remove more than the
+ * workspace/R4 Ignore rules change last, and the removable files are recorded before the first
+ *   change: a repeated restore after a kill sees other rules and must not remove more than the
  *   first.
  */
 
@@ -38,10 +38,10 @@ import {
 } from "../disk.ts";
 import { WorkspaceError } from "../workspace-error.ts";
 import { headsOf, isNested } from "./nested.ts";
+import { isRulesFile } from "./quick-scan.ts";
 import {
   type BlobReader,
   changesTo,
-  isRulesFile,
   openBlobReader,
   type PlannedFile,
   planRestore,
@@ -54,9 +54,9 @@ import { readContent } from "./snapshot.ts";
 import { type Workspace, writeNote } from "./workspace.ts";
 
 interface Restored extends RestorePreview {
-  /** True when a snapshot taken now has the very same files. */
+  /** True when a snapshot now would have exactly the same files. */
   readonly exact: boolean;
-  /** Repositories in the workspace in which another commit is checked out than at the snapshot. */
+  /** Nested repositories whose commit differs from that of the snapshot. */
   readonly nestedMoved: readonly {
     readonly path: string;
     readonly was: string | undefined;
@@ -66,7 +66,7 @@ interface Restored extends RestorePreview {
 
 const PATHS_SHOWN_MAX = 5;
 
-/** Makes the workspace what it was at a snapshot; what it does is what planRestore says. */
+/** Makes the workspace equal to a snapshot, according to planRestore. */
 export async function restoreSnapshot(workspace: Workspace, commit: string): Promise<Restored> {
   const plan = await planRestore(workspace, commit);
   if (plan.blocked.length > 0) throw blockedError(plan);
@@ -103,7 +103,7 @@ async function removeFile(workspace: Workspace, path: RawPath): Promise<void> {
   await removeBareAbove(workspace, path);
 }
 
-/** Removes the directories above a path that hold nothing any more. */
+/** Removes the directories above a path that are empty now. */
 async function removeBareAbove(workspace: Workspace, path: RawPath): Promise<void> {
   for (const directory of directoriesAbove(path)) {
     if (!(await removeBare(workspace, directory))) return;
@@ -122,7 +122,7 @@ async function removeBare(workspace: Workspace, directory: RawPath): Promise<boo
   }
 }
 
-/** Empty directories of now that were none then: they may stand where a file belongs. */
+/** Removes directories that were not empty in the snapshot: a file may have the same path. */
 async function removeEmpties(workspace: Workspace, { now, was }: RestorePlan): Promise<void> {
   const wanted = new Set(was.empties);
   for (const path of now.details.empties.filter((one) => !wanted.has(one))) {
@@ -172,10 +172,10 @@ const PERMISSION_BITS = 0o7777;
 const EXECUTE_BITS = 0o111;
 const READ_BITS = 0o444;
 const SMALL_BYTES_MAX = 256 * 1024;
-/** So many files are made durable at once: the disk flushes them together. */
+/** How many files are flushed at once. */
 const FLUSH_AT_ONCE = 128;
 
-/** Brings a complete file to its place. */
+/** Moves a complete file to its path. */
 type MoveFile = (staged: string, place: Buffer, file: PlannedFile) => void | Promise<void>;
 
 /** Writes files in their order; durable when it returns. */
@@ -209,7 +209,7 @@ async function writeSome(
     placeFile,
   }: { readonly reader: BlobReader; readonly stage: string; readonly placeFile: MoveFile },
 ): Promise<void> {
-  // A commit of somebody else's may hold a submodule: its place, not its content.
+  // A commit of the user may contain a submodule: its path without its content.
   const holding = files.filter(({ kind }) => kind !== "repository");
   reader.ask(holding.map(({ hash }) => hash));
   const staged = new Map<PlannedFile, string>();
@@ -219,7 +219,7 @@ async function writeSome(
     const name = join(stage, String(at));
     staged.set(file, name);
     const blob = await reader.read();
-    // Small ones are written side by side, a large one goes from git to the disk by itself.
+    // Small files are written in parallel, a large one is streamed from git to the disk.
     if (blob.bytes <= SMALL_BYTES_MAX || file.kind === "link") {
       small.push({ file, name, content: await wholeOf(blob) });
     } else await stageFile(workspace, file, { name, content: blob.pieces });
@@ -245,12 +245,12 @@ async function stageFile(
 ): Promise<void> {
   if (kind === "link" && Buffer.isBuffer(content)) return fs.symlink(content, name);
   const mode = await modeFor(pathUnder(workspace.path, path), kind);
-  // Nobody else reads it before it has the permissions of the file that it replaces.
+  // Private until it has the permissions of the file that it replaces.
   await fs.writeFile(name, content, { mode: PRIVATE_MODE, flush: true });
   await fs.chmod(name, mode);
 }
 
-/** A file keeps the permissions that it has; only whether it can be run is part of a snapshot. */
+/** A file keeps its permissions; only the executable bit is part of a snapshot. */
 async function modeFor(place: Buffer, kind: PlannedFile["kind"]): Promise<number> {
   const facts = await fs.lstat(place).catch(absent);
   if (facts?.isFile() !== true) {
@@ -260,7 +260,7 @@ async function modeFor(place: Buffer, kind: PlannedFile["kind"]): Promise<number
   return kind === "executable" ? plain | ((plain & READ_BITS) >> 2) : plain;
 }
 
-/** Replaces whatever file is at a place. */
+/** Replaces the file at a path. */
 export function moveOver(staged: string, place: Buffer): void {
   try {
     renameSync(staged, place);
@@ -270,7 +270,7 @@ export function moveOver(staged: string, place: Buffer): void {
   }
 }
 
-/** The state directory is on another disk: the last step is made beside the file itself. */
+/** For a state directory on another file system: renames a copy beside the file. */
 function moveAcross(staged: string, place: Buffer): void {
   const beside = Buffer.concat([place, Buffer.from(".perdure-new")]);
   rmSync(beside, { force: true });

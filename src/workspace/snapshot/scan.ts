@@ -1,14 +1,13 @@
 /**
- * What has changed in a workspace since its index was last kept.
+ * The changes in a workspace since its index was stored.
  *
- * Owns: the set of files that a snapshot holds: those that are not ignored, those that the user's
- * repository tracks although they are ignored, and those that `include` names.
+ * Owns: the set of files in a snapshot: those that are not ignored, ignored ones that the user's
+ * repository tracks, and those that `include` names.
  * Does not: change the index (index-update.ts does) or any file.
  *
- * workspace/F1 The set depends on the files and rules alone, not on what an index happens to hold,
- *   so a lost index changes no snapshot. One exception, on the safe side: when a .gitignore file
- *   that ignores itself is put over files that were snapshotted, they stay until the index is made
- *   anew.
+ * workspace/F1 The set depends only on the files and rules, not on the content of an index, so a
+ *   lost index changes no snapshot. One safe exception: if a .gitignore file that ignores itself is
+ *   added above files of earlier snapshots, they stay until the index is built again.
  */
 import { constants } from "node:fs";
 import { access, open, readdir } from "node:fs/promises";
@@ -44,24 +43,26 @@ import { hasShape, isRulesFile, outsideOf, QUICK_SCAN_FILES_MAX } from "./quick-
 import { inWorkspace, isOutside, type Outline, type Workspace } from "./workspace.ts";
 
 export interface Scan {
-  /** Paths whose entry in the index is to be made anew from the disk. */
+  /** Paths whose entry in the index must be updated from the disk. */
   readonly look: readonly RawPath[];
   /** Paths in the index that no longer belong there. */
   readonly drop: readonly RawPath[];
-  /** What the index held; undefined when that was too much to be listed. */
+  /** The paths in the index; undefined when there are too many to list. */
   readonly held: ReadonlySet<RawPath> | undefined;
-  /** True when a directory stands where the index has a file: git shows it only after an update. */
+  /**
+   * True when a directory has the path of a file of the index: git shows it only after an update.
+   */
   readonly hidden: boolean;
-  /** Directories that git sees nothing in. */
+  /** Directories without files that git shows. */
   readonly directories: readonly RawPath[];
-  /** Worktrees of the same repository, which are left alone. */
+  /** Worktrees of the same repository, which are not read. */
   readonly worktrees: readonly RawPath[];
   readonly unreadable: readonly RawPath[];
   readonly nested: readonly NestedRepository[];
   readonly memory: Pick<IndexMemory, "checkouts" | "forced" | "absent" | "leftOut">;
 }
 
-/** What git sees in one look. */
+/** The paths that git lists. */
 interface Listing {
   readonly held: ReadonlySet<RawPath> | undefined;
   readonly touched: readonly RawPath[];
@@ -119,7 +120,7 @@ export async function scan(workspace: Workspace, work: WorkIndex, rules: string)
   };
 }
 
-/** One git process says what changed, what is gone and what is new. */
+/** The changed, missing and new paths, by one git process. */
 async function listingOf(workspace: Workspace, work: WorkIndex): Promise<Listing> {
   if (work.memory === undefined) {
     const others = await otherPaths(workspace, work, await othersIn(workspace, work));
@@ -132,22 +133,22 @@ async function listingOf(workspace: Workspace, work: WorkIndex): Promise<Listing
   const items = splitNul((await git(call, ...OTHERS, ...flags)).stdout);
   const tagged = (tag: string): readonly RawPath[] =>
     items.filter((item) => item.startsWith(tag)).map((item) => item.slice(2) as RawPath);
-  const differing = await apart(workspace, new Set([...tagged("R"), ...tagged("C")]));
+  const differing = await separate(workspace, new Set([...tagged("R"), ...tagged("C")]));
   const others = await otherPaths(workspace, work, tagged("?"));
   return { held: new Set(tagged("H")), ...differing, ...others };
 }
 
-/** The same for many files: what looks at each of them uses all cores. */
+/** The same for many files, by commands that use all cores. */
 async function listingOfMany(workspace: Workspace, work: WorkIndex): Promise<Listing> {
   const [differing, others] = await Promise.all([
     differingFiles(workspace, work),
     othersIn(workspace, work),
   ]);
   const paths = await otherPaths(workspace, work, others);
-  return { held: undefined, ...(await apart(workspace, differing)), ...paths };
+  return { held: undefined, ...(await separate(workspace, differing)), ...paths };
 }
 
-/** What the index holds and is not the same on the disk. */
+/** The paths in the index that differ on the disk. */
 async function differingFiles(
   workspace: Workspace,
   work: WorkIndex,
@@ -157,7 +158,9 @@ async function differingFiles(
   return new Set(splitNul((await git(call, ...flags)).stdout));
 }
 
-/** Files of which only the contents changed since an outline was made; undefined: more than that. */
+/**
+ * The files whose content changed since an outline; undefined when there are other changes, too.
+ */
 export async function touchedSince(
   workspace: Workspace,
   { shape, outside }: Outline,
@@ -167,15 +170,15 @@ export async function touchedSince(
   const work = await takeIndex(workspace, "");
   try {
     if (work.memory?.tree !== memory.content?.tree) return undefined;
-    const { touched, gone } = await apart(workspace, await differingFiles(workspace, work));
+    const { touched, gone } = await separate(workspace, await differingFiles(workspace, work));
     return gone.length > 0 || touched.some(isRulesFile) ? undefined : touched;
   } finally {
     await dropIndex(work);
   }
 }
 
-/** Tells files that are there from those that are gone. */
-async function apart(
+/** Separates existing files from missing ones. */
+async function separate(
   workspace: Workspace,
   paths: ReadonlySet<RawPath>,
 ): Promise<Pick<Listing, "touched" | "gone">> {
@@ -183,8 +186,8 @@ async function apart(
   const gone: RawPath[] = [];
   for (const path of paths) {
     const there = await stateOf(workspace, path);
-    // What is in a directory that may not be entered is not gone.
-    if (there !== "shut") (there === "there" ? touched : gone).push(path);
+    // A file in a directory that may not be entered is not missing.
+    if (there !== "hidden") (there === "there" ? touched : gone).push(path);
   }
   return { touched, gone };
 }
@@ -204,8 +207,8 @@ async function headerOf(file: string): Promise<Buffer> {
   }
 }
 
-/** Whether a file stands at a path: not a directory, and not by way of a link. */
-async function stateOf(workspace: Workspace, path: RawPath): Promise<"there" | "gone" | "shut"> {
+/** Whether a path is a file: not a directory, and not reached through a link. */
+async function stateOf(workspace: Workspace, path: RawPath): Promise<"there" | "gone" | "hidden"> {
   try {
     for (const above of directoriesAbove(path)) {
       if ((await kindAt(workspace.path, above)) !== "directory") return "gone";
@@ -213,7 +216,7 @@ async function stateOf(workspace: Workspace, path: RawPath): Promise<"there" | "
     return (await kindAt(workspace.path, path)) === "other" ? "there" : "gone";
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException;
-    if (code === "EACCES" || code === "EPERM") return "shut";
+    if (code === "EACCES" || code === "EPERM") return "hidden";
     throw error;
   }
 }
@@ -233,7 +236,7 @@ async function otherPaths(
   };
 }
 
-/** Git names a whole workspace below its root with one entry; then we look at the top ourselves. */
+/** Git lists a whole workspace below its root as one entry; then the top is read here. */
 async function wholePaths(
   workspace: Workspace,
   work: WorkIndex,
@@ -260,7 +263,7 @@ async function anyDirectory(workspace: Workspace, paths: readonly RawPath[]): Pr
   return false;
 }
 
-/** What stands in directories that the index does not know. */
+/** The content of directories that are not in the index. */
 async function lookInto(
   workspace: Workspace,
   work: WorkIndex,
@@ -276,7 +279,7 @@ async function lookInto(
   const marks = await Promise.all(directories.map((path) => canEnter(workspace, path)));
   const plain = directories.filter((_, at) => marks[at] === false);
   const inPlain = plain.length === 0 ? [] : await filesIn(workspace, work, plain);
-  // A repository in a directory that the index does not know shows itself only now.
+  // A repository in a directory that is not in the index appears only now.
   const hidden = inPlain.filter((path) => path.endsWith("/"));
   const inner = hidden.map((path) => path.slice(0, -1) as RawPath);
   const repositories = [...directories.filter((_, at) => marks[at] === true), ...inner];
@@ -293,7 +296,7 @@ async function lookInto(
   };
 }
 
-/** True for a directory that we may list and enter. */
+/** True for a directory that may be listed and entered. */
 async function canRead(workspace: Workspace, path: RawPath): Promise<boolean> {
   const mode = constants.R_OK | constants.X_OK;
   return access(pathUnder(workspace.path, path), mode).then(
@@ -307,7 +310,7 @@ async function trackedFiles({ checkout, path }: Workspace): Promise<readonly Raw
   return splitNul((await git(theirs(path), "ls-files", "-z", "--cached")).stdout);
 }
 
-/** True for a nested repository that git can be started in; a directory's name need not be text. */
+/** True for a nested repository in which git can start; its name must be valid text. */
 async function canEnter(workspace: Workspace, path: RawPath): Promise<boolean> {
   return rawPath(shownPath(path)) === path && (await isNested(workspace, path));
 }
@@ -318,7 +321,7 @@ async function filesIn(
   directories: readonly RawPath[],
 ): Promise<readonly RawPath[]> {
   const call = inWorkspace(workspace, work.file);
-  // Directories whose names are not text cannot be arguments; then everything is listed.
+  // Names that are not valid text cannot be arguments; then all paths are listed.
   const named = directories.every((path) => rawPath(shownPath(path)) === path);
   const few =
     named && directories.length <= 100 ? directories.map((path) => `${shownPath(path)}/`) : ["."];
@@ -335,7 +338,7 @@ function isBelowAny(path: string, directories: ReadonlySet<string>): boolean {
   return false;
 }
 
-/** What `include` names: of the new files all, ignored or not; of those in the index the ignored. */
+/** The files that `include` names: all new ones; of those in the index, the ignored ones. */
 async function includedFiles(
   workspace: Workspace,
   work: WorkIndex,
@@ -360,7 +363,7 @@ async function forcedFiles(
   return (await Promise.all([...own, ...inner])).flat();
 }
 
-/** What the index holds and the rules ignore by now. */
+/** The paths in the index that the rules ignore now. */
 async function nowIgnored(
   workspace: Workspace,
   work: WorkIndex,

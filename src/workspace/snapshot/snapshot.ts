@@ -1,14 +1,15 @@
 /**
- * Takes snapshots: the content of a workspace as a commit under a ref of ours.
+ * Takes snapshots: the content of a workspace as a commit with a ref in the store.
  *
- * Owns: the order in which it is made durable: contents, tree, commit, ref.
+ * Owns: the order in which it becomes durable: contents, tree, commit, ref.
  * Does not: know runs or steps; the caller names the ref.
  *
- * workspace/N1 When takeSnapshot returns, the snapshot is on the disk. A kill before leaves the ref
- *   as it was.
+ * workspace/N1 When takeSnapshot returns, the snapshot is on the disk. After an earlier kill, the
+ *   ref is unchanged.
  * workspace/N2 The user's index, HEAD, branches, stash, settings and hooks are neither used nor
  *   changed.
- * workspace/N3 Nothing is left out silently: what is not held is named in the details.
+ * workspace/N3 Nothing is left out silently: the details name each file that is not in the
+ *   snapshot.
  */
 import { failpoint } from "../../util/failpoint.ts";
 import { directoriesAbove, type RawPath, splitNul } from "../disk.ts";
@@ -41,19 +42,19 @@ import {
 import { type Scan, scan, touchedSince } from "./scan.ts";
 import {
   headRefOf,
+  importCommits,
   inStore,
   linkHead,
   nameAgain,
   runOf,
   type SnapshotStore,
-  takeIn,
   writeRefs,
 } from "./store.ts";
 import { writeObject } from "./store-files.ts";
 import {
   type Content,
   clearNote,
-  gatherRules,
+  collectRules,
   inWorkspace,
   type Outline,
   type Workspace,
@@ -63,7 +64,7 @@ import {
 export interface Snapshot extends SnapshotDetails {
   readonly commit: string;
   readonly tree: string;
-  /** Files that were read anew, and their bytes; 0 when nothing changed since the last snapshot. */
+  /** How many files were read, and their bytes; 0 when nothing changed since the last snapshot. */
   readonly filesRead: number;
   readonly bytesRead: number;
 }
@@ -75,7 +76,7 @@ interface CommitOptions {
   readonly at?: number;
 }
 
-/** What was read for a content. */
+/** A content, and how much was read for it. */
 interface Reading extends Content {
   /** The snapshot of the same content that was taken before. */
   readonly known?: string | undefined;
@@ -83,7 +84,7 @@ interface Reading extends Content {
   readonly bytesRead: number;
 }
 
-/** Takes a snapshot of a workspace and names it; one of an unchanged workspace is the last again. */
+/** Takes a snapshot of a workspace; for an unchanged workspace it is the last one again. */
 export async function takeSnapshot(
   workspace: Workspace,
   { ref, ...options }: CommitOptions & { readonly ref: string },
@@ -130,12 +131,12 @@ export async function commitTree(
   return writeObject(store, "commit", Buffer.from(text));
 }
 
-/** The content now: that of the last time when nothing has changed since, else by way of git. */
+/** The content now: the last one if nothing has changed, otherwise read with git. */
 async function readNow(workspace: Workspace): Promise<Reading> {
   const { memory, checkout } = workspace;
   const head = checkout === undefined ? undefined : await headIn(checkout);
   await keepHead(workspace, head);
-  const scanned = await lookAgain(workspace);
+  const scanned = await scanAgain(workspace);
   const last = scanned?.touched?.length === 0 ? memory.content : undefined;
   if (last !== undefined) memory.seen = scanned?.seen;
   const reading =
@@ -149,8 +150,8 @@ async function readNow(workspace: Workspace): Promise<Reading> {
   return { ...reading, details, known: memory.commit };
 }
 
-/** What is otherwise than at the last reading, told without reading; undefined when that cannot be. */
-async function lookAgain(workspace: Workspace): Promise<QuickScan | undefined> {
+/** The changes since the last reading, without reading files; undefined when that is impossible. */
+async function scanAgain(workspace: Workspace): Promise<QuickScan | undefined> {
   const { seen, outline } = workspace.memory;
   if (seen !== undefined) return quickScanAgain(workspace, seen);
   if (outline === undefined) return undefined;
@@ -158,30 +159,30 @@ async function lookAgain(workspace: Workspace): Promise<QuickScan | undefined> {
 }
 
 /**
- * Takes in the commit that is checked out, before files are read: what it holds need not be written
- * again, and it is kept as long as the snapshot is, even if no branch has it any more.
+ * Imports the commit that is checked out, before files are read: its objects need not be written
+ * again, and it stays as long as the snapshot, even without a branch.
  */
 async function keepHead(workspace: Workspace, head: Head | undefined): Promise<void> {
   const { memory, store, checkout } = workspace;
   const isOwn = checkout !== undefined && checkout.commonDir === store.repository?.commonDir;
   if (head === undefined || !isOwn || memory.head === head.commit) return;
   memory.isLinked = await linkHead(store, head.commit);
-  // Commits that were there before belong to the user's branches, which keep them.
+  // Earlier commits belong to the user's branches, which keep them.
   if (!memory.isLinked && memory.head !== undefined) {
-    await takeIn(store, [head.commit], [memory.head]);
+    await importCommits(store, [head.commit], [memory.head]);
   }
   memory.head = head.commit;
 }
 
 async function readWithGit(workspace: Workspace, scanned: QuickScan | undefined): Promise<Reading> {
-  const rules = await gatherRules(workspace);
+  const rules = await collectRules(workspace);
   const touched = await readTouched(workspace, rules, scanned);
   if (touched !== undefined) return touched;
   const work = await takeIndex(workspace, rules);
   try {
     return await contentWith(workspace, work, rules, scanned?.seen);
   } catch (error) {
-    // The index, or objects that it names, may be gone or broken: once more without it.
+    // The index, or its objects, may be missing or damaged: once more without it.
     if (!isGitFailure(error) || work.memory === undefined) throw error;
     await forgetIndex(workspace);
     const empty = await takeIndex(workspace, rules, "empty");
@@ -195,7 +196,7 @@ async function readWithGit(workspace: Workspace, scanned: QuickScan | undefined)
   }
 }
 
-/** Reads files of which only the contents changed; undefined when there is more to it. */
+/** Reads the files whose content changed; undefined when there are other changes, too. */
 async function readTouched(
   workspace: Workspace,
   rules: string,
@@ -214,12 +215,12 @@ async function readTouched(
     if (update.skipped.length > 0 || update.missing.length > 0) return undefined;
     failpoint("workspace.touched-indexed");
     const tree = await treeOf(workspace, work, update);
-    // The files have changed, their directories have not.
+    // Only files have changed, not their directories.
     await keepIndex(workspace, work, { ...work.memory, tree }, startMs);
     memory.seen = scanned?.seen;
     return { ...content, tree, filesRead: update.files, bytesRead: update.bytes };
   } catch (error) {
-    // A file that vanishes meanwhile, or an index that is broken: the long way finds out.
+    // A file disappeared, or the index is damaged: the full scan finds out.
     if (!isGitFailure(error)) throw error;
     return undefined;
   } finally {
@@ -276,7 +277,7 @@ async function contentWith(
   };
 }
 
-/** What the next scan is compared with; undefined when git is to be asked again. */
+/** The scan to compare the next one with; undefined when git must be asked again. */
 function seenWith(
   workspace: Workspace,
   read: {
@@ -297,7 +298,9 @@ function seenWith(
     : firstQuickScan(workspace, { ...looked, startMs });
 }
 
-/** The directories in a tree of very many files; undefined where the files themselves are scanned. */
+/**
+ * The directories in a tree of very many files; undefined when the files themselves are scanned.
+ */
 async function manyDirectories(
   { store }: Workspace,
   { memory }: WorkIndex,
@@ -311,7 +314,7 @@ async function manyDirectories(
   return listed.length > QUICK_SCAN_DIRECTORIES_MAX ? undefined : listed;
 }
 
-/** What the next look at very many files is compared with. */
+/** The outline to compare very many files with, next time. */
 function outlineWith(
   workspace: Workspace,
   directories: readonly RawPath[] | undefined,
@@ -324,7 +327,7 @@ function outlineWith(
   return shape === undefined ? undefined : { shape, outside: outsideOf(workspace) };
 }
 
-/** Scans and updates; twice where a directory took a file's place, for git hides it until then. */
+/** Scans and updates; twice if a directory replaced a file, because git shows it only then. */
 async function bringUpToDate(
   workspace: Workspace,
   work: WorkIndex,
@@ -355,7 +358,7 @@ async function treeOf(
   work: WorkIndex,
   { changed }: IndexUpdate,
 ): Promise<string> {
-  // Only a tree of this process is sure to be there: others may have been cleaned away.
+  // Only a tree of this process certainly exists: others may have been cleaned.
   const known = workspace.memory.content?.tree;
   if (!changed && known !== undefined && known === work.memory?.tree) return known;
   const call = inWorkspace(workspace, work.file);
@@ -379,7 +382,7 @@ async function remember(
     readonly rules: string;
   },
 ): Promise<void> {
-  // An index that was never written, for a workspace without files, is not worth keeping.
+  // An index of a workspace without files is not stored.
   if (work.memory === undefined && !done.update.changed) return;
   const forced = new Set(done.found.memory.forced ?? []);
   const gone = [...done.found.memory.absent, ...done.update.missing];

@@ -1,30 +1,40 @@
 /**
- * The files of the store: the private git directory, in which git can be started without harm, and
- * those objects in it that we write ourselves. A commit is one small file, for which no process is
- * worth starting, and what the user's repository holds already is linked instead of written again.
+ * The files of the store: the private git directory, in which git can run safely, and the objects
+ * that Perdure writes itself. A commit is one small file, so it needs no process, and objects of
+ * the user's repository are linked instead of written again.
  *
- * Owns: settings, attributes and folders of the git directory; loose objects of ours; links to the
- * packs and loose objects of the user's repository.
- * Does not: hold names (store.ts), or write anything into the user's repository.
+ * Owns: settings, attributes and folders of the git directory; loose objects; links to the packs
+ * and loose objects of the user's repository.
+ * Does not: store names (store.ts), or write to the user's repository.
  *
- * - store-directory/S2 Git sees no setting, attribute, hook or borrowed object that we did not write:
- *   whatever else stands in the directory is removed, and a directory of somebody else is refused.
+ * - store-directory/S2 Git sees only settings, attributes and objects that Perdure wrote: other
+ *   entries of the directory are removed, and a directory of another user is refused.
  * - objects/O1 An object is complete and on the disk before it has its name.
- * - objects/O2 What was linked stays when the user's repository collects its garbage: a link is as
- *   good as a copy, because git never changes an object or a pack in place.
+ * - objects/O2 Linked objects stay when the user's repository collects garbage: a link is as good
+ *   as a copy, because git never changes an object or a pack in place.
  */
 
 import { createHash, randomBytes } from "node:crypto";
-import { existsSync, linkSync, mkdirSync, readdirSync, renameSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  linkSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import * as fs from "node:fs/promises";
 import { join } from "node:path";
 import { deflateSync } from "node:zlib";
-import { absent, flush } from "../disk.ts";
+import { flush } from "../disk.ts";
 import { WorkspaceError } from "../workspace-error.ts";
 
-/** Turns off everything that would change bytes on their way in or out, whatever a project says. */
+/** Turns off all conversions of content, whatever the attributes of a project. */
 const ATTRIBUTES = "* -text !eol -crlf -ident -filter !working-tree-encoding\n";
-/** Everything that may stand in the git directory. */
+/** The entries that the git directory may have. */
 const ENTRIES: ReadonlySet<string> = new Set([
   "perdure.json",
   "HEAD",
@@ -38,39 +48,50 @@ const ENTRIES: ReadonlySet<string> = new Set([
 ]);
 let replaced = 0;
 
-/** Leaves nothing in a git directory that we did not write. */
+/**
+ * Removes foreign entries from a git directory, and writes its own (store-directory/S2). The calls are
+ * synchronous, because a run waits for them: most have nothing to do, and a promise takes longer.
+ */
 export async function makeSafe(gitDir: string, format: ObjectFormat): Promise<void> {
-  await needOwnDirectory(gitDir);
-  for (const name of await fs.readdir(gitDir)) {
+  needOwnDirectory(gitDir);
+  for (const name of readdirSync(gitDir)) {
     if (!ENTRIES.has(name) && !name.endsWith(".new"))
-      await fs.rm(join(gitDir, name), { recursive: true, force: true });
+      rmSync(join(gitDir, name), { recursive: true, force: true });
   }
-  await makeFolders(gitDir);
+  makeFolders(gitDir);
   const version = format === "sha256" ? "1\n[extensions]\n\tobjectformat = sha256" : "0";
   const config = `[core]\n\tbare = true\n\trepositoryformatversion = ${version}\n`;
   await keepText(join(gitDir, "HEAD"), "ref: refs/heads/none\n");
   await keepText(join(gitDir, "config"), config);
   await keepText(join(gitDir, "info", "attributes"), ATTRIBUTES);
-  for (const name of await fs.readdir(join(gitDir, "info"))) {
-    if (name !== "attributes") await fs.rm(join(gitDir, "info", name), { recursive: true });
+  for (const name of readdirSync(join(gitDir, "info"))) {
+    if (name !== "attributes") rmSync(join(gitDir, "info", name), { recursive: true });
   }
   for (const name of ["alternates", "http-alternates"]) {
-    await fs.rm(join(gitDir, "objects", "info", name), { recursive: true, force: true });
+    rmSync(join(gitDir, "objects", "info", name), { recursive: true, force: true });
   }
 }
 
-/** Makes the folders that git and we need. */
-export async function makeFolders(gitDir: string): Promise<void> {
+/** Makes the folders of the git directory. */
+export function makeFolders(gitDir: string): void {
   for (const name of ["info", "objects", "objects/info", "objects/pack", "refs", "names"]) {
-    await fs.mkdir(join(gitDir, name), { mode: 0o700 }).catch(async (error: unknown) => {
-      if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
-      await needOwnDirectory(join(gitDir, name));
-    });
+    const folder = join(gitDir, name);
+    if (lstatSync(folder, { throwIfNoEntry: false }) === undefined) makeFolder(folder);
+    needOwnDirectory(folder);
   }
 }
 
-async function needOwnDirectory(path: string): Promise<void> {
-  const facts = await fs.lstat(path);
+function makeFolder(folder: string): void {
+  try {
+    mkdirSync(folder, { mode: 0o700 });
+  } catch (error) {
+    // Another process was faster.
+    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+  }
+}
+
+function needOwnDirectory(path: string): void {
+  const facts = lstatSync(path);
   const uid = process.geteuid?.();
   if (facts.isDirectory() && (uid === undefined || facts.uid === uid)) return;
   throw new WorkspaceError(
@@ -80,15 +101,15 @@ async function needOwnDirectory(path: string): Promise<void> {
   );
 }
 
-/** A file with exactly this text, which is no link to another. */
+/** Ensures that a file has exactly this text and is not a link. */
 async function keepText(file: string, text: string): Promise<void> {
-  const facts = await fs.lstat(file).catch(absent);
-  if (facts?.isFile() === true && (await fs.readFile(file, "utf8")) === text) return;
-  if (facts !== undefined) await fs.rm(file, { recursive: true });
+  const facts = lstatSync(file, { throwIfNoEntry: false });
+  if (facts?.isFile() === true && readFileSync(file, "utf8") === text) return;
+  if (facts !== undefined) rmSync(file, { recursive: true });
   await replaceFile(file, text);
 }
 
-/** Replaces a file as a whole; its content is durable, its name when the directory is flushed. */
+/** Replaces a file by a durable one; the rename is durable when the directory is flushed. */
 export async function replaceFile(file: string, text: string): Promise<void> {
   const made = `${file}.${process.pid}-${replaced++}.new`;
   await fs.writeFile(made, text, { flush: true });
@@ -100,9 +121,9 @@ export type ObjectFormat = "sha1" | "sha256";
 const FANOUT = /^[0-9a-f]{2}$/;
 const LOOSE = /^([0-9a-f]{38}|[0-9a-f]{62})$/;
 const PACK = /^pack-[0-9a-f]+\.(pack|idx|rev)$/;
-/** The user's git may pack its objects while we link them; then the list is read again. */
+/** The user's git may pack objects meanwhile; then the list is read again. */
 const LISTINGS_MAX = 3;
-/** Linking was refused: another disk, another owner, too many links, a disk without links. */
+/** Errors of refused links: another file system or owner, too many links, no support. */
 const NO_LINKS: ReadonlySet<string> = new Set([
   "EXDEV",
   "EPERM",
@@ -112,7 +133,7 @@ const NO_LINKS: ReadonlySet<string> = new Set([
   "ENOSYS",
 ]);
 
-/** Writes an object and gives its name; durable when it returns. */
+/** Writes an object and returns its name; durable when it returns. */
 export async function writeObject(
   { objectDir, format }: { readonly objectDir: string; readonly format: ObjectFormat },
   type: "blob" | "tree" | "commit",
@@ -124,7 +145,7 @@ export async function writeObject(
   const file = join(directory, name.slice(2));
   if (existsSync(file)) return name;
   mkdirSync(directory, { recursive: true });
-  // Git's own name for a file on its way, so git's own pruning finds it after a kill.
+  // Git's own name of a temporary file, so that git prunes it after a kill.
   const made = join(directory, `tmp_obj_${randomBytes(6).toString("hex")}`);
   writeFileSync(made, deflateSync(whole), { mode: 0o444, flush: true });
   renameSync(made, file);
@@ -133,8 +154,8 @@ export async function writeObject(
 }
 
 /**
- * Links every object of another object directory into ours. False when that cannot give all of them:
- * on another disk, or when the other directory borrows objects from elsewhere.
+ * Links every object of another object directory. False when that is impossible: on another file
+ * system, or if the other directory uses objects of further repositories.
  */
 export async function linkObjects(from: string, to: string): Promise<boolean> {
   if (borrows(from)) return false;
@@ -145,7 +166,7 @@ export async function linkObjects(from: string, to: string): Promise<boolean> {
   return false;
 }
 
-/** True when some objects are elsewhere: in a repository beside it, or on a server. */
+/** True when some objects are in another repository or on a server. */
 function borrows(objectDir: string): boolean {
   if (existsSync(join(objectDir, "info", "alternates"))) return true;
   return namesIn(join(objectDir, "pack")).some((name) => name.endsWith(".promisor"));
@@ -159,7 +180,7 @@ async function linkListed(from: string, to: string): Promise<"linked" | "refused
     const there = new Set(namesIn(join(to, folder)));
     const missing = namesIn(join(from, folder))
       .filter((name) => pattern.test(name) && !there.has(name))
-      // Git takes a pack for complete as soon as it sees its index, so that comes last.
+      // A pack counts as complete when its index exists, so the index comes last.
       .sort((a, b) => Number(a.endsWith(".idx")) - Number(b.endsWith(".idx")));
     if (missing.length === 0) continue;
     mkdirSync(join(to, folder), { recursive: true });

@@ -1,14 +1,15 @@
 /**
- * Where snapshots live: a private git directory under the project's state, with commits in it and a
+ * The store of snapshots: a private git directory in the state of the project, with commits and a
  * list of names for each run.
  *
- * Owns: `<stateDir>/snapshots.git`, the names of snapshots, and what is asked of one by its name.
- * Does not: look at working files (scan, snapshot, restore do), or write into the user's repository.
+ * Owns: `<stateDir>/snapshots.git`, the names of snapshots, and lookups by name.
+ * Does not: read files of a workspace (scan, snapshot, restore do), or write to the user's
+ * repository.
  *
- * - store/S1 Objects and names are ours alone. What the user's repository holds is linked or copied,
- *   never borrowed, so nothing that happens there breaks a snapshot.
+ * - store/S1 The store has its own objects and names. Objects of the user's repository are linked
+ *   or copied, so a change there cannot break a snapshot.
  * - store/S3 Names are lines that are appended to a file of the run and flushed. There is no lock,
- *   so no kill leaves one; a line that was cut short was never written.
+ *   so no kill leaves one; an incomplete line does not count.
  */
 
 import { appendFileSync } from "node:fs";
@@ -19,7 +20,7 @@ import { assert } from "../../util/assert.ts";
 import { failpoint } from "../../util/failpoint.ts";
 import { absent, flush } from "../disk.ts";
 import { type GitCall, git, gitFailure, startGit } from "../git.ts";
-import { findRepository, isIgnored, type Repository, theirs } from "../repository.ts";
+import { type Repository, repositoryOf, theirs } from "../repository.ts";
 import { WorkspaceError } from "../workspace-error.ts";
 import {
   linkObjects,
@@ -29,9 +30,9 @@ import {
   replaceFile,
 } from "./store-files.ts";
 
-/** Snapshots have their names here. */
+/** The refs of snapshots. */
 export const REFS = "refs/perdure/";
-/** The commit that was checked out at a snapshot has its name here. */
+/** The refs of the commits that were checked out at snapshots. */
 export const HEAD_REFS = "refs/perdure-heads/";
 
 const ABOUT_FILE = "perdure.json";
@@ -42,7 +43,7 @@ const NEWLINE = 10;
 export interface SnapshotStore {
   /** The private git directory. */
   readonly gitDir: string;
-  /** The project's state directory, which no snapshot holds. */
+  /** The state directory of the project, which is in no snapshot. */
   readonly stateDir: string;
   /** The repository that the project's files belong to. */
   readonly repository: Repository | undefined;
@@ -50,19 +51,19 @@ export interface SnapshotStore {
   readonly format: ObjectFormat;
 }
 
-/** A name in the store and the snapshot that it stands for. */
+/** A name in the store, and its snapshot. */
 export interface SnapshotRef {
   readonly ref: string;
   readonly commit: string;
 }
 
-/** What the store says about itself. */
+/** The version and the format of a store. */
 interface About {
   readonly version: number;
   readonly format: ObjectFormat;
 }
 
-/** Opens the store of a project, and makes it if there is none. */
+/** Opens the store of a project; creates it if there is none. */
 export async function openStore(options: {
   readonly project: string;
   readonly stateDir: string;
@@ -86,13 +87,13 @@ function otherVersion(gitDir: string): WorkspaceError {
   );
 }
 
-/** The call for git on the store's objects, with nothing of the project's settings. */
+/** The call for git on the store, without the settings of the project. */
 export function inStore(store: SnapshotStore): GitCall {
   const env = { GIT_DIR: store.gitDir, GIT_OBJECT_DIRECTORY: store.objectDir };
   return { cwd: store.gitDir, as: "ours", env };
 }
 
-/** The same call, for commits of the user that may stand in the user's repository alone. */
+/** The same call, with the objects of the user's repository. */
 export function inStoreAndProject(store: SnapshotStore): GitCall {
   const call = inStore(store);
   if (!isSameFormat(store)) return call;
@@ -100,8 +101,8 @@ export function inStoreAndProject(store: SnapshotStore): GitCall {
   return { ...call, env: { ...call.env, GIT_ALTERNATE_OBJECT_DIRECTORIES: JSON.stringify(also) } };
 }
 
-/** Brings everything that these commits of the user's repository hold into the store. */
-export async function takeIn(
+/** Imports commits of the user's repository, with all their objects, into the store. */
+export async function importCommits(
   store: SnapshotStore,
   commits: readonly string[],
   without: readonly string[] = [],
@@ -117,8 +118,8 @@ export async function takeIn(
   await git({ ...inStore(store), input }, "index-pack", "--stdin", "--fix-thin");
 }
 
-/** Brings a commit of the user that only the store has kept back into a repository. */
-export async function giveBack(
+/** Returns a commit to a repository that has lost it; the store still has it. */
+export async function returnCommit(
   store: SnapshotStore,
   repository: Repository,
   commit: string,
@@ -131,13 +132,13 @@ export async function giveBack(
   await git({ ...to, input: packing.stdout ?? "" }, "index-pack", "--stdin");
 }
 
-/** Links the objects of the project's repository; false when that does not give all of them. */
+/** Links the objects of the project's repository; false when that is impossible. */
 export async function linkProject(store: SnapshotStore): Promise<boolean> {
   if (store.repository === undefined || !isSameFormat(store)) return false;
   return linkObjects(join(store.repository.commonDir, "objects"), store.objectDir);
 }
 
-/** The same, unless it was done already since this commit was made. */
+/** The same, unless it was already done for this commit. */
 export async function linkHead(store: SnapshotStore, commit: string): Promise<boolean> {
   const mark = join(indexesOf(store), "linked");
   if ((await fs.readFile(mark, "utf8").catch(absent)) === commit) return true;
@@ -156,14 +157,14 @@ export async function writeRefs(store: SnapshotStore, refs: readonly SnapshotRef
 }
 
 /**
- * Gives a commit one more name in a file that this process has written to. It is not flushed: the name
- * that the commit has keeps it, and whoever misses this one takes the same snapshot again.
+ * Gives a commit another name in a file that this process has written to. It is not flushed: the
+ * earlier name keeps the commit, and if this one is lost, the same snapshot is taken again.
  */
 export function nameAgain(store: SnapshotStore, { ref, commit }: SnapshotRef): void {
   appendFileSync(namesFileOf(store, ref), `${commit} ${ref}\n`);
 }
 
-/** Removes snapshots by their names, and the heads kept with them; a missing one is no error. */
+/** Removes snapshots by their names, with their head commits; a missing one is no error. */
 export async function dropRefs(store: SnapshotStore, refs: readonly string[]): Promise<void> {
   for (const [file, some] of Map.groupBy(refs, (ref) => namesFileOf(store, ref))) {
     const gone = new Set([...some, ...some.map(headRefOf)]);
@@ -192,12 +193,12 @@ export async function listRefs(
     .sort((a, b) => (a.ref < b.ref ? -1 : 1));
 }
 
-/** The name under which the commit that was checked out at a snapshot is kept. */
+/** The ref of the commit that was checked out at a snapshot. */
 export function headRefOf(ref: string): string {
   return ref.replace(REFS, HEAD_REFS);
 }
 
-/** True when the store, or the project's repository, holds this commit. */
+/** True when the store, or the project's repository, has this commit. */
 export async function hasCommit(store: SnapshotStore, commit: string): Promise<boolean> {
   const call = { ...inStoreAndProject(store), answers: [1, 128] };
   return (await git(call, "cat-file", "-e", `${commit}^{commit}`)).exit === 0;
@@ -215,12 +216,12 @@ export async function readSnapshotFile(
   return result.exit === 0 ? result.stdout : undefined;
 }
 
-/** Fails in words when the store does not hold this commit. */
+/** Throws if the store does not have this commit. */
 export async function needCommit(store: SnapshotStore, commit: string): Promise<void> {
   if (!(await hasCommit(store, commit))) throw missingCommit(store, commit);
 }
 
-/** The error for a snapshot that is not there. */
+/** The error for a missing snapshot. */
 export function missingCommit(store: SnapshotStore, commit: string): WorkspaceError {
   return new WorkspaceError(
     "snapshot-missing",
@@ -229,7 +230,7 @@ export function missingCommit(store: SnapshotStore, commit: string): WorkspaceEr
   );
 }
 
-/** Packs what our names hold, so that many snapshots cost what changed between them. */
+/** Packs the named snapshots, so that many snapshots need only the space of their differences. */
 export async function packStore(store: SnapshotStore): Promise<void> {
   const refs = await listRefs(store);
   if (refs.length === 0) return;
@@ -242,21 +243,21 @@ export async function packStore(store: SnapshotStore): Promise<void> {
 }
 
 /**
- * After snapshots were dropped: gives their space back. `others` says whether a run may be taking a
- * snapshot right now, whose objects have no name yet; then what is young stays.
+ * Frees the space of removed snapshots. `others` says whether a run may be taking a snapshot now,
+ * whose objects have no name yet; then young objects stay.
  */
 export async function tidyStore(
   store: SnapshotStore,
   { others }: { readonly others: boolean },
 ): Promise<void> {
-  // An index names objects that may go now.
+  // An index may name objects that are removed now.
   await fs.rm(indexesOf(store), { recursive: true, force: true });
-  // Heads need their history, which is whole here only where it is linked.
+  // Head commits need their history, which is complete only if it is linked.
   const heads = (await linkProject(store)) ? await listRefs(store, HEAD_REFS) : [];
   const refs = [...(await listRefs(store)), ...heads];
   if (refs.length === 0 && !others) {
     await fs.rm(store.objectDir, { recursive: true, force: true });
-    await makeFolders(store.gitDir);
+    makeFolders(store.gitDir);
     return;
   }
   await keepLinkedPacks(join(store.objectDir, "pack"));
@@ -269,7 +270,7 @@ export async function tidyStore(
   failpoint("workspace.tidied");
 }
 
-/** A pack that the user's repository has as well costs no space, so it need not be packed again. */
+/** A pack that is linked from the user's repository costs no space, so it is not packed again. */
 async function keepLinkedPacks(directory: string): Promise<void> {
   for (const name of await fs.readdir(directory)) {
     if (!name.endsWith(".pack")) continue;
@@ -280,7 +281,7 @@ async function keepLinkedPacks(directory: string): Promise<void> {
   }
 }
 
-/** Lets git see names as refs, for the commands that need some: the store itself has none. */
+/** Runs git with the names as refs, for commands that need refs: the store itself has none. */
 export async function withRefs(
   call: GitCall,
   refs: readonly SnapshotRef[],
@@ -303,7 +304,7 @@ export async function withRefs(
   }
 }
 
-/** What git finds wrong with the objects that our names need, as lines; none when all is well. */
+/** The problems that git finds in the objects of the named snapshots, as lines. */
 export async function checkStore(store: SnapshotStore): Promise<readonly string[]> {
   const refs = await listRefs(store);
   if (refs.length === 0) return [];
@@ -318,20 +319,13 @@ export async function checkStore(store: SnapshotStore): Promise<readonly string[
   return lines;
 }
 
-/** Where the indexes of directories are kept from one run to the next. */
+/** The directory of the indexes for later runs. */
 export function indexesOf({ gitDir }: SnapshotStore): string {
   return join(gitDir, "indexes");
 }
 
 function isSameFormat({ repository, format }: SnapshotStore): boolean {
   return repository?.objectFormat === format;
-}
-
-/** The repository that a project's files belong to; one that ignores them does not count. */
-async function repositoryOf(project: string): Promise<Repository | undefined> {
-  const repository = await findRepository(project);
-  if (repository === undefined || (await isIgnored(repository, project))) return undefined;
-  return repository;
 }
 
 async function readAbout(gitDir: string): Promise<About | undefined> {
@@ -345,7 +339,7 @@ async function writeAbout(gitDir: string, about: About): Promise<void> {
   await replaceFile(join(gitDir, ABOUT_FILE), `${JSON.stringify(about)}\n`);
 }
 
-/** Makes the private directory whole beside its place, then puts it there. */
+/** Makes the private directory under another name, then renames it. */
 async function makeStore(gitDir: string, repository: Repository | undefined): Promise<About> {
   const format = repository?.objectFormat ?? "sha1";
   const about: About = { version: VERSION, format };
@@ -356,7 +350,7 @@ async function makeStore(gitDir: string, repository: Repository | undefined): Pr
   await writeAbout(made, about);
   failpoint("workspace.store-made");
   await fs.rename(made, gitDir).catch(async (error: NodeJS.ErrnoException) => {
-    // Another process has just made it.
+    // Another process has just created it.
     if (error.code !== "ENOTEMPTY" && error.code !== "EEXIST") throw error;
     await fs.rm(made, { recursive: true, force: true });
   });
@@ -380,7 +374,7 @@ async function namesFiles({ gitDir }: SnapshotStore): Promise<readonly string[]>
   return names.filter((name) => !name.endsWith(".new")).map((name) => join(gitDir, "names", name));
 }
 
-/** The names in a run's file: the last line of a name counts, a line without its end does not. */
+/** The names in the file of a run: the last line of a name counts, an incomplete line does not. */
 async function namesIn(file: string): Promise<readonly SnapshotRef[]> {
   const text = (await fs.readFile(file, "utf8").catch(absent)) ?? "";
   const found = new Map<string, string>();
@@ -397,7 +391,7 @@ async function append(file: string, text: string): Promise<void> {
     const { size } = await handle.stat();
     const last = Buffer.alloc(1);
     if (size > 0) await handle.read(last, 0, 1, size - 1);
-    // A line that a power cut tore has no meaning, whatever its beginning looks like.
+    // A power failure may have cut the last line short; it is removed.
     if (size > 0 && last[0] !== NEWLINE) await handle.truncate(await wholeLines(handle));
     await handle.write(text);
     await handle.sync();

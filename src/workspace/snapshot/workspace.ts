@@ -1,17 +1,17 @@
 /**
  * A directory whose content is snapshotted and restored.
  *
- * Owns: which directory git looks at, whose ignore rules and whose index hold in it, and what is
- * never part of it; the note of a restore beside its index: while it is open, what may be removed;
- * when it is done, what was spared.
+ * Owns: the directory for git, the ignore rules and the index that apply to it, and the paths that
+ * are never part of it; the note of a restore beside its index: while it is open, the removable
+ * files; when it is done, the spared ones.
  * Does not: read or write the files in it.
  *
  * workspace/W1 `.git` and the state directory are never part of a workspace.
- * workspace/W2 A directory that a repository ignores does not belong to it: its own rules hold
- *   there.
- * workspace/R5 Files that were ignored, and are not any more because the rules went back too, are
- *   in no snapshot: no later restore removes them either, until a snapshot has been taken.
- * workspace/W3 An exported run is no file of a workspace, unless the user's rules say otherwise.
+ * workspace/W2 A directory that a repository ignores does not belong to it: its own rules apply.
+ * workspace/R5 Files that were ignored, and are not any more because the rules were restored, too,
+ *   are in no snapshot: no later restore removes them, until a snapshot has been taken.
+ * workspace/W3 An exported run does not belong to a workspace, unless the user's rules say
+ *   otherwise.
  */
 import { mkdir, readFile, realpath, rename, rm, writeFile } from "node:fs/promises";
 import { dirname, relative, resolve } from "node:path";
@@ -19,64 +19,63 @@ import { sha256 } from "../../util/json.ts";
 import { absent, flush, type RawPath, rawPath } from "../disk.ts";
 import type { GitCall } from "../git.ts";
 import {
-  findRepository,
-  isIgnored,
   pathWithin,
   type Repository,
+  repositoryOf,
   settingsOf,
   type UserSettings,
 } from "../repository.ts";
 import type { Details } from "./details.ts";
 import { inStore, type SnapshotStore } from "./store.ts";
 
-/** Larger files are not snapshotted, but named. */
-export const FILE_BYTES_MAX = 100 * 1024 * 1024;
+/** Larger files are not in snapshots, only named. */
+const FILE_BYTES_MAX = 100 * 1024 * 1024;
 /** The same for files that git does not track. */
-export const UNTRACKED_FILE_BYTES_MAX = 10 * 1024 * 1024;
+const UNTRACKED_FILE_BYTES_MAX = 10 * 1024 * 1024;
 
-/** What `perdure export` writes (workspace/W3). */
+/** The files that `perdure export` writes (workspace/W3). */
 const EXPORTS = "*.perdure";
 
 export interface Workspace {
   readonly store: SnapshotStore;
   readonly path: string;
-  /** The top of the working files that git looks at: the workspace, or a directory above it. */
+  /** The top of the files for git: the workspace, or a directory above it. */
   readonly root: string;
   /** The workspace below the root, with a slash at its end; "" when it is the root. */
   readonly prefix: RawPath;
   /** The user's checkout that the workspace belongs to. */
   readonly checkout: Repository | undefined;
-  /** Ignored files that are snapshotted nevertheless: git's glob patterns. */
+  /** Ignored files that snapshots contain nevertheless: git's glob patterns. */
   readonly include: readonly string[];
   readonly fileBytesMax: number;
   /** The limit for files that git does not track. */
   readonly untrackedBytesMax: number;
-  /** Our own index: a cache, which may be deleted at any time. */
+  /** The index: a cache, which may be deleted at any time. */
   readonly indexFile: string;
-  /** What the last snapshot of this process found; a cache. */
+  /** The result of the last snapshot of this process; a cache. */
   readonly memory: WorkspaceMemory;
-  /** The user's settings that hold in it. */
+  /** The user's settings for it. */
   readonly settings: UserSettings;
-  /** The state directory, when it lies in the workspace. */
+  /** The state directory, if it is in the workspace. */
   readonly stateWithin: RawPath | undefined;
 }
 
 /** The times of directories when their names were last listed. */
 export type Shape = ReadonlyMap<RawPath, string>;
 
-/** What is remembered of a workspace while it is open. */
+/** The memory of an open workspace. */
 interface WorkspaceMemory {
-  /** The files as they were right before they were last read. */
+  /** The files right before they were last read. */
   seen?: WorkspaceScan | undefined;
-  /** The same where there are too many files to look at in this process. */
+  /** The same for a workspace with too many files for a quick scan. */
   outline?: Outline | undefined;
-  /** What came of it. */
+  /** The content that was read. */
   content?: Content | undefined;
   /** The snapshot of exactly that content. */
   commit?: string | undefined;
-  /** The user's commit that the store has taken in. */
+  /** The user's commit that was imported into the store. */
   head?: string | undefined;
-  /** True when everything that it holds is linked into the store. */
+  /** True when all its objects are linked into the store. */
   isLinked?: boolean;
   /** The last of these commits that has a name in the store. */
   namedHead?: string | undefined;
@@ -86,22 +85,22 @@ interface WorkspaceMemory {
 
 /** The state of a workspace as a quick scan finds it, without reading a file. */
 export interface WorkspaceScan {
-  /** What tells one state of a file from another, for each file that a snapshot looks at. */
+  /** A text that differs for each state of a file, for each file of a snapshot. */
   readonly files: ReadonlyMap<RawPath, string>;
-  /** The names in each directory that is looked into. */
+  /** The names in each directory that is read. */
   readonly directories: ReadonlyMap<RawPath, string>;
-  /** Files so young that another change might leave the same times: the hash of their content. */
+  /** Files that are so young that another change could leave the same times: their hashes. */
   readonly young: ReadonlyMap<RawPath, string>;
-  /** What counts outside of the workspace: rules, and the user's index. */
+  /** The state of files outside of the workspace: rules, and the user's index. */
   readonly outside: string;
-  /** The times of the directories, when they can be trusted. */
+  /** The times of the directories, if they can be trusted. */
   readonly shape: Shape | undefined;
 }
 
-/** What can be told of a workspace with very many files. */
+/** The state of a workspace with very many files. */
 export interface Outline {
   readonly shape: Shape;
-  /** As in `Seen`. */
+  /** As in `WorkspaceScan`. */
   readonly outside: string;
 }
 
@@ -111,7 +110,7 @@ export interface Content {
   readonly details: Details;
 }
 
-/** Looks at a directory as a workspace; its index is kept in `indexFile`. */
+/** Opens a directory as a workspace; its index is in `indexFile`. */
 export async function openWorkspace(
   store: SnapshotStore,
   options: {
@@ -124,7 +123,7 @@ export async function openWorkspace(
   const path = await realpath(options.path);
   const { repository } = store;
   const isProject = repository !== undefined && (await realpath(repository.topLevel)) === path;
-  const checkout = isProject ? repository : await checkoutOf(path);
+  const checkout = isProject ? repository : await repositoryOf(path);
   const within = checkout === undefined ? "" : await pathWithin(checkout, path);
   const stateWithin = relative(path, await realpath(store.stateDir));
   await mkdir(dirname(options.indexFile), { recursive: true, mode: 0o700 });
@@ -144,7 +143,7 @@ export async function openWorkspace(
   };
 }
 
-/** The call for git on the workspace with an index of ours; paths are relative to the workspace. */
+/** The call for git on the workspace with an index; paths are relative to the workspace. */
 export function inWorkspace(workspace: Workspace, indexFile: string): GitCall {
   const call = inStore(workspace.store);
   return {
@@ -155,8 +154,8 @@ export function inWorkspace(workspace: Workspace, indexFile: string): GitCall {
   };
 }
 
-/** Brings the rules that stand outside of .gitignore files together for git; gives their hash. */
-export async function gatherRules(workspace: Workspace): Promise<string> {
+/** Collects the rules outside of .gitignore files for git; returns their hash. */
+export async function collectRules(workspace: Workspace): Promise<string> {
   const texts = await Promise.all(workspace.settings.excludeFiles.map(textOf));
   const rules = [EXPORTS, ...texts].map((text) => `${text}\n`).join("");
   const file = rulesFileOf(workspace);
@@ -164,17 +163,11 @@ export async function gatherRules(workspace: Workspace): Promise<string> {
   return sha256(rules);
 }
 
-/** True for what is never part of a workspace (workspace/W1). */
+/** True for a path that is never part of a workspace (workspace/W1). */
 export function isOutside(workspace: Workspace, path: string): boolean {
   return [".git", ".perdure", workspace.stateWithin].some(
     (name) => name !== undefined && name !== "" && (path === name || path.startsWith(`${name}/`)),
   );
-}
-
-async function checkoutOf(path: string): Promise<Repository | undefined> {
-  const repository = await findRepository(path);
-  if (repository === undefined || (await isIgnored(repository, path))) return undefined;
-  return repository;
 }
 
 function rulesFileOf({ indexFile }: Workspace): string {
@@ -188,7 +181,7 @@ async function textOf(file: string): Promise<string> {
   });
 }
 
-/** What a restore must remember over a kill. */
+/** The data that a restore needs after a kill. */
 type RestoreNote =
   | { readonly status: "open"; readonly commit: string; readonly remove: readonly RawPath[] }
   | { readonly status: "done"; readonly spared: readonly RawPath[] };
@@ -207,7 +200,7 @@ export async function writeNote(workspace: Workspace, note: RestoreNote): Promis
   await flush(dirname(file));
 }
 
-/** Forgets what was spared: a snapshot holds it now. A restore that is not finished stays open. */
+/** Forgets spared files, which a snapshot has now. An unfinished restore stays open. */
 export async function clearNote(workspace: Workspace): Promise<void> {
   const note = await readNote(workspace);
   if (note?.status === "done") await rm(noteFileOf(workspace), { force: true });

@@ -1,14 +1,14 @@
 /**
- * The directory of a step that works apart: in a project with git a worktree on a branch of the
- * step's own, so that the step can commit, compare and look at the history.
+ * The workspace of a single step: in a project with git, a worktree on a branch of its own, so that
+ * the step can commit, compare and read the history.
  *
- * Owns: making it with exactly the files of a snapshot, giving it up without losing commits, and
- * moving what is checked out in a worktree of ours, which is restored together with the files.
- * Does not: merge what the step did (the engine does, from snapshots), or choose names. Commits that
- * are left behind are kept by the snapshots that were taken while they were checked out.
+ * Owns: making it with exactly the files of a snapshot, removing it without losing commits, and
+ * moving its HEAD, which is restored together with the files.
+ * Does not: merge the changes of the step (the engine does, from snapshots), or choose names.
+ * Snapshots keep the commits that were checked out when they were taken.
  *
- * - own-worktree/V1 It counts as made when its files are those of the snapshot: killed before, it
- *   is made again from nothing.
+ * - own-worktree/V1 It counts as made when its files equal the snapshot; after an earlier kill it
+ *   is made again from the start.
  * - own-worktree/V2 Its branch outlives the directory while it has commits that no other branch
  *   has.
  */
@@ -28,24 +28,26 @@ import {
 } from "../repository.ts";
 import { readSnapshot } from "../snapshot/details.ts";
 import { restoreSnapshot } from "../snapshot/restore.ts";
-import { giveBack, type SnapshotStore } from "../snapshot/store.ts";
+import { returnCommit, type SnapshotStore } from "../snapshot/store.ts";
 import type { Workspace } from "../snapshot/workspace.ts";
-import { createWorktree, isThere, loneCommits } from "./worktree.ts";
+import { createWorktree, isThere, uniqueCommits } from "./worktree.ts";
 import { commitOf, holderOf, listWorktrees, removeEntry } from "./worktree-list.ts";
 
 interface OwnDirectory {
   readonly store: SnapshotStore;
-  /** The directory that the run was started in. */
+  /** The directory in which the run was started. */
   readonly project: string;
-  /** Where the step works. */
+  /** The directory of the step. */
   readonly path: string;
   /** The branch's short name. */
   readonly branch: string;
-  /** Looks at the directory as a workspace. */
+  /** Opens the directory as a workspace. */
   readonly open: (path: string) => Promise<Workspace>;
 }
 
-/** Gives a step a directory with the files of a snapshot; one that is there is kept or restored. */
+/**
+ * Makes the directory of a step with the files of a snapshot; an existing one is kept or restored.
+ */
 export async function makeOwnDirectory(
   own: OwnDirectory,
   snapshot: string,
@@ -65,7 +67,7 @@ export async function makeOwnDirectory(
   if (await isThere(repository, top)) {
     if (how === "restored") await restoreOwn(own, inside, snapshot);
   } else await makeOwnWorktree(own, { repository, top, inside, snapshot, head: head.commit });
-  // The step's directory is named alike wherever the project lies in its repository.
+  // The directory has the same name wherever the project is in its repository.
   if (prefix !== "" && !existsSync(path)) await symlink(inside, path);
   failpoint("workspace.own-made");
 }
@@ -82,8 +84,8 @@ async function makeOwnWorktree(
 ): Promise<void> {
   const { repository, top, inside, snapshot, head } = made;
   const { store, branch } = own;
-  await giveBack(store, repository, head);
-  // Commits of an attempt whose directory is gone stay on the branch; the files begin anew.
+  await returnCommit(store, repository, head);
+  // Commits of an attempt whose directory is missing stay on the branch; the files are restored.
   const base = (await commitOf(repository, `refs/heads/${branch}`)) ?? head;
   const fill = async (): Promise<void> => {
     await mkdir(inside, { recursive: true });
@@ -99,7 +101,7 @@ async function restoreOwn(own: OwnDirectory, path: string, snapshot: string): Pr
   await moveOwnHead(own, path, snapshot);
 }
 
-/** The commit of the snapshot, on the step's own branch: that of the snapshot is the run's. */
+/** Moves to the commit of the snapshot, on the branch of the step, not on that of the run. */
 async function moveOwnHead(
   { store, branch }: OwnDirectory,
   path: string,
@@ -110,7 +112,7 @@ async function moveOwnHead(
   await moveHead(store, path, { commit: head.commit, branch: `refs/heads/${branch}` });
 }
 
-/** Without git: the files, and nothing else. */
+/** Without git: a directory with only the files. */
 async function makePlainDirectory(
   { path, open }: OwnDirectory,
   snapshot: string,
@@ -142,14 +144,14 @@ export async function removeOwnWorktrees(
   const flags = ["--format=%(refname:short)", `refs/heads/${branches}*`];
   const names = (await git(call, "for-each-ref", ...flags)).stdout.toString("utf8").split("\n");
   for (const name of names.filter((one) => one !== "")) {
-    if ((await loneCommits(repository, name)) > 0) continue;
+    if ((await uniqueCommits(repository, name)) > 0) continue;
     await gitAmongWorktrees(call, "branch", "-q", "-D", "--", name);
   }
 }
 
 /**
- * Checks out, without touching files, the branch and the commit that were checked out at a snapshot.
- * A step that commits would find its work committed already otherwise.
+ * Checks out the branch and the commit of a snapshot without changing files. Otherwise a step that
+ * commits would find its work already committed.
  */
 export async function restoreHead(
   store: SnapshotStore,
@@ -160,18 +162,18 @@ export async function restoreHead(
   if (head !== undefined) await moveHead(store, path, head);
 }
 
-/** Checks out a branch at a commit without touching files. */
-export async function moveHead(store: SnapshotStore, path: string, wanted: Head): Promise<void> {
+/** Checks out a branch at a commit without changing files. */
+async function moveHead(store: SnapshotStore, path: string, wanted: Head): Promise<void> {
   const now = await headOf(path);
   if (now?.commit === wanted.commit && now.branch === wanted.branch) return;
   const repository = await findRepository(path);
   if (repository === undefined) return;
-  await giveBack(store, repository, wanted.commit);
+  await returnCommit(store, repository, wanted.commit);
   const { branch } = wanted;
   const name = branch?.replace(/^refs\/heads\//, "");
   const isFree = name !== undefined && holderOf(repository, name) === undefined;
   if (now?.branch !== branch) {
-    // A branch that is gone, or that somebody else has by now, is not taken from them.
+    // A branch that is missing, or that another worktree has, is not used.
     const exists = branch !== undefined && (await commitOf(repository, branch)) !== undefined;
     if (exists && isFree) await git(theirs(path), "symbolic-ref", "HEAD", branch);
     else await git(theirs(path), "update-ref", "--no-deref", "HEAD", wanted.commit);

@@ -1,12 +1,11 @@
 /**
- * The worktrees of a repository, read from git's own files (a list by git itself fails, or leaves them
- * out, when one of them was killed while it was made), and what a kill in the middle of git's work
- * leaves behind: locks, half-made worktrees, files on their way into the store.
+ * The worktrees of a repository, read from git's own files (git's list fails or is incomplete when
+ * one of them was killed during its creation), and the leftovers of a kill: locks, half-made
+ * worktrees, temporary files of the store.
  *
- * Owns: reading and removing single entries; finding what a kill has left in what is ours, and telling
- * it from the files of a process at work.
- * Does not: make worktrees (worktree.ts). Nothing here has to run for a run to continue: whoever
- * resumes removes what is in the way by itself.
+ * Owns: reading and removing single entries; finding leftovers, and distinguishing them from the
+ * files of working processes.
+ * Does not: make worktrees (worktree.ts). A resume does not need the removal of leftovers.
  */
 import {
   type Dirent,
@@ -24,7 +23,7 @@ import { findRepository, type Repository, theirs } from "../repository.ts";
 
 /** A linked worktree as the repository knows it. */
 interface ListedWorktree {
-  /** Its directory; "" when it was killed before that was written. */
+  /** Its directory; "" when git was killed before it was written. */
   readonly path: string;
   /** Its entry in the repository. */
   readonly entry: string;
@@ -32,12 +31,12 @@ interface ListedWorktree {
   readonly branch: string | undefined;
 }
 
-/** A worktree whose making was finished has this file in its entry. */
+/** The entry of a complete worktree has this file. */
 const READY = "perdure-ready";
 const GITDIR = /^gitdir: (.*)\n?$/s;
 const BRANCH = /^ref: (refs\/.+)$/;
 
-/** The linked worktrees; one whose directory is gone is in it as well. */
+/** The linked worktrees, also those without a directory. */
 export function listWorktrees({ commonDir }: Repository): readonly ListedWorktree[] {
   const folder = join(commonDir, "worktrees");
   return namesIn(folder).map((name) => {
@@ -48,7 +47,7 @@ export function listWorktrees({ commonDir }: Repository): readonly ListedWorktre
   });
 }
 
-/** Who has a branch checked out: a directory. */
+/** The directory in which a branch is checked out. */
 export function holderOf(repository: Repository, branch: string): string | undefined {
   const { commonDir } = repository;
   const name = `refs/heads/${branch}`;
@@ -57,33 +56,33 @@ export function holderOf(repository: Repository, branch: string): string | undef
   return listWorktrees(repository).find((one) => one.branch === name)?.path;
 }
 
-/** The entry of exactly this directory. */
+/** The entry of a directory. */
 export function entryOf(repository: Repository, path: string): ListedWorktree | undefined {
   const listed = listWorktrees(repository);
   const named = idIn(path);
   return (
     listed.find((one) => isAt(one, path)) ??
-    // A project that was moved or copied: the directory still names its entry.
+    // After a move or a copy of the project, the directory still names its entry.
     listed.find(({ entry }) => named !== undefined && basename(entry) === named && isReady(entry))
   );
 }
 
-/** True for the entry of a directory, by whichever of its names. */
+/** True for the entry of a directory, by its path or its real path. */
 export function isAt({ path: listed }: ListedWorktree, path: string): boolean {
   return listed === path || (listed !== "" && listed === realPath(path));
 }
 
-/** True when the making of a worktree was finished. */
+/** True when a worktree is complete. */
 export function isReady(entry: string): boolean {
   return existsSync(join(entry, READY));
 }
 
-/** Says that a worktree is complete. */
+/** Marks a worktree as complete. */
 export async function markReady(entry: string): Promise<void> {
   await writeFile(join(entry, READY), "", { flush: true });
 }
 
-/** Makes a directory and its entry name each other, whatever a kill or a move has left. */
+/** Makes a directory and its entry refer to each other, also after a kill or a move. */
 export async function connect(path: string, entry: string): Promise<void> {
   const gitFile = join(realPath(path), ".git");
   if (textOf(gitFile) !== `gitdir: ${entry}\n`) await writeFile(gitFile, `gitdir: ${entry}\n`);
@@ -91,15 +90,15 @@ export async function connect(path: string, entry: string): Promise<void> {
   if (textOf(back) !== `${gitFile}\n`) await writeFile(back, `${gitFile}\n`);
 }
 
-/** Removes a worktree; what is half made as well. */
+/** Removes a worktree, also a half-made one. */
 export async function removeEntry({ path, entry }: ListedWorktree): Promise<void> {
   if (path !== "") await rm(path, { recursive: true, force: true });
   await rm(entry, { recursive: true, force: true });
 }
 
 /**
- * Locks on a worktree and its branch that nobody holds: git was killed. A lock counts as held while
- * any process works in the directory.
+ * Locks on a worktree and its branch that a killed git left. A lock counts as held while any
+ * process works in the directory.
  */
 export function staleLocks(repository: Repository, path: string, branch: string): string[] {
   const entry = entryOf(repository, path)?.entry;
@@ -109,14 +108,14 @@ export function staleLocks(repository: Repository, path: string, branch: string)
   return locks.length === 0 || isWorkedIn(path) ? [] : locks;
 }
 
-/** The commit that a name stands for, or undefined when there is none. */
+/** The commit of a name; undefined when there is none. */
 export async function commitOf(repository: Repository, name: string): Promise<string | undefined> {
   const call = { ...theirs(repository.commonDir), answers: [1, 128] };
   const result = await git(call, "rev-parse", "-q", "--verify", `${name}^{commit}`);
   return result.exit === 0 ? result.stdout.toString("utf8").trimEnd() : undefined;
 }
 
-/** True when a process has its working directory in this one; not known everywhere. */
+/** True when a process has its working directory in this one; only Linux shows it. */
 function isWorkedIn(path: string): boolean {
   return namesIn("/proc").some((pid) => {
     if (!/^\d+$/.test(pid)) return false;
@@ -124,13 +123,13 @@ function isWorkedIn(path: string): boolean {
       const cwd = readlinkSync(join("/proc", pid, "cwd"));
       return cwd === path || cwd.startsWith(`${path}/`);
     } catch {
-      // It has ended, or it is another user's, who does not work in a directory of ours.
+      // It has ended, or belongs to another user, who does not work in this directory.
       return false;
     }
   });
 }
 
-/** The name of the entry that a worktree's directory says it has. */
+/** The name of the entry in the .git file of a worktree. */
 function idIn(path: string): string | undefined {
   const [, entry] = GITDIR.exec(textOf(join(path, ".git")) ?? "") ?? [];
   return entry === undefined ? undefined : basename(entry);
@@ -160,18 +159,18 @@ function namesIn(directory: string): readonly string[] {
   }
 }
 
-/** A file or directory that nobody needs. */
+/** A file or directory that no process needs. */
 export interface Leftover {
   readonly path: string;
   readonly what: "lock" | "half-made worktree" | "unfinished object";
 }
 
-/** Whatever is younger may belong to a process at work. */
+/** A younger file may belong to a working process. */
 const AGE_MS_MIN = 60_000;
 const UNFINISHED = /^tmp_(obj|pack|idx|rev)_/;
 const WORK = /\.work-(\d+)-/;
 
-/** Finds what kills have left in the state of a project and in its repository. */
+/** Finds the leftovers of kills in the state of a project and in its repository. */
 export async function findLeftovers(
   project: string,
   stateDir: string,
@@ -191,7 +190,7 @@ export async function findLeftovers(
 function inRepository(repository: Repository, stateDir: string): readonly Leftover[] {
   const ours = listWorktrees(repository).filter(({ path }) => path.startsWith(`${stateDir}/`));
   const half = ours.filter(({ entry }) => !isReady(entry));
-  const torn = listWorktrees(repository).filter(({ entry }) => isTorn(entry));
+  const damaged = listWorktrees(repository).filter(({ entry }) => isDamaged(entry));
   const locks = ours
     .filter(({ entry }) => isReady(entry))
     .flatMap(({ path, branch = "" }) =>
@@ -206,13 +205,13 @@ function inRepository(repository: Repository, stateDir: string): readonly Leftov
       { path, what: "half-made worktree" },
       { path: entry, what: "half-made worktree" },
     ]),
-    ...torn.map(({ entry }): Leftover => ({ path: entry, what: "half-made worktree" })),
+    ...damaged.map(({ entry }): Leftover => ({ path: entry, what: "half-made worktree" })),
     ...[...new Set(found)].map((path): Leftover => ({ path, what: "lock" })),
   ];
 }
 
-/** True when a power failure has emptied the file with which git finds the repository. */
-function isTorn(entry: string): boolean {
+/** True when a power failure emptied the file `commondir` of an entry. */
+function isDamaged(entry: string): boolean {
   return statSync(join(entry, "commondir"), { throwIfNoEntry: false })?.size === 0;
 }
 

@@ -1,19 +1,18 @@
 /**
  * Worktrees: a directory and a branch of the user's repository for one run.
  *
- * Owns: making, repairing and removing them; telling what has become of one while nobody looked; and
- * the two files by which a worktree and its repository know each other, which are set right after the
- * project was moved or copied with both in it. `git worktree repair` is not used for that: in a copy
- * it would follow the old link and change the repository that the copy was made of.
- * Does not: choose names, or put files back (restore.ts does, after a repair). Which branch or commit
- * is checked out is no state of its own: the steps of a run may commit, switch and detach as they like.
+ * Owns: making, repairing and removing them; their state; and the two files that connect a worktree
+ * with its repository, which are corrected after the project was moved or copied. `git worktree
+ * repair` is not used for that: in a copy it would follow the old link and change the original
+ * repository.
+ * Does not: choose names, or restore files (restore.ts does, after a repair), or care which branch
+ * or commit is checked out: the steps of a run may commit, switch and detach.
  *
- * workspace/T1 A worktree is ready when its mark is written: whoever made it was not killed on the
- *   way. One without the mark was never worked in and is made anew.
- * workspace/T2 A branch that is there already is taken only when it stands at the commit that was
- *   asked for.
- * workspace/T3 Removing refuses while the branch has commits, or the directory content, that is
- *   nowhere else.
+ * workspace/T1 A worktree is ready when its mark is written. A worktree without the mark was never
+ *   used, and is made again.
+ * workspace/T2 An existing branch is used only if it is at the requested commit.
+ * workspace/T3 A removal is refused while the branch has commits, or the directory has content,
+ *   that exists nowhere else.
  */
 
 import { constants, existsSync } from "node:fs";
@@ -24,6 +23,7 @@ import { failpoint } from "../../util/failpoint.ts";
 import { absent, directoryOf, pathUnder, type RawPath, shownPath, splitNul } from "../disk.ts";
 import { git, gitAmongWorktrees, gitLine } from "../git.ts";
 import { findRepository, headOf, type Repository, theirs } from "../repository.ts";
+import { replaceFile } from "../snapshot/store-files.ts";
 import { WorkspaceError } from "../workspace-error.ts";
 import {
   commitOf,
@@ -50,7 +50,7 @@ interface CreatedWorktree {
   readonly branch: string;
   /** The commit that it was made from. */
   readonly base: string;
-  /** Ignored files that were brought along. */
+  /** Ignored files that were copied. */
   readonly copied: readonly string[];
 }
 
@@ -58,21 +58,21 @@ interface CreatedWorktree {
 export async function createWorktree(
   options: WorktreeLocation & {
     readonly base: string;
-    /** Ignored files of the repository to bring along: git's glob patterns. */
+    /** Ignored files of the repository to copy: git's glob patterns. */
     readonly include?: readonly string[];
-    /** Does more to the files before the worktree counts as made. */
+    /** Changes the files before the worktree counts as made. */
     readonly fill?: () => Promise<void>;
   },
 ): Promise<CreatedWorktree> {
   const { repository, path, branch, fill } = options;
   const base = await needBase(repository, options.base);
   if (await isThere(repository, path)) return { path, branch, base, copied: [] };
-  await clearHalfMade(options);
+  await removeHalfMade(options);
   await needFreePath(path);
   await needBranchAt(options, base);
   await fs.mkdir(dirname(path), { recursive: true });
   await addWorktree(options);
-  const copied = await bringAlong(repository, path, options.include ?? []);
+  const copied = await copyIncluded(repository, path, options.include ?? []);
   await fill?.();
   failpoint("workspace.worktree-filled");
   const made = entryOf(repository, path);
@@ -82,29 +82,29 @@ export async function createWorktree(
   return { path, branch, base, copied };
 }
 
-/** True for a worktree that was finished; what a kill or a move broke since then is put right. */
+/** True for a complete worktree; repairs its links after a kill or a move. */
 export async function isThere(repository: Repository, path: string): Promise<boolean> {
   const listed = entryOf(repository, path);
   if (listed === undefined || !isReady(listed.entry)) return false;
-  // A directory without git's file is not the one that was made here.
+  // A directory without the file `.git` is not this worktree.
   if ((await fs.stat(join(path, ".git")).catch(absent)) === undefined) return false;
   await connect(path, listed.entry);
   return true;
 }
 
-/** Removes what a kill left of a worktree that nobody has worked in, and the lock on its branch. */
-async function clearHalfMade({ repository, path, branch }: WorktreeLocation): Promise<void> {
+/** Removes a half-made worktree, and the lock on its branch. */
+async function removeHalfMade({ repository, path, branch }: WorktreeLocation): Promise<void> {
   const listed = listWorktrees(repository).filter((one) => isAt(one, path));
   for (const one of listed) await removeEntry(one);
-  // Killed before its entry named it, a directory holds git's file and nothing else.
+  // After an early kill, a directory contains only the file `.git`.
   const names = (await fs.readdir(path).catch(absent)) ?? [];
   if (names.length === 1 && names[0] === ".git") await fs.rm(path, { recursive: true });
   for (const lock of staleLocks(repository, path, branch)) await fs.rm(lock, { force: true });
 }
 
 /**
- * Makes a worktree again whose directory is gone, on its branch; when that is gone too, on a new one
- * at `tip`. The caller restores the last snapshot into it afterwards.
+ * Makes a worktree again whose directory is missing, on its branch; without the branch, on a new
+ * one at `tip`. The caller then restores the last snapshot.
  */
 export async function repairWorktree(
   options: WorktreeLocation & { readonly tip: string; readonly include?: readonly string[] },
@@ -114,7 +114,7 @@ export async function repairWorktree(
   return createWorktree({ ...options, base: alive ?? options.tip });
 }
 
-/** What is to become of a worktree, its branch and what they alone hold. */
+/** A worktree to remove; `force` also if that loses work. */
 export interface WorktreeRemoval extends WorktreeLocation {
   readonly force?: boolean;
 }
@@ -136,7 +136,7 @@ export async function checkRemoval(options: WorktreeRemoval): Promise<void> {
   await refuseUnsaved(path);
 }
 
-/** Removes a worktree and its branch. What is gone already is no error. */
+/** Removes a worktree and its branch; missing ones are no error. */
 export async function removeWorktree(options: WorktreeRemoval): Promise<void> {
   const { repository, path, branch } = options;
   await checkRemoval(options);
@@ -150,8 +150,8 @@ export async function removeWorktree(options: WorktreeRemoval): Promise<void> {
   failpoint("workspace.branch-removed");
 }
 
-/** Ignored files of a checkout that patterns name, copied into another directory. */
-export async function bringAlong(
+/** Copies the ignored files of a checkout that patterns name. */
+async function copyIncluded(
   repository: Repository,
   to: string,
   include: readonly string[],
@@ -196,7 +196,7 @@ async function needFreePath(path: string): Promise<void> {
   );
 }
 
-/** workspace/T2; a branch that some other worktree has cannot be used either. */
+/** workspace/T2; a branch of another worktree cannot be used either. */
 async function needBranchAt({ repository, branch }: WorktreeLocation, base: string): Promise<void> {
   const tip = await commitOf(repository, `refs/heads/${branch}`);
   if (tip === undefined) {
@@ -215,7 +215,7 @@ async function needBranchAt({ repository, branch }: WorktreeLocation, base: stri
   const held = holderOf(repository, branch);
   if (held === undefined) return;
   if (existsSync(held)) throw branchTaken(branch, `is checked out in ${held}`);
-  // A directory that is gone holds nothing.
+  // A missing directory does not hold the branch.
   for (const one of listWorktrees(repository)) if (one.path === held) await removeEntry(one);
 }
 
@@ -234,16 +234,16 @@ async function addWorktree({ repository, path, branch }: WorktreeLocation): Prom
   failpoint("workspace.worktree-checked-out");
 }
 
-/** How many commits a branch has that nothing else has. */
-export async function loneCommits(repository: Repository, branch: string): Promise<number> {
-  // Only one worktree's HEAD counts as a ref: the others' are the branches that are asked about.
+/** How many commits are only on this branch. */
+export async function uniqueCommits(repository: Repository, branch: string): Promise<number> {
+  // Without the HEADs of other worktrees, which are the branches in question.
   const all = ["--not", `--exclude=refs/heads/${branch}`, "--single-worktree", "--all"];
   const flags = ["rev-list", "--count", `refs/heads/${branch}`, ...all];
   return Number(await gitLine(theirs(repository.commonDir), ...flags));
 }
 
 async function refuseLoneBranch({ repository, branch }: WorktreeLocation): Promise<void> {
-  const count = await loneCommits(repository, branch);
+  const count = await uniqueCommits(repository, branch);
   if (count === 0) return;
   throw new WorkspaceError(
     "work-at-risk",
@@ -252,7 +252,7 @@ async function refuseLoneBranch({ repository, branch }: WorktreeLocation): Promi
   );
 }
 
-/** Refuses when a worktree without a branch has commits that no branch has. */
+/** Refuses if a worktree without a branch has commits that are on no branch. */
 async function refuseLoneHead({ path }: WorktreeLocation): Promise<void> {
   const head = await headOf(path);
   if (head === undefined || head.branch !== undefined) return;
@@ -285,16 +285,16 @@ function branchTaken(branch: string, why: string): WorkspaceError {
   );
 }
 
-/** Each state with what a person needs to know of it. */
+/** The state of a worktree. */
 export type WorktreeState =
   | { readonly status: "there" }
   /** Safe to repair: the branch has all commits, the last snapshot the files. */
   | { readonly status: "directory-gone"; readonly tip: string }
   /** Safe to repair from the snapshot and the commit that it kept. */
   | { readonly status: "both-gone" }
-  /** The directory is gone, and somebody has the branch checked out. */
+  /** The directory is missing, and the branch is checked out elsewhere. */
   | { readonly status: "branch-held-elsewhere"; readonly holder: string }
-  /** Something else stands at the path. */
+  /** The path is another file or directory. */
   | { readonly status: "not-a-worktree" }
   | { readonly status: "not-a-repository" };
 
@@ -305,7 +305,7 @@ interface WorktreeQuestion {
   readonly branch: string;
 }
 
-/** Looks at a worktree. */
+/** Reads the state of a worktree. */
 export async function stateOfWorktree({
   project,
   path,
@@ -325,7 +325,7 @@ export async function stateOfWorktree({
 
 const LINK = "gitdir: ";
 
-/** Points a worktree at the repository of its project, and back; what is right stays untouched. */
+/** Connects a worktree and the repository of its project; correct links stay untouched. */
 export async function relinkWorktree(project: string, path: string): Promise<void> {
   const link = join(path, ".git");
   const text = await linkIn(link);
@@ -334,7 +334,7 @@ export async function relinkWorktree(project: string, path: string): Promise<voi
   if (repository === undefined) return;
   const entry = join(repository.commonDir, "worktrees", basename(text));
   const back = await fs.readFile(join(entry, "gitdir"), "utf8").catch(absent);
-  // Something else than the repository's own worktree.
+  // Not a worktree of this repository.
   if (back === undefined) return;
   const linked = await fs.realpath(resolve(path, text)).catch(absent);
   if (linked !== entry) await replaceFile(link, `${LINK}${entry}\n`);
@@ -344,16 +344,10 @@ export async function relinkWorktree(project: string, path: string): Promise<voi
   }
 }
 
-/** Where a worktree's link leads; undefined when the directory is none. */
+/** The target of the link of a worktree; undefined when the directory is none. */
 async function linkIn(file: string): Promise<string | undefined> {
   const facts = await fs.lstat(file).catch(absent);
   if (facts?.isFile() !== true) return undefined;
   const text = await fs.readFile(file, "utf8");
   return text.startsWith(LINK) ? text.slice(LINK.length).trim() : undefined;
-}
-
-async function replaceFile(file: string, text: string): Promise<void> {
-  const draft = `${file}.perdure`;
-  await fs.writeFile(draft, text);
-  await fs.rename(draft, file);
 }

@@ -62,7 +62,6 @@ describe("nodes", () => {
       maxParallel: 4,
       managerPollIntervalMs: 45_000,
       managerMaxCycles: 1_000,
-      managerActions: ["observe", "wait"],
       childAutostart: true,
       classes: [],
     });
@@ -80,7 +79,6 @@ describe("nodes", () => {
     expect(brief(text).filter((line) => line.includes("attribute"))).toEqual([]);
     expect(nodeOf(text, "a")).toMatchObject({
       label: "L",
-      promptVariables: ["goal", "user"],
       maxRetries: 3,
       goalGate: true,
       retryTarget: "b",
@@ -101,7 +99,6 @@ describe("nodes", () => {
       managerPollIntervalMs: 250,
       managerMaxCycles: 7,
       managerStopCondition: { ok: true },
-      managerActions: ["observe", "steer"],
       childAutostart: false,
       childDotfile: "c.dot",
       toolHookPre: "h",

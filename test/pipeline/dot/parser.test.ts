@@ -98,7 +98,7 @@ describe("places", () => {
 
   it("are in units of UTF-16, behind a mark for the byte order and with CRLF", () => {
     const text = '\uFEFFdigraph {\r\n  "💡" [a=b]\r\n  ! }';
-    expect(brief(text)).toEqual(["3:3 error[dot-syntax] `!` cannot stand here"]);
+    expect(brief(text)).toEqual(["3:3 error[dot-syntax] `!` is not allowed here"]);
     const { document } = parse(text);
     const [node] = document.graphs[0]?.statements ?? [];
     expect(node?.kind === "node" && node.attributes[0]?.key.span.column).toBe(9);
@@ -130,15 +130,15 @@ junk
       "3:29 error[dot-syntax] the attribute `goal_gate` has no value",
       "4:6 error[dot-syntax] the attribute `label` has no value after its `=`",
       "5:5 error[dot-syntax] `--` has no direction",
-      "6:8 error[dot-syntax] `->` cannot stand here",
-      "7:12 error[dot-syntax] a text stands in double quotes",
+      "6:8 error[dot-syntax] `->` is not allowed here",
+      "7:12 error[dot-syntax] a text needs double quotes",
       "8:5 warning[dot-dialect] the language has no ports; this one is ignored",
-      "9:3 error[dot-syntax] `]` cannot stand here",
-      "10:3 error[dot-syntax] `=` cannot stand here",
-      "11:14 error[dot-syntax] `y` cannot stand here",
+      "9:3 error[dot-syntax] `]` is not allowed here",
+      "10:3 error[dot-syntax] `=` is not allowed here",
+      "11:14 error[dot-syntax] `y` is not allowed here",
       "12:5 error[dot-syntax] this `[` is never closed",
       "14:1 warning[dot-dialect] only the first graph of a file is a pipeline",
-      "15:1 error[dot-syntax] `junk` stands after the end of the graph",
+      "15:1 error[dot-syntax] `junk` follows the end of the graph",
     ]);
   });
 
@@ -149,8 +149,8 @@ junk
     ['digraph { a [label="b] }', "1:20 error[dot-syntax] this text is never closed"],
     ["digraph { /* }", "1:11 error[dot-syntax] this comment is never closed"],
     ["digraph { a=<b }", "1:13 error[dot-syntax] this HTML-like text is never closed"],
-    ["digraph { a } }", "1:15 error[dot-syntax] `}` stands after the end of the graph"],
-    ["-- notes\nbegin", "1:1 error[dot-syntax] `--` stands where a graph should begin"],
+    ["digraph { a } }", "1:15 error[dot-syntax] `}` follows the end of the graph"],
+    ["-- notes\nbegin", "1:1 error[dot-syntax] `--` is where a graph should begin"],
   ])("of %j are said once", (text, said) => {
     expect(brief(text)).toEqual([said]);
   });
@@ -165,7 +165,7 @@ junk
     const deep = (depth: number) => `digraph { ${"{".repeat(depth)} a ${"}".repeat(depth)} }`;
     expect(brief(deep(DOT_NESTING_MAX - 1)).join()).not.toContain("dot-syntax");
     expect(brief(deep(10_000))).toEqual([
-      `1:74 error[dot-syntax] subgraphs stand more than ${DOT_NESTING_MAX} deep in each other`,
+      `1:74 error[dot-syntax] subgraphs are nested more than ${DOT_NESTING_MAX} deep`,
     ]);
   });
 });

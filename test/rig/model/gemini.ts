@@ -16,6 +16,9 @@ import type { Said } from "./tool-call.ts";
 
 const STATUSES: Readonly<Record<number, string>> = {
   400: "INVALID_ARGUMENT",
+  401: "UNAUTHENTICATED",
+  403: "PERMISSION_DENIED",
+  404: "NOT_FOUND",
   429: "RESOURCE_EXHAUSTED",
   500: "INTERNAL",
   503: "UNAVAILABLE",

@@ -91,7 +91,7 @@ describe.each(PROTOCOLS)("%s", (protocol) => {
     }
   });
 
-  it("counts a result that came twice once, and repeats a call that was cut off", async () => {
+  it("counts a result that came twice once, and repeats a call that was interrupted", async () => {
     const model = await modelWith(stateless(shell("one"), shell("two"), text("Done.")));
     const twice = { call: "a", output: "1" };
     const again = await post(model.url, protocol, { done: [twice, twice] });
@@ -116,7 +116,7 @@ describe.each(PROTOCOLS)("%s", (protocol) => {
     expect(model.requests("work")[0]?.outcome).toBe("cut");
   });
 
-  it("answers with errors, the times that it is told to, and then with the reply", async () => {
+  it("answers with errors as often as it should, and then with the reply", async () => {
     const limited = refuse(429, text("Now."), 7);
     const model = await modelWith(stateless(times(2, limited)));
     const statuses: number[] = [];
@@ -175,7 +175,7 @@ describe("tokens", () => {
   });
 });
 
-describe.each(PROTOCOLS)("what %s was told that it used", (protocol) => {
+describe.each(PROTOCOLS)("what %s reported as used", (protocol) => {
   const USAGE = { input: 1000, output: 50, cacheRead: 300, cacheWrite: 20 };
   const early = protocol === "anthropic";
 

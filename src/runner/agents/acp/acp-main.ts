@@ -1,14 +1,14 @@
 /**
- * The client of the Agent Client Protocol that is a step's process: `node acp-main.js CALL_FILE`.
- * It starts the agent as its child, has the conversation, prints it as lines (stream.ts) into the
- * file that is its standard output, and ends when the prompt has ended. No runner is needed for it.
+ * The client of the Agent Client Protocol that is the process of a step: `node acp-main.js
+ * CALL_FILE`. It starts the agent as its child, has the conversation, prints it as lines
+ * (stream.ts) to the file that is its standard output, and ends after the prompt. It works without
+ * a runner.
  *
  * Owns: the agent's process, signals, the last line and the exit status.
  * Does not: know any one agent.
  * Invariants:
- * - runner/P1 it never waits for an agent that has gone or closed its output.
- * - runner/P2 the result is printed before the agent is ended; whatever happens then changes
- *   nothing.
+ * - runner/P1 it never waits for an agent that has ended or closed its output.
+ * - runner/P2 it prints the result before it ends the agent; later events do not change the result.
  * - runner/P3 on a signal it asks the agent to cancel, and exits before the runner's grace period
  *   ends.
  */
@@ -45,21 +45,21 @@ const STOPS = ["SIGTERM", "SIGINT", "SIGHUP"] as const;
 
 type Agent = ChildProcessByStdio<Writable, Readable, null>;
 
-/** The agent's process and how it ends. */
+/** The agent's process and its exit status. */
 interface Running {
   readonly process: Agent;
   /** The exit status that a shell would report. */
   readonly exited: Promise<number>;
 }
 
-/** What a stop has to do; it changes during the conversation. */
+/** The state of a stop; it changes during the conversation. */
 interface Stopping {
   signal?: NodeJS.Signals;
   /** The session whose prompt is being answered. */
   prompting?: string;
 }
 
-/** Has the conversation of a call; gives the exit status. */
+/** Has the conversation of a call; returns the exit status. */
 async function converse(call: AcpCall): Promise<number> {
   const running = startAgent(call);
   const updates = new AcpUpdates(print);
@@ -76,7 +76,7 @@ async function converse(call: AcpCall): Promise<number> {
   return signal === undefined ? 1 : SIGNAL_EXIT + constants.signals[signal];
 }
 
-/** In our process group, so that whoever ends the step ends it too; the shell becomes the agent. */
+/** Starts the agent in this process group, so that a stop of the step ends it, too. */
 function startAgent({ command, cwd }: AcpCall): Running {
   const agent = spawn("/bin/sh", ["-c", `exec ${command}`], {
     cwd,
@@ -108,7 +108,7 @@ function connect(
       if (method === methods.client.session.update) updates.update(at(params as Json, "update"));
     })
     .onRequest("*", ({ method, params }) => {
-      // We offered no files and no terminals.
+      // This client offers no files and no terminals.
       if (method !== methods.client.session.requestPermission) {
         throw RequestError.methodNotFound(method);
       }
@@ -155,7 +155,7 @@ async function resultOf(
   }
 }
 
-/** P3. Before there is a prompt to cancel, there is nothing to wait for. */
+/** runner/P3. Without a prompt to cancel, there is nothing to wait for. */
 function stop(connection: ClientConnection, stopping: Stopping, signal: NodeJS.Signals): void {
   if (stopping.signal !== undefined) return;
   stopping.signal = signal;
@@ -164,12 +164,12 @@ function stop(connection: ClientConnection, stopping: Stopping, signal: NodeJS.S
   connection.agent
     .notify(methods.agent.session.cancel, { sessionId: prompting })
     .then(() => sleep(CANCEL_MS_MAX, undefined, { ref: false }))
-    // An agent that cannot be reached any more is gone, which is noticed elsewhere.
+    // An agent that cannot be reached has ended, which is noticed elsewhere.
     .catch(() => undefined)
     .finally(() => connection.close());
 }
 
-/** P1. The agent's exit status says more than its closed output, if it exits. */
+/** runner/P1. If the agent exits, its exit status is more precise than its closed output. */
 async function unanswered(running: Running, connection: ClientConnection): Promise<number> {
   const exit = await Promise.race([running.exited, sleep(END_MS_MAX, undefined, { ref: false })]);
   if (exit !== undefined) return exit;
@@ -183,19 +183,19 @@ async function unanswered(running: Running, connection: ClientConnection): Promi
 
 /** Ends the agent: closes its input, then SIGTERM, then SIGKILL. */
 async function endAgent({ process: agent, exited }: Running): Promise<void> {
-  const gone = async (): Promise<boolean> => {
-    const patience = sleep(END_MS_MAX, undefined, { ref: false });
-    return (await Promise.race([exited, patience])) !== undefined;
+  const hasEnded = async (): Promise<boolean> => {
+    const timeout = sleep(END_MS_MAX, undefined, { ref: false });
+    return (await Promise.race([exited, timeout])) !== undefined;
   };
   agent.stdin.destroy();
-  if (await gone()) return;
+  if (await hasEnded()) return;
   agent.kill("SIGTERM");
-  if (await gone()) return;
+  if (await hasEnded()) return;
   agent.kill("SIGKILL");
   await exited;
 }
 
-/** Writes to a file, at once: a kill after this line does not lose it. */
+/** Writes to the file synchronously, so that a kill after it does not lose the line. */
 function print(line: AcpLine): void {
   writeFileSync(process.stdout.fd, `${JSON.stringify(line)}\n`);
 }

@@ -1,11 +1,11 @@
 /**
- * Any agent that speaks the Agent Client Protocol. The protocol needs somebody at the other end of
- * its pipes, and a step outlives its runner: so the step's process is a client of ours
- * (acp-main.ts), which starts the author's command and prints what happens as lines.
+ * Any agent that speaks the Agent Client Protocol. The protocol needs a client at the other end of
+ * its pipes, and a step outlives its runner, so the process of the step is that client
+ * (acp-main.ts). It starts the author's command and prints the conversation as lines.
  *
- * Owns: how that client is started.
+ * Owns: how the client is started.
  * Does not: speak the protocol (session.ts) or read the lines (stream.ts).
- * Invariants: G4. What the agent asks for is rejected unless the author permitted it.
+ * Invariants: runner/G4. A request of the agent is rejected unless the author permitted it.
  */
 
 import { extname, join } from "node:path";

@@ -2,8 +2,9 @@
  * The answer to an agent that asks for a permission.
  *
  * Owns: which kinds of tools a step's `permissions` allow, and which its `tools`.
- * Does not: make the agent ask; its own configuration does.
- * Invariants: G4. A call is only ever allowed once: what is allowed for good outlives the step.
+ * Does not: decide when the agent asks; its own configuration does.
+ * Invariants: runner/G4. A call is allowed only once, because a lasting permission would outlive
+ * the step.
  */
 
 import { matchesPattern, type PermissionLevel, toolRule } from "../../../util/agent-access.ts";
@@ -17,7 +18,7 @@ const ALLOWED: Readonly<Record<PermissionLevel, (kind: string) => boolean>> = {
   all: () => true,
 };
 
-/** A call for which an agent asks, as far as it says what it is. */
+/** A call for which an agent asks a permission, as the agent describes it. */
 export interface RequestedCall {
   readonly kind: string;
   readonly name: string;
@@ -25,7 +26,7 @@ export interface RequestedCall {
   readonly input: string;
 }
 
-/** What the step allows. */
+/** The permissions of the step. */
 interface Allowance {
   readonly permissions: PermissionLevel;
   readonly allow?: readonly string[];
@@ -47,7 +48,8 @@ export function answerPermission(
   request: Json,
 ): PermissionAnswer {
   const once = optionOf(request, "allow_once");
-  const named = (rules: readonly string[]): boolean => rules.some((rule) => isMeant(rule, call));
+  const named = (rules: readonly string[]): boolean =>
+    rules.some((rule) => ruleMatches(rule, call));
   const wanted = !named(deny) && (named(allow) || ALLOWED[permissions](call.kind));
   const allowed = once !== undefined && wanted;
   const optionId = allowed ? once : optionOf(request, "reject_once");
@@ -55,8 +57,8 @@ export function answerPermission(
   return { allowed, outcome: { outcome: "selected", optionId } };
 }
 
-/** By its name or its kind, and by what it is called with or how the agent puts that. */
-function isMeant(rule: string, { kind, name, title, input }: RequestedCall): boolean {
+/** Whether a rule matches a call: by name or kind, and by its input or title. */
+function ruleMatches(rule: string, { kind, name, title, input }: RequestedCall): boolean {
   const { name: wanted, pattern } = toolRule(rule);
   if (wanted !== name && wanted !== kind) return false;
   if (pattern === undefined) return true;

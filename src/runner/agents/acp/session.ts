@@ -1,6 +1,6 @@
 /**
- * One prompt over the Agent Client Protocol: greet the agent, open the conversation, choose the
- * model, ask, and wait for the end.
+ * One prompt over the Agent Client Protocol: initialize, open the conversation, choose the model,
+ * send the prompt, and wait for the end.
  *
  * Owns: the order of these requests, which of them an agent's capabilities allow, and what the
  * errors of the protocol mean.
@@ -21,10 +21,10 @@ import { agentFailure, agentFailureOf } from "../agent-failure.ts";
 import { at, listAt, numberAt, textAt } from "../stream-json.ts";
 import type { AcpCall } from "./stream.ts";
 
-/** Not in the protocol any more; Gemini CLI has it still. */
+/** No longer in the protocol, but Gemini CLI still has it. */
 const SET_MODEL = "session/set_model";
 
-/** Sends a request; what comes back is not trusted to be of any shape. */
+/** Sends a request; the answer may have any shape. */
 type Ask = (method: string, params: object) => Promise<Json>;
 
 /** A conversation that is open. */
@@ -34,7 +34,7 @@ interface OpenSession {
   readonly replays: boolean;
   /** The model that will answer, where the agent says so. */
   readonly model: string | undefined;
-  /** Asks what the call's file of the prompt says; gives the whole answer. */
+  /** Sends the prompt in the call's file; returns the whole answer. */
   prompt(): Promise<Json>;
 }
 
@@ -45,11 +45,11 @@ export async function openSession(
   onSession: (session: string) => void,
 ): Promise<OpenSession> {
   const ask: Ask = (method, params) => agent.request<Json>(method, params);
-  const greeting = await ask(methods.agent.initialize, {
+  const initialized = await ask(methods.agent.initialize, {
     protocolVersion: PROTOCOL_VERSION,
     clientCapabilities: { fs: { readTextFile: false, writeTextFile: false }, terminal: false },
   });
-  const version = numberAt(greeting, "protocolVersion");
+  const version = numberAt(initialized, "protocolVersion");
   if (version !== PROTOCOL_VERSION) {
     const message = `the agent speaks version ${version} of the protocol, not ${PROTOCOL_VERSION}`;
     throw new AcpError("other", message);
@@ -60,7 +60,7 @@ export async function openSession(
       : await oldSession(
           ask,
           { ...call, session: call.session },
-          at(greeting, "agentCapabilities"),
+          at(initialized, "agentCapabilities"),
         );
   onSession(id);
   if (call.model !== undefined) await chooseModel(ask, id, offer, call.model);
@@ -74,7 +74,7 @@ export async function openSession(
   };
 }
 
-/** A conversation and what the agent offers in it. */
+/** An open conversation and the options that the agent offers in it. */
 interface Opened {
   readonly id: string;
   readonly offer: Json;
@@ -88,7 +88,7 @@ async function newSession(ask: Ask, { cwd, mcp }: AcpCall): Promise<Opened> {
   return { id, offer, replays: false };
 }
 
-/** Without a replay where the agent can do that; else with a replay, which is ignored. */
+/** Resumes without a replay if the agent can; otherwise the replay is ignored. */
 async function oldSession(
   ask: Ask,
   { session: id, cwd, mcp }: AcpCall & { readonly session: string },
@@ -111,7 +111,7 @@ async function oldSession(
   }
 }
 
-/** The model that a session has by itself; a name such as "default" says nothing. */
+/** The model of a session; "default" names none. */
 function currentModel(offer: Json): string | undefined {
   const value =
     textAt(modelOption(offer), "currentValue") ?? textAt(offer, "models", "currentModelId");
@@ -149,7 +149,7 @@ async function choosePlanMode(ask: Ask, id: string, offer: Json): Promise<void> 
   const modes = listAt(offer, "modes", "availableModes").flatMap((one) => textAt(one, "id") ?? []);
   const plan =
     modes.find((mode) => mode === "plan") ?? modes.find((mode) => /plan|read/i.test(mode));
-  // Without such a mode, what it asks for beyond reading is rejected all the same.
+  // Without such a mode, requests beyond reading are rejected anyway.
   if (plan !== undefined) await ask(methods.agent.session.setMode, { sessionId: id, modeId: plan });
 }
 
@@ -171,7 +171,7 @@ function promptOf({ system, promptFile }: AcpCall, sessionId: string): object {
 
 const AUTH_REQUIRED = -32_000;
 
-/** A trouble that ends the conversation; it is printed in the last line. */
+/** A failure that ends the conversation; the last line of the stream contains it. */
 export class AcpError extends Error {
   readonly trouble: AgentFailure;
 
@@ -181,7 +181,7 @@ export class AcpError extends Error {
   }
 }
 
-/** The trouble that an error reports; undefined for an error of neither the agent nor this client. */
+/** The failure that an error reports; undefined for any other error. */
 export function troubleBehind(error: unknown): AgentFailure | undefined {
   if (error instanceof AcpError) return error.trouble;
   if (!(error instanceof RequestError)) return undefined;

@@ -11,16 +11,22 @@
  * - `usage`: what the prompt used; `cost`: what the whole conversation has cost so far.
  * - `result`: the last line, why the prompt ended: the protocol's stop reason, or `error`.
  *
- * Owns: the lines and what they mean. The protocol does not say where one answer of the model ends:
- * the next one begins with whatever comes first after the tools.
- * Does not: keep what the lines hold, except the last answer.
+ * Owns: the lines and their meaning. The protocol does not mark the end of an answer of the model:
+ * the next answer begins with the first line after the tools.
+ * Does not: keep the content of the lines, except the last answer.
  * Invariants:
  * - stream/G2 success is the stop reason `end_turn`.
  * - stream/G3 as in adapter.ts.
  */
 import type { McpServer, PermissionLevel } from "../../../util/agent-access.ts";
 import type { Json, JsonObject } from "../../../util/json.ts";
-import type { AgentEvent, AgentFailure, AgentFailureKind, AgentReader } from "../adapter.ts";
+import {
+  AGENT_FAILURE_KINDS,
+  type AgentEvent,
+  type AgentFailure,
+  type AgentFailureKind,
+  type AgentReader,
+} from "../adapter.ts";
 import { agentFailure, unfinished } from "../agent-failure.ts";
 import { at, grown, numberAt, objectIn, tailOf, textAt } from "../stream-json.ts";
 import type { Usage } from "../usage.ts";
@@ -45,7 +51,7 @@ export type AcpLine =
   | {
       readonly type: "denied";
       readonly tool: string;
-      /** What would have allowed it, in the words of a pipeline; older clients did not say it. */
+      /** The rule that would have allowed it; absent in lines of older clients. */
       readonly rule?: string;
     }
   | ({ readonly type: "usage" } & Usage)
@@ -70,24 +76,7 @@ export interface AcpCall {
 
 const ANSWER_CHARACTERS_MAX = 64 * 1024;
 
-const KINDS: Readonly<Record<AgentFailureKind, true>> = {
-  "rate-limit": true,
-  overloaded: true,
-  quota: true,
-  server: true,
-  cut: true,
-  auth: true,
-  "session-gone": true,
-  "max-turns": true,
-  overflow: true,
-  model: true,
-  missing: true,
-  interrupted: true,
-  denied: true,
-  other: true,
-};
-
-/** Why a prompt ended that did not end well, in words. */
+/** The failures for the protocol's stop reasons. */
 const STOPS: Readonly<Record<string, readonly [AgentFailureKind, string]>> = {
   max_tokens: ["other", "the answer was longer than the model may answer"],
   max_turn_requests: ["max-turns", "the agent asked its model as often as it may"],
@@ -117,7 +106,7 @@ export class AcpReader implements AgentReader {
         return model === undefined ? [] : [{ type: "model", model }];
       }
       case "text":
-        return this.#said(textAt(line, "text") ?? "");
+        return this.#text(textAt(line, "text") ?? "");
       case "thought":
         return this.#turn();
       case "tool-started":
@@ -141,8 +130,8 @@ export class AcpReader implements AgentReader {
     return [{ type: "result", ok: false, trouble: why }];
   }
 
-  /** The line's end belongs to the answer; for those who show it, each event is a line. */
-  #said(text: string): readonly AgentEvent[] {
+  /** The line break belongs to the answer; the event is a line without it. */
+  #text(text: string): readonly AgentEvent[] {
     const begun = this.#turn();
     this.#answer = grown(this.#answer, text, ANSWER_CHARACTERS_MAX);
     return [...begun, { type: "text", text: text.replace(/\n$/, "") }];
@@ -186,8 +175,8 @@ export class AcpReader implements AgentReader {
     return [{ type: "result", ok, ...text, ...(ok ? {} : { trouble: why }) }];
   }
 
-  #whyNot(stop: string, said: Json | undefined): AgentFailure | undefined {
-    if (stop === "error") return troubleIn(said);
+  #whyNot(stop: string, reported: Json | undefined): AgentFailure | undefined {
+    if (stop === "error") return troubleIn(reported);
     if (stop === "end_turn") return undefined;
     // Some agents end the turn when they are rejected; nobody interrupted them.
     if (this.#denied !== undefined) return agentFailure("denied", `not permitted: ${this.#denied}`);
@@ -209,9 +198,8 @@ function spending(line: JsonObject): readonly AgentEvent[] {
   return [{ type: "usage", counting: "delta", usage }];
 }
 
-function troubleIn(said: Json | undefined): AgentFailure {
-  const kind = textAt(said, "kind") ?? "other";
-  const message = textAt(said, "message") ?? "the agent failed";
-  const known = Object.hasOwn(KINDS, kind) ? (kind as AgentFailureKind) : "other";
-  return agentFailure(known, message, numberAt(said, "retryAfterMs"));
+function troubleIn(reported: Json | undefined): AgentFailure {
+  const kind = AGENT_FAILURE_KINDS.find((known) => known === textAt(reported, "kind")) ?? "other";
+  const message = textAt(reported, "message") ?? "the agent failed";
+  return agentFailure(kind, message, numberAt(reported, "retryAfterMs"));
 }

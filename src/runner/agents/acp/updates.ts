@@ -2,10 +2,11 @@
  * Turns the updates that an agent sends during a prompt over the Agent Client Protocol into lines
  * (stream.ts).
  *
- * Owns: what is printed when. Text arrives in pieces and is printed in lines; a pending tool call is
- * held for a moment, because its input often arrives after it.
+ * Owns: when each line is printed. Text arrives in pieces and is printed in lines; a pending tool
+ * call is held for a moment, because its input often arrives after it.
  * Does not: send anything to the agent, or decide anything.
- * Invariants: nothing is printed before `begin`: what a loaded conversation replays is old.
+ * Invariants: nothing is printed before `begin`, because a loaded conversation first replays old
+ * lines.
  */
 import { setTimeout as sleep } from "node:timers/promises";
 import { ruleFor } from "../../../util/agent-access.ts";
@@ -16,7 +17,9 @@ import type { AcpLine } from "./stream.ts";
 
 /** How long text and pending calls are held back; the idle timeout must see them. */
 const HOLD_MS = 500;
-/** A replay is over when no update has come for so long, or at the latest after the second time. */
+/**
+ * A replay has ended when no update has come for SILENCE_MS, or at the latest after REPLAY_MS_MAX.
+ */
 const SILENCE_MS = 250;
 const REPLAY_MS_MAX = 30_000;
 const TEXT_CHARACTERS_MAX = 16 * 1024;
@@ -38,7 +41,7 @@ export class AcpUpdates {
   readonly #tools = new Map<string, Tool>();
   #begun = false;
   #heard = 0;
-  #words: { readonly type: "text" | "thought"; readonly text: string } | undefined;
+  #pending: { readonly type: "text" | "thought"; readonly text: string } | undefined;
   #timer: NodeJS.Timeout | undefined;
 
   constructor(print: (line: AcpLine) => void) {
@@ -54,20 +57,20 @@ export class AcpUpdates {
     }
   }
 
-  /** From now on updates are new. */
+  /** Prints updates from now on. */
   begin(): void {
     this.#begun = true;
   }
 
-  /** Reads an update; those that say nothing about the work are ignored. */
+  /** Reads an update; those that are not about the work are ignored. */
   update(update: Json | undefined): void {
     this.#heard++;
     if (!this.#begun) return;
     switch (textAt(update, "sessionUpdate")) {
       case "agent_message_chunk":
-        return this.#said("text", textAt(update, "content", "text") ?? "");
+        return this.#addText("text", textAt(update, "content", "text") ?? "");
       case "agent_thought_chunk":
-        return this.#said("thought", textAt(update, "content", "text") ?? "");
+        return this.#addText("thought", textAt(update, "content", "text") ?? "");
       case "tool_call":
       case "tool_call_update":
         return this.#tool(update);
@@ -78,12 +81,12 @@ export class AcpUpdates {
     }
   }
 
-  /** A permission was asked for a call: what is known of it. */
+  /** The call that the agent asks a permission for. */
   asked(call: Json | undefined): RequestedCall {
     return this.#known(textAt(call, "toolCallId") ?? "", call);
   }
 
-  /** The answer to a request for permission: a call that was not announced begins when allowed. */
+  /** Prints the answer to a request for permission; an allowed call begins now at the latest. */
   answered(call: Json | undefined, allowed: boolean): void {
     this.flush();
     const id = textAt(call, "toolCallId") ?? "";
@@ -111,23 +114,23 @@ export class AcpUpdates {
     this.#print({ type: "usage", inputTokens, cachedTokens: 0, outputTokens });
   }
 
-  /** Prints what is held back. */
+  /** Prints the text and the calls that are held back. */
   flush(): void {
     clearTimeout(this.#timer);
     this.#timer = undefined;
     for (const [id, { stage }] of this.#tools) if (stage === "held") this.#started(id);
-    const words = this.#words;
-    this.#words = undefined;
-    if (words !== undefined && words.text !== "") this.#print(words);
+    const pending = this.#pending;
+    this.#pending = undefined;
+    if (pending !== undefined && pending.text !== "") this.#print(pending);
   }
 
-  #said(type: "text" | "thought", text: string): void {
-    if (this.#words?.type !== type) this.flush();
-    const whole = (this.#words?.text ?? "") + text;
+  #addText(type: "text" | "thought", text: string): void {
+    if (this.#pending?.type !== type) this.flush();
+    const whole = (this.#pending?.text ?? "") + text;
     const end = whole.lastIndexOf("\n") + 1;
     const printed = whole.length > TEXT_CHARACTERS_MAX ? whole.length : end;
     if (printed > 0) this.#print({ type, text: whole.slice(0, printed) });
-    this.#words = { type, text: whole.slice(printed) };
+    this.#pending = { type, text: whole.slice(printed) };
     this.#hold();
   }
 
@@ -136,10 +139,10 @@ export class AcpUpdates {
     const before = this.#tools.get(id);
     if (before?.stage === "ended") return;
     const status = textAt(update, "status");
-    const news = before === undefined && (status === undefined || status === "pending");
+    const isNew = before === undefined && (status === undefined || status === "pending");
     if (before?.stage !== "held") this.flush();
     this.#keep(id, this.#known(id, update));
-    if (news) return this.#hold();
+    if (isNew) return this.#hold();
     this.#started(id);
     if (status !== "completed" && status !== "failed") return;
     this.#keep(id, { ...this.#known(id, update), stage: "ended" });
@@ -155,7 +158,7 @@ export class AcpUpdates {
     this.#print({ type: "tool-started", id, name: tool.name, input: tool.input || tool.title });
   }
 
-  /** What is known of a call, with what is reported of it now. */
+  /** A call as known so far, with what the agent reports now. */
   #known(id: string, reported: Json | undefined): Tool {
     const before = this.#tools.get(id);
     const kind = textAt(reported, "kind") ?? before?.kind ?? "other";
@@ -186,15 +189,15 @@ export class AcpUpdates {
   }
 }
 
-/** The text that a call gave back. */
+/** The text of the result of a call. */
 function resultIn(update: Json | undefined): string {
   const texts = listAt(update, "content").map((part) => textAt(part, "content", "text") ?? "");
   return headOf(texts.join("\n").trim(), RESULT_CHARACTERS_MAX);
 }
 
 /**
- * Some agents count what came from a cache, and what was thought, in the input and the output, and
- * some beside them; their total shows which.
+ * Some agents include cached tokens in the input and thinking in the output, some count them
+ * separately; the total shows which.
  */
 function usageIn(reported: Json): {
   readonly inputTokens: number;

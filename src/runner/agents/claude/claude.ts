@@ -1,9 +1,9 @@
 /**
- * Claude Code: how a conversation with it is started and continued, and where it is kept.
+ * Claude Code: how a conversation starts and continues, and where its transcript is.
  *
- * Owns: its flags, its variables, its transcript `projects/<folder>/<id>.jsonl`.
+ * Owns: its flags, its variables, and its transcript `projects/<folder>/<id>.jsonl`.
  * Does not: read its stream (reader.ts).
- * Invariants: G4.
+ * Invariants: runner/G4.
  */
 
 import { randomUUID } from "node:crypto";
@@ -15,7 +15,7 @@ import { errorCode } from "../../file-text.ts";
 import type { AgentAdapter, AgentCall, AgentCommand, FinishedCall } from "../adapter.ts";
 import { folderIn, homeIn, isPlainId, unlessSet } from "../agent-home.ts";
 import { at, listAt, textAt } from "../stream-json.ts";
-import { callsWithoutResult, clearance, hasUserTurn } from "../transcript.ts";
+import { callsWithoutResult, hasUserTurn, removalOfEmpty } from "../transcript.ts";
 import { ClaudeReader } from "./reader.ts";
 
 const SYSTEM_FILE = "system.md";
@@ -87,16 +87,16 @@ function command(call: AgentCall): AgentCommand {
       ...defined({ [SYSTEM_FILE]: system }),
       ...(mcp === undefined ? {} : { [MCP_FILE]: JSON.stringify({ mcpServers: mcp }) }),
     },
-    ...(call.kind === "start" ? clearance(filesOf(session ?? "", call.env)) : {}),
+    ...(call.kind === "start" ? removalOfEmpty(filesOf(session ?? "", call.env)) : {}),
   };
 }
 
-/** Root may skip permissions only in what calls itself a sandbox. */
+/** Root may skip permissions only if the environment says that it is a sandbox. */
 function sandboxFor(permissions: PermissionLevel): Readonly<Record<string, string>> {
   return permissions === "all" && process.getuid?.() === 0 ? { IS_SANDBOX: "1" } : {};
 }
 
-/** What it may do and use without asking. */
+/** The flags for what it may do without asking. */
 function accessFlags(
   call: Pick<AgentCall, "permissions" | "allow" | "deny" | "directories">,
 ): readonly string[] {
@@ -113,7 +113,9 @@ function listed(flag: string, values: readonly string[] = []): readonly string[]
   return values.length === 0 ? [] : [flag, ...values];
 }
 
-/** It resumes a conversation from any directory, so the folders of all directories are searched. */
+/**
+ * The transcripts of a session; it can be resumed from any directory, so all folders are searched.
+ */
 function filesOf(session: string, env: AgentCall["env"]): readonly string[] {
   if (!isPlainId(session)) return [];
   const projects = projectsIn(env);

@@ -1,20 +1,20 @@
 /**
- * What the calls of one stream of Claude Code use, at any moment of it.
+ * The usage of the calls in one stream of Claude Code, at any moment.
  *
- * With partial messages the stream reports a call when it begins (`message_start`: its whole input),
- * when its output is known (`message_delta`) and when it ends (`message_stop`). Without them there
- * is only the finished message, whose output is provisional. A `result` reports what all calls used
- * that ended since the result before it, including calls that are not in the stream. Interrupted
- * calls (a kill, an interrupt, a lost connection) are in no result, though they are paid for. The
- * stream still prints the end of an interrupted call, after a message that says `aborted`.
- * Subagents have no partial messages: their messages with tool calls are printed whole, and their
- * last call is reported with the result that they return (2.1.325).
+ * With partial messages the stream reports a call when it begins (`message_start`: its whole
+ * input), when its output is known (`message_delta`) and when it ends (`message_stop`). Without
+ * them there is only the finished message, whose output is provisional. A `result` reports what all
+ * calls used that ended since the result before it, including calls that are not in the stream.
+ * Interrupted calls (a kill, an interrupt, a lost connection) are in no result, though they are
+ * paid for. The stream still prints the end of an interrupted call, after a message that says
+ * `aborted`. Subagents have no partial messages: their messages with tool calls are printed whole,
+ * and their last call is reported with the result that they return (2.1.325).
  *
  * Owns: the sums, and which call a line belongs to.
  * Does not: read anything else of a line.
  * Invariants:
- * - runner/U1 a result takes the place of the calls that ended before it, and of no others; so
- *   nothing is counted twice, and what was counted stays.
+ * - runner/U1 a result replaces the calls that ended before it, and no others, so no call is
+ *   counted twice or lost.
  * - meter/G3 as in adapter.ts.
  */
 import { defined } from "../../../util/defined.ts";
@@ -35,12 +35,12 @@ import {
 
 /** Messages of subagents come in between, so the lines of one message are not consecutive. */
 const RECENT_CALLS_MAX = 64;
-/** No more than that run at once: older ones were interrupted. */
+/** More never run at once: older ones were interrupted. */
 const OPEN_CALLS_MAX = 64;
 
 interface Call {
   readonly usage: Usage;
-  /** What its beginning reported, for an end that reports the output only. */
+  /** The usage that its start reported; its end may report only the output. */
   readonly begun: Json | undefined;
   readonly model: string | undefined;
   readonly speaker: string;
@@ -52,9 +52,9 @@ const OWN = "";
 /** The meter of one stream. */
 export class ClaudeMeter {
   readonly #prices: PriceList;
-  /** What results reported, and calls that no result will report. */
+  /** The usage that results reported, and that of calls that no result will report. */
   #final = NOTHING_USED;
-  /** Of the calls that ended since the last result. */
+  /** The usage of the calls that ended since the last result. */
   #ended = NOTHING_USED;
   /** Begun and not ended, by the id of the message. */
   readonly #open = new Map<string, Call>();
@@ -143,7 +143,7 @@ export class ClaudeMeter {
     this.#window = windowIn(line, this.#model) ?? this.#window;
   }
 
-  /** All that is known. */
+  /** The usage so far. */
   reading(): AgentEvent {
     let usage = addUsage(this.#final, this.#ended);
     for (const call of this.#open.values()) usage = addUsage(usage, call.usage);
@@ -223,7 +223,7 @@ export class ClaudeMeter {
     return sum;
   }
 
-  /** What it reports of one model; where the user has given a price, that one counts. */
+  /** The usage of one model as reported; a price of the user takes precedence. */
   #modelUsage(model: string, reported: Json): Usage {
     const cachedTokens = numberAt(reported, "cacheReadInputTokens") ?? 0;
     const writtenTokens = numberAt(reported, "cacheCreationInputTokens") ?? 0;
@@ -244,7 +244,7 @@ export class ClaudeMeter {
   }
 }
 
-/** Whether a line is of the conversation itself, and not of a subagent. */
+/** True for a line of the conversation itself, not of a subagent. */
 export function isOwn(line: JsonObject): boolean {
   return speakerOf(line) === OWN;
 }
@@ -267,7 +267,7 @@ function ownUsage(line: JsonObject): Usage | undefined {
   };
 }
 
-/** Subagents may have other models: the window that counts is that of the conversation's. */
+/** The window of the conversation's model; subagents may have other models. */
 function windowIn(line: JsonObject, model: string | undefined): number | undefined {
   return model === undefined ? undefined : numberAt(line, "modelUsage", model, "contextWindow");
 }

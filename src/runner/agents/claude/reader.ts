@@ -1,9 +1,9 @@
 /**
- * Reads what Claude Code prints with `--output-format stream-json`.
+ * Reads the stream of Claude Code: the output of `--output-format stream-json`.
  *
- * Owns: what its lines mean.
- * Does not: count what the calls use (meter.ts), or keep what its lines say, except the
- * ids of denied and skipped calls.
+ * Owns: the meaning of its lines.
+ * Does not: count the usage of calls (meter.ts), or keep the content of lines, except the ids of
+ * denied and skipped calls.
  * Invariants:
  * - claude-reader/G2 Success is a `result` line that says so in all its fields. Its `subtype` alone
  *   says "success" after errors of the API too.
@@ -128,7 +128,7 @@ export class ClaudeReader implements AgentReader {
     return [...content.flatMap((block) => toolEnded(block, own)), ...used];
   }
 
-  /** Partial messages report what a message uses; its text comes once, in the whole message. */
+  /** Partial messages report the usage of a message; its text comes once, in the whole message. */
   #streamed(line: JsonObject): readonly AgentEvent[] {
     switch (textAt(line, "event", "type")) {
       case "message_start":
@@ -147,7 +147,7 @@ export class ClaudeReader implements AgentReader {
     return [...(own ? [{ type: "turn" } as const] : []), this.#meter.reading()];
   }
 
-  /** The plan's limits: only a rejection matters, and when it ends. */
+  /** The limits of the user's subscription: only a rejection and its end matter. */
   #rateLimit(line: JsonObject): readonly AgentEvent[] {
     const resetsAt = numberAt(line, "rate_limit_info", "resetsAt");
     const rejected = textAt(line, "rate_limit_info", "status") === "rejected";
@@ -214,9 +214,9 @@ export class ClaudeReader implements AgentReader {
 }
 
 /**
- * Claude Code retries by itself. Its delay is only shown to people, unless the service asked for it:
- * services ask for whole seconds; Claude Code's own delays are 0.5 s, 1 s, 2 s ... plus a random
- * part of up to a quarter (2.1.325).
+ * Claude Code retries by itself. Its delay is only shown to people, unless the service asked for
+ * it: services ask for whole seconds; Claude Code's own delays are 0.5 s, 1 s, 2 s ... plus a
+ * random part of up to a quarter (2.1.325).
  */
 function retryIn(line: JsonObject): readonly AgentEvent[] {
   const word = textAt(line, "error") ?? "unknown";

@@ -1,10 +1,10 @@
 /**
- * Codex: how a conversation with it is started and continued, and where it is kept.
+ * Codex: how a conversation starts and continues, and where its transcript is.
  *
  * Owns: its flags, its settings by `-c`, its transcript `sessions/Y/M/D/rollout-<time>-<id>.jsonl`.
  * Does not: read its stream (reader.ts) or its rollout (rollout.ts), or touch its
  * config.toml.
- * Invariants: G4. Without a flag its shell is in a read-only sandbox.
+ * Invariants: runner/G4. Without a flag its shell is in a read-only sandbox.
  */
 import { globSync } from "node:fs";
 import { join } from "node:path";
@@ -61,7 +61,7 @@ function command(call: AgentCall): AgentCommand {
   const resumed = call.kind === "continue" && session !== undefined;
   const argv = [
     ...["codex", "exec", ...(resumed ? ["resume"] : []), "--json"],
-    // It must run where the step runs; the sandbox decides what it may do there.
+    // It must run in any directory of a step; the sandbox limits what it may do there.
     "--skip-git-repo-check",
     // Without it Codex lingers for seconds after its last event where the network is slow.
     ...["-c", "analytics.enabled=false"],
@@ -90,7 +90,7 @@ function command(call: AgentCall): AgentCommand {
 function transcript(session: string, { env }: { env: AgentCall["env"] }): string | undefined {
   if (!isPlainId(session)) return undefined;
   const home = homeOf(env);
-  // It resumes a rollout as soon as that says whose it is (0.166.0), and fails with an empty one.
+  // It resumes a rollout that has its first line (0.166.0), and fails with an empty one.
   return globSync(`sessions/*/*/*/rollout-*-${session}.jsonl`, { cwd: home })
     .map((name) => join(home, name))
     .find(hasFirstLine);
@@ -111,7 +111,7 @@ function serverTable(server: McpServer): Toml {
 
 type Toml = string | readonly string[] | { readonly [key: string]: Toml };
 
-/** A value on one line, which is all that a flag can hold. */
+/** A value on one line, for a flag. */
 function tomlValue(value: Toml): string {
   if (typeof value === "string") return tomlText(value);
   if (Array.isArray(value)) return `[${value.map(tomlText).join(",")}]`;
@@ -119,7 +119,7 @@ function tomlValue(value: Toml): string {
   return `{${pairs.join(",")}}`;
 }
 
-/** A TOML string: JSON's, but for the one control character that TOML wants escaped too. */
+/** A TOML string: JSON's, with one more escaped control character. */
 function tomlText(text: string): string {
   return JSON.stringify(text.toWellFormed()).replaceAll("\u007f", "\\u007f");
 }

@@ -1,8 +1,8 @@
 /**
- * Reads what `codex exec --json` prints.
+ * Reads the stream of Codex: the output of `codex exec --json`.
  *
- * Owns: what its lines mean.
- * Does not: keep what they say, except the last message, which is the answer.
+ * Owns: the meaning of its lines.
+ * Does not: keep their content, except the last message, which is the answer.
  * Invariants:
  * - codex-reader/G2 Only `turn.completed` is success and only `turn.failed` is failure: Codex
  *   usually retries after an `error` line.

@@ -6,10 +6,10 @@
  *   run. Its `thread_token_usage` covers all answers in the rollout, over every process, and equals
  *   what the model served completely. After a kill -9 at random moments that held in 18 of 20
  *   conversations; the others lacked the one answer that had just ended.
- * - `event_msg`/`token_count` comes only after the tools of the answer have ended. After a kill in a
- *   tool it lacks that answer, and a resumed process continues from there: its `total_token_usage`,
- *   and the `turn.completed` of the stream, lack the answer for ever. Older versions have nothing
- *   else; this version reports the context window in it.
+ * - `event_msg`/`token_count` comes only after the tools of the answer have ended. After a kill in
+ *   a tool it lacks that answer, and a resumed process continues from there: its
+ *   `total_token_usage`, and the `turn.completed` of the stream, lack the answer for ever. Older
+ *   versions have nothing else; this version reports the context window in it.
  * - An interrupted answer is in neither, and the service does not report it either.
  * - Codex writes the answer a moment before its record: after a kill in between, the rollout has an
  *   answer without any record of what it used.

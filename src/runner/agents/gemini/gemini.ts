@@ -1,11 +1,11 @@
 /**
- * Gemini CLI: how a conversation with it is started and continued, and where it is kept.
+ * Gemini CLI: how a conversation starts and continues, and where its transcript is.
  *
  * Owns: its flags, its variables, its transcript `tmp/<project>/chats/session-<time>-<id8>.jsonl`.
- * Does not: read its stream (reader.ts) or its transcript (transcript.ts), or write settings: Gemini
- * CLI takes settings from a variable only if they belong to root.
- * Invariants: G4. It refuses a directory that is not trusted (exit 55). The flag that trusts the
- * directory is set only with permissions that the author wrote; without it they have no effect.
+ * Does not: read its stream (reader.ts) or its transcript (transcript.ts), or write settings:
+ * Gemini CLI takes settings from a variable only if they belong to root.
+ * Invariants: runner/G4. It refuses a directory that is not trusted (exit 55). The flag that trusts
+ * the directory is set only with permissions that the author wrote; without it they have no effect.
  */
 
 import { randomUUID } from "node:crypto";
@@ -16,12 +16,12 @@ import { errorCode, textOf } from "../../file-text.ts";
 import type { AgentAdapter, AgentCall, AgentCommand, TranscriptTarget } from "../adapter.ts";
 import { folderIn, homeIn, isPlainId, unlessSet } from "../agent-home.ts";
 import { objectIn } from "../stream-json.ts";
-import { clearance, hasUserTurn } from "../transcript.ts";
+import { hasUserTurn, removalOfEmpty } from "../transcript.ts";
 import { GeminiReader } from "./reader.ts";
 import { geminiLedger, repairGemini, unrecordedCalls } from "./transcript.ts";
 
 const ID_CHARACTERS_IN_NAME = 8;
-/** In the folder of a directory's conversations: which directory that is. */
+/** The file in a folder of conversations that names their directory. */
 const ROOT_FILE = ".project_root";
 
 const PERMISSIONS: Readonly<Record<PermissionLevel, readonly string[]>> = {
@@ -31,10 +31,10 @@ const PERMISSIONS: Readonly<Record<PermissionLevel, readonly string[]>> = {
   all: ["--skip-trust", "--yolo"],
 };
 
-/** Names for which it chooses the model, from call to call. */
+/** Names for which it chooses the model for each call. */
 const MODEL_ALIASES = ["auto", "pro", "flash", "flash-lite"];
 const POLICY_FILE = "policy.toml";
-/** The highest that a policy of a user may have; what is denied is denied whatever is allowed. */
+/** The highest priorities that a user's policy may have; `deny` takes precedence. */
 const DENY_PRIORITY = 999;
 const ALLOW_PRIORITY = 998;
 
@@ -49,7 +49,7 @@ export const gemini: AgentAdapter = {
   name: "gemini",
   continues: true,
   takes: { maxTurns: false, outputSchema: false },
-  // By default it does not start in a directory that nobody has trusted.
+  // By default it does not start in an untrusted directory.
   looksWith: "plan",
   newSession: () => randomUUID(),
   transcript: (session, { cwd, env }) => filesOf(session, cwd, env).find(hasUserTurn),
@@ -88,7 +88,7 @@ function command(call: AgentCall): AgentCommand {
   ];
   const stale = call.kind === "start" ? filesOf(session ?? "", call.cwd, call.env) : [];
   const files = policy === undefined ? {} : { [POLICY_FILE]: policy };
-  return { argv, env: unlessSet(call.env, QUIET), files, ...clearance(stale) };
+  return { argv, env: unlessSet(call.env, QUIET), files, ...removalOfEmpty(stale) };
 }
 
 /** Rules for single tools; a pattern is the beginning of a command. */
@@ -113,7 +113,7 @@ function policyRule(text: string, decision: "allow" | "deny", priority: number):
   ].join("\n");
 }
 
-/** It resumes a conversation only in the directory that it was begun in. */
+/** The transcripts of a session; it can be resumed only in the directory in which it started. */
 function filesOf(session: string, cwd: string, env: AgentCall["env"]): readonly string[] {
   if (!isPlainId(session)) return [];
   const home = homeOf(env);
@@ -123,7 +123,7 @@ function filesOf(session: string, cwd: string, env: AgentCall["env"]): readonly 
     .filter((file) => isOf(file, session) && isAt(file, cwd));
 }
 
-/** Its folder for a directory is found by the file that names the directory, whatever it is called. */
+/** Its folder for a directory is the one whose file names that directory. */
 function carried(
   transcript: string,
   { cwd, env }: { cwd: string; env: AgentCall["env"] },

@@ -1,8 +1,8 @@
 /**
- * Reads what Gemini CLI prints with `--output-format stream-json`.
+ * Reads the stream of Gemini CLI: the output of `--output-format stream-json`.
  *
- * Owns: what its lines and its exit statuses mean.
- * Does not: keep what they say, except the end of the text since the last tool: the answer.
+ * Owns: the meaning of its lines and its exit statuses.
+ * Does not: keep their content, except the end of the text since the last tool: the answer.
  * Invariants:
  * - gemini-reader/G2 Success is `result` with status `success`; when it is stopped, it exits with 0
  *   and prints none.
@@ -52,7 +52,7 @@ export class GeminiReader implements AgentReader {
         ];
       }
       case "message":
-        return line.role === "assistant" ? this.#said(textAt(line, "content") ?? "") : [];
+        return line.role === "assistant" ? this.#text(textAt(line, "content") ?? "") : [];
       case "tool_use":
         return this.#toolStarted(line);
       case "tool_result":
@@ -75,7 +75,7 @@ export class GeminiReader implements AgentReader {
     return kind === undefined ? why : { ...why, kind };
   }
 
-  #said(text: string): readonly AgentEvent[] {
+  #text(text: string): readonly AgentEvent[] {
     const begun = this.#turn();
     this.#answer = grown(this.#answer, text, ANSWER_CHARACTERS_MAX);
     return [...begun, { type: "text", text }];
@@ -99,7 +99,7 @@ export class GeminiReader implements AgentReader {
     return isDenial(line, name) ? [{ type: "denied", tool: name, id }, ended] : [ended];
   }
 
-  /** An answer of the model begins with whatever comes first after the tools. */
+  /** An answer of the model begins with the first event after the tools. */
   #turn(): readonly AgentEvent[] {
     if (this.#answering) return [];
     this.#answering = true;

@@ -1,10 +1,11 @@
 /**
- * opencode: how a conversation with it is started and continued, and where it is kept.
+ * opencode: how a conversation starts and continues, and where its transcript is.
  *
  * Owns: its flags, its configuration by variables, the id of a session before it exists (by an
- * import of an empty one, which may be repeated), the look into its database.
+ * import of an empty one, which may be repeated), and reading its database.
  * Does not: read its stream (reader.ts), or write to its database.
- * Invariants: G4. By default it permits what is in the directory and refuses what it would ask for.
+ * Invariants: runner/G4. By default it permits what is in the directory and refuses what it would
+ * ask for.
  */
 
 import { randomBytes } from "node:crypto";
@@ -92,7 +93,7 @@ function newSession(nowMs: number): string {
   return `ses_${ticks.toString(16).padStart(ID_TIME_DIGITS, "0")}${random}`;
 }
 
-/** What `opencode import` takes for a session in which nothing was said yet. */
+/** An empty session in the format of `opencode import`. */
 function emptySession(session: string, cwd: string): string {
   const now = Date.now();
   const info = {
@@ -108,8 +109,8 @@ function emptySession(session: string, cwd: string): string {
 }
 
 /**
- * What is allowed and denied. The author's variable overrides the level, and the tools that the step
- * names override the variable; of the rules of one tool the last match counts.
+ * The allowed and denied tools. The author's variable overrides the level, and the tools that the
+ * step names override the variable; of the rules of one tool the last match counts.
  */
 function permissionOf(
   call: Pick<AgentCall, "allow" | "deny" | "directories" | "permissions" | "env">,
@@ -136,8 +137,8 @@ function withRule(before: JsonObject, text: string, decision: "allow" | "deny"):
 
 /**
  * The system text is a file of instructions, named in the configuration that a variable holds; MCP
- * servers stand in it. If the author has one there that is no plain JSON, it stays, and ours goes
- * beside it as a file.
+ * servers are in it. If the author's variable is not plain JSON, it stays, and the configuration
+ * becomes a file beside it.
  */
 function configured(call: AgentCall): Pick<AgentCommand, "env" | "files"> {
   const { system, mcp, dir, env } = call;
@@ -168,7 +169,7 @@ function serverConfig(server: McpServer): Json {
   return { type: "local", command: [program, ...args], environment: env };
 }
 
-/** The database, if something was said in the session. An imported session alone is empty. */
+/** The database, if the session has messages; an imported session has none. */
 function transcript(session: string, { env }: { env: AgentCall["env"] }): string | undefined {
   return latestMessage(session, env) === undefined ? undefined : databaseIn(env);
 }
@@ -189,7 +190,7 @@ function latestMessage(session: string, env: AgentCall["env"]): string | undefin
   const { DatabaseSync } = process.getBuiltinModule("node:sqlite");
   const database = new DatabaseSync(file, { readOnly: true, timeout: 5_000 });
   try {
-    // journal/J3 is about our own tables; this one question about another program's stays with it.
+    // journal/J3 is about Perdure's own tables; this is the database of another program.
     const query = "select data from message where session_id = ? order by id desc limit 1";
     const found = database.prepare(query).get(session);
     return found === undefined ? undefined : String(found.data);

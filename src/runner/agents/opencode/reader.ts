@@ -5,9 +5,9 @@
  * Owns: what its lines mean, and what their end means.
  * Does not: keep what they say, except the last text, which is the answer.
  * Invariants:
- * - opencode-reader/G2 Success is a last step that finished with "stop", no error, and the exit
- *   status 0: a step that summarises a long conversation stops too, and then the conversation
- *   continues.
+ * - opencode-reader/G2 Success is a last step that finished with "stop", no error after it, and the
+ *   exit status 0, or 1 if it continued after an error: a step that summarises a long conversation
+ *   stops too, and then the conversation continues.
  * - opencode-reader/G3 as in adapter.ts.
  */
 import type { Json, JsonObject } from "../../../util/json.ts";
@@ -18,6 +18,8 @@ import { type Usage, usageOfCall } from "../usage.ts";
 
 const ANSWER_CHARACTERS_MAX = 64 * 1024;
 const SECOND_MS = 1_000;
+/** Its exit status after any error, also one after which it continued. */
+const ERROR_SEEN_EXIT = 1;
 const REJECTED = /rejected permission|prevents you from using this/i;
 
 /** The reader of one stream of opencode. */
@@ -28,6 +30,8 @@ export class OpencodeReader implements AgentReader {
   #reason: string | undefined;
   #denied: string | undefined;
   #error: AgentFailure | undefined;
+  /** It continued after an error, as after a full context, of which it makes a summary. */
+  #recovered = false;
   #spoke = false;
 
   line(text: string): readonly AgentEvent[] {
@@ -57,6 +61,8 @@ export class OpencodeReader implements AgentReader {
       case "step_start":
         this.#reason = undefined;
         this.#denied = undefined;
+        if (this.#error !== undefined) this.#recovered = true;
+        this.#error = undefined;
         return [{ type: "turn" }];
       case "text": {
         const text = textAt(part, "text") ?? "";
@@ -97,7 +103,8 @@ export class OpencodeReader implements AgentReader {
 
   #troubleAt(exit: number | undefined, stderr: string | undefined): AgentFailure | undefined {
     if (this.#error !== undefined) return this.#error;
-    if (exit === 0 && this.#reason === "stop") return undefined;
+    const exited = exit === 0 || (exit === ERROR_SEEN_EXIT && this.#recovered);
+    if (exited && this.#reason === "stop") return undefined;
     if (exit === 0 && this.#denied !== undefined) {
       return agentFailure("denied", `not permitted: ${this.#denied}`);
     }

@@ -1,8 +1,8 @@
 /**
- * A walk with branches and a restart, killed at failpoints all along its way and resumed: every step
- * has done to the world what it does in an uninterrupted run, and the run ends as that one does.
+ * A DOT-like graph with branches and a restart, killed at failpoints and resumed: every step has the
+ * effects that it has in an uninterrupted run, and the run ends in the same way.
  *
- * No file of an author is needed: a run is what stands in its journal, so the plan is put there.
+ * The test needs no pipeline file: it stores the plan in the journal.
  */
 import { randomUUID } from "node:crypto";
 import * as fs from "node:fs";
@@ -29,8 +29,8 @@ function shell(run: string): StepChanges {
   return { work: { kind: "shell", run }, join: "any", split: "one", visitsMax: 3 };
 }
 
-/** `again` begins the walk anew at the branches, once; the key `kept` survives that. */
-function walkPlan(): Plan {
+/** `again` restarts the graph at the branches, once; the key `kept` survives that. */
+function attractorPlan(): Plan {
   const effect = (name: string): string => `echo ${name} >> effects`;
   const status = `> "$PERDURE_STATUS_FILE"`;
   const left = graphOf("x>z", {
@@ -70,8 +70,8 @@ function walkPlan(): Plan {
 async function created(): Promise<Project> {
   const project = new Project();
   projects.push(project);
-  project.write("walk.yaml", "");
-  const plan = walkPlan();
+  project.write("graph.yaml", "");
+  const plan = attractorPlan();
   const { text, fingerprint } = freeze(plan);
   const { journal } = await createProject(project.dir);
   await journal.log.create({
@@ -79,8 +79,8 @@ async function created(): Promise<Project> {
     planText: text,
     created: {
       type: "run.created",
-      pipeline: "walk",
-      file: project.path("walk.yaml"),
+      pipeline: "graph",
+      file: project.path("graph.yaml"),
       fingerprint,
       input: null,
       args: [],

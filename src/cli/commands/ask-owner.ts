@@ -1,0 +1,98 @@
+/**
+ * Commands that reach a run which another process drives: its owner is asked, and its answer shown.
+ *
+ * Owns: which options such a request may have, and the words for what became of it.
+ * Does not: send the request (app/ask-owner.ts).
+ */
+import { type AskResult, askForBudget, askForRewind } from "../../app/ask-owner.ts";
+import type { LoadedRun } from "../../app/loaded-run.ts";
+import { ownerText } from "../../app/owner.ts";
+import { checkPricesOnResume, parseBudget } from "../../app/prices.ts";
+import type { Project } from "../../app/project.ts";
+import { confirmRepeat, type RewindRequest } from "../../app/rewind-preview.ts";
+import { commandText } from "../../view/text.ts";
+import { confirmation } from "../ask.ts";
+import type { OutputOptions } from "../screen/output-options.ts";
+
+interface AskOptions extends OutputOptions {
+  readonly budget?: string;
+  readonly yes?: boolean;
+}
+
+/** Options of a request for more budget. */
+const WITH_BUDGET: ReadonlySet<string> = new Set([
+  ...["budget", "pipelineId", "file", "preflight", "output", "quiet"],
+]);
+
+/** Options of a request to retry a step. */
+const WITH_RETRY: ReadonlySet<string> = new Set([
+  ...["files", "failed", "turns", "yes", "preflight", "output", "quiet"],
+]);
+
+/** True when these are the only options that were given. */
+function areOnly(options: AskOptions, names: ReadonlySet<string>): boolean {
+  const given = Object.entries(options).filter(([, value]) => value !== undefined);
+  return given.every(([name]) => names.has(name));
+}
+
+/**
+ * Asks the living owner of a run to retry a step, or to add to the budget if nothing else is wanted.
+ * Undefined when only a new owner could do what is wanted.
+ */
+export async function askToContinue(
+  project: Project,
+  known: LoadedRun,
+  wanted: RewindRequest | undefined,
+  options: AskOptions,
+): Promise<AskResult | "declined" | undefined> {
+  const { budget } = options;
+  if (wanted === undefined && budget !== undefined && areOnly(options, WITH_BUDGET)) {
+    const added = parseBudget(budget);
+    await checkPricesOnResume(known, undefined, budget);
+    return askForBudget(project, known, added);
+  }
+  if (wanted?.verb !== "retry" || !areOnly(options, WITH_RETRY)) return undefined;
+  const request = await confirmRepeat(known, wanted, options, confirmation(options));
+  return request === undefined ? "declined" : askForRewind(project, known, request);
+}
+
+/** What became of such a request, in words. */
+export function resultLines(
+  result: AskResult,
+  wanted: RewindRequest | undefined,
+  { budget }: AskOptions,
+): readonly string[] {
+  const { known, outcome } = result;
+  if (wanted !== undefined) return askedLines(result, wanted);
+  if (outcome !== "handled") return pendingLines(result);
+  return [`Added ${budget} to the budget of run ${known.shortId}${drivenBy(known)}.`];
+}
+
+/** What became of a request to run steps again. */
+export function askedLines(result: AskResult, { step, verb }: RewindRequest): readonly string[] {
+  const { outcome, known, reopened = [] } = result;
+  if (outcome !== "handled") return pendingLines(result);
+  const { shortId } = known;
+  const what = verb === "retry" ? `Retrying step ${step} of` : `Step ${step} runs again in`;
+  const line = `${what} run ${shortId}${drivenBy(known)}.`;
+  const again = reopened.length === 0 ? [] : [`runs again: ${reopened.join(", ")}`];
+  return [line, ...again, `Follow it: ${commandText("attach", shortId)}`];
+}
+
+function drivenBy({ lease }: LoadedRun): string {
+  return lease?.owner === undefined ? "" : `, which ${ownerText(lease.owner)} drives`;
+}
+
+/** What is said about a request that the owner of a run has not handled. */
+export function pendingLines({ outcome, known: { shortId, lease } }: AskResult): readonly string[] {
+  const resume = commandText("resume", shortId);
+  if (outcome === "owner-ended") {
+    const what = `The request is recorded, but the owner of run ${shortId} ended before it read it.`;
+    return [what, `Continue the run with it: ${resume}`];
+  }
+  const who = lease?.owner === undefined ? "its owner" : ownerText(lease.owner);
+  return [
+    `The request is recorded, but ${who} has not handled it yet.`,
+    `When that process has ended: ${resume}`,
+  ];
+}

@@ -1,0 +1,291 @@
+/**
+ * Lowers a valid file to a pipeline, with the rows of the tables (keys.ts, agent-keys.ts).
+ *
+ * Owns: the normalized form of a pipeline: groups, loops, fan-outs, gates and waits in all their
+ * spellings, agents, budgets and workspaces.
+ * Does not: check values, or merge `defaults` into steps (plan/build-graph.ts does).
+ */
+
+import { basename, extname } from "node:path";
+import { assert } from "../util/assert.ts";
+import { choiceNamed } from "../util/choice.ts";
+import { defined } from "../util/defined.ts";
+import { isObject, type Json, type JsonObject } from "../util/json.ts";
+import { AGENT_KEYS } from "./agent-keys.ts";
+import { type KeyRow, type Lowering, lowerKeys } from "./key-row.ts";
+import { INHERITED_KEYS, STEP_KEYS } from "./keys.ts";
+import type {
+  AgentDefinition,
+  Budget,
+  Env,
+  ItemSelection,
+  ItemSource,
+  Pipeline,
+  PipelineBody,
+  PipelineStep,
+  PipelineWork,
+} from "./pipeline.ts";
+import { agentOf } from "./rules/agent.ts";
+import { lowerChecks } from "./rules/check.ts";
+import { bareCondition } from "./rules/expression.ts";
+import { choicesOf, gateOf } from "./rules/gate.ts";
+import type { NamedFiles } from "./rules/validate.ts";
+import { type ForEachShape, lowerPrices, type PipelineShape, type StepShape } from "./schema.ts";
+import type { Path, Source } from "./source.ts";
+import { linksOf } from "./step-edges.ts";
+import { fanOutOf, hasBody, listIn, pathIn, rootList, type StepList } from "./step-list.ts";
+import { milliseconds } from "./values.ts";
+
+/** How many steps of a run may run at once, unless the file sets it. */
+const PARALLEL_DEFAULT = 4;
+
+/** The pipeline of a valid file. */
+export function lowerPipeline(shape: PipelineShape, files: NamedFiles, source: Source): Pipeline {
+  const whole = { shape, files, source };
+  const defaults = shape.defaults ?? {};
+  const at = loweringAt(["defaults"], undefined, whole);
+  return {
+    name: shape.name ?? basename(source.file, extname(source.file)),
+    ...(shape.context === undefined ? {} : { context: shape.context as JsonObject }),
+    maxParallel: shape.max_parallel ?? PARALLEL_DEFAULT,
+    ...(shape.input === undefined ? {} : { inputSchema: shape.input as Json }),
+    env: lowerEnv(shape.env, [], whole),
+    ...defined({ secrets: shape.secrets }),
+    agents: Object.fromEntries(
+      Object.entries(shape.agents ?? {}).map(([name, agent]) => [
+        name,
+        lowerAgent(agent, ["agents", name], whole),
+      ]),
+    ),
+    ...(shape.budget === undefined ? {} : { budget: lowerBudget(shape.budget) }),
+    ...(shape.prices === undefined ? {} : { prices: lowerPrices(shape.prices) }),
+    workspace: lowerWorkspace(shape.workspace),
+    defaults: {
+      step: lowerKeys(INHERITED_KEYS, defaults, at),
+      agent: lowerKeys(AGENT_KEYS, defaults, at),
+    },
+    steps: lowerList(rootList({ shape, cut: new Set() }), whole),
+  };
+}
+
+interface File {
+  readonly shape: PipelineShape;
+  readonly files: NamedFiles;
+  readonly source: Source;
+}
+
+/** The surroundings of the keys at a path; `step` is absent outside of steps. */
+function loweringAt(path: Path, step: StepShape | undefined, file: File): Lowering {
+  return {
+    id: step?.id ?? "",
+    spelling: (...keys) => file.source.scalarText([...path, ...keys]),
+    mcpFile: (name) => file.files.mcp.get(name),
+    checks: () => (step === undefined ? [] : lowerChecks(file.shape, step, file.files.checks)),
+  };
+}
+
+function lowerList(list: StepList, file: File): readonly PipelineStep[] {
+  const links = linksOf(list);
+  return list.steps.map((step, index): PipelineStep => {
+    const { id, ...ownLinks } = links[index] ?? { id: step.id, needs: [] };
+    const at = loweringAt(pathIn(list, index), step, file);
+    const work = lowerWork(step, list, index, file);
+    if (step.for_each === undefined || hasBody(step)) {
+      return { id, work, settings: lowerKeys(STEP_KEYS, step, at), ...ownLinks };
+    }
+    // A fan-out of one step: each item is that step; the fan-out around it has the other keys.
+    const item = lowerKeys(STEP_KEYS, step, at, isPerItem);
+    const whole = lowerKeys(STEP_KEYS, step, at, (row) => !isPerItem(row));
+    const inner: PipelineStep = { id, work, settings: item, needs: [] };
+    return { id, work: lowerComposite(step, [inner]), settings: whole, ...ownLinks };
+  });
+}
+
+/** True for a key that a group cannot have, so it belongs to each item. */
+function isPerItem({ perItem, on }: KeyRow): boolean {
+  return perItem === true || !on.includes("group");
+}
+
+function lowerBudget({ usd, tokens, turns, time }: NonNullable<PipelineShape["budget"]>): Budget {
+  return {
+    ...defined({ usd, tokens, turns }),
+    ...(time === undefined ? {} : { timeMs: milliseconds(time) }),
+  };
+}
+
+const MEGABYTE = 1024 * 1024;
+
+function lowerWorkspace(shape: PipelineShape["workspace"]): Pipeline["workspace"] {
+  if (shape === undefined) return {};
+  if (typeof shape === "string") return { kind: shape };
+  const { kind, base, commit, include, snapshots, snapshot_every, max_file_mb } = shape;
+  return {
+    ...defined({ kind, base, commit, snapshots }),
+    ...lowerInclude(include),
+    ...(snapshot_every === undefined ? {} : { snapshotEveryMs: milliseconds(snapshot_every) }),
+    ...(max_file_mb === undefined ? {} : { fileBytesMax: max_file_mb * MEGABYTE }),
+  };
+}
+
+/** The word among the globs that stands for the uncommitted changes of the project. */
+const UNCOMMITTED = "uncommitted";
+
+function lowerInclude(
+  include: string | readonly string[] | undefined,
+): Pick<Pipeline["workspace"], "include" | "uncommitted"> {
+  if (include === undefined) return {};
+  const words = typeof include === "string" ? [include] : include;
+  const globs = words.filter((word) => word !== UNCOMMITTED);
+  return { include: globs, ...(globs.length < words.length ? { uncommitted: true } : {}) };
+}
+
+type AgentShape = NonNullable<PipelineShape["agents"]>[string];
+
+function lowerAgent(agent: AgentShape, path: Path, file: File): AgentDefinition {
+  if (typeof agent === "string") return commandAgent(agent);
+  const { adapter = "command", command, args = [] } = agent;
+  return {
+    adapter,
+    ...defined({ command }),
+    args,
+    env: lowerEnv(agent.env, path, file),
+    settings: lowerKeys(AGENT_KEYS, agent, loweringAt(path, undefined, file)),
+  };
+}
+
+function commandAgent(command: string): AgentDefinition {
+  return { adapter: "command", command, args: [], env: {}, settings: {} };
+}
+
+function lowerWork(step: StepShape, list: StepList, index: number, file: File): PipelineWork {
+  if (hasBody(step)) {
+    const inner = listIn(list, index);
+    const body = inner === undefined ? file.files.pipelines.get(step) : lowerList(inner, file);
+    assert(body !== undefined, "a valid step that holds steps has some");
+    return lowerComposite(step, body);
+  }
+  const waiting = lowerWithoutProcess(step);
+  if (waiting !== undefined) return waiting;
+  const { run, session } = step;
+  const agent = agentOf(file.shape, step);
+  const prompt = file.files.prompts.get(step) ?? step.prompt;
+  if (run !== undefined) return { kind: "shell", run };
+  assert(agent !== undefined && prompt !== undefined, "a valid step runs a command or an agent");
+  const sharing = session === undefined ? {} : { session };
+  return {
+    kind: "agent",
+    agent,
+    prompt,
+    ...sharing,
+    settings: lowerKeys(AGENT_KEYS, step, loweringAt(pathIn(list, index), step, file)),
+  };
+}
+
+/** The environment at a path, with the author's spelling. */
+function lowerEnv(env: PipelineShape["env"], path: Path, file: File): Env {
+  if (env === undefined) return {};
+  return INHERITED_KEYS.env.lower?.(env, loweringAt(path, undefined, file)).env ?? {};
+}
+
+/** The work of a step that contains steps, or of a fan-out. */
+function lowerComposite(step: StepShape, body: PipelineBody): PipelineWork {
+  const { loop, iterations } = step;
+  const input = inputOf(step, body);
+  const given = input === undefined ? {} : { input };
+  if (step.for_each !== undefined) return lowerFanOut(step, body, given);
+  if (loop !== undefined) {
+    const { until, max_iterations: iterationsMax, on_exhausted: onExhausted = "fail" } = loop;
+    const condition = bareCondition(String(until)).source;
+    return { kind: "loop", body, ...given, until: condition, iterationsMax, onExhausted };
+  }
+  if (iterations !== undefined) {
+    return { kind: "loop", body, ...given, iterationsMax: iterations, onExhausted: "continue" };
+  }
+  return { kind: "group", body, ...given };
+}
+
+/** Another file sees only its own input; steps in this file see the input around them. */
+function inputOf({ input }: StepShape, body: PipelineBody): JsonObject | undefined {
+  const given = input as JsonObject | undefined;
+  return "steps" in body ? { ...inputDefaults(body.inputSchema), ...given } : given;
+}
+
+/** The default input of a pipeline, as templates that render to themselves. */
+export function inputDefaults(schema: Json | undefined): JsonObject {
+  const properties = isObject(schema) && isObject(schema.properties) ? schema.properties : {};
+  const found = Object.entries(properties).flatMap(([key, property]) =>
+    isObject(property) && property.default !== undefined
+      ? [[key, literal(property.default)] as const]
+      : [],
+  );
+  return Object.fromEntries(found);
+}
+
+function literal(value: Json): Json {
+  return JSON.parse(JSON.stringify(value).replaceAll("${{", () => "$${{")) as Json;
+}
+
+function lowerFanOut(
+  step: StepShape,
+  body: PipelineBody,
+  given: { readonly input?: JsonObject },
+): PipelineWork {
+  const inside = fanOutOf(step);
+  const as = inside?.as ?? step.as;
+  const maxParallel = inside?.max_parallel ?? step.max_parallel;
+  return {
+    kind: "each",
+    body,
+    ...given,
+    items: lowerItems(inside?.in ?? step.for_each),
+    ...lowerSelection(inside),
+    ...(as === undefined || as === "item" ? {} : { as }),
+    ...defined({ maxParallel }),
+    onItemFailure: inside?.on_item_failure ?? step.on_item_failure ?? "fail",
+  };
+}
+
+function lowerSelection(inside: ForEachShape | undefined): { selection?: ItemSelection } {
+  const source = (text: string | boolean | undefined): string | undefined =>
+    text === undefined ? undefined : bareCondition(String(text)).source;
+  const selection = defined({
+    where: source(inside?.where),
+    sortBy: source(inside?.sort_by),
+    limit: inside?.limit,
+  });
+  return Object.keys(selection).length === 0 ? {} : { selection };
+}
+
+function lowerItems(items: unknown): string | ItemSource {
+  if (typeof items === "string") return bareCondition(items).source;
+  if (Array.isArray(items)) return { list: items as readonly Json[] };
+  assert(typeof items === "object" && items !== null, "the schema let bad items pass");
+  return items as { readonly file: string } | { readonly glob: string };
+}
+
+/** The work of a step that starts no process; undefined for any other step. */
+function lowerWithoutProcess(step: StepShape): PipelineWork | undefined {
+  if (step.pass === true) return { kind: "pass" };
+  const gate = gateOf(step);
+  if (gate !== undefined) {
+    const choices = choicesOf(step);
+    const { ask, text = "optional", timeout, default: word } = gate;
+    const otherwise = word === undefined ? undefined : choiceNamed(choices, word);
+    return {
+      kind: "gate",
+      ask,
+      choices: choices.map(({ key, label, fails, next }) => ({
+        ...{ key, label },
+        ...defined({ fails, next }),
+      })),
+      text,
+      ...(timeout === undefined ? {} : { timeoutMs: milliseconds(timeout) }),
+      ...(otherwise === undefined ? {} : { default: otherwise.key }),
+    };
+  }
+  const { wait } = step;
+  if (wait === undefined) return undefined;
+  if (typeof wait === "string") return { kind: "wait", forMs: milliseconds(wait) };
+  if ("for" in wait) return { kind: "wait", forMs: milliseconds(wait.for) };
+  return { kind: "wait", until: wait.until };
+}

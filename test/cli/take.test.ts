@@ -1,0 +1,355 @@
+/** A worktree run from its start to the branch, the merge and the pull request, killed on the way. */
+import { execFileSync } from "node:child_process";
+import * as fs from "node:fs";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { Project, type Result } from "../rig/project.ts";
+
+let project: Project;
+beforeEach(() => {
+  project = new Project();
+});
+afterEach(() => project.remove());
+
+function git(...args: readonly string[]): string {
+  const env = { ...process.env, GIT_CONFIG_GLOBAL: "/dev/null", GIT_CONFIG_SYSTEM: "/dev/null" };
+  return execFileSync("git", args, {
+    cwd: project.dir,
+    env,
+    encoding: "utf8",
+    stdio: "pipe",
+  }).trim();
+}
+
+function repository(yaml: string): void {
+  git("init", "-q", "-b", "main");
+  git("config", "user.name", "Ann");
+  git("config", "user.email", "ann@example.org");
+  project.write("readme", "one\n");
+  project.write(".gitignore", "bin\ncalls\nopened\norigin\neffects\n");
+  project.write("p.yaml", yaml);
+  git("add", ".");
+  git("commit", "-qm", "begin");
+}
+
+const STEPS = `
+  - { id: one, run: "echo two >> readme" }
+  - { id: look, run: "cat readme" }
+  - { id: two, run: "echo 2 > added" }
+`;
+
+function good(result: Result): Result {
+  expect(result.exit, result.stdout + result.stderr).toBe(0);
+  return result;
+}
+
+/** The subject of each commit after the first, oldest first, with the steps that it names. */
+function commitsOn(branch: string): readonly string[] {
+  const format = "--format=%s|%(trailers:key=Perdure-Step,valueonly,separator=%x2C)";
+  const text = git("log", "--reverse", format, `main..${branch}`);
+  return text === "" ? [] : text.split("\n");
+}
+
+async function branchName(): Promise<string> {
+  return `perdure/${(await project.newestId()).slice(0, 8)}`;
+}
+
+describe("a worktree run", () => {
+  it("commits what each completed step leaves, and says where it is", async () => {
+    repository(`name: change\nworkspace: worktree\nsteps:${STEPS}`);
+    const { stdout } = good(await project.run(["run", "p.yaml"]));
+
+    const branch = await branchName();
+    expect(commitsOn(branch)).toEqual(["change: one|one@1", "change: two|two@1"]);
+    expect(git("log", "-1", "--format=%an %(trailers:key=Perdure-Run,valueonly)", branch)).toBe(
+      `Ann ${await project.newestId()}`,
+    );
+    expect(stdout).toContain(`branch  ${branch}: 2 commits, 2 files, +2 -0, nothing uncommitted`);
+    expect(stdout).toContain(`look    git diff main...${branch}`);
+    expect(stdout).toMatch(/take {4}perdure merge [0-9a-f]{8}/);
+    for (const command of ["show", "why"]) {
+      expect((await project.run([command])).stdout).toContain(`branch  ${branch}: 2 commits`);
+    }
+    expect(git("status", "--porcelain")).toBe("");
+  });
+
+  it("commits once at its end, or never, as the author says", async () => {
+    repository(`name: change\nworkspace: { kind: worktree, commit: end }\nsteps:${STEPS}`);
+    good(await project.run(["run", "p.yaml"]));
+    expect(commitsOn(await branchName())).toEqual(["change: one, two|one@1,two@1"]);
+
+    project.write("p.yaml", `workspace: { kind: worktree, commit: never }\nsteps:${STEPS}`);
+    const { stdout } = good(await project.run(["run", "p.yaml"]));
+    expect(commitsOn(await branchName())).toEqual([]);
+    expect(stdout).toMatch(/branch {2}perdure\/.*0 commits, .*2 uncommitted files/);
+    expect(stdout).toMatch(/take {4}perdure apply/);
+    const refused = await project.run(["merge"]);
+    expect(refused.exit).not.toBe(0);
+    expect(refused.stderr).toMatch(/has no commits; 2 changed files in .*\n.*perdure apply/);
+    good(await project.run(["apply"]));
+  });
+
+  it("commits on the branch that a step has switched to, after the step's own commit", async () => {
+    const own = "git switch -qc mine; echo x > x; git add x; git commit -qm own; echo y > y";
+    repository(`name: change\nworkspace: worktree\nsteps:\n  - { id: one, run: "${own}" }\n`);
+    good(await project.run(["run", "p.yaml"]));
+    expect(commitsOn("mine")).toEqual(["own|", "change: one|one@1"]);
+  });
+
+  it("commits nothing that snapshots leave out, and no work of a failed step by itself", async () => {
+    const make = "mkdir node_modules; echo m > node_modules/m; echo 1 > kept; echo 2 > späť";
+    repository(
+      `name: change\nworkspace: worktree\nsteps:\n  - { id: one, run: "${make}" }\n` +
+        `  - { id: two, run: "echo half > half; exit 1" }\n`,
+    );
+    expect((await project.run(["run", "p.yaml"])).exit).toBe(3);
+    const branch = await branchName();
+    expect(commitsOn(branch)).toEqual(["change: one|one@1"]);
+    const files = git("-c", "core.quotePath=false", "ls-tree", "-r", "--name-only", branch);
+    expect(files.split("\n").toSorted()).toEqual([
+      ".gitignore",
+      "kept",
+      "p.yaml",
+      "readme",
+      "späť",
+    ]);
+  });
+
+  it("names the uncommitted changes that it lacks, or takes them along", async () => {
+    repository(`workspace: worktree\nsteps:\n  - { id: one, run: "cat readme new || true" }\n`);
+    project.write("readme", "changed\n");
+    project.write("new", "new\n");
+    fs.mkdirSync(project.path("node_modules"));
+    project.write("node_modules/x", "x");
+    const without = good(await project.run(["run", "p.yaml"])).stdout;
+    expect(without).toMatch(/worktree lacks 3 uncommitted files: .*readme.*include: uncommitted/);
+    expect(without).toContain("one │ one\n");
+
+    const steps = 'steps:\n  - { id: one, run: "cat readme new; ls; echo 1 > one" }\n';
+    project.write("p.yaml", `workspace: { kind: worktree, include: uncommitted }\n${steps}`);
+    const before = git("status", "--porcelain");
+    const { stdout } = good(await project.run(["run", "p.yaml"]));
+    expect(stdout).toContain("one │ changed\none │ new\n");
+    expect(stdout).not.toContain("node_modules");
+    expect(git("status", "--porcelain")).toBe(before);
+    const files = git("ls-tree", "-r", "--name-only", await branchName()).split("\n");
+    expect(files).toEqual([".gitignore", "new", "one", "p.yaml", "readme"]);
+    // What the user has already is not applied again.
+    expect(good(await project.run(["apply"])).stdout).toContain("Changed 1 file in");
+  });
+
+  it("leaves a merge that a step has begun alone, and says so", async () => {
+    const begin =
+      "git switch -qc other; echo a > readme; git commit -qam a; git switch -q -; " +
+      "echo b > readme; git commit -qam b; git merge -q other || true";
+    repository(`name: change\nworkspace: worktree\nsteps:\n  - { id: one, run: "${begin}" }\n`);
+    const { stdout } = good(await project.run(["run", "p.yaml"]));
+    expect(stdout).toContain("the work of one@1 is not committed: a merge is under way in");
+  });
+});
+
+describe("perdure merge", () => {
+  const run = async (): Promise<void> => {
+    repository(`name: change\nworkspace: worktree\nsteps:${STEPS}`);
+    good(await project.run(["run", "p.yaml"]));
+  };
+
+  it("moves the branch forward, once", async () => {
+    await run();
+    const { stdout } = good(await project.run(["merge"]));
+    expect(stdout).toMatch(/^Merged perdure\/\w+ \(2 commits\) into main, which is now at \w+\.$/m);
+    expect(git("rev-parse", "main")).toBe(git("rev-parse", await branchName()));
+    expect(project.read("readme")).toBe("one\ntwo\n");
+    expect(good(await project.run(["merge"])).stdout).toContain("main already has the work of run");
+  });
+
+  it("lets `clean` remove the run afterwards, which kept it before", async () => {
+    await run();
+    const branch = await branchName();
+    expect((await project.run(["clean"])).stdout).toContain("has 2 commits that no other branch");
+    good(await project.run(["merge"]));
+    good(await project.run(["clean"]));
+    expect(git("branch", "--list", branch)).toBe("");
+  });
+
+  it("joins both when the branch has new commits, and says so beforehand", async () => {
+    await run();
+    project.write("mine", "mine\n");
+    git("add", "mine");
+    git("commit", "-qm", "mine");
+    const shown = (await project.run(["show"])).stdout;
+    expect(shown).toContain("note    main has 1 new commit since the run started");
+    expect((await project.run(["merge", "--ff-only"])).exit).not.toBe(0);
+    good(await project.run(["merge"]));
+    expect(git("rev-list", "--count", "--merges", "main")).toBe("1");
+    expect([project.read("mine"), project.read("added")]).toEqual(["mine\n", "2\n"]);
+    expect(git("status", "--porcelain")).toBe("");
+  });
+
+  it("makes one commit of all, once", async () => {
+    await run();
+    good(await project.run(["merge", "--squash"]));
+    good(await project.run(["merge", "--squash"]));
+    expect(git("rev-list", "--count", "main")).toBe("2");
+    expect(project.read("added")).toBe("2\n");
+  });
+
+  it("names the files in conflict and changes nothing", async () => {
+    await run();
+    project.write("readme", "three\n");
+    git("commit", "-qam", "mine");
+    const before = git("rev-parse", "main");
+    const refused = await project.run(["merge"]);
+    expect(refused.exit).not.toBe(0);
+    expect(refused.stderr).toMatch(/conflicts with main in readme; nothing changed/);
+    expect(refused.stderr).toMatch(/git merge perdure\/\w+/);
+    expect([git("rev-parse", "main"), git("status", "--porcelain")]).toEqual([before, ""]);
+  });
+
+  it("overwrites no local change", async () => {
+    await run();
+    project.write("readme", "local\n");
+    const refused = await project.run(["merge"]);
+    expect(refused.stderr).toContain("commit or stash your changes, then: perdure merge");
+    expect(project.read("readme")).toBe("local\n");
+    git("stash", "-q");
+    good(await project.run(["merge"]));
+  });
+
+  it("refuses a run in the project itself", async () => {
+    repository(`steps:\n  - { id: one, run: "echo 1 > one" }\n`);
+    good(await project.run(["run", "p.yaml"]));
+    const refused = await project.run(["merge"]);
+    expect(refused.stderr).toContain("has no branch to take: it worked in the project itself");
+  });
+});
+
+describe("perdure apply", () => {
+  it("changes the files and commits nothing, beside changes of the user's, once", async () => {
+    repository(`workspace: { kind: worktree, commit: never }\nsteps:${STEPS}`);
+    good(await project.run(["run", "p.yaml"]));
+    project.write("mine", "mine\n");
+    expect(good(await project.run(["apply"])).stdout).toContain("Changed 2 files in");
+    expect(git("status", "--porcelain").split("\n").toSorted()).toEqual(
+      [" M readme", "?? added", "?? mine"].map((line) => line.trim()).toSorted(),
+    );
+    expect(good(await project.run(["apply"])).stdout).toContain("already has the changes");
+    expect(git("rev-list", "--count", "main")).toBe("1");
+  });
+
+  it("changes nothing when a file does not fit", async () => {
+    repository(`workspace: worktree\nsteps:${STEPS}`);
+    good(await project.run(["run", "p.yaml"]));
+    project.write("readme", "something else\n");
+    const refused = await project.run(["apply"]);
+    expect(refused.stderr).toContain("do not fit the files in");
+    expect([project.read("readme"), project.exists("added")]).toEqual(["something else\n", false]);
+  });
+});
+
+/** A stand-in for `gh` that keeps its pull requests in a file, and counts those that it opens. */
+function standInForGh(): { readonly PATH: string } {
+  fs.mkdirSync(project.path("bin"));
+  const opened = project.path("opened");
+  const script = `#!/bin/sh
+case "$1 $2" in
+"pr list") test -e '${opened}' && echo '[{"url":"https://example.org/pr/1"}]' || echo '[]' ;;
+"pr create") echo "$*" >> '${opened}'; echo https://example.org/pr/1 ;;
+esac
+`;
+  fs.writeFileSync(project.path("bin", "gh"), script, { mode: 0o755 });
+  git("init", "-q", "--bare", "origin");
+  git("remote", "add", "origin", project.path("origin"));
+  return { PATH: `${project.path("bin")}:${process.env.PATH}` };
+}
+
+describe("perdure pr", () => {
+  it("pushes the branch and opens a pull request, once", async () => {
+    repository(`name: change\nworkspace: worktree\nsteps:${STEPS}`);
+    good(await project.run(["run", "p.yaml"]));
+    const env = standInForGh();
+    const first = good(await project.run(["pr", "--title", "A change"], { env }));
+    expect(first.stdout).toBe("Opened https://example.org/pr/1\n");
+    const again = good(await project.run(["pr"], { env }));
+    expect(again.stdout).toBe("There is one already: https://example.org/pr/1\n");
+    const branch = await branchName();
+    expect(project.read("opened")).toContain(`--head ${branch} --base main --title A change`);
+    expect(project.read("opened").trim().split("\n").length).toBe(1);
+    expect(git("-C", "origin", "rev-parse", branch)).toBe(git("rev-parse", branch));
+  });
+
+  it("can be repeated when gh has failed", async () => {
+    repository(`workspace: worktree\nsteps:${STEPS}`);
+    good(await project.run(["run", "p.yaml"]));
+    const env = standInForGh();
+    const gh = project.read("bin", "gh");
+    fs.writeFileSync(project.path("bin", "gh"), "#!/bin/sh\necho not logged in >&2; exit 4\n");
+    const refused = await project.run(["pr"], { env });
+    expect(refused.exit).not.toBe(0);
+    expect(refused.stderr).toMatch(/gh pr list: not logged in\n.*perdure pr [0-9a-f]{8}/);
+    fs.writeFileSync(project.path("bin", "gh"), gh);
+    good(await project.run(["pr"], { env }));
+  });
+
+  it("says what is missing: a remote, or a program", async () => {
+    repository(`workspace: worktree\nsteps:${STEPS}`);
+    good(await project.run(["run", "p.yaml"]));
+    const none = join(project.dir, "bin");
+    fs.mkdirSync(none);
+    fs.symlinkSync(execFileSync("which", ["git"], { encoding: "utf8" }).trim(), join(none, "git"));
+    const refused = await project.run(["pr"], { env: { PATH: none } });
+    expect(refused.stderr).toContain("neither gh (GitHub) nor glab (GitLab) is on the PATH");
+  });
+});
+
+describe("killed at any point", () => {
+  const COMMANDS = [["run", "p.yaml"], ["pr"], ["merge", "--squash"]] as const;
+
+  /** Runs the three commands; one of them dies at its n-th failpoint and is then repeated. */
+  async function walk(dying?: string, nth = 0): Promise<Readonly<Record<string, string[]>>> {
+    await project.remove();
+    project = new Project();
+    repository(`name: change\nworkspace: worktree\nsteps:${STEPS}`);
+    const env = standInForGh();
+    const passed: Record<string, string[]> = {};
+    for (const words of COMMANDS) {
+      const [name] = words;
+      const log = project.path("bin", `${name}.failpoints`);
+      const kill = name === dying ? { PERDURE_FAILPOINT: String(nth) } : {};
+      const strike = { ...env, PERDURE_FAILPOINT_LOG: log, ...kill };
+      const { exit, signal } = await project.run(words, { env: strike });
+      passed[name] = fs.readFileSync(log, "utf8").trim().split("\n");
+      expect([exit, signal]).toEqual(name === dying ? [null, "SIGKILL"] : [0, null]);
+      if (name !== dying) continue;
+      good(await project.run(name === "run" ? ["resume"] : words, { env }));
+    }
+    const branch = await branchName();
+    const subjects = (name: string): string => git("log", "--reverse", "--format=%s", name);
+    expect(subjects(branch)).toBe("begin\nchange: one\nchange: two");
+    expect(subjects("main")).toBe("begin\nchange");
+    expect(git("rev-parse", `${branch}^{tree}`)).toBe(git("rev-parse", "main^{tree}"));
+    expect(project.read("opened").trim().split("\n").length).toBe(1);
+    expect(git("status", "--porcelain")).toBe("");
+    git("fsck", "--no-dangling");
+    return passed;
+  }
+
+  it("a run, its pull request and its merge leave each commit and each request once", async () => {
+    const passed = await walk();
+    const struck: string[] = [];
+    for (const [name, points] of Object.entries(passed)) {
+      for (const [at, point] of points.entries()) {
+        if (!/^(take\.|workspace\.work-)/.test(point)) continue;
+        struck.push(point);
+        await walk(name, at + 1);
+      }
+    }
+    expect(struck).toEqual([
+      ...["workspace.work-added", "workspace.work-committed"],
+      // The commit before has moved HEAD: the step that only looks is looked at.
+      "workspace.work-added",
+      ...["workspace.work-added", "workspace.work-committed"],
+      ...["take.pushed", "take.opened", "take.commit-made", "take.merged"],
+    ]);
+  });
+});
