@@ -4,10 +4,13 @@ import { evolve } from "../core/evolve.ts";
 import { isIdle } from "../core/run.ts";
 import type { Answered } from "../journal/inbox.ts";
 import { giveAnswer } from "./answer.ts";
+import { earlierEstimates } from "./earlier-runs.ts";
 import { hideSecretsOf, type LoadedRun, readPlans } from "./loaded-run.ts";
-import { lineReaders } from "./output.ts";
+import { type OutputReaders, outputReaders } from "./output.ts";
+import { hasAgents, priceListOf } from "./prices.ts";
 import { livenessOf, openProject, type Project } from "./project.ts";
 import type { Display } from "./screen.ts";
+import { stopRun } from "./stop.ts";
 
 /** The process that watches a run, and the person behind it. */
 interface Watcher {
@@ -27,22 +30,29 @@ export async function followRun(
   const { log, leases } = project.journal;
   const subscription = log.subscribe(known.id);
   let failure: { readonly error: unknown } | undefined;
+  const fail = (error: unknown): void => {
+    failure = { error };
+    subscription.close();
+  };
   const prompt = display.openPrompt?.({
     answer: (at, reply) => answerFrom(known, at, reply),
     onGone: () => undefined,
-    onError: (error) => {
-      failure = { error };
-      subscription.close();
-    },
+    onError: fail,
   });
   const screen = await display.openScreen({
     runId: known.id,
     shortId: known.shortId,
     past: known.events,
-    readers: await lineReaders(known.plan),
+    readers: await readersFor(known),
     dir: known.dir,
     now: Date.now,
     footer: prompt && ((width) => prompt.footer(width)),
+    controls: {
+      role: "watcher",
+      stopAfterStep: () => void stopFrom(known).catch(fail),
+      detach: () => subscription.close(),
+    },
+    estimates: () => earlierEstimates(project, known),
   });
   prompt?.show(screen);
   let { run } = known;
@@ -67,6 +77,20 @@ export async function followRun(
   prompt?.close();
   await screen.close();
   if (failure !== undefined) throw failure.error;
+}
+
+async function readersFor({ plan }: LoadedRun): Promise<OutputReaders> {
+  return outputReaders(plan, hasAgents(plan) ? await priceListOf(plan) : undefined);
+}
+
+/** Asks the owner to stop after the steps that are running. */
+async function stopFrom(known: LoadedRun): Promise<void> {
+  const project = await openProject(process.cwd(), "read-write");
+  try {
+    await stopRun(project, known.id, "after-step");
+  } finally {
+    await project.journal.close();
+  }
 }
 
 /** Whoever watches only reads, until they answer. */

@@ -29,16 +29,22 @@ import { systemClock } from "../util/clock.ts";
 import { failpoint } from "../util/failpoint.ts";
 import { hideSecretsOf, type LoadedRun, loadRun, reloadRun } from "./loaded-run.ts";
 import { checkHandedOnFiles, openAgents, openFilesExecutor, openRunFiles } from "./loop-parts.ts";
-import { lineReaders } from "./output.ts";
+import { outputReaders } from "./output.ts";
 import { thisPerson } from "./owner.ts";
 import { type DrivenRun, listen, OwnerRequests } from "./owner-requests.ts";
 import { type OwnedRun, type OwnOptions, own } from "./ownership.ts";
-import { lateCostOf } from "./prices.ts";
+import { hasAgents, lateCostOf, priceListOf } from "./prices.ts";
 import { type Project, removedState } from "./project.ts";
 import { RunError, setDrivenRun } from "./refusal.ts";
 import { type GivenVariables, newlyRemembered, runEnvironment } from "./run-environment.ts";
 import { RunFiles } from "./run-files.ts";
-import { type Display, NO_DISPLAY, type QuestionPrompt, type Screen } from "./screen.ts";
+import {
+  type Display,
+  NO_DISPLAY,
+  type QuestionPrompt,
+  type Screen,
+  type ScreenControls,
+} from "./screen.ts";
 import { keepCompiledCode, keepHeapSmall } from "./this-process.ts";
 
 export interface ExecuteOptions extends OwnOptions {
@@ -77,6 +83,18 @@ export interface Executed {
   readonly known: LoadedRun;
   /** The signal or the request that ended this process's part, if one did. */
   readonly endedBy: string | undefined;
+  /** The person left the run to a process in the background; its steps are still running. */
+  readonly isDetached: boolean;
+}
+
+/** Ends the loop without ending the steps: the next owner finds them. */
+class Detached extends Error {
+  readonly run: Run;
+
+  constructor(run: Run) {
+    super("the run was left to a process in the background");
+    this.run = run;
+  }
 }
 
 /** Drives the run until this process has nothing more to do for it. */
@@ -89,13 +107,14 @@ export async function execute(
   const stopListening = listen(requests);
   const owned = await own(project, known, options);
   setDrivenRun(known.shortId);
-  const run = await driveOwned(project, owned, requests, { ...options, isWholeProgram: true });
+  const whole = { ...options, isWholeProgram: true };
+  const { run, isDetached } = await drivenToEnd(project, owned, requests, whole);
   setDrivenRun(undefined);
   // Not in a `finally`: after a failure the lease of a dead process is evidence enough, and a second
   // error of the same disk would hide the first.
   await project.journal.leases.release(known.id, owned.epoch);
   stopListening();
-  if (requests.first === undefined && waitsForPerson(run)) {
+  if (requests.first === undefined && !isDetached && waitsForPerson(run)) {
     // Who answered while we let go of the run has been told that we go on.
     const now = await loadRun(project, known.id);
     const { display, stay = false, autoApprove = false } = options;
@@ -107,7 +126,21 @@ export async function execute(
   const after = isSamePlan
     ? await reloadRun(project, { ...known, run })
     : await loadRun(project, known.id);
-  return { known: after, endedBy: requests.first };
+  return { known: after, endedBy: requests.first, isDetached };
+}
+
+async function drivenToEnd(
+  project: Project,
+  owned: OwnedRun,
+  requests: OwnerRequests,
+  options: ExecuteOptions,
+): Promise<{ readonly run: Run; readonly isDetached: boolean }> {
+  try {
+    return { run: await driveOwned(project, owned, requests, options), isDetached: false };
+  } catch (error) {
+    if (error instanceof Detached) return { run: error.run, isDetached: true };
+    throw error;
+  }
 }
 
 /** Drives an owned run until it ends or this process has nothing more to do. Keeps the lease. */
@@ -121,6 +154,7 @@ export async function driveOwned(
   // them it would abort in the middle of a run that has used up its processes.
   await access(project.dir.root);
   return driveAll(project, owned, requests, options).catch((error: unknown) => {
+    if (error instanceof Detached) throw error;
     const { known } = owned;
     const cause = removedState(project.dir, known.shortId, known.run.created?.file) ?? error;
     throw new RunError(known.shortId, cause);
@@ -235,7 +269,9 @@ async function drive(
     autoApprove: options.autoApprove === true,
   });
   const prompt = promptOf(options, gates, mailbox);
-  const screen = await screenFor(options, known, { dir, now, prompt, mailbox });
+  const controls = controlsOf(mailbox, currentRun);
+  const around = { project, dir, now, prompt, mailbox, controls };
+  const screen = await screenFor(options, known, around);
   prompt?.show(screen);
   const { plan } = known;
   const site = (): LaunchSite => ({ plan, run: loop.run, dir, env });
@@ -281,6 +317,19 @@ async function drive(
   }
 }
 
+/** What the person at the screen can do with a key. */
+function controlsOf(mailbox: Mailbox, currentRun: () => Run): ScreenControls {
+  const by = `${thisPerson()} (key s)`;
+  return {
+    role: "owner",
+    stopAfterStep: () => mailbox.post({ type: "stop-requested", mode: "after-step", by }),
+    // A run that is stopping ends here, with its steps.
+    detach: () => {
+      if (currentRun().state.status === "running") mailbox.fail(new Detached(currentRun()));
+    },
+  };
+}
+
 /** Turns requests of others into facts for the loop, or into signals for its processes. */
 function drivenRunOf(
   mailbox: Mailbox,
@@ -299,19 +348,23 @@ async function screenFor(
   { display }: ExecuteOptions,
   known: LoadedRun,
   around: {
+    readonly project: Project;
     readonly dir: RunDir;
     readonly now: () => number;
     readonly prompt: QuestionPrompt | undefined;
     readonly mailbox: Mailbox;
+    readonly controls: ScreenControls;
   },
 ): Promise<Screen> {
-  const { dir, now, prompt, mailbox } = around;
+  const { project, dir, now, prompt, mailbox, controls } = around;
   const { events, id: runId, shortId, plan } = known;
   const untold = untoldUpdate(known).length;
   return display.openScreen({
-    ...{ runId, shortId, dir, now },
+    ...{ runId, shortId, dir, now, controls },
     past: untold === 0 ? events : events.slice(0, -untold),
-    readers: await lineReaders(plan),
+    readers: await outputReaders(plan, hasAgents(plan) ? await priceListOf(plan) : undefined),
+    estimates: () =>
+      import("./earlier-runs.ts").then((one) => one.earlierEstimates(project, known)),
     onError: (error) => mailbox.fail(error),
     footer: prompt && ((width) => prompt.footer(width)),
   });

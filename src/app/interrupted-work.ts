@@ -19,7 +19,7 @@ import type { InterruptedWork } from "../view/preview/interrupted-work.ts";
 import { type AttemptWork, workHistory } from "../view/work-history.ts";
 import { WorkspaceError } from "../workspace/workspace-error.ts";
 import type { LoadedRun } from "./loaded-run.ts";
-import { lineReaders, printedAttempt } from "./output.ts";
+import { outputReaders, printedAttempt } from "./output.ts";
 import type { Project } from "./project.ts";
 import { keepsFiles, openRunWorkspace, type RunWorkspace } from "./run-workspace.ts";
 
@@ -158,7 +158,8 @@ async function filesDone(
 
 async function lastOutput({ plan, dir }: LoadedRun, visit: Visit): Promise<readonly string[]> {
   const file = join(attemptDirOf(dir, attemptOf(visit)), "output.log");
-  const read = (await lineReaders(plan))(printedAttempt(visit));
-  const lines = [...linesFromEnd(file, OUTPUT_BYTES_MAX)].toReversed().flatMap(read);
-  return lines.filter((line) => line.trim() !== "").slice(-OUTPUT_LINES);
+  const read = (await outputReaders(plan))(printedAttempt(visit));
+  const lines = [...linesFromEnd(file, OUTPUT_BYTES_MAX)].toReversed();
+  const shown = lines.flatMap((line) => read.line(line).map(({ text }) => text));
+  return shown.filter((line) => line.trim() !== "").slice(-OUTPUT_LINES);
 }

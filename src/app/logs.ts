@@ -12,17 +12,22 @@ import { followLines } from "../runner/process/output.ts";
 import { closeAll } from "../util/close.ts";
 import { attemptEnd } from "../view/attempt-history.ts";
 import { spokenLines } from "../view/question-text.ts";
-import { outputLine } from "../view/text.ts";
 import { type LoadedRun, loadRun } from "./loaded-run.ts";
-import { type LineReaders, lineReaders, outputFiles } from "./output.ts";
+import { type OutputReaders, outputFiles, outputReaders, type PrintedLine } from "./output.ts";
 import { livenessOf, type Project } from "./project.ts";
 import { command, Refusal } from "./refusal.ts";
+
+/** A line of a log. */
+export interface LogLine extends PrintedLine {
+  /** The step that printed it; absent where only one was asked for. */
+  readonly path: string | undefined;
+}
 
 /** Who reads the output. */
 interface LogReader {
   /** Continues to read for as long as a process drives the run. */
   readonly follow: boolean;
-  readonly print: (line: string) => void;
+  readonly print: (line: LogLine) => void;
   /** True when nobody reads any more. */
   readonly isClosed: () => boolean;
 }
@@ -40,7 +45,7 @@ export async function printLogs(
     const message = `the files of run ${shortId} were removed by perdure clean`;
     throw new Refusal("files-removed", message, command("show", shortId));
   }
-  const wanted: Wanted = { ...reader, step, readers: await lineReaders(known.plan), lines: 0 };
+  const wanted: Wanted = { ...reader, step, readers: await outputReaders(known.plan), lines: 0 };
   const shown = new Set<string>();
   const subscription = project.journal.log.subscribe(known.id);
   do {
@@ -63,7 +68,7 @@ type Started = Extract<RunEvent, { type: "step.started" }>;
 /** What to print, and for whom. */
 interface Wanted extends LogReader {
   readonly step: string | undefined;
-  readonly readers: LineReaders;
+  readonly readers: OutputReaders;
   /** How many lines there were. */
   lines: number;
 }
@@ -86,10 +91,9 @@ function printedFiles(known: LoadedRun, at: Started, wanted: Wanted): readonly P
   return outputFiles(printed).map(({ name, mark, isWork }) => ({
     name,
     show: (line) => {
-      for (const shown of isWork ? read(line) : [line]) {
+      for (const shown of isWork ? read.line(line) : [{ text: line }]) {
         wanted.lines++;
-        const alone = mark === undefined ? shown : `${mark} │ ${shown}`;
-        wanted.print(wanted.step === path ? alone : outputLine(path, shown, mark));
+        wanted.print({ ...shown, mark, path: wanted.step === path ? undefined : path });
       }
     },
   }));

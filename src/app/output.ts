@@ -1,27 +1,31 @@
 /**
- * The output of a run's attempts: the files that hold it, and the lines that a person sees of them.
- * For an agent, these are its words, its tool calls and its delays.
+ * The output of a run's attempts: the files that hold it, and readers that turn them into the lines
+ * that a person sees.
  *
- * Owns: the order and the labels of the files, these lines, and how much of an output is read.
+ * Owns: the order and the labels of the files, and how much of an output is read.
  * Does not: judge a stream; the adapters are loaded only for plans that use them.
  */
 
-import { closeSync, fstatSync, openSync, readSync, statSync } from "node:fs";
+import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 import { join } from "node:path";
 import { judgeOf } from "../core/conversation/judge.ts";
 import type { AttemptRef, RunEvent } from "../core/event.ts";
-import { attemptOf, findVisit, stepOf, type Visit } from "../core/run.ts";
+import { findVisit, stepOf, type Visit } from "../core/run.ts";
 import { attemptText } from "../core/step-path.ts";
 import { attemptDirOf, type RunDir } from "../engine/state-dir.ts";
 import { checksOf } from "../plan/check.ts";
 import type { Plan, Step } from "../plan/plan.ts";
-import type { AgentEvent } from "../runner/agents/adapter.ts";
+import type { AgentReport } from "../runner/agents/report.ts";
+import type { PriceList } from "../runner/agents/usage.ts";
 import { ATTEMPT_FILE, checkOutputFile } from "../runner/process/attempt-folder.ts";
-import { followLines, lastLine } from "../runner/process/output.ts";
+import { followLines } from "../runner/process/output.ts";
 import { closeAll } from "../util/close.ts";
-import { formatDuration } from "../util/duration.ts";
-import { firstLine } from "../view/text.ts";
+import { defined } from "../util/defined.ts";
+import type { LiveSpending } from "../view/live/live-input.ts";
+import type { Tone } from "../view/text.ts";
+import { AgentLines, callText, type OutputLine } from "./agent-lines.ts";
 import type { LoadedRun } from "./loaded-run.ts";
+import { hasAgents } from "./prices.ts";
 import { masked } from "./secret-mask.ts";
 
 interface OutputFile {
@@ -59,56 +63,60 @@ export function outputFiles({ step, judge }: PrintedAttempt): readonly OutputFil
   ];
 }
 
-/** Turns a line of an attempt's output into what is shown of it. */
-type LineReader = (line: string) => readonly string[];
+/** What an agent has used in an attempt so far, and what it does now. */
+export interface AgentActivity extends LiveSpending {
+  /** "→ Bash: npm test" while a tool runs. */
+  readonly tool?: string;
+}
+
+/** Turns the lines of an attempt's work into what is shown of them. */
+interface OutputReader {
+  line(text: string): readonly OutputLine[];
+  /** Of an agent: its activity after the lines that were read. */
+  activity(): AgentActivity | undefined;
+}
 
 /** Gives a reader for the work of one attempt: that of its step's agent, or of its judge. */
-export type LineReaders = (attempt: PrintedAttempt) => LineReader;
+export type OutputReaders = (attempt: PrintedAttempt) => OutputReader;
 
-type Retrying = Extract<AgentEvent, { type: "retrying" }>;
+const asItIs: OutputReader = { line: (text) => [{ text }], activity: () => undefined };
 
-const INPUT_SHOWN_MAX = 120;
-const asItIs: LineReader = (line) => [line];
-
-/** The readers for the steps of a plan. */
-export async function lineReaders(plan: Plan): Promise<LineReaders> {
-  const served = Object.values(plan.agents).some(({ adapter }) => adapter !== "command");
-  if (!served) return () => asItIs;
+/** The readers for the steps of a plan. Without prices, a cost is known only if the agent says it. */
+export async function outputReaders(plan: Plan, prices?: PriceList): Promise<OutputReaders> {
+  if (!hasAgents(plan)) return () => asItIs;
   const { agentAdapter } = await import("../runner/agents/registry.ts");
+  const { AgentFollower } = await import("../runner/agents/report.ts");
   return ({ step, judge }) => {
     const agent = judge ?? (step?.work.kind === "agent" ? step.work.agent : "");
     const adapter = agentAdapter(plan.agents[agent]?.adapter ?? "");
     if (adapter === undefined) return asItIs;
-    const reader = adapter.reader();
-    // What is no part of the stream (an error of the program itself) is shown as it is.
-    return (line) => (line.startsWith("{") ? reader.line(line).flatMap(shownLines) : [line]);
+    const follower = new AgentFollower(adapter, prices);
+    const lines = new AgentLines();
+    return {
+      // What is no part of the stream (an error of the program itself) is shown as it is.
+      line: (text) =>
+        text.startsWith("{") ? follower.line(text).flatMap((one) => lines.of(one)) : [{ text }],
+      activity: () => activityIn(follower.report),
+    };
   };
 }
 
-/** "… overloaded (529): asks its model again in 0.6s (retry 2 of 10)". */
-function retryText({ trouble, delayMs, attempt, attemptsMax }: Retrying): string {
-  const when = delayMs === undefined ? "" : ` in ${formatDuration(delayMs)}`;
-  const total = attemptsMax === undefined ? "" : ` of ${attemptsMax}`;
-  const which = attempt === undefined ? "" : ` (retry ${attempt}${total})`;
-  const again = when === "" && which === "" ? "" : `: asks its model again${when}${which}`;
-  return `… ${trouble.message}${again}`;
-}
-
-function shownLines(event: AgentEvent): readonly string[] {
-  switch (event.type) {
-    case "text":
-      return event.text.split("\n");
-    case "tool-started":
-      return [`→ ${event.name}: ${firstLine(event.input).slice(0, INPUT_SHOWN_MAX)}`];
-    case "retrying":
-      return [retryText(event)];
-    case "denied":
-      return [`✗ not permitted: ${event.tool}`];
-    case "result":
-      return event.ok ? [] : [`✗ ${event.trouble?.message ?? "it did not succeed"}`];
-    default:
-      return [];
-  }
+function activityIn({
+  session,
+  turns,
+  usage,
+  conversationUsd,
+  openTools,
+}: AgentReport): AgentActivity {
+  const tool = openTools.at(-1);
+  const { costUsd, counting } = usage;
+  const total = counting === "total" ? costUsd : conversationUsd;
+  return {
+    turns,
+    ...(counting === "delta" ? defined({ costUsd }) : {}),
+    ...defined({ session, conversationUsd: total }),
+    ...(tool === undefined ? {} : { tool: callText(tool.name, tool.input) }),
+  };
 }
 
 const TAIL_BYTES_MAX = 64 * 1024;
@@ -118,7 +126,7 @@ const ATTEMPTS_MAX = 200;
 
 /** The tails by attempt (`fix@2.3`), oldest first; attempts that printed nothing are not there. */
 export async function outputTails(known: LoadedRun): Promise<ReadonlyMap<string, string>> {
-  const readers = await lineReaders(known.plan);
+  const readers = await outputReaders(known.plan);
   const tails = new Map<string, string>();
   for (const at of attemptsOf(known).slice(-ATTEMPTS_MAX)) {
     const visit = findVisit(known.run, at);
@@ -127,7 +135,9 @@ export async function outputTails(known: LoadedRun): Promise<ReadonlyMap<string,
     const lines = outputFiles(printed)
       .flatMap(({ name, mark, isWork }) => {
         const tail = tailOf(join(attemptDirOf(known.dir, at), name));
-        const shown = isWork ? tail.flatMap((line) => read(line)) : tail;
+        const shown = isWork
+          ? tail.flatMap((line) => read.line(line).map(({ text }) => text))
+          : tail;
         return mark === undefined ? shown : shown.map((line) => `${mark} │ ${line}`);
       })
       .slice(-TAIL_LINES_MAX)
@@ -166,6 +176,7 @@ function tailOf(path: string): readonly string[] {
 export interface PrintedLine {
   readonly text: string;
   readonly mark: string | undefined;
+  readonly tone?: Tone;
 }
 
 /** The files of an attempt that are being followed. */
@@ -180,7 +191,7 @@ export function followAttempt(
     dir,
     at,
     readers,
-  }: { readonly dir: RunDir; readonly at: AttemptRef; readonly readers: LineReaders },
+  }: { readonly dir: RunDir; readonly at: AttemptRef; readonly readers: OutputReaders },
   printed: PrintedAttempt,
   onLine: (line: PrintedLine) => void,
   onError: (error: unknown) => void,
@@ -191,39 +202,10 @@ export function followAttempt(
     followLines(
       join(folder, name),
       (line) => {
-        for (const text of isWork ? read(line) : [line]) onLine({ text, mark });
+        for (const one of isWork ? read.line(line) : [{ text: line }]) onLine({ ...one, mark });
       },
       { onError },
     ),
   );
   return { close: () => closeAll(files) };
-}
-
-/** The last line of an attempt, and the size of its output when it was read. */
-export interface LastLine {
-  readonly bytes: number;
-  readonly line: string;
-}
-
-/** Reads the last line of an attempt; only when its output has grown since `known`. */
-export function lastLineOf(
-  dir: RunDir,
-  visit: Visit,
-  readers: LineReaders,
-  known: LastLine | undefined,
-): LastLine {
-  const printed = printedAttempt(visit);
-  const folder = attemptDirOf(dir, attemptOf(visit));
-  const files = outputFiles(printed)
-    .filter(({ name }) => name !== ATTEMPT_FILE.stderr)
-    .map(({ name, ...file }) => ({ ...file, path: join(folder, name) }));
-  const sizes = files.map(({ path }) => statSync(path, { throwIfNoEntry: false })?.size ?? 0);
-  const bytes = sizes.reduce((sum, size) => sum + size, 0);
-  if (known?.bytes === bytes) return known;
-  const latest = files[sizes.findLastIndex((size) => size > 0)];
-  if (latest === undefined) return { bytes, line: "" };
-  const line = lastLine(latest.path);
-  const shown = latest.isWork ? (readers(printed)(line).at(-1) ?? "") : line;
-  const marked = latest.mark === undefined ? shown : `${latest.mark} │ ${shown}`;
-  return { bytes, line: masked(marked) };
 }

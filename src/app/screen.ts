@@ -6,7 +6,8 @@ import type { Answer, AttemptRef, Recorded } from "../core/event.ts";
 import type { Run } from "../core/run.ts";
 import type { RunDir } from "../engine/state-dir.ts";
 import type { Answered } from "../journal/inbox.ts";
-import type { LineReaders } from "./output.ts";
+import type { Estimate } from "../view/preview/estimate.ts";
+import type { OutputReaders } from "./output.ts";
 
 export interface Screen {
   /** Says something about the run as a whole. */
@@ -26,12 +27,26 @@ export interface ScreenOptions {
   /** What happened before this screen was opened. */
   readonly past: readonly Recorded[];
   /** How the output of a step is read. */
-  readonly readers: LineReaders;
+  readonly readers: OutputReaders;
   readonly now: () => number;
   /** Something cannot be shown; called once. Without it, `close` rejects. */
   readonly onError?: (error: unknown) => void;
   /** What stands below the steps of the live view. */
   readonly footer?: ((width: number) => readonly string[]) | undefined;
+  /** What the person who watches can do. */
+  readonly controls?: ScreenControls;
+  /** The time that each step took in earlier runs of the pipeline; read when it is asked for. */
+  readonly estimates?: () => Promise<ReadonlyMap<string, Estimate>>;
+}
+
+/** What the person who watches a run can do with a key. */
+export interface ScreenControls {
+  /** The one who drives the run, or one who only watches it. */
+  readonly role: "owner" | "watcher";
+  /** Asks the run to stop after the steps that are running. */
+  stopAfterStep(): void;
+  /** The owner leaves the run to a process in the background; a watcher just leaves. */
+  detach(): void;
 }
 
 /** Asks the questions of a run's gates, one at a time. */

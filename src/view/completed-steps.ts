@@ -5,7 +5,7 @@ import { type Run, stepOf, type Visit, visitRef, waitingFor } from "../core/run.
 import { stepPath } from "../core/step-path.ts";
 import { STEP_STYLES, type StepStatus } from "./step-status.ts";
 import { rootSteps, stepTree } from "./step-tree.ts";
-import { shortList } from "./text.ts";
+import { countText, shortList } from "./text.ts";
 
 /** How many names a line lists before it says "and 4 more". */
 export const NAMES_MAX = 6;
@@ -25,6 +25,19 @@ export function doneText(run: Run, rest: "next" | "not-done"): string {
     ...(left === "" ? [] : [left]),
   ];
   return `${parts.join("; ")}.`;
+}
+
+/** What a completed run did: "5 steps", "3 steps; 2 not needed: a, b; 1 of 9 items of each failed". */
+export function completedCounts(run: Run): string {
+  const unneededCount = countUnneeded(run);
+  const parts = [
+    countText(run.stepsDone - unneededCount, "step"),
+    ...(unneededCount === 0
+      ? []
+      : [listed(`${unneededCount} not needed`, split(run).unneeded, unneededCount)]),
+    ...itemsText(run),
+  ];
+  return parts.join("; ");
 }
 
 /** "3 of 5 steps completed: plan, build and 1 more". */

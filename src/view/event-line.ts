@@ -29,7 +29,7 @@ import { uncertaintyText } from "./once-text.ts";
 import { updateText } from "./preview/update-plan.ts";
 import { answerText, choicesText, deadlineText, questionText, wakeText } from "./question-text.ts";
 import { attemptWords, STEP_STYLES } from "./step-status.ts";
-import { commitText, countText, plainText, shortList } from "./text.ts";
+import { commitText, countText, plainText, shortList, type Tone } from "./text.ts";
 
 /** How many items a line names. */
 const ITEMS_MAX = 6;
@@ -128,6 +128,31 @@ export function eventLine(run: Run, recorded: Recorded, startedAt?: number): str
   }
 }
 
+/** The tone of the line of an event. */
+export function eventTone({ type }: RunEvent): Tone | undefined {
+  switch (type) {
+    case "step.completed":
+    case "scope.merged":
+      return "good";
+    case "step.failed":
+    case "step.lost":
+      return "bad";
+    case "step.skipped":
+      return "dim";
+    case "step.paused":
+    case "step.interrupted":
+    case "step.uncertain":
+    case "step.asked":
+    case "step.conflicted":
+    case "scope.conflicted":
+    case "run.stopping":
+    case "run.stopped":
+      return "wait";
+    default:
+      return undefined;
+  }
+}
+
 function startedLine(run: Run, event: StepStarted, time: number): string | undefined {
   const { wake, judge } = event;
   if (wake !== undefined) {
@@ -187,8 +212,8 @@ function again(reason: StopReason): string {
   return (reason.code === "requested" && AGAIN[reason.by]) || "";
 }
 
-function runLine(run: Run, { event, time }: Recorded): string | undefined {
-  const took = formatDuration(time - (run.created?.time ?? time));
+/** The end of a run has no line: the card after it says more (end-card.ts). */
+function runLine(run: Run, { event }: Recorded): string | undefined {
   switch (event.type) {
     case "run.opened":
       return event.epoch > 1 ? `${RUN_GLYPH} resumed` : undefined;
@@ -237,10 +262,6 @@ function runLine(run: Run, { event, time }: Recorded): string | undefined {
       const said = `${event.scope.slice(0, -1)} has conflicts: ${messageText(event.message)}`;
       return `${STEP_STYLES.interrupted.glyph} ${said}`;
     }
-    case "run.completed":
-      return `${STEP_STYLES.completed.glyph} completed in ${took}, ${stepCount(run)} steps`;
-    case "run.failed":
-      return `${STEP_STYLES.failed.glyph} failed after ${took}: ${messageText(event.message)}`;
     default:
       return undefined;
   }
@@ -275,10 +296,6 @@ function tookText({ event, time }: Recorded, startedAt: number | undefined): str
   const workedMs = Math.max(0, time - startedAt - savedMs);
   const saved = savedMs < SNAPSHOT_SHOWN_MS ? "" : ` (snapshot ${formatDuration(savedMs)})`;
   return ` in ${formatDuration(workedMs)}${saved}`;
-}
-
-function stepCount(run: Run): string {
-  return `${run.stepsDone}/${run.stepsTotal}`;
 }
 
 function words(text: string): string {

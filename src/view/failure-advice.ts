@@ -104,7 +104,7 @@ function allowText(denied: readonly string[]): string {
 }
 
 /** The failure to report: one that only a person can settle, else the innermost. */
-function principalFailure(run: Run): Visit | undefined {
+export function principalFailure(run: Run): Visit | undefined {
   const failures = [...run.failed];
   const once = failures.find(({ state }) => state.status === "failed" && state.reason === "once");
   return once ?? failures.find(({ instances }) => instances === undefined) ?? failures[0];

@@ -5,20 +5,12 @@
  * Does not: say what to do about it (failure-advice.ts).
  */
 import { type CheckFindings, checksFound, warns } from "../core/attempt/check.ts";
-import type {
-  AttemptRef,
-  CheckEvidence,
-  FailureReason,
-  LimitReached,
-  StopReason,
-} from "../core/event.ts";
+import type { CheckEvidence, FailureReason, LimitReached, StopReason } from "../core/event.ts";
 import { usdText } from "../core/spending.ts";
-import { stepPath } from "../core/step-path.ts";
 import { conflictText } from "../core/workspace-files.ts";
 import { formatDuration } from "../util/duration.ts";
 import type { Json } from "../util/json.ts";
-import { STEP_STYLES } from "./step-status.ts";
-import { cutText, firstLine, outputLine, plainText } from "./text.ts";
+import { cutText, firstLine, plainText } from "./text.ts";
 
 const REASONS: Readonly<Record<FailureReason, string>> = {
   exit: "it exited with an error",
@@ -127,21 +119,6 @@ export function failedCheckLines(checks: readonly CheckEvidence[]): readonly str
     const lines = lastLines(check);
     return lines.length === 0 ? [] : [headingOf(check), ...lines.map((line) => `  ${line}`)];
   });
-}
-
-/** The checks of an attempt that did not pass, for a screen that shows no output. */
-export function checkReportLines(at: AttemptRef, found: CheckFindings): readonly string[] {
-  const path = stepPath(at);
-  return checksFound(found)
-    .filter(({ exit }) => exit !== 0)
-    .flatMap((check) => {
-      const { glyph } = STEP_STYLES[warns(check) ? "waiting" : "failed"];
-      const mark = check.kind === "judge" ? "judge" : "check";
-      return [
-        `${glyph} ${path} ${mark}: ${messageOf(check)}`,
-        ...lastLines(check).map((line) => outputLine(path, line, mark)),
-      ];
-    });
 }
 
 /** A finding for programs. */

@@ -6,7 +6,16 @@
  */
 import type { RunStatus } from "../core/summary.ts";
 import type { Json } from "../util/json.ts";
-import { isoSeconds, plainText, tableLines, utcText } from "./text.ts";
+import { RUN_STYLES } from "./step-status.ts";
+import {
+  isoSeconds,
+  plainStyle,
+  plainText,
+  type Style,
+  type Tone,
+  tableLines,
+  utcText,
+} from "./text.ts";
 
 /** One run as the journal's summary holds it, and whether its owner lives. */
 export interface RunRow {
@@ -30,9 +39,11 @@ export interface RunRow {
 interface RunTableOptions {
   /** The text of a moment; UTC by default. */
   readonly timeText?: (time: number) => string;
+  readonly style?: Style;
 }
 
 const HEADER = ["PIPELINE-ID", "NAME", "STATUS", "STARTED", "STEPS"] as const;
+const STATUS_COLUMN = 2;
 const NAME_WIDTH_MAX = 40;
 /** The shortest prefix that the commands accept. */
 const ID_PREFIX_MIN = 8;
@@ -54,7 +65,7 @@ export function runTable(
   rows: readonly RunRow[],
   options: RunTableOptions = {},
 ): readonly string[] {
-  const { timeText = utcText } = options;
+  const { timeText = utcText, style = plainStyle } = options;
   const idLength = prefixLength(rows.map(({ runId }) => runId));
   const cells = rows.map((row) => [
     row.runId.slice(0, idLength),
@@ -63,7 +74,13 @@ export function runTable(
     timeText(row.createdAt),
     `${row.stepsCompleted}/${row.stepsTotal}`,
   ]);
-  return tableLines([HEADER, ...cells], { widthsMax: [undefined, NAME_WIDTH_MAX] });
+  const toneOf = (at: number, column: number): Tone | undefined => {
+    const row = rows[at - 1];
+    if (row === undefined) return "dim";
+    return column === STATUS_COLUMN ? RUN_STYLES[shownStatus(row)].tone : undefined;
+  };
+  const widthsMax = [undefined, NAME_WIDTH_MAX];
+  return tableLines([HEADER, ...cells], { widthsMax, style, toneOf });
 }
 
 /** The shortest length from 8 at which all these ids differ. */

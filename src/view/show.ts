@@ -25,11 +25,21 @@ import {
 } from "./question-text.ts";
 import { elapsedOf, runElapsed, runStatusOf, STEP_STYLES, stateWord } from "./step-status.ts";
 import { type StepNode, stepTree } from "./step-tree.ts";
-import { cutText, plainText, shortList, tableLines, utcText } from "./text.ts";
+import {
+  cutText,
+  plainStyle,
+  plainText,
+  type Style,
+  shortList,
+  type Tone,
+  tableLines,
+  utcText,
+} from "./text.ts";
 import { type WhyInput, whyLines } from "./why.ts";
 
 export interface ShowInput extends WhyInput {
   readonly events: readonly Recorded[];
+  readonly style?: Style;
 }
 
 /** Beyond this many rows, completed steps are only counted. */
@@ -51,7 +61,7 @@ export function showLines(input: ShowInput): readonly string[] {
     ...contextLines(input),
     ...messageLines(input),
     "",
-    ...whyLines(input),
+    ...whyLines(input, input.style),
   ];
 }
 
@@ -77,7 +87,8 @@ function headerLines(input: ShowInput): readonly string[] {
     const text = typeof created.input === "string" ? created.input : JSON.stringify(created.input);
     if (created.input !== null) rows.push(["input", cutText(plainText(text), INPUT_WIDTH_MAX)]);
   }
-  return tableLines(rows);
+  const { style = plainStyle } = input;
+  return tableLines(rows, { style, toneOf: (_, column) => (column === 0 ? "dim" : undefined) });
 }
 
 function stepLines(input: ShowInput): readonly string[] {
@@ -88,7 +99,9 @@ function stepLines(input: ShowInput): readonly string[] {
     : nodes.filter(({ status }) => status !== "completed").slice(0, ROWS_MAX);
   const history = attemptHistory(input.events);
   const rows: (readonly string[])[] = [HEADER];
+  const tones: (Tone | undefined)[] = ["dim"];
   for (const node of shown) {
+    tones[rows.length] = STEP_STYLES[node.status].tone;
     rows.push(stepCells(node, input));
     const attempts = node.visit && history.get(visitText(visitRef(node.visit)));
     if (attempts === undefined || attempts.length < 2) continue;
@@ -96,7 +109,10 @@ function stepLines(input: ShowInput): readonly string[] {
   }
   const left = nodes.length - shown.length;
   const note = left === 0 ? [] : [`  and ${left} more steps, most of them completed`];
-  return [...tableLines(rows), ...note];
+  // A step's glyph, name and state; the rows of its attempts have no tone.
+  const toneOf = (at: number, column: number): Tone | undefined =>
+    at === 0 || column < 2 ? tones[at] : undefined;
+  return [...tableLines(rows, { style: input.style ?? plainStyle, toneOf }), ...note];
 }
 
 function stepCells(node: StepNode, input: ShowInput): readonly string[] {

@@ -54,6 +54,16 @@ export const STEP_STYLES: Readonly<Record<StepStatus, StepStyle>> = {
   unreached: { glyph: "–", word: "not reached", tone: "dim" },
 };
 
+/** How each status of a run looks. */
+export const RUN_STYLES: Readonly<Record<RunStatus, Omit<StepStyle, "word">>> = {
+  queued: STEP_STYLES.pending,
+  running: STEP_STYLES.running,
+  waiting: STEP_STYLES.asked,
+  interrupted: STEP_STYLES.interrupted,
+  completed: STEP_STYLES.completed,
+  failed: STEP_STYLES.failed,
+};
+
 /** The state of a step, by its current visit. */
 export function statusOf(record: StepRecord | undefined): StepStatus {
   const visit = currentVisit(record);

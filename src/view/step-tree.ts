@@ -29,6 +29,8 @@ export interface StepNode {
   readonly path: string;
   /** The id, and in a fan-out or loop the item or iteration. */
   readonly label: string;
+  /** The item alone, where a fan-out has only this step for each. */
+  readonly item?: string;
   readonly depth: number;
   readonly step: Step;
   readonly record: StepRecord | undefined;
@@ -45,11 +47,13 @@ export function* stepTree(run: Run): Generator<StepNode> {
 
 function* scopeTree(run: Run, scope: Scope, depth: number): Generator<StepNode> {
   const mark = markOf(scope);
+  const item = loneItem(scope);
   for (const [position, step] of scope.graph.steps.entries()) {
     const record = scope.steps[position];
     const visit = currentVisit(record);
     const path = stepPath({ scope: scope.id, step: step.id });
-    yield { path, label: mark + step.id, depth, step, record, visit, status: statusOf(record) };
+    const label = mark + step.id;
+    yield { path, label, ...item, depth, step, record, visit, status: statusOf(record) };
     if (visit?.instances === undefined) continue;
     for (const child of childScopes(run, visit)) yield* scopeTree(run, child, depth + 1);
   }
@@ -80,6 +84,11 @@ function markOf({ parent, index, item }: Scope): string {
   if (work?.kind === "branches") return `[${work.branches[index]?.id ?? index}] `;
   if (work?.kind === "each") return `[${index} ${itemText(item ?? null)}] `;
   return work?.kind === "loop" ? `[${index}] ` : "";
+}
+
+function loneItem({ parent, graph, item }: Scope): Pick<StepNode, "item"> {
+  const isEach = parent !== undefined && stepOf(parent).work.kind === "each";
+  return isEach && graph.steps.length === 1 ? { item: itemText(item ?? null) } : {};
 }
 
 /** A short text of an item; of a long one its end, because paths differ there. */

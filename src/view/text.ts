@@ -61,12 +61,23 @@ function withoutControls(text: string): string {
   return text.replace(ESCAPES, "").replace(CONTROLS, (found) => (found === "\t" ? found : ""));
 }
 
-/**
- * A line of output: `build │ text`; with a mark, where a check or a judge speaks: `build check │`.
- */
-export function outputLine(path: string, text: string, mark?: string): string {
-  const who = mark === undefined ? path : `${path} ${mark}`;
-  return `${who} │ ${plainText(text)}`.trimEnd();
+interface PrintedText {
+  /** The step; absent where the reader asked for only one. */
+  readonly path?: string | undefined;
+  readonly text: string;
+  /** Who speaks beside the step: a check, or a judge. */
+  readonly mark?: string | undefined;
+  readonly tone?: Tone | undefined;
+}
+
+/** A line of output: `build │ text`; with a mark, where a check or a judge speaks: `build check │`. */
+export function outputLine(printed: PrintedText, style: Style = plainStyle): string {
+  const { path, text, mark, tone } = printed;
+  const who = [path, mark].filter((part) => part !== undefined).join(" ");
+  // The lines of a single step are what it printed, its colours included.
+  const plain = path === undefined ? text : plainText(text);
+  const said = tone === undefined ? plain : style(tone, plain);
+  return who === "" ? said : `${style("dim", `${who} │`)} ${said}`.trimEnd();
 }
 
 /** The first line of a text that may have many, as plain text. */
@@ -121,6 +132,31 @@ export function wrapText(text: string, width: number): readonly string[] {
 
 const WRAP_INDENT = "  ";
 
+const COMMAND_INDENT = "    ";
+
+/** A command in lines of a width; each line but the last ends in a backslash, so a copy works. */
+export function commandRows(command: string, width: number): readonly string[] {
+  const words = command.match(/(?:[^\s']|'[^']*'|\\')+/g) ?? [command];
+  const rows: string[] = [];
+  let row = "";
+  for (const word of words) {
+    const longer = row === "" ? COMMAND_INDENT + word : `${row} ${word}`;
+    if (row !== "" && displayWidth(longer) + " \\".length > width) {
+      rows.push(`${row} \\`);
+      row = COMMAND_INDENT + WRAP_INDENT + word;
+    } else row = longer;
+  }
+  return [...rows, row];
+}
+
+/** As `wrapText`; a command of ours at the end of the text gets lines of its own. */
+export function wrapAdvice(text: string, width: number): readonly string[] {
+  if (displayWidth(text) <= width) return [text];
+  const [, say, command] = /^(.*:) (perdure [^()]*)$/.exec(text) ?? [];
+  if (say === undefined || command === undefined) return wrapText(text, width);
+  return [...wrapText(say, width), ...commandRows(command, width)];
+}
+
 /** A plain text filled up with spaces to a width. */
 export function padText(text: string, width: number): string {
   return text + " ".repeat(Math.max(0, width - displayWidth(text)));
@@ -155,6 +191,9 @@ const GAP = "  ";
 interface TableOptions {
   /** The widest that each column may get; a longer cell is cut. */
   readonly widthsMax?: readonly (number | undefined)[];
+  readonly style?: Style;
+  /** The tone of a cell, by its row and column. */
+  readonly toneOf?: (row: number, column: number) => Tone | undefined;
 }
 
 /** The lines of a table. Cells are plain text. */
@@ -162,7 +201,7 @@ export function tableLines(
   rows: readonly (readonly string[])[],
   options: TableOptions = {},
 ): readonly string[] {
-  const { widthsMax = [] } = options;
+  const { widthsMax = [], style = plainStyle, toneOf } = options;
   const cut = rows.map((row) =>
     row.map((cell, column) => cutText(cell, widthsMax[column] ?? Number.POSITIVE_INFINITY)),
   );
@@ -173,12 +212,18 @@ export function tableLines(
       widths[column] = Math.max(widest, displayWidth(cell));
     });
   }
-  return cut.map((row) =>
-    row
-      .map((cell, column) => padText(cell, widths[column] ?? 0))
+  return cut.map((row, at) => {
+    const last = row.findLastIndex((cell) => cell !== "");
+    return row
+      .slice(0, last + 1)
+      .map((cell, column) => {
+        const tone = toneOf?.(at, column);
+        const padding = column === last ? 0 : (widths[column] ?? 0) - displayWidth(cell);
+        return (tone === undefined ? cell : style(tone, cell)) + " ".repeat(Math.max(0, padding));
+      })
       .join(GAP)
-      .trimEnd(),
-  );
+      .trimEnd();
+  });
 }
 
 /** "2026-02-01 10:00:00". */

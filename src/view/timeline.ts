@@ -11,7 +11,7 @@ import { requestText } from "./event-line.ts";
 import { messageText, stopText } from "./failure-text.ts";
 import { messageLine } from "./message-text.ts";
 import { answerText, questionText } from "./question-text.ts";
-import { commitText, countText, shortList } from "./text.ts";
+import { commitText, countText, shortList, type Tone } from "./text.ts";
 import { savedBy } from "./work-history.ts";
 
 /** One row of the timeline. */
@@ -27,6 +27,22 @@ export interface TimelineEntry {
   /** The snapshot of the files that were set aside. */
   readonly aside?: string;
 }
+
+/** The tone of an outcome. */
+export function outcomeTone(outcome: string): Tone {
+  return OUTCOME_TONES[outcome] ?? "wait";
+}
+
+const OUTCOME_TONES: Readonly<Record<string, Tone>> = {
+  completed: "good",
+  answered: "good",
+  failed: "bad",
+  lost: "bad",
+  skipped: "dim",
+  created: "dim",
+  placed: "dim",
+  saved: "dim",
+};
 
 const STEPS_MAX = 6;
 

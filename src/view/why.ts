@@ -37,8 +37,16 @@ import {
   questionText,
   wakeText,
 } from "./question-text.ts";
-import { attemptWords, type Liveness, runStatusOf } from "./step-status.ts";
-import { commandText, countText, plainText, shortList, utcText } from "./text.ts";
+import { attemptWords, type Liveness, RUN_STYLES, runStatusOf } from "./step-status.ts";
+import {
+  commandText,
+  countText,
+  plainStyle,
+  plainText,
+  type Style,
+  shortList,
+  utcText,
+} from "./text.ts";
 
 /** How many choices of a question one line shows. */
 const CHOICES_SHOWN_MAX = 3;
@@ -73,28 +81,38 @@ export interface Why {
 /** Where a run stands, in words. */
 export function why(input: WhyInput): Why {
   const { happened, advice } = situation(input);
-  const [first, ...others] = advice;
   const ended = input.cleanedAt !== undefined || input.run.state.status === "failed";
-  const aside = others.map(adviceText).join("; ");
   const waiting = waitingMessages(input.run);
   const done = doneText(input.run, ended ? "not-done" : "next");
   return {
     happened: `Run ${input.shortId} (${input.pipeline}) ${happened}.`,
     done: waiting === undefined ? done : `${done} ${waiting}`,
-    next: adviceText(first) + (aside === "" ? "" : `   (${aside})`),
+    next: nextText(advice, plainStyle),
     commands: advice.map(({ command }) => command),
     ...failedCheckOutput(input.run),
   };
 }
 
-/** The three lines. */
-export function whyLines(input: WhyInput): readonly [string, string, string] {
-  const { happened, done, next } = why(input);
-  return [happened, done, next];
+/** What to do next, the recommended command first. */
+export function whyAdvice(input: WhyInput): readonly Advice[] {
+  return situation(input).advice;
 }
 
-function adviceText({ say, command }: Advice): string {
-  return `${say}: ${command}`;
+/** The three lines. */
+export function whyLines(
+  input: WhyInput,
+  style: Style = plainStyle,
+): readonly [string, string, string] {
+  const { happened, done } = why(input);
+  const { tone } = RUN_STYLES[runStatusOf(input.run, input.liveness)];
+  return [style(tone, happened), done, nextText(situation(input).advice, style)];
+}
+
+/** "Continue: perdure resume a1b2c3d4   (output: perdure logs a1b2c3d4 test)". */
+function nextText([first, ...others]: Situation["advice"], style: Style): string {
+  const text = ({ say, command }: Advice): string => `${say}: ${style("strong", command)}`;
+  const aside = others.map(text).join("; ");
+  return text(first) + (aside === "" ? "" : `   (${aside})`);
 }
 
 function situation(input: WhyInput): Situation {

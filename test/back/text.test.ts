@@ -116,10 +116,9 @@ it("in the user's own directory, what is overwritten is shown first", {
     ✓ b completed in 5ms
     ▶ c started (visit 2)
     ✓ c completed in 5ms
-    ✓ completed in 5ms, 3/3 steps
-    Run 1a2b3c4d (sequential) completed in 5ms.
-    3 of 3 steps completed: a, b, c.
-    Details: perdure show 1a2b3c4d   (a new run: perdure run DIR/p.yaml)
+    ✓ Run 1a2b3c4d (sequential) completed in 5ms.
+      3 steps
+      Details: perdure show 1a2b3c4d
     [exit 0]
     "
   `);
@@ -214,10 +213,9 @@ steps:
     greet │ made
     greet │ hello bob
     ✓ greet completed in 5ms
-    ✓ completed in 5ms, 2/2 steps
-    Run 1a2b3c4d (greet) completed in 5ms.
-    2 of 2 steps completed: make, greet.
-    Details: perdure show 1a2b3c4d   (a new run: perdure run DIR/p.yaml)
+    ✓ Run 1a2b3c4d (greet) completed in 5ms.
+      2 steps
+      Details: perdure show 1a2b3c4d
     branch  1a2b3c4d: 2 commits, 2 files, +2 -0, nothing uncommitted
     files   DIR/repo/.perdure/runs/1a2b3c4d-(uuid)/workspace
     look    git diff main...1a2b3c4d

@@ -398,8 +398,10 @@ steps:
       await hold.arrived();
       await terminal.shows(/▶ test +running +\S+ +check │ halfway/);
       await hold.release();
-      await terminal.shows(/✗ test check: `echo halfway; .* exited with 1/);
-      await terminal.shows(/^test check │ broken$/m);
+      await terminal.shows(
+        /✗ test failed: its check did not pass: `echo halfway;[\s\S]* exited\s+with 1/,
+      );
+      await terminal.shows(/^ {2}│ +broken$/m);
       await terminal.shows("status 3");
     } finally {
       terminal.close();

@@ -49,12 +49,9 @@ function good(result: Result): void {
 
 /** The command that a run suggests at its end, or a refusal as its next one. */
 function suggested({ stdout, stderr }: Result): readonly string[] {
-  const found = /: perdure (resume [^\n]*?)(?: {3}\(|\n|$)/.exec(`${lastLine(stdout)}\n${stderr}`);
+  const card = stdout.slice(Math.max(0, stdout.lastIndexOf(" Run ")));
+  const found = /: perdure (resume [^\n]*?)(?: {3}\(|\n|$)/.exec(`${card}\n${stderr}`);
   return (found?.[1] ?? "no command is suggested").split(" ");
-}
-
-function lastLine(printed: string): string {
-  return printed.trimEnd().split("\n").at(-1) ?? "";
 }
 
 /** The first request after the conversation was continued. */

@@ -82,13 +82,14 @@ describe("a gate that nobody can answer here", () => {
     release();
     const run = await project.run(["run", "p.yaml"]);
     expect(run.exit).toBe(6);
-    expect(normalised(run.stdout, project).split("\n").slice(-6)).toEqual([
+    expect(normalised(run.stdout, project).split("\n").slice(-8)).toEqual([
       "✓ build completed in 5ms",
       "◆ approve asks: Ship it? [A] approve, [R] reject",
-      'Run 1a2b3c4d (release) waits for a person: approve asks "Ship it?".',
-      "1 of 3 steps completed: build; next: approve.",
-      "Answer: perdure answer 1a2b3c4d approve approve   (or: perdure answer 1a2b3c4d approve " +
-        "reject; then: perdure resume 1a2b3c4d)",
+      '◆ Run 1a2b3c4d (release) waits for a person: approve asks "Ship it?".',
+      "  1 of 3 steps completed: build; next: approve.",
+      "  Answer: perdure answer 1a2b3c4d approve approve",
+      "  Or: perdure answer 1a2b3c4d approve reject",
+      "  Then: perdure resume 1a2b3c4d",
       "",
     ]);
     const again = await project.run(["resume"]);

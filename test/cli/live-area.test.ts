@@ -2,9 +2,10 @@ import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import {
   FRAME_INTERVAL_MS,
   LiveArea,
+  type LiveFrame,
   type ScreenStream,
-  terminalStyle,
-} from "../../src/cli/screen/live-screen.ts";
+} from "../../src/cli/screen/live-area.ts";
+import { terminalStyle } from "../../src/cli/screen/terminal-style.ts";
 
 const ESC = "\u001b";
 const CODES = new RegExp(`${ESC}\\[\\??(\\d*)([A-Za-z])|[\\s\\S]`, "g");
@@ -77,13 +78,21 @@ class Terminal implements ScreenStream {
   }
 }
 
+function area(...lines: readonly string[]): LiveFrame {
+  return { above: [], lines };
+}
+
 beforeEach(() => void vi.useFakeTimers());
 afterEach(() => void vi.useRealTimers());
 
 test("draws in place, and leaves only ordinary text behind", () => {
   const terminal = new Terminal();
   let lines = ["one", "two"];
-  const screen = new LiveArea({ stream: terminal, frame: () => lines });
+  const above: string[] = [];
+  const screen = new LiveArea({
+    stream: terminal,
+    frame: () => ({ above: above.splice(0), lines }),
+  });
   expect(terminal.screen).toEqual(["one", "two", ""]);
   lines = ["1", "2", "3"];
   vi.advanceTimersByTime(FRAME_INTERVAL_MS);
@@ -91,7 +100,8 @@ test("draws in place, and leaves only ordinary text behind", () => {
   lines = ["only"];
   vi.advanceTimersByTime(FRAME_INTERVAL_MS);
   expect(terminal.screen).toEqual(["only", ""]);
-  screen.print(["a warning that stays"]);
+  above.push("a warning that stays");
+  screen.draw();
   expect(terminal.screen).toEqual(["a warning that stays", "only", ""]);
   screen.close(["done", "bye"]);
   expect(terminal.screen).toEqual(["a warning that stays", "done", "bye", ""]);
@@ -99,10 +109,27 @@ test("draws in place, and leaves only ordinary text behind", () => {
   expect(terminal.screen).toEqual(["a warning that stays", "done", "bye", ""]);
 });
 
+test("repaints only the lines that changed", () => {
+  const terminal = new Terminal();
+  let seconds = 0;
+  const frame = (): LiveFrame => area("release 1/3", `build ${seconds}s`, "ship");
+  const screen = new LiveArea({ stream: terminal, frame });
+  seconds = 1;
+  screen.draw();
+  expect(terminal.writes[1]).toContain("build 1s");
+  expect(terminal.writes[1]).not.toContain("release");
+  expect(terminal.writes[1]).not.toContain("ship");
+  expect(terminal.screen).toEqual(["release 1/3", "build 1s", "ship", ""]);
+  screen.forget();
+  screen.draw();
+  expect(terminal.screen.slice(-4)).toEqual(["release 1/3", "build 1s", "ship", ""]);
+  screen.close([]);
+});
+
 test("T1: the cursor is visible after every single write", () => {
   const terminal = new Terminal();
   let count = 0;
-  const screen = new LiveArea({ stream: terminal, frame: () => [`frame ${count++}`] });
+  const screen = new LiveArea({ stream: terminal, frame: () => area(`frame ${count++}`) });
   for (let frame = 0; frame < 5; frame++) {
     vi.advanceTimersByTime(FRAME_INTERVAL_MS);
     expect(terminal.cursorVisible).toBe(true);
@@ -115,7 +142,7 @@ test("T1: the cursor is visible after every single write", () => {
 test("at most ten frames a second, and none when nothing changed", () => {
   const terminal = new Terminal();
   let text = "same";
-  const screen = new LiveArea({ stream: terminal, frame: () => [text] });
+  const screen = new LiveArea({ stream: terminal, frame: () => area(text) });
   vi.advanceTimersByTime(1_000);
   expect(terminal.writes).toHaveLength(1);
   const until = Date.now() + 1_000;
@@ -132,19 +159,19 @@ test("at most ten frames a second, and none when nothing changed", () => {
 test("T2: a terminal that goes away ends the drawing and nothing else", () => {
   const terminal = new Terminal();
   let frames = 0;
-  const screen = new LiveArea({ stream: terminal, frame: () => [`${frames++}`] });
+  const screen = new LiveArea({ stream: terminal, frame: () => area(`${frames++}`) });
   terminal.failure = Object.assign(new Error("write EIO"), { code: "EIO" });
   vi.advanceTimersByTime(FRAME_INTERVAL_MS);
   expect(screen.broken).toBe(true);
   vi.advanceTimersByTime(1_000);
   expect(frames).toBe(2);
-  screen.print(["unseen"]);
+  screen.draw();
   screen.close(["unseen"]);
 });
 
 test("T2: an error that comes as an event is caught, even after the end", () => {
   const terminal = new Terminal();
-  const screen = new LiveArea({ stream: terminal, frame: () => ["x"] });
+  const screen = new LiveArea({ stream: terminal, frame: () => area("x") });
   expect(terminal.emit("error")).toBe(1);
   expect(screen.broken).toBe(true);
   screen.close(["unseen"]);
@@ -156,7 +183,7 @@ test("T2: an error that comes as an event is caught, even after the end", () => 
 test("T3: a terminal that does not keep up gets fewer frames", () => {
   const terminal = new Terminal();
   let frames = 0;
-  const screen = new LiveArea({ stream: terminal, frame: () => [`${frames++}`] });
+  const screen = new LiveArea({ stream: terminal, frame: () => area(`${frames++}`) });
   terminal.writableNeedDrain = true;
   vi.advanceTimersByTime(1_000);
   expect(terminal.writes).toHaveLength(1);
@@ -168,7 +195,7 @@ test("T3: a terminal that does not keep up gets fewer frames", () => {
 
 test("a resize redraws with the new size, from above the lines that it wrapped", () => {
   const terminal = new Terminal();
-  const frame = ({ columns }: { columns: number }): string[] => ["x".repeat(columns - 1)];
+  const frame = ({ columns }: { columns: number }): LiveFrame => area("x".repeat(columns - 1));
   const screen = new LiveArea({ stream: terminal, frame });
   terminal.columns = 10;
   terminal.emit("resize");

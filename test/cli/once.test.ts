@@ -127,7 +127,7 @@ describe("with a probe", () => {
     expect(stopped.stdout).toContain(
       "? push may or may not have happened: its probe does not know: its probe exited with 7: no network\n",
     );
-    expect(stopped.stdout).toContain(`If the effect happened: perdure settle ${id} push done   (`);
+    expect(stopped.stdout).toContain(`If the effect happened: perdure settle ${id} push done\n`);
     project.write("net", "");
     expect((await project.run(["resume", id])).exit).toBe(0);
     expect(project.pushes()).toHaveLength(1);
@@ -203,7 +203,10 @@ describe("without a probe", () => {
   const words = (id: string): readonly string[] => [
     `Run ${id} (p) failed: step push (1 attempt): it must not happen twice: whether it happened is unknown (its process is gone and left no exit status).`,
     "0 of 2 steps completed; not completed: push (failed), ship.",
-    `If the effect happened: perdure settle ${id} push done   (if it did not: perdure settle ${id} push redo; to give up: perdure settle ${id} push abort; output: perdure logs ${id} push)`,
+    `If the effect happened: perdure settle ${id} push done`,
+    `If it did not: perdure settle ${id} push redo`,
+    `To give up: perdure settle ${id} push abort`,
+    `Output: perdure logs ${id} push`,
   ];
 
   it.each([

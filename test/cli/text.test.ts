@@ -62,10 +62,9 @@ it("run", async () => {
     ▶ test started
     test │ 7 tests passed
     ✓ test completed in 5ms
-    ✓ completed in 5ms, 2/2 steps
-    Run 1a2b3c4d (release) completed in 5ms.
-    2 of 2 steps completed: build, test.
-    Details: perdure show 1a2b3c4d   (a new run: perdure run DIR/good.yaml)
+    ✓ Run 1a2b3c4d (release) completed in 5ms.
+      2 steps
+      Details: perdure show 1a2b3c4d
     [exit 0]
     "
   `);
@@ -85,10 +84,10 @@ it("run with a failure, why, show, logs, dry-run, resume", async () => {
     ▶ test started (attempt 2 of 2)
     test │ 1 of 7 tests failed
     ✗ test failed: it exited with 1
-    ✗ failed after 5ms: step test: it exited with 1
-    Run 1a2b3c4d (bad) failed: step test (2 attempts): it exited with 1.
-    1 of 3 steps completed: build; not completed: test (failed), ship.
-    Continue: perdure resume 1a2b3c4d   (output: perdure logs 1a2b3c4d test)
+    ✗ Run 1a2b3c4d (bad) failed: step test (2 attempts): it exited with 1.
+      1 of 3 steps completed: build; not completed: test (failed), ship.
+      Continue: perdure resume 1a2b3c4d
+      Output: perdure logs 1a2b3c4d test
     [exit 3]
     "
   `);
@@ -96,6 +95,7 @@ it("run with a failure, why, show, logs, dry-run, resume", async () => {
     "Run 1a2b3c4d (bad) failed: step test (2 attempts): it exited with 1.
     1 of 3 steps completed: build; not completed: test (failed), ship.
     Continue: perdure resume 1a2b3c4d   (output: perdure logs 1a2b3c4d test)
+      │ 1 of 7 tests failed
     [exit 0]
     "
   `);
@@ -162,10 +162,9 @@ it("run with a failure, why, show, logs, dry-run, resume", async () => {
     ▶ ship started
     ship │ shipping
     ✓ ship completed in 5ms
-    ✓ completed in 5ms, 3/3 steps
-    Run 1a2b3c4d (bad) completed in 5ms.
-    3 of 3 steps completed: build, test, ship.
-    Details: perdure show 1a2b3c4d   (a new run: perdure run DIR/bad.yaml)
+    ✓ Run 1a2b3c4d (bad) completed in 5ms.
+      3 steps
+      Details: perdure show 1a2b3c4d
     [exit 0]
     "
   `);
@@ -766,10 +765,9 @@ it("resume --update, and explain", async () => {
     ▶ ship started
     ship │ shipping
     ✓ ship completed in 5ms
-    ✓ completed in 5ms, 3/3 steps
-    Run 1a2b3c4d (bad) completed in 5ms.
-    3 of 3 steps completed: build, test, ship.
-    Details: perdure show 1a2b3c4d   (a new run: perdure run DIR/bad.yaml)
+    ✓ Run 1a2b3c4d (bad) completed in 5ms.
+      3 steps
+      Details: perdure show 1a2b3c4d
     [exit 0]
     "
   `);

@@ -14,9 +14,30 @@ export interface TerminalSize {
   readonly rows: number;
 }
 
+/** A part of a line in one style. */
+export interface StyledPart {
+  readonly text: string;
+  readonly column: number;
+  /** The number in the palette; -1 for the default. */
+  readonly color: number;
+  readonly isBold: boolean;
+  readonly isDim: boolean;
+}
+
 const PROMPT = "ready> ";
 const SCROLLBACK = 10_000;
-const KEYS: Readonly<Record<string, string>> = { Enter: "\r", "C-c": "\u0003", "C-d": "\u0004" };
+const KEYS: Readonly<Record<string, string>> = {
+  Enter: "\r",
+  Tab: "\t",
+  Escape: "\u001b",
+  Up: "\u001b[A",
+  Down: "\u001b[B",
+  "C-c": "\u0003",
+  "C-d": "\u0004",
+};
+/** The marks of a synchronised update. */
+const FRAME_BEGIN = "\u001b[?2026h";
+const FRAME_END = "\u001b[?2026l";
 const CURSOR_SWITCH = /\[\?25([hl])/g;
 
 export class Terminal {
@@ -25,18 +46,25 @@ export class Terminal {
   #device: string | undefined;
   #cursor = "h";
   #bytes = "";
+  /** Chunks that the emulator has not drawn yet. */
+  #unread = 0;
 
-  constructor(project: Project, { columns, rows }: TerminalSize) {
+  constructor(
+    project: Project,
+    { columns, rows }: TerminalSize,
+    env: Readonly<Record<string, string>> = {},
+  ) {
     this.#emulator = new headless.Terminal({
       cols: columns,
       rows,
       scrollback: SCROLLBACK,
       allowProposedApi: true,
     });
-    const shell = `stty rows ${rows} cols ${columns}; exec /bin/sh`;
+    // As people use it: an interactive shell restores the mode of the terminal after a kill.
+    const shell = `stty rows ${rows} cols ${columns}; exec bash --norc --noprofile`;
     this.#shell = spawn("script", ["-qfec", shell, "/dev/null"], {
       cwd: project.dir,
-      env: { ...cleanEnvironment(), TERM: "xterm-256color" },
+      env: { ...cleanEnvironment(), TERM: "xterm-256color", ...env },
       stdio: ["pipe", "pipe", "inherit"],
     });
     this.#shell.stdout?.on("data", (chunk: Buffer) => this.#take(chunk));
@@ -66,9 +94,45 @@ export class Terminal {
     return this.#lines(active.baseY, active.baseY + this.#emulator.rows).text.split("\n");
   }
 
+  /** The screen when no frame is being drawn. */
+  async wholeScreen(): Promise<readonly string[]> {
+    const count = (mark: string): number => this.#bytes.split(mark).length;
+    const isWhole = (): boolean => this.#unread === 0 && count(FRAME_BEGIN) === count(FRAME_END);
+    await eventually("the frame is whole", isWhole);
+    return this.screen();
+  }
+
   /** The screen as one text in which wrapped lines are whole again, with what scrolled away. */
   text(): string {
     return this.#lines(0, this.#emulator.buffer.active.length).unwrapped;
+  }
+
+  /** The screen in colour: for each line its parts, each in one style. */
+  styledScreen(): readonly (readonly StyledPart[])[] {
+    const { active } = this.#emulator.buffer;
+    return this.screen().map((_, at) => this.#parts(active.baseY + at));
+  }
+
+  #parts(at: number): readonly StyledPart[] {
+    const line = this.#emulator.buffer.active.getLine(at);
+    const parts: StyledPart[] = [];
+    for (let column = 0; column < this.#emulator.cols; column++) {
+      const cell = line?.getCell(column);
+      if (cell === undefined || cell.getWidth() === 0) continue;
+      const style = {
+        color: cell.isFgPalette() ? cell.getFgColor() : -1,
+        isBold: cell.isBold() !== 0,
+        isDim: cell.isDim() !== 0,
+      };
+      const text = cell.getChars() || " ";
+      const last = parts.at(-1);
+      const isSame =
+        last?.color === style.color && last.isBold === style.isBold && last.isDim === style.isDim;
+      if (isSame && last !== undefined)
+        parts[parts.length - 1] = { ...last, text: last.text + text };
+      else parts.push({ text, column, ...style });
+    }
+    return parts;
   }
 
   /** Every byte that reached the terminal, one character each. */
@@ -118,7 +182,10 @@ export class Terminal {
     for (const match of bytes.matchAll(CURSOR_SWITCH)) {
       this.#cursor = match[1] ?? "h";
     }
-    this.#emulator.write(chunk);
+    this.#unread++;
+    this.#emulator.write(chunk, () => {
+      this.#unread--;
+    });
   }
 
   #lines(from: number, to: number): { text: string; unwrapped: string } {

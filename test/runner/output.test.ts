@@ -2,7 +2,12 @@ import { execFileSync } from "node:child_process";
 import { appendFileSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { followLines, LINE_BYTES_MAX, lastLine } from "../../src/runner/process/output.ts";
+import {
+  followLines,
+  LINE_BYTES_MAX,
+  lastLine,
+  PulledFile,
+} from "../../src/runner/process/output.ts";
 import { Attempt, waitFor } from "./rig.ts";
 
 function follow(fromOffset = 0) {
@@ -106,3 +111,47 @@ function blockFolder(file: string): void {
   rmSync(dirname(file), { recursive: true });
   writeFileSync(dirname(file), "");
 }
+
+describe("a file that is read on request", () => {
+  test("gives new lines, and the incomplete one as far as it is written", () => {
+    const file = join(new Attempt().cwd, "output.log");
+    const lines: string[] = [];
+    const pulled = new PulledFile(file, (line) => lines.push(line), "end");
+    expect(pulled.pull()).toBe(0);
+    writeFileSync(file, "one\ntw");
+    expect(pulled.pull()).toBe(6);
+    expect(pulled.partial).toBe("tw");
+    expect(pulled.pull()).toBe(0);
+    appendFileSync(file, "o\nthree");
+    pulled.pull();
+    expect(lines).toEqual(["one", "two"]);
+    pulled.close();
+    expect(lines).toEqual(["one", "two", "three"]);
+  });
+
+  test("skips what came too fast, but never a part of a line", () => {
+    const file = join(new Attempt().cwd, "output.log");
+    const lines: string[] = [];
+    const pulled = new PulledFile(file, (line) => lines.push(line), "end");
+    const all = Array.from({ length: 200_000 }, (_, at) => `line ${at}`);
+    writeFileSync(file, `${all.join("\n")}\n`);
+    expect(pulled.pull()).toBeLessThan(100_000);
+    expect(pulled.hasSkipped).toBe(true);
+    expect(lines.at(-1)).toBe("line 199999");
+    expect(all).toContain(lines[0]);
+    pulled.close();
+  });
+
+  test("reads a stream whole, a part at a time", () => {
+    const file = join(new Attempt().cwd, "output.log");
+    let count = 0;
+    const pulled = new PulledFile(file, () => count++, "whole");
+    writeFileSync(file, "x\n".repeat(600_000));
+    let reads = 0;
+    while (pulled.pull() > 0) reads++;
+    pulled.close();
+    expect(count).toBe(600_000);
+    expect(reads).toBeGreaterThan(1);
+    expect(pulled.hasSkipped).toBe(false);
+  });
+});

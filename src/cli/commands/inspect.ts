@@ -16,7 +16,8 @@ import {
   timelineOfRun,
 } from "../../app/inspect.ts";
 import { openRun, whyInputOf } from "../../app/loaded-run.ts";
-import { printLogs } from "../../app/logs.ts";
+import { type LogLine, printLogs } from "../../app/logs.ts";
+import { failedOutput } from "../../app/output-tail.ts";
 import { findStateDir } from "../../app/project.ts";
 import { advice, Refusal } from "../../app/refusal.ts";
 import { masked } from "../../app/secret-mask.ts";
@@ -38,11 +39,20 @@ import { interruptedJson, interruptedLines } from "../../view/preview/interrupte
 import { replayJson, replayLines } from "../../view/report/replay.ts";
 import { type RunReport, runReport } from "../../view/report/report.ts";
 import { showLines } from "../../view/show.ts";
-import { commitText, isoText, tableLines, utcText } from "../../view/text.ts";
+import {
+  commitText,
+  isoText,
+  outputLine,
+  type Tone,
+  tableLines,
+  utcText,
+} from "../../view/text.ts";
+import { outcomeTone } from "../../view/timeline.ts";
 import { why, whyLines } from "../../view/why.ts";
 import { isOutputClosed, print, printError, printJson, printText, readPlan } from "../print.ts";
 import { isOver, printResult } from "../screen/display.ts";
 import { type OutputOptions, wantsJson } from "../screen/output-options.ts";
+import { stdoutStyle } from "../screen/terminal-style.ts";
 
 /** Everything about one run. */
 export async function showCommand(
@@ -53,7 +63,7 @@ export async function showCommand(
   const input = { ...whyInputOf(known, Date.now()), events: known.events };
   if (wantsJson(options)) printJson(showJson(input));
   else {
-    for (const line of showLines(input)) print(line);
+    for (const line of showLines({ ...input, style: stdoutStyle() })) print(line);
     await printResult(project, known, print);
   }
   return EXIT.done;
@@ -74,8 +84,9 @@ export async function whyCommand(
     printJson({ ...whyJson(input), ...partial, warnings: exposureLines(known.events) });
     return EXIT.done;
   }
-  for (const line of whyLines(input)) print(line);
-  for (const line of why(input).output ?? []) print(line);
+  for (const line of whyLines(input, stdoutStyle())) print(line);
+  const output = why(input).output ?? (await failedOutput(known))?.lines.map((one) => `  │ ${one}`);
+  for (const line of output ?? []) print(line);
   if (isOver(known)) await printResult(project, known, print);
   for (const line of exposureLines(known.events)) print(line);
   for (const line of interrupted.flatMap((work) => interruptedLines(work, known.shortId)))
@@ -120,7 +131,9 @@ export async function logsCommand(
   options: LogsOptions,
 ): Promise<ExitCode> {
   const { project, known } = await openRun(process.cwd(), "read-only", id);
-  const reader = { follow: options.follow === true, print, isClosed: isOutputClosed };
+  const style = stdoutStyle();
+  const show = (line: LogLine): void => print(outputLine(line, style));
+  const reader = { follow: options.follow === true, print: show, isClosed: isOutputClosed };
   const lines = await printLogs(project, known, step, reader);
   if (lines === 0) printError(`${step ?? `run ${known.shortId}`} has printed nothing`);
   return EXIT.done;
@@ -184,9 +197,17 @@ export async function timelineCommand(id: string, options: OutputOptions): Promi
     return EXIT.done;
   }
   const head = ["TIME (UTC)", "CHECKPOINT", "OUTCOME", "SNAPSHOT", "FILES", "LINES", ""];
-  for (const line of tableLines([head, ...entries.map(entryCells)])) print(line);
+  const toneOf = (row: number, column: number): Tone | undefined => {
+    const entry = entries[row - 1];
+    if (entry === undefined || column === 0) return "dim";
+    return column === OUTCOME_COLUMN ? outcomeTone(entry.outcome) : undefined;
+  };
+  const rows = [head, ...entries.map(entryCells)];
+  for (const line of tableLines(rows, { style: stdoutStyle(), toneOf })) print(line);
   return EXIT.done;
 }
+
+const OUTCOME_COLUMN = 2;
 
 function entryCells({ changed, ...entry }: CheckpointEntry): readonly string[] {
   return [

@@ -5,7 +5,7 @@
 import { answerGate, askedAt, openQuestions } from "../../app/answer.ts";
 import { askableOwner } from "../../app/ask-owner.ts";
 import { followRun } from "../../app/attach.ts";
-import { type LoadedRun, loadRun, openRun, whyInputOf } from "../../app/loaded-run.ts";
+import { type LoadedRun, loadRun, openRun } from "../../app/loaded-run.ts";
 import {
   agentStepAt,
   type Delivery,
@@ -26,9 +26,8 @@ import type { JsonObject } from "../../util/json.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { answerText, gateName, questionLines } from "../../view/question-text.ts";
 import { commandText, isoText } from "../../view/text.ts";
-import { whyLines } from "../../view/why.ts";
 import { isOutputClosed, print, printJson } from "../print.ts";
-import { displayOf } from "../screen/display.ts";
+import { displayOf, printOutcome } from "../screen/display.ts";
 import { type OutputOptions, screenKind, wantsJson } from "../screen/output-options.ts";
 import { pendingLines } from "./ask-owner.ts";
 
@@ -191,7 +190,7 @@ export async function attachCommand(
     });
   }
   const now = await loadRun(project, known.id);
-  if (screen !== "json") for (const line of whyLines(whyInputOf(now, Date.now()))) print(line);
+  await printOutcome(project, now, screen);
   if (waitsForPerson(now.run)) return EXIT.waiting;
   return now.run.state.status === "failed" ? EXIT.failed : EXIT.done;
 }

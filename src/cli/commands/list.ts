@@ -5,6 +5,7 @@ import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { runListJson, runTable } from "../../view/run-table.ts";
 import { print, printJson } from "../print.ts";
 import { type OutputOptions, wantsJson } from "../screen/output-options.ts";
+import { stdoutStyle } from "../screen/terminal-style.ts";
 
 interface ListOptions extends OutputOptions {
   readonly status?: string;
@@ -18,7 +19,7 @@ export async function listCommand(options: ListOptions): Promise<ExitCode> {
   const rows = await listRuns(process.cwd(), options);
   if (json) printJson(runListJson(await withSecretsHidden(process.cwd(), rows)));
   else if (rows.length === 0) print(emptyText(options));
-  else for (const line of runTable(rows)) print(line);
+  else for (const line of runTable(rows, { style: stdoutStyle() })) print(line);
   return EXIT.done;
 }
 

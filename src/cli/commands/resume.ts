@@ -4,7 +4,7 @@ import { createInterface } from "node:readline/promises";
 import { askableOwner } from "../../app/ask-owner.ts";
 import type { LogsRun } from "../../app/attractor-logs.ts";
 import { agreeOnSharing, directoryUserOf, sharingLines } from "../../app/directory-sharing.ts";
-import { execute } from "../../app/drive.ts";
+import { type Executed, execute } from "../../app/drive.ts";
 import { type InterruptedVisit, partialWork } from "../../app/interrupted-work.ts";
 import { type LoadedRun, loadRun, refuseCopy, whyInputOf } from "../../app/loaded-run.ts";
 import { askGitEarly } from "../../app/loop-parts.ts";
@@ -236,7 +236,7 @@ async function continueAlone(
   }
   const recovery = await recoveryOf(interrupted, options.recover, known.shortId);
   const screen = screenKind(options);
-  const { known: after, endedBy } = await execute(project, known, {
+  const executed = await execute(project, known, {
     display: displayOf(screen),
     ...resumeOptions(project, { request, back: preview }, { ...options, beside }),
     ...(update === undefined ? {} : { update }),
@@ -251,8 +251,7 @@ async function continueAlone(
       ...(options.recover === "ask" ? [] : interruptedWorkLines(interrupted, known.shortId)),
     ],
   });
-  await printOutcome(project, after, screen);
-  return exitCodeOf(after.run, endedBy);
+  return endOfPart(project, executed, options);
 }
 
 /** Says that the person chose to start nothing. */
@@ -411,4 +410,26 @@ export async function detach(
   print(`Run ${runId} ${isAlive ? `runs in the background as process ${pid}` : "has ended"}`);
   print(`See it: perdure attach ${shortId}`);
   return EXIT.done;
+}
+
+/** Says how the run stands when this process has done its part, or leaves it to the background. */
+export async function endOfPart(
+  project: Project,
+  { known, endedBy, isDetached }: Executed,
+  options: OutputOptions & Parameters<typeof gateOptions>[0],
+): Promise<ExitCode> {
+  if (isDetached) return leaveToBackground(project, known, options);
+  await printOutcome(project, known, screenKind(options));
+  return exitCodeOf(known.run, endedBy);
+}
+
+/** Leaves a run that this process has driven to one in the background; its steps keep running. */
+async function leaveToBackground(
+  project: Project,
+  { id, shortId }: LoadedRun,
+  options: Parameters<typeof gateOptions>[0],
+): Promise<ExitCode> {
+  // Nobody is at its terminal, so it waits for answers from elsewhere.
+  const forwarded = gateOptions({ ...options, stay: true });
+  return detach(project, id, shortId, [...forwarded, "--beside", "--no-preflight"]);
 }

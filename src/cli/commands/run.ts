@@ -15,13 +15,13 @@ import { command, Refusal } from "../../app/refusal.ts";
 import { createRun, type EarlierRun, prepareRun, unfinishedRunOf } from "../../app/start.ts";
 import { keepHeapSmall } from "../../app/this-process.ts";
 import { sha256 } from "../../util/json.ts";
-import { type ExitCode, exitCodeOf } from "../../view/exit-code.ts";
+import type { ExitCode } from "../../view/exit-code.ts";
 import { countText } from "../../view/text.ts";
 import { ask, canAsk, confirmation } from "../ask.ts";
 import { print, printError, readPlan } from "../print.ts";
-import { displayOf, printOutcome } from "../screen/display.ts";
+import { displayOf } from "../screen/display.ts";
 import { type OutputOptions, screenKind } from "../screen/output-options.ts";
-import { detach, gateOptions, nothingStarted } from "./resume.ts";
+import { detach, endOfPart, gateOptions, nothingStarted } from "./resume.ts";
 
 /** The options of `run`; some of them spell `resume`. */
 export interface RunArguments extends RunOptions {
@@ -144,11 +144,10 @@ export async function runCommand(named: string, options: RunOptions): Promise<Ex
   ];
   const { stay = false, autoApprove = false } = options;
   const known = await loadRun(project, runId);
-  const { known: after, endedBy } = await execute(project, known, {
+  const executed = await execute(project, known, {
     ...{ display: displayOf(screen), greet, stay, autoApprove, beside },
   });
-  await printOutcome(project, after, screen);
-  return exitCodeOf(after.run, endedBy);
+  return endOfPart(project, executed, options);
 }
 
 type Choice =

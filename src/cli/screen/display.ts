@@ -1,25 +1,33 @@
 /**
- * The screens of the command line: live on a terminal, lines, JSON, or none.
+ * The screens of the command line: live on a terminal, lines, groups of lines in GitHub Actions, JSON,
+ * or none; and the card at the end of a run.
  *
  * Each screen is loaded on demand: a resume must not wait for the others.
  */
 import { type LoadedRun, whyInputOf } from "../../app/loaded-run.ts";
+import { failedOutput } from "../../app/output-tail.ts";
 import type { Project } from "../../app/project.ts";
 import { type Display, NO_DISPLAY } from "../../app/screen.ts";
-import { whyLines } from "../../view/why.ts";
+import { endCard } from "../../view/end-card.ts";
 import { print, printError } from "../print.ts";
+import { Keyboard } from "./keyboard.ts";
 import type { ScreenKind } from "./output-options.ts";
 import { openPrompt } from "./question-prompt.ts";
+import { terminalStyle } from "./terminal-style.ts";
 
 /** The display of this kind. */
 export function displayOf(kind: ScreenKind): Display {
+  const keyboard = new Keyboard();
   return {
-    openPrompt: (options) => openPrompt(kind, options),
+    openPrompt: (options) => openPrompt(kind, keyboard, options),
     openScreen: async (options) => {
       switch (kind) {
         case "live":
-          return new (await import("./live-screen.ts")).LiveScreen(options);
+          return new (await import("./live-screen.ts")).LiveScreen(options, keyboard);
         case "plain":
+          if (isWorkflow()) {
+            return new (await import("./workflow-screen.ts")).WorkflowScreen(options);
+          }
           return new (await import("./line-screen.ts")).LineScreen(options);
         case "json":
           return new (await import("./line-screen.ts")).JsonScreen(options);
@@ -28,6 +36,11 @@ export function displayOf(kind: ScreenKind): Display {
       }
     },
   };
+}
+
+/** True in a job of GitHub Actions, whose log knows groups and annotations. */
+function isWorkflow(): boolean {
+  return process.env.GITHUB_ACTIONS === "true" && process.stdout.isTTY !== true;
 }
 
 /** Prints how the run stands when this process has done its part, in the words of `why`. */
@@ -39,7 +52,12 @@ export async function printOutcome(
   if (screen === "json") return;
   if (screen === "quiet" && known.run.state.status === "completed") return;
   const say = screen === "quiet" ? printError : print;
-  for (const line of whyLines(whyInputOf(known, Date.now()))) say(line);
+  // Plain lines have shown the output already.
+  const output = screen === "plain" ? undefined : await failedOutput(known);
+  const width = screen === "live" ? process.stdout.columns || undefined : undefined;
+  const style = terminalStyle(process.env, screen === "quiet" ? process.stderr : process.stdout);
+  const card = endCard({ ...whyInputOf(known, Date.now()), output, width, style });
+  for (const line of card) say(line);
   if (isOver(known)) await printResult(project, known, say);
 }
 

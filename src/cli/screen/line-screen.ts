@@ -20,11 +20,13 @@ import { eventLine } from "../../view/event-line.ts";
 import { eventJson } from "../../view/json/run-json.ts";
 import { outputLine } from "../../view/text.ts";
 import { print, printJson } from "../print.ts";
+import { stdoutStyle } from "./terminal-style.ts";
 
 /** One line per event, and each line of output behind the name of its step. */
 export class LineScreen implements Screen {
   readonly #options: ScreenOptions;
   readonly #clock = new AttemptClock();
+  readonly #style = stdoutStyle();
   readonly #followed = new Map<string, FollowedAttempt>();
   /** Lines are printed in order, although the rest of an output is read asynchronously. */
   #tail: Promise<void> = Promise.resolve();
@@ -89,7 +91,7 @@ export class LineScreen implements Screen {
   #follow(at: AttemptRef, printed: PrintedAttempt): void {
     const path = stepPath(at);
     const { dir, readers } = this.#options;
-    const onLine = ({ text, mark }: PrintedLine): void => print(outputLine(path, text, mark));
+    const onLine = (line: PrintedLine): void => print(outputLine({ path, ...line }, this.#style));
     const onError = (error: unknown): void => this.#fail(error);
     this.#followed.set(
       attemptText(at),

@@ -1,64 +1,134 @@
 /**
- * The live view: an area at the bottom of a terminal that is redrawn in place when the run changes, and
- * that gives way to ordinary text at the end.
+ * The live view on stdout: feeds the layout (view/live) with the run, the output of its steps and the
+ * person's keys, and prints finished steps above it.
  *
- * Owns: the frame, the cursor movements, the colours, the pace, and the loss of the terminal.
- * Does not: keep the program alive.
+ * Owns: the tails of the outputs, the queue of finished steps, and what the keys do.
+ * Does not: lay out (view/live), draw (live-area.ts) or read keys (keyboard.ts).
  * Invariants:
- * - cli/T1 Every write leaves the cursor visible below the area, so a kill at any instant leaves a
- *   usable terminal: nothing has to be restored by a process that may be dead.
- * - cli/T2 A lost terminal (EPIPE, EIO) ends the drawing, never the run.
- * - cli/T3 At most one frame waits to be written: a slow terminal gets fewer frames, not a queue.
+ * - cli/T6 A frame reads a limited number of outputs, and the queue of lines has a limit: however fast
+ *   steps end or print, the run does not wait for its view.
  */
-import { type LastLine, lastLineOf } from "../../app/output.ts";
+
+import { type PrintedAttempt, printedAttempt } from "../../app/output.ts";
+import { OutputTail, readToEnd } from "../../app/output-tail.ts";
 import type { Screen, ScreenOptions } from "../../app/screen.ts";
 import { masked } from "../../app/secret-mask.ts";
-import type { Recorded } from "../../core/event.ts";
-import { attemptOf, type Run, type Visit } from "../../core/run.ts";
-import { attemptText } from "../../core/step-path.ts";
-import { checkReportLines } from "../../view/failure-text.ts";
-import { progressLines, type ScreenSize } from "../../view/progress.ts";
+import type { AttemptRef, Recorded } from "../../core/event.ts";
 import {
-  displayWidth,
-  plainStyle,
-  plainText,
-  type Style,
-  type Tone,
-  terminalText,
-} from "../../view/text.ts";
+  attemptOf,
+  currentVisit,
+  findStep,
+  findVisit,
+  hasProcess,
+  type Run,
+  stepOf,
+} from "../../core/run.ts";
+import { attemptText, stepPath } from "../../core/step-path.ts";
+import { AttemptClock, attemptEnd } from "../../view/attempt-history.ts";
+import { eventLine, eventTone } from "../../view/event-line.ts";
+import { principalFailure } from "../../view/failure-advice.ts";
+import { finishedLines, spentNote } from "../../view/live/finished-step.ts";
+import {
+  choiceAfter,
+  choosableSteps,
+  type LiveKey,
+  NOTHING_CHOSEN,
+  newestOutput,
+} from "../../view/live/live-choice.ts";
+import type { LiveChoice, LiveInput, LiveOutput, ScreenSize } from "../../view/live/live-input.ts";
+import { liveLines } from "../../view/live/live-view.ts";
+import { remainingMs } from "../../view/live/remaining-time.ts";
+import type { Estimate } from "../../view/preview/estimate.ts";
+import { commandText, type Tone, wrapAdvice } from "../../view/text.ts";
+import type { Keyboard, PressedKey } from "./keyboard.ts";
+import { LiveArea, type LiveFrame } from "./live-area.ts";
+import { stdoutStyle } from "./terminal-style.ts";
 
-/** How much of the live view stays on the screen when the run is over. */
-const LAST_FRAME_ROWS = 60;
+/** How many running outputs a frame reads, and how many finished ones. */
+const TAILS_READ_MAX = 64;
+const FINISHED_READ_MAX = 50;
+/** Of a longer queue, only the lines that say how steps ended are printed. */
+const QUEUE_MAX = 500;
+/** Earlier runs are looked at when the first steps have started; short runs never need them. */
+const ESTIMATE_AFTER_MS = 1_500;
+
+/** A line that waits to be printed above the area, and the attempt whose output follows it. */
+interface QueuedLine {
+  readonly text: string;
+  readonly tone?: Tone | undefined;
+  readonly ended?: { readonly at: AttemptRef; readonly printed: PrintedAttempt };
+  readonly hasFailed?: boolean;
+}
+
+interface ReadTail {
+  readonly tail: OutputTail;
+  changedAt: number;
+}
+
+const SHOWN_IN_AREA: ReadonlySet<string> = new Set(["step.started", "step.asked"]);
+
+const VIEW_KEYS: Readonly<Record<string, LiveKey>> = {
+  up: "up",
+  down: "down",
+  k: "up",
+  j: "down",
+  enter: "enter",
+  escape: "escape",
+  "page-up": "page-up",
+  "page-down": "page-down",
+  "?": "?",
+};
+const KEYS = ["? keys", "↑↓ step", "enter expand"] as const;
+const TYPING_KEYS = ["enter answer", "tab other keys", "↑↓ step"] as const;
+const CONTROL_KEYS = {
+  owner: ["s stop after step", "d detach", "ctrl-c stop"],
+  watcher: ["s stop after step", "d leave"],
+} as const;
 
 /** The live view on stdout. */
 export class LiveScreen implements Screen {
-  readonly #area: LiveArea;
   readonly #options: ScreenOptions;
+  readonly #keyboard: Keyboard;
+  readonly #area: LiveArea;
+  readonly #style = stdoutStyle();
+  readonly #clock = new AttemptClock();
+  readonly #tails = new Map<string, ReadTail>();
+  /** The agents that judge, by attempt. */
+  readonly #judges = new Map<string, string>();
+  readonly #timer: NodeJS.Timeout;
+  #queue: QueuedLine[] = [];
   #run: Run | undefined;
-  /** The last line of each running attempt, and the size of its output when it was read. */
-  #lines = new Map<string, LastLine>();
+  #choice: LiveChoice = NOTHING_CHOSEN;
+  #shown: string | undefined;
+  #estimates: ReadonlyMap<string, Estimate> = new Map();
 
-  constructor(options: ScreenOptions) {
+  constructor(options: ScreenOptions, keyboard: Keyboard) {
     this.#options = options;
-    const style = terminalStyle(process.env, process.stdout);
-    this.#area = new LiveArea({
-      stream: process.stdout,
-      frame: (size) => this.#whole(size, style),
-    });
+    this.#keyboard = keyboard;
+    for (const recorded of options.past) this.#startOf(recorded);
+    this.#area = new LiveArea({ stream: process.stdout, frame: (size) => this.#frame(size) });
+    this.#timer = setTimeout(() => this.#estimate(), ESTIMATE_AFTER_MS);
+    this.#timer.unref();
+    keyboard.listen((key) => this.#press(key));
+    keyboard.onPressed = () => this.#area.draw();
+    keyboard.onSuspend = () => this.#area.forget();
+    keyboard.open();
   }
 
   say(line: string): void {
-    this.#area.print([masked(line)]);
+    this.#queue.push({ text: line });
   }
 
   update(events: readonly Recorded[], run: Run): void {
     this.#run = run;
-    const checks = events.flatMap(({ event }) => {
-      const ended = event.type === "step.failed" || event.type === "step.completed";
-      return ended ? checkReportLines(event, event) : [];
-    });
-    if (checks.length > 0) this.#area.print(checks.map(masked));
-    this.#area.draw();
+    for (const recorded of events) {
+      const { event } = recorded;
+      const line = eventLine(run, recorded, this.#startOf(recorded));
+      // The area shows what runs and what is asked; what stays is how it ended.
+      if (line === undefined || SHOWN_IN_AREA.has(event.type)) continue;
+      const text = line + spentNote(attemptEnd(event)?.spent);
+      this.#queue.push({ text, tone: eventTone(event), ...this.#endIn(event, run) });
+    }
   }
 
   refresh(): void {
@@ -66,183 +136,171 @@ export class LiveScreen implements Screen {
   }
 
   async close(): Promise<void> {
-    const style = terminalStyle(process.env, process.stdout);
-    const size = { columns: process.stdout.columns || 80, rows: LAST_FRAME_ROWS };
-    const last = this.#run === undefined ? [] : this.#frame(this.#run, size, style);
+    clearTimeout(this.#timer);
+    this.#keyboard.close();
+    const last: string[] = [];
+    this.#leaveToCard();
+    while (this.#queue.length > 0) last.push(...this.#finished());
     this.#area.close(last);
+    for (const { tail } of this.#tails.values()) tail.close();
+    this.#tails.clear();
   }
 
-  /** The steps, and below them what a person is asked. */
-  #whole(size: ScreenSize, style: Style): readonly string[] {
-    if (this.#run === undefined) return [];
-    const footer = this.#options.footer?.(Math.max(1, size.columns - 1)) ?? [];
-    const rows = size.rows - footer.length;
-    return [...this.#frame(this.#run, { ...size, rows }, style), ...footer.map(masked)];
-  }
-
-  #frame(run: Run, size: ScreenSize, style: Style): readonly string[] {
-    const { shortId, now } = this.#options;
-    const lines = new Map([...run.running].map((visit) => this.#lastLine(visit)));
-    this.#lines = lines;
-    const lastLines = new Map([...lines].map(([at, { line }]) => [at, line]));
-    return progressLines({ run, shortId, now: now(), lastLines, size, style }).map(masked);
-  }
-
-  /** A frame is drawn ten times a second: an output is read again only when it has grown. */
-  #lastLine(visit: Visit): readonly [string, LastLine] {
-    const { dir, readers } = this.#options;
-    const key = attemptText(attemptOf(visit));
-    return [key, lastLineOf(dir, visit, readers, this.#lines.get(key))];
-  }
-}
-
-/** What the area needs of a stream; process.stdout and process.stderr have it. */
-export interface ScreenStream {
-  readonly columns?: number;
-  readonly rows?: number;
-  readonly writableNeedDrain?: boolean;
-  write(text: string): unknown;
-  on(event: "resize" | "error", listener: () => void): unknown;
-  off(event: "resize" | "error", listener: () => void): unknown;
-}
-
-interface LiveAreaOptions {
-  readonly stream: ScreenStream;
-  /** The lines to show now; each narrower than the screen, all together lower. */
-  readonly frame: (size: ScreenSize) => readonly string[];
-}
-
-/** Ten frames a second are as many as an eye needs. */
-export const FRAME_INTERVAL_MS = 100;
-
-const SIZE_UNKNOWN: ScreenSize = { columns: 80, rows: 24 };
-const ESC = "\u001b[";
-const HIDE_CURSOR = `${ESC}?25l`;
-const SHOW_CURSOR = `${ESC}?25h`;
-/** Terminals that know it show the frame at once; the others ignore it. */
-const SYNC_BEGIN = `${ESC}?2026h`;
-const SYNC_END = `${ESC}?2026l`;
-const CLEAR_LINE = `${ESC}K`;
-const CLEAR_BELOW = `${ESC}J`;
-
-/** Lines that are drawn over themselves. */
-export class LiveArea {
-  private readonly stream: ScreenStream;
-  private readonly frame: LiveAreaOptions["frame"];
-  private readonly timer: NodeJS.Timeout;
-  private drawn: readonly string[] = [];
-  private state: "open" | "broken" | "closed" = "open";
-
-  constructor({ stream, frame }: LiveAreaOptions) {
-    this.stream = stream;
-    this.frame = frame;
-    stream.on("error", this.onError);
-    stream.on("resize", this.onResize);
-    this.timer = setInterval(() => this.draw(), FRAME_INTERVAL_MS);
-    this.timer.unref();
-    this.draw();
-  }
-
-  /** Draws the current frame if it differs from what is on the screen. */
-  draw(): void {
-    if (this.state !== "open" || this.stream.writableNeedDrain === true) return;
-    const lines = this.frame(this.size());
-    const same = lines.length === this.drawn.length && lines.every((l, i) => l === this.drawn[i]);
-    if (same) return;
-    this.put(lines, "");
-  }
-
-  /** Prints ordinary lines above the live area; they stay. */
-  print(lines: readonly string[]): void {
-    if (this.state !== "open") return;
-    this.put(this.drawn, linesText(lines));
-  }
-
-  /** Ends the live area and prints the final lines once, as ordinary text. */
-  close(finalLines: readonly string[]): void {
-    if (this.state === "closed") return;
-    if (this.state === "open") this.put([], linesText(finalLines));
-    clearInterval(this.timer);
-    this.stream.off("resize", this.onResize);
-    // The error listener stays: a late EPIPE without one would end the program.
-    this.state = "closed";
-  }
-
-  /** True when the terminal went away. */
-  get broken(): boolean {
-    return this.state === "broken";
-  }
-
-  private put(lines: readonly string[], above: string): void {
-    const up = heightOf(this.drawn, this.size().columns);
-    const area = linesText(lines);
-    const home = up === 0 ? "\r" : `\r${ESC}${up}A`;
-    this.drawn = lines;
-    this.write(
-      SYNC_BEGIN + HIDE_CURSOR + home + above + area + CLEAR_BELOW + SHOW_CURSOR + SYNC_END,
+  /** The card of a failed run shows the output of the step that failed: it is not shown twice. */
+  #leaveToCard(): void {
+    const run = this.#run;
+    const failed = run?.state.status === "failed" ? principalFailure(run) : undefined;
+    const key = failed && attemptText(attemptOf(failed));
+    this.#queue = this.#queue.map((line) =>
+      line.ended !== undefined && attemptText(line.ended.at) === key
+        ? { text: line.text, tone: line.tone }
+        : line,
     );
   }
 
-  private write(text: string): void {
-    try {
-      this.stream.write(text);
-    } catch (error) {
-      // Whatever a terminal throws at a write means that nobody can see us any more (cli/T2).
-      this.onError(error);
+  /** When the attempt of an event began; remembers who judges in it. */
+  #startOf(recorded: Recorded): number | undefined {
+    const { event } = recorded;
+    if (event.type === "step.started" && event.judge !== undefined) {
+      this.#judges.set(attemptText(event), event.judge);
     }
+    return this.#clock.startOf(recorded);
   }
 
-  private size(): ScreenSize {
-    const { columns, rows } = this.stream;
+  #endIn(event: Recorded["event"], run: Run): Pick<QueuedLine, "ended" | "hasFailed"> {
+    const end = attemptEnd(event);
+    const visit = end && findVisit(run, end);
+    if (end === undefined || visit === undefined || !hasProcess(stepOf(visit))) return {};
+    const printed = { step: stepOf(visit), judge: this.#judges.get(attemptText(end)) };
+    return { ended: { at: end, printed }, hasFailed: event.type !== "step.completed" };
+  }
+
+  #frame(size: ScreenSize): LiveFrame {
+    const above = this.#finished();
+    const run = this.#run;
+    if (run === undefined) return { above, lines: [] };
+    const lines = liveLines(this.#input(run, size)).map(masked);
+    return { above, lines };
+  }
+
+  #input(run: Run, size: ScreenSize): LiveInput {
+    const { shortId, footer } = this.#options;
+    const now = this.#options.now();
+    const running = this.#readRunning(run, now);
+    const chosen = this.#chosenAttempt(run, now);
+    const outputs = chosen === undefined ? running : new Map([...running, chosen]);
+    this.#shown = chosen?.[0] ?? newestOutput(this.#shown, running, now);
     return {
-      columns: columns === undefined || columns === 0 ? SIZE_UNKNOWN.columns : columns,
-      rows: rows === undefined || rows === 0 ? SIZE_UNKNOWN.rows : rows,
+      ...{ run, shortId, now, size, outputs },
+      choice: this.#choice,
+      role: this.#options.controls?.role ?? "watcher",
+      shown: this.#shown,
+      footer: (footer?.(Math.max(1, size.columns - 1)) ?? []).map(masked),
+      keys: this.#keys(),
+      remainingMs: remainingMs(run, this.#estimates, now),
+      style: this.#style,
     };
   }
 
-  private readonly onResize = (): void => this.draw();
+  #keys(): readonly string[] {
+    if (!this.#keyboard.isReachable) return [];
+    if (this.#keyboard.isTyping) return TYPING_KEYS;
+    const { controls } = this.#options;
+    return controls === undefined ? KEYS : [...KEYS, ...CONTROL_KEYS[controls.role]];
+  }
 
-  private readonly onError = (_error?: unknown): void => {
-    if (this.state !== "open") return;
-    this.state = "broken";
-    clearInterval(this.timer);
-  };
+  /** Reads what running steps have printed since the last frame. */
+  #readRunning(run: Run, now: number): ReadonlyMap<string, LiveOutput> {
+    const outputs = new Map<string, LiveOutput>();
+    for (const visit of run.running) {
+      if (outputs.size >= TAILS_READ_MAX) break;
+      const at = attemptOf(visit);
+      const read = this.#tailOf(at, printedAttempt(visit), now);
+      if (read.tail.read()) read.changedAt = now;
+      outputs.set(attemptText(at), outputIn(read));
+    }
+    return outputs;
+  }
+
+  /** The output of the chosen step, which may have ended long ago. */
+  #chosenAttempt(run: Run, now: number): readonly [string, LiveOutput] | undefined {
+    const { step } = this.#choice;
+    const visit = step === undefined ? undefined : currentVisit(findStep(run, step));
+    if (visit === undefined || visit.attempts === 0) return undefined;
+    const at = attemptOf(visit);
+    const key = attemptText(at);
+    const isNew = !this.#tails.has(key);
+    const read = this.#tailOf(at, printedAttempt(visit), now);
+    if (isNew && !run.running.has(visit)) readToEnd(read.tail);
+    return [key, outputIn(read)];
+  }
+
+  #tailOf(at: AttemptRef, printed: PrintedAttempt, now: number): ReadTail {
+    const key = attemptText(at);
+    const known = this.#tails.get(key);
+    if (known !== undefined) return known;
+    const { dir, readers } = this.#options;
+    const read = { tail: new OutputTail({ dir, at, readers }, printed), changedAt: now };
+    this.#tails.set(key, read);
+    return read;
+  }
+
+  /** The next finished lines, with the outputs that belong to them. */
+  #finished(): readonly string[] {
+    const isLong = this.#queue.length > QUEUE_MAX;
+    const count = isLong ? this.#queue.length - FINISHED_READ_MAX : FINISHED_READ_MAX;
+    const taken = this.#queue.slice(0, count);
+    this.#queue = this.#queue.slice(count);
+    return taken.flatMap((line) => this.#linesOf(line, isLong)).map(masked);
+  }
+
+  #linesOf(line: QueuedLine, isLong: boolean): readonly string[] {
+    const { text, tone, ended, hasFailed = false } = line;
+    const { columns } = this.#area.size;
+    const head = text
+      .split("\n")
+      .flatMap((one) => wrapAdvice(one, columns))
+      .map((row) => (tone === undefined ? row : this.#style(tone, row)));
+    if (ended === undefined) return head;
+    const { at, printed } = ended;
+    const key = attemptText(at);
+    if (isLong && !hasFailed) {
+      this.#tails.get(key)?.tail.close();
+      this.#tails.delete(key);
+      return head;
+    }
+    const { tail } = this.#tailOf(at, printed, 0);
+    readToEnd(tail);
+    this.#tails.delete(key);
+    const logs = commandText("logs", this.#options.shortId, stepPath(at));
+    const output = { lines: tail.lines(), isCut: tail.isCut, hasFailed, logs };
+    return [...head, ...finishedLines(output, { style: this.#style, width: columns })];
+  }
+
+  #press({ name }: PressedKey): boolean {
+    const { controls } = this.#options;
+    const key = VIEW_KEYS[name];
+    if (key !== undefined) {
+      const isMove = key === "up" || key === "down";
+      const steps = isMove && this.#run !== undefined ? choosableSteps(this.#run) : [];
+      this.#choice = choiceAfter(this.#choice, key, steps);
+    } else if (name === "s") controls?.stopAfterStep();
+    else if (name === "d") controls?.detach();
+    return true;
+  }
+
+  #estimate(): void {
+    this.#options.estimates?.().then(
+      (estimates) => {
+        this.#estimates = estimates;
+      },
+      // An estimate is an extra: a journal that cannot be read is reported by those who need it.
+      () => undefined,
+    );
+  }
 }
 
-/** Lines as they are drawn; of what stands in them, a terminal obeys only colours. */
-function linesText(lines: readonly string[]): string {
-  return lines.map((line) => `${terminalText(line)}${CLEAR_LINE}\n`).join("");
-}
-
-/** How many rows of the screen these lines take now: a narrower screen has wrapped them. */
-function heightOf(lines: readonly string[], columns: number): number {
-  return lines.reduce((rows, line) => {
-    return rows + Math.max(1, Math.ceil(displayWidth(plainText(line)) / columns));
-  }, 0);
-}
-
-const CODES: Readonly<Record<Tone, string>> = {
-  good: "32",
-  bad: "31",
-  busy: "36",
-  wait: "33",
-  dim: "2",
-  strong: "1",
-};
-
-const ansiStyle: Style = (tone, text) =>
-  text === "" ? "" : `\u001b[${CODES[tone]}m${text}\u001b[0m`;
-
-type Environment = Readonly<Record<string, string | undefined>>;
-
-/** The style for a stream. FORCE_COLOR outweighs NO_COLOR, as in Node itself. */
-export function terminalStyle(env: Environment, stream: { readonly isTTY?: boolean }): Style {
-  return wantsColour(env, stream.isTTY === true) ? ansiStyle : plainStyle;
-}
-
-function wantsColour(env: Environment, isTerminal: boolean): boolean {
-  const { FORCE_COLOR: force, NO_COLOR: no } = env;
-  if (force !== undefined) return force !== "0" && force !== "false";
-  if (no !== undefined && no !== "") return false;
-  return isTerminal && env.TERM !== "dumb";
+function outputIn({ tail, changedAt }: ReadTail): LiveOutput {
+  const { activity } = tail;
+  return { lines: tail.lines(), changedAt, spending: activity, tool: activity?.tool };
 }

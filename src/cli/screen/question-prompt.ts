@@ -2,15 +2,10 @@
  * Asks the person at the terminal the questions of a run, one at a time, and reads the typed line while
  * the screen changes.
  *
- * Owns: the open question, the lines that show it, and stdin and the terminal's mode meanwhile.
- * Does not: draw (the screens do) or decide which answer counts.
- * Invariants:
- * - cli/T4 The terminal is in raw mode only while a question is open in the live view; Node
- *   restores the mode when the process ends, and shells do after one that was killed.
- * - cli/T5 A process in the background never touches the terminal: that would stop it.
+ * Owns: the open question, the lines that show it, and what was typed.
+ * Does not: draw (the screens do), read keys (keyboard.ts) or decide which answer counts.
  */
 
-import { readFileSync } from "node:fs";
 import type { PromptOptions, QuestionPrompt, Screen } from "../../app/screen.ts";
 import { replyIn } from "../../core/attempt/gate.ts";
 import { waitsFor } from "../../core/graph/visit-state.ts";
@@ -18,43 +13,47 @@ import { attemptOf, type Run, type Visit } from "../../core/run.ts";
 import { attemptText } from "../../core/step-path.ts";
 import { answerText, choicesText, deadlineText, gateName } from "../../view/question-text.ts";
 import { cutText, plainText, wrapText } from "../../view/text.ts";
+import { isForeground, type Keyboard, type PressedKey } from "./keyboard.ts";
 import type { ScreenKind } from "./output-options.ts";
 
 /** How much of a long question the live view makes room for. */
 const QUESTION_ROWS_MAX = 8;
 
 /** A prompt, when there is a person at a terminal who sees this kind of screen. */
-export function openPrompt(kind: ScreenKind, options: PromptOptions): QuestionPrompt | undefined {
+export function openPrompt(
+  kind: ScreenKind,
+  keyboard: Keyboard,
+  options: PromptOptions,
+): QuestionPrompt | undefined {
   const terminal = process.stdin.isTTY === true && process.stdout.isTTY === true;
-  const shows = kind === "live" || kind === "plain";
-  return terminal && shows ? new TerminalPrompt(kind, options) : undefined;
+  if (!terminal || (kind !== "live" && kind !== "plain")) return undefined;
+  return new TerminalPrompt(kind, keyboard, options);
 }
 
 /** Asks at the terminal, and reads what is typed. */
 class TerminalPrompt implements QuestionPrompt {
   readonly #kind: ScreenKind;
   readonly #options: PromptOptions;
-  readonly #line: TypedLine;
+  readonly #input: AnswerInput;
   /** Questions that were answered here; the run has not taken them up yet. */
   readonly #given = new Set<string>();
   #screen: Pick<Screen, "say" | "refresh"> | undefined;
   #visit: Visit | undefined;
   #note = "";
 
-  constructor(kind: ScreenKind, options: PromptOptions) {
+  constructor(kind: ScreenKind, keyboard: Keyboard, options: PromptOptions) {
     this.#kind = kind;
     this.#options = options;
-    this.#line = new TypedLine({
-      raw: kind === "live",
-      onLine: (line) => this.#take(line),
-      onChange: () => this.#screen?.refresh(),
-      onGone: options.onGone,
-    });
+    const onLine = (line: string): void => this.#take(line);
+    if (kind === "live") {
+      keyboard.whenGone(options.onGone);
+      this.#input = new KeyedAnswer(keyboard, onLine);
+    } else this.#input = new LineAnswer(onLine, options.onGone);
   }
 
   /** Whether somebody could still answer here. */
   get isOpen(): boolean {
-    return this.#line.isReachable;
+    return this.#input.isReachable;
   }
 
   show(screen: Pick<Screen, "say" | "refresh">): void {
@@ -71,15 +70,15 @@ class TerminalPrompt implements QuestionPrompt {
     if (before !== undefined && open.some((visit) => visit === before)) return;
     this.#visit = first;
     this.#note = "";
-    if (first === undefined) return this.#line.close();
-    this.#line.open();
-    if (this.#kind === "plain" && this.#line.isReachable) this.#sayQuestion(first);
+    if (first === undefined) return this.#input.close();
+    this.#input.open();
+    if (this.#kind === "plain" && this.#input.isReachable) this.#sayQuestion(first);
   }
 
   /** The question as the last lines of the live view. */
   footer(width: number): readonly string[] {
     const visit = this.#visit;
-    if (!waitsFor(visit?.state, "person") || !this.#line.isReachable) return [];
+    if (!waitsFor(visit?.state, "person") || !this.#input.isReachable) return [];
     const { state } = visit;
     const [lead = "", ...rest] = state.question.split("\n").map((line) => plainText(line));
     const lines = [`◆ ${gateName(visit)} asks: ${lead}${deadlineText(state)}`, ...rest];
@@ -87,19 +86,20 @@ class TerminalPrompt implements QuestionPrompt {
     const shown = rows.slice(0, QUESTION_ROWS_MAX);
     const left = rows.length - shown.length;
     const more = left === 1 ? "  and 1 more line" : `  and ${left} more lines`;
+    const { isFocused, text } = this.#input;
     return [
       "",
       ...shown,
       ...(left === 0 ? [] : [more]),
       ...wrapText(`  ${choicesText(state)}${wordsHint(visit)}`, width),
       ...(this.#note === "" ? [] : wrapText(`  ${this.#note}`, width)),
-      `> ${this.#line.text}`,
+      isFocused ? `> ${text}` : `  a: answer`,
     ].map((line) => cutText(line, width));
   }
 
   close(): void {
     this.#visit = undefined;
-    this.#line.close();
+    this.#input.close();
   }
 
   #sayQuestion(visit: Visit): void {
@@ -139,54 +139,123 @@ function wordsHint({ state }: Visit): string {
 
 /** More is no answer to a question. */
 const LINE_LENGTH_MAX = 4_096;
+/** Keys that were meant for the view must not become an answer. */
+const UNDISTURBED_MS = 2_000;
 
-interface TypedLineOptions {
-  /** Keys are read one by one; otherwise the terminal hands over whole lines, and shows them. */
-  readonly raw: boolean;
-  readonly onLine: (line: string) => void;
-  readonly onChange: () => void;
-  /** Nobody will type any more. */
-  readonly onGone: () => void;
+/** Where a person types an answer. */
+interface AnswerInput {
+  /** What was typed so far, as far as the live view must show it. */
+  readonly text: string;
+  /** Whether the keys go to the question. */
+  readonly isFocused: boolean;
+  /** True as long as somebody could type something. */
+  readonly isReachable: boolean;
+  open(): void;
+  close(): void;
 }
 
-const ESCAPES = new RegExp(`${"\u001b"}(\\[[0-?]*[ -/]*[@-~]|O.)`, "g");
-const KEY = {
-  interrupt: "\u0003",
-  end: "\u0004",
-  backspace: "\b",
-  clear: "\u0015",
-  suspend: "\u001a",
-  delete: "\u007f",
-} as const;
-
-/** What a person has typed so far. */
-export class TypedLine {
-  readonly #options: TypedLineOptions;
+/** An answer that is typed key by key in the live view. */
+class KeyedAnswer implements AnswerInput {
+  readonly #keyboard: Keyboard;
+  readonly #onLine: (line: string) => void;
   #text = "";
-  #state: "closed" | "reading" | "gone" = "closed";
+  #isOpen = false;
+  #answeredAt = Number.NEGATIVE_INFINITY;
 
-  constructor(options: TypedLineOptions) {
-    this.#options = options;
+  constructor(keyboard: Keyboard, onLine: (line: string) => void) {
+    this.#keyboard = keyboard;
+    this.#onLine = onLine;
+    keyboard.listen((key) => this.#isOpen && (this.isFocused ? this.#type(key) : this.#seek(key)));
   }
 
   get text(): string {
     return this.#text;
   }
 
-  /** True as long as somebody could type something. */
+  get isFocused(): boolean {
+    return this.#keyboard.isTyping;
+  }
+
+  get isReachable(): boolean {
+    return this.#keyboard.isReachable;
+  }
+
+  open(): void {
+    this.#keyboard.open();
+    if (this.#isOpen) return;
+    this.#isOpen = true;
+    const { pressedAt } = this.#keyboard;
+    const isUndisturbed = performance.now() - pressedAt > UNDISTURBED_MS;
+    this.#keyboard.isTyping = isUndisturbed || this.#answeredAt >= pressedAt;
+  }
+
+  close(): void {
+    this.#isOpen = false;
+    this.#keyboard.isTyping = false;
+    this.#text = "";
+  }
+
+  /** The keys belong to the view; two of them lead to the question. */
+  #seek({ name }: PressedKey): boolean {
+    if (name !== "a" && name !== "tab") return false;
+    this.#keyboard.isTyping = true;
+    return true;
+  }
+
+  #type({ name, text }: PressedKey): boolean {
+    if (text !== undefined) {
+      if (this.#text.length < LINE_LENGTH_MAX) this.#text += text;
+      return true;
+    }
+    switch (name) {
+      case "enter": {
+        const line = this.#text;
+        this.#text = "";
+        if (line === "") return false;
+        this.#answeredAt = performance.now();
+        this.#onLine(line);
+        return true;
+      }
+      case "tab":
+        this.#keyboard.isTyping = false;
+        return true;
+      case "backspace":
+        this.#text = [...this.#text].slice(0, -1).join("");
+        return true;
+      case "ctrl-u":
+        this.#text = "";
+        return true;
+      case "ctrl-d":
+        if (this.#text === "") this.#keyboard.leave();
+        return true;
+      default:
+        return false;
+    }
+  }
+}
+
+/** An answer that the terminal hands over as a whole line, and shows while it is typed. */
+class LineAnswer implements AnswerInput {
+  readonly text = "";
+  readonly isFocused = true;
+  readonly #onLine: (line: string) => void;
+  readonly #onGone: () => void;
+  #rest = "";
+  #state: "closed" | "reading" | "gone" = "closed";
+
+  constructor(onLine: (line: string) => void, onGone: () => void) {
+    this.#onLine = onLine;
+    this.#onGone = onGone;
+  }
+
   get isReachable(): boolean {
     return this.#state !== "gone" && isForeground();
   }
 
-  /** Begins to read; does nothing when it does already. */
   open(): void {
     if (this.#state !== "closed" || !isForeground()) return;
     this.#state = "reading";
     const { stdin } = process;
-    if (this.#options.raw) {
-      stdin.setRawMode(true);
-      process.on("SIGCONT", this.#onContinue);
-    }
     stdin.setEncoding("utf8");
     stdin.on("data", this.#onData);
     stdin.once("end", this.#onEnd);
@@ -194,72 +263,25 @@ export class TypedLine {
     stdin.resume();
   }
 
-  /** Leaves the terminal as it was. */
   close(): void {
     if (this.#state !== "reading") return;
     this.#state = "closed";
-    this.#text = "";
+    this.#rest = "";
     const { stdin } = process;
     stdin.off("data", this.#onData);
     stdin.off("end", this.#onEnd);
     stdin.pause();
-    process.off("SIGCONT", this.#onContinue);
-    // What is gone has no mode to be put back.
-    if (this.#options.raw && stdin.isTTY && !stdin.destroyed) stdin.setRawMode(false);
   }
 
   readonly #onData = (chunk: string): void => {
-    for (const char of chunk.replaceAll(ESCAPES, "")) this.#take(char);
-    this.#options.onChange();
+    const lines = (this.#rest + chunk).split("\n");
+    this.#rest = (lines.pop() ?? "").slice(-LINE_LENGTH_MAX);
+    for (const line of lines) this.#onLine(line.slice(0, LINE_LENGTH_MAX));
   };
 
   readonly #onEnd = (): void => {
     this.close();
     this.#state = "gone";
-    this.#options.onGone();
+    this.#onGone();
   };
-
-  readonly #onContinue = (): void => {
-    if (this.#state === "reading") process.stdin.setRawMode(true);
-  };
-
-  #take(char: string): void {
-    switch (char) {
-      case "\r":
-      case "\n": {
-        const line = this.#text;
-        this.#text = "";
-        this.#options.onLine(line);
-        return;
-      }
-      case KEY.interrupt:
-        process.kill(process.pid, "SIGINT");
-        return;
-      case KEY.end:
-        if (this.#text === "") this.#onEnd();
-        return;
-      case KEY.suspend:
-        process.stdin.setRawMode(false);
-        process.kill(process.pid, "SIGTSTP");
-        return;
-      case KEY.clear:
-        this.#text = "";
-        return;
-      case KEY.backspace:
-      case KEY.delete:
-        this.#text = [...this.#text].slice(0, -1).join("");
-        return;
-      default:
-        if (char >= " " && this.#text.length < LINE_LENGTH_MAX) this.#text += char;
-    }
-  }
-}
-
-/** Whether this process has the terminal, as far as the system tells. */
-function isForeground(): boolean {
-  if (process.platform !== "linux") return true;
-  // pid (name) state parent group session terminal foreground-group ...; a name may hold anything.
-  const stat = readFileSync("/proc/self/stat", "utf8");
-  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-  return fields[2] === fields[5];
 }

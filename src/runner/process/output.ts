@@ -1,7 +1,7 @@
 /**
  * Reads output files while they grow.
  *
- * Owns: lines from bytes, the last line for live views.
+ * Owns: lines from bytes; following a file, pulling from it, and its end.
  * Does not: hold a file in memory: one chunk and one line at a time.
  * Invariants:
  * - runner/O1 every complete line is delivered once and in order; the incomplete last one at
@@ -65,6 +65,94 @@ export function lastLine(file: string): string {
 export function lastText(file: string, bytesMax: number): string {
   const tail = readTail(file, bytesMax);
   return tail.toString("utf8", characterStart(tail));
+}
+
+/** How much of a file one call of `PulledFile.pull` reads; a frame of a screen waits for it. */
+const PULL_BYTES_MAX = 512 * 1024;
+/** The end of an output that is kept when its reader skips ahead. */
+const SKIP_TO_BYTES = 64 * 1024;
+
+/**
+ * A file that is read when its reader asks for it: no watch, no timer, no promise. A reader that only
+ * shows the end skips what came too fast.
+ */
+export class PulledFile {
+  readonly #file: string;
+  readonly #onLine: (line: string) => void;
+  readonly #mode: "whole" | "end";
+  #lines: LineCutter;
+  #offset = 0;
+  #descriptor: number | undefined;
+  /** The rest of the line in which the reader arrived when it skipped ahead. */
+  #isTorn = false;
+  #hasSkipped = false;
+
+  constructor(file: string, onLine: (line: string) => void, mode: "whole" | "end") {
+    this.#file = file;
+    this.#onLine = onLine;
+    this.#mode = mode;
+    this.#lines = this.#cutter();
+  }
+
+  /** True when lines were left out. */
+  get hasSkipped(): boolean {
+    return this.#hasSkipped;
+  }
+
+  /** The last line as far as it is written. */
+  get partial(): string {
+    return this.#isTorn ? "" : this.#lines.partial;
+  }
+
+  /** Reads what is new, up to a limit; gives the number of bytes. */
+  pull(): number {
+    this.#descriptor ??= openFile(this.#file);
+    if (this.#descriptor === undefined) return 0;
+    const { size } = fstatSync(this.#descriptor);
+    if (this.#mode === "end" && size - this.#offset > PULL_BYTES_MAX) this.#skip(size);
+    const wanted = Math.min(size - this.#offset, PULL_BYTES_MAX);
+    if (wanted <= 0) return 0;
+    const chunk = Buffer.allocUnsafe(wanted);
+    const read = readSync(this.#descriptor, chunk, 0, wanted, this.#offset);
+    this.#offset += read;
+    this.#lines.push(chunk.subarray(0, read));
+    return read;
+  }
+
+  /** Delivers the incomplete last line and closes the file. */
+  close(): void {
+    this.#lines.end();
+    if (this.#descriptor !== undefined) closeSync(this.#descriptor);
+    this.#descriptor = undefined;
+  }
+
+  #skip(size: number): void {
+    this.#offset = size - SKIP_TO_BYTES;
+    this.#hasSkipped = true;
+    this.#isTorn = true;
+    this.#lines = this.#cutter();
+  }
+
+  #cutter(): LineCutter {
+    return new LineCutter(this.#offset, LINE_BYTES_MAX, (line) => {
+      if (this.#isTorn) this.#isTorn = false;
+      else this.#onLine(line);
+    });
+  }
+}
+
+/** The descriptor of a regular file that is there. */
+function openFile(file: string): number | undefined {
+  let descriptor: number;
+  try {
+    descriptor = openSync(file, constants.O_RDONLY | constants.O_NONBLOCK);
+  } catch (error) {
+    if (["ENOENT", "ENOTDIR", "ENXIO"].includes(errorCode(error))) return undefined;
+    throw error;
+  }
+  if (fstatSync(descriptor).isFile()) return descriptor;
+  closeSync(descriptor);
+  return undefined;
 }
 
 class Follower {
@@ -186,6 +274,11 @@ class LineCutter {
     if (this.#pending) this.#deliver();
   }
 
+  /** The beginning of a line that is not complete yet. */
+  get partial(): string {
+    return this.#pending ? Buffer.concat(this.#kept).toString("utf8") : "";
+  }
+
   #keep(piece: Buffer): void {
     this.#pending = true;
     this.#offset += piece.length;
@@ -219,13 +312,8 @@ async function openIfThere(file: string): Promise<FileHandle | undefined> {
 }
 
 function readTail(file: string, bytesMax: number): Buffer {
-  let fd: number;
-  try {
-    fd = openSync(file, constants.O_RDONLY | constants.O_NONBLOCK);
-  } catch (error) {
-    if (["ENOENT", "ENOTDIR", "ENXIO"].includes(errorCode(error))) return Buffer.alloc(0);
-    throw error;
-  }
+  const fd = openFile(file);
+  if (fd === undefined) return Buffer.alloc(0);
   try {
     const { size } = fstatSync(fd);
     const tail = Buffer.alloc(Math.min(size, bytesMax));

@@ -1,0 +1,169 @@
+/**
+ * One line of the live view per step: glyph, name, state, time, cost, turns, attempt, and what it does
+ * or says now.
+ *
+ * Owns: the columns, and which of them a narrow terminal leaves out.
+ * Does not: choose which steps are shown (live-steps.ts).
+ */
+import type { Wait } from "../../core/graph/visit-state.ts";
+import type { Visit } from "../../core/run.ts";
+import { usdText } from "../../core/spending.ts";
+import { formatDuration } from "../../util/duration.ts";
+import { failureText, messageText } from "../failure-text.ts";
+import { choicesText, questionText, wakeText } from "../question-text.ts";
+import { attemptOrdinal, elapsedOf, STEP_STYLES, type StepStatus } from "../step-status.ts";
+import type { StepNode } from "../step-tree.ts";
+import { countText, cutText, displayWidth, padText, plainText } from "../text.ts";
+import { clockText, type LiveInput, outputOf, visitSpending } from "./live-input.ts";
+
+const NAME_WIDTH_MIN = 12;
+/** Narrower terminals show no words for states and no turns: the glyph says the state. */
+const WORDS_WIDTH_MIN = 60;
+/** With fewer columns left, the last column is empty. */
+const SAID_WIDTH_MIN = 6;
+
+const MOVING: ReadonlySet<StepStatus> = new Set([
+  "running",
+  "failed",
+  "waiting",
+  "interrupted",
+  "uncertain",
+  "asked",
+  "sleeping",
+]);
+
+interface Cells {
+  readonly isChosen: boolean;
+  readonly status: StepStatus;
+  readonly name: string;
+  readonly state: string;
+  readonly elapsed: string;
+  readonly cost: string;
+  readonly turns: string;
+  readonly attempt: string;
+  readonly said: string;
+}
+
+type Column = "state" | "elapsed" | "cost" | "turns" | "attempt";
+const RIGHT_ALIGNED: ReadonlySet<Column> = new Set<Column>(["elapsed", "cost", "turns"]);
+
+/** One line for each step, in aligned columns, none wider than `width`. */
+export function stepLines(
+  nodes: readonly StepNode[],
+  input: LiveInput,
+  width: number,
+): readonly string[] {
+  const cells = nodes.map((node) => cellsOf(node, input));
+  const isWide = width >= WORDS_WIDTH_MIN;
+  const columns: readonly Column[] = isWide
+    ? ["state", "elapsed", "cost", "turns", "attempt"]
+    : ["elapsed", "cost"];
+  const widest = (of: (cell: Cells) => string): number =>
+    cells.reduce((most, cell) => Math.max(most, displayWidth(of(cell))), 0);
+  const nameMax = Math.max(NAME_WIDTH_MIN, Math.floor(width / (isWide ? 3 : 2)));
+  const nameWidth = Math.min(
+    nameMax,
+    widest(({ name }) => name),
+  );
+  const widths = columns.map((column) => ({ column, width: widest((cell) => cell[column]) }));
+  const { style } = input;
+  return cells.map((cell) => {
+    const { glyph, tone } = STEP_STYLES[cell.status];
+    const name = padText(cutText(cell.name, nameWidth), nameWidth);
+    const rest = widths.flatMap(({ column, width: columnWidth }) =>
+      columnWidth === 0 ? [] : [aligned(cell[column], columnWidth, RIGHT_ALIGNED.has(column))],
+    );
+    const mark = cell.isChosen ? "›" : " ";
+    const front = `${mark}${glyph} ${[name, ...rest].join("  ")}`;
+    const isRoom = width - displayWidth(front) >= SAID_WIDTH_MIN;
+    const said = cell.said === "" || !isRoom ? "" : `  ${cell.said}`;
+    const line = cutText((front + said).trimEnd(), width);
+    const back = line.startsWith(front) ? line.slice(front.length) : "";
+    const lead = line.slice(0, line.length - back.length);
+    return style(cell.isChosen ? "strong" : tone, lead) + (back && style("dim", back));
+  });
+}
+
+function aligned(text: string, width: number, isRight: boolean): string {
+  return isRight
+    ? " ".repeat(Math.max(0, width - displayWidth(text))) + text
+    : padText(text, width);
+}
+
+function cellsOf(node: StepNode, input: LiveInput): Cells {
+  const { visit, status, label, item, depth, path } = node;
+  const elapsed = visit && elapsedOf(visit, "owned", input.now);
+  const { turns, costUsd } = visit === undefined ? NOTHING : visitSpending(input, visit);
+  const isOver = visit?.state.status === "completed" || visit?.state.status === "failed";
+  return {
+    isChosen: input.choice.step === path,
+    status,
+    name: "  ".repeat(depth) + plainText(item ?? label),
+    state: STEP_STYLES[status].word,
+    elapsed: elapsed === undefined ? "" : isOver ? formatDuration(elapsed) : clockText(elapsed),
+    cost: costUsd === undefined ? "" : usdText(costUsd),
+    turns: turns === 0 ? "" : countText(turns, "turn"),
+    attempt: attemptCell(node),
+    said: said(node, input),
+  };
+}
+
+const NOTHING = { turns: 0, costUsd: undefined } as const;
+
+function attemptCell({ visit, status }: StepNode): string {
+  if (visit === undefined || visit.instances !== undefined) return "";
+  // An interrupted step has no current attempt.
+  if (!MOVING.has(status) || status === "interrupted") return "";
+  const { number, last } = attemptOrdinal(visit);
+  const total = last === undefined ? "" : `/${last}`;
+  return number > 1 ? `attempt ${number}${total}` : "";
+}
+
+/** The last column: the agent's tool, the last line of output, or the reason of a failure. */
+function said(node: StepNode, input: LiveInput): string {
+  const { visit } = node;
+  if (visit === undefined) return "";
+  const { state } = visit;
+  switch (state.status) {
+    case "running":
+      return progressText(visit, node, input);
+    case "waiting":
+      return state.for === "close" ? progressText(visit, node, input) : waitText(state, input.now);
+    case "failed":
+      return failureText(state);
+    default:
+      return "";
+  }
+}
+
+function progressText(visit: Visit, { step }: StepNode, input: LiveInput): string {
+  const { instances } = visit;
+  if (instances?.items !== undefined) return `${instances.ended} of ${instances.total} items`;
+  if (step.work.kind === "branches" && instances !== undefined) {
+    return `${instances.ended} of ${instances.total} branches`;
+  }
+  if (step.work.kind === "loop") {
+    return `iteration ${instances?.opened ?? 1} of ${step.work.iterationsMax}`;
+  }
+  const output = outputOf(input, visit);
+  const last = output?.lines.findLast(({ text }) => text.trim() !== "")?.text.trim();
+  return plainText(output?.tool ?? last ?? "");
+}
+
+function waitText(wait: Wait, now: number): string {
+  switch (wait.for) {
+    case "retry": {
+      const due = wait.until <= now ? "now" : `in ${clockText(wait.until - now)}`;
+      return `${due}: ${messageText(wait.message)}`;
+    }
+    case "person":
+      return `${questionText(wait)} ${choicesText(wait)}`;
+    case "time":
+      return wakeText(wait.wake.at, now);
+    case "owner":
+    case "probe":
+      return messageText(wait.message);
+    default:
+      return "";
+  }
+}
