@@ -5,7 +5,7 @@
  * Does not: carry out a command (`commands/` does). The first command that needs a file there loads
  * it, because a list of runs must not wait for a YAML parser.
  */
-import { Command } from "commander";
+import { Command, Help } from "commander";
 import {
   changeDirectory,
   checkDirectory,
@@ -39,6 +39,8 @@ export async function main(args: readonly string[], keepCode?: () => void): Prom
   const program = buildProgram(args[0] ?? "", (status) => {
     exit = status;
   });
+  // The command `help` of commander ends with the status that is set.
+  if (args[0] === "help") process.exitCode = EXIT.done;
   try {
     await program.parseAsync(args, { from: "user" });
     process.exitCode = exit;
@@ -105,8 +107,8 @@ function buildProgram(first: string, finish: Finish): Command {
     })
     .configureHelp({
       sortSubcommands: false,
-      // `--help` says it already.
-      visibleCommands: ({ commands }) => [...commands],
+      visibleCommands: (command) =>
+        new Help().visibleCommands(command).filter((one) => one.name() !== "help"),
     })
     .showHelpAfterError("(see: perdure --help)")
     .addHelpText("after", EXAMPLES)

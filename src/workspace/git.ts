@@ -196,9 +196,14 @@ async function readVersion(): Promise<GitVersion> {
 }
 
 /** Recorded objects must survive a power failure; the index is only a cache. */
-export function durability({ major, minor }: GitVersion): Record<string, string> {
+function durability({ major, minor }: GitVersion): Record<string, string> {
   if (major === 2 && minor < 36) return { "core.fsyncObjectFiles": "true" };
   return { "core.fsync": "all,-index" };
+}
+
+/** The same call; what it writes into the user's repository survives a power failure. */
+export async function durably(call: GitCall): Promise<GitCall> {
+  return { ...call, settings: { ...call.settings, ...durability(await gitVersion()) } };
 }
 
 function environmentOf(call: Pick<GitCall, "as" | "env">): NodeJS.ProcessEnv {

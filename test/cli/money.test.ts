@@ -211,7 +211,7 @@ describe("Codex", () => {
     const root = resolve(import.meta.dirname, "../..");
     for (const name of ["bin", "dist"])
       fs.mkdirSync(project.path("newer", name), { recursive: true });
-    for (const name of ["package.json", "bin/perdure.js", "dist/main.js"]) {
+    for (const name of ["package.json", "bin/package.json", "bin/perdure.js", "dist/main.js"]) {
       fs.copyFileSync(`${root}/${name}`, project.path("newer", name));
     }
     const main = project.read("newer", "dist", "main.js");

@@ -819,9 +819,6 @@ it("help", async () => {
       -C, --project <dir>                     work as if started in this directory
       -h, --help                              display help for command
 
-    Commands:
-      sessions                                other names of: list runs, show, clean
-
     Run:
       run [options] [file]                    start a new run of a pipeline
       resume [options] [run]                  continue a run from where it stopped

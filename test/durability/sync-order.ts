@@ -135,6 +135,8 @@ class Judge {
   /** A rename or a link: the state of the content goes along, a directory takes what is in it. */
   #name(call: Call): void {
     const [from = "", to = ""] = pathsIn(call);
+    // What was there is replaced as a whole.
+    this.#content.delete(to);
     for (const map of [this.#content, this.#names]) {
       for (const [path, at] of [...map]) {
         if (path !== from && !path.startsWith(`${from}/`)) continue;

@@ -7,6 +7,7 @@
 import { type LoadedRun, whyInputOf } from "../../app/loaded-run.ts";
 import { failedOutput } from "../../app/output-tail.ts";
 import type { Project } from "../../app/project.ts";
+import { asRefusal } from "../../app/refusal.ts";
 import { type Display, NO_DISPLAY } from "../../app/screen.ts";
 import { endCard } from "../../view/end-card.ts";
 import { print, printError } from "../print.ts";
@@ -74,7 +75,11 @@ export async function printResult(
 ): Promise<void> {
   if (known.run.workspace?.kind !== "worktree") return;
   const { resultOf } = await import("../../app/take.ts");
-  const result = await resultOf(project, known);
+  const result = await resultOf(project, known).catch((error: unknown) => {
+    // A run is not worse because its branch cannot be looked at.
+    say(`The run's branch cannot be read: ${asRefusal(error)?.message ?? String(error)}`);
+    return undefined;
+  });
   if (result === undefined) return;
   const { resultLines } = await import("../../view/result-lines.ts");
   for (const line of resultLines(result, known.shortId)) say(line);

@@ -12,7 +12,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { failpoint } from "../../util/failpoint.ts";
 import { absent, shownPath, splitNul } from "../disk.ts";
-import { durability, type GitCall, git, gitLine, gitVersion, IDENTITY } from "../git.ts";
+import { durably, type GitCall, git, gitLine, IDENTITY } from "../git.ts";
 import { findRepository, headOf, theirs } from "../repository.ts";
 import { GENERATED } from "../snapshot/left-out.ts";
 
@@ -53,7 +53,8 @@ export async function commitWork(directory: string, all: WorkToCommit): Promise<
     existsSync(join(repository.gitDir, name)),
   );
   if (busy !== undefined) return { skipped: `${busy[1]} is under way in ${directory}` };
-  const call = theirs(directory);
+  // An event will name the commit, so it must survive a power failure.
+  const call = await durably(theirs(directory));
   await addAll(call, all.leftOut);
   failpoint("workspace.work-added");
   const last = await lastCommit(directory, all.runId);
@@ -62,8 +63,7 @@ export async function commitWork(directory: string, all: WorkToCommit): Promise<
   // An earlier owner may have been killed after a commit that it could not report.
   const isKnown = work.steps.length < all.steps.length;
   if (exit === 0 || work.steps.length === 0) return isKnown ? { commit: last.commit } : {};
-  const settings = durability(await gitVersion());
-  const making = { ...call, settings, env: await identityFor(directory), input: messageFor(work) };
+  const making = { ...call, env: await identityFor(directory), input: messageFor(work) };
   await git(making, "commit", "--quiet", "--no-verify", "--cleanup=verbatim", "--file=-");
   failpoint("workspace.work-committed");
   const head = await headOf(directory);

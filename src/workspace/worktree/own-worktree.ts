@@ -17,7 +17,7 @@ import { mkdir, readdir, rename, symlink } from "node:fs/promises";
 import { dirname, join } from "node:path";
 import { failpoint } from "../../util/failpoint.ts";
 import { absent, kindAt } from "../disk.ts";
-import { git, gitAmongWorktrees } from "../git.ts";
+import { durably, git, gitAmongWorktrees } from "../git.ts";
 import {
   findRepository,
   type Head,
@@ -170,15 +170,16 @@ async function moveHead(store: SnapshotStore, path: string, wanted: Head): Promi
   if (repository === undefined) return;
   await returnCommit(store, repository, wanted.commit);
   const { branch } = wanted;
+  const call = await durably(theirs(path));
   const name = branch?.replace(/^refs\/heads\//, "");
   const isFree = name !== undefined && holderOf(repository, name) === undefined;
   if (now?.branch !== branch) {
     // A branch that is missing, or that another worktree has, is not used.
     const exists = branch !== undefined && (await commitOf(repository, branch)) !== undefined;
-    if (exists && isFree) await git(theirs(path), "symbolic-ref", "HEAD", branch);
-    else await git(theirs(path), "update-ref", "--no-deref", "HEAD", wanted.commit);
+    if (exists && isFree) await git(call, "symbolic-ref", "HEAD", branch);
+    else await git(call, "update-ref", "--no-deref", "HEAD", wanted.commit);
     failpoint("workspace.head-switched");
   }
-  await git(theirs(path), "reset", "-q", "--mixed", wanted.commit);
+  await git(call, "reset", "-q", "--mixed", wanted.commit);
   failpoint("workspace.head-moved");
 }
