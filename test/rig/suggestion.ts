@@ -41,22 +41,27 @@ export const SHOW_CODES = { NODE_DEBUG: "perdure" } as const;
 
 const WORD = String.raw`(?:'[^']*'|[^\s'();])+`;
 const COMMAND = new RegExp(`(^|: )\\s*perdure (${WORD}(?: ${WORD})*)`, "gm");
-/** In an aside, a command that follows one of the others. */
-const SEQUEL = /[(;] ?then$/;
+/** A command that follows one of the others. */
+const SEQUEL = /(?:[(;] ?then|\n *Then)$/;
+/** The first line of the card with which a run ends, and which `why` prints. */
+const CARD = /^(?:\S )?Run [0-9a-f]{8} /;
 
 interface Suggestion {
   readonly words: readonly string[];
   readonly kind: "look" | "change" | "sequel";
 }
 
-/** Every command that a refusal suggests, or else the last line that suggests one, as words. */
+/** Every command that a refusal suggests, or else the last card or line, as words. */
 export function suggestions(result: Result): readonly (readonly string[])[] {
   return suggestionsIn(result).map(({ words }) => words);
 }
 
 function suggestionsIn({ stdout, stderr }: Result): readonly Suggestion[] {
   const refused = /^ {2}next: (.*)/ms.exec(stderr)?.[1];
-  const advice = stdout.split("\n").findLast((line) => line.search(COMMAND) >= 0);
+  const lines = stdout.split("\n");
+  const card = lines.findLastIndex((line) => CARD.test(line));
+  const advice =
+    card >= 0 ? lines.slice(card).join("\n") : lines.findLast((line) => line.search(COMMAND) >= 0);
   const text = refused ?? advice ?? "";
   return Array.from(text.matchAll(COMMAND), ({ index, 2: found = "" }) => {
     const words = (found.match(new RegExp(WORD, "g")) ?? []).map(plainWord);
