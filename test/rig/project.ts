@@ -8,10 +8,13 @@ import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import * as fs from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
+import { DatabaseSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
 import { replayJournals } from "./replayed.ts";
 
 /** The program under test. */
+/** How long a reader of the journal waits for a writer. */
+const BUSY_MS = 10_000;
 export const PROGRAM = resolve(import.meta.dirname, "../../bin/perdure.js");
 /** How long a test waits for something that must happen. */
 const PATIENCE_MS = 60_000;
@@ -249,7 +252,9 @@ export class Project {
   }
 
   /** The ids of the runs of this project, newest first. */
-  async runIds(options: StartOptions = {}): Promise<readonly string[]> {
+  async runIds(options?: StartOptions): Promise<readonly string[]> {
+    const database = this.path(".perdure", "state.db");
+    if (options === undefined && fs.existsSync(database)) return idsIn(database);
     const runs = JSON.parse(await this.must(["list", "runs", "--output", "json"], options)) as {
       pipeline_id: string;
     }[];
@@ -358,6 +363,20 @@ export function cleanEnvironment(): Record<string, string> {
       value !== undefined && !/^(PERDURE|FORCE_COLOR|NO_COLOR|CI$|VITEST|NODE_)/.test(name),
   );
   return Object.fromEntries(entries) as Record<string, string>;
+}
+
+/** The ids of the runs in a journal, newest first, as `perdure list runs` has them. */
+function idsIn(file: string): readonly string[] {
+  const database = new DatabaseSync(file, { readOnly: true, timeout: BUSY_MS });
+  try {
+    const sql = "SELECT pipeline_id AS id FROM pipeline_state ORDER BY created_at DESC, rowid DESC";
+    return database
+      .prepare(sql)
+      .all()
+      .map(({ id }) => String(id));
+  } finally {
+    database.close();
+  }
 }
 
 /** The living processes whose environment says that they work for an attempt below a directory. */

@@ -114,9 +114,11 @@ describe("the checkers find a planted bug:", () => {
     ["forget-what-was-spent", /inputTokens: the run has \d+, its events \d+/],
   ];
   it.each(conversationsOf)("%s", async (bug, words) => {
-    const found: (string | undefined)[] = [];
-    for (let seed = 1; seed <= SEEDS_PER_BUG; seed++) found.push(await violationOf(seed, bug));
-    expect(found.filter((message) => message !== undefined && words.test(message))).not.toEqual([]);
+    let found = false;
+    for (let seed = 1; seed <= SEEDS_PER_BUG && !found; seed++) {
+      found = words.test((await violationOf(seed, bug)) ?? "");
+    }
+    expect(found).toBe(true);
   });
 });
 
