@@ -3,6 +3,7 @@
  * PERDURE_TEST_AGENTS that speak it themselves, and the adapters that put Claude Code and Codex
  * behind it.
  */
+import * as fs from "node:fs";
 import { dirname } from "node:path";
 import { describe, expect, it, onTestFinished } from "vitest";
 import {
@@ -120,6 +121,12 @@ class AcpProject extends Project {
     this.#env = env;
   }
 
+  /** True when a transcript of Claude Code holds the result of a tool. */
+  hasToolResult(): boolean {
+    const files = fs.globSync("home/**/projects/**/*.jsonl", { cwd: this.dir });
+    return files.some((file) => this.read(file).includes('"tool_result"'));
+  }
+
   static async open(
     { agent, adapter, command, model: name, env: more }: AcpProgram,
     permissions: Permissions,
@@ -208,6 +215,10 @@ describe.each(programs)("$command", (program) => {
     const runner = project.begin("run", "p.yaml");
     await project.model.stalled();
     await runner.printed(`work │ → ${program.shell}`);
+    // Claude Code writes its transcript late; what it lacks, a scripted model would do again.
+    if (program.agent === "claude") {
+      await eventually("the transcript has the tool's result", () => project.hasToolResult());
+    }
     await runner.kill(signal);
     if (signal === "SIGKILL") project.killSteps();
     else expect(project.stepProcesses()).toEqual([]);
