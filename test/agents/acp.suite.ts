@@ -123,8 +123,9 @@ class AcpProject extends Project {
 
   /** True when a transcript of Claude Code holds the result of a tool. */
   hasToolResult(): boolean {
-    const files = fs.globSync("home/**/projects/**/*.jsonl", { cwd: this.dir });
-    return files.some((file) => this.read(file).includes('"tool_result"'));
+    const names = fs.readdirSync(this.path("home"), { recursive: true, encoding: "utf8" });
+    const files = names.filter((name) => name.endsWith(".jsonl"));
+    return files.some((file) => this.read("home", file).includes('"tool_result"'));
   }
 
   static async open(
