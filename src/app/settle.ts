@@ -62,6 +62,8 @@ export async function settleStep(
     const attempt = attemptText(attemptOf(uncertainIn(known, step)));
     const request = { type: "settle", key: newKey(), ...given, attempt } as const;
     const asked = await askOwner(project, known, request, ["settle", shortId, step, as]);
+    // The owner may have been another person's command: then that verdict counts.
+    if (asked.outcome === "owner-ended") uncertainIn(asked.known, step);
     return { ...asked, as, by };
   }
   return { ...(await settleAlone(project, known, given)), as, by };
