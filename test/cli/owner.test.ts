@@ -248,7 +248,8 @@ it("leaves the living step to the one who took over when the paused owner is wok
   process.kill(runner.pid, "SIGCONT");
   // It is asked to stop, which its owner would do: it finds that it is not the owner any more.
   runner.child.kill("SIGTERM");
-  expect((await runner.ended).exit).toBe(7);
+  const { exit, stderr } = await runner.ended;
+  expect(exit, stderr).toBe(7);
 
   expect(project.stepProcesses()).toEqual(steps);
   await hold.release();
