@@ -125,6 +125,7 @@ function messageOf({ id, run }: LoadedRun, { tip, branch }: RunResult, kind: Mer
 }
 
 const PATHS_MAX = 5;
+const LIST_SHOWN_MAX = 200;
 
 function listText(paths: readonly string[]): string {
   const more = paths.length - PATHS_MAX;
@@ -238,8 +239,7 @@ export async function openPullRequest(
     call(name, words, place.checkout, command("pr", shortId));
   await push(place.checkout, branch, shortId);
   failpoint("take.pushed");
-  const [there] = JSON.parse((await say(tool.find(branch))) || "[]") as Record<string, string>[];
-  const address = there?.[tool.urlKey];
+  const address = addressIn(await say(tool.find(branch)), tool.urlKey);
   if (address !== undefined) return { url: address, isNew: false };
   const title = options.title ?? run.created?.pipeline ?? branch;
   const body = options.body ?? `${countText(commits, "commit")} of run ${shortId}.`;
@@ -251,6 +251,16 @@ export async function openPullRequest(
       .split("\n")
       .findLast((line) => line.includes("://")) ?? said.trim();
   return { url, isNew: true };
+}
+
+/** The address of the first pull request in a list as JSON; undefined when there is none. */
+function addressIn(list: string, key: string): string | undefined {
+  try {
+    return (JSON.parse(list.trim() === "" ? "[]" : list) as Record<string, string>[])[0]?.[key];
+  } catch {
+    const message = `a list of pull requests as JSON was expected, not: ${list.slice(0, LIST_SHOWN_MAX)}`;
+    throw new Refusal("tool-failed", message, advice("look whether gh or glab is up to date"));
+  }
 }
 
 function toolOnPath(shortId: string): "gh" | "glab" {

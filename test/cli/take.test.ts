@@ -138,6 +138,14 @@ describe("a worktree run", () => {
     expect(good(await project.run(["apply"])).stdout).toContain("Changed 1 file in");
   });
 
+  it("completes although git cannot commit, and says so", async () => {
+    const lock = 'touch \\"$(git rev-parse --git-dir)/index.lock\\"; echo 1 > one';
+    repository(`name: change\nworkspace: worktree\nsteps:\n  - { id: one, run: "${lock}" }\n`);
+    const { stdout } = good(await project.run(["run", "p.yaml"]));
+    expect(stdout).toMatch(/the work of one@1 is not committed: git add failed .*index\.lock/);
+    expect(stdout).toContain("0 commits, 0 files, +0 -0, 1 uncommitted file");
+  });
+
   it("leaves a merge that a step has begun alone, and says so", async () => {
     const begin =
       "git switch -qc other; echo a > readme; git commit -qam a; git switch -q -; " +

@@ -279,7 +279,15 @@ export class FilesExecutor implements Executor<FilesOperationType> {
     const leftOut = skipped.map(({ path }) => path);
     const pipeline = run.created?.pipeline ?? "";
     const work = { runId: run.id, pipeline, steps, leftOut };
-    return { type: "committed", steps, ...(await commitWork(this.placed.path, work)) };
+    try {
+      return { type: "committed", steps, ...(await commitWork(this.placed.path, work)) };
+    } catch (error) {
+      // A step may hold git's lock, or leave what git cannot read. The snapshot has the work, and a
+      // later commit takes it along.
+      if (!(error instanceof WorkspaceError) || error.code !== "git-failed") throw error;
+      const [firstLine = ""] = error.message.split("\n");
+      return { type: "committed", steps, skipped: firstLine };
+    }
   }
 
   /** Restores the files for a person; the current ones are set aside (files/F2). */
