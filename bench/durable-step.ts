@@ -19,13 +19,15 @@ const ROUNDS = 30;
 /** How long the run is from which the bytes of a step are taken. */
 const SAMPLE_STEPS = 500;
 
-const NO_FILES: Follower = { record: () => undefined, close: () => undefined };
+export const NO_FILES: Follower = { record: () => undefined, close: () => undefined };
 
 export async function bench(): Promise<readonly Line[]> {
   return inDirectory(async (directory) => {
     const { plan, planText } = frozenPlan(BLOCK * (ROUNDS + 2), "sequence");
     const complete = await NoopRun.open(join(directory, "complete"), plan, planText);
-    const bare = await NoopRun.open(join(directory, "bare"), plan, planText, NO_FILES);
+    const bare = await NoopRun.open(join(directory, "bare"), plan, planText, {
+      follower: NO_FILES,
+    });
     const bytes = await stepBytes(join(directory, "sample"));
     const commit = plainCommit(join(directory, "plain.db"), "x".repeat(bytes));
     const line = async (what: string, run: NoopRun, limit?: number): Promise<Line> => {

@@ -34,13 +34,13 @@ export async function bench(): Promise<readonly Line[]> {
 }
 
 /** Through the journal, as the program does; only the disk is not waited for. */
-async function createRuns(project: string): Promise<void> {
+export async function createRuns(project: string, count = RUNS): Promise<void> {
   const { plan, planText } = frozenPlan(STEPS, "sequence");
   const state = stateDirOf(project);
   createStateDir(state);
   const journal = await openSqliteJournal(state.database, { mode: "create" });
-  const start = Date.now() - RUNS * MINUTE_MS;
-  for (let index = 0; index < RUNS; index++) {
+  const start = Date.now() - count * MINUTE_MS;
+  for (let index = 0; index < count; index++) {
     const runId = crypto.randomUUID();
     const time = start + index * MINUTE_MS;
     await createRun(journal, { runId, plan, planText, project, time });

@@ -17,6 +17,7 @@ import { BENCH_DIR, type Line } from "./measure.ts";
 
 const NAMES = [
   "durable-step",
+  "postgres-step",
   "process-step",
   "default-settings",
   "step-weight",
@@ -30,6 +31,7 @@ const NAMES = [
   "snapshot",
   "ledger",
   "package-size",
+  "dashboard",
 ] as const;
 const TRIES_MAX = 3;
 const DOCUMENT = resolve(import.meta.dirname, "../docs/BENCHMARKS.md");

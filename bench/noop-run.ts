@@ -5,7 +5,7 @@
 
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { RunFiles } from "../src/app/run-files.ts";
+import { RunFiles } from "../src/app/drive/run-files.ts";
 import type { Turn } from "../src/core/advance.ts";
 import type { AttemptRef, Recorded } from "../src/core/event.ts";
 import { replay } from "../src/core/evolve.ts";
@@ -40,6 +40,8 @@ export interface Follower {
 /** What differs between benchmarks of a run. */
 export interface RunOptions {
   readonly follower?: Follower;
+  /** The journal to use; without it, one in a file of the project. */
+  readonly journal?: Journal;
   readonly executors?: (site: { run: () => Run; dir: RunDir }) => Executors;
 }
 
@@ -53,7 +55,7 @@ export async function openRun(
   mkdirSync(project, { recursive: true });
   const state = stateDirOf(project);
   createStateDir(state);
-  const journal = await openSqliteJournal(state.database, { mode: "create" });
+  const journal = options.journal ?? (await openSqliteJournal(state.database, { mode: "create" }));
   const runId = crypto.randomUUID();
   const dir = runDirOf(state, runId);
   await createRun(journal, { runId, plan, planText, project, time: Date.now() });
@@ -73,24 +75,26 @@ export async function openRun(
     clock: systemClock(),
     env: {},
     keepsFiles: false,
-    inlet: new Mailbox(),
+    queue: new Mailbox(),
     executors: options.executors?.({ run: () => engine.run, dir }) ?? IDLE,
     stay: () => false,
     watch: (recorded, after) => files.record(recorded, after),
   });
   const close = async (): Promise<void> => {
     files.close(engine.run);
-    await journal.close();
+    if (options.journal === undefined) await journal.close();
   };
   return { runId, dir, journal, engine, close };
 }
 
 export class NoopRun {
+  readonly runId: string;
   readonly #engine: Loop;
   readonly #close: () => Promise<void>;
   #turn: Turn;
 
-  private constructor({ engine, close }: OpenRun, turn: Turn) {
+  private constructor({ runId, engine, close }: OpenRun, turn: Turn) {
+    this.runId = runId;
     this.#engine = engine;
     this.#close = close;
     this.#turn = turn;
@@ -101,9 +105,9 @@ export class NoopRun {
     project: string,
     plan: Plan,
     planText: string,
-    follower?: Follower,
+    options: RunOptions = {},
   ): Promise<NoopRun> {
-    const opened = await openRun(project, plan, planText, follower && { follower });
+    const opened = await openRun(project, plan, planText, options);
     return new NoopRun(opened, await opened.engine.open([]));
   }
 

@@ -1,9 +1,9 @@
 /**
- * From the start of `perdure resume` to the first new step, in a run with 900 of 1,000 steps done,
- * with snapshots in a repository of 500 files:
- * the step's own process writes down the time. Floor: an empty `node -e 0`, start to end.
+ * From the start of `perdure resume` to the first new step, in a short run and in a long one, with
+ * snapshots in a repository of 500 files: the step's own process writes down the time. Floor: an empty
+ * `node -e 0`, start to end.
  *
- * The 901st step fails each time, so that the same run can be resumed again and again.
+ * The first step that is not done fails each time, so that the same run can be resumed again and again.
  */
 import { spawnSync } from "node:child_process";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -11,16 +11,30 @@ import { join } from "node:path";
 import { compare, emptyNodeMs, inDirectory, type Line, PROGRAM, timeLine } from "./measure.ts";
 import { makeRepository } from "./repository.ts";
 
-const STEPS = 1_000;
-const DONE = 900;
+interface Size {
+  readonly steps: number;
+  readonly done: number;
+}
+
+const SIZES: readonly Size[] = [
+  { steps: 20, done: 10 },
+  { steps: 1_000, done: 900 },
+];
+const LIMIT = 4;
 const FILES = 500;
 const ROUNDS = 20;
 const EXIT_FAILED = 3;
 
 export async function bench(): Promise<readonly Line[]> {
+  const lines: Line[] = [];
+  for (const size of SIZES) lines.push(await measure(size));
+  return lines;
+}
+
+function measure(size: Size): Promise<Line> {
   return inDirectory(async (directory) => {
     makeRepository(directory, FILES);
-    writeFileSync(join(directory, "bench.yaml"), pipeline());
+    writeFileSync(join(directory, "bench.yaml"), pipeline(size));
     perdure(directory, "run", "bench.yaml", "--quiet");
     const [run = ""] = readdirSync(join(directory, ".perdure", "runs"));
     const compared = await compare(ROUNDS, {
@@ -31,14 +45,15 @@ export async function bench(): Promise<readonly Line[]> {
         return firstStepAt(directory) - start;
       },
     });
-    const what = "start of `resume` to the first new step, 900 of 1,000 done, default settings";
-    return [timeLine(what, "`node -e 0`", compared, 4)];
+    const done = `${size.done.toLocaleString("en")} of ${size.steps.toLocaleString("en")} done`;
+    const what = `start of \`resume\` to the first new step, ${done}, default settings`;
+    return timeLine(what, "`node -e 0`", compared, LIMIT);
   });
 }
 
-function pipeline(): string {
-  const step = (id: number): string => (id === DONE + 1 ? "'date +%s%N >stamp; exit 1'" : "'true'");
-  const steps = Array.from({ length: STEPS }, (_, index) => {
+function pipeline({ steps: count, done }: Size): string {
+  const step = (id: number): string => (id === done + 1 ? "'date +%s%N >stamp; exit 1'" : "'true'");
+  const steps = Array.from({ length: count }, (_, index) => {
     return `  - id: step-${index + 1}\n    run: ${step(index + 1)}\n`;
   });
   return `name: bench\nsteps:\n${steps.join("")}`;

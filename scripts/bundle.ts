@@ -19,11 +19,19 @@ import { type BuildOptions, build, type Plugin } from "esbuild";
 
 /** The command line is a script, whose compiled code bin/perdure.js keeps. */
 const SCRIPT = "src/cli/main.ts";
-const MODULES = [
-  "src/library/perdure.ts",
-  "src/app/module-worker.ts",
-  "src/runner/agents/acp/acp-main.ts",
-];
+/** The others are modules: the name of each file in `dist`, and its source. */
+const MODULES = {
+  perdure: "src/library/perdure.ts",
+  "module-worker": "src/app/pipeline/module-worker.ts",
+  "acp-main": "src/runner/agents/acp/acp-main.ts",
+  "stand-in-main": "src/runner/agents/stand-in/stand-in-main.ts",
+  web: "src/web/main.ts",
+  "telemetry-worker": "src/app/drive/telemetry-worker.ts",
+};
+/** The fleet, with PostgreSQL and the queues. */
+const FLEET = { fleet: "src/fleet/main.ts" };
+/** The server for agents. */
+const AGENT_SERVER = { mcp: "src/mcp/main.ts" };
 /** Packages that few runs need, and that load themselves with `require`. */
 const OUTSIDE = ["@cfworker/json-schema", "@marcbachmann/cel-js", "re2js"];
 /** Packages in CommonJS call `require`, which ES modules do not have. */
@@ -79,13 +87,35 @@ function builtinModule(path: string): string {
   return [...lines, `export default ${whole};`].join("\n");
 }
 
+const RESOLVED = Symbol("resolved");
+
+/**
+ * Keeps the modules of zod although its package says that they have no side effects. The server for
+ * agents imports zod at once, and its copy of the pipelines' code later; for such a package esbuild
+ * leaves out the call that runs its modules.
+ */
+const wholeZod: Plugin = {
+  name: "whole-zod",
+  setup({ onResolve, resolve }) {
+    onResolve({ filter: /^(zod(\/|$)|\.)/ }, async ({ path, pluginData, ...from }) => {
+      const isZod = path.startsWith("zod") || from.importer.includes("/node_modules/zod/");
+      if (pluginData === RESOLVED || !isZod) return undefined;
+      const found = await resolve(path, { ...from, pluginData: RESOLVED });
+      return { ...found, sideEffects: true };
+    });
+  },
+};
+
 function licenceOf(name: string): string {
   const folder = join("node_modules", name);
-  const file = readdirSync(folder).find((one) => /^licen[cs]e/i.test(one));
-  if (file === undefined) {
-    throw new Error(`${name} has no licence, so its code cannot be in the bundle`);
-  }
-  return readFileSync(join(folder, file), "utf8");
+  const names = readdirSync(folder);
+  const file = names.find((one) => /^licen[cs]e/i.test(one));
+  if (file !== undefined) return readFileSync(join(folder, file), "utf8");
+  // Some packages have it at the end of the page about them.
+  const page = names.find((one) => /^readme\.md$/i.test(one)) ?? "package.json";
+  const [, text] = readFileSync(join(folder, page), "utf8").split(/^#+ licen[cs]e$/im);
+  if (text?.includes("Permission is hereby granted") === true) return text.trim();
+  throw new Error(`${name} has no licence, so its code cannot be in the bundle`);
 }
 
 /** `\\u2026` for an ellipsis; a letter beyond the first 65,536 has two such halves. */
@@ -112,6 +142,21 @@ const META = ["url", "filename", "dirname"];
 
 const results = [
   await build({ ...shared, entryPoints: MODULES, format: "esm", banner: { js: REQUIRE } }),
+  // pg-boss calls whole modules of Node, such as `assert`.
+  await build({
+    ...shared,
+    entryPoints: FLEET,
+    plugins: [],
+    format: "esm",
+    banner: { js: REQUIRE },
+  }),
+  await build({
+    ...shared,
+    entryPoints: AGENT_SERVER,
+    plugins: [builtins, wholeZod],
+    format: "esm",
+    banner: { js: REQUIRE },
+  }),
   await build({
     ...shared,
     entryPoints: [SCRIPT],
@@ -136,5 +181,7 @@ const names = new Set(
     .flatMap(({ metafile }) => Object.keys(metafile.inputs))
     .flatMap((path) => PACKAGE.exec(path)?.[1] ?? []),
 );
+/** The fonts of the page; Vite lists the licences of its programs. */
+for (const font of ["inter", "jetbrains-mono"]) names.add(`@fontsource-variable/${font}`);
 const licences = [...names].sort().map((name) => `${name}\n\n${licenceOf(name)}`);
 writeFileSync(join("dist", "LICENCES.txt"), licences.join(`\n${"-".repeat(80)}\n\n`));

@@ -17,6 +17,7 @@ interface Check {
 const UNIT_TESTS = [
   "core/",
   "docs/paths",
+  "fleet/lease-keeper",
   "journal/conformance",
   "pipeline/",
   "plan/",
@@ -30,9 +31,13 @@ const CHECKS: readonly Check[] = [
   { name: "build", command: ["npm", "run", "--silent", "build"] },
   { name: "lint", command: ["oxlint", "--type-aware"] },
   { name: "types", command: ["tsc"] },
+  { name: "types of the page", command: ["tsc", "-p", "src/page"] },
   { name: "format", command: ["biome", "check", "."] },
   { name: "dead code", command: ["knip"] },
-  { name: "simulator", command: ["node", "test/sim/main.ts", "--runs", "1000"] },
+  {
+    name: "simulator",
+    command: ["node", "test/sim/main.ts", "--runs", "1000", "--fleets", "20", "--no-mutations"],
+  },
   {
     name: "unit tests",
     command: ["vitest", "run", ...UNIT_TESTS.map((folder) => `test/${folder}`)],

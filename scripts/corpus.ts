@@ -1,19 +1,22 @@
 /**
  * Tries the program on a folder of pipelines in DOT:
  *
- *   npm run corpus -- DIR [--warnings] [--walks]
+ *   npm run corpus -- DIR [--warnings]
  *
- * Reports how many parse, how many lint without an error, and how many finish when all work is
- * simulated and every gate is approved; for every other one it says why. Exits with 1 when a
- * simulated run does not end, which is always our bug.
+ * Reports how many parse, how many lint without an error, how many have a plan, and how many finish
+ * when all work is simulated and every gate is approved. It names every other file, with the reason:
+ * files that cannot finish (invalid, without their child, without a program for a type, endless by
+ * the rules of the language), and the rest, which is a defect of ours. Exits with 1 when there is one.
  */
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import type { Diagnostic } from "../src/pipeline/diagnostic.ts";
 import { loadDot } from "../src/pipeline/dot/load.ts";
+import type { DotNode, DotPipeline } from "../src/pipeline/dot/model.ts";
 import { buildDotPlan, type DotFile } from "../src/plan/attractor/build.ts";
 import { simulated } from "../src/plan/simulate.ts";
+import { defined } from "../src/util/defined.ts";
 import { type SimulatedRun, walkThrough } from "./walk-through.ts";
 
 const PIPELINE = /\.(dot|gv|fabro)$/;
@@ -23,21 +26,41 @@ interface Tried {
   readonly file: string;
   readonly parses: boolean;
   readonly lints: boolean;
+  /** It can run as it is. */
+  readonly planned: boolean;
   readonly diagnostics: readonly Diagnostic[];
+  readonly pipeline?: DotPipeline;
   /** Absent for files that cannot be run. */
   readonly walk?: SimulatedRun;
 }
 
+/** Why a file does not finish. */
+interface Unfinished {
+  readonly group: string;
+  readonly why: string;
+}
+
+/** A walk that visits a node so often is caught in a loop with it. */
+const LOOP_VISITS_MIN = 5;
+/** The group of files that should finish. */
+const DEFECT = "do not finish, which is a defect";
+/** The group of files whose agents are nobody's. */
+const NEEDS_AGENT = "have a plan with --agent alone: no agent is known for a provider";
+/** The group of files with errors of these rules; all others are invalid. */
+const ERROR_GROUPS: Readonly<Record<string, string>> = {
+  "manager-child": "cannot finish: the child is missing",
+  type_known: "cannot finish: no program is named for a type (--handler)",
+};
+
 const { values, positionals } = parseArgs({
   options: {
     warnings: { type: "boolean", default: false },
-    walks: { type: "boolean", default: false },
   },
   allowPositionals: true,
 });
 const [folder] = positionals;
 if (folder === undefined) {
-  console.error("usage: npm run corpus -- DIR [--warnings] [--walks]");
+  console.error("usage: npm run corpus -- DIR [--warnings]");
   process.exitCode = 2;
 } else process.exitCode = report(pipelinesIn(folder).map((file) => tryOne(folder, file)));
 
@@ -54,18 +77,23 @@ function tryOne(root: string, file: string): Tried {
   const { pipeline, diagnostics } = loadDot(file, text);
   const parses = pipeline !== undefined;
   const lints = parses && !diagnostics.some(({ severity }) => severity === "error");
-  const lowered = buildDotPlan(dotFile(path, text), {});
-  const { plan: dry } = buildDotPlan(dotFile(path, text), { simulate: "all" });
+  const read = dotFile(path, text, resolve(root));
+  const lowered = buildDotPlan(read, {});
+  const { plan: dry } = buildDotPlan(read, { simulate: "all" });
   const walk = dry && walkThrough(simulated(dry, "all"));
+  const planned = lowered.plan !== undefined;
   const all = parses ? lowered.diagnostics : diagnostics;
-  const tried = { file, parses, lints, diagnostics: all };
-  return lowered.plan === undefined || walk === undefined ? tried : { ...tried, walk };
+  return { file, parses, lints, planned, diagnostics: all, ...defined({ pipeline, walk }) };
 }
 
-function dotFile(path: string, text: string): DotFile {
+/** Other files are named relative to a file, or to the directory in which its engine is started. */
+function dotFile(path: string, text: string, root: string): DotFile {
   const other = (name: string): DotFile | undefined => {
-    const there = resolve(dirname(path), name);
-    return existsSync(there) ? dotFile(there, readFileSync(there, "utf8")) : undefined;
+    for (let from = dirname(resolve(path)); from.startsWith(root); from = dirname(from)) {
+      const there = resolve(from, name);
+      if (existsSync(there)) return dotFile(there, readFileSync(there, "utf8"), root);
+    }
+    return undefined;
   };
   return { name: path, path, text, other };
 }
@@ -82,28 +110,77 @@ function report(tried: readonly Tried[]): number {
   console.log(`\n${String(tried.length).padStart(5)} files`);
   console.log(`${count(({ parses }) => parses)} parse`);
   console.log(`${count(({ lints }) => lints)} lint without an error`);
+  console.log(`${count(({ planned }) => planned)} have a plan`);
   console.log(`${count(({ walk }) => walk?.end === "completed")} finish when simulated`);
-  for (const [why, files] of unfinished(tried)) {
-    console.log(`${String(files.length).padStart(5)} do not: ${why}`);
-    for (const { file, walk } of values.walks ? files : []) {
-      console.log(`        ${walk === undefined ? file : `${file}: ${walk.at}`}`);
-    }
+  const groups = unfinished(tried);
+  for (const [group, lines] of groups) {
+    console.log(`${String(lines.length).padStart(5)} ${group}`);
+    for (const line of lines) console.log(`        ${line}`);
   }
   for (const [rule, files] of rulesOf(tried)) {
     console.log(`${String(files).padStart(5)} have ${rule}`);
   }
-  const endless = tried.some(({ walk }) => walk?.end === "endless");
-  return endless ? 1 : 0;
+  return groups.has(DEFECT) ? 1 : 0;
 }
 
-/** The files that do not come to their end, by the reason. */
-function unfinished(tried: readonly Tried[]): readonly (readonly [string, readonly Tried[]])[] {
-  const others = tried.filter(({ walk }) => walk?.end !== "completed");
-  const groups = Map.groupBy(others, ({ walk, parses }) => {
-    if (walk !== undefined) return walk.why;
-    return parses ? "it is invalid" : "it is not DOT";
-  });
-  return [...groups].sort((one, other) => other[1].length - one[1].length);
+/** The files that do not come to their end, one line each, by the reason. */
+function unfinished(tried: readonly Tried[]): ReadonlyMap<string, readonly string[]> {
+  const groups = new Map<string, string[]>();
+  for (const one of tried) {
+    const found = whyUnfinished(one);
+    if (found === undefined) continue;
+    const lines = groups.get(found.group) ?? [];
+    groups.set(found.group, [...lines, `${one.file}: ${found.why}`]);
+  }
+  return groups;
+}
+
+function whyUnfinished({ walk, pipeline, diagnostics }: Tried): Unfinished | undefined {
+  const error = diagnostics.find(({ severity }) => severity === "error");
+  if (walk?.end === "completed") {
+    return error && { group: NEEDS_AGENT, why: error.message };
+  }
+  if (error !== undefined) {
+    const group = ERROR_GROUPS[error.rule] ?? "cannot finish: invalid";
+    return { group, why: `${error.rule}: ${error.message}` };
+  }
+  const last = walk?.failed;
+  if (pipeline?.nodes.get(last ?? "")?.handler === "wait.human") {
+    const leaves = pipeline.edges.some(({ from }) => from === last);
+    const group = "cannot finish: a gate without edges ends it, as the language says";
+    if (!leaves) return { group, why: `the gate \`${last}\`` };
+  }
+  const ways = walk && pipeline && waysOut(pipeline, walk.visits);
+  if (ways !== undefined) return { group: "cannot finish: endless by the language", why: ways };
+  return { group: DEFECT, why: walk === undefined ? "it has no plan" : `${walk.why}, ${walk.at}` };
+}
+
+/**
+ * What leads out of the loop in which a walk was caught; undefined when there is none, or when
+ * simulated work should have left it.
+ */
+function waysOut(
+  { nodes, edges }: DotPipeline,
+  visits: ReadonlyMap<string, number>,
+): string | undefined {
+  const loop = new Set([...nodes.keys()].filter((id) => (visits.get(id) ?? 0) >= LOOP_VISITS_MIN));
+  if (loop.size === 0) return undefined;
+  const leaving = edges.filter(({ from, to }) => loop.has(from) && !loop.has(to));
+  const doors = new Set(leaving.map(({ from }) => from));
+  const named = [...doors].map((id) => `\`${id}\``).join(", ");
+  const is = (holds: (node: DotNode) => boolean): boolean =>
+    [...doors].every((id) => {
+      const node = nodes.get(id);
+      return node !== undefined && holds(node);
+    });
+  if (doors.size === 0) return "no edge leads out of its loop";
+  if (is(({ handler }) => handler === "wait.human")) {
+    return `only another answer at ${named} leads out of its loop`;
+  }
+  if (is(({ handler, goalGate }) => handler === "wait.human" || goalGate)) {
+    return `only another answer or a missed goal at ${named} leads out of its loop`;
+  }
+  return undefined;
 }
 
 /** In how many files each rule speaks, the most frequent first. */

@@ -40,7 +40,7 @@ for (const [name, number] of Object.entries(now)) {
 function numbersOf(root: string): Numbers {
   const source = path.join(root, "src");
   const texts = fs
-    .globSync("**/*.ts", { cwd: source })
+    .globSync("**/*.{ts,tsx}", { cwd: source })
     .map((name) => fs.readFileSync(path.join(source, name), "utf8"));
   const files = texts.map((text) => text.split("\n").slice(0, -1));
   const long = files.flatMap((lines) =>

@@ -11,7 +11,7 @@ import { EVENT_VERSION, type Owner, type RunEvent } from "../src/core/event.ts";
 import { emptyRun, evolve } from "../src/core/evolve.ts";
 import type { Fact } from "../src/core/fact.ts";
 import { waitsFor } from "../src/core/graph/visit-state.ts";
-import { attemptOf, type Run, visitRef } from "../src/core/run.ts";
+import { attemptOf, type Run, stepOf, visitRef } from "../src/core/run.ts";
 import { stepPath } from "../src/core/step-path.ts";
 import type { Plan } from "../src/plan/plan.ts";
 
@@ -28,7 +28,13 @@ export interface SimulatedRun {
   readonly why: string;
   /** Where it ended, for looking at one. */
   readonly at: string;
+  /** The step that failed. */
+  readonly failed?: string;
+  /** How often each step was visited, in branches and sub-pipelines too. */
+  readonly visits: ReadonlyMap<string, number>;
 }
+
+type End = Omit<SimulatedRun, "visits">;
 
 /** Walks through a plan to its end. */
 export function walkThrough(plan: Plan): SimulatedRun {
@@ -37,19 +43,25 @@ export function walkThrough(plan: Plan): SimulatedRun {
   const activity = newActivity({ env: {}, keepsFiles: false });
   let facts: readonly Fact[] = [{ type: "opened", owner: OWNER, epoch: 1 }];
   let events = 0;
+  const visits = new Map<string, number>();
   for (let turns = 0; turns < TURNS_MAX && events < EVENTS_MAX; turns++) {
     const turn = advance(plan, run, activity, facts, now);
     run = turn.run;
     events += turn.events.length;
+    for (const event of turn.events) {
+      if (event.type !== "step.completed" && event.type !== "step.failed") continue;
+      visits.set(event.step, (visits.get(event.step) ?? 0) + 1);
+    }
     const { status } = run.state;
-    if (status === "completed") return { end: status, why: "", at: "" };
-    if (status === "failed") return failed(run);
+    if (status === "completed") return { end: status, why: "", at: "", visits };
+    if (status === "failed") return { ...failed(run), visits };
     facts = [...approvals(run, now), ...turn.operations.flatMap(lookedUp)];
     if (turn.more || facts.length > 0) continue;
     if (turn.wakeAt === undefined) break;
     now = turn.wakeAt;
   }
-  return { end: "endless", why: "it does not end", at: [...run.running].map(pathOf).join(", ") };
+  const at = [...run.running].map(pathOf).join(", ");
+  return { end: "endless", why: "it does not end", at, visits };
 }
 
 /** Nothing is found outside. */
@@ -81,14 +93,15 @@ function approvals(run: Run, given: number): readonly Fact[] {
   });
 }
 
-function failed(run: Run): SimulatedRun {
+function failed(run: Run): End {
   const [visit] = run.failed;
   if (visit === undefined || visit.state.status !== "failed") {
     const message = run.state.status === "failed" ? run.state.message : "";
     return { end: "failed", why: message.replaceAll(/\b\S*_\S*\b/g, "..."), at: message };
   }
   const { reason, message } = visit.state;
-  return { end: "failed", why: reason, at: `${pathOf(visit)}: ${message}` };
+  const at = `${pathOf(visit)}: ${message}`;
+  return { end: "failed", why: reason, at, failed: stepOf(visit).id };
 }
 
 function pathOf(visit: Parameters<typeof visitRef>[0]): string {

@@ -17,14 +17,23 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
   workspace: ["util"],
   runner: ["util"],
   engine: ["core", "plan", "journal", "workspace", "runner", "util"],
-  app: ["util", "pipeline", "plan", "core", "view", "journal", "workspace", "runner", "engine"],
+  telemetry: ["view", "util"],
+  app: [
+    ...["util", "pipeline", "plan", "core", "view", "journal", "workspace", "runner", "engine"],
+    "telemetry",
+  ],
   // Faces parse, call and show. Types of other rooms are no code, so a face may name them.
   cli: ["app", "view", "core", "util"],
   library: ["app", "view", "core", "util", "pipeline"],
+  web: ["app", "view", "core", "util"],
+  mcp: ["app", "view", "core", "util"],
+  fleet: ["app", "view", "core", "util"],
+  // The page runs in a browser: it takes documents from the server, and pure functions from here.
+  page: ["view", "util"],
 };
 
 /** Rooms that may name the types of every room. */
-const FACES = ["cli", "library"];
+const FACES = ["cli", "library", "web", "mcp", "fleet", "page"];
 
 /** C1: these read no clock, no environment, no disk and no dice, and return no promise. */
 const PURE = ["core", "plan", "view"];
@@ -41,7 +50,7 @@ interface Source {
 }
 
 const sources: readonly Source[] = readdirSync(SRC, { recursive: true, encoding: "utf8" })
-  .filter((name) => name.endsWith(".ts"))
+  .filter((name) => /\.tsx?$/.test(name))
   .map((name) => {
     const text = readFileSync(join(SRC, name), "utf8");
     const imports = [...text.matchAll(/(?:from|import\()\s*"([^"]+)"/g)].map(
@@ -101,6 +110,46 @@ describe("rooms", () => {
   });
 });
 
+describe("what speaks to a server", () => {
+  /** What is behind `import()` and only needed for a store. */
+  const DOOR = /^(journal\/postgres|app\/fleet|fleet)\//;
+  /** Everything that a source may load without passing a door. */
+  const loadedBy = (entry: string): ReadonlySet<string> => {
+    const byPath = new Map(sources.map((source) => [source.path, source]));
+    const seen = new Set<string>();
+    const visit = (name: string): void => {
+      const source = byPath.get(name);
+      if (seen.has(name)) return;
+      seen.add(name);
+      if (source === undefined) return;
+      const code = source.text.replace(/^(import|export) type [^;]*;/gm, "");
+      for (const [, kind = "", to = ""] of code.matchAll(/(from |import\()\s*"([^"]+)"/g)) {
+        const path = to.startsWith(".") ? relative(SRC, resolve(SRC, dirname(name), to)) : to;
+        if (kind === "from " || !DOOR.test(path)) visit(path);
+      }
+    };
+    visit(entry);
+    return seen;
+  };
+
+  it("is loaded by no program that has no address of one", () => {
+    const entries = ["cli/main.ts", "library/perdure.ts", "web/main.ts", "mcp/main.ts"];
+    for (const entry of entries) {
+      const loaded = [...loadedBy(entry)];
+      expect(loaded.length).toBeGreaterThan(100);
+      expect(loaded.filter((name) => /^pg(-boss)?$|journal\/postgres/.test(name))).toEqual([]);
+    }
+    expect([...loadedBy("journal/postgres/postgres.ts")]).toContain("pg");
+  });
+
+  it("is in one room for each library", () => {
+    const users = (name: string): readonly string[] =>
+      sources.filter(({ imports }) => imports.includes(name)).map(({ path }) => dirname(path));
+    expect([...new Set(users("pg"))]).toEqual(["journal/postgres"]);
+    expect(users("pg-boss").filter((folder) => folder !== "app/fleet")).toEqual([]);
+  });
+});
+
 describe("pure rooms (C1)", () => {
   const pure = sources.filter(({ room }) => PURE.includes(room));
 
@@ -126,7 +175,7 @@ describe("files", () => {
     const wrong = sources.filter(({ path }) => {
       const name = path.split("/").at(-1) ?? "";
       const vague = /^(utils?|helpers?|types|common|index|misc)\.ts$/.test(name);
-      return vague || !/^[a-z0-9]+(-[a-z0-9]+)*\.ts$/.test(name);
+      return vague || !/^[a-z0-9]+(-[a-z0-9]+)*\.tsx?$/.test(name);
     });
     expect(wrong.map(({ path }) => path)).toEqual([]);
   });
@@ -159,6 +208,8 @@ describe("files", () => {
     const wrong = sources.flatMap(({ path, lines }) =>
       lines.flatMap((line, index) => {
         const exported = /^export (async )?(function|class|abstract class)\b/.test(line);
+        // A component is named after what it shows.
+        if (path.endsWith(".tsx") && /^export function [A-Z]/.test(line)) return [];
         return exported && !/\*\/$/.test(lines[index - 1] ?? "") ? [`${path}:${index + 1}`] : [];
       }),
     );
@@ -176,7 +227,7 @@ describe("files", () => {
 
   it("outside journal do not know which journal they have", () => {
     const wrong = sources.filter(({ room, imports }) => {
-      const known = imports.some((name) => /journal\/(sqlite|memory)/.test(name));
+      const known = imports.some((name) => /journal\/(sqlite|postgres|memory)/.test(name));
       return room !== "journal" && known;
     });
     expect(wrong.map(({ path }) => path)).toEqual([]);
@@ -184,8 +235,8 @@ describe("files", () => {
 
   it("hold SQL only where SQL lives (journal/J3)", () => {
     const SQL = /["'`]\s*(SELECT|INSERT INTO|UPDATE \w+ SET|DELETE FROM|CREATE TABLE)\b/;
-    const homes = ["journal/sqlite/sql.ts", "journal/sqlite/migrations.ts"];
-    const wrong = sources.filter(({ path, text }) => SQL.test(text) && !homes.includes(path));
+    const homes = /^journal\/(sqlite|postgres)\/(sql|migrations)\.ts$/;
+    const wrong = sources.filter(({ path, text }) => SQL.test(text) && !homes.test(path));
     expect(wrong.map(({ path }) => path)).toEqual([]);
   });
 });

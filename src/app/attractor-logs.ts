@@ -9,23 +9,34 @@
  * - attractor-logs/J5 Every file here can be rebuilt from the events and the attempts' folders.
  * - attractor-logs/O1 A file appears by rename, complete.
  */
-import { copyFileSync, existsSync, mkdirSync, renameSync, writeFileSync } from "node:fs";
+import {
+  appendFileSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
-import type { Recorded, VisitEnd } from "../core/event.ts";
+import type { Recorded, StepReport, VisitEnd } from "../core/event.ts";
 import { findVisit, type Run, stepOf, type Visit } from "../core/run.ts";
 import { evaluateIn } from "../core/values.ts";
-import { PROMPT_FILE } from "../engine/launch.ts";
-import { attemptDirOf, type RunDir } from "../engine/state-dir.ts";
+import { nodeFolder, restartFolder } from "../engine/attractor-stage.ts";
+import { readStatus, STATUS_FILE } from "../engine/evidence/status-file.ts";
+import { attemptDirOf, PROMPT_FILE, type RunDir } from "../engine/state-dir.ts";
 import { envNamesOf } from "../plan/build.ts";
-import type { AttractorCheckpoint, Plan } from "../plan/plan.ts";
+import type { AttractorCheckpoint, Plan, PlanReading } from "../plan/plan.ts";
 import { textOf } from "../runner/file-text.ts";
+import { defined } from "../util/defined.ts";
 import { failpoint } from "../util/failpoint.ts";
-import { isObject, type JsonObject, sha256 } from "../util/json.ts";
+import { isObject, type JsonObject } from "../util/json.ts";
 import { renderText } from "../util/template.ts";
 import { AttractorLog, attemptOfEnd, statusJson } from "../view/json/attractor-log.ts";
+import { AttractorProgress } from "../view/json/attractor-progress.ts";
 import { loadRun } from "./loaded-run.ts";
-import { type ReadPlan, requirePlan } from "./pipeline-file.ts";
-import { createProject, openProject, type Project } from "./project.ts";
+import { type ReadPlan, requirePlan } from "./pipeline/pipeline-file.ts";
+import { createProject, openProject, type Project } from "./project/project.ts";
 import { advice, command, Refusal, when } from "./refusal.ts";
 import { createRun } from "./start.ts";
 import { checkEnvironment } from "./this-process.ts";
@@ -40,24 +51,32 @@ export interface LogsRun {
   readonly read?: ReadPlan;
 }
 
-/** The run that writes to a directory. `file`, if given, must be its pipeline. */
-export async function runOfLogs(given: string, file: string | undefined): Promise<LogsRun> {
+/**
+ * The run that writes to a directory. `file`, if given, must be its pipeline; it is read as `reading`
+ * says when the run continues that of another engine.
+ */
+export async function runOfLogs(
+  given: string,
+  file: string | undefined,
+  reading: PlanReading,
+): Promise<LogsRun> {
   const logs = resolve(given);
   const path = join(logs, "checkpoint.json");
   const text = textOf(path);
   const again = command("run", file ?? "FILE", "--logs", relative(process.cwd(), logs) || ".");
-  if (text === undefined) {
+  const manifest = parsedJson(textOf(join(logs, "manifest.json")));
+  const { run_id: runId, project } = { ...isObjectOr(manifest), ...ownPart(text) };
+  if (text === undefined && (typeof runId !== "string" || typeof project !== "string")) {
     throw new Refusal(
       "missing-file",
       `there is no checkpoint in ${given}: ${path} is missing`,
       again,
     );
   }
-  const { run_id: runId, project } = ownPart(text);
   if (typeof runId !== "string" || typeof project !== "string") {
-    const continuesFrom = stoppedAt(parsedJson(text));
+    const continuesFrom = stoppedAt(logs, parsedJson(text));
     if (continuesFrom !== undefined && file !== undefined)
-      return continueForeign(logs, file, continuesFrom);
+      return continueForeign(logs, file, { ...reading, continuesFrom });
     const message = `${path} was not written by perdure: it names no run`;
     throw new Refusal(
       "bad-logs-directory",
@@ -77,17 +96,29 @@ export async function runOfLogs(given: string, file: string | undefined): Promis
     throw new Refusal("bad-logs-directory", message, again);
   }
   await refuseOtherFile(opened, runId, file);
+  const [option] = Object.keys(reading);
+  if (option !== undefined) {
+    const word = option === "handlers" ? "handler" : option;
+    const message = `--${word}: run ${runId.slice(0, 8)} keeps how its file was read at its start`;
+    throw new Refusal("bad-option", message, command("resume", "--logs", given));
+  }
   return { project: opened, runId };
 }
 
 /**
- * Refuses a directory that holds the checkpoint of an unfinished run: a new run would overwrite it.
+ * Moves the directory of a completed run aside, and returns its new name. Refuses one that holds the
+ * checkpoint of an unfinished run: a new run would overwrite it.
  */
-export function refuseUsedLogs(given: string): void {
-  const text = textOf(join(resolve(given), "checkpoint.json"));
-  if (text === undefined) return;
+export function freeLogs(given: string): string | undefined {
+  const logs = resolve(given);
+  const text = textOf(join(logs, "checkpoint.json"));
+  if (text === undefined) return undefined;
   const { run_id: runId, status } = ownPart(text);
-  if (status === "completed") return;
+  if (status === "completed" && typeof runId === "string") {
+    const aside = freeName(`${logs}.${runId.slice(0, 8)}`);
+    renameSync(logs, aside);
+    return relative(process.cwd(), aside);
+  }
   const state = status === "failed" ? "has failed" : "is unfinished";
   const what = typeof runId === "string" ? `run ${runId}, which ${state}` : "another engine's run";
   // `why` knows whether a failed run needs `resume` or `retry`.
@@ -98,6 +129,13 @@ export function refuseUsedLogs(given: string): void {
         : command("resume", "--logs", given)
       : advice("name another directory");
   throw new Refusal("logs-directory-used", `${given} holds the checkpoint of ${what}`, next);
+}
+
+/** The path itself, or with the first number that makes it new. */
+function freeName(path: string): string {
+  let name = path;
+  for (let number = 2; existsSync(name); number++) name = `${path}.${number}`;
+  return name;
 }
 
 async function refuseOtherFile(
@@ -115,12 +153,17 @@ async function refuseOtherFile(
 }
 
 /** The part of a checkpoint that Perdure adds to the fields of the language. */
-function ownPart(text: string): JsonObject {
-  const parsed = parsedJson(text);
-  return isObject(parsed) && isObject(parsed.perdure) ? (parsed.perdure as JsonObject) : {};
+function ownPart(text: string | undefined): JsonObject {
+  return isObjectOr(isObjectOr(parsedJson(text)).perdure);
 }
 
-function parsedJson(text: string): unknown {
+/** The value if it is an object, or an empty one. */
+function isObjectOr(value: unknown): JsonObject {
+  return isObject(value) ? (value as JsonObject) : {};
+}
+
+function parsedJson(text: string | undefined): unknown {
+  if (text === undefined) return undefined;
   try {
     return JSON.parse(text);
   } catch (error) {
@@ -130,23 +173,39 @@ function parsedJson(text: string): unknown {
 }
 
 /** The node where another engine stopped; undefined when its checkpoint does not say. */
-function stoppedAt(checkpoint: unknown): AttractorCheckpoint | undefined {
+function stoppedAt(logs: string, checkpoint: unknown): AttractorCheckpoint | undefined {
   if (!isObject(checkpoint)) return undefined;
-  const { current_node: node, completed_nodes: completed, context = {} } = checkpoint;
+  // Some engines write the names of the specification in camel case.
+  const node = checkpoint.current_node ?? checkpoint.currentNode;
+  const completed = checkpoint.completed_nodes ?? checkpoint.completedNodes;
+  const context = checkpoint.context ?? checkpoint.contextValues ?? checkpoint.context_values ?? {};
   if (typeof node !== "string" || !Array.isArray(completed) || !isObject(context)) return undefined;
   const names = completed.filter((name): name is string => typeof name === "string");
-  return { node, completed: names, context: context as JsonObject };
+  const known = context as JsonObject;
+  const reported = reportedBy(logs, node);
+  // Without the node's own report, the label that the context remembers is the best guess.
+  const remembered = known.preferred_label;
+  const label =
+    reported === undefined && typeof remembered === "string" && remembered !== ""
+      ? { label: remembered }
+      : defined({ label: reported?.label, next: reported?.next });
+  const outcome = reported?.outcome === undefined ? {} : { outcome: reported.outcome };
+  return { node, completed: names, context: { ...known, ...outcome }, ...label };
+}
+
+/** The report of a node in the directory of another engine. */
+function reportedBy(logs: string, node: string): StepReport | undefined {
+  // A name with a slash would lead out of the directory.
+  if (node.includes("/") || !existsSync(join(logs, node, STATUS_FILE))) return undefined;
+  const status = readStatus(join(logs, node, STATUS_FILE));
+  return status.ok ? status.reported : undefined;
 }
 
 /** The run that continues from that checkpoint: a new one, unless an earlier command created it. */
-async function continueForeign(
-  logs: string,
-  file: string,
-  continuesFrom: AttractorCheckpoint,
-): Promise<LogsRun> {
+async function continueForeign(logs: string, file: string, reading: PlanReading): Promise<LogsRun> {
   const path = resolve(file);
-  const read = await requirePlan(path, ["run", file], { continuesFrom });
-  const { plan, text } = read;
+  const read = await requirePlan(path, ["run", file], reading);
+  const { plan, sha256: fileSha256 } = read;
   checkEnvironment(envNamesOf(plan), ["resume", "--logs", logs, file]);
   const project = await createProject(process.cwd());
   for (const { runId, cleanedAt } of await project.journal.log.list({ file: path })) {
@@ -158,7 +217,7 @@ async function continueForeign(
   copyFileSync(join(logs, "checkpoint.json"), join(logs, KEPT_FILE));
   const runId = await createRun(project, plan, {
     file: path,
-    fileSha256: sha256(text),
+    fileSha256,
     input: null,
     args: process.argv.slice(2),
     cwd: process.cwd(),
@@ -168,6 +227,8 @@ async function continueForeign(
 }
 
 const RESPONSE_FILE = "response.md";
+const PROGRESS_FILE = "progress.ndjson";
+const FINAL_FILE = "final.json";
 
 interface LogsSite {
   /** The directory of `--logs`. */
@@ -181,10 +242,12 @@ interface LogsSite {
 export class AttractorLogFiles {
   readonly #place: LogsSite;
   readonly #log: AttractorLog;
+  readonly #progress: AttractorProgress;
 
   private constructor(place: LogsSite, plan: Plan) {
     this.#place = place;
     this.#log = new AttractorLog(plan);
+    this.#progress = new AttractorProgress(plan);
   }
 
   /** Opens the directory and brings it up to date with the journal. */
@@ -196,6 +259,7 @@ export class AttractorLogFiles {
   ): AttractorLogFiles {
     const files = new AttractorLogFiles(place, plan);
     mkdirSync(place.logs, { recursive: true });
+    writeWhole(place.logs, PROGRESS_FILE, "");
     files.record(events, run);
     return files;
   }
@@ -210,18 +274,24 @@ export class AttractorLogFiles {
       const end = this.#log.add(recorded);
       if (end !== undefined) for (const folder of this.#foldersOf(end, run)) ends.set(folder, end);
       const begun = type === "run.created" || type === "run.restarted";
-      if (begun) writeWhole(this.#root, "manifest.json", json(this.#log.manifest(run)));
+      if (begun) {
+        const manifest = this.#log.manifest(run, this.#place.project);
+        writeWhole(this.#root, "manifest.json", json(manifest));
+      }
       news ||= end !== undefined || type.startsWith("run.");
     }
     for (const [folder, end] of ends) this.#writeNode(folder, end, run);
     if (news) this.#writeCheckpoint(run);
+    const lines = events.flatMap((recorded) => this.#progress.of(recorded, run.id));
+    const text = lines.map((line) => `${JSON.stringify(line)}\n`).join("");
+    appendFileSync(join(this.#place.logs, PROGRESS_FILE), text);
     failpoint("attractor-logs.done");
   }
 
   /** A restarted run writes into a subdirectory and keeps the files of the earlier start. */
   get #root(): string {
     const { restarts } = this.#log;
-    return restarts === 0 ? this.#place.logs : join(this.#place.logs, `restart-${restarts}`);
+    return restartFolder(this.#place.logs, restarts);
   }
 
   /**
@@ -230,10 +300,8 @@ export class AttractorLogFiles {
    */
   #foldersOf(end: VisitEnd, run: Run): readonly string[] {
     const plain = join(this.#root, end.step);
-    const inside = branchPath(run, end.scope);
-    return inside.length === 0
-      ? [plain]
-      : [plain, join(this.#root, "branches", ...inside, end.step)];
+    const own = nodeFolder(this.#root, run.scopes.get(end.scope), end.step);
+    return [...new Set([plain, own])];
   }
 
   #writeNode(folder: string, end: VisitEnd, run: Run): void {
@@ -253,29 +321,41 @@ export class AttractorLogFiles {
         : typeof answer === "string"
           ? answer
           : said.answer;
-    if (prompt !== undefined) writeWhole(folder, PROMPT_FILE, prompt);
+    if (prompt !== undefined) {
+      for (const name of [PROMPT_FILE, "prompt.txt"]) writeWhole(folder, name, prompt);
+    }
+    const printed = "context" in end ? end.context?.["tool.output"] : undefined;
+    if (typeof printed === "string") writeWhole(folder, "tool_output.txt", printed);
     if (response !== undefined) writeWhole(folder, RESPONSE_FILE, response);
-    writeWhole(folder, "status.json", json(statusJson(end)));
+    if (this.#isInUse(folder, end, run)) return;
+    writeWhole(folder, "status.json", json(statusJson(end, work)));
+  }
+
+  /**
+   * True while a stage runs that may report in the status.json of this folder: the file of an
+   * earlier visit must not replace its report. The end of that stage writes the file.
+   */
+  #isInUse(folder: string, end: VisitEnd, run: Run): boolean {
+    const root = this.#root;
+    return [...run.running].some((visit) => {
+      if (stepOf(visit).id !== end.step) return false;
+      const { scope } = visit.record;
+      return folder === join(root, end.step) || folder === nodeFolder(root, scope, end.step);
+    });
   }
 
   #writeCheckpoint(run: Run): void {
     const { json: checkpoint, artifacts } = this.#log.checkpoint(run, this.#place.project);
     for (const [name, text] of artifacts) writeWhole(join(this.#root, "artifacts"), name, text);
+    writeWhole(this.#root, "context.json", json(checkpoint.context));
     writeWhole(this.#root, "checkpoint.json", json(checkpoint));
+    const final = this.#log.final(run);
+    // A failed run that continues has not ended.
+    if (final === undefined) rmSync(join(this.#root, FINAL_FILE), { force: true });
+    else writeWhole(this.#root, FINAL_FILE, json(final));
     // `resume --logs` reads the checkpoint in the top directory.
     if (this.#log.restarts > 0) writeWhole(this.#place.logs, "checkpoint.json", json(checkpoint));
   }
-}
-
-/** The path of a scope, outermost first: the nodes that opened scopes, and their branches. */
-function branchPath(run: Run, id: string): readonly string[] {
-  const path: string[] = [];
-  for (let at = run.scopes.get(id); at?.parent !== undefined; at = at.parent.record.scope) {
-    const { id: node, work } = stepOf(at.parent);
-    const branch = work.kind === "branches" ? work.branches[at.index]?.id : undefined;
-    path.unshift(node, ...(branch === undefined ? [] : [branch]));
-  }
-  return path;
 }
 
 /** The prompt as an agent would get it; an expression without a value stays as it was written. */

@@ -12,26 +12,27 @@ import { outputsNamedBy } from "../core/outputs.ts";
 import { attemptOf, visitRef } from "../core/run.ts";
 import { stepPath } from "../core/step-path.ts";
 import { attemptDirOf, runDirOf, type StateDir } from "../engine/state-dir.ts";
+import { hasFiles } from "../journal/fleet-journal.ts";
 import { takeLease } from "../journal/journal.ts";
 import type { LeaseBlock } from "../journal/leases.ts";
 import type { RunSummary } from "../journal/run-log.ts";
 import { mayLive } from "../runner/process/adopt.ts";
 import { parseBytes } from "../util/bytes.ts";
 import { defined } from "../util/defined.ts";
-import { parseDuration } from "../util/duration.ts";
+import { parseAge } from "../util/duration.ts";
 import { failpoint } from "../util/failpoint.ts";
 import { shownStatus } from "../view/run-table.ts";
 import type { SnapshotStore } from "../workspace/snapshot/store.ts";
 import { WorkspaceError } from "../workspace/workspace-error.ts";
 import type { WorktreeRemoval } from "../workspace/worktree/worktree.ts";
+import { isOwnerAlive, thisOwner } from "./drive/owner.ts";
 import { type LoadedRun, loadRun } from "./loaded-run.ts";
-import { isOwnerAlive, thisOwner } from "./owner.ts";
-import { livenessOf, type Project, resolveRunId, shortIdOf } from "./project.ts";
+import { livenessOf, type Project, resolveRunId, shortIdOf } from "./project/project.ts";
 import { Refusal } from "./refusal.ts";
 
 export interface CleanOptions {
   readonly olderThan?: string;
-  readonly state?: string;
+  readonly status?: string;
   readonly keepLast?: string;
   readonly maxSize?: string;
   readonly dryRun?: boolean;
@@ -39,12 +40,12 @@ export interface CleanOptions {
   readonly force?: boolean;
 }
 
-const DAY_MS = 86_400_000;
 const STATES = ["completed", "failed", "interrupted", "waiting"] as const;
 type State = (typeof STATES)[number];
 
 /** The result for one run. */
 interface CleanedRun {
+  readonly runId: string;
   readonly shortId: string;
   readonly folder: string;
   /** Why Perdure kept the files of the run, if it did. */
@@ -82,7 +83,7 @@ export async function cleanRuns(
       fork === undefined
         ? await removeRun(project, known, { force, dryRun })
         : `run ${await shortIdOf(project.journal, fork)} was forked from it and uses its files`;
-    report({ shortId, folder: dir.root, ...defined({ kept }) });
+    report({ runId, shortId, folder: dir.root, ...defined({ kept }) });
     if (kept !== undefined) continue;
     forks.get(forkedFrom ?? "")?.delete(runId);
     freed += bytes;
@@ -129,9 +130,7 @@ async function chooseRuns(
 
 function ageOf(text: string | undefined): number {
   if (text === undefined) return 0;
-  // A run may be older than the longest duration that a step may have.
-  const days = /^\s*(\d{1,5})d\s*$/.exec(text)?.[1];
-  const age = days === undefined ? parseDuration(text) : Number(days) * DAY_MS;
+  const age = parseAge(text);
   if (age === undefined) {
     throw new Refusal(
       "bad-option",
@@ -142,12 +141,12 @@ function ageOf(text: string | undefined): number {
 }
 
 /** The states of the runs to clean; a run with a living owner has none of them. */
-function statesOf({ state, all }: CleanOptions): ReadonlySet<string> {
+function statesOf({ status, all }: CleanOptions): ReadonlySet<string> {
   if (all === true) return new Set([...STATES, "queued", "running"]);
-  const words = (state ?? "completed").split(",").map((word) => word.trim());
+  const words = (status ?? "completed").split(",").map((word) => word.trim());
   const wrong = words.find((word) => !STATES.includes(word as State));
   if (wrong === undefined) return new Set(words);
-  throw new Refusal("bad-option", `--state takes ${STATES.join(", ")}, not "${wrong}"`);
+  throw new Refusal("bad-option", `--status takes ${STATES.join(", ")}, not "${wrong}"`);
 }
 
 function countOf(text: string | undefined): number {
@@ -245,7 +244,7 @@ interface RemovalOptions {
 }
 
 /** Removes the files of a run; returns the reason when it keeps them. */
-export async function removeRun(
+async function removeRun(
   project: Project,
   known: LoadedRun,
   options: RemovalOptions,
@@ -265,10 +264,7 @@ export async function removeRun(
 }
 
 /** The snapshots of a project, if it has any. */
-export async function storeOf(
-  { dir }: Project,
-  known: LoadedRun,
-): Promise<SnapshotStore | undefined> {
+async function storeOf({ dir }: Project, known: LoadedRun): Promise<SnapshotStore | undefined> {
   const stateDir = dir.root;
   if (!existsSync(join(stateDir, "snapshots.git"))) return undefined;
   const { openStore } = await import("../workspace/snapshot/store.ts");
@@ -311,6 +307,10 @@ async function removeOwned(
   if (!acquired.ok) return "it is running";
   try {
     await removeAll(project, known, options);
+    if (hasFiles(journal)) {
+      const { removeStored } = await import("./fleet/ship.ts");
+      await removeStored(journal, known.id, acquired.epoch);
+    }
     return undefined;
   } finally {
     await journal.leases.release(known.id, acquired.epoch);

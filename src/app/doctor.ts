@@ -14,7 +14,7 @@ import { runDirOf, type StateDir, stateDirOf } from "../engine/state-dir.ts";
 import { openJournal } from "../journal/open.ts";
 import { checkState, LivingRunError, type RepairReport, repair } from "../journal/repair/repair.ts";
 import { envNamesOf } from "../plan/build.ts";
-import { graphsIn } from "../plan/graph-index.ts";
+import { graphsIn, graphsOf } from "../plan/graph-index.ts";
 import type { Graph, Plan, Step } from "../plan/plan.ts";
 import { agentAdapter } from "../runner/agents/registry.ts";
 import { isolationProblem } from "../runner/process/start.ts";
@@ -22,11 +22,11 @@ import { KNOWN_AGENTS } from "../util/agent-access.ts";
 import { firstLine } from "../view/text.ts";
 import { WorkspaceError } from "../workspace/workspace-error.ts";
 import type { Leftover } from "../workspace/worktree/worktree-list.ts";
+import { isOwnerAlive } from "./drive/owner.ts";
 import { parsePlan } from "./loaded-run.ts";
-import { isOwnerAlive } from "./owner.ts";
 import { agentProgram, type Finding, preflight } from "./preflight.ts";
 import { priceFile, priceListOf } from "./prices.ts";
-import { findStateDir, isUnused, livenessOf } from "./project.ts";
+import { findStateDir, isUnused, livenessOf } from "./project/project.ts";
 import { after, command, Refusal } from "./refusal.ts";
 
 const UNFINISHED_SHOWN_MAX = 20;
@@ -143,7 +143,7 @@ export function repairState(root: string): RepairReport {
 const PATIENCE_MS = 15_000;
 
 /** A line with the version of each agent on PATH, and one line for all missing agents. */
-export async function agentLines(): Promise<readonly string[]> {
+async function agentLines(): Promise<readonly string[]> {
   const found = await Promise.all(KNOWN_AGENTS.map(versionOf));
   const missing = KNOWN_AGENTS.filter((_, index) => found[index] === undefined);
   const lines = KNOWN_AGENTS.flatMap((name, index) => {
@@ -159,21 +159,23 @@ export async function agentLines(): Promise<readonly string[]> {
 
 /** The permissions of the agents of a plan, step by step, as the agents' own flags. */
 export function permissionLines(plan: Plan): readonly string[] {
-  return agentSteps(plan.graph).flatMap(({ id, work }) => {
-    const definition = plan.agents[work.agent];
-    const adapter = definition && agentAdapter(definition.adapter);
-    if (definition === undefined || adapter === undefined) return [];
-    const { permissions = "default", tools } = { ...definition.settings, ...work.settings };
-    const { allow = [], deny = [] } = tools ?? {};
-    const byItself = permissions === "default" ? agentProgram(adapter.name)?.byItself : undefined;
-    const also = [
-      ...(byItself === undefined ? [] : [byItself]),
-      ...(allow.length === 0 ? [] : [`allowed: ${allow.join(", ")}`]),
-      ...(deny.length === 0 ? [] : [`denied: ${deny.join(", ")}`]),
-    ];
-    const rest = also.length === 0 ? "" : ` (${also.join("; ")})`;
-    return [`· step ${id} asks ${adapter.name} with \`permissions: ${permissions}\`${rest}`];
-  });
+  return graphsOf(plan)
+    .flatMap(agentSteps)
+    .flatMap(({ id, work }) => {
+      const definition = plan.agents[work.agent];
+      const adapter = definition && agentAdapter(definition.adapter);
+      if (definition === undefined || adapter === undefined) return [];
+      const { permissions = "default", tools } = { ...definition.settings, ...work.settings };
+      const { allow = [], deny = [] } = tools ?? {};
+      const byItself = permissions === "default" ? agentProgram(adapter.name)?.byItself : undefined;
+      const also = [
+        ...(byItself === undefined ? [] : [byItself]),
+        ...(allow.length === 0 ? [] : [`allowed: ${allow.join(", ")}`]),
+        ...(deny.length === 0 ? [] : [`denied: ${deny.join(", ")}`]),
+      ];
+      const rest = also.length === 0 ? "" : ` (${also.join("; ")})`;
+      return [`· step ${id} asks ${adapter.name} with \`permissions: ${permissions}\`${rest}`];
+    });
 }
 
 type AgentStep = Step & { readonly work: Extract<Step["work"], { kind: "agent" }> };

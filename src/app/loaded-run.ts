@@ -24,17 +24,10 @@ import { assert } from "../util/assert.ts";
 import { secretInputs, textsIn } from "../util/secrets.ts";
 import type { Liveness } from "../view/step-status.ts";
 import type { WhyInput } from "../view/why.ts";
-import { ownerText } from "./owner.ts";
-import {
-  findRunId,
-  isElsewhere,
-  livenessOf,
-  openProject,
-  type Project,
-  shortIdOf,
-} from "./project.ts";
+import { ownerText } from "./drive/owner.ts";
+import { hideMarked, hideSecrets } from "./output/secret-mask.ts";
+import { isElsewhere, livenessOf, type Project, shortIdOf } from "./project/project.ts";
 import { command, Refusal, when } from "./refusal.ts";
-import { hideMarked, hideSecrets } from "./secret-mask.ts";
 
 /** A run with everything that the journal has about it. */
 export interface LoadedRun {
@@ -60,24 +53,14 @@ export interface LoadedRun {
   readonly moved: RunMoved | undefined;
 }
 
-/** Opens the project that serves a directory, and loads the named run, or the newest one. */
-export async function openRun(
-  from: string,
-  mode: "read-write" | "read-only",
-  id: string | undefined,
-): Promise<{ readonly project: Project; readonly known: LoadedRun }> {
-  const project = await openProject(from, mode);
-  return { project, known: await loadRun(project, await findRunId(project, id)) };
-}
-
 /** Loads a run, with its lease. */
 export async function loadRun({ dir, journal }: Project, runId: string): Promise<LoadedRun> {
-  const { planText, plans: planTexts, events, cleanedAt } = await journal.log.load(runId);
+  const { value, lease } = await withLease(journal, runId, () => journal.log.load(runId));
+  const { planText, plans: planTexts, events, cleanedAt } = value;
   const plans = new Map<string, Plan>();
   for (const [fingerprint, text] of planTexts) plans.set(fingerprint, parsePlan(text, runId));
   const planOf = planSource(plans);
   const plan = planOf(planFingerprints(events).at(-1) ?? "");
-  const lease = await journal.leases.of(runId);
   const run = replay(planOf, runId, events);
   const moved = moveTo(dir, run);
   if (moved !== undefined) move(run, moved);
@@ -101,6 +84,28 @@ export async function loadRun({ dir, journal }: Project, runId: string): Promise
   };
 }
 
+/** How often a run is read again because its owner changed meanwhile. */
+const READS_MAX = 3;
+
+/**
+ * What is read of a run, and its lease at that time: a run that ends between the two reads would
+ * look interrupted.
+ */
+async function withLease<T>(
+  { leases }: Journal,
+  runId: string,
+  read: () => Promise<T>,
+): Promise<{ readonly value: T; readonly lease: Lease | undefined }> {
+  let before = await leases.of(runId);
+  for (let reads = 1; ; reads++) {
+    const value = await read();
+    const lease = await leases.of(runId);
+    const isSame = lease?.epoch === before?.epoch && lease?.owner?.pid === before?.owner?.pid;
+    if (isSame || reads === READS_MAX) return { value, lease };
+    before = lease;
+  }
+}
+
 /** From now on this process masks the secrets of this run. */
 export function hideSecretsOf({ secrets = [] }: Plan, run: Run): void {
   const input = run.created?.input ?? null;
@@ -117,14 +122,29 @@ export function hideSecretsOf({ secrets = [] }: Plan, run: Run): void {
  */
 export async function reloadRun(project: Project, known: LoadedRun): Promise<LoadedRun> {
   const { journal } = project;
-  const news = await journal.log.eventsAfter(known.id, known.run.seq);
+  const { seq } = known.run;
+  const read = (): Promise<readonly Recorded[]> => journal.log.eventsAfter(known.id, seq);
+  const { value: news, lease } = await withLease(journal, known.id, read);
   if (news.some(({ event }) => event.type === "run.updated")) return loadRun(project, known.id);
   const { planOf } = known;
   const run = news.reduce((before, recorded) => evolve(planOf, before, recorded), known.run);
-  const lease = await journal.leases.of(known.id);
   const events = [...known.events, ...news];
   const answers = await answersTo(journal, run);
   return { ...known, events, run, lease, liveness: livenessOf(lease), answers };
+}
+
+interface Taking {
+  readonly epoch: number;
+  readonly asCopy?: boolean;
+  /** The directory of `--logs` that the person named. */
+  readonly logs?: string | undefined;
+}
+
+/** The move of the `--logs` directory of a run to another one; undefined when it is there already. */
+function movedLogs({ created }: Run, to: string | undefined): RunMoved | undefined {
+  const from = created?.logs;
+  if (from === undefined || to === undefined || from === to) return undefined;
+  return { type: "run.moved", from, to };
 }
 
 /**
@@ -134,17 +154,28 @@ export async function reloadRun(project: Project, known: LoadedRun): Promise<Loa
 export async function reloadOwned(
   project: Project,
   known: LoadedRun,
-  { epoch, asCopy = false }: { readonly epoch: number; readonly asCopy?: boolean },
+  { epoch, asCopy = false, logs }: Taking,
 ): Promise<LoadedRun> {
   const loaded =
     known.moved === undefined ? await reloadRun(project, known) : await loadRun(project, known.id);
-  const { id, run, moved } = loaded;
+  const { id } = loaded;
+  const moved = loaded.moved ?? movedLogs(loaded.run, logs);
   if (moved === undefined) return loaded;
-  await refuseCopy(project.dir, loaded, asCopy);
+  if (loaded.moved !== undefined) await refuseCopy(project.dir, loaded, asCopy);
+  await recordMove(project, loaded, epoch, moved);
+  return loadRun(project, id);
+}
+
+/** Records that a run continues in another directory, as its owner. */
+export async function recordMove(
+  { journal }: Project,
+  { id, run }: Pick<LoadedRun, "id" | "run">,
+  epoch: number,
+  moved: RunMoved,
+): Promise<void> {
   const summary = fullSummary(run);
   const write = { epoch, afterSeq: run.seq, time: Date.now(), events: [moved], summary };
-  await project.journal.log.append(id, write);
-  return loadRun(project, id);
+  await journal.log.append(id, write);
 }
 
 /** Answers to the questions of a run that are in the inbox and not yet in its events. */
@@ -206,7 +237,7 @@ export function whyInputOf(known: LoadedRun, now: number): WhyInput {
 }
 
 /** The move of a run to this project's directory; undefined when it is there already. */
-export function moveTo(dir: StateDir, { created }: Run): RunMoved | undefined {
+function moveTo(dir: StateDir, { created }: Run): RunMoved | undefined {
   if (created === undefined) return undefined;
   const to = dirname(dir.root);
   const from = created.project ?? oldProject(created.cwd, to);

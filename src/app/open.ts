@@ -14,12 +14,12 @@ import { attemptDirOf } from "../engine/state-dir.ts";
 import { errorCode } from "../runner/file-text.ts";
 import { mayLive } from "../runner/process/adopt.ts";
 import { findMarked, OPEN_VARIABLE, openMarker, sweep } from "../runner/process/sweep.ts";
+import { thisOwner } from "./drive/owner.ts";
+import { asOwner, ownedError, refuseOpened } from "./drive/ownership.ts";
 import { type LoadedRun, loadRun, reloadOwned } from "./loaded-run.ts";
-import { type AgentStep, agentStepAt, newMessage, recordMessages } from "./message.ts";
-import { thisOwner } from "./owner.ts";
-import { asOwner, ownedError, refuseOpened } from "./ownership.ts";
-import type { Project } from "./project.ts";
+import type { Project } from "./project/project.ts";
 import { command, Refusal } from "./refusal.ts";
+import { type AgentStep, agentStepAt, newMessage, recordMessages } from "./request/message.ts";
 
 /** The message that the agent gets when the run continues. */
 const OPENED =

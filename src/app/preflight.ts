@@ -14,7 +14,7 @@ import { existsSync, statSync } from "node:fs";
 import { homedir } from "node:os";
 import { delimiter, isAbsolute, join, resolve } from "node:path";
 import { checksOf } from "../plan/check.ts";
-import { edgeAt, graphsIn, indexOf, stepAt } from "../plan/graph-index.ts";
+import { edgeAt, graphsIn, graphsOf, indexOf, stepAt } from "../plan/graph-index.ts";
 import type { AgentDefinition, Graph, Plan, Step } from "../plan/plan.ts";
 import { type PriceList, windowOf } from "../runner/agents/usage.ts";
 import type { KnownAgent } from "../util/agent-access.ts";
@@ -51,7 +51,9 @@ interface Ahead {
 
 /** Checks everything that a plan needs, in the order of its steps. */
 export function preflight(plan: Plan, site: PreflightOptions): readonly Finding[] {
-  const ahead = [...stepsAhead(plan.graph, { certain: true, before: "" }, site.isDone)];
+  const ahead = graphsOf(plan).flatMap((graph) => [
+    ...stepsAhead(graph, { certain: graph === plan.graph, before: "" }, site.isDone),
+  ]);
   if (!ahead.some(({ step }) => step.work.kind === "agent")) return [];
   const found = new Map<string, Finding>();
   for (const one of ahead) {

@@ -14,16 +14,15 @@
  *   once, and a model that the list did not know then has its price of now.
  */
 
-import { homedir } from "node:os";
-import { isAbsolute, join } from "node:path";
+import { join } from "node:path";
 import { needsTurns } from "../core/conversation/conversation.ts";
 import type { Recorded } from "../core/event.ts";
-import { resumeGrants } from "../core/graph/rewind.ts";
+import { resumeGrants } from "../core/graph/retry.ts";
 import { type Run, visitRef } from "../core/run.ts";
 import { addBudget, unpricedIn, usdText } from "../core/spending.ts";
 import { stepPath } from "../core/step-path.ts";
 import { checksOf } from "../plan/check.ts";
-import { graphsIn } from "../plan/graph-index.ts";
+import { graphsIn, graphsOf } from "../plan/graph-index.ts";
 import type { AgentSettings, Budget, Graph, Plan, Step } from "../plan/plan.ts";
 import type { PriceList, Prices } from "../runner/agents/usage.ts";
 import { textOf } from "../runner/file-text.ts";
@@ -33,6 +32,7 @@ import { priceRemedy } from "../view/cost-text.ts";
 import { TURNS_SUGGESTED } from "../view/failure-advice.ts";
 import { shortList } from "../view/text.ts";
 import type { LoadedRun } from "./loaded-run.ts";
+import { userDirectory } from "./pipeline/configuration-file.ts";
 import { after, command, Refusal } from "./refusal.ts";
 
 const NAMES_SHOWN_MAX = 5;
@@ -44,9 +44,7 @@ export function hasAgents({ agents }: Plan): boolean {
 
 /** The path of the user's file of prices, which need not exist. */
 export function priceFile(): string {
-  const config = process.env.XDG_CONFIG_HOME ?? "";
-  const home = isAbsolute(config) ? config : join(process.env.HOME ?? homedir(), ".config");
-  return join(home, "perdure", "prices.json");
+  return join(userDirectory(), "prices.json");
 }
 
 /** The prices that hold for a plan: for a new run, or for one that has started with a list. */
@@ -97,9 +95,12 @@ export async function checkPrices(
   const { agentAdapter } = await import("../runner/agents/registry.ts");
   const missing = new Set(used.filter((model) => prices.find(model) === undefined));
   const unnamed = new Set<string>();
-  for (const { agent, adapter: name, settings } of agentCalls(plan, plan.graph)) {
+  for (const { agent, adapter: name, settings } of graphsOf(plan).flatMap((graph) =>
+    agentCalls(plan, graph),
+  )) {
     const adapter = agentAdapter(name);
-    if (adapter === undefined || settings.billing === "subscription") continue;
+    if (adapter === undefined || adapter.isFree === true) continue;
+    if (settings.billing === "subscription") continue;
     const { model } = settings;
     if (model !== undefined && prices.find(model) !== undefined) continue;
     const isNamed = model !== undefined && adapter.modelAliases?.includes(model) !== true;

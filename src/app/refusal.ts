@@ -10,7 +10,9 @@ import type { Owner } from "../core/event.ts";
 import { Refusal as CoreRefusal } from "../core/graph/rewind.ts";
 import { JournalError, type JournalErrorCode } from "../journal/journal.ts";
 import { storageError } from "../journal/storage-error.ts";
+import type { ConfigurationText } from "../pipeline/configuration.ts";
 import type { Diagnostic } from "../pipeline/diagnostic.ts";
+import type { DocumentJson } from "../view/json/documents.ts";
 import { commandText } from "../view/text.ts";
 import { WorkspaceError } from "../workspace/workspace-error.ts";
 
@@ -29,6 +31,9 @@ export type RefusalCode =
   | "bad-price-file"
   /** No run was ever started here. */
   | "no-runs"
+  /** No store of a fleet is named. */
+  | "no-store"
+  | "worker-running"
   | "unknown-run"
   | "ambiguous-run"
   | "no-unfinished-run"
@@ -88,6 +93,10 @@ export type RefusalCode =
   | "unreadable-plan"
   | "no-proc"
   | "no-directory"
+  /** Another process is the service of this user. */
+  | "service-running"
+  /** A file, or a whole run, is larger than the store takes. */
+  | "too-large"
   | `journal-${JournalErrorCode}`
   | `files-${WorkspaceError["code"]}`;
 
@@ -152,16 +161,49 @@ export class PipelineInvalid extends Refusal {
   readonly diagnostics: readonly Diagnostic[];
   /** The text of the file, for the lines that diagnostics show. */
   readonly text: string;
+  /** The texts of the configuration files. */
+  readonly configuration: readonly ConfigurationText[];
 
-  constructor(
-    message: string,
-    next: Next | undefined,
-    { diagnostics, text }: { readonly diagnostics: readonly Diagnostic[]; readonly text: string },
-  ) {
+  constructor(message: string, next: Next | undefined, files: DiagnosticTexts) {
     super("invalid-pipeline", message, next);
-    this.diagnostics = diagnostics;
-    this.text = text;
+    this.diagnostics = files.diagnostics;
+    this.text = files.text;
+    this.configuration = files.configuration;
   }
+}
+
+/** The refusal of an input that does not fit the schema of its pipeline. */
+export class InputRefusal extends Refusal {
+  override readonly name = "InputRefusal";
+  /** What is wrong, by the path of the value in the input; an empty path is the whole input. */
+  readonly fields: Readonly<Record<string, string>>;
+
+  constructor(message: string, next: Next, fields: InputRefusal["fields"]) {
+    super("bad-input", message, next);
+    this.fields = fields;
+  }
+}
+
+/** What a command prints about an error. */
+export type ErrorJson = DocumentJson<"error">["error"];
+
+/** The refusal that another process of Perdure printed. */
+export class PrintedRefusal extends Refusal {
+  override readonly name = "PrintedRefusal";
+  readonly printed: ErrorJson;
+
+  constructor(printed: ErrorJson) {
+    const next = printed.next.map(({ text }) => advice(text));
+    super(printed.code as RefusalCode, printed.message, next);
+    this.printed = printed;
+  }
+}
+
+/** The mistakes of a pipeline, and the texts that they are in. */
+export interface DiagnosticTexts {
+  readonly diagnostics: readonly Diagnostic[];
+  readonly text: string;
+  readonly configuration: readonly ConfigurationText[];
 }
 
 /** The refusal of a run that another process owns. */
@@ -242,6 +284,10 @@ const REMEDIES: Readonly<Record<JournalErrorCode, (run: readonly string[]) => Ne
     advice(
       "finish its runs with the perdure that wrote it, or start again: mv .perdure .perdure.old",
     ),
+  "not-set-up": () =>
+    advice("start a worker once with the address of a user who may create tables and roles"),
+  "login-refused": () =>
+    advice("check PERDURE_STORE: user, password, database, and the certificate of the server"),
   busy: (run) =>
     after(
       "end the program that keeps the database locked (`fuser .perdure/state.db` names it)",
@@ -249,6 +295,13 @@ const REMEDIES: Readonly<Record<JournalErrorCode, (run: readonly string[]) => Ne
       ...run,
     ),
   "unknown-run": () => when("see the existing runs with", "list", "runs"),
+  "unknown-blob": () =>
+    advice("check that all machines use the same store and the same directory for its files"),
+  unreachable: (run) =>
+    after(
+      "nothing recorded is lost; look at the server and the network between",
+      ...(run.length > 0 ? ["show", ...run] : ["list", "runs"]),
+    ),
   io: (run) =>
     after("nothing recorded is lost; look at the disk (space, quota, limits)", "resume", ...run),
 };

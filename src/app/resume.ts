@@ -25,26 +25,28 @@ import type { Recover } from "../plan/plan.ts";
 import { textOf } from "../runner/file-text.ts";
 import { lookAt } from "../runner/process/adopt.ts";
 import { defined } from "../util/defined.ts";
-import { sha256 } from "../util/json.ts";
 import type { Evidence, ResumePlanInput, resumePlan } from "../view/preview/resume-plan.ts";
 import { shownStatus } from "../view/run-table.ts";
 import { utcText } from "../view/text.ts";
-import type { ExecuteOptions } from "./drive.ts";
+import type { ExecuteOptions } from "./drive/drive.ts";
+import { openAgents, openAttractorLogs } from "./drive/loop-parts.ts";
+import { throughOption } from "./drive/owner.ts";
+import { runEnvironment } from "./drive/run-environment.ts";
+import { RunFiles } from "./drive/run-files.ts";
+import type { Confirm } from "./drive/screen.ts";
 import type { LoadedRun } from "./loaded-run.ts";
-import { openAgents, openAttractorLogs } from "./loop-parts.ts";
+import { configurationTexts, hashOfFiles } from "./pipeline/configuration-file.ts";
+import { knownPipeline } from "./pipeline/pipeline-name.ts";
 import { checkPricesOnResume, parseBudget, parseTurns, refuseWithoutTurns } from "./prices.ts";
-import { livenessOf, type Project, shortIdOf } from "./project.ts";
+import { livenessOf, type Project, shortIdOf } from "./project/project.ts";
 import { command, type Next, Refusal } from "./refusal.ts";
-import { type FilesOption, filesOption } from "./rewind-files.ts";
+import { type FilesOption, filesOption } from "./rewind/rewind-files.ts";
 import {
   previewRewind,
   type RewindPreview,
   type RewindRequest,
   rewindFact,
-} from "./rewind-preview.ts";
-import { runEnvironment } from "./run-environment.ts";
-import { RunFiles } from "./run-files.ts";
-import type { Confirm } from "./screen.ts";
+} from "./rewind/rewind-preview.ts";
 import { readiness } from "./this-process.ts";
 
 interface ResumeSettings {
@@ -53,6 +55,8 @@ interface ResumeSettings {
   readonly beside?: boolean;
   /** Continues in a copy of the run's project. */
   readonly asCopy?: boolean;
+  /** The directory of the run's files in the form of the DOT language. */
+  readonly logs?: string;
   /** The addition to the run's budget. */
   readonly budget?: string;
   /** How many more turns an agent gets that has used up its turns. */
@@ -70,6 +74,12 @@ export async function hasPending({ journal }: Project, { id, run }: LoadedRun): 
   return pendingAmong(await journal.inbox.after(id, 0), run).some(({ type }) => type !== "message");
 }
 
+/** True when a request that the run has not handled gives an agent more turns. */
+export async function hasPendingTurns({ journal }: Project, known: LoadedRun): Promise<boolean> {
+  const pending = pendingAmong(await journal.inbox.after(known.id, 0), known.run);
+  return pending.some((request) => request.type === "retry" && request.turns !== undefined);
+}
+
 /** The options for `execute` that follow from those of `resume`. */
 export function resumeOptions(
   project: Project,
@@ -83,6 +93,7 @@ export function resumeOptions(
   return {
     takeOver: options.takeOver === true,
     asCopy: options.asCopy === true,
+    logs: options.logs === undefined ? undefined : resolve(options.logs),
     beside: options.beside === true,
     stay: options.stay === true,
     autoApprove: options.autoApprove === true,
@@ -135,7 +146,8 @@ export async function lastRun(
   options: LastRunOptions,
 ): Promise<string | undefined> {
   const { file } = options;
-  const all = await project.journal.log.list(file === undefined ? {} : { file: resolve(file) });
+  const path = file === undefined ? undefined : (knownPipeline(file) ?? resolve(file));
+  const all = await project.journal.log.list(path === undefined ? {} : { file: path });
   const runs = all
     .filter((run) => run.cleanedAt === undefined || run.status === "completed")
     .toSorted((one, other) => other.updatedAt - one.updatedAt);
@@ -164,6 +176,17 @@ export async function lastRun(
   const named = candidates.slice(0, NAMED_MAX);
   const commands = await Promise.all(named.map((run) => commandFor(project, run)));
   throw new Refusal("run-not-named", `${lastRun}: name the run to resume`, commands);
+}
+
+/** The id of the newest run of a pipeline, finished or not; `named` is its file or its name. */
+export async function newestRunOf({ journal }: Project, named: string): Promise<string> {
+  const file = knownPipeline(named);
+  const ofFile = file === undefined ? [] : await journal.log.list({ file });
+  const runs = ofFile.length > 0 ? ofFile : await journal.log.list({ pipeline: named });
+  const newest = runs.find(({ cleanedAt }) => cleanedAt === undefined);
+  if (newest !== undefined) return newest.runId;
+  const message = `there is no run of ${named} whose steps could be taken as done`;
+  throw new Refusal("no-runs", message, command("run", named));
 }
 
 async function commandFor(project: Project, run: RunSummary): Promise<Next> {
@@ -239,6 +262,8 @@ interface ResumeRequest {
   readonly preflight?: boolean | undefined;
   readonly turns?: string | undefined;
   readonly budget?: string | undefined;
+  /** A pending request gives an agent more turns. */
+  readonly hasTurns?: boolean | undefined;
   /** The command that asked for the resume. */
   readonly typed: readonly string[];
 }
@@ -246,10 +271,11 @@ interface ResumeRequest {
 /** Checks what the steps ahead need: turns, prices, programs. Throws when something is missing. */
 export async function checkResume(
   known: LoadedRun,
-  { update, request, preview, recover, preflight, turns, budget, typed }: ResumeRequest,
+  { update, request, preview, recover, preflight, turns, budget, hasTurns, typed }: ResumeRequest,
 ): Promise<{ readonly priceLines: readonly string[]; readonly warnings: readonly string[] }> {
   const { run, plan } = known;
-  const raised = turns !== undefined || update !== undefined || recover === "restart";
+  const given = turns !== undefined || hasTurns === true;
+  const raised = given || update !== undefined || recover === "restart";
   if (!raised && request?.verb !== "from-step") refuseWithoutTurns(known);
   const priceLines = await checkPricesOnResume(known, update?.plan, budget);
   // After an update, all steps count: the update decides later which of them stay completed.
@@ -272,8 +298,8 @@ export async function planResume(
   const { plan, run } = known;
   const evidence = await resumeEvidence(known);
   const { rewind, fact } = preview ?? {};
-  const retried = fact?.type === "retry-requested" ? fact.step : undefined;
-  return planOf({ plan, run, ...evidence, rewind, retried, recover, now: Date.now() });
+  const { step: retried, items } = fact?.type === "retry-requested" ? fact : {};
+  return planOf({ plan, run, ...evidence, rewind, retried, items, recover, now: Date.now() });
 }
 
 /** The step that a run continues with: its position in the pipeline, from 1. */
@@ -297,7 +323,8 @@ export function refuseOtherFile(
   fromStep: string | undefined,
 ): void {
   const own = run.created?.file ?? "";
-  if (file === plan.name || realPath(resolve(file)) === realPath(own)) return;
+  const meant = knownPipeline(file) ?? resolve(file);
+  if (file === plan.name || realPath(meant) === realPath(own)) return;
   const message = `run ${shortId} is a run of ${own}, not of ${file}`;
   const from = fromStep === undefined ? [] : ["--from-step", fromStep];
   throw new Refusal("wrong-pipeline", message, command("resume", shortId, ...from));
@@ -313,13 +340,19 @@ function realPath(path: string): string {
   }
 }
 
-/** Compares the pipeline file of a run with the text that the run started with. */
-export function pipelineFileState({ run }: LoadedRun): "same" | "edited" | "unreadable" {
-  const { file, fileSha256 } = run.created ?? {};
-  if (file === undefined || fileSha256 === undefined) return "same";
+/** Compares the pipeline file of a run, and the configuration, with what the run started with. */
+export function pipelineFileState({ run }: LoadedRun): {
+  readonly kind: "same" | "edited" | "unreadable";
+  /** The files that may have been edited. */
+  readonly files: readonly string[];
+} {
+  const { file, fileSha256, project = "" } = run.created ?? {};
+  if (file === undefined || fileSha256 === undefined) return { kind: "same", files: [] };
   const text = textOf(file);
-  if (text === undefined) return "unreadable";
-  return sha256(text) === fileSha256 ? "same" : "edited";
+  const configuration = configurationTexts(project);
+  const files = [file, ...configuration.map(({ path }) => path)];
+  if (text === undefined) return { kind: "unreadable", files };
+  return { kind: hashOfFiles(text, configuration) === fileSha256 ? "same" : "edited", files };
 }
 
 /** The process that drives a run in the background. */
@@ -341,13 +374,13 @@ export async function resumeInBackground(
   const log = join(root, "runner.log");
   const output = openSync(log, "a", 0o600);
   const program = process.argv[1] ?? "perdure";
-  const args = [program, "resume", runId, "--output", "text", ...options];
+  const args = [program, "resume", runId, "--plain", ...throughOption(), ...options];
+  const before = (await project.journal.leases.of(runId))?.epoch ?? 0;
+  const subscription = project.journal.log.subscribe(runId);
   const child = spawn(process.execPath, args, {
     detached: true,
     stdio: ["ignore", output, output],
   });
-  const before = (await project.journal.leases.of(runId))?.epoch ?? 0;
-  const subscription = project.journal.log.subscribe(runId);
   child.on("exit", () => subscription.close());
   child.unref();
   let lease: Lease | undefined;

@@ -10,31 +10,42 @@ import { randomUUID } from "node:crypto";
 import { dirname } from "node:path";
 import type { RunCreated } from "../core/event.ts";
 import { initialSummary } from "../core/summary.ts";
+import type { StateDir } from "../engine/state-dir.ts";
+import type { NewRun } from "../journal/run-log.ts";
 import { envNamesOf } from "../plan/build.ts";
 import { freeze, type Plan } from "../plan/plan.ts";
+import { telemetrySettings } from "../telemetry/settings.ts";
+import { parseTraceparent } from "../telemetry/span-id.ts";
 import { defined } from "../util/defined.ts";
 import type { Json } from "../util/json.ts";
-import { secretInputs } from "../util/secrets.ts";
-import { fitInput, refuseUnknownKeys } from "./input.ts";
+import { isSecretVariable, secretInputs } from "../util/secrets.ts";
+import { rememberedAtStart } from "./drive/run-environment.ts";
+import { hideSecrets } from "./output/secret-mask.ts";
+import { projectDirectory } from "./pipeline/configuration-file.ts";
+import { addEnvironmentFiles } from "./pipeline/environment-file.ts";
+import { fitInput, refuseUnknownKeys } from "./pipeline/input.ts";
 import { checkPrices, pricesAtStart } from "./prices.ts";
-import { livenessOf, type Project, shortIdOf } from "./project.ts";
-import { rememberedAtStart } from "./run-environment.ts";
-import { hideSecrets } from "./secret-mask.ts";
+import { livenessOf, type Project, shortIdOf } from "./project/project.ts";
 import { checkEnvironment, readiness } from "./this-process.ts";
 
 /** The origin of a run. */
-type RunOrigin = Pick<RunCreated, "file" | "fileSha256" | "input" | "args" | "cwd" | "logs">;
+export type RunOrigin = Pick<RunCreated, "file" | "fileSha256" | "input" | "args" | "cwd" | "logs">;
 
 /** Creates a run of a plan in the journal; returns its id. */
 export async function createRun(
   { journal, dir }: Project,
   plan: Plan,
-  origin: RunOrigin,
+  { runId = randomUUID(), ...origin }: RunOrigin & { readonly runId?: string },
 ): Promise<string> {
-  const runId = randomUUID();
+  await journal.log.create({ ...(await newRunOf(dir, plan, origin)), runId });
+  return runId;
+}
+
+/** A new run of a plan, for a journal that does not have it yet. */
+export async function newRunOf(dir: StateDir, plan: Plan, origin: RunOrigin): Promise<NewRun> {
   const { text: planText, fingerprint } = freeze(plan);
-  await journal.log.create({
-    runId,
+  return {
+    runId: randomUUID(),
     planText,
     created: {
       type: "run.created",
@@ -45,11 +56,18 @@ export async function createRun(
       envNames: envNamesOf(plan),
       ...rememberedAtStart(plan),
       ...(await pricesAtStart(plan)),
+      ...traceAround(),
     },
     time: Date.now(),
     summary: initialSummary(plan),
-  });
-  return runId;
+  };
+}
+
+/** The trace in which this process was started, if the spans of its runs are exported. */
+function traceAround(): Pick<RunCreated, "traceparent"> {
+  const { TRACEPARENT: traceparent = "" } = process.env;
+  if (telemetrySettings(process.env)?.traces === undefined) return {};
+  return parseTraceparent(traceparent) === undefined ? {} : { traceparent };
 }
 
 interface StartOptions {
@@ -60,6 +78,8 @@ interface StartOptions {
   readonly cwd: string;
   /** False skips the preflight. */
   readonly preflight?: boolean | undefined;
+  /** Another machine runs it: secrets are there, and are not needed here. */
+  readonly elsewhere?: boolean | undefined;
 }
 
 /** A run that may be created. */
@@ -76,13 +96,19 @@ interface PreparedRun {
 export async function prepareRun(
   plan: Plan,
   given: Json,
-  { file, typed, cwd, preflight }: StartOptions,
+  { file, typed, cwd, preflight, elsewhere = false }: StartOptions,
 ): Promise<PreparedRun> {
   const { inputSchema: schema } = plan;
+  addEnvironmentFiles(plan, projectDirectory(cwd), typed);
   hideSecrets([...secretInputs(given, plan.secrets).values()].flat());
   refuseUnknownKeys(given, schema, file);
   const input = await fitInput(given, schema, file);
-  checkEnvironment(envNamesOf(plan), typed);
+  const isSecret = (name: string): boolean =>
+    plan.secrets?.includes(name) === true || isSecretVariable(name, process.env[name]);
+  checkEnvironment(
+    envNamesOf(plan).filter((name) => !elsewhere || !isSecret(name)),
+    typed,
+  );
   const priceLines = await checkPrices(plan, plan.budget ?? {}, typed);
   const warnings = await readiness(plan, defined({ preflight }), typed, cwd);
   return { input, warnings, priceLines };

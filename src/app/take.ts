@@ -14,10 +14,10 @@ import { delimiter, join } from "node:path";
 import { failpoint } from "../util/failpoint.ts";
 import { countText } from "../view/text.ts";
 import type { BranchWork, MergeKind, ResultLocation } from "../workspace/worktree/take.ts";
+import { keepsFiles, openRunWorkspace, relinkWorktrees } from "./drive/run-workspace.ts";
 import type { LoadedRun } from "./loaded-run.ts";
-import type { Project } from "./project.ts";
-import { advice, after, command, type Next, Refusal, when } from "./refusal.ts";
-import { keepsFiles, openRunWorkspace, relinkWorktrees } from "./run-workspace.ts";
+import type { Project } from "./project/project.ts";
+import { advice, after, asRefusal, command, type Next, Refusal, when } from "./refusal.ts";
 
 /** The commits of a run on its branch, and where they are. */
 export interface RunResult extends BranchWork {
@@ -36,6 +36,19 @@ export async function resultOf(project: Project, known: LoadedRun): Promise<RunR
   const place = { checkout: created.cwd, worktree: workspace.path, branch, base };
   const work = await workOf(place);
   return work && { ...work, place };
+}
+
+/** The result of a run that is over; undefined where it has none, or none that can be read. */
+export async function readableResult(
+  project: Project,
+  known: LoadedRun,
+): Promise<RunResult | undefined> {
+  const { status } = known.run.state;
+  if (status !== "completed" && status !== "failed") return undefined;
+  return resultOf(project, known).catch((error: unknown) => {
+    if (asRefusal(error) === undefined) throw error;
+    return undefined;
+  });
 }
 
 /** The result of a worktree run; refuses a run without one. */
@@ -57,7 +70,7 @@ async function needResult(project: Project, known: LoadedRun, verb: string): Pro
 }
 
 /** The result of a merge. */
-export interface Merged {
+interface Merged {
   readonly how: "merged" | "already";
   readonly result: RunResult;
   readonly commit?: string;
@@ -133,7 +146,7 @@ function listText(paths: readonly string[]): string {
 }
 
 /** How many files changed; none when the project already had all changes. */
-export interface Applied {
+interface Applied {
   readonly files: number;
   readonly checkout: string;
 }
@@ -172,7 +185,7 @@ export interface PullRequestOptions {
 }
 
 /** A pull request that this command opened, or that existed before. */
-export interface PullRequest {
+interface PullRequest {
   readonly url: string;
   readonly isNew: boolean;
 }

@@ -81,7 +81,7 @@ export function checkDirectory(): void {
   }
 }
 
-/** What every run needs of Node beside what each start of the program loads. */
+/** The modules of Node that every run needs and the start of the program does not load. */
 const NEEDED_BY_RUNS = ["node:child_process", "node:crypto", "node:fs/promises"];
 const SMALL_HEAP = ["--semi-space-growth-factor=1", "--heap-growing-percent=20"];
 const DEFAULT_HEAP = ["--semi-space-growth-factor=2", "--heap-growing-percent=0"];
@@ -124,8 +124,13 @@ export function keepCompiledCode(): void {
 
 /** The version of this package. */
 export function packageVersion(): string {
+  const text = readFileSync(join(packageDirectory(), "package.json"), "utf8");
+  return (JSON.parse(text) as { version: string }).version;
+}
+
+/** The directory of this package. */
+export function packageDirectory(): string {
   let directory = import.meta.dirname;
   while (!existsSync(join(directory, "package.json"))) directory = dirname(directory);
-  const text = readFileSync(join(directory, "package.json"), "utf8");
-  return (JSON.parse(text) as { version: string }).version;
+  return directory;
 }

@@ -1,6 +1,6 @@
 /** Asks the person at the terminal; the gates of a run have their own prompt (screen/). */
-import type { Confirm } from "../app/screen.ts";
-import { terminalText } from "../view/text.ts";
+import type { Confirm } from "../app/drive/screen.ts";
+import { terminalText, wrapAdvice } from "../view/text.ts";
 import { type OutputOptions, screenKind } from "./screen/output-options.ts";
 
 type AskOptions = OutputOptions & { readonly detach?: boolean };
@@ -32,10 +32,12 @@ export async function ask(question: string): Promise<string> {
     lines.once("SIGINT", () => answer(""));
     lines.once("close", () => answer(""));
   });
+  const { columns } = process.stdout;
+  const rows = terminalText(question)
+    .split("\n")
+    .flatMap((line) => wrapAdvice(line, columns));
   try {
-    return (await Promise.race([lines.question(terminalText(question)), left]))
-      .trim()
-      .toLowerCase();
+    return (await Promise.race([lines.question(rows.join("\n")), left])).trim().toLowerCase();
   } finally {
     lines.close();
   }

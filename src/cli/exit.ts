@@ -1,8 +1,9 @@
 /**
  * Ends the program with an error, wherever the error came from.
  *
- * Owns: the lines of a refusal and its exit status (with NODE_DEBUG=perdure also its code), the
- * message for a bug in Perdure, and the handlers for errors that no code awaited.
+ * Owns: the lines of a refusal (with `--json` its document on stdout) and its exit status (with
+ * NODE_DEBUG=perdure also its code), the message for a bug in Perdure, and the handlers for errors
+ * that no code awaited.
  */
 import { debuglog } from "node:util";
 import { CommanderError } from "commander";
@@ -15,9 +16,16 @@ import {
   type RefusalCode,
   RunError,
 } from "../app/refusal.ts";
+import { bugText, errorJson, refusalJson } from "../app/refusal-json.ts";
 import { EXIT, type ExitCode } from "../view/exit-code.ts";
 import { commandText } from "../view/text.ts";
-import { printDiagnostics, printError, printed } from "./print.ts";
+import {
+  isJsonExpected,
+  printDiagnostics,
+  printDocumentLine,
+  printError,
+  printed,
+} from "./print.ts";
 
 /** Call once: an error that no code awaited ends the program like any other error. */
 export function exitOnUnhandledErrors(): void {
@@ -36,21 +44,38 @@ export async function exitWithError(error: unknown): Promise<void> {
 }
 
 async function reportError(error: unknown): Promise<ExitCode> {
-  if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.done : EXIT.usage;
+  if (error instanceof CommanderError) return reportUsage(error);
   const refusal = asRefusal(error);
   if (refusal !== undefined) {
     debuglog("perdure")("refused: %s", refusal.code);
+    if (isJsonExpected()) {
+      printDocumentLine("error", refusalJson(refusal));
+      return exitCodeFor(refusal.code);
+    }
     if (refusal instanceof PipelineInvalid) await printDiagnostics(refusal);
     for (const line of refusalLines(refusal)) printError(line);
     return exitCodeFor(refusal.code);
   }
-  const bug = error instanceof RunError ? error.cause : error;
-  const detail = bug instanceof Error ? (bug.stack ?? bug.message) : String(bug);
-  printError(`internal error: ${detail}`);
+  if (isJsonExpected()) {
+    printDocumentLine("error", errorJson(error));
+    return EXIT.error;
+  }
   const run = error instanceof RunError ? [error.shortId] : [];
   const resume = commandText("resume", ...run);
+  printError(`internal error: ${bugText(error)}`);
   printError(`  This is a bug in perdure. The journal is valid; continue with: ${resume}`);
   return EXIT.error;
+}
+
+/** The line of commander is already on stderr, unless stdout gets JSON. */
+function reportUsage({ exitCode, message }: CommanderError): ExitCode {
+  if (exitCode === 0) return EXIT.done;
+  if (isJsonExpected()) {
+    const next = [{ text: "see the commands and options", command: commandText("--help") }];
+    const error = { code: "usage", message: message.replace(/^error: /, ""), next };
+    printDocumentLine("error", { error });
+  }
+  return EXIT.usage;
 }
 
 const NEXT = "  next: ";

@@ -1,18 +1,16 @@
 /**
  * Writes to stdout and stderr. A reader that closes the stream does not stop a run.
  *
- * Owns: masking every line (app/secret-mask.ts), keeping the text of steps and files from
+ * Owns: masking every line (app/output/secret-mask.ts), keeping the text of steps and files from
  * controlling the terminal, and the diagnostics of pipeline files on stderr.
  */
 
-import {
-  diagnosticsText,
-  type ReadPipeline,
-  type ReadPlan,
-  requirePlan,
-} from "../app/pipeline-file.ts";
-import { masked, maskedJson } from "../app/secret-mask.ts";
-import { terminalText } from "../view/text.ts";
+import { masked, maskedJson } from "../app/output/secret-mask.ts";
+import { diagnosticsText, type ReadPlan, requirePlan } from "../app/pipeline/pipeline-file.ts";
+import type { DiagnosticTexts } from "../app/refusal.ts";
+import type { DOCUMENTS, DocumentJson } from "../view/json/documents.ts";
+import { SCHEMA_VERSION } from "../view/json/schema-version.ts";
+import { terminalText, wrapAdvice } from "../view/text.ts";
 
 let closed = false;
 
@@ -35,27 +33,83 @@ export function isOutputClosed(): boolean {
   return closed;
 }
 
-/** One line on stdout. */
+/** A sentence, or a row of a table, on stdout; see `advised`. */
 export function print(line: string): void {
+  const stream = standardOutput();
+  writeTo(stream, advised(masked(line), stream));
+}
+
+/** A line of data on stdout, such as the output of a step. */
+export function printRaw(line: string): void {
   printText(`${line}\n`);
 }
 
-/** A text of whole lines on stdout. */
+/** Lines for a person: on a terminal, no word is broken, and a copied command works. */
+function advised(text: string, { isTTY, columns }: NodeJS.WriteStream): string {
+  // Some terminals say that they have no columns.
+  const isWrapped = isTTY && columns > 0;
+  const rows = text.split("\n").flatMap((line) => (isWrapped ? wrapAdvice(line, columns) : line));
+  return `${rows.join("\n")}\n`;
+}
+
+/** A text of whole lines on stdout; with `--json` on stderr, where it is no JSON. */
 export function printText(text: string): void {
-  const shown = masked(text);
-  process.stdout.write(process.stdout.isTTY ? terminalText(shown) : shown);
+  writeTo(standardOutput(), masked(text));
+}
+
+function standardOutput(): NodeJS.WriteStream {
+  return json ? process.stderr : process.stdout;
+}
+
+function writeTo(stream: NodeJS.WriteStream, text: string): void {
+  stream.write(stream.isTTY ? terminalText(text) : text);
+}
+
+let json = false;
+
+/** Call once, with `--json`: from now on stdout gets only JSON. */
+export function expectJson(): void {
+  json = true;
+}
+
+/** True when stdout gets only JSON. */
+export function isJsonExpected(): boolean {
+  return json;
+}
+
+/** The text of a document for a file. */
+export function documentText<N extends keyof typeof DOCUMENTS>(
+  _name: N,
+  document: DocumentJson<N>,
+): string {
+  return `${JSON.stringify({ schema_version: SCHEMA_VERSION, ...document }, null, 2)}\n`;
+}
+
+/** Prints a document for a program. */
+export function printDocument<N extends keyof typeof DOCUMENTS>(
+  _name: N,
+  document: DocumentJson<N>,
+): void {
+  printJson({ schema_version: SCHEMA_VERSION, ...document }, "lines");
+}
+
+/** Prints a document on one line, as one of many. */
+export function printDocumentLine<N extends keyof typeof DOCUMENTS>(
+  _name: N,
+  document: DocumentJson<N>,
+): void {
+  printJson({ schema_version: SCHEMA_VERSION, ...document }, "one-line");
 }
 
 /** A value as JSON on stdout; on one line for a stream of them. */
-export function printJson(value: unknown, layout: "lines" | "one-line" = "lines"): void {
+export function printJson(value: unknown, layout: "lines" | "one-line"): void {
   const space = layout === "lines" ? 2 : undefined;
   process.stdout.write(`${JSON.stringify(maskedJson(value), null, space)}\n`);
 }
 
-/** One line on stderr. */
+/** One line on stderr; see `advised`. */
 export function printError(line: string): void {
-  const shown = masked(line);
-  process.stderr.write(`${process.stderr.isTTY ? terminalText(shown) : shown}\n`);
+  writeTo(process.stderr, advised(masked(line), process.stderr));
 }
 
 /** Resolves when all output is written, or cannot be. */
@@ -66,12 +120,11 @@ export async function printed(): Promise<void> {
 }
 
 /** Draws diagnostics on stderr. */
-export async function printDiagnostics(
-  read: Pick<ReadPipeline, "diagnostics" | "text">,
-): Promise<void> {
+export async function printDiagnostics(read: DiagnosticTexts): Promise<void> {
   if (read.diagnostics.length === 0) return;
   const color = process.stderr.isTTY === true && process.env.NO_COLOR === undefined;
-  printError(await diagnosticsText(read, { color }));
+  // The lines of a file, with marks below them, are no sentences.
+  writeTo(process.stderr, `${masked(await diagnosticsText(read, { color }))}\n`);
 }
 
 /** The plan of a file; its warnings are printed. */

@@ -2,7 +2,7 @@
  * Actions: what can be done next. A decision needs nothing from outside and becomes an event at
  * once. An operation acts on the world and names the resource that it needs.
  */
-import type { AttemptRef, LimitReached, StopMode, VisitRef } from "./event.ts";
+import type { AttemptRef, LimitReached, Message, StopMode, VisitRef } from "./event.ts";
 import type { Served } from "./fact.ts";
 
 /** The resource that an operation holds while it is under way. */
@@ -111,7 +111,7 @@ export type Operation =
     };
 
 /** What has to be looked up outside before a visit can start. */
-export type LookupKind = "items" | "conversation";
+export type LookupKind = "items" | "conversation" | "material";
 
 /** A change of the run that needs nothing from outside. A `start` may be followed by operations. */
 export type Decision =
@@ -120,6 +120,8 @@ export type Decision =
   | { readonly type: "close"; readonly place: VisitRef }
   /** The budget is used up: the run stops. */
   | { readonly type: "halt"; readonly mode: StopMode; readonly limit: LimitReached }
+  /** A manager sends its instructions to the agent of a visit. */
+  | { readonly type: "steer"; readonly place: VisitRef; readonly message: Message }
   /** The time of a wait is over. */
   | { readonly type: "wake"; readonly place: VisitRef }
   /** The workspace of an instance can be made from a snapshot that is known. */

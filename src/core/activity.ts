@@ -16,7 +16,7 @@ import { defined } from "../util/defined.ts";
 import { succeeds, traceOf } from "./attempt/attempt-end.ts";
 import { findingsIn } from "./attempt/check.ts";
 import { withMessage } from "./conversation/message.ts";
-import type { AttemptRef, Held, RunEvent, Spent } from "./event.ts";
+import type { AttemptRef, Held, Material, RunEvent, Spent } from "./event.ts";
 import type {
   Condition,
   ConversationOffer,
@@ -60,6 +60,7 @@ interface Lookup {
   readonly pending: boolean;
   readonly items?: ItemsFound;
   readonly offer?: ConversationOffer;
+  readonly material?: readonly Material[];
 }
 
 export interface AttemptActivity {
@@ -231,8 +232,8 @@ function entryAt(run: Run, activity: Activity, at: AttemptRef): AttemptActivity 
 function takeLookup(activity: Activity, fact: Extract<Fact, { type: "looked-up" }>): void {
   const key = visitText(fact.place);
   if (activity.lookups.get(key)?.pending !== true) return;
-  const { items, offer } = fact;
-  activity.lookups.set(key, { pending: false, ...(items && { items }), ...(offer && { offer }) });
+  const { items, offer, material } = fact;
+  activity.lookups.set(key, { pending: false, ...defined({ items, offer, material }) });
 }
 
 function processEnded(

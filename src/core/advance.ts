@@ -107,7 +107,7 @@ function factOf(plan: Plan, run: Run, activity: Activity, decision: Decision): F
   switch (decision.type) {
     case "start": {
       const { place } = decision;
-      const { items, offer } = activity.lookups.get(lookupKey(place)) ?? {};
+      const { items, offer, material } = activity.lookups.get(lookupKey(place)) ?? {};
       const visit = findVisit(run, place);
       const base = visit && activity.keepsFiles ? baseFor(run, visit) : undefined;
       const when = visit && conditionFor(plan, run, activity, visit);
@@ -118,10 +118,15 @@ function factOf(plan: Plan, run: Run, activity: Activity, decision: Decision): F
         ...(offer === undefined ? {} : { offer }),
         ...(base === undefined ? {} : { base }),
         ...(items === undefined ? {} : { items }),
+        ...(material === undefined ? {} : { material }),
       };
     }
     case "close":
       return { type: "scopes-closed", place: decision.place };
+    case "steer": {
+      const { place, message } = decision;
+      return { type: "message-left", scope: place.scope, step: place.step, message };
+    }
     case "wake":
       return { type: "woken", place: decision.place };
     case "base-scope":

@@ -7,6 +7,7 @@
  */
 import type { Work } from "../plan/plan.ts";
 import { isObject, type Json, type JsonObject } from "../util/json.ts";
+import { keysOfPick } from "./graph/pick.ts";
 import { passesOn, type Run, stepOf, type Visit } from "./run.ts";
 import { type Outcome, outcomeWord } from "./values.ts";
 
@@ -16,21 +17,25 @@ const RESPONSE_LENGTH_MAX = 200;
 /** The keys that the end of a visit sets. */
 export function keysAtEnd(run: Run, visit: Visit, outcome: Outcome): JsonObject {
   if (run.keys !== "attractor") return {};
-  const { id, work } = stepOf(visit);
+  const { id, work, picks } = stepOf(visit);
   const { label = "" } = outcome.reported ?? {};
   // A step that only passes on leaves the outcome of the step before it.
   if (work.kind === "pass" && passesOn(stepOf(visit))) {
+    if (work.endsBranch === true) return {};
     return { current_node: work.continuesFrom?.node ?? id };
   }
   const counter = retryKey(visit);
   const reset = outcome.status === "completed" && visit.failures > 0 ? { [counter]: 0 } : {};
+  const word = outcomeWord(outcome);
   return {
-    outcome: outcomeWord(outcome),
+    // The language records no outcome for a skipped stage.
+    ...(word === "skipped" ? {} : { outcome: word }),
     ...(label === "" ? {} : { preferred_label: label }),
     current_node: id,
     ...(isAsked(work) ? { last_stage: id, ...responseOf(outcome.answer) } : {}),
     ...(work.kind === "pipeline" ? childKeys(outcome) : {}),
     ...(work.kind === "gate" ? gateKeys(outcome.answer) : {}),
+    ...(picks && outcome.status === "completed" ? keysOfPick(run, visit, outcome) : {}),
     ...reset,
   };
 }
@@ -49,8 +54,9 @@ function childKeys(outcome: Outcome): JsonObject {
 /** The keys of a person's choice. */
 function gateKeys(answer: Json | undefined): JsonObject {
   if (!isObject(answer)) return {};
-  const { choice = "", label = "" } = answer;
-  return { "human.gate.selected": choice, "human.gate.label": label };
+  const { choice = "", label = "", text } = answer;
+  const said = text === undefined ? {} : { "human.gate.text": text };
+  return { "human.gate.selected": choice, "human.gate.label": label, ...said };
 }
 
 /** The keys that a further attempt sets. */

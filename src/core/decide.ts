@@ -12,12 +12,14 @@
 import { refersTo } from "../plan/named-results.ts";
 import type { EachWork, PassWork, Plan } from "../plan/plan.ts";
 import { unreachable } from "../util/assert.ts";
+import { defined } from "../util/defined.ts";
 import type { Json } from "../util/json.ts";
 import { complete, endAttempt } from "./attempt/attempt-end.ts";
 import { effectOf } from "./attempt/effect.ts";
 import { finalFailure } from "./attempt/failure.ts";
 import { answerEvents, begin, wakeEvents } from "./attempt/gate.ts";
 import { simulatedResult } from "./attempt/simulated-result.ts";
+import { skipEvent, skipEvents } from "./attempt/skip.ts";
 import {
   afterProbe,
   afterVerdict,
@@ -34,17 +36,11 @@ import { messageEvents, messagesToSend } from "./conversation/message.ts";
 import { permissionQuestion } from "./conversation/permission.ts";
 import type { AttemptRef, FailureReason, RunEvent } from "./event.ts";
 import type { Ending, Fact, ItemsFound } from "./fact.ts";
-import { closeScopes, pickBranch } from "./graph/composite-end.ts";
-import { chooseEdges } from "./graph/edge-choice.ts";
-import { restartProblem, withRestart } from "./graph/restart.ts";
-import {
-  grantFor,
-  isWithin,
-  itemGrants,
-  resumeGrants,
-  retryEvents,
-  rewindEvent,
-} from "./graph/rewind.ts";
+import { closeScopes } from "./graph/composite-end.ts";
+import { pickBranch } from "./graph/pick.ts";
+import { withRestart } from "./graph/restart.ts";
+import { grantFor, isWithin, itemGrants, resumeGrants, retryEvents } from "./graph/retry.ts";
+import { refuseWhileFinishing, rewindEvent } from "./graph/rewind.ts";
 import { instanceEvents } from "./graph/scope.ts";
 import { updateEvents } from "./graph/update.ts";
 import { waitsFor } from "./graph/visit-state.ts";
@@ -60,7 +56,8 @@ import {
   visitRef,
 } from "./run.ts";
 import { ending, stop } from "./run-end.ts";
-import { conditionOf, evaluateIn, renderInput, selectItems, typeText } from "./values.ts";
+import { stepPath } from "./step-path.ts";
+import { conditionOf, evaluateIn, renderIn, renderInput, selectItems, typeText } from "./values.ts";
 import { filesFor } from "./workspace-files.ts";
 
 /** What a visit that can start waits for. */
@@ -82,7 +79,7 @@ function eventsOf(plan: Plan, run: Run, fact: Fact, now: number): readonly RunEv
     }
     case "scopes-closed": {
       const visit = findVisit(run, fact.place);
-      return waitsFor(visit?.state, "close") ? closeScopes(run, visit, now) : [];
+      return visit === undefined ? [] : closeScopes(run, visit, now);
     }
     case "placed":
       return run.workspace === undefined ? [{ type: "run.placed", workspace: fact.workspace }] : [];
@@ -100,10 +97,11 @@ function eventsOf(plan: Plan, run: Run, fact: Fact, now: number): readonly RunEv
     case "scope-merged":
       return instanceEvents(run, fact);
     case "exhausted":
-      return [ending(run)];
+      return [ending(plan, run)];
     case "probed":
       return afterProbe(run, fact, now);
     case "settled":
+      refuseWhileFinishing(run);
       return afterVerdict(run, fact, now);
     case "answered":
       return answerEvents(run, fact.at, fact.answer, now);
@@ -118,15 +116,13 @@ function eventsOf(plan: Plan, run: Run, fact: Fact, now: number): readonly RunEv
     case "message-left":
       return messageEvents(run, fact);
     case "retry-requested":
-      return retryEvents(plan, run, fact);
+    case "skip-requested":
     case "rewind-requested":
-      return [rewindEvent(plan, run, fact)];
     case "restore-requested":
-      return [{ type: "run.restoring", commit: fact.commit, of: fact.of }];
+    case "update-requested":
+      return askedEvents(plan, run, fact);
     case "requested":
       return requestEvents(run, fact, (asked) => eventsOf(plan, run, asked, now));
-    case "update-requested":
-      return updateEvents(plan, run, fact);
     case "looked-up":
     case "process-ended":
     case "files-ready":
@@ -139,6 +135,28 @@ function eventsOf(plan: Plan, run: Run, fact: Fact, now: number): readonly RunEv
       const visit = runningAt(run, fact.at);
       return visit === undefined ? [] : aboutAttempt(plan, run, visit, fact, now);
     }
+  }
+}
+
+type AskedFact = Extract<
+  Fact,
+  { type: `${"retry" | "skip" | "rewind" | "restore" | "update"}-requested` }
+>;
+
+/** The events for what a person asked of the run. */
+function askedEvents(plan: Plan, run: Run, fact: AskedFact): readonly RunEvent[] {
+  switch (fact.type) {
+    case "retry-requested":
+      return retryEvents(plan, run, fact);
+    case "skip-requested":
+      return skipEvents(run, fact.step, fact.by);
+    case "rewind-requested":
+      return [rewindEvent(plan, run, fact)];
+    case "restore-requested":
+      return [{ type: "run.restoring", commit: fact.commit, of: fact.of }];
+    case "update-requested":
+      refuseWhileFinishing(run);
+      return updateEvents(plan, run, fact);
   }
 }
 
@@ -203,7 +221,10 @@ function allowances(
   const named = [retried ?? []].flat().map((path) => currentVisit(findStep(run, path)));
   const isNamed = (visit: Visit): boolean =>
     named.some((one) => one !== undefined && isWithin(visit, one));
-  const left = [...run.failed].filter((visit) => !isNamed(visit));
+  // The failures of `finally` steps are history: these steps run again at the next end.
+  const left = [...run.failed].filter(
+    (visit) => !isNamed(visit) && visit.record.scope !== run.finally,
+  );
   return left.filter(resumeGrants).map((visit) => {
     const granted = grantFor(run, visit, turns);
     return files === undefined ? granted : { ...granted, files };
@@ -223,6 +244,8 @@ function dispatch(
   const step = stepOf(visit);
   const at: AttemptRef = { ...visitRef(visit), attempt: visit.attempts + 1 };
   if (visit.attempts === 0) {
+    const by = run.skips.get(stepPath(at));
+    if (by !== undefined) return skip(run, visit, at, by);
     if (visit.number - visit.record.past > step.visitsMax) {
       const message = `it was visited more than ${step.visitsMax} times`;
       return failAtStart(run, visit, at, "visits", message);
@@ -242,7 +265,7 @@ function dispatch(
   const again = waitsFor(visit.state, "retry") ? itemGrants(run, visit) : [];
   if (again.length > 0) return again;
   if (step.work.kind === "gate" || step.work.kind === "wait") {
-    const begun = begin(run, visit, at, now, step.work);
+    const begun = begin({ run, visit, at, now }, step.work, fact.material);
     return begun.ok ? begun.events : failAtStart(run, visit, at, "expression", begun.message);
   }
   const started = { type: "step.started", ...at } as const;
@@ -258,6 +281,11 @@ function dispatch(
   }
   if (step.work.kind === "pass") return [started, pass(run, visit, step.work, at)];
   if (step.work.kind === "pick") return [started, pick(run, visit, at)];
+  if (step.work.kind === "fail") {
+    const text = renderIn(run, visit, step.work.message);
+    if (!text.ok) return failAtStart(run, visit, at, "expression", text.message);
+    return failAtStart(run, visit, at, "declared", text.text);
+  }
   const conversation = offer === undefined ? undefined : converse(plan, run, visit, offer);
   const fidelity = briefingFor(plan, run, visit, conversation);
   const messages = messagesToSend(run, visit, conversation, offer);
@@ -278,8 +306,9 @@ function dispatch(
 function pass(run: Run, visit: Visit, work: PassWork, at: AttemptRef): RunEvent {
   const { simulates, continuesFrom } = work;
   if (simulates === undefined) {
-    const { context = {}, label } = continuesFrom ?? {};
-    const chosen = label === undefined ? {} : { reported: { label } };
+    const { context = {}, label, next } = continuesFrom ?? {};
+    const known = defined({ label, next });
+    const chosen = Object.keys(known).length === 0 ? {} : { reported: known };
     return complete(run, visit, 0, { outputs: {}, context, ...chosen }, at);
   }
   const { answer, context, reported } = simulatedResult(run, visit, simulates);
@@ -320,12 +349,10 @@ function itemsOf(
 }
 
 /** Skips a step. If no edge can be followed after it, the step fails instead. */
-function skip(run: Run, visit: Visit, at: AttemptRef): readonly RunEvent[] {
-  const chosen = chooseEdges(run, visit, { status: "skipped", exit: 0, context: {}, outputs: {} });
-  if (!chosen.ok) return failAtStart(run, visit, at, chosen.reason, chosen.message);
-  const problem = restartProblem(visit, chosen.edges);
-  if (problem !== undefined) return failAtStart(run, visit, at, "restart", problem);
-  return [{ type: "step.skipped", ...visitRef(visit), edges: chosen.edges }];
+function skip(run: Run, visit: Visit, at: AttemptRef, by?: string): readonly RunEvent[] {
+  const skipped = skipEvent(run, visit, by);
+  if (skipped.ok) return [skipped.event];
+  return failAtStart(run, visit, at, skipped.reason, skipped.message);
 }
 
 /** Fails a step that cannot start. Another attempt would not help, so it uses no retries. */

@@ -1,9 +1,9 @@
 /**
- * The parts of events: step paths, evidence, conversations, snapshots. They are plain JSON
- * (core/V1).
- * Each part is a shape, from which its type follows (shape.ts).
+ * The parts of events: step paths, evidence, conversations, snapshots; plain JSON (core/V1).
+ * Each part is a shape, from which its type follows (shape.ts). Exported parts are written once in
+ * the published schemas, under their names (view/json/json-schema.ts).
  */
-import type { Choice, Fidelity, GateWork, WorkspaceKind } from "../plan/plan.ts";
+import type { Fidelity, WorkspaceKind } from "../plan/plan.ts";
 import type { JsonObject } from "../util/json.ts";
 import type { SecretMarks } from "../util/secrets.ts";
 import {
@@ -21,6 +21,7 @@ import {
   type Shape,
   type TypeOf,
   text,
+  time,
   variants,
   word,
 } from "./shape.ts";
@@ -40,7 +41,7 @@ export const placed = record({
   commits: optional(oneOf("step", "end")),
 });
 /** The directory that a run works in. */
-export type Placed = TypeOf<typeof placed>;
+export type WorkspaceUsed = TypeOf<typeof placed>;
 
 const skippedFile = record({ path: text, bytes: number, why: text });
 
@@ -66,6 +67,10 @@ export const owner = record({
   machine: optional(text),
   host: text,
   user: text,
+  /** The program through which the person acted: `dashboard`, `claude-code`; absent for a terminal. */
+  through: optional(text),
+  /** Of a fleet: the id of the worker's directory, which its next process keeps. */
+  worker: optional(text),
   /** The step whose conversation a person has open; this owner does not drive the run. */
   opens: optional(text),
 });
@@ -122,7 +127,7 @@ export const exposure = record({
 /** A secret that a step passed on unmasked. */
 export type Exposure = TypeOf<typeof exposure>;
 
-const finding = record({
+export const finding = record({
   kind: word<"command" | "schema" | "judge">(),
   /** The command as written, the file that the schema checked, or the judge's rubric. */
   subject: text,
@@ -166,17 +171,17 @@ export type Held = TypeOf<typeof held>;
  * The problem that a person must fix before an agent can succeed: its login, the name of its model,
  * a prompt that does not fit into the model's context, its permissions, or a missing program.
  */
-export type AgentTrouble = "auth" | "model" | "overflow" | "denied" | "missing";
+export type AgentProblem = "auth" | "model" | "overflow" | "denied" | "missing";
 
 const exitProblem = record({
   reason: word<"output" | "context" | "status" | "check" | "agent" | "denied">(),
   message: text,
-  trouble: optional(word<AgentTrouble>()),
+  trouble: optional(word<AgentProblem>()),
 });
 /** The problem with the files of an attempt that exited with 0. */
 export type ExitProblem = TypeOf<typeof exitProblem>;
 
-const leftRunning = record({
+export const leftRunning = record({
   pid: integer,
   /** Its command line, shortened. */
   command: text,
@@ -186,7 +191,7 @@ const leftRunning = record({
 /** A process that an attempt left running; it was ended with the attempt. */
 export type LeftRunning = TypeOf<typeof leftRunning>;
 
-const keptExit = record({
+export const keptExit = record({
   ...heldFields,
   problem: optional(exitProblem),
   /** The end of what it printed, and the signature of its failure. */
@@ -204,10 +209,10 @@ export type FailureReason =
   | "reported"
   /** It reported `retry`, and has no attempts left. */
   | "retry"
-  /** No edge applies. */
   | "no-edge"
   /** It would restart its scope, which is not allowed. */
   | "restart"
+  | "declared"
   /** No branch can be picked. */
   | "pick"
   | "status"
@@ -292,7 +297,7 @@ const usedBefore = record({
   long: optional(record(tokens)),
 });
 /** The total use of a conversation when an attempt started, as the agent counts it. */
-export type UsedBefore = TypeOf<typeof usedBefore>;
+export type UsageBefore = TypeOf<typeof usedBefore>;
 
 export const spent = record({
   ...tokens,
@@ -319,7 +324,7 @@ const says = oneOf("task", "relayed", "interrupted", "relay", "correct", "failed
  * that it must hand over; that its answer does not fit; what failed; what a person answered about a
  * denied call.
  */
-export type Says = TypeOf<typeof says>;
+export type PromptKind = TypeOf<typeof says>;
 
 export const conversation = record({
   /** Absent when the agent chooses the id itself; `step.session` then names it. */
@@ -362,7 +367,7 @@ export const briefing = record({
 export type Briefing = TypeOf<typeof briefing>;
 
 export const ask = variants("kind", {
-  /** A person left a message that its agent has not read. */
+  /** A message waits that its agent has not read. */
   message: { why: text },
   /** It has grown past its limit and must write a handoff. */
   relay: { why: text },
@@ -384,11 +389,11 @@ export const message = record({
   /** Identifies the message; the prompt names it. */
   id: text,
   text,
-  /** `user@host`. */
+  /** `user@host`, or the step of a manager. */
   by: text,
-  given: number,
+  given: time,
 });
-/** A message of a person to an agent. */
+/** A message of a person or a manager to an agent. */
 export type Message = TypeOf<typeof message>;
 
 export const found = oneOf("alive", "ended", "result");
@@ -400,43 +405,6 @@ export type Found = TypeOf<typeof found>;
 
 /** Why an agent could not continue, through no fault of the step. */
 export type PauseReason = "rate-limit" | "overloaded" | "quota" | "server" | "cut" | "session-gone";
-
-export const deadline = record({ at: number, delayMs: optional(number) });
-/** A moment, and its distance when it was set; a moment that the author gave has no distance. */
-export type Deadline = TypeOf<typeof deadline>;
-
-const choice: Shape<Choice> = record({
-  key: text,
-  label: text,
-  fails: optional(flag),
-  next: optional(text),
-});
-const answerText: Shape<GateWork["text"]> = oneOf("none", "optional", "required");
-
-export const question = {
-  question: text,
-  choices: listOf(choice),
-  text: answerText,
-  /** Its deadline; the distance is kept so that a clock that was set back cannot make it longer. */
-  deadline: optional(deadline),
-  /** The key of the choice that counts after the deadline. */
-  default: optional(text),
-};
-/** A question to people. */
-export type Question = FieldsOf<typeof question>;
-
-export const answer = {
-  /** The key of the choice; absent when there was no answer and no default. */
-  choice: optional(text),
-  text: optional(text),
-  /** `user@host`. */
-  by: text,
-  from: oneOf("terminal", "command", "program", "dashboard", "timeout", "auto-approve"),
-  /** When it was given, which may be before the owner reads it. */
-  given: number,
-};
-/** The answer to a question, by whom and from where. */
-export type Answer = FieldsOf<typeof answer>;
 
 /** Fields that every event that ends an attempt may have. */
 export const trace = {

@@ -11,13 +11,11 @@
  * - core/V2 A released event type never changes its meaning; a new meaning is a new version.
  */
 import {
-  type AgentTrouble,
-  answer,
+  type AgentProblem,
   ask,
   attempt,
   briefing,
   conversation,
-  deadline,
   exposure,
   type FailureReason,
   findings,
@@ -29,7 +27,6 @@ import {
   type PauseReason,
   place,
   probeAnswer,
-  question,
   reported,
   saved,
   spent,
@@ -37,6 +34,7 @@ import {
   uncertainty,
   verdict,
 } from "./event-parts.ts";
+import { answer, deadline, question } from "./question-parts.ts";
 import { RUN_EVENTS, retry } from "./run-event.ts";
 import {
   flag,
@@ -52,6 +50,7 @@ import {
 } from "./shape.ts";
 
 export type * from "./event-parts.ts";
+export type * from "./question-parts.ts";
 export type * from "./run-event.ts";
 
 /** The version of the vocabulary, stored with each event. */
@@ -171,7 +170,7 @@ const STEP_EVENTS = {
     exposes: optional(listOf(exposure)),
     ...findings,
     /** For an agent: the problem that a person must fix first. */
-    trouble: optional(word<AgentTrouble>()),
+    trouble: optional(word<AgentProblem>()),
     /** The next attempt continues the agent's conversation; absent: it starts a new one. */
     conversation: optional(oneOf("continue")),
     ...trace,
@@ -217,7 +216,12 @@ const STEP_EVENTS = {
   },
   /** A person has given a verdict. The next event says what follows. */
   "step.settled": { ...attempt, as: verdict, by: text, identity: optional(text) },
-  "step.skipped": { ...place, edges },
+  "step.skipped": {
+    ...place,
+    edges,
+    /** The person who skipped it; absent when its condition is false. */
+    by: optional(text),
+  },
   "step.granted": {
     ...place,
     attempts: integer,
@@ -242,12 +246,14 @@ export type RunMoved = EventOf<"run.moved">;
 export type RunRewound = EventOf<"run.rewound">;
 export type RunUpdated = EventOf<"run.updated">;
 export type RunReturned = EventOf<"run.returned">;
+export type RunFinishing = EventOf<"run.finishing">;
 export type RunRestarted = EventOf<"run.restarted">;
 export type RunMessaged = EventOf<"run.messaged">;
 export type RequestHandled = EventOf<"request.handled">;
 export type ScopeEvent = EventOf<"scope.based" | "scope.merged" | "scope.conflicted">;
 export type StepSubmitted = EventOf<"step.submitted">;
 export type StepCompleted = EventOf<"step.completed">;
+export type StepSkipped = EventOf<"step.skipped">;
 export type StepFailed = EventOf<"step.failed">;
 
 /** The failure of an attempt, as the next one learns it. */

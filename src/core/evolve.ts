@@ -25,16 +25,18 @@ import { chooseFor, chooseForFailed, forgetChoices, fork, keepFiles } from "./gr
 import { restartScope } from "./graph/restart.ts";
 import { rewind } from "./graph/rewind.ts";
 import {
+  applyEnd,
   applyToScope,
   closeIfOver,
+  forgetFinally,
   grant,
   openInstances,
   openIteration,
   openScope,
 } from "./graph/scope.ts";
 import { adoptPlan } from "./graph/update.ts";
-import { absorbFailures, enter, passOverUnreached, requeue, uncountInside } from "./graph/visit.ts";
-import { complete, fail, follow, waitForRetry } from "./graph/visit-end.ts";
+import { absorbFailures, enter, requeue, uncountInside } from "./graph/visit.ts";
+import { complete, fail, skip, waitForRetry } from "./graph/visit-end.ts";
 import { stateName } from "./graph/visit-state.ts";
 import { move } from "./move.ts";
 import {
@@ -55,7 +57,7 @@ import {
 } from "./run.ts";
 import { returnToStep } from "./run-end.ts";
 import { addBudget, addSpent, NOTHING_SPENT, withLateCost } from "./spending.ts";
-import { ROOT_SCOPE, visitText } from "./step-path.ts";
+import { ROOT_SCOPE, stepPath, visitText } from "./step-path.ts";
 import { mayMeetRun, mayMeetVisit, type RunEventType, type StepEventType } from "./transition.ts";
 import {
   applyToFiles,
@@ -103,11 +105,13 @@ export function emptyRun(id: string): Run {
     secrets: [],
     messages: new Map<string, readonly LeftMessage[]>(),
     handled: new Set<string>(),
+    skips: new Map<string, string>(),
     workedMs: 0,
     funds: {},
     added: {},
     stepsTotal: 0,
     stepsDone: 0,
+    stepsCompleted: 0,
     changes: new Set<StepRecord>(),
   };
 }
@@ -141,6 +145,10 @@ export function takeChanges(run: Run): readonly StepRecord[] {
   const taken = [...run.changes];
   draft(run).changes.clear();
   return taken;
+}
+
+function currentPlan(plans: Plans, { created }: Run): Plan {
+  return typeof plans === "function" ? plans(created?.fingerprint ?? "") : plans;
 }
 
 /** Remembers variables and secrets of an environment; the last value of a variable counts. */
@@ -190,6 +198,9 @@ function apply(plans: Plans, run: Run, event: RunEvent, time: number): void {
       return addFunds(run, event);
     case "run.messaged":
       return leaveMessage(run, event);
+    case "run.skipping":
+      draft(run).skips.set(stepPath(event), event.by);
+      return;
     case "request.handled":
       draft(run).handled.add(event.request);
       return;
@@ -200,14 +211,11 @@ function apply(plans: Plans, run: Run, event: RunEvent, time: number): void {
     case "run.committed":
       return applyToFiles(run, event);
     case "run.stopping":
-      return become(run, { status: "stopping", mode: event.mode, reason: event.reason });
+    case "run.finishing":
     case "run.stopped":
-      return become(run, { status: "stopped", reason: event.reason });
-    case "run.completed": {
-      const root = run.scopes.get(ROOT_SCOPE);
-      if (root !== undefined) passOverUnreached(run, root);
-      return become(run, { status: "completed" });
-    }
+    case "run.completed":
+    case "run.failed":
+      return applyEnd(run, event, () => currentPlan(plans, run).finally);
     case "run.returned":
       return returnToStep(run, event);
     case "run.restarted":
@@ -216,10 +224,6 @@ function apply(plans: Plans, run: Run, event: RunEvent, time: number): void {
     case "scope.merged":
     case "scope.conflicted":
       return applyToScope(run, event);
-    case "run.failed": {
-      const { type: _, ...words } = event;
-      return become(run, { status: "failed", ...words });
-    }
     default:
       return applyToVisit(run, event, time);
   }
@@ -290,8 +294,7 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
     case "step.answered":
       return applyQuestion(run, visit, event, time);
     case "step.skipped":
-      enter(run, visit, { status: "skipped", at: time });
-      return follow(run, visit, event.edges);
+      return skip(run, visit, event, time);
     case "step.granted":
       if (event.files !== undefined) draft(visit).files = event.files;
       return grant(run, visit, event.attempts);
@@ -391,14 +394,18 @@ function meetAttempt(visit: Visit, event: { type: StepEventType; attempt: number
  */
 function open(run: Run, time: number): void {
   become(run, { status: "running" });
+  forgetFinally(run);
   markFilesUncertain(run);
   for (const visit of run.running) {
     if (visit.state.status !== "running") continue;
     countTime(run, visit, run.updatedAt);
     draft(visit).state = { ...visit.state, uncounted: time };
   }
+  for (const visit of run.composites) {
+    draft(visit).unownedMs = (visit.unownedMs ?? 0) + Math.max(0, time - run.updatedAt);
+  }
   for (const visit of [...run.waiting.owner]) requeue(run, visit);
-  askProbesAgain(run);
+  if (run.finishing === undefined) askProbesAgain(run);
   shortenWaits(run, time);
 }
 
@@ -408,6 +415,7 @@ function start(run: Run, visit: Visit, event: EventOf<"step.started">, time: num
   absorbFailures(run, visit);
   draft(visit).attempts++;
   draft(visit).startedAt ??= time;
+  delete draft(visit).unownedMs;
   if (wake !== undefined) {
     return enter(run, visit, { status: "waiting", for: "time", since: time, wake });
   }

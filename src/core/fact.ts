@@ -16,11 +16,11 @@ import type {
   Held,
   LastTool,
   LeftRunning,
+  Material,
   Message,
   Output,
   Owner,
   PauseReason,
-  Placed,
   ProbeAnswer,
   RefusedRequest,
   RememberedEnvironment,
@@ -31,9 +31,10 @@ import type {
   StepReport,
   StopMode,
   StopReason,
-  UsedBefore,
+  UsageBefore,
   Verdict,
   VisitRef,
+  WorkspaceUsed,
 } from "./event.ts";
 
 export type Fact =
@@ -71,8 +72,10 @@ export type Fact =
       readonly base?: string;
       /** For a fan-out whose items were looked up. */
       readonly items?: ItemsFound;
+      /** For a gate that shows something. */
+      readonly material?: readonly Material[];
     }
-  | { readonly type: "placed"; readonly workspace: Placed }
+  | { readonly type: "placed"; readonly workspace: WorkspaceUsed }
   /** The files were restored. */
   | { readonly type: "restored"; readonly commit: string; readonly aside?: string }
   /** The workspace was saved right before an attempt. */
@@ -89,6 +92,7 @@ export type Fact =
       readonly place: VisitRef;
       readonly items?: ItemsFound;
       readonly offer?: ConversationOffer;
+      readonly material?: readonly Material[];
     }
   /** The process of an attempt has ended; its files are still to be saved. */
   | { readonly type: "process-ended"; readonly at: AttemptRef; readonly ending: Ending }
@@ -176,7 +180,7 @@ export type Fact =
       /** The cost of earlier attempts whose model had no price then. */
       readonly lateCostUsd?: number;
     }
-  /** A person left a message for the agent of a step. */
+  /** A person or a manager left a message for the agent of a step. */
   | {
       readonly type: "message-left";
       readonly scope: string;
@@ -189,9 +193,13 @@ export type Fact =
       readonly step: string;
       /** Of a fan-out: only its failed items. */
       readonly failed?: true;
+      /** Of a fan-out: only these items, by their positions. */
+      readonly items?: readonly number[];
       /** How many more turns its model may have. */
       readonly turns?: number;
     } & FilesRequest)
+  /** A person asked to skip this step. */
+  | { readonly type: "skip-requested"; readonly step: string; readonly by: string }
   /** A person asked to rewind to this step and to take the steps before it as done. */
   | ({
       readonly type: "rewind-requested";
@@ -214,7 +222,12 @@ export type Fact =
 
 /** What a request asks of the run, or why its owner could not find out what that is. */
 export type RequestedFact =
-  | Extract<Fact, { type: "retry-requested" | "rewind-requested" | "settled" | "funds-added" }>
+  | Extract<
+      Fact,
+      {
+        type: "retry-requested" | "rewind-requested" | "skip-requested" | "settled" | "funds-added";
+      }
+    >
   | { readonly type: "refused"; readonly refused: RefusedRequest };
 
 /** A person adopted an edit of the pipeline. */
@@ -259,7 +272,7 @@ export interface ConversationOffer {
   /** Whether the conversation of the visit still exists. */
   readonly found: boolean;
   /** The use of that conversation so far, where its agent counts all of it. */
-  readonly used?: UsedBefore;
+  readonly used?: UsageBefore;
   /** The ids of messages in its transcript, as far as it can be searched. */
   readonly heard?: readonly string[];
 }

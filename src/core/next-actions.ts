@@ -12,6 +12,8 @@ import type { Plan } from "../plan/plan.ts";
 import type { Action, Decision, LookupKind, Operation } from "./action.ts";
 import { type Activity, forgetEnded } from "./activity.ts";
 import { sessionWanted } from "./conversation/conversation.ts";
+import { steeringOf } from "./conversation/steering.ts";
+import { isSuperseded, isToEnd, limitOf, visitsToEnd } from "./graph/early-end.ts";
 import { waitsFor } from "./graph/visit-state.ts";
 import {
   askedKey,
@@ -24,6 +26,7 @@ import {
 import {
   attemptOf,
   canMove,
+  finishingVisits,
   hasProcess,
   isIdle,
   type Run,
@@ -68,14 +71,38 @@ export function nextDecisions(
   if (run.state.status !== "running" || run.restoring !== undefined) return [];
   const halt = isIdle(run) ? undefined : outOfFunds(run, now, activity);
   if (halt !== undefined) return [halt];
-  const decisions: Decision[] = [];
-  for (const visit of run.waiting.close) decisions.push({ type: "close", place: visitRef(visit) });
-  for (const visit of run.waiting.time) {
-    if (dueAt(visit) <= now) decisions.push({ type: "wake", place: visitRef(visit) });
-  }
-  decisions.push(...basedScopes(run), ...starts(plan, run, now, activity));
+  const decisions = [...continuing(run, now, activity), ...starts(plan, run, now, activity)];
   if (decisions.length > 0) return decisions;
   return isIdle(run) && !mustCommit(run, activity) ? [{ type: "finish" }] : [];
+}
+
+/** What follows from the end of instances and from the time; nothing while the run finishes. */
+function continuing(run: Run, now: number, activity: Activity | undefined): readonly Decision[] {
+  if (run.finishing !== undefined) return [];
+  const decisions: Decision[] = [];
+  for (const visit of [...run.waiting.close, ...visitsToEnd(run, now)]) {
+    decisions.push({ type: "close", place: visitRef(visit) });
+  }
+  decisions.push(...withdrawals(run, now, activity));
+  for (const { visit, message } of steeringOf(run, now).due) {
+    decisions.push({ type: "steer", place: visitRef(visit), message });
+  }
+  for (const visit of run.waiting.time) {
+    if (dueAt(visit) <= now && !isSuperseded(run, visit, now))
+      decisions.push({ type: "wake", place: visitRef(visit) });
+  }
+  return [...decisions, ...basedScopes(run)];
+}
+
+/** Attempts without a process that must not get one, because a visit around them ends early. */
+function withdrawals(
+  run: Run,
+  now: number,
+  activity: Activity | undefined,
+): readonly Extract<Decision, { type: "withdraw" }>[] {
+  const entries = run.composites.size === 0 ? [] : [...(activity?.attempts ?? [])];
+  const early = entries.filter(([visit, entry]) => isToWithdraw(entry) && isToEnd(run, visit, now));
+  return early.map(([, { at }]) => ({ type: "withdraw", at }));
 }
 
 /** True while the work of completed steps must be committed before the run can end or wait. */
@@ -94,6 +121,7 @@ function dueAt({ state }: Visit): number {
 /** Probes, lookups and expired questions; an owner asks each one once. */
 function questions(plan: Plan, run: Run, activity: Activity, now: number): readonly Operation[] {
   if (run.state.status !== "running" || run.restoring !== undefined) return [];
+  if (run.finishing !== undefined) return lookupsOf(plan, run, now, activity);
   return [
     ...probesOf(plan, run, activity),
     ...lookupsOf(plan, run, now, activity),
@@ -104,7 +132,7 @@ function questions(plan: Plan, run: Run, activity: Activity, now: number): reado
 function expiriesOf(run: Run, activity: Activity, now: number): readonly Operation[] {
   const operations: Operation[] = [];
   for (const visit of run.waiting.person) {
-    if (dueAt(visit) > now) continue;
+    if (dueAt(visit) > now || isSuperseded(run, visit, now)) continue;
     const at = attemptOf(visit);
     if (isFirst(activity, askedKey("expire", at))) {
       operations.push({ type: "expire", at, needs: "person" });
@@ -158,7 +186,8 @@ function outOfFunds(
   activity: Activity | undefined,
 ): Extract<Decision, { type: "halt" }> | undefined {
   const { timeMs, ...others } = run.funds;
-  if (Object.keys(run.funds).length === 0) return undefined;
+  // A run that has used up its budget still does what its end needs.
+  if (Object.keys(run.funds).length === 0 || run.finishing !== undefined) return undefined;
   let { spent } = run;
   for (const entry of activity?.attempts.values() ?? []) {
     if (entry.spent !== undefined) spent = addSpent(spent, entry.spent);
@@ -198,8 +227,11 @@ interface Startable {
 /** The visits that can start now, in their order. */
 function startable(plan: Plan, run: Run, now: number): readonly Startable[] {
   const found: Startable[] = [];
-  let room = Math.max(0, plan.maxParallel - run.running.size - run.waiting.probe.size);
+  // A run that finishes asks no probes.
+  const probes = run.finishing === undefined ? run.waiting.probe.size : 0;
+  let room = Math.max(0, plan.maxParallel - run.running.size - probes);
   const consider = (visit: Visit): boolean => {
+    if (isSuperseded(run, visit, now)) return true;
     if (hasProcess(stepOf(visit))) {
       // An update may have reduced the number of slots below the number of processes.
       if (room <= 0) return false;
@@ -209,10 +241,21 @@ function startable(plan: Plan, run: Run, now: number): readonly Startable[] {
     if (!isUnmade(run, visit)) found.push({ visit, lookup: lookupFor(plan, visit) });
     return true;
   };
+  if (run.finishing !== undefined) {
+    const [first] = finishingVisits(run);
+    if (first !== undefined && isStartable(first, now)) consider(first);
+    return found;
+  }
   for (const visit of run.waiting.retry) if (dueAt(visit) <= now) consider(visit);
   for (const visit of run.waiting.start) consider(visit);
   for (const visit of run.waiting.slot) if (!consider(visit)) break;
   return found;
+}
+
+/** True when a visit waits for nothing but its start. */
+function isStartable(visit: Visit, now: number): boolean {
+  const { state } = visit;
+  return waitsFor(state, "slot") || (waitsFor(state, "retry") && dueAt(visit) <= now);
 }
 
 function starts(
@@ -239,10 +282,16 @@ function earliest(plan: Plan, run: Run, now: number, activity: Activity): number
   if (run.state.status !== "running" || run.restoring !== undefined) return undefined;
   let time = nextSave(plan, activity);
   const { timeMs } = run.funds;
-  if (timeMs !== undefined && run.running.size > 0) {
+  if (timeMs !== undefined && run.running.size > 0 && run.finishing === undefined) {
     const left = now + Math.ceil(Math.max(0, timeMs - workedBy(run, now)) / run.running.size);
     time = Math.min(time ?? left, left);
   }
+  for (const visit of run.composites) {
+    const limit = limitOf(visit);
+    if (limit !== undefined && limit > now) time = Math.min(time ?? limit, limit);
+  }
+  const { nextAt } = run.finishing === undefined ? steeringOf(run, now) : {};
+  if (nextAt !== undefined) time = Math.min(time ?? nextAt, nextAt);
   for (const visit of waitingFor(run, "retry", "person", "time")) {
     const due = dueAt(visit);
     if (due > now && Number.isFinite(due)) time = Math.min(time ?? due, due);
@@ -253,6 +302,8 @@ function earliest(plan: Plan, run: Run, now: number, activity: Activity): number
 /** True when nothing can continue before a person answers. */
 export function waitsForPerson(run: Run): boolean {
   const open = run.state.status === "running" && run.restoring === undefined;
+  if (run.finishing !== undefined)
+    return open && waitsFor(finishingVisits(run)[0]?.state, "person");
   const { person, close } = run.waiting;
   const closing = close.size + run.merging.size + run.unmade.size + stepsToCommit(run).length;
   return open && person.size > 0 && closing === 0 && !canMove(run);

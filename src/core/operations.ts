@@ -18,6 +18,7 @@ import type { LookupKind, Operation } from "./action.ts";
 import { type Activity, type AttemptActivity, isToMerge, track } from "./activity.ts";
 import { awaitsMessage } from "./conversation/message.ts";
 import type { AttemptRef, VisitRef } from "./event.ts";
+import { isToEnd } from "./graph/early-end.ts";
 import { attemptOf, childScopes, type Run, type Scope, stepOf, type Visit } from "./run.ts";
 import { attemptText, visitText } from "./step-path.ts";
 import {
@@ -40,6 +41,7 @@ export function lookupFor(plan: Plan, visit: Visit): LookupKind | undefined {
     const inRun = typeof work.items === "string" || "list" in work.items;
     return inRun ? undefined : "items";
   }
+  if (work.kind === "gate") return work.show === undefined ? undefined : "material";
   // A judge starts a new conversation each time.
   if (work.kind !== "agent" || visit.submitted !== undefined) return undefined;
   return plan.agents[work.agent]?.adapter === "command" ? undefined : "conversation";
@@ -66,7 +68,7 @@ export function takeOperations(
     operations.push(...snapshots(plan, run, activity, now));
   }
   for (const [visit, entry] of activity.attempts) {
-    if (entry.phase === "working") operations.push(...cancelOf(run, visit, entry));
+    if (entry.phase === "working") operations.push(...cancelOf(run, visit, entry, now));
     if (entry.phase === "preparing" && !entry.busy && mayBegin(run)) {
       operations.push(...preparation(run, activity, visit, entry));
     }
@@ -114,8 +116,13 @@ function commit(run: Run, activity: Activity): readonly Operation[] {
   return [{ type: "commit", steps, needs: "workspace" }];
 }
 
-function cancelOf(run: Run, visit: Visit, entry: AttemptActivity): readonly Operation[] {
-  const when = endWanted(run, visit);
+function cancelOf(
+  run: Run,
+  visit: Visit,
+  entry: AttemptActivity,
+  now: number,
+): readonly Operation[] {
+  const when = isToEnd(run, visit, now) ? "now" : endWanted(run, visit);
   if (when === undefined || entry.cancelled === when || entry.cancelled === "now") return [];
   entry.cancelled = when;
   return [{ type: "cancel", at: entry.at, when, needs: "nothing" }];

@@ -15,7 +15,8 @@
 import { uncertainVisit } from "./attempt/uncertain.ts";
 import type { RequestHandled, RunEvent } from "./event.ts";
 import type { Fact, RequestedFact } from "./fact.ts";
-import { isLastAttempt, Refusal } from "./graph/rewind.ts";
+import { isLastSeen } from "./graph/retry.ts";
+import { Refusal } from "./graph/rewind.ts";
 import { attemptOf, outermost, type Run, stepOf, type Visit, visitRef } from "./run.ts";
 import { attemptText, stepPath } from "./step-path.ts";
 
@@ -47,12 +48,12 @@ export function requestEvents(
 
 /** Refuses a request about an attempt that is not the last one any more (request/Q3). */
 function refuseLate(run: Run, fact: Taken, seen: string | undefined): void {
-  if (fact.type !== "settled" && fact.type !== "retry-requested") return;
+  if (!("step" in fact) || fact.type === "rewind-requested") return;
   const { step } = fact;
   const isLate =
     fact.type === "settled"
       ? seen !== undefined && attemptText(attemptOf(uncertainVisit(run, step))) !== seen
-      : !isLastAttempt(run, step, seen);
+      : !isLastSeen(run, fact, seen);
   if (isLate) throw new Refusal(`step ${step} has continued since ${seen}`, "run-changed");
 }
 

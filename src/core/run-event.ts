@@ -18,6 +18,7 @@ import {
   type Shape,
   type TypeOf,
   text,
+  time,
   variants,
 } from "./shape.ts";
 
@@ -53,7 +54,7 @@ const stopReason = variants("code", {
 /** Why a run stops. */
 export type StopReason = TypeOf<typeof stopReason>;
 
-export const retry = record({ at: number, delayMs: number });
+export const retry = record({ at: time, delayMs: number });
 /**
  * When the next attempt starts. The delay is kept so that a clock that was set back cannot make it
  * longer.
@@ -88,12 +89,12 @@ const refusedRequest = record({
 export type RefusedRequest = TypeOf<typeof refusedRequest>;
 
 const recover: Shape<Recover> = oneOf("continue", "restart");
-const budget: Shape<Budget> = record({
+const budget = record({
   usd: optional(number),
   tokens: optional(number),
   turns: optional(number),
   timeMs: optional(number),
-});
+}) satisfies Shape<Budget, unknown>;
 
 /** The fields of events about a run and its instances, by their types. */
 export const RUN_EVENTS = {
@@ -116,6 +117,8 @@ export const RUN_EVENTS = {
     logs: optional(text),
     /** Perdure's list of prices at the start, for a run with a limit in US dollars. */
     prices: optional(json),
+    /** The trace that the run was started in (W3C `traceparent`), if its spans are exported. */
+    traceparent: optional(text),
     /** For a fork: its origin. The events up to `run.forked` are those of that run. */
     from: optional(origin),
   },
@@ -146,6 +149,16 @@ export const RUN_EVENTS = {
   },
   "run.stopping": { mode: stopMode, reason: stopReason },
   "run.stopped": { reason: stopReason },
+  /** The run has reached this end, and its `finally` steps run before it is recorded. */
+  "run.finishing": {
+    /** How many ends it has reached, this one included. */
+    number: integer,
+    end: variants("status", {
+      completed: {},
+      failed: { message: text, from: optional(text) },
+      stopped: { reason: stopReason },
+    }),
+  },
   "run.completed": {},
   "run.failed": {
     message: text,
@@ -166,8 +179,8 @@ export const RUN_EVENTS = {
     /** The visit to whose start the person rewound, when it is not the last one. */
     visit: optional(integer),
     /**
-     * Of a completed fan-out: its failed visits that run again. The fan-out and its other items
-     * stay.
+     * Of a fan-out: its failed visits (`map@1.1[3]/test@1`) and its completed items
+     * (`map@1.1[0]/`) that run again. The fan-out and its other items stay.
      */
     items: optional(listOf(text)),
     /** The effect that must happen once has happened; the person wants it to happen again. */
@@ -176,6 +189,7 @@ export const RUN_EVENTS = {
   /** The events before belong to another run; from here on this run continues by itself. */
   "run.forked": {
     from: origin,
+    by: optional(text),
     /** The input that replaces the other run's. */
     input: optional(json),
     /** The snapshot that its files start from. */
@@ -228,17 +242,19 @@ export const RUN_EVENTS = {
     /** The cost of earlier attempts whose model had no price then. */
     lateCostUsd: optional(number),
   },
-  /** A person left a message for the agent of a step. A later attempt's prompt delivers it. */
+  /** A person or a manager left a message for the agent of a step. A later attempt's prompt delivers it. */
   "run.messaged": { scope: text, step: text, message },
   /** The run took in a request from outside, or refused it. The next events say what it caused. */
   "request.handled": {
     /** The key of the request, which no other request of any journal has. */
     request: text,
     by: text,
-    asks: oneOf("retry", "rewind", "settle", "add-budget"),
+    asks: oneOf("retry", "rewind", "settle", "skip", "add-budget"),
     step: optional(text),
     refused: optional(refusedRequest),
   },
+  /** A person skips a step that the run has not reached yet. */
+  "run.skipping": { scope: text, step: text, by: text },
   /** The workspace of an instance is made from this snapshot of the outer workspace. */
   "scope.based": { scope: text, base: text },
   /** An instance succeeded and was merged: the outer workspace now equals this snapshot. */

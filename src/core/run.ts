@@ -23,15 +23,16 @@ import type {
   KnownEffect,
   Message,
   Origin,
-  Placed,
   RunCreated,
+  RunFinishing,
   Spent,
   StopMode,
   StopReason,
   Uncertainty,
   VisitRef,
+  WorkspaceUsed,
 } from "./event.ts";
-import { type VisitState, type WaitReason, waitsFor } from "./graph/visit-state.ts";
+import { isOver, type VisitState, type WaitReason, waitsFor } from "./graph/visit-state.ts";
 import { childScopeId, parseStepPath } from "./step-path.ts";
 
 export interface Run {
@@ -70,10 +71,12 @@ export interface Run {
   readonly shared: ReadonlyMap<string, SharedConversation>;
   /** The messages that people left for agents, by the path of the step. */
   readonly messages: ReadonlyMap<string, readonly LeftMessage[]>;
+  /** Steps that people skipped before the run reached them: path -> who. */
+  readonly skips: ReadonlyMap<string, string>;
   /** The keys of the requests that it has handled; those of messages are their ids. */
   readonly handled: ReadonlySet<string>;
   /** The workspace in which its steps work, once it is made. */
-  readonly workspace?: Placed;
+  readonly workspace?: WorkspaceUsed;
   /** The last snapshot of that workspace. */
   readonly snapshot?: string;
   /** What is known of the files in each workspace: the run's own (""), and those of instances. */
@@ -82,6 +85,10 @@ export interface Run {
   readonly unmade: ReadonlySet<Scope>;
   /** Instances that succeeded and whose own workspace is not merged yet. */
   readonly merging: ReadonlySet<Scope>;
+  /** The end that it has reached, while its `finally` steps run. */
+  readonly finishing?: RunFinishing["end"];
+  /** The last execution of its `finally` steps; its index counts the ends. */
+  readonly finally?: Scope;
   /** Completed steps and merged instances whose changes no commit of its branch names yet. */
   readonly uncommitted: ReadonlySet<string>;
   /**
@@ -104,7 +111,9 @@ export interface Run {
   /** What people added to the plan's budget. */
   readonly added: Budget;
   readonly stepsTotal: number;
+  /** How many steps need nothing more: completed, skipped, not reached, or failed and handled. */
   readonly stepsDone: number;
+  readonly stepsCompleted: number;
   /** Steps whose summary has changed since the last `takeChanges`. */
   readonly changes: ReadonlySet<StepRecord>;
 }
@@ -159,6 +168,8 @@ export interface Scope {
   readonly id: string;
   readonly graph: Graph;
   readonly parent?: Visit;
+  /** Of `finally` steps: the pipeline's own scope, whose results they see. */
+  readonly outer?: Scope;
   readonly item?: Json;
   /** Its own `input`, when it differs from that of the outer scope. */
   readonly input?: JsonObject;
@@ -195,6 +206,8 @@ export interface StepRecord {
   readonly unreachable: boolean;
   /** True when it is counted in `stepsDone`. */
   readonly counted: boolean;
+  /** True when it is counted in `stepsCompleted`. */
+  readonly completed: boolean;
 }
 
 export interface Visit {
@@ -219,6 +232,8 @@ export interface Visit {
   /** How often its agent could not continue, through no fault of the step. */
   readonly pauses: number;
   readonly startedAt?: number;
+  /** How long the run had no owner while its current attempt ran; for a watched sub-pipeline. */
+  readonly unownedMs?: number;
   /** The snapshot that its work started from. */
   readonly base?: string;
   /** Its files are restored to that before its current attempt starts. */
@@ -396,8 +411,15 @@ export function waitingFor(run: Run, ...reasons: readonly WaitReason[]): readonl
   return reasons.flatMap((reason) => [...run.waiting[reason]]);
 }
 
-/** True when no visit can move any more. */
+/** The `finally` visits that are not over, while the run finishes; they run one after the other. */
+export function finishingVisits(run: Run): readonly Visit[] {
+  if (run.finishing === undefined || run.finally === undefined) return [];
+  return [...visitsOf(run.finally)].filter(({ state }) => !isOver(state));
+}
+
+/** True when no visit can move any more. While a run finishes, only `finally` steps move. */
 export function isIdle(run: Run): boolean {
+  if (run.finishing !== undefined) return run.finally?.active === 0;
   const { person, close } = run.waiting;
   return person.size + close.size + run.composites.size === 0 && !canMove(run);
 }

@@ -7,6 +7,11 @@ import type { AttemptRef, VisitRef } from "./event.ts";
 /** The scope that holds the plan's own graph. */
 export const ROOT_SCOPE = "";
 
+/** The id of the scope of the `finally` steps, the n-th time that the run reaches an end. */
+export function finallyScopeId(number: number): string {
+  return `finally@${number}/`;
+}
+
 /** The id of the n-th instance that an attempt of a composite step opened. */
 export function childScopeId(at: AttemptRef, index: number): string {
   return `${attemptText(at)}[${index}]/`;
@@ -25,6 +30,19 @@ export function visitText(place: VisitRef): string {
 /** `fix@2.3`. */
 export function attemptText(at: AttemptRef): string {
   return `${visitText(at)}.${at.attempt}`;
+}
+
+/** An item of a fan-out as people write it: `map[3]`. */
+export function itemName(step: string, index: number): string {
+  return `${step}[${index}]`;
+}
+
+/** Parses `map[3]`; undefined when the text names no item. */
+export function parseItem(
+  text: string,
+): { readonly step: string; readonly index: number } | undefined {
+  const [, step, index] = /^(.*)\[(\d{1,9})\]$/s.exec(text) ?? [];
+  return step === undefined ? undefined : { step, index: Number(index) };
 }
 
 /** Splits the path of a step into its scope and its id. */

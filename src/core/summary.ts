@@ -58,7 +58,7 @@ export function summaryOf(
 ): SummaryChange {
   return {
     status: statusOf(run),
-    stepsCompleted: run.stepsDone,
+    stepsCompleted: run.stepsCompleted,
     stepsTotal: run.stepsTotal,
     steps: Array.from(changed, (record) => rowOf(run, record, workspaceOf)),
   };

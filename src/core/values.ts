@@ -10,6 +10,7 @@
  * - values/X2 The steps inside a composite step are read only when an expression names them.
  */
 
+import { indexOf } from "../plan/graph-index.ts";
 import type { EachWork, Plan } from "../plan/plan.ts";
 import { defined } from "../util/defined.ts";
 import { ExpressionError, evaluateSource, type Scope as Values } from "../util/expression.ts";
@@ -220,7 +221,7 @@ export function valuesAt(run: Run, visit: Visit, env: Environment, outcome?: Out
         ? pathsOf(outcome.outputs)
         : outputsOf(run, lookUp(scope, id)),
     ),
-    results: new LazyMap((id) => (id === own ? result : resultOf(run, lookUp(scope, id)))),
+    results: new LazyMap((id) => (id === own ? result : resultIn(run, scope, id))),
     ...lastOutcome(run, visit, outcome),
   };
 }
@@ -252,13 +253,14 @@ export function outcomeWord({ status, reported }: Pick<Outcome, "status" | "repo
 
 /** Everything that an expression in a scope may name. */
 function valuesIn(run: Run, scope: Scope, visit: number, env: Environment): Values {
+  const end = scope.outer === undefined ? {} : { status: run.finishing?.status ?? "" };
   return {
     input: inputOf(run, scope),
     context: new LazyMap((key) => contextValue(run, scope, key)),
     outputs: new LazyMap((id) => outputsOf(run, lookUp(scope, id))),
-    results: new LazyMap((id) => resultOf(run, lookUp(scope, id))),
+    results: new LazyMap((id) => resultIn(run, scope, id)),
     env: new LazyMap((name) => env[name]),
-    run: { id: run.id, pipeline: run.created?.pipeline ?? "", visit },
+    run: { id: run.id, pipeline: run.created?.pipeline ?? "", visit, ...end },
     ...repetitionOf(scope),
   };
 }
@@ -298,11 +300,22 @@ export function repetitionOf(
 }
 
 function* outwards(scope: Scope): Generator<Scope> {
-  for (let at: Scope | undefined = scope; at !== undefined; at = at.parent?.record.scope) yield at;
+  const around = ({ parent, outer }: Scope): Scope | undefined => parent?.record.scope ?? outer;
+  for (let at: Scope | undefined = scope; at !== undefined; at = around(at)) yield at;
+}
+
+/** `results.<step>` as a scope sees it: a step that the run has not reached is pending. */
+function resultIn(run: Run, scope: Scope, id: string): Json | LazyMap | undefined {
+  const found = resultOf(run, lookUp(scope, id));
+  if (found !== undefined) return found;
+  for (const { graph } of outwards(scope)) {
+    if (indexOf(graph).byId.has(id)) return { status: "pending", attempts: 0 };
+  }
+  return undefined;
 }
 
 /** The value of `results.<step>`. */
-export function resultOf(run: Run, record: StepRecord | undefined): Json | LazyMap | undefined {
+function resultOf(run: Run, record: StepRecord | undefined): Json | LazyMap | undefined {
   const plain = plainResult(record);
   const visit = currentVisit(record);
   if (plain === undefined || visit?.instances === undefined) return plain;
@@ -310,14 +323,14 @@ export function resultOf(run: Run, record: StepRecord | undefined): Json | LazyM
 }
 
 /** The state of a composite visit, with the steps in it. */
-export function withInside(run: Run, visit: Visit, plain: JsonObject): LazyMap {
+function withInside(run: Run, visit: Visit, plain: JsonObject): LazyMap {
   return new LazyMap((key) => plain[key] ?? inside(run, visit, key));
 }
 
 /**
  * The value of `outputs.<step>`: paths by name; for a sub-pipeline or a loop, those of its steps.
  */
-export function outputsOf(run: Run, record: StepRecord | undefined): Json | LazyMap | undefined {
+function outputsOf(run: Run, record: StepRecord | undefined): Json | LazyMap | undefined {
   const visit = currentVisit(record);
   if (visit?.instances === undefined) return leafOutputs(visit);
   const scope = stepOf(visit).work.kind === "each" ? undefined : lastScope(run, visit);
@@ -325,7 +338,7 @@ export function outputsOf(run: Run, record: StepRecord | undefined): Json | Lazy
 }
 
 /** The paths of outputs by their names. */
-export function pathsOf(outputs: Readonly<Record<string, Output>>): JsonObject {
+function pathsOf(outputs: Readonly<Record<string, Output>>): JsonObject {
   return Object.fromEntries(Object.entries(outputs).map(([name, { path }]) => [name, path]));
 }
 
@@ -363,7 +376,7 @@ function plainResult(record: StepRecord | undefined): JsonObject | undefined {
 }
 
 /** The answer, the printed output and the identity of a step. */
-export function leftBy(end: {
+function leftBy(end: {
   readonly answer?: Json | undefined;
   readonly output?: string | undefined;
   readonly identity?: string | undefined;
@@ -373,7 +386,7 @@ export function leftBy(end: {
 }
 
 /** The fields of a step's report. */
-export function wordsOf({ outcome, label, notes }: StepReport = {}): JsonObject {
+function wordsOf({ outcome, label, notes }: StepReport = {}): JsonObject {
   return defined({ outcome, label, notes });
 }
 

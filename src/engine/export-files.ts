@@ -1,14 +1,18 @@
 /**
- * The files of a run for an export: a snapshot of the current files, and all snapshots in one bundle.
+ * The files of a run that travel to another machine: snapshots of what is there now, and bundles of
+ * all snapshots or of the new ones.
  *
- * Owns: which files an export carries.
- * Does not: restore them elsewhere; the run's next owner does, when it resumes.
+ * Owns: which files travel, and the directories of single steps and instances there.
+ * Does not: restore the files of the run's workspace elsewhere; the run's next owner does, when it
+ * resumes.
  * Invariants:
  * - As in executors/files.ts, an interrupted attempt has its files under its own name, so that the
  *   owner that records its loss elsewhere finds them.
  */
 import { existsSync } from "node:fs";
-import { attemptOf, type Run } from "../core/run.ts";
+import { isOver } from "../core/graph/visit-state.ts";
+import { attemptOf, type Run, waitingFor } from "../core/run.ts";
+import { filesIn, hasOwnFiles, SHARED, worksApart, workspaceOf } from "../core/workspace-files.ts";
 import type { WorkspaceSettings } from "../plan/plan.ts";
 import { writeBundle } from "../workspace/snapshot/bundle.ts";
 import { takeSnapshot } from "../workspace/snapshot/snapshot.ts";
@@ -17,17 +21,24 @@ import {
   listRefs,
   openStore,
   REFS,
+  type SnapshotRef,
   type SnapshotStore,
   writeRefs,
 } from "../workspace/snapshot/store.ts";
-import { snapshotRef } from "./executors/files.ts";
+import type { Workspace } from "../workspace/snapshot/workspace.ts";
+import { makeOwnDirectory } from "../workspace/worktree/own-worktree.ts";
+import { ownDirectoryOf, refWord, snapshotRef } from "./executors/files.ts";
 import { workspaceAt } from "./run-workspace.ts";
 import type { RunDir } from "./state-dir.ts";
 
-interface ExportFilesOptions {
+/** A run and its directories. */
+interface TravellingRun {
   readonly plan: WorkspaceSettings;
   readonly run: Run;
   readonly dir: RunDir;
+}
+
+interface ExportFilesOptions extends TravellingRun {
   readonly stateDir: string;
   /** The path of the bundle. */
   readonly file: string;
@@ -35,9 +46,16 @@ interface ExportFilesOptions {
   readonly withoutBase: boolean;
 }
 
-/** The exported snapshot of the current files, and the number of snapshots. */
-export interface FilesExport {
-  readonly commit: string;
+/** Snapshots of the files as they are now. */
+export interface SavedFiles {
+  /** Those of the run's workspace; absent when it has none yet. */
+  readonly commit?: string;
+  /** Those of the workspaces of single steps and instances, by name. */
+  readonly own: Readonly<Record<string, string>>;
+}
+
+/** The exported snapshots of the current files, and the number of all snapshots. */
+export interface FilesExport extends SavedFiles {
   readonly snapshots: number;
   /** Commits that the other repository must have, because the bundle omits them. */
   readonly base: readonly string[];
@@ -45,34 +63,98 @@ export interface FilesExport {
 
 /** Saves the files and writes the bundle; undefined when there are no files to export. */
 export async function exportFiles(options: ExportFilesOptions): Promise<FilesExport | undefined> {
-  const { plan, run, stateDir, file } = options;
+  const { plan, run, stateDir, file, withoutBase } = options;
   if (!plan.snapshots) return undefined;
   const store = await openStore({ project: run.created?.cwd ?? ".", stateDir });
-  const commit = (await saveNow(store, options)) ?? run.snapshot;
-  if (commit === undefined) return undefined;
-  const snapshots = `${REFS}${run.id}/`;
-  const heads = `${HEAD_REFS}${run.id}/`;
-  const known = options.withoutBase ? await listRefs(store, heads) : [];
-  const base = [...new Set(known.map((head) => head.commit))];
-  const refs = base.length === 0 ? [snapshots, heads] : [snapshots];
+  const saved = await saveFiles(store, options, new Map());
+  if (saved.commit === undefined) return undefined;
+  await nameInterrupted(store, run, saved);
+  const { snapshots, heads } = await refsOf(store, run.id);
+  const base = withoutBase ? [...new Set(heads.map((head) => head.commit))] : [];
+  const refs = base.length === 0 ? [...snapshots, ...heads] : snapshots;
   await writeBundle(store, { refs, file, without: base });
-  return { commit, snapshots: (await listRefs(store, snapshots)).length, base };
+  return { ...saved, snapshots: snapshots.length, base };
 }
 
-async function saveNow(
+/** The names of all snapshots of a run, and of the commits that were checked out at them. */
+export async function refsOf(
   store: SnapshotStore,
-  { plan, run, dir }: ExportFilesOptions,
-): Promise<string | undefined> {
-  const placed = run.workspace ?? (plan.kind === "here" ? { path: run.created?.cwd } : undefined);
-  if (placed?.path === undefined || !existsSync(placed.path)) return undefined;
-  const workspace = await workspaceAt(store, placed.path, dir, plan);
-  const parents = run.snapshot === undefined ? [] : [run.snapshot];
-  const ref = `${REFS}${run.id}/export/${run.seq}`;
-  const { commit } = await takeSnapshot(workspace, { ref, message: "exported", parents });
+  runId: string,
+): Promise<{ readonly snapshots: readonly SnapshotRef[]; readonly heads: readonly SnapshotRef[] }> {
+  const snapshots = await listRefs(store, `${REFS}${runId}/`);
+  return { snapshots, heads: await listRefs(store, `${HEAD_REFS}${runId}/`) };
+}
+
+/** Directories that were opened before, by workspace: an unchanged one then costs little. */
+export type OpenedWorkspaces = Map<string, Promise<Workspace>>;
+
+/** Takes snapshots of the workspaces in which the run works, beside whoever else takes some. */
+export async function saveFiles(
+  store: SnapshotStore,
+  { plan, run, dir }: TravellingRun,
+  opened: OpenedWorkspaces,
+): Promise<SavedFiles> {
+  const take = async (name: string, path: string, last: string | undefined): Promise<string> => {
+    const index = name === SHARED ? "saved" : `saved-own-${refWord(name)}`;
+    const open = opened.get(name) ?? workspaceAt(store, path, dir, plan, index);
+    opened.set(name, open);
+    const ref = `${REFS}${run.id}/export/${name === SHARED ? run.seq : `own-${refWord(name)}`}`;
+    const parents = last === undefined ? [] : [last];
+    return (await takeSnapshot(await open, { ref, message: "exported", parents })).commit;
+  };
+  const placed = run.workspace?.path ?? (plan.kind === "here" ? run.created?.cwd : undefined);
+  const commit =
+    placed !== undefined && existsSync(placed)
+      ? await take(SHARED, placed, run.snapshot)
+      : run.snapshot;
+  const own: Record<string, string> = {};
+  for (const [workspace, last] of ownWorkspaces(run)) {
+    const { path } = ownDirectoryOf(store, { run, dir, plan }, workspace);
+    if (existsSync(path)) own[workspace] = await take(workspace, path, last);
+  }
+  return { ...(commit === undefined ? {} : { commit }), own };
+}
+
+/**
+ * The workspaces of single steps and instances whose work is not merged, and the last snapshot of
+ * each that the journal knows.
+ */
+export function ownWorkspaces(run: Run): ReadonlyMap<string, string | undefined> {
+  const known = new Map<string, string | undefined>();
+  const waiting = waitingFor(run, "owner", "retry", "slot", "probe", "person");
+  for (const visit of [...run.running, ...waiting, ...run.failed]) {
+    if (worksApart(visit)) known.set(workspaceOf(visit), visit.base);
+  }
+  for (const scope of run.scopes.values()) {
+    const isOpen = scope.parent !== undefined && !isOver(scope.parent.state);
+    if (isOpen && hasOwnFiles(run, scope)) known.set(scope.id, filesIn(run, scope.id).snapshot);
+  }
+  return known;
+}
+
+/** Gives the files of interrupted attempts the names under which their next owner looks for them. */
+export async function nameInterrupted(
+  store: SnapshotStore,
+  run: Run,
+  { commit, own }: SavedFiles,
+): Promise<void> {
   for (const visit of run.running) {
+    const workspace = workspaceOf(visit);
+    const saved = workspace === SHARED ? commit : own[workspace];
     const after = snapshotRef(run.id, attemptOf(visit), "after");
     const [kept] = await listRefs(store, after);
-    if (kept === undefined) await writeRefs(store, [{ ref: after, commit }]);
+    if (kept !== undefined || saved === undefined) continue;
+    await writeRefs(store, [{ ref: after, commit: saved }]);
   }
-  return commit;
+}
+
+/** Makes the workspaces of single steps and instances with the files that travelled. */
+export async function placeOwnFiles(
+  store: SnapshotStore,
+  travelled: TravellingRun,
+  own: SavedFiles["own"],
+): Promise<void> {
+  for (const [workspace, commit] of Object.entries(own)) {
+    await makeOwnDirectory(ownDirectoryOf(store, travelled, workspace), commit, "restored");
+  }
 }

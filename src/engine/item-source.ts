@@ -13,7 +13,7 @@ import { textOf } from "../runner/file-text.ts";
 import { ExpressionError } from "../util/expression.ts";
 import type { Json } from "../util/json.ts";
 import { renderText, TemplateError } from "../util/template.ts";
-import { evaluatorAt, type LaunchSite, workDirOf } from "./launch.ts";
+import { evaluatorAt, type LaunchInput, workDirOf } from "./launch.ts";
 
 /** The limits of a fan-out's items: their number, and the size of their file. */
 const ITEMS_MAX = 100_000;
@@ -22,7 +22,7 @@ const ITEMS_BYTES_MAX = 64 * 1024 * 1024;
 const HIDDEN: ReadonlySet<string> = new Set([".git", ".perdure"]);
 
 /** The items of a visit; undefined when the items come from elsewhere. */
-export function findItems(site: LaunchSite, place: VisitRef): ItemsFound | undefined {
+export function findItems(site: LaunchInput, place: VisitRef): ItemsFound | undefined {
   const visit = findVisit(site.run, place);
   const work = visit && stepOf(visit).work;
   if (visit === undefined || work?.kind !== "each" || typeof work.items === "string") {

@@ -5,7 +5,7 @@
  * Does not: start it (room `runner`). Rendered text is never written to the journal.
  */
 import { mkdirSync, writeFileSync } from "node:fs";
-import { dirname, join, resolve } from "node:path";
+import { dirname, isAbsolute, join, relative, resolve } from "node:path";
 import { effectKey } from "../core/attempt/effect.ts";
 import { withPreamble } from "../core/conversation/briefing.ts";
 import { withReport } from "../core/conversation/failure-report.ts";
@@ -23,36 +23,40 @@ import type { Plan } from "../plan/plan.ts";
 import { isolationProblem } from "../runner/process/start.ts";
 import type { CheckScript, Launch, Limits } from "../runner/process/step-process.ts";
 import { ATTEMPT_VARIABLE, RUN_VARIABLE } from "../runner/process/sweep.ts";
+import { defined } from "../util/defined.ts";
 import { evaluateSource } from "../util/expression.ts";
 import { renderShell } from "../util/shell.ts";
 import { type Evaluate, renderText, valueText } from "../util/template.ts";
 import { targetOutside } from "../workspace/artifact.ts";
 import { stageVariables } from "./attractor-stage.ts";
 import { STATUS_FILE } from "./evidence/status-file.ts";
-import { attemptDirOf, ownPathOf, type RunDir } from "./state-dir.ts";
+import { attemptDirOf, ownPathOf, PROMPT_FILE, type RunDir } from "./state-dir.ts";
 
 /** How many steps back the environment has outputs; expressions can name any output. */
 const ANCESTORS_MAX = 1_000;
 /** How many outputs of earlier steps the environment has. */
 const ENV_OUTPUTS_MAX = 256;
 /** The size limit of a step's output. */
-export const OUTPUT_BYTES_MAX = 1024 ** 3;
+const OUTPUT_BYTES_MAX = 1024 ** 3;
 /** The time from SIGTERM to SIGKILL. */
-export const GRACE_MS = 10_000;
+const GRACE_MS = 10_000;
 
-export interface LaunchSite {
+export interface LaunchInput {
   readonly plan: Plan;
   readonly run: Run;
   readonly dir: RunDir;
   readonly env: Environment;
+  /** Variables with which the processes of an attempt join its trace. */
+  readonly traceVariables?: (at: AttemptRef) => Readonly<Record<string, string>>;
+  /** The file with the deadline of all steps of a fleet run. */
+  readonly leash?: string | undefined;
 }
 
-/** Files of an attempt that the engine reads after its end. */
+/** The file to which an attempt writes its key-values. */
 export const CONTEXT_FILE = "context";
-export const PROMPT_FILE = "prompt.md";
 
 /** Renders an attempt and creates its folder; throws ExpressionError or TemplateError. */
-export function prepareLaunch(site: LaunchSite, visit: Visit, at: AttemptRef): Launch {
+export function prepareLaunch(site: LaunchInput, visit: Visit, at: AttemptRef): Launch {
   const { work } = stepOf(visit);
   const dir = attemptDirOf(site.dir, at);
   const evaluate = evaluatorAt(site, visit);
@@ -72,7 +76,7 @@ export function prepareLaunch(site: LaunchSite, visit: Visit, at: AttemptRef): L
       env: { ...env, PERDURE_PROMPT_FILE: prompt },
       script,
       ...checks,
-      ...isolated(visit),
+      ...boundsOf(site, visit),
       stdin: prompt,
       separateStderr: true,
     };
@@ -80,30 +84,30 @@ export function prepareLaunch(site: LaunchSite, visit: Visit, at: AttemptRef): L
   const script = work.kind === "shell" ? renderShell(work.run, evaluate) : "";
   // The stdout of a DOT tool becomes a value of the context; its stderr does not.
   const separateStderr = site.plan.keys === "attractor" || stepOf(visit).capture !== undefined;
-  return { dir, cwd, env, script, ...checks, ...isolated(visit), separateStderr };
+  return { dir, cwd, env, script, ...checks, ...boundsOf(site, visit), separateStderr };
 }
 
 /** The launch of nothing but the checks of an attempt. */
-export function prepareChecks(site: LaunchSite, visit: Visit, at: AttemptRef): Launch {
+export function prepareChecks(site: LaunchInput, visit: Visit, at: AttemptRef): Launch {
   return {
     dir: attemptDirOf(site.dir, at),
     cwd: workDirOf(site, visit),
     env: environmentOf(site, visit, at),
     script: "",
     ...prepareFolder(site, visit, at),
-    ...isolated(visit),
+    ...boundsOf(site, visit),
     separateStderr: false,
   };
 }
 
 /** Makes the folders of an attempt; returns those of its check commands. */
 export function prepareFolder(
-  site: LaunchSite,
+  site: LaunchInput,
   visit: Visit,
   at: AttemptRef,
 ): Pick<Launch, "checks"> {
   mkdirSync(attemptDirOf(site.dir, at), { recursive: true, mode: 0o700 });
-  const outside = outputOutside(site, visit);
+  const outside = directoryOutside(site, visit) ?? outputOutside(site, visit);
   if (outside !== undefined) throw new LaunchError(outside);
   makeOutputFolders(Object.values(outputPaths(site, visit)));
   const checks = checksOf(stepOf(visit)).flatMap((check): readonly CheckScript[] => {
@@ -123,11 +127,18 @@ export function withoutAgentEnv(plan: Plan, visit: Visit): string {
   return names.length === 0 ? "" : `unset ${names.join(" ")}\n`;
 }
 
-/** Puts a step that asks for it into its own namespace; refuses where the system has none. */
-export function isolated(visit: Visit): Pick<Launch, "isolate"> {
-  if (stepOf(visit).isolate !== true) return {};
+/**
+ * The leash of a step, if its run has one, and a namespace for a step that asks for one; refuses where
+ * the system has none.
+ */
+export function boundsOf(
+  { leash }: Pick<LaunchInput, "leash">,
+  visit: Visit,
+): Pick<Launch, "isolate" | "leash"> {
+  const held = defined({ leash });
+  if (stepOf(visit).isolate !== true) return held;
   const problem = isolationProblem();
-  if (problem === undefined) return { isolate: true };
+  if (problem === undefined) return { isolate: true, ...held };
   const remedy = "allow user namespaces on this system, or take `isolate` out of the pipeline";
   throw new LaunchError(`it cannot be isolated: ${problem}; ${remedy}`);
 }
@@ -168,18 +179,18 @@ export function attemptIdOf(runId: string, at: AttemptRef): string {
 }
 
 /** Evaluates expressions at a visit. */
-export function evaluatorAt(site: LaunchSite, visit: Visit): Evaluate {
+export function evaluatorAt(site: LaunchInput, visit: Visit): Evaluate {
   const { plan, run, env } = site;
   return evaluatorIn(site, visit, environmentAt(plan, run, visit, env));
 }
 
-function evaluatorIn({ run }: LaunchSite, visit: Visit, env: Environment): Evaluate {
+function evaluatorIn({ run }: LaunchInput, visit: Visit, env: Environment): Evaluate {
   const values = valuesAt(run, visit, env);
   return (source) => evaluateSource(source, values);
 }
 
 /** The directory in which a step works. */
-export function workDirOf(site: LaunchSite, visit: Visit): string {
+export function workDirOf(site: LaunchInput, visit: Visit): string {
   const { cwd } = stepOf(visit);
   const root = rootOf(site, visit);
   return cwd === undefined ? root : resolve(root, renderText(cwd, evaluatorAt(site, visit)));
@@ -191,29 +202,38 @@ export function workspaceOf(dir: RunDir): WorkspaceOf {
 }
 
 /** The root of the workspace of a step. */
-function rootOf({ run, dir }: Pick<LaunchSite, "run" | "dir">, visit: Visit): string {
+function rootOf({ run, dir }: Pick<LaunchInput, "run" | "dir">, visit: Visit): string {
   const workspace = workspaceKey(visit);
   if (workspace !== SHARED) return ownPathOf(dir, workspace);
   return run.workspace?.path ?? run.created?.cwd ?? ".";
 }
 
 /** Keeps git from using the project's repository for a workspace below it. */
-function gitFence({ run, dir }: LaunchSite, visit: Visit): Record<string, string> {
+function gitFence({ run, dir }: LaunchInput, visit: Visit): Record<string, string> {
   const kind = run.workspace?.kind ?? "here";
   const ours = workspaceKey(visit) !== SHARED || kind === "directory" || kind === "copy";
   return ours ? { GIT_CEILING_DIRECTORIES: dir.root } : {};
 }
 
 /** The paths of a step's outputs: name -> absolute path. */
-export function outputPaths(site: LaunchSite, visit: Visit): Readonly<Record<string, string>> {
+export function outputPaths(site: LaunchInput, visit: Visit): Readonly<Record<string, string>> {
   const { outputs } = stepOf(visit);
   const evaluate = evaluatorAt(site, visit);
   const cwd = workDirOf(site, visit);
   return mapValues(outputs, (path) => resolve(cwd, renderText(path, evaluate)));
 }
 
+/** The fault of a `cwd` that a value leads out of the workspace; DOT has directories of its own. */
+function directoryOutside(site: LaunchInput, visit: Visit): string | undefined {
+  if (site.plan.keys === "attractor") return undefined;
+  const cwd = workDirOf(site, visit);
+  const within = relative(rootOf(site, visit), cwd);
+  const isOutside = within === ".." || within.startsWith("../") || isAbsolute(within);
+  return isOutside ? `its directory is outside of the workspace: ${cwd}` : undefined;
+}
+
 /** The fault of an output path that a value or a link leads out of the step's workspace. */
-export function outputOutside(site: LaunchSite, visit: Visit): string | undefined {
+export function outputOutside(site: LaunchInput, visit: Visit): string | undefined {
   const root = rootOf(site, visit);
   for (const [name, path] of Object.entries(outputPaths(site, visit))) {
     const target = targetOutside([root], path);
@@ -224,7 +244,7 @@ export function outputOutside(site: LaunchSite, visit: Visit): string | undefine
 
 /** The environment of an attempt's process. */
 export function environmentOf(
-  site: LaunchSite,
+  site: LaunchInput,
   visit: Visit,
   at: AttemptRef,
 ): Record<string, string> {
@@ -241,6 +261,7 @@ export function environmentOf(
   );
   return {
     ...Object.fromEntries(inherited),
+    ...site.traceVariables?.(at),
     ...mapValues(plan.env, (value) => renderText(value, outer)),
     ...mapValues({ ...agent, ...step.env }, (value) => renderText(value, inner)),
     ...gitFence(site, visit),

@@ -7,7 +7,7 @@
  * Does not: decide anything (room `core`), or act on the world (executors/).
  * Invariants:
  * - engine/E1 Nothing else acts between the decision of a turn and the end of its append: facts
- *   wait in the inlet, and executors start operations only after the append.
+ *   wait in the queue, and executors start operations only after the append.
  * - engine/E4 A failed append ends this loop: the run in memory is then ahead of the disk, and only
  *   a new replay can be trusted.
  * - engine/E5 This owner starts or adopts every attempt that the journal calls running:
@@ -22,13 +22,13 @@ import { advance, type Turn } from "../core/advance.ts";
 import {
   EVENT_VERSION,
   type Owner,
-  type Placed,
   type Recorded,
   type RememberedEnvironment,
+  type WorkspaceUsed,
 } from "../core/event.ts";
 import { takeChanges } from "../core/evolve.ts";
 import type { Environment, Fact } from "../core/fact.ts";
-import { retriedBy } from "../core/graph/rewind.ts";
+import { retriedBy } from "../core/graph/retry.ts";
 import { waitsForPerson } from "../core/next-actions.ts";
 import type { Run, RunState } from "../core/run.ts";
 import { summaryOf, type WorkspaceOf } from "../core/summary.ts";
@@ -38,13 +38,13 @@ import type { Plan, Recover } from "../plan/plan.ts";
 import { assert, unreachable } from "../util/assert.ts";
 import type { Clock } from "../util/clock.ts";
 import { closeAll } from "../util/close.ts";
-import type { Executors, Outlet } from "./executors/executor.ts";
+import type { Executors, FactWriter } from "./executors/executor.ts";
 
 /** Receives every batch of events after it is on the disk; its operations may have started. */
 type Watcher = (events: readonly Recorded[], run: Run) => void;
 
 /** Where facts wait for the loop. */
-export interface Inlet extends Outlet {
+export interface FactQueue extends FactWriter {
   readonly isEmpty: boolean;
   /** All waiting facts, as soon as there is one; none when the time is over or the loop is woken. */
   take(waitMs: number | undefined): Promise<readonly Fact[]>;
@@ -54,7 +54,7 @@ export interface Inlet extends Outlet {
 const WAIT_MAX_MS = 2 ** 31 - 1;
 
 /** A queue with one reader, the loop. The operations under way limit its length. */
-export class Mailbox implements Inlet {
+export class Mailbox implements FactQueue {
   #facts: Fact[] = [];
   #isWoken = false;
   #wake: (() => void) | undefined;
@@ -130,12 +130,14 @@ interface LoopOptions {
   /** True when the files executor takes snapshots, restores and merges. */
   readonly keepsFiles: boolean;
   /** The workspace of the run, when it is not the project's own directory. */
-  readonly placed?: Placed;
-  readonly inlet: Inlet;
+  readonly placed?: WorkspaceUsed;
+  readonly queue: FactQueue;
   readonly executors: Executors;
   readonly watch: Watcher;
   /** Returns whether to wait for people when nothing else can happen. */
   readonly stay: () => boolean;
+  /** Leaves the run when nothing can happen for longer than this; without it, the loop waits. */
+  readonly waitMaxMs?: number;
 }
 
 /** Drives one run as its owner until the run ends or stops, or an append fails. */
@@ -173,17 +175,18 @@ export class Loop {
   }
 
   async #turns(requests: readonly Fact[]): Promise<RunState> {
-    const { inlet, executors, clock } = this.#options;
+    const { queue, executors, clock } = this.#options;
     let turn = await this.open(requests);
-    await executors.gates.look(inlet);
+    await executors.gates.look(queue);
     for (;;) {
       await this.#begin(turn);
       this.show();
       const { state } = this.#run;
       if (state.status !== "running" && state.status !== "stopping") return state;
       if (!turn.more && (await this.#isLeftToPeople())) return state;
-      const facts = turn.more ? [] : await inlet.take(waitMs(turn, clock.now()));
-      if (facts.length === 0) await executors.gates.look(inlet);
+      if (!turn.more && this.#isLeftToTime(turn)) return state;
+      const facts = turn.more ? [] : await queue.take(waitMs(turn, clock.now()));
+      if (facts.length === 0) await executors.gates.look(queue);
       turn = await this.turn(facts);
     }
   }
@@ -230,9 +233,9 @@ export class Loop {
 
   /** Lets executors start the operations of a turn. */
   async #begin(turn: Turn): Promise<void> {
-    const { executors, inlet } = this.#options;
-    if (turn.events.some(({ type }) => type === "step.asked")) await executors.gates.look(inlet);
-    for (const operation of turn.operations) beginOperation(executors, operation, inlet);
+    const { executors, queue } = this.#options;
+    if (turn.events.some(({ type }) => type === "step.asked")) await executors.gates.look(queue);
+    for (const operation of turn.operations) beginOperation(executors, operation, queue);
   }
 
   /** Shows the events of the last turns to the watcher. */
@@ -244,10 +247,20 @@ export class Loop {
 
   /** True when only a person can continue the run, and this owner does not wait for people. */
   async #isLeftToPeople(): Promise<boolean> {
-    const { executors, inlet, stay } = this.#options;
+    const { executors, queue, stay } = this.#options;
     if (!waitsForPerson(this.#run)) return false;
-    await executors.gates.look(inlet);
-    return inlet.isEmpty && !stay();
+    await executors.gates.look(queue);
+    return queue.isEmpty && !stay();
+  }
+
+  /** True when nothing is under way, and the next thing happens later than this owner waits for. */
+  #isLeftToTime({ wakeAt, operations }: Turn): boolean {
+    const { waitMaxMs, queue, clock } = this.#options;
+    if (waitMaxMs === undefined || wakeAt === undefined) return false;
+    const isIdle = operations.length === 0 && queue.isEmpty && this.#run.running.size === 0;
+    const { files, lookups } = this.#activity;
+    const isLooking = [...lookups.values()].some(({ pending }) => pending);
+    return isIdle && files.size === 0 && !isLooking && wakeAt - clock.now() > waitMaxMs;
   }
 
   async #close(): Promise<void> {
@@ -274,20 +287,20 @@ function recordedEvents(
   });
 }
 
-function beginOperation(executors: Executors, operation: Operation, outlet: Outlet): void {
+function beginOperation(executors: Executors, operation: Operation, writer: FactWriter): void {
   const { processes, files, gates, probes } = executors;
   switch (operation.type) {
     case "adopt":
-      return processes.adopt?.(operation.at, outlet);
+      return processes.adopt?.(operation.at, writer);
     case "cancel":
       return processes.stop?.(operation.at, operation.when);
     case "launch":
     case "look-up":
-      return processes.begin(operation, outlet);
+      return processes.begin(operation, writer);
     case "probe":
-      return probes.begin(operation, outlet);
+      return probes.begin(operation, writer);
     case "expire":
-      return gates.begin(operation, outlet);
+      return gates.begin(operation, writer);
     case "snapshot":
     case "make-workspace":
     case "restore":
@@ -295,7 +308,7 @@ function beginOperation(executors: Executors, operation: Operation, outlet: Outl
     case "merge":
     case "merge-scope":
     case "commit":
-      return files.begin(operation, outlet);
+      return files.begin(operation, writer);
     default:
       return unreachable(operation);
   }

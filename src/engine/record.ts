@@ -28,10 +28,10 @@ interface RecordOptions {
   readonly workspaceOf?: WorkspaceOf;
 }
 
-/** Records a verdict or a message. Throws Refusal when the run cannot take it. */
+/** Records a verdict, a skip or a message. Throws Refusal when the run cannot take it. */
 export async function recordRequest(
   options: RecordOptions,
-  fact: Extract<Fact, { type: "settled" | "message-left" }>,
+  fact: Extract<Fact, { type: "settled" | "skip-requested" | "message-left" }>,
 ): Promise<Run> {
   const { log, plan, epoch, now } = options;
   const { id, seq: afterSeq } = options.run;

@@ -11,7 +11,7 @@
 import { existsSync } from "node:fs";
 import { mkdir, rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
-import type { Placed } from "../core/event.ts";
+import type { WorkspaceUsed } from "../core/event.ts";
 import type { Run } from "../core/run.ts";
 import type { WorkspaceSettings } from "../plan/plan.ts";
 import { copyProject, makeDirectory } from "../workspace/copy.ts";
@@ -64,7 +64,7 @@ export async function makeRunWorkspace({
   run,
   dir,
   store,
-}: RunWorkspaceOptions): Promise<Placed> {
+}: RunWorkspaceOptions): Promise<WorkspaceUsed> {
   const project = run.created?.cwd ?? ".";
   const path = workspacePathOf(dir);
   const { kind } = plan;
@@ -107,7 +107,7 @@ async function tipOf(store: SnapshotStore, run: Run, base: string): Promise<stri
 /** Checks the workspace of a run that resumes, and repairs it where that is safe. */
 export async function checkRunWorkspace(
   options: RunWorkspaceOptions,
-  placed: Placed,
+  placed: WorkspaceUsed,
 ): Promise<void> {
   if (placed.kind === "worktree") return findWorktree(options, placed);
   if (placed.kind === "here") return;
@@ -117,7 +117,7 @@ export async function checkRunWorkspace(
   await restoreFiles(options, path);
 }
 
-async function findWorktree(options: RunWorkspaceOptions, placed: Placed): Promise<void> {
+async function findWorktree(options: RunWorkspaceOptions, placed: WorkspaceUsed): Promise<void> {
   const { run, dir, plan } = options;
   const path = workspacePathOf(dir);
   const project = run.created?.cwd ?? ".";
@@ -231,7 +231,9 @@ async function needCommit(repository: Repository, name: string): Promise<string>
   if (commit !== undefined) return commit;
   throw new WorkspaceError(
     "snapshot-missing",
-    `${name} names no commit in ${repository.topLevel}`,
+    name === "HEAD"
+      ? `${repository.topLevel} has no commit yet, and a worktree needs one`
+      : `${name} names no commit in ${repository.topLevel}`,
     "make a first commit, or name another `base` for the worktree",
   );
 }

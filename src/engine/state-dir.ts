@@ -58,6 +58,9 @@ export function ownPathOf(run: RunDir, workspace: string): string {
   return join(run.root, "own", workspace.replace(/\/$/, "").replaceAll("/", "~"));
 }
 
+/** The file with the prompt of an agent, in the folder of its attempt. */
+export const PROMPT_FILE = "prompt.md";
+
 /** The folder of one attempt; a nested scope becomes part of its name. */
 export function attemptDirOf(run: RunDir, at: AttemptRef): string {
   return join(run.root, "attempts", attemptText(at).replaceAll("/", "~"));

@@ -75,20 +75,28 @@ interface RetryRequest extends AboutAttempt {
   readonly files?: "keep" | "restore";
   /** Of a fan-out: only its failed items. */
   readonly failed?: true;
+  /** Of a fan-out: only these items, by their positions; `attempt` then names the last of each. */
+  readonly items?: readonly number[];
   /** How many more turns its agent gets. */
   readonly turns?: number;
   /** The person wants an effect to happen again that must not happen twice. */
   readonly repeat?: true;
 }
 
-/** Returns to the start of a step, or only discards its result and those after it. */
+/** Returns to the start of a step. */
 interface RewindRequest extends Signed {
   readonly type: "rewind";
-  readonly verb: "rewind" | "invalidate";
+  /** In older journals; `invalidate` keeps the files. */
+  readonly verb?: "rewind" | "invalidate";
   /** `fix`, or `fix@2` for the start of its second visit. */
   readonly step: string;
   readonly files?: "keep" | "restore";
   readonly repeat?: true;
+}
+
+/** Skips a step that does not run. */
+interface SkipRequest extends AboutAttempt {
+  readonly type: "skip";
 }
 
 /** A person's verdict on a step whose effect is uncertain. */
@@ -114,6 +122,7 @@ export type LastingRequest =
   | AddBudgetRequest
   | RetryRequest
   | RewindRequest
+  | SkipRequest
   | SettleRequest;
 
 /** A request in the queue; later requests have higher ids. */

@@ -1,12 +1,15 @@
 /**
  * The port that says which process owns a run. Only the owner may append to the run's log.
  *
- * Owns: that a run has one owner at a time, and that epochs only grow.
+ * Owns: that a run has one owner at a time, that epochs only grow, and, where leases run out, the only
+ *   clock that counts.
  * Does not: know whether an owner is alive. The caller reads a lease, judges its holder by its own
  *   evidence, and acquires against exactly the lease that it has judged (`takeLease` in journal.ts).
  * Invariants:
  * - leases/J2 Each owner has a higher epoch than all owners before it; an append names its epoch,
  *   so an owner that was replaced cannot write.
+ * - leases/J9 A lease that was judged by its expiry is acquired only while it is expired: a renewal
+ *   that came in between wins.
  */
 import type { Owner } from "../core/event.ts";
 
@@ -17,8 +20,11 @@ export interface Leases {
   held(): Promise<readonly HeldLease[]>;
   /** Makes `owner` the owner of a run, if the lease has not changed since the caller judged it. */
   acquire(runId: string, request: AcquireRequest): Promise<Acquired>;
-  /** Confirms the lease. Throws "stale-writer" when the run has another owner. */
-  renew(runId: string, epoch: number): Promise<void>;
+  /**
+   * Confirms the lease, and extends one that runs out; undefined when this one does not. Throws
+   * "stale-writer" when the run has another owner.
+   */
+  renew(runId: string, epoch: number): Promise<LeaseTime | undefined>;
   /** Releases the lease; does nothing when another owner has it. */
   release(runId: string, epoch: number): Promise<void>;
   /**
@@ -32,22 +38,33 @@ export interface Lease {
   readonly epoch: number;
   /** Absent when the lease was released. */
   readonly owner?: Owner;
+  /** By the journal's own clock, the lease has run out. Leases of a file never do. */
+  readonly hasExpired?: true;
 }
 
-export interface HeldLease {
+/** Of a lease that runs out: the journal's clock now, and how long the lease is held from then. */
+export interface LeaseTime {
+  readonly now: number;
+  readonly heldMs: number;
+}
+
+export interface HeldLease extends Lease {
   readonly runId: string;
-  readonly epoch: number;
   readonly owner: Owner;
 }
 
 export interface AcquireRequest {
   readonly owner: Owner;
-  /** The lease that the caller has read: released, or held by an owner that is proven dead. */
+  /**
+   * The lease that the caller has read: released, expired, or held by an owner that is proven dead.
+   */
   readonly judged: Lease | undefined;
 }
 
 /** The caller has the lease, or the lease has changed since the caller judged it. */
-export type Acquired = { readonly ok: true; readonly epoch: number } | { readonly ok: false };
+export type Acquired =
+  | { readonly ok: true; readonly epoch: number; readonly time?: LeaseTime }
+  | { readonly ok: false };
 
 /** While the block exists, no process acquires a lease. */
 export interface LeaseBlock {

@@ -24,9 +24,19 @@ import {
   type SentRequest,
 } from "./inbox.ts";
 import { type Journal, JournalError } from "./journal.ts";
-import type { Acquired, AcquireRequest, HeldLease, Lease, LeaseBlock, Leases } from "./leases.ts";
+import type {
+  Acquired,
+  AcquireRequest,
+  HeldLease,
+  Lease,
+  LeaseBlock,
+  Leases,
+  LeaseTime,
+} from "./leases.ts";
+import { searchRuns } from "./memory-search.ts";
 import { decodeRequest, encodeRequest } from "./request-codec.ts";
 import {
+  isSpending,
   type LoadedRun,
   type NewRun,
   planFingerprints,
@@ -40,10 +50,34 @@ import {
 import { createdIn, lastEpochIn } from "./sqlite/run-rows.ts";
 import { ChangeSignal, type Subscription } from "./subscription.ts";
 
-/** Faults that a simulator injects. */
+/** Faults that a simulator injects, and the time that it sets. */
 interface MemoryOptions {
   /** Called before each append; the append throws its error. */
   readonly beforeAppend?: () => void;
+  /** The clock of the journal's leases, and how long one is held; without it they never run out. */
+  readonly leaseTime?: () => LeaseTime;
+}
+
+/** When the lease of each run is due, by the journal's clock; undefined where it never is. */
+class LeaseClock {
+  readonly #time: () => LeaseTime | undefined;
+
+  constructor(time: () => LeaseTime | undefined) {
+    this.#time = time;
+  }
+
+  /** Extends a lease from now. */
+  extend(run: StoredRun): LeaseTime | undefined {
+    const time = this.#time();
+    if (time !== undefined) run.heldUntil = time.now + time.heldMs;
+    return time;
+  }
+
+  /** The lease of a run as it is now. */
+  leaseOf({ lease, heldUntil = Number.POSITIVE_INFINITY }: StoredRun): Lease | undefined {
+    const now = this.#time()?.now ?? Number.NEGATIVE_INFINITY;
+    return lease?.owner === undefined || now < heldUntil ? lease : { ...lease, hasExpired: true };
+  }
 }
 
 interface StoredRun {
@@ -56,6 +90,7 @@ interface StoredRun {
   readonly owners: Set<ChangeSignal>;
   summary: RunSummary;
   lease?: Lease;
+  heldUntil?: number;
 }
 
 /** A journal that a simulation can also read synchronously, between two turns. */
@@ -66,10 +101,11 @@ export interface MemoryJournal extends Journal {
 /** An empty journal in memory. */
 export function memoryJournal(options: MemoryOptions = {}): MemoryJournal {
   const runs = new MemoryRuns();
+  const clock = new LeaseClock(() => options.leaseTime?.());
   return {
     contents: runs,
-    log: memoryLog(runs, options),
-    leases: memoryLeases(runs),
+    log: memoryLog(runs, clock, options),
+    leases: memoryLeases(runs, clock),
     inbox: memoryInbox(runs),
     close: async () => {
       for (const { followers, owners } of runs.all()) {
@@ -82,6 +118,8 @@ export function memoryJournal(options: MemoryOptions = {}): MemoryJournal {
 /** All runs of a journal in memory. */
 class MemoryRuns {
   readonly plans = new Map<string, string>();
+  /** The run of each write of events, in order. */
+  readonly marks: string[] = [];
   readonly #runs = new Map<string, StoredRun>();
   #requests = 0;
 
@@ -104,6 +142,7 @@ class MemoryRuns {
       throw new JournalError("stale-writer", `Run ${run.runId} exists already.`);
     }
     this.#runs.set(run.runId, run);
+    this.marks.push(run.runId);
     for (const text of planTexts) this.plans.set(sha256(text), text);
   }
 
@@ -120,6 +159,10 @@ class MemoryRuns {
     return [...this.find(runId).steps.values()];
   }
 
+  requests(runId: string): readonly Request[] {
+    return requestsOf(this.find(runId));
+  }
+
   answers(runId: string): ReadonlyMap<string, Answer> {
     return answersAmong(requestsOf(this.find(runId)));
   }
@@ -131,7 +174,8 @@ class MemoryRuns {
   }
 }
 
-function memoryLog(runs: MemoryRuns, options: MemoryOptions): RunLog {
+function memoryLog(runs: MemoryRuns, clock: LeaseClock, options: MemoryOptions): RunLog {
+  const seen = (): readonly StoredRun[] => runs.all().map((run) => asSeen(run, clock));
   return {
     create: async (run) => runs.add(storedRun(run), [run.planText]),
     receive: async (run) =>
@@ -143,6 +187,7 @@ function memoryLog(runs: MemoryRuns, options: MemoryOptions): RunLog {
       options.beforeAppend?.();
       const fingerprint = planStoredBy(write);
       append(runs.find(runId), write);
+      runs.marks.push(runId);
       if (fingerprint !== undefined) runs.plans.set(fingerprint, write.planText ?? "");
     },
     plan: async (fingerprint) => runs.plan(fingerprint),
@@ -152,7 +197,16 @@ function memoryLog(runs: MemoryRuns, options: MemoryOptions): RunLog {
       return after.map((event) => decode(runId, event));
     },
     subscribe: (runId) => subscribe(runs.find(runId).followers),
-    list: async (filter) => list(runs.all(), filter),
+    list: async (filter) => list(seen(), filter),
+    search: async (query) => searchRuns(seen(), query),
+    changedSince: async (mark) => ({
+      mark: runs.marks.length,
+      runIds: [...new Set(runs.marks.slice(mark))],
+    }),
+    spendingAfter: async (runId, seq) => {
+      const after = runs.find(runId).events.slice(Math.max(0, seq));
+      return after.map((event) => decode(runId, event)).filter(isSpending);
+    },
     stepsOf: async (runId) => runs.stepsOf(runId),
     resolve: async (prefix) => {
       const ids = runs.all().map(({ runId }) => runId);
@@ -172,16 +226,20 @@ function memoryLog(runs: MemoryRuns, options: MemoryOptions): RunLog {
   };
 }
 
-function memoryLeases(runs: MemoryRuns): Leases {
+function memoryLeases(runs: MemoryRuns, clock: LeaseClock): Leases {
   let unblocked: Promise<void> | undefined;
   return {
-    of: async (runId) => runs.find(runId).lease,
-    held: async () => held(runs.all()),
+    of: async (runId) => clock.leaseOf(runs.find(runId)),
+    held: async () => held(runs.all(), clock),
     acquire: async (runId, request) => {
       while (unblocked !== undefined) await unblocked;
-      return acquire(runs.find(runId), request);
+      return acquire(runs.find(runId), clock, request);
     },
-    renew: async (runId, epoch) => refuseStale(runs.find(runId), epoch),
+    renew: async (runId, epoch) => {
+      const run = runs.find(runId);
+      refuseStale(run, epoch);
+      return clock.extend(run);
+    },
     release: async (runId, epoch) => {
       const run = runs.find(runId);
       if (run.lease?.epoch !== epoch) return;
@@ -191,7 +249,9 @@ function memoryLeases(runs: MemoryRuns): Leases {
     block: async (dead) => {
       while (unblocked !== undefined) await unblocked;
       const judged = new Map(dead.map(({ runId, epoch }) => [runId, epoch]));
-      const others = held(runs.all()).filter(({ runId, epoch }) => judged.get(runId) !== epoch);
+      const others = held(runs.all(), clock).filter(
+        ({ runId, epoch }) => judged.get(runId) !== epoch,
+      );
       if (others.length > 0) return undefined;
       const { promise, resolve } = Promise.withResolvers<void>();
       unblocked = promise;
@@ -275,6 +335,7 @@ function storedRun(run: NewRun): StoredRun {
       input: created.input,
       stepsCompleted,
       stepsTotal,
+      lastSeq: 1 + (run.past?.length ?? 0),
       ...(created.from === undefined ? {} : { forkedFrom: created.from.run }),
     },
   };
@@ -290,7 +351,11 @@ function receivedRun(
   return {
     ...stored,
     events: events.map(encodeRecorded),
-    summary: { ...stored.summary, updatedAt: events.at(-1)?.time ?? time },
+    summary: {
+      ...stored.summary,
+      updatedAt: events.at(-1)?.time ?? time,
+      lastSeq: events.length,
+    },
     lease: { epoch: lastEpochIn(events) },
     requests: Object.entries(run.answers).map(([attempt, answer]) => {
       return { id: nextRequestId(), ...encodeRequest({ type: "answer", attempt, answer }) };
@@ -332,22 +397,34 @@ function refuseStale({ runId, lease }: StoredRun, epoch: number): void {
 
 function change(run: StoredRun, summary: SummaryChange, time: number): void {
   const { status, stepsCompleted, stepsTotal, steps } = summary;
-  run.summary = { ...run.summary, status, stepsCompleted, stepsTotal, updatedAt: time };
+  const lastSeq = run.events.length;
+  run.summary = { ...run.summary, status, stepsCompleted, stepsTotal, updatedAt: time, lastSeq };
   for (const step of steps) run.steps.set(step.stepId, step);
 }
 
-function acquire(run: StoredRun, { owner, judged }: AcquireRequest): Acquired {
-  if (run.lease?.epoch !== judged?.epoch) return { ok: false };
+function acquire(run: StoredRun, clock: LeaseClock, { owner, judged }: AcquireRequest): Acquired {
+  const lease = clock.leaseOf(run);
+  if (lease?.epoch !== judged?.epoch) return { ok: false };
+  const wasRenewed = judged?.hasExpired === true && lease?.hasExpired !== true;
+  if (wasRenewed && lease?.owner !== undefined) return { ok: false };
   const epoch = (judged?.epoch ?? 0) + 1;
   run.lease = { epoch, owner };
+  const time = clock.extend(run);
   notify(run.followers);
-  return { ok: true, epoch };
+  return { ok: true, epoch, ...(time === undefined ? {} : { time }) };
 }
 
-function held(runs: readonly StoredRun[]): readonly HeldLease[] {
-  return runs.flatMap(({ runId, lease }) =>
-    lease?.owner === undefined ? [] : [{ runId, epoch: lease.epoch, owner: lease.owner }],
-  );
+function held(runs: readonly StoredRun[], clock: LeaseClock): readonly HeldLease[] {
+  return runs.flatMap((run) => {
+    const lease = clock.leaseOf(run);
+    return lease?.owner === undefined ? [] : [{ runId: run.runId, ...lease, owner: lease.owner }];
+  });
+}
+
+/** A run with its lease as it is now. */
+function asSeen(run: StoredRun, clock: LeaseClock): StoredRun {
+  const lease = clock.leaseOf(run);
+  return lease === run.lease || lease === undefined ? run : { ...run, lease };
 }
 
 function list(runs: readonly StoredRun[], filter: RunFilter): RunSummary[] {

@@ -1,8 +1,19 @@
 /** Encodes the requests of an inbox as JSON text, and decodes and checks them like events. */
 import type { Answer } from "../core/event.ts";
-import { answer, message, verdict } from "../core/event-parts.ts";
+import { message, verdict } from "../core/event-parts.ts";
+import { answer } from "../core/question-parts.ts";
 import { stopMode } from "../core/run-event.ts";
-import { flag, integer, number, oneOf, optional, record, type Shape, text } from "../core/shape.ts";
+import {
+  flag,
+  integer,
+  listOf,
+  number,
+  oneOf,
+  optional,
+  record,
+  type Shape,
+  text,
+} from "../core/shape.ts";
 import { parseObject } from "./event-codec.ts";
 import type { AnswerRequest, Request, SentRequest } from "./inbox.ts";
 import { JournalError } from "./journal.ts";
@@ -17,15 +28,18 @@ const budget = record({
 const signed = { key: text, by: text };
 const files = optional(oneOf("keep", "restore"));
 const repeat = optional(flag);
+const formerVerb = optional(oneOf("rewind", "invalidate"));
 const turns = optional(integer);
+const items = optional(listOf(integer));
 const aboutAttempt = { ...signed, step: text, attempt: optional(text) };
 
 const REQUEST_CHECKS = new Map<string, Shape<unknown>>([
   ["stop", record({ mode: stopMode, by: text })],
   ["message", record({ scope: text, step: text, message })],
   ["add-budget", record({ key: optional(text), by: optional(text), added: budget })],
-  ["retry", record({ ...aboutAttempt, files, failed: optional(flag), turns, repeat })],
-  ["rewind", record({ ...signed, verb: oneOf("rewind", "invalidate"), step: text, files, repeat })],
+  ["retry", record({ ...aboutAttempt, files, failed: optional(flag), items, turns, repeat })],
+  ["rewind", record({ ...signed, verb: formerVerb, step: text, files, repeat })],
+  ["skip", record(aboutAttempt)],
   ["settle", record({ ...aboutAttempt, as: verdict, identity: optional(text) })],
   ["answer", record({ attempt: text, answer: record(answer) })],
 ]);

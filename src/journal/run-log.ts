@@ -37,6 +37,12 @@ export interface RunLog {
   subscribe(runId: string): Subscription;
   /** Runs, newest first. */
   list(filter: RunFilter): Promise<readonly RunSummary[]>;
+  /** A page of runs, newest first, and how many there are beside it. */
+  search(search: RunSearch): Promise<FoundRuns>;
+  /** The runs with events since a mark of an earlier call, and the mark after them. */
+  changedSince(mark: number): Promise<ChangedRuns>;
+  /** The events after a sequence number that say what was used of a model, or paid for it. */
+  spendingAfter(runId: string, seq: number): Promise<readonly Recorded[]>;
   stepsOf(runId: string): Promise<readonly StepSummary[]>;
   /** Ids that start with this prefix, at most two. */
   resolve(prefix: string): Promise<readonly string[]>;
@@ -92,6 +98,8 @@ export interface RunSummary {
   readonly input: Json;
   readonly stepsCompleted: number;
   readonly stepsTotal: number;
+  /** The sequence number of its last event. */
+  readonly lastSeq: number;
   /** The run that this one was forked from. */
   readonly forkedFrom?: string;
   readonly cleanedAt?: number;
@@ -136,4 +144,47 @@ export interface RunFilter {
   readonly file?: string;
   readonly limit?: number;
   readonly before?: number;
+}
+
+/** Which runs a page of a long list shows. */
+export interface RunSearch {
+  /** The runs whose owner lives; others that are queued or running count as interrupted. */
+  readonly owned: readonly string[];
+  readonly status?: readonly RunStatus[] | undefined;
+  readonly pipeline?: string | undefined;
+  /** A part of the id, the pipeline's name, a step or the input; upper case does not matter. */
+  readonly text?: string | undefined;
+  /** The last run of the page before. */
+  readonly after?: Pick<RunSummary, "createdAt" | "runId"> | undefined;
+  /** Only these runs. */
+  readonly runIds?: readonly string[] | undefined;
+  /** Only runs that were changed at this time or later. */
+  readonly changedAfter?: number | undefined;
+  /** Only runs that may need a person: a step waits, or an effect was uncertain. */
+  readonly asking?: boolean | undefined;
+  readonly limit: number;
+}
+
+/** A run in a long list, with the status that counts without a living owner. */
+export interface FoundRun extends RunSummary {
+  /** The step that runs, waits or has failed. */
+  readonly currentStep?: string;
+}
+
+export interface FoundRuns {
+  readonly runs: readonly FoundRun[];
+  /** How many match, by status; the search for a status does not count here. */
+  readonly byStatus: Readonly<Partial<Record<RunStatus, number>>>;
+  /** The names of all pipelines. */
+  readonly pipelines: readonly string[];
+}
+
+export interface ChangedRuns {
+  readonly mark: number;
+  readonly runIds: readonly string[];
+}
+
+/** True for an event that says what was used of a model, or paid for it. */
+export function isSpending({ event }: Recorded): boolean {
+  return "spent" in event || (event.type === "run.funded" && event.lateCostUsd !== undefined);
 }

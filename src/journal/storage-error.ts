@@ -43,8 +43,12 @@ const WORDS: Readonly<Record<JournalErrorCode, string>> = {
   broken: "the file is damaged, or is not a journal",
   newer: "a newer perdure wrote it",
   older: "an older perdure wrote it",
+  "not-set-up": "it has no tables of this version",
+  "login-refused": "the server refuses this user",
   busy: "another process keeps it locked",
   "unknown-run": "there is no such run",
+  "unknown-blob": "a piece of a file is missing",
+  unreachable: "its server cannot be reached",
   io: "reading or writing it failed",
 };
 

@@ -18,11 +18,19 @@ export {
   type StepDefinition,
 } from "../pipeline/definition.ts";
 export type { Diagnostic } from "../pipeline/diagnostic.ts";
+export type {
+  DotGraphView,
+  DotRule,
+  DotRuleFinding,
+  DotTransform,
+} from "../plan/attractor/build.ts";
 export type { Json } from "../util/json.ts";
 export type { ExitCode } from "../view/exit-code.ts";
-export type { EventJson } from "../view/json/run-json.ts";
+export type { EventJson } from "../view/json/event-json.ts";
+export type { AnswerSource, OpenQuestion, QuestionAnswer } from "./answers.ts";
 export type { RunHandle, RunResult, RunView, StepView } from "./run-handle.ts";
 export type {
+  DotOptions,
   OpenedRun,
   OpenOptions,
   RequestOutcome,

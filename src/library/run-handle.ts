@@ -3,30 +3,30 @@
  *
  * Owns: the events, the result and the stop request of a driven run. Each reader of events has its
  * own position in the journal, so a slow reader needs no queue and misses nothing.
- * Does not: drive the run (app/drive.ts does, as for the command line), handle signals, or print.
+ * Does not: drive the run (app/drive/drive.ts does, as for the command line), handle signals, or print.
  * Invariants:
  * - library/H1 A reader is optional: the run continues whether a program reads its events or not.
  * - library/H2 When `done` settles, the lease is released. The process still lives, so a lease that
  *   names it would block the next owner.
  */
 import { dirname } from "node:path";
-import { driveOwned, type ExecuteOptions } from "../app/drive.ts";
+import { driveOwned, type ExecuteOptions } from "../app/drive/drive.ts";
+import { OwnerRequests } from "../app/drive/owner-requests.ts";
+import { type OwnedRun, own } from "../app/drive/ownership.ts";
 import { type LoadedRun, loadRun, whyInputOf } from "../app/loaded-run.ts";
-import { OwnerRequests } from "../app/owner-requests.ts";
-import { type OwnedRun, own } from "../app/ownership.ts";
-import { openProject, type Project } from "../app/project.ts";
+import { openProject, type Project } from "../app/project/project.ts";
 import { asRefusal } from "../app/refusal.ts";
-import { NO_DISPLAY } from "../app/screen.ts";
 import type { Output, StopMode } from "../core/event.ts";
 import { type RunStatus, type StepState, stepStateOf } from "../core/summary.ts";
 import type { Journal } from "../journal/journal.ts";
 import type { Subscription } from "../journal/subscription.ts";
 import type { Json, JsonObject } from "../util/json.ts";
 import { EXIT, type ExitCode, exitCodeOf } from "../view/exit-code.ts";
-import { type EventJson, eventJson } from "../view/json/run-json.ts";
+import { type EventJson, eventJson } from "../view/json/event-json.ts";
 import { runStatusOf } from "../view/step-status.ts";
 import { type StepNode, stepTree } from "../view/step-tree.ts";
 import { type Why, why } from "../view/why.ts";
+import { type AnswerSource, answeringDisplay } from "./answers.ts";
 
 /** The state of a run after this process has driven it. */
 export interface RunResult extends RunView {
@@ -50,6 +50,7 @@ export interface RunHandle extends AsyncIterable<EventJson> {
 
 type HandleOptions = Omit<ExecuteOptions, "display" | "greet"> & {
   readonly signal?: AbortSignal | undefined;
+  readonly answer?: AnswerSource | undefined;
 };
 
 /**
@@ -63,7 +64,7 @@ export async function drivenRun(
 ): Promise<RunHandle> {
   const { id } = known;
   const requests = await OwnerRequests.open(project.journal.inbox, id);
-  const display = NO_DISPLAY;
+  const display = answeringDisplay(options.answer);
   const owned = await own(project, known, { ...options, beside: true });
   const abort = (): void => requests.end("its program");
   options.signal?.addEventListener("abort", abort);

@@ -5,31 +5,47 @@
  * Does not: drive a run (run-handle.ts).
  */
 import { resolve } from "node:path";
-import { answerGate } from "../app/answer.ts";
-import { askableOwner, askForRewind } from "../app/ask-owner.ts";
+import { unavailable } from "../app/drive/ownership.ts";
+import { requireVariables } from "../app/drive/run-environment.ts";
 import { type LoadedRun, loadRun } from "../app/loaded-run.ts";
-import { unavailable } from "../app/ownership.ts";
-import { readDefinition, readPipeline } from "../app/pipeline-file.ts";
+import { projectDirectory } from "../app/pipeline/configuration-file.ts";
+import { readDefinition, readPipeline } from "../app/pipeline/pipeline-file.ts";
 import {
   createProject,
   livenessOf,
   openProject,
   type Project,
   resolveRunId,
-} from "../app/project.ts";
-import { advice, asRefusal, command, PipelineInvalid, Refusal } from "../app/refusal.ts";
+} from "../app/project/project.ts";
+import {
+  advice,
+  asRefusal,
+  command,
+  type DiagnosticTexts,
+  PipelineInvalid,
+  Refusal,
+} from "../app/refusal.ts";
+import { answerGate } from "../app/request/answer.ts";
+import { askableOwner, askForRewind } from "../app/request/ask-owner.ts";
+import { settleStep } from "../app/request/settle.ts";
 import { checkResume, completeFiles, resumeOptions } from "../app/resume.ts";
-import { type FilesOption, filesOption } from "../app/rewind-files.ts";
-import { previewRewind, type RewindRequest } from "../app/rewind-preview.ts";
-import { requireVariables } from "../app/run-environment.ts";
-import { settleStep } from "../app/settle.ts";
+import { type FilesOption, filesOption } from "../app/rewind/rewind-files.ts";
+import {
+  namesOf,
+  previewRewind,
+  type RewindRequest,
+  retriedBy,
+  understood,
+} from "../app/rewind/rewind-preview.ts";
 import { createRun, prepareRun } from "../app/start.ts";
 import type { RunCreated } from "../core/event.ts";
 import type { PipelineDefinition } from "../pipeline/definition.ts";
-import type { Diagnostic } from "../pipeline/diagnostic.ts";
-import type { Plan, Recover } from "../plan/plan.ts";
-import { type Json, sha256 } from "../util/json.ts";
-import type { EventJson } from "../view/json/run-json.ts";
+import type { DotExtensions } from "../plan/attractor/build.ts";
+import type { Plan, PlanReading, Recover } from "../plan/plan.ts";
+import { defined } from "../util/defined.ts";
+import type { Json } from "../util/json.ts";
+import type { EventJson } from "../view/json/event-json.ts";
+import type { AnswerSource } from "./answers.ts";
 import {
   drivenRun,
   endedRun,
@@ -50,11 +66,20 @@ export interface RunOptions {
   readonly stay?: boolean;
   /** Answers every question with the choice that approves. */
   readonly autoApprove?: boolean;
+  /** Answers questions in place of a person. */
+  readonly answer?: AnswerSource;
   /** False: does not check first whether agents and programs are installed. */
   readonly preflight?: boolean;
+  /** For a file in DOT: the directory for the files that the language describes. */
+  readonly logs?: string;
+  /** For a file in DOT: how it is read. */
+  readonly dot?: DotOptions;
 }
 
-export interface ResumeOptions extends Omit<RunOptions, "input"> {
+/** How a file in DOT is read; the plan that follows is frozen with the run. */
+export interface DotOptions extends Omit<PlanReading, "continuesFrom">, DotExtensions {}
+
+export interface ResumeOptions extends Omit<RunOptions, "input" | "dot" | "logs"> {
   /** Takes earlier steps as done, and runs this step and every step after it. */
   readonly fromStep?: string;
   /** Continues interrupted work, or restarts it. */
@@ -93,8 +118,8 @@ export interface OpenedRun {
   view(): Promise<RunView>;
   /** Answers a question of the run: the first answer counts, whoever gives it. */
   answer(gate: string, choice: string, options?: { readonly text?: string }): Promise<void>;
-  /** Asks the process that drives the run to run a step again. */
-  retry(step: string, options?: RetryOptions): Promise<RequestOutcome>;
+  /** Asks the process that drives the run to run a step, or items of a fan-out, again. */
+  retry(step: string | readonly string[], options?: RetryOptions): Promise<RequestOutcome>;
   /** Asks the process that drives the run to return to the start of a step. */
   rewind(step: string, options?: Pick<RetryOptions, "files">): Promise<RequestOutcome>;
   /** Says whether an interrupted `once` step took effect. */
@@ -115,18 +140,20 @@ export async function startRun(
   options.signal?.throwIfAborted();
   return withRefusals(async () => {
     const cwd = resolve(options.cwd ?? ".");
-    const { plan, origin } = await planOf(pipeline, cwd);
+    const { plan, origin } = await planOf(pipeline, cwd, options.dot);
     const file = origin.file || "FILE";
     const { preflight } = options;
     const request = { file, typed: ["run", file], preflight, cwd };
     const { input } = await prepareRun(plan, options.input ?? null, request);
     return closingOnError(await createProject(cwd), async (project) => {
-      const runId = await createRun(project, plan, { ...origin, input, args: [], cwd });
-      const { signal, stay = false, autoApprove = false } = options;
+      const logs = options.logs === undefined ? {} : { logs: resolve(cwd, options.logs) };
+      const runId = await createRun(project, plan, { ...origin, ...logs, input, args: [], cwd });
+      const { signal, stay = false, autoApprove = false, answer } = options;
       return await drivenRun(project, await loadRun(project, runId), 0, {
         signal,
         stay,
         autoApprove,
+        answer,
       });
     });
   });
@@ -137,26 +164,28 @@ type Origin = Pick<RunCreated, "file" | "fileSha256">;
 async function planOf(
   pipeline: PipelineDefinition | string,
   cwd: string,
+  { transforms, rules, ...reading }: DotOptions = {},
 ): Promise<{ readonly plan: Plan; readonly origin: Origin }> {
   if (typeof pipeline !== "string") {
-    const { plan, diagnostics } = await readDefinition(pipeline, cwd);
-    if (plan === undefined) throw invalid(diagnostics, "");
+    const { plan, ...read } = await readDefinition(pipeline, cwd);
+    if (plan === undefined) throw invalid(read);
     return { plan, origin: { file: "" } };
   }
   const file = resolve(cwd, pipeline);
-  const { plan, text, diagnostics } = await readPipeline(file);
-  if (plan === undefined) throw invalid(diagnostics, text);
-  return { plan, origin: { file, fileSha256: sha256(text) } };
+  const extensions = defined({ transforms, rules });
+  const { plan, ...read } = await readPipeline(file, reading, projectDirectory(cwd), extensions);
+  if (plan === undefined) throw invalid(read);
+  return { plan, origin: { file, fileSha256: read.sha256 } };
 }
 
 /** The first mistake of a pipeline, and how many more there are. */
-function invalid(diagnostics: readonly Diagnostic[], text: string): PipelineInvalid {
-  const errors = diagnostics.filter(({ severity }) => severity === "error");
+function invalid(files: DiagnosticTexts): PipelineInvalid {
+  const errors = files.diagnostics.filter(({ severity }) => severity === "error");
   const [first] = errors;
   const place = first && `${first.file}:${first.path ? ` ${first.path}` : first.line}`;
   const more = errors.length > 1 ? `, and ${errors.length - 1} more` : "";
   const help = first?.help === undefined ? undefined : advice(first.help);
-  return new PipelineInvalid(`${place}: ${first?.message}${more}`, help, { diagnostics, text });
+  return new PipelineInvalid(`${place}: ${first?.message}${more}`, help, files);
 }
 
 /** Continues a run; see `resume` in perdure.ts. */
@@ -173,7 +202,7 @@ async function continueRun(
   id: string,
   options: ResumeOptions,
 ): Promise<RunHandle> {
-  const { fromStep: step, recover, signal } = options;
+  const { fromStep: step, recover, signal, answer } = options;
   const known = await loadRun(project, await resolveRunId(project.journal, id));
   const refusal = unavailable(known, options);
   if (refusal !== undefined) throw refusal;
@@ -193,6 +222,7 @@ async function continueRun(
     ...resumeOptions(project, { request, back }, options),
     ...(recover === undefined ? {} : { recover }),
     signal,
+    answer,
   });
 }
 
@@ -212,7 +242,8 @@ export async function openForReading(id: string, options: OpenOptions): Promise<
     return {
       id: runId,
       answer: (gate, choice, { text } = {}) => answerAs(from, runId, gate, { choice, text }),
-      retry: (step, asked = {}) => askAs(from, runId, { verb: "retry", step, ...asked }),
+      retry: (step, asked = {}) =>
+        askAs(from, runId, { verb: "retry", ...retriedBy([step].flat()), ...asked }),
       rewind: (step, { files } = {}) => askAs(from, runId, { verb: "rewind", step, files }),
       settle: (step, verdict, { identity } = {}) =>
         writing(from, runId, async (project, known) => {
@@ -249,9 +280,13 @@ async function askAs(from: string, runId: string, wanted: RewindRequest): Promis
       const refusal = unavailable(known);
       if (refusal !== undefined) throw refusal;
       const message = `no process drives run ${known.shortId}`;
-      throw new Refusal("impossible", message, command(wanted.verb, known.shortId, wanted.step));
+      throw new Refusal(
+        "impossible",
+        message,
+        command(wanted.verb, known.shortId, ...namesOf(wanted)),
+      );
     }
-    const { outcome } = await askForRewind(project, known, wanted);
+    const { outcome } = await askForRewind(project, known, understood(known, wanted));
     return outcome === "handled" ? "handled" : "pending";
   });
 }

@@ -9,10 +9,11 @@
  */
 import * as z from "zod";
 import { type McpServer, PERMISSION_LEVELS } from "../util/agent-access.ts";
+import { defined } from "../util/defined.ts";
 import { isObject, type Json, parseJson } from "../util/json.ts";
 import { type FieldsOf, key, type McpServers } from "./key-row.ts";
 import { relay } from "./key-values.ts";
-import { bounded, command, ENTRIES_MAX, env, id, jsonSchema, path } from "./values.ts";
+import { bounded, command, ENTRIES_MAX, env, id, path, schemaOrFile } from "./values.ts";
 
 const TURNS_MAX = 10_000;
 /** The efforts of all agents; an agent or a model may lack some of them. */
@@ -55,6 +56,14 @@ export const AGENT_KEYS = {
     example: "system: Write short commit messages.",
     fingerprint: true,
     lower: (system) => ({ system }),
+  }),
+  system_file: key({
+    ...AGENT,
+    schema: path,
+    doc: "A file with the text of `system`, relative to the file that names it.",
+    example: "system_file: prompts/reviewer.md",
+    fingerprint: true,
+    lower: (name, { textFile }): { system?: string } => defined({ system: textFile(name) }),
   }),
   permissions: key({
     ...AGENT,
@@ -125,11 +134,15 @@ export const AGENT_KEYS = {
   }),
   output_schema: key({
     ...AGENT,
-    schema: jsonSchema,
-    doc: "The JSON Schema that the agent's answer must satisfy.",
+    schema: schemaOrFile,
+    doc: "The JSON Schema that the agent's answer must satisfy, or a JSON file with it.",
     example: "output_schema: {type: object, required: [verdict]}",
+    expects: "a JSON Schema or the path of a file that holds one",
     fingerprint: true,
-    lower: (schema): { outputSchema: Json } => ({ outputSchema: schema as Json }),
+    lower: (schema, { schemaFile }): { outputSchema?: Json } =>
+      defined({
+        outputSchema: typeof schema === "string" ? schemaFile(schema) : (schema as Json),
+      }),
   }),
   billing: key({
     ...AGENT,

@@ -23,6 +23,7 @@ interface Kinds {
   readonly gate: "gate";
   readonly wait: "wait";
   readonly pass: "pass";
+  readonly fail: "fail";
 }
 
 /** The keys of a kind of step, without the key that defines the kind. */
@@ -81,13 +82,15 @@ export type StepDefinition<Id extends string = string> =
   | Kind<Id, "gate">
   | Kind<Id, "wait">
   | Kind<Id, "pass">
+  | Kind<Id, "fail">
   | FanOutKind<Id>;
 
 /** A pipeline, with the keys of a YAML file. */
 export type PipelineDefinition<Id extends string = string> = Readable<
-  Omit<PipelineShape, "steps">
+  Omit<PipelineShape, "steps" | "finally">
 > & {
   readonly steps: readonly StepDefinition<Id>[];
+  readonly finally?: readonly StepDefinition[] | undefined;
 };
 
 /** Returns its argument unchanged; it exists for its types. */

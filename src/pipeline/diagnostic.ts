@@ -33,15 +33,20 @@ interface DiagnosticStyle {
   readonly color: boolean;
 }
 
-/** All diagnostics of one file, in order, and a last line that counts them. */
+/**
+ * All diagnostics of one file and of its configuration files, in order, and a last line that counts
+ * them. `others` has the texts of configuration files, by name.
+ */
 export function renderDiagnostics(
   diagnostics: readonly Diagnostic[],
   text: string,
   style: DiagnosticStyle,
+  others: ReadonlyMap<string, string> = new Map(),
 ): string {
   if (diagnostics.length === 0) return "";
   const lines = text.split(/\r?\n/);
-  const drawn = diagnostics.map((one) => draw(one, lines[one.line - 1] ?? "", style));
+  const linesOf = (file: string): readonly string[] => others.get(file)?.split(/\r?\n/) ?? lines;
+  const drawn = diagnostics.map((one) => draw(one, linesOf(one.file)[one.line - 1] ?? "", style));
   return `${drawn.join("\n")}\n${summary(diagnostics)}\n`;
 }
 

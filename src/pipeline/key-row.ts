@@ -6,10 +6,14 @@
  */
 import type * as z from "zod";
 import type { McpServer } from "../util/agent-access.ts";
+import type { Json } from "../util/json.ts";
 import type { Check } from "./key-values.ts";
 
 /** The kinds of steps; a key is allowed on some of them. */
-export const STEP_KINDS = ["command", "agent", "group", "gate", "wait", "pass"] as const;
+export const STEP_KINDS = [
+  ...(["command", "agent", "group", "gate", "wait", "pass"] as const),
+  "fail",
+] as const;
 export type StepKind = (typeof STEP_KINDS)[number];
 
 /** MCP servers by name. */
@@ -23,6 +27,10 @@ export interface Lowering {
   readonly spelling: (...keys: readonly string[]) => string | undefined;
   /** The MCP servers in a file of their own. */
   readonly mcpFile: (name: string) => McpServers | undefined;
+  /** The text of a file. */
+  readonly textFile: (name: string) => string | undefined;
+  /** The JSON Schema in a file of its own. */
+  readonly schemaFile: (name: string) => Json | undefined;
   /** The checks of the step in their normalized form; some come from files. */
   readonly checks: () => readonly Check[];
 }

@@ -206,6 +206,9 @@ const gateChoice = z.union([
   }),
 ]);
 
+/** How many things a gate may show. */
+const SHOWN_MAX = 8;
+
 /** A question to a person. */
 export const gate = z.union([
   command,
@@ -217,6 +220,15 @@ export const gate = z.union([
       .max(CHOICES_MAX)
       .optional()
       .describe("The answers. Default: the labels of its `edges`, else approve and reject."),
+    show: z
+      .array(command)
+      .min(1)
+      .max(SHOWN_MAX)
+      .optional()
+      .describe(
+        "What the person should see: paths of files, `diff` for the changes of the run, or texts " +
+          "with ${{ }} such as ${{ results.test.output }}; kept as they are when the gate asks.",
+      ),
     text: z
       .enum(["none", "optional", "required"])
       .optional()

@@ -35,6 +35,8 @@ export const PARALLEL_MAX = 1_000;
 
 const PROCESS = ["command", "agent"] as const;
 const WORKING = ["command", "agent", "group"] as const;
+/** The kinds of steps that lead to others. */
+const LEADING = [...WORKING, "gate", "wait", "pass"] as const;
 const REPEATED = ["command", "agent", "group", "gate", "wait"] as const;
 
 /** The identity and the work of a step. */
@@ -104,11 +106,28 @@ const WORK = {
     on: ["pass"],
     fingerprint: true,
   }),
+  fail: key({
+    schema: command,
+    doc: "Fails the run with this message; may hold ${{ }}. For use after `when` or an edge.",
+    example: "fail: The review rejected the change.",
+    on: ["fail"],
+    fingerprint: true,
+  }),
   pipeline: key({
     schema: path,
-    doc: "Another pipeline's file, relative to this one; read when a run starts.",
+    doc:
+      "Another pipeline's file, relative to this one; read when a run starts. With ${{ }}: one of " +
+      "`pipelines`, chosen when the step starts.",
     example: "pipeline: release.yaml",
     on: ["group"],
+    fingerprint: true,
+  }),
+  pipelines: key({
+    schema: z.union([path, z.array(path).min(1).max(NEEDS_MAX)]),
+    doc: "The files that a `pipeline` with ${{ }} may choose from: paths, or patterns with *.",
+    example: "pipelines: audits/*.yaml",
+    on: ["group"],
+    expects: "a path or a list of paths",
     fingerprint: true,
   }),
   input: key({
@@ -190,14 +209,14 @@ const EDGES = {
     schema: z.string(),
     doc: "After the last failed attempt: a step to go to, `continue`, or `fail` (the default).",
     example: "on_failure: rollback",
-    on: STEP_KINDS,
+    on: LEADING,
     fingerprint: true,
   }),
   goto: key({
     schema: z.string(),
     doc: "The next step, instead of the one below.",
     example: "goto: test",
-    on: STEP_KINDS,
+    on: LEADING,
     fingerprint: true,
   }),
   edges: key({
@@ -206,14 +225,14 @@ const EDGES = {
       "Where the step leads: the heaviest edge whose `when` holds, else the one whose label the " +
       "step asks for.",
     example: "edges: [{to: fix, when: results.test.exit != 0}, {to: ship}]",
-    on: STEP_KINDS,
+    on: LEADING,
     fingerprint: true,
   }),
   stall_after: key({
     schema: visits.min(2),
     doc: "This many equal failures in a row stop the loop that the step is in. Default: 3.",
     example: "stall_after: 5",
-    on: STEP_KINDS,
+    on: LEADING,
     fingerprint: false,
     lower: (stallAfter) => ({ stallAfter }),
   }),
@@ -221,7 +240,7 @@ const EDGES = {
     schema: z.union([z.boolean(), z.literal("visited")]),
     doc: "true: without this step the run has not succeeded; visited: only if the run visits it.",
     example: "goal: true",
-    on: STEP_KINDS,
+    on: LEADING,
     expects: "true, false or visited",
     fingerprint: false,
     lower: (goal): { goal?: "always" | "visited" } =>
@@ -231,7 +250,7 @@ const EDGES = {
     schema: z.string(),
     doc: "For a `goal`: the step to return to while the goal is not reached.",
     example: "retry_target: implement",
-    on: STEP_KINDS,
+    on: LEADING,
     fingerprint: false,
     lower: (retryTarget) => ({ retryTarget }),
   }),
@@ -259,7 +278,7 @@ const SETTINGS = {
     lower: (_, { checks }): { check: readonly Check[] } => ({ check: checks() }),
   }),
   outputs: key({
-    schema: bounded(z.record(name, path)),
+    schema: bounded(z.record(id, path)),
     doc: "Files that the step hands on: name -> path, relative to its directory.",
     example: "outputs: {app: dist/app.js}",
     on: PROCESS,

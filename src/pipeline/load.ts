@@ -8,15 +8,25 @@
  */
 
 import { basename, posix } from "node:path";
+import { defined } from "../util/defined.ts";
 import { isObject } from "../util/json.ts";
+import {
+  type Configuration,
+  configured,
+  NO_CONFIGURATION,
+  sourceIn,
+  takenSettings,
+} from "./configuration.ts";
 import type { Diagnostic } from "./diagnostic.ts";
 import { inputDefaults, lowerPipeline } from "./lower.ts";
 import { isModuleName, type ModuleValue, notPlain, plainValue, readModule } from "./module.ts";
 import type { Pipeline, PipelineStep } from "./pipeline.ts";
 import { Report } from "./report.ts";
-import { readMcpFiles, readPrompts } from "./rules/agent.ts";
+import { readPrompts } from "./rules/agent.ts";
+import { readAgentFiles, readInput } from "./rules/agent-file.ts";
+import { isChosen } from "./rules/body.ts";
 import { readCheckFiles } from "./rules/check.ts";
-import { validate } from "./rules/validate.ts";
+import { type NamedPipeline, validate } from "./rules/validate.ts";
 import { STEPS_MAX, type StepShape } from "./schema.ts";
 import { readShape } from "./shape.ts";
 import type { ParsedFile } from "./source.ts";
@@ -31,6 +41,8 @@ export interface LoadedPipeline {
   readonly pipeline?: Pipeline;
   /** All mistakes of the file, in its order. */
   readonly diagnostics: readonly Diagnostic[];
+  /** The settings that the pipeline takes from configuration files. */
+  readonly taken?: ReturnType<typeof takenSettings>;
 }
 
 /** The text of a file that a pipeline names, relative to it; undefined when there is none. */
@@ -48,10 +60,20 @@ export function loadPipeline(
   text: string,
   readNamed: ReadNamed = () => undefined,
   readValue: ReadValue = () => undefined,
+  around: Partial<LoadSurroundings> = {},
 ): LoadedPipeline {
   const refusal = tooLarge(file, text);
   if (refusal !== undefined) return { diagnostics: [refusal] };
-  return loadFile({ readNamed, readValue, open: [basename(file)], read: new Map() }, file, text);
+  const surroundings = { configuration: NO_CONFIGURATION, listNamed: () => [], ...around };
+  const open = [basename(file)];
+  return loadFile({ readNamed, readValue, ...surroundings, open, read: new Map() }, file, text);
+}
+
+/** What a pipeline finds around it. */
+interface LoadSurroundings {
+  readonly configuration: Configuration;
+  /** The files that match a pattern, relative to the pipeline's file, sorted. */
+  readonly listNamed: (pattern: string) => readonly string[];
 }
 
 /** The line of a step in YAML that has its id. */
@@ -82,36 +104,57 @@ export function loadDefinition(
   value: unknown,
   readNamed: ReadNamed,
   readValue: ReadValue,
+  around: LoadSurroundings,
 ): LoadedPipeline {
   const plain = plainValue(value);
   const found: ModuleValue = plain.ok
     ? { ok: true, value: plain.value, printed: "" }
     : { ok: false, ...notPlain(plain.path, plain.found) };
   const read: ReadValue = (name) => (name === GIVEN ? found : readValue(name));
-  return loadFile({ readNamed, readValue: read, open: [GIVEN], read: new Map() }, GIVEN, "");
+  const files = { readNamed, readValue: read, ...around, open: [GIVEN], read: new Map() };
+  return loadFile(files, GIVEN, "");
 }
+
+/** A module is a program, so nothing runs it only to look for a schedule. */
+const SCHEDULE_IN_MODULE = {
+  rule: "schedule-in-module",
+  message: "`on` works only in YAML files",
+  help: "write a YAML file with the schedule, and one step with `pipeline:` and this file",
+  path: ["on"],
+  on: "key",
+} as const;
 
 /** Reads a file and those that its steps name. */
 function loadFile(files: PipelineFiles, file: string, text: string): LoadedPipeline {
   const parsed = parse(files, file, text);
   if (parsed === undefined) return { diagnostics: [unread(file)] };
   const { source, value, diagnostics } = parsed;
+  const { configuration } = files;
   const readable = !diagnostics.some(({ rule }) => UNREADABLE.test(rule));
-  const report = new Report(source, diagnostics);
-  const read = readable ? readShape(value, report) : undefined;
-  if (read === undefined) return { diagnostics: report.sorted() };
+  const shapes = new Report(() => source, diagnostics);
+  const own = readable ? readShape(value, shapes) : undefined;
+  const isFirst = files.open.length === 1;
+  const known = [...(isFirst ? configuration.diagnostics : []), ...shapes.diagnostics];
+  if (own === undefined) return { diagnostics: new Report(() => source, known).sorted() };
+  const read = configured(own, configuration);
+  const sourceAt = sourceIn(source, own, configuration);
+  const report = new Report(sourceAt, known);
+  if (isModuleName(file) && own.shape.on !== undefined) report.add(SCHEDULE_IN_MODULE);
   const list = rootList(read);
   const readHere: ReadNamed = (name) => files.readNamed(resolveName(files, name));
   const named = {
     prompts: readPrompts(list, readHere, report),
     checks: readCheckFiles(list, readHere, report),
     pipelines: readPipelines(list, files, report),
-    mcp: readMcpFiles(read.shape, list, readHere, report),
+    agents: readAgentFiles(read.shape, list, readHere, report),
+    envFiles: namesOf(read.shape.env_file).map((name) => resolveName(files, name)),
+    ...defined({ input: readInput(read.shape, readHere, report) }),
   };
   validate(read, named, report);
   const found = report.sorted();
   if (found.some(({ severity }) => severity === "error")) return { diagnostics: found };
-  return { pipeline: lowerPipeline(read.shape, named, source), diagnostics: found };
+  const taken = takenSettings(own, configuration);
+  return { pipeline: lowerPipeline(read.shape, named, sourceAt), diagnostics: found, taken };
 }
 
 /** Mistakes after which there is no value to validate. */
@@ -132,7 +175,7 @@ function parse(files: PipelineFiles, file: string, text: string): ParsedFile | u
 }
 
 /** Access to files; names are relative to the folder of the first file. */
-interface PipelineFiles {
+interface PipelineFiles extends LoadSurroundings {
   readonly readNamed: ReadNamed;
   readonly readValue: ReadValue;
   /** The files that are being read, the outermost first. */
@@ -152,31 +195,85 @@ function readPipelines(
   root: StepList,
   files: PipelineFiles,
   report: Report,
-): ReadonlyMap<StepShape, Pipeline> {
-  const found = new Map<StepShape, Pipeline>();
+): ReadonlyMap<StepShape, readonly NamedPipeline[]> {
+  const found = new Map<StepShape, readonly NamedPipeline[]>();
   for (const list of allLists(root)) {
     for (const [index, step] of list.steps.entries()) {
-      if (step.pipeline === undefined || isCut(list, index)) continue;
-      const path = pathIn(list, index, "pipeline");
-      const add = (message: string, help: string): void =>
-        report.add({ rule: "pipeline-file", message, help, path });
-      const name = resolveName(files, step.pipeline);
-      const pipeline = readOne(name, files, (problem) => {
-        if (typeof problem === "string") add(problem, HELP);
-        else {
-          const message = `${name}, line ${problem.line}: ${problem.message}`;
-          report.add({ ...problem, message, path });
-        }
+      if (step.pipeline === undefined || isCut(list, index, "pipeline", "pipelines")) continue;
+      const at = { list, index, report };
+      const names = isChosen(step) ? candidatesOf(step, at, files) : [step.pipeline];
+      const read = names.flatMap((name) => {
+        const pipeline = readNamedPipeline(name, at, files);
+        return pipeline === undefined ? [] : [{ name, pipeline }];
       });
-      if (pipeline === undefined) continue;
-      if (countSteps(pipeline.steps) > STEPS_MAX) {
-        add(`\`${step.pipeline}\` has more than ${STEPS_MAX} steps in all`, "make it smaller");
+      for (const { name, pipeline } of read) {
+        if (pipeline.finally === undefined) continue;
+        const message = `\`${name}\` has \`finally\`, which only a run of its own can have`;
+        const help = "move these steps to the `finally` of this pipeline";
+        report.add({ rule: "pipeline-file", message, help, path: pathIn(list, index, "pipeline") });
       }
-      checkInput(step, pipeline, list, index, report);
-      found.set(step, pipeline);
+      if (read.length > 0 && read.length === names.length) found.set(step, read);
     }
   }
   return found;
+}
+
+/** One name, or a list of names. */
+function namesOf(written: string | readonly string[] | undefined): readonly string[] {
+  return typeof written === "string" ? [written] : (written ?? []);
+}
+
+/** A step of a file, and the report on it. */
+interface StepPosition {
+  readonly list: StepList;
+  readonly index: number;
+  readonly report: Report;
+}
+
+/** The pipeline of a file that a step names. */
+function readNamedPipeline(
+  written: string,
+  { list, index, report }: StepPosition,
+  files: PipelineFiles,
+): Pipeline | undefined {
+  const step = list.steps[index] as StepShape;
+  const path = pathIn(list, index, isChosen(step) ? "pipelines" : "pipeline");
+  const add = (message: string, help: string): void =>
+    report.add({ rule: "pipeline-file", message, help, path });
+  const name = resolveName(files, written);
+  const pipeline = readOne(name, files, (problem) => {
+    if (typeof problem === "string") add(problem, HELP);
+    else if (problem.file !== name) report.addFound(problem);
+    else {
+      const message = `${name}, line ${problem.line}: ${problem.message}`;
+      report.add({ ...problem, message, path });
+    }
+  });
+  if (pipeline === undefined) return undefined;
+  if (countSteps(pipeline.steps) > STEPS_MAX) {
+    add(`\`${written}\` has more than ${STEPS_MAX} steps in all`, "make it smaller");
+  }
+  checkInput(written, pipeline, list, index, report);
+  return pipeline;
+}
+
+/** The files that a step may choose from when it starts. */
+function candidatesOf(
+  step: StepShape,
+  { list, index, report }: StepPosition,
+  files: PipelineFiles,
+): readonly string[] {
+  const names = namesOf(step.pipelines).flatMap((pattern) => {
+    if (!pattern.includes("*")) return [posix.normalize(pattern)];
+    const found = files.listNamed(resolveName(files, pattern));
+    const folder = posix.dirname(files.open.at(-1) ?? ".");
+    if (found.length > 0) return found.map((name) => posix.relative(folder, name));
+    const message = `no file matches \`${pattern}\``;
+    const path = pathIn(list, index, "pipelines");
+    report.add({ rule: "pipeline-file", message, help: HELP, path });
+    return [];
+  });
+  return [...new Set(names)];
 }
 
 const HELP = "the path is relative to the pipeline's file";
@@ -221,20 +318,27 @@ function countSteps(steps: readonly PipelineStep[]): number {
 
 /** The input that a step sets must match the schema of the other file. */
 function checkInput(
-  step: StepShape,
+  written: string,
   { inputSchema }: Pipeline,
   list: StepList,
   index: number,
   report: Report,
 ): void {
   if (!isObject(inputSchema)) return;
+  const step = list.steps[index] as StepShape;
+  if (inputSchema.type === "string") {
+    const message = `the input of \`${written}\` is a text; a step can only give an object`;
+    const help = "declare its input with `type: object`, and the text as one of its `properties`";
+    report.add({ rule: "pipeline-input", message, help, path: pathIn(list, index, "pipeline") });
+    return;
+  }
   const given = Object.keys(step.input ?? {});
   const assumed = inputDefaults(inputSchema);
   const required = Array.isArray(inputSchema.required) ? inputSchema.required.map(String) : [];
   const rule = "pipeline-input";
   for (const key of required) {
     if (given.includes(key) || Object.hasOwn(assumed, key)) continue;
-    const message = `\`${step.pipeline}\` needs \`${key}\` in its input`;
+    const message = `\`${written}\` needs \`${key}\` in its input`;
     const help = `add \`input: {${key}: ...}\``;
     report.add({ rule, message, help, path: pathIn(list, index, "pipeline") });
   }
@@ -242,7 +346,7 @@ function checkInput(
   if (inputSchema.additionalProperties !== false) return;
   for (const key of given) {
     if (known.includes(key)) continue;
-    const message = `\`${step.pipeline}\` takes no input \`${key}\``;
+    const message = `\`${written}\` takes no input \`${key}\``;
     const help = report.suggest(key, known, "it takes");
     report.add({ rule, message, help, path: pathIn(list, index, "input", key), on: "key" });
   }

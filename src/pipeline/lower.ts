@@ -11,6 +11,7 @@ import { assert } from "../util/assert.ts";
 import { choiceNamed } from "../util/choice.ts";
 import { defined } from "../util/defined.ts";
 import { isObject, type Json, type JsonObject } from "../util/json.ts";
+import { templateParts } from "../util/template.ts";
 import { AGENT_KEYS } from "./agent-keys.ts";
 import { type KeyRow, type Lowering, lowerKeys } from "./key-row.ts";
 import { INHERITED_KEYS, STEP_KEYS } from "./keys.ts";
@@ -18,6 +19,7 @@ import type {
   AgentDefinition,
   Budget,
   Env,
+  Exit,
   ItemSelection,
   ItemSource,
   Pipeline,
@@ -25,13 +27,21 @@ import type {
   PipelineStep,
   PipelineWork,
 } from "./pipeline.ts";
+import type { PathSource } from "./report.ts";
 import { agentOf } from "./rules/agent.ts";
+import { isChosen } from "./rules/body.ts";
 import { lowerChecks } from "./rules/check.ts";
 import { bareCondition } from "./rules/expression.ts";
 import { choicesOf, gateOf } from "./rules/gate.ts";
-import type { NamedFiles } from "./rules/validate.ts";
-import { type ForEachShape, lowerPrices, type PipelineShape, type StepShape } from "./schema.ts";
-import type { Path, Source } from "./source.ts";
+import type { NamedFiles, NamedPipeline } from "./rules/validate.ts";
+import {
+  type ConfigurationShape,
+  type ForEachShape,
+  lowerPrices,
+  type PipelineShape,
+  type StepShape,
+} from "./schema.ts";
+import type { Path } from "./source.ts";
 import { linksOf } from "./step-edges.ts";
 import { fanOutOf, hasBody, listIn, pathIn, rootList, type StepList } from "./step-list.ts";
 import { milliseconds } from "./values.ts";
@@ -40,48 +50,89 @@ import { milliseconds } from "./values.ts";
 const PARALLEL_DEFAULT = 4;
 
 /** The pipeline of a valid file. */
-export function lowerPipeline(shape: PipelineShape, files: NamedFiles, source: Source): Pipeline {
-  const whole = { shape, files, source };
+export function lowerPipeline(
+  shape: PipelineShape,
+  files: NamedFiles,
+  sourceAt: PathSource,
+): Pipeline {
+  const whole = { shape, files, sourceAt };
+  const { file } = sourceAt([]);
   const defaults = shape.defaults ?? {};
   const at = loweringAt(["defaults"], undefined, whole);
+  const list = rootList({ shape, cut: new Set() });
   return {
-    name: shape.name ?? basename(source.file, extname(source.file)),
+    name: shape.name ?? basename(file, extname(file)),
     ...(shape.context === undefined ? {} : { context: shape.context as JsonObject }),
     maxParallel: shape.max_parallel ?? PARALLEL_DEFAULT,
-    ...(shape.input === undefined ? {} : { inputSchema: shape.input as Json }),
+    ...defined({ inputSchema: files.input }),
     env: lowerEnv(shape.env, [], whole),
-    ...defined({ secrets: shape.secrets }),
+    ...(files.envFiles.length === 0 ? {} : { envFiles: files.envFiles }),
     agents: Object.fromEntries(
       Object.entries(shape.agents ?? {}).map(([name, agent]) => [
         name,
         lowerAgent(agent, ["agents", name], whole),
       ]),
     ),
-    ...(shape.budget === undefined ? {} : { budget: lowerBudget(shape.budget) }),
-    ...(shape.prices === undefined ? {} : { prices: lowerPrices(shape.prices) }),
-    workspace: lowerWorkspace(shape.workspace),
+    ...lowerSettings(shape),
+    ...defined({ schedule: shape.on?.schedule }),
     defaults: {
       step: lowerKeys(INHERITED_KEYS, defaults, at),
       agent: lowerKeys(AGENT_KEYS, defaults, at),
     },
-    steps: lowerList(rootList({ shape, cut: new Set() }), whole),
+    steps: lowerList(list, whole),
+    ...(list.finally === undefined ? {} : { finally: lowerFinally(list.finally, whole) }),
   };
+}
+
+/** The settings of configuration files that a pipeline in any language takes. */
+export function lowerSettings({
+  secrets,
+  requires,
+  budget,
+  prices,
+  notify,
+  workspace,
+}: ConfigurationShape): Pick<
+  Pipeline,
+  "secrets" | "requires" | "budget" | "prices" | "notify" | "workspace"
+> {
+  return {
+    ...defined({ secrets, requires }),
+    ...(notify === undefined ? {} : { notify: [notify].flat().map((one) => defined(one)) }),
+    ...(budget === undefined ? {} : { budget: lowerBudget(budget) }),
+    ...(prices === undefined ? {} : { prices: lowerPrices(prices) }),
+    workspace: lowerWorkspace(workspace),
+  };
+}
+
+/** The steps at the end have no edges: the run starts one after the other. */
+function lowerFinally(list: StepList, file: File): readonly PipelineStep[] {
+  return lowerList(list, file).map(({ id, work, settings, onFailure }) => ({
+    ...{ id, work, settings, needs: [] },
+    ...(onFailure === "continue" ? { onFailure } : {}),
+  }));
 }
 
 interface File {
   readonly shape: PipelineShape;
   readonly files: NamedFiles;
-  readonly source: Source;
+  readonly sourceAt: PathSource;
 }
 
 /** The surroundings of the keys at a path; `step` is absent outside of steps. */
 function loweringAt(path: Path, step: StepShape | undefined, file: File): Lowering {
   return {
     id: step?.id ?? "",
-    spelling: (...keys) => file.source.scalarText([...path, ...keys]),
-    mcpFile: (name) => file.files.mcp.get(name),
+    spelling: (...keys) => scalarAt(file, [...path, ...keys]),
+    mcpFile: (name) => file.files.agents.mcp.get(name),
+    textFile: (name) => file.files.agents.texts.get(name),
+    schemaFile: (name) => file.files.agents.schemas.get(name),
     checks: () => (step === undefined ? [] : lowerChecks(file.shape, step, file.files.checks)),
   };
+}
+
+function scalarAt({ sourceAt }: File, path: Path): string | undefined {
+  return sourceAt(path).scalarText(path);
 }
 
 function lowerList(list: StepList, file: File): readonly PipelineStep[] {
@@ -160,7 +211,13 @@ function commandAgent(command: string): AgentDefinition {
 function lowerWork(step: StepShape, list: StepList, index: number, file: File): PipelineWork {
   if (hasBody(step)) {
     const inner = listIn(list, index);
-    const body = inner === undefined ? file.files.pipelines.get(step) : lowerList(inner, file);
+    if (inner !== undefined) return lowerComposite(step, lowerList(inner, file));
+    const named = file.files.pipelines.get(step) ?? [];
+    if (isChosen(step)) {
+      const { input: _, ...chooses } = step;
+      return lowerComposite(chooses, lowerChoice(step, named));
+    }
+    const body = named[0]?.pipeline;
     assert(body !== undefined, "a valid step that holds steps has some");
     return lowerComposite(step, body);
   }
@@ -179,6 +236,57 @@ function lowerWork(step: StepShape, list: StepList, index: number, file: File): 
     ...sharing,
     settings: lowerKeys(AGENT_KEYS, step, loweringAt(pathIn(list, index), step, file)),
   };
+}
+
+/**
+ * The steps of a choice: edges lead to the pipeline that is chosen, or to a step that fails. So the
+ * plan contains every pipeline, and the run records which one was chosen.
+ */
+function lowerChoice(step: StepShape, named: readonly NamedPipeline[]): readonly PipelineStep[] {
+  const chosen = expressionOf(step.pipeline ?? "");
+  const shortNames = named.map(({ name }) => shortName(name));
+  const choices = named.map(({ name, pipeline }, index) => {
+    const short = shortNames[index] ?? name;
+    const first = shortNames.indexOf(short) === index;
+    const isUnique = first && shortNames.lastIndexOf(short) === index;
+    const input = inputOf(step, pipeline);
+    const work: PipelineWork = { kind: "group", body: pipeline, ...defined({ input }) };
+    const to = `${idFrom(short)}${first ? "" : `-${index + 1}`}`;
+    const when = `${chosen} in ${JSON.stringify(isUnique ? [name, short] : [name])}`;
+    return { step: { id: to, work, settings: {}, needs: [] }, edge: { to, when, weight: 0 } };
+  });
+  const names = named.map(({ name }) => name).join(", ");
+  const words = `"there is no pipeline" \${{ ${chosen} }} among \${{ ${JSON.stringify(names)} }}`;
+  const run = `echo ${words} >&2; exit 1`;
+  const edges: readonly Exit[] = [...choices.map(({ edge }) => edge), { to: NO_CHOICE, weight: 0 }];
+  return [
+    { id: CHOICE, work: { kind: "pass" }, settings: {}, needs: [], exits: edges },
+    ...choices.map((choice) => choice.step),
+    { id: NO_CHOICE, work: { kind: "shell", run }, settings: {}, needs: [] },
+  ];
+}
+
+function idFrom(name: string): string {
+  return name.slice(0, CHOICE_ID_MAX).replace(/^[^A-Za-z]|[^\w-]/g, "x");
+}
+
+/** Ids have 64 characters; the number of a second file of the same name needs some. */
+const CHOICE_ID_MAX = 56;
+/** The step that chooses, and the one that fails when it names no pipeline. */
+const CHOICE = "_choose";
+const NO_CHOICE = "_no-such-pipeline";
+
+/** The name of a pipeline's file without folder and extension. */
+function shortName(name: string): string {
+  return basename(name, extname(name));
+}
+
+/** The expression for a text with `${{ }}`. */
+function expressionOf(text: string): string {
+  const parts = templateParts(text.trim()).map((part) =>
+    part.kind === "text" ? JSON.stringify(part.text) : `string(${part.source})`,
+  );
+  return parts.length === 1 ? (parts[0] ?? "") : `(${parts.join(" + ")})`;
 }
 
 /** The environment at a path, with the author's spelling. */
@@ -266,10 +374,11 @@ function lowerItems(items: unknown): string | ItemSource {
 /** The work of a step that starts no process; undefined for any other step. */
 function lowerWithoutProcess(step: StepShape): PipelineWork | undefined {
   if (step.pass === true) return { kind: "pass" };
+  if (step.fail !== undefined) return { kind: "fail", message: step.fail };
   const gate = gateOf(step);
   if (gate !== undefined) {
     const choices = choicesOf(step);
-    const { ask, text = "optional", timeout, default: word } = gate;
+    const { ask, show, text = "optional", timeout, default: word } = gate;
     const otherwise = word === undefined ? undefined : choiceNamed(choices, word);
     return {
       kind: "gate",
@@ -278,6 +387,7 @@ function lowerWithoutProcess(step: StepShape): PipelineWork | undefined {
         ...{ key, label },
         ...defined({ fails, next }),
       })),
+      ...defined({ show }),
       text,
       ...(timeout === undefined ? {} : { timeoutMs: milliseconds(timeout) }),
       ...(otherwise === undefined ? {} : { default: otherwise.key }),

@@ -16,17 +16,39 @@ export interface Pipeline {
   /** JSON Schema of the input. */
   readonly inputSchema?: Json;
   readonly env: Env;
+  /** Files with variables, relative to the folder of the first file. */
+  readonly envFiles?: readonly string[];
   /** Names of variables, inputs and context keys whose values are never shown. */
   readonly secrets?: readonly string[];
+  /** The labels that a worker of a fleet must have. */
+  readonly requires?: readonly string[];
   readonly agents: Readonly<Record<string, AgentDefinition>>;
   readonly budget?: Budget;
   /** The prices of models, by name. */
   readonly prices?: Readonly<Record<string, ModelPrice>>;
+  /** When `perdure service` starts a run (util/cron.ts). */
+  readonly schedule?: string;
+  /** Whom to tell what happens to a run. */
+  readonly notify?: readonly NoticeReceiver[];
   /** Only the keys that the author wrote. */
   readonly workspace: Partial<WorkspaceSettings>;
   /** The `defaults` of all steps, and of all agents. */
   readonly defaults: { readonly step: StepFields; readonly agent: AgentSettings };
   readonly steps: readonly PipelineStep[];
+  /** Steps that run when the run has reached its end; they have no links. */
+  readonly finally?: readonly PipelineStep[];
+}
+
+/** The moments of a run that others can be told about. */
+export const NOTICE_MOMENTS = ["waiting", "failed", "completed"] as const;
+export type NoticeMoment = (typeof NOTICE_MOMENTS)[number];
+
+/** Whom to tell what happens to a run, and when: a shell command, or a URL. */
+export interface NoticeReceiver {
+  readonly on: readonly NoticeMoment[];
+  readonly run?: string;
+  /** A URL, or `$NAME`: the variable that holds it. */
+  readonly webhook?: string;
 }
 
 /**
@@ -125,6 +147,7 @@ export interface Exit {
 
 export type PipelineWork =
   | { readonly kind: "pass" }
+  | FailWork
   | { readonly kind: "shell"; readonly run: string }
   | AgentWork
   | GateWork
@@ -164,6 +187,13 @@ export interface ItemSelection {
   readonly limit?: number;
 }
 
+/** Fails with a message, and does nothing else. */
+export interface FailWork {
+  readonly kind: "fail";
+  /** A template. */
+  readonly message: string;
+}
+
 /** A prompt to an agent. */
 export interface AgentWork {
   readonly kind: "agent";
@@ -181,6 +211,8 @@ export interface GateWork {
   readonly ask: string;
   /** The possible answers, at least one; the first that does not fail is the approving one. */
   readonly choices: readonly Choice[];
+  /** Files, `diff`, or templates whose values a person should see. */
+  readonly show?: readonly string[];
   /** Whether the answer contains a text of the person. */
   readonly text: "none" | "optional" | "required";
   /** How long the gate waits for an answer. */
@@ -196,6 +228,8 @@ export interface Choice {
   readonly label: string;
   /** This choice makes the step fail. */
   readonly fails?: true;
+  /** Words of a person that are no choice choose this one. */
+  readonly free?: true;
   /** The step that it leads to. */
   readonly next?: string;
 }

@@ -7,7 +7,7 @@
  */
 import { nearest } from "../util/nearest.ts";
 import type { Diagnostic } from "./diagnostic.ts";
-import { diagnosticAt, type Path, type Source } from "./source.ts";
+import { diagnosticAt, type Path, type Source, type Span } from "./source.ts";
 
 /** How many "did you mean" one file gets: each may compare 100,000 names. */
 const SUGGESTIONS_MAX = 50;
@@ -34,23 +34,31 @@ export interface MistakeReport {
   suggest(name: string, candidates: Iterable<string>, label: string): string;
 }
 
-/** The mistakes found so far in one file. */
+/** The file that has the value at a path. */
+export type PathSource = (path: Path) => Source;
+
+/** The mistakes found so far in one file, and in the values that it takes from other files. */
 export class Report implements MistakeReport {
   readonly diagnostics: Diagnostic[];
-  readonly source: Source;
+  readonly #sourceAt: PathSource;
   #suggestions = 0;
 
-  constructor(source: Source, diagnostics: readonly Diagnostic[]) {
-    this.source = source;
+  constructor(sourceAt: PathSource, diagnostics: readonly Diagnostic[]) {
+    this.#sourceAt = sourceAt;
     this.diagnostics = [...diagnostics];
   }
 
   add(mistake: Mistake): void {
     const { rule, message, help, severity = "error" } = mistake;
-    const span = this.#spanOf(mistake);
-    const path = this.source.pathText?.(mistake.path);
+    const source = this.#sourceAt(mistake.path);
+    const path = source.pathText?.(mistake.path);
     const finding = { severity, rule, message, help, path };
-    this.diagnostics.push(diagnosticAt(this.source, span, finding));
+    this.diagnostics.push(diagnosticAt(source, spanOf(source, mistake), finding));
+  }
+
+  /** Adds a mistake of another file. */
+  addFound(diagnostic: Diagnostic): void {
+    this.diagnostics.push(diagnostic);
   }
 
   /** "did you mean `x`?", or a list of the first few names. */
@@ -67,14 +75,28 @@ export class Report implements MistakeReport {
     return `${label}: ${shown.join(", ") || "none"}`;
   }
 
-  /** In the order of the file. */
+  /**
+   * In the order of the file, those of other files before them. Several pipelines may find the same
+   * mistake in another file; it is there once.
+   */
   sorted(): readonly Diagnostic[] {
-    return this.diagnostics.sort((a, b) => a.line - b.line || a.column - b.column);
+    const { file } = this.#sourceAt([]);
+    const rank = (one: Diagnostic): number => (one.file === file ? 1 : 0);
+    this.diagnostics.sort((a, b) => rank(a) - rank(b) || a.line - b.line || a.column - b.column);
+    return this.diagnostics.filter((one, index) => {
+      const before = this.diagnostics[index - 1];
+      return one.file === file || before === undefined || !isSame(one, before);
+    });
   }
+}
 
-  #spanOf({ path, on = "value", offset, length = 1 }: Mistake) {
-    if (offset === undefined) return this.source.spanOf(path, on);
-    const start = this.source.offsetInText(path, offset);
-    return { start, end: start + length };
-  }
+function isSame(one: Diagnostic, other: Diagnostic): boolean {
+  const { file, line, column, message } = other;
+  return one.file === file && one.line === line && one.column === column && one.message === message;
+}
+
+function spanOf(source: Source, { path, on = "value", offset, length = 1 }: Mistake): Span {
+  if (offset === undefined) return source.spanOf(path, on);
+  const start = source.offsetInText(path, offset);
+  return { start, end: start + length };
 }

@@ -9,12 +9,15 @@
 
 import * as z from "zod";
 import { ADAPTER_NAMES } from "../util/agent-access.ts";
+import { parseCron } from "../util/cron.ts";
 import { defined } from "../util/defined.ts";
+import { parseAge } from "../util/duration.ts";
+import { LABEL } from "../util/label.ts";
 import { AGENT_KEYS } from "./agent-keys.ts";
 import { type KeyRow, type StepKind, shapeOf } from "./key-row.ts";
 import { itemSource } from "./key-values.ts";
 import { FAN_OUT_KEYS, INHERITED_KEYS, PARALLEL_MAX, STEP_KEYS } from "./keys.ts";
-import type { ModelPrice, ModelRates } from "./pipeline.ts";
+import { type ModelPrice, type ModelRates, NOTICE_MOMENTS } from "./pipeline.ts";
 import {
   bounded,
   command,
@@ -23,13 +26,17 @@ import {
   env,
   expression,
   id,
-  jsonSchema,
   NAME_LENGTH_MAX,
   name,
   path,
+  schemaOrFile,
 } from "./values.ts";
 
 export const STEPS_MAX = 100_000;
+
+/** How many labels a pipeline may require. */
+const LABELS_MAX = 8;
+const label = z.string().regex(LABEL, "bad-label");
 
 const FILE_MB_MAX = 100_000;
 const workspaceKind = z.enum(["here", "worktree", "directory", "copy"]);
@@ -146,7 +153,7 @@ const forEach: z.ZodType<ForEachValue> = z.union([
 /** The keys of a step that contain steps. */
 const BODY_KEYS: {
   readonly steps: KeyRow<typeof stepList, "group", object, true>;
-  readonly for_each: KeyRow<typeof forEach, Exclude<StepKind, "pass">, object, true>;
+  readonly for_each: KeyRow<typeof forEach, Exclude<StepKind, "pass" | "fail">, object, true>;
 } = {
   steps: {
     schema: stepList,
@@ -167,9 +174,9 @@ const BODY_KEYS: {
 
 const stepSchema: z.ZodType<StepShape> = plainStep.extend(shapeOf(BODY_KEYS)).meta({
   oneOf: [
-    ...["run", "prompt", "prompt_file", "steps", "pipeline", "gate", "wait", "pass"].map((key) => ({
-      required: [key],
-    })),
+    ...["run", "prompt", "prompt_file", "steps", "pipeline", "gate", "wait", "pass", "fail"].map(
+      (key) => ({ required: [key] }),
+    ),
     {
       required: ["for_each"],
       properties: { for_each: { type: "object", required: ["steps"] } },
@@ -203,6 +210,25 @@ const prices = z.record(
   }),
 );
 
+const notification = z
+  .strictObject({
+    on: z
+      .array(z.enum(NOTICE_MOMENTS))
+      .min(1)
+      .describe("When: a gate asks (waiting), or the run has failed or completed."),
+    run: z
+      .string()
+      .regex(/\S/, "empty-text")
+      .optional()
+      .describe("A shell command; PERDURE_NOTIFY_* and its stdin (JSON) say what happened."),
+    webhook: z
+      .string()
+      .regex(/^(https?:\/\/\S+|\$[A-Za-z_]\w*)$/, "bad-webhook")
+      .optional()
+      .describe("A URL that gets the same JSON as a POST, or $NAME: the variable that holds it."),
+  })
+  .refine(({ run, webhook }) => (run === undefined) !== (webhook === undefined), "bad-notify");
+
 export const pipelineSchema = z.strictObject({
   name: z
     .string()
@@ -219,8 +245,20 @@ export const pipelineSchema = z.strictObject({
     .max(PARALLEL_MAX)
     .optional()
     .describe("How many steps may run at the same time. Default: 4."),
-  input: jsonSchema.optional().describe("The JSON Schema (an object) of the pipeline's input."),
+  input: schemaOrFile
+    .optional()
+    .describe(
+      "The JSON Schema of the pipeline's input: of an object, or of a text. The word `text` stands " +
+        "for {type: string}; any other text is a JSON file with the schema.",
+    ),
   env: env.optional().describe("Variables for every step; values may hold ${{ }}."),
+  env_file: z
+    .union([path, z.array(path).max(ENTRIES_MAX)])
+    .optional()
+    .describe(
+      "Files with lines NAME=value, relative to this file. Their variables count as if the shell " +
+        "had set them; those that the shell sets itself win.",
+    ),
   secrets: z
     .array(name)
     .max(ENTRIES_MAX)
@@ -229,6 +267,14 @@ export const pipelineSchema = z.strictObject({
       "Names of variables, inputs and context keys whose values are masked wherever they are " +
         "shown, and which must be set again when a run that had them is resumed. Variables named " +
         "like secrets (*_TOKEN, *_KEY, *_PASSWORD, ...) are always masked.",
+    ),
+  requires: z
+    .array(label)
+    .max(LABELS_MAX)
+    .optional()
+    .describe(
+      "Labels that a worker of a fleet must have to run this pipeline, such as `linux` or " +
+        "`claude`. Other runs ignore them.",
     ),
   agents: bounded(z.record(id, agent))
     .optional()
@@ -245,6 +291,22 @@ export const pipelineSchema = z.strictObject({
   prices: bounded(prices)
     .optional()
     .describe("Prices of models by name; they override what `perdure prices` shows."),
+  notify: z
+    .union([notification, z.array(notification).max(ENTRIES_MAX)])
+    .optional()
+    .describe("Whom to tell when a gate asks, or when the run fails or completes."),
+  on: z
+    .strictObject({
+      schedule: z
+        .string()
+        .refine((text) => parseCron(text) !== undefined, "bad-schedule")
+        .describe(
+          "The times at which `perdure service` starts a run, as cron writes them: minute, hour, " +
+            "day, month, day of the week. For YAML files in `pipelines/`.",
+        ),
+    })
+    .optional()
+    .describe("What starts a run by itself."),
   workspace: workspace
     .optional()
     .describe("Where steps work (here, worktree, directory or copy), and what snapshots keep."),
@@ -263,17 +325,70 @@ export const pipelineSchema = z.strictObject({
     .describe(
       "The steps. A step starts when the one above it has finished, unless it has `needs`.",
     ),
+  finally: stepList
+    .optional()
+    .describe(
+      "Commands and prompts that run one after the other when the run has reached its end: " +
+        "completed, failed, or out of budget. They can read `run.status`. If one fails, a run " +
+        "that would have completed fails.",
+    ),
 });
 
 /** A pipeline file whose values have the right shape. */
 export type PipelineShape = z.infer<typeof pipelineSchema>;
 
+/** A configuration file: the keys of a pipeline that may stand there, with the same meaning. */
+export const configurationSchema = pipelineSchema
+  .pick({
+    max_parallel: true,
+    env: true,
+    env_file: true,
+    secrets: true,
+    requires: true,
+    agents: true,
+    budget: true,
+    prices: true,
+    notify: true,
+    workspace: true,
+    defaults: true,
+  })
+  .extend({
+    service: z
+      .strictObject({
+        clean: z
+          .string()
+          .refine((text) => text === "never" || parseAge(text) !== undefined, "bad-clean")
+          .optional()
+          .describe("After which time it cleans completed runs, or `never`. Default: 7d."),
+      })
+      .optional()
+      .describe("Settings of `perdure service`."),
+  });
+
+export type ConfigurationShape = z.infer<typeof configurationSchema>;
+
+/** The version of the published schemas. Within a version, no valid file becomes invalid. */
+const SCHEMA_VERSION = 1;
+
 /** The JSON Schema for editors. */
 export function publishedSchema(): unknown {
   return {
+    $id: `urn:perdure:pipeline:${SCHEMA_VERSION}`,
     ...z.toJSONSchema(pipelineSchema, { io: "input", target: "draft-7" }),
     title: "Perdure pipeline",
     description: "A pipeline of shell commands and AI agents, run by `perdure run`.",
+  };
+}
+
+/** The JSON Schema of configuration files, for editors. */
+export function publishedConfigurationSchema(): unknown {
+  return {
+    $id: `urn:perdure:configuration:${SCHEMA_VERSION}`,
+    ...z.toJSONSchema(configurationSchema, { io: "input", target: "draft-7" }),
+    title: "Perdure configuration",
+    description:
+      "Settings for every pipeline of a project (perdure.yaml) or of a user " +
+      "(~/.config/perdure/config.yaml).",
   };
 }
 

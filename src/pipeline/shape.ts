@@ -8,10 +8,18 @@
 import * as z from "zod";
 import { DURATION_MAX_MS } from "../util/duration.ts";
 import { isObject } from "../util/json.ts";
+import { LABEL_FORM } from "../util/label.ts";
 import { nearest } from "../util/nearest.ts";
+import { foreignKey } from "./foreign-keys.ts";
 import type { KeyRow } from "./key-row.ts";
 import type { Mistake, Report } from "./report.ts";
-import { ALL_STEP_KEYS, type PipelineShape, pipelineSchema } from "./schema.ts";
+import {
+  ALL_STEP_KEYS,
+  type ConfigurationShape,
+  configurationSchema,
+  type PipelineShape,
+  pipelineSchema,
+} from "./schema.ts";
 import type { Path } from "./source.ts";
 import { DURATION_PATTERN, ENTRIES_MAX, NAME_LENGTH_MAX } from "./values.ts";
 
@@ -20,36 +28,55 @@ type Issue = z.core.$ZodIssue;
 const DAY_MS = 86_400_000;
 
 /** The parts of a file's value that have the right shape. */
-export interface ReadShape {
-  readonly shape: PipelineShape;
+export interface ReadShape<Shape = PipelineShape> {
+  readonly shape: Shape;
   /** Paths ("steps.3.needs") whose values were removed, so that no rule reports them as missing. */
   readonly cut: ReadonlySet<string>;
 }
 
-/** The shape of a file's value; undefined when no rule can check it further. */
+/** The shape of a pipeline's value; undefined when no rule can check it further. */
 export function readShape(value: unknown, report: Report): ReadShape | undefined {
   if (value === null || value === undefined) {
     const message = "the file is empty";
     report.add({ rule: "empty-pipeline", message, help: STEPS_HELP, path: [] });
     return undefined;
   }
-  const first = pipelineSchema.safeParse(value);
+  return shapeIn(pipelineSchema, value, report);
+}
+
+/** The shape of a configuration file's value; an empty file sets nothing. */
+export function readConfigurationShape(
+  value: unknown,
+  report: Report,
+): ReadShape<ConfigurationShape> | undefined {
+  return shapeIn(configurationSchema, value ?? {}, report);
+}
+
+function shapeIn<Shape>(
+  schema: z.ZodType<Shape>,
+  value: unknown,
+  report: Report,
+): ReadShape<Shape> | undefined {
+  const first = schema.safeParse(value);
   if (first.success) return { shape: first.data, cut: new Set() };
   const found = first.error.issues.flatMap((issue) => flatten(issue, []));
-  const meant = new Set(found.flatMap((one) => addUnknownKeys(one, report)));
+  const meant = new Set(found.flatMap((one) => addUnknownKeys(one, schema, report)));
   for (const one of found) {
     // A misspelt key is not reported as missing, too.
     if (!meant.has(one.path.join("."))) addMistake(one, value, report);
   }
   const cut = new Set(found.flatMap((one) => cutOut(value, one)));
-  const second = pipelineSchema.safeParse(value);
+  const second = schema.safeParse(value);
   if (second.success) return { shape: second.data, cut };
   const onlyEmpty = second.error.issues.every(({ message }) => message === "empty-pipeline");
-  return onlyEmpty ? { shape: value as PipelineShape, cut } : undefined;
+  return onlyEmpty ? { shape: value as Shape, cut } : undefined;
 }
 
 const STEPS_HELP =
   "a pipeline needs `steps:` with at least one step, such as `- {id: hi, run: ls}`";
+
+const CONFIGURATION_HELP =
+  "move it to the file of the pipeline; this file has settings for all pipelines";
 
 /** The texts of the rules that the schema names. */
 const RULES: Readonly<Record<string, readonly [message: string, help: string]>> = {
@@ -77,6 +104,17 @@ const RULES: Readonly<Record<string, readonly [message: string, help: string]>> 
     "is neither a number of tokens nor a share from 1% to 99%",
     "write it like 150000 or 70%",
   ],
+  "bad-schedule": [
+    "is not a schedule",
+    "write five fields as cron does, such as `0 3 * * *` or `30 8 * * mon-fri`",
+  ],
+  "bad-clean": ["is neither an age nor `never`", "write it like 7d, 12h or never"],
+  "bad-notify": ["needs either `run` or `webhook`", "write one of them, not both"],
+  "bad-webhook": [
+    "is neither a URL nor a variable",
+    "write https://..., or $NAME for the variable that holds the URL",
+  ],
+  "bad-label": ["is not a valid label", `use ${LABEL_FORM} characters`],
   "bad-tool": ["does not name a tool", 'write it like Edit or "Bash(npm test:*)"'],
   "bad-choice-key": ["cannot be typed for a choice", "use letters, digits and _"],
   "empty-text": ["must not be empty", "write a text, or leave the key out"],
@@ -122,9 +160,9 @@ function badness(errors: readonly Issue[]): number {
 }
 
 /** Reports unknown keys; returns the paths of the keys that the author probably meant. */
-function addUnknownKeys({ issue, path }: Found, report: Report): string[] {
+function addUnknownKeys({ issue, path }: Found, schema: z.ZodType, report: Report): string[] {
   if (issue.code !== "unrecognized_keys") return [];
-  const known = knownKeys(path);
+  const known = knownKeys(path, schema);
   return issue.keys.flatMap((key) => {
     const at = { path: [...path, key], on: "key" } as const;
     if (known.includes(key)) {
@@ -132,9 +170,15 @@ function addUnknownKeys({ issue, path }: Found, report: Report): string[] {
       report.add({ rule: "mixed-keys", message, help: descriptionAt(path), ...at });
       return [];
     }
-    const help = report.suggest(key, known, "known keys");
+    if (path.length === 0 && Object.hasOwn(pipelineSchema.shape, key)) {
+      const message = `\`${key}\` belongs to a single pipeline, not to all of them`;
+      report.add({ rule: "pipeline-key", message, help: CONFIGURATION_HELP, ...at });
+      return [];
+    }
+    const foreign = foreignKey(key, known);
+    const help = foreign?.help ?? report.suggest(key, known, "known keys");
     report.add({ rule: "unknown-key", message: `unknown key \`${key}\``, help, ...at });
-    const meant = nearest(key, known);
+    const meant = foreign?.ours ?? nearest(key, known);
     return meant === undefined ? [] : [[...path, meant].join(".")];
   });
 }
@@ -199,6 +243,8 @@ function isDuration(schema: z.core.$ZodType): boolean {
 const UNIONS: Readonly<Record<string, string>> = {
   backoff: "a duration or an object",
   schema: "a JSON Schema or the path of a file that holds one",
+  env_file: "a path or a list of paths",
+  input: "a JSON Schema, `text` or the path of a file with a schema",
   until: "an expression",
   in: "an expression, a list, {file: x.json} or {glob: pattern}",
   choices: "a label or an object",
@@ -257,14 +303,15 @@ function valueAt(value: unknown, path: Path): unknown {
 }
 
 /** The alternatives of the schema at a path. */
-function schemasAt(path: Path): z.core.$ZodType[] {
-  let at: z.core.$ZodType[] = [pipelineSchema];
+function schemasAt(path: Path, root: z.core.$ZodType = pipelineSchema): z.core.$ZodType[] {
+  let at: z.core.$ZodType[] = [root];
   for (const key of path) at = at.flatMap((schema) => inside(schema, key));
   return at;
 }
 
-function knownKeys(path: Path): string[] {
-  return [...new Set(schemasAt(path).flatMap((schema) => Object.keys(shapeOf(schema) ?? {})))];
+function knownKeys(path: Path, root: z.ZodType): string[] {
+  const schemas = schemasAt(path, root);
+  return [...new Set(schemas.flatMap((schema) => Object.keys(shapeOf(schema) ?? {})))];
 }
 
 /** The description of the nearest described key at or above a path. */
@@ -335,15 +382,24 @@ function cutOutOfSteps(holder: Record<string, unknown>, before: Path, path: Path
   const step: unknown = steps[index];
   const name = [...at, index].join(".");
   if (key === undefined || !isObject(step)) {
-    steps[index] = { id: `_${index}` };
+    steps[index] = { id: placeholder(index) };
     return [name, `${name}.id`];
   }
   if (key === "steps") return cutOutOfSteps(step, [...at, index], path.slice(2));
   if (key === "for_each" && inner === "steps" && isObject(step.for_each)) {
     return cutOutOfSteps(step.for_each, [...at, index, key], path.slice(3));
   }
-  // A placeholder, so that rules can check the rest of the step; no diagnostic names it.
-  if (key === "id") step.id = `_${index}`;
+  if (key === "id") step.id = placeholder(index);
   else delete step[key];
   return [`${name}.${key}`];
+}
+
+/** The id of a step whose own is missing or wrong, so that rules can check the rest of the step. */
+function placeholder(index: number): string {
+  return `_${index}`;
+}
+
+/** A step in a message; nobody knows the placeholder of a missing id. */
+export function stepInWords(id: string): string {
+  return /^_\d+$/.test(id) ? "this step" : `step \`${id}\``;
 }

@@ -14,11 +14,15 @@ export interface StepList {
   readonly path: Path;
   /** Paths whose values were removed (see ReadShape). */
   readonly cut: ReadonlySet<string>;
+  /** Of the pipeline's own list: the steps that run when the run has reached its end. */
+  readonly finally?: StepList;
 }
 
 /** The pipeline's own list. */
 export function rootList({ shape, cut }: ReadShape): StepList {
-  return { steps: shape.steps, path: ["steps"], cut };
+  const list = { steps: shape.steps, path: ["steps"], cut };
+  if (shape.finally === undefined) return list;
+  return { ...list, finally: { steps: shape.finally, path: ["finally"], cut } };
 }
 
 /** The list in a step, in its `for_each` or beside it. */
@@ -26,10 +30,11 @@ export function listIn(list: StepList, index: number): StepList | undefined {
   const step = list.steps[index];
   const each = fanOutOf(step);
   const path = pathIn(list, index);
+  const { cut } = list;
   if (each?.steps !== undefined) {
-    return { ...list, steps: each.steps, path: [...path, "for_each", "steps"] };
+    return { steps: each.steps, path: [...path, "for_each", "steps"], cut };
   }
-  return step?.steps && { ...list, steps: step.steps, path: [...path, "steps"] };
+  return step?.steps && { steps: step.steps, path: [...path, "steps"], cut };
 }
 
 /** All lists of a file, outer ones first. */
@@ -39,6 +44,7 @@ export function* allLists(list: StepList): Generator<StepList> {
     const inner = listIn(list, index);
     if (inner !== undefined) yield* allLists(inner);
   }
+  if (list.finally !== undefined) yield* allLists(list.finally);
 }
 
 /** The long form of a step's fan-out, if it has one. */

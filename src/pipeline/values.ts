@@ -29,6 +29,8 @@ export const bounded = <T extends z.ZodType>(entries: z.ZodRecord<z.ZodString, T
 
 export const env = bounded(z.record(envName, z.union([z.string(), z.number(), z.boolean()])));
 export const jsonSchema = z.record(z.string(), z.unknown());
+/** A JSON Schema, or the path of a file with one. */
+export const schemaOrFile = z.union([path, jsonSchema]);
 
 export const visits = z.int().min(1).max(VISITS_MAX);
 export const expression = z.union([z.string(), z.boolean()]);

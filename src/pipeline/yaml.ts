@@ -41,6 +41,10 @@ const YAML_ALIAS_GROWTH_MAX = 100;
 const TOO_DEEP = "the file is nested too deeply";
 const ALIAS_HELP = "write the values out, or use `defaults` for what all steps share";
 
+const SYNTAX_HELP = "look at the indentation, the colons and the quotes here and in the line above";
+const EXPRESSION_HELP =
+  "put a text with ${{ }} in quotes, or write it below `|`: in a plain text `: `, `#` and `{` are YAML";
+
 /** The document with the data to find positions in it. */
 interface Yaml {
   readonly file: string;
@@ -67,7 +71,8 @@ export function parseYaml(file: string, text: string): ParsedFile {
     const text = first.message.replace(/^[A-Z](?=[a-z])/, (letter) => letter.toLowerCase());
     const message = /call stack/.test(text) ? TOO_DEEP : text;
     const [start, end] = first.pos;
-    return { source, diagnostics: [mistakeAt(yaml, { start, end }, syntax(message))] };
+    const finding = syntax(message, lineAt(yaml, start));
+    return { source, diagnostics: [mistakeAt(yaml, { start, end }, finding)] };
   }
   try {
     const diagnostics = inspect(yaml);
@@ -78,6 +83,11 @@ export function parseYaml(file: string, text: string): ParsedFile {
   } catch (error) {
     return unreadable(yaml, error);
   }
+}
+
+function lineAt({ text }: Yaml, offset: number): string {
+  const end = text.indexOf("\n", offset);
+  return text.slice(text.lastIndexOf("\n", offset - 1) + 1, end < 0 ? text.length : end);
 }
 
 function unreadable(yaml: Yaml, error: unknown): ParsedFile {
@@ -92,8 +102,8 @@ function unreadable(yaml: Yaml, error: unknown): ParsedFile {
   return { source: sourceOf(yaml), diagnostics: [mistakeAt(yaml, start, finding)] };
 }
 
-function syntax(message: string): Finding {
-  const help = "look at the indentation, the colons and the quotes here and in the line above";
+function syntax(message: string, line = ""): Finding {
+  const help = line.includes("${{") ? EXPRESSION_HELP : SYNTAX_HELP;
   return { severity: "error", rule: "yaml-syntax", message, help };
 }
 

@@ -170,6 +170,7 @@ function buildWork(step: PipelineStep, around: Surroundings): Work {
   switch (work.kind) {
     case "shell":
     case "pass":
+    case "fail":
     case "gate":
     case "wait":
       return work;

@@ -13,7 +13,7 @@ import { canonicalJson, isObject, type Json } from "../util/json.ts";
 import { parseTemplate } from "../util/template.ts";
 import { buildGraph } from "./build-graph.ts";
 import { type Check, checksOf } from "./check.ts";
-import { graphsIn } from "./graph-index.ts";
+import { graphsIn, graphsOf } from "./graph-index.ts";
 import {
   type AgentDefinition,
   type AgentSettings,
@@ -46,19 +46,26 @@ export function buildPlan(pipeline: Pipeline): Plan {
     agentIn: (file: Pipeline, agent: string) => agents.nameOf(file, agent),
   };
   const graph = buildGraph(steps, around);
-  const secrets = [...new Set(secretsNamed(pipeline))];
+  const secrets = [...new Set(inAllFiles(pipeline, (file) => file.secrets))];
+  const envFiles = [...new Set(inAllFiles(pipeline, (file) => file.envFiles))];
+  const requires = [...new Set(inAllFiles(pipeline, (file) => file.requires))];
   return {
     format: PLAN_FORMAT,
     name,
     maxParallel,
     ...defined({ inputSchema }),
     env,
+    ...(envFiles.length === 0 ? {} : { envFiles }),
     ...(secrets.length === 0 ? {} : { secrets }),
+    ...(requires.length === 0 ? {} : { requires }),
     agents: agents.definitions,
     ...defined({ context: pipeline.context, budget: pipeline.budget, prices: pipeline.prices }),
+    ...defined({ schedule: pipeline.schedule }),
+    ...defined({ notify: pipeline.notify }),
     workspace: { ...WORKSPACE_DEFAULT, ...pipeline.workspace },
     ...defined({ fidelity, thread, resumeFidelity }),
     graph,
+    ...(pipeline.finally === undefined ? {} : { finally: buildGraph(pipeline.finally, around) }),
   };
 }
 
@@ -99,24 +106,25 @@ class AgentNames {
 }
 
 /** Agents that steps name without a declaration: the name is that of an adapter. */
-function knownAgents({ agents, steps }: Pipeline): Plan["agents"] {
+function knownAgents({ agents, steps, finally: end = [] }: Pipeline): Plan["agents"] {
   return Object.fromEntries(
-    agentsNamed(steps)
+    agentsNamed([...steps, ...end])
       .filter((name) => !Object.hasOwn(agents, name))
       .map((name) => [name, { adapter: name, args: [], env: {}, settings: {} }]),
   );
 }
 
-/** The secrets that a file and the files of its sub-pipelines name. */
-function secretsNamed({ secrets = [], steps }: Pipeline): readonly string[] {
-  return [...secrets, ...secretsInside(steps)];
-}
-
-function secretsInside(steps: readonly PipelineStep[]): readonly string[] {
-  return steps.flatMap(({ work }) => {
-    if (!("body" in work)) return [];
-    return "steps" in work.body ? secretsNamed(work.body) : secretsInside(work.body);
-  });
+/** The names in a list of a file and of the files of its sub-pipelines. */
+function inAllFiles(
+  pipeline: Pipeline,
+  namesIn: (file: Pipeline) => readonly string[] | undefined,
+): readonly string[] {
+  const inside = (steps: readonly PipelineStep[]): readonly string[] =>
+    steps.flatMap(({ work }) => {
+      if (!("body" in work)) return [];
+      return "steps" in work.body ? inAllFiles(work.body, namesIn) : inside(work.body);
+    });
+  return [...(namesIn(pipeline) ?? []), ...inside(pipeline.steps)];
 }
 
 /** The agents that the steps of one file name, also nested steps. */
@@ -148,7 +156,7 @@ export function envNamesOf(plan: Plan): string[] {
     const texts = [command, settings.system, ...accessTexts(settings), ...values(env)];
     names.addTexts(texts, plan.env);
   }
-  addGraph(plan.graph, plan.env, names);
+  for (const graph of graphsOf(plan)) addGraph(graph, plan.env, names);
   return [...names.found].sort();
 }
 
@@ -214,7 +222,9 @@ function textsOf(work: Work): readonly (string | undefined)[] {
     case "each":
       return typeof work.items === "string" || "list" in work.items ? [] : values(work.items);
     case "gate":
-      return [work.ask];
+      return [work.ask, ...(work.show ?? [])];
+    case "fail":
+      return [work.message];
     case "wait":
       return "until" in work ? [work.until] : [];
     case "loop":

@@ -134,7 +134,7 @@ const UNCOUNTED_SETTINGS: Readonly<Record<Uncounted<typeof STEP_KEYS> & keyof St
 const UNCOUNTED_FIELDS = {
   ...UNCOUNTED_SETTINGS,
   ...({ id: true, join: true, split: true, work: true, visitsMax: true } as const),
-  ...({ onFailure: true, allowPartial: true } as const),
+  ...({ onFailure: true, allowPartial: true, picks: true } as const),
   ...({ fidelity: true, thread: true, threadGroup: true } as const),
 };
 
@@ -178,7 +178,10 @@ function workOf(plan: Plan, step: Step): Definition {
     }
     case "gate":
       // The timeout is a limit (plan/L3); the default after it is part of the work.
-      return { gate: work.ask, choices: work.choices, text: work.text, default: work.default };
+      return {
+        ...{ gate: work.ask, show: work.show },
+        ...{ choices: work.choices, text: work.text, default: work.default },
+      };
     case "wait":
       return { wait: "until" in work ? work.until : work.forMs };
     case "pipeline":
@@ -205,6 +208,8 @@ function workOf(plan: Plan, step: Step): Definition {
       return { pass: true, simulates: work.simulates, continues_from: work.continuesFrom };
     case "pick":
       return { pick: true };
+    case "fail":
+      return { fail: work.message };
   }
 }
 

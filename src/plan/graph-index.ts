@@ -1,5 +1,10 @@
 /** Lookups in a graph, computed once per graph. */
-import type { Edge, Graph, Step, Work } from "./plan.ts";
+import type { Edge, Graph, Plan, Step, Work } from "./plan.ts";
+
+/** The graphs of a plan: its own, and that of its end. */
+export function graphsOf(plan: Plan): readonly Graph[] {
+  return plan.finally === undefined ? [plan.graph] : [plan.graph, plan.finally];
+}
 
 interface GraphIndex {
   readonly byId: ReadonlyMap<string, number>;

@@ -6,7 +6,7 @@
  * Does not: parse expressions. It searches their text for names, and a doubtful match counts as a
  * reference.
  */
-import { graphsIn, indexOf, stepAt } from "./graph-index.ts";
+import { graphsIn, graphsOf, indexOf, stepAt } from "./graph-index.ts";
 import type { Graph, Plan, Step } from "./plan.ts";
 
 /** A part of `results.<step>` that exists only when something refers to it. */
@@ -43,7 +43,7 @@ function referencesIn(plan: Plan): References {
   const texts: string[] = [];
   collect(plan, texts);
   const reported = new Set<string>();
-  addReported(plan.graph, reported, false);
+  for (const graph of graphsOf(plan)) addReported(graph, reported, false);
   const found = { texts, reported };
   known.set(plan, found);
   return found;

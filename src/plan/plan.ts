@@ -18,10 +18,13 @@ import type {
   AgentWork,
   Budget,
   Choice,
+  FailWork,
   GateWork,
   ItemSelection,
   ItemSource,
   ModelPrice,
+  NoticeMoment,
+  NoticeReceiver,
   WaitWork,
   WorkspaceKind,
   WorkspaceSettings,
@@ -39,6 +42,8 @@ export type {
   Choice,
   Fidelity,
   GateWork,
+  NoticeMoment,
+  NoticeReceiver,
   Relay,
   WaitWork,
   WorkspaceKind,
@@ -57,12 +62,20 @@ export interface Plan {
   readonly inputSchema?: Json;
   /** Variables for every step; values are templates. */
   readonly env: Readonly<Record<string, string>>;
+  /** Files with variables of the environment, relative to the project. */
+  readonly envFiles?: readonly string[];
   /** Names of variables, inputs and context keys whose values are never shown. */
   readonly secrets?: readonly string[];
+  /** The labels that a worker of a fleet must have. */
+  readonly requires?: readonly string[];
   readonly agents: Readonly<Record<string, AgentDefinition>>;
   readonly budget?: Budget;
   /** The prices of models, by name. */
   readonly prices?: Readonly<Record<string, ModelPrice>>;
+  /** When `perdure service` starts a run (util/cron.ts). */
+  readonly schedule?: string;
+  /** Whom to tell what happens to a run. */
+  readonly notify?: readonly NoticeReceiver[];
   /** The context at the start of a run. */
   readonly context?: JsonObject;
   /** The language whose built-in keys the run keeps in its context. */
@@ -76,6 +89,8 @@ export interface Plan {
   readonly thread?: string;
   readonly resumeFidelity?: BriefingMode;
   readonly graph: Graph;
+  /** The steps that run one after the other when a run has reached its end; it has no edges. */
+  readonly finally?: Graph;
 }
 
 /** Options of the command line that change how a pipeline file becomes a plan. */
@@ -84,6 +99,11 @@ export interface PlanReading {
   readonly simulate?: Simulation;
   /** For DOT: the agent for prompts whose provider is not known. */
   readonly agent?: string;
+  /** For DOT: the goal in place of that of the file. */
+  readonly goal?: string;
+  /** For DOT: the model and the provider for nodes that name none, in place of those of the graph. */
+  readonly model?: string;
+  readonly provider?: string;
   /** For DOT: what agents may do without asking. */
   readonly permissions?: AgentSettings["permissions"];
   /** For DOT: a command for each type of node that the language does not have. */
@@ -140,6 +160,8 @@ export interface Step extends Omit<StepFields, Rebuilt> {
   readonly goal?: Goal;
   /** For DOT: when the retries are used up, the outcome `retry` counts as a partial success. */
   readonly allowPartial?: true;
+  /** For DOT: its agent picks one of the branches that ended last. */
+  readonly picks?: true;
   /** For DOT: its thread where neither step nor edge names one. Absent: that of the step before. */
   readonly threadGroup?: string;
 }
@@ -150,6 +172,8 @@ export interface Goal {
   readonly holds: "always" | "visited";
   /** Position of the step that the run returns to when the goal was missed. */
   readonly retryTarget?: number;
+  /** For DOT, in a branch: the step outside of all branches that the run returns to. */
+  readonly outside?: string;
 }
 
 /** An interrupted conversation is continued, or replaced by a new one. */
@@ -166,6 +190,7 @@ export type Work =
   | BranchesWork
   /** Picks the best of the branches that ended last, by their outcomes. */
   | { readonly kind: "pick" }
+  | FailWork
   | GateWork
   | WaitWork;
 
@@ -177,14 +202,29 @@ export interface PipelineWork {
   readonly input?: JsonObject;
   /** Constant context of its steps; it hides the same keys of the context around it. */
   readonly context?: JsonObject;
+  /** For DOT: how the manager of this sub-pipeline watches it. */
+  readonly watch?: Watch;
+}
+
+/** The limits of a sub-pipeline that is watched. */
+export interface Watch {
+  /** The length of a cycle, and how many there may be; absent: no limit. */
+  readonly everyMs?: number;
+  readonly cyclesMax?: number;
+  /** An expression; when it is true, no further step of the sub-pipeline starts. */
+  readonly until?: string;
+  /** Its agents get these instructions, a template, when they have worked for so long. */
+  readonly steer?: { readonly says: string; readonly everyMs: number };
 }
 
 export interface PassWork {
   readonly kind: "pass";
   /** The simulated work that it stands for; the step has an outcome of its own then. */
   readonly simulates?: Simulated;
+  /** It marks the end of a branch, and stands for no node of the file. */
+  readonly endsBranch?: true;
   /** It stands for the nodes that another engine completed before this run. */
-  readonly continuesFrom?: AttractorCheckpoint & { readonly label?: string };
+  readonly continuesFrom?: AttractorCheckpoint;
 }
 
 /** The checkpoint of another engine of the language: where it stopped. */
@@ -193,6 +233,9 @@ export interface AttractorCheckpoint {
   readonly node: string;
   readonly completed: readonly string[];
   readonly context: JsonObject;
+  /** The label and the next nodes that this node reported. */
+  readonly label?: string;
+  readonly next?: readonly string[];
 }
 
 /** The prompt that a simulated step would have received, and its simulated answer. */
@@ -213,8 +256,7 @@ export interface BranchesWork {
   readonly maxParallel: number;
   /**
    * `wait_all`: all branches run, and a failed one makes it a partial success. `first_success`:
-   * once one branch has succeeded no further one starts, and the step fails only when all have
-   * failed.
+   * once one branch has succeeded the others end, and the step fails only when all have failed.
    */
   readonly policy: "wait_all" | "first_success";
 }
@@ -254,7 +296,8 @@ export interface RetryPolicy {
   readonly attempts: number;
   /**
    * Which failures are retried. Absent: all except those that the step reports itself. `any`:
-   * these, too. `retry`: only if the step reports `retry`, or its process could not start.
+   * these, too. `retry`: only if the step reports `retry`, its process could not start, or nobody
+   * answered its question in time.
    */
   readonly on?: "any" | "retry";
   readonly backoff: Backoff;
@@ -285,6 +328,11 @@ export interface Edge {
   readonly weight: number;
   /** Returns to an earlier step (a loop). */
   readonly back: boolean;
+  /**
+   * For DOT: it passes an unhandled failure on to a step without work. It applies only if an edge
+   * after that step applies to the failure.
+   */
+  readonly carries?: true;
   /** Restarts its scope at the step that it leads to; the context keeps only these keys. */
   readonly restart?: { readonly keep: readonly string[] };
   /** The fidelity and the thread of the step that it leads to. */

@@ -9,11 +9,12 @@ import type { Graph, Plan, Simulated, Simulation, Step, Work } from "./plan.ts";
 
 /** The plan with its agents, or all its work, simulated. */
 export function simulated(plan: Plan, what: Simulation): Plan {
-  const graph = simulatedGraph(plan.graph, what);
-  if (what !== "all" || plan.workspace === undefined) return { ...plan, agents: {}, graph };
+  const end = plan.finally === undefined ? {} : { finally: simulatedGraph(plan.finally, what) };
+  const graphs = { graph: simulatedGraph(plan.graph, what), ...end };
+  if (what !== "all" || plan.workspace === undefined) return { ...plan, agents: {}, ...graphs };
   // No step changes files, so snapshots would be useless.
   const workspace = { ...plan.workspace, kind: "here", snapshots: false } as const;
-  return { ...plan, agents: {}, workspace, graph };
+  return { ...plan, agents: {}, workspace, ...graphs };
 }
 
 function simulatedGraph({ steps, edges }: Graph, what: Simulation): Graph {

@@ -7,12 +7,16 @@
  * Does not: know how any one agent implements them.
  */
 
-/** Agents that steps may name without declaring them; each has an adapter of its own. */
+/** The programs of others that work as agents; each has an adapter of its own. */
 export const KNOWN_AGENTS = ["claude", "codex", "gemini", "opencode"] as const;
 export type KnownAgent = (typeof KNOWN_AGENTS)[number];
 /** The adapter for every agent of the Agent Client Protocol; `command` says which one. */
 export const PROTOCOL_ADAPTER = "acp";
-export const ADAPTER_NAMES = [...KNOWN_AGENTS, PROTOCOL_ADAPTER] as const;
+/** An agent without a model, which is part of Perdure: for trying a pipeline. */
+export const STAND_IN_AGENT = "stand-in";
+/** The agents that steps may name without declaring them. */
+export const UNDECLARED_AGENTS = [...KNOWN_AGENTS, STAND_IN_AGENT] as const;
+export const ADAPTER_NAMES = [...UNDECLARED_AGENTS, PROTOCOL_ADAPTER] as const;
 
 /**
  * The actions that an agent may take without asking; `default` is the agent's own headless rule.

@@ -17,6 +17,12 @@ export function parseDuration(text: string): number | undefined {
   return total > DURATION_MAX_MS ? undefined : Math.round(total);
 }
 
+/** The milliseconds of an age such as 12h or 400d, which may be longer than any duration of a step. */
+export function parseAge(text: string): number | undefined {
+  const days = /^\s*(\d{1,5})d\s*$/.exec(text)?.[1];
+  return days === undefined ? parseDuration(text) : Number(days) * UNIT_MS.d;
+}
+
 const MOMENT = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2})$/;
 
 /** The time of a moment such as 2026-12-01T08:00:00Z; undefined without a time zone. */

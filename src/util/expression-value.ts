@@ -69,7 +69,8 @@ export function fromCel(value: unknown): Json {
   if (value === null || typeof value === "string" || typeof value === "boolean") return value;
   if (typeof value === "number") return finite(value);
   if (typeof value === "bigint") return safeInteger(value);
-  if (value instanceof LazyMap) throw new Error("a whole map is no value; name a key of it");
+  if (value instanceof LazyMap)
+    throw new Error("a whole map cannot be used as a value; name a key of it");
   if (Array.isArray(value)) return value.map(fromCel);
   if (value instanceof Map) return object([...value.entries()]);
   if (value instanceof Date) return value.toISOString();

@@ -114,9 +114,9 @@ export function parseExpression(source: string): ParsedExpression {
 function evaluate(expression: Expression, scope: Scope): Json {
   const variables = new Map<string, unknown>();
   const { locals = {} } = scope;
-  const stranger = expression.unknown.find(({ name }) => !Object.hasOwn(locals, name));
-  if (stranger !== undefined) {
-    throw new ExpressionError(`in \`${expression.source}\`: unknown variable: ${stranger.name}`);
+  const unknown = expression.unknown.find(({ name }) => !Object.hasOwn(locals, name));
+  if (unknown !== undefined) {
+    throw new ExpressionError(`in \`${expression.source}\`: unknown variable: ${unknown.name}`);
   }
   try {
     for (const { variable } of expression.references) {

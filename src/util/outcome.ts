@@ -1,16 +1,23 @@
 /** The outcomes of a step, and the canonical form of other spellings. */
 
-const WORDS: ReadonlySet<string> = new Set([
-  ...["success", "partial_success", "retry", "fail", "skipped"],
-  ...["succeeded", "failed", "partially_succeeded"],
-]);
-
 /** Other words for the same outcomes. */
 const OTHER_WORDS: Readonly<Record<string, string>> = {
   succeeded: "success",
   failed: "fail",
+  failure: "fail",
+  error: "fail",
   partially_succeeded: "partial_success",
 };
+
+const WORDS: ReadonlySet<string> = new Set([
+  ...["success", "partial_success", "retry", "fail", "skipped"],
+  ...Object.keys(OTHER_WORDS),
+]);
+
+/** True for a word that means an outcome; case does not matter. */
+export function isOutcome(text: string): boolean {
+  return WORDS.has(text.trim().toLowerCase());
+}
 
 /** The canonical word for an outcome; any other word stays as it is. */
 export function canonicalOutcome(outcome: string): string {
@@ -21,5 +28,5 @@ export function canonicalOutcome(outcome: string): string {
 export function writtenOutcome(text: string): string {
   const word = text.trim();
   const lower = word.toLowerCase();
-  return WORDS.has(lower) ? canonicalOutcome(lower) : word;
+  return isOutcome(word) ? canonicalOutcome(lower) : word;
 }

@@ -57,6 +57,23 @@ export function attemptEnd(event: RunEvent): AttemptEnd | undefined {
   }
 }
 
+const OUTCOMES = {
+  "step.completed": "completed",
+  "step.failed": "failed",
+  "step.lost": "lost",
+  "step.paused": "paused",
+  "step.interrupted": "interrupted",
+  "step.continued": "continued",
+  "step.relayed": "relayed",
+  "step.submitted": "submitted",
+  "step.conflicted": "conflicted",
+} as const satisfies Readonly<Record<AttemptEnd["type"], Attempt["outcome"]>>;
+
+/** How an attempt ended. */
+export function attemptOutcome({ type }: AttemptEnd): Attempt["outcome"] {
+  return OUTCOMES[type];
+}
+
 /** The attempts of each visit (`fix@2`), in order. */
 export function attemptHistory(
   events: Iterable<Recorded>,

@@ -27,8 +27,14 @@ export interface Point {
 
 /** The name of the present. */
 export const NOW = "now";
-const BASE = "base";
+/** The name of the files at the start of the run. */
+export const BASE = "base";
 const COMMIT = /^[0-9a-f]{7,64}$/;
+
+/** True for a text that may be the beginning of a snapshot's commit. */
+export function isSnapshotName(name: string): boolean {
+  return COMMIT.test(name);
+}
 
 /** The checkpoint with this name: the end of a step, a visit or an attempt. */
 export function checkpointNamed(events: readonly Recorded[], name: string): Point {
@@ -102,7 +108,7 @@ function needBase({ at, base }: AttemptWork): string {
 
 /** A snapshot that an event of the run names, by the beginning of its commit. */
 function snapshotNamed(events: readonly Recorded[], name: string): Point {
-  for (const { event, seq } of COMMIT.test(name) ? events.toReversed() : []) {
+  for (const { event, seq } of isSnapshotName(name) ? events.toReversed() : []) {
     const aside = "aside" in event ? event.aside : undefined;
     const commit = [aside, savedBy(event)].find((one) => one?.startsWith(name) === true);
     if (commit !== undefined) return { name, seq, commit };

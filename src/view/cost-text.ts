@@ -1,5 +1,5 @@
 /**
- * What agents used: tokens, turns and money, in words and as JSON.
+ * What agents used: tokens, turns and money, in words.
  *
  * Owns: how an estimate (`~$0.12`) and a lower bound (`at least`) are marked.
  */
@@ -8,7 +8,6 @@ import type { RunEvent, Spent } from "../core/event.ts";
 import { unpricedIn, usdText } from "../core/spending.ts";
 import type { Budget } from "../plan/plan.ts";
 import { formatDuration } from "../util/duration.ts";
-import type { Json } from "../util/json.ts";
 import { noPriceText } from "./failure-text.ts";
 import { plainText } from "./text.ts";
 
@@ -31,34 +30,6 @@ function moneyText(spent: Spent): string {
   }
   const amount = `${estimated === undefined ? "" : "~"}${usdText(costUsd)}`;
   return unpriced === undefined ? amount : `at least ${amount}`;
-}
-
-/** The same for programs; a value that was not measured says so. */
-export function spentJson(spent: Spent | undefined): Json {
-  if (spent === undefined) return { measured: false };
-  return {
-    measured: spent.unmeasured === undefined,
-    input_tokens: spent.inputTokens,
-    cached_tokens: spent.cachedTokens,
-    output_tokens: spent.outputTokens,
-    turns: spent.turns,
-    usd: spent.costUsd ?? null,
-    estimated: spent.estimated === true,
-    ...(spent.unpriced === undefined ? {} : { unpriced: spent.unpriced }),
-  };
-}
-
-/** The same for a whole run; without a model nothing is measured. */
-export function usedJson(spent: Spent): Json {
-  const { inputTokens, outputTokens, turns } = spent;
-  return spentJson(inputTokens + outputTokens + turns === 0 ? undefined : spent);
-}
-
-/** The same for one attempt, with its model and its conversation. */
-export function attemptSpentJson(spent: Spent | undefined): Json {
-  if (spent === undefined) return { measured: false };
-  const { model = null, session = null } = spent;
-  return { ...(spentJson(spent) as Record<string, Json>), model, session };
 }
 
 /** How to give a model a price. */

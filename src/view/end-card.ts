@@ -12,7 +12,7 @@ import { completedCounts } from "./completed-steps.ts";
 import { spentText } from "./cost-text.ts";
 import { RUN_STYLES, runStatusOf } from "./step-status.ts";
 import { commandRows, displayWidth, plainStyle, type Style, wrapText } from "./text.ts";
-import { type WhyInput, why, whyAdvice } from "./why.ts";
+import { type WhyInput, why, whyAdvice, whyLines } from "./why.ts";
 
 /** The end of the output of the step that failed. */
 export interface FailedOutput {
@@ -53,6 +53,13 @@ export function endCard(input: CardInput): readonly string[] {
     ...wrapText(`${INDENT}${isCompleted ? countsText(input) : done}`, width),
     ...commands.flatMap(({ say, command }) => commandLines(capitalised(say), command, layout)),
   ];
+}
+
+/** How a run stands: the card on a terminal, elsewhere three lines and the output. */
+export function standingLines(input: CardInput): readonly string[] {
+  if (input.width !== undefined) return endCard(input);
+  const output = why(input).output ?? input.output?.lines.map((line) => `${INDENT}│ ${line}`);
+  return [...whyLines(input, input.style), ...(output ?? [])];
 }
 
 /** "5 steps; 12 turns, $0.05". */

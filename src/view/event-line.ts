@@ -10,10 +10,13 @@ import { checksFound } from "../core/attempt/check.ts";
 import { deniedText } from "../core/conversation/permission.ts";
 import type {
   AttemptEnd,
+  Owner,
   Recorded,
   RequestHandled,
   RunEvent,
+  RunForked,
   StepCompleted,
+  StepSkipped,
   StepSubmitted,
   StopReason,
   VisitRef,
@@ -27,8 +30,16 @@ import { failureText, messageText, stopText, warningText } from "./failure-text.
 import { messageLine } from "./message-text.ts";
 import { uncertaintyText } from "./once-text.ts";
 import { updateText } from "./preview/update-plan.ts";
-import { answerText, choicesText, deadlineText, questionText, wakeText } from "./question-text.ts";
+import {
+  answerText,
+  choicesText,
+  deadlineText,
+  materialText,
+  questionText,
+  wakeText,
+} from "./question-text.ts";
 import { attemptWords, STEP_STYLES } from "./step-status.ts";
+import { itemNote } from "./step-tree.ts";
 import { commitText, countText, plainText, shortList, type Tone } from "./text.ts";
 
 /** How many items a line names. */
@@ -63,14 +74,11 @@ export function eventLine(run: Run, recorded: Recorded, startedAt?: number): str
   switch (event.type) {
     case "step.started":
       return startedLine(run, event, time);
-    case "step.completed": {
-      const said = `${stepPath(event)} completed${took}${words(stepReportText(event.reported))}`;
-      const notes = `${warningText(event)}${denied(event)}${left(event)}${exposed(event)}`;
-      return `${STEP_STYLES.completed.glyph} ${said}${notes}`;
-    }
+    case "step.completed":
+      return completedLine(run, event, took);
     case "step.failed": {
       const notes = `${denied(event)}${left(event)}${exposed(event)}`;
-      const said = `${stepPath(event)} failed: ${failureText(event)}${notes}`;
+      const said = `${placeText(run, event)} failed: ${failureText(event)}${notes}`;
       if (event.retry !== undefined) {
         return `${STEP_STYLES.failed.glyph} ${said}; next attempt ${delay(event.retry.delayMs)}`;
       }
@@ -99,7 +107,8 @@ export function eventLine(run: Run, recorded: Recorded, startedAt?: number): str
       return `${STEP_STYLES.uncertain.glyph} ${stepPath(event)} ${uncertaintyText(event)}`;
     case "step.asked": {
       const said = `${stepPath(event)} asks: ${questionText(event)}`;
-      return `${STEP_STYLES.asked.glyph} ${said} ${choicesText(event)}${deadlineText(event)}`;
+      const more = `${materialText(event)}${deadlineText(event)}`;
+      return `${STEP_STYLES.asked.glyph} ${said} ${choicesText(event)}${more}`;
     }
     case "step.answered":
       return `${STEP_STYLES.asked.glyph} ${stepPath(event)} ${answerText(event)}`;
@@ -118,7 +127,7 @@ export function eventLine(run: Run, recorded: Recorded, startedAt?: number): str
     case "step.relayed":
       return `${STEP_STYLES.waiting.glyph} ${stepPath(event)} ${relayText(event.why)}`;
     case "step.skipped":
-      return `${STEP_STYLES.skipped.glyph} ${stepPath(event)} skipped: its condition is false`;
+      return `${STEP_STYLES.skipped.glyph} ${stepPath(event)} skipped${skippedText(event)}`;
     case "step.granted": {
       const attempts = countText(event.attempts, "more attempt");
       return `${STEP_STYLES.waiting.glyph} ${stepPath(event)} gets ${attempts}`;
@@ -126,6 +135,11 @@ export function eventLine(run: Run, recorded: Recorded, startedAt?: number): str
     default:
       return runLine(run, recorded);
   }
+}
+
+/** Why a step was skipped: " by ada@laptop", or because of its condition. */
+function skippedText({ by }: StepSkipped): string {
+  return by === undefined ? ": its condition is false" : ` by ${plainText(by)}`;
 }
 
 /** The tone of the line of an event. */
@@ -153,6 +167,20 @@ export function eventTone({ type }: RunEvent): Tone | undefined {
   }
 }
 
+function completedLine(run: Run, event: StepCompleted, took: string): string {
+  const reported = words(stepReportText(event.reported));
+  const said = `${placeText(run, event)} completed${took}${noItems(run, event)}${reported}`;
+  const notes = `${warningText(event)}${denied(event)}${left(event)}${exposed(event)}`;
+  return `${STEP_STYLES.completed.glyph} ${said}${notes}`;
+}
+
+/** A fan-out that had nothing to do says so: its list or its pattern may be wrong. */
+function noItems(run: Run, event: StepCompleted): string {
+  const visit = findVisit(run, event);
+  const isEmpty = visit !== undefined && stepOf(visit).work.kind === "each";
+  return isEmpty && visit.instances?.total === 0 ? ": it had no items" : "";
+}
+
 function startedLine(run: Run, event: StepStarted, time: number): string | undefined {
   const { wake, judge } = event;
   if (wake !== undefined) {
@@ -160,7 +188,13 @@ function startedLine(run: Run, event: StepStarted, time: number): string | undef
   }
   if (isShownLater(run, event)) return undefined;
   const what = judge === undefined ? startText(run, event) : judgedText(run, event, judge);
-  return `${STEP_STYLES.running.glyph} ${stepPath(event)} ${what}`;
+  return `${STEP_STYLES.running.glyph} ${placeText(run, event)} ${what}`;
+}
+
+/** The path of a step, and in a fan-out the item that it works on. */
+function placeText(run: Run, place: VisitRef): string {
+  const scope = findVisit(run, place)?.record.scope;
+  return stepPath(place) + (scope === undefined ? "" : itemNote(scope));
 }
 
 function judgedText(run: Run, event: StepStarted, judge: string): string {
@@ -204,7 +238,7 @@ function isShownLater(run: Run, place: VisitRef): boolean {
   const visit = findVisit(run, place);
   const kind = visit && stepOf(visit).work.kind;
   if (visit?.conversation?.ask?.kind === "permission") return true;
-  return kind === "gate" || kind === "pass" || kind === "pick";
+  return kind === "gate" || kind === "pass" || kind === "pick" || kind === "fail";
 }
 
 /** What another signal of the same kind does. */
@@ -212,21 +246,40 @@ function again(reason: StopReason): string {
   return (reason.code === "requested" && AGAIN[reason.by]) || "";
 }
 
+const FINISHING = {
+  completed: "all steps have ended",
+  failed: "the run cannot continue",
+  stopped: "the budget is used up",
+} as const;
+
+/** A person at a terminal needs no name there: it is theirs. */
+function throughText({ user, host, through }: Owner): string {
+  return through === undefined ? "" : ` by ${user}@${host} with ${plainText(through)}`;
+}
+
+function forkerText({ by }: RunForked): string {
+  return by === undefined ? "" : ` by ${plainText(by)}`;
+}
+
 /** The end of a run has no line: the card after it says more (end-card.ts). */
 function runLine(run: Run, { event }: Recorded): string | undefined {
   switch (event.type) {
     case "run.opened":
-      return event.epoch > 1 ? `${RUN_GLYPH} resumed` : undefined;
+      return event.epoch > 1 ? `${RUN_GLYPH} resumed${throughText(event.owner)}` : undefined;
     case "run.stopping":
       return event.mode === "now"
         ? `${RUN_GLYPH} stopping: ${stopText(event.reason)}${graceText(run)}${again(event.reason)}`
         : `${RUN_GLYPH} stopping ${STOPS[event.mode]}: ${stopText(event.reason)}`;
+    case "run.finishing":
+      return `${RUN_GLYPH} ${FINISHING[event.end.status]}; its finally steps run`;
     case "run.stopped":
       return `${RUN_GLYPH} stopped by ${stopText(event.reason)}`;
     case "run.funded":
       return `${RUN_GLYPH} ${fundsText(event)}`;
     case "run.messaged":
       return `${RUN_GLYPH} message for ${stepPath(event)}: ${messageLine(event.message)}`;
+    case "run.skipping":
+      return `${RUN_GLYPH} ${stepPath(event)} will be skipped: ${plainText(event.by)} asked for it`;
     case "request.handled":
       return `${RUN_GLYPH} ${requestText(event)}`;
     case "run.rewound":
@@ -245,7 +298,7 @@ function runLine(run: Run, { event }: Recorded): string | undefined {
       return `${RUN_GLYPH} ${said}: ${event.skipped}`;
     }
     case "run.forked":
-      return `${RUN_GLYPH} forked from run ${event.from.run}`;
+      return `${RUN_GLYPH} forked from run ${event.from.run}${forkerText(event)}`;
     case "run.moved":
       return `${RUN_GLYPH} moved here from ${event.from}`;
     case "run.updated":
@@ -268,6 +321,7 @@ function runLine(run: Run, { event }: Recorded): string | undefined {
 }
 
 const ASKED: Readonly<Record<RequestHandled["asks"], string>> = {
+  skip: "asked to skip",
   retry: "asked to retry",
   rewind: "asked to rewind to",
   settle: "gave a verdict on",

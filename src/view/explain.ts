@@ -8,11 +8,11 @@
 
 import { deniedText } from "../core/conversation/permission.ts";
 import type { Conversation, Recorded, RunEvent } from "../core/event.ts";
-import { attemptText, stepPath, visitText } from "../core/step-path.ts";
+import { attemptText, parseVisit, stepPath, visitText } from "../core/step-path.ts";
 import { formatDuration } from "../util/duration.ts";
-import type { JsonObject } from "../util/json.ts";
 import { briefingText, leftoverText } from "./attempt-text.ts";
 import { failureText, messageText } from "./failure-text.ts";
+import type { DocumentJson } from "./json/documents.ts";
 import { rerunText } from "./preview/update-plan.ts";
 import { countText, isoText, utcText } from "./text.ts";
 
@@ -60,12 +60,17 @@ export function explainLines(explained: Explained): readonly string[] {
   return [...lines, explained.now];
 }
 
-/** The value of `explain --output json`. */
-export function explainJson({ step, attempts, kept, now }: Explained): JsonObject {
+/** The value of `explain --json`. */
+export function explainJson(
+  runId: string,
+  { step, attempts, kept, now }: Explained,
+): DocumentJson<"explain"> {
   return {
+    run_id: runId,
     step,
     attempts: attempts.map(({ at, time, cause, notes, end = null }) => {
-      return { at, time: isoText(time), cause, notes, end };
+      const { visit = 0, attempt = null } = parseVisit(at);
+      return { visit, attempt, time: isoText(time), cause, notes, end };
     }),
     kept: kept.map(({ time, why }) => ({ time: isoText(time), why })),
     now,
@@ -123,7 +128,10 @@ class StepHistory {
           time,
           cause: this.#cause ?? LOOP,
           notes: [],
-          end: "it was skipped: its condition was false",
+          end:
+            event.by === undefined
+              ? "it was skipped: its condition was false"
+              : `${event.by} skipped it`,
         });
         return this.#ended("done", time, LOOP);
       default:
@@ -280,8 +288,8 @@ class StepHistory {
 const LOOP = "an edge led to it again";
 
 const ADOPTED = {
-  alive: "its runner died; the next one found it running and re-attached",
-  ended: "its runner died; the next one used its result",
+  alive: "its runner had ended; the next one found it running and re-attached",
+  ended: "its runner had ended; the next one used its result",
   result: "its process died; the agent's final answer was used",
 } as const;
 

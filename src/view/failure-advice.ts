@@ -5,10 +5,11 @@
  * Owns: the advice for each reason, and the amounts that it suggests (turns, budget).
  * Does not: name the reasons (failure-text.ts).
  */
+import { skipEvent } from "../core/attempt/skip.ts";
 import { needsTurns } from "../core/conversation/conversation.ts";
 import { deniedText } from "../core/conversation/permission.ts";
-import type { AgentTrouble, Verdict } from "../core/event.ts";
-import { resumeGrants } from "../core/graph/rewind.ts";
+import type { AgentProblem, Verdict } from "../core/event.ts";
+import { resumeGrants } from "../core/graph/retry.ts";
 import {
   currentVisit,
   type Run,
@@ -75,26 +76,38 @@ export function failedSituation(
     const others = [settle("if it did not", "redo"), settle("to give up", "abort")];
     return { happened, advice: [happenedOrNot, ...others, look] };
   }
-  const grants = [...run.failed].some(resumeGrants);
+  const grants = [...run.failed].some((one) => resumeGrants(one) || isAtEnd(one));
   if (visit.state.reason === "aborted" && !grants) {
     return {
       happened,
       advice: [{ say: "It cannot continue. Start a new run", command: newRun(run) }, look],
     };
   }
+  const skip = { say: "skip it", command: commandText("skip", shortId, path) };
+  if (visit.state.reason === "declared") {
+    const other = { say: "a new run", command: newRun(run) };
+    return { happened, advice: [{ ...skip, say: "Skip this step" }, other] };
+  }
   if (visit.state.reason === "pick") {
     const branches = branchesBefore(visit);
     const command = branches === undefined ? retry : continueFrom(branches);
     return { happened, advice: [{ say: "Run the branches again", command }, look] };
   }
-  if (!grants) return { happened, advice: [{ say: "Retry", command: retry }, look] };
+  // Some steps cannot be skipped: no edge leads on from them.
+  const others = isAtEnd(visit) || !skipEvent(run, visit).ok ? [look] : [look, skip];
+  if (!grants) return { happened, advice: [{ say: "Retry", command: retry }, ...others] };
   const advice = failureAdvice(run, visit, shortId) ?? { say: "Continue", command: resume };
   const { denied = [] } = visit;
-  if (denied.length === 0) return { happened, advice: [advice, look] };
+  if (denied.length === 0) return { happened, advice: [advice, ...others] };
   const update = commandText("resume", shortId, "--update");
   const say = `Allow it in ${run.created?.file || "the pipeline"} (${allowText(denied)}), then`;
   const note = visit.state.reason === "denied" ? "" : `; ${deniedText(denied)}`;
-  return { happened: `${happened}${note}`, advice: [{ say, command: update }, advice, look] };
+  return { happened: `${happened}${note}`, advice: [{ say, command: update }, advice, ...others] };
+}
+
+/** True for a `finally` step: a resume runs it again. */
+function isAtEnd({ record }: Visit): boolean {
+  return record.scope.outer !== undefined;
 }
 
 /** The key of a step that allows the denied calls. */
@@ -130,9 +143,18 @@ export function failedCheckOutput(run: Run): { readonly output?: readonly string
   return output.length === 0 ? {} : { output };
 }
 
-/** The command that starts a new run of the same pipeline. */
+/** A longer input is not part of a suggested command. */
+const INPUT_LENGTH_MAX = 400;
+
+/** The command that starts a new run of the same pipeline, with the input that a person gave. */
 export function newRun(run: Run): string {
-  return commandText("run", run.created?.file || "FILE");
+  const { file = "", args = [], input = null } = run.created ?? {};
+  // A run without a file repeats what the person typed.
+  if (file === "" && args.length > 0) return commandText(...args);
+  const isGiven = args.some((word) => /^(?:-i|--input)/.test(word));
+  const text = typeof input === "string" ? input : JSON.stringify(input);
+  const isShort = text.length <= INPUT_LENGTH_MAX;
+  return commandText("run", file || "FILE", ...(isGiven && isShort ? ["-i", text] : []));
 }
 
 /** How to continue after this failure; undefined when a plain `resume` is all there is to say. */
@@ -162,7 +184,7 @@ function turnsCommand(shortId: string): string {
   return commandText("resume", shortId, "--turns", `+${TURNS_SUGGESTED}`);
 }
 
-function troubleAdvice(trouble: AgentTrouble, agent: string, shortId: string): Advice {
+function troubleAdvice(trouble: AgentProblem, agent: string, shortId: string): Advice {
   const resume = commandText("resume", shortId);
   const update = commandText("resume", shortId, "--update");
   switch (trouble) {

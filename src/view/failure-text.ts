@@ -18,6 +18,7 @@ const REASONS: Readonly<Record<FailureReason, string>> = {
   retry: "it asked for a retry",
   "no-edge": "no edge leads on from it",
   restart: "the run cannot restart",
+  declared: "the pipeline declares a failure",
   pick: "there is no branch to pick",
   status: "its status file could not be read",
   check: "its check did not pass",
@@ -80,6 +81,7 @@ export function failureText(failure: Failure): string {
 
 /** Reasons whose message says everything, with a number: "it ran longer than its timeout of 2s". */
 const WHOLE_MESSAGE: ReadonlySet<FailureReason> = new Set<FailureReason>([
+  "declared",
   "timeout",
   "idle",
   "output-limit",

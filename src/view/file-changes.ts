@@ -1,5 +1,6 @@
 /** Differences between two moments of a run, in words: files, lines and context. */
-import type { Json, JsonObject } from "../util/json.ts";
+import type { Json } from "../util/json.ts";
+import type { file, PartOf } from "./json/document-parts.ts";
 import { plainText, shortList, tableLines } from "./text.ts";
 
 /** A file that differs. */
@@ -94,6 +95,7 @@ export function contextLines({ added, changed, removed }: ContextChange): readon
 }
 
 /** A file that differs, for programs. */
-export function fileJson({ path, from, status, binary, added, removed }: ChangedFile): JsonObject {
+export function fileJson(changed: ChangedFile): PartOf<typeof file> {
+  const { path, from, status, binary, added, removed } = changed;
   return { path, from: from ?? null, status, binary, added, removed };
 }

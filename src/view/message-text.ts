@@ -7,7 +7,7 @@
 import type { Message } from "../core/event.ts";
 import type { LeftMessage, Run } from "../core/run.ts";
 import { attemptText } from "../core/step-path.ts";
-import type { JsonObject } from "../util/json.ts";
+import type { leftMessage, PartOf } from "./json/document-parts.ts";
 import { countText, cutText, firstLine, isoText, plainText, shortList } from "./text.ts";
 
 /** How much of a message a single line shows. */
@@ -45,10 +45,10 @@ function stateOf(step: string, { sent, delivered }: LeftMessage): string {
 }
 
 /** All messages of a run, for programs. */
-export function messagesJson(run: Run): readonly JsonObject[] {
-  return [...run.messages].flatMap(([step_id, messages]) =>
+export function messagesJson(run: Run): readonly PartOf<typeof leftMessage>[] {
+  return [...run.messages].flatMap(([step, messages]) =>
     messages.map(({ id, text, by, given, sent, delivered }) => ({
-      ...{ step_id, id, text, by, left_at: isoText(given) },
+      ...{ step, id, text, by, given_at: isoText(given) },
       visit: sent?.at(-1)?.visit ?? null,
       attempt: sent?.at(-1)?.attempt ?? null,
       delivered: delivered === true,

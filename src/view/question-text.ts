@@ -11,6 +11,7 @@ import { waitsFor } from "../core/graph/visit-state.ts";
 import { type Visit, visitRef } from "../core/run.ts";
 import { attemptText, stepPath, visitText } from "../core/step-path.ts";
 import type { Choice } from "../plan/plan.ts";
+import { formatBytes } from "../util/bytes.ts";
 import { formatDuration } from "../util/duration.ts";
 import { isObject, type Json } from "../util/json.ts";
 import { messageText } from "./failure-text.ts";
@@ -37,6 +38,24 @@ export function deadlineText({ deadline, choices, default: otherwise }: Question
   return ` (until ${utcText(deadline.at)} UTC, ${then})`;
 }
 
+/** What it shows: ` (shows plan.md, diff)`. */
+export function materialText({ material = [] }: Question): string {
+  const names = material.map(({ name }) => plainText(name)).join(", ");
+  return material.length === 0 ? "" : ` (shows ${names})`;
+}
+
+/** Everything that a question shows, each thing under its name. */
+export function materialLines({ material = [] }: Question): readonly string[] {
+  return material.flatMap(({ name, text, leftOut }) => [
+    `── ${plainText(name)} ──`,
+    ...text
+      .replace(/\n$/, "")
+      .split("\n")
+      .map((line) => plainText(line)),
+    ...(leftOut === undefined ? [] : [`(${formatBytes(leftOut)} more are left out)`]),
+  ]);
+}
+
 /** The name of a gate in a command: its path, with the visit when there were several. */
 export function gateName(visit: Visit): string {
   const at = visitRef(visit);
@@ -58,6 +77,9 @@ export function questionLines(shortId: string, visit: Visit): readonly string[] 
   return [
     `${gateName(visit)} asks: ${first}${deadlineText(state)}`,
     ...rest.map((line) => `  ${line}`),
+    ...(state.material === undefined
+      ? []
+      : [`  ${materialText(state).trim()}: ${commandText("show", shortId, gateName(visit))}`]),
     ...state.choices.map(
       (choice) => `  ${plainText(choiceText(choice))}: ${answerCommand(shortId, visit, choice)}`,
     ),

@@ -1,5 +1,5 @@
 /**
- * The list of runs, as a table and as JSON, in the documented columns and fields.
+ * The list of runs as a table, in the documented columns.
  *
  * Owns: what a row says.
  * Does not: find out which owners live; the caller passes it for each run.
@@ -7,15 +7,7 @@
 import type { RunStatus } from "../core/summary.ts";
 import type { Json } from "../util/json.ts";
 import { RUN_STYLES } from "./step-status.ts";
-import {
-  isoSeconds,
-  plainStyle,
-  plainText,
-  type Style,
-  type Tone,
-  tableLines,
-  utcText,
-} from "./text.ts";
+import { plainStyle, plainText, type Style, type Tone, tableLines, utcText } from "./text.ts";
 
 /** One run as the journal's summary holds it, and whether its owner lives. */
 export interface RunRow {
@@ -34,15 +26,20 @@ export interface RunRow {
   readonly alive: boolean;
   /** The owner is on another machine or in another namespace, and is not proven dead. */
   readonly elsewhere?: boolean;
+  /** The directory of its project, in a list of all projects. */
+  readonly project?: string;
 }
 
 interface RunTableOptions {
   /** The text of a moment; UTC by default. */
   readonly timeText?: (time: number) => string;
   readonly style?: Style;
+  readonly width?: number | undefined;
 }
 
 const HEADER = ["PIPELINE-ID", "NAME", "STATUS", "STARTED", "STEPS"] as const;
+/** For a person; programs that read the table know the documented columns. */
+const TERMINAL_HEADER = HEADER.map((name) => (name === "STARTED" ? "STARTED (UTC)" : name));
 const STATUS_COLUMN = 2;
 const NAME_WIDTH_MAX = 40;
 /** The shortest prefix that the commands accept. */
@@ -65,7 +62,7 @@ export function runTable(
   rows: readonly RunRow[],
   options: RunTableOptions = {},
 ): readonly string[] {
-  const { timeText = utcText, style = plainStyle } = options;
+  const { timeText = utcText, style = plainStyle, width } = options;
   const idLength = prefixLength(rows.map(({ runId }) => runId));
   const cells = rows.map((row) => [
     row.runId.slice(0, idLength),
@@ -73,6 +70,7 @@ export function runTable(
     statusCell(row),
     timeText(row.createdAt),
     `${row.stepsCompleted}/${row.stepsTotal}`,
+    ...(row.project === undefined ? [] : [plainText(row.project)]),
   ]);
   const toneOf = (at: number, column: number): Tone | undefined => {
     const row = rows[at - 1];
@@ -80,7 +78,10 @@ export function runTable(
     return column === STATUS_COLUMN ? RUN_STYLES[shownStatus(row)].tone : undefined;
   };
   const widthsMax = [undefined, NAME_WIDTH_MAX];
-  return tableLines([HEADER, ...cells], { widthsMax, style, toneOf });
+  const hasProjects = rows.some(({ project }) => project !== undefined);
+  const columns = width === undefined ? HEADER : TERMINAL_HEADER;
+  const header = hasProjects ? [...columns, "PROJECT"] : columns;
+  return tableLines([header, ...cells], { widthsMax, style, width, toneOf });
 }
 
 /** The shortest length from 8 at which all these ids differ. */
@@ -92,22 +93,4 @@ export function prefixLength(ids: readonly string[]): number {
     while (length < id.length && next.startsWith(id.slice(0, length))) length++;
   }
   return length;
-}
-
-/** The value of `list runs --output json`. */
-export function runListJson(rows: readonly RunRow[]): Json {
-  return rows.map((row) => ({
-    run_id: row.runId,
-    pipeline_id: row.runId,
-    pipeline_name: row.pipeline,
-    status: shownStatus(row),
-    created_at: isoSeconds(row.createdAt),
-    steps_completed: row.stepsCompleted,
-    steps_total: row.stepsTotal,
-    updated_at: isoSeconds(row.updatedAt),
-    input: row.input,
-    file: row.file,
-    forked_from: row.forkedFrom ?? null,
-    cleaned_at: row.cleanedAt === undefined ? null : isoSeconds(row.cleanedAt),
-  }));
 }

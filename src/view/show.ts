@@ -10,16 +10,20 @@ import type { VisitState, Wait } from "../core/graph/visit-state.ts";
 import { hasProcess, isPrompt, stepOf, type Visit, visitRef } from "../core/run.ts";
 import { attemptText, visitText } from "../core/step-path.ts";
 import { formatDuration } from "../util/duration.ts";
+import { valueText } from "../util/template.ts";
 import { type Attempt, attemptHistory } from "./attempt-history.ts";
 import { stepReportText } from "./attempt-text.ts";
 import { spentText } from "./cost-text.ts";
+import { standingLines } from "./end-card.ts";
 import { exitText, failureText, messageText, warningText } from "./failure-text.ts";
 import { messageRows } from "./message-text.ts";
+import { type KnownNotice, noticeRows } from "./notification.ts";
 import { confirmedText } from "./once-text.ts";
 import {
   answeredText,
   choicesText,
   deadlineText,
+  materialText,
   questionText,
   wakeText,
 } from "./question-text.ts";
@@ -30,23 +34,29 @@ import {
   plainStyle,
   plainText,
   type Style,
-  shortList,
   type Tone,
   tableLines,
   utcText,
 } from "./text.ts";
-import { type WhyInput, whyLines } from "./why.ts";
+import type { WhyInput } from "./why.ts";
 
 export interface ShowInput extends WhyInput {
   readonly events: readonly Recorded[];
+  /** What others were told about the run, or are to be told. */
+  readonly notices?: readonly KnownNotice[];
   readonly style?: Style;
+  /** The width of the terminal; undefined where there is none. */
+  readonly width?: number | undefined;
 }
 
 /** Beyond this many rows, completed steps are only counted. */
 const ROWS_MAX = 2_000;
 const INPUT_WIDTH_MAX = 400;
 const CONTEXT_KEYS_MAX = 40;
+/** How much of a value of the context is shown. */
+const CONTEXT_VALUE_WIDTH_MAX = 60;
 const OUTPUTS_MAX = 100;
+const NOTICES_MAX = 20;
 const AGENT_ROWS_MAX = 100;
 const HEADER = ["  STEP", "STATE", "ATTEMPTS", "ELAPSED", "RESULT"] as const;
 
@@ -60,8 +70,9 @@ export function showLines(input: ShowInput): readonly string[] {
     ...outputLines(input),
     ...contextLines(input),
     ...messageLines(input),
+    ...noticeLines(input),
     "",
-    ...whyLines(input, input.style),
+    ...standingLines({ ...input, printedBy: "show" }),
   ];
 }
 
@@ -87,8 +98,10 @@ function headerLines(input: ShowInput): readonly string[] {
     const text = typeof created.input === "string" ? created.input : JSON.stringify(created.input);
     if (created.input !== null) rows.push(["input", cutText(plainText(text), INPUT_WIDTH_MAX)]);
   }
-  const { style = plainStyle } = input;
-  return tableLines(rows, { style, toneOf: (_, column) => (column === 0 ? "dim" : undefined) });
+  const { style = plainStyle, width } = input;
+  const toneOf = (_: number, column: number): Tone | undefined =>
+    column === 0 ? "dim" : undefined;
+  return tableLines(rows, { style, width, toneOf });
 }
 
 function stepLines(input: ShowInput): readonly string[] {
@@ -112,7 +125,8 @@ function stepLines(input: ShowInput): readonly string[] {
   // A step's glyph, name and state; the rows of its attempts have no tone.
   const toneOf = (at: number, column: number): Tone | undefined =>
     at === 0 || column < 2 ? tones[at] : undefined;
-  return [...tableLines(rows, { style: input.style ?? plainStyle, toneOf }), ...note];
+  const { style = plainStyle, width } = input;
+  return [...tableLines(rows, { style, width, toneOf }), ...note];
 }
 
 function stepCells(node: StepNode, input: ShowInput): readonly string[] {
@@ -147,6 +161,8 @@ export function resultText(visit: Visit, now: number): string {
       return partsText(visit);
     case "waiting":
       return waitText(visit, state, now);
+    case "skipped":
+      return state.by === undefined ? "" : `by ${plainText(state.by)}`;
     default:
       return "";
   }
@@ -159,7 +175,7 @@ function waitText(visit: Visit, wait: Wait, now: number): string {
       return `next attempt ${due}: ${messageText(wait.message)}`;
     }
     case "person":
-      return `${questionText(wait)} ${choicesText(wait)}${deadlineText(wait)}`;
+      return `${questionText(wait)} ${choicesText(wait)}${materialText(wait)}${deadlineText(wait)}`;
     case "time":
       return wakeText(wait.wake.at, now);
     case "owner":
@@ -221,7 +237,12 @@ function agentLines(input: ShowInput): readonly string[] {
   if (rows.length === 0) return [];
   const left = rows.length - AGENT_ROWS_MAX;
   const note = left > 0 ? [`  and ${left} earlier attempts`] : [];
-  return ["", "agents", ...note, ...tableLines(rows.slice(-AGENT_ROWS_MAX))];
+  return [
+    "",
+    "agents",
+    ...note,
+    ...tableLines(rows.slice(-AGENT_ROWS_MAX), { width: input.width }),
+  ];
 }
 
 function outputLines(input: ShowInput): readonly string[] {
@@ -235,7 +256,8 @@ function outputLines(input: ShowInput): readonly string[] {
   if (rows.length === 0) return [];
   const left = rows.length - OUTPUTS_MAX;
   const note = left > 0 ? [`  and ${left} more`] : [];
-  return ["", "outputs", ...tableLines(rows.slice(0, OUTPUTS_MAX)), ...note];
+  const lines = tableLines(rows.slice(0, OUTPUTS_MAX), { width: input.width });
+  return ["", "outputs", ...lines, ...note];
 }
 
 function messageLines({ run }: ShowInput): readonly string[] {
@@ -243,7 +265,18 @@ function messageLines({ run }: ShowInput): readonly string[] {
   return rows.length === 0 ? [] : ["", "messages", ...tableLines(rows)];
 }
 
+function noticeLines({ notices = [], width }: ShowInput): readonly string[] {
+  if (notices.length === 0) return [];
+  return ["", "notices", ...tableLines(noticeRows(notices.slice(-NOTICES_MAX)), { width })];
+}
+
 function contextLines({ run }: ShowInput): readonly string[] {
   const keys = [...run.context.keys()].sort();
-  return keys.length === 0 ? [] : ["", "context", `  ${shortList(keys, CONTEXT_KEYS_MAX)}`];
+  if (keys.length === 0) return [];
+  const shown = keys.slice(0, CONTEXT_KEYS_MAX).map((key) => {
+    const [value = ""] = valueText(run.context.get(key) ?? null).split("\n");
+    return `  ${key} = ${cutText(plainText(value), CONTEXT_VALUE_WIDTH_MAX)}`;
+  });
+  const left = keys.length - shown.length;
+  return ["", "context", ...shown, ...(left === 0 ? [] : [`  and ${left} more`])];
 }

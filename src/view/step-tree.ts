@@ -1,6 +1,6 @@
 /**
- * The steps of a run as a tree: the plan's own in their order, and below a composite step those of
- * the instances that its current attempt has opened.
+ * The steps of a run as a tree: the plan's own in their order, below a composite step those of the
+ * instances that its current attempt has opened, and last the `finally` steps of its last end.
  *
  * Owns: the order and the depth in which steps are shown.
  * Does not: show scopes of earlier attempts or visits; they are history.
@@ -9,13 +9,14 @@
 import {
   childScopes,
   currentVisit,
+  findStep,
   type Run,
   type Scope,
   type StepRecord,
   stepOf,
   type Visit,
 } from "../core/run.ts";
-import { ROOT_SCOPE, stepPath } from "../core/step-path.ts";
+import { itemName, ROOT_SCOPE, stepPath } from "../core/step-path.ts";
 import type { Step } from "../plan/plan.ts";
 import type { Json } from "../util/json.ts";
 import { type StepStatus, statusOf } from "./step-status.ts";
@@ -43,6 +44,7 @@ export interface StepNode {
 export function* stepTree(run: Run): Generator<StepNode> {
   const root = run.scopes.get(ROOT_SCOPE);
   if (root !== undefined) yield* scopeTree(run, root, 0);
+  if (run.finally !== undefined) yield* scopeTree(run, run.finally, 0);
 }
 
 function* scopeTree(run: Run, scope: Scope, depth: number): Generator<StepNode> {
@@ -57,6 +59,16 @@ function* scopeTree(run: Run, scope: Scope, depth: number): Generator<StepNode> 
     if (visit?.instances === undefined) continue;
     for (const child of childScopes(run, visit)) yield* scopeTree(run, child, depth + 1);
   }
+}
+
+/** One step by its path, also in the scope of an earlier attempt. */
+export function stepNode(run: Run, path: string): StepNode | undefined {
+  const record = findStep(run, path);
+  if (record === undefined) return [...stepTree(run)].find((node) => node.path === path);
+  const step = stepOf(record);
+  const label = markOf(record.scope) + step.id;
+  const visit = currentVisit(record);
+  return { path, label, depth: 0, step, record, visit, status: statusOf(record) };
 }
 
 /** The steps of the pipeline itself, without the steps in them. */
@@ -79,7 +91,8 @@ export function nodeOf(visit: Visit): StepNode {
 }
 
 /** Which of several instances a scope is. */
-function markOf({ parent, index, item }: Scope): string {
+function markOf({ parent, outer, index, item }: Scope): string {
+  if (outer !== undefined) return "[finally] ";
   const work = parent && stepOf(parent).work;
   if (work?.kind === "branches") return `[${work.branches[index]?.id ?? index}] `;
   if (work?.kind === "each") return `[${index} ${itemText(item ?? null)}] `;
@@ -89,6 +102,17 @@ function markOf({ parent, index, item }: Scope): string {
 function loneItem({ parent, graph, item }: Scope): Pick<StepNode, "item"> {
   const isEach = parent !== undefined && stepOf(parent).work.kind === "each";
   return isEach && graph.steps.length === 1 ? { item: itemText(item ?? null) } : {};
+}
+
+/** An item by its position and its text: "map[3] (docs/a.md)". */
+export function itemLabel(step: string, { index, item = null }: Scope): string {
+  return `${itemName(step, index)} (${itemText(item)})`;
+}
+
+/** " (docs/a.md)" for a step in an item of a fan-out; empty for other steps. */
+export function itemNote({ parent, item = null }: Scope): string {
+  const isEach = parent !== undefined && stepOf(parent).work.kind === "each";
+  return isEach ? ` (${itemText(item)})` : "";
 }
 
 /** A short text of an item; of a long one its end, because paths differ there. */

@@ -41,7 +41,24 @@ export function plainText(text: string): string {
     .trimEnd();
 }
 
-const COLOUR = new RegExp(`(${ESC}\\[[0-9;:]*m)`);
+/** A text without the sequences that a terminal obeys. */
+export function withoutEscapes(text: string): string {
+  return text.replace(ESCAPES, "");
+}
+
+/** Lines as plain text; tabs and the ends of lines stay. */
+export function plainLines(text: string): string {
+  return text.split("\n").map(plainLine).join("\n");
+}
+
+function plainLine(line: string): string {
+  const parts = withoutEscapes(line).split("\r");
+  return withoutControls(parts.findLast((part) => part.trim() !== "") ?? "");
+}
+
+const COLOUR_SOURCE = `${ESC}\\[[0-9;:]*m`;
+const COLOUR = new RegExp(`(${COLOUR_SOURCE})`);
+const COLOURS = new RegExp(COLOUR_SOURCE, "g");
 const RESET = `${ESC}[0m`;
 const RESETS = new RegExp(`^${ESC}\\[0*m$`);
 
@@ -85,9 +102,10 @@ export function firstLine(text: string): string {
   return plainText(text.trimStart().split("\n", 1)[0] ?? "");
 }
 
-/** How many columns of a terminal a plain text takes. */
+/** How many columns of a terminal a text takes; colours take none. */
 export function displayWidth(text: string): number {
   if (NARROW.test(text)) return text.length;
+  if (text.includes(ESC)) return displayWidth(text.replaceAll(COLOURS, ""));
   let width = 0;
   for (const { segment } of graphemesOf(text)) width += segmentWidth(segment);
   return width;
@@ -117,17 +135,23 @@ export function cutText(text: string, widthMax: number): string {
   return `${cut.trimEnd()}…`;
 }
 
-/** A plain text in lines of a width, broken between words; later lines are indented. */
+/** A text in lines of a width, broken between words; later lines are indented. */
 export function wrapText(text: string, width: number): readonly string[] {
-  const lines: string[] = [];
-  let line = "";
+  const rows: string[] = [];
+  const last = addWords(rows, "", text, width);
+  return [...rows, last];
+}
+
+/** Adds words to a row; the rows that are full go to `rows`. Gives the last one. */
+function addWords(rows: string[], row: string, text: string, width: number): string {
+  let last = row;
   for (const word of text.split(/(?<=\S)(?=\s)/)) {
-    if (line.trim() !== "" && displayWidth(line + word) > width) {
-      lines.push(line);
-      line = WRAP_INDENT + word.trimStart();
-    } else line += word;
+    if (last.trim() !== "" && displayWidth(last + word.trimEnd()) > width) {
+      rows.push(last.trimEnd());
+      last = WRAP_INDENT + word.trimStart();
+    } else last += word;
   }
-  return [...lines, line];
+  return last;
 }
 
 const WRAP_INDENT = "  ";
@@ -149,12 +173,42 @@ export function commandRows(command: string, width: number): readonly string[] {
   return [...rows, row];
 }
 
-/** As `wrapText`; a command of ours at the end of the text gets lines of its own. */
+/** A command of ours, where one is suggested: after a colon, or alone in an indented line. */
+const SUGGESTED = new RegExp(
+  `((?<=: |^ +)(?:${COLOUR_SOURCE})*perdure(?: (?:'[^']*'|[^\\s'();])+)+)`,
+);
+
+/** As `wrapText`; a suggested command that does not fit gets lines of its own. Colours stay. */
 export function wrapAdvice(text: string, width: number): readonly string[] {
   if (displayWidth(text) <= width) return [text];
-  const [, say, command] = /^(.*:) (perdure [^()]*)$/.exec(text) ?? [];
-  if (say === undefined || command === undefined) return wrapText(text, width);
-  return [...wrapText(say, width), ...commandRows(command, width)];
+  const rows: string[] = [];
+  let row = "";
+  for (const [index, part] of text.split(SUGGESTED).entries()) {
+    if (index % 2 === 0) {
+      row = addWords(rows, row, part, width);
+      continue;
+    }
+    if (displayWidth(row + part) <= width) {
+      row += part;
+      continue;
+    }
+    if (row.trim() !== "") rows.push(row.trimEnd());
+    const own = commandRows(part, width);
+    rows.push(...own.slice(0, -1));
+    row = own.at(-1) ?? "";
+  }
+  return coloured(row.trim() === "" ? rows : [...rows, row]);
+}
+
+/** Rows of one text: a colour that begins in one of them continues in the next. */
+function coloured(rows: readonly string[]): readonly string[] {
+  let open = "";
+  return rows.map((row) => {
+    const shown = open + row;
+    const last = shown.match(COLOURS)?.at(-1) ?? "";
+    open = RESETS.test(last) ? "" : last;
+    return open === "" ? shown : shown + RESET;
+  });
 }
 
 /** A plain text filled up with spaces to a width. */
@@ -192,6 +246,8 @@ interface TableOptions {
   /** The widest that each column may get; a longer cell is cut. */
   readonly widthsMax?: readonly (number | undefined)[];
   readonly style?: Style;
+  /** The width of the terminal: cells that do not fit move to the next line. */
+  readonly width?: number | undefined;
   /** The tone of a cell, by its row and column. */
   readonly toneOf?: (row: number, column: number) => Tone | undefined;
 }
@@ -201,7 +257,7 @@ export function tableLines(
   rows: readonly (readonly string[])[],
   options: TableOptions = {},
 ): readonly string[] {
-  const { widthsMax = [], style = plainStyle, toneOf } = options;
+  const { widthsMax = [], style = plainStyle, width = Number.POSITIVE_INFINITY, toneOf } = options;
   const cut = rows.map((row) =>
     row.map((cell, column) => cutText(cell, widthsMax[column] ?? Number.POSITIVE_INFINITY)),
   );
@@ -212,28 +268,28 @@ export function tableLines(
       widths[column] = Math.max(widest, displayWidth(cell));
     });
   }
-  return cut.map((row, at) => {
+  return cut.flatMap((row, at) => {
     const last = row.findLastIndex((cell) => cell !== "");
-    return row
-      .slice(0, last + 1)
-      .map((cell, column) => {
-        const tone = toneOf?.(at, column);
-        const padding = column === last ? 0 : (widths[column] ?? 0) - displayWidth(cell);
-        return (tone === undefined ? cell : style(tone, cell)) + " ".repeat(Math.max(0, padding));
-      })
-      .join(GAP)
-      .trimEnd();
+    const lines: string[] = [];
+    let line = "";
+    for (const [column, cell] of row.slice(0, last + 1).entries()) {
+      if (cell === "" && lines.length > 0) continue;
+      if (cell !== "" && line.trim() !== "" && displayWidth(line + cell) > width) {
+        lines.push(line.trimEnd());
+        line = COMMAND_INDENT;
+      }
+      const tone = toneOf?.(at, column);
+      const padding = column === last ? 0 : (widths[column] ?? 0) - displayWidth(cell);
+      const shown = tone === undefined ? cell : style(tone, cell);
+      line += shown + " ".repeat(Math.max(0, padding)) + (column === last ? "" : GAP);
+    }
+    return [...lines, line.trimEnd()];
   });
 }
 
 /** "2026-02-01 10:00:00". */
 export function utcText(time: number): string {
   return new Date(time).toISOString().slice(0, 19).replace("T", " ");
-}
-
-/** "2026-02-01T10:00:00Z". */
-export function isoSeconds(time: number): string {
-  return `${new Date(time).toISOString().slice(0, 19)}Z`;
 }
 
 /** "2026-02-01T10:00:00.250Z". */

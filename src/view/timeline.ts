@@ -18,6 +18,7 @@ import { savedBy } from "./work-history.ts";
 export interface TimelineEntry {
   readonly seq: number;
   readonly time: number;
+  readonly event: RunEvent;
   /** `fix@2.1`, or `run`. */
   readonly what: string;
   readonly outcome: string;
@@ -57,6 +58,7 @@ export function timelineOf(events: Iterable<Recorded>): readonly TimelineEntry[]
     entries.push({
       seq,
       time,
+      event,
       ...row,
       ...(snapshot === undefined ? {} : { snapshot }),
       ...(aside === undefined ? {} : { aside }),
@@ -96,7 +98,7 @@ function entryOf(event: RunEvent): Row | undefined {
         note: countText(event.attempts, "more attempt"),
       };
     case "step.skipped":
-      return { what: visitText(event), outcome: "skipped", note: "" };
+      return { what: visitText(event), outcome: "skipped", note: byText(event.by) };
     default:
       return runEntry(event);
   }
@@ -150,6 +152,8 @@ function runEntry(event: RunEvent): Row | undefined {
       const input = event.input === undefined ? "" : ", with another input";
       return { what: "run", outcome: "forked", note: `from ${run}, event ${seq}${input}` };
     }
+    case "run.finishing":
+      return { what: "run", outcome: "finishing", note: `its end: ${event.end.status}` };
     case "run.stopped":
       return { what: "run", outcome: "stopped", note: `by ${stopText(event.reason)}` };
     case "run.completed":
@@ -159,6 +163,10 @@ function runEntry(event: RunEvent): Row | undefined {
     default:
       return undefined;
   }
+}
+
+function byText(by: string | undefined): string {
+  return by === undefined ? "" : `by ${by}`;
 }
 
 /** A resume appears when a person chose what to do with interrupted work. */

@@ -34,6 +34,7 @@ import {
   deadlineText,
   gateName,
   labelled,
+  materialText,
   questionText,
   wakeText,
 } from "./question-text.ts";
@@ -66,6 +67,8 @@ export interface WhyInput {
   /** Answers that no owner has read yet, by attempt (`approve@1.1`). */
   readonly answers?: ReadonlyMap<string, Answer>;
   readonly now: number;
+  /** The command that prints these sentences; it does not suggest itself. */
+  readonly printedBy?: "show";
 }
 
 export interface Why {
@@ -116,6 +119,14 @@ function nextText([first, ...others]: Situation["advice"], style: Style): string
 }
 
 function situation(input: WhyInput): Situation {
+  const { happened, advice } = fullSituation(input);
+  const own = input.printedBy && commandText(input.printedBy, input.shortId);
+  const [first = advice[0], ...others] = advice.filter(({ command }) => command !== own);
+  const say = first.say.slice(0, 1).toUpperCase() + first.say.slice(1);
+  return { happened, advice: [{ ...first, say }, ...others] };
+}
+
+function fullSituation(input: WhyInput): Situation {
   const { run, shortId, liveness } = input;
   if (input.cleanedAt !== undefined) return cleaned(input, input.cleanedAt);
   if (liveness === "owned" && input.owner?.opens !== undefined) return opened(input);
@@ -148,7 +159,16 @@ function stopped(input: WhyInput, reason: StopReason): Situation {
 
 function completedText(run: Run): string {
   const took = formatDuration(run.updatedAt - (run.created?.time ?? 0));
-  return `completed in ${took}${warningsOf(run)}${deniedNote(run)}`;
+  return `completed in ${took}${failedItemsNote(run)}${warningsOf(run)}${deniedNote(run)}`;
+}
+
+/** " with 2 failed items": the fan-outs continued without them. */
+function failedItemsNote(run: Run): string {
+  const failed = fanOutsWithFailures(run).reduce(
+    (sum, { instances }) => sum + (instances?.failed ?? 0),
+    0,
+  );
+  return failed === 0 ? "" : ` with ${countText(failed, "failed item")}`;
 }
 
 /** ", with a warning from lint (...)" for the steps whose checks only warn. */
@@ -170,7 +190,7 @@ function completedAdvice(run: Run, shortId: string): Situation["advice"] {
   const show = commandText("show", shortId);
   const others = { say: "a new run", command: newRun(run) };
   if (first === undefined) return [{ say: "Details", command: show }, others];
-  const command = commandText("retry", shortId, stepOf(first).id, "--failed");
+  const command = commandText("retry", shortId, stepOf(first).id);
   return [
     { say: "Run the failed items again", command },
     { say: "details", command: show },
@@ -206,11 +226,16 @@ function waiting(input: WhyInput): Situation {
   }
   const { state } = visit;
   const more = open.length === 1 ? "" : `, and ${countText(open.length - 1, "more question")}`;
-  const asks = `${gateName(visit)} asks "${questionText(state)}"${deadlineText(state)}${more}`;
+  const details = `${materialText(state)}${deadlineText(state)}${more}`;
+  const asks = `${gateName(visit)} asks "${questionText(state)}"${details}`;
   const by = liveness === "owned" ? `; its owner is ${ownerText(input.owner)}` : "";
   const [first, ...others] = answerAdvice(input);
   const then = liveness === "owned" ? [] : [{ say: "then", command: resume }];
-  const answers = first === undefined ? [] : [{ ...first, say: "Answer" }, ...others];
+  const read =
+    state.material === undefined
+      ? []
+      : [{ say: "read what it shows", command: commandText("show", shortId, gateName(visit)) }];
+  const answers = first === undefined ? [] : [{ ...first, say: "Answer" }, ...others, ...read];
   const [lead = { say: "Continue", command: resume }, ...rest] = [...answers, ...then];
   return { happened: `waits for a person: ${asks}${by}`, advice: [lead, ...rest] };
 }

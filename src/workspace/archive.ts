@@ -241,8 +241,8 @@ function isPart(value: unknown): value is Part {
   return Number.isSafeInteger(bytes) && Number.isSafeInteger(mode) && isInside(path);
 }
 
-/** archive/R3. */
-function isInside(path: string): boolean {
+/** True for a path that stays in the directory that it is relative to (archive/R3). */
+export function isInside(path: string): boolean {
   return !path.includes("\0") && path.split("/").every((name) => !["", ".", ".."].includes(name));
 }
 

@@ -19,7 +19,7 @@ export function rawPath(text: string): RawPath {
 }
 
 /** The bytes of a raw path. */
-export function bytesOf(path: string): Buffer {
+function bytesOf(path: string): Buffer {
   return Buffer.from(path, "latin1");
 }
 

@@ -58,7 +58,7 @@ export function askEarly(directory: string): void {
   for (const ask of [askPlaces, askSettings]) {
     const result = ask(directory);
     early.set(`${ask.name} ${directory}`, { startedAt: performance.now(), result });
-    // Whoever needs the answer meets the error.
+    // The code that needs the answer gets the error.
     result.catch(() => undefined);
   }
   gitVersion().catch(() => undefined);

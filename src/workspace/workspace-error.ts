@@ -24,7 +24,9 @@ type WorkspaceErrorCode =
   /** A removal would lose work that exists nowhere else. */
   | "work-at-risk"
   /** A bundle cannot be read, or needs commits that are missing. */
-  | "bundle-broken";
+  | "bundle-broken"
+  /** The remote does not have the commit that a run starts from. */
+  | "base-missing";
 
 /** A failure with a message and a remedy. */
 export class WorkspaceError extends Error {

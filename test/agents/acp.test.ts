@@ -3,13 +3,19 @@ import * as fs from "node:fs";
 import { resolve } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { AcpAction } from "../rig/fake-acp.ts";
-import { eventually, type Program, Project, type Result } from "../rig/project.ts";
+import {
+  eventually,
+  PlainProject,
+  type Program,
+  type Project,
+  type Result,
+} from "../rig/project.ts";
 
 const FAKE = resolve(import.meta.dirname, "../rig/fake-acp.ts");
 
 let project: Project;
 beforeEach(() => {
-  project = new Project();
+  project = new PlainProject();
 });
 afterEach(() => project.remove());
 
@@ -240,7 +246,7 @@ it("says that what a killed attempt used was not measured, also of the sum", asy
 
   expect(resumed.exit, resumed.stdout + resumed.stderr).toBe(0);
   const [id = ""] = await project.runIds();
-  const cost = { measured: false, input_tokens: 0, turns: 1, usd: null, model: "small" };
+  const cost = { measured: false, input_tokens: 0, turns: 1, cost_usd: null, model: "small" };
   expect(project.receipt(id, "work@1.1")).toMatchObject({ cost });
   expect(project.receipt(id, "work@1.2")).toMatchObject({ cost: { measured: true } });
   expect(await project.must(["show"])).toMatch(/^spent +at least \d+ tokens in/m);

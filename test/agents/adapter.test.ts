@@ -22,7 +22,7 @@ import {
   STALL_FAILURES,
 } from "../../src/runner/agents/report.ts";
 import { LIST_DATE, LIST_PRICES, PriceList, windowOf } from "../../src/runner/agents/usage.ts";
-import { ADAPTER_NAMES } from "../../src/util/agent-access.ts";
+import { KNOWN_AGENTS, PROTOCOL_ADAPTER } from "../../src/util/agent-access.ts";
 
 const STREAMS = join(import.meta.dirname, "streams");
 const UUID = "00000000-0000-4000-8000-000000000001";
@@ -46,7 +46,9 @@ interface Expected {
   readonly retries?: readonly AgentFailureKind[];
 }
 
-type Agent = (typeof ADAPTER_NAMES)[number];
+/** Those that speak to a model; the stand-in has none. */
+const RECORDED = [...KNOWN_AGENTS, PROTOCOL_ADAPTER] as const;
+type Agent = (typeof RECORDED)[number];
 
 /** What each case means; where an agent differs, and why, is in the recordings' README. */
 const CASES: Readonly<Record<string, Expected & { per?: Partial<Record<Agent, Expected>> }>> = {
@@ -124,7 +126,7 @@ interface Recording {
   readonly requests: number;
 }
 
-const recordings: readonly Recording[] = ADAPTER_NAMES.flatMap((agent) =>
+const recordings: readonly Recording[] = RECORDED.flatMap((agent) =>
   globSync("*.jsonl", { cwd: join(STREAMS, agent) })
     .sort()
     .map((file) => {
@@ -181,7 +183,7 @@ function recorded(agent: Agent, name: string): Recording {
 describe("recorded streams", () => {
   it("are all there, of every agent", () => {
     expect(recordings).toHaveLength(93);
-    expect(ADAPTER_NAMES).toEqual(["claude", "codex", "gemini", "opencode", "acp"]);
+    expect(RECORDED).toEqual(["claude", "codex", "gemini", "opencode", "acp"]);
   });
 
   it.each(recordings)("$agent $name means what it is called", (recording) => {
@@ -201,7 +203,7 @@ describe("recorded streams", () => {
     expect(report.stall).toBeUndefined();
   });
 
-  it.each(ADAPTER_NAMES)("%s: a success has its answer, its turns and its tokens", (agent) => {
+  it.each(RECORDED)("%s: a success has its answer, its turns and its tokens", (agent) => {
     const { adapter, text, requests } = recorded(agent, "success");
     const { report } = read(adapter, text, 0);
     expect(report.result?.text).toBe("All done.");
@@ -216,7 +218,7 @@ describe("recorded streams", () => {
   });
 
   it("tell a tool that failed, but for Gemini (acp: too), which calls it a success", () => {
-    for (const agent of ADAPTER_NAMES) {
+    for (const agent of RECORDED) {
       const { adapter, text } = recorded(agent, "tool-failed");
       expect(read(adapter, text, 0).report.lastTool?.ok, agent).toBe(
         agent === "gemini" || agent === "acp",

@@ -29,7 +29,7 @@ const AFTER_STALL_MS_MAX = 40;
 const STALL_MS_MAX = 300;
 
 const KILLS = ["runner", "agent", "wrapper", "runner and step", "SIGINT", "SIGTERM"] as const;
-export type ChaosKill = (typeof KILLS)[number];
+type ChaosKill = (typeof KILLS)[number];
 
 export interface ChaosOptions {
   readonly kills: number;

@@ -13,7 +13,7 @@ import { codex } from "../../src/runner/agents/codex/codex.ts";
 import { gemini } from "../../src/runner/agents/gemini/gemini.ts";
 import { opencode } from "../../src/runner/agents/opencode/opencode.ts";
 import { agentAdapter } from "../../src/runner/agents/registry.ts";
-import { ADAPTER_NAMES, type PermissionLevel } from "../../src/util/agent-access.ts";
+import { KNOWN_AGENTS, type PermissionLevel } from "../../src/util/agent-access.ts";
 
 const ID = "0f0e0d0c-0b0a-4908-8706-050403020100";
 const SES = "ses_0a1b2c3d4e5fAAAAbbbbCCCC01";
@@ -206,9 +206,9 @@ describe("acp", () => {
   });
 });
 
-/** The adapters that have a program of their own. */
+/** The adapters that start the program of somebody else, without a `command` of the author. */
 function programs(): readonly AgentAdapter[] {
-  const all = ADAPTER_NAMES.map((name) => agentAdapter(name)).filter((one) => one !== undefined);
+  const all = KNOWN_AGENTS.map((name) => agentAdapter(name)).filter((one) => one !== undefined);
   return all.filter(({ needsCommand }) => needsCommand !== true);
 }
 

@@ -31,7 +31,7 @@ const PLATFORM = `${process.platform}-${process.arch}`;
 export const AGENT_NAMES = ["claude", "codex", "opencode", "gemini"] as const;
 export type AgentName = (typeof AGENT_NAMES)[number];
 /** Programs that put an agent behind the Agent Client Protocol; they run the agent above. */
-export const ACP_ADAPTERS = { "claude-agent-acp": "claude", "codex-acp": "codex" } as const;
+const ACP_ADAPTERS = { "claude-agent-acp": "claude", "codex-acp": "codex" } as const;
 export type AcpAdapterName = keyof typeof ACP_ADAPTERS;
 type PackageName = AgentName | AcpAdapterName;
 
@@ -111,12 +111,12 @@ export function acpAdaptersOf(agents: readonly AgentName[]): readonly AcpAdapter
 }
 
 /** The version that our tests were written against. */
-export function versionOf(name: PackageName): string {
+function versionOf(name: PackageName): string {
   return PACKAGES[name].version;
 }
 
 /** What a program says of itself; it fails if the program does not start. */
-export async function startedVersion(program: string): Promise<string> {
+async function startedVersion(program: string): Promise<string> {
   const scratch = fs.mkdtempSync(`${dirname(dirname(program))}.home-`);
   try {
     const env = {

@@ -23,7 +23,7 @@ export interface FlowEdge {
   readonly restart: boolean;
 }
 
-export interface Tries {
+interface Tries {
   readonly retries: number;
   readonly allowPartial: boolean;
 }

@@ -5,7 +5,7 @@
 import type { Clause, Flow, FlowEdge, FlowNode } from "./flow.ts";
 
 /** How one attempt of a command or an agent ended. */
-export interface StageEnd {
+interface StageEnd {
   readonly exit: number;
   readonly outcome?: string | undefined;
   readonly label?: string | undefined;
@@ -47,6 +47,8 @@ class Walk {
   #context = new Map<string, string>();
   /** The last outcome of each node that was visited, for the goal gates. */
   #outcomes = new Map<string, string>();
+  /** A failure has come to this diamond, which must handle it. */
+  #carried = false;
 
   constructor(flow: Flow, stages: Stages) {
     this.#flow = flow;
@@ -96,24 +98,52 @@ class Walk {
 
   #after(node: FlowNode): FlowNode | "failed" {
     const result = this.#result(node);
-    const success = result.outcome !== "fail" || node.work.kind === "pass";
-    const edge = success ? this.#selected(node, node.edges, result) : undefined;
-    return edge === undefined ? this.#afterFailure(node, result) : this.#along(edge);
+    const pass = node.work.kind === "pass";
+    const failed = pass ? this.#carried : result.outcome === "fail";
+    const edge = failed
+      ? this.#selected(node, this.#edgesForFailure(node), result)
+      : this.#selectedAfterSuccess(node, result);
+    this.#carried = failed && edge !== undefined && this.#carries(node, edge);
+    return edge === undefined ? "failed" : this.#along(edge);
   }
 
-  /** The node has failed, or no edge matches its outcome, which is a failure as well. */
-  #afterFailure(node: FlowNode, result: Result): FlowNode | "failed" {
-    const pass = node.work.kind === "pass";
-    if (!pass) this.#note(node, { ...result, outcome: "fail" }, {});
-    const failed = { ...result, outcome: this.#context.get("outcome") ?? "fail" };
-    const edges = node.edges.filter(
-      ({ clauses, to }) => clauses.length > 0 || this.#decides(this.#at(to)),
-    );
+  /** A partial success counts as a success if no edge matches it. */
+  #selectedAfterSuccess(node: FlowNode, result: Result): FlowEdge | undefined {
+    const edge = this.#selected(node, node.edges, result);
+    if (edge !== undefined || result.outcome !== "partial_success") return edge;
+    return this.#selected(node, node.edges, { ...result, outcome: "success" });
+  }
+
+  /** The edges that a failure may take; `passed` are the diamonds on its way. */
+  #edgesForFailure(node: FlowNode, passed: readonly FlowNode[] = []): readonly FlowEdge[] {
+    const edges = node.edges.filter((edge) => {
+      if (edge.clauses.length > 0 || this.#asks(node)) return true;
+      return this.#carries(node, edge) && this.#leadsOn(this.#at(edge.to), passed);
+    });
     // The retry target comes last, unless the stage itself suggests it.
     const { retryTarget: to } = node;
     const retry = to === undefined ? [] : [{ to, clauses: [], weight: -Infinity, restart: false }];
-    const edge = this.#selected(node, [...edges, ...retry], failed);
-    return edge === undefined ? "failed" : this.#along(edge);
+    return [...edges, ...retry];
+  }
+
+  /** True when a diamond can pass a failure on. */
+  #leadsOn(diamond: FlowNode, passed: readonly FlowNode[]): boolean {
+    if (passed.includes(diamond)) return false;
+    const edges = this.#edgesForFailure(diamond, [...passed, diamond]);
+    return this.#selected(diamond, edges, { outcome: "fail" }) !== undefined;
+  }
+
+  /** True for an edge that takes a failure to a diamond, which must handle it. */
+  #carries(node: FlowNode, { to, clauses, weight }: FlowEdge): boolean {
+    const { id, work } = this.#at(to);
+    const diamond = work.kind === "pass" && id !== "exit";
+    return diamond && clauses.length === 0 && weight !== -Infinity && !this.#asks(node);
+  }
+
+  /** True for a diamond that asks about the outcome before it. */
+  #asks({ id, work, edges }: FlowNode): boolean {
+    const pass = work.kind === "pass" && id !== "exit" && id !== "start";
+    return pass && edges.some(({ clauses }) => clauses.some(({ key }) => key === "outcome"));
   }
 
   #along(edge: FlowEdge): FlowNode {
@@ -125,11 +155,6 @@ class Walk {
     return this.#at(edge.to);
   }
 
-  /** True for a diamond with conditions: it decides about a failure before it. */
-  #decides({ id, work, edges }: FlowNode): boolean {
-    return work.kind === "pass" && id !== "exit" && edges.some(({ clauses }) => clauses.length > 0);
-  }
-
   #result(node: FlowNode): Result {
     const { work } = node;
     const visit = `${node.id}@${this.#visits.get(node.id)}`;
@@ -138,8 +163,9 @@ class Walk {
         return { outcome: this.#context.get("outcome") ?? "success" };
       case "gate": {
         const choices = choicesOf(node, this.#flow);
-        const { label, to } = choices[this.#stages.choose(`${visit}.1`, choices.length)] as Choice;
-        const result = { outcome: "success", label, next: [to] };
+        const chosen = choices[this.#stages.choose(`${visit}.1`, choices.length)] as Choice;
+        const { label, to, fails } = chosen;
+        const result = { outcome: fails ? "fail" : "success", label, next: [to] };
         this.#note(node, result, {});
         return result;
       }
@@ -183,9 +209,11 @@ class Walk {
     if (conditional.length > 0) return heaviest(conditional);
     const open = byName.filter(({ clauses }) => clauses.length === 0);
     const { label = "", next = [] } = node.work.kind === "pass" ? {} : result;
-    const labelled = open.find(
+    const inFile = node.edges.filter(({ clauses }) => clauses.length === 0);
+    const first = inFile.find(
       (edge) => edge.label !== undefined && plain(edge.label) === plain(label),
     );
+    const labelled = open.find((edge) => edge === first);
     if (label !== "" && labelled !== undefined) return labelled;
     for (const id of next) {
       const suggested = open.find(({ to }) => this.#at(to).id === id);
@@ -210,13 +238,18 @@ function heaviest(edges: readonly FlowEdge[]): FlowEdge | undefined {
 interface Choice {
   readonly label: string;
   readonly to: string;
+  /** Its edge is for failures. */
+  readonly fails: boolean;
 }
 
 /** The choices of a gate: its edges in the order of the file, each label once. */
 function choicesOf({ edges }: FlowNode, { nodes }: Flow): readonly Choice[] {
-  const choices = edges.map(({ label, to }) => {
+  const choices = edges.map(({ label, to, clauses }) => {
     const target = nodes[to]?.id ?? "";
-    return { label: withoutKey(label ?? target), to: target };
+    const fails = clauses.some(
+      ({ key, equal, value }) => key === "outcome" && value === (equal ? "fail" : "success"),
+    );
+    return { label: withoutKey(label ?? target), to: target, fails };
   });
   return choices.filter(
     ({ label }, at) => choices.findIndex((choice) => choice.label === label) === at,

@@ -1,7 +1,7 @@
 /** Attractor pipelines run by the real program: how often each node works, and how the run ends. */
 import { afterEach, describe, expect, it } from "vitest";
 import { storedRuns } from "../crash/canonical.ts";
-import { Project } from "../rig/project.ts";
+import { PlainProject, type Project } from "../rig/project.ts";
 import { writeDot } from "./dot-writer.ts";
 import type { Clause, Flow, FlowEdge, FlowNode, FlowWork } from "./flow.ts";
 
@@ -110,7 +110,7 @@ interface Ran {
 }
 
 async function ran(text: string, names: readonly string[]): Promise<Ran> {
-  const project = new Project();
+  const project = new PlainProject();
   projects.push(project);
   project.write("flow.dot", text);
   await project.run(["run", "flow.dot", "--auto-approve"]);

@@ -12,7 +12,7 @@ const WALK_MS = 240_000;
 /** More failpoints than either passes. */
 const FAILPOINTS_MAX = 400;
 /** Each kill is followed by a whole run, so not every failpoint is visited. */
-const STRIDE = CRASH_ALL ? 1 : 13;
+const STRIDE = CRASH_ALL ? 1 : 25;
 const WHOLE = { "log.txt": "one\na\nb\nc\n", "a.txt": "a\n", "c.txt": "c\n" };
 
 /** Kills a command at a failpoint; false when it got through. */
@@ -69,9 +69,9 @@ it("a fork that is killed is there whole, or not at all", { timeout: WALK_MS }, 
   const outcomes = new Set<string>();
   for (let nth = 1; ; nth++) {
     expect(nth).toBeLessThan(FAILPOINTS_MAX);
-    const before = await repo.ids();
+    const before = repo.ids();
     const died = await killed(repo, nth, "fork", id, "--at", "b");
-    const made = (await repo.ids()).filter((one) => !before.includes(one));
+    const made = repo.ids().filter((one) => !before.includes(one));
     const where = `killed at failpoint ${nth}`;
     outcomes.add(`${died ? "killed" : "done"}, ${made.length} made`);
     for (const fork of made) {
@@ -95,17 +95,17 @@ it("a fork is rebuilt with its lineage when the journal is lost", {
   const repo = new Repo();
   const id = await repo.made("sequential", "worktree");
   await repo.must("fork", id, "--at", "b");
-  const [fork = ""] = await repo.ids();
+  const [fork = ""] = repo.ids();
   const database = join(repo.dir, ".perdure", "state.db");
   for (const suffix of ["", "-wal", "-shm"]) fs.rmSync(database + suffix, { force: true });
   await repo.must("doctor", "--repair");
-  const runs = JSON.parse(await repo.must("list", "-o", "json")) as {
+  const runs = JSON.parse(await repo.must("list", "--output", "json")) as {
     pipeline_id: string;
-    forked_from: string | null;
+    forked_from: { run_id: string } | null;
   }[];
-  expect(runs.map((run) => [run.pipeline_id, run.forked_from])).toEqual([
+  expect(runs.map((run) => [run.pipeline_id, run.forked_from?.run_id])).toEqual([
     [fork, id],
-    [id, null],
+    [id, undefined],
   ]);
   await repo.must("resume", fork, "--quiet");
   expect(repo.files("worktree", fork)).toEqual(WHOLE);

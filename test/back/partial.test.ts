@@ -37,7 +37,7 @@ steps:
   await program.kill(how === "stop" ? "SIGINT" : "SIGKILL");
   if (how === "kill") for (const pid of repo.project.stepProcesses()) process.kill(pid, "SIGKILL");
   writeFileSync(repo.project.path("go"), "");
-  return { id: (await repo.ids())[0] ?? "", hold };
+  return { id: repo.ids()[0] ?? "", hold };
 }
 
 const DONE = ["b@1.1 was interrupted: 2 files changed, +2", "  M log.txt  +1", "  A new.txt  +1"];
@@ -86,12 +86,11 @@ it("in the user's own directory it continues; a restart shows what it overwrites
     "log.txt": "one\na\nhalf\nwhole\n",
     "new.txt": "new\n",
   });
-  const rows = JSON.parse(await repo.must("timeline", id, "-o", "json")) as {
-    outcome: string;
-    set_aside: string | null;
-  }[];
-  const aside = rows.find(({ outcome }) => outcome === "restarted")?.set_aside ?? "";
-  await repo.must("restore", id, aside, "--yes");
+  const { checkpoints } = JSON.parse(await repo.must("timeline", id, "--json")) as {
+    checkpoints: { outcome: string; set_aside: string | null }[];
+  };
+  const aside = checkpoints.find(({ outcome }) => outcome === "restarted")?.set_aside ?? "";
+  await repo.must("rewind", id, aside, "--files", "restore");
   expect(repo.files("here", id)).toMatchObject({ "later.txt": "written by hand\n" });
 });
 
@@ -99,7 +98,9 @@ it("what is taken back is continued with", { timeout: LONG_MS }, async () => {
   const repo = new Repo();
   const { id } = await cutOff(repo, "worktree", "stop");
   writeFileSync(join(repo.place("worktree", id), "log.txt"), "overwritten\n");
-  await repo.must("restore", id, "b@1.1");
+  const refused = await repo.run("rewind", id, "b@1.1");
+  const [, snapshot = ""] = /its files alone: perdure rewind \w+ (\w+)/.exec(refused.stderr) ?? [];
+  await repo.must("rewind", id, snapshot);
   await repo.must("resume", id);
   expect(repo.files("worktree", id)).toMatchObject({ "log.txt": "one\na\nhalf\nhalf\nwhole\n" });
 });

@@ -3,10 +3,11 @@
  * that files which are put back do not take the counts along.
  */
 import * as fs from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { onTestFinished } from "vitest";
-import { Project, type Result } from "../rig/project.ts";
-import { contentOf, snapshotNames, userGit, userState, write } from "../workspace/rig.ts";
+import { Project, type Result, runIdsIn } from "../rig/project.ts";
+import { contentOf, snapshotNames, userGit, write } from "../workspace/rig.ts";
 
 export type Kind = "worktree" | "here" | "copy" | "directory";
 
@@ -38,6 +39,23 @@ const STEPS: Readonly<Record<Shape, readonly (readonly [id: string, needs: strin
   ],
 };
 
+/** The repository as it is before the first run. It is made once and copied for every test. */
+let template: string | undefined;
+
+function makeTemplate(): string {
+  const dir = fs.mkdtempSync(join(tmpdir(), "perdure-repository-"));
+  userGit(dir, "init", "-q", "-b", "main");
+  write(dir, { ".gitignore": "*.tmp\n", "log.txt": "one\n", "mine.txt": "mine\n" });
+  userGit(dir, "add", "-A");
+  userGit(dir, "commit", "-q", "-m", "first");
+  write(dir, { "mine.txt": "stashed\n" });
+  userGit(dir, "stash", "-q");
+  write(dir, { "mine.txt": "staged\n", "untracked.txt": "untracked\n", "x.tmp": "ignored" });
+  userGit(dir, "add", "mine.txt");
+  process.on("exit", () => fs.rmSync(dir, { recursive: true, force: true }));
+  return dir;
+}
+
 /** The user's repository: a commit, something staged, something stashed, something untracked. */
 export class Repo {
   readonly project = new Project();
@@ -45,15 +63,8 @@ export class Repo {
 
   constructor() {
     onTestFinished(() => this.project.remove());
-    fs.mkdirSync(this.dir);
-    userGit(this.dir, "init", "-q", "-b", "main");
-    write(this.dir, { ".gitignore": "*.tmp\n", "log.txt": "one\n", "mine.txt": "mine\n" });
-    userGit(this.dir, "add", "-A");
-    userGit(this.dir, "commit", "-q", "-m", "first");
-    write(this.dir, { "mine.txt": "stashed\n" });
-    userGit(this.dir, "stash", "-q");
-    write(this.dir, { "mine.txt": "staged\n", "untracked.txt": "untracked\n", "x.tmp": "ignored" });
-    userGit(this.dir, "add", "mine.txt");
+    template ??= makeTemplate();
+    fs.cpSync(template, this.dir, { recursive: true });
   }
 
   /** Writes a pipeline of this shape outside of the repository; gives its path. */
@@ -90,13 +101,12 @@ export class Repo {
   /** Runs a pipeline to its end; gives the run's id. */
   async made(shape: Shape, kind: Kind): Promise<string> {
     await this.run("run", this.pipeline(shape, kind), "--quiet");
-    return (await this.ids())[0] ?? "";
+    return this.ids()[0] ?? "";
   }
 
   /** The ids of all runs, newest first. */
-  async ids(): Promise<readonly string[]> {
-    const runs = JSON.parse(await this.must("list", "-o", "json")) as { pipeline_id: string }[];
-    return runs.map((run) => run.pipeline_id);
+  ids(): readonly string[] {
+    return runIdsIn(join(this.dir, ".perdure", "state.db"));
   }
 
   /** Where a run works. */
@@ -124,12 +134,21 @@ export class Repo {
   }
 
   /** All that is the user's alone; the branches of runs are not. */
-  own(): Readonly<Record<string, unknown>> {
-    const { index, head, config, stash, refs } = userState(this.dir);
-    const mine = (refs ?? "").split("\n").filter((line) => !line.startsWith("refs/heads/perdure/"));
+  own(): Readonly<Record<string, string>> {
+    const git = join(this.dir, ".git");
+    const refs = fs
+      .readdirSync(join(git, "refs"), { recursive: true, encoding: "utf8" })
+      .filter((name) => !name.startsWith("heads/perdure"))
+      .map((name) => join(git, "refs", name))
+      .filter((path) => fs.statSync(path).isFile());
+    const state = ["index", "HEAD", "config", "logs/refs/stash"].map((name) => join(git, name));
     const names = ["mine.txt", "untracked.txt", "x.tmp", ".gitignore"];
-    const files = names.map((name) => fs.readFileSync(join(this.dir, name), "utf8"));
-    return { index, head, config, stash, mine, files };
+    const files = names.map((name) => join(this.dir, name));
+    const texts = [...refs, ...state, ...files].map((path) => [
+      path,
+      fs.readFileSync(path, "latin1"),
+    ]);
+    return Object.fromEntries(texts) as Record<string, string>;
   }
 
   /** What git finds wrong with the repository. */

@@ -105,7 +105,7 @@ const CASES: readonly Case[] = [
   {
     shape: "sequential",
     kind: "worktree",
-    command: "invalidate RUN c",
+    command: "rewind RUN c --files keep",
     starts: false,
     effects: { a: 1, b: 1, c: 2 },
     between: WHOLE,
@@ -208,7 +208,7 @@ describe("going back", () => {
     for (const [ref, commit] of before) expect(repo.snapshots().get(ref), ref).toBe(commit);
     expect(repo.own()).toEqual(own);
     expect(repo.fsck()).toBe("");
-    expect(JSON.parse(await repo.must("show", id, "-o", "json"))).toMatchObject({
+    expect(JSON.parse(await repo.must("show", id, "--json"))).toMatchObject({
       status: "completed",
     });
   });
@@ -230,7 +230,7 @@ steps:
 `,
     );
     await repo.must("run", repo.project.path(file), "--quiet");
-    return (await repo.ids())[0] ?? "";
+    return repo.ids()[0] ?? "";
   }
 
   it("find their branch as it was when the run goes back", { timeout: 60_000 }, async () => {
@@ -254,8 +254,8 @@ steps:
     const repo = new Repo();
     const id = await committed(repo);
     const first = userGit(repo.place("worktree", id), "rev-parse", "HEAD~1").trim();
-    await repo.must("fork", id, "--at", "b", "--run", "--quiet");
-    const place = repo.place("worktree", (await repo.ids())[0] ?? "");
+    await repo.must("fork", id, "--at", "b", "--start", "--quiet");
+    const place = repo.place("worktree", repo.ids()[0] ?? "");
     expect(userGit(place, "log", "--format=%s")).toBe(LOG);
     expect(userGit(place, "rev-parse", "HEAD~1").trim()).toBe(first);
     expect(userGit(place, "status", "--porcelain")).toBe("");
@@ -267,7 +267,7 @@ describe("a fork", () => {
     {
       shape: "sequential",
       kind: "worktree",
-      command: "fork RUN --at b --run",
+      command: "fork RUN --at b --start",
       starts: true,
       effects: AGAIN_B,
       files: WHOLE,
@@ -291,7 +291,7 @@ describe("a fork", () => {
     {
       shape: "independent",
       kind: "worktree",
-      command: "fork RUN --at d --run",
+      command: "fork RUN --at d --start",
       starts: true,
       effects: { a: 1, b: 1, c: 1, d: 2 },
       files: BRANCHES,
@@ -299,7 +299,7 @@ describe("a fork", () => {
     {
       shape: "parallel",
       kind: "worktree",
-      command: "fork RUN --at d --run",
+      command: "fork RUN --at d --start",
       starts: true,
       effects: { a: 1, b: 1, c: 1, d: 2 },
       files: BRANCHES,
@@ -307,7 +307,7 @@ describe("a fork", () => {
     {
       shape: "failing",
       kind: "worktree",
-      command: "fork RUN --run",
+      command: "fork RUN --start",
       starts: true,
       effects: { a: 1, b: 2, c: 1 },
       files: { ...WHOLE, "b.txt": "b\n" },
@@ -315,7 +315,7 @@ describe("a fork", () => {
     {
       shape: "sequential",
       kind: "here",
-      command: "fork RUN --at b --run",
+      command: "fork RUN --at b --start",
       starts: true,
       effects: AGAIN_B,
       files: TWICE,
@@ -323,7 +323,7 @@ describe("a fork", () => {
     {
       shape: "sequential",
       kind: "here",
-      command: "fork RUN --at b --run --files restore",
+      command: "fork RUN --at b --start --files restore",
       starts: true,
       effects: AGAIN_B,
       files: WHOLE,
@@ -337,21 +337,21 @@ describe("a fork", () => {
     writeFileSync(repo.project.path("go"), "");
     const before = repo.snapshots();
     const there = repo.files(wanted.kind, id);
-    const shown = await repo.must("show", id, "-o", "json");
+    const shown = await repo.must("show", id, "--json");
     await repo.must(...wanted.command.replace("RUN", id).split(" "));
-    const [fork = ""] = await repo.ids();
+    const [fork = ""] = repo.ids();
     expect(fork).not.toBe(id);
     if (!wanted.starts) await repo.must("resume", fork);
     expect(repo.effects()).toEqual(wanted.effects);
     expect(repo.files(wanted.kind, fork)).toEqual(wanted.files);
     if (wanted.kind !== "here") expect(repo.files(wanted.kind, id)).toEqual(there);
-    expect(JSON.parse(await repo.must("show", fork, "-o", "json"))).toMatchObject({
+    expect(JSON.parse(await repo.must("show", fork, "--json"))).toMatchObject({
       status: "completed",
       forked_from: { run_id: id },
     });
     // The run that it comes from knows nothing of it.
-    const { why: _, ...was } = JSON.parse(shown) as Record<string, unknown>;
-    expect(JSON.parse(await repo.must("show", id, "-o", "json"))).toMatchObject(was);
+    const { next: _, ...was } = JSON.parse(shown) as Record<string, unknown>;
+    expect(JSON.parse(await repo.must("show", id, "--json"))).toMatchObject(was);
     for (const [ref, commit] of before) expect(repo.snapshots().get(ref), ref).toBe(commit);
     expect(repo.own()).toEqual(own);
     expect(repo.fsck()).toBe("");

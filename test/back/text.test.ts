@@ -15,7 +15,16 @@ async function said(repo: Repo, ...args: readonly string[]): Promise<string> {
     .replaceAll(/"snapshot": "[0-9a-f]{40}"/g, '"snapshot": "c0ffeec0de"');
 }
 
-it("rewind, invalidate and their refusals", { timeout: LONG_MS }, async () => {
+/** The snapshot that a completed step left. */
+async function snapshotAfter(repo: Repo, id: string, step: string): Promise<string> {
+  const { checkpoints } = JSON.parse(await repo.must("timeline", id, "--json")) as {
+    checkpoints: { step: string | null; type: string; snapshot: string }[];
+  };
+  const made = checkpoints.find((one) => one.step === step && one.type === "step.completed");
+  return made?.snapshot.slice(0, 10) ?? "";
+}
+
+it("rewind and its refusals", { timeout: LONG_MS }, async () => {
   const repo = new Repo();
   const id = await repo.made("independent", "worktree");
   expect(await said(repo, "rewind", id, "b", "--dry-run")).toMatchInlineSnapshot(`
@@ -29,7 +38,7 @@ it("rewind, invalidate and their refusals", { timeout: LONG_MS }, async () => {
     "runs again: b, d
     kept: a, c
     files: the files are restored to the snapshot before b@1, with what c did since; the present ones are set aside
-    set aside: c0ffeec0de   (restore it: perdure restore 1a2b3c4d c0ffeec0de)
+    set aside: c0ffeec0de   (restore it: perdure rewind 1a2b3c4d c0ffeec0de)
     Run 1a2b3c4d (independent) was stopped by perdure rewind.
     2 of 4 steps completed: a, c; next: b.
     Continue: perdure resume 1a2b3c4d
@@ -54,17 +63,17 @@ it("rewind, invalidate and their refusals", { timeout: LONG_MS }, async () => {
     [exit 0]
     "
   `);
-  expect(await said(repo, "invalidate", id, "d")).toMatchInlineSnapshot(`
+  expect(await said(repo, "rewind", id, "d", "--files", "keep")).toMatchInlineSnapshot(`
     "runs again: d
     kept: a, b, c
     files: the files stay as they are
-    Run 1a2b3c4d (independent) was stopped by perdure invalidate.
+    Run 1a2b3c4d (independent) was stopped by perdure rewind.
     3 of 4 steps completed: a, b, c; next: d.
     Continue: perdure resume 1a2b3c4d
     [exit 0]
     "
   `);
-  expect(await said(repo, "invalidate", id, "d@7")).toMatchInlineSnapshot(`
+  expect(await said(repo, "rewind", id, "d@7")).toMatchInlineSnapshot(`
     "--- stderr
     error: step d has had 2 visits: there is no d@7
       next: perdure show 1a2b3c4d
@@ -73,7 +82,7 @@ it("rewind, invalidate and their refusals", { timeout: LONG_MS }, async () => {
   `);
   expect(await said(repo, "rewind", id, "nobody")).toMatchInlineSnapshot(`
     "--- stderr
-    error: there is no step nobody in this run; its steps are a, b, c, d
+    error: run 1a2b3c4d has no step nobody; its steps are a, b, c, d
       next: perdure show 1a2b3c4d
     [exit 2]
     "
@@ -81,7 +90,8 @@ it("rewind, invalidate and their refusals", { timeout: LONG_MS }, async () => {
   expect(await said(repo, "rewind", id, "b@1.1")).toMatchInlineSnapshot(`
     "--- stderr
     error: b@1.1 is an attempt; name a step or a visit of it
-      next: perdure show 1a2b3c4d
+      next: perdure rewind 1a2b3c4d b@1
+            its files alone: perdure rewind 1a2b3c4d c0ffeec0de
     [exit 2]
     "
   `);
@@ -122,19 +132,20 @@ it("in the user's own directory, what is overwritten is shown first", {
     [exit 0]
     "
   `);
-  expect(await said(repo, "restore", id, "a")).toMatchInlineSnapshot(`
+  const snapshot = await snapshotAfter(repo, id, "a");
+  expect(await said(repo, "rewind", id, snapshot)).toMatchInlineSnapshot(`
     "  overwrites log.txt
       removes c.txt
     --- stderr
     error: these are your own files; nothing was changed
-      next: perdure restore 1a2b3c4d a --yes
+      next: perdure rewind 1a2b3c4d c0ffeec0de --files restore
     [exit 2]
     "
   `);
-  expect(await said(repo, "restore", id, "a", "--yes")).toMatchInlineSnapshot(`
+  expect(await said(repo, "rewind", id, snapshot, "--files", "restore")).toMatchInlineSnapshot(`
     "  overwrites log.txt
       removes c.txt
-    set aside: c0ffeec0de   (restore it: perdure restore 1a2b3c4d c0ffeec0de)
+    set aside: c0ffeec0de   (restore it: perdure rewind 1a2b3c4d c0ffeec0de --files restore)
     Run 1a2b3c4d (sequential) completed in 5ms.
     3 of 3 steps completed: a, b, c.
     Details: perdure show 1a2b3c4d   (a new run: perdure run DIR/p.yaml)
@@ -160,16 +171,16 @@ it("what was set aside can be shown and taken back", { timeout: LONG_MS }, async
     [exit 0]
     "
   `);
-  await repo.must("restore", id, aside);
+  await repo.must("rewind", id, aside);
   expect(readFileSync(join(place, "by-hand.txt"), "utf8")).toBe("precious\n");
-  await repo.must("restore", id, "a", "--into", repo.project.path("elsewhere"));
+  await repo.must("rewind", id, "b", "--into", repo.project.path("elsewhere"));
   expect(readFileSync(repo.project.path("elsewhere", "log.txt"), "utf8")).toBe("one\na\n");
   expect(
-    await said(repo, "restore", id, "a", "--into", repo.project.path("elsewhere")),
+    await said(repo, "rewind", id, "b", "--into", repo.project.path("elsewhere")),
   ).toMatchInlineSnapshot(`
     "--- stderr
     error: DIR/elsewhere is not empty
-      next: perdure restore 1a2b3c4d a --into NEW-DIR
+      next: perdure rewind 1a2b3c4d b --into NEW-DIR
     [exit 2]
     "
   `);
@@ -192,7 +203,7 @@ steps:
 `,
   );
   await repo.must("run", file, "-i", "who=ann", "--quiet");
-  const [id = ""] = await repo.ids();
+  const [id = ""] = repo.ids();
   expect(
     await said(repo, "fork", id, "--at", "greet", "-i", "who=bob", "--dry-run"),
   ).toMatchInlineSnapshot(`
@@ -201,7 +212,7 @@ steps:
     "
   `);
   expect(
-    await said(repo, "fork", id, "--at", "greet", "-i", "who=bob", "--run"),
+    await said(repo, "fork", id, "--at", "greet", "-i", "who=bob", "--start"),
   ).toMatchInlineSnapshot(`
     "files: the fork starts with the snapshot before greet@1, in a workspace of its own
     Run 1a2b3c4d-(uuid) was forked from 1a2b3c4d, before greet@1
@@ -216,14 +227,14 @@ steps:
     ✓ Run 1a2b3c4d (greet) completed in 5ms.
       2 steps
       Details: perdure show 1a2b3c4d
-    branch  1a2b3c4d: 2 commits, 2 files, +2 -0, nothing uncommitted
-    files   DIR/repo/.perdure/runs/1a2b3c4d-(uuid)/workspace
-    look    git diff main...1a2b3c4d
-    take    perdure merge 1a2b3c4d
+      branch  1a2b3c4d: 2 commits, 2 files, +2 -0, nothing uncommitted
+      files   DIR/repo/.perdure/runs/1a2b3c4d-(uuid)/workspace
+      look    git diff main...1a2b3c4d
+      take    perdure merge 1a2b3c4d   (or: apply, pr)
     [exit 0]
     "
   `);
-  const [fork = ""] = await repo.ids();
+  const [fork = ""] = repo.ids();
   expect(repo.files("worktree", fork)).toMatchObject({ "greeting.txt": "hello bob\n" });
   expect(repo.files("worktree", id)).toMatchObject({ "greeting.txt": "hello ann\n" });
   expect(await said(repo, "show", fork)).toMatchInlineSnapshot(`
@@ -246,11 +257,11 @@ steps:
 
     Run 1a2b3c4d (greet) completed in 5ms.
     2 of 2 steps completed: make, greet.
-    Details: perdure show 1a2b3c4d   (a new run: perdure run DIR/p.yaml)
-    branch  1a2b3c4d: 2 commits, 2 files, +2 -0, nothing uncommitted
-    files   DIR/repo/.perdure/runs/1a2b3c4d-(uuid)/workspace
-    look    git diff main...1a2b3c4d
-    take    perdure merge 1a2b3c4d
+    A new run: perdure run DIR/p.yaml -i '{"who":"bob"}'
+      branch  1a2b3c4d: 2 commits, 2 files, +2 -0, nothing uncommitted
+      files   DIR/repo/.perdure/runs/1a2b3c4d-(uuid)/workspace
+      look    git diff main...1a2b3c4d
+      take    perdure merge 1a2b3c4d   (or: apply, pr)
     [exit 0]
     "
   `);
@@ -294,7 +305,7 @@ steps:
 `,
   );
   await repo.must("run", file, "--quiet");
-  const [id = ""] = await repo.ids();
+  const [id = ""] = repo.ids();
   expect(await said(repo, "diff", id, "b@1.1")).toMatchInlineSnapshot(`
     "before b@1 -> b@1.1: 2 files changed, +1 -1
       M a.txt    +1
@@ -332,8 +343,10 @@ steps:
     [exit 0]
     "
   `);
-  expect(await said(repo, "diff", id, "a@1", "b@1", "-o", "json")).toMatchInlineSnapshot(`
+  expect(await said(repo, "diff", id, "a@1", "b@1", "--json")).toMatchInlineSnapshot(`
     "{
+      "schema_version": 1,
+      "run_id": "1a2b3c4d-(uuid)",
       "from": {
         "name": "a@1.1",
         "sequence": 6,
@@ -373,7 +386,9 @@ steps:
           }
         },
         "removed": []
-      }
+      },
+      "patch": null,
+      "patch_cut": false
     }
     [exit 0]
     "
@@ -387,7 +402,7 @@ steps:
   `);
   expect(await said(repo, "diff", id, "nothing")).toMatchInlineSnapshot(`
     "--- stderr
-    error: "nothing" is no checkpoint of this run: name a step, a visit (fix@2), an attempt (fix@2.1), base, now, or a snapshot
+    error: run 1a2b3c4d has no step nothing; its steps are a, b
       next: perdure show 1a2b3c4d
     [exit 2]
     "
@@ -408,8 +423,10 @@ steps:
     [exit 0]
     "
   `);
-  const rows = JSON.parse(await repo.must("timeline", id, "-o", "json")) as { outcome: string }[];
-  expect(rows.map(({ outcome }) => outcome)).toEqual([
+  const { checkpoints } = JSON.parse(await repo.must("timeline", id, "--json")) as {
+    checkpoints: { outcome: string }[];
+  };
+  expect(checkpoints.map(({ outcome }) => outcome)).toEqual([
     "created",
     "placed",
     "completed",

@@ -2,13 +2,19 @@
 import * as fs from "node:fs";
 import { join, resolve } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { eventually, type Program, Project, type Result } from "../rig/project.ts";
+import {
+  eventually,
+  PlainProject,
+  type Program,
+  type Project,
+  type Result,
+} from "../rig/project.ts";
 
 const FAKE = resolve(import.meta.dirname, "../rig/fake-agent.ts");
 
 let project: Project;
 beforeEach(() => {
-  project = new Project();
+  project = new PlainProject();
 });
 afterEach(() => project.remove());
 
@@ -146,3 +152,17 @@ function transcript(): readonly string[] {
   const [name = ""] = fs.readdirSync(project.path(...folder));
   return [...folder, name];
 }
+
+it("fails at once when its program ends without a word, in a conversation that it began", async () => {
+  const silent = project.write("silent", `#!/bin/sh\n${project.effect("call")}\nexit 1\n`);
+  fs.chmodSync(project.path(silent), 0o755);
+  project.write(
+    "p.yaml",
+    `agents: { worker: { adapter: codex, command: ./${silent} } }
+steps: [{ id: work, agent: worker, prompt: Do it. }]
+`,
+  );
+  const { exit, stdout } = await project.run(["run", "p.yaml", "--no-preflight"]);
+  expect([exit, project.effects()]).toEqual([3, { call: 1 }]);
+  expect(stdout).toContain("the agent ended with exit status 1 and said nothing");
+});

@@ -5,12 +5,12 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { FakeClaude } from "../rig/fake-claude.ts";
 import { shell, stateless, text } from "../rig/model/reply.ts";
-import { eventually, type Hold, Project, type Result } from "../rig/project.ts";
+import { eventually, type Hold, PlainProject, type Project, type Result } from "../rig/project.ts";
 import { Terminal } from "../rig/terminal.ts";
 
 let project: Project;
 beforeEach(() => {
-  project = new Project();
+  project = new PlainProject();
 });
 afterEach(() => project.remove());
 

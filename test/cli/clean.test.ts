@@ -72,8 +72,8 @@ describe("chooses runs", () => {
       return said.filter((line) => line.includes("would remove")).map((line) => line.slice(0, 8));
     };
     expect(await would()).toEqual([big, good].map(short));
-    expect(await would("--state", "failed")).toEqual([short(bad)]);
-    expect(await would("--state", "completed,failed")).toEqual([big, bad, good].map(short));
+    expect(await would("--status", "failed")).toEqual([short(bad)]);
+    expect(await would("--status", "completed,failed")).toEqual([big, bad, good].map(short));
     expect(await would("--all", "--keep-last", "1")).toEqual([bad, good].map(short));
     expect(await would("--all", "--keep-last", "3")).toEqual([]);
     expect(await would("--all", "--max-size", "250KB")).toEqual([big, bad, good].map(short));
@@ -84,7 +84,7 @@ describe("chooses runs", () => {
   });
 
   it.each([
-    [["--state", "done"], '--state takes completed, failed, interrupted, waiting, not "done"'],
+    [["--status", "done"], '--status takes completed, failed, interrupted, waiting, not "done"'],
     [["--keep-last", "-1"], '--keep-last takes a whole number, not "-1"'],
     [["--max-size", "big"], '--max-size takes a size such as 500MB or 2GB, not "big"'],
   ])("refuses %s", async (args, message) => {

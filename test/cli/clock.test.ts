@@ -1,10 +1,10 @@
 /** Wall time is never used for correctness (J6): clocks that are set back, between and during runs. */
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { eventually, Project } from "../rig/project.ts";
+import { eventually, PlainProject, type Project } from "../rig/project.ts";
 
 let project: Project;
 beforeEach(() => {
-  project = new Project();
+  project = new PlainProject();
 });
 afterEach(() => project.remove());
 

@@ -2,11 +2,11 @@
  * What people type reaches the run as they typed it, or is refused: nothing is ignored or changed.
  */
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { Project } from "../rig/project.ts";
+import { PlainProject, type Project } from "../rig/project.ts";
 
 let project: Project;
 beforeEach(() => {
-  project = new Project();
+  project = new PlainProject();
 });
 afterEach(() => project.remove());
 
@@ -85,7 +85,6 @@ describe("a run that continues", () => {
         ["run", "other.yaml", "--from-step", "b", "--run", id],
         `perdure resume ${id} --from-step b`,
       ],
-      [["run", "p.yaml", "--from-step", "b", "-i", "x=2"], "perdure run p.yaml --input ..."],
       [["run", "p.yaml", "--resume", id, "-i", "x=2"], `perdure fork ${id} --input ...`],
       [["run", "p.yaml", "--resume", id, "--run", id], `perdure resume ${id}`],
       [["resume", "--pipeline-id", id, id], `perdure resume ${id}`],

@@ -125,7 +125,7 @@ describe("flipped bits", () => {
 });
 
 async function eventsOf(runId: string): Promise<unknown> {
-  const shown = JSON.parse(await project.must(["show", runId, "--output", "json"])) as {
+  const shown = JSON.parse(await project.must(["show", runId, "--json"])) as {
     steps: unknown;
     status: unknown;
   };

@@ -208,14 +208,12 @@ steps:
     run: ${project.effect("c")}
 `,
     );
-    const begun = performance.now();
     const full = await project.run(["run", "p.yaml"]);
 
     expect(full.exit, full.stdout + full.stderr).toBe(1);
     expect(full.stderr).toContain("the disk is full, or a limit on its use is reached");
     const command = /free some space, then: perdure (resume [0-9a-f]{8})$/m.exec(full.stderr);
     expect(command, full.stderr).not.toBeNull();
-    expect(performance.now() - begun).toBeLessThan(30_000);
     expect(project.effects()).toEqual({ a: 1, b: 1 });
 
     fs.rmSync(filler);

@@ -1,14 +1,14 @@
 /** Pipelines in DOT as a user runs them: the real program, real tools, counted effects. */
-import { copyFileSync, mkdirSync, rmSync } from "node:fs";
+import { copyFileSync, mkdirSync, renameSync, rmSync } from "node:fs";
 import { resolve } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { eventually, type Hold, type Program, Project } from "../rig/project.ts";
+import { eventually, type Hold, PlainProject, type Program, type Project } from "../rig/project.ts";
 
 const FIXTURES = resolve(import.meta.dirname, "../fixtures/dot");
 
 let project: Project;
 beforeEach(() => {
-  project = new Project();
+  project = new PlainProject();
 });
 afterEach(() => project.remove());
 
@@ -47,30 +47,6 @@ async function cutPower(runner: Program, hold: Hold): Promise<void> {
 }
 
 describe("a simulated pipeline", () => {
-  it("comes to its exit and leaves what the language describes", async () => {
-    await project.must(["run", fixture("smoke.dot"), "--simulate", "--logs", "out"]);
-    for (const node of ["plan", "implement", "review"]) {
-      expect(project.read("out", node, "response.md")).toBe(
-        `[Simulated] Response for stage: ${node}`,
-      );
-      expect(JSON.parse(project.read("out", node, "status.json"))).toMatchObject({
-        outcome: "success",
-      });
-    }
-    expect(project.read("out", "plan", "prompt.md")).toBe("Plan how to achieve: Say hello");
-    expect(JSON.parse(project.read("out", "manifest.json"))).toMatchObject({
-      name: "smoke",
-      goal: "Say hello",
-    });
-    expect(checkpoint("out")).toMatchObject({
-      current_node: "done",
-      completed_nodes: ["start", "plan", "implement", "review", "done"],
-      node_retries: {},
-      context: { outcome: "success", last_stage: "review", "graph.goal": "Say hello" },
-      perdure: { status: "completed", goal_gates: { implement: "satisfied" } },
-    });
-  });
-
   it("stays simulated when it is resumed, and runs its tools", async () => {
     const hold = project.hold("tool");
     project.write(
@@ -99,10 +75,9 @@ describe("validation", () => {
     const text = `digraph g { start [shape=Mdiamond]; a [${'shape=parallelogram, tool_command="touch ran"'}]
       start -> a; lost [prompt=x]; exit [shape=Msquare]; a -> exit }`;
     project.write("bad.gv", text);
-    const { exit, stderr } = await project.run(["run", "bad.gv", "--validate"]);
+    const { exit, stderr } = await project.run(["validate", "bad.gv"]);
     expect(exit).toBe(4);
     expect(stderr).toContain("error[reachability]: no path leads from the start to `lost`");
-    expect((await project.run(["validate", "bad.gv"])).exit).toBe(4);
     expect((await project.run(["run", "bad.gv"])).exit).toBe(4);
     expect(project.exists("ran")).toBe(false);
     expect(await project.must(["validate", fixture("smoke.dot")])).toBe(
@@ -116,7 +91,7 @@ describe("validation", () => {
     const { exit, stderr } = await project.run(["run", fixture("smoke.dot"), "--agent", "bob"]);
     expect([exit, stderr]).toEqual([
       2,
-      "error: --agent bob: there is no such agent\n  next: one of claude, codex, gemini, opencode\n",
+      "error: --agent bob: there is no such agent\n  next: one of claude, codex, gemini, opencode, stand-in\n",
     ]);
   });
 });
@@ -232,6 +207,104 @@ describe("the directory of a run", () => {
   });
 });
 
+describe("the directory of a run, further", () => {
+  const flow = (...nodes: readonly string[]): string =>
+    `digraph flow { goal=win; start [shape=Mdiamond]; exit [shape=Msquare]; ${nodes.join("; ")} }`;
+  const jsonIn = (...path: readonly string[]): Record<string, unknown> =>
+    JSON.parse(project.read(...path)) as Record<string, unknown>;
+
+  it("has the files and the keys that users of other engines know", async () => {
+    const branches = `f [shape=component]; j [shape=tripleoctagon]; ${tool("bad", "exit 1")}`;
+    project.write(
+      "flow.dot",
+      flow(
+        `${tool("say", "echo hello")}; ask [prompt="Greet $tool.output"]; ${branches}`,
+        `${tool("good", "true")}; start -> say -> ask -> f; f -> good -> j; f -> bad -> j; j -> exit`,
+      ),
+    );
+    await project.must(["run", "flow.dot", "--simulate", "--logs", "out"]);
+    expect(project.read("out", "say", "tool_output.txt")).toBe("hello");
+    expect(project.read("out", "ask", "prompt.txt")).toBe("Greet hello");
+    expect(jsonIn("out", "context.json")).toMatchObject({
+      "tool.output": "hello",
+      "parallel.fail_count": 1,
+      "parallel.branch.good.status": "success",
+      "parallel.branch.bad.status": "fail",
+    });
+    expect(checkpoint("out")).toMatchObject({
+      node_outcomes: { say: "success", f: "partial_success" },
+    });
+    expect(jsonIn("out", "final.json")).toMatchObject({ status: "success", last_node: "exit" });
+    const lines = project.read("out", "progress.ndjson").trim().split("\n");
+    const names = lines.map((line) => (JSON.parse(line) as { event: string }).event);
+    for (const [name, count] of Object.entries({
+      PipelineStarted: 1,
+      ParallelStarted: 1,
+      ParallelBranchStarted: 2,
+      ParallelBranchCompleted: 2,
+      ParallelCompleted: 1,
+      StageFailed: 1,
+      CheckpointSaved: 6,
+      PipelineCompleted: 1,
+    })) {
+      expect([name, names.filter((one) => one === name).length]).toEqual([name, count]);
+    }
+  });
+
+  it("leads to its run by its manifest alone, and is followed when it moves", async () => {
+    const hold = project.hold("a");
+    project.write("bad.dot", flow(tool("a", "exit 1"), "start -> a -> exit"));
+    const failed = await project.run(["run", "bad.dot", "--logs", "bad", "--compat"]);
+    expect([failed.exit, jsonIn("bad", "final.json")]).toMatchObject([1, { status: "fail" }]);
+    project.write("wrong.dot", flow("a [shape=parallelogram]", "start -> a -> exit"));
+    expect((await project.run(["validate", "wrong.dot", "--compat"])).exit).toBe(1);
+    project.write("flow.dot", flow(tool("a", hold.command), "start -> a -> exit"));
+    await cutPower(project.start(["run", "flow.dot", "--logs", "out"]), hold);
+    renameSync(project.path("out"), project.path("moved"));
+    rmSync(project.path("moved", "checkpoint.json"));
+    const resumed = project.start(["resume", "--logs", "moved"]);
+    await hold.release();
+    expect((await resumed.ended).exit).toBe(0);
+    expect(project.exists("out")).toBe(false);
+    expect(checkpoint("moved")).toMatchObject({ current_node: "exit" });
+    expect(jsonIn("moved", "final.json")).toMatchObject({ status: "success" });
+    const progress = project.read("moved", "progress.ndjson");
+    expect(progress.match(/PipelineStarted/g)).toHaveLength(1);
+    // A new run in the same directory keeps the files of this one.
+    project.write("short.dot", flow("start -> exit"));
+    const again = await project.run(["run", "short.dot", "--logs", "moved"]);
+    expect([again.exit, again.stderr]).toEqual([
+      0,
+      expect.stringMatching(/files of an earlier run are now in moved\.[0-9a-f]{8}/),
+    ]);
+    const aside = `moved.${(await project.newestId()).slice(0, 8)}`;
+    mkdirSync(project.path(aside));
+    const third = await project.run(["run", "short.dot", "--logs", "moved"]);
+    expect([third.exit, third.stderr]).toEqual([0, expect.stringContaining(`${aside}.2`)]);
+  });
+
+  it("of an engine that writes camel case continues, read as `run` would read the file", async () => {
+    project.write(
+      "flow.dot",
+      flow('a [prompt="Do $goal"]; b [prompt="Then $context.size"]', "start -> a -> b -> exit"),
+    );
+    mkdirSync(project.path("other"));
+    const theirs = {
+      currentNode: "a",
+      completedNodes: ["start", "a"],
+      contextValues: { size: "3" },
+    };
+    project.write("other/checkpoint.json", JSON.stringify(theirs));
+    const args = ["resume", "--logs", "other", "flow.dot", "--simulate", "--goal", "lose"];
+    await project.must(args);
+    expect(project.read("other", "b", "prompt.md")).toContain("Then 3");
+    expect(checkpoint("other")).toMatchObject({ context: { "graph.goal": "lose" } });
+    const late = await project.run(["resume", "--logs", "other", "--handler", "x=y"]);
+    const refusal = expect.stringMatching(/^error: --handler: run .* keeps how its file/m);
+    expect([late.exit, late.stderr]).toEqual([2, refusal]);
+  });
+});
+
 describe("nodes", () => {
   it("run side by side and leave their results to the fan-in", async () => {
     await project.must(["run", fixture("parallel.dot"), "--logs", "out"]);
@@ -278,8 +351,9 @@ describe("nodes", () => {
     });
     await project.must(["run", fixture("retries.dot"), "--logs", "again"]);
     expect(project.effects()).toEqual({ flaky: 3, half: 2 });
+    // A success resets the counter.
+    expect(checkpoint("again")).toHaveProperty("node_retries", {});
     expect(checkpoint("again")).toMatchObject({
-      node_retries: { flaky: 2, half: 1 },
       perdure: { outcomes: { flaky: "success", half: "partial_success" } },
     });
   });
@@ -308,4 +382,17 @@ describe("nodes", () => {
     expect(await project.must(["explain", id, "b"])).toContain("b");
     expect(await project.must(["graph", id])).toContain("flowchart");
   });
+});
+
+it("a diamond without an earlier outcome takes the edge of a success", async () => {
+  const tool = (name: string): string =>
+    `${name} [shape=parallelogram, tool_command=${JSON.stringify(project.effect(name))}]`;
+  project.write(
+    "p.dot",
+    `digraph p { start [shape=Mdiamond]; exit [shape=Msquare]; d [shape=diamond]
+    ${tool("good")}; ${tool("bad")}; start -> d; good -> exit; bad -> exit
+    d -> bad [condition="outcome!=success"]; d -> good [condition="outcome=success"] }`,
+  );
+  await project.must(["run", "p.dot"]);
+  expect(project.effects()).toEqual({ good: 1 });
 });

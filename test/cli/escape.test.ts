@@ -1,7 +1,7 @@
 /** What steps, questions and file names hold never moves a person's terminal; files keep every byte. */
 import * as fs from "node:fs";
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { Project } from "../rig/project.ts";
+import { PlainProject, type Project } from "../rig/project.ts";
 import { Terminal } from "../rig/terminal.ts";
 
 const ESC = "\u001b";
@@ -23,7 +23,7 @@ const TEXT = `before${EVIL}${RED}after`;
 let project: Project;
 let terminal: Terminal;
 beforeEach(() => {
-  project = new Project();
+  project = new PlainProject();
   project.write("evil.txt", `${TEXT}\n`);
   project.write("input.json", JSON.stringify({ text: TEXT }));
   terminal = new Terminal(project, { columns: 120, rows: 40 });

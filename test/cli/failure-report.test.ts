@@ -2,10 +2,10 @@
 import { afterEach, describe, expect, it } from "vitest";
 import { FakeClaude } from "../rig/fake-claude.ts";
 import { stateless, text } from "../rig/model/reply.ts";
-import { Project } from "../rig/project.ts";
+import { PlainProject } from "../rig/project.ts";
 
 describe("an agent that is only a command", () => {
-  const project = new Project();
+  const project = new PlainProject();
   afterEach(() => project.remove());
 
   it("learns of each failure that leads to it: README's loop", async () => {

@@ -1,12 +1,12 @@
 /** Questions on a real terminal: asked while the run continues, in a view that stays readable. */
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { eventually, Project } from "../rig/project.ts";
+import { eventually, PlainProject, type Project } from "../rig/project.ts";
 import { Terminal } from "../rig/terminal.ts";
 
 let project: Project;
 let terminal: Terminal;
 beforeEach(() => {
-  project = new Project();
+  project = new PlainProject();
 });
 afterEach(async () => {
   terminal.close();
@@ -98,7 +98,7 @@ it("asks who is attached, and in plain lines too", async () => {
   await terminal.shows("◆ again asks: Really?");
   terminal.key("C-c");
   await terminal.isBack();
-  terminal.perdure("attach -o text");
+  terminal.perdure("attach --plain");
   await terminal.shows("Type an answer to again: [A] approve, [R] reject");
   terminal.type("A");
   await terminal.shows("status 0");

@@ -6,11 +6,18 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { eventually, normalised, type Program, Project, type Result } from "../rig/project.ts";
+import {
+  eventually,
+  normalised,
+  PlainProject,
+  type Program,
+  type Project,
+  type Result,
+} from "../rig/project.ts";
 
 let project: Project;
 beforeEach(() => {
-  project = new Project();
+  project = new PlainProject();
 });
 afterEach(() => project.remove());
 
@@ -97,7 +104,9 @@ describe("a gate that nobody can answer here", () => {
     expect(again.stdout).toContain("waits for a person");
     expect(project.effects()).toEqual({ build: 1 });
     expect(await project.must(["list"])).toMatch(/release +waiting/);
-    const [row] = JSON.parse(await project.must(["list", "-o", "json"])) as { status: string }[];
+    const [row] = JSON.parse(await project.must(["list", "--output", "json"])) as {
+      status: string;
+    }[];
     expect(row?.status).toBe("waiting");
   });
 
@@ -117,8 +126,9 @@ describe("a gate that nobody can answer here", () => {
     expect(await project.must(["timeline", id])).toMatch(/approve@1\.1 +asked .*Ship it\?/);
     expect(await project.must(["graph", id])).toContain("asks: Ship it?");
     expect(await project.must(["report", id])).toContain("Ship it?");
-    const [question] = JSON.parse(await project.must(["answer", id, "-o", "json"])) as object[];
-    expect(question).toMatchObject({ gate: "approve", default: "R", text: "optional" });
+    const open = JSON.parse(await project.must(["answer", id, "--json"])) as object;
+    const question = { step: "approve", default: "R", text: "optional", answered: false };
+    expect(open).toMatchObject({ questions: [question] });
   });
 
   it("is answered while no runner lives, and the next one continues", async () => {
@@ -165,7 +175,7 @@ describe("a gate that nobody can answer here", () => {
     const bare = await project.run(["answer", id, "approve", "reject"]);
     expect([bare.exit, bare.stderr]).toEqual([
       2,
-      `error: approve: this answer needs words of your own\n  next: perdure answer ${id} approve\n`,
+      `error: approve: this answer needs a comment\n  next: perdure answer ${id} approve\n`,
     ]);
     await project.must(["answer", id, "approve", "reject", "-t", "no tests"]);
     const failed = await project.run(["resume"]);
@@ -199,9 +209,9 @@ describe("a gate that nobody can answer here", () => {
     const id = await asked();
     const unclear = await project.run(["answer", id, "approve", "approve"]);
     expect(unclear.stderr).toContain(
-      "approve may be each@1.1[0]/approve or each@1.1[1]/approve: name one",
+      "approve may be one of each[0]/approve, each[1]/approve: name one",
     );
-    await project.must(["answer", id, "each@1.1[1]/approve", "approve"]);
+    await project.must(["answer", id, "each[1]/approve", "approve"]);
     expect((await project.run(["resume"])).exit).toBe(6);
     expect(project.effects()).toEqual({ ship: 1 });
     await project.must(["answer", id, "approve", "approve"]);
@@ -226,7 +236,7 @@ describe("a gate that nobody can answer here", () => {
     await project.must(["answer", id, "approve", "approve"]);
     await project.must(["export", id, "-o", "answered.perdure"]);
     for (const name of ["asked", "answered"]) {
-      const other = new Project();
+      const other = new PlainProject();
       try {
         await other.must(["import", project.path(`${name}.perdure`)]);
         if (name === "asked") {
@@ -425,7 +435,7 @@ describe("exactly one answer counts", () => {
     const seen = new Set<string>();
     for (const timeout of ["1ms", "150ms", "250ms", "350ms", "1h"]) {
       release(`gate: {ask: "Ship it?", timeout: ${timeout}, default: reject}`);
-      const program = project.start(["run", "p.yaml", "--stay", "-o", "json"]);
+      const program = project.start(["run", "p.yaml", "--stay", "--json"]);
       await program.printed("step.asked");
       const id = /"run_id":"([^"]+)"/.exec(program.stdout)?.[1] ?? "";
       const answered = await project.run(["answer", id, "approve", "approve"]);

@@ -3,11 +3,11 @@
  */
 import { mkdirSync } from "node:fs";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { eventually, type Hold, type Program, Project } from "../rig/project.ts";
+import { eventually, type Hold, PlainProject, type Program, type Project } from "../rig/project.ts";
 
 let project: Project;
 beforeEach(() => {
-  project = new Project();
+  project = new PlainProject();
 });
 afterEach(() => project.remove());
 
@@ -19,12 +19,12 @@ async function cutPower(runner: Program, hold: Hold): Promise<void> {
   await eventually("all steps are dead", () => project.stepProcesses().length === 0);
 }
 
-/** What `show --output json` says of each step, by its path. */
+/** What `show --json` says of each step, by its path. */
 async function states(): Promise<Record<string, string>> {
-  const shown = JSON.parse(await project.must(["show", "--output", "json"])) as {
-    steps: { step_id: string; state: string }[];
+  const shown = JSON.parse(await project.must(["show", "--json"])) as {
+    steps: { step: string; status: string }[];
   };
-  return Object.fromEntries(shown.steps.map(({ step_id, state }) => [step_id, state]));
+  return Object.fromEntries(shown.steps.map(({ step, status }) => [step, status]));
 }
 
 describe("a fan-out", () => {

@@ -1,10 +1,10 @@
-/** `-i key=value` and `--json key=...`: the schema says what a value is, and nothing is damaged. */
+/** `-i key=value` and `--input-json key=...`: the schema says what a value is, and nothing is damaged. */
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { Project } from "../rig/project.ts";
+import { PlainProject, type Project } from "../rig/project.ts";
 
 let project: Project;
 beforeEach(() => {
-  project = new Project();
+  project = new PlainProject();
 });
 afterEach(() => project.remove());
 
@@ -14,7 +14,7 @@ const STEPS = "steps:\n  - id: a\n    run: exit 0\n";
 async function inputOf(...options: readonly string[]): Promise<unknown> {
   await project.must(["run", "p.yaml", ...options]);
   const [id = ""] = await project.runIds();
-  return JSON.parse(await project.must(["show", id, "-o", "json"])).input;
+  return JSON.parse(await project.must(["show", id, "--json"])).input;
 }
 
 describe("without a schema", () => {
@@ -56,9 +56,16 @@ describe("without a schema", () => {
     expect(await inputOf("-i", '{"a": [1, 2]}')).toEqual({ a: [1, 2] });
   });
 
-  it("--json takes JSON, beside values that are typed", async () => {
+  it("--input-json takes JSON, beside values that are typed", async () => {
     project.write("p.yaml", STEPS);
-    const json = ["--json", 'tags=["a", 1]', "--json", "n=1.5", "--json", 'o={"a": null}'];
+    const json = [
+      "--input-json",
+      'tags=["a", 1]',
+      "--input-json",
+      "n=1.5",
+      "--input-json",
+      'o={"a": null}',
+    ];
     expect(await inputOf("-i", "v=1.20", ...json)).toEqual({
       v: "1.20",
       tags: ["a", 1],
@@ -66,17 +73,17 @@ describe("without a schema", () => {
       o: { a: null },
     });
     for (const [option, words] of [
-      ["tags=[a]", "the input from --json tags is not JSON"],
-      ["[1]", '--json takes key=JSON, such as --json \'tags=["a", "b"]\', not [1]'],
+      ["tags=[a]", "the input from --input-json tags is not JSON"],
+      ["[1]", '--input-json takes key=JSON, such as \'tags=["a", "b"]\', not [1]'],
     ] as const) {
-      const refused = await project.run(["run", "p.yaml", "--json", option]);
+      const refused = await project.run(["run", "p.yaml", "--input-json", option]);
       expect(refused.exit).toBe(2);
       expect(refused.stderr).toContain(words);
     }
     const id = await project.newestId();
-    await project.must(["fork", id, "--json", "v=[2]"]);
+    await project.must(["fork", id, "--input-json", "v=[2]"]);
     const [fork = ""] = (await project.runIds()).filter((one) => one !== id);
-    expect(JSON.parse(await project.must(["show", fork, "-o", "json"])).input).toEqual({ v: [2] });
+    expect(JSON.parse(await project.must(["show", fork, "--json"])).input).toEqual({ v: [2] });
   });
 });
 

@@ -257,6 +257,7 @@ describe("a judge that is interrupted", () => {
 describe("a judge of a step", () => {
   it("with a workspace of its own looks at it before it is merged", async () => {
     const yaml = `
+workspace: here
 defaults: { agent: claude, retry: { attempts: 2, backoff: 1ms } }
 steps:
   - id: work

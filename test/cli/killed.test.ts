@@ -1,11 +1,11 @@
 /** Steps that somebody kills: not charged to `retry`, started again, with growing pauses, bounded. */
 import { readFileSync } from "node:fs";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { Project } from "../rig/project.ts";
+import { PlainProject, type Project } from "../rig/project.ts";
 
 let project: Project;
 beforeEach(() => {
-  project = new Project();
+  project = new PlainProject();
 });
 afterEach(() => project.remove());
 

@@ -2,11 +2,11 @@
 import { spawnSync } from "node:child_process";
 import * as fs from "node:fs";
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { cleanEnvironment, PROGRAM, Project } from "../rig/project.ts";
+import { cleanEnvironment, PlainProject, PROGRAM, type Project } from "../rig/project.ts";
 
 let project: Project;
 beforeEach(() => {
-  project = new Project();
+  project = new PlainProject();
 });
 afterEach(() => project.remove());
 

@@ -1,13 +1,13 @@
 /** The keys of the live view on a real terminal, and what becomes of the run. */
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { eventually, type Hold, Project } from "../rig/project.ts";
+import { eventually, type Hold, PlainProject, type Project } from "../rig/project.ts";
 import { Terminal } from "../rig/terminal.ts";
 
 let project: Project;
 let terminal: Terminal;
 let hold: Hold;
 beforeEach(() => {
-  project = new Project();
+  project = new PlainProject();
   hold = project.hold("build");
 });
 afterEach(async () => {

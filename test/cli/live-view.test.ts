@@ -7,7 +7,7 @@ import * as fs from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { FAKE_CLAUDE } from "../rig/fake-claude.ts";
-import { Project } from "../rig/project.ts";
+import { PlainProject, type Project } from "../rig/project.ts";
 import { Terminal } from "../rig/terminal.ts";
 
 const NARROW = { columns: 40, rows: 20 };
@@ -18,7 +18,7 @@ const SIZES = [NARROW, SMALL, LARGE];
 let project: Project;
 let terminal: Terminal;
 beforeEach(() => {
-  project = new Project();
+  project = new PlainProject();
 });
 afterEach(async () => {
   terminal.close();
@@ -124,6 +124,9 @@ describe.each(SIZES)("at $columns columns", (size) => {
     await hold.release();
     await terminal.shows("status 0");
     expect(terminal.text().match(/^ {2}│ described src\/part-\d+\.ts$/gm)).toHaveLength(40);
+    expect(terminal.text()).toMatch(
+      /✓ describe@1\.1\[9\]\/describe\s+\(src\/part-9\.ts\)\s+completed/,
+    );
   });
 
   it("a failure", async () => {

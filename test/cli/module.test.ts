@@ -3,11 +3,11 @@
  */
 import { mkdirSync, rmSync } from "node:fs";
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { Project } from "../rig/project.ts";
+import { PlainProject, type Project } from "../rig/project.ts";
 
 let project: Project;
 beforeEach(() => {
-  project = new Project();
+  project = new PlainProject();
 });
 afterEach(() => project.remove());
 
@@ -92,7 +92,7 @@ export default definePipeline({
 });
 `,
   );
-  const reported = await project.run(["run", "p.ts", "-o", "json"]);
+  const reported = await project.run(["run", "p.ts"]);
   expect(reported).toMatchObject({ exit: 4, stdout: "" });
   expect(reported.stderr).toMatchInlineSnapshot(`
     "warning[module-prints]: the module printed something while it was read: noise
@@ -112,20 +112,21 @@ export default definePipeline({
 
     2 errors, 1 warning
 
-    error: p.ts is not a valid pipeline: 2 mistakes; nothing was run
-      next: mend it, then: perdure run p.ts
+    error: p.ts has 2 errors; nothing was run
+      next: fix them, then: perdure run p.ts
     "
   `);
-  const json = await project.run(["validate", "p.ts", "-o", "json"]);
-  expect(JSON.parse(json.stdout)).toMatchObject([
-    {
-      valid: false,
-      diagnostics: [
-        { rule: "module-prints" },
-        { path: "steps[1].needs[0]" },
-        { path: "steps[1].run" },
-      ],
-    },
-  ]);
+  const json = await project.run(["validate", "p.ts", "--json"]);
+  const diagnostics = [
+    { rule: "module-prints" },
+    { path: "steps[1].needs[0]" },
+    { path: "steps[1].run" },
+  ];
+  expect(JSON.parse(json.stdout)).toMatchObject({ files: [{ valid: false, diagnostics }] });
+  const refused = await project.run(["run", "p.ts", "--json"]);
+  expect([refused.exit, refused.stderr]).toEqual([4, ""]);
+  expect(JSON.parse(refused.stdout)).toMatchObject({
+    error: { code: "invalid-pipeline", diagnostics },
+  });
   expect(project.exists(".perdure")).toBe(false);
 });

@@ -24,7 +24,7 @@ function good(result: Result): void {
 }
 
 async function shown(): Promise<{ readonly [key: string]: unknown }> {
-  return JSON.parse(await project.must(["show", "-o", "json"])) as { [key: string]: unknown };
+  return JSON.parse(await project.must(["show", "--json"])) as { [key: string]: unknown };
 }
 
 describe("a limit in dollars", () => {
@@ -92,7 +92,7 @@ describe("a limit in dollars", () => {
     expect(project.effects()).toEqual({ one: 1, two: 1 });
     expect(await project.said()).toEqual(["work: task in 1", "work: interrupted in 1"]);
     expect(await shown()).toMatchObject({
-      spent: { usd: expect.closeTo(0.42, 6), estimated: true },
+      spent: { cost_usd: expect.closeTo(0.42, 6), estimated: true },
     });
   });
 
@@ -102,7 +102,7 @@ describe("a limit in dollars", () => {
     const ended = await project.finish(["run", "p.yaml"]);
     good(ended);
     expect(ended.stdout).not.toContain("price");
-    expect(await shown()).toMatchObject({ spent: { usd: 0, input_tokens: 200, estimated: false } });
+    expect(await shown()).toMatchObject({ spent: { cost_usd: 0, input_tokens: 200 } });
   });
 });
 
@@ -114,9 +114,11 @@ describe("what an attempt used", () => {
 
     const [started] = await project.events("step.started");
     const session = started?.conversation?.session ?? "";
-    const used = { measured: true, input_tokens: 200, output_tokens: 40, model: MODEL, session };
-    expect(await project.receiptOf("work@1.1")).toMatchObject({ cost: used });
-    expect(await shown()).toMatchObject({ steps: [{ attempts: [{ cost: used }] }] });
+    const used = { input_tokens: 200, output_tokens: 40, model: MODEL, session };
+    expect(await project.receiptOf("work@1.1")).toMatchObject({
+      cost: { measured: true, ...used },
+    });
+    expect(await shown()).toMatchObject({ steps: [{ attempts: [{ spent: used }] }] });
     const lines = await project.must(["show"]);
     expect(lines).toMatch(
       /^ {2}work@1\.1 +fake-model +200 tokens in, 40 out, 2 turns, \$0\.0012 /m,
@@ -135,7 +137,7 @@ describe("what an attempt used", () => {
     project.killSteps();
     project.model.release();
     good(await project.finish(["resume"]));
-    const cost = { usd: expect.closeTo(0.14, 6), estimated: true };
+    const cost = { cost_usd: expect.closeTo(0.14, 6), estimated: true };
     expect(await project.receiptOf("work@1.1")).toMatchObject({ cost });
     expect(await project.must(["show"])).toMatch(/^spent .*, ~\$0\.28$/m);
   });
@@ -183,7 +185,7 @@ describe("Codex", () => {
     project.write("p.yaml", `budget: { usd: 1 }\n${CODEX_WORK}`);
     good(await project.begin(["run", "p.yaml"], env).ended);
     // 2000 tokens in at $2, 20 out at $10 for a million.
-    const cost = { model: "gpt-6.1-sol", usd: expect.closeTo(0.0042, 9), estimated: true };
+    const cost = { model: "gpt-6.1-sol", cost_usd: expect.closeTo(0.0042, 9), estimated: true };
     expect(await project.receiptOf("work@1.1")).toMatchObject({ cost });
     expect(await project.must(["show"])).toMatch(/^spent .*, ~\$0\.0042$/m);
   });
@@ -202,7 +204,7 @@ describe("Codex", () => {
     });
     good(await newer.ended);
     // Two answers before and one after: 1000 tokens in at $2, 10 out at $10 for a million.
-    const used = { input_tokens: 3_000, usd: expect.closeTo(0.0063, 9) };
+    const used = { input_tokens: 3_000, cost_usd: expect.closeTo(0.0063, 9) };
     expect(await shown()).toMatchObject({ spent: used });
   });
 
@@ -237,7 +239,7 @@ describe("Codex", () => {
     const [known] = await project.events("step.session");
     const [, again] = await project.events("step.started");
     expect(again?.conversation).toMatchObject({ kind: "continue", session: known?.session });
-    const used = { input_tokens: 3_000, usd: expect.closeTo((3_000 * 1.5 + 30 * 6) / 1e6, 9) };
+    const used = { input_tokens: 3_000, cost_usd: expect.closeTo((3_000 * 1.5 + 30 * 6) / 1e6, 9) };
     expect(await shown()).toMatchObject({ spent: used });
   });
 

@@ -3,7 +3,14 @@ import { randomUUID } from "node:crypto";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeAll, beforeEach, expect, it } from "vitest";
 import { CONTAINER, machineWith, needNamespaces } from "../rig/namespace.ts";
-import { eventually, type Hold, PROGRAM, type Program, Project } from "../rig/project.ts";
+import {
+  eventually,
+  type Hold,
+  PlainProject,
+  PROGRAM,
+  type Program,
+  type Project,
+} from "../rig/project.ts";
 
 const BOOT_ID = "/proc/sys/kernel/random/boot_id";
 const MACHINE_ID = "/etc/machine-id";
@@ -11,7 +18,7 @@ const MACHINE_ID = "/etc/machine-id";
 let project: Project;
 beforeAll(needNamespaces);
 beforeEach(() => {
-  project = new Project();
+  project = new PlainProject();
 });
 afterEach(() => project.remove());
 

@@ -51,8 +51,8 @@ const WAYS: readonly IncomingEdge[] = [
       ["resume", id],
     ],
   ],
-  ["fork --run", (id) => [["fork", id, "--at", "a", "--run"]]],
-  ["fork --run at the step", (id) => [["fork", id, "--at", "push", "--run"]]],
+  ["fork --start", (id) => [["fork", id, "--at", "a", "--start"]]],
+  ["fork --start at the step", (id) => [["fork", id, "--at", "push", "--start"]]],
 ];
 
 describe.each(WAYS)("brought back by %s", (_name, bring) => {

@@ -4,12 +4,12 @@
  * says.
  */
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { eventually, Project } from "../rig/project.ts";
+import { eventually, PlainProject, type Project } from "../rig/project.ts";
 import { Terminal } from "../rig/terminal.ts";
 
 let project: Project;
 beforeEach(() => {
-  project = new Project();
+  project = new PlainProject();
 });
 afterEach(() => project.remove());
 
@@ -65,11 +65,7 @@ const waysBack = (id: string): readonly (readonly (readonly string[])[])[] => [
     ["rewind", id, "pay"],
     ["resume", id],
   ],
-  [
-    ["invalidate", id, "pay"],
-    ["resume", id],
-  ],
-  [["fork", id, "--at", "a", "--run"]],
+  [["fork", id, "--at", "a", "--start"]],
   [["resume", id, "--update", "--yes"]],
 ];
 
@@ -235,7 +231,6 @@ describe("asking for a repeat of what is done", () => {
     ["retry", ["retry", "ID", "pay"]],
     ["resume --from-step", ["resume", "ID", "--from-step", "pay"]],
     ["rewind", ["rewind", "ID", "pay"]],
-    ["invalidate", ["invalidate", "ID", "pay"]],
   ] as const)("needs a yes: %s", async (_name, command) => {
     pipeline("exit 0", PROBE);
     await project.must(["run", "p.yaml"]);

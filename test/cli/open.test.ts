@@ -219,7 +219,7 @@ steps:
 
 /** The process that holds the lease of a run. */
 async function owningProcess(id: string): Promise<number> {
-  const shown = JSON.parse(await project.must(["show", id, "-o", "json"])) as {
+  const shown = JSON.parse(await project.must(["show", id, "--json"])) as {
     owner: { pid: number };
   };
   return shown.owner.pid;

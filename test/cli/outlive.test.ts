@@ -1,10 +1,10 @@
 /** A step outlives its runner (P2). */
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { eventually, Project } from "../rig/project.ts";
+import { eventually, PlainProject, type Project } from "../rig/project.ts";
 
 let project: Project;
 beforeEach(() => {
-  project = new Project();
+  project = new PlainProject();
 });
 afterEach(() => project.remove());
 

@@ -91,7 +91,7 @@ steps:
 `,
     );
     const runner = project.start(["run", "p.yaml"]);
-    await runner.printed(/✓ map@1\.1\[1\]\/one completed/);
+    await runner.printed(/✓ map@1\.1\[1\]\/one \(2\) completed/);
     await hold.release();
     good(await runner.ended);
     const merged = [...runner.stdout.matchAll(/map@1\.1\[(\d)\] was merged/g)].map(

@@ -1,6 +1,6 @@
 /** Patterns of authors and schemas: whatever a step writes, matching them takes no longer than it is long. */
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { Project } from "../rig/project.ts";
+import { PlainProject, type Project } from "../rig/project.ts";
 
 /** JavaScript's own engine needs hours for this pattern and this text. */
 const SLOW_PATTERN = "^(a+)+$";
@@ -10,7 +10,7 @@ const LIMIT_MS = 60_000;
 
 let project: Project;
 beforeEach(() => {
-  project = new Project();
+  project = new PlainProject();
 });
 afterEach(() => project.remove());
 

@@ -2,13 +2,13 @@
 import * as fs from "node:fs";
 import { join, resolve } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { type Program, Project, type Result } from "../rig/project.ts";
+import { PlainProject, type Program, type Project, type Result } from "../rig/project.ts";
 
 const FAKE = resolve(import.meta.dirname, "../rig/fake-agent.ts");
 
 let project: Project;
 beforeEach(() => {
-  project = new Project();
+  project = new PlainProject();
 });
 afterEach(() => project.remove());
 

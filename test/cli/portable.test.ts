@@ -357,7 +357,7 @@ Continue: perdure resume 1a2b3c4d
     await here.must(["export", id, "-o", file]);
     leave();
     let kills = 0;
-    for (let nth = 1; ; nth += CRASH_ALL ? 1 : 5) {
+    for (let nth = 1; ; nth += CRASH_ALL ? 1 : 7) {
       const target = new Project();
       try {
         const log = here.path("failpoints");
@@ -389,7 +389,7 @@ Continue: perdure resume 1a2b3c4d
     here.write("a.txt", "a\n");
     pipeline("workspace: here");
     const id = await cutOff();
-    for (let nth = 1; ; nth++) {
+    for (let nth = 1; ; nth += CRASH_ALL ? 1 : 3) {
       const env = { PERDURE_FAILPOINT: String(nth) };
       const killed = await here.run(["export", id, "-o", "run.perdure"], { env });
       if (killed.signal === null) break;

@@ -181,9 +181,9 @@ describe("before another way to continue", () => {
     await refusedThenDone(["resume", id, "--from-step", "a"], "one");
   });
 
-  it("fork --run looks at what the fork is to do", async () => {
+  it("fork --start looks at what the fork is to do", async () => {
     const id = await failedWithout("two");
-    await refusedThenDone(["fork", id, "--run"], "two");
+    await refusedThenDone(["fork", id, "--start"], "two");
     expect(project.effects()).toEqual({ one: 1, two: 1 });
   });
 

@@ -1,10 +1,10 @@
 /** A value in a command is data; where the command itself parses it again, `validate` warns. */
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { Project } from "../rig/project.ts";
+import { PlainProject, type Project } from "../rig/project.ts";
 
 let project: Project;
 beforeEach(() => {
-  project = new Project();
+  project = new PlainProject();
 });
 afterEach(() => project.remove());
 

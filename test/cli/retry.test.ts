@@ -195,7 +195,7 @@ it("refuses a retry that cannot be, and names the steps there are", async () => 
   const unknown = await project.run(["retry", id, "bild"]);
   expect(unknown.exit).toBe(2);
   expect(unknown.stderr).toBe(
-    `error: there is no step bild in this run; its steps are plan, build, docs, ship
+    `error: run ${id} has no step bild; did you mean build?
   next: perdure show ${id}
 `,
   );
@@ -219,7 +219,7 @@ it("resume --from-step takes what lies before as done; --dry-run says so and cha
     (await project.runIds())[0] ?? "",
     "events.jsonl",
   );
-  const shown = await project.must(["show", id, "--output", "json"]);
+  const shown = await project.must(["show", id, "--json"]);
   const dry = await project.must(["resume", id, "--from-step", "ship", "--dry-run"]);
   expect(dry).toBe(
     `STEP   RESUME WILL  BECAUSE
@@ -231,7 +231,7 @@ files: the files stay as they are: the step has not worked on them yet
 `,
   );
   await project.must(["resume", id, "--dry-run"]);
-  expect(await project.must(["show", id, "--output", "json"])).toBe(shown);
+  expect(await project.must(["show", id, "--json"])).toBe(shown);
   expect(project.read(".perdure", "runs", (await project.runIds())[0] ?? "", "events.jsonl")).toBe(
     before,
   );
@@ -313,7 +313,7 @@ it("run names an unfinished run of the same pipeline and how to continue, and st
   );
   await beside.kill("SIGTERM");
   await live.kill("SIGKILL");
-  const third = project.start(["run", "h.yaml", "--output", "text"]);
+  const third = project.start(["run", "h.yaml", "--plain"]);
   await third.printed(
     /^Run \w{8} of h\.yaml is unfinished \(0 of 1 steps completed\)\. Continue it: /m,
   );

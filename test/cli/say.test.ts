@@ -153,12 +153,12 @@ describe("a message for an agent that does not run", () => {
 
     expect(project.effects()).toEqual({ one: 1, next: 1 });
     expect([heard(), heard("and be quick")]).toEqual([1, 1]);
-    const shown = JSON.parse(await project.must(["show", id, "-o", "json"])) as {
+    const shown = JSON.parse(await project.must(["show", id, "--json"])) as {
       messages: readonly object[];
     };
     expect(shown.messages).toMatchObject([
-      { step_id: "work", text: WORDS, attempt: 2, delivered: true },
-      { step_id: "work", text: "and be quick", attempt: 2, delivered: true },
+      { step: "work", text: WORDS, attempt: 2, delivered: true },
+      { step: "work", text: "and be quick", attempt: 2, delivered: true },
     ]);
   });
 

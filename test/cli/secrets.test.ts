@@ -5,11 +5,11 @@
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { Project } from "../rig/project.ts";
+import { PlainProject, type Project } from "../rig/project.ts";
 
 let project: Project;
 beforeEach(() => {
-  project = new Project();
+  project = new PlainProject();
 });
 afterEach(() => project.remove());
 
@@ -84,19 +84,19 @@ steps:
   await project.must(["resume", id], { env });
   for (const args of [
     ["show", id],
-    ["show", id, "-o", "json"],
-    ["why", id, "-o", "json"],
+    ["show", id, "--json"],
+    ["why", id, "--json"],
     ["logs", id],
-    ["list", "-o", "json"],
+    ["list", "--output", "json"],
     ["report", id, "--with-output"],
     ["report", id, "--format", "html", "--with-output"],
     ["report", id, "--format", "json"],
-    ["attach", id, "-o", "json"],
+    ["attach", id, "--json"],
   ]) {
     const said = await project.must(args);
     expect(said, args.join(" ")).not.toMatch(/q7w9|ann:pw/);
   }
-  expect(JSON.parse(await project.must(["show", id, "-o", "json"]))).toBeTypeOf("object");
+  expect(JSON.parse(await project.must(["show", id, "--json"]))).toBeTypeOf("object");
   for (const name of ["receipts", "handoffs"]) {
     const dir = project.path(".perdure", "runs", id, name);
     for (const file of fs.readdirSync(dir)) {
@@ -145,14 +145,14 @@ describe("in a shell without the secrets", () => {
     for (const args of [
       ["logs", id],
       ["show", id],
-      ["show", id, "-o", "json"],
+      ["show", id, "--json"],
       ["why", id],
-      ["list", "-o", "json"],
+      ["list", "--output", "json"],
       ["report", id, "--with-output"],
       ["report", id, "--format", "html", "--with-output"],
       ["report", id, "--format", "json", "--with-output"],
       ["timeline", id],
-      ["attach", id, "-o", "json"],
+      ["attach", id, "--json"],
     ]) {
       said.set(args.join(" "), (await project.run(args)).stdout);
     }
@@ -303,7 +303,7 @@ it("an input named like a secret is masked", async () => {
   const [id = ""] = await project.runIds();
   for (const args of [
     ["report", id],
-    ["show", id, "-o", "json"],
+    ["show", id, "--json"],
     ["logs", id],
   ]) {
     expect(await project.must(args), args.join(" ")).not.toContain(SECRET);

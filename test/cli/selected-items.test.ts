@@ -1,10 +1,10 @@
 /** A fan-out that takes some of the items of a JSON file, in an order of its own. */
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { Project } from "../rig/project.ts";
+import { PlainProject, type Project } from "../rig/project.ts";
 
 let project: Project;
 beforeEach(() => {
-  project = new Project();
+  project = new PlainProject();
   project.write(
     "items.json",
     JSON.stringify({

@@ -1,11 +1,11 @@
 /** Signals, closed terminals and limits: what ends, what continues, and what is said (P2, P10). */
 import { readFileSync } from "node:fs";
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { eventually, type Program, Project } from "../rig/project.ts";
+import { eventually, PlainProject, type Program, type Project } from "../rig/project.ts";
 
 let project: Project;
 beforeEach(() => {
-  project = new Project();
+  project = new PlainProject();
 });
 afterEach(() => project.remove());
 

@@ -152,7 +152,7 @@ describe("what is large and untracked", () => {
     const ref = `refs/perdure/${id}/s0@1.1/after`;
     expect(snapshotFile(project.dir, ref, "src/main.ts")).toBe("m\n");
     // Going back touches nothing of it.
-    await project.must(["restore", id, "s0", "--yes"]);
+    await project.must(["rewind", id, "s0", "--files", "restore"]);
     expect(project.read("app", "node_modules", "new")).toBe("n\n");
     expect(fs.readdirSync(project.path("data"))).toHaveLength(120);
     expect(project.exists("one.bin") && project.exists("target", "debug", "out")).toBe(true);

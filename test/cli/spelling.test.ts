@@ -1,11 +1,11 @@
-/** Other spellings, machine output, quiet, colours and completion: what scripts and shells rely on. */
-import { execFileSync, spawnSync } from "node:child_process";
+/** Other spellings, machine output, quiet and colours: what scripts rely on. */
+import { execFileSync } from "node:child_process";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { cleanEnvironment, PROGRAM, Project } from "../rig/project.ts";
+import { PlainProject, type Project } from "../rig/project.ts";
 
 let project: Project;
 beforeEach(() => {
-  project = new Project();
+  project = new PlainProject();
 });
 afterEach(() => project.remove());
 
@@ -86,8 +86,8 @@ it("sessions ls, show and clean are list runs, show and clean", async () => {
   expect(await project.must(["sessions", "ls"])).toBe(await project.must(["list", "runs"]));
   expect(await project.must(["sessions"])).toBe(await project.must(["list"]));
   expect(
-    await project.must(["-C", project.dir, "sessions", "ls", "-o", "json"], { cwd: "/" }),
-  ).toBe(await project.must(["list", "-o", "json"]));
+    await project.must(["-C", project.dir, "sessions", "ls", "--output", "json"], { cwd: "/" }),
+  ).toBe(await project.must(["list", "--output", "json"]));
   expect(await project.must(["sessions", "show", id])).toBe(await project.must(["show", id]));
   expect(await project.must(["sessions", "clean", "--all", "--dry-run"])).toContain("would remove");
 });
@@ -95,11 +95,11 @@ it("sessions ls, show and clean are list runs, show and clean", async () => {
 it("works from a directory below the project, and finds the same runs", async () => {
   const id = await failedRun();
   execFileSync("mkdir", ["-p", project.path("deep/er")]);
-  const listed = await project.must(["list", "-o", "json"], { cwd: project.path("deep/er") });
+  const listed = await project.must(["list", "--output", "json"], { cwd: project.path("deep/er") });
   expect(listed).toContain(id);
 });
 
-it("--output json is a stream of events, numbered without gaps, and nothing else", async () => {
+it("--json is a stream of events, numbered without gaps, and nothing else", async () => {
   await failedRun();
   const id = (await project.runIds())[0] ?? "";
   project.write("flag", "");
@@ -107,17 +107,19 @@ it("--output json is a stream of events, numbered without gaps, and nothing else
     ["run", "p.yaml"],
     ["resume", id],
   ]) {
-    const { exit, stdout, stderr } = await project.run([...args, "--output", "json"]);
+    const { exit, stdout, stderr } = await project.run([...args, "--json"]);
     expect(exit).toBe(0);
     expect(stderr).toBe("");
     const events = stdout
       .trimEnd()
       .split("\n")
       .map(
-        (line) => JSON.parse(line) as { seq: number; type: string; run_id: string; time: string },
+        (line) =>
+          JSON.parse(line) as { sequence: number; type: string; run_id: string; time: string },
       );
     const [first] = events;
-    expect(events.map(({ seq }) => seq)).toEqual(events.map((_, at) => (first?.seq ?? 0) + at));
+    const from = first?.sequence ?? 0;
+    expect(events.map(({ sequence }) => sequence)).toEqual(events.map((_, at) => from + at));
     expect(new Set(events.map(({ run_id }) => run_id)).size).toBe(1);
     expect(events.at(-1)?.type).toBe("run.completed");
     for (const { time } of events) expect(new Date(time).toISOString()).toBe(time);
@@ -144,40 +146,6 @@ it("prints no colours into a pipe, whatever the terminal is", async () => {
       expect(stdout + stderr).not.toContain("\u001b");
     }
   }
-});
-
-describe("completion", () => {
-  it.each(["bash", "zsh", "fish"])("of %s knows every command", async (shell) => {
-    const script = await project.must(["completion", shell]);
-    for (const word of ["run", "resume", "retry", "stop", "attach", "show", "doctor"]) {
-      expect(script).toContain(word);
-    }
-    expect(script).not.toContain("sessions");
-    // From a file: what a test sends as input is a socket, which fish 3.6 does not read.
-    const file = project.path(project.write(`completion.${shell}`, script));
-    const env = { ...cleanEnvironment(), HOME: project.dir };
-    const checker = spawnSync(shell, ["-n", file], { env, encoding: "utf8" });
-    if (checker.error === undefined) expect(checker.stderr).toBe("");
-  });
-
-  it("of bash completes commands, options and runs", async () => {
-    const id = await failedRun();
-    const script = await project.must(["completion", "bash"]);
-    const program = `perdure() { "${process.execPath}" ${PROGRAM} "$@"; }`;
-    const complete = (line: string): string =>
-      execFileSync(
-        "bash",
-        [
-          "-c",
-          `${program}\n${script}\nCOMP_WORDS=(${line}); COMP_CWORD=$((\${#COMP_WORDS[@]}-1))
-_perdure; echo "\${COMPREPLY[*]}"`,
-        ],
-        { cwd: project.dir, encoding: "utf8" },
-      ).trim();
-    expect(complete("perdure resu")).toBe("resume");
-    expect(complete("perdure resume --dry")).toBe("--dry-run");
-    expect(complete(`perdure resume ${id.slice(0, 3)}`)).toBe(id.slice(0, 8));
-  });
 });
 
 it("help and version are no errors", async () => {

@@ -1,10 +1,10 @@
 /** Steps that say how they went in their status file: read from a real process, kept over a kill. */
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { Project } from "../rig/project.ts";
+import { PlainProject, type Project } from "../rig/project.ts";
 
 let project: Project;
 beforeEach(() => {
-  project = new Project();
+  project = new PlainProject();
 });
 afterEach(() => project.remove());
 

@@ -1,16 +1,16 @@
 /** `perdure stop` of a run whose runner is dead: what it left running is ended and recorded. */
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { eventually, Project } from "../rig/project.ts";
+import { eventually, PlainProject, type Project } from "../rig/project.ts";
 
 let project: Project;
 beforeEach(() => {
-  project = new Project();
+  project = new PlainProject();
 });
 afterEach(() => project.remove());
 
 interface Shown {
   readonly status: string;
-  readonly steps: readonly { readonly step_id: string; readonly state: string }[];
+  readonly steps: readonly { readonly step: string; readonly status: string }[];
 }
 
 /** A run whose runner was killed while its first step, with a helper of its own, is held. */
@@ -46,9 +46,9 @@ it("ends the step, and whatever it started, and says how to resume", async () =>
       `Continue it later: perdure resume ${id}\n`,
   );
   expect(project.stepProcesses()).toEqual([]);
-  const shown = JSON.parse(await project.must(["show", id, "--output", "json"])) as Shown;
+  const shown = JSON.parse(await project.must(["show", id, "--json"])) as Shown;
   expect(shown.status).toBe("interrupted");
-  expect(shown.steps[0]).toMatchObject({ step_id: "one", state: "interrupted" });
+  expect(shown.steps[0]).toMatchObject({ step: "one", status: "interrupted" });
   expect(
     project.read(".perdure", "runs", (await project.runIds())[0] ?? "", "events.jsonl"),
   ).toContain('"type":"step.interrupted"');

@@ -151,7 +151,6 @@ const REFUSALS: Readonly<Record<string, Situation>> = {
       await hold.arrived();
       return perdure(["open", await project.newestId(), "work"]);
     },
-    during: () => hold.release(),
   },
 };
 

@@ -60,8 +60,9 @@ const SHOWN: Readonly<
   },
   "no-proc": NO_COMMAND,
   "no-program": SITUATION,
+  "no-store": NO_COMMAND,
   "no-runs": SITUATION,
-  "no-snapshots": NO_COMMAND,
+  "no-snapshots": SITUATION,
   "no-terminal": SITUATION,
   "no-unfinished-run": SITUATION,
   "no-workspace": SITUATION,
@@ -84,6 +85,10 @@ const SHOWN: Readonly<
   "run-exists": SITUATION,
   "run-not-named": SITUATION,
   "run-owned": SITUATION,
+  "service-running": {
+    file: "service.test.ts",
+    test: "runs once for a user, and gives up on a run that dies again and again",
+  },
   "state-removed": SITUATION,
   "step-running": {
     file: "requests.test.ts",
@@ -120,13 +125,20 @@ const SHOWN: Readonly<
   },
   "journal-io": { because: "a disk would have to fail" },
   "journal-newer": NO_COMMAND,
+  "journal-login-refused": NO_COMMAND,
+  "journal-not-set-up": NO_COMMAND,
   "journal-older": NO_COMMAND,
   "journal-read-only": {
     file: "disk.test.ts",
     test: "stops loudly when its directory becomes read-only during a run",
   },
   "journal-stale-writer": { because: "only an owner that was presumed dead meets it" },
+  "journal-unreachable": { because: "it needs a server that is down" },
   "journal-unknown-run": { because: "a run would have to vanish between two looks" },
+  "journal-unknown-blob": NO_COMMAND,
+  "worker-running": { because: "it needs a store and a second worker in one directory" },
+  "too-large": NO_COMMAND,
+  "files-base-missing": { because: "only a worker of a fleet meets it" },
 };
 
 const HERE = import.meta.dirname;

@@ -7,14 +7,20 @@ import { execFileSync } from "node:child_process";
 import * as fs from "node:fs";
 import { expect, it } from "vitest";
 import type { FailureReason, RunEvent, StopReason } from "../../src/core/event.ts";
-import { type Hold, type Program, Project, type Result } from "../rig/project.ts";
+import {
+  type Hold,
+  PlainProject,
+  type Program,
+  type Project,
+  type Result,
+} from "../rig/project.ts";
 import { type AgentReason, follow, SHOW_CODES, type Situation } from "../rig/suggestion.ts";
 
 let project: Project;
 
 const SITE = {
   open: () => {
-    project = new Project();
+    project = new PlainProject();
   },
   perdure: (words: readonly string[]) => project.run(words, { env: SHOW_CODES }),
   close: () => project.remove(),
@@ -109,6 +115,8 @@ const FAILURES: Readonly<Record<Exclude<FailureReason, AgentReason | NotShown>, 
       return project.run(["run", "p.yaml"], { env: { PATH: "/nowhere" } });
     },
   },
+  declared: untilReady(`{ id: look, run: test -e ready, on_failure: continue }
+  - { id: one, when: results.look.status == "failed", fail: no good }`),
   expression: untilEdited('{ id: one, run: "true", when: int(context.number) > 1 }', GOOD),
   "no-edge": {
     meet: () => {

@@ -7,7 +7,13 @@ import * as fs from "node:fs";
 import { it } from "vitest";
 import { openJournal } from "../../src/journal/open.ts";
 import { newRun, runIdOf } from "../journal/sample-run.ts";
-import { type Hold, type Program, Project, type Result } from "../rig/project.ts";
+import {
+  type Hold,
+  PlainProject,
+  type Program,
+  type Project,
+  type Result,
+} from "../rig/project.ts";
 import { follow, SHOW_CODES, type Situation } from "../rig/suggestion.ts";
 
 let project: Project;
@@ -19,7 +25,7 @@ let runner: Program;
 
 const SITE = {
   open: () => {
-    project = new Project();
+    project = new PlainProject();
     cwd = project.dir;
     env = { ...SHOW_CODES, XDG_CONFIG_HOME: project.path("config") };
   },
@@ -165,14 +171,25 @@ const SITUATIONS: Readonly<Record<string, Situation>> = {
       return perdure(["import", "run.perdure"]);
     },
   },
-  "a restore into a directory that has files": {
+  "files before a step of a run that keeps none": {
+    code: "no-snapshots",
+    meet: async () => {
+      project.write(
+        "p.yaml",
+        "workspace: { kind: here, snapshots: false }\nsteps:\n  - { id: one, run: echo }\n",
+      );
+      await perdure(["run", "p.yaml"]);
+      return perdure(["rewind", await project.newestId(), "one", "--into", "files"]);
+    },
+  },
+  "files of a step for a directory that has files": {
     code: "not-empty",
     meet: async () => {
       project.write("p.yaml", 'steps:\n  - { id: one, run: "echo > a" }\n');
       await perdure(["run", "p.yaml"]);
       fs.mkdirSync(project.path("full"));
       project.write("full/file", "");
-      return perdure(["restore", await project.newestId(), "one", "--into", "full"]);
+      return perdure(["rewind", await project.newestId(), "one", "--into", "full"]);
     },
   },
   "a state directory that is removed while its run works": {

@@ -4,14 +4,14 @@
  */
 import * as fs from "node:fs";
 import { it } from "vitest";
-import { Project, type Result } from "../rig/project.ts";
+import { PlainProject, type Project, type Result } from "../rig/project.ts";
 import { follow, SHOW_CODES, type Situation } from "../rig/suggestion.ts";
 
 let project: Project;
 
 const SITE = {
   open: () => {
-    project = new Project();
+    project = new PlainProject();
   },
   perdure: (words: readonly string[]) => perdure(words, { WANTED: "here" }),
   close: () => project.remove(),

@@ -1,14 +1,14 @@
 /** What the system refuses or a step puts in the way: a clear stop or failure, never a hang (P7, P10). */
 import { execFileSync } from "node:child_process";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { Project, type Result } from "../rig/project.ts";
+import { PlainProject, type Project, type Result } from "../rig/project.ts";
 
 const IS_ROOT = process.getuid?.() === 0;
 const NOBODY = 65_534;
 
 let project: Project;
 beforeEach(() => {
-  project = new Project();
+  project = new PlainProject();
 });
 afterEach(() => project.remove());
 

@@ -69,6 +69,9 @@ describe("a worktree run", () => {
     expect(stdout).toMatch(/take {4}perdure merge [0-9a-f]{8}/);
     for (const command of ["show", "why"]) {
       expect((await project.run([command])).stdout).toContain(`branch  ${branch}: 2 commits`);
+      const { result } = JSON.parse(await project.must([command, "--json"])) as { result: object };
+      expect(result).toMatchObject({ branch, commits: 2, files_changed: 2, merged: false });
+      expect(result).toMatchObject({ look: `git diff main...${branch}`, base_moved: 0 });
     }
     expect(git("status", "--porcelain")).toBe("");
   });
@@ -169,6 +172,9 @@ describe("perdure merge", () => {
     expect(git("rev-parse", "main")).toBe(git("rev-parse", await branchName()));
     expect(project.read("readme")).toBe("one\ntwo\n");
     expect(good(await project.run(["merge"])).stdout).toContain("main already has the work of run");
+    // The command that shows the commits shows them also now.
+    const [, ...look] = /look {4}git (.*)/.exec(await project.must(["show"])) ?? [];
+    expect(git(...(look[0] ?? "").split(" "), "--stat")).toContain("2 files changed");
   });
 
   it("lets `clean` remove the run afterwards, which kept it before", async () => {

@@ -373,7 +373,7 @@ describe("recovery", () => {
     project = await FakeClaude.open(
       stateless(shell("echo tool >> effects"), stall("accept", text("Done."))),
     );
-    pipeline("steps: [{ id: work, agent: claude, prompt: Do it. }]");
+    pipeline("workspace: here\nsteps: [{ id: work, agent: claude, prompt: Do it. }]");
     const runner = project.begin(["run", "p.yaml"]);
     await project.model.stalled();
     await runner.kill("SIGKILL");

@@ -2,13 +2,13 @@
  * On a real terminal: the live view is readable, and the terminal stays usable whatever happens.
  */
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { eventually, type Hold, Project } from "../rig/project.ts";
+import { eventually, type Hold, PlainProject, type Project } from "../rig/project.ts";
 import { Terminal, type TerminalSize } from "../rig/terminal.ts";
 
 let project: Project;
 let terminal: Terminal;
 beforeEach(() => {
-  project = new Project();
+  project = new PlainProject();
 });
 afterEach(async () => {
   terminal.close();
@@ -130,7 +130,8 @@ describe("a run of a pipeline that has an unfinished run", () => {
     terminal.clear();
     terminal.perdure("run p.yaml");
     await terminal.shows(`Run ${id} of p.yaml is unfinished (25 of 50 steps completed).`);
-    await terminal.shows("[r]esume it, start a [n]ew run, or [a]bort?");
+    await terminal.shows("[r]esume it, [s]kip");
+    await terminal.shows("or [a]bort?");
     return { id, hold };
   }
 
@@ -141,6 +142,14 @@ describe("a run of a pipeline that has an unfinished run", () => {
     await hold.release();
     await terminal.shows("status 0");
     expect(await project.runIds()).toHaveLength(1);
+  });
+
+  it("asks; s skips the step that was interrupted, and resumes it", async () => {
+    await asked();
+    terminal.type("s");
+    await terminal.shows("status 0");
+    expect(await project.runIds()).toHaveLength(1);
+    expect(await project.must(["show"])).toMatch(/skipped .*by \S+@/);
   });
 
   it("that another process drives: w watches it", async () => {

@@ -88,13 +88,14 @@ it("run with a failure, why, show, logs, dry-run, resume", async () => {
       1 of 3 steps completed: build; not completed: test (failed), ship.
       Continue: perdure resume 1a2b3c4d
       Output: perdure logs 1a2b3c4d test
+      Skip it: perdure skip 1a2b3c4d test
     [exit 3]
     "
   `);
   expect(await said("why")).toMatchInlineSnapshot(`
     "Run 1a2b3c4d (bad) failed: step test (2 attempts): it exited with 1.
     1 of 3 steps completed: build; not completed: test (failed), ship.
-    Continue: perdure resume 1a2b3c4d   (output: perdure logs 1a2b3c4d test)
+    Continue: perdure resume 1a2b3c4d   (output: perdure logs 1a2b3c4d test; skip it: perdure skip 1a2b3c4d test)
       │ 1 of 7 tests failed
     [exit 0]
     "
@@ -117,7 +118,7 @@ it("run with a failure, why, show, logs, dry-run, resume", async () => {
 
     Run 1a2b3c4d (bad) failed: step test (2 attempts): it exited with 1.
     1 of 3 steps completed: build; not completed: test (failed), ship.
-    Continue: perdure resume 1a2b3c4d   (output: perdure logs 1a2b3c4d test)
+    Continue: perdure resume 1a2b3c4d   (output: perdure logs 1a2b3c4d test; skip it: perdure skip 1a2b3c4d test)
     [exit 0]
     "
   `);
@@ -137,7 +138,7 @@ it("run with a failure, why, show, logs, dry-run, resume", async () => {
   `);
   expect(await said("logs", id, "tset")).toMatchInlineSnapshot(`
     "--- stderr
-    error: run 1a2b3c4d has no step tset; its steps are build, test, ship
+    error: run 1a2b3c4d has no step tset; did you mean test?
       next: perdure show 1a2b3c4d
     [exit 2]
     "
@@ -197,26 +198,35 @@ it("show of a completed run names its outputs and its context", async () => {
       build.app  DIR/out/app  7 bytes  sha256 0123456789ab
 
     context
-      size
+      size = 7
 
     Run 1a2b3c4d (release) completed in 5ms.
     2 of 2 steps completed: build, test.
-    Details: perdure show 1a2b3c4d   (a new run: perdure run DIR/good.yaml)
+    A new run: perdure run DIR/good.yaml -i '{"target":"all"}'
     [exit 0]
     "
   `);
-  expect(await said("why", "--output", "json")).toMatchInlineSnapshot(`
+  expect(await said("why", "--json")).toMatchInlineSnapshot(`
     "{
+      "schema_version": 1,
       "run_id": "1a2b3c4d-(uuid)",
+      "pipeline": "release",
       "status": "completed",
       "happened": "Run 1a2b3c4d (release) completed in 5ms.",
       "done": "2 of 2 steps completed: build, test.",
-      "next": "Details: perdure show 1a2b3c4d   (a new run: perdure run DIR/good.yaml)",
-      "commands": [
-        "perdure show 1a2b3c4d",
-        "perdure run DIR/good.yaml"
+      "next": [
+        {
+          "text": "Details",
+          "command": "perdure show 1a2b3c4d"
+        },
+        {
+          "text": "a new run",
+          "command": "perdure run DIR/good.yaml -i '{\\"target\\":\\"all\\"}'"
+        }
       ],
-      "partial_work": [],
+      "check_output": [],
+      "interrupted_work": [],
+      "result": null,
       "warnings": []
     }
     [exit 0]
@@ -249,34 +259,36 @@ it("list runs, as a table and as JSON, and when there is none", async () => {
   expect(await said("list", "runs", "--output", "json")).toMatchInlineSnapshot(`
     "[
       {
-        "run_id": "1a2b3c4d-(uuid)",
         "pipeline_id": "1a2b3c4d-(uuid)",
         "pipeline_name": "release",
         "status": "completed",
         "created_at": "2026-01-02T03:04:05Z",
         "steps_completed": 2,
         "steps_total": 2,
+        "run_id": "1a2b3c4d-(uuid)",
+        "pipeline": "release",
         "updated_at": "2026-01-02T03:04:05Z",
+        "cleaned_at": null,
+        "file": "DIR/good.yaml",
         "input": {
           "target": "all"
         },
-        "file": "DIR/good.yaml",
-        "forked_from": null,
-        "cleaned_at": null
+        "forked_from": null
       },
       {
-        "run_id": "1a2b3c4d-(uuid)",
         "pipeline_id": "1a2b3c4d-(uuid)",
         "pipeline_name": "bad",
         "status": "failed",
         "created_at": "2026-01-02T03:04:05Z",
         "steps_completed": 1,
         "steps_total": 3,
+        "run_id": "1a2b3c4d-(uuid)",
+        "pipeline": "bad",
         "updated_at": "2026-01-02T03:04:05Z",
-        "input": null,
+        "cleaned_at": null,
         "file": "DIR/bad.yaml",
-        "forked_from": null,
-        "cleaned_at": null
+        "input": null,
+        "forked_from": null
       }
     ]
     [exit 0]
@@ -412,59 +424,68 @@ it("validate", async () => {
     [exit 4]
     "
   `);
-  expect(await said("validate", "wrong.yaml", "--output", "json")).toMatchInlineSnapshot(`
-    "[
-      {
-        "file": "wrong.yaml",
-        "valid": false,
-        "diagnostics": [
-          {
-            "severity": "error",
-            "rule": "step-work",
-            "message": "step \`one\` has neither \`run\` nor \`agent\`",
-            "file": "wrong.yaml",
-            "line": 2,
-            "column": 9,
-            "endLine": 2,
-            "endColumn": 12,
-            "help": "add \`run:\` with a command, \`agent:\` and \`prompt:\`, or \`gate:\` with a question"
-          },
-          {
-            "severity": "error",
-            "rule": "unknown-key",
-            "message": "unknown key \`rum\`",
-            "file": "wrong.yaml",
-            "line": 3,
-            "column": 5,
-            "endLine": 3,
-            "endColumn": 8,
-            "help": "did you mean \`run\`?"
-          },
-          {
-            "severity": "error",
-            "rule": "duplicate-id",
-            "message": "the id \`one\` is already taken by step 1",
-            "file": "wrong.yaml",
-            "line": 4,
-            "column": 9,
-            "endLine": 4,
-            "endColumn": 12,
-            "help": "give each step an id of its own"
-          },
-          {
-            "severity": "error",
-            "rule": "unknown-need",
-            "message": "there is no step \`two\` to wait for",
-            "file": "wrong.yaml",
-            "line": 6,
-            "column": 12,
-            "endLine": 6,
-            "endColumn": 15,
-            "help": "steps: one"
-          }
-        ]
-      }
-    ]
+  expect(await said("validate", "wrong.yaml", "--json")).toMatchInlineSnapshot(`
+    "{
+      "schema_version": 1,
+      "files": [
+        {
+          "file": "wrong.yaml",
+          "valid": false,
+          "steps": null,
+          "diagnostics": [
+            {
+              "severity": "error",
+              "rule": "step-work",
+              "message": "step \`one\` has neither \`run\` nor \`agent\`",
+              "file": "wrong.yaml",
+              "line": 2,
+              "column": 9,
+              "end_line": 2,
+              "end_column": 12,
+              "path": null,
+              "help": "add \`run:\` with a command, \`agent:\` and \`prompt:\`, or \`gate:\` with a question"
+            },
+            {
+              "severity": "error",
+              "rule": "unknown-key",
+              "message": "unknown key \`rum\`",
+              "file": "wrong.yaml",
+              "line": 3,
+              "column": 5,
+              "end_line": 3,
+              "end_column": 8,
+              "path": null,
+              "help": "did you mean \`run\`?"
+            },
+            {
+              "severity": "error",
+              "rule": "duplicate-id",
+              "message": "the id \`one\` is already taken by step 1",
+              "file": "wrong.yaml",
+              "line": 4,
+              "column": 9,
+              "end_line": 4,
+              "end_column": 12,
+              "path": null,
+              "help": "give each step an id of its own"
+            },
+            {
+              "severity": "error",
+              "rule": "unknown-need",
+              "message": "there is no step \`two\` to wait for",
+              "file": "wrong.yaml",
+              "line": 6,
+              "column": 12,
+              "end_line": 6,
+              "end_column": 15,
+              "path": null,
+              "help": "steps: one"
+            }
+          ],
+          "settings": []
+        }
+      ]
+    }
     [exit 4]
     "
   `);
@@ -500,8 +521,8 @@ it("validate", async () => {
 
     4 errors
 
-    error: wrong.yaml is not a valid pipeline: 4 mistakes; nothing was run
-      next: mend it, then: perdure run wrong.yaml
+    error: wrong.yaml has 4 errors; nothing was run
+      next: fix them, then: perdure run wrong.yaml
     [exit 4]
     "
   `);
@@ -569,6 +590,8 @@ it("doctor", async () => {
     "Run 1a2b3c4d (held) was interrupted: its runner (pid 4711 on HOST) died while one was running.
     0 of 1 steps completed; next: one.
     Continue (steps that still run are re-attached, not restarted): perdure resume 1a2b3c4d
+    --- stderr
+    run 1a2b3c4d (held), the newest
     [exit 0]
     "
   `);
@@ -607,16 +630,15 @@ it("doctor, on isolation", async () => {
 it("usage errors", async () => {
   expect(await said("frobnicate")).toMatchInlineSnapshot(`
     "--- stderr
-    error: unknown command 'frobnicate'
-    (see: perdure --help)
+    error: there is no command frobnicate
+      next: perdure --help
     [exit 2]
     "
   `);
   expect(await said("rsume")).toMatchInlineSnapshot(`
     "--- stderr
-    error: unknown command 'rsume'
-    (Did you mean resume?)
-    (see: perdure --help)
+    error: there is no command rsume
+      next: perdure resume --help
     [exit 2]
     "
   `);
@@ -658,7 +680,8 @@ it("usage errors", async () => {
   good();
   expect(await said("run", "good.yaml", "-o", "xml")).toMatchInlineSnapshot(`
     "--- stderr
-    error: --output takes text or json, not "xml"
+    error: unknown option '-o'
+    (see: perdure --help)
     [exit 2]
     "
   `);
@@ -670,15 +693,15 @@ it("usage errors", async () => {
   await project.must(["run", "good.yaml"]);
   expect(await said("show", "abc")).toMatchInlineSnapshot(`
     "--- stderr
-    error: "abc" is too short for a run id: give at least 8 characters
-      next: perdure list runs
+    error: run 1a2b3c4d has no step abc; its steps are build, test
+      next: perdure show 1a2b3c4d
     [exit 2]
     "
   `);
   expect(await said("show", "zzzzzzzz")).toMatchInlineSnapshot(`
     "--- stderr
-    error: there is no run zzzzzzzz here
-      next: perdure list runs
+    error: run 1a2b3c4d has no step zzzzzzzz; its steps are build, test
+      next: perdure show 1a2b3c4d
     [exit 2]
     "
   `);
@@ -709,7 +732,7 @@ it("usage errors", async () => {
   `);
   expect(await said("completion", "tcsh")).toMatchInlineSnapshot(`
     "--- stderr
-    error: there is a completion for bash, zsh and fish, not for tcsh
+    error: there is a completion for bash, zsh, fish, not for tcsh
     [exit 2]
     "
   `);
@@ -793,7 +816,7 @@ it("resume --update, and explain", async () => {
   `);
   expect(await said("explain", id, "nobody")).toMatchInlineSnapshot(`
     "--- stderr
-    error: run 1a2b3c4d has no step nobody
+    error: run 1a2b3c4d has no step nobody; its steps are build, test, ship
       next: perdure show 1a2b3c4d
     [exit 2]
     "
@@ -815,61 +838,106 @@ it("help", async () => {
     continues from there.
 
     Options:
-      -V, --version                           output the version number
-      -C, --project <dir>                     work as if started in this directory
-      -h, --help                              display help for command
+      -V, --version                  output the version number
+      -C, --project <dir>            work as if started in this directory
+      -h, --help                     display help for command
 
     Run:
-      run [options] [file]                    start a new run of a pipeline
-      resume [options] [run]                  continue a run from where it stopped
-      stop [options] [run]                    stop a run; it can be resumed
-      attach [options] [run]                  watch a run that another process drives; Ctrl-C leaves it running
-      answer [options] <run> [gate] [choice]  answer a question of a run; without a choice: list its questions
-      settle [options] <run> <step> <as>      say whether an interrupted \`once\` step took effect
-      say <run> <step> <message...>           send a message to the agent of a step; it arrives at its next turn
-      open <run> <step>                       open the conversation of a step in the agent's own program
+      run [file]                     start a new run of a pipeline
+      resume [run]                   continue a run from where it stopped
+      stop [run]                     stop a run; it can be resumed
+      attach [run]                   watch a run that another process drives; Ctrl-C
+                                     leaves it running
+      answer [run] [gate] [choice]   answer a question of a run; without a choice:
+                                     list its questions
+      settle [run] <step> <verdict>  say whether an interrupted \`once\` step took
+                                     effect
+      skip [run] <step>              skip a step that failed, waits or has not
+                                     started; the run continues without it
+      say [run] <step> <message...>  send a message to the agent of a step; it
+                                     arrives at its next turn
+      open [run] <step>              open the conversation of a step in the agent's
+                                     own program
 
     Look:
-      list                                    list runs
-      show [options] [run]                    everything about a run: steps, attempts, times, errors, the next command
-      why [options] [run]                     what happened, what is done, and the exact command that continues
-      logs [options] <run> [step]             what the steps printed
-      explain [options] <run> <step>          why a step was run again, or why its result is used
-      timeline [options] <run>                the checkpoints of a run in order, with what changed from one to the next
-      diff [options] <run> <a> [b]            what a step did to files and context, or what changed between two checkpoints
-      graph [options] [run-or-file]           draw a pipeline, or a run with its states
-      report [options] [run]                  a post-mortem of a run: path, times, money, context, failures, owners
+      list                           list runs
+      inbox                          everything that waits for a person, in all
+                                     projects of this machine
+      show [run] [gate]              everything about a run: steps, attempts, times,
+                                     errors, the next command
+      why [run]                      what happened, what is done, and the exact
+                                     command that continues
+      logs [run] [step]              what the steps printed
+      explain [run] <step>           why a step was run again, or why its result is
+                                     used
+      timeline [run]                 the checkpoints of a run in order, with what
+                                     changed from one to the next
+      diff [run] <a> [b]             what a step did to files and context, or what
+                                     changed between two checkpoints
+      graph [run-or-file]            draw a pipeline, or a run with its states
+      report [run]                   a post-mortem of a run: path, times, money,
+                                     context, failures, owners
+      cost                           what agents used over time: runs, tokens and
+                                     money
+      ui                             show the runs of all projects in the browser
+      mcp                            serve an agent: tools of the Model Context
+                                     Protocol over stdin and stdout
 
     Take the result:
-      merge [options] [run]                   merge the branch of a run into the branch that is checked out
-      apply [run]                             apply the changes of a run to the project's own files, without a commit
-      pr [options] [run]                      push the branch of a run and open a pull request (with gh or glab)
+      merge [run]                    merge the branch of a run into the branch that
+                                     is checked out
+      apply [run]                    apply the changes of a run to the project's own
+                                     files, without a commit
+      pr [run]                       push the branch of a run and open a pull
+                                     request (with gh or glab)
 
     Go back:
-      retry [options] <run> <step>            run a step again, and every step after it
-      rewind [options] <run> <step>           return to the beginning of a step, files included, without starting anything
-      invalidate [options] <run> <step>       discard the results of a step and of every step after it; files stay as they are
-      restore [options] <run> <point>         restore the files of a checkpoint; what is there is set aside
-      fork [options] <run>                    start a new run from a checkpoint of this one
+      retry [run] <step...>          run a step again, and every step after it
+      rewind [run] <point>           return to before a step, with or without the
+                                     files, and start nothing
+      fork [run]                     start a new run from a checkpoint of this one
 
     Write pipelines:
-      validate [options] <files...>           find every mistake in pipeline files, without running them
-      prices [options] [file]                 what models cost, since when, and the source of each price
-      completion <shell>                      print a completion script
+      init [template]                write a commented pipeline from a template, to
+                                     start from
+      demo                           kill a run and resume it before your eyes;
+                                     nothing is left behind
+      validate <files...>            find every mistake in pipeline files, without
+                                     running them
+      prices [file]                  what models cost, since when, and the source of
+                                     each price
+      completion <shell>             print a completion script
+
+    Many machines:
+      submit <file>                  give a new run of a pipeline to the workers of
+                                     a fleet
+      worker                         drive runs of a fleet on this machine, until
+                                     SIGTERM hands them over
+      workers                        show the workers of a fleet, its queues, and
+                                     runs that no worker could drive
 
     Keep:
-      export [options] [run]                  write a run into a file, to continue it elsewhere
-      import [options] <file>                 read a run from a file; perdure resume continues it
-      clean [options] [runs...]               remove the files of completed runs; their records stay
-      doctor [options] [file]                 check this machine and the state of this project, or what a pipeline needs
-      replay [options] [run]                  check that this version would decide the same (exit 3 if not)
+      service <action>               continue runs after a reboot, start schedules
+                                     and clean up, without a terminal
+      export [run]                   write a run into a file, to continue it
+                                     elsewhere
+      import <file>                  read a run from a file; perdure resume
+                                     continues it
+      clean [runs...]                remove the files of completed runs; their
+                                     records stay
+      doctor [file]                  check this machine and the state of this
+                                     project, or what a pipeline needs
+      replay [run]                   check that this version would decide the same
+                                     (exit 3 if not)
+      notify [run]                   send the notices of a run that are due; runs do
+                                     it by themselves
 
     Examples:
-      perdure run build.yaml --input target=all    start a pipeline
+      perdure run release.yaml -i version=1.2.0    start a pipeline
       perdure resume                               continue the last unfinished run
       perdure list runs                            see what there is
       perdure why                                  what happened, and what to type next
-      perdure logs 1a2b3c4d test -f                watch one step
+      perdure logs test --follow                   watch one step
 
     Exit status: 0 done, 1 error, 2 usage, 3 the pipeline failed, 4 it is invalid, 5 timed out,
     6 waiting for a person, 7 owned by another process, 130 interrupted, 143 terminated
@@ -882,47 +950,67 @@ it("help", async () => {
     start a new run of a pipeline
 
     Arguments:
-      file                      a YAML, DOT or TypeScript file, or the name of one
-                                in pipelines/
+      file                      a YAML, DOT or TypeScript file, a name in
+                                pipelines/, or - for stdin
 
-    Options:
+    Input:
       -i, --input <value>       key=value, JSON, @file.json or text; may be repeated
-      --json <key=json>         a value as JSON, such as tags=[1, 2]; may be
-                                repeated
+      --input-json <key=json>   JSON, such as tags=[1, 2]; - for all of stdin; may
+                                be repeated
+
+    How it runs:
       -d, --detach              leave the run to a background process
-      -o, --output <format>     text, or json for a stream of events
-      -q, --quiet               print only how a run ended that did not complete
-      --simulate [what]         call no model: agents answer at once; all: run no
-                                commands either
-      --validate                only check the file
-      --logs <dir>              write checkpoint, prompts and outcomes there, as DOT
-                                engines do
-      --agent <name>            DOT: the agent for prompts that name no provider;
-                                default claude
-      --permissions <which>     DOT: what agents may do unasked: default, plan, edit
-                                or all
-      --handler <type=command>  DOT: a command for a node type; may be repeated
-      --stay                    wait for answers when nothing else can run, instead
-                                of ending with status 6
-      --auto-approve            answer every gate with its first choice that does
-                                not reject
+      --shell <command>         run one command instead of a file
       --beside                  run in a directory where another run with agents is
                                 running
       --no-preflight            do not check first whether agents and programs are
                                 installed
+
+    Questions:
+      --stay                    wait for answers when nothing else can run, instead
+                                of ending with status 6
+      --auto-approve            answer every gate with its first choice that does
+                                not reject
+
+    Output:
+      --json                    print each event as a line of JSON
+      --plain                   print lines, also on a terminal
+      -q, --quiet               print nothing if the run completes, otherwise only
+                                how it ended
+
+    Agents and DOT pipelines:
+      --simulate [what]         call no model: agents answer at once; all: run no
+                                commands either
+      --agent <name>            run one prompt instead of a file; DOT: for prompts
+                                without provider
+      --model <name>            the model for that prompt; DOT: for nodes that name
+                                none
+      --permissions <which>     what that agent may do unasked: default, plan, edit,
+                                all
+      --goal <text>             DOT: the goal, in place of the one in the file
+      --goal-file <file>        DOT: a file with the goal
+      --provider <name>         DOT: the provider for nodes that name none
+      --handler <type=command>  DOT: a command for a node type; may be repeated
+      --compat                  end only with status 0 or 1, as scripts for DOT
+                                engines expect
+      --logs <dir>              write checkpoint, prompts and outcomes there, as DOT
+                                engines do
+
+    A run that exists:
       --resume <run>            the same as: perdure resume RUN
       --resume-last             the same as: perdure resume; with FILE: only its
                                 runs
-      --from-step <step>        with --run: the same as: perdure resume RUN
-                                --from-step STEP
-      --run <run>               the run for --from-step; the last unfinished one if
-                                absent
+      --from-step <step>        run this part of the newest run again, with its
+                                input
+      --run <run>               the run for --from-step, instead of the newest one
+
+    Options:
       -h, --help                display help for command
 
     Examples:
-      perdure run build.yaml
-      perdure run fix.yaml -i issue=42 -i dry=true
-      perdure run nightly.yaml --detach
+      perdure run release.yaml
+      perdure run release.yaml -i version=1.2.0 --input-json 'tags=["a", "b"]'
+      perdure run release.yaml --detach
     [exit 0]
     "
   `);
@@ -932,44 +1020,79 @@ it("help", async () => {
     continue a run from where it stopped
 
     Arguments:
-      run                    id or a prefix of 8 or more; the run that was
-                             interrupted last if absent
+      run                       id, or 4 or more of its first characters; default:
+                                the run that was interrupted last
+
+    Which run, other spellings:
+      --pipeline-id <run>       the run, as an option
+      --logs <dir>              the run that writes to this directory (run --logs)
+
+    What runs:
+      --from-step <step>        take earlier steps as done; run this step and all
+                                after it
+      --update                  adopt the edit of the pipeline's file; shows what
+                                that does, and asks
+      -y, --yes                 with --update or --from-step: agree without being
+                                asked
+      --recover <how>           how interrupted work continues: continue, restart,
+                                ask
+      --files <how>             what happens to the files (default: restore; in the
+                                project itself: keep): keep, restore
+      --dry-run                 show what would happen; change nothing
+
+    Budget, turns and variables:
+      --budget <amount>         add to the budget: +5usd, +100000tokens, +20turns or
+                                +30m
+      --turns <count>           more turns for agents that used up max_turns: +20
+      --env <name>              use the value of a variable here (NAME), or another
+                                one (NAME=value); may be repeated
+
+    How it runs:
+      -d, --detach              leave the run to a background process
+      --beside                  run in a directory where another run with agents is
+                                running
+      --no-preflight            do not check first whether agents and programs are
+                                installed
+      --as-copy                 this project is a copy of the run's: continue here,
+                                with the files here
+      --take-over               take the run from an owner elsewhere that you know
+                                to be dead
+
+    Questions:
+      --stay                    wait for answers when nothing else can run, instead
+                                of ending with status 6
+      --auto-approve            answer every gate with its first choice that does
+                                not reject
+
+    Output:
+      --json                    print each event as a line of JSON
+      --plain                   print lines, also on a terminal
+      -q, --quiet               print nothing if the run completes, otherwise only
+                                how it ended
+
+    Agents and DOT pipelines:
+      --simulate [what]         call no model: agents answer at once; all: run no
+                                commands either
+      --agent <name>            run one prompt instead of a file; DOT: for prompts
+                                without provider
+      --model <name>            the model for that prompt; DOT: for nodes that name
+                                none
+      --permissions <which>     what that agent may do unasked: default, plan, edit,
+                                all
+      --goal <text>             DOT: the goal, in place of the one in the file
+      --goal-file <file>        DOT: a file with the goal
+      --provider <name>         DOT: the provider for nodes that name none
+      --handler <type=command>  DOT: a command for a node type; may be repeated
+      --compat                  end only with status 0 or 1, as scripts for DOT
+                                engines expect
 
     Options:
-      --pipeline-id <run>    the run, spelled as an option
-      --logs <dir>           the run that writes to this directory (run --logs)
-      --from-step <step>     take earlier steps as done; run this step and every
-                             step after it
-      --env <name>           use the value of a variable here (NAME), or another one
-                             (NAME=value)
-      --budget <amount>      add to the budget: +5usd, +100000tokens, +20turns or
-                             +30m
-      --turns <count>        more turns for agents that used up max_turns: +20
-      --recover <how>        interrupted work: continue with it, restart it, or ask
-                             about each
-      --update               adopt the edit of the pipeline's file; shows what that
-                             does, and asks
-      -y, --yes              with --update or --from-step: agree without being asked
-      --files <how>          keep the files, or restore them; default: restore, but
-                             keep in the project itself
-      --dry-run              show what would happen to each step, and why; change
-                             nothing
-      -d, --detach           leave the run to a background process
-      --stay                 wait for answers when nothing else can run, instead of
-                             ending with status 6
-      --auto-approve         answer every gate with its first choice that does not
-                             reject
-      --beside               run in a directory where another run with agents is
-                             running
-      --no-preflight         do not check first whether agents and programs are
-                             installed
-      --as-copy              this project is a copy of the run's: continue here,
-                             with the files here
-      --take-over            take over from an owner that cannot be seen from here
-                             and is known to be dead
-      -o, --output <format>  text, or json for a stream of events
-      -q, --quiet            print only how a run ended that did not complete
-      -h, --help             display help for command
+      -h, --help                display help for command
+
+    Examples:
+      perdure resume
+      perdure resume 1a2b3c4d --dry-run
+      perdure resume 1a2b3c4d --update --yes
     [exit 0]
     "
   `);

@@ -188,7 +188,7 @@ it("an invalid file changes nothing: every mistake is reported, exit 4", async (
   const refused = await project.run(["resume", id, "--update", "--yes"]);
   expect(refused.exit).toBe(4);
   expect(refused.stderr).toContain("p.yaml:");
-  expect(refused.stderr).toContain(`next: mend it, then: perdure resume ${id} --update`);
+  expect(refused.stderr).toContain(`next: fix it, then: perdure resume ${id} --update`);
   project.write("p.yaml", pipeline());
   await project.must(["resume", id]);
   expect(project.effects()).toEqual({ plan: 1, build: 1, test: 2, ship: 1 });
@@ -289,7 +289,7 @@ it("leaves the update to a background process, and tells programs of it", async 
   await eventually("the run is over", () => project.effects()["ship-new"] === 1);
   await project.run(["attach", id, "--quiet"]);
   edit(project.effect("ship-new"), project.effect("ship-newer"));
-  const said = await project.must(["resume", id, "--update", "--yes", "--output", "json"]);
+  const said = await project.must(["resume", id, "--update", "--yes", "--json"]);
   const types = said.split("\n").flatMap((line) => (line === "" ? [] : [typeOf(line)]));
   expect(types[0]).toBe("run.updated");
   expect(types.at(-1)).toBe("run.completed");
@@ -308,16 +308,16 @@ it("estimates by other runs of the same file what this one has not done", async 
   rmSync(project.path("go"));
   const id = await crash();
   edit(project.effect("ship"), project.effect("ship-new"));
-  const steps = JSON.parse(
-    await project.must(["resume", id, "--update", "--dry-run", "--output", "json"]),
-  ) as { step: string; action: string; estimate?: { workMs: number } }[];
+  const { steps } = JSON.parse(
+    await project.must(["resume", id, "--update", "--dry-run", "--json"]),
+  ) as { steps: { step: string; action: string; estimate: { worked_ms: number } | null }[] };
   expect(steps.map(({ step, action }) => [step, action])).toEqual([
     ["plan", "reuse"],
     ["build", "reuse"],
     ["test", "run"],
     ["ship", "run"],
   ]);
-  expect(steps[3]?.estimate?.workMs).toBeGreaterThan(0);
+  expect(steps[3]?.estimate?.worked_ms).toBeGreaterThan(0);
 });
 
 it("what the new schema of the input adds is there, and what does not fit is refused", async () => {

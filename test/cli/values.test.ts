@@ -2,11 +2,11 @@
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { Project } from "../rig/project.ts";
+import { PlainProject, type Project } from "../rig/project.ts";
 
 let project: Project;
 beforeEach(() => {
-  project = new Project();
+  project = new PlainProject();
 });
 afterEach(() => project.remove());
 
@@ -44,6 +44,23 @@ steps:
   expect(project.read("seen")).toBe(
     `from make\ncount is 3, level is step\n${project.path("out/report.txt")}\n`,
   );
+});
+
+it("a step that the run has not reached is pending", async () => {
+  project.write(
+    "p.yaml",
+    `steps:
+  - id: write
+    run: |
+      echo '\${{ results.check.status }} \${{ has(results.check.output) }}' >> seen
+  - id: check
+    run: echo checked; test $(wc -l < seen) -gt 1
+    on_failure: again
+  - { id: again, needs: [], pass: true, goto: write, max_visits: 3 }
+`,
+  );
+  await project.must(["run", "p.yaml"]);
+  expect(project.read("seen")).toBe("pending false\nfailed true\n");
 });
 
 it("passes hostile values as data, never as shell syntax", async () => {
@@ -102,9 +119,9 @@ it("keeps secrets of the environment out of everything that it shows", async () 
     ["logs", id],
     ["logs", id, "leak"],
     ["show", id],
-    ["show", id, "-o", "json"],
+    ["show", id, "--json"],
     ["why", id],
-    ["list", "-o", "json"],
+    ["list", "--output", "json"],
   ]) {
     const said = await project.must(args, { env });
     expect(said, args.join(" ")).not.toContain(SECRET);

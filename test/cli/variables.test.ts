@@ -4,11 +4,11 @@
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { Project } from "../rig/project.ts";
+import { PlainProject, type Project } from "../rig/project.ts";
 
 let project: Project;
 beforeEach(() => {
-  project = new Project();
+  project = new PlainProject();
 });
 afterEach(() => project.remove());
 
@@ -102,7 +102,7 @@ describe("a variable that an expression names", () => {
     expect((await project.run(["run", "p.yaml"], { env })).exit).toBe(3);
     const id = await project.newestId();
     await project.must(["export", id, "-o", "run.perdure"]);
-    const other = new Project();
+    const other = new PlainProject();
     try {
       await other.must(["import", project.path("run.perdure")]);
       project.write("go", "");

@@ -1,10 +1,10 @@
 /** The log of a job in GitHub Actions: groups that fold, annotations, no commands from steps. */
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { normalised, Project } from "../rig/project.ts";
+import { normalised, PlainProject, type Project } from "../rig/project.ts";
 
 let project: Project;
 beforeEach(() => {
-  project = new Project();
+  project = new PlainProject();
 });
 afterEach(() => project.remove());
 

@@ -458,7 +458,7 @@ steps: [{ id: work, run: "head -c 2000000 /dev/zero > big; echo small > small" }
 workspace: { kind: worktree, snapshot_every: 50ms }
 steps: [{ id: work, run: "echo half > half; ${hold.command}" }]
 `);
-    const runner = project.start(["run", "p.yaml", "--output", "json"]);
+    const runner = project.start(["run", "p.yaml", "--json"]);
     await runner.printed("step.saved");
     await hold.release();
     good(await runner.ended);

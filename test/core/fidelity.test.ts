@@ -363,7 +363,7 @@ describe("the text", () => {
     `);
   });
 
-  it("of compact has a line for each step, and the names of the context", () => {
+  it("of compact has a line for each step, and the values of the context", () => {
     expect(text("compact")).toMatchInlineSnapshot(`
       "
       This step is part of run run of the pipeline test.
@@ -376,8 +376,8 @@ describe("the text", () => {
       Still open:
       - side: running
 
-      Keys of the run's context:
-      - risk
+      The run's context:
+      - risk = low
       "
     `);
   });

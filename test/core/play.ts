@@ -18,7 +18,7 @@ import type {
   Fact,
   ItemsFound,
 } from "../../src/core/fact.ts";
-import { retriedBy } from "../../src/core/graph/rewind.ts";
+import { retriedBy } from "../../src/core/graph/retry.ts";
 import { waitsFor } from "../../src/core/graph/visit-state.ts";
 import { type Replayed, replayTurns } from "../../src/core/replay.ts";
 import { attemptOf, type Run } from "../../src/core/run.ts";

@@ -7,7 +7,7 @@
 import { randomUUID } from "node:crypto";
 import * as fs from "node:fs";
 import { afterEach, expect, it } from "vitest";
-import { createProject } from "../../src/app/project.ts";
+import { createProject } from "../../src/app/project/project.ts";
 import { initialSummary } from "../../src/core/summary.ts";
 import { checkJournal } from "../../src/journal/repair/check.ts";
 import { freeze, type Plan } from "../../src/plan/plan.ts";
@@ -17,7 +17,7 @@ import { storedRuns } from "./canonical.ts";
 
 const WALK_MS = 240_000;
 /** Of the failpoints of a run, one of so many is a place to kill it. */
-const STRIDE = 23;
+const STRIDE = 61;
 const FAILPOINTS_MAX = 500;
 
 const projects: Project[] = [];

@@ -45,8 +45,8 @@ function firstOfRun({ failpoints }: Baseline): number {
 }
 
 /** One of so many passings is a place to kill a run, beside the first of each new kind. */
-const STRIDE = 23;
-const SHORT_STRIDE = 7;
+const STRIDE = 97;
+const SHORT_STRIDE = 17;
 
 /** Where a pipeline is killed. */
 async function placesOf(pipeline: CrashPipeline, whole: Baseline): Promise<Iterable<number>> {
@@ -126,11 +126,18 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   workspace: "pipelines whose files are kept; workspace.test.ts kills them there",
   fork: "`perdure fork`; test/back/crash.test.ts kills it there",
   "attractor-logs": "`run --logs`; dot.test.ts kills it there",
+  "stage-status": "stages that write status.json; test/dot/status.test.ts kills them there",
   probe: "steps that must not happen twice; test/cli/once.test.ts kills it there",
   update: "`resume --update`; update.test.ts kills it there",
   take: "`perdure merge`, `apply` and `pr`; test/cli/take.test.ts kills them there",
   request: "commands that ask a living owner; test/cli/requests.test.ts kills them there",
   say: "`perdure say`; test/cli/say.test.ts kills it there",
+  "journal.commit": "runs in PostgreSQL; test/journal/postgres-losses.test.ts loses them there",
+  service: "schedules; test/cli/service.test.ts kills the service there",
+  blobs: "runs of a fleet; test/fleet/crash.test.ts kills them there",
+  ship: "runs of a fleet; test/fleet/crash.test.ts kills them there",
+  fetch: "runs of a fleet; test/fleet/crash.test.ts kills them there",
+  repository: "runs of a fleet; test/fleet/crash.test.ts kills them there",
   repair: "`perdure doctor --repair`; test/journal/repair.test.ts kills it there",
 };
 

@@ -10,7 +10,7 @@ import { storedRuns } from "./canonical.ts";
 
 const WALK_MS = 240_000;
 /** Of the failpoints of a run, one of so many is a place to kill it. */
-const STRIDE = 47;
+const STRIDE = 67;
 
 const FLOW = `digraph flow {
   loop_restart_persist_keys="round"; retry_target=last

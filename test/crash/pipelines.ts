@@ -41,7 +41,7 @@ steps:
 `,
 };
 
-export const PARALLEL: CrashPipeline = {
+const PARALLEL: CrashPipeline = {
   name: "parallel",
   parallel: true,
   text: `${PLAIN}
@@ -86,7 +86,7 @@ steps:
 `,
 };
 
-export const FAILING: CrashPipeline = {
+const FAILING: CrashPipeline = {
   name: "failing",
   text: `${PLAIN}
 steps:
@@ -102,7 +102,7 @@ steps:
 `,
 };
 
-export const CHECKING: CrashPipeline = {
+const CHECKING: CrashPipeline = {
   name: "checking",
   text: `${PLAIN}
 steps:
@@ -124,7 +124,7 @@ steps:
 `,
 };
 
-export const SKIPPING: CrashPipeline = {
+const SKIPPING: CrashPipeline = {
   name: "skipping",
   text: `${PLAIN}
 steps:
@@ -141,7 +141,7 @@ steps:
 };
 
 /** Comes to `test` three times: after its own failure, and because the goal is not reached. */
-export const JUMPING: CrashPipeline = {
+const JUMPING: CrashPipeline = {
   name: "jumping",
   text: `
 ${PLAIN}
@@ -160,7 +160,7 @@ steps:
 };
 
 /** A loop in a group in a fan-out: two iterations for the first item; the second one fails. */
-export const NESTING: CrashPipeline = {
+const NESTING: CrashPipeline = {
   name: "nesting",
   text: `
 ${PLAIN}
@@ -183,7 +183,7 @@ steps:
 };
 
 /** Time passes, a person is asked, and each answer leads somewhere else. */
-export const ASKING: CrashPipeline = {
+const ASKING: CrashPipeline = {
   name: "asking",
   always: ["--auto-approve"],
   text: `${PLAIN}

@@ -9,7 +9,7 @@
 import { execFileSync } from "node:child_process";
 import * as fs from "node:fs";
 import { join } from "node:path";
-import { describe, expect, it } from "vitest";
+import { afterAll, describe, expect, it } from "vitest";
 import { CRASH_ALL } from "../rig/crash-all.ts";
 import { eventually, Project } from "../rig/project.ts";
 import { storedRuns } from "./canonical.ts";
@@ -59,8 +59,24 @@ function git(dir: string, ...args: readonly string[]): string {
   return execFileSync("git", [...who, ...args], { ...options, stdio: "pipe" }).trim();
 }
 
-/** A repository with something of everything that belongs to a user. */
+/** The repositories that were made, by the text of their pipeline; they are copied for every kill. */
+const templates = new Map<string, Project>();
+afterAll(async () => {
+  for (const template of templates.values()) await template.remove();
+});
+
 function userRepository(project: Project, text: string): void {
+  let template = templates.get(text);
+  if (template === undefined) {
+    template = new Project();
+    templates.set(text, template);
+    makeRepository(template, text);
+  }
+  fs.cpSync(template.dir, project.dir, { recursive: true });
+}
+
+/** A repository with something of everything that belongs to a user. */
+function makeRepository(project: Project, text: string): void {
   const { dir } = project;
   project.write(".gitignore", "ignored\n");
   project.write("readme", "one\ntwo\nthree\n");
@@ -154,7 +170,7 @@ async function walked<T>(
 }
 
 /**
- * Where to strike: by turns the first and the last passing of every second failpoint about files; the
+ * Where to strike: by turns the first and the last passing of every third failpoint about files; the
  * pipelines take turns as well.
  */
 function strikes(passed: readonly string[], turn: number): readonly number[] {
@@ -162,7 +178,7 @@ function strikes(passed: readonly string[], turn: number): readonly number[] {
   const ours = names.filter(({ name }) => name.startsWith("workspace."));
   if (CRASH_ALL) return ours.map(({ nth }) => nth);
   return [...new Set(ours.map(({ name }) => name))]
-    .filter((_, index) => index % 2 === turn % 2)
+    .filter((_, index) => index % 3 === turn % 3)
     .map((name, index) => {
       return 1 + (index % 2 === 0 ? passed.indexOf(name) : passed.lastIndexOf(name));
     });

@@ -17,7 +17,7 @@ beforeEach(() => {
 afterEach(() => project.remove());
 
 it("has a pipeline", async () => {
-  const printed = await project.must(["run", "pipeline.ts", "-i", "who=all", "-o", "text"]);
+  const printed = await project.must(["run", "pipeline.ts", "-i", "who=all", "--plain"]);
   expect(printed).toContain("published for all");
 });
 

@@ -1,11 +1,18 @@
-/** The pipelines, console examples and links in README.md and docs/ are valid as they stand there. */
-import { existsSync, mkdirSync, readdirSync, readFileSync } from "node:fs";
+/** The snippets and links of README.md and docs/: each page runs from top to bottom in a project. */
+import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { Project } from "../rig/project.ts";
+import { afterAll, describe, expect, it } from "vitest";
+import { StandIns } from "../rig/stand-ins.ts";
+import { runSnippet, snippetsOf } from "./page.ts";
+import { SITUATIONS } from "./situations.ts";
 
 const ROOT = resolve(import.meta.dirname, "../..");
-const DOCUMENTS = ["README.md", "AGENTS.md", ...markdownIn("docs"), ...markdownIn("docs/adr")];
+const PAGES = ["README.md", ...markdownIn("docs")];
+const DOCUMENTS = [...PAGES, "AGENTS.md", ...markdownIn("docs/adr")];
+/** Snippets that do not run are few, and each says why. */
+const NOT_RUN_MAX = 6;
+/** A page may hold twenty runs, and the machine may be busy. */
+const PAGE_TIMEOUT_MS = 600_000;
 
 function markdownIn(folder: string): readonly string[] {
   const names = readdirSync(join(ROOT, folder)).filter((name) => name.endsWith(".md"));
@@ -16,48 +23,86 @@ function textOf(path: string): string {
   return readFileSync(join(ROOT, path), "utf8");
 }
 
-/** Every block of YAML that is a pipeline, with the document that it stands in. */
-const PIPELINES = DOCUMENTS.flatMap((path) =>
-  [...textOf(path).matchAll(/^```yaml\n([\s\S]*?)^```$/gm)]
-    .map(([, yaml = ""]) => [path, yaml] as const)
-    .filter(([, yaml]) => /^steps:/m.test(yaml)),
-);
+describe("the snippets run", () => {
+  // reference.test.ts runs the examples of the reference.
+  const pages = PAGES.filter(
+    (page) => page !== "docs/REFERENCE.md" && snippetsOf(join(ROOT, page)).length > 0,
+  );
 
-describe("pipelines", () => {
-  let project: Project;
-  beforeEach(() => {
-    project = new Project();
-  });
-  afterEach(() => project.remove());
-
-  it("are in the README", () => {
-    expect(PIPELINES.filter(([path]) => path === "README.md").length).toBeGreaterThanOrEqual(2);
-  });
-
-  it("are in TypeScript, too", async () => {
-    const [, text = ""] = /^```ts\n([\s\S]*?)^```$/m.exec(textOf("README.md")) ?? [];
-    project.write("checks.ts", text);
-    expect(await project.must(["validate", "checks.ts"])).toBe("checks.ts: valid, 3 steps\n");
-  });
-
-  it.each(PIPELINES)("%s: %s", async (_path, yaml) => {
-    const file = (name: string, text: string): void => {
-      mkdirSync(dirname(project.path(name)), { recursive: true });
-      project.write(name, text);
-    };
-    for (const [, name = ""] of yaml.matchAll(/prompt_file: (\S+)/g)) file(name, "Do it.\n");
-    for (const [, name = ""] of yaml.matchAll(/schema: ([\w/]+\.json)/g)) file(name, "{}\n");
-    for (const [, name = ""] of yaml.matchAll(/pipeline: (\S+\.yaml)/g)) {
-      file(name, "steps: [{ id: out, run: ls }]\n");
+  it.concurrent.each(pages)("%s", { timeout: PAGE_TIMEOUT_MS }, async (page) => {
+    const site = new StandIns(SITUATIONS[page]?.files);
+    try {
+      await runPage(site, page);
+    } finally {
+      await site.remove();
     }
-    project.write("p.yaml", yaml);
-    const { exit, stdout, stderr } = await project.run(["validate", "p.yaml"]);
-    expect(stdout + stderr).toMatch(/^p\.yaml: valid, \d+ steps?\n$/);
-    expect(exit).toBe(0);
+  });
+
+  it("but for a few", () => {
+    const all = PAGES.flatMap((page) => snippetsOf(join(ROOT, page)));
+    const notRun = all.filter((snippet) => snippet.notRun !== undefined);
+    expect(notRun.length).toBeLessThanOrEqual(NOT_RUN_MAX);
+    expect(all.length).toBeGreaterThan(NOT_RUN_MAX * 10);
+  });
+});
+
+/** Runs a page from top to bottom. */
+async function runPage(site: StandIns, page: string): Promise<void> {
+  const { files = {}, before = "" } = SITUATIONS[page] ?? {};
+  for (const name of scriptsNamedIn(textOf(page))) {
+    if (files[name] === undefined) site.write(name, `#!/bin/sh\n${site.counted(`./${name}`)}`);
+  }
+  site.commit();
+  const { exit, stdout, stderr } = await site.shell(before);
+  expect(exit, stdout + stderr).toBe(0);
+  for (const snippet of snippetsOf(join(ROOT, page))) {
+    try {
+      await runSnippet(site, snippet);
+    } catch (error) {
+      throw new Error(`${page}:${snippet.line}: ${(error as Error).message}`);
+    }
+  }
+}
+
+/** The scripts of the project that a page calls: `./ship`, `./plan.sh`. */
+function scriptsNamedIn(text: string): readonly string[] {
+  return [...text.matchAll(/(?<![\w.])\.\/([a-z][\w-]*(?:\.sh)?)(?![\w.]*\.\w)/g)].map(
+    ([, name = ""]) => name,
+  );
+}
+
+describe("the commands in the text exist, with their options", () => {
+  const site = new StandIns();
+  afterAll(() => site.remove());
+  const helps = new Map<string, Promise<string>>();
+  const helpOf = (command: string): Promise<string> => {
+    const help = helps.get(command) ?? site.perdure(command, "--help").then(({ stdout }) => stdout);
+    helps.set(command, help);
+    return help;
+  };
+
+  it.each(PAGES)("%s", async (page) => {
+    const unknown: string[] = [];
+    for (const [, text = ""] of textOf(page).matchAll(/`(perdure [a-z][^`]*)`/g)) {
+      const [, command = "", ...words] = text.split(/[\s=]+/);
+      const help = await helpOf(command);
+      const options = words.filter((word) => /^--[a-z]/.test(word));
+      const known = (option: string): boolean => new RegExp(`${option}\\b`).test(help);
+      if (!help.startsWith(`Usage: perdure ${command}`) || !options.every(known))
+        unknown.push(text);
+    }
+    expect(unknown).toEqual([]);
   });
 });
 
 describe("links", () => {
+  it("the index names every page", () => {
+    const index = textOf("docs/README.md");
+    const names = markdownIn("docs").map((page) => page.replace("docs/", ""));
+    const missing = names.filter((name) => name !== "README.md" && !index.includes(`(${name})`));
+    expect(missing).toEqual([]);
+  });
+
   it.each(DOCUMENTS)("%s", (path) => {
     const links = [...textOf(path).matchAll(/\]\(([^)\s]+)\)/g)]
       .map(([, link = ""]) => link)

@@ -3,14 +3,17 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import type { Owner } from "../../src/core/event.ts";
+import type { Owner, RunEvent } from "../../src/core/event.ts";
+import type { RunStatus, StepState } from "../../src/core/summary.ts";
 import { keyOf, type LastingRequest, pendingAmong } from "../../src/journal/inbox.ts";
 import { type Journal, JournalError, takeLease } from "../../src/journal/journal.ts";
 import type { Lease } from "../../src/journal/leases.ts";
 import { memoryJournal } from "../../src/journal/memory.ts";
-import type { RunFilter } from "../../src/journal/run-log.ts";
+import { openPostgresJournal } from "../../src/journal/postgres/postgres.ts";
+import type { RunFilter, RunSearch } from "../../src/journal/run-log.ts";
 import { openSqliteJournal } from "../../src/journal/sqlite/sqlite.ts";
 import { sha256 } from "../../src/util/json.ts";
+import { emptyStore, runSql } from "../rig/postgres.ts";
 import {
   batch,
   factsOf,
@@ -50,9 +53,13 @@ afterEach(async () => {
   rmSync(directory, { recursive: true });
 });
 
+const newStore = (): Promise<string> =>
+  emptyStore((url) => openPostgresJournal(url, { mode: "create" }));
+
 const implementations: Record<string, () => Promise<Journal>> = {
   sqlite: async () => await openSqliteJournal(join(directory, "state.db"), { mode: "create" }),
   memory: async () => memoryJournal(),
+  postgres: async () => await openPostgresJournal(await newStore()),
 };
 
 describe.each(Object.entries(implementations))("%s", (_name, make) => {
@@ -92,7 +99,7 @@ describe.each(Object.entries(implementations))("%s", (_name, make) => {
       owner: OWNER,
       isAlive: () => true,
     });
-    expect(acquired).toEqual({ ok: true, epoch: 1 });
+    expect(acquired).toMatchObject({ ok: true, epoch: 1 });
     const write = { ...writeOf(1, 0), epoch: 1, afterSeq: past.length + 1 };
     await journal.log.append(runIdOf(2), write);
     expect((await journal.log.load(runIdOf(2))).events).toHaveLength(
@@ -145,7 +152,7 @@ describe.each(Object.entries(implementations))("%s", (_name, make) => {
     expect(await codeOf(() => journal.log.receive(run))).toBe("stale-writer");
     expect(
       await takeLease(journal.leases, runIdOf(1), { owner: OWNER, isAlive: () => true }),
-    ).toEqual({ ok: true, epoch: epoch + 1 });
+    ).toMatchObject({ ok: true, epoch: epoch + 1 });
   });
 
   test("a run of a moved project has the new path of its file", async () => {
@@ -185,7 +192,7 @@ describe.each(Object.entries(implementations))("%s", (_name, make) => {
     const block = await journal.leases.block(held);
     expect(await journal.log.outputs()).toEqual(new Set());
     await block?.lift();
-    expect(await takeLease(journal.leases, runIdOf(2), DEAD)).toEqual({ ok: true, epoch: 2 });
+    expect(await takeLease(journal.leases, runIdOf(2), DEAD)).toMatchObject({ ok: true, epoch: 2 });
   });
 
   test("load returns the appended events, equal and in order", async () => {
@@ -230,17 +237,20 @@ describe.each(Object.entries(implementations))("%s", (_name, make) => {
     const second = { ...OWNER, pid: 2 };
     const take = (owner: Owner, isAlive: (owner: Owner) => boolean) =>
       takeLease(leases, runId, { owner, isAlive });
-    expect(await take(OWNER, () => true)).toEqual({ ok: true, epoch: 1 });
+    expect(await take(OWNER, () => true)).toMatchObject({ ok: true, epoch: 1 });
     expect(await take(second, () => true)).toEqual({ ok: false, owner: OWNER });
     expect(await leases.of(runId)).toEqual({ epoch: 1, owner: OWNER });
     const asked: number[] = [];
-    expect(await take(second, ({ pid }) => asked.push(pid) < 0)).toEqual({ ok: true, epoch: 2 });
+    expect(await take(second, ({ pid }) => asked.push(pid) < 0)).toMatchObject({
+      ok: true,
+      epoch: 2,
+    });
     expect(asked).toEqual([OWNER.pid]);
     await leases.release(runId, 1);
     expect(await leases.of(runId)).toEqual({ epoch: 2, owner: second });
     await leases.release(runId, 2);
     expect(await leases.of(runId)).toEqual({ epoch: 2 });
-    expect(await take(OWNER, () => true)).toEqual({ ok: true, epoch: 3 });
+    expect(await take(OWNER, () => true)).toMatchObject({ ok: true, epoch: 3 });
   });
 
   test("J2: a lease is acquired only against the lease that was judged", async () => {
@@ -249,10 +259,10 @@ describe.each(Object.entries(implementations))("%s", (_name, make) => {
     await journal.log.create(newRun(0));
     const acquire = (judged: Lease | undefined) => leases.acquire(runId, { owner: OWNER, judged });
     expect(await acquire({ epoch: 1 })).toEqual({ ok: false });
-    expect(await acquire(undefined)).toEqual({ ok: true, epoch: 1 });
+    expect(await acquire(undefined)).toMatchObject({ ok: true, epoch: 1 });
     expect(await acquire(undefined)).toEqual({ ok: false });
     expect(await leases.of(runId)).toEqual({ epoch: 1, owner: OWNER });
-    expect(await acquire({ epoch: 1, owner: OWNER })).toEqual({ ok: true, epoch: 2 });
+    expect(await acquire({ epoch: 1, owner: OWNER })).toMatchObject({ ok: true, epoch: 2 });
     expect(await acquire({ epoch: 1, owner: OWNER })).toEqual({ ok: false });
   });
 
@@ -319,6 +329,8 @@ describe.each(Object.entries(implementations))("%s", (_name, make) => {
     { type: "retry", key: "k3", by: "me@here", step: "work", failed: true, turns: 3, repeat: true },
     { type: "rewind", verb: "rewind", key: "k4", by: "me@here", step: "work@2", files: "restore" },
     { type: "rewind", verb: "invalidate", key: "k5", by: "me@here", step: "work", repeat: true },
+    { type: "skip", key: "k8", by: "me@here", step: "pay", attempt: "pay@1.1" },
+    { type: "retry", key: "k9", by: "me@here", step: "map", items: [3, 7] },
     { type: "settle", key: "k6", by: "me@here", step: "pay", attempt: "pay@1.1", as: "redo" },
     { type: "settle", key: "k7", by: "me@here", step: "pay", as: "done", identity: "tag 1" },
   ];
@@ -342,8 +354,8 @@ describe.each(Object.entries(implementations))("%s", (_name, make) => {
       const requests = await journal.inbox.after(runIdOf(0), 0);
       return pendingAmong(requests, { handled: new Set(handled) }).map(keyOf);
     };
-    expect(await pending()).toEqual(["m1", "k1", "k2", "k3", "k4", "k5", "k6", "k7"]);
-    expect(await pending("k5", "m1", "k1", "k7")).toEqual(["k2", "k3", "k4", "k6"]);
+    expect(await pending()).toEqual(["m1", "k1", "k2", "k3", "k4", "k5", "k8", "k9", "k6", "k7"]);
+    expect(await pending("k5", "m1", "k1", "k7")).toEqual(["k2", "k3", "k4", "k8", "k9", "k6"]);
   });
 
   test("H1: the first answer to an attempt counts", async () => {
@@ -426,9 +438,83 @@ describe.each(Object.entries(implementations))("%s", (_name, make) => {
         input: newRun(1).created.input,
         stepsCompleted: 1,
         stepsTotal: 3,
+        lastSeq: 4,
         lease: { epoch: 1, owner: OWNER },
       },
     ]);
+  });
+
+  test("a search gives a page of runs, counts by status, and says interrupted without an owner", async () => {
+    for (const n of [0, 1, 2, 3]) await fill(journal, n, n);
+    await journal.log.create(newRun(4));
+    const found = async (search: Partial<RunSearch>) => {
+      const owned = [2, 4].map(runIdOf);
+      const { runs, byStatus } = await journal.log.search({ owned, limit: 10, ...search });
+      const ids = runs.map(({ runId }) => [0, 1, 2, 3, 4].find((n) => runIdOf(n) === runId));
+      return [ids, byStatus];
+    };
+    const all = { queued: 1, running: 1, interrupted: 3 };
+    expect(await found({})).toEqual([[4, 3, 2, 1, 0], all]);
+    expect(await found({ status: ["interrupted"] })).toEqual([[3, 1, 0], all]);
+    expect(await found({ status: ["interrupted", "queued"], limit: 2 })).toEqual([[4, 3], all]);
+    const after = { createdAt: TIME + 3, runId: runIdOf(3) };
+    expect(await found({ after, limit: 2 })).toEqual([[2, 1], all]);
+    expect(await found({ pipeline: "pipeline-1" })).toEqual([
+      [3, 2],
+      { running: 1, interrupted: 1 },
+    ]);
+    expect(await found({ text: "LOGIN" })).toEqual([
+      [4, 2, 0],
+      { queued: 1, running: 1, interrupted: 1 },
+    ]);
+    expect(await found({ text: runIdOf(3).slice(0, 8) })).toEqual([[3], { interrupted: 1 }]);
+    expect(await found({ text: "line-2" })).toEqual([[4], { queued: 1 }]);
+    expect((await found({ text: "implem" }))[0]).toEqual([4, 3, 2, 1, 0]);
+    expect(await found({ runIds: [runIdOf(0)] })).toEqual([[0], { interrupted: 1 }]);
+    expect((await found({ changedAfter: TIME + 1_001 }))[0]).toEqual([3, 2]);
+    expect((await found({ asking: true }))[0]).toEqual([]);
+    const { pipelines } = await journal.log.search({ owned: [], limit: 0 });
+    expect(pipelines).toEqual(["pipeline-0", "pipeline-1", "pipeline-2"]);
+  });
+
+  test("a search names the step that runs, or else waits, or else has failed", async () => {
+    const epoch = await fill(journal, 0, 0);
+    const current = async (states: Readonly<Record<string, StepState>>, status: RunStatus) => {
+      const { lastSeq = 0 } = (await journal.log.list({}))[0] ?? {};
+      const rows = Object.entries(states).map(([stepId, state], index) => {
+        return { stepId, state, retryCount: 0, startedAt: TIME + index };
+      });
+      const summary = { status, stepsCompleted: 0, stepsTotal: 3, steps: rows };
+      const events = batch(0).slice(0, 1);
+      const write = { epoch, afterSeq: lastSeq, time: TIME, events, summary };
+      await journal.log.append(runIdOf(0), write);
+      const { runs } = await journal.log.search({ owned: [], limit: 1 });
+      const asking = await journal.log.search({ owned: [], limit: 1, asking: true });
+      expect(asking.runs).toHaveLength(Object.values(states).includes("waiting") ? 1 : 0);
+      return runs[0]?.currentStep;
+    };
+    expect(await current({ plan: "failed" }, "running")).toBe("plan");
+    expect(await current({ implement: "waiting", test: "retrying" }, "waiting")).toBe("test");
+    expect(await current({ implement: "running" }, "running")).toBe("implement");
+    expect(await current({ implement: "completed" }, "completed")).toBeUndefined();
+  });
+
+  test("marks say which runs have new events, and spending is read alone", async () => {
+    const { mark } = await journal.log.changedSince(0);
+    const epoch = await fill(journal, 0, 0);
+    await fill(journal, 1, 1);
+    const first = await journal.log.changedSince(mark);
+    expect(new Set(first.runIds)).toEqual(new Set([runIdOf(0), runIdOf(1)]));
+    const spent = { inputTokens: 5, cachedTokens: 0, outputTokens: 2, turns: 1, costUsd: 0.25 };
+    const [started, ended] = batch(0);
+    const events = [started, { ...ended, spent }] as RunEvent[];
+    await journal.log.append(runIdOf(0), { ...writeOf(0, epoch), events });
+    const second = await journal.log.changedSince(first.mark);
+    expect(second.runIds).toEqual([runIdOf(0)]);
+    expect(await journal.log.changedSince(second.mark)).toMatchObject({ runIds: [] });
+    const seen = (await journal.log.spendingAfter(runIdOf(0), 0)).map(({ seq }) => seq);
+    expect(seen).toEqual([4]);
+    expect(await journal.log.spendingAfter(runIdOf(0), 4)).toEqual([]);
   });
 
   test("steps keep the order in which they were first named", async () => {
@@ -502,6 +588,93 @@ describe.each(Object.entries(implementations))("%s", (_name, make) => {
     expect(await codeOf(() => journal.inbox.send(id, { type: "stop", mode: "now", by: "" }))).toBe(
       "unknown-run",
     );
+  });
+});
+
+/** Journals whose leases run out, and a way to let that time pass. */
+interface Expiring {
+  readonly journal: Journal;
+  readonly expire: () => Promise<void>;
+}
+
+const expiring: Record<string, () => Promise<Expiring>> = {
+  memory: async () => {
+    let now = TIME;
+    const made = memoryJournal({ leaseTime: () => ({ now, heldMs: 12_000 }) });
+    const expire = async (): Promise<void> => {
+      now += 12_000;
+    };
+    return { journal: made, expire };
+  },
+  postgres: async () => {
+    const url = await newStore();
+    const expire = async (): Promise<void> => {
+      const text = "held_until = held_until - interval '12 seconds'";
+      await runSql(url, `UPDATE perdure.pipeline_state SET ${text}`);
+    };
+    return { journal: await openPostgresJournal(url), expire };
+  },
+};
+
+describe.each(Object.entries(expiring))("a lease of %s that runs out", (_name, make) => {
+  let expire: Expiring["expire"];
+  beforeEach(async () => {
+    ({ journal, expire } = await make());
+    await journal.log.create(newRun(0));
+  });
+  const runId = runIdOf(0);
+  const worker = { ...OWNER, worker: "w1" };
+  const other = { ...OWNER, pid: 2, worker: "w2" };
+  const take = (owner: Owner, isAlive: boolean) =>
+    takeLease(journal.leases, runId, { owner, isAlive: () => isAlive });
+
+  test("is held until then, whatever is known of its process, and is anybody's afterwards", async () => {
+    const taken = await take(worker, true);
+    const { time } = taken as { time?: { now: number; heldMs: number } };
+    expect(taken).toMatchObject({ ok: true, epoch: 1, time: { heldMs: 12_000 } });
+    expect(await take(other, false)).toEqual({ ok: false, owner: worker });
+    expect(await journal.leases.renew(runId, 1)).toMatchObject({ heldMs: 12_000 });
+    expect(await journal.leases.of(runId)).toEqual({ epoch: 1, owner: worker });
+    await expire();
+    const expired = { epoch: 1, owner: worker, hasExpired: true };
+    expect(await journal.leases.of(runId)).toEqual(expired);
+    expect(await journal.leases.held()).toEqual([{ runId, ...expired }]);
+    expect(await journal.log.list({})).toMatchObject([{ lease: expired }]);
+    expect(await journal.log.search({ owned: [], limit: 1 })).toMatchObject({
+      runs: [{ lease: expired }],
+    });
+    expect(await take(other, true)).toMatchObject({ ok: true, epoch: 2 });
+    const later = await journal.leases.renew(runId, 2);
+    expect(later?.now).toBeGreaterThanOrEqual(time?.now ?? Number.NaN);
+    expect(await codeOf(() => journal.leases.renew(runId, 1))).toBe("stale-writer");
+  });
+
+  test("is taken at once by the next process of the same worker, and after its release by all", async () => {
+    await take(worker, true);
+    expect(await take({ ...worker, pid: 9 }, true)).toEqual({ ok: false, owner: worker });
+    expect(await take({ ...worker, pid: 9 }, false)).toMatchObject({ ok: true, epoch: 2 });
+    await journal.leases.release(runId, 2);
+    expect(await journal.leases.of(runId)).toEqual({ epoch: 2 });
+    await expire();
+    expect(await journal.leases.of(runId)).toEqual({ epoch: 2 });
+    expect(await take(other, true)).toMatchObject({ ok: true, epoch: 3 });
+  });
+
+  test("J9: is not taken when it was renewed after it was judged, and counts until it is taken", async () => {
+    await take(worker, true);
+    await expire();
+    const judged = await journal.leases.of(runId);
+    const write = { ...writeOf(0, 1), afterSeq: 1 };
+    await journal.log.append(runId, write);
+    await journal.leases.renew(runId, 1);
+    expect(await journal.leases.acquire(runId, { owner: other, judged })).toEqual({ ok: false });
+    await expire();
+    expect(await journal.leases.acquire(runId, { owner: other, judged })).toMatchObject({
+      ok: true,
+      epoch: 2,
+    });
+    const next = { ...writeOf(1, 1), afterSeq: 3 };
+    expect(await codeOf(() => journal.log.append(runId, next))).toBe("stale-writer");
   });
 });
 

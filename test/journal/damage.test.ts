@@ -16,7 +16,7 @@ import { fill, runIdOf, summarise } from "./sample-run.ts";
 import { writeSecondCopy } from "./second-copy.ts";
 
 const RUNS = [0, 1, 2, 3, 4, 5];
-const FLIPS = 600;
+const FLIPS = 300;
 const LENGTHS = 80;
 
 let directory: string;

@@ -16,7 +16,7 @@ import { writeSecondCopy } from "./second-copy.ts";
 
 const PROGRAM = join(import.meta.dirname, "journal-process.ts");
 const NOBODY = 65_534;
-const KILLS = 30;
+const KILLS = 20;
 
 let directory: string;
 let file: string;

@@ -20,7 +20,7 @@ export function runIdOf(n: number): string {
 }
 
 /** The plan of the n-th sample run; every second one shares its plan with the one before. */
-export function planTextOf(n: number): string {
+function planTextOf(n: number): string {
   return canonicalJson({ name: `pipeline-${n >> 1}`, steps: STEPS, note: "x".repeat(300) });
 }
 

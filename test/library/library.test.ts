@@ -103,7 +103,7 @@ describe("a question in a program's run", () => {
 });
 
 describe("a run in a program", () => {
-  it("gives the events that --output json prints, a result, and a journal that replays", async () => {
+  it("gives the events that --json prints, a result, and a journal that replays", async () => {
     const steps = [
       { id: "a", run: 'echo hi > "$PERDURE_OUTPUT_NOTE"', outputs: { note: "note" } },
       { id: "b", run: "echo ${{ input.who }}; exit 3" },
@@ -121,13 +121,13 @@ describe("a run in a program", () => {
     expect(result.why.commands[0]).toBe(`perdure resume ${handle.id.slice(0, 8)}`);
 
     project.write("p.yaml", "name: p\nsteps: [{ id: a, run: ls }]");
-    const printed = await project.must(["run", "p.yaml", "-o", "json"]);
+    const printed = await project.must(["run", "p.yaml", "--json"]);
     const lines = printed
       .trim()
       .split("\n")
       .map((line) => JSON.parse(line) as EventJson);
     expect(Object.keys(lines[0] ?? {}).sort()).toEqual(
-      [...Object.keys(all[0] ?? {}), "fileSha256"].sort(),
+      [...Object.keys(all[0] ?? {}), "file_sha256"].sort(),
     );
     expect(await project.must(["replay", handle.id])).toContain("no difference");
     expect(await project.must(["show", handle.id])).not.toContain("file ");
@@ -387,5 +387,56 @@ describe("a request to the process that drives the run, which may be the same", 
     expect((await (await resume(handle.id, { cwd })).done).exitCode).toBe(0);
     await expect(opened.settle("pay", "done")).rejects.toMatchObject({ code: "impossible" });
     expect(project.effects()).toEqual({ pay: 1 });
+  });
+});
+
+describe("a file in DOT", () => {
+  const graph = `digraph g { start [shape=Mdiamond]; exit [shape=Msquare]
+    a [type="greet", who="ada"]; h [shape=hexagon, label="Ship it?"]
+    start -> a -> h; h -> exit [label="[Y] Yes"]; h -> a [label="[N] No"] }`;
+
+  it("takes handlers, transforms, rules and answers of a program", async () => {
+    project.write("g.dot", graph);
+    const asked: string[] = [];
+    const handle = await run("g.dot", {
+      cwd,
+      logs: "out",
+      dot: {
+        goal: "win",
+        handlers: { greet: project.effect("greeted") },
+        transforms: [(text) => text.replace("Ship it?", "Really?")],
+        rules: [() => [{ severity: "warning", rule: "mine", message: "a hint", node: "a" }]],
+      },
+      answer: ({ gate, question, choices }) => {
+        asked.push(`${gate}: ${question} ${choices.map(({ label }) => label).join("/")}`);
+        // The first time it says no: the graph goes back to the node before.
+        return { choice: asked.length === 1 ? "No" : "Y" };
+      },
+    });
+    expect(await handle.done).toMatchObject({ status: "completed", exitCode: 0 });
+    expect(asked).toEqual(["h: Really? Yes/No", "h@2: Really? Yes/No"]);
+    expect(project.effects()).toEqual({ greeted: 2 });
+    expect(JSON.parse(project.read("out", "manifest.json"))).toMatchObject({ goal: "win" });
+    const events = await Array.fromAsync((await openRun(handle.id, { cwd })).events());
+    const answers = events.filter(({ type }) => type === "step.answered");
+    expect(answers).toMatchObject([{ from: "program" }, { from: "program" }]);
+  });
+
+  it("does not run when a rule of the program says no", async () => {
+    project.write("g.dot", graph);
+    const no = { severity: "error", rule: "mine", message: "not today", node: "a" } as const;
+    const dot = { handlers: { greet: "true" }, rules: [() => [no]] };
+    await expect(run("g.dot", { cwd, dot })).rejects.toThrow("g.dot:2: not today");
+  });
+
+  it("leaves questions to people that its program does not answer, and asks again later", async () => {
+    project.write("g.dot", graph);
+    const dot = { handlers: { greet: "true" } };
+    const left = await run("g.dot", { cwd, dot, answer: () => undefined });
+    expect(await left.done).toMatchObject({ status: "waiting", exitCode: 6 });
+    const resumed = await resume(left.id, { cwd, answer: async () => ({ choice: "Yes" }) });
+    expect(await resumed.done).toMatchObject({ status: "completed" });
+    const wrong = await run("g.dot", { cwd, dot, answer: () => ({ choice: "Perhaps" }) });
+    await expect(wrong.done).rejects.toThrow('there is no choice "Perhaps"');
   });
 });

@@ -38,12 +38,28 @@ function install(tarball: string): void {
 
 it("holds the program, its types and nothing of the workshop", () => {
   expect(new Set(files.map((path) => path.split("/")[0]))).toEqual(
-    new Set(["CHANGELOG.md", "LICENSE", "README.md", "bin", "dist", "package.json", "schema"]),
+    new Set([
+      ...["CHANGELOG.md", "LICENSE", "README.md", "bin", "dist", "docs", "examples"],
+      ...["package.json", "schema", "templates"],
+    ]),
   );
+  const page = /^dist\/page\/(assets\/[\w-]+\.(css|woff2)|icon\.svg|index\.html|LICENCES\.md)$/;
   const odd = files.filter(
-    (path) => path.startsWith("dist/") && !/\.(js|d\.ts)$|LICENCES\.txt$/.test(path),
+    (path) =>
+      path.startsWith("dist/") && !/\.(js|d\.ts)$|LICENCES\.txt$/.test(path) && !page.test(path),
   );
   expect(odd).toEqual([]);
+});
+
+it("holds the documents and examples that its README links to", () => {
+  const readme = readFileSync(join(ROOT, "README.md"), "utf8");
+  // The pictures of the dashboard are only in the repository.
+  const links = [...readme.matchAll(/\]\(((?:docs|examples)[^)#]*)/g)]
+    .map(([, link = ""]) => link)
+    .filter((link) => !link.startsWith("docs/images/"));
+  expect(links.length).toBeGreaterThan(10);
+  const missing = links.filter((link) => !files.some((path) => path.startsWith(link)));
+  expect(missing).toEqual([]);
 });
 
 const PIPELINE = `import { definePipeline } from "perdure";
@@ -123,5 +139,49 @@ it("reads a pipeline of a project that has no node_modules", async () => {
     expect(bare.effects()).toEqual({ a: 1, b: 1 });
   } finally {
     await bare.remove();
+  }
+});
+
+const TEMPLATES = readdirSync(join(ROOT, "templates")).map((file) => file.replace(/\.yaml$/, ""));
+
+/** Writes a template in a fresh directory, runs it, kills its runner in the first step, and resumes. */
+async function tryTemplate(template: string): Promise<void> {
+  const fresh = new Project();
+  const bin = project.path("node_modules", "perdure", "bin", "perdure.js");
+  try {
+    const said = await fresh.script(bin, ["init", template]).ended;
+    expect(said, said.stderr).toMatchObject({ exit: 0, stderr: "" });
+    expect(said.stdout).toContain(`perdure run ${template}\n`);
+    const runner = fresh.script(bin, ["run", template, "--auto-approve"]);
+    await runner.printed("▶");
+    await runner.kill("SIGKILL");
+    const { exit, stdout, stderr } = await fresh.script(bin, ["resume", "--auto-approve"]).ended;
+    expect(exit, `${template}: ${stdout}${stderr}`).toBe(0);
+    expect(stdout).toContain("completed in");
+  } finally {
+    await fresh.remove();
+  }
+}
+
+it("writes templates that run as they are in a fresh directory, are killed, and resume", async () => {
+  expect(TEMPLATES).toHaveLength(8);
+  await Promise.all(TEMPLATES.map(tryTemplate));
+});
+
+it("never replaces a pipeline, and names the templates that there are", async () => {
+  const fresh = new Project();
+  try {
+    await fresh.must(["init", "fix", "--agent", "claude"]);
+    expect(fresh.read("pipelines", "fix.yaml")).toContain("agent: claude\n");
+    expect(await fresh.must(["validate", "fix"])).toContain("valid");
+    const again = await fresh.run(["init", "fix"]);
+    expect(again.exit).toBe(1);
+    expect(again.stderr).toContain("pipelines/fix.yaml exists already");
+    const unnamed = await fresh.run(["init"]);
+    expect(unnamed.exit).toBe(2);
+    for (const name of TEMPLATES) expect(unnamed.stderr).toContain(`  ${name} `);
+    expect((await fresh.run(["init", "reserch"])).stderr).toContain("perdure init research");
+  } finally {
+    await fresh.remove();
   }
 });

@@ -185,6 +185,15 @@ describe("diagnostics", () => {
     expect(renderDiagnostics(diagnostics, text, { color: false })).not.toContain("\x1b");
   });
 
+  it("an expression that YAML reads as something else", () => {
+    const text = 'steps:\n  - id: a\n    run: echo ${{ input.x ? "yes" : "no" }}\n';
+    const { diagnostics } = loadPipeline("p.yaml", text);
+    expect(diagnostics[0]).toMatchObject({
+      rule: "yaml-syntax",
+      help: expect.stringContaining("in quotes, or write it below `|`"),
+    });
+  });
+
   it("a file that is nested too deeply", () => {
     const { diagnostics } = loadPipeline("p.yaml", "[".repeat(50_000));
     expect(diagnostics[0]?.message).toContain("the file is nested too deeply");
@@ -195,6 +204,10 @@ describe("diagnostics", () => {
     ["[1]", "1:1 wrong-type the file must be a map of keys, not a list"],
     ["steps: []", "1:8 empty-pipeline the pipeline has no steps"],
     ["name: x", "1:1 missing-key `steps` is missing"],
+    [
+      "steps:\n  - run: echo ${{ a ? 'b' : 'c' }}",
+      "2:10 yaml-syntax nested mappings are not allowed in compact mappings",
+    ],
     ["a: 1\n\tb: 2", "2:1 yaml-syntax tabs are not allowed as indentation"],
     [step("    run: pwd"), "4:5 duplicate-key the key `run` is given twice"],
     [step("    env: {A: *x}"), "4:14 yaml-aliases there is no `&x` above"],
@@ -219,7 +232,9 @@ describe("diagnostics", () => {
       "4:12 wrong-type `retry` must be a number of attempts or an object, not a list",
     ],
     [step("    retry: {on_resume: fresch}"), "4:24 bad-value `on_resume` cannot be `fresch`"],
-    [step("    outputs: {a-b: x}"), "4:15 bad-name `a-b` is not a valid name"],
+    [step("    outputs: {a.b: x}"), "4:15 bad-id `a.b` is not a valid id"],
+    [step("    cwd: .."), "4:10 cwd-outside the directory `..` is outside of the workspace"],
+    [step("    cwd: /tmp"), "4:10 cwd-outside the directory `/tmp` is outside of the workspace"],
     [step("    prompt: x"), "4:5 step-work step `a` has a `prompt` but no agent"],
     [step("    needs: a"), "4:12 self-need a step cannot wait for itself"],
     [
@@ -236,7 +251,10 @@ describe("diagnostics", () => {
     [step("    cwd: ${{ input.x"), "4:10 bad-template `${{` has no closing `}}`"],
     [step("  - just text"), "4:5 wrong-type `steps[1]` must be a map of keys, not a text"],
     [step("  - {id: 1b, run: ls}"), "4:10 bad-id `1b` is not a valid id"],
-    [step("input: {type: array}"), "4:15 bad-json-schema the input of a pipeline is an object"],
+    [
+      step("input: {type: array}"),
+      "4:15 bad-json-schema the input of a pipeline is an object or a text",
+    ],
     [step("input: {properties: {a-b: true}}"), "4:22 bad-name `a-b` is not a valid name"],
     [
       step("input: {propertys: {}}"),
@@ -434,10 +452,7 @@ steps:
       asks("    output_schema: {type: objekt}"),
       "5:27 bad-json-schema `objekt` is no type of JSON Schema",
     ],
-    [
-      asks("    output_schema: text"),
-      "5:20 wrong-type `output_schema` must be a map of keys, not a text",
-    ],
+    [asks("    output_schema: text"), "5:20 schema-file there is no file `text`"],
     [
       agent("    run: ls", "defaults: {output_schema: {type: objekt}}\n"),
       "1:34 bad-json-schema `objekt` is no type of JSON Schema",

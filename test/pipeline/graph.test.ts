@@ -168,7 +168,13 @@ it("takes every example of the README and of the page about graphs", () => {
     const page = readFileSync(new URL(`../../${name}`, import.meta.url), "utf8");
     const examples = [...page.matchAll(/```yaml\n(.*?)```/gs)].map(([, text = ""]) => text);
     expect(examples.length).toBeGreaterThanOrEqual(least);
-    const files = { "publish.yaml": "steps: [{id: out, run: ls}]", "prompts/plan.md": "Plan it." };
+    const other = "steps: [{id: out, run: ls}]";
+    const files = {
+      "publish.yaml": other,
+      "audits/security.yaml": other,
+      "audits/style.yaml": other,
+      "prompts/plan.md": "Plan it.",
+    };
     for (const text of examples) expect(brief(text, files)).toEqual([]);
   }
 });
@@ -306,6 +312,13 @@ steps: [{id: x, run: ls}]
     const secret = "steps: [{id: s, pipeline: s.yaml, input: {b: '${{ env.T }}'}}]";
     expect(brief(secret, files)).toEqual([
       "1:51 no-env-here values that the journal keeps cannot use `env`",
+    ]);
+  });
+
+  it("do not name a step that has no id", () => {
+    expect(brief("steps: [{retry: 2}]")).toEqual([
+      "1:10 missing-key `id` is missing",
+      "1:10 step-work this step has neither `run` nor `agent`",
     ]);
   });
 

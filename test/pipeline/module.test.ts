@@ -5,7 +5,7 @@ import { join } from "node:path";
 import fc from "fast-check";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parse } from "yaml";
-import { loadModule } from "../../src/app/module-load.ts";
+import { loadModule } from "../../src/app/pipeline/module-load.ts";
 import { type LoadedPipeline, loadPipeline } from "../../src/pipeline/load.ts";
 import { type ModuleValue, plainValue } from "../../src/pipeline/module.ts";
 import { buildPlan } from "../../src/plan/build.ts";
@@ -114,7 +114,7 @@ describe("a plan", () => {
 
   const readme = readFileSync(new URL("../../README.md", import.meta.url), "utf8");
   const shown = [...readme.matchAll(/^```yaml\n([\s\S]*?)^```$/gm)].map(([, text = ""]) => text);
-  const examples = ["hello", "review"].map((name) =>
+  const examples = ["hello", "feature"].map((name) =>
     readFileSync(new URL(`../../examples/${name}.yaml`, import.meta.url), "utf8"),
   );
 

@@ -196,7 +196,7 @@ describe("a prompt", () => {
   it("names what nothing fills in", () => {
     const found = lowered(around(`start -> a -> exit; a [prompt="do $this with $HOME"]`));
     expect(said(found).join("\n")).toContain(
-      "warning[unknown-variable] nothing here is called `$this`",
+      "warning[unknown-variable] `this` is filled in from the input",
     );
     expect(said(found).join("\n")).not.toContain("HOME");
   });
@@ -295,15 +295,16 @@ describe("a manager", () => {
   });
 
   it("names what it does not do", () => {
-    const words = ["poll_interval=5s", "max_cycles=3", "stop_condition=x", "actions=steer"];
+    const words = [
+      "poll_interval=5s",
+      "max_cycles=3",
+      "stop_condition=x",
+      'actions="observe,steer"',
+    ];
     const all = words.map((word) => `, manager.${word}`).join("");
-    expect(said(lowered(manager(all), {}, { "c.dot": child }))).toEqual(
-      words.map((word) =>
-        expect.stringContaining(
-          `[unsupported] the pipeline of \`m\` is run to its end; \`manager.${word.replace(/=.*/, "")}\``,
-        ),
-      ),
-    );
+    expect(said(lowered(manager(all), {}, { "c.dot": child }))).toEqual([
+      expect.stringContaining("[manager-child] the manager `m` steers, but says nothing"),
+    ]);
     const waiting = lowered(manager(", stack.child_autostart=false"), {}, { "c.dot": child });
     expect(said(waiting)).toEqual([expect.stringContaining("nothing else starts the pipeline of")]);
     expect(waiting.plan && stepOf(waiting.plan, "m").work).toEqual({ kind: "pass" });
@@ -420,5 +421,106 @@ describe("a simulated plan", () => {
   it("is what it was without that for a plan that is not read for simulation", () => {
     const plan = planOf(around(`start -> a; a -> exit [condition="outcome=zero"]; a -> exit`));
     expect(plan.graph.edges.filter(({ wants }) => wants !== undefined)).toEqual([]);
+  });
+});
+
+describe("the texts of a prompt", () => {
+  /** The prompt of `a`, rendered with this input and context. */
+  function prompt(graph: string, text: string): string {
+    const plan = planOf(around(`${graph} a [prompt="${text}"]; start -> a -> exit`));
+    const { work } = stepOf(plan, "a");
+    return work.kind === "agent" ? work.prompt : "";
+  }
+
+  it("take attributes of the graph as they are, whatever they contain", () => {
+    expect(prompt('graph [goal="G ${{ input }}", x=1];', "Do $goal, {{ goal }}, $graph.x.")).toBe(
+      "Do G $${{ input }}, G $${{ input }}, 1.",
+    );
+    expect(prompt('graph [goal="{{ input }}"];', "Price: $$goal")).toBe("Price: $${{ input }}");
+  });
+
+  it("take keys of the context and built-in keys, empty when they are not set", () => {
+    const key = (name: string): string => `\${{ "${name}" in context ? context["${name}"] : "" }}`;
+    expect(prompt("", "$last_response and {{ tool.output }}.")).toBe(
+      `${key("last_response")} and ${key("tool.output")}.`,
+    );
+    expect(prompt("", "$context.risk.")).toContain('"risk" in context ? context["risk"] : ""');
+  });
+
+  it("take the input by its name, or stay as they are and are named", () => {
+    const text = 'a [prompt="{{ inputs.x }} $y ${{ z }} {{ other }} $HOME"]; start -> a -> exit';
+    expect(said(lowered(around(text))).filter((line) => line.includes("variable"))).toEqual([
+      expect.stringContaining("`x` is filled in from the input"),
+      expect.stringContaining("`y` is filled in from the input"),
+      expect.stringContaining("`other` is filled in from the input"),
+    ]);
+    expect(prompt("", "{{ inputs.x }} ${{ z }} $HOME")).toBe(
+      '${{ type(input) == map && "x" in input ? input["x"] : "{{ inputs.x }}" }} $${{ z }} $HOME',
+    );
+  });
+});
+
+describe("what a person says at the start", () => {
+  const graph = 'graph [goal="old", llm_model="gpt-5"];';
+  const nodes =
+    'a [prompt="$goal"]; b [prompt=x, llm_model="claude-opus"]; start -> a -> b -> exit';
+
+  it("takes the place of what the graph says, and of nothing that a node says", () => {
+    const models = (reading?: PlanReading): readonly unknown[] => {
+      const { graph: built } = planOf(around(`${graph} ${nodes}`), reading);
+      return built.steps.flatMap(({ work }) =>
+        work.kind === "agent" ? [[work.agent, work.settings?.model, work.prompt]] : [],
+      );
+    };
+    expect(models()).toEqual([
+      ["codex", "gpt-5", "old"],
+      ["claude", "claude-opus", "x"],
+    ]);
+    expect(models({ goal: "new", model: "gemini-3", provider: "google" })).toEqual([
+      ["gemini", "gemini-3", "new"],
+      ["claude", "claude-opus", "x"],
+    ]);
+  });
+
+  it("is part of the context and of the plan", () => {
+    const plan = planOf(around(`${graph} ${nodes}`), { goal: "new" });
+    expect(plan.context).toMatchObject({ "graph.goal": "new", "graph.llm_model": "gpt-5" });
+    expect(plan.reading).toEqual({ goal: "new" });
+  });
+});
+
+describe("the workspace of a graph", () => {
+  it("is what the graph says, with a directory of their own for branches", () => {
+    const graph = 'graph [workspace=worktree, commit=end, stall_timeout="5m", stall_after=4];';
+    const branches = `f [shape=component, workspace=own]; a [${TOOL}]; b [${TOOL}]; j [shape=tripleoctagon]`;
+    const plan = planOf(
+      around(`${graph} ${branches}; start -> f; f -> a -> j; f -> b -> j; j -> exit`),
+    );
+    expect(plan.workspace).toMatchObject({ kind: "worktree", commit: "end", snapshots: true });
+    expect(stepOf(plan, "f")).toMatchObject({ own: true, stallAfter: 4 });
+    const { work } = stepOf(plan, "f");
+    const inner = work.kind === "branches" ? work.branches[0]?.graph.steps : [];
+    expect(inner?.[0]).toMatchObject({ id: "a", idleTimeoutMs: 300_000, stallAfter: 4 });
+  });
+
+  it("has words of its own, and nodes of other engines for it do nothing, which is said", () => {
+    const made = lowered(
+      around('graph [workspace=elsewhere]; m [type="workspace.merge"]; start -> m -> exit'),
+    );
+    expect(made.plan?.workspace?.kind).toBe("here");
+    expect(said(made).map((line) => line.replace(/^\S+ /, ""))).toEqual([
+      "warning[attribute-value] there is no workspace `elsewhere`; `workspace` is not set",
+      expect.stringContaining("warning[type_known]"),
+      "warning[unsupported] `m` (workspace.merge) does nothing: a run has its workspace from start to end",
+    ]);
+  });
+
+  it("is not made by an agent that gets only a label", () => {
+    const text = around('x [type="write_file", path=a, content=b]; start -> x -> exit');
+    expect(said(lowered(text)).filter((line) => line.includes("error"))).toEqual([
+      expect.stringContaining("error[type_known] nothing here runs `x`, a `write_file` node"),
+    ]);
+    const handled = planOf(text, { handlers: { write_file: "cat" } });
+    expect(stepOf(handled, "x").work).toMatchObject({ kind: "shell", run: "cat" });
   });
 });

@@ -9,7 +9,7 @@ import type { RunEvent } from "../../src/core/event.ts";
 import { statOf } from "../../src/runner/process/identity.ts";
 import type { Script } from "./model/reply.ts";
 import { type FakeModel, startModel } from "./model/server.ts";
-import { type Program, Project, type Result } from "./project.ts";
+import { PlainProject, type Program, type Result } from "./project.ts";
 
 const FAKE = resolve(import.meta.dirname, "fake-agent.ts");
 
@@ -24,10 +24,10 @@ while [ $# -gt 0 ]; do
     *) shift;;
   esac
 done
-exec "${process.execPath}" "${FAKE}" "$flag" "$id" $turns $interactive
+NODE_COMPILE_CACHE="${process.env.NODE_COMPILE_CACHE ?? ""}" exec "${process.execPath}" "${FAKE}" "$flag" "$id" $turns $interactive
 `;
 
-export class FakeClaude extends Project {
+export class FakeClaude extends PlainProject {
   readonly model: FakeModel;
   readonly #env: Record<string, string>;
 

@@ -3,7 +3,8 @@
  * A program that behaves like `codex exec --json` in what a runner sees of it: the events on stdout
  * and the rollout by session, with the model and what each answer used. It asks no model: each answer
  * runs the next command of FAKE_CODEX_COMMANDS (a JSON list), the last one ends it. All answers but
- * the first wait for the file FAKE_CODEX_ANSWERS_AFTER, if one is named.
+ * the first wait for the file FAKE_CODEX_ANSWERS_AFTER, if one is named. The last answer says
+ * FAKE_CODEX_ANSWER.
  *
  *     CODEX_HOME=<dir> FAKE_CODEX_MODEL=gpt-5.5 node test/rig/fake-codex.ts exec [resume] ... [ID] -
  */
@@ -19,7 +20,7 @@ const OUTPUT_TOKENS = 10;
 const LOOK_MS = 10;
 
 const { CODEX_HOME = "", FAKE_CODEX_MODEL = "gpt-5.5", FAKE_CODEX_COMMANDS = "[]" } = process.env;
-const { FAKE_CODEX_ANSWERS_AFTER = "/" } = process.env;
+const { FAKE_CODEX_ANSWERS_AFTER = "/", FAKE_CODEX_ANSWER = "Done." } = process.env;
 const commands = JSON.parse(FAKE_CODEX_COMMANDS) as readonly string[];
 const words = process.argv.slice(2);
 const session = words[1] === "resume" ? (words.at(-2) ?? "") : randomUUID();
@@ -81,5 +82,6 @@ for (const [index, command] of commands.slice(done).entries()) {
 await modelAnswers();
 record("response_item", { type: "message", role: "assistant", content: [] });
 answered();
-say({ type: "item.completed", item: { id: "item_last", type: "agent_message", text: "Done." } });
+const last = { id: "item_last", type: "agent_message", text: FAKE_CODEX_ANSWER };
+say({ type: "item.completed", item: last });
 say({ type: "turn.completed", usage: { ...used(), cached_input_tokens: 0 } });

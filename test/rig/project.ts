@@ -12,10 +12,15 @@ import { DatabaseSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
 import { replayJournals } from "./replayed.ts";
 
-/** The program under test. */
 /** How long a reader of the journal waits for a writer. */
 const BUSY_MS = 10_000;
+/** The program under test. */
 export const PROGRAM = resolve(import.meta.dirname, "../../bin/perdure.js");
+/** All tests of this checkout share the compiled code, whatever their home directories are. */
+const CODE_CACHE = resolve(import.meta.dirname, "../../node_modules/.cache/test-code");
+fs.mkdirSync(CODE_CACHE, { recursive: true });
+/** The settings of a user, in the file `perdure/config.yaml` below. */
+const SETTINGS = resolve(import.meta.dirname, "no-snapshots");
 /** How long a test waits for something that must happen. */
 const PATIENCE_MS = 60_000;
 const LOOK_MS = 5;
@@ -183,6 +188,16 @@ export class Project {
     this.dir = dir;
   }
 
+  /** What the user keeps for all projects lies beside this one, so that no test sees another's. */
+  get stateHome(): string {
+    return `${this.dir}.state`;
+  }
+
+  /** The variables that every program of this project gets. */
+  get own(): Readonly<Record<string, string>> {
+    return { XDG_STATE_HOME: this.stateHome, XDG_CACHE_HOME: CODE_CACHE };
+  }
+
   path(...parts: readonly string[]): string {
     return join(this.dir, ...parts);
   }
@@ -207,11 +222,16 @@ export class Project {
 
   /** Starts another script in this project. */
   script(file: string, args: readonly string[] = [], options: StartOptions = {}): Program {
-    const { through = [], uid } = options;
-    const [command, ...words] = [...through, process.execPath, file, ...args];
-    const child = spawn(command ?? "", words, {
+    const { through = [] } = options;
+    return this.command([...through, process.execPath, file, ...args], options);
+  }
+
+  /** Starts any program in this project. */
+  command([command = "", ...words]: readonly string[], options: StartOptions = {}): Program {
+    const { uid } = options;
+    const child = spawn(command, words, {
       cwd: options.cwd ?? this.dir,
-      env: { ...cleanEnvironment(), ...options.env },
+      env: { ...cleanEnvironment(), ...this.own, ...options.env },
       stdio: ["ignore", "pipe", "pipe"],
       ...(uid === undefined ? {} : { uid, gid: uid }),
     });
@@ -254,7 +274,7 @@ export class Project {
   /** The ids of the runs of this project, newest first. */
   async runIds(options?: StartOptions): Promise<readonly string[]> {
     const database = this.path(".perdure", "state.db");
-    if (options === undefined && fs.existsSync(database)) return idsIn(database);
+    if (options === undefined && fs.existsSync(database)) return runIdsIn(database);
     const runs = JSON.parse(await this.must(["list", "runs", "--output", "json"], options)) as {
       pipeline_id: string;
     }[];
@@ -325,7 +345,20 @@ export class Project {
   }
 
   #removeFiles(): void {
-    fs.rmSync(this.dir, { recursive: true, force: true, maxRetries: 5 });
+    for (const path of [this.dir, this.stateHome]) {
+      fs.rmSync(path, { recursive: true, force: true, maxRetries: 5 });
+    }
+  }
+}
+
+/**
+ * A project of a user whose runs take no snapshots, for tests that are not about files: the git
+ * processes of a snapshot cost as much as the rest of a small run. A pipeline that sets `workspace`
+ * has snapshots here, too.
+ */
+export class PlainProject extends Project {
+  override get own(): Readonly<Record<string, string>> {
+    return { ...super.own, XDG_CONFIG_HOME: SETTINGS };
   }
 }
 
@@ -360,13 +393,14 @@ export async function eventually(what: string, holds: () => boolean): Promise<vo
 export function cleanEnvironment(): Record<string, string> {
   const entries = Object.entries(process.env).filter(
     ([name, value]) =>
-      value !== undefined && !/^(PERDURE|FORCE_COLOR|NO_COLOR|CI$|VITEST|NODE_)/.test(name),
+      value !== undefined &&
+      !/^(PERDURE|OTEL_|TRACEPARENT$|FORCE_COLOR|NO_COLOR|CI$|VITEST|NODE_)/.test(name),
   );
   return Object.fromEntries(entries) as Record<string, string>;
 }
 
 /** The ids of the runs in a journal, newest first, as `perdure list runs` has them. */
-function idsIn(file: string): readonly string[] {
+export function runIdsIn(file: string): readonly string[] {
   const database = new DatabaseSync(file, { readOnly: true, timeout: BUSY_MS });
   try {
     const sql = "SELECT pipeline_id AS id FROM pipeline_state ORDER BY created_at DESC, rowid DESC";

@@ -4,7 +4,7 @@
  */
 import { execFileSync } from "node:child_process";
 import { chmodSync, existsSync } from "node:fs";
-import { eventually, type Hold, type Program, Project } from "./project.ts";
+import { eventually, type Hold, PlainProject, type Program } from "./project.ts";
 
 /** Where the step waits, the first time that it runs. */
 export type Moment = "before-push" | "in-push" | "after-push";
@@ -13,7 +13,7 @@ export const MOMENTS: readonly Moment[] = ["after-push", "in-push", "before-push
 
 const PUSH = ["-c user.name=ann", "-c user.email=ann@example.com"].join(" ");
 
-export class PushProject extends Project {
+export class PushProject extends PlainProject {
   readonly remote: string;
   #rounds = 0;
 

@@ -1,7 +1,10 @@
 /**
  * Follows what the program suggests: brings a situation about, does what the words before a command
  * say, runs the command as it was printed, and expects success. A situation that suggests several
- * commands is brought about once for each of them.
+ * commands that change something is brought about once for each of them.
+ *
+ * The first such command is run in every situation. Commands that only look, and alternatives to the
+ * first one, are run in the first situation of a test file that suggests them.
  */
 import { expect } from "vitest";
 import type { RefusalCode } from "../../src/app/refusal.ts";
@@ -90,9 +93,26 @@ function isLook([name = "", ...words]: readonly string[]): boolean {
   return LOOKS.has(name) && !words.includes("--repair");
 }
 
+/** What the situations of each test file have suggested so far. */
+const followed = new Map<string, Set<string>>();
+
+/** Whether no situation of this test file has suggested it before, after the same refusal. */
+function isNew(suggestion: Suggestion, { code }: Partial<Situation> = {}): boolean {
+  const file = expect.getState().testPath ?? "";
+  const known = followed.get(file) ?? new Set();
+  followed.set(file, known);
+  const words = suggestion.words.map((word) => word.replace(/^[0-9a-f]{8}$/, "RUN"));
+  const key = [code, ...words].join(" ");
+  const isKnown = known.has(key);
+  known.add(key);
+  return !isKnown;
+}
+
 /** Brings a situation about and runs what it suggests, each command that changes something anew. */
 export async function follow(situation: Situation, site: Site): Promise<void> {
-  for (let turn = 0, turns = 1; turn < turns; turn++) {
+  /** Which of the commands that change something are run, by their order. */
+  let chosen: readonly number[] | undefined;
+  for (let turn = 0; turn < (chosen?.length || 1); turn++) {
     await site.open();
     try {
       const met = await situation.meet();
@@ -101,10 +121,12 @@ export async function follow(situation: Situation, site: Site): Promise<void> {
       const of = (kind: Suggestion["kind"]): Suggestion[] => all.filter((one) => one.kind === kind);
       expect(all, met.stdout + met.stderr).not.toEqual([]);
       if (situation.words !== undefined) expect(all.map(plainText)).toEqual(situation.words);
-      turns = Math.max(1, of("change").length);
-      const looks = turn === 0 ? of("look") : [];
-      const chosen = of("change").slice(turn, turn + 1);
-      for (const one of [...looks, ...chosen, ...of("sequel")]) {
+      chosen ??= of("change").flatMap((one, index) => {
+        return isNew(one, situation) || index === 0 ? [index] : [];
+      });
+      const looks = turn === 0 ? of("look").filter((one) => isNew(one)) : [];
+      const change = of("change").filter((_, index) => index === chosen?.[turn]);
+      for (const one of [...looks, ...change, ...of("sequel")]) {
         await situation.first?.(one.words);
         const exit = situation.exits?.[all.indexOf(one)] ?? 0;
         await expectExit(site, one.words, { exit, situation, met });

@@ -64,7 +64,12 @@ export class Terminal {
     const shell = `stty rows ${rows} cols ${columns}; exec bash --norc --noprofile`;
     this.#shell = spawn("script", ["-qfec", shell, "/dev/null"], {
       cwd: project.dir,
-      env: { ...cleanEnvironment(), TERM: "xterm-256color", ...env },
+      env: {
+        ...cleanEnvironment(),
+        ...project.own,
+        TERM: "xterm-256color",
+        ...env,
+      },
       stdio: ["pipe", "pipe", "inherit"],
     });
     this.#shell.stdout?.on("data", (chunk: Buffer) => this.#take(chunk));

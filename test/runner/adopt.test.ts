@@ -168,10 +168,14 @@ describe("evidence", () => {
     const lost = { how: "lost", started: false, message: "it had not started" };
     expect([lookAt(attempt.dir), readClaim(attempt.dir).by]).toEqual(["dead", "nobody"]);
     expect(await adopt(attempt).ended).toEqual(lost);
-    const late = spawnSync("/bin/sh", wrapperArguments(attempt.dir, "late", []), {
-      cwd: attempt.cwd,
-      env: { PERDURE_SCRIPT: "touch ran" },
-    });
+    const late = spawnSync(
+      "/bin/sh",
+      wrapperArguments({ dir: attempt.dir, name: "late", prefix: [], isLeftRunning: false }),
+      {
+        cwd: attempt.cwd,
+        env: { PERDURE_SCRIPT: "touch ran" },
+      },
+    );
     expect([late.status, attempt.has("ran")]).toEqual([97, false]);
     expect(await adopt(attempt).ended).toEqual(lost);
   });

@@ -71,11 +71,12 @@ export class Attempt {
 
   /** A runner of its own that kills itself at the n-th failpoint; resolves when it is dead. */
   async runnerThatDiesAt(failpoint: number, script: string): Promise<void> {
-    await once(this.#spawnRunner(script, { PERDURE_FAILPOINT: String(failpoint) }), "exit");
+    const env = { PERDURE_FAILPOINT: String(failpoint) };
+    await once(this.#spawnRunner(this.launch(script), env), "exit");
   }
 
-  #spawnRunner(script: string, env: Record<string, string>): ChildProcess {
-    const args = [LONE_RUNNER, JSON.stringify(this.launch(script)), JSON.stringify(LIMITS)];
+  #spawnRunner(launch: Launch, env: Record<string, string>): ChildProcess {
+    const args = [LONE_RUNNER, JSON.stringify(launch), JSON.stringify(LIMITS)];
     return spawn(process.execPath, args, {
       env: { ...process.env, ...env },
       stdio: ["ignore", "ignore", "inherit"],
@@ -83,17 +84,22 @@ export class Attempt {
   }
 
   /** A runner of its own that starts the script, which says "started"; resolves when it did. */
-  async loneRunner(script: string): Promise<{ kill(): Promise<void> }> {
-    const child = this.#spawnRunner(script, {});
+  async loneRunner(script: string, more: Partial<Launch> = {}): Promise<LoneRunner> {
+    const child = this.#spawnRunner(this.launch(script, more), {});
     await this.line("started");
-    return {
-      kill: () =>
-        new Promise((resolve) => {
-          child.once("exit", () => resolve());
-          child.kill("SIGKILL");
-        }),
+    const signal: LoneRunner["signal"] = async (name) => {
+      const ended = once(child, "exit");
+      child.kill(name);
+      if (name === "SIGKILL") await ended;
     };
+    return { signal, kill: () => signal("SIGKILL") };
   }
+}
+
+interface LoneRunner {
+  kill(): Promise<void>;
+  /** Sends a signal; waits for the end after SIGKILL. */
+  signal(name: "SIGKILL" | "SIGSTOP"): Promise<void>;
 }
 
 /** Waits until the probe gives something. */

@@ -9,8 +9,16 @@ import { replay } from "../../src/core/evolve.ts";
 import type { PlanUpdate } from "../../src/core/graph/update.ts";
 import { statusWord } from "../../src/core/graph/visit-state.ts";
 import { waitsForPerson } from "../../src/core/next-actions.ts";
-import { currentVisit, findVisit, isIdle, type Run, stepOf } from "../../src/core/run.ts";
-import { missedGoal } from "../../src/core/run-end.ts";
+import {
+  currentVisit,
+  findStep,
+  findVisit,
+  isIdle,
+  type Run,
+  stepOf,
+  visitRef,
+} from "../../src/core/run.ts";
+import { missedInRun } from "../../src/core/run-end.ts";
 import { attemptText, visitText } from "../../src/core/step-path.ts";
 import { fullSummary } from "../../src/core/summary.ts";
 import type { MemoryJournal } from "../../src/journal/memory.ts";
@@ -18,11 +26,13 @@ import type { Plan } from "../../src/plan/plan.ts";
 import type { Json, JsonObject } from "../../src/util/json.ts";
 import { TalkCheckers, Violation } from "./conversation-checkers.ts";
 import type { FakeFiles } from "./fake-files.ts";
+import { FinallyCheckers } from "./finally-checkers.ts";
 import { PeopleCheckers } from "./gate-checkers.ts";
 import { MessageCheckers } from "./message-checkers.ts";
 import { RequestCheckers } from "./request-checkers.ts";
 import { type RunSnapshot, snapshot } from "./snapshot.ts";
 import { replayChecked } from "./state-checkers.ts";
+import { checkTrace } from "./trace-checker.ts";
 import { endedWell, type World } from "./world.ts";
 
 /** The plans that a journal holds, by fingerprint; each is read once. */
@@ -38,15 +48,19 @@ export function plansIn(journal: MemoryJournal): (fingerprint: string) => Plan {
 /** Keys that the core adds to what a step hands on. */
 const BUILT_IN = /^(outcome|preferred_label|current_node|last_stage|last_response)$|^internal[.]/;
 
+/** What is checked of the files of a run. */
+type FilesChecks = Pick<FakeFiles, "expectSaved" | "expectBystanders" | "expectCommitted">;
+
 export class Checkers {
   readonly requests = new RequestCheckers();
   /** An update may take room away from steps that run; they continue. */
   #roomMax: number;
+  readonly #hasFinally: boolean;
   readonly #runId: string;
   readonly #journal: MemoryJournal;
   readonly #planOf: (fingerprint: string) => Plan;
   readonly #world: World;
-  readonly #files: FakeFiles;
+  readonly #files: FilesChecks;
   readonly #conversationsOf: TalkCheckers;
   readonly #people: PeopleCheckers;
   readonly #messages = new MessageCheckers();
@@ -60,8 +74,9 @@ export class Checkers {
   /** Attempts whose conversation continued with a message. */
   readonly #continued = new Set<string>();
 
-  constructor(plan: Plan, runId: string, journal: MemoryJournal, world: World, files: FakeFiles) {
+  constructor(plan: Plan, runId: string, journal: MemoryJournal, world: World, files: FilesChecks) {
     this.#files = files;
+    this.#hasFinally = plan.finally !== undefined;
     this.#roomMax = plan.maxParallel;
     this.#runId = runId;
     this.#journal = journal;
@@ -124,6 +139,11 @@ export class Checkers {
       // A judge has rejected what an earlier attempt did.
       if (event.type === "step.failed" && event.check?.kind === "judge") {
         this.#misrouted.add(attemptText(event));
+      }
+      // A fan-out whose items run again ends again; the others of its items do not (retry/I1).
+      if (event.type === "run.rewound" && event.items !== undefined) {
+        const fanOut = currentVisit(findStep(run, event.step));
+        if (fanOut !== undefined) this.#completed.delete(visitText(visitRef(fanOut)));
       }
       if (event.type !== "step.completed") continue;
       if (this.#completed.has(visitText(event))) fail(`${visitText(event)} completed twice`);
@@ -215,8 +235,7 @@ export class Checkers {
     if (status === "stopped") return;
     if (waitsForPerson(run)) return;
     if (!isIdle(run)) fail(`the run is ${status}, but it has work left`);
-    const root = run.scopes.get("");
-    const missed = root && run.failed.size === 0 ? missedGoal(root) : undefined;
+    const missed = run.failed.size === 0 ? missedInRun(run) : undefined;
     const mustFail = run.failed.size > 0 || missed !== undefined;
     if (mustFail !== (status === "failed")) fail(`${run.failed.size} failures: ${status}`);
     if (missed?.back !== undefined) fail(`the run ended before it went back: ${missed.message}`);
@@ -273,11 +292,14 @@ export class Checkers {
   atTheEnd(status: string): void {
     const { events } = this.#journal.contents.load(this.#runId);
     const run = replay(this.#planOf, this.#runId, events);
+    const ends = new FinallyCheckers(this.#hasFinally);
+    for (const { event } of events) ends.afterEvent(event);
     if (!["completed", "failed", "stopped"].includes(status)) fail(`the run ended as "${status}"`);
     if (run.state.status !== status) fail(`the journal says ${run.state.status}, not ${status}`);
     for (const key of this.#spawned) {
       if (!this.#started.has(key)) fail(`${key} was spawned but is not in the journal`);
     }
+    checkTrace(this.#planOf, this.#runId, events);
   }
 }
 

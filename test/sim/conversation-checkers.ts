@@ -168,11 +168,12 @@ export class TalkCheckers {
   /** A run that is over has asked what was to be asked, and knows what all of it used. */
   afterOwner(run: Run, status: string, events: readonly Recorded[]): void {
     this.#countedOnce(run, events);
-    if (status === "stopped") return;
+    if (status === "stopped" || run.finishing?.status === "stopped") return;
     for (const { at, kind, said } of this.#pending.values()) {
       const state = findVisit(run, at)?.state.status;
       // An edit may have taken its step away.
-      const over = state === undefined || ["failed", "abandoned", "completed"].includes(state);
+      const over =
+        state === undefined || ["failed", "abandoned", "completed", "skipped"].includes(state);
       if (!said && !over) fail(`${visitText(at)} was never asked: ${kind}`);
     }
   }

@@ -9,8 +9,11 @@ import { availableParallelism, tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { text } from "node:stream/consumers";
 import { fileURLToPath } from "node:url";
+import { FLEET_BUGS } from "./fleet/session.ts";
 
 interface Change {
+  /** The file, if it is not that of the defect. */
+  readonly in?: string;
   readonly from: string;
   readonly to: string;
 }
@@ -22,11 +25,21 @@ interface Mutation extends Change {
   readonly also?: readonly Change[];
   /** The search starts here, for a defect that few seeds meet; 1 if absent. */
   readonly firstSeed?: number;
+  /** Fleets must find it, not single runs. */
+  readonly fleet?: true;
 }
 
 const OPERATIONS = "src/core/operations.ts";
+const LEASE_KEEPER = "src/app/fleet/lease-keeper.ts";
+const TAKEOVER = "src/app/fleet/takeover.ts";
+/** The journal, too, refuses the lease of another worker. */
+const ALSO_IN_THE_JOURNAL: Change = {
+  in: "src/journal/journal.ts",
+  from: "holder.worker !== undefined && holder.worker !== owner.worker",
+  to: "holder.worker === null",
+};
 
-export const MUTATIONS: readonly Mutation[] = [
+const MUTATIONS: readonly Mutation[] = [
   {
     name: "files are put back over what was merged since",
     file: OPERATIONS,
@@ -207,23 +220,126 @@ export const MUTATIONS: readonly Mutation[] = [
     to: "",
   },
   {
+    name: "finally steps run although a person stopped the run",
+    file: "src/core/run-end.ts",
+    from: 'stopped !== undefined && stopped.code !== "budget"',
+    to: "stopped === null",
+  },
+  {
+    name: "steps of the pipeline start while the run finishes",
+    file: "src/core/next-actions.ts",
+    from: "    return found;\n  }\n  for (const visit of run.waiting.retry)",
+    to: "  }\n  for (const visit of run.waiting.retry)",
+  },
+  {
+    name: "the failure of a finally step is forgotten",
+    file: "src/core/run-end.ts",
+    from: 'return failed === undefined ? { type: "run.completed" } : failedAt(failed);',
+    to: 'return failed === null ? failedAt(failed) : { type: "run.completed" };',
+  },
+  {
+    name: "a retry of one item starts the others again",
+    file: "src/core/graph/rewind.ts",
+    from: "    reopen(run, scope, [start]);\n",
+    to: "    reopen(run, scope, [start], { past: time });\n",
+  },
+  {
     name: "the loop leaves its executors open",
     file: "src/engine/loop.ts",
     from: "await this.#close();\n    return state;",
     to: "return state;",
   },
+  {
+    name: "steps end no earlier than the lease in the store",
+    file: LEASE_KEEPER,
+    from: "LEASE_MARGIN_MS = 4_000",
+    to: "LEASE_MARGIN_MS = 0",
+    fleet: true,
+  },
+  {
+    name: "a worker relies on its own clock alone",
+    file: LEASE_KEEPER,
+    from: "CLOCK_SLOW_MAX = 0.1",
+    to: "CLOCK_SLOW_MAX = 9",
+    fleet: true,
+  },
+  {
+    name: "a worker takes over before the lease has run out",
+    file: TAKEOVER,
+    from: "if (owner === undefined || lease?.hasExpired === true) return",
+    to: "if (owner === undefined || owner.worker !== worker) return",
+    also: [ALSO_IN_THE_JOURNAL],
+    fleet: true,
+  },
+  {
+    name: "a dead process proves that the steps of another worker's directory are dead",
+    file: TAKEOVER,
+    from: "owner.worker === worker && owner.boot === boot",
+    to: "owner.boot === boot",
+    also: [ALSO_IN_THE_JOURNAL],
+    fleet: true,
+  },
+  {
+    name: "an old directory is used again although another worker wrote since",
+    file: TAKEOVER,
+    from: "return usedUnder === epoch - 1;",
+    to: "return usedUnder !== undefined && epoch > 0;",
+    fleet: true,
+  },
+  {
+    name: "a doubled job resumes a run that has ended",
+    file: TAKEOVER,
+    from: ".includes(status) || pendingRequests > 0",
+    to: ".includes(status) || pendingRequests >= 0",
+    fleet: true,
+  },
+  {
+    name: "a worker that was replaced stores files",
+    file: "src/journal/memory-files.ts",
+    from: "(lease?.epoch ?? 0) !== epoch",
+    to: "lease === null",
+    fleet: true,
+  },
 ];
 
 const ROOT = join(dirname(fileURLToPath(import.meta.url)), "..", "..");
-/** Within so many seeds a planted defect must be found. */
+/** Within so many seeds a planted defect must be found; a fleet takes longer than a run. */
 const SEEDS = 3_000;
+const FLEET_SEEDS = 400;
+
+/** A defect as it is planted: changes of files, and the seeds that must find it. */
+interface Planted {
+  readonly name: string;
+  readonly changes: readonly (Change & { readonly in: string })[];
+  readonly args: readonly string[];
+}
+
+/** All defects: changes of the source, and those that the simulated fleet has in itself. */
+function allPlanted(): readonly Planted[] {
+  const mutations = MUTATIONS.map((mutation): Planted => {
+    const { name, file, also = [], firstSeed = 1, fleet } = mutation;
+    const first = [fleet ? "--first-fleet" : "--from", String(firstSeed)];
+    const [runs, fleets] = fleet ? [0, FLEET_SEEDS] : [SEEDS, 0];
+    const args = [...first, "--runs", String(runs), "--fleets", String(fleets)];
+    return { name, changes: [mutation, ...also].map((one) => ({ in: file, ...one })), args };
+  });
+  const bugs = FLEET_BUGS.map((bug): Planted => {
+    const args = ["--runs", "0", "--fleets", `${FLEET_SEEDS}`, "--bug", bug];
+    return { name: bug.replaceAll("-", " "), changes: [], args };
+  });
+  return [...mutations, ...bugs];
+}
 
 /**
  * Plants each defect in a copy and runs the simulator on it, in as many copies as there are cores;
- * gives the names of those it missed.
+ * gives how many there are whose name has this text, and the names of those it missed.
  */
-export async function plantAll(say: (line: string) => void): Promise<readonly string[]> {
-  const waiting = [...MUTATIONS];
+export async function plantAll(
+  say: (line: string) => void,
+  only: string,
+): Promise<{ readonly count: number; readonly missed: readonly string[] }> {
+  const all = allPlanted().filter(({ name }) => name.includes(only));
+  const waiting = [...all];
   const missed: string[] = [];
   const work = async (): Promise<void> => {
     const copy = copyOfTheCode();
@@ -236,7 +352,7 @@ export async function plantAll(say: (line: string) => void): Promise<readonly st
     }
   };
   await Promise.all(Array.from({ length: availableParallelism() }, work));
-  return missed;
+  return { count: all.length, missed };
 }
 
 function copyOfTheCode(): string {
@@ -251,30 +367,29 @@ function copyOfTheCode(): string {
 
 async function isCaught(
   copy: string,
-  mutation: Mutation,
+  { name, changes, args }: Planted,
   say: (line: string) => void,
 ): Promise<boolean> {
-  const { name, file, also = [], firstSeed = 1 } = mutation;
-  const path = join(copy, file);
-  const whole = fs.readFileSync(path, "utf8");
-  let changed = whole;
-  for (const { from, to } of [mutation, ...also]) {
-    if (changed.split(from).length !== 2) throw new Error(`"${name}": its text is not there`);
-    changed = changed.replace(from, () => to);
+  for (const { in: file, from, to } of changes) {
+    const path = join(copy, file);
+    const whole = fs.readFileSync(path, "utf8");
+    if (whole.split(from).length !== 2) throw new Error(`"${name}": its text is not there`);
+    fs.writeFileSync(
+      path,
+      whole.replace(from, () => to),
+    );
   }
-  fs.writeFileSync(path, changed);
-  const seeds = ["--from", String(firstSeed), "--runs", String(SEEDS)];
-  const args = ["test/sim/main.ts", ...seeds, "--one-process"];
-  // All but the changed file are the same as for the last mutation.
+  // All but the changed files are the same as for the last mutation.
   const env = { ...process.env, NODE_COMPILE_CACHE: join(copy, "compiled") };
-  const child = spawn(process.execPath, args, {
+  const command = ["test/sim/main.ts", ...args, "--one-process"];
+  const child = spawn(process.execPath, command, {
     cwd: copy,
     env,
     stdio: ["ignore", "ignore", "pipe"],
   });
   const ended = once(child, "close") as Promise<[number | null]>;
   const [stderr, [status]] = await Promise.all([text(child.stderr), ended]);
-  fs.writeFileSync(path, whole);
+  for (const { in: file } of changes) fs.copyFileSync(join(ROOT, file), join(copy, file));
   const seed = /seed (\d+) failed/.exec(stderr)?.[1];
   const found = /^(?:Violation|AssertionError|JournalError|Error): .*$/m.exec(stderr)?.[0];
   const caught = status !== 0 && seed !== undefined;

@@ -8,6 +8,7 @@ import {
   type Goal,
   type Graph,
   markBackEdges,
+  type PipelineWork,
   PLAN_FORMAT,
   type Plan,
   type Step,
@@ -26,7 +27,26 @@ const OWN = "own";
 export function randomPlan(random: Random): Plan {
   const plan = random.chance(0.1) ? widePlan(random) : anyPlan(random);
   // A workspace of its own needs snapshots; validation sees to that.
-  return plan.workspace?.snapshots === true ? plan : { ...plan, graph: withoutOwn(plan.graph) };
+  const allowed = plan.workspace?.snapshots === true;
+  return withFinally(allowed ? plan : { ...plan, graph: withoutOwn(plan.graph) });
+}
+
+/** Some plans have steps for their end; dice of their own, so that the others stay what they were. */
+function withFinally(plan: Plan): Plan {
+  const random = seededRandom(seedOf(`finally ${canonicalJson(plan)}`));
+  if (!random.chance(0.3)) return plan;
+  const steps = Array.from({ length: 1 + random.below(3) }, (_, index): Step => {
+    const {
+      own: _own,
+      goal: _goal,
+      check: _check,
+      ...step
+    } = randomStep(random, `f${index}`, DEPTH_MAX);
+    const asks = { kind: "agent", agent: CHOOSES, prompt: "the end", settings: {} } as const;
+    const work: Work = random.chance(0.7) ? { kind: "shell", run: "end" } : asks;
+    return { ...step, work, join: "all", split: "all", once: false, visitsMax: 1 };
+  });
+  return { ...plan, finally: { steps, edges: [] } };
 }
 
 /** A command that is tried again in a worktree while others begin there, each after a while. */
@@ -290,10 +310,18 @@ function randomOnce(random: Random): Pick<Step, "once" | "probe"> {
   return random.chance(0.6) ? { once: true, probe: "simulated" } : { once: true };
 }
 
+/** Some sub-pipelines are watched; the graph decides, so that the seeds keep their other plans. */
+function watchFor({ steps, edges }: Graph): Pick<PipelineWork, "watch"> {
+  if (steps.length % 3 !== 0) return {};
+  const until = { until: 'context.dice == "1"', steer: { says: "go on", everyMs: 150 } };
+  return { watch: edges.length % 2 === 0 ? until : { everyMs: 200, cyclesMax: steps.length } };
+}
+
 function randomWork(random: Random, depth: number): Work {
   if (depth < DEPTH_MAX && random.chance(0.12)) {
     const input = random.chance(0.3) ? { input: { n: "${{ input.n }}", items: [1, 2] } } : {};
-    return { kind: "pipeline", graph: randomGraph(random, depth + 1), ...input };
+    const graph = randomGraph(random, depth + 1);
+    return { kind: "pipeline", graph, ...input, ...watchFor(graph) };
   }
   if (depth < DEPTH_MAX && random.chance(0.12)) {
     return {
@@ -347,7 +375,7 @@ function randomGate(random: Random): Work {
     ask: random.chance(0.9) ? "visit ${{ run.visit }}?" : "${{ context.dice }}?",
     choices,
     text: "optional",
-    ...(random.chance(0.4) ? { timeoutMs: 100 + random.below(900) } : {}),
+    ...(random.chance(0.4) ? { timeoutMs: 100 + random.below(900), show: ["diff"] } : {}),
     ...(random.chance(0.5) ? { default: random.pick(["A", "R"]) } : {}),
   };
 }

@@ -17,6 +17,7 @@ const CAUSED: Readonly<Record<string, readonly RunEvent["type"][]>> = {
   retry: ["run.rewound", "run.restoring", "step.granted"],
   rewind: ["run.rewound"],
   settle: ["step.settled"],
+  skip: ["step.skipped", "run.skipping"],
   "add-budget": ["run.funded"],
 };
 
@@ -37,7 +38,9 @@ export class RequestCheckers {
 
   afterAppend(recorded: readonly Recorded[], run: Run): void {
     for (const [index, { event, seq }] of recorded.entries()) {
-      if (event.type === "run.messaged") this.#handle(event.message.id);
+      // The messages of managers are no requests (message-checkers.ts).
+      const asked = event.type === "run.messaged" && !event.message.id.startsWith("steer:");
+      if (asked) this.#handle(event.message.id);
       if (event.type !== "request.handled") continue;
       this.#handle(event.request);
       const next = recorded[index + 1];

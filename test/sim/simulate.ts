@@ -9,9 +9,10 @@ import type { Operation } from "../../src/core/action.ts";
 import { uncertainVisit } from "../../src/core/attempt/uncertain.ts";
 import { judgeOf } from "../../src/core/conversation/judge.ts";
 import { messagesIn } from "../../src/core/conversation/message.ts";
-import type { AttemptRef, Owner, Placed, Recorded, RunEvent } from "../../src/core/event.ts";
+import type { AttemptRef, Owner, Recorded, RunEvent, WorkspaceUsed } from "../../src/core/event.ts";
 import { replay } from "../../src/core/evolve.ts";
 import type { ConversationOffer, Fact, ItemsFound } from "../../src/core/fact.ts";
+import { seenLast } from "../../src/core/graph/retry.ts";
 import { Refusal } from "../../src/core/graph/rewind.ts";
 import { planUpdate, touchesProcess } from "../../src/core/graph/update.ts";
 import {
@@ -28,7 +29,7 @@ import { attemptText, parseVisit, stepPath } from "../../src/core/step-path.ts";
 import { initialSummary } from "../../src/core/summary.ts";
 import type { Executors } from "../../src/engine/executors/executor.ts";
 import { GateExecutor } from "../../src/engine/executors/gates.ts";
-import { type Inlet, Loop } from "../../src/engine/loop.ts";
+import { type FactQueue, Loop } from "../../src/engine/loop.ts";
 import { recordRequest, recordUpdate } from "../../src/engine/record.ts";
 import { keyOf, type LastingRequest, pendingAmong } from "../../src/journal/inbox.ts";
 import { JournalError, takeLease } from "../../src/journal/journal.ts";
@@ -223,9 +224,9 @@ class Simulation {
     const events = forgets ? loaded.events.slice(0, -1) : loaded.events.map(this.#remembered);
     const gates = this.#gates(() => loop.run);
     const clock = { now: () => this.#world.clock };
-    const inlet = this.#inlet(() => loop, gates);
+    const queue = this.#queue(() => loop, gates);
     const loop: Loop = new Loop({
-      ...{ log, runId: RUN_ID, plan, owner, clock, env: {}, inlet },
+      ...{ log, runId: RUN_ID, plan, owner, clock, env: {}, queue },
       run: replay(this.#planOf, RUN_ID, events),
       epoch: acquired.epoch,
       keepsFiles: plan.workspace?.snapshots === true,
@@ -257,7 +258,7 @@ class Simulation {
   }
 
   /** Where the run works; a worktree gets a commit for each step, one at the end, or none. */
-  #place({ workspace }: Plan): Placed {
+  #place({ workspace }: Plan): WorkspaceUsed {
     const kind = workspace?.kind ?? "here";
     const commits = this.#random.pick(["step", "end", undefined] as const);
     const isKept = kind === "worktree" && workspace?.snapshots === true;
@@ -274,6 +275,7 @@ class Simulation {
   /** Somebody has edited the pipeline; what still runs of the steps that this touches is let be. */
   async #update(owner: Owner, epoch: number): Promise<void> {
     const run = replay(this.#planOf, RUN_ID, this.#journal.contents.load(RUN_ID).events);
+    if (run.finishing !== undefined) return;
     const plan = editedPlan(this.#plan, this.#random);
     const input = run.created?.input ?? null;
     const changes = planUpdate(this.#plan, plan, { before: input, after: input }, run);
@@ -337,7 +339,9 @@ class Simulation {
     const { steps } = this.#plan.graph;
     if (found.length === 0 && run.seq > 3 && this.#chance(0.15)) {
       const type = this.#random.chance(0.5) ? "retry-requested" : "rewind-requested";
-      requests.push({ type, step: this.#random.pick(steps).id });
+      const items = type === "retry-requested" ? this.#itemsSeen(run) : undefined;
+      const step = this.#random.pick(steps).id;
+      requests.push(items === undefined ? { type, step } : { ...items, type: "retry-requested" });
     }
     if (this.#chance(0.1)) requests.push({ type: "funds-added", added: { turns: 2 } });
     const kept = this.#plan.workspace?.snapshots === true;
@@ -387,18 +391,18 @@ class Simulation {
         close,
       },
       files: {
-        begin: (operation, outlet) => {
+        begin: (operation, writer) => {
           this.#note(`begin ${JSON.stringify(operation)}`);
           this.#files.begin(operation, run());
           if (this.#bug?.endsWith("reports-early") !== true || operation.type !== early) return;
           // Planted: the report comes before the work is done.
           if (operation.type === "restore") {
             const { at, workspace } = operation;
-            outlet.post({ type: "files-ready", at, workspace, how: "restored" });
+            writer.post({ type: "files-ready", at, workspace, how: "restored" });
           } else if (operation.type === "snapshot") {
             const snapshot = { commit: this.#files.anyCommit() };
             const { workspace, serves } = operation;
-            outlet.post({ type: "snapshotted", workspace, serves, snapshot, changed: true });
+            writer.post({ type: "snapshotted", workspace, serves, snapshot, changed: true });
           }
         },
         close: async () => {
@@ -412,7 +416,9 @@ class Simulation {
     const { place, session, what } = operation;
     const items = what === "items" ? this.#items() : undefined;
     const offer = this.#offer(findVisit(run, place), session);
-    this.#late.push({ type: "looked-up", place, ...(items && { items }), ...(offer && { offer }) });
+    const material = what === "material" ? [{ name: "diff", text: "changes" }] : undefined;
+    const found = { ...(items && { items }), ...(offer && { offer }) };
+    this.#late.push({ type: "looked-up", place, ...found, ...(material && { material }) });
   }
 
   /** Reports what an earlier owner had started, unless nothing is left of it. */
@@ -456,9 +462,12 @@ class Simulation {
   /** Between two owners a person may say what became of steps, as it is. */
   async #settle(epoch: number): Promise<void> {
     const now = (): Run => replay(this.#planOf, RUN_ID, this.#journal.contents.load(RUN_ID).events);
+    if (now().finishing !== undefined) return;
     for (const step of [...now().failed].filter(isUncertain).map(pathOf)) {
       if (!this.#random.chance(0.6)) continue;
       const run = now();
+      // The verdict before may have led back to where this step has not started.
+      if (![...run.failed].some((visit) => isUncertain(visit) && pathOf(visit) === step)) continue;
       const at = attemptOf(uncertainVisit(run, step));
       const truth = this.#world.happenedIn(at) ? "done" : "redo";
       const as = this.#random.chance(0.2) ? "abort" : truth;
@@ -484,9 +493,9 @@ class Simulation {
   }
 
   /** Where the loop gets its facts, and time passes. */
-  #inlet(loop: () => Loop, gates: GateExecutor): Inlet {
+  #queue(loop: () => Loop, gates: GateExecutor): FactQueue {
     const late = this.#late;
-    const inlet: Inlet = {
+    const queue: FactQueue = {
       get isEmpty() {
         return late.length === 0;
       },
@@ -497,12 +506,12 @@ class Simulation {
       take: async (waitMs) => {
         if (this.#chance(0.03)) throw this.#crash("between two turns");
         await this.#wakeSleeper();
-        const facts = await this.#facts(loop().run, gates, inlet, waitMs);
+        const facts = await this.#facts(loop().run, gates, queue, waitMs);
         for (const fact of facts) this.#note(factText(fact));
         return facts;
       },
     };
-    return inlet;
+    return queue;
   }
 
   /** An owner that was replaced while it slept may not write a word. */
@@ -529,12 +538,12 @@ class Simulation {
   async #facts(
     run: Run,
     gates: GateExecutor,
-    inlet: Inlet,
+    queue: FactQueue,
     waitMs: number | undefined,
   ): Promise<readonly Fact[]> {
     const facts: Fact[] = [];
     if (this.#random.chance(0.2)) await this.#people(run);
-    if (this.#random.chance(0.5)) await gates.look(inlet);
+    if (this.#random.chance(0.5)) await gates.look(queue);
     if (this.#random.chance(0.1)) this.#files.bystander(`bystander-${++this.#bystanders}`);
     if (this.#chance(0.01)) {
       const mode = this.#random.pick(["now", "after-turn", "after-step"] as const);
@@ -566,7 +575,14 @@ class Simulation {
     for (const visit of [...run.failed, ...run.waiting.probe].filter(isUncertain)) {
       this.#uncertain.set(attemptText(attemptOf(visit)), attemptOf(visit));
     }
-    switch (this.#random.below(this.#uncertain.size === 0 ? 4 : 12)) {
+    switch (this.#random.below(this.#uncertain.size === 0 ? 5 : 12)) {
+      case 4: {
+        const waiting = Object.values(run.waiting).flatMap((visits) => [...visits]);
+        const some = [...run.failed, ...waiting];
+        const path = some.length === 0 ? step : pathOf(this.#random.pick(some));
+        const attempt = seenLast(run, { step: path });
+        return { type: "skip", ...signed, step: path, ...(attempt && { attempt }) };
+      }
       case 0: {
         const message = { id: key, text: "look here", by: "p@h", given: this.#world.clock };
         return { type: "message", scope: "", step, message };
@@ -574,6 +590,8 @@ class Simulation {
       case 1:
         return { type: "add-budget", ...signed, added: { turns: 2 } };
       case 2: {
+        const items = this.#random.chance(0.3) ? this.#itemsSeen(run) : undefined;
+        if (items !== undefined) return { type: "retry", ...signed, ...items };
         const failed = this.#random.chance(0.7) ? [...run.failed] : [];
         const visit = failed[0] ?? currentVisit(findStep(run, step));
         const attempt = visit && attemptText(attemptOf(visit));
@@ -591,6 +609,23 @@ class Simulation {
         return { type: "settle", ...signed, step: stepPath(at), attempt: attemptText(at), as };
       }
     }
+  }
+
+  /** Items of a fan-out that the run has reached, and what somebody sees of them. */
+  #itemsSeen(run: Run): { step: string; items: readonly number[]; attempt?: string } | undefined {
+    const ended = [...run.scopes.values()].flatMap(({ parent, index, active }) =>
+      parent !== undefined && stepOf(parent).work.kind === "each" && active === 0
+        ? [{ fanOut: parent, index }]
+        : [],
+    );
+    if (ended.length === 0) return undefined;
+    const { fanOut, index } = this.#random.pick(ended);
+    const others = ended.filter((one) => one.fanOut === fanOut && this.#random.chance(0.3));
+    const items = [index, ...others.map((one) => one.index)];
+    if (this.#random.chance(0.1)) items.push(this.#random.below(4));
+    const step = pathOf(fanOut);
+    const attempt = seenLast(run, { step, items });
+    return { step, items, ...(attempt && { attempt }) };
   }
 
   async #send(request: LastingRequest): Promise<void> {
@@ -617,8 +652,8 @@ class Simulation {
       case "add-budget":
         return { ...asked, fact: { type: "funds-added", added: request.added } };
       case "retry": {
-        const { step, attempt } = request;
-        const fact = { type: "retry-requested", step } as const;
+        const { step, attempt, items } = request;
+        const fact = { type: "retry-requested", step, ...(items && { items }) } as const;
         return { ...asked, step, ...(attempt && { attempt }), fact };
       }
       case "rewind": {
@@ -626,6 +661,11 @@ class Simulation {
         const kept = this.#plan.workspace?.snapshots === true && files === "restore";
         const restore = kept ? { restore: this.#files.anyCommit() } : {};
         return { ...asked, step, fact: { type: "rewind-requested", step, ...restore } };
+      }
+      case "skip": {
+        const { step, attempt } = request;
+        const about = { step, ...(attempt && { attempt }) };
+        return { ...asked, ...about, fact: { type: "skip-requested", step, by } };
       }
       case "settle": {
         const { step, as, attempt = "" } = request;

@@ -1,7 +1,11 @@
 import { describe, expect, it } from "vitest";
+import { simulateFleet } from "./fleet/simulate-fleet.ts";
 import { type Bug, simulate } from "./simulate.ts";
 
-const SEEDS = 300;
+/** `npm run check` runs 1,000, and `npm run sim` 20,000. */
+const SEEDS = 100;
+/** `npm run check` runs 20, and `npm run sim` 600. */
+const FLEETS = 8;
 /** Within so many, every kind of event is met. */
 const SEEDS_FOR_ALL_EVENTS = 1_000;
 /** Within so many seeds a planted bug must be found. */
@@ -13,6 +17,7 @@ const EVENTS: readonly string[] = [
   "run.completed",
   "run.created",
   "run.failed",
+  "run.finishing",
   "run.funded",
   "run.messaged",
   "run.opened",
@@ -22,6 +27,7 @@ const EVENTS: readonly string[] = [
   "run.restoring",
   "run.returned",
   "run.rewound",
+  "run.skipping",
   "run.stopped",
   "run.stopping",
   "run.updated",
@@ -69,6 +75,22 @@ describe("the simulator", () => {
       for (const event of (await simulate(seed)).events) seen.add(event.type);
     }
     expect([...seen].sort()).toEqual(EVENTS);
+  });
+});
+
+describe("the simulator of fleets", () => {
+  it("finds nothing wrong, tells the same story for the same seed, and sees takeovers", async () => {
+    let takeovers = 0;
+    for (let seed = 1; seed <= FLEETS; seed++) {
+      const fleet = await simulateFleet(seed);
+      takeovers += fleet.takeovers;
+      if (seed === 1) expect((await simulateFleet(seed)).log).toEqual(fleet.log);
+    }
+    expect(takeovers).toBeGreaterThan(FLEETS);
+  });
+
+  it("finds files that are stored too late", async () => {
+    await expect(simulateFleet(2, "ship-after-append")).rejects.toThrow(/not stored/);
   });
 });
 

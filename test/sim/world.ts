@@ -6,7 +6,7 @@ import type {
   AttemptRef,
   Conversation,
   Held,
-  Says,
+  PromptKind,
   Spent,
   StepReport,
 } from "../../src/core/event.ts";
@@ -34,6 +34,8 @@ export class World {
   now = 1_000_000;
   /** How far the wall clock is off; it may be set back at any time. */
   skew = 0;
+  /** Some steps take up to this time; the others end within half a second. */
+  longest = 0;
   /** Planted: agents that survive their kill. */
   undying = false;
   /** Every spawn that ever happened, in order: the counted effects. */
@@ -70,11 +72,17 @@ export class World {
     return this.#random.chance(0.3) ? [] : (this.#heard.get(session) ?? []);
   }
 
+  /** The messages that a transcript has by now; undefined when nothing was written. */
+  transcript(session: string): readonly string[] | undefined {
+    return this.#transcripts.has(session) ? (this.#heard.get(session) ?? []) : undefined;
+  }
+
   /** Starts a process; with a conversation it is an agent's. */
   spawn(at: AttemptRef, conversation?: Conversation, messages: readonly string[] = []): void {
     const random = this.#random;
     this.spawns.push(at);
-    const endsAt = this.now + 1 + random.below(500);
+    const long = this.longest > 0 && random.chance(0.5);
+    const endsAt = this.now + 1 + random.below(long ? this.longest : 500);
     const ending =
       conversation === undefined ? shellEnding(random) : agentEnding(random, conversation.says);
     // What fails may have done what it was for nevertheless. Agents that continue know what they
@@ -208,7 +216,7 @@ function randomWords(random: Random): StepReport {
 }
 
 /** How an agent ends, after what was said to it. */
-function agentEnding(random: Random, says: Says): Ending {
+function agentEnding(random: Random, says: PromptKind): Ending {
   const spent = randomSpent(random);
   return { ...agentWord(random, says), spent };
 }
@@ -252,7 +260,7 @@ function judgeWord(random: Random, held: Held): Ending {
   }
 }
 
-function agentWord(random: Random, says: Says): Ending {
+function agentWord(random: Random, says: PromptKind): Ending {
   if (says === "relay" && random.chance(0.7)) {
     return { how: "relayed", checkpoint: { path: "/notes", sha256: "0", bytes: 1 } };
   }

@@ -13,7 +13,7 @@ const PARALLEL_MAX = 4;
 const ATTEMPTS = 100;
 
 /** `own` works in a directory of its own and is merged; `once` has a probe; a gate is answered. */
-export type StepKind = "shared" | "own" | "once" | "gate";
+type StepKind = "shared" | "own" | "once" | "gate";
 
 export interface SoakStep {
   readonly id: string;

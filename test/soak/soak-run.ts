@@ -56,7 +56,7 @@ const KILLS = [
   "SIGINT",
   "SIGTERM",
 ] as const;
-export type Kill = (typeof KILLS)[number];
+type Kill = (typeof KILLS)[number];
 
 /** When to strike: at once after a step's start or end, or at any time. */
 const MOMENTS = ["START", "END", "any"] as const;

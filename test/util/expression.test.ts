@@ -80,7 +80,7 @@ describe("evaluate", () => {
       "size(results)",
       "in `size(results)`: this map cannot be listed or compared; name a key of it",
     ],
-    ["results", "in `results`: a whole map is no value; name a key of it"],
+    ["results", "in `results`: a whole map cannot be used as a value; name a key of it"],
     ["cel.bind(a, 1, a)", "in `cel.bind(a, 1, a)`: unknown variable: cel"],
   ])("%s fails", (source, message) => {
     expect(failure(source)).toBe(message);

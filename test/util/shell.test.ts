@@ -125,7 +125,7 @@ describe("renderShell", () => {
         );
         expect(printed).toEqual(cases.map(([, expected]) => expected));
       }),
-      { numRuns: 10 },
+      { numRuns: 5 },
     );
   });
 

@@ -5,6 +5,8 @@ import {
   padText,
   plainText,
   shortList,
+  tableLines,
+  wrapAdvice,
   wrapText,
 } from "../../src/view/text.ts";
 
@@ -50,6 +52,42 @@ test("wrapping breaks between words and keeps every one of them", () => {
   expect(wrapText("  [A] approve, [R] reject", 30)).toEqual(["  [A] approve, [R] reject"]);
   expect(wrapText("  incomprehensibilities", 10)).toEqual(["  incomprehensibilities"]);
   expect(wrapText("", 10)).toEqual([""]);
+});
+
+test("a suggested command is moved as a whole, or broken after a backslash", () => {
+  const next = "Continue: perdure resume 1a2b3c4d   (output: perdure logs 1a2b3c4d test)";
+  expect(wrapAdvice(next, 34)).toEqual([
+    "Continue: perdure resume 1a2b3c4d",
+    "  (output:",
+    "    perdure logs 1a2b3c4d test)",
+  ]);
+  expect(wrapAdvice("Continue: perdure resume 1a2b3c4d --update", 30)).toEqual([
+    "Continue:",
+    "    perdure resume 1a2b3c4d \\",
+    "      --update",
+  ]);
+  expect(wrapAdvice(next, 80)).toEqual([next]);
+});
+
+test("a colour continues in the next row", () => {
+  expect(wrapAdvice("\u001b[31mone two three\u001b[0m", 9)).toEqual([
+    "\u001b[31mone two\u001b[0m",
+    "\u001b[31m  three\u001b[0m",
+  ]);
+});
+
+test("cells that do not fit move to the next line", () => {
+  const rows = [
+    ["STEP", "STATE", "RESULT"],
+    ["build", "completed", "exit 0"],
+    ["test", "failed", "it exited with 1"],
+  ];
+  expect(tableLines(rows, { width: 30 })).toEqual([
+    "STEP   STATE      RESULT",
+    "build  completed  exit 0",
+    "test   failed",
+    "    it exited with 1",
+  ]);
 });
 
 test("padding counts columns, not characters", () => {

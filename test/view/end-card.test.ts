@@ -25,6 +25,7 @@ test("a failure: what happened, the end of its output, and a command per line", 
       ╰ all of it: perdure logs a1b2c3d4 test
       1 of 3 steps completed: plan; not completed: test (failed), ship.
       Continue: perdure resume a1b2c3d4
+      Skip it: perdure skip a1b2c3d4 test
     "
   `);
 });
@@ -55,6 +56,9 @@ test("in 40 columns: sentences break between words, commands after a backslash",
           a1b2c3d4e5f6a7b8c9d0
       Output:
         perdure logs a1b2c3d4e5f6a7b8c9d0 \\
+          test
+      Skip it:
+        perdure skip a1b2c3d4e5f6a7b8c9d0 \\
           test
     "
   `);

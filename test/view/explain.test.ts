@@ -49,7 +49,7 @@ test("failures, a loss, a stop, a pause and a new allowance", () => {
     fix@1.2  2026-02-01 10:00:01 UTC: it had failed once and had attempts left
       it was lost after 2.0s: gone
     fix@1.3  2026-02-01 10:00:03 UTC: its process had been lost, which does not use up an attempt
-      its runner died; the next one found it running and re-attached
+      its runner had ended; the next one found it running and re-attached
       it was interrupted after 0ms: SIGINT
     fix@1.4  2026-02-01 10:00:03 UTC: it had been interrupted, and the run was resumed
       it paused after 0ms (rate-limit)
@@ -152,11 +152,13 @@ test("a skip, a step that has not run, one that nobody knows, and one that was s
 
 test("the same for programs", () => {
   const explained = explainStep(three().done("plan").events, "plan", undefined);
-  expect(explained && explainJson(explained)).toEqual({
+  expect(explained && explainJson("run-1", explained)).toEqual({
+    run_id: "run-1",
     step: "plan",
     attempts: [
       {
-        at: "plan@1.1",
+        visit: 1,
+        attempt: 1,
         time: "2026-02-01T10:00:00.000Z",
         cause: "all steps that it depends on had completed",
         notes: [],

@@ -15,6 +15,7 @@ import {
 import { type Box, type Link, layOut } from "../../src/view/graph/layout.ts";
 import { mermaidText } from "../../src/view/graph/mermaid.ts";
 import { svgText } from "../../src/view/graph/svg.ts";
+import { graphJson } from "../../src/view/json/graph-json.ts";
 import { graphOf, planOf } from "../core/plans.ts";
 import { bad, ok, Play } from "../core/play.ts";
 import { simulate } from "../sim/simulate.ts";
@@ -212,21 +213,27 @@ test("a run as SVG", () => {
   expect(
     svg.replace(/<style>.*<\/style>/, "<style/>").replace(/<defs>.*<\/defs>/, "<defs/>"),
   ).toMatchInlineSnapshot(`
-    "<svg xmlns="http://www.w3.org/2000/svg" class="graph" role="img" width="162" height="164" viewBox="0 0 162 164">
+    "<svg xmlns="http://www.w3.org/2000/svg" class="graph" role="img" width="196" height="190" viewBox="0 0 196 190">
     <title>test</title>
     <style/>
     <defs/>
-    <rect class="ground" width="162" height="164"/>
+    <rect class="ground" width="196" height="190"/>
     <g class="failed">
-    <rect x="20" y="20" width="121.6" height="43" rx="4"/>
-    <text text-anchor="middle" x="80.8" y="39">✗ a</text>
-    <text class="small" text-anchor="middle" x="80.8" y="53">it exited with 1</text>
+    <title>✗ a it exited with 1</title>
+    <rect x="20" y="20" width="156" height="49" rx="8"/>
+    <circle cx="40" cy="36.5" r="8"/>
+    <text class="mark" x="40" y="40">✗</text>
+    <text x="56" y="40.5">a</text>
+    <text class="small" text-anchor="start" x="32" y="58">it exited with 1</text>
     </g>
     <g class="pending">
-    <rect x="48.8" y="115" width="64" height="29" rx="4"/>
-    <text text-anchor="middle" x="80.8" y="134">· b</text>
+    <title>· b</title>
+    <rect x="20" y="121" width="156" height="49" rx="8"/>
+    <circle cx="40" cy="137.5" r="8"/>
+    <text class="mark" x="40" y="141">·</text>
+    <text x="56" y="141.5">b</text>
     </g>
-    <path class="untaken" d="M80.8 63 L80.8 115" marker-end="url(#faint)"/>
+    <path class="untaken" d="M98 69 L98 121" marker-end="url(#faint)"/>
     </svg>
     "
   `);
@@ -301,7 +308,7 @@ describe("bounds (view/B1)", () => {
     const [each] = drawn(play).picture.nodes;
     const shown = each?.inner?.nodes.map(({ label }) => label);
     expect(shown).toHaveLength(ITEMS_MAX);
-    expect(shown).toContain("[77] 77");
+    expect(shown?.slice(0, 3)).toEqual(["[77] 77", "[0] 0", "[1] 1"]);
     expect(each?.notes).toEqual([
       "for each of input",
       "100 of 100 items, 1 failed",
@@ -335,6 +342,40 @@ describe("the layout", () => {
       expect(isWellFormed(svg)).toBe(true);
       expect(svg).not.toContain("NaN");
     }
+  });
+});
+
+describe("positions for programs", () => {
+  test("boxes lie in their parents, and edges lead from box to box", () => {
+    const play = new Play(fan(2), ["a", "b"]).open().finish(() => ok());
+    const graph = graphJson(drawn(play));
+    const byId = new Map(graph.nodes.map((node) => [node.id, node]));
+    const corner = (id: string | null): { x: number; y: number } => {
+      const node = id === null ? undefined : byId.get(id);
+      if (node === undefined) return { x: 0, y: 0 };
+      const { x, y } = corner(node.parent);
+      return { x: x + node.x, y: y + node.y };
+    };
+    const around = { width: graph.width, height: graph.height };
+    for (const node of graph.nodes) {
+      const parent = node.parent === null ? around : byId.get(node.parent);
+      expect(node.x).toBeGreaterThanOrEqual(0);
+      expect(node.x + node.width).toBeLessThanOrEqual((parent?.width ?? 0) + 0.2);
+      expect(node.y + node.height).toBeLessThanOrEqual((parent?.height ?? 0) + 0.2);
+    }
+    expect(graph.edges).toHaveLength(3);
+    for (const { from, to, points } of graph.edges) {
+      expect(points[0]?.y).toBeCloseTo(corner(from).y + (byId.get(from)?.height ?? 0), 0);
+      expect(points.at(-1)?.y).toBeCloseTo(corner(to).y, 0);
+    }
+  });
+
+  test("a run that progresses moves no box (view/Q3)", () => {
+    const boxes = (play: Play) =>
+      graphJson(drawn(play)).nodes.map(({ x, y, width, height }) => [x, y, width, height]);
+    const play = new Play(planOf("plan>test test>ship", { plan: { work: agent } })).open();
+    const before = boxes(play);
+    expect(boxes(play.end("plan", ok()).end("test", bad))).toEqual(before);
   });
 });
 

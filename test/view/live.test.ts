@@ -250,6 +250,15 @@ function busy(count: number, running: number): Scribe {
 
 const LAST = new Map([["step-0033@1.1", output(["compiling", "linking"])]]);
 
+test("a long name gives way to the bar", () => {
+  const plan = {
+    ...planOf(chain(step("plan"), step("ship"))),
+    name: "日本語のパイプライン、長い名前",
+  };
+  const [, header] = show(new Scribe(plan).done("plan").start("ship"), NARROW).split("\n");
+  expect(header).toBe(" 日本語のパイプ…  a1b2c3d4  ▕██░░▏  1/2");
+});
+
 describe("more steps than rows", () => {
   test("50 steps: completed ones are counted first", () => {
     const change = { outputs: LAST, shown: "step-0033@1.1", keys: KEYS };

@@ -1,5 +1,6 @@
 import { expect, test } from "vitest";
-import { prefixLength, type RunRow, runListJson, runTable } from "../../src/view/run-table.ts";
+import { pipelineListJson, runListJson } from "../../src/view/json/run-list.ts";
+import { prefixLength, type RunRow, runTable } from "../../src/view/run-table.ts";
 
 const row = (change: Partial<RunRow>): RunRow => ({
   runId: "a1b2c3d4-e5f6-7890-abcd-ef1234567890",
@@ -66,23 +67,27 @@ test("ids that share a prefix are shown longer", () => {
   expect(prefixLength(["a1b2c3d4-1", "a1b2c3d5-2"])).toBe(8);
 });
 
-test("the JSON of the documentation, with our fields after it", () => {
+test("the same for programs, and in the names of other tools", () => {
   const rows = [row({ input: "go" }), row({ status: "running", cleanedAt: Date.UTC(2026, 2, 1) })];
-  expect(runListJson(rows)).toEqual([
-    {
-      run_id: "a1b2c3d4-e5f6-7890-abcd-ef1234567890",
-      pipeline_id: "a1b2c3d4-e5f6-7890-abcd-ef1234567890",
-      pipeline_name: "speckit-flow",
-      status: "completed",
-      created_at: "2026-02-01T10:00:00Z",
-      steps_completed: 5,
-      steps_total: 5,
-      updated_at: "2026-02-01T10:05:00Z",
-      input: "go",
-      file: "/home/ann/speckit.yaml",
-      forked_from: null,
-      cleaned_at: null,
-    },
-    expect.objectContaining({ status: "interrupted", cleaned_at: "2026-03-01T00:00:00Z" }),
-  ]);
+  const common = {
+    run_id: "a1b2c3d4-e5f6-7890-abcd-ef1234567890",
+    pipeline: "speckit-flow",
+    status: "completed",
+    created_at: "2026-02-01T10:00:00.000Z",
+    updated_at: "2026-02-01T10:05:00.000Z",
+    cleaned_at: null,
+    steps_completed: 5,
+    steps_total: 5,
+    file: "/home/ann/speckit.yaml",
+    input: "go",
+    forked_from: null,
+  };
+  expect(runListJson(rows)).toEqual({
+    runs: [
+      common,
+      expect.objectContaining({ status: "interrupted", cleaned_at: "2026-03-01T00:00:00.000Z" }),
+    ],
+  });
+  const names = { pipeline_id: common.run_id, pipeline_name: "speckit-flow" };
+  expect(pipelineListJson(rows.slice(0, 1))).toEqual([{ ...common, ...names }]);
 });

@@ -60,11 +60,12 @@ test("a failed run on one page", () => {
       plan.app  dist/app  12 bytes  sha256 0123456789ab
 
     context
-      version, who
+      version = 1.2
+      who = ada
 
     Run a1b2c3d4 (release) failed: step test (2 attempts): it ran longer than its timeout of 1m 00s.
-    6 of 8 steps completed: plan, each and 4 more; 1 of 2 items of each failed; not completed: test (failed), publish.
-    Continue: perdure resume a1b2c3d4   (output: perdure logs a1b2c3d4 test)
+    5 of 8 steps completed: plan, each and 3 more; 1 failed; 1 of 2 items of each failed: each[1] (b); not completed: test (failed), publish.
+    Continue: perdure resume a1b2c3d4   (output: perdure logs a1b2c3d4 test; skip it: perdure skip a1b2c3d4 test)
     "
   `);
 });
@@ -114,14 +115,18 @@ test("as JSON", () => {
   const json = showJson(failedRun().input(100));
   expect(json).toMatchObject({
     run_id: "a1b2c3d4-e5f6-4890-abcd-ef1234567890",
-    pipeline_id: "a1b2c3d4-e5f6-4890-abcd-ef1234567890",
+    pipeline: "release",
     status: "failed",
     created_at: "2026-02-01T10:00:00.000Z",
     context: { version: "1.2", who: "ada" },
-    why: { commands: ["perdure resume a1b2c3d4", "perdure logs a1b2c3d4 test"] },
+    next: [
+      { command: "perdure resume a1b2c3d4" },
+      { command: "perdure logs a1b2c3d4 test" },
+      { command: "perdure skip a1b2c3d4 test" },
+    ],
   });
-  const steps = json.steps as { step_id: string }[];
-  expect(steps.map(({ step_id }) => step_id)).toEqual([
+  const { steps } = json;
+  expect(steps.map(({ step }) => step)).toEqual([
     "plan",
     "each",
     "each@1.1[0]/lint",
@@ -132,35 +137,40 @@ test("as JSON", () => {
     "publish",
   ]);
   expect(steps[6]).toEqual({
-    step_id: "test",
-    state: "failed",
+    step: "test",
+    status: "failed",
     detail: "failed",
     visit: 1,
-    retry_count: 1,
+    retries: 1,
     started_at: "2026-02-01T10:00:06.000Z",
-    completed_at: "2026-02-01T10:01:05.000Z",
+    ended_at: "2026-02-01T10:01:05.000Z",
     exit: 2,
     reason: "timeout",
-    error_message: "it ran longer than its timeout of 1m 00s",
+    message: "it ran longer than its timeout of 1m 00s",
+    settled_by: null,
+    identity: null,
+    reported: null,
     outputs: {},
     attempts: [
       {
         attempt: 1,
-        state: "failed",
+        status: "failed",
         started_at: "2026-02-01T10:00:06.000Z",
         ended_at: "2026-02-01T10:00:08.000Z",
         exit: 2,
         reason: "exit",
         message: "it exited with 2",
+        spent: null,
       },
       {
         attempt: 2,
-        state: "failed",
+        status: "failed",
         started_at: "2026-02-01T10:00:09.000Z",
         ended_at: "2026-02-01T10:01:05.000Z",
         exit: 2,
         reason: "timeout",
         message: "it ran longer than its timeout of 1m 00s",
+        spent: null,
       },
     ],
   });

@@ -119,7 +119,7 @@ test("failed, and resume grants a new allowance", () => {
     [
       "Run a1b2c3d4 (release) failed: step test (2 attempts): it exited with 2.",
       "2 of 5 steps completed: plan, build; not completed: test (failed), review, publish.",
-      "Continue: perdure resume a1b2c3d4   (output: perdure logs a1b2c3d4 test)",
+      "Continue: perdure resume a1b2c3d4   (output: perdure logs a1b2c3d4 test; skip it: perdure skip a1b2c3d4 test)",
     ]
   `);
 });
@@ -132,7 +132,7 @@ test("failed, and only a person grants more", () => {
     [
       "Run a1b2c3d4 (release) failed: step my step (1 attempt): it exited with 2.",
       "0 of 2 steps completed; not completed: my step (failed), end.",
-      "Retry: perdure retry a1b2c3d4 'my step'   (output: perdure logs a1b2c3d4 'my step')",
+      "Retry: perdure retry a1b2c3d4 'my step'   (output: perdure logs a1b2c3d4 'my step'; skip it: perdure skip a1b2c3d4 'my step')",
     ]
   `);
 });
@@ -230,8 +230,8 @@ test("a failure in a fan-out names the step that failed, quoted for the shell", 
   expect(whyLines(scribe.input(60))).toMatchInlineSnapshot(`
     [
       "Run a1b2c3d4 (release) failed: step each@1.1[1]/lint (1 attempt): it exited with 2.",
-      "1 of 3 steps completed; not completed: each (failed).",
-      "Continue: perdure resume a1b2c3d4   (output: perdure logs a1b2c3d4 'each@1.1[1]/lint')",
+      "1 of 3 steps completed; 1 of 2 items of each failed: each[1] (b); not completed: each (failed).",
+      "Continue: perdure resume a1b2c3d4   (output: perdure logs a1b2c3d4 'each@1.1[1]/lint'; skip it: perdure skip a1b2c3d4 'each@1.1[1]/lint')",
     ]
   `);
 });

@@ -60,10 +60,10 @@ async function walk(
 }
 
 describe.each([
-  ["with git", 9, (): string => gitProject(FILES)],
+  ["with git", 25, (): string => gitProject(FILES)],
   [
     "without git",
-    10,
+    27,
     (): string => {
       const project = scratch();
       write(project, FILES);

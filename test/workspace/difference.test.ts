@@ -135,7 +135,8 @@ describe("a bundle", () => {
     await snapshot(workspace, "two");
     await packStore(store);
     const file = join(scratch(), "run.bundle");
-    const refs = await writeBundle(store, { refs: ["refs/perdure/r1/"], file });
+    const refs = await listRefs(store, "refs/perdure/r1/");
+    expect(await writeBundle(store, { refs, file })).toBe(true);
     expect(refs.map(({ ref }) => ref)).toEqual(["refs/perdure/r1/one", "refs/perdure/r1/two"]);
     for (const there of [gitProject({ "other.txt": "o\n" }), scratch()]) {
       const other = await open(there);
@@ -157,11 +158,10 @@ describe("a bundle", () => {
     const { store, workspace } = await open(project);
     await snapshot(workspace, "one");
     const file = join(scratch(), "heads.bundle");
-    const refs = await writeBundle(store, {
-      refs: ["refs/perdure-heads/r1/"],
-      file,
-      without: [base],
-    });
+    const refs = await listRefs(store, "refs/perdure-heads/r1/");
+    expect(await writeBundle(store, { refs, file, without: [base] })).toBe(true);
+    const all = refs.map(({ commit }) => commit);
+    expect(await writeBundle(store, { refs, file: `${file}.2`, without: all })).toBe(false);
     const clone = await open(copy);
     await readBundle(clone.store, file);
     expect(await hasCommit(clone.store, refs[0]?.commit ?? "")).toBe(true);

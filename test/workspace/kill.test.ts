@@ -126,7 +126,7 @@ it.each([
     const yaml = PIPELINES[kind].replaceAll("EFFECTS", project.path("effects"));
     project.write("p.yaml", yaml);
     const commands = new Set<string>();
-    const stride = CRASH_ALL ? 1 : 7;
+    const stride = CRASH_ALL ? 1 : 11;
     for (let n = 1; n <= CALLS_MAX; n += stride) {
       const killed = await runKilledAt(n);
       for (const command of killed) commands.add(command);

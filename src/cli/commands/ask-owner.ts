@@ -2,14 +2,15 @@
  * Commands that reach a run which another process drives: its owner is asked, and its answer shown.
  *
  * Owns: which options such a request may have, and the words for what became of it.
- * Does not: send the request (app/ask-owner.ts).
+ * Does not: send the request (app/request/ask-owner.ts).
  */
-import { type AskResult, askForBudget, askForRewind } from "../../app/ask-owner.ts";
+
+import { ownerText } from "../../app/drive/owner.ts";
 import type { LoadedRun } from "../../app/loaded-run.ts";
-import { ownerText } from "../../app/owner.ts";
 import { checkPricesOnResume, parseBudget } from "../../app/prices.ts";
-import type { Project } from "../../app/project.ts";
-import { confirmRepeat, type RewindRequest } from "../../app/rewind-preview.ts";
+import type { Project } from "../../app/project/project.ts";
+import { type AskResult, askForBudget, askForRewind } from "../../app/request/ask-owner.ts";
+import { confirmRepeat, namesOf, type RewindRequest } from "../../app/rewind/rewind-preview.ts";
 import { commandText } from "../../view/text.ts";
 import { confirmation } from "../ask.ts";
 import type { OutputOptions } from "../screen/output-options.ts";
@@ -21,12 +22,12 @@ interface AskOptions extends OutputOptions {
 
 /** Options of a request for more budget. */
 const WITH_BUDGET: ReadonlySet<string> = new Set([
-  ...["budget", "pipelineId", "file", "preflight", "output", "quiet"],
+  ...["budget", "pipelineId", "file", "preflight", "json", "plain", "quiet"],
 ]);
 
 /** Options of a request to retry a step. */
 const WITH_RETRY: ReadonlySet<string> = new Set([
-  ...["files", "failed", "turns", "yes", "preflight", "output", "quiet"],
+  ...["files", "failed", "turns", "yes", "preflight", "json", "plain", "quiet"],
 ]);
 
 /** True when these are the only options that were given. */
@@ -69,11 +70,13 @@ export function resultLines(
 }
 
 /** What became of a request to run steps again. */
-export function askedLines(result: AskResult, { step, verb }: RewindRequest): readonly string[] {
+export function askedLines(result: AskResult, wanted: RewindRequest): readonly string[] {
   const { outcome, known, reopened = [] } = result;
   if (outcome !== "handled") return pendingLines(result);
   const { shortId } = known;
-  const what = verb === "retry" ? `Retrying step ${step} of` : `Step ${step} runs again in`;
+  const { step, verb, items } = wanted;
+  const named = items === undefined ? `step ${step}` : namesOf(wanted).join(", ");
+  const what = verb === "retry" ? `Retrying ${named} of` : `Step ${step} runs again in`;
   const line = `${what} run ${shortId}${drivenBy(known)}.`;
   const again = reopened.length === 0 ? [] : [`runs again: ${reopened.join(", ")}`];
   return [line, ...again, `Follow it: ${commandText("attach", shortId)}`];

@@ -1,68 +1,79 @@
-/** `perdure rewind`, `invalidate`, `restore` and `fork`: start from an earlier point of a run. */
+/** `perdure rewind` and `perdure fork`: return to an earlier point of a run. */
 import { resolve } from "node:path";
-import { askableOwner, askForRewind } from "../../app/ask-owner.ts";
-import { forkRun, planFork } from "../../app/fork.ts";
-import type { TypedInput } from "../../app/input.ts";
-import { type LoadedRun, loadRun, openRun, whyInputOf } from "../../app/loaded-run.ts";
-import { unavailable } from "../../app/ownership.ts";
-import type { Project } from "../../app/project.ts";
+import { unavailable } from "../../app/drive/ownership.ts";
+import { type LoadedRun, loadRun, whyInputOf } from "../../app/loaded-run.ts";
+import type { TypedInput } from "../../app/pipeline/input.ts";
+import type { Project } from "../../app/project/project.ts";
+import { askableOwner, askForRewind } from "../../app/request/ask-owner.ts";
+import { forkRun, planFork } from "../../app/rewind/fork.ts";
 import {
   filesSetAside,
   previewRestore,
   restoreInto,
-  restorePointNamed,
   restoreWorkspace,
   rewindRun,
-} from "../../app/rewind.ts";
-import { filesOption } from "../../app/rewind-files.ts";
+  snapshotNamed,
+} from "../../app/rewind/rewind.ts";
+import { filesOption } from "../../app/rewind/rewind-files.ts";
 import {
   confirmRepeat,
   previewLines,
   previewRewind,
   type RewindRequest,
-} from "../../app/rewind-preview.ts";
+} from "../../app/rewind/rewind-preview.ts";
+import { standingLines } from "../../view/end-card.ts";
 import { EXIT, type ExitCode, exitCodeOf } from "../../view/exit-code.ts";
+import { forkJson, rewindJson } from "../../view/json/action-json.ts";
+import type { DocumentJson } from "../../view/json/documents.ts";
 import { changeLines } from "../../view/preview/resume-plan.ts";
-import { commitText } from "../../view/text.ts";
-import { whyLines } from "../../view/why.ts";
+import { commandText, commitText } from "../../view/text.ts";
 import { confirmation } from "../ask.ts";
-import { print, printJson } from "../print.ts";
+import { openNamed } from "../named-run.ts";
+import { print, printDocument } from "../print.ts";
 import { type OutputOptions, wantsJson } from "../screen/output-options.ts";
+import { stdoutStyle, stdoutWidth } from "../screen/terminal-style.ts";
 import { askedLines } from "./ask-owner.ts";
 
-interface RewindOptions {
+interface RewindOptions extends OutputOptions {
   readonly files?: string;
+  /** The directory that gets the files; the run stays as it is. */
+  readonly into?: string;
   readonly dryRun?: boolean;
   /** Agree to repeat a `once` step. */
   readonly yes?: boolean;
 }
 
 /**
- * Rewinds to the beginning of a step or of a visit of it, files included; the run stays stopped.
+ * Rewinds the run to the start of a step or of a visit; the run stays stopped. A snapshot has only
+ * files: the results of the steps stay.
  */
 export async function rewindCommand(
-  id: string,
-  step: string,
+  given: readonly (string | undefined)[],
   options: RewindOptions,
 ): Promise<ExitCode> {
-  return rewind(id, { verb: "rewind", step, files: filesOption(options.files) }, options);
+  const form = { needs: 1, what: "a step" };
+  const { project, known, words } = await openNamed("read-write", given, form);
+  const [point = ""] = words;
+  const files = filesOption(options.files);
+  if (options.into !== undefined) {
+    const path = resolve(options.into);
+    await restoreInto(project, known, point, path);
+    if (wantsJson(options)) printRewind(known, point, { into: path });
+    else print(`The files are in ${path}`);
+    return EXIT.done;
+  }
+  const snapshot = snapshotNamed(known, point);
+  return snapshot === undefined
+    ? rewindSteps(project, known, { verb: "rewind", step: point, files }, options)
+    : rewindFiles(project, known, { ...snapshot, files }, options);
 }
 
-/** Discards the result of a step and of every step after it; files stay as they are. */
-export async function invalidateCommand(
-  id: string,
-  step: string,
-  options: RewindOptions,
-): Promise<ExitCode> {
-  return rewind(id, { verb: "invalidate", step }, options);
-}
-
-async function rewind(
-  id: string,
+async function rewindSteps(
+  project: Project,
+  known: LoadedRun,
   wanted: RewindRequest,
   options: RewindOptions,
 ): Promise<ExitCode> {
-  const { project, known } = await openRun(process.cwd(), "read-write", id);
   const owner = askableOwner(known);
   const refusal = owner === undefined ? unavailable(known) : undefined;
   if (refusal !== undefined) throw refusal;
@@ -74,48 +85,59 @@ async function rewind(
   }
   if (owner !== undefined && options.dryRun !== true) {
     const result = await askForRewind(project, known, request);
-    for (const line of askedLines(result, request)) print(line);
+    const { reopened = [], outcome } = result;
+    const became = { runs_again: reopened, request: outcome };
+    if (wantsJson(options)) printRewind(known, request.step, became);
+    else for (const line of askedLines(result, request)) print(line);
     return EXIT.done;
   }
   const preview = await previewRewind(project, known, request);
-  for (const line of previewLines(known, preview)) print(line);
-  if (options.dryRun === true) return EXIT.done;
+  const json = wantsJson(options);
+  for (const line of json ? [] : previewLines(known, preview)) print(line);
+  const { again, kept, assumed } = preview.steps;
+  const steps = { runs_again: again, kept, assumed };
+  if (options.dryRun === true) {
+    if (json) printRewind(known, request.step, { ...steps, dry_run: true });
+    return EXIT.done;
+  }
   const { known: after, endedBy } = await rewindRun(project, known, request);
-  await printState(project, known);
+  const set_aside = filesSetAside(known, await loadRun(project, known.id)) ?? null;
+  if (json) printRewind(known, request.step, { ...steps, set_aside });
+  else await printState(project, known);
   return endedBy === undefined ? EXIT.done : exitCodeOf(after.run, endedBy);
 }
 
-interface RestoreOptions {
-  readonly into?: string;
-  readonly yes?: boolean;
+function printRewind(known: LoadedRun, to: string, what: Partial<DocumentJson<"rewind">>): void {
+  printDocument("rewind", rewindJson(known.id, to, what));
 }
 
-/** Restores the files of a step, a visit, an attempt or a snapshot. */
-export async function restoreCommand(
-  id: string,
-  name: string,
-  options: RestoreOptions,
+interface FilesOfSnapshot {
+  readonly name: string;
+  readonly commit: string;
+  readonly files: ReturnType<typeof filesOption>;
+}
+
+async function rewindFiles(
+  project: Project,
+  known: LoadedRun,
+  { files, ...snapshot }: FilesOfSnapshot,
+  options: RewindOptions,
 ): Promise<ExitCode> {
-  const { project, known } = await openRun(process.cwd(), "read-write", id);
-  const checkpoint = restorePointNamed(known, name);
-  if (options.into !== undefined) {
-    const path = resolve(options.into);
-    await restoreInto(project, known, checkpoint, path);
-    print(`restored into ${path}`);
-    return EXIT.done;
-  }
-  const changes = await previewRestore(project, known, checkpoint);
+  const json = wantsJson(options);
+  const changes = await previewRestore(project, known, snapshot);
   const lines = changes === undefined ? [] : changeLines(changes);
-  for (const line of lines) print(line);
-  if (changes !== undefined && lines.length === 0) {
-    print(`The files already are those of ${name}.`);
+  const isSame = changes !== undefined && lines.length === 0;
+  if (!json) for (const line of lines) print(line);
+  if (isSame && !json) print(`The files already are those of ${snapshot.name}.`);
+  if (isSame || options.dryRun === true) {
+    const dry_run = options.dryRun === true;
+    if (json) printRewind(known, snapshot.name, { dry_run });
     return EXIT.done;
   }
-  const overwrite = options.yes === true;
-  const { known: after, endedBy } = await restoreWorkspace(project, known, checkpoint, {
-    overwrite,
-  });
-  await printState(project, known);
+  const { known: after, endedBy } = await restoreWorkspace(project, known, snapshot, files);
+  const set_aside = filesSetAside(known, await loadRun(project, known.id)) ?? null;
+  if (json) printRewind(known, snapshot.name, { set_aside });
+  else await printState(project, known);
   return endedBy === undefined ? EXIT.done : exitCodeOf(after.run, endedBy);
 }
 
@@ -125,33 +147,40 @@ async function printState(project: Project, before: LoadedRun): Promise<void> {
   const aside = filesSetAside(before, after);
   if (aside !== undefined) {
     const name = commitText(aside);
-    print(`set aside: ${name}   (restore it: perdure restore ${after.shortId} ${name})`);
+    const mine = after.plan.workspace?.kind === "here" ? ["--files", "restore"] : [];
+    const back = commandText("rewind", after.shortId, name, ...mine);
+    print(`set aside: ${name}   (restore it: ${back})`);
   }
-  for (const line of whyLines(whyInputOf(after, Date.now()))) print(line);
+  const layout = { style: stdoutStyle(), width: stdoutWidth() };
+  const standing = standingLines({ ...whyInputOf(after, Date.now()), ...layout });
+  for (const line of standing) print(line);
 }
 
 interface ForkOptions extends OutputOptions, TypedInput {
   readonly at?: string;
-  readonly run?: boolean;
+  readonly start?: boolean;
   readonly files?: string;
   readonly dryRun?: boolean;
 }
 
-/** Forks a run, and starts the fork with `--run`. */
-export async function forkCommand(id: string, options: ForkOptions): Promise<ExitCode> {
+/** Forks a run, and starts the fork with `--start`. */
+export async function forkCommand(id: string | undefined, options: ForkOptions): Promise<ExitCode> {
   const json = wantsJson(options);
   const say = (line: string): void => (json || options.quiet === true ? undefined : print(line));
-  const { project, known } = await openRun(process.cwd(), "read-write", id);
+  const { project, known } = await openNamed("read-write", [id]);
   const plan = await planFork(project, known, { ...options, files: filesOption(options.files) });
   for (const line of plan.lines) say(line);
-  if (options.dryRun === true) return EXIT.done;
+  if (options.dryRun === true) {
+    if (json) printDocument("fork", forkJson(null, known.id, plan));
+    return EXIT.done;
+  }
   const fork = await forkRun(project, known, plan);
-  const { seq, where } = plan.point;
-  if (json && options.run !== true) {
-    printJson({ run_id: fork.id, forked_from: known.id, sequence: seq });
+  const { where } = plan.point;
+  if (json && options.start !== true) {
+    printDocument("fork", forkJson(fork.id, known.id, plan));
   }
   say(`Run ${fork.id} was forked from ${known.shortId}, ${where}`);
-  if (options.run !== true) {
+  if (options.start !== true) {
     say(`Start it: perdure resume ${fork.shortId}`);
     return EXIT.done;
   }

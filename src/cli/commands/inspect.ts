@@ -4,69 +4,126 @@
  */
 
 import { existsSync, writeFileSync } from "node:fs";
-import { extname, resolve } from "node:path";
+import { extname } from "node:path";
+import { type LoadedRun, whyInputOf } from "../../app/loaded-run.ts";
 import {
   type CheckpointEntry,
   compareRun,
   explain,
+  lastQuestion,
   maskedRun,
-  openShown,
   type RunDifference,
   replayRun,
+  shownRun,
   timelineOfRun,
-} from "../../app/inspect.ts";
-import { openRun, whyInputOf } from "../../app/loaded-run.ts";
-import { type LogLine, printLogs } from "../../app/logs.ts";
-import { failedOutput } from "../../app/output-tail.ts";
-import { findStateDir } from "../../app/project.ts";
+} from "../../app/look/inspect.ts";
+import { type LogLine, printLogs } from "../../app/output/logs.ts";
+import { failedOutput } from "../../app/output/output-tail.ts";
+import { masked } from "../../app/output/secret-mask.ts";
+import { knownPipeline } from "../../app/pipeline/pipeline-name.ts";
+import type { RunWords } from "../../app/project/named-run.ts";
+import { findStateDir, openProject } from "../../app/project/project.ts";
 import { advice, Refusal } from "../../app/refusal.ts";
-import { masked } from "../../app/secret-mask.ts";
-import type { JsonObject } from "../../util/json.ts";
 import { exposureLines } from "../../view/attempt-text.ts";
-import type { Point } from "../../view/checkpoint-name.ts";
+import { standingLines } from "../../view/end-card.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { explainJson, explainLines } from "../../view/explain.ts";
-import {
-  contextLines,
-  fileJson,
-  fileLines,
-  linesText,
-  totalText,
-} from "../../view/file-changes.ts";
+import { contextLines, fileLines, linesText, totalText } from "../../view/file-changes.ts";
 import { type Drawing, leftOutText, planDrawing, runDrawing } from "../../view/graph/drawing.ts";
+import { diffJson, materialJson, refJson, timelineJson } from "../../view/json/action-json.ts";
+import type { DocumentJson } from "../../view/json/documents.ts";
 import { showJson, whyJson } from "../../view/json/run-json.ts";
+import type { KnownNotice } from "../../view/notification.ts";
 import { interruptedJson, interruptedLines } from "../../view/preview/interrupted-work.ts";
+import { materialLines } from "../../view/question-text.ts";
 import { replayJson, replayLines } from "../../view/report/replay.ts";
 import { type RunReport, runReport } from "../../view/report/report.ts";
 import { showLines } from "../../view/show.ts";
 import {
+  commandText,
   commitText,
-  isoText,
+  countText,
   outputLine,
   type Tone,
   tableLines,
   utcText,
 } from "../../view/text.ts";
 import { outcomeTone } from "../../view/timeline.ts";
-import { why, whyLines } from "../../view/why.ts";
-import { isOutputClosed, print, printError, printJson, printText, readPlan } from "../print.ts";
+import { type NamedRun, openNamed, runNamed } from "../named-run.ts";
+import {
+  documentText,
+  isJsonExpected,
+  isOutputClosed,
+  print,
+  printDocument,
+  printDocumentLine,
+  printError,
+  printRaw,
+  printText,
+  readPlan,
+} from "../print.ts";
 import { isOver, printResult } from "../screen/display.ts";
 import { type OutputOptions, wantsJson } from "../screen/output-options.ts";
-import { stdoutStyle } from "../screen/terminal-style.ts";
+import { stdoutStyle, stdoutWidth } from "../screen/terminal-style.ts";
 
-/** Everything about one run. */
+async function openToShow(
+  given: readonly (string | undefined)[],
+  form: RunWords = {},
+): Promise<NamedRun> {
+  const named = await openNamed("read-only", given, form);
+  return { ...named, known: shownRun(named.known) };
+}
+
+/** Everything about one run, or what one of its gates shows. */
 export async function showCommand(
-  id: string | undefined,
+  given: readonly (string | undefined)[],
   options: OutputOptions,
 ): Promise<ExitCode> {
-  const { project, known } = await openShown(process.cwd(), id);
-  const input = { ...whyInputOf(known, Date.now()), events: known.events };
-  if (wantsJson(options)) printJson(showJson(input));
-  else {
-    for (const line of showLines({ ...input, style: stdoutStyle() })) print(line);
+  const { project, known, words } = await openToShow(given, { takes: 1 });
+  const [gate] = words;
+  if (gate !== undefined) {
+    const question = lastQuestion(known, gate);
+    const { material: shown = [] } = question;
+    if (wantsJson(options)) printDocument("material", materialJson(known.id, gate, shown));
+    else for (const line of materialLines(question)) printRaw(line);
+    return EXIT.done;
+  }
+  const notices = await noticesOf(known);
+  const input = { ...whyInputOf(known, Date.now()), events: known.events, notices };
+  if (wantsJson(options)) {
+    const { readableResult } = await import("../../app/take.ts");
+    printDocument("show", showJson(input, await readableResult(project, known)));
+  } else {
+    const layout = { style: stdoutStyle(), width: stdoutWidth() };
+    for (const line of showLines({ ...input, ...layout })) print(line);
     await printResult(project, known, print);
   }
   return EXIT.done;
+}
+
+async function noticesOf(known: LoadedRun): Promise<readonly KnownNotice[]> {
+  if (known.plan.notify === undefined) return [];
+  return (await import("../../app/notify.ts")).noticesIn(known);
+}
+
+/** Sends the notices of a run that are due, and those that were given up. */
+export async function notifyCommand(
+  id: string | undefined,
+  options: OutputOptions & { readonly background?: boolean },
+): Promise<ExitCode> {
+  const { project, known } = await openToShow([id]);
+  const { deliverNotices } = await import("../../app/notify.ts");
+  const { sent, unsent } = await deliverNotices(project, known, {
+    byPerson: options.background !== true,
+  });
+  const exit = unsent === 0 ? EXIT.done : EXIT.error;
+  if (wantsJson(options)) {
+    printDocument("notified", { run_id: known.id, sent, unsent });
+    return exit;
+  }
+  print(`${countText(sent, "notice")} sent, ${unsent} not sent`);
+  if (unsent > 0) print(`Details: ${commandText("show", known.shortId)}`);
+  return exit;
 }
 
 /** What happened, what is done, and the command that continues the run. */
@@ -75,18 +132,21 @@ export async function whyCommand(
   options: OutputOptions,
 ): Promise<ExitCode> {
   const json = wantsJson(options);
-  const { project, known } = await openShown(process.cwd(), id);
+  const { project, known } = await openToShow([id]);
   const input = whyInputOf(known, Date.now());
-  const { partialWork } = await import("../../app/interrupted-work.ts");
+  const { partialWork } = await import("../../app/rewind/interrupted-work.ts");
   const interrupted = (await partialWork(project, known)).map(({ work }) => work);
   if (json) {
-    const partial = { partial_work: interrupted.map(interruptedJson) };
-    printJson({ ...whyJson(input), ...partial, warnings: exposureLines(known.events) });
+    const warnings = exposureLines(known.events);
+    const works = interrupted.map(interruptedJson);
+    const { readableResult } = await import("../../app/take.ts");
+    const result = await readableResult(project, known);
+    printDocument("why", whyJson(input, works, warnings, result));
     return EXIT.done;
   }
-  for (const line of whyLines(input, stdoutStyle())) print(line);
-  const output = why(input).output ?? (await failedOutput(known))?.lines.map((one) => `  │ ${one}`);
-  for (const line of output ?? []) print(line);
+  const layout = { style: stdoutStyle(), width: stdoutWidth() };
+  const output = await failedOutput(known);
+  for (const line of standingLines({ ...input, ...layout, output })) print(line);
   if (isOver(known)) await printResult(project, known, print);
   for (const line of exposureLines(known.events)) print(line);
   for (const line of interrupted.flatMap((work) => interruptedLines(work, known.shortId)))
@@ -96,14 +156,13 @@ export async function whyCommand(
 
 /** Why a step was run, run again, or not run again. */
 export async function explainCommand(
-  id: string,
-  step: string,
+  given: readonly (string | undefined)[],
   options: OutputOptions,
 ): Promise<ExitCode> {
   const json = wantsJson(options);
-  const { known } = await openRun(process.cwd(), "read-only", id);
-  const explained = explain(known, step);
-  if (json) printJson(explainJson(explained));
+  const { known, words } = await openNamed("read-only", given, { needs: 1, what: "a step" });
+  const explained = explain(known, words[0] ?? "");
+  if (json) printDocument("explain", explainJson(known.id, explained));
   else for (const line of explainLines(explained)) print(line);
   return EXIT.done;
 }
@@ -114,29 +173,37 @@ export async function replayCommand(
   options: OutputOptions,
 ): Promise<ExitCode> {
   const json = wantsJson(options);
-  const replayed = await replayRun(process.cwd(), id);
-  if (json) printJson(replayJson(replayed));
+  const project = await openProject(process.cwd(), "read-only");
+  const replayed = await replayRun(project, (await runNamed(project, [id])).runId);
+  if (json) printDocument("replay", replayJson(replayed));
   else for (const line of replayLines(replayed)) print(line);
   return replayed.replayed.difference === undefined ? EXIT.done : EXIT.failed;
 }
 
-interface LogsOptions {
+interface LogsOptions extends OutputOptions {
   readonly follow?: boolean;
 }
 
 /** Prints the output of all attempts, or of those of one step. */
 export async function logsCommand(
-  id: string,
-  step: string | undefined,
+  given: readonly (string | undefined)[],
   options: LogsOptions,
 ): Promise<ExitCode> {
-  const { project, known } = await openRun(process.cwd(), "read-only", id);
+  const { project, known, words } = await openNamed("read-only", given, { takes: 1 });
+  const [step] = words;
   const style = stdoutStyle();
-  const show = (line: LogLine): void => print(outputLine(line, style));
+  const show = (line: LogLine): void => {
+    if (wantsJson(options)) printDocumentLine("logs", logJson(known.id, line));
+    else printRaw(outputLine(line, style));
+  };
   const reader = { follow: options.follow === true, print: show, isClosed: isOutputClosed };
   const lines = await printLogs(project, known, step, reader);
   if (lines === 0) printError(`${step ?? `run ${known.shortId}`} has printed nothing`);
   return EXIT.done;
+}
+
+function logJson(runId: string, { at, mark, text }: LogLine): DocumentJson<"logs"> {
+  return { run_id: runId, ...refJson(at), by: mark ?? null, line: text };
 }
 
 interface DiffOptions extends OutputOptions {
@@ -148,16 +215,16 @@ interface DiffOptions extends OutputOptions {
  * Shows the changes of files and context between two checkpoints, or of one step, visit or attempt.
  */
 export async function diffCommand(
-  id: string,
-  first: string,
-  second: string | undefined,
+  given: readonly (string | undefined)[],
   options: DiffOptions,
 ): Promise<ExitCode> {
   const json = wantsJson(options);
-  const { project, known } = await openRun(process.cwd(), "read-only", id);
+  const form = { needs: 1, takes: 2, what: "a step or a checkpoint" };
+  const { project, known, words } = await openNamed("read-only", given, form);
+  const [first = "", second] = words;
   const patch = options.patch === true;
   const difference = await compareRun(project, known, [first, second], { patch });
-  if (json) printJson(diffJson(difference));
+  if (json) printDocument("diff", diffJson(known.id, difference));
   else printDiff(difference);
   return EXIT.done;
 }
@@ -172,28 +239,16 @@ function printDiff({ from, to, changed, context, patch }: RunDifference): void {
   for (const line of contextLines(context)) say(line);
 }
 
-function diffJson({ from, to, changed, context, patch }: RunDifference): JsonObject {
-  const pointJson = ({ name, seq, commit }: Point): JsonObject => ({
-    name,
-    sequence: seq,
-    snapshot: commit ?? null,
-  });
-  return {
-    from: pointJson(from),
-    to: pointJson(to),
-    files: changed.map(fileJson),
-    context: { added: context.added, changed: context.changed, removed: context.removed },
-    ...(patch === undefined ? {} : { patch: patch.text, patch_cut: patch.cut }),
-  };
-}
-
 /** The checkpoints of a run in order, with what changed from one to the next. */
-export async function timelineCommand(id: string, options: OutputOptions): Promise<ExitCode> {
+export async function timelineCommand(
+  id: string | undefined,
+  options: OutputOptions,
+): Promise<ExitCode> {
   const json = wantsJson(options);
-  const { project, known } = await openRun(process.cwd(), "read-only", id);
+  const { project, known } = await openNamed("read-only", [id]);
   const entries = await timelineOfRun(project, known);
   if (json) {
-    printJson(entries.map(entryJson));
+    printDocument("timeline", timelineJson(known.id, entries));
     return EXIT.done;
   }
   const head = ["TIME (UTC)", "CHECKPOINT", "OUTCOME", "SNAPSHOT", "FILES", "LINES", ""];
@@ -203,7 +258,8 @@ export async function timelineCommand(id: string, options: OutputOptions): Promi
     return column === OUTCOME_COLUMN ? outcomeTone(entry.outcome) : undefined;
   };
   const rows = [head, ...entries.map(entryCells)];
-  for (const line of tableLines(rows, { style: stdoutStyle(), toneOf })) print(line);
+  const layout = { style: stdoutStyle(), width: stdoutWidth(), toneOf };
+  for (const line of tableLines(rows, layout)) print(line);
   return EXIT.done;
 }
 
@@ -221,25 +277,13 @@ function entryCells({ changed, ...entry }: CheckpointEntry): readonly string[] {
   ];
 }
 
-function entryJson({ changed, ...entry }: CheckpointEntry): JsonObject {
-  return {
-    sequence: entry.seq,
-    time: isoText(entry.time),
-    checkpoint: entry.what,
-    outcome: entry.outcome,
-    snapshot: entry.snapshot ?? null,
-    set_aside: entry.aside ?? null,
-    files: changed === undefined ? null : changed.map(fileJson),
-    note: entry.note,
-  };
-}
-
-type GraphFormat = "mermaid" | "dot" | "svg";
+type GraphFormat = "mermaid" | "dot" | "svg" | "json";
 
 const GRAPH_FORMATS: Formats<GraphFormat> = {
   mermaid: ["mmd", "mermaid"],
   dot: ["dot", "gv"],
   svg: ["svg"],
+  json: ["json"],
 };
 
 /** Draws a file or a run; the newest run by default. */
@@ -256,9 +300,8 @@ export async function graphCommand(
 }
 
 async function drawingOf(what: string | undefined): Promise<Drawing> {
-  if (what !== undefined && existsSync(what)) {
-    return planDrawing((await readPlan(resolve(what))).plan);
-  }
+  const path = what === undefined ? undefined : knownPipeline(what);
+  if (path !== undefined && existsSync(path)) return planDrawing((await readPlan(path)).plan);
   if (what !== undefined && (/[./]/.test(what) || findStateDir(process.cwd()) === undefined)) {
     const message = `${what}: there is no such file`;
     throw new Refusal(
@@ -267,7 +310,7 @@ async function drawingOf(what: string | undefined): Promise<Drawing> {
       advice("give the path of a pipeline file, or a run"),
     );
   }
-  const { known } = await openShown(process.cwd(), what);
+  const { known } = await openToShow([what]);
   const { plan, run, events, liveness } = known;
   return runDrawing(plan, run, events, liveness);
 }
@@ -280,10 +323,16 @@ async function graphText(drawing: Drawing, format: GraphFormat): Promise<string>
       return (await import("../../view/graph/dot.ts")).dotText(drawing);
     case "svg":
       return (await import("../../view/graph/svg.ts")).svgText(drawing);
+    case "json":
+      return documentText(
+        "graph",
+        (await import("../../view/json/graph-json.ts")).graphJson(drawing),
+      );
   }
 }
 
 interface ReportOptions extends DocumentOptions {
+  readonly json?: boolean;
   readonly withOutput?: boolean;
 }
 
@@ -300,13 +349,14 @@ export async function reportCommand(
   id: string | undefined,
   options: ReportOptions,
 ): Promise<ExitCode> {
-  const format = formatOf(REPORT_FORMATS, options);
+  const json = options.json === true ? { format: "json" } : {};
+  const format = formatOf(REPORT_FORMATS, { ...options, ...json });
   // Masked before it is formatted: a format may escape the characters of a secret.
-  const known = maskedRun((await openShown(process.cwd(), id)).known);
+  const known = maskedRun((await openToShow([id])).known);
   const { plan, events } = known;
   const outputs =
     options.withOutput === true
-      ? await (await import("../../app/output.ts")).outputTails(known)
+      ? await (await import("../../app/output/output.ts")).outputTails(known)
       : new Map<string, string>();
   const report = runReport({ ...whyInputOf(known, Date.now()), plan, events, outputs });
   printOrWrite(await reportText(report, format), options);
@@ -321,12 +371,14 @@ async function reportText(report: RunReport, format: ReportFormat): Promise<stri
       return (await import("../../view/report/html.ts")).reportHtml(report);
     case "json": {
       const { reportJson } = await import("../../view/report/report-json.ts");
-      return `${JSON.stringify(reportJson(report), null, 2)}\n`;
+      return documentText("report", reportJson(report));
     }
   }
 }
 
 interface DocumentOptions {
+  /** The same as the format json. */
+  readonly json?: boolean;
   readonly format?: string;
   /** The file to write; without it the text is printed. */
   readonly output?: string;
@@ -338,7 +390,8 @@ type Formats<F extends string> = Readonly<Record<F, readonly string[]>>;
 /** The format that the options name, or that of the extension of the file. */
 function formatOf<F extends string>(formats: Formats<F>, options: DocumentOptions): F {
   const names = Object.keys(formats) as F[];
-  const { format, output } = options;
+  const { output } = options;
+  const format = options.json === true ? "json" : options.format;
   if (format !== undefined) {
     const named = names.find((name) => name === format);
     if (named !== undefined) return named;
@@ -348,14 +401,15 @@ function formatOf<F extends string>(formats: Formats<F>, options: DocumentOption
   const extension = extname(output).slice(1).toLowerCase();
   const meant = names.find((name) => formats[name].includes(extension));
   if (meant !== undefined) return meant;
-  const message = `${output}: its extension names no format`;
+  const message = `the file name ${output} says no format`;
   throw new Refusal("bad-option", message, advice(`add --format ${names.join("|")}`));
 }
 
 /** Prints a text, or writes it into a file and says so. */
 function printOrWrite(text: string, { output }: DocumentOptions): void {
   if (output === undefined) {
-    print(text.trimEnd());
+    if (isJsonExpected()) process.stdout.write(masked(text));
+    else printRaw(text.trimEnd());
     return;
   }
   try {

@@ -2,31 +2,26 @@
  * The commands that reach a run from another process: `answer`, `say`, `settle`, `attach`, `open`
  * and `stop`.
  */
-import { answerGate, askedAt, openQuestions } from "../../app/answer.ts";
-import { askableOwner } from "../../app/ask-owner.ts";
-import { followRun } from "../../app/attach.ts";
-import { type LoadedRun, loadRun, openRun } from "../../app/loaded-run.ts";
-import {
-  agentStepAt,
-  type Delivery,
-  deliveryOf,
-  leaveMessage,
-  newMessage,
-} from "../../app/message.ts";
+
+import { ownerText } from "../../app/drive/owner.ts";
+import { type LoadedRun, loadRun } from "../../app/loaded-run.ts";
+import { followRun } from "../../app/look/attach.ts";
 import { openConversation } from "../../app/open.ts";
-import { ownerText } from "../../app/owner.ts";
-import { findRunId, openProject } from "../../app/project.ts";
-import { advice, Refusal } from "../../app/refusal.ts";
-import { type Settled, settleStep } from "../../app/settle.ts";
-import { type StopMode, stopRun } from "../../app/stop.ts";
-import { waitsFor } from "../../core/graph/visit-state.ts";
+import { openProject } from "../../app/project/project.ts";
+import { answerGate, askedAt, openQuestions } from "../../app/request/answer.ts";
+import { askableOwner } from "../../app/request/ask-owner.ts";
+import { type Delivery, sendMessage } from "../../app/request/message.ts";
+import { type Settled, settleStep } from "../../app/request/settle.ts";
+import { skipStep } from "../../app/request/skip.ts";
+import { type StopMode, stopRun } from "../../app/request/stop.ts";
 import { waitsForPerson } from "../../core/next-actions.ts";
-import type { Visit } from "../../core/run.ts";
-import type { JsonObject } from "../../util/json.ts";
+import { attemptOf } from "../../core/run.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
+import { questionsJson, refJson } from "../../view/json/action-json.ts";
 import { answerText, gateName, questionLines } from "../../view/question-text.ts";
-import { commandText, isoText } from "../../view/text.ts";
-import { isOutputClosed, print, printJson } from "../print.ts";
+import { commandText } from "../../view/text.ts";
+import { openNamed } from "../named-run.ts";
+import { isOutputClosed, print, printDocument } from "../print.ts";
 import { displayOf, printOutcome } from "../screen/display.ts";
 import { type OutputOptions, screenKind, wantsJson } from "../screen/output-options.ts";
 import { pendingLines } from "./ask-owner.ts";
@@ -37,22 +32,26 @@ interface AnswerOptions extends OutputOptions {
 
 /** Answers a question, or shows the open questions. */
 export async function answerCommand(
-  id: string,
-  gate: string | undefined,
-  choice: string | undefined,
+  given: readonly (string | undefined)[],
   options: AnswerOptions,
 ): Promise<ExitCode> {
-  const project = await openProject(
-    process.cwd(),
-    choice === undefined ? "read-only" : "read-write",
-  );
-  const known = await loadRun(project, await findRunId(project, id));
+  const form = { takes: 2, prefers: "asking" } as const;
+  const mayAnswer = given.filter((word) => word !== undefined).length > 1;
+  const mode = mayAnswer ? "read-write" : "read-only";
+  const { project, known, words } = await openNamed(mode, given, form);
+  const [gate, choice] = words;
   if (gate === undefined || choice === undefined) return show(known, gate, options);
   const { visit, answer, isOwned } = await answerGate(project, known, gate, {
     choice,
     text: options.text,
     from: "command",
   });
+  if (wantsJson(options)) {
+    const { choice: chosen = null, text = null, by } = answer;
+    const given = { choice: chosen, text, by, continues: isOwned };
+    printDocument("answer", { run_id: known.id, ...refJson(attemptOf(visit)), ...given });
+    return EXIT.done;
+  }
   print(`${gateName(visit)}: ${answerText(answer)}`);
   print(isOwned ? "The run continues." : `No process is running the run; continue it:`);
   if (!isOwned) print(`  ${commandText("resume", known.shortId)}`);
@@ -63,13 +62,15 @@ function show(known: LoadedRun, gate: string | undefined, options: OutputOptions
   const only = gate === undefined ? undefined : askedAt(known, gate);
   const open = openQuestions(known).filter(({ visit }) => only === undefined || visit === only);
   if (wantsJson(options)) {
-    printJson(open.map(({ visit }) => questionJson(visit)));
+    printDocument("questions", questionsJson(known.id, open));
     return EXIT.done;
   }
   if (open.length === 0) print(`Run ${known.shortId} has no open question.`);
   for (const { visit, answer } of open) {
-    if (answer === undefined) for (const line of questionLines(known.shortId, visit)) print(line);
-    else
+    if (answer === undefined) {
+      const lines = questionLines(known.shortId, visit);
+      for (const line of lines) print(line);
+    } else
       print(
         `${gateName(visit)}: ${answerText(answer)}; the run continues with it when it is resumed`,
       );
@@ -77,43 +78,18 @@ function show(known: LoadedRun, gate: string | undefined, options: OutputOptions
   return EXIT.done;
 }
 
-function questionJson(visit: Visit): JsonObject {
-  const { state } = visit;
-  if (!waitsFor(state, "person")) return {};
-  return {
-    gate: gateName(visit),
-    question: state.question,
-    choices: state.choices.map(({ key, label, fails }) => ({ key, label, fails: fails === true })),
-    text: state.text,
-    asked_at: isoText(state.since),
-    deadline: state.deadline === undefined ? null : isoText(state.deadline.at),
-    default: state.default ?? null,
-  };
-}
-
-/** A message goes into the journal and into a prompt; a longer text belongs into a file. */
-const MESSAGE_CHARACTERS_MAX = 16_000;
-
 /** Records the message and says when the agent gets it. */
 export async function sayCommand(
-  id: string,
-  name: string,
-  words: readonly string[],
+  given: readonly (string | undefined)[],
+  options: OutputOptions,
 ): Promise<ExitCode> {
-  const text = words.join(" ").trim();
-  if (text === "") throw new Refusal("bad-option", "the message is empty");
-  if (text.length > MESSAGE_CHARACTERS_MAX) {
-    const message = `the message has ${text.length} characters; ${MESSAGE_CHARACTERS_MAX} are allowed`;
-    throw new Refusal(
-      "bad-option",
-      message,
-      advice("write it to a file, and send the agent the name of the file"),
-    );
-  }
-  const { project, known } = await openRun(process.cwd(), "read-write", id);
-  const left = await leaveMessage(project, known, agentStepAt(known, name), newMessage(text));
-  const step = agentStepAt(left.known, name);
-  for (const line of deliveryLines(left.known, step.path, deliveryOf(left, step))) print(line);
+  const form = { needs: 2, takes: Number.POSITIVE_INFINITY, what: "a step and a message" };
+  const { project, known, words } = await openNamed("read-write", given, form);
+  const [name = "", ...said] = words;
+  const sent = await sendMessage(project, known, name, said.join(" "));
+  const { step, delivery } = sent;
+  if (wantsJson(options)) printDocument("say", { run_id: known.id, step, delivery });
+  else for (const line of deliveryLines(sent.known, step, delivery)) print(line);
   return EXIT.done;
 }
 
@@ -155,17 +131,19 @@ const EFFECT: Readonly<Record<Settled["as"], string>> = {
 
 /** Records the verdict and says how the run continues. */
 export async function settleCommand(
-  id: string,
-  step: string,
-  verdict: string,
-  { identity }: { readonly identity?: string },
+  given: readonly (string | undefined)[],
+  { identity, ...options }: OutputOptions & { readonly identity?: string },
 ): Promise<ExitCode> {
-  const opened = await openRun(process.cwd(), "read-write", id);
+  const form = { needs: 2, what: "a step, and done, redo or abort" };
+  const opened = await openNamed("read-write", given, form);
+  const [step = "", verdict = ""] = opened.words;
   const { shortId } = opened.known;
   const settled = await settleStep(opened, step, { verdict, identity });
   const { as, by, outcome, known } = settled;
   const owner = askableOwner(known);
-  if (outcome === "handled") {
+  if (wantsJson(options)) {
+    printDocument("settle", { run_id: known.id, step, verdict: as, by, request: outcome });
+  } else if (outcome === "handled") {
     print(`Step ${step} of run ${shortId} is settled by ${by}: ${EFFECT[as]}.`);
     if (owner === undefined) print(`Continue: perdure resume ${shortId}`);
     else print(`The run continues: ${ownerText(owner)} drives it.`);
@@ -175,12 +153,35 @@ export async function settleCommand(
   return EXIT.done;
 }
 
+/** Records that the person skips a step, and says how the run continues. */
+export async function skipCommand(
+  given: readonly (string | undefined)[],
+  options: OutputOptions,
+): Promise<ExitCode> {
+  const opened = await openNamed("read-write", given, { needs: 1, what: "a step" });
+  const skipped = await skipStep(opened, opened.words[0] ?? "");
+  const { outcome, known, by } = skipped;
+  if (wantsJson(options)) {
+    printDocument("skip", { run_id: known.id, step: skipped.step, by, request: outcome });
+    return EXIT.done;
+  }
+  if (outcome !== "handled") {
+    for (const line of pendingLines(skipped)) print(line);
+    return EXIT.done;
+  }
+  print(`Step ${skipped.step} of run ${known.shortId} is skipped by ${by}.`);
+  const owner = askableOwner(known);
+  if (owner === undefined) print(`Continue: ${commandText("resume", known.shortId)}`);
+  else print(`The run continues: ${ownerText(owner)} drives it.`);
+  return EXIT.done;
+}
+
 /** Follows a run until it ends or loses its owner. */
 export async function attachCommand(
   id: string | undefined,
   options: OutputOptions,
 ): Promise<ExitCode> {
-  const { project, known } = await openRun(process.cwd(), "read-only", id);
+  const { project, known } = await openNamed("read-only", [id], { prefers: "driven" });
   const screen = screenKind(options);
   if (known.liveness === "owned") {
     await followRun(project, known, {
@@ -188,6 +189,9 @@ export async function attachCommand(
       isClosed: isOutputClosed,
       onLeave: (leave) => process.once("SIGINT", leave),
     });
+  } else if (screen === "json") {
+    const { printEvents } = await import("../screen/line-screen.ts");
+    printEvents(known.id, known.events);
   }
   const now = await loadRun(project, known.id);
   await printOutcome(project, now, screen);
@@ -196,8 +200,9 @@ export async function attachCommand(
 }
 
 /** Opens the conversation, and says how the run continues after it. */
-export async function openCommand(id: string, name: string): Promise<ExitCode> {
-  const opened = await openRun(process.cwd(), "read-write", id);
+export async function openCommand(given: readonly (string | undefined)[]): Promise<ExitCode> {
+  const opened = await openNamed("read-write", given, { needs: 1, what: "a step" });
+  const [name = ""] = opened.words;
   const { processesEnded, completed, step, resume } = await openConversation(opened, name);
   if (processesEnded > 0) {
     print(`Ended ${processesEnded} processes that the program had left running.`);
@@ -207,7 +212,7 @@ export async function openCommand(id: string, name: string): Promise<ExitCode> {
   return EXIT.done;
 }
 
-interface StopOptions {
+interface StopOptions extends OutputOptions {
   readonly afterStep?: boolean;
   readonly afterTurn?: boolean;
 }
@@ -224,7 +229,12 @@ export async function stopCommand(id: string | undefined, options: StopOptions):
     options.afterTurn === true ? "after-turn" : options.afterStep === true ? "after-step" : "now";
   const project = await openProject(process.cwd(), "read-write");
   const result = await stopRun(project, id, mode);
-  const { shortId } = result;
+  const { runId, shortId } = result;
+  if (wantsJson(options)) {
+    const steps = result.kind === "ended" ? result.steps : [];
+    printDocument("stop", { run_id: runId, mode, outcome: result.kind, steps });
+    return EXIT.done;
+  }
   if (result.kind === "asked") {
     print(`Asked ${ownerText(result.owner)} to stop run ${shortId} ${WHEN[mode]}.`);
     if (mode === "now") {

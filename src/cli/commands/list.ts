@@ -1,26 +1,46 @@
 /** `perdure list`: the runs of a project, from the summary rows alone. */
 
-import { listRuns, withSecretsHidden } from "../../app/run-list.ts";
+import { listRuns, withSecretsHidden } from "../../app/look/run-list.ts";
+import { Refusal } from "../../app/refusal.ts";
+import { firstCleanAt } from "../../app/service/service-note.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
-import { runListJson, runTable } from "../../view/run-table.ts";
-import { print, printJson } from "../print.ts";
+import { type RunRow, runTable } from "../../view/run-table.ts";
+import { cleanLine } from "../../view/service-text.ts";
+import { print, printDocument, printError, printJson } from "../print.ts";
 import { type OutputOptions, wantsJson } from "../screen/output-options.ts";
-import { stdoutStyle } from "../screen/terminal-style.ts";
+import { stdoutStyle, stdoutWidth } from "../screen/terminal-style.ts";
 
 interface ListOptions extends OutputOptions {
   readonly status?: string;
   readonly pipeline?: string;
   readonly limit: string;
+  /** The same as `--json`, where it says json. */
+  readonly output?: string;
+  readonly allProjects?: boolean;
 }
 
 /** The runs of this project, newest first. */
 export async function listCommand(options: ListOptions): Promise<ExitCode> {
-  const json = wantsJson(options);
+  const { output = "text" } = options;
+  if (output !== "text" && output !== "json") {
+    throw new Refusal("bad-option", `--output takes text or json, not "${output}"`);
+  }
+  const json = wantsJson(options) || output === "json";
   const rows = await listRuns(process.cwd(), options);
-  if (json) printJson(runListJson(await withSecretsHidden(process.cwd(), rows)));
+  if (json) await printRows(await withSecretsHidden(process.cwd(), rows), options);
   else if (rows.length === 0) print(emptyText(options));
-  else for (const line of runTable(rows, { style: stdoutStyle() })) print(line);
+  else
+    for (const line of runTable(rows, { style: stdoutStyle(), width: stdoutWidth() })) print(line);
+  const cleansFrom = json ? undefined : firstCleanAt(Date.now());
+  if (cleansFrom !== undefined) printError(cleanLine(cleansFrom));
   return EXIT.done;
+}
+
+/** Other tools print the list alone, with their names; `--output json` is their spelling. */
+async function printRows(rows: readonly RunRow[], options: ListOptions): Promise<void> {
+  const { pipelineListJson, runListJson } = await import("../../view/json/run-list.ts");
+  if (options.json === true) printDocument("runs", runListJson(rows));
+  else printJson(pipelineListJson(rows), "lines");
 }
 
 /** There may be runs that were not asked for. */

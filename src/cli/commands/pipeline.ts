@@ -1,13 +1,14 @@
 /** `perdure validate` and `perdure prices`: about pipeline files, without running them. */
-import { resolve } from "node:path";
-import { readPipeline } from "../../app/pipeline-file.ts";
+import { readConfigurationFile, readPipeline } from "../../app/pipeline/pipeline-file.ts";
+import { findPipeline } from "../../app/pipeline/pipeline-name.ts";
 import { knownPrices, priceFile } from "../../app/prices.ts";
-import type { Rates } from "../../runner/agents/usage.ts";
-import type { Json, JsonObject } from "../../util/json.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
+import { ratesJson } from "../../view/json/action-json.ts";
+import { diagnosticJson } from "../../view/json/diagnostic-json.ts";
 import { countText, tableLines } from "../../view/text.ts";
-import { print, printDiagnostics, printJson, readPlan } from "../print.ts";
+import { print, printDiagnostics, printDocument, readPlan } from "../print.ts";
 import { type OutputOptions, wantsJson } from "../screen/output-options.ts";
+import { stdoutWidth } from "../screen/terminal-style.ts";
 
 /** Checks each file; the status is 4 when one of them cannot be run. */
 export async function validateCommand(
@@ -18,14 +19,40 @@ export async function validateCommand(
   const reports = [];
   let valid = true;
   for (const file of files) {
-    const { plan, text, diagnostics } = await readPipeline(resolve(file));
+    const path = findPipeline(file, "validate");
+    const settings = await readConfigurationFile(path);
+    if (settings !== undefined) {
+      const { diagnostics } = settings;
+      valid &&= diagnostics.length === 0;
+      reports.push({
+        file,
+        valid: diagnostics.length === 0,
+        steps: null,
+        diagnostics: diagnostics.map(diagnosticJson),
+        settings: [],
+      });
+      if (json) continue;
+      await printDiagnostics(settings);
+      if (diagnostics.length === 0) print(`${file}: valid settings of pipelines`);
+      continue;
+    }
+    const read = await readPipeline(path);
+    const { plan, diagnostics, taken } = read;
     valid &&= plan !== undefined;
-    reports.push({ file, valid: plan !== undefined, diagnostics });
+    reports.push({
+      file,
+      valid: plan !== undefined,
+      steps: plan?.graph.steps.length ?? null,
+      diagnostics: diagnostics.map(diagnosticJson),
+      settings: taken,
+    });
     if (json) continue;
-    await printDiagnostics({ diagnostics, text });
-    if (plan !== undefined) print(`${file}: valid, ${countText(plan.graph.steps.length, "step")}`);
+    await printDiagnostics(read);
+    if (plan === undefined) continue;
+    print(`${file}: valid, ${countText(plan.graph.steps.length, "step")}`);
+    for (const from of taken) print(`  from ${from.file}: ${from.keys.join(", ")}`);
   }
-  if (json) printJson(reports);
+  if (json) printDocument("validate", { files: reports });
   return valid ? EXIT.done : EXIT.invalid;
 }
 
@@ -36,10 +63,12 @@ export async function pricesCommand(
   file: string | undefined,
   options: OutputOptions,
 ): Promise<ExitCode> {
-  const plan = file === undefined ? {} : (await readPlan(file, ["prices", file])).plan;
+  const path = file === undefined ? undefined : findPipeline(file, "prices");
+  const typed = ["prices", file ?? ""];
+  const plan = path === undefined ? {} : (await readPlan(path, typed)).plan;
   const { date, prices } = await knownPrices(plan);
   if (wantsJson(options)) {
-    printJson({
+    printDocument("prices", {
       date,
       unit: "US dollars per million tokens",
       file: priceFile(),
@@ -58,26 +87,15 @@ export async function pricesCommand(
     const long = over200k === undefined ? "" : `${over200k.input} / ${over200k.output}`;
     return [model, `${input}`, `${cachedInput}`, `${cacheWrite}`, `${output}`, long, origin];
   });
-  for (const line of tableLines([HEADER, ...rows])) print(line);
+  for (const line of tableLines([HEADER, ...rows], { width: stdoutWidth() })) print(line);
   print("");
   print(
     "US dollars per million tokens. A cost computed from them is an estimate, shown as ~$0.12.",
   );
-  print(`list: Perdure's own, as of ${date}; perdure prices -o json names its sources`);
+  print(`list: Perdure's own, as of ${date}; perdure prices --json names its sources`);
   print(`file: ${priceFile()}, such as { "MODEL": { "input": 1.5, "output": 6 } }`);
   print(
     "pipeline: `prices:` in the pipeline, in the same form; see them with: perdure prices FILE",
   );
   return EXIT.done;
-}
-
-function ratesJson({ input, cachedInput, cacheWrite, cacheWrite1h, output }: Rates): JsonObject {
-  const json: Record<string, Json> = {
-    input,
-    cached_input: cachedInput ?? null,
-    cache_write: cacheWrite ?? null,
-    cache_write_1h: cacheWrite1h ?? null,
-    output,
-  };
-  return json;
 }

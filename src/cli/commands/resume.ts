@@ -1,49 +1,69 @@
 /** `perdure resume` and `perdure retry`: continue a run, here or in the background (`--detach`). */
 
 import { createInterface } from "node:readline/promises";
-import { askableOwner } from "../../app/ask-owner.ts";
 import type { LogsRun } from "../../app/attractor-logs.ts";
-import { agreeOnSharing, directoryUserOf, sharingLines } from "../../app/directory-sharing.ts";
-import { type Executed, execute } from "../../app/drive.ts";
-import { type InterruptedVisit, partialWork } from "../../app/interrupted-work.ts";
+import { execute } from "../../app/drive/drive.ts";
+import { askGitEarly } from "../../app/drive/loop-parts.ts";
+import { unavailable } from "../../app/drive/ownership.ts";
+import {
+  environmentLines,
+  givenVariables,
+  requireVariables,
+} from "../../app/drive/run-environment.ts";
+import { storeAddress } from "../../app/fleet/store-address.ts";
 import { type LoadedRun, loadRun, refuseCopy, whyInputOf } from "../../app/loaded-run.ts";
-import { askGitEarly } from "../../app/loop-parts.ts";
-import { unavailable } from "../../app/ownership.ts";
+import { type ReadingOptions, readingOf } from "../../app/pipeline/pipeline-file.ts";
 import { parseBudget, parseTurns } from "../../app/prices.ts";
-import { openProject, type Project, resolveRunId } from "../../app/project.ts";
+import {
+  agreeOnSharing,
+  directoryUserOf,
+  sharingLines,
+} from "../../app/project/directory-sharing.ts";
+import { openProject, type Project, resolveRunId } from "../../app/project/project.ts";
+import { stepNamed } from "../../app/project/step-name.ts";
 import { command, Refusal } from "../../app/refusal.ts";
+import { askableOwner } from "../../app/request/ask-owner.ts";
 import {
   checkResume,
   completeFiles,
   firstStep,
   hasPending,
+  hasPendingTurns,
   pipelineFileState,
   planResume,
   refuseOtherFile,
-  resumeInBackground,
   resumeOptions,
 } from "../../app/resume.ts";
-import { filesOption } from "../../app/rewind-files.ts";
+import { type InterruptedVisit, partialWork } from "../../app/rewind/interrupted-work.ts";
+import { filesOption } from "../../app/rewind/rewind-files.ts";
 import {
   confirmRepeat,
+  namesOf,
   previewLines,
   previewRewind,
   type RewindPreview,
   type RewindRequest,
+  retriedBy,
   rewindFilesLines,
-} from "../../app/rewind-preview.ts";
-import { environmentLines, givenVariables, requireVariables } from "../../app/run-environment.ts";
+  understood,
+} from "../../app/rewind/rewind-preview.ts";
 import type { Recover } from "../../plan/plan.ts";
-import { EXIT, type ExitCode, exitCodeOf } from "../../view/exit-code.ts";
+import { EXIT, type ExitCode } from "../../view/exit-code.ts";
+import { resumePlanJson } from "../../view/json/action-json.ts";
+import { standingJson } from "../../view/json/run-json.ts";
 import { interruptedLines } from "../../view/preview/interrupted-work.ts";
 import { why } from "../../view/why.ts";
 import { confirmation } from "../ask.ts";
-import { print, printDiagnostics, printError, printJson } from "../print.ts";
-import { displayOf, printOutcome } from "../screen/display.ts";
+import { loadFleet, resultOf } from "../fleet-program.ts";
+import { runNamed } from "../named-run.ts";
+import { print, printDiagnostics, printDocument, printError } from "../print.ts";
+import { displayOf } from "../screen/display.ts";
 import { type OutputOptions, screenKind, wantsJson } from "../screen/output-options.ts";
+import { stdoutWidth } from "../screen/terminal-style.ts";
+import { detach, endOfPart, gateOptions } from "./background.ts";
 import type { AgreedUpdate } from "./update.ts";
 
-interface ResumeOptions extends OutputOptions {
+interface ResumeOptions extends OutputOptions, ReadingOptions {
   readonly pipelineId?: string;
   readonly fromStep?: string;
   readonly dryRun?: boolean;
@@ -84,6 +104,10 @@ export async function resumeCommand(
   id: string | undefined,
   options: ResumeOptions,
 ): Promise<ExitCode> {
+  const named = id ?? options.pipelineId;
+  if (storeAddress() !== undefined && named !== undefined) {
+    return resumeFleetRun(named, options);
+  }
   const { project, runId, read } = await chosenRun(id, options);
   if (read !== undefined) await printDiagnostics(read);
   if (runId === undefined) return nothingStarted();
@@ -95,13 +119,22 @@ export async function resumeCommand(
   return continueRun(project, runId, request, options);
 }
 
+/** Queues a run of a fleet again: a worker continues it. */
+async function resumeFleetRun(named: string, options: ResumeOptions): Promise<ExitCode> {
+  const { runId, pipeline } = resultOf(await loadFleet().resume(process.cwd(), named));
+  if (wantsJson(options)) printDocument("queued", { run_id: runId });
+  else print(`Run ${runId} of ${pipeline} is queued again`);
+  return EXIT.done;
+}
+
 async function chosenRun(
   id: string | undefined,
   options: ResumeOptions,
 ): Promise<Omit<LogsRun, "runId"> & { readonly runId: string | undefined }> {
   if (options.logs !== undefined) {
     const { runOfLogs } = await import("../../app/attractor-logs.ts");
-    return runOfLogs(options.logs, id ?? options.file);
+    const file = id ?? options.file;
+    return runOfLogs(options.logs, file, readingOf(options, file ?? ".dot"));
   }
   if (id !== undefined && options.pipelineId !== undefined) {
     const message = `the run is named twice: ${id} and --pipeline-id ${options.pipelineId}`;
@@ -125,16 +158,17 @@ async function chosenRun(
 
 /** Another attempt of a failed step, or a done step and every step after it again. */
 export async function retryCommand(
-  id: string,
-  step: string,
+  given: readonly (string | undefined)[],
   options: ResumeOptions,
 ): Promise<ExitCode> {
   const project = await openProject(process.cwd(), "read-write");
-  const runId = await resolveRunId(project.journal, id);
+  const form = { needs: 1, takes: Number.POSITIVE_INFINITY, what: "a step" };
+  const { runId, words: names } = await runNamed(project, given, form);
   const files = filesOption(options.files);
   const { failed } = options;
+  const retried = retriedBy(names);
   const turns = options.turns === undefined ? undefined : parseTurns(options.turns);
-  return continueRun(project, runId, { verb: "retry", step, files, failed, turns }, options);
+  return continueRun(project, runId, { verb: "retry", ...retried, files, failed, turns }, options);
 }
 
 /**
@@ -163,11 +197,12 @@ async function refuse(
 async function continueRun(
   project: Project,
   runId: string,
-  wanted: RewindRequest | undefined,
+  asked: RewindRequest | undefined,
   options: ResumeOptions,
 ): Promise<ExitCode> {
   if (options.dryRun !== true) await askGitEarly(project);
   const known = await loadRun(project, runId);
+  const wanted = asked && understood(known, { ...asked, step: stepNamed(known, asked.step) });
   if (askableOwner(known) === undefined) return continueAlone(project, known, wanted, options);
   if (wanted?.verb === "retry" && options.dryRun === true) {
     return continueAlone(project, known, { ...wanted, ofOwner: true }, options);
@@ -181,7 +216,7 @@ async function continueRun(
     const { budget: _, files: __, ...rest } = options;
     return continueAlone(project, result.known, undefined, rest);
   }
-  if (wantsJson(options)) printJson({ run_id: runId, request: result.outcome });
+  if (wantsJson(options)) printDocument("requested", { run_id: runId, request: result.outcome });
   else if (options.quiet !== true)
     for (const line of resultLines(result, wanted, options)) print(line);
   return EXIT.done;
@@ -193,7 +228,6 @@ async function continueAlone(
   wanted: RewindRequest | undefined,
   options: ResumeOptions,
 ): Promise<ExitCode> {
-  const { id: runId } = known;
   await refuse(project, known, wanted, options);
   const request = wanted && (await confirmRepeat(known, wanted, options, confirmation(options)));
   if (wanted !== undefined && request === undefined) return nothingStarted();
@@ -206,7 +240,9 @@ async function continueAlone(
   const isOver = known.run.state.status === "completed" && !(await hasPending(project, known));
   if (isOver && request === undefined && update === undefined) {
     if (options.dryRun !== true) await completeFiles(project, known);
-    print(`${why(whyInputOf(known, Date.now())).happened}\nThere is nothing to resume.`);
+    const standing = whyInputOf(known, Date.now());
+    if (wantsJson(options)) printDocument("standing", standingJson(standing));
+    else print(`${why(standing).happened}\nThere is nothing to resume.`);
     return EXIT.done;
   }
   const preview = request && (await previewRewind(project, known, request));
@@ -220,7 +256,8 @@ async function continueAlone(
   const typed = [...commandOf(shortId, request), ...(update === undefined ? [] : ["--update"])];
   requireVariables(adopted, shortId, { typed, given: variables, names: update?.envNames });
   const { preflight, turns, budget } = options;
-  const needs = { update, request, preview, recover, preflight, turns, budget, typed };
+  const hasTurns = await hasPendingTurns(project, known);
+  const needs = { update, request, preview, recover, preflight, turns, budget, hasTurns, typed };
   const { priceLines, warnings } = await checkResume(known, needs);
   for (const line of warnings) printError(line);
   const worker = directoryUserOf(known);
@@ -232,7 +269,7 @@ async function continueAlone(
   if (!starts) return nothingStarted();
   if (options.detach === true) {
     const forwarded = [...detachedOptions(options), ...gateOptions(options)];
-    return detach(project, runId, known.shortId, forwarded);
+    return detach(project, known, forwarded, options);
   }
   const recovery = await recoveryOf(interrupted, options.recover, known.shortId);
   const screen = screenKind(options);
@@ -263,7 +300,7 @@ export function nothingStarted(): ExitCode {
 /** The command that the person typed, without its options. */
 function commandOf(shortId: string, request: RewindRequest | undefined): readonly string[] {
   if (request === undefined) return ["resume", shortId];
-  if (request.verb === "retry") return ["retry", shortId, request.step];
+  if (request.verb === "retry") return ["retry", shortId, ...namesOf(request)];
   return ["resume", shortId, "--from-step", request.step];
 }
 
@@ -293,13 +330,13 @@ function greeting(known: LoadedRun, fromStep: string | undefined): readonly stri
     `Resuming run ${known.id} of ${plan.name} from ${from}`,
     `If it is interrupted: perdure resume ${shortId}`,
   ];
-  const now = pipelineFileState(known);
-  if (now === "same") return lines;
+  const { kind, files } = pipelineFileState(known);
+  if (kind === "same") return lines;
   const asItWas = "the run continues with its plan as it was";
-  if (now === "unreadable") {
+  if (kind === "unreadable") {
     return [...lines, `${run.created?.file} cannot be read; ${asItWas}`];
   }
-  const edited = `${run.created?.file} was edited since; ${asItWas}`;
+  const edited = `${files.join(" or ")} was edited since; ${asItWas}`;
   return [...lines, `${edited} (adopt the edit: perdure resume ${shortId} --update)`];
 }
 
@@ -326,10 +363,10 @@ async function showPlan(
   const { resumePlanLines } = await import("../../view/preview/resume-plan.ts");
   const steps = await planResume(known, preview, recoverWord(options.recover));
   if (wantsJson(options)) {
-    printJson(steps);
+    printDocument("resumePlan", resumePlanJson(known.id, steps));
     return EXIT.done;
   }
-  for (const line of resumePlanLines(steps)) print(line);
+  for (const line of resumePlanLines(steps, stdoutWidth())) print(line);
   for (const line of preview === undefined ? [] : rewindFilesLines(known, preview)) print(line);
   for (const line of interruptedWorkLines(interrupted, known.shortId)) print(line);
   return EXIT.done;
@@ -386,50 +423,4 @@ async function recoveryOf(
     lines.close();
   }
   return { choices };
-}
-
-/** The options about gates for the process in the background. */
-export function gateOptions(options: {
-  readonly stay?: boolean;
-  readonly autoApprove?: boolean;
-}): readonly string[] {
-  return [
-    ...(options.stay === true ? ["--stay"] : []),
-    ...(options.autoApprove === true ? ["--auto-approve"] : []),
-  ];
-}
-
-/** Starts `perdure resume` in the background and says how to watch it. */
-export async function detach(
-  project: Project,
-  runId: string,
-  shortId: string,
-  options: readonly string[],
-): Promise<ExitCode> {
-  const { pid, isAlive } = await resumeInBackground(project, runId, shortId, options);
-  print(`Run ${runId} ${isAlive ? `runs in the background as process ${pid}` : "has ended"}`);
-  print(`See it: perdure attach ${shortId}`);
-  return EXIT.done;
-}
-
-/** Says how the run stands when this process has done its part, or leaves it to the background. */
-export async function endOfPart(
-  project: Project,
-  { known, endedBy, isDetached }: Executed,
-  options: OutputOptions & Parameters<typeof gateOptions>[0],
-): Promise<ExitCode> {
-  if (isDetached) return leaveToBackground(project, known, options);
-  await printOutcome(project, known, screenKind(options));
-  return exitCodeOf(known.run, endedBy);
-}
-
-/** Leaves a run that this process has driven to one in the background; its steps keep running. */
-async function leaveToBackground(
-  project: Project,
-  { id, shortId }: LoadedRun,
-  options: Parameters<typeof gateOptions>[0],
-): Promise<ExitCode> {
-  // Nobody is at its terminal, so it waits for answers from elsewhere.
-  const forwarded = gateOptions({ ...options, stay: true });
-  return detach(project, id, shortId, [...forwarded, "--beside", "--no-preflight"]);
 }

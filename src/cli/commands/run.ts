@@ -3,25 +3,41 @@
  */
 
 import { relative, resolve } from "node:path";
-import { agreeOnSharing, sharingLines } from "../../app/directory-sharing.ts";
-import { execute } from "../../app/drive.ts";
-import { parseInput, type TypedInput } from "../../app/input.ts";
+import { execute } from "../../app/drive/drive.ts";
+import { askGitEarly } from "../../app/drive/loop-parts.ts";
 import { loadRun } from "../../app/loaded-run.ts";
-import { askGitEarly } from "../../app/loop-parts.ts";
-import { type ReadingOptions, readingOf } from "../../app/pipeline-file.ts";
-import { findPipeline, pipelineNames } from "../../app/pipeline-name.ts";
-import { createProject, type Project, shortIdOf } from "../../app/project.ts";
+import { parseInput, type TypedInput } from "../../app/pipeline/input.ts";
+import { oneOffOf } from "../../app/pipeline/one-off.ts";
+import {
+  adHocReading,
+  type ReadingOptions,
+  type ReadPlan,
+  readingOf,
+  requireAdHocPlan,
+} from "../../app/pipeline/pipeline-file.ts";
+import { findPipeline, offeredPipelines } from "../../app/pipeline/pipeline-name.ts";
+import { agreeOnSharing, sharingLines } from "../../app/project/directory-sharing.ts";
+import {
+  createProject,
+  openProject,
+  type Project,
+  resolveRunId,
+  shortIdOf,
+} from "../../app/project/project.ts";
 import { command, Refusal } from "../../app/refusal.ts";
+import { newestRunOf, refuseOtherFile } from "../../app/resume.ts";
 import { createRun, type EarlierRun, prepareRun, unfinishedRunOf } from "../../app/start.ts";
 import { keepHeapSmall } from "../../app/this-process.ts";
-import { sha256 } from "../../util/json.ts";
+import { defined } from "../../util/defined.ts";
 import type { ExitCode } from "../../view/exit-code.ts";
-import { countText } from "../../view/text.ts";
+import { countText, tableLines } from "../../view/text.ts";
 import { ask, canAsk, confirmation } from "../ask.ts";
-import { print, printError, readPlan } from "../print.ts";
+import { print, printDiagnostics, printError, readPlan } from "../print.ts";
 import { displayOf } from "../screen/display.ts";
 import { type OutputOptions, screenKind } from "../screen/output-options.ts";
-import { detach, endOfPart, gateOptions, nothingStarted } from "./resume.ts";
+import { stdoutWidth } from "../screen/terminal-style.ts";
+import { detach, endOfPart, gateOptions } from "./background.ts";
+import { nothingStarted } from "./resume.ts";
 
 /** The options of `run`; some of them spell `resume`. */
 export interface RunArguments extends RunOptions {
@@ -44,7 +60,8 @@ export function refuseMixedOptions(file: string | undefined, options: RunArgumen
     const message = "the run is named twice: by --resume, --resume-last or --run";
     throw new Refusal("bad-option", message, command("resume", resume ?? named ?? "RUN"));
   }
-  if (resumes && (options.input ?? options.json) !== undefined) {
+  const forks = fromStep !== undefined && (file ?? named) !== undefined;
+  if (resumes && !forks && (options.input ?? options.inputJson) !== undefined) {
     const message = "a resumed run keeps its input; another input needs a new run";
     const again = {
       ...command("run", file ?? "FILE", "--input", "..."),
@@ -55,10 +72,49 @@ export function refuseMixedOptions(file: string | undefined, options: RunArgumen
   }
 }
 
-interface RunOptions extends OutputOptions, ReadingOptions, TypedInput {
+/**
+ * `run FILE --from-step STEP`: repeats a part of the newest run of the pipeline, finished or not, or
+ * of the run that `--run` names. With another input it is a new run that shares the steps before.
+ */
+export async function runFromStep(
+  file: string | undefined,
+  step: string,
+  options: RunArguments,
+): Promise<ExitCode> {
+  const { run: named, input, inputJson, fromStep: _, ...rest } = options;
+  const { resumeCommand } = await import("./resume.ts");
+  if (file === undefined && input === undefined && inputJson === undefined) {
+    return resumeCommand(named, options);
+  }
+  const project = await openProject(process.cwd(), "read-write");
+  const id = await partOf(project, file, named, step);
+  await project.journal.close();
+  if (input === undefined && inputJson === undefined) {
+    return resumeCommand(id, { ...rest, fromStep: step });
+  }
+  const { forkCommand } = await import("./history.ts");
+  return forkCommand(id, { ...rest, ...defined({ input, inputJson }), at: step, start: true });
+}
+
+/** The run whose steps before a step are taken as done. */
+async function partOf(
+  project: Project,
+  file: string | undefined,
+  named: string | undefined,
+  step: string,
+): Promise<string> {
+  if (named === undefined) return newestRunOf(project, file ?? "");
+  const id = await resolveRunId(project.journal, named);
+  if (file !== undefined) refuseOtherFile(await loadRun(project, id), file, step);
+  return id;
+}
+
+export interface RunOptions extends OutputOptions, ReadingOptions, TypedInput {
+  /** A shell command to run instead of a pipeline. */
+  readonly shell?: string;
+  /** The model for a prompt with `--agent`. */
+  readonly model?: string;
   readonly detach?: boolean;
-  /** Only check the file. */
-  readonly validate?: boolean;
   /** The directory for the files of the run, in the form of the DOT language. */
   readonly logs?: string;
   readonly stay?: boolean;
@@ -67,36 +123,49 @@ interface RunOptions extends OutputOptions, ReadingOptions, TypedInput {
   readonly beside?: boolean;
   /** False: does not check first whether agents and programs are installed. */
   readonly preflight?: boolean;
+  /** The id of the run, from the service: the time of a schedule has one run. */
+  readonly scheduled?: string;
 }
 
-/** The pipeline that the person chooses from those of the folder; undefined when there is none. */
-export async function chosenPipeline(options: RunOptions): Promise<string | undefined> {
-  const names = pipelineNames();
-  if (names.length === 0) return undefined;
+/** How often a person may mistype before nothing is started, and how many pipelines are named. */
+const ANSWERS_MAX = 5;
+const OFFERED_MAX = 50;
+
+/** Lets the person choose a pipeline and starts it; undefined when there is none to choose. */
+export async function runChosen(options: RunOptions): Promise<ExitCode | undefined> {
+  const offered = offeredPipelines().slice(0, OFFERED_MAX);
+  if (offered.length === 0) return undefined;
   if (!canAsk(options)) {
-    const next = names.map((name) => command("run", name));
+    const next = offered.map(({ name }) => command("run", name));
     throw new Refusal("bad-option", "which pipeline is meant?", next);
   }
-  for (const [index, name] of names.entries()) print(`${index + 1}  ${name}`);
-  const answer = await ask("Which pipeline? ");
-  return names[Number(answer) - 1] ?? names.find((name) => name.toLowerCase() === answer);
+  const rows = offered.map(({ name, about = "" }, at) => [`${at + 1}`.padStart(3), name, about]);
+  for (const line of tableLines(rows, { width: stdoutWidth() })) print(line);
+  for (let asked = 0; asked < ANSWERS_MAX; asked++) {
+    const answer = await ask("Which one? (its number or its name) ");
+    if (answer === "") break;
+    const names = offered.map(({ name }) => name);
+    const begun = names.filter((name) => name.toLowerCase().startsWith(answer));
+    const named = names.find((name) => name.toLowerCase() === answer);
+    const chosen =
+      names[Number(answer) - 1] ?? named ?? (begun.length === 1 ? begun[0] : undefined);
+    if (chosen !== undefined) return runCommand(chosen, options);
+    print(`${answer} is none of them.`);
+  }
+  return nothingStarted();
 }
 
 /** Starts a new run and drives it to its end. */
-export async function runCommand(named: string, options: RunOptions): Promise<ExitCode> {
-  const path = findPipeline(named);
-  const file = path === resolve(named) ? named : relative(process.cwd(), path);
+export async function runCommand(
+  named: string | undefined,
+  options: RunOptions,
+): Promise<ExitCode> {
   const screen = screenKind(options);
-  const reading = readingOf(options, file);
-  const typed = ["run", file];
-  if (options.validate === true) {
-    const { validateCommand } = await import("./pipeline.ts");
-    return validateCommand([file], options);
-  }
   keepHeapSmall();
-  const { plan, text } = await readPlan(path, typed, reading);
+  const { plan, sha256, file, path, typed } = await pipelineOf(named, options);
   if (options.logs !== undefined) {
-    (await import("../../app/attractor-logs.ts")).refuseUsedLogs(options.logs);
+    const aside = (await import("../../app/attractor-logs.ts")).freeLogs(options.logs);
+    if (aside !== undefined) printError(`The files of an earlier run are now in ${aside}.`);
   }
   const given = parseInput(options, plan.inputSchema);
   const { preflight } = options;
@@ -125,16 +194,17 @@ export async function runCommand(named: string, options: RunOptions): Promise<Ex
   const logs = options.logs === undefined ? {} : { logs: resolve(options.logs) };
   const runId = await createRun(project, plan, {
     file: path,
-    fileSha256: sha256(text),
+    ...(path === "" ? {} : { fileSha256: sha256 }),
     input,
     args: process.argv.slice(2),
     cwd: process.cwd(),
     ...logs,
+    ...(options.scheduled === undefined ? {} : { runId: options.scheduled }),
   });
   const shortId = await shortIdOf(project.journal, runId);
   if (options.detach === true) {
     const forwarded = [...gateOptions(options), ...(beside ? ["--beside"] : []), "--no-preflight"];
-    return detach(project, runId, shortId, forwarded);
+    return detach(project, { id: runId, shortId }, forwarded, options);
   }
   const greet = async (): Promise<readonly string[]> => [
     `Run ${runId} of ${plan.name} (${countText(plan.graph.steps.length, "step")})`,
@@ -150,6 +220,35 @@ export async function runCommand(named: string, options: RunOptions): Promise<Ex
   return endOfPart(project, executed, options);
 }
 
+/** A pipeline to run, and how it was named. */
+interface NamedPlan extends Pick<ReadPlan, "plan" | "sha256"> {
+  /** Its file as the person named it. */
+  readonly file: string;
+  /** The path of its file; empty for a pipeline without one. */
+  readonly path: string;
+  /** The command that runs it. */
+  readonly typed: readonly string[];
+}
+
+/** Reads the pipeline that the command line names or stands for. */
+export async function pipelineOf(
+  named: string | undefined,
+  options: RunOptions,
+): Promise<NamedPlan> {
+  const oneOff = oneOffOf(named, options);
+  if (oneOff !== undefined) {
+    const { text, typed } = oneOff;
+    const read = await requireAdHocPlan(text, typed, adHocReading(options));
+    await printDiagnostics(read);
+    return { ...read, file: "-", path: "", typed };
+  }
+  const path = findPipeline(named ?? "");
+  const file = path === resolve(named ?? "") ? (named ?? "") : relative(process.cwd(), path);
+  const typed = ["run", file];
+  const read = await readPlan(path, typed, readingOf(options, file));
+  return { ...read, file, path, typed };
+}
+
 type Choice =
   | { readonly kind: "new" | "abort" }
   | { readonly kind: "resume" | "watch"; readonly runId: string };
@@ -159,7 +258,7 @@ async function askAboutUnfinished(
   file: string,
   options: RunOptions,
 ): Promise<Choice> {
-  const last = await unfinishedRunOf(project, file);
+  const last = file === "" ? undefined : await unfinishedRunOf(project, file);
   if (last === undefined) return { kind: "new" };
   const unfinished = unfinishedText(last, file);
   if (screenKind(options) === "plain") print(unfinished);
@@ -168,9 +267,22 @@ async function askAboutUnfinished(
   const [offer, kind] = last.owned
     ? (["[w]atch it", "watch"] as const)
     : (["[r]esume it", "resume"] as const);
-  const answer = await ask(`${unfinished}\n${offer}, start a [n]ew run, or [a]bort? `);
+  const step = last.owned ? undefined : await stepToSkip(project, last.runId);
+  const skip = step === undefined ? "" : `, [s]kip ${step} and resume`;
+  const answer = await ask(`${unfinished}\n${offer}${skip}, start a [n]ew run, or [a]bort? `);
   if (answer !== "" && kind.startsWith(answer)) return { kind, runId: last.runId };
+  if (step !== undefined && answer !== "" && "skip".startsWith(answer)) {
+    const { skipStep } = await import("../../app/request/skip.ts");
+    await skipStep({ project, known: await loadRun(project, last.runId) }, step);
+    return { kind: "resume", runId: last.runId };
+  }
   return { kind: answer.startsWith("n") ? "new" : "abort" };
+}
+
+/** The step that a person may want to skip before an unfinished run continues. */
+async function stepToSkip(project: Project, runId: string): Promise<string | undefined> {
+  const { blockingStep } = await import("../../app/request/skip.ts");
+  return blockingStep(await loadRun(project, runId));
 }
 
 function unfinishedText(last: EarlierRun, file: string): string {

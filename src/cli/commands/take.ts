@@ -1,12 +1,13 @@
 /** `perdure merge`, `apply` and `pr`: take the result of a run. */
-import { openRun } from "../../app/loaded-run.ts";
 import { Refusal } from "../../app/refusal.ts";
 import { applyRun, mergeRun, openPullRequest, type PullRequestOptions } from "../../app/take.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { commitText, countText } from "../../view/text.ts";
-import { print } from "../print.ts";
+import { openNamed } from "../named-run.ts";
+import { print, printDocument } from "../print.ts";
+import { type OutputOptions, wantsJson } from "../screen/output-options.ts";
 
-interface MergeOptions {
+interface MergeOptions extends OutputOptions {
   readonly ffOnly?: boolean;
   readonly squash?: boolean;
 }
@@ -20,9 +21,17 @@ export async function mergeCommand(
     throw new Refusal("bad-option", "--ff-only and --squash exclude each other");
   }
   const kind = options.squash ? "squash" : options.ffOnly ? "fast-forward" : "merge";
-  const { project, known } = await openRun(process.cwd(), "read-only", id);
+  const { project, known } = await openNamed("read-only", [id]);
   const { how, result, commit = "" } = await mergeRun(project, known, kind);
   const { branch = result.tip, target = "the checkout", commits, uncommitted, place } = result;
+  if (wantsJson(options)) {
+    printDocument("merge", {
+      ...{ run_id: known.id, outcome: how, branch: result.branch ?? null },
+      ...{ target: result.target ?? null, commit: commit === "" ? null : commit },
+      ...{ commits, uncommitted },
+    });
+    return EXIT.done;
+  }
   if (how === "already") print(`${target} already has the work of run ${known.shortId}.`);
   else {
     const what = `${branch} (${countText(commits, "commit")})`;
@@ -36,10 +45,14 @@ export async function mergeCommand(
 }
 
 /** Applies the changes of a run to the project's own files. */
-export async function applyCommand(id: string | undefined): Promise<ExitCode> {
-  const { project, known } = await openRun(process.cwd(), "read-only", id);
+export async function applyCommand(
+  id: string | undefined,
+  options: OutputOptions,
+): Promise<ExitCode> {
+  const { project, known } = await openNamed("read-only", [id]);
   const { files, checkout } = await applyRun(project, known);
-  if (files === 0) print(`${checkout} already has the changes of run ${known.shortId}.`);
+  if (wantsJson(options)) printDocument("apply", { run_id: known.id, files, checkout });
+  else if (files === 0) print(`${checkout} already has the changes of run ${known.shortId}.`);
   else print(`Changed ${countText(files, "file")} in ${checkout}; nothing is committed.`);
   return EXIT.done;
 }
@@ -47,10 +60,11 @@ export async function applyCommand(id: string | undefined): Promise<ExitCode> {
 /** Opens a pull request for the branch of a run. */
 export async function pullRequestCommand(
   id: string | undefined,
-  options: PullRequestOptions,
+  options: OutputOptions & PullRequestOptions,
 ): Promise<ExitCode> {
-  const { project, known } = await openRun(process.cwd(), "read-only", id);
+  const { project, known } = await openNamed("read-only", [id]);
   const { url, isNew } = await openPullRequest(project, known, options);
-  print(isNew ? `Opened ${url}` : `There is one already: ${url}`);
+  if (wantsJson(options)) printDocument("pr", { run_id: known.id, url, is_new: isNew });
+  else print(isNew ? `Opened ${url}` : `There is one already: ${url}`);
   return EXIT.done;
 }

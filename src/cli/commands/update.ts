@@ -1,15 +1,16 @@
 /** `perdure resume --update`: shows what the edit of a pipeline file does to a run, and asks. */
 import type { LoadedRun } from "../../app/loaded-run.ts";
-import type { Project } from "../../app/project.ts";
+import type { Project } from "../../app/project/project.ts";
 import { command, Refusal } from "../../app/refusal.ts";
-import { filesOption } from "../../app/rewind-files.ts";
-import { previewUpdate, readEdit } from "../../app/update.ts";
+import { filesOption } from "../../app/rewind/rewind-files.ts";
+import { previewUpdate, readEdit } from "../../app/rewind/update.ts";
 import type { UpdateRequested } from "../../core/fact.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { updatePlanLines } from "../../view/preview/update-plan.ts";
 import { ask } from "../ask.ts";
-import { print, printDiagnostics, printJson } from "../print.ts";
+import { print, printDiagnostics, printDocument } from "../print.ts";
 import { type OutputOptions, screenKind } from "../screen/output-options.ts";
+import { stdoutWidth } from "../screen/terminal-style.ts";
 
 interface UpdateOptions extends OutputOptions {
   readonly dryRun?: boolean;
@@ -43,8 +44,10 @@ export async function agreeOnUpdate(
   const shows = screen !== "quiet" && (screen !== "json" || options.dryRun === true);
   if (shows) {
     const { steps, stopsFirst } = await previewUpdate(project, known, edit);
-    if (screen === "json") printJson(steps);
-    else for (const line of updatePlanLines(steps)) print(line);
+    if (screen === "json") {
+      const { updatePlanJson } = await import("../../view/json/action-json.ts");
+      printDocument("updatePlan", updatePlanJson(known.id, steps, stopsFirst));
+    } else for (const line of updatePlanLines(steps, stdoutWidth())) print(line);
     const names = stopsFirst.join(", ");
     if (screen !== "json" && names !== "") print(`What still runs is stopped first: ${names}.`);
   }

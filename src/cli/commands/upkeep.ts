@@ -14,36 +14,48 @@ import {
   unfinishedRuns,
   usedStateDir,
 } from "../../app/doctor.ts";
-import { type ExportOptions, exportRun } from "../../app/export.ts";
-import { importRun } from "../../app/import.ts";
-import { openRun } from "../../app/loaded-run.ts";
-import { openProject } from "../../app/project.ts";
+import { findPipeline } from "../../app/pipeline/pipeline-name.ts";
+import { openProject } from "../../app/project/project.ts";
 import { command, Refusal } from "../../app/refusal.ts";
-import { filesOption } from "../../app/rewind-files.ts";
+import { filesOption } from "../../app/rewind/rewind-files.ts";
 import { packageVersion } from "../../app/this-process.ts";
+import { type ExportOptions, exportRun } from "../../app/transfer/export.ts";
+import { importRun } from "../../app/transfer/import.ts";
 import { formatBytes } from "../../util/bytes.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
+import type { DocumentJson } from "../../view/json/documents.ts";
 import { countText } from "../../view/text.ts";
-import { print, readPlan } from "../print.ts";
+import { openNamed } from "../named-run.ts";
+import { print, printDocument, readPlan } from "../print.ts";
+import { type OutputOptions, wantsJson } from "../screen/output-options.ts";
 
 /** Cleans the named runs, or all finished ones, and reports each. */
 export async function cleanCommand(
   ids: readonly string[],
-  options: CleanOptions,
+  options: CleanOptions & OutputOptions,
 ): Promise<ExitCode> {
   const dryRun = options.dryRun === true;
+  const json = wantsJson(options);
+  const cleaned: DocumentJson<"clean">["runs"][number][] = [];
   const project = await openProject(process.cwd(), "read-write");
   const { runs, bytes, outputsKept } = await cleanRuns(project, ids, options, (run) => {
-    const done = `${dryRun ? "would remove" : "removed"} ${run.folder}`;
-    print(`${run.shortId}  ${run.kept === undefined ? done : `kept: ${run.kept}`}`);
+    const { runId: run_id, folder, kept: kept_because = null } = run;
+    cleaned.push({ run_id, folder, kept_because });
+    const done = `${dryRun ? "would remove" : "removed"} ${folder}`;
+    if (!json) print(`${run.shortId}  ${kept_because === null ? done : `kept: ${kept_because}`}`);
   });
+  if (json) {
+    const rest = { runs: cleaned, bytes, outputs_kept: outputsKept };
+    printDocument("clean", { dry_run: dryRun, ...rest });
+    return EXIT.done;
+  }
   if (runs === 0) print("There is nothing to clean.");
   if (outputsKept) print("The outputs of steps are kept while a run is alive.");
   if (dryRun && runs > 0) print(`In all: ${formatBytes(bytes)}, and their snapshots.`);
   return EXIT.done;
 }
 
-interface DoctorOptions {
+interface DoctorOptions extends OutputOptions {
   readonly repair?: boolean;
 }
 
@@ -52,6 +64,10 @@ export async function doctorCommand(
   file: string | undefined,
   options: DoctorOptions,
 ): Promise<ExitCode> {
+  if (wantsJson(options)) {
+    const { doctorDocument } = await import("./doctor-json.ts");
+    return doctorDocument(file, options);
+  }
   print(`perdure ${packageVersion()}, Node ${process.versions.node}, ${process.platform}`);
   if (file !== undefined) return checkPipeline(file);
   if (options.repair !== true) for (const line of await machineLines()) print(line);
@@ -92,7 +108,7 @@ const GLYPHS = { there: "✓", missing: "✗", doubtful: "!", unknown: "·" } as
 
 /** Checks the agents and programs that a pipeline needs, and shows what its agents may do. */
 async function checkPipeline(file: string): Promise<ExitCode> {
-  const { plan } = await readPlan(resolve(file), ["doctor", file], {});
+  const { plan } = await readPlan(findPipeline(file, "doctor"), ["doctor", file], {});
   const found = await pipelineFindings(plan);
   for (const { state, text, remedy } of found) {
     const helps = remedy === undefined || state === "there" ? "" : `: ${remedy}`;
@@ -133,7 +149,7 @@ function repairLines(report: ReturnType<typeof repairState>): readonly string[] 
   return lines;
 }
 
-interface ExportCommandOptions extends ExportOptions {
+interface ExportCommandOptions extends ExportOptions, Pick<OutputOptions, "json"> {
   readonly output?: string;
 }
 
@@ -142,10 +158,15 @@ export async function exportCommand(
   id: string | undefined,
   options: ExportCommandOptions,
 ): Promise<ExitCode> {
-  const { project, known } = await openRun(process.cwd(), "read-write", id);
+  const { project, known } = await openNamed("read-write", [id]);
   const { shortId } = known;
   const file = resolve(options.output ?? `${shortId}.perdure`);
   const exported = await exportRun(project, known, file, options);
+  if (options.json === true) {
+    const { holdsSecrets: holds_secrets, ...rest } = exported;
+    printDocument("exported", { run_id: known.id, file, ...rest, holds_secrets });
+    return EXIT.done;
+  }
   const counts = [
     countText(exported.events, "event"),
     countText(exported.snapshots, "snapshot"),
@@ -162,7 +183,7 @@ export async function exportCommand(
   return EXIT.done;
 }
 
-interface ImportOptions {
+interface ImportOptions extends OutputOptions {
   readonly into?: string;
   readonly files?: string;
 }
@@ -172,11 +193,17 @@ export async function importCommand(file: string, options: ImportOptions): Promi
   const path = resolve(file);
   const files = filesOption(options.files);
   const run = await importRun(path, { into: resolve(options.into ?? "."), files });
+  if (wantsJson(options)) {
+    const { runId: run_id, pipeline, from, known, restoresFiles: restores_files } = run;
+    const steps = { steps_completed: run.stepsCompleted, steps_total: run.stepsTotal };
+    printDocument("imported", { run_id, pipeline, from, ...steps, known, restores_files });
+    return EXIT.done;
+  }
   if (run.known) {
     print(`Run ${run.runId} already exists here, with the content of ${path}.`);
     return EXIT.done;
   }
-  const done = `${run.stepsDone} of ${run.stepsTotal} steps completed`;
+  const done = `${run.stepsCompleted} of ${run.stepsTotal} steps completed`;
   print(`Imported run ${run.runId} of ${run.pipeline} (${done}), from ${run.from}.`);
   if (run.restoresFiles) {
     print("When it continues, the project's files are first restored to those of the run.");

@@ -4,11 +4,12 @@
  *
  * Each screen is loaded on demand: a resume must not wait for the others.
  */
+
+import { type Display, NO_DISPLAY } from "../../app/drive/screen.ts";
 import { type LoadedRun, whyInputOf } from "../../app/loaded-run.ts";
-import { failedOutput } from "../../app/output-tail.ts";
-import type { Project } from "../../app/project.ts";
+import { failedOutput } from "../../app/output/output-tail.ts";
+import type { Project } from "../../app/project/project.ts";
 import { asRefusal } from "../../app/refusal.ts";
-import { type Display, NO_DISPLAY } from "../../app/screen.ts";
 import { endCard } from "../../view/end-card.ts";
 import { print, printError } from "../print.ts";
 import { Keyboard } from "./keyboard.ts";
@@ -20,6 +21,7 @@ import { terminalStyle } from "./terminal-style.ts";
 export function displayOf(kind: ScreenKind): Display {
   const keyboard = new Keyboard();
   return {
+    warn: printError,
     openPrompt: (options) => openPrompt(kind, keyboard, options),
     openScreen: async (options) => {
       switch (kind) {

@@ -42,7 +42,7 @@ const KEYS: Readonly<Record<string, string>> = {
 const SEQUENCE = new RegExp(`${ESC}(?:\\[[0-?]*[ -/]*[@-~]|O.)|[\\s\\S]`, "gu");
 
 /** The keys in what a terminal sent; sequences that nobody uses are left out. */
-export function keysIn(chunk: string): readonly PressedKey[] {
+function keysIn(chunk: string): readonly PressedKey[] {
   return [...chunk.matchAll(SEQUENCE)].flatMap(([text]) => {
     const name = KEYS[text];
     if (name !== undefined) return [{ name }];

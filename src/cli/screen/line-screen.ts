@@ -4,46 +4,48 @@
  * Owns: following the output of running steps, and the order of the lines.
  * Does not: change a run, or stop it when no reader is left.
  */
+
+import type { Screen, ScreenOptions } from "../../app/drive/screen.ts";
 import {
   type FollowedAttempt,
   followAttempt,
   type PrintedAttempt,
   type PrintedLine,
   printedAttempt,
-} from "../../app/output.ts";
-import type { Screen, ScreenOptions } from "../../app/screen.ts";
+} from "../../app/output/output.ts";
 import type { AttemptRef, Recorded } from "../../core/event.ts";
 import { attemptOf, findVisit, type Run, stepOf } from "../../core/run.ts";
 import { attemptText, stepPath } from "../../core/step-path.ts";
 import { AttemptClock, attemptEnd } from "../../view/attempt-history.ts";
 import { eventLine } from "../../view/event-line.ts";
-import { eventJson } from "../../view/json/run-json.ts";
+import { eventJson } from "../../view/json/event-json.ts";
 import { outputLine } from "../../view/text.ts";
-import { print, printJson } from "../print.ts";
+import { print, printJson, printRaw } from "../print.ts";
+import { LineQueue, startedBefore } from "./line-queue.ts";
 import { stdoutStyle } from "./terminal-style.ts";
 
-/** One line per event, and each line of output behind the name of its step. */
+/** One line per event, and each line of output after the name of its step. */
 export class LineScreen implements Screen {
   readonly #options: ScreenOptions;
   readonly #clock = new AttemptClock();
   readonly #style = stdoutStyle();
   readonly #followed = new Map<string, FollowedAttempt>();
-  /** Lines are printed in order, although the rest of an output is read asynchronously. */
-  #tail: Promise<void> = Promise.resolve();
-  #failed: { readonly error: unknown } | undefined;
-  #primed = false;
+  readonly #queue: LineQueue;
+  #isFirst = true;
 
   constructor(options: ScreenOptions) {
     this.#options = options;
+    this.#queue = new LineQueue(options);
     for (const recorded of options.past) this.#clock.startOf(recorded);
   }
 
   say(line: string): void {
-    this.#later(() => print(line));
+    this.#queue.add(() => print(line));
   }
 
   update(events: readonly Recorded[], run: Run): void {
-    if (!this.#primed) this.#adopt(events, run);
+    if (this.#isFirst) this.#adopt(events, run);
+    this.#isFirst = false;
     for (const recorded of events) {
       const { event } = recorded;
       const line = eventLine(run, recorded, this.#clock.startOf(recorded));
@@ -54,7 +56,7 @@ export class LineScreen implements Screen {
       if (event.type === "step.started") {
         const visit = findVisit(run, event);
         const printed = { step: visit && stepOf(visit), judge: event.judge };
-        this.#later(() => this.#follow(event, printed));
+        this.#queue.add(() => this.#follow(event, printed));
       }
     }
   }
@@ -64,35 +66,27 @@ export class LineScreen implements Screen {
   }
 
   async close(): Promise<void> {
-    this.#later(() => {
+    this.#queue.add(() => {
       for (const key of [...this.#followed.keys()]) this.#release(key);
     });
-    for (let tail: unknown; tail !== this.#tail; ) {
-      tail = this.#tail;
-      await tail;
-    }
-    if (this.#failed !== undefined && this.#options.onError === undefined) throw this.#failed.error;
+    await this.#queue.end();
   }
 
-  /** Steps that were running before we came: their output is shown from its first byte. */
+  /** Steps that another process started: their output is shown from its first byte. */
   #adopt(events: readonly Recorded[], run: Run): void {
-    this.#primed = true;
-    const fresh = new Set(
-      events.flatMap(({ event }) => (event.type === "step.started" ? [attemptText(event)] : [])),
-    );
-    for (const visit of run.running) {
+    for (const visit of startedBefore(events, run)) {
       const at = attemptOf(visit);
-      if (fresh.has(attemptText(at))) continue;
       const printed = printedAttempt(visit);
-      this.#later(() => this.#follow(at, printed));
+      this.#queue.add(() => this.#follow(at, printed));
     }
   }
 
   #follow(at: AttemptRef, printed: PrintedAttempt): void {
     const path = stepPath(at);
     const { dir, readers } = this.#options;
-    const onLine = (line: PrintedLine): void => print(outputLine({ path, ...line }, this.#style));
-    const onError = (error: unknown): void => this.#fail(error);
+    const onLine = (line: PrintedLine): void =>
+      printRaw(outputLine({ path, ...line }, this.#style));
+    const onError = (error: unknown): void => this.#queue.fail(error);
     this.#followed.set(
       attemptText(at),
       followAttempt({ dir, at, readers }, printed, onLine, onError),
@@ -100,30 +94,20 @@ export class LineScreen implements Screen {
   }
 
   #release(key: string): void {
-    this.#later(async () => {
+    this.#queue.add(async () => {
       const followed = this.#followed.get(key);
       this.#followed.delete(key);
       await followed?.close();
     });
   }
-
-  #later(action: () => void | Promise<void>): void {
-    this.#tail = this.#tail.then(action).catch((error: unknown) => this.#fail(error));
-  }
-
-  #fail(error: unknown): void {
-    if (this.#failed !== undefined) return;
-    this.#failed = { error };
-    this.#options.onError?.(error);
-  }
 }
 
 /** The events as NDJSON, for programs. */
 export class JsonScreen implements Screen {
-  constructor({ past, runId }: ScreenOptions) {
-    // A run that nobody has driven yet: its creation has not been told to anybody.
-    const fresh = past.every(({ event }) => event.type === "run.created");
-    for (const recorded of fresh ? past : []) printEvent(runId, recorded);
+  constructor({ past, runId, controls }: ScreenOptions) {
+    // The owner of a new run prints its creation, too. A watcher gets all events.
+    const isNew = past.every(({ event }) => event.type === "run.created");
+    if (isNew || controls?.role === "watcher") printEvents(runId, past);
   }
 
   say(): void {
@@ -131,7 +115,7 @@ export class JsonScreen implements Screen {
   }
 
   update(events: readonly Recorded[], run: Run): void {
-    for (const recorded of events) printEvent(run.id, recorded);
+    printEvents(run.id, events);
   }
 
   refresh(): void {
@@ -143,6 +127,7 @@ export class JsonScreen implements Screen {
   }
 }
 
-function printEvent(runId: string, recorded: Recorded): void {
-  printJson(eventJson(runId, recorded), "one-line");
+/** Prints events for programs, one a line. */
+export function printEvents(runId: string, events: readonly Recorded[]): void {
+  for (const recorded of events) printJson(eventJson(runId, recorded), "one-line");
 }

@@ -28,7 +28,7 @@ export interface ScreenStream {
 export interface LiveFrame {
   /** Ordinary lines, printed above the area. */
   readonly above: readonly string[];
-  /** The area; each line narrower than the screen, all together lower. */
+  /** The lines of the area: each is narrower than the screen, and there are fewer than it has rows. */
   readonly lines: readonly string[];
 }
 

@@ -9,10 +9,10 @@
  *   steps end or print, the run does not wait for its view.
  */
 
-import { type PrintedAttempt, printedAttempt } from "../../app/output.ts";
-import { OutputTail, readToEnd } from "../../app/output-tail.ts";
-import type { Screen, ScreenOptions } from "../../app/screen.ts";
-import { masked } from "../../app/secret-mask.ts";
+import type { Screen, ScreenOptions } from "../../app/drive/screen.ts";
+import { type PrintedAttempt, printedAttempt } from "../../app/output/output.ts";
+import { OutputTail, readToEnd } from "../../app/output/output-tail.ts";
+import { masked } from "../../app/output/secret-mask.ts";
 import type { AttemptRef, Recorded } from "../../core/event.ts";
 import {
   attemptOf,

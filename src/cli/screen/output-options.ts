@@ -1,11 +1,11 @@
 /** The options that choose how a command shows its result. */
-import { Refusal } from "../../app/refusal.ts";
 
 /** How a run is shown. */
 export type ScreenKind = "live" | "plain" | "json" | "quiet";
 
 export interface OutputOptions {
-  readonly output?: string;
+  readonly json?: boolean;
+  readonly plain?: boolean;
   readonly quiet?: boolean;
 }
 
@@ -14,11 +14,10 @@ export function screenKind(options: OutputOptions): ScreenKind {
   if (wantsJson(options)) return "json";
   if (options.quiet === true) return "quiet";
   const terminal = process.stdout.isTTY === true && process.env.TERM !== "dumb";
-  return options.output === undefined && terminal ? "live" : "plain";
+  return options.plain !== true && terminal ? "live" : "plain";
 }
 
 /** True when the output is for a program. */
-export function wantsJson({ output }: OutputOptions): boolean {
-  if (output === undefined || output === "text" || output === "json") return output === "json";
-  throw new Refusal("bad-option", `--output takes text or json, not "${output}"`);
+export function wantsJson({ json }: OutputOptions): boolean {
+  return json === true;
 }

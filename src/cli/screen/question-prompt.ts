@@ -6,12 +6,18 @@
  * Does not: draw (the screens do), read keys (keyboard.ts) or decide which answer counts.
  */
 
-import type { PromptOptions, QuestionPrompt, Screen } from "../../app/screen.ts";
+import type { PromptOptions, QuestionPrompt, Screen } from "../../app/drive/screen.ts";
 import { replyIn } from "../../core/attempt/gate.ts";
 import { waitsFor } from "../../core/graph/visit-state.ts";
 import { attemptOf, type Run, type Visit } from "../../core/run.ts";
 import { attemptText } from "../../core/step-path.ts";
-import { answerText, choicesText, deadlineText, gateName } from "../../view/question-text.ts";
+import {
+  answerText,
+  choicesText,
+  deadlineText,
+  gateName,
+  materialLines,
+} from "../../view/question-text.ts";
 import { cutText, plainText, wrapText } from "../../view/text.ts";
 import { isForeground, type Keyboard, type PressedKey } from "./keyboard.ts";
 import type { ScreenKind } from "./output-options.ts";
@@ -60,7 +66,7 @@ class TerminalPrompt implements QuestionPrompt {
     this.#screen = screen;
   }
 
-  /** Puts the first question of the run that stands; lets go of the terminal when none does. */
+  /** Shows the first open question of the run; gives up the terminal when there is none. */
   update(run: Run): void {
     const open = [...run.waiting.person].filter(
       (visit) => !this.#given.has(attemptText(attemptOf(visit))),
@@ -91,7 +97,7 @@ class TerminalPrompt implements QuestionPrompt {
       "",
       ...shown,
       ...(left === 0 ? [] : [more]),
-      ...wrapText(`  ${choicesText(state)}${wordsHint(visit)}`, width),
+      ...wrapText(`  ${choicesText(state)}${wordsHint(visit)}${materialHint(visit)}`, width),
       ...(this.#note === "" ? [] : wrapText(`  ${this.#note}`, width)),
       isFocused ? `> ${text}` : `  a: answer`,
     ].map((line) => cutText(line, width));
@@ -105,12 +111,17 @@ class TerminalPrompt implements QuestionPrompt {
   #sayQuestion(visit: Visit): void {
     if (!waitsFor(visit.state, "person")) return;
     const keys = choicesText(visit.state);
-    this.#screen?.say(`Type an answer to ${gateName(visit)}: ${keys}${wordsHint(visit)}`);
+    const hints = `${wordsHint(visit)}${materialHint(visit)}`;
+    this.#screen?.say(`Type an answer to ${gateName(visit)}: ${keys}${hints}`);
   }
 
   #take(line: string): void {
     const visit = this.#visit;
     if (!waitsFor(visit?.state, "person") || line.trim() === "") return;
+    if (line.trim() === "?" && visit.state.material !== undefined) {
+      for (const row of materialLines(visit.state)) this.#screen?.say(row);
+      return;
+    }
     const reply = replyIn(visit.state, line);
     if (!reply.ok) return this.#say(reply.message);
     const at = attemptOf(visit);
@@ -118,7 +129,7 @@ class TerminalPrompt implements QuestionPrompt {
     this.#visit = undefined;
     const { ok: _, ...given } = reply;
     const { answer, onError } = this.#options;
-    answer(at, given)
+    answer(at, given, "terminal")
       .then(({ first, answer: counts }) => {
         if (!first) this.#screen?.say(`${gateName(visit)}: ${answerText(counts)}; that counts`);
       })
@@ -134,7 +145,13 @@ class TerminalPrompt implements QuestionPrompt {
 function wordsHint({ state }: Visit): string {
   const rule = waitsFor(state, "person") ? state.text : "none";
   if (rule === "none") return "";
-  return rule === "required" ? ", then words of your own" : ", words of your own may follow";
+  return rule === "required" ? ", then a comment" : ", a comment may follow";
+}
+
+function materialHint({ state }: Visit): string {
+  const { material = [] } = waitsFor(state, "person") ? state : {};
+  const names = material.map(({ name }) => plainText(name)).join(", ");
+  return material.length === 0 ? "" : `; ? shows ${names}`;
 }
 
 /** More is no answer to a question. */

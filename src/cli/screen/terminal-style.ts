@@ -1,4 +1,4 @@
-/** Colours: which escapes a tone becomes, and whether a stream gets any. */
+/** The terminal: its width, which escapes a tone becomes, and whether a stream gets any. */
 import { plainStyle, type Style, type Tone } from "../../view/text.ts";
 
 const CODES: Readonly<Record<Tone, string>> = {
@@ -23,6 +23,12 @@ export function terminalStyle(env: Environment, stream: { readonly isTTY?: boole
 /** The style for stdout. */
 export function stdoutStyle(): Style {
   return terminalStyle(process.env, process.stdout);
+}
+
+/** The width of the terminal on stdout; undefined where stdout is none. */
+export function stdoutWidth(): number | undefined {
+  const { isTTY, columns } = process.stdout;
+  return isTTY && columns > 0 ? columns : undefined;
 }
 
 function wantsColour(env: Environment, isTerminal: boolean): boolean {

@@ -8,9 +8,10 @@
  * Owns: the order of the groups and the lines between them.
  * Does not: change a run, or stop it when no reader is left.
  */
-import { followAttempt, type PrintedAttempt, printedAttempt } from "../../app/output.ts";
-import { OutputTail, readToEnd } from "../../app/output-tail.ts";
-import type { Screen, ScreenOptions } from "../../app/screen.ts";
+
+import type { Screen, ScreenOptions } from "../../app/drive/screen.ts";
+import { followAttempt, type PrintedAttempt, printedAttempt } from "../../app/output/output.ts";
+import { OutputTail, readToEnd } from "../../app/output/output-tail.ts";
 import type { AttemptRef, Recorded } from "../../core/event.ts";
 import { attemptOf, findVisit, hasProcess, type Run, stepOf } from "../../core/run.ts";
 import { attemptText, stepPath } from "../../core/step-path.ts";
@@ -26,6 +27,7 @@ import {
   workflowOutput,
 } from "../../view/workflow-command.ts";
 import { print } from "../print.ts";
+import { LineQueue, startedBefore } from "./line-queue.ts";
 
 /** How much of an output an annotation quotes. */
 const QUOTED_LINES = 10;
@@ -41,21 +43,22 @@ export class WorkflowScreen implements Screen {
   readonly #options: ScreenOptions;
   readonly #clock = new AttemptClock();
   readonly #endings = new Map<string, Ending>();
-  #tail: Promise<void> = Promise.resolve();
-  #failed: { readonly error: unknown } | undefined;
-  #primed = false;
+  readonly #queue: LineQueue;
+  #isFirst = true;
 
   constructor(options: ScreenOptions) {
     this.#options = options;
+    this.#queue = new LineQueue(options);
     for (const recorded of options.past) this.#clock.startOf(recorded);
   }
 
   say(line: string): void {
-    this.#later(() => print(harmless(line)));
+    this.#queue.add(() => print(harmless(line)));
   }
 
   update(events: readonly Recorded[], run: Run): void {
-    if (!this.#primed) this.#adopt(events, run);
+    if (this.#isFirst) this.#adopt(events, run);
+    this.#isFirst = false;
     for (const recorded of events) {
       const { event } = recorded;
       const line = eventLine(run, recorded, this.#clock.startOf(recorded));
@@ -73,22 +76,13 @@ export class WorkflowScreen implements Screen {
 
   async close(): Promise<void> {
     for (const { end } of this.#endings.values()) end();
-    for (let tail: unknown; tail !== this.#tail; ) {
-      tail = this.#tail;
-      await tail;
-    }
-    if (this.#failed !== undefined && this.#options.onError === undefined) throw this.#failed.error;
+    await this.#queue.end();
   }
 
-  /** Steps that were running before we came. */
+  /** Steps that another process started. */
   #adopt(events: readonly Recorded[], run: Run): void {
-    this.#primed = true;
-    const fresh = new Set(
-      events.flatMap(({ event }) => (event.type === "step.started" ? [attemptText(event)] : [])),
-    );
-    for (const visit of run.running) {
-      const at = attemptOf(visit);
-      if (!fresh.has(attemptText(at))) this.#begin(run, at, printedAttempt(visit).judge);
+    for (const visit of startedBefore(events, run)) {
+      this.#begin(run, attemptOf(visit), printedAttempt(visit).judge);
     }
   }
 
@@ -97,7 +91,7 @@ export class WorkflowScreen implements Screen {
     if (visit === undefined || !hasProcess(stepOf(visit))) return;
     const { promise: ended, resolve: end } = Promise.withResolvers<void>();
     this.#endings.set(attemptText(at), { ended, end });
-    this.#later(() => this.#show(at, { step: stepOf(visit), judge }, ended));
+    this.#queue.add(() => this.#show(at, { step: stepOf(visit), judge }, ended));
   }
 
   /** One attempt as a group, from its first line to its end. */
@@ -111,7 +105,7 @@ export class WorkflowScreen implements Screen {
         const plain = plainText(text);
         print(workflowOutput(mark === undefined ? plain : `${mark} │ ${plain}`));
       },
-      (error) => this.#fail(error),
+      (error) => this.#queue.fail(error),
     );
     await ended;
     this.#endings.delete(attemptText(at));
@@ -150,15 +144,5 @@ export class WorkflowScreen implements Screen {
       .lines()
       .slice(-QUOTED_LINES)
       .map(({ text }) => text);
-  }
-
-  #later(action: () => void | Promise<void>): void {
-    this.#tail = this.#tail.then(action).catch((error: unknown) => this.#fail(error));
-  }
-
-  #fail(error: unknown): void {
-    if (this.#failed !== undefined) return;
-    this.#failed = { error };
-    this.#options.onError?.(error);
   }
 }

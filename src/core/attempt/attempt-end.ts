@@ -42,7 +42,7 @@ import { type FailureEvidence, finalFailure } from "./failure.ts";
 type Exited = Extract<Ending, { how: "exited" }>;
 
 /** The event for an attempt whose process exited. */
-export function exited(run: Run, visit: Visit, ending: Exited, now: number): RunEvent {
+function exited(run: Run, visit: Visit, ending: Exited, now: number): RunEvent {
   const { exit, problem, said, signature, reported, context, output, exposes } = ending;
   const evidence = {
     exit,
@@ -191,7 +191,7 @@ export function fail(
 
 /** True when the retry policy allows another attempt after this failure. */
 function isRetried({ on }: RetryPolicy, reason: FailureReason): boolean {
-  if (on === "retry") return reason === "retry" || reason === "spawn";
+  if (on === "retry") return reason === "retry" || reason === "spawn" || reason === "unanswered";
   return on === "any" || reason !== "reported";
 }
 
@@ -328,12 +328,7 @@ function pause(visit: Visit, ending: Extract<Ending, { how: "paused" }>, now: nu
 }
 
 /** The next attempt after the n-th failure of a visit. */
-export function retryAfterFailure(
-  backoff: Backoff,
-  failures: number,
-  now: number,
-  salt: string,
-): Retry {
+function retryAfterFailure(backoff: Backoff, failures: number, now: number, salt: string): Retry {
   const plain = Math.min(backoff.initialMs * backoff.factor ** (failures - 1), backoff.maxMs);
   const spread = 1 + backoff.jitter * (2 * seededRandom(seedOf(`${salt}#${failures}`)).next() - 1);
   const delayMs = Math.round(plain * spread);
@@ -344,7 +339,7 @@ export function retryAfterFailure(
 const LOSS_PAUSE: Backoff = { initialMs: 500, factor: 2, maxMs: 60_000, jitter: 0.2 };
 
 /** The next attempt after the n-th loss of a visit: at once after the first loss. */
-export function retryAfterLoss(losses: number, now: number, salt: string): Retry {
+function retryAfterLoss(losses: number, now: number, salt: string): Retry {
   if (losses <= 1) return { at: now, delayMs: 0 };
   return retryAfterFailure(LOSS_PAUSE, losses - 1, now, `${salt}/loss`);
 }
@@ -359,7 +354,7 @@ const PAUSE_MAX_MS = 5 * 60_000;
 /**
  * The next attempt after the n-th pause of a visit, at the time that the service named if it did.
  */
-export function retryAfterPause(pauses: number, now: number, askedMs: number | undefined): Retry {
+function retryAfterPause(pauses: number, now: number, askedMs: number | undefined): Retry {
   const delayMs = askedMs ?? Math.min(PAUSE_FIRST_MS * 2 ** (pauses - 1), PAUSE_MAX_MS);
   return { at: now + delayMs, delayMs };
 }

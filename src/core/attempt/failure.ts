@@ -54,12 +54,14 @@ export function finalFailure(
   evidence: FailureEvidence = {},
 ): StepFailed {
   const { said, signature: reported, ...handed } = evidence;
-  const context = contextAfter(run, visit, handed);
+  const context = reason === "no-edge" ? (handed.context ?? {}) : contextAfter(run, visit, handed);
   const known = { ...handed, ...(Object.keys(context).length === 0 ? {} : { context }) };
   const failed = { type: "step.failed", ...at, reason, message, ...known } as const;
   const base = { ...failed, ...afterFailure(visit) };
   // At a limit on loops, an edge could only lead into the same loop again.
   if (reason === "visits" || reason === "restart") return { ...base, edges: [] };
+  // In a DOT pipeline the stage did not fail, so its edges for failures are not followed.
+  if (reason === "no-edge" && run.keys === "attractor") return { ...base, edges: [] };
   const followed = edgesAfterFailure(run, visit, known);
   const problem = restartProblem(visit, followed.edges);
   if (problem !== undefined) {
@@ -122,7 +124,7 @@ function normalised(text: string): string {
 }
 
 /** How often this failure has happened in a row, this one included. */
-export function timesInARow(run: Run, visit: Visit, signature: string): number {
+function timesInARow(run: Run, visit: Visit, signature: string): number {
   let times = 1;
   for (const { state } of visitsBefore(run, visit)) {
     if (state.status !== "failed" || state.signature !== signature) break;

@@ -18,7 +18,7 @@ import { choiceNamed, choiceOf } from "../../util/choice.ts";
 import { formatDuration, parseMoment } from "../../util/duration.ts";
 import type { JsonObject } from "../../util/json.ts";
 import { afterPermission } from "../conversation/permission.ts";
-import type { Answer, AttemptRef, Deadline, Question, RunEvent } from "../event.ts";
+import type { Answer, AttemptRef, Deadline, Material, Question, RunEvent } from "../event.ts";
 import { enter } from "../graph/visit.ts";
 import { waitsFor } from "../graph/visit-state.ts";
 import { attemptOf, draft, findVisit, type Run, stepOf, type Visit, waitingFor } from "../run.ts";
@@ -34,13 +34,19 @@ type Begun =
   | { readonly ok: true; readonly events: readonly RunEvent[] }
   | { readonly ok: false; readonly message: string };
 
+/** The attempt of a visit that starts. */
+interface Start {
+  readonly run: Run;
+  readonly visit: Visit;
+  readonly at: AttemptRef;
+  readonly now: number;
+}
+
 /** Starts a gate or a wait and sets its deadline. */
 export function begin(
-  run: Run,
-  visit: Visit,
-  at: AttemptRef,
-  now: number,
+  { run, visit, at, now }: Start,
   work: GateWork | WaitWork,
+  material: readonly Material[] | undefined,
 ): Begun {
   const started = { type: "step.started", ...at } as const;
   if (work.kind === "gate") {
@@ -52,6 +58,7 @@ export function begin(
     const limit = {
       ...(timeoutMs === undefined ? {} : { deadline: { at: now + timeoutMs, delayMs: timeoutMs } }),
       ...(otherwise === undefined ? {} : { default: otherwise }),
+      ...(material === undefined ? {} : { material }),
     };
     return { ok: true, events: [started, { ...asked, ...limit }] };
   }
@@ -157,11 +164,12 @@ type QuestionEvent = Extract<RunEvent, { type: "step.asked" | "step.answered" }>
 /** Applies an event about a question to the run. */
 export function applyQuestion(run: Run, visit: Visit, event: QuestionEvent, time: number): void {
   if (event.type === "step.answered") return;
-  const { question, choices, text, deadline, default: otherwise } = event;
+  const { question, choices, text, deadline, default: otherwise, material } = event;
   enter(run, visit, {
     ...{ status: "waiting", for: "person", since: time, question, choices, text },
     ...(deadline === undefined ? {} : { deadline }),
     ...(otherwise === undefined ? {} : { default: otherwise }),
+    ...(material === undefined ? {} : { material }),
   });
 }
 
@@ -185,7 +193,7 @@ function shortened(deadline: Deadline, time: number): Deadline {
 }
 
 /** The longest text beside a choice. */
-export const ANSWER_TEXT_MAX = 16_384;
+const ANSWER_TEXT_MAX = 16_384;
 
 export type Reply =
   | ({ readonly ok: true } & Pick<Answer, "text"> & { readonly choice: string })
@@ -195,16 +203,20 @@ export type Reply =
 export function replyOf(question: Question, word: string, text: string | undefined): Reply {
   const { choices, text: rule } = question;
   const choice = choiceNamed(choices, word);
+  const free = choice === undefined ? choices.find((one) => one.free === true) : undefined;
+  if (free !== undefined) {
+    return replyOf(question, free.key, text === undefined ? word : `${word} ${text}`);
+  }
   if (choice === undefined) {
     const shown = choices.map(choiceText).join(", ");
     return { ok: false, message: `there is no choice "${word}": choose one of ${shown}` };
   }
   const said = text?.trim() ?? "";
   if (said === "") {
-    if (rule === "required") return { ok: false, message: "this answer needs words of your own" };
+    if (rule === "required") return { ok: false, message: "this answer needs a comment" };
     return { ok: true, choice: choice.key };
   }
-  if (rule === "none") return { ok: false, message: "this question takes no words of your own" };
+  if (rule === "none") return { ok: false, message: "this question takes no comment" };
   if (said.length > ANSWER_TEXT_MAX) {
     return { ok: false, message: `an answer has at most ${ANSWER_TEXT_MAX} characters of text` };
   }

@@ -126,8 +126,9 @@ function whereTo(run: Run, visit: Visit, result: SimulatedResult): number | unde
     const [index] = chosen.edges;
     // A success without edges is an end of the graph.
     if (index === undefined) return on === "completed" ? position : undefined;
-    position = edgeAt(scope.graph, index).to;
-    on = "completed";
+    const edge = edgeAt(scope.graph, index);
+    position = edge.to;
+    on = edge.carries === true ? "failed" : "completed";
     if (!passesOn(stepAt(scope.graph, position))) return position;
   }
   return position;

@@ -104,13 +104,13 @@ interface Detail {
   readonly note: number;
   /** An excerpt of the answer, on lines of its own. */
   readonly answer: number;
-  /** The value of a context key; 0 shows only its name. */
+  /** The value of a context key. */
   readonly value: number;
 }
 
 export const DETAILS: Readonly<Record<BriefingMode, Detail>> = {
   truncate: { total: 2_000, note: 0, answer: 0, value: 0 },
-  compact: { total: 4_000, note: 120, answer: 0, value: 0 },
+  compact: { total: 4_000, note: 120, answer: 0, value: 300 },
   "summary:low": { total: 600 * 4, note: 160, answer: 0, value: 80 },
   "summary:medium": { total: 1_500 * 4, note: 240, answer: 600, value: 200 },
   "summary:high": { total: 3_000 * 4, note: 400, answer: 2_000, value: 500 },
@@ -133,8 +133,8 @@ export function preambleOf(run: Run, visit: Visit, mode: BriefingMode, lost?: "l
   if (mode === "truncate") return fitted(head, detail.total);
   const room = detail.total - lengthOf(head);
   const open = section("Still open:", openEntries(run, visit, detail, lost), room * OPEN_SHARE);
-  const title = detail.value === 0 ? "Keys of the run's context:" : "The run's context:";
-  const context = section(title, contextEntries(run, visit, detail), room * CONTEXT_SHARE);
+  const entries = contextEntries(run, visit, detail);
+  const context = section("The run's context:", entries, room * CONTEXT_SHARE);
   const used = lengthOf([...open, ...context]);
   const done = section("Steps so far, the newest last:", doneEntries(visit, detail), room - used);
   return fitted([...head, ...done, ...open, ...context], detail.total);
@@ -282,10 +282,8 @@ function ownEntries(visit: Visit, { note }: Detail, lost?: "lost"): readonly str
 function contextEntries(run: Run, visit: Visit, { value: most }: Detail): readonly string[] {
   const entries = [...contextSeenAt(run, visit)].filter(([key]) => !HIDDEN_KEYS.test(key));
   return entries.map(([key, value]) => {
-    const name = oneLine(key, 200);
-    if (most === 0) return `- ${name}`;
     const text = typeof value === "string" ? value : JSON.stringify(value);
-    return `- ${name} = ${oneLine(text, most)}`;
+    return `- ${oneLine(key, 200)} = ${oneLine(text, most)}`;
   });
 }
 

@@ -10,7 +10,7 @@
  */
 
 import type { Conversation } from "../event.ts";
-import { failedInside } from "../graph/rewind.ts";
+import { failedInside } from "../graph/retry.ts";
 import { type Run, stepOf, type Visit, visitRef } from "../run.ts";
 import { visitText } from "../step-path.ts";
 import { cameFrom } from "./fidelity.ts";

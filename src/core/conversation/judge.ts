@@ -18,7 +18,7 @@ import type { Ending } from "../fact.ts";
 import { attemptOf, draft, stepOf, type Visit } from "../run.ts";
 
 /** How often a judge is asked about the same work before the step fails. */
-export const JUDGE_ASKS_MAX = 3;
+const JUDGE_ASKS_MAX = 3;
 
 /** The judge whose verdict is missing, given the findings so far. */
 export function missingJudge(step: Step, found: CheckFindings): Judge | undefined {

@@ -1,6 +1,7 @@
 /**
- * Messages that people send to agents (`perdure say`). A message is recorded first (`run.messaged`)
- * and delivered with the prompt of an attempt (`step.started.messages`).
+ * Messages for agents, from people (`perdure say`) and from managers (steering.ts). A message is
+ * recorded first (`run.messaged`) and delivered with the prompt of an attempt
+ * (`step.started.messages`).
  *
  * Owns: which messages the prompt of an attempt holds, and which of them count as delivered.
  * Does not: write prompts, or search transcripts (room `engine`).
@@ -103,7 +104,7 @@ export function withMessage(run: Run, at: AttemptRef, ending: Ending): Ending {
   if (!stopped && !succeeds(visit, ending)) return ending;
   const { spent, left } = ending;
   const paid = { ...(spent && { spent }), ...(left && { left }) };
-  return { how: "asked", ask: { kind: "message", why: "a person left it a message" }, ...paid };
+  return { how: "asked", ask: { kind: "message", why: "a message waits for it" }, ...paid };
 }
 
 /** Records a message; this and all functions below are for evolve.ts alone (run/C2). */

@@ -1,29 +1,43 @@
 /**
  * The end of a composite visit, when all its instances have ended: it completes, fails, returns to
  * a step because a goal was missed, or starts its next iteration. For parallel branches: joins
- * their results, and picks the best one.
+ * their results.
  *
- * Owns: this decision, the content of `parallel.results`, and the choice among results.
- * Does not: open or end instances (scope.ts).
+ * Owns: this decision, the content of `parallel.results`.
+ * Does not: open or end instances (scope.ts), or pick a branch (pick.ts).
  * Invariants:
  * - branches/N4 The context of a branch stays in it; only `parallel.results` shows it to other
  *   steps.
  */
 import type { BranchesWork, LoopWork } from "../../plan/plan.ts";
 import { defined } from "../../util/defined.ts";
-import { isObject, type Json, type JsonObject } from "../../util/json.ts";
+import { formatDuration } from "../../util/duration.ts";
+import type { Json, JsonObject } from "../../util/json.ts";
 import { complete, fail } from "../attempt/attempt-end.ts";
 import { finalFailure } from "../attempt/failure.ts";
-import { contextValue } from "../context.ts";
 import type { RunEvent, StepReport } from "../event.ts";
 import { attemptOf, childScopes, type Run, type Scope, stepOf, type Visit } from "../run.ts";
 import { missedInside } from "../run-end.ts";
 import { evaluateAfterIteration, outcomeWord } from "../values.ts";
-import { itemGrants } from "./rewind.ts";
+import { earlyEnd } from "./early-end.ts";
+import { BRANCH_RESULTS } from "./pick.ts";
+import { itemGrants } from "./retry.ts";
+import { waitsFor } from "./visit-state.ts";
 
-/** The events that follow when every instance of a visit has ended. */
+/** The events that follow when every instance of a visit has ended, or when it ends early. */
 export function closeScopes(run: Run, visit: Visit, now: number): readonly RunEvent[] {
   const { work } = stepOf(visit);
+  const early = earlyEnd(run, visit, now);
+  if (early === undefined && !waitsFor(visit.state, "close")) return [];
+  if (early === "condition") {
+    const reported = { notes: "its stop condition is true" };
+    return [complete(run, visit, 0, { outputs: {}, context: {}, reported })];
+  }
+  if (early === "cycles") {
+    const { cyclesMax, everyMs = 0 } = (work.kind === "pipeline" && work.watch) || {};
+    const message = `its pipeline had not ended after ${cyclesMax} cycles of ${formatDuration(everyMs)}`;
+    return [fail(run, visit, "iterations", message, now)];
+  }
   if (work.kind === "branches") return [closeBranches(run, visit, work, now)];
   const failed = visit.instances?.failed ?? 0;
   const tolerant = work.kind === "each" && work.onItemFailure === "continue";
@@ -42,9 +56,9 @@ export function closeScopes(run: Run, visit: Visit, now: number): readonly RunEv
 }
 
 function closeBranches(run: Run, visit: Visit, work: BranchesWork, now: number): RunEvent {
-  const missed = missedInside(run, visit);
-  if (missed?.back !== undefined) return missed.back;
-  if (missed !== undefined) return fail(run, visit, "goal", missed.message, now);
+  // A goal without a step to return to inside its branch counts at the end of the run.
+  const back = missedInside(run, visit)?.back;
+  if (back !== undefined) return back;
   const { context, ...end } = endOfBranches(run, visit, work);
   if (!end.ok) return fail(run, visit, "items", end.message, now, { context });
   return complete(run, visit, 0, { outputs: {}, context, reported: end.reported });
@@ -71,9 +85,6 @@ function endIteration(run: Run, visit: Visit, work: LoopWork, now: number): RunE
   return fail(run, visit, "iterations", message, now);
 }
 
-/** The context key that holds the results of all branches. */
-const RESULTS = "parallel.results";
-
 /** Keys about the branch itself, which have no meaning outside. */
 const INNER_KEYS = /^(parallel|internal)\./;
 
@@ -84,10 +95,15 @@ type BranchesEnd =
 
 /** The joined result of a step whose branches have all ended. */
 function endOfBranches(run: Run, visit: Visit, work: BranchesWork): BranchesEnd {
-  const results = [...childScopes(run, visit)].map((scope) => resultOf(work, scope));
+  const results = [...childScopes(run, visit)].map((scope) => resultOf(run, work, scope));
   const failed = results.filter(({ outcome }) => outcome === "fail").length;
-  const context = { [RESULTS]: results };
-  const good = results.length - failed;
+  const statuses = results.map(({ id, outcome }) => [`parallel.branch.${id}.status`, outcome]);
+  const context: JsonObject = {
+    [BRANCH_RESULTS]: results,
+    "parallel.fail_count": failed,
+    ...(Object.fromEntries(statuses) as JsonObject),
+  };
+  const good = results.filter(({ outcome }) => !["fail", "skipped"].includes(outcome)).length;
   if (work.policy === "first_success" && good === 0 && results.length > 0) {
     return { ok: false, context, message: `all ${results.length} branches failed` };
   }
@@ -96,12 +112,19 @@ function endOfBranches(run: Run, visit: Visit, work: BranchesWork): BranchesEnd 
   return { ok: true, context, reported: { outcome: whole ? "success" : "partial_success", notes } };
 }
 
-function resultOf({ branches }: BranchesWork, scope: Scope): JsonObject {
+/** What `parallel.results` says of one branch. */
+type BranchResult = JsonObject & { readonly id: string; readonly outcome: string };
+
+function resultOf(run: Run, { branches }: BranchesWork, scope: Scope): BranchResult {
   const id = branches[scope.index]?.id ?? "";
   const { last, failures, context = new Map<string, Json>() } = scope;
   const changes = [...context].filter(([key]) => !INNER_KEYS.test(key));
   const own = changes.length === 0 ? {} : { context: Object.fromEntries(changes) };
   const state = last?.state;
+  // Nor does a branch count whose work would only have been merged later.
+  if (scope.active > 0 || run.merging.has(scope)) {
+    return { id, outcome: "skipped", notes: "another branch was enough" };
+  }
   if (failures > 0) {
     const failure = failureIn(scope);
     return { id, outcome: "fail", ...(failure === undefined ? {} : { notes: failure }), ...own };
@@ -128,60 +151,4 @@ function failureIn({ steps }: Scope): string | undefined {
     }
   }
   return undefined;
-}
-
-/** The result of a step that picks the best branch. */
-type Picked =
-  | { readonly ok: true; readonly context: JsonObject; readonly reported: StepReport }
-  | { readonly ok: false; readonly message: string };
-
-/** The best of the branches that ended last: by outcome, by score, by name. */
-export function pickBranch(run: Run, visit: Visit): Picked {
-  const results = contextValue(run, visit.record.scope, RESULTS);
-  const candidates = (Array.isArray(results) ? (results as readonly Json[]) : [])
-    .flatMap((one) => (isObject(one) ? [candidateOf(one)] : []))
-    .toSorted(
-      (one, other) =>
-        rankOf(one.outcome) - rankOf(other.outcome) ||
-        other.score - one.score ||
-        (one.id < other.id ? -1 : 1),
-    );
-  const [best] = candidates;
-  if (best === undefined) return { ok: false, message: "there are no branches to pick from" };
-  if (best.outcome === "fail") {
-    return { ok: false, message: `all ${candidates.length} branches failed` };
-  }
-  const context = {
-    "parallel.fan_in.best_id": best.id,
-    "parallel.fan_in.best_outcome": best.outcome,
-  };
-  return { ok: true, context, reported: { notes: `picked ${best.id}` } };
-}
-
-interface Candidate {
-  readonly id: string;
-  readonly outcome: string;
-  readonly score: number;
-}
-
-function candidateOf({ id, outcome, context }: JsonObject): Candidate {
-  const score = isObject(context) ? Number(context.score) : Number.NaN;
-  return {
-    id: String(id),
-    outcome: String(outcome),
-    score: Number.isNaN(score) ? 0 : score,
-  };
-}
-
-/** An outcome of the author's own ranks between success and partial success. */
-const RANKS: Readonly<Record<string, number>> = {
-  success: 0,
-  partial_success: 2,
-  skipped: 3,
-  retry: 4,
-  fail: 5,
-};
-
-function rankOf(outcome: string): number {
-  return Object.hasOwn(RANKS, outcome) ? (RANKS[outcome] ?? 1) : 1;
 }

@@ -7,11 +7,14 @@
  * - edge-choice/B1 The best edge is, in this order: the heaviest whose condition is true; the first
  *   without a condition whose label the step reported; the one without a condition to the first
  *   step that it reported; the heaviest without a condition. Among equals it is the first in the
- *   graph.
+ *   graph. When no edge applies to a partial success, those for success do.
+ * - edge-choice/B2 A failure passes through steps without work only if an edge after them applies
+ *   to it. Otherwise it stays unhandled.
  */
 import { indexOf, stepAt } from "../../plan/graph-index.ts";
 import type { Edge, Graph } from "../../plan/plan.ts";
 import { normalizedLabel } from "../../util/choice.ts";
+import { contextValue } from "../context.ts";
 import type { FailureReason, StepFailed, StepReport } from "../event.ts";
 import { type Run, type Scope, stepOf, type Visit } from "../run.ts";
 import { evaluateIn, type Outcome } from "../values.ts";
@@ -30,9 +33,27 @@ export function chooseEdges(
   run: Run,
   visit: Visit,
   outcome: Outcome,
-  on: Edge["on"] = outcome.status === "failed" ? "failed" : "completed",
+  on: Edge["on"] = endOf(visit, outcome),
 ): Chosen {
-  return chooseEdgesAt(run, visit, { position: visit.record.position, on }, outcome);
+  const chosen = chooseEdgesAt(run, visit, { position: visit.record.position, on }, outcome);
+  const asked = chosen.ok ? undefined : asSuccess(run, visit, outcome);
+  if (chosen.ok || chosen.reason !== "no-edge" || asked === undefined) return chosen;
+  const again = chooseEdgesAt(run, visit, { position: visit.record.position, on }, asked);
+  return again.ok ? again : chosen;
+}
+
+/** A step without work that a failure was carried to ends as the failure. */
+function endOf({ record, via }: Visit, { status }: Outcome): Edge["on"] {
+  const carried = via !== undefined && record.scope.graph.edges[via]?.carries === true;
+  return status === "failed" || carried ? "failed" : "completed";
+}
+
+/** The same outcome as a success, if it is a partial one. */
+function asSuccess(run: Run, visit: Visit, outcome: Outcome): Outcome | undefined {
+  const held = evaluateIn(run, visit, "outcome", {}, outcome);
+  if (!held.ok || held.value !== "partial_success") return undefined;
+  const reported = { ...outcome.reported, outcome: "success" };
+  return { ...outcome, reported, context: { ...outcome.context, outcome: "success" } };
 }
 
 /** The edges to follow from another step of the scope, with the outcome of this visit. */
@@ -41,6 +62,7 @@ export function chooseEdgesAt(
   visit: Visit,
   { position, on }: { readonly position: number; readonly on: Edge["on"] },
   outcome: Outcome,
+  passed: readonly number[] = [],
 ): Chosen {
   const { scope } = visit.record;
   const candidates: Candidate[] = [];
@@ -50,7 +72,8 @@ export function chooseEdgesAt(
   }
   const applying: Candidate[] = [];
   for (const candidate of candidates) {
-    const { condition } = candidate.edge;
+    const { condition, carries, to } = candidate.edge;
+    if (carries === true && !leadsOn(run, visit, to, outcome, passed)) continue;
     if (condition !== undefined) {
       const held = evaluateIn(run, visit, condition, {}, outcome);
       if (!held.ok) return { ...held, reason: "expression" };
@@ -62,12 +85,34 @@ export function chooseEdgesAt(
     return { ok: true, edges: applying.map(({ index }) => index) };
   const own = position === visit.record.position;
   const best = bestOf(scope, applying, own ? (outcome.reported ?? {}) : {});
-  if (best === undefined && candidates.length > 0 && on === "completed") {
+  const expected = on === "completed" || outcome.status === "completed";
+  if (best === undefined && candidates.length > 0 && expected) {
     const held = evaluateIn(run, visit, "outcome", {}, outcome);
     const said = held.ok ? String(held.value) : outcome.status;
     return { ok: false, reason: "no-edge", message: noneText(scope.graph, candidates, said) };
   }
   return { ok: true, edges: best === undefined ? [] : [best.index] };
+}
+
+/** True when an edge after a step without work applies to this failure (edge-choice/B2). */
+function leadsOn(
+  run: Run,
+  visit: Visit,
+  position: number,
+  outcome: Outcome,
+  passed: readonly number[],
+): boolean {
+  if (passed.includes(position)) return false;
+  const seen = contextValue(run, visit.record.scope, "preferred_label");
+  const label = typeof seen === "string" ? { label: seen } : {};
+  const asked: Outcome = {
+    ...outcome,
+    status: "failed",
+    reported: { ...label, ...outcome.reported },
+  };
+  const after = [...passed, position];
+  const chosen = chooseEdgesAt(run, visit, { position, on: "failed" }, asked, after);
+  return chosen.ok && chosen.edges.length > 0;
 }
 
 /** A list of the edges that could have applied. */

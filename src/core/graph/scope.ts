@@ -17,7 +17,7 @@ import type { Graph } from "../../plan/plan.ts";
 import { assert, unreachable } from "../../util/assert.ts";
 import { defined } from "../../util/defined.ts";
 import type { Json } from "../../util/json.ts";
-import type { RunEvent, ScopeEvent } from "../event.ts";
+import type { RunEvent, RunFinishing, ScopeEvent } from "../event.ts";
 import type { Fact } from "../fact.ts";
 import {
   draft,
@@ -29,7 +29,7 @@ import {
   type Visit,
   visitRef,
 } from "../run.ts";
-import { childScopeId } from "../step-path.ts";
+import { childScopeId, finallyScopeId, ROOT_SCOPE } from "../step-path.ts";
 import {
   conflictText,
   filesIn,
@@ -39,7 +39,14 @@ import {
   ownsWorkspace,
   workspaceAround,
 } from "../workspace-files.ts";
-import { enter, LOSSES_MAX, passOverUnreached, queueState, startVisit } from "./visit.ts";
+import {
+  enter,
+  LOSSES_MAX,
+  passOverUnreached,
+  queueState,
+  startVisit,
+  uncountScope,
+} from "./visit.ts";
 import { type VisitState, waitsFor } from "./visit-state.ts";
 
 /** Opens a scope and starts the steps that wait for nothing. */
@@ -49,7 +56,62 @@ export function openScope(run: Run, graph: Graph, at: ScopeRef): Scope {
   return scope;
 }
 
-type ScopeRef = Pick<Scope, "id" | "parent" | "item" | "input" | "index" | "context">;
+type ScopeRef = Pick<Scope, "id" | "parent" | "outer" | "item" | "input" | "index" | "context">;
+
+type EndType = `run.${"stopping" | "finishing" | "stopped" | "completed" | "failed"}`;
+
+/** Applies an event that leads a run to its end. */
+export function applyEnd(
+  run: Run,
+  event: Extract<RunEvent, { type: EndType }>,
+  graphAtEnd: () => Graph | undefined,
+): void {
+  switch (event.type) {
+    case "run.stopping":
+      draft(run).state = { status: "stopping", mode: event.mode, reason: event.reason };
+      return;
+    case "run.stopped":
+      if (run.finally?.active === 0) delete draft(run).finishing;
+      draft(run).state = { status: "stopped", reason: event.reason };
+      return;
+    case "run.finishing": {
+      const graph = graphAtEnd();
+      assert(graph !== undefined, "illegal event: the plan has no `finally` steps");
+      draft(run).state = { status: "running" };
+      return openFinally(run, graph, event);
+    }
+    case "run.completed": {
+      const root = run.scopes.get(ROOT_SCOPE);
+      if (root !== undefined) passOverUnreached(run, root);
+      delete draft(run).finishing;
+      draft(run).state = { status: "completed" };
+      return;
+    }
+    case "run.failed": {
+      const { type: _, ...words } = event;
+      delete draft(run).finishing;
+      draft(run).state = { status: "failed", ...words };
+    }
+  }
+}
+
+/** The `finally` steps of a run run before its end is recorded. */
+function openFinally(run: Run, graph: Graph, { number, end }: RunFinishing): void {
+  if (run.finally !== undefined) uncountScope(run, run.finally);
+  const outer = run.scopes.get(ROOT_SCOPE);
+  const at = { id: finallyScopeId(number), index: number - 1, ...defined({ outer }) };
+  draft(run).finishing = end;
+  draft(run).finally = openScope(run, graph, at);
+}
+
+/** The failures of `finally` steps are history when a run continues after its end. */
+export function forgetFinally(run: Run): void {
+  if (run.finishing !== undefined) return;
+  for (const visit of [...run.failed]) {
+    if (visit.record.scope !== run.finally || visit.state.status !== "failed") continue;
+    enter(run, visit, { ...visit.state, handled: true, absorbed: true });
+  }
+}
 
 /** A scope in which nothing has happened yet. */
 export function makeScope(run: Run, graph: Graph, at: ScopeRef): Scope {

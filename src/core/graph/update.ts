@@ -73,8 +73,8 @@ export function planUpdate(
     const [was, is] = [old.get(id), now.get(id)];
     if (was === undefined || is === undefined) return { because: "new", names: [] };
     const fields = changedFields(was, is);
-    const mended = fields.every((field) => CALL_FIELDS.has(field)) && mayContinue(run, id);
-    if (fields.length > 0 && !mended) return { because: "definition", names: fields };
+    const continues = fields.every((field) => CALL_FIELDS.has(field)) && mayContinue(run, id);
+    if (fields.length > 0 && !continues) return { because: "definition", names: fields };
     const inputs = is.inputs.filter((name) => changed(name));
     if (inputs.length > 0) return { because: "input", names: inputs };
     const upstream = (incoming[position] ?? [])

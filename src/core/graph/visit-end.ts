@@ -12,17 +12,21 @@ import { declaredBy } from "../attempt/uncertain.ts";
 import { handOn } from "../context.ts";
 import { share } from "../conversation/conversation.ts";
 import { dropJudged } from "../conversation/judge.ts";
-import type { StepCompleted, StepFailed } from "../event.ts";
-import { draft, passesOn, type Run, stepOf, type Visit } from "../run.ts";
+import type { StepCompleted, StepFailed, StepSkipped } from "../event.ts";
+import { draft, passesOn, type Run, stepOf, type Visit, visitRef } from "../run.ts";
+import { stepPath } from "../step-path.ts";
 import { leave } from "./edge.ts";
 import { restarts } from "./restart.ts";
-import { closeIfOver } from "./scope.ts";
+import { closeIfOver, reopenScope } from "./scope.ts";
 import { abandonInside, absorbFailures, enter } from "./visit.ts";
 
 /** Completes a visit. */
 export function complete(run: Run, visit: Visit, event: StepCompleted, time: number): void {
   handOn(run, visit.record.scope, event.context);
   const { exit, outputs, answer, output, reported } = event;
+  // It has its result before everything in it has ended (early-end.ts).
+  const { opened = 0, ended = 0 } = visit.instances ?? {};
+  if (opened > ended) abandonInside(run, visit, time);
   absorbFailures(run, visit);
   noteEffect(run, visit, "done");
   dropJudged(visit);
@@ -44,7 +48,7 @@ function notPassed(found: CheckFindings): Pick<CheckFindings, "checks"> {
 }
 
 /** Follows the edges of a visit that ended; a scope that restarts at once is not over. */
-export function follow(run: Run, { record }: Visit, edges: readonly number[]): void {
+function follow(run: Run, { record }: Visit, edges: readonly number[]): void {
   if (restarts(record.scope.graph, edges)) return;
   leave(run, record, edges);
   closeIfOver(run, record.scope);
@@ -65,7 +69,7 @@ export function fail(run: Run, visit: Visit, event: StepFailed, time: number): v
   if (event.reason === "expression" && event.exit === undefined && (!opened || opened > ended)) {
     draft(visit).failedAtStart = (visit.failedAtStart ?? 0) + 1;
   }
-  // It failed at its start, before anything in it could run.
+  // It failed at its start, before anything in it could run, or it ended early.
   if (opened > ended) abandonInside(run, visit, time);
   const handled = event.handled === true || event.edges.length > 0;
   // Only the failures that caused this one may be retried by themselves; the next attempt of a
@@ -84,6 +88,19 @@ export function fail(run: Run, visit: Visit, event: StepFailed, time: number): v
   noteLast(visit);
   if (handled) follow(run, visit, event.edges);
   else closeIfOver(run, visit.record.scope);
+}
+
+/** Skips a visit. A failed one may have ended the item that it is in: the item continues. */
+export function skip(run: Run, visit: Visit, { edges, by }: StepSkipped, time: number): void {
+  const { scope } = visit.record;
+  const closed = scope.active === 0;
+  absorbFailures(run, visit);
+  delete draft(visit).held;
+  dropJudged(visit);
+  draft(run).skips.delete(stepPath(visitRef(visit)));
+  enter(run, visit, { status: "skipped", at: time, ...defined({ by }) });
+  if (closed) reopenScope(run, scope, "failed");
+  follow(run, visit, edges);
 }
 
 /** Waits for the time of the next attempt. */

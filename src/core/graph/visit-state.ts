@@ -6,7 +6,7 @@
  */
 import type { Json } from "../../util/json.ts";
 import type {
-  AgentTrouble,
+  AgentProblem,
   CheckEvidence,
   Deadline,
   FailureReason,
@@ -51,7 +51,7 @@ export type VisitState =
       /** Checks that did not pass. */
       readonly checks?: readonly CheckEvidence[];
       /** Of an agent: what a person has to change first. */
-      readonly trouble?: AgentTrouble;
+      readonly trouble?: AgentProblem;
       readonly answer?: Json;
       readonly output?: string;
       /** Distinguishes it from other failures of the step. */
@@ -61,7 +61,8 @@ export type VisitState =
       /** Nothing in its own scope handled it, but the composite step around it did. */
       readonly absorbed?: true;
     }
-  | { readonly status: "skipped"; readonly at: number }
+  /** Its condition is false, or a person skipped it. */
+  | { readonly status: "skipped"; readonly at: number; readonly by?: string }
   /** A rewind, a restart or an update made it history before it was over. */
   | { readonly status: "abandoned"; readonly at: number };
 

@@ -82,6 +82,7 @@ export function recordAt(scope: Scope, position: number): StepRecord {
     past: 0,
     unreachable: false,
     counted: false,
+    completed: false,
   };
   draft(scope).steps[position] = record;
   return record;
@@ -148,6 +149,11 @@ export function touch(run: Run, record: StepRecord): void {
 
 function count(run: Run, record: StepRecord, done: boolean): void {
   draft(run).changes.add(record);
+  const completed = done && currentVisit(record)?.state.status === "completed";
+  if (completed !== record.completed) {
+    draft(record).completed = completed;
+    draft(run).stepsCompleted += completed ? 1 : -1;
+  }
   if (done === record.counted) return;
   draft(record).counted = done;
   draft(run).stepsDone += done ? 1 : -1;
@@ -161,11 +167,17 @@ export function passOverUnreached(run: Run, scope: Scope): void {
   }
 }
 
+/** Removes the steps of a scope from the count. */
+export function uncountScope(run: Run, scope: Scope): void {
+  draft(run).stepsTotal -= scope.graph.steps.length;
+  draft(run).stepsDone -= scope.steps.filter((record) => record?.counted === true).length;
+  draft(run).stepsCompleted -= scope.steps.filter((record) => record?.completed === true).length;
+}
+
 /** Removes what a composite visit has opened from the count, because it is history. */
 export function uncountInside(run: Run, visit: Visit): void {
   for (const scope of childScopes(run, visit)) {
-    draft(run).stepsTotal -= scope.graph.steps.length;
-    draft(run).stepsDone -= scope.steps.filter((record) => record?.counted === true).length;
+    uncountScope(run, scope);
     // Visits that were history before are not counted any more.
     for (const record of scope.steps) {
       for (const inner of record?.visits.slice(record.past) ?? []) uncountInside(run, inner);

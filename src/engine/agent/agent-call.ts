@@ -12,7 +12,7 @@ import { writeFileSync } from "node:fs";
 import { join, relative, resolve } from "node:path";
 import { judgeOf } from "../../core/conversation/judge.ts";
 import { messagesFor, messagesIn } from "../../core/conversation/message.ts";
-import type { AttemptRef, UsedBefore, VisitRef } from "../../core/event.ts";
+import type { AttemptRef, UsageBefore, VisitRef } from "../../core/event.ts";
 import type { ConversationOffer } from "../../core/fact.ts";
 import { attemptOf, findVisit, stepOf, type Visit, visitRef } from "../../core/run.ts";
 import type { Judge } from "../../plan/check.ts";
@@ -28,16 +28,15 @@ import { isObject } from "../../util/json.ts";
 import { quote } from "../../util/shell.ts";
 import { type Evaluate, renderText } from "../../util/template.ts";
 import {
+  boundsOf,
   CONTEXT_FILE,
   environmentOf,
   evaluatorAt,
-  isolated,
-  type LaunchSite,
-  PROMPT_FILE,
+  type LaunchInput,
   prepareFolder,
   workDirOf,
 } from "../launch.ts";
-import { attemptDirOf } from "../state-dir.ts";
+import { attemptDirOf, PROMPT_FILE } from "../state-dir.ts";
 import { failureReport, promptText } from "./agent-prompt.ts";
 import { prepareRelay, readRelay, relayFileIn } from "./agent-relay.ts";
 import { judgePrompt, VERDICT_SCHEMA } from "./judge.ts";
@@ -85,7 +84,7 @@ export function conversationOf(visit: Visit): Visit["conversation"] {
 
 /** The facts about an agent's conversations that a visit can continue. */
 export function conversationOffer(
-  site: LaunchSite,
+  site: LaunchInput,
   place: VisitRef,
   session: string | undefined,
 ): ConversationOffer | undefined {
@@ -106,7 +105,7 @@ export function conversationOffer(
 }
 
 /** The total usage of a conversation, by any program, where its transcript counts it. */
-function usedIn(adapter: AgentAdapter, transcript: string): UsedBefore | undefined {
+function usedIn(adapter: AgentAdapter, transcript: string): UsageBefore | undefined {
   const ledger = adapter.ledger?.(transcript);
   if (ledger === undefined) return undefined;
   const { inputTokens, cachedTokens, outputTokens, long } = ledger.usage;
@@ -116,7 +115,7 @@ function usedIn(adapter: AgentAdapter, transcript: string): UsedBefore | undefin
 }
 
 /** The messages of earlier prompts that a transcript contains, as far as it can be searched. */
-function messagesHeard(site: LaunchSite, visit: Visit, transcript: string): readonly string[] {
+function messagesHeard(site: LaunchInput, visit: Visit, transcript: string): readonly string[] {
   if (servedStep(site.plan, visit)?.adapter.unrecorded === undefined) return [];
   const sent = messagesFor(site.run, visitRef(visit)).filter((one) => one.sent !== undefined);
   return sent.map(({ id }) => id).filter((id) => holds(transcript, id));
@@ -124,7 +123,7 @@ function messagesHeard(site: LaunchSite, visit: Visit, transcript: string): read
 
 /** The transcript of a visit's conversation, if its agent keeps one. */
 export function transcriptOf(
-  site: LaunchSite,
+  site: LaunchInput,
   visit: Visit,
   at: AttemptRef,
   session: string,
@@ -135,7 +134,7 @@ export function transcriptOf(
 
 /** The model of a visit's conversation, for agents whose streams do not name it. */
 export function modelOf(
-  site: LaunchSite,
+  site: LaunchInput,
   visit: Visit,
   at: AttemptRef,
   session: string,
@@ -146,7 +145,7 @@ export function modelOf(
 
 /** The launch of an agent's attempt; `calls` are the calls that its conversation lacks. */
 export function prepareAgent(
-  site: LaunchSite,
+  site: LaunchInput,
   visit: Visit,
   at: AttemptRef,
   calls: UnknownCalls,
@@ -172,7 +171,7 @@ export function prepareAgent(
   const chosen = adapter.needsCommand ? program : (definition.command ?? program);
   const argv = [chosen, ...args].map(quote).join(" ");
   const first = command.before === undefined ? "" : `${command.before.map(quote).join(" ")} >&2\n`;
-  const keeping = isolated(visit);
+  const keeping = boundsOf(site, visit);
   // The first process of a namespace receives only signals that it handles, so a shell is first.
   const work = keeping.isolate === true ? `${argv}\nexit $?\n` : `exec ${argv}\n`;
   return {
@@ -189,7 +188,7 @@ export function prepareAgent(
 }
 
 /** An agent that continues does not pass on values again that it passed on before. */
-function keepContext(site: LaunchSite, visit: Visit, at: AttemptRef): void {
+function keepContext(site: LaunchInput, visit: Visit, at: AttemptRef): void {
   const { kind, says } = visit.conversation?.conversation ?? {};
   if (kind !== "continue" || says === "task" || at.attempt < 2) return;
   const before = attemptDirOf(site.dir, { ...at, attempt: at.attempt - 1 });
@@ -198,7 +197,7 @@ function keepContext(site: LaunchSite, visit: Visit, at: AttemptRef): void {
   writeFileSync(join(attemptDirOf(site.dir, at), CONTEXT_FILE), text, { mode: 0o600 });
 }
 
-function promptOf(site: LaunchSite, visit: Visit, at: AttemptRef, calls: UnknownCalls): string {
+function promptOf(site: LaunchInput, visit: Visit, at: AttemptRef, calls: UnknownCalls): string {
   const served = servedStep(site.plan, visit);
   const evaluate = evaluatorAt(site, visit);
   const cwd = workDirOf(site, visit);
@@ -226,7 +225,7 @@ function promptOf(site: LaunchSite, visit: Visit, at: AttemptRef, calls: Unknown
 }
 
 function callOf(
-  site: LaunchSite,
+  site: LaunchInput,
   visit: Visit,
   { adapter, definition, settings }: ServedStep,
 ): Omit<AgentCall, "promptFile" | "dir" | "cwd" | "env"> {
@@ -259,7 +258,7 @@ export interface OpenedAgent {
 }
 
 /** How a person opens a visit's conversation, or the reason why that is impossible. */
-export function openAgent(site: LaunchSite, visit: Visit, session: string): OpenedAgent | string {
+export function openAgent(site: LaunchInput, visit: Visit, session: string): OpenedAgent | string {
   const served = servedStep(site.plan, visit);
   assert(served !== undefined, "only a step with an adapter talks to an agent");
   const { adapter, definition } = served;
@@ -279,7 +278,7 @@ export function openAgent(site: LaunchSite, visit: Visit, session: string): Open
 
 /** The permissions of an agent: the author's, and those that a person has added. */
 function accessOf(
-  site: LaunchSite,
+  site: LaunchInput,
   visit: Visit,
   { tools, mcp, directories = [] }: AgentSettings,
 ): Pick<AgentCall, "allow" | "deny" | "mcp" | "directories"> {
@@ -321,7 +320,7 @@ export function turnsAllowed({ maxTurns }: AgentSettings, visit: Visit): number 
 }
 
 /** Repairs the transcript of a conversation before it continues. */
-export function repairTranscript(site: LaunchSite, visit: Visit, at: AttemptRef): void {
+export function repairTranscript(site: LaunchInput, visit: Visit, at: AttemptRef): void {
   const { session, conversation } = conversationOf(visit) ?? {};
   if (session === undefined || conversation?.kind !== "continue") return;
   const transcript = transcriptOf(site, visit, at, session);

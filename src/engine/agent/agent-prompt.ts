@@ -9,7 +9,7 @@
 import { checksFound, fails, warns } from "../../core/attempt/check.ts";
 import { withPreamble } from "../../core/conversation/briefing.ts";
 import { withReport } from "../../core/conversation/failure-report.ts";
-import type { AttemptFailure, CheckEvidence, Message, Says } from "../../core/event.ts";
+import type { AttemptFailure, CheckEvidence, Message, PromptKind } from "../../core/event.ts";
 import {
   callParagraphs,
   continuePrompt,
@@ -22,7 +22,7 @@ import type { Json } from "../../util/json.ts";
 export const RELAY_SECTIONS = ["Done", "Remaining", "Decisions", "Files touched"] as const;
 
 interface PromptInput {
-  readonly says: Says;
+  readonly says: PromptKind;
   /** The briefing on the run, at the start of a conversation. */
   readonly preamble?: string;
   /** The report on the failure that led to the step. */
@@ -32,7 +32,7 @@ interface PromptInput {
   readonly schema?: Json;
   /** The tool calls of earlier attempts whose results the conversation lacks. */
   readonly calls: UnknownCalls;
-  /** Messages of people for the agent. */
+  /** Messages of people and managers for the agent. */
   readonly messages: readonly Message[];
   /** The path of the handover file, relative to the working directory. */
   readonly relayFile: string;
@@ -61,7 +61,7 @@ export function promptText(input: PromptInput): string {
 
 /** The message itself comes last; its id in the transcript proves its delivery. */
 function messageText({ id, by, text }: Message): string {
-  return `A person left you this message (${id}, from ${by}). Take it into account now:\n\n${text}`;
+  return `This message is for you (${id}, from ${by}). Take it into account now:\n\n${text}`;
 }
 
 function requestText(input: PromptInput): string {

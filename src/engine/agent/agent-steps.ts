@@ -23,7 +23,7 @@ import { assert } from "../../util/assert.ts";
 import type { Json } from "../../util/json.ts";
 import { schemaFault } from "../../util/json-schema.ts";
 import { RESPONSE_FILE } from "../evidence/printed.ts";
-import { type LaunchSite, workDirOf } from "../launch.ts";
+import { type LaunchInput, workDirOf } from "../launch.ts";
 import { attemptDirOf } from "../state-dir.ts";
 import {
   conversationOf,
@@ -76,10 +76,10 @@ interface Known {
 
 /** All agents of one run. */
 export class AgentSteps {
-  readonly #site: () => LaunchSite;
+  readonly #site: () => LaunchInput;
   readonly #prices: PriceList;
 
-  constructor(site: () => LaunchSite, prices: PriceList) {
+  constructor(site: () => LaunchInput, prices: PriceList) {
     this.#site = site;
     this.#prices = prices;
   }
@@ -136,7 +136,7 @@ export class AgentSteps {
     const text = report.result?.text ?? report.text;
     if (text !== "") writeFileSync(join(dir, RESPONSE_FILE), text, { mode: 0o600 });
     if (visit.submitted !== undefined) return this.#judgement(visit, dir, ending, report);
-    const judged = judgeAgent(fromProcess(ending), report, this.#limits(visit));
+    const judged = this.#judged(visit, fromProcess(ending), report);
     const full = judged.how === "exited" && judged.problem?.trouble === "overflow";
     if (full && holdsWork(visit, report)) return this.#relayFull(visit, at, judged.problem.message);
     const answered = judged.how === "exited" && report.result !== undefined;
@@ -158,6 +158,18 @@ export class AgentSteps {
       : { how: "asked", ask: { kind: "correct", why: answer.problem } };
   }
 
+  /**
+   * The verdict on the stream. Only a conversation that was continued can be gone: an agent that
+   * ends without a word in a new one has failed, and would do so again at once.
+   */
+  #judged(visit: Visit, ending: Ending, report: AgentReport): Ending {
+    const judged = judgeAgent(ending, report, this.#limits(visit));
+    const gone = judged.how === "paused" && judged.reason === "session-gone";
+    const begun = conversationOf(visit)?.conversation?.kind !== "continue";
+    if (!gone || !begun || ending.how !== "exited") return judged;
+    return { ...ending, problem: { reason: "agent", message: judged.message } };
+  }
+
   /** The verdict of a judge. A denied tool is no failure, because a judge only reads. */
   async #judgement(
     visit: Visit,
@@ -167,7 +179,7 @@ export class AgentSteps {
   ): Promise<Ending> {
     const { settings, work } = this.#served(visit);
     const seen = { ...report, denied: [] };
-    const judged = judgeAgent(fromProcess(ending), seen, this.#limits(visit));
+    const judged = this.#judged(visit, fromProcess(ending), seen);
     if (judged.how !== "exited") return judged;
     if (judged.problem !== undefined) {
       const message = `its judge (${work.agent}) did not succeed: ${judged.problem.message}`;

@@ -7,7 +7,7 @@
  *   so regardless of what ended it. Usage is counted once.
  * Does not: read streams (runner/agents) or decide what follows (core/decide.ts).
  */
-import type { AgentTrouble, LastTool, PauseReason, Spent, UsedBefore } from "../../core/event.ts";
+import type { AgentProblem, LastTool, PauseReason, Spent, UsageBefore } from "../../core/event.ts";
 import type { Ending } from "../../core/fact.ts";
 import { NOTHING_SPENT } from "../../core/spending.ts";
 import type { AgentSettings } from "../../plan/plan.ts";
@@ -34,7 +34,7 @@ const TROUBLES: readonly AgentFailureKind[] = [
   "overflow",
   "denied",
   "missing",
-] satisfies readonly AgentTrouble[];
+] satisfies readonly AgentProblem[];
 
 /** The ending of an agent's attempt, given how its process ended. */
 export function judgeAgent(ending: Ending, report: AgentReport, limits: AgentLimits): Ending {
@@ -65,7 +65,7 @@ export function judgeAgent(ending: Ending, report: AgentReport, limits: AgentLim
     return { how: "reined", reason: "turns", message: turnsMessage(limits) };
   }
   const kind = report.denied.length > 0 ? "denied" : trouble?.kind;
-  const known = TROUBLES.find((one) => one === kind) as AgentTrouble | undefined;
+  const known = TROUBLES.find((one) => one === kind) as AgentProblem | undefined;
   const problem = { reason: "agent", message: whyNot(report, trouble?.message) } as const;
   return { ...ending, problem: known === undefined ? problem : { ...problem, trouble: known } };
 }
@@ -100,7 +100,7 @@ function whyNot({ result }: AgentReport, message: string | undefined): string {
 interface Spending {
   readonly session: string | undefined;
   /** The usage of its conversation at the start, by the agent's count or otherwise by ours. */
-  readonly before: UsedBefore | undefined;
+  readonly before: UsageBefore | undefined;
   /** The cost of its conversation at the start, as far as this run knows. */
   readonly costBefore: number | undefined;
   readonly settings: Pick<AgentSettings, "model" | "billing">;

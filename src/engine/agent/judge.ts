@@ -17,7 +17,7 @@ import { assert } from "../../util/assert.ts";
 import type { Json } from "../../util/json.ts";
 import { renderText } from "../../util/template.ts";
 import { checkProblem } from "../evidence/check-evidence.ts";
-import { evaluatorAt, type LaunchSite } from "../launch.ts";
+import { evaluatorAt, type LaunchInput } from "../launch.ts";
 import { attemptDirOf } from "../state-dir.ts";
 
 type Exited = Extract<Ending, { how: "exited" }>;
@@ -41,7 +41,7 @@ const REASONS_CHARACTERS_MAX = 4 * 1024;
 const SUBJECT_CHARACTERS_MAX = 200;
 
 /** The prompt of a judge: the rubric, the task, and the end of the result. */
-export function judgePrompt(site: LaunchSite, visit: Visit, judge: Judge): string {
+export function judgePrompt(site: LaunchInput, visit: Visit, judge: Judge): string {
   const evaluate = evaluatorAt(site, visit);
   const { work } = stepOf(visit);
   const task = work.kind === "agent" ? renderText(work.prompt, evaluate) : commandOf(visit);
@@ -65,7 +65,7 @@ function commandOf(visit: Visit): string {
   return work.kind === "shell" ? `This shell command was run:\n\n${work.run}` : "";
 }
 
-function answerOfWork(site: LaunchSite, visit: Visit): string {
+function answerOfWork(site: LaunchInput, visit: Visit): string {
   const { submitted } = visit;
   assert(submitted !== undefined, "a judge looks at work that was submitted");
   const { answer } = submitted.held;

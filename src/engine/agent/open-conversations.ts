@@ -9,7 +9,7 @@ import type { VisitRef } from "../../core/event.ts";
 import { findVisit, type Run, type Visit, visitRef, waitingFor } from "../../core/run.ts";
 import { stepPath } from "../../core/step-path.ts";
 import type { TranscriptTarget } from "../../runner/agents/adapter.ts";
-import { environmentOf, type LaunchSite, workDirOf } from "../launch.ts";
+import { environmentOf, type LaunchInput, workDirOf } from "../launch.ts";
 import { servedStep } from "./agent-call.ts";
 
 /** A conversation that a run may continue. */
@@ -24,7 +24,7 @@ export interface OpenConversation {
 }
 
 /** The conversations of unfinished visits, and those that steps share. */
-export function openConversations(site: LaunchSite): readonly OpenConversation[] {
+export function openConversations(site: LaunchInput): readonly OpenConversation[] {
   const wanted = wantedSessions(site);
   const found = new Map<string, OpenConversation>();
   for (const visit of allVisits(site.run)) {
@@ -38,7 +38,7 @@ export function openConversations(site: LaunchSite): readonly OpenConversation[]
 
 /** The path for the transcript of a conversation here, and the existing one. */
 export function transcriptHere(
-  site: LaunchSite,
+  site: LaunchInput,
   { place, session }: Pick<OpenConversation, "place" | "session">,
   file: string,
 ): { readonly known?: string; readonly target?: TranscriptTarget } {
@@ -54,7 +54,7 @@ export function transcriptHere(
   };
 }
 
-function wantedSessions({ plan, run }: LaunchSite): ReadonlySet<string> {
+function wantedSessions({ plan, run }: LaunchInput): ReadonlySet<string> {
   const visits = [...run.running, ...waitingFor(run, "owner", "retry", "slot"), ...run.failed];
   const own = visits.flatMap((visit) => sessionWanted(plan, run, visit) ?? []);
   const shared = [...run.shared.values()].filter(({ left }) => left !== true);
@@ -68,7 +68,7 @@ function* allVisits(run: Run): Generator<Visit> {
 }
 
 function conversationAt(
-  site: LaunchSite,
+  site: LaunchInput,
   visit: Visit,
   session: string,
 ): OpenConversation | undefined {
@@ -89,7 +89,7 @@ function conversationAt(
   };
 }
 
-function whereOf(site: LaunchSite, visit: Visit): { cwd: string; env: Record<string, string> } {
+function whereOf(site: LaunchInput, visit: Visit): { cwd: string; env: Record<string, string> } {
   const at = { ...visitRef(visit), attempt: Math.max(1, visit.attempts) };
   return { cwd: workDirOf(site, visit), env: environmentOf(site, visit, at) };
 }

@@ -20,7 +20,7 @@ import { type Json, parseJson } from "../../util/json.ts";
 import { schemaFault } from "../../util/json-schema.ts";
 import { renderText } from "../../util/template.ts";
 import type { FileFacts } from "../../workspace/artifact.ts";
-import { evaluatorAt, type LaunchSite, workDirOf } from "../launch.ts";
+import { evaluatorAt, type LaunchInput, workDirOf } from "../launch.ts";
 
 /** The size limit of a file that is compared with a schema. */
 const SCHEMA_FILE_BYTES_MAX = 64 * 1024 * 1024;
@@ -31,7 +31,7 @@ const NAME_LENGTH_MAX = 80;
 
 /** The findings of the commands and schemas of an attempt; `exit` is that of its commands. */
 export async function checkEvidence(
-  site: LaunchSite,
+  site: LaunchInput,
   visit: Visit,
   dir: string,
   exit: number | undefined,
@@ -88,7 +88,7 @@ function shortName(run: string): string {
 }
 
 async function checkSchema(
-  site: LaunchSite,
+  site: LaunchInput,
   visit: Visit,
   check: Extract<Check, { kind: "schema" }>,
 ): Promise<CheckEvidence> {

@@ -11,6 +11,7 @@
  * - engine/N3 The content of an output is kept before the event that names it, so no later attempt
  *   can lose it.
  */
+import { existsSync } from "node:fs";
 import { join, relative } from "node:path";
 import { findings } from "../../core/attempt/check.ts";
 import { mayRepeat } from "../../core/attempt/failure.ts";
@@ -23,9 +24,15 @@ import { lastText } from "../../runner/process/output.ts";
 import type { ProcessEnding } from "../../runner/process/step-process.ts";
 import { isObject, type Json, type JsonObject, parseJson } from "../../util/json.ts";
 import { toolKeys } from "../attractor-stage.ts";
-import { CONTEXT_FILE, type LaunchSite, outputOutside, outputPaths, workDirOf } from "../launch.ts";
+import {
+  CONTEXT_FILE,
+  type LaunchInput,
+  outputOutside,
+  outputPaths,
+  workDirOf,
+} from "../launch.ts";
 import { checkEvidence, checkProblem, checkWords } from "./check-evidence.ts";
-import { CONTEXT_KEY, readStatus, STATUS_FILE } from "./status-file.ts";
+import { CONTEXT_KEY, readStatus, STATUS_FILE, statusInAnswer } from "./status-file.ts";
 
 /** The size limit of an attempt's additions to the context. */
 const CONTEXT_BYTES_MAX = 256 * 1024;
@@ -37,10 +44,11 @@ type Problem = NonNullable<Exited["problem"]>;
 
 /** The ending of an attempt with all its evidence. */
 export async function collectEvidence(
-  site: LaunchSite,
+  site: LaunchInput,
   visit: Visit,
   dir: string,
   ending: ProcessEnding,
+  answer?: Json,
 ): Promise<Ending> {
   if (ending.how === "not-started") return { ...ending, reason: "spawn" };
   if (ending.how !== "exited") return ending;
@@ -58,22 +66,23 @@ export async function collectEvidence(
     const said = mayRepeat(visit) ? { said: checkWords(found) } : {};
     return { ...checked, problem: { reason: "check", message }, ...said };
   }
-  const result = await collectResult(site, visit, dir);
+  const result = await collectResult(site, visit, dir, answer);
   if ("problem" in result) return { ...checked, ...result };
   return { ...checked, ...result, context: { ...keys, ...result.context } };
 }
 
-/** The result in the files of an attempt, or their fault. */
+/** The result in the files of an attempt and in the answer of an agent, or their fault. */
 export async function collectResult(
-  site: LaunchSite,
+  site: LaunchInput,
   visit: Visit,
   dir: string,
+  answer?: Json,
 ): Promise<Result | { readonly problem: Problem }> {
   const outputs = await findOutputs(site, visit);
   if ("message" in outputs) return { problem: outputs as Problem };
   const context = readContext(join(dir, CONTEXT_FILE));
   if (!context.ok) return { problem: { reason: "context", message: context.message } };
-  const status = readStatus(join(dir, STATUS_FILE));
+  const status = reportOf(site, dir, answer);
   if (!status.ok) return { problem: { reason: "status", message: status.message } };
   const { reported } = status;
   return {
@@ -81,6 +90,13 @@ export async function collectResult(
     context: { ...context.values, ...status.context },
     ...(reported === undefined ? {} : { reported }),
   };
+}
+
+/** The report of a step; in a DOT pipeline the answer of an agent may be one. */
+function reportOf({ plan }: LaunchInput, dir: string, answer: Json | undefined) {
+  const file = join(dir, STATUS_FILE);
+  const answers = plan.keys === "attractor" && typeof answer === "string" && !existsSync(file);
+  return answers ? statusInAnswer(answer) : readStatus(file);
 }
 
 /** The report of a failed step; an unreadable status file adds nothing. */
@@ -97,12 +113,12 @@ function lastWords(visit: Visit, dir: string): { said?: string } {
   return { said: lastText(join(dir, ATTEMPT_FILE.output), SAID_BYTES_MAX) };
 }
 
-async function keepOutput({ dir }: LaunchSite, path: string): Promise<Output | undefined> {
+async function keepOutput({ dir }: LaunchInput, path: string): Promise<Output | undefined> {
   return (await import("../../workspace/artifact.ts")).keepArtifact(dir.artifacts, path);
 }
 
 async function findOutputs(
-  site: LaunchSite,
+  site: LaunchInput,
   visit: Visit,
 ): Promise<Readonly<Record<string, Output>> | Problem> {
   const outside = outputOutside(site, visit);

@@ -9,13 +9,13 @@ import { open } from "node:fs/promises";
 import type { Exposure } from "../../core/event.ts";
 import type { Ending } from "../../core/fact.ts";
 import { secretInputs, secretsIn, textsIn } from "../../util/secrets.ts";
-import type { LaunchSite } from "../launch.ts";
+import type { LaunchInput } from "../launch.ts";
 
 /** How much of an output is searched. */
 const SEARCHED_BYTES_MAX = 16 * 1024 * 1024;
 
 /** The ending of an attempt, with the secrets in the values that it passes on. */
-export async function withExposures(site: LaunchSite, ending: Ending): Promise<Ending> {
+export async function withExposures(site: LaunchInput, ending: Ending): Promise<Ending> {
   if (ending.how !== "exited") return ending;
   const { context, outputs, answer } = ending;
   const written = Object.keys(context).length + Object.keys(outputs).length;
@@ -45,7 +45,7 @@ export async function withExposures(site: LaunchSite, ending: Ending): Promise<E
 }
 
 /** The secrets that a step of this run can know. */
-function secretsOf({ plan, run, env }: LaunchSite): readonly Secret[] {
+function secretsOf({ plan, run, env }: LaunchInput): readonly Secret[] {
   const variables = secretsIn(env, plan.secrets);
   const inputs = secretInputs(run.created?.input ?? null, plan.secrets);
   return [
@@ -60,7 +60,7 @@ interface Secret {
 }
 
 /** The start of an output's kept copy; the file itself may have changed. */
-async function keptContent({ dir }: LaunchSite, sha256: string): Promise<Buffer> {
+async function keptContent({ dir }: LaunchInput, sha256: string): Promise<Buffer> {
   const { artifactPath } = await import("../../workspace/artifact.ts");
   const file = await open(artifactPath(dir.artifacts, sha256), "r");
   try {

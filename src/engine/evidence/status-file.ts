@@ -1,19 +1,20 @@
 /**
- * The status file of an attempt, in which a step may report its outcome and the next edge.
+ * The status file of an attempt, in which a step may report its outcome and the next edge; and the
+ * same report in the answer of an agent.
  *
- * Owns: its format. The file comes from outside, so every field is parsed.
+ * Owns: its format. The report comes from outside, so every field is parsed.
  * Does not: decide what the report means (core/attempt/attempt-end.ts).
  */
 import type { StepReport } from "../../core/event.ts";
 import { readLeft } from "../../runner/file-text.ts";
 import { isObject, type JsonObject, parseJson } from "../../util/json.ts";
-import { writtenOutcome } from "../../util/outcome.ts";
+import { isOutcome, writtenOutcome } from "../../util/outcome.ts";
 
 /** The file in the attempt's folder that $PERDURE_STATUS_FILE names. */
 export const STATUS_FILE = "status.json";
 /** The allowed keys of the context. */
 export const CONTEXT_KEY = /^[A-Za-z_][A-Za-z0-9_.-]{0,127}$/;
-const STATUS_BYTES_MAX = 256 * 1024;
+export const STATUS_BYTES_MAX = 256 * 1024;
 
 type Status =
   | { readonly ok: true; readonly reported?: StepReport; readonly context: JsonObject }
@@ -29,8 +30,38 @@ export function readStatus(path: string): Status {
   return isObject(parsed.json) ? statusOf(parsed.json) : wrong("is no JSON object");
 }
 
-function wrong(what: string): Extract<Status, { ok: false }> {
-  return { ok: false, message: `what it wrote to $PERDURE_STATUS_FILE ${what}` };
+/** The file as the subject of a sentence. */
+const STATUS_TEXT = "what it wrote to $PERDURE_STATUS_FILE";
+
+function wrong(what: string, subject = STATUS_TEXT): Extract<Status, { ok: false }> {
+  return { ok: false, message: `${subject} ${what}` };
+}
+
+/** The report in the answer of an agent: the whole text, or the fenced block at its end. */
+export function statusInAnswer(answer: string): Status {
+  const text = answer.trim();
+  const fenced = /(?:^|\n)```(?:json)?[ \t]*\n((?:(?!\n```)[\s\S])*)\n```$/i.exec(text)?.[1];
+  for (const candidate of [text, fenced]) {
+    const parsed = candidate?.trimStart().startsWith("{") ? parseJson(candidate) : undefined;
+    if (parsed?.ok !== true || !isRouting(parsed.json)) continue;
+    return statusOf(parsed.json, "its answer");
+  }
+  return { ok: true, context: {} };
+}
+
+/** True for an object with a field of a report. */
+export function isReport(value: unknown): boolean {
+  const names = Object.values(FIELDS).flat();
+  return isObject(value) && names.some((name) => Object.hasOwn(value, name));
+}
+
+/** True for an answer that says where to continue; `status` is too common a word to say that. */
+function isRouting(value: unknown): value is Readonly<Record<string, unknown>> {
+  if (!isObject(value)) return false;
+  const { status } = value;
+  if (typeof status === "string" && isOutcome(status)) return true;
+  const names = ["outcome", ...FIELDS.label, ...FIELDS.next];
+  return names.some((name) => Object.hasOwn(value, name));
 }
 
 /** The names of each field; other engines use other names for the same field. */
@@ -51,7 +82,7 @@ function fieldOf(
   return name === undefined ? undefined : { name, value: written[name] };
 }
 
-function statusOf(written: Readonly<Record<string, unknown>>): Status {
+function statusOf(written: Readonly<Record<string, unknown>>, subject?: string): Status {
   const words: Partial<Record<"outcome" | "label" | "notes", string>> = {};
   for (const key of ["outcome", "label", "notes"] as const) {
     const found = fieldOf(written, FIELDS[key]);
@@ -70,7 +101,10 @@ function statusOf(written: Readonly<Record<string, unknown>>): Status {
   const handed = (context?.value ?? {}) as JsonObject;
   const bad = Object.keys(handed).find((key) => !CONTEXT_KEY.test(key));
   if (bad !== undefined) {
-    return wrong(`has the key ${JSON.stringify(bad.slice(0, 80))}, which no context can have`);
+    return wrong(
+      `has the key ${JSON.stringify(bad.slice(0, 80))}, which no context can have`,
+      subject,
+    );
   }
   const { outcome } = words;
   const reported: StepReport = {

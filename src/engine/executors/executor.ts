@@ -5,7 +5,7 @@ import type { Fact } from "../../core/fact.ts";
 import type { RunState } from "../../core/run.ts";
 
 /** The loop's side, to which executors report. */
-export interface Outlet {
+export interface FactWriter {
   /** Reports a fact. */
   post(fact: Fact): void;
   /** Ends the loop with an error that is no fact of the run, such as a full disk. */
@@ -17,9 +17,9 @@ export interface Outlet {
  * Nothing outlives `close`: no timer, no watcher, no promise. The processes of steps live on.
  */
 export interface Executor<T extends Operation["type"]> {
-  begin(operation: Extract<Operation, { type: T }>, outlet: Outlet): void;
+  begin(operation: Extract<Operation, { type: T }>, writer: FactWriter): void;
   /** Continues an attempt that an earlier owner started. */
-  adopt?(at: AttemptRef, outlet: Outlet): void;
+  adopt?(at: AttemptRef, writer: FactWriter): void;
   /** Ends the processes of an attempt. */
   stop?(at: AttemptRef, when: "now" | "after-turn"): void;
   /** Releases everything; `status` is the run's status at that time. */
@@ -47,14 +47,14 @@ export interface Executors {
 /** The executor of gates also reads the inbox, which holds the answers of all processes. */
 export interface GatesExecutor extends Executor<"expire"> {
   /** Reports new answers. */
-  look(outlet: Outlet): Promise<void>;
+  look(writer: FactWriter): Promise<void>;
 }
 
 /** The executor of runs without snapshots; a run that needs one stops with an error. */
 export const NO_FILES: Executor<FilesOperationType> = {
-  begin: (operation, outlet) => {
+  begin: (operation, writer) => {
     const why = "its files are to be put back first, and that needs git: install it, then resume";
-    outlet.fail(new Error(operation.type === "rewind-files" ? why : `${operation.type} needs git`));
+    writer.fail(new Error(operation.type === "rewind-files" ? why : `${operation.type} needs git`));
   },
   close: () => Promise.resolve(),
 };

@@ -14,7 +14,7 @@
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Operation } from "../../core/action.ts";
-import type { AttemptRef, Placed, Saved } from "../../core/event.ts";
+import type { AttemptRef, Saved, WorkspaceUsed } from "../../core/event.ts";
 import type { Fact, MergeReport, Served } from "../../core/fact.ts";
 import { findVisit, type Run } from "../../core/run.ts";
 import { attemptText, visitText } from "../../core/step-path.ts";
@@ -39,7 +39,11 @@ import {
 import type { Workspace } from "../../workspace/snapshot/workspace.ts";
 import { WorkspaceError } from "../../workspace/workspace-error.ts";
 import { commitWork } from "../../workspace/worktree/commit.ts";
-import { makeOwnDirectory, restoreHead } from "../../workspace/worktree/own-worktree.ts";
+import {
+  makeOwnDirectory,
+  type OwnDirectory,
+  restoreHead,
+} from "../../workspace/worktree/own-worktree.ts";
 import {
   branchOf,
   checkRunWorkspace,
@@ -49,7 +53,7 @@ import {
   workspaceAt,
 } from "../run-workspace.ts";
 import { ownPathOf, type RunDir } from "../state-dir.ts";
-import type { Executor, FilesOperationType, Outlet } from "./executor.ts";
+import type { Executor, FactWriter, FilesOperationType } from "./executor.ts";
 
 /** How many files outside of a snapshot an event names. */
 const SKIPPED_MAX = 20;
@@ -77,7 +81,7 @@ interface FilesOptions {
 
 /** The files executor of one run, for one owner. */
 export class FilesExecutor implements Executor<FilesOperationType> {
-  readonly placed: Placed;
+  readonly placed: WorkspaceUsed;
   readonly #options: FilesOptions;
   readonly #store: SnapshotStore;
   readonly #opened = new Map<string, Promise<Workspace>>();
@@ -94,7 +98,7 @@ export class FilesExecutor implements Executor<FilesOperationType> {
   private constructor(
     options: FilesOptions,
     store: SnapshotStore,
-    placed: Placed,
+    placed: WorkspaceUsed,
     shared: Workspace,
   ) {
     this.#options = options;
@@ -115,15 +119,15 @@ export class FilesExecutor implements Executor<FilesOperationType> {
     return new FilesExecutor(options, store, placed, shared);
   }
 
-  begin(operation: Extract<Operation, { type: FilesOperationType }>, outlet: Outlet): void {
+  begin(operation: Extract<Operation, { type: FilesOperationType }>, writer: FactWriter): void {
     const work = this.#inTurn(operation).then(
       (fact) => {
         this.#underWay.delete(work);
-        if (!this.#closed) outlet.post(fact);
+        if (!this.#closed) writer.post(fact);
       },
       (error: unknown) => {
         this.#underWay.delete(work);
-        if (!this.#closed) outlet.fail(error);
+        if (!this.#closed) writer.fail(error);
       },
     );
     this.#underWay.add(work);
@@ -222,14 +226,7 @@ export class FilesExecutor implements Executor<FilesOperationType> {
 
   async #makeWorkspace(operation: Extract<Operation, { type: "make-workspace" }>): Promise<void> {
     const { workspace, base, afresh } = operation;
-    const { dir, run } = this.#options;
-    const own = {
-      store: this.#store,
-      project: run.created?.cwd ?? ".",
-      path: ownPathOf(dir, workspace),
-      branch: `${branchOf(run.id)}-${refWord(workspace)}`,
-      open: (path: string): Promise<Workspace> => this.#own(workspace, path),
-    };
+    const own = ownDirectoryOf(this.#store, this.#options, workspace);
     await makeOwnDirectory(own, base, afresh ? "restored" : "as-it-is");
     this.#opened.delete(workspace);
   }
@@ -356,8 +353,7 @@ export class FilesExecutor implements Executor<FilesOperationType> {
   }
 
   #own(workspace: string, path: string): Promise<Workspace> {
-    const { dir, plan } = this.#options;
-    return workspaceAt(this.#store, path, dir, plan, `own-${refWord(workspace)}`);
+    return ownDirectoryOf(this.#store, this.#options, workspace).open(path);
   }
 
   #hasMarkers(workspace: string, path: string): boolean {
@@ -374,6 +370,22 @@ export class FilesExecutor implements Executor<FilesOperationType> {
   #ref(name: string): string {
     return `${REFS}${this.#options.run.id}/${name}`;
   }
+}
+
+/** The directory of a workspace that belongs to one step or instance. */
+export function ownDirectoryOf(
+  store: SnapshotStore,
+  { run, dir, plan }: Pick<FilesOptions, "run" | "dir" | "plan">,
+  workspace: string,
+): OwnDirectory {
+  const name = refWord(workspace);
+  return {
+    store,
+    project: run.created?.cwd ?? ".",
+    path: ownPathOf(dir, workspace),
+    branch: `${branchOf(run.id)}-${name}`,
+    open: (path) => workspaceAt(store, path, dir, plan, `own-${name}`),
+  };
 }
 
 /** The name of a snapshot, after the first attempt that uses it. */
@@ -395,7 +407,7 @@ export function snapshotRef(runId: string, at: AttemptRef, when: string): string
 }
 
 /** A name as a part of a ref; a name that git does not allow becomes a hash. */
-function refWord(text: string): string {
+export function refWord(text: string): string {
   const plain = text.replace(/[^A-Za-z0-9_@.-]/g, "_");
   return plain === text ? text : `${plain}.${sha256(text).slice(0, HASH_LENGTH)}`;
 }

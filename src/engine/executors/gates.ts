@@ -17,7 +17,7 @@ import { attemptOf, findVisit, type Run, stepOf } from "../../core/run.ts";
 import { attemptText } from "../../core/step-path.ts";
 import type { Answered, Inbox } from "../../journal/inbox.ts";
 import { failpoint } from "../../util/failpoint.ts";
-import type { GatesExecutor, Outlet } from "./executor.ts";
+import type { FactWriter, GatesExecutor } from "./executor.ts";
 
 interface GatesOptions {
   readonly inbox: Inbox;
@@ -44,7 +44,7 @@ export class GateExecutor implements GatesExecutor {
   }
 
   /** Reports new answers, and approves open questions with `--auto-approve`. */
-  async look(outlet: Outlet): Promise<void> {
+  async look(writer: FactWriter): Promise<void> {
     const { inbox, run, autoApprove } = this.#options;
     const open = [...run().waiting.person]
       .map(attemptOf)
@@ -53,47 +53,56 @@ export class GateExecutor implements GatesExecutor {
     const answers = await inbox.answers(run().id);
     for (const at of open) {
       const answer = answers.get(attemptText(at));
-      if (answer !== undefined) this.#take(outlet, at, answer);
-      else if (autoApprove) await this.#approve(outlet, at);
+      if (answer !== undefined) this.#take(writer, at, answer);
+      else if (autoApprove) await this.#approve(writer, at);
     }
   }
 
   /** The deadline of a question has passed: its default counts, unless it has an answer. */
-  begin({ at }: Extract<Operation, { type: "expire" }>, outlet: Outlet): void {
+  begin({ at }: Extract<Operation, { type: "expire" }>, writer: FactWriter): void {
     const { run } = this.#options;
     const visit = findVisit(run(), at);
     if (!waitsFor(visit?.state, "person") || this.#taken.has(attemptText(at))) return;
     const { default: otherwise } = visit.state;
     const reply = otherwise === undefined ? {} : { choice: otherwise };
-    this.#claim(outlet, at, "timeout", reply).catch((error: unknown) => outlet.fail(error));
+    this.#claim(writer, at, "timeout", reply).catch((error: unknown) => writer.fail(error));
   }
 
   /** Gives an answer from this process; returns whether it was the first. */
-  give(outlet: Outlet, at: AttemptRef, reply: Reply): Promise<Answered> {
-    return this.#claim(outlet, at, "terminal", reply);
+  give(
+    writer: FactWriter,
+    at: AttemptRef,
+    { reply, from }: { readonly reply: Reply; readonly from: Answer["from"] },
+  ): Promise<Answered> {
+    return this.#claim(writer, at, from, reply);
   }
 
   async close(): Promise<void> {
     await Promise.allSettled(this.#pending);
   }
 
-  async #approve(outlet: Outlet, at: AttemptRef): Promise<void> {
+  async #approve(writer: FactWriter, at: AttemptRef): Promise<void> {
     const visit = findVisit(this.#options.run(), at);
     // `--auto-approve` approves the pipeline, not tool calls that the pipeline does not name.
     if (visit !== undefined && stepOf(visit).work.kind !== "gate") return;
     const choices = waitsFor(visit?.state, "person") ? visit.state.choices : [];
     const choice = approvingChoice(choices)?.key;
-    if (choice !== undefined) await this.#claim(outlet, at, "auto-approve", { choice });
+    if (choice !== undefined) await this.#claim(writer, at, "auto-approve", { choice });
   }
 
-  #claim(outlet: Outlet, at: AttemptRef, from: Answer["from"], reply: Reply): Promise<Answered> {
-    const claim = this.#recordAnswer(outlet, at, { ...reply, from });
+  #claim(
+    writer: FactWriter,
+    at: AttemptRef,
+    from: Answer["from"],
+    reply: Reply,
+  ): Promise<Answered> {
+    const claim = this.#recordAnswer(writer, at, { ...reply, from });
     this.#pending.add(claim);
     return claim.finally(() => this.#pending.delete(claim));
   }
 
   async #recordAnswer(
-    outlet: Outlet,
+    writer: FactWriter,
     at: AttemptRef,
     reply: Reply & Pick<Answer, "from">,
   ): Promise<Answered> {
@@ -105,14 +114,14 @@ export class GateExecutor implements GatesExecutor {
     const attempt = attemptText(at);
     const answered = await inbox.answer(run().id, { attempt, answer, deadline });
     failpoint("gate.claimed");
-    this.#take(outlet, at, answered.answer);
+    this.#take(writer, at, answered.answer);
     return answered;
   }
 
-  #take(outlet: Outlet, at: AttemptRef, answer: Answer): void {
+  #take(writer: FactWriter, at: AttemptRef, answer: Answer): void {
     const key = attemptText(at);
     if (this.#taken.has(key)) return;
     this.#taken.add(key);
-    outlet.post({ type: "answered", at, answer });
+    writer.post({ type: "answered", at, answer });
   }
 }

@@ -34,19 +34,19 @@ import { collectEvidence } from "../evidence/evidence.ts";
 import { STATUS_FILE } from "../evidence/status-file.ts";
 import {
   attemptIdOf,
+  boundsOf,
   CONTEXT_FILE,
   environmentOf,
   evaluatorAt,
-  isolated,
   LaunchError,
-  type LaunchSite,
+  type LaunchInput,
   limitsOf,
   prepareFolder,
   withoutAgentEnv,
   workDirOf,
 } from "../launch.ts";
 import { attemptDirOf } from "../state-dir.ts";
-import type { Executor, Outlet } from "./executor.ts";
+import type { Executor, FactWriter } from "./executor.ts";
 
 /** How long a probe may take when its step has no timeout. */
 const PROBE_TIMEOUT_MS = 5 * 60_000;
@@ -65,7 +65,7 @@ const NOT_DONE_EXIT = 1;
 type Probed = Extract<Fact, { type: "probed" }>;
 
 interface ProbeOptions {
-  readonly site: () => LaunchSite;
+  readonly site: () => LaunchInput;
 }
 
 /** The probes of one run, for one owner. */
@@ -78,7 +78,7 @@ export class ProbeExecutor implements Executor<"probe"> {
     this.#options = options;
   }
 
-  begin({ at }: Extract<Operation, { type: "probe" }>, outlet: Outlet): void {
+  begin({ at }: Extract<Operation, { type: "probe" }>, writer: FactWriter): void {
     const { site } = this.#options;
     const visit = findVisit(site().run, at);
     if (visit === undefined) return;
@@ -92,8 +92,8 @@ export class ProbeExecutor implements Executor<"probe"> {
       return process.ended.finally(() => this.#probes.delete(process));
     };
     askProbe({ site: site(), visit, at, start }).then(
-      (fact) => outlet.post(fact),
-      (error: unknown) => outlet.fail(error),
+      (fact) => writer.post(fact),
+      (error: unknown) => writer.fail(error),
     );
   }
 
@@ -106,7 +106,7 @@ export class ProbeExecutor implements Executor<"probe"> {
 }
 
 interface Asked {
-  readonly site: LaunchSite;
+  readonly site: LaunchInput;
   readonly visit: Visit;
   readonly at: AttemptRef;
   readonly start: (launch: Launch) => Promise<ProcessEnding>;
@@ -143,7 +143,7 @@ async function askProbe({ site, visit, at, start }: Asked): Promise<Probed> {
 
 /** The launch of the probe, or the reason why it cannot start. */
 function probeLaunch(
-  site: LaunchSite,
+  site: LaunchInput,
   visit: Visit,
   at: AttemptRef,
   { folder, id }: { folder: string; id: string },
@@ -168,7 +168,7 @@ function probeLaunch(
       },
       script: withoutAgentEnv(site.plan, visit) + script,
       ...(visit.uncertainty?.cause === "identity" ? {} : checks),
-      ...isolated(visit),
+      ...boundsOf(site, visit),
       separateStderr: true,
     };
   } catch (error) {
@@ -200,7 +200,7 @@ function exitWords(dir: string, exit: number): string {
 }
 
 async function resultOf(
-  site: LaunchSite,
+  site: LaunchInput,
   visit: Visit,
   dir: string,
   ending: ProcessEnding,

@@ -9,14 +9,14 @@ import type { Operation } from "../../core/action.ts";
 import { endsWell } from "../../core/attempt/attempt-end.ts";
 import { afterDenial } from "../../core/conversation/permission.ts";
 import type { AttemptRef } from "../../core/event.ts";
-import type { Ending, Environment } from "../../core/fact.ts";
+import type { Ending } from "../../core/fact.ts";
 import { findVisit, type Run, type RunState, stepOf, type Visit } from "../../core/run.ts";
 import { attemptText } from "../../core/step-path.ts";
 import { checksOf } from "../../plan/check.ts";
-import type { Plan } from "../../plan/plan.ts";
 import { adoptProcess, lookAt } from "../../runner/process/adopt.ts";
 import { isUnchecked, readCause } from "../../runner/process/attempt-folder.ts";
 import { hasEndedRound } from "../../runner/process/check-round.ts";
+import { leashMarker } from "../../runner/process/leash.ts";
 import { startChecksAgain, startProcess } from "../../runner/process/start.ts";
 import type { Launch, ProcessEnding, StepProcess } from "../../runner/process/step-process.ts";
 import { attemptMarker, runMarker, sweep } from "../../runner/process/sweep.ts";
@@ -29,23 +29,22 @@ import type { AgentSteps, FollowedAgent } from "../agent/agent-steps.ts";
 import { collectEvidence } from "../evidence/evidence.ts";
 import { withExposures } from "../evidence/exposure.ts";
 import { withPrinted } from "../evidence/printed.ts";
+import { prepareStage, takeStageStatus } from "../evidence/stage-status.ts";
+import { findMaterial } from "../gate-material.ts";
 import { findItems } from "../item-source.ts";
 import {
   attemptIdOf,
   LaunchError,
-  type LaunchSite,
+  type LaunchInput,
   limitsOf,
   prepareChecks,
   prepareLaunch,
 } from "../launch.ts";
-import { attemptDirOf, type RunDir } from "../state-dir.ts";
-import type { Executor, Outlet } from "./executor.ts";
+import { attemptDirOf } from "../state-dir.ts";
+import type { Executor, FactWriter } from "./executor.ts";
 
-interface ProcessOptions {
-  readonly plan: Plan;
+interface ProcessOptions extends Omit<LaunchInput, "run"> {
   readonly run: () => Run;
-  readonly dir: RunDir;
-  readonly env: Environment;
   /** For plans with agent steps. */
   readonly agents: AgentSteps | undefined;
 }
@@ -69,31 +68,31 @@ export class ProcessExecutor implements Executor<"launch" | "look-up"> {
     this.#options = options;
   }
 
-  begin(operation: Extract<Operation, { type: "launch" | "look-up" }>, outlet: Outlet): void {
-    if (operation.type === "look-up") return this.#lookUp(operation, outlet);
+  begin(operation: Extract<Operation, { type: "launch" | "look-up" }>, writer: FactWriter): void {
+    if (operation.type === "look-up") return this.#lookUp(operation, writer);
     const { at } = operation;
     const visit = this.#visit(at);
     const { agents } = this.#options;
     if (agents?.serves(visit) !== true) {
-      this.#start(at, outlet, () => prepareLaunch(this.#site(), visit, at));
+      this.#start(at, writer, () => prepareLaunch(this.#site(), visit, at));
       return;
     }
     agents
       .prepare(visit, at)
       .then((prepare) => {
-        if (!this.#closed) this.#start(at, outlet, prepare);
+        if (!this.#closed) this.#start(at, writer, prepare);
       })
-      .catch((error: unknown) => outlet.fail(error));
+      .catch((error: unknown) => writer.fail(error));
   }
 
-  adopt(at: AttemptRef, outlet: Outlet): void {
+  adopt(at: AttemptRef, writer: FactWriter): void {
     const dir = attemptDirOf(this.#options.dir, at);
     const found = lookAt(dir);
     if (found !== "dead") {
-      outlet.post({ type: "adopted", at, found: found === "alive" ? "alive" : "ended" });
+      writer.post({ type: "adopted", at, found: found === "alive" ? "alive" : "ended" });
     }
     const limits = limitsOf(this.#visit(at));
-    this.#hold(at, dir, outlet, adoptProcess(dir, this.#marker(at), limits));
+    this.#hold(at, dir, writer, adoptProcess(dir, this.#marker(at), limits));
   }
 
   /**
@@ -133,51 +132,58 @@ export class ProcessExecutor implements Executor<"launch" | "look-up"> {
     this.#processes.clear();
     // A process that a step left running on purpose lives until the run ends or stops.
     const over = ["completed", "failed", "stopped"].includes(status);
-    if (over) await sweep(runMarker(this.#options.run().id));
+    const { leash, run } = this.#options;
+    if (over) await sweep(leash === undefined ? runMarker(run().id) : leashMarker(leash));
   }
 
   /** Reads the facts that the start of a visit needs. */
-  #lookUp(operation: Extract<Operation, { type: "look-up" }>, outlet: Outlet): void {
+  #lookUp(operation: Extract<Operation, { type: "look-up" }>, writer: FactWriter): void {
     const { place, what, session } = operation;
     if (what === "items") {
       const items = findItems(this.#site(), place);
-      outlet.post({ type: "looked-up", place, ...(items && { items }) });
+      writer.post({ type: "looked-up", place, ...(items && { items }) });
+      return;
+    }
+    if (what === "material") {
+      const material = findMaterial(this.#site(), place);
+      writer.post({ type: "looked-up", place, material });
       return;
     }
     const offer = this.#options.agents?.offer(place, session);
-    outlet.post({ type: "looked-up", place, ...(offer && { offer }) });
+    writer.post({ type: "looked-up", place, ...(offer && { offer }) });
   }
 
-  #start(at: AttemptRef, outlet: Outlet, prepare: () => Launch): void {
+  #start(at: AttemptRef, writer: FactWriter, prepare: () => Launch): void {
     try {
       const launch = prepare();
+      prepareStage(this.#site(), this.#visit(at), at);
       failpoint("engine.launch");
       const limits = limitsOf(this.#visit(at));
-      this.#hold(at, launch.dir, outlet, startProcess(launch, limits));
+      this.#hold(at, launch.dir, writer, startProcess(launch, limits));
     } catch (error) {
       const ending = notStarted(error);
       // An error that is not about this step (a full disk) is no fact: it ends the loop.
       if (ending === undefined) throw error;
-      outlet.post({ type: "process-ended", at, ending });
+      writer.post({ type: "process-ended", at, ending });
     }
   }
 
-  #hold(at: AttemptRef, dir: string, outlet: Outlet, process: StepProcess): void {
+  #hold(at: AttemptRef, dir: string, writer: FactWriter, process: StepProcess): void {
     const key = attemptText(at);
     const { agents, run } = this.#options;
     const visit = this.#visit(at);
     const agent =
       agents?.serves(visit) === true
         ? agents.follow(visit, at, {
-            onSession: (session) => outlet.post({ type: "session-known", at, session }),
+            onSession: (session) => writer.post({ type: "session-known", at, session }),
             onUse: () => {
               // Only a budget needs the current usage of agents.
               if (Object.keys(run().funds).length === 0) return;
               const spent = this.#processes.get(key)?.agent?.spent();
-              if (spent !== undefined) outlet.post({ type: "spending", at, spent });
+              if (spent !== undefined) writer.post({ type: "spending", at, spent });
             },
             onLimit: () => process.stop("gently"),
-            onError: (error) => outlet.fail(error),
+            onError: (error) => writer.fail(error),
           })
         : undefined;
     this.#processes.set(key, { process, agent });
@@ -196,13 +202,13 @@ export class ProcessExecutor implements Executor<"launch" | "look-up"> {
       this.#processes.get(key)?.disarm?.();
       this.#processes.delete(key);
       failpoint("engine.ended");
-      outlet.post({ type: "process-ended", at, ending });
+      writer.post({ type: "process-ended", at, ending });
     };
     process.ended
       .then((ended) => this.#checked(at, dir, ended))
       .then(report)
       .catch((error: unknown) => {
-        if (!this.#closed) outlet.fail(error);
+        if (!this.#closed) writer.fail(error);
       });
   }
 
@@ -249,6 +255,7 @@ export class ProcessExecutor implements Executor<"launch" | "look-up"> {
     agent: FollowedAgent | undefined,
   ): Promise<Ending> {
     const visit = this.#visit(at);
+    takeStageStatus(this.#site(), visit, dir);
     if (agent === undefined) return collectEvidence(this.#site(), visit, dir, ending);
     const said = await agent.end(ending);
     if (visit.submitted !== undefined) return said;
@@ -257,7 +264,7 @@ export class ProcessExecutor implements Executor<"launch" | "look-up"> {
     const check = "checkExit" in ending ? { checkExit: ending.checkExit } : {};
     const good = { how: "exited", exit: 0, ...check } as const;
     // The agent's own verdict is kept together with the evidence of files and checks.
-    const evidence = await collectEvidence(this.#site(), visit, dir, good);
+    const evidence = await collectEvidence(this.#site(), visit, dir, good, said.answer);
     return afterDenial(plan, visit, { ...said, ...evidence });
   }
 
@@ -280,9 +287,9 @@ export class ProcessExecutor implements Executor<"launch" | "look-up"> {
     return visit;
   }
 
-  #site(): LaunchSite {
-    const { plan, run, dir, env } = this.#options;
-    return { plan, run: run(), dir, env };
+  #site(): LaunchInput {
+    const { agents: _, run, ...site } = this.#options;
+    return { ...site, run: run() };
   }
 }
 

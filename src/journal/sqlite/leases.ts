@@ -20,7 +20,7 @@ export function sqliteLeases(database: Database): Leases {
     acquire: async (runId, request) => acquire(database, runId, request),
     renew: async (runId, epoch) => {
       const lease = leaseOf(database, runId);
-      if (lease?.owner !== undefined && lease.epoch === epoch) return;
+      if (lease?.owner !== undefined && lease.epoch === epoch) return undefined;
       const why = `lease ${epoch} is not the current one`;
       throw new JournalError("stale-writer", `Another process owns run ${runId} now: ${why}.`);
     },

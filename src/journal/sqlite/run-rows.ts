@@ -24,7 +24,7 @@ import type { AnswerRequest, Request, SentRequest } from "../inbox.ts";
 import { JournalError } from "../journal.ts";
 import type { Lease } from "../leases.ts";
 import { decodeRequest, encodeRequest } from "../request-codec.ts";
-import type { RunSummary } from "../run-log.ts";
+import type { FoundRun, FoundRuns, RunSummary } from "../run-log.ts";
 import type { Database } from "./database.ts";
 import {
   integerIn,
@@ -129,24 +129,27 @@ export function changeSummary(
 
 /** The event in a row. Throws "broken". */
 export function storedEvent(row: Row): StoredEvent {
-  const facts = optionalTextIn(row, "facts");
-  return {
+  const event = {
     seq: integerIn(row, "seq"),
     type: textIn(row, "type"),
     version: integerIn(row, "version"),
     time: integerIn(row, "time"),
     data: textIn(row, "data"),
-    ...(facts === undefined ? {} : { facts }),
     crc: integerIn(row, "crc"),
   };
+  const facts = optionalTextIn(row, "facts");
+  return facts === undefined ? event : { ...event, facts };
 }
 
 /** The lease in a row, if the run was ever owned. Throws "broken". */
 export function leaseIn(row: Row, runId: string): Lease | undefined {
   if (row.epoch === null) return undefined;
   const epoch = integerIn(row, "epoch");
-  const owner = optionalTextIn(row, "owner");
-  return owner === undefined ? { epoch } : { epoch, owner: decodeOwner(runId, owner) };
+  const text = optionalTextIn(row, "owner");
+  if (text === undefined) return { epoch };
+  const owner = decodeOwner(runId, text);
+  // Only leases of a server run out.
+  return row.has_expired === 1 ? { epoch, owner, hasExpired: true } : { epoch, owner };
 }
 
 /** The request in a row. Throws "broken" or "newer". */
@@ -213,10 +216,24 @@ export function runSummaryIn(row: Row): RunSummary {
     input: inputIn(row),
     stepsCompleted: integerIn(row, "steps_completed"),
     stepsTotal: integerIn(row, "steps_total"),
+    lastSeq: integerIn(row, "last_seq"),
     ...(forkedFrom === undefined ? {} : { forkedFrom }),
     ...(cleanedAt === undefined ? {} : { cleanedAt }),
     ...(lease === undefined ? {} : { lease }),
   };
+}
+
+/** The run in a row of a search. Throws "broken". */
+export function foundRunIn(row: Row): FoundRun {
+  const currentStep = optionalTextIn(row, "current_step");
+  return { ...runSummaryIn(row), ...(currentStep === undefined ? {} : { currentStep }) };
+}
+
+/** The number of runs in each status, from rows of `searchRuns`. Throws "broken". */
+export function countsIn(rows: readonly Row[]): FoundRuns["byStatus"] {
+  return Object.fromEntries(
+    rows.map((row) => [wordIn(row, "status", RUN_STATUSES), integerIn(row, "runs")]),
+  );
 }
 
 /** The step in a row of `step_state`. Throws "broken". */
@@ -257,8 +274,11 @@ function putSteps(database: Database, runId: string, steps: readonly StepSummary
   }
 }
 
-/** People search for the text that they typed, so text stays as it is if a column can hold it. */
-function inputText(input: Json): [text: string | null, type: "text" | "json"] {
+/**
+ * The input of a run in the documented table. People search for the text that they typed, so text stays
+ * as it is if a column can hold it.
+ */
+export function inputText(input: Json): [text: string | null, type: "text" | "json"] {
   if (input === null) return [null, "json"];
   if (typeof input === "string" && input.isWellFormed() && !input.includes("\0")) {
     return [input, "text"];

@@ -6,7 +6,7 @@
  * Invariants:
  * - journal/J3 SQL is only here and in migrations.ts.
  */
-import type { RunFilter } from "../run-log.ts";
+import type { RunFilter, RunSearch } from "../run-log.ts";
 
 /**
  * How long SQLite waits for another process's transaction before it reports "busy". SQLite has no
@@ -86,6 +86,13 @@ export const EVENT = {
   from: `
     SELECT seq, type, version, time, data, facts, crc FROM events
     WHERE run = ? AND seq >= ? ORDER BY seq`,
+  spending: `
+    SELECT seq, type, version, time, data, NULL AS facts, crc FROM events
+    WHERE run = ? AND seq > ?
+      AND (instr(data, '"spent":') > 0 OR instr(data, '"lateCostUsd":') > 0)
+    ORDER BY seq`,
+  changedRuns: `
+    SELECT DISTINCT run_id FROM events JOIN runs USING (run) WHERE events.rowid > ?`,
 } as const;
 
 /** The owners of runs. */
@@ -135,6 +142,8 @@ export const SUMMARY = {
   steps: `
     SELECT step_id, state, retry_count, started_at, completed_at, workspace_path, error_message
     FROM step_state WHERE pipeline_id = ? ORDER BY rowid`,
+  pipelines: `
+    SELECT DISTINCT pipeline_name FROM pipeline_state ORDER BY pipeline_name LIMIT 1000`,
 } as const;
 
 /** The checks of `doctor`, beyond SQLite's own. */
@@ -167,6 +176,20 @@ export const SALVAGE = {
   cleaned: ["SELECT pipeline_id, cleaned_at FROM pipeline_state NOT INDEXED ORDER BY rowid"],
 } as const;
 
+/** The columns of a run in a list; the caller adds its status. */
+const RUN_COLUMNS = `
+      s.pipeline_id, s.pipeline_name, s.created_at, s.updated_at, s.input,
+      s.input_type, s.steps_total, s.steps_completed, s.cleaned_at, s.file, s.last_seq,
+      leases.epoch, leases.owner, CASE
+        WHEN instr(first.data, '"from":') > 0 AND json_valid(first.data)
+        THEN json_extract(first.data, '$.from.run')
+      END AS forked_from`;
+const RUN_TABLES = `
+    FROM pipeline_state AS s
+    LEFT JOIN runs ON runs.run_id = s.pipeline_id
+    LEFT JOIN events AS first ON first.run = runs.run AND first.seq = 1
+    LEFT JOIN leases ON leases.run = runs.run`;
+
 /** The statement, with its values, that lists the runs of a filter, newest first. */
 export function listRuns(filter: RunFilter & { readonly beforeText?: string | undefined }): {
   sql: string;
@@ -187,17 +210,85 @@ export function listRuns(filter: RunFilter & { readonly beforeText?: string | un
   only("s.file = ?", filter.file);
   only("s.created_at < ?", filter.beforeText);
   const sql = `
-    SELECT s.pipeline_id, s.pipeline_name, s.status, s.created_at, s.updated_at, s.input,
-      s.input_type, s.steps_total, s.steps_completed, s.cleaned_at, s.file,
-      leases.epoch, leases.owner, CASE
-        WHEN instr(first.data, '"from":') > 0 AND json_valid(first.data)
-        THEN json_extract(first.data, '$.from.run')
-      END AS forked_from
-    FROM pipeline_state AS s
-    LEFT JOIN runs ON runs.run_id = s.pipeline_id
-    LEFT JOIN events AS first ON first.run = runs.run AND first.seq = 1
-    LEFT JOIN leases ON leases.run = runs.run
+    SELECT ${RUN_COLUMNS}, s.status
+    ${RUN_TABLES}
     ${where.length > 0 ? `WHERE ${where.join(" AND ")}` : ""}
     ORDER BY s.created_at DESC, s.rowid DESC LIMIT ?`;
   return { sql, values: [...values, filter.limit ?? -1] };
+}
+
+interface Statement {
+  readonly sql: string;
+  readonly values: (string | number)[];
+}
+
+/** The status of a run, given the list of those with a living owner. */
+const SHOWN_STATUS = `CASE
+    WHEN s.status IN ('queued', 'running')
+      AND s.pipeline_id NOT IN (SELECT value FROM json_each(?))
+    THEN 'interrupted' ELSE s.status END`;
+
+/** The step to name for a run that is not completed: one that runs, or else waits, or has failed. */
+const CURRENT_STEP = `CASE WHEN s.status <> 'completed' THEN (
+      SELECT step_id FROM step_state AS t
+      WHERE t.pipeline_id = s.pipeline_id
+        AND t.state IN ('running', 'waiting', 'retrying', 'interrupted', 'failed')
+      ORDER BY CASE t.state WHEN 'running' THEN 1 WHEN 'failed' THEN 3 ELSE 2 END,
+        t.started_at DESC, t.rowid DESC LIMIT 1) END`;
+
+/** A run that is not completed, with a step that waits, or with an effect that was uncertain. */
+const ASKING = `s.status <> 'completed' AND (
+      EXISTS (SELECT 1 FROM step_state AS t
+        WHERE t.pipeline_id = s.pipeline_id AND t.state = 'waiting')
+      OR EXISTS (SELECT 1 FROM runs AS r JOIN events AS e ON e.run = r.run
+        WHERE r.run_id = s.pipeline_id AND e.type = 'step.uncertain'))`;
+
+/** The statements of a search: the page of runs, and the counts by status. */
+export function searchRuns(
+  search: RunSearch & {
+    readonly afterText?: string | undefined;
+    readonly changedText?: string | undefined;
+  },
+): Readonly<Record<"page" | "counts", Statement>> {
+  const { owned, status, pipeline, text, after, afterText = "", runIds } = search;
+  const living = JSON.stringify(owned);
+  const where: string[] = ["true"];
+  const values: (string | number)[] = [];
+  const only = (condition: string, ...given: (string | undefined)[]): void => {
+    const known = given.filter((value) => value !== undefined);
+    if (known.length < given.length) return;
+    where.push(condition);
+    values.push(...known);
+  };
+  const words = text?.toLowerCase();
+  only("s.pipeline_id IN (SELECT value FROM json_each(?))", runIds && JSON.stringify(runIds));
+  only("s.updated_at >= ?", search.changedText);
+  if (search.asking === true) only(ASKING);
+  only("s.pipeline_name = ?", pipeline);
+  only(
+    `(instr(s.pipeline_id, ?) = 1 OR instr(lower(s.pipeline_name), ?) > 0
+      OR instr(lower(ifnull(s.input, '')), ?) > 0
+      OR EXISTS (SELECT 1 FROM step_state AS t
+        WHERE t.pipeline_id = s.pipeline_id AND instr(lower(t.step_id), ?) > 0))`,
+    ...[words, words, words, words],
+  );
+  const counts = {
+    sql: `
+    SELECT ${SHOWN_STATUS} AS status, count(*) AS runs FROM pipeline_state AS s
+    WHERE ${where.join(" AND ")} GROUP BY 1`,
+    values: [living, ...values],
+  };
+  if (status !== undefined) {
+    only(`${SHOWN_STATUS} IN (SELECT value FROM json_each(?))`, living, JSON.stringify(status));
+  }
+  if (after !== undefined) only("(s.created_at, s.pipeline_id) < (?, ?)", afterText, after.runId);
+  const page = {
+    sql: `
+    SELECT ${RUN_COLUMNS}, ${SHOWN_STATUS} AS status, ${CURRENT_STEP} AS current_step
+    ${RUN_TABLES}
+    WHERE ${where.join(" AND ")}
+    ORDER BY s.created_at DESC, s.pipeline_id DESC LIMIT ?`,
+    values: [living, ...values, search.limit],
+  };
+  return { page, counts };
 }

@@ -17,6 +17,9 @@ import { type ChainHead, chainStart, type StoredEvent, verifyChain } from "../ch
 import { decodeAll, encode, encodeAll, encodeRecorded } from "../event-codec.ts";
 import { type Journal, JournalError } from "../journal.ts";
 import {
+  type ChangedRuns,
+  type FoundRuns,
+  isSpending,
   type LoadedRun,
   type NewRun,
   planFingerprints,
@@ -24,6 +27,7 @@ import {
   type ReceivedRun,
   type RunFilter,
   type RunLog,
+  type RunSearch,
   type RunSummary,
   type Write,
 } from "../run-log.ts";
@@ -33,7 +37,9 @@ import { sqliteLeases } from "./leases.ts";
 import { integerIn, optionalTimeIn, type Row, textIn } from "./row.ts";
 import {
   changeSummary,
+  countsIn,
   createdIn,
+  foundRunIn,
   insertEvents,
   insertRequest,
   insertRun,
@@ -45,7 +51,7 @@ import {
   storedEvent,
   unknownRun,
 } from "./run-rows.ts";
-import { EVENT, LEASE, listRuns, RUN, SUMMARY } from "./sql.ts";
+import { EVENT, LEASE, listRuns, RUN, SUMMARY, searchRuns } from "./sql.ts";
 import { FileSubscriptions } from "./subscription.ts";
 
 /** Opens the journal in a file. Throws JournalError. */
@@ -77,6 +83,12 @@ function sqliteRunLog(database: Database, subscriptions: FileSubscriptions): Run
     eventsAfter: async (runId, seq) => eventsAfter(database, runId, seq),
     subscribe: () => subscriptions.toLog(),
     list: async (filter) => list(database, filter),
+    search: async (query) => search(database, query),
+    changedSince: async (mark) => changedSince(database, mark),
+    spendingAfter: async (runId, seq) => {
+      const stored = database.lists(EVENT.spending, keyOf(database, runId), seq).map(eventIn);
+      return decodeAll(runId, stored).filter(isSpending);
+    },
     stepsOf: async (runId) => {
       keyOf(database, runId);
       return database.all(SUMMARY.steps, runId).map(stepSummaryIn);
@@ -213,6 +225,25 @@ function list(database: Database, filter: RunFilter): readonly RunSummary[] {
   return database.all(sql, ...values).map(runSummaryIn);
 }
 
+function search(database: Database, query: RunSearch): FoundRuns {
+  const { after, changedAfter } = query;
+  const afterText = after && isoTime(after.createdAt);
+  const changedText = changedAfter === undefined ? undefined : isoTime(changedAfter);
+  const { page, counts } = searchRuns({ ...query, afterText, changedText });
+  return database.read(() => ({
+    runs: database.all(page.sql, ...page.values).map(foundRunIn),
+    byStatus: countsIn(database.all(counts.sql, ...counts.values)),
+    pipelines: database.all(SUMMARY.pipelines).map((row) => textIn(row, "pipeline_name")),
+  }));
+}
+
+function changedSince(database: Database, mark: number): ChangedRuns {
+  return database.read(() => ({
+    mark: database.integer(EVENT.newest),
+    runIds: database.all(EVENT.changedRuns, mark).map((row) => textIn(row, "run_id")),
+  }));
+}
+
 function markCleaned(database: Database, runId: string, time: number): void {
   database.write("clean", () => {
     keyOf(database, runId);
@@ -230,16 +261,9 @@ function eventsFrom(database: Database, row: Row, seq: number): StoredEvent[] {
 
 /** The event in the columns of `EVENT.from`. Throws "broken". */
 function eventIn(columns: readonly SQLOutputValue[]): StoredEvent {
-  const column = (at: number): SQLOutputValue => columns[at] ?? null;
-  return storedEvent({
-    seq: column(0),
-    type: column(1),
-    version: column(2),
-    time: column(3),
-    data: column(4),
-    facts: column(5),
-    crc: column(6),
-  });
+  const [seq = null, type = null, version = null, time = null] = columns;
+  const [, , , , data = null, facts = null, crc = null] = columns;
+  return storedEvent({ seq, type, version, time, data, facts, crc });
 }
 
 function staleWriter(runId: string, why: string): JournalError {

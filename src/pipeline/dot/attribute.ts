@@ -10,7 +10,7 @@
 import { assert } from "../../util/assert.ts";
 import { parseDuration } from "../../util/duration.ts";
 import type { Diagnostic } from "../diagnostic.ts";
-import { FIDELITIES, type Fidelity } from "../fidelity.ts";
+import { FIDELITIES } from "../fidelity.ts";
 import { diagnosticAt } from "../source.ts";
 import type { DotAttribute, DotAttributes } from "./ast.ts";
 import type { DotSource } from "./source.ts";
@@ -23,11 +23,17 @@ type AttributeKind =
   | "text"
   | "count"
   | "integer"
+  /** Money: a number above 0. */
+  | "amount"
   | "boolean"
   /** A boolean; some authors write a text here that describes the gate. */
   | "gate"
   | "duration"
-  | "fidelity";
+  | "fidelity"
+  /** Where the steps of a graph work, when that is committed, and where the branches of a node do. */
+  | "workspace"
+  | "commit"
+  | "sharing";
 
 const GRAPH: Readonly<Record<string, AttributeKind>> = {
   goal: "text",
@@ -38,6 +44,9 @@ const GRAPH: Readonly<Record<string, AttributeKind>> = {
   fallback_retry_target: "text",
   default_fidelity: "fidelity",
   default_thread_id: "text",
+  llm_model: "text",
+  llm_provider: "text",
+  reasoning_effort: "text",
   "stack.child_dotfile": "text",
   "stack.child_workdir": "text",
   "tool_hooks.pre": "text",
@@ -46,6 +55,11 @@ const GRAPH: Readonly<Record<string, AttributeKind>> = {
   // Not in the specification, but in several engines.
   max_visits: "count",
   params: "text",
+  workspace: "workspace",
+  commit: "commit",
+  stall_after: "count",
+  stall_timeout: "duration",
+  max_budget_usd: "amount",
 };
 
 const NODE: Readonly<Record<string, AttributeKind>> = {
@@ -74,6 +88,8 @@ const NODE: Readonly<Record<string, AttributeKind>> = {
   "manager.max_cycles": "count",
   "manager.stop_condition": "text",
   "manager.actions": "text",
+  "manager.steering_message": "text",
+  "manager.steer_cooldown": "duration",
   "stack.child_autostart": "boolean",
   "stack.child_dotfile": "text",
   "stack.child_workdir": "text",
@@ -85,7 +101,28 @@ const NODE: Readonly<Record<string, AttributeKind>> = {
   retry_preset: "text",
   prompt_file: "text",
   system_prompt: "text",
+  duration: "duration",
+  mode: "text",
+  stall_timeout: "duration",
+  workspace: "sharing",
+  loop_id: "text",
+  loop_count: "count",
+  loop_max: "count",
+  loop_until_file: "text",
+  loop_until_file_contains: "text",
+  codergen_mode: "text",
+  language: "text",
+  allowed_tools: "text",
+  max_budget_usd: "amount",
 };
+
+/** The words of attributes that have few. */
+const WORDS = {
+  fidelity: FIDELITIES,
+  workspace: ["here", "worktree", "directory", "copy"],
+  commit: ["step", "end", "never"],
+  sharing: ["own", "shared"],
+} as const satisfies Readonly<Partial<Record<AttributeKind, readonly string[]>>>;
 
 const EDGE: Readonly<Record<string, AttributeKind>> = {
   label: "text",
@@ -94,6 +131,8 @@ const EDGE: Readonly<Record<string, AttributeKind>> = {
   fidelity: "fidelity",
   thread_id: "text",
   loop_restart: "boolean",
+  // Not in the specification, but in several engines.
+  freeform: "boolean",
 };
 
 const KNOWN = { graph: GRAPH, node: NODE, edge: EDGE } as const;
@@ -105,6 +144,12 @@ const ALIASES = {
     context_fidelity_default: "default_fidelity",
     context_thread_default: "default_thread_id",
     max_node_visits: "max_visits",
+    model: "llm_model",
+    default_model: "llm_model",
+    provider: "llm_provider",
+    default_provider: "llm_provider",
+    default_thread: "default_thread_id",
+    loop_restart_signature_limit: "stall_after",
   },
   node: {
     node_type: "type",
@@ -113,6 +158,7 @@ const ALIASES = {
     model: "llm_model",
     provider: "llm_provider",
     script: "tool_command",
+    command: "tool_command",
     default_choice: "human.default_choice",
     human_default_choice: "human.default_choice",
     human_timeout_seconds: "timeout",
@@ -120,6 +166,8 @@ const ALIASES = {
     retry_policy: "retry_preset",
     "stack.child_workflow": "stack.child_dotfile",
     dot_file: "stack.child_dotfile",
+    graph_ref: "stack.child_dotfile",
+    sub_pipeline: "stack.child_dotfile",
   },
   edge: { restart: "loop_restart" },
 } as const;
@@ -186,11 +234,16 @@ function readAttribute(kind: AttributeKind, text: string): AttributeReading {
     case "count":
     case "integer":
       return readInteger(kind, text);
-    case "fidelity": {
-      const known = FIDELITIES.some((fidelity) => fidelity === text.trim());
-      if (known) return { ok: true, value: text.trim() };
-      const message = `there is no fidelity \`${text}\``;
-      return { ok: false, message, help: `there are ${FIDELITIES.join(", ")}` };
+    case "amount":
+      return readAmount(text);
+    case "fidelity":
+    case "workspace":
+    case "commit":
+    case "sharing": {
+      const words: readonly string[] = WORDS[kind];
+      if (words.includes(text.trim())) return { ok: true, value: text.trim() };
+      const message = `there is no ${kind} \`${text}\``;
+      return { ok: false, message, help: `there are ${words.join(", ")}` };
     }
   }
 }
@@ -209,6 +262,14 @@ function readInteger(kind: "count" | "integer", text: string): AttributeReading 
   if (valid && (kind === "integer" || value >= 0)) return { ok: true, value };
   const what = kind === "count" ? "a whole number, 0 or more" : "a whole number";
   return { ok: false, message: `\`${word}\` is not ${what}`, help: "write a number like 3" };
+}
+
+function readAmount(text: string): AttributeReading {
+  const word = text.trim();
+  const value = /^\d+(\.\d+)?$/.test(word) ? Number(word) : 0;
+  if (value > 0) return { ok: true, value };
+  const message = `\`${word}\` is not an amount above 0`;
+  return { ok: false, message, help: "write a number like 2.5" };
 }
 
 /** A number without a unit is in seconds, as in the engines that allow it. */
@@ -271,8 +332,13 @@ export class AttributeReader {
     return typeof value === "boolean" ? value : undefined;
   }
 
-  fidelity(attributes: DotAttributes, owner: AttributeOwner, name: string): Fidelity | undefined {
-    return this.#read(attributes, owner, name) as Fidelity | undefined;
+  /** One of the words of a kind of attribute. */
+  word<K extends keyof typeof WORDS>(
+    attributes: DotAttributes,
+    owner: AttributeOwner,
+    name: string,
+  ): (typeof WORDS)[K][number] | undefined {
+    return this.#read(attributes, owner, name) as (typeof WORDS)[K][number] | undefined;
   }
 
   joinPolicy(attributes: DotAttributes): (typeof JOIN_POLICIES)[number] {

@@ -79,7 +79,10 @@ export function parseCondition(text: string): ParsedCondition {
   }
   const problems: ConditionProblem[] = [];
   const anyOf: ConditionClause[][] = [[]];
-  for (const piece of pieces) {
+  const joined = pieces.filter((piece) => !isEmpty(text, piece));
+  // The language skips empty clauses between `&&`, but a condition has at least one clause.
+  const skips = joined.length > 0 && pieces.every(({ joiner }) => joiner !== "||");
+  for (const piece of skips ? joined : pieces) {
     if (piece.joiner === "||") anyOf.push([]);
     const clause = parseClause(text, piece);
     if ("message" in clause) problems.push(clause);
@@ -91,6 +94,10 @@ export function parseCondition(text: string): ParsedCondition {
     problems.push({ message, help: "make several edges of it", start: 0, end: text.length });
   }
   return problems.length > 0 ? { ok: false, problems } : { ok: true, condition };
+}
+
+function isEmpty(text: string, { start, end }: Piece): boolean {
+  return text.slice(start, end).trim() === "";
 }
 
 interface Piece {
@@ -134,12 +141,15 @@ function parseClause(text: string, piece: Piece): ConditionClause | ConditionPro
   const rest = inverted ? source.slice(1).trimStart() : source;
   const key = match(KEY, rest, 0);
   if (key === undefined) return problem(`the clause \`${source}\` has no key`);
+  if (key.endsWith(".")) return problem(`the key \`${key}\` has no name after its last dot`);
   const after = rest.slice(key.length).trimStart();
   if (after === "") return { key, literal: "", negated: inverted, start, end };
   OPERATOR.lastIndex = 0;
   const found = OPERATOR.exec(after);
   if (found === null) return problem(`\`${after}\` cannot follow \`${key}\``);
-  const literal = unquote(after.slice(found[0].length).trim());
+  const value = after.slice(found[0].length).trim();
+  const literal = unquote(value);
+  if (value.startsWith("=")) return problem(`\`${value}\` cannot follow \`${key} ${found[0]}\``);
   const { operator, negated } = operatorOf(found[2] ?? "", found[1] !== undefined);
   const wrong = literalProblem(operator, literal);
   if (wrong !== undefined) return problem(wrong, operator === "matches" ? PATTERN_HELP : HELP);

@@ -13,11 +13,21 @@ import type { DotValue } from "./ast.ts";
 import { attributeKind, canonicalName } from "./attribute.ts";
 import type { DotCondition, ParsedCondition } from "./condition.ts";
 import type { DotEdge, DotNode, DotPipeline } from "./model.ts";
-import { knownShapes, NODE_TYPES } from "./node-type.ts";
+import { knownShapes, NODE_TYPES, PROMPT_TYPE, WAIT_TYPE } from "./node-type.ts";
 import { type DotSource, type DotSpan, spanInText } from "./source.ts";
 
 /** The outcomes of the language; any other word is a custom outcome. */
 const OUTCOMES = ["success", "partial_success", "retry", "fail", "skipped"];
+const NODE_ID = /^[A-Za-z_][A-Za-z0-9_]*$/;
+/** No file and no branch of git can have such a name, or a file of the run directory has it. */
+const UNUSABLE_ID = /\.\.|\.$|\.lock$|^(?:artifacts|branches|restart-\d+|.*\.(?:json|ndjson))$/;
+/** How long an id may be: a folder has its name, and the numbers of a visit and an attempt. */
+const ID_LENGTH_MAX = 128;
+const ID_LENGTH_SHOWN = 32;
+/** The ends of a loop of another engine (loop.ts). */
+const LOOP_SHAPES = ["trapezium", "invtrapezium"];
+/** How many nodes a diagnostic names. */
+const NODES_NAMED_MAX = 5;
 /** How many goal gates are tested for a path around them: each test searches the graph. */
 const GATES_TESTED_MAX = 64;
 /** How many unknown properties of a stylesheet are reported. */
@@ -28,6 +38,7 @@ export function lintDot(source: DotSource, pipeline: DotPipeline): readonly Diag
   const lint = new Lint(source, pipeline);
   lint.ends();
   lint.reachability();
+  lint.leavings();
   for (const node of pipeline.nodes.values()) lint.node(node);
   lint.edges();
   lint.targets();
@@ -55,9 +66,7 @@ class Lint {
   ends(): void {
     const { starts, exits } = this.#flow;
     if (starts.length !== 1) this.#count("error", "start_node", "start", starts);
-    // The specification requires one exit, but engines run several, and their meaning is clear.
-    if (exits.length === 0) this.#count("error", "terminal_node", "exit", exits);
-    else if (exits.length > 1) this.#count("warning", "terminal_node", "exit", exits);
+    if (exits.length !== 1) this.#count("error", "terminal_node", "exit", exits);
     for (const start of starts) {
       const [edge] = this.#flow.incoming(start.id);
       if (edge === undefined) continue;
@@ -99,8 +108,33 @@ class Lint {
     }
   }
 
+  /** Nodes where a run ends without its exit, and nodes from which it can never end. */
+  leavings(): void {
+    const { starts, exits } = this.#flow;
+    if (starts.length === 0 || exits.length === 0) return;
+    const reached = this.#flow.reached();
+    const ending = this.#flow.ending();
+    const endless: DotNode[] = [];
+    for (const node of this.#pipeline.nodes.values()) {
+      if (!reached.has(node.id) || node.handler === "exit") continue;
+      if (!ending.has(node.id)) endless.push(node);
+      if (this.#flow.outgoing(node.id).length > 0 || this.#flow.jumps(node.id).length > 0) continue;
+      const message = `no edge leaves \`${node.id}\`: a run that comes here ends without its exit`;
+      this.#warn("dead_end", node.span, message, "add an edge to the exit");
+    }
+    const [first] = endless;
+    if (first === undefined) return;
+    const named = endless.slice(0, NODES_NAMED_MAX).map(({ id }) => `\`${id}\``);
+    const more = endless.length > named.length ? ` and ${endless.length - named.length} more` : "";
+    const message = `no path leads to an exit from ${named.join(", ")}${more}`;
+    const help = "add an edge that leaves this cycle; without one only `max_visits` ends the run";
+    this.#warn("endless_cycle", first.span, message, help);
+  }
+
   node(node: DotNode): void {
     const { id, span, customType, shape, attributes } = node;
+    this.#id(node);
+    this.#unused(node);
     const valueSpan = (name: string): DotSpan => attributes.get(name)?.value.span ?? span;
     if (!node.declared) {
       const message = `\`${id}\` is only named by edges; it becomes a ${node.handler} node`;
@@ -111,7 +145,7 @@ class Lint {
       const help = `give it a \`type\`, or one of ${knownShapes().join(", ")}`;
       this.#error("unknown-shape", valueSpan("shape"), message, help);
     }
-    if (customType !== undefined) {
+    if (customType !== undefined && customType !== WAIT_TYPE && customType !== PROMPT_TYPE) {
       const byType = attributes.has("type");
       const message = byType
         ? `\`${customType}\`, the type of \`${id}\`, is not one of the language`
@@ -125,6 +159,44 @@ class Lint {
       this.#warn("prompt_on_llm_nodes", span, message, 'add `prompt="..."`');
     }
     this.#condition(node.managerStopCondition, attributes.get("manager.stop_condition")?.value);
+  }
+
+  #id({ id, span }: DotNode): void {
+    const help = "use letters, digits and `_`, and begin with no digit";
+    if (UNUSABLE_ID.test(id) || id.length > ID_LENGTH_MAX) {
+      const shown = id.length > ID_LENGTH_MAX ? `${id.slice(0, ID_LENGTH_SHOWN)}...` : id;
+      const message = `\`${shown}\` cannot be the id of a node: files of the run are named after it`;
+      const why = id.length > ID_LENGTH_MAX ? `use at most ${ID_LENGTH_MAX} characters` : help;
+      this.#error("node_id", span, message, why);
+    } else if (!NODE_ID.test(id)) {
+      const message = `\`${id}\` is not an id of the language; other engines refuse it`;
+      this.#warn("node_id", span, message, help);
+    }
+  }
+
+  /** Attributes of the language that do nothing on this kind of node. */
+  #unused({ id, handler, shape, attributes }: DotNode): void {
+    for (const [name, { span, value }] of attributes) {
+      // A default gives the same attribute to many nodes: it is reported once.
+      if (this.#checked.has(value)) continue;
+      if (name === "auto_status" && value.text !== "false") {
+        this.#checked.add(value);
+        const message = `\`auto_status\` of \`${id}\` does nothing: without a file the exit status counts`;
+        this.#warn("unsupported", span, message, "take it away");
+      } else if (name.startsWith("tool_hooks.") && handler === "tool") {
+        this.#checked.add(value);
+        const message = `\`${name}\` of \`${id}\` does nothing: hooks are for the calls of an agent`;
+        this.#warn("unsupported", span, message, "put the command into `tool_command`");
+      } else if (name.startsWith("loop_") && !LOOP_SHAPES.includes(shape)) {
+        this.#checked.add(value);
+        const message = `\`${name}\` of \`${id}\` does nothing: a loop has nodes for its ends`;
+        this.#warn("unsupported", span, message, `use the shapes ${LOOP_SHAPES.join(" and ")}`);
+      } else if (name === "mode" && handler !== "wait.human") {
+        this.#checked.add(value);
+        const message = `\`mode\` of \`${id}\` does nothing: only a gate has one`;
+        this.#warn("unsupported", span, message, "take it away");
+      }
+    }
   }
 
   edges(): void {
@@ -235,6 +307,10 @@ interface DotFlow {
   incoming(id: string): readonly DotEdge[];
   /** The nodes that a run can reach from a start, by edges and retry targets. */
   reached(): ReadonlySet<string>;
+  /** The targets to which a failure of a node can lead without an edge. */
+  jumps(id: string): readonly string[];
+  /** The nodes from which a run can reach an exit, or another node that no edge leaves. */
+  ending(): ReadonlySet<string>;
   /** Whether a path from the start to the exit bypasses a node. */
   avoidable(id: string): boolean;
 }
@@ -262,6 +338,21 @@ function flowOf(pipeline: DotPipeline): DotFlow {
     reached: () => {
       const from = [...starts.map(({ id }) => id), ...anywhere];
       return reachable(from, (id) => [...next(id), ...jumps(id)]);
+    },
+    jumps,
+    ending: () => {
+      const ends = nodes.filter(({ id, handler }) => {
+        return handler === "exit" || (next(id).length === 0 && jumps(id).length === 0);
+      });
+      const before = Map.groupBy(
+        nodes.flatMap(({ id }) => [...next(id), ...jumps(id)].map((to) => ({ id, to }))),
+        ({ to }) => to,
+      );
+      const back = (id: string): readonly string[] => (before.get(id) ?? []).map((one) => one.id);
+      return reachable(
+        ends.map(({ id }) => id),
+        back,
+      );
     },
     avoidable: (gate) => {
       const start = starts[0]?.id;

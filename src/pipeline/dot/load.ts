@@ -7,6 +7,7 @@
 import type { Diagnostic } from "../diagnostic.ts";
 import type { DotDocument } from "./ast.ts";
 import { lintDot } from "./lint.ts";
+import { withLoops } from "./loop.ts";
 import { type DotPipeline, resolveDot } from "./model.ts";
 import { parseDot } from "./parser.ts";
 import { dotSource } from "./source.ts";
@@ -27,8 +28,9 @@ export function loadDot(file: string, text: string): LoadedDot {
   if (found.some(({ severity }) => severity === "error")) {
     return { document, diagnostics: sorted(found) };
   }
-  const { pipeline, diagnostics } = resolveDot(source, document);
-  if (pipeline === undefined) return { document, diagnostics: sorted([...found, ...diagnostics]) };
+  const { pipeline: written, diagnostics } = resolveDot(source, document);
+  if (written === undefined) return { document, diagnostics: sorted([...found, ...diagnostics]) };
+  const pipeline = withLoops(written);
   const linted = lintDot(source, pipeline);
   return { document, pipeline, diagnostics: sorted([...found, ...diagnostics, ...linted]) };
 }

@@ -12,6 +12,7 @@ import { defined } from "../../util/defined.ts";
 import { nearest } from "../../util/nearest.ts";
 import type { Diagnostic } from "../diagnostic.ts";
 import type { Fidelity } from "../fidelity.ts";
+import type { WorkspaceKind, WorkspaceSettings } from "../pipeline.ts";
 import { diagnosticAt } from "../source.ts";
 import type { DotAttributes, DotDocument, DotGraph } from "./ast.ts";
 import {
@@ -31,7 +32,7 @@ import {
   DOT_EDGES_MAX,
 } from "./collect.ts";
 import { type ParsedCondition, parseCondition } from "./condition.ts";
-import { type NodeType, resolveType, SHAPE_DEFAULT } from "./node-type.ts";
+import { type NodeType, PROMPT_TYPE, resolveType, SHAPE_DEFAULT } from "./node-type.ts";
 import type { DotSource, DotSpan } from "./source.ts";
 import {
   indexStyles,
@@ -54,6 +55,10 @@ export interface DotSettings {
   readonly fallbackRetryTarget?: string;
   readonly defaultFidelity?: Fidelity;
   readonly defaultThreadId?: string;
+  /** For the agents of nodes that name none themselves. */
+  readonly llmModel?: string;
+  readonly llmProvider?: string;
+  readonly reasoningEffort?: string;
   readonly childDotfile?: string;
   readonly childWorkdir?: string;
   readonly toolHookPre?: string;
@@ -62,6 +67,13 @@ export interface DotSettings {
   readonly loopRestartPersistKeys: readonly string[];
   /** How many times a run may visit a node. */
   readonly maxVisits?: number;
+  readonly workspace?: WorkspaceKind;
+  readonly commit?: WorkspaceSettings["commit"];
+  /** How many equal failures in a row end a loop. */
+  readonly stallAfter?: number;
+  /** How long a stage may print nothing. */
+  readonly stallTimeoutMs?: number;
+  readonly maxBudgetUsd?: number;
 }
 
 export interface DotNode {
@@ -95,18 +107,40 @@ export interface DotNode {
   /** The class of the innermost subgraph that has one. */
   readonly subgraphClass?: string;
   readonly timeoutMs?: number;
+  readonly stallTimeoutMs?: number;
+  /** Its branches, or it itself, work in a directory of their own, which is merged back. */
+  readonly workspace?: "own" | "shared";
   readonly llmModel?: string;
   readonly llmProvider?: string;
   readonly reasoningEffort?: string;
   readonly autoStatus: boolean;
   readonly allowPartial: boolean;
   readonly toolCommand?: string;
+  /** At the end of a loop of another engine: the context key of its iterations, and its limits. */
+  readonly loopKey?: string;
+  readonly loopCount?: number;
+  readonly loopMax?: number;
+  /** The language of the command; absent: the shell's. */
+  readonly language?: string;
+  /** Its model is called once and has no tools. */
+  readonly oneCall: boolean;
+  /** The tools that its agent may use without asking. */
+  readonly allowedTools?: readonly string[];
+  readonly maxBudgetUsd?: number;
   readonly joinPolicy: "wait_all" | "first_success";
   readonly maxParallel: number;
   readonly humanDefaultChoice?: string;
+  /** How a person answers: with a text, or with yes or no. Absent: with a choice. */
+  readonly gateMode?: "freeform" | "yes_no";
+  /** How long a `wait` node waits. */
+  readonly durationMs?: number;
   readonly managerPollIntervalMs: number;
   readonly managerMaxCycles: number;
   readonly managerStopCondition?: ParsedCondition;
+  /** The manager sends its instructions to the agents of its pipeline. */
+  readonly steers: boolean;
+  readonly steeringMessage?: string;
+  readonly steerCooldownMs?: number;
   readonly childAutostart: boolean;
   readonly childDotfile?: string;
   readonly childWorkdir?: string;
@@ -126,6 +160,8 @@ export interface DotEdge {
   readonly fidelity?: Fidelity;
   readonly threadId?: string;
   readonly loopRestart: boolean;
+  /** A person's own words choose it. */
+  readonly freeform: boolean;
   readonly attributes: DotAttributes;
 }
 
@@ -192,14 +228,22 @@ function buildSettings(attributes: DotAttributes, reader: AttributeReader): DotS
     defaultMaxRetries: reader.number(attributes, "graph", "default_max_retries") ?? 0,
     retryTarget: text("retry_target"),
     fallbackRetryTarget: text("fallback_retry_target"),
-    defaultFidelity: reader.fidelity(attributes, "graph", "default_fidelity"),
+    defaultFidelity: reader.word<"fidelity">(attributes, "graph", "default_fidelity"),
     defaultThreadId: text("default_thread_id"),
+    llmModel: text("llm_model"),
+    llmProvider: text("llm_provider"),
+    reasoningEffort: text("reasoning_effort"),
     childDotfile: text("stack.child_dotfile"),
     childWorkdir: text("stack.child_workdir"),
     toolHookPre: text("tool_hooks.pre"),
     toolHookPost: text("tool_hooks.post"),
     loopRestartPersistKeys: list(text("loop_restart_persist_keys") ?? ""),
     maxVisits: reader.number(attributes, "graph", "max_visits"),
+    workspace: reader.word<"workspace">(attributes, "graph", "workspace"),
+    commit: reader.word<"commit">(attributes, "graph", "commit"),
+    stallAfter: reader.number(attributes, "graph", "stall_after"),
+    stallTimeoutMs: reader.number(attributes, "graph", "stall_timeout"),
+    maxBudgetUsd: reader.number(attributes, "graph", "max_budget_usd"),
   });
 }
 
@@ -211,11 +255,12 @@ function buildNode(node: CollectedNode, styles: StyleIndex, reader: AttributeRea
     reader.derived(attributes, "node", name, derive);
   const classes = [...new Set([...(derived("class", list) ?? []), ...subgraphClasses])];
   const style = ownStyle(styles, { id, shape, classes }, attributes);
+  const resolved = typeOf(attributes, text, shape);
   return defined({
     id,
     span: node.span,
     declared: node.declared,
-    ...resolveType(text("type"), shape),
+    ...resolved,
     shape,
     label: text("label") ?? id,
     prompt: text("prompt"),
@@ -231,15 +276,34 @@ function buildNode(node: CollectedNode, styles: StyleIndex, reader: AttributeRea
     llmProvider: text("llm_provider") ?? style.get("llm_provider"),
     reasoningEffort: text("reasoning_effort") ?? style.get("reasoning_effort"),
     toolCommand: text("tool_command"),
+    language: text("language")?.trim().toLowerCase(),
+    oneCall: resolved.customType === PROMPT_TYPE || text("codergen_mode") === "one_shot",
+    allowedTools: derived("allowed_tools", list),
     humanDefaultChoice: text("human.default_choice"),
+    gateMode: gateModeOf(text("mode")),
     childDotfile: text("stack.child_dotfile"),
     childWorkdir: text("stack.child_workdir"),
     toolHookPre: text("tool_hooks.pre"),
     toolHookPost: text("tool_hooks.post"),
     managerStopCondition: derived("manager.stop_condition", conditionOf),
+    steers: derived("manager.actions", list)?.includes("steer") ?? false,
+    steeringMessage: text("manager.steering_message"),
     ...readLimits(attributes, reader),
     attributes,
   });
+}
+
+/** The type of a node; one that names a pipeline, and has no work of its own, stands for it. */
+function typeOf(
+  attributes: DotAttributes,
+  text: (name: string) => string | undefined,
+  shape: string,
+): ReturnType<typeof resolveType> {
+  const resolved = resolveType(text("type"), shape);
+  const works = ["prompt", "prompt_file", "type"].some((name) => attributes.has(name));
+  const names = text("stack.child_dotfile") !== undefined;
+  if (resolved.handler !== "codergen" || works || !names) return resolved;
+  return { ...resolved, handler: "stack.manager_loop" };
 }
 
 /** The attributes of a node that are not texts. */
@@ -251,14 +315,21 @@ function readLimits(attributes: DotAttributes, reader: AttributeReader) {
     maxVisits: number("max_visits"),
     maxTurns: number("max_turns"),
     goalGate: flag("goal_gate") ?? false,
-    fidelity: reader.fidelity(attributes, "node", "fidelity"),
+    fidelity: reader.word<"fidelity">(attributes, "node", "fidelity"),
     timeoutMs: number("timeout"),
+    durationMs: number("duration"),
+    stallTimeoutMs: number("stall_timeout"),
+    workspace: reader.word<"sharing">(attributes, "node", "workspace"),
+    maxBudgetUsd: number("max_budget_usd"),
+    loopCount: number("loop_count"),
+    loopMax: number("loop_max"),
     autoStatus: flag("auto_status") ?? false,
     allowPartial: flag("allow_partial") ?? false,
     joinPolicy: reader.joinPolicy(attributes),
     maxParallel: Math.max(1, number("max_parallel") ?? MAX_PARALLEL_DEFAULT),
     managerPollIntervalMs: number("manager.poll_interval") ?? POLL_INTERVAL_DEFAULT_MS,
     managerMaxCycles: number("manager.max_cycles") ?? MAX_CYCLES_DEFAULT,
+    steerCooldownMs: number("manager.steer_cooldown"),
     childAutostart: flag("stack.child_autostart") ?? true,
   };
 }
@@ -272,11 +343,19 @@ function buildEdge(edge: CollectedEdge, reader: AttributeReader): DotEdge {
     label: reader.text(attributes, "edge", "label"),
     condition: reader.derived(attributes, "edge", "condition", conditionOf),
     weight: reader.number(attributes, "edge", "weight") ?? 0,
-    fidelity: reader.fidelity(attributes, "edge", "fidelity"),
+    fidelity: reader.word<"fidelity">(attributes, "edge", "fidelity"),
     threadId: reader.text(attributes, "edge", "thread_id"),
     loopRestart: reader.boolean(attributes, "edge", "loop_restart") ?? false,
+    freeform: reader.boolean(attributes, "edge", "freeform") ?? false,
     attributes,
   });
+}
+
+/** The kinds of questions by the words of other engines; any other has choices. */
+function gateModeOf(mode: string | undefined): DotNode["gateMode"] {
+  if (mode === "freeform" || mode === "text") return "freeform";
+  const isYesNo = ["yes_no", "yesno", "confirm", "confirmation"].includes(mode ?? "");
+  return isYesNo ? "yes_no" : undefined;
 }
 
 /** Without a shape or type, the ids `start`, `exit` and `end` decide. */

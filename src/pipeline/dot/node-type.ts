@@ -31,6 +31,8 @@ const SHAPES: ReadonlyMap<string, NodeType> = new Map([
   ["tripleoctagon", "parallel.fan_in"],
   ["parallelogram", "tool"],
   ["house", "stack.manager_loop"],
+  // Not in the specification, but in other engines: another file as a part of this one.
+  ["folder", "stack.manager_loop"],
 ]);
 
 /** Names of other engines for the same types. */
@@ -39,13 +41,24 @@ const TYPE_WORDS: ReadonlyMap<string, NodeType> = new Map([
   ["agent_loop", "codergen"],
   ["command", "tool"],
   ["human", "wait.human"],
+  ["pipeline", "stack.manager_loop"],
+  ["sub_pipeline", "stack.manager_loop"],
 ]);
+
+/** The type of nodes that wait for a time; not in the specification, but in several engines. */
+export const WAIT_TYPE = "wait";
+
+/** The type of nodes that call a model once, without tools; in several engines. */
+export const PROMPT_TYPE = "prompt";
+
+/** Other names for the type of nodes that wait. */
+const WAIT_WORDS: ReadonlySet<string> = new Set(["timer", "wait.timer", "delay", "sleep"]);
 
 /** Shapes of other engines, with their custom types. */
 const FOREIGN_SHAPES: ReadonlyMap<string, string> = new Map([
-  ["tab", "prompt"],
-  ["folder", "pipeline"],
-  ["insulator", "wait"],
+  ["tab", PROMPT_TYPE],
+  ["insulator", WAIT_TYPE],
+  // loop.ts
   ["trapezium", "loop.begin"],
   ["invtrapezium", "loop.end"],
 ]);
@@ -66,7 +79,8 @@ export function resolveType(type: string | undefined, shape: string): ResolvedTy
   const byType = NODE_TYPES.find((known) => known === type) ?? TYPE_WORDS.get(type ?? "");
   if (byType !== undefined) return { handler: byType, shapeKnown: true };
   const byShape = SHAPES.get(shape);
-  const customType = type ?? FOREIGN_SHAPES.get(shape);
+  const written = type ?? FOREIGN_SHAPES.get(shape);
+  const customType = written !== undefined && WAIT_WORDS.has(written) ? WAIT_TYPE : written;
   return {
     handler: byShape ?? "codergen",
     ...defined({ customType }),

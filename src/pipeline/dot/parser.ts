@@ -350,7 +350,7 @@ class DotParser {
     if (count > SYNTAX_MISTAKES_MAX) return;
     const last = count === SYNTAX_MISTAKES_MAX;
     const finding = last
-      ? { message: "there are more mistakes than are shown", help: "mend those above first" }
+      ? { message: "there are more mistakes than are shown", help: "fix those above first" }
       : { message, help };
     const rule = "dot-syntax";
     const made = { severity: "error", rule, ...finding } as const;

@@ -5,21 +5,15 @@
  * Does not: check the text of a prompt (rules/expression.ts).
  */
 
-import { ADAPTER_NAMES, KNOWN_AGENTS, PROTOCOL_ADAPTER } from "../../util/agent-access.ts";
-import {
-  ACCESS_KEYS,
-  type AccessKey,
-  AGENT_KEY_NAMES,
-  inabilityOf,
-  type McpFiles,
-  readServers,
-} from "../agent-keys.ts";
+import { ADAPTER_NAMES, PROTOCOL_ADAPTER, UNDECLARED_AGENTS } from "../../util/agent-access.ts";
+import { ACCESS_KEYS, type AccessKey, AGENT_KEY_NAMES, inabilityOf } from "../agent-keys.ts";
 import type { MistakeReport, Report } from "../report.ts";
 import type { PipelineShape, StepShape } from "../schema.ts";
+import { stepInWords } from "../shape.ts";
 import type { Path } from "../source.ts";
 import { allLists, isCut, pathIn, type StepList } from "../step-list.ts";
 
-export type AgentShape = Exclude<NonNullable<PipelineShape["agents"]>[string], string>;
+type AgentShape = Exclude<NonNullable<PipelineShape["agents"]>[string], string>;
 
 /** The agent of a step: the one that it names, or the default agent. */
 export function agentOf(shape: PipelineShape, step: StepShape): string | undefined {
@@ -51,42 +45,6 @@ export function readPrompts(
     }
   }
   return prompts;
-}
-
-/** The MCP servers in files of their own, by file name. */
-export function readMcpFiles(
-  shape: PipelineShape,
-  root: StepList,
-  readNamed: (name: string) => string | undefined,
-  report: Report,
-): McpFiles {
-  const found = new Map<string, NonNullable<ReturnType<McpFiles["get"]>>>();
-  const read = (name: unknown, path: Path): void => {
-    if (typeof name !== "string" || found.has(name)) return;
-    const text = readNamed(name);
-    const servers = text === undefined ? undefined : readServers(text);
-    if (servers?.ok === true) {
-      found.set(name, servers.servers);
-      return;
-    }
-    const message =
-      servers === undefined ? `there is no file \`${name}\`` : `\`${name}\`: ${servers.message}`;
-    const help =
-      servers === undefined
-        ? "the path is relative to the pipeline's file"
-        : 'write it like {"mcpServers": {"docs": {"command": "docs-server"}}}';
-    report.add({ rule: "mcp-file", message, help, path });
-  };
-  read(shape.defaults?.mcp, ["defaults", "mcp"]);
-  for (const [name, agent] of Object.entries(shape.agents ?? {})) {
-    if (typeof agent !== "string") read(agent.mcp, ["agents", name, "mcp"]);
-  }
-  for (const list of allLists(root)) {
-    for (const [index, step] of list.steps.entries()) {
-      if (!isCut(list, index)) read(step.mcp, pathIn(list, index, "mcp"));
-    }
-  }
-  return found;
 }
 
 /** A report about another file, at the value that names the file. */
@@ -144,7 +102,7 @@ export function checkName(
   shape: PipelineShape,
   report: Report,
 ): boolean {
-  const known = [...Object.keys(shape.agents ?? {}), ...KNOWN_AGENTS];
+  const known = [...Object.keys(shape.agents ?? {}), ...UNDECLARED_AGENTS];
   if (known.includes(agent)) return true;
   const help = report.suggest(agent, known, "declare it under `agents`; there are");
   report.add({ rule: "unknown-agent", message: `there is no agent \`${agent}\``, help, path });
@@ -196,7 +154,7 @@ function workProblem(step: StepShape, agent: string | undefined): WorkProblem | 
   const asking = prompt === undefined ? "prompt_file" : "prompt";
   const asks = prompt !== undefined || prompt_file !== undefined;
   const problem = (message: string, help: string, key: string): WorkProblem => ({
-    message: `step \`${id}\` ${message}`,
+    message: `${stepInWords(id)} ${message}`,
     help,
     key,
     on: key === "id" ? "value" : "key",

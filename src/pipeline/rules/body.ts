@@ -26,6 +26,11 @@ export function checkBody(list: StepList, index: number, report: Report): void {
   }
 }
 
+/** True when an expression chooses the pipeline of a step. */
+export function isChosen({ pipeline }: StepShape): boolean {
+  return pipeline?.includes("${{") === true;
+}
+
 interface Problem {
   readonly rule: string;
   readonly message: string;
@@ -45,6 +50,16 @@ function* bodyProblems(step: StepShape): Generator<Problem> {
     const message = "the steps for each item are given twice";
     const help = `leave \`steps\` out of \`for_each\`, or \`${steps ? "steps" : "pipeline"}\` beside it`;
     yield { rule, message, help, keys: ["for_each", "steps"] };
+  }
+  if (isChosen(step) && step.pipelines === undefined) {
+    const message = "the plan must know every pipeline that this expression may name";
+    const help = "add `pipelines:` with their files, such as `pipelines: audits/*.yaml`";
+    yield { rule, message, help, keys: ["pipeline"] };
+  }
+  if (step.pipelines !== undefined && !isChosen(step)) {
+    const message = "`pipelines` is for a `pipeline` with ${{ }}";
+    const help = "write `pipeline: ${{ item }}`, or leave `pipelines` out";
+    yield { rule, message, help, keys: ["pipelines"] };
   }
   if (input !== undefined && !hasBody(step)) {
     const message = "`input` is for a `pipeline` or for `steps`";

@@ -70,7 +70,7 @@ export function readCheckFiles(
 }
 
 /** The mistake of a file that a check names. */
-function fileProblem(
+export function fileProblem(
   key: string,
   name: string,
   text: string | undefined,

@@ -4,12 +4,14 @@
  * Owns: every rule on expressions and templates, with the position inside the text.
  * Does not: parse them (util/expression.ts, util/template.ts, util/shell.ts).
  */
+
 import {
   EXPRESSION_VARIABLES,
   type Expression,
   parseExpression,
   type Reference,
 } from "../../util/expression.ts";
+import { isObject } from "../../util/json.ts";
 import { checkShellTemplate, reparsedValues } from "../../util/shell.ts";
 import { parseTemplate } from "../../util/template.ts";
 import type { MistakeReport } from "../report.ts";
@@ -23,6 +25,9 @@ const VARIABLES = EXPRESSION_VARIABLES.filter((name) => !REPEATED.has(name) && !
 const EXPRESSION_HELP = 'expressions are CEL, such as: input.n > 3 && context.risk != "high"';
 const UNWRAP_HELP = "write the expression without ${{ and }}";
 const SHELL_HELP = 'pass the value through `env` and use "$NAME" in the script';
+
+/** The status that a run has reached, for its `finally` steps. */
+export const RUN_STATUS = "run.status";
 
 /** The names that the expressions of one list can refer to. */
 export interface KnownNames {
@@ -70,6 +75,11 @@ export class ExpressionRules {
     return new ExpressionRules(this.#report, { ...this.#known, variables });
   }
 
+  /** The same rules, whose mistakes go to another report. */
+  into(report: MistakeReport): ExpressionRules {
+    return new ExpressionRules(report, this.#known);
+  }
+
   /** A text with `${{ }}`. */
   text(text: string, position: ExpressionPosition): void {
     const parsed = parseTemplate(text);
@@ -88,6 +98,17 @@ export class ExpressionRules {
     }
     for (const part of parsed.parts) {
       if (part.kind === "expression") this.#expression(part.source, part.offset, position);
+    }
+  }
+
+  /** All texts in a value, at any depth. */
+  texts(value: unknown, position: ExpressionPosition): void {
+    if (typeof value === "string") this.text(value, position);
+    else if (Array.isArray(value) || isObject(value)) {
+      for (const [key, inner] of Object.entries(value)) {
+        const name = Array.isArray(value) ? Number(key) : key;
+        this.texts(inner, { ...position, path: [...position.path, name] });
+      }
     }
   }
 
@@ -146,15 +167,16 @@ export class ExpressionRules {
 
   /** `outputs.my-step` is a subtraction in CEL; this rule reports it clearly. */
   #dashedStep(source: string, base: number, position: ExpressionPosition): boolean {
-    for (const match of source.matchAll(/\b(outputs|results)\.([A-Za-z_]\w*(?:-\w+)+)/g)) {
-      const [text, variable, id = ""] = match;
-      if (this.#find(id, position) === undefined) continue;
+    for (const { text, before, step, name, index } of dashedIn(source)) {
+      const found = this.#find(step ?? name, position);
+      if (found === undefined) continue;
+      if (step !== undefined && !found.known.outputsOf(found.at).includes(name)) continue;
       this.#report.add({
         rule: "dashed-step",
         message: `\`${text}\` reads as a subtraction`,
-        help: `write ${variable}["${id}"]`,
+        help: `write ${before}["${name}"]`,
         path: position.path,
-        offset: base + match.index,
+        offset: base + index,
         length: text.length,
       });
       return true;
@@ -177,6 +199,7 @@ export class ExpressionRules {
     const { variable, keys, computed } = reference;
     const [first] = keys;
     if (variable === "outputs" || variable === "results") this.#step(reference, base, position);
+    else if (variable === "run" && first !== undefined) this.#runStatus(first, base, position);
     else if (REPEATED.has(variable)) this.#repeated(variable, base + reference.offset, position);
     else if (LEAVING.has(variable)) this.#leaving(variable, base + reference.offset, position);
     else if (variable === "env" && (position.sees !== undefined || position.kept === true)) {
@@ -200,6 +223,15 @@ export class ExpressionRules {
       const help = this.#report.suggest(first.name, inputKeys, "`input` declares");
       this.#atKey({ rule: "unknown-input", message, help }, first, base, position);
     }
+  }
+
+  /** `run.status` is known when the run has reached its end. */
+  #runStatus({ name, offset }: Key, base: number, { path }: ExpressionPosition): void {
+    if (`run.${name}` !== RUN_STATUS || this.#known.variables.has(RUN_STATUS)) return;
+    const message = `\`${RUN_STATUS}\` exists only in the steps of \`finally\``;
+    const help = "elsewhere use results.<step>.status";
+    const place = { path, offset: base + offset, length: name.length };
+    this.#report.add({ rule: "unknown-variable", message, help, ...place });
   }
 
   #repeated(variable: string, offset: number, { path }: ExpressionPosition): void {
@@ -302,6 +334,22 @@ function reparsedHelp(by: string, value: string): string {
   if (option === undefined) return 'pass it through `env`, and let the text name it: "$NAME"';
   if (!name.endsWith("sh")) return `pass it as an argument: ${by} '...' ${value}`;
   return `pass it as an argument: ${by} '... "$1"' ${name} ${value}`;
+}
+
+const DASHED_STEP = /\b(outputs|results)\.([A-Za-z_]\w*(?:-\w+)+)/g;
+const DASHED_OUTPUT = /\b(outputs(?:\.(\w+)|\["([\w-]+)"\]))\.([A-Za-z_]\w*(?:-\w+)+)/g;
+
+/** Names with a dash after a full stop: of steps, and of the outputs of a step. */
+function dashedIn(source: string) {
+  const steps = Array.from(source.matchAll(DASHED_STEP), (match) => {
+    const [text, before = "", name = ""] = match;
+    return { index: match.index, text, before, name, step: undefined };
+  });
+  const outputs = Array.from(source.matchAll(DASHED_OUTPUT), (match) => {
+    const [text, before = "", plain, quoted, name = ""] = match;
+    return { index: match.index, text, before, name, step: plain ?? quoted };
+  });
+  return [...steps, ...outputs];
 }
 
 interface Key {

@@ -12,6 +12,7 @@ import { hasBody, isCut, pathIn, type StepList } from "../step-list.ts";
 /** The kind of a step, from the key that defines its work. */
 export function kindOf(step: StepShape): StepKind {
   if (step.pass === true) return "pass";
+  if (step.fail !== undefined) return "fail";
   if (step.gate !== undefined) return "gate";
   if (step.wait !== undefined) return "wait";
   if (hasBody(step)) return "group";
@@ -46,6 +47,11 @@ const WORDINGS: Readonly<Partial<Record<StepKind, Wording>>> = {
     rule: "pass-setting",
     whose: "a `pass` step: it runs nothing",
     help: (key) => `leave out \`${key}\`, or \`pass\``,
+  },
+  fail: {
+    rule: "fail-setting",
+    whose: "a `fail` step: it ends the run",
+    help: (key) => `leave out \`${key}\`, or \`fail\``,
   },
 };
 

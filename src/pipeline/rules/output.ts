@@ -23,6 +23,16 @@ export function reportOutputsOutside(
   }
 }
 
+/** Reports a directory outside of the workspace. */
+export function reportDirectoryOutside(cwd: string | undefined, path: Path, report: Report): void {
+  const plain = plainPath(cwd ?? ".");
+  if (!plain.startsWith("/") && !/^\.\.(\/|$)/.test(posix.normalize(plain))) return;
+  const message = `the directory \`${cwd}\` is outside of the workspace`;
+  const help =
+    "name a directory below the workspace, relative to it; `cd` in the script goes elsewhere";
+  report.add({ rule: "cwd-outside", message, help, path });
+}
+
 /** A path with a plain name instead of each expression. */
 function plainPath(text: string): string {
   const parsed = parseTemplate(text);
@@ -40,7 +50,7 @@ export function reportOutputClashes(list: StepList, report: Report): void {
       owners.set(variable, owner ?? `${id}.${name}`);
       if (owner === undefined) continue;
       const message = `$${variable} stands for both \`${owner}\` and \`${id}.${name}\``;
-      const help = `rename one of them, or use \${{ outputs["${id}"].${name} }} instead`;
+      const help = `rename one of them, or use \${{ outputs["${id}"]["${name}"] }} instead`;
       const path = pathIn(list, index, "outputs", name);
       report.add({ rule: "output-clash", severity: "warning", message, help, path, on: "key" });
     }

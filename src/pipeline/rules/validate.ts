@@ -9,14 +9,11 @@
  * - validate/D1 Linear in the size of the file.
  * - validate/D2 A mistake is reported once: no rule reads a value that has a mistake of its own.
  */
-import { isObject } from "../../util/json.ts";
-import type { McpFiles } from "../agent-keys.ts";
-import { checkJsonSchema } from "../json-schema.ts";
+import { isObject, type Json } from "../../util/json.ts";
 import type { Pipeline } from "../pipeline.ts";
 import type { Report } from "../report.ts";
 import type { PipelineShape, StepShape } from "../schema.ts";
 import type { ReadShape } from "../shape.ts";
-import type { Path } from "../source.ts";
 import {
   createPrecedence,
   createReach,
@@ -26,47 +23,53 @@ import {
   type StepGraph,
 } from "../step-edges.ts";
 import { fanOutOf, isCut, listIn, pathIn, rootList, type StepList } from "../step-list.ts";
-import {
-  type AgentShape,
-  checkAgent,
-  checkDefaultAgent,
-  checkSessions,
-  checkWork,
-  inFile,
-} from "./agent.ts";
-import { checkBody, parallelOf } from "./body.ts";
+import { checkAgent, checkDefaultAgent, checkSessions, checkWork, inFile } from "./agent.ts";
+import { type AgentFiles, checkSchema, checkSettings } from "./agent-file.ts";
+import { checkBody, isChosen, parallelOf } from "./body.ts";
 import { type CheckFiles, checkChecks } from "./check.ts";
 import { checkJumps, indexSteps, reportCycles, resolveNeeds } from "./edges.ts";
 import { type ExpressionPosition, ExpressionRules, type KnownNames } from "./expression.ts";
 import { checkFidelity } from "./fidelity.ts";
+import { checkFinally, namesAtEnd } from "./finally.ts";
 import { checkGateOrWait, gateOf } from "./gate.ts";
 import { checkKeys, kindOf } from "./key.ts";
-import { reportOutputClashes, reportOutputsOutside } from "./output.ts";
+import { reportDirectoryOutside, reportOutputClashes, reportOutputsOutside } from "./output.ts";
 
 /** How deep lists of steps may be nested. */
 const NESTING_MAX = 16;
-const SCHEMA_HELP = "see https://json-schema.org/understanding-json-schema";
 const INPUT_KEY = /^[A-Za-z_][A-Za-z0-9_]*$/;
 
 /** The contents of other files that a pipeline names. */
 export interface NamedFiles {
   readonly prompts: ReadonlyMap<StepShape, string>;
   readonly checks: CheckFiles;
-  readonly pipelines: ReadonlyMap<StepShape, Pipeline>;
-  readonly mcp: McpFiles;
+  /** The pipeline of a step, or those that it chooses from. */
+  readonly pipelines: ReadonlyMap<StepShape, readonly NamedPipeline[]>;
+  readonly agents: AgentFiles;
+  /** The files with variables; a run reads them when it starts. */
+  readonly envFiles: readonly string[];
+  /** The schema of the input. */
+  readonly input?: Json;
+}
+
+/** The pipeline of another file, by the name that a step has for it. */
+export interface NamedPipeline {
+  readonly name: string;
+  readonly pipeline: Pipeline;
 }
 
 /** Adds every mistake beyond the shape to the report. */
 export function validate(read: ReadShape, files: NamedFiles, report: Report): void {
   const { shape } = read;
   const file: File = { shape, files, report };
-  const known = checkList(rootList(read), file, {
-    inputKeys: closedKeys(shape.input),
-    variables: new Set(),
-    depth: 0,
-    atOnce: false,
-  });
-  checkPipeline(read, new ExpressionRules(report, known), report);
+  const list = rootList(read);
+  const around = { inputKeys: closedKeys(files.input), depth: 0, atOnce: false };
+  const known = checkList(list, file, { ...around, variables: new Set() });
+  if (list.finally !== undefined) {
+    checkFinally(list.finally, known.steps, report);
+    checkList(list.finally, file, { ...around, ...namesAtEnd(known) });
+  }
+  checkPipeline(read, new ExpressionRules(report, known), file);
 }
 
 interface File {
@@ -158,7 +161,7 @@ function checkStep(
   const works = (kind === "command" || kind === "agent") && !repeatsNothing(step);
   if (works) checkWork(shape, list, index, report);
   checkOuterTexts(list, index, rules);
-  checkStepTexts(list, index, new ExpressionRules(report, inside), report);
+  checkStepTexts(list, index, new ExpressionRules(report, inside), file);
   checkChecks({
     ...{ shape, list, index, report, files: files.checks },
     rulesFor: (into) => new ExpressionRules(into, inside),
@@ -258,51 +261,37 @@ function namesIn(step: StepShape): readonly string[] {
   return ["item", "index", ...(name === undefined ? [] : [name])];
 }
 
-function checkPipeline(read: ReadShape, rules: ExpressionRules, report: Report): void {
+function checkPipeline(read: ReadShape, rules: ExpressionRules, { files, report }: File): void {
   const { shape, cut } = read;
-  checkInput(shape.input, report);
+  checkInput(files.input, report);
   checkTexts(shape.env, { path: ["env"] }, rules);
   for (const [name, agent] of Object.entries(shape.agents ?? {})) {
     const path = ["agents", name];
     if (typeof agent === "string") rules.shell(agent, { path });
     else {
       checkAgent(agent, path, report);
-      checkAgentTexts(agent, path, rules, report);
+      checkTexts(agent.env, { path: [...path, "env"] }, rules);
+      checkSettings(agent, { path }, { rules, report, files: files.agents });
+      const { adapter, command } = agent;
+      if (adapter === undefined && command !== undefined) {
+        rules.shell(command, { path: [...path, "command"] });
+      }
     }
   }
   checkTexts(shape.defaults?.env, { path: ["defaults", "env"] }, rules);
-  const { cwd, system, output_schema, mcp, directories } = shape.defaults ?? {};
-  checkInputTexts({ mcp, directories }, { path: ["defaults"] }, rules);
-  if (cwd !== undefined) rules.text(cwd, { path: ["defaults", "cwd"] });
-  if (system !== undefined) rules.text(system, { path: ["defaults", "system"] });
-  if (output_schema !== undefined) {
-    checkSchema(output_schema, ["defaults", "output_schema"], report);
-  }
+  const { defaults = {} } = shape;
+  checkSettings(defaults, { path: ["defaults"] }, { rules, report, files: files.agents });
+  if (defaults.cwd !== undefined) rules.text(defaults.cwd, { path: ["defaults", "cwd"] });
+  reportDirectoryOutside(defaults.cwd, ["defaults", "cwd"], report);
   checkDefaultAgent(shape, cut, report);
 }
 
-function checkAgentTexts(
-  agent: AgentShape,
-  path: Path,
-  rules: ExpressionRules,
-  report: Report,
-): void {
-  const { adapter, command, system, output_schema } = agent;
-  checkTexts(agent.env, { path: [...path, "env"] }, rules);
-  if (system !== undefined) rules.text(system, { path: [...path, "system"] });
-  checkInputTexts({ mcp: agent.mcp, directories: agent.directories }, { path }, rules);
-  if (output_schema !== undefined) checkSchema(output_schema, [...path, "output_schema"], report);
-  if (adapter === undefined && command !== undefined) {
-    rules.shell(command, { path: [...path, "command"] });
-  }
-}
-
-function checkInput(input: PipelineShape["input"], report: Report): void {
-  if (input === undefined) return;
+function checkInput(input: Json | undefined, report: Report): void {
+  if (!isObject(input)) return;
   checkSchema(input, ["input"], report);
-  if (input.type !== undefined && input.type !== "object") {
-    const message = "the input of a pipeline is an object";
-    const help = "write `type: object`, with the keys under `properties`";
+  if (input.type !== undefined && input.type !== "object" && input.type !== "string") {
+    const message = "the input of a pipeline is an object or a text";
+    const help = "write `type: object`, with the keys under `properties`, or `input: text`";
     report.add({ rule: "bad-json-schema", message, help, path: ["input", "type"] });
   }
   for (const key of Object.keys(isObject(input.properties) ? input.properties : {})) {
@@ -315,8 +304,10 @@ function checkInput(input: PipelineShape["input"], report: Report): void {
 }
 
 /** The keys of an input whose schema allows no others. */
-function closedKeys(input: PipelineShape["input"]): readonly string[] | undefined {
-  if (input?.additionalProperties !== false || input.patternProperties !== undefined) {
+function closedKeys(input: Json | undefined): readonly string[] | undefined {
+  if (!isObject(input)) return undefined;
+  if (input.type === "string") return [];
+  if (input.additionalProperties !== false || input.patternProperties !== undefined) {
     return undefined;
   }
   return Object.keys(isObject(input.properties) ? input.properties : {});
@@ -355,7 +346,7 @@ function checkStepTexts(
   list: StepList,
   index: number,
   rules: ExpressionRules,
-  report: Report,
+  { files, report }: File,
 ): void {
   const step = list.steps[index] as StepShape;
   const at = (...keys: string[]): ExpressionPosition => ({
@@ -363,18 +354,17 @@ function checkStepTexts(
     step: index,
   });
   if (step.run !== undefined) rules.shell(step.run, at("run"));
+  if (isChosen(step)) rules.text(step.pipeline ?? "", { ...at("pipeline"), kept: true });
+  if (step.fail !== undefined) rules.text(step.fail, { ...at("fail"), kept: true });
   if (step.prompt !== undefined) rules.text(step.prompt, at("prompt"));
   checkQuestionTexts(step, at, rules);
-  if (step.system !== undefined) rules.text(step.system, at("system"));
-  checkInputTexts({ mcp: step.mcp, directories: step.directories }, at(), rules);
-  if (step.output_schema !== undefined) {
-    checkSchema(step.output_schema, at("output_schema").path, report);
-  }
+  checkSettings(step, at(), { rules, report, files: files.agents });
   if (step.cwd !== undefined) rules.text(step.cwd, at("cwd"));
+  reportDirectoryOutside(step.cwd, at("cwd").path, report);
   checkTexts(step.env, at("env"), rules);
   checkTexts(step.outputs, at("outputs"), rules);
   reportOutputsOutside(step, at("outputs").path, report);
-  checkInputTexts(step.input, { ...at("input"), kept: true }, rules);
+  rules.texts(step.input, { ...at("input"), kept: true });
   const { once } = step;
   if (typeof once === "object" && once.probe !== undefined) {
     rules.shell(once.probe, at("once", "probe"));
@@ -393,23 +383,12 @@ function checkQuestionTexts(
     const position = typeof gate === "string" ? at("gate") : at("gate", "ask");
     rules.text(question, { ...position, kept: true });
   }
+  gateOf(step)?.show?.forEach((text, position) => {
+    const { path } = at("gate", "show");
+    rules.text(text, { ...at(), path: [...path, position], kept: true });
+  });
   if (typeof wait === "object" && "until" in wait) {
     rules.text(wait.until, { ...at("wait", "until"), kept: true });
-  }
-}
-
-/** All texts in the input of a sub-pipeline, at any depth. */
-function checkInputTexts(
-  value: unknown,
-  position: ExpressionPosition,
-  rules: ExpressionRules,
-): void {
-  if (typeof value === "string") rules.text(value, position);
-  else if (Array.isArray(value) || isObject(value)) {
-    for (const [key, inner] of Object.entries(value)) {
-      const name = Array.isArray(value) ? Number(key) : key;
-      checkInputTexts(inner, { ...position, path: [...position.path, name] }, rules);
-    }
   }
 }
 
@@ -420,13 +399,6 @@ function checkTexts(
 ): void {
   for (const [name, text] of Object.entries(texts ?? {})) {
     if (typeof text === "string") rules.text(text, { ...position, path: [...position.path, name] });
-  }
-}
-
-function checkSchema(schema: unknown, path: Path, report: Report): void {
-  for (const problem of checkJsonSchema(schema)) {
-    const { message, help = SCHEMA_HELP, on = "value" } = problem;
-    report.add({ rule: "bad-json-schema", message, help, on, path: [...path, ...problem.path] });
   }
 }
 

@@ -8,13 +8,23 @@
  */
 
 import type { Diagnostic } from "../../pipeline/diagnostic.ts";
+import type { DotAttributes } from "../../pipeline/dot/ast.ts";
 import { loadDot } from "../../pipeline/dot/load.ts";
 import type { DotPipeline } from "../../pipeline/dot/model.ts";
-import { dotSource } from "../../pipeline/dot/source.ts";
+import { type DotSource, dotSource } from "../../pipeline/dot/source.ts";
+import { diagnosticAt } from "../../pipeline/source.ts";
 import { defined } from "../../util/defined.ts";
 import type { Json, JsonObject } from "../../util/json.ts";
 import { WORKSPACE_DEFAULT } from "../build.ts";
-import { type Fidelity, type Graph, PLAN_FORMAT, type Plan, type PlanReading } from "../plan.ts";
+import { graphsIn } from "../graph-index.ts";
+import {
+  type Fidelity,
+  type Graph,
+  PLAN_FORMAT,
+  type Plan,
+  type PlanReading,
+  type WorkspaceSettings,
+} from "../plan.ts";
 import { DotAgents } from "./agent.ts";
 import { DotGraphs } from "./graph.ts";
 import { edgeIndexOf } from "./regions.ts";
@@ -36,6 +46,44 @@ export interface DotFile {
   readonly path: string;
 }
 
+/** What a program adds to the reading of DOT files. */
+export interface DotExtensions {
+  /** Each gets the text of a file, after the ones before it, and returns the text that counts. */
+  readonly transforms?: readonly DotTransform[];
+  /** Each looks at the graph of a file; an error of one keeps the file from running. */
+  readonly rules?: readonly DotRule[];
+}
+
+/** Changes the text of a file before it is read. */
+export type DotTransform = (text: string, file: string) => string;
+
+/** A lint rule of a program. */
+export type DotRule = (graph: DotGraphView) => readonly DotRuleFinding[];
+
+/** A graph as its file has it, with defaults applied. */
+export interface DotGraphView {
+  readonly attributes: Readonly<Record<string, string>>;
+  readonly nodes: readonly {
+    readonly id: string;
+    readonly type: string;
+    readonly attributes: Readonly<Record<string, string>>;
+  }[];
+  readonly edges: readonly {
+    readonly from: string;
+    readonly to: string;
+    readonly attributes: Readonly<Record<string, string>>;
+  }[];
+}
+
+/** What a rule says; without a node it is about the whole graph. */
+export interface DotRuleFinding {
+  readonly severity: Diagnostic["severity"];
+  readonly rule: string;
+  readonly message: string;
+  readonly help?: string;
+  readonly node?: string;
+}
+
 export interface LoweredDot {
   /** Absent when there is an error among the diagnostics. */
   readonly plan?: Plan;
@@ -43,9 +91,13 @@ export interface LoweredDot {
 }
 
 /** The plan of a DOT file, or its diagnostics. */
-export function buildDotPlan(file: DotFile, reading: PlanReading): LoweredDot {
+export function buildDotPlan(
+  file: DotFile,
+  reading: PlanReading,
+  extensions: DotExtensions = {},
+): LoweredDot {
   const agents = new DotAgents(reading);
-  const lowered = lowerFile(file, { reading, agents, above: [], cwd: undefined });
+  const lowered = lowerFile(file, { reading, extensions, agents, above: [], cwd: undefined });
   const { diagnostics, pipeline, graph } = lowered;
   const broken = diagnostics.some(({ severity }) => severity === "error");
   if (broken || pipeline === undefined || graph === undefined) return { diagnostics };
@@ -55,7 +107,11 @@ export function buildDotPlan(file: DotFile, reading: PlanReading): LoweredDot {
     maxParallel: ATTRACTOR_PARALLEL_MAX,
     env: {},
     agents: agents.definitions,
-    workspace: WORKSPACE_DEFAULT,
+    ...budgetOf(pipeline),
+    workspace: {
+      ...WORKSPACE_DEFAULT,
+      ...defined({ kind: pipeline.settings.workspace, commit: pipeline.settings.commit }),
+    },
     keys: "attractor",
     context: contextOf(pipeline),
     fidelity: pipeline.settings.defaultFidelity ?? ATTRACTOR_FIDELITY,
@@ -68,8 +124,13 @@ export function buildDotPlan(file: DotFile, reading: PlanReading): LoweredDot {
   return { plan, diagnostics };
 }
 
+function budgetOf({ settings: { maxBudgetUsd: usd } }: DotPipeline): Pick<Plan, "budget"> {
+  return usd === undefined ? {} : { budget: { usd } };
+}
+
 interface Around {
   readonly reading: PlanReading;
+  readonly extensions: DotExtensions;
   readonly agents: DotAgents;
   /** The files that this one is a child of. */
   readonly above: readonly string[];
@@ -83,11 +144,20 @@ interface LoweredFile {
 }
 
 function lowerFile(file: DotFile, around: Around): LoweredFile {
-  const { pipeline, diagnostics } = loadDot(file.name, file.text);
-  if (pipeline === undefined || diagnostics.some(({ severity }) => severity === "error")) {
+  const { transforms = [], rules = [] } = around.extensions;
+  const text = transforms.reduce((before, change) => change(before, file.name), file.text);
+  const loaded = loadDot(file.name, text);
+  const { pipeline: written } = loaded;
+  const source = dotSource(file.name, text);
+  const diagnostics = [
+    ...loaded.diagnostics,
+    ...(written === undefined ? [] : findingsOf(source, written, rules)),
+  ];
+  if (written === undefined || diagnostics.some(({ severity }) => severity === "error")) {
     return { diagnostics };
   }
-  const report = new DotReport(dotSource(file.name, file.text));
+  const pipeline = withOptions(written, around);
+  const report = new DotReport(source);
   const graphs = new DotGraphs(loweringOf(file, pipeline, report, around));
   const graph = graphs.whole();
   if (graphs.tooLarge) {
@@ -101,6 +171,54 @@ function lowerFile(file: DotFile, around: Around): LoweredFile {
   }
   const all = [...diagnostics, ...report.diagnostics];
   return graph === undefined ? { diagnostics: all } : { pipeline, graph, diagnostics: all };
+}
+
+/** What the rules of a program say about a graph. */
+function findingsOf(
+  source: DotSource,
+  pipeline: DotPipeline,
+  rules: readonly DotRule[],
+): readonly Diagnostic[] {
+  if (rules.length === 0) return [];
+  const { nodes, edges, attributes } = pipeline;
+  const texts = (all: DotAttributes): Readonly<Record<string, string>> =>
+    Object.fromEntries([...all].map(([name, { value }]) => [name, value.text]));
+  const view: DotGraphView = {
+    attributes: texts(attributes),
+    nodes: [...nodes.values()].map((node) => ({
+      id: node.id,
+      type: node.customType ?? node.handler,
+      attributes: texts(node.attributes),
+    })),
+    edges: edges.map(({ from, to, attributes: own }) => ({ from, to, attributes: texts(own) })),
+  };
+  return rules
+    .flatMap((rule) => rule(view))
+    .map(({ node, ...finding }) => {
+      const span = (node === undefined ? undefined : nodes.get(node)?.span) ?? pipeline.span;
+      return diagnosticAt(source, span, finding);
+    });
+}
+
+/** The pipeline with what the person said at its start; a child keeps its own goal. */
+function withOptions(pipeline: DotPipeline, { reading, above }: Around): DotPipeline {
+  const { goal, model, provider } = reading;
+  const given = {
+    ...(above.length > 0 ? {} : defined({ goal })),
+    ...defined({ llm_model: model, llm_provider: provider }),
+  };
+  const { settings, span } = pipeline;
+  const attributes = new Map(pipeline.attributes);
+  for (const [name, text] of Object.entries(given)) {
+    const [key, value] = [name, text].map((one) => ({ form: "string", text: one, span }) as const);
+    if (key !== undefined && value !== undefined) attributes.set(name, { key, value, span });
+  }
+  const llm = defined({ llmModel: model, llmProvider: provider });
+  return {
+    ...pipeline,
+    attributes,
+    settings: { ...settings, ...llm, goal: given.goal ?? settings.goal },
+  };
 }
 
 function loweringOf(
@@ -159,4 +277,18 @@ function contextOf({ attributes, settings }: DotPipeline): JsonObject {
     value.text,
   ]);
   return { ...Object.fromEntries(written), "graph.goal": settings.goal };
+}
+
+function hasOwnWorkspaces({ steps }: Graph): boolean {
+  return steps.some(({ own, work }) => own === true || graphsIn(work).some(hasOwnWorkspaces));
+}
+
+/** What the graph itself says about its workspace. */
+export function ownWorkspace({ workspace, context = {}, graph }: Plan): Partial<WorkspaceSettings> {
+  return defined({
+    // Work in a directory of its own is merged by snapshots.
+    snapshots: hasOwnWorkspaces(graph) ? true : undefined,
+    kind: "graph.workspace" in context ? workspace?.kind : undefined,
+    commit: "graph.commit" in context ? workspace?.commit : undefined,
+  });
 }

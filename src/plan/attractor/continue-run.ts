@@ -10,6 +10,8 @@
  *   other.
  */
 
+import { defined } from "../../util/defined.ts";
+import { writtenOutcome } from "../../util/outcome.ts";
 import { indexOf } from "../graph-index.ts";
 import {
   type AttractorCheckpoint,
@@ -26,24 +28,27 @@ const OWN_KEYS = /^graph\./;
 /** The plan that starts after a node; a text with the reason if that is impossible. */
 export function continueFrom(
   plan: Plan,
-  { node, completed, context }: AttractorCheckpoint,
+  { node, completed, context, label, next }: AttractorCheckpoint,
 ): Plan | string {
   const { steps, edges } = plan.graph;
   const { byId, entries } = indexOf(plan.graph);
   const position = byId.get(node);
   const step = position === undefined ? undefined : steps[position];
   if (step === undefined) return `there is no node \`${node}\` outside of branches`;
-  const on = context.outcome === "fail" ? "failed" : "completed";
+  const outcome = writtenOutcome(String(context.outcome ?? "success"));
+  const on = outcome === "fail" ? "failed" : "completed";
   const from = steps.length;
   const onwards = edges
     .filter((edge) => edge.from === position && edge.on === on)
     .map((edge): Edge => ({ ...edge, from, on: "completed" }));
   if (on === "failed" && onwards.length === 0) return `\`${node}\` has failed, and nothing follows`;
   const known = Object.entries(context).filter(([key]) => !OWN_KEYS.test(key));
-  const { preferred_label: label } = context;
-  // A person's choice decides the next edge; the label of another node may be an older one.
-  const chosen = step.work.kind === "gate" && typeof label === "string" ? { label } : {};
-  const continuesFrom = { node, completed, context: Object.fromEntries(known), ...chosen };
+  const continuesFrom = {
+    node,
+    completed,
+    context: { ...Object.fromEntries(known), outcome },
+    ...defined({ label, next }),
+  };
   const first: Step = plainStep(`from.${node}`, { kind: "pass", continuesFrom }, 1);
   // Steps that would start by themselves follow an outcome that this step never has.
   const never = entries.map((to): Edge => ({ from, to, on: "failed", weight: 0, back: false }));

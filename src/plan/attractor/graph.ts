@@ -8,7 +8,8 @@
  * Invariants:
  * - plan/W1 An edge with a condition applies to success and failure; an edge without one only to
  *   success, so a failure that no condition handles ends the run. A diamond tests the outcome of
- *   the node before it: an edge to a diamond with conditions applies to both, too.
+ *   the node before it: an edge to a diamond carries a failure there, also through several
+ *   diamonds. If one edge of a diamond tests the outcome, its other edges are for failures too.
  * - plan/W2 The edges of a step are sorted by the names of their targets, which decides among
  *   equals.
  */
@@ -21,6 +22,7 @@ import {
   writtenKey,
 } from "../../pipeline/dot/condition.ts";
 import type { DotEdge, DotNode } from "../../pipeline/dot/model.ts";
+import { sameLabel } from "../../util/choice.ts";
 import { defined } from "../../util/defined.ts";
 import {
   type Edge,
@@ -82,7 +84,9 @@ export class DotGraphs {
     const positions = new Map([...nodes.map(({ id }) => id), ...ends].map((id, at) => [id, at]));
     const steps = [
       ...nodes.map((node) => this.#step(node, region, positions)),
-      ...ends.map((id) => plainStep(this.#lowering.endId(id), { kind: "pass" }, 1)),
+      ...ends.map((id) =>
+        plainStep(this.#lowering.endId(id), { kind: "pass", endsBranch: true }, 1),
+      ),
     ];
     const edges = nodes.flatMap((node) => this.#planEdges(node, region, positions));
     const entry = positions.get(region.entry) ?? 0;
@@ -111,22 +115,36 @@ export class DotGraphs {
 
   #step(node: DotNode, region: Region, positions: ReadonlyMap<string, number>): Step {
     const { settings } = this.#lowering.pipeline;
-    const visitsMax = Math.max(1, node.maxVisits ?? settings.maxVisits ?? ATTRACTOR_VISITS_MAX);
+    const allowed = node.maxVisits ?? settings.maxVisits ?? ATTRACTOR_VISITS_MAX;
+    const visitsMax = Math.max(1, Math.min(allowed, ...this.#visitsOfBranches(node)));
     const { work, ...rest } = this.#work.of(node, region);
-    const retryTarget = this.#goalTarget(node, positions);
-    const goal = {
-      holds: "visited",
-      ...defined({ retryTarget }),
-    } as const;
+    const target = this.#goalTarget(node);
+    const retryTarget = target === undefined ? undefined : positions.get(target);
+    const outside =
+      target === undefined || region.closed.size === 0 ? undefined : this.#lowering.stepId(target);
+    const goal = { holds: "visited", ...defined({ retryTarget, outside }) } as const;
     return {
       ...plainStep(this.#lowering.stepId(node.id), work, visitsMax),
       ...rest,
+      ...defined({ stallAfter: settings.stallAfter }),
+      ...(node.workspace === "own" && work.kind !== "pass" ? { own: true } : {}),
       ...(node.goalGate ? { goal } : {}),
     };
   }
 
+  /**
+   * How often the first nodes of branches may be visited: each visit of their component visits them
+   * in scopes of their own, which do not count together.
+   */
+  #visitsOfBranches(node: DotNode): readonly number[] {
+    const { edgeIndex } = this.#lowering;
+    if (!hasBranches(edgeIndex, node)) return [];
+    const first = edgeIndex.outgoing(node.id).map(({ to }) => edgeIndex.nodes.get(to)?.maxVisits);
+    return first.filter((visits) => visits !== undefined);
+  }
+
   /** The retry target of a missed goal: the first of the four that is a node. */
-  #goalTarget(node: DotNode, positions: ReadonlyMap<string, number>): number | undefined {
+  #goalTarget(node: DotNode): string | undefined {
     const { settings, edgeIndex } = this.#lowering;
     const ladder = [
       node.retryTarget,
@@ -134,8 +152,7 @@ export class DotGraphs {
       settings.retryTarget,
       settings.fallbackRetryTarget,
     ];
-    const target = ladder.find((id) => id !== undefined && edgeIndex.nodes.has(id));
-    return target === undefined ? undefined : positions.get(target);
+    return ladder.find((id) => id !== undefined && edgeIndex.nodes.has(id));
   }
 
   #planEdges(node: DotNode, region: Region, positions: ReadonlyMap<string, number>): NewEdge[] {
@@ -145,6 +162,7 @@ export class DotGraphs {
       ? this.#edges(node, region).map(({ to }) => plainEdge(from, positions.get(to) ?? 0))
       : edgeIndex
           .outgoing(node.id)
+          .map(withoutRepeatedLabel)
           .toSorted((one, other) => compare(one.to, other.to))
           .flatMap((edge) => this.#planEdge(edge, from, positions.get(edge.to) ?? 0));
     const retry = [node.retryTarget, node.fallbackRetryTarget].find(
@@ -174,17 +192,22 @@ export class DotGraphs {
     const next = this.#lowering.stepId(edge.to);
     const plain = reading.simulate === undefined || alone ? {} : { wants: outcomesToward(next) };
     const open = { ...drawn, ...plain };
-    return this.#asks(edge.to) ? [open, { ...open, on: "failed" }] : [open];
+    if (this.#asks(edge.from)) return [open, { ...open, on: "failed" }];
+    return this.#passes(edge.to) ? [open, { ...open, on: "failed", carries: true }] : [open];
   }
 
-  /**
-   * True for a node without work (a diamond) whose edges test the outcome of the node before it.
-   */
+  /** True for a diamond: a node without work that has the outcome of the node before it. */
+  #passes(id: string): boolean {
+    const node = this.#lowering.edgeIndex.nodes.get(id);
+    return node !== undefined && passesOn(node, this.#lowering);
+  }
+
+  /** True for a diamond with an edge that tests the outcome. */
   #asks(id: string): boolean {
-    const { edgeIndex } = this.#lowering;
-    const node = edgeIndex.nodes.get(id);
-    const passes = node !== undefined && passesOn(node, this.#lowering);
-    return passes && edgeIndex.outgoing(id).some(({ condition }) => condition !== undefined);
+    const edges = this.#passes(id) ? this.#lowering.edgeIndex.outgoing(id) : [];
+    return edges.some(
+      ({ condition }) => condition?.ok === true && asksOutcome(condition.condition),
+    );
   }
 
   /** Warns about edges by which branches leave before the fan-in. */
@@ -227,6 +250,15 @@ export class DotGraphs {
   }
 }
 
+/** True for a condition with a clause about the outcome. */
+function asksOutcome({ anyOf }: DotCondition): boolean {
+  return anyOf.flat().some(({ key }) => isOutcomeKey(key));
+}
+
+function isOutcomeKey(key: string): boolean {
+  return key === "outcome" || key === "context.outcome";
+}
+
 function plainEdge(from: number, to: number): NewEdge {
   return { from, to, on: "completed", weight: 0 };
 }
@@ -240,6 +272,18 @@ function neverStarted(count: number, edges: readonly NewEdge[], entry: number): 
     (step) => !reached.has(step),
   );
   return others.map((to) => ({ ...plainEdge(entry, to), condition: "false" }));
+}
+
+/** Of several edges without a condition that have one label, the first in the file has it. */
+function withoutRepeatedLabel(edge: DotEdge, at: number, all: readonly DotEdge[]): DotEdge {
+  const { label, condition } = edge;
+  if (label === undefined || condition !== undefined) return edge;
+  const earlier = all.slice(0, at);
+  const repeated = earlier.some(
+    (one) => one.condition === undefined && sameLabel(one.label, label),
+  );
+  const { label: _, ...plain } = edge;
+  return repeated ? plain : edge;
 }
 
 function compare(one: string, other: string): number {
@@ -259,7 +303,7 @@ function outcomesToward(next: string): readonly NeededOutcome[] {
 
 function withClause(before: NeededOutcome, clause: ConditionClause): NeededOutcome {
   const { key } = clause;
-  if (key === "outcome" || key === "context.outcome") {
+  if (isOutcomeKey(key)) {
     const outcome = valueFor(clause, "success", "fail");
     return outcome === undefined ? before : { ...before, outcome };
   }

@@ -7,9 +7,23 @@
  */
 import type { DotAttributes } from "../../pipeline/dot/ast.ts";
 import { comparedWith } from "../../pipeline/dot/condition.ts";
-import type { DotEdge } from "../../pipeline/dot/model.ts";
+import type { DotEdge, DotNode } from "../../pipeline/dot/model.ts";
 
-const VARIABLE = /\$([A-Za-z_]\w*)/g;
+/**
+ * `$name`, `$context.key`, `$graph.name`, a built-in key such as `$tool.output`, and the same between
+ * double braces, as templates of other engines have it.
+ */
+const VARIABLE = new RegExp(
+  "\\$((?:context|graph|inputs?|tool|human\\.gate|parallel|stack|internal)\\.[\\w.]*\\w|[A-Za-z_]\\w*)" +
+    "|(?<!\\$)\\{\\{\\s*([A-Za-z_][\\w.-]*)\\s*\\}\\}",
+  "g",
+);
+const GRAPH = /^graph\./;
+const CONTEXT = /^context\./;
+const INPUT = /^inputs?\./;
+/** Keys that a run of the language sets by itself. */
+const BUILT_IN = ["outcome", "preferred_label", "current_node", "last_stage", "last_response"];
+const BUILT_IN_GROUP = /^(?:tool|human\.gate|parallel|stack|internal)\./;
 
 /** The text as a template that renders to itself: `${{` in a DOT file is not an expression. */
 export function literal(text: string): string {
@@ -17,10 +31,11 @@ export function literal(text: string): string {
   return text.replaceAll("${{", () => "$${{");
 }
 
-/** The value of `$name` in a prompt: an attribute of the graph; a missing `goal` is empty. */
-function variableOf(graph: DotAttributes, name: string): string | undefined {
-  const value = graph.get(name)?.value.text;
-  return name === "goal" ? (value ?? "") : value;
+/** The attribute of the graph that a variable names; a missing `goal` is empty. */
+function attributeOf(graph: DotAttributes, name: string): string | undefined {
+  const own = name.replace(GRAPH, "");
+  const value = graph.get(own)?.value.text;
+  return own === "goal" ? (value ?? "") : value;
 }
 
 /** `$LIKE_THIS` is for the agent's shell. */
@@ -34,30 +49,83 @@ export function fromInput(name: string, otherwise: string): string {
   return `\${{ type(input) == map && ${key} in input ? input[${key}] : ${JSON.stringify(otherwise)} }}`;
 }
 
-/** The text as a template: `$name` becomes an attribute of the graph, or an input, or stays. */
+/** An expression: the value of a key in the run's context, or another text if it is not set. */
+export function fromContext(name: string, otherwise = ""): string {
+  const key = JSON.stringify(name);
+  const plain = JSON.stringify(name.replace(CONTEXT, ""));
+  const unset = JSON.stringify(otherwise);
+  const rest = plain === key ? unset : `${plain} in context ? context[${plain}] : ${unset}`;
+  return `\${{ ${key} in context ? context[${key}] : ${rest} }}`;
+}
+
+/** Where the value of a variable comes from. */
+type Source = "graph" | "context" | "input" | "shell" | "unknown";
+
+function sourceOf(graph: DotAttributes, name: string): Source {
+  if (attributeOf(graph, name) !== undefined) return "graph";
+  const isBuiltIn = BUILT_IN.includes(name) || BUILT_IN_GROUP.test(name);
+  if (CONTEXT.test(name) || isBuiltIn) return "context";
+  if (INPUT.test(name)) return "input";
+  return isForShell(name) ? "shell" : "unknown";
+}
+
+/** The text as a template: every variable that has a value is filled in, the others stay. */
 export function expandVariables(text: string, graph: DotAttributes): string {
-  return literal(text).replaceAll(VARIABLE, (whole, name: string) => {
-    const value = variableOf(graph, name);
-    if (value !== undefined) return literal(value);
-    return isForShell(name) ? whole : fromInput(name, whole);
-  });
+  let template = "";
+  // Text that stays as it is, up to the next expression.
+  let plain = "";
+  let from = 0;
+  for (const { 0: whole, 1: dollar, 2: braces = "", index } of text.matchAll(VARIABLE)) {
+    const name = dollar ?? braces;
+    plain += text.slice(from, index);
+    from = index + whole.length;
+    const source = sourceOf(graph, name);
+    if (source === "graph") plain += attributeOf(graph, name) ?? "";
+    else if (source === "shell") plain += whole;
+    else {
+      const isInput = source === "input" || source === "unknown";
+      const value = isInput ? fromInput(name.replace(INPUT, ""), whole) : fromContext(name);
+      template += literal(plain) + value;
+      plain = "";
+    }
+  }
+  return template + literal(plain + text.slice(from));
 }
 
-/** The variables that the file does not define, each once. */
+/** The variables that only an input can fill in, each once, by their names in the input. */
 export function unknownVariables(text: string, graph: DotAttributes): readonly string[] {
-  const names = [...text.matchAll(VARIABLE)].map((found) => found[1] ?? "");
-  return [...new Set(names)].filter(
-    (name) => variableOf(graph, name) === undefined && !isForShell(name),
-  );
+  const names = [...text.matchAll(VARIABLE)].map(([, dollar, braces = ""]) => dollar ?? braces);
+  const given = names.filter((name) => ["unknown", "input"].includes(sourceOf(graph, name)));
+  return [...new Set(given.map((name) => name.replace(INPUT, "")))];
 }
 
-/** Matches prompts that mention a status file themselves. */
-const OWN_WORDS = /STATUS_(?:PATH|FILE)\b|status\.json/;
+/** Matches prompts that name the path of a status file. */
+const OWN_PATH = /STATUS_(?:PATH|FILE)\b|STAGE_DIR\b|LOGS_ROOT\b[^\s]*status\.json/;
+/** Matches prompts that mention a status file without its path. */
+const OWN_FILE = /status\.json/;
 
-/** How to write the status file, with the outcomes that the edges test; empty when no edge does. */
-export function statusWords(prompt: string, edges: readonly DotEdge[]): string {
+/** The path for prompts that explain the file themselves. */
+const PATH_WORDS = [
+  "",
+  "",
+  "---",
+  "The path of this status.json is in the environment variable PERDURE_STATUS_FILE: write it there.",
+].join("\n");
+
+/**
+ * How to write the status file, with the outcomes that the edges test; only its path when the
+ * prompt explains it, and nothing when no edge tests an outcome.
+ */
+export function statusWords(
+  prompt: string,
+  edges: readonly DotEdge[],
+  { oneCall }: Pick<DotNode, "oneCall">,
+): string {
+  // A model without tools writes no file: its answer says it.
+  if (OWN_PATH.test(prompt) && !oneCall) return "";
+  if (OWN_FILE.test(prompt) && !oneCall) return PATH_WORDS;
   const asked = edges.some(({ condition }) => condition !== undefined) || edges.length > 1;
-  if (!asked || OWN_WORDS.test(prompt)) return "";
+  if (!asked) return "";
   const clauses = edges.flatMap(({ condition }) =>
     condition?.ok === true ? condition.condition.anyOf.flat() : [],
   );
@@ -72,9 +140,16 @@ export function statusWords(prompt: string, edges: readonly DotEdge[]): string {
     "",
     "",
     "---",
-    "Before you end, say how it went: write one JSON object to the file that the environment",
-    `variable PERDURE_STATUS_FILE names, such as {"outcome": "fail", "notes": "why"${next}}.`,
-    `Outcomes that are waited for: ${[...outcomes].join(", ")}. Without the file it is success.`,
+    ...(oneCall
+      ? [
+          "Say how it went: end your answer with one JSON object in a fenced block, such as",
+          `{"outcome": "fail", "notes": "why"${next}}.`,
+        ]
+      : [
+          "Before you end, say how it went: write one JSON object to the file that the environment",
+          `variable PERDURE_STATUS_FILE names, such as {"outcome": "fail", "notes": "why"${next}}.`,
+        ]),
+    `Outcomes that are waited for: ${[...outcomes].join(", ")}. Without it, it is success.`,
     ...(next === "" ? [] : [`Labels to choose from: ${[...labels].join(", ")}.`]),
   ].join("\n");
 }

@@ -1,26 +1,35 @@
 /**
  * Lowers the work of a DOT node to work of the plan.
  *
- * Owns: the handlers of the language, the defaults of steps, retries and timeouts; the question and
- * the choices of a `wait.human` node, which are the edges that leave it.
- * Does not: lower edges (attractor/graph.ts) or choose agents (attractor/agent.ts).
+ * Owns: the handlers of the language, the defaults of steps, retries and timeouts.
+ * Does not: lower edges (attractor/graph.ts) or gates (attractor/gate.ts), or choose agents
+ * (attractor/agent.ts).
  */
 
+import { conditionToCel } from "../../pipeline/dot/condition.ts";
 import type { DotEdge, DotNode, DotPipeline, DotSettings } from "../../pipeline/dot/model.ts";
-import { choiceNamed, choiceOf } from "../../util/choice.ts";
+import { PROMPT_TYPE, WAIT_TYPE } from "../../pipeline/dot/node-type.ts";
 import { defined } from "../../util/defined.ts";
+import { quote } from "../../util/shell.ts";
 import type {
   Backoff,
-  Choice,
-  GateWork,
   PipelineWork,
   PlanReading,
   RetryPolicy,
   Step,
+  Watch,
   Work,
 } from "../plan.ts";
 import type { DotAgents } from "./agent.ts";
-import { expandVariables, fromInput, literal, statusWords, unknownVariables } from "./prompt.ts";
+import { gateOf } from "./gate.ts";
+import {
+  expandVariables,
+  fromContext,
+  fromInput,
+  literal,
+  statusWords,
+  unknownVariables,
+} from "./prompt.ts";
 import { type EdgeIndex, hasBranches, type Region } from "./regions.ts";
 import type { DotReport } from "./report.ts";
 
@@ -46,6 +55,8 @@ export interface DotLowering {
 
 /** How many times a run may visit a step. */
 export const ATTRACTOR_VISITS_MAX = 100;
+const STALL_AFTER_DEFAULT = 10;
+const WORKSPACE_TYPES = ["workspace.create", "workspace.merge", "workspace.cleanup"];
 
 const ATTRACTOR_RETRY: RetryPolicy = {
   attempts: 1,
@@ -67,20 +78,35 @@ const RETRY_PRESETS: Readonly<
   patient: { attempts: 3, backoff: { ...BACKOFF, initialMs: 2_000, factor: 3 } },
 };
 
-/** Attributes of a manager that polls its child; here the child runs to its end. */
-const POLLING = [
-  "manager.poll_interval",
-  "manager.max_cycles",
-  "manager.stop_condition",
-  "manager.actions",
-];
+/** What runs a command in another language; the shell runs its own. */
+const LANGUAGES: Readonly<Record<string, string>> = {
+  sh: "",
+  shell: "",
+  bash: "bash -c",
+  python: "python3 -c",
+  python3: "python3 -c",
+  javascript: "node -e",
+  node: "node -e",
+};
 
 /** The limit of PERDURE_NODE_ATTRIBUTES, which a command for a custom type receives. */
 const ATTRIBUTES_BYTES_MAX = 64 * 1024;
 
 /** The fields of a step that follow from the work of its node. */
 type NodeWork = Pick<Step, "work" | "env" | "retry"> &
-  Partial<Pick<Step, "cwd" | "timeoutMs" | "allowPartial" | "fidelity" | "thread" | "threadGroup">>;
+  Partial<
+    Pick<
+      Step,
+      | "cwd"
+      | "timeoutMs"
+      | "idleTimeoutMs"
+      | "allowPartial"
+      | "picks"
+      | "fidelity"
+      | "thread"
+      | "threadGroup"
+    >
+  >;
 
 /** A step with the defaults of the language. */
 export function plainStep(id: string, work: Work, visitsMax: number): Step {
@@ -110,7 +136,7 @@ export class DotWork {
 
   /** The work of a node with its own settings. */
   of(node: DotNode, region: Region): NodeWork {
-    const { cwd } = this.#lowering;
+    const { cwd, settings } = this.#lowering;
     const work = this.#work(node, region);
     const runs = work.kind === "shell" || work.kind === "agent";
     const timed = node.timeoutMs !== undefined && runs;
@@ -120,8 +146,10 @@ export class DotWork {
       retry: canRetry(work) ? this.#retry(node, work) : ATTRACTOR_RETRY,
       ...(cwd === undefined || !runs ? {} : { cwd }),
       ...(timed ? { timeoutMs: node.timeoutMs } : {}),
+      ...(runs ? defined({ idleTimeoutMs: node.stallTimeoutMs ?? settings.stallTimeoutMs }) : {}),
       ...(node.allowPartial ? { allowPartial: true } : {}),
       ...(work.kind === "agent" ? briefingOf(node) : {}),
+      ...(work.kind === "agent" && node.handler === "parallel.fan_in" ? { picks: true } : {}),
     };
   }
 
@@ -129,11 +157,14 @@ export class DotWork {
     const { edgeIndex } = this.#lowering;
     const command = handlerOf(node, this.#lowering);
     if (command !== undefined) return { kind: "shell", run: literal(command) };
+    if (node.customType === WAIT_TYPE) return this.#wait(node);
+    if (WORKSPACE_TYPES.includes(node.customType ?? "")) return this.#workspace(node);
     switch (node.handler) {
       case "start":
       case "exit":
-      case "conditional":
         return { kind: "pass" };
+      case "conditional":
+        return hasPrompt(node) ? this.#agent(node, "") : { kind: "pass" };
       case "codergen":
         return this.#agent(node, "");
       case "tool":
@@ -141,7 +172,7 @@ export class DotWork {
       case "parallel":
         return hasBranches(edgeIndex, node) ? this.#branches(node, region) : { kind: "pass" };
       case "parallel.fan_in":
-        return node.prompt === undefined ? { kind: "pick" } : this.#agent(node, RESULTS);
+        return hasPrompt(node) ? this.#agent(node, RESULTS) : { kind: "pick" };
       case "wait.human":
         return gateOf(node, this.#lowering);
       case "stack.manager_loop":
@@ -149,15 +180,35 @@ export class DotWork {
     }
   }
 
+  /** A node by which another engine makes, merges or removes the workspace of a run. */
+  #workspace({ id, customType, attributes, span }: DotNode): Work {
+    const message = `\`${id}\` (${customType}) does nothing: a run has its workspace from start to end`;
+    const help = "set `workspace=worktree` on the graph; `perdure merge RUN` takes the result home";
+    this.#lowering.report.warn(
+      attributes.get("type")?.value.span ?? span,
+      "unsupported",
+      message,
+      help,
+    );
+    return { kind: "pass" };
+  }
+
   #agent(node: DotNode, more: string): Work {
     const { agents, report, pipeline } = this.#lowering;
     const prompt = this.#prompt(node);
+    const { id, customType: type } = node;
+    if (type !== undefined && type !== PROMPT_TYPE && prompt === node.label) {
+      const message = `nothing here runs \`${id}\`, a \`${type}\` node; an agent would get only its label`;
+      const help = `say what runs it: --handler ${type}='COMMAND', or give it a \`prompt\``;
+      const written = node.attributes.get("type") ?? node.attributes.get("shape");
+      report.error(written?.value.span ?? node.span, "type_known", message, help);
+    }
     for (const name of unknownVariables(prompt, pipeline.attributes)) {
-      const message = `nothing here is called \`$${name}\`; it is filled in from the input, or stays`;
+      const message = `\`${name}\` is filled in from the input; without it, it stays as it is`;
       const place = node.attributes.get("prompt")?.value.span ?? node.span;
       report.warn(place, "unknown-variable", message, `give it: perdure run FILE -i ${name}=...`);
     }
-    const asked = literal(statusWords(prompt, this.#edgesAfter(node)));
+    const asked = literal(statusWords(prompt, this.#edgesAfter(node), node));
     const text = `${expandVariables(prompt, pipeline.attributes)}${more}${asked}`;
     return agents.work(node, pipeline, text, report);
   }
@@ -175,22 +226,46 @@ export class DotWork {
     return prompt ?? label;
   }
 
-  /** The edges that test the outcome of a node, also those of a diamond after it. */
-  #edgesAfter(node: DotNode): readonly DotEdge[] {
+  /** The edges that test the outcome of a node, also those of the diamonds after it. */
+  #edgesAfter({ id }: DotNode): readonly DotEdge[] {
     const { edgeIndex } = this.#lowering;
-    return edgeIndex.outgoing(node.id).flatMap((edge) => {
-      const target = edgeIndex.nodes.get(edge.to);
-      return target !== undefined && passesOn(target, this.#lowering)
-        ? [edge, ...edgeIndex.outgoing(edge.to)]
-        : [edge];
-    });
+    const testing = new Set([id]);
+    const edges: DotEdge[] = [];
+    for (const from of testing) {
+      for (const edge of edgeIndex.outgoing(from)) {
+        edges.push(edge);
+        const target = edgeIndex.nodes.get(edge.to);
+        if (target !== undefined && passesOn(target, this.#lowering)) testing.add(edge.to);
+      }
+    }
+    return edges;
   }
 
   #tool(node: DotNode): Work {
-    if (node.toolCommand !== undefined) return { kind: "shell", run: literal(node.toolCommand) };
-    const message = `\`${node.id}\` has no \`tool_command\`; it does nothing`;
-    this.#lowering.report.warn(node.span, "tool-command", message, 'add `tool_command="..."`');
-    return { kind: "pass" };
+    const { toolCommand, language = "sh", attributes, id, span } = node;
+    const { report } = this.#lowering;
+    if (toolCommand === undefined) {
+      const message = `the tool \`${id}\` has no \`tool_command\``;
+      report.error(span, "tool-command", message, 'add `tool_command="..."`');
+      return { kind: "pass" };
+    }
+    const program = Object.hasOwn(LANGUAGES, language) ? LANGUAGES[language] : undefined;
+    if (program === undefined) {
+      const message = `the command of \`${id}\` is in \`${language}\`, which is no known language`;
+      const help = `there are ${Object.keys(LANGUAGES).join(", ")}`;
+      report.error(attributes.get("language")?.value.span ?? span, "tool-command", message, help);
+    }
+    const run = program ? `${program} ${quote(toolCommand)}` : toolCommand;
+    return { kind: "shell", run: literal(run) };
+  }
+
+  /** A timer of other engines. */
+  #wait({ id, span, durationMs }: DotNode): Work {
+    if (durationMs === undefined) {
+      const message = `\`${id}\` waits, but has no \`duration\``;
+      this.#lowering.report.error(span, "wait-duration", message, "add `duration=30s`");
+    }
+    return { kind: "wait", forMs: durationMs ?? 0 };
   }
 
   /** The child of a manager; it runs as a part of this pipeline. */
@@ -199,8 +274,8 @@ export class DotWork {
     const file = node.childDotfile ?? settings.childDotfile;
     const cwd = node.childWorkdir ?? settings.childWorkdir;
     if (file === undefined) {
-      const message = `\`${node.id}\` has no pipeline to look after; it does nothing`;
-      report.warn(node.span, "manager-child", message, 'add `stack.child_dotfile="..."`');
+      const message = `the manager \`${node.id}\` has no pipeline to look after`;
+      report.error(node.span, "manager-child", message, 'add `stack.child_dotfile="..."`');
       return { kind: "pass" };
     }
     if (!node.childAutostart) {
@@ -209,15 +284,26 @@ export class DotWork {
       report.warn(place, "manager-child", message, "take `stack.child_autostart=false` out");
       return { kind: "pass" };
     }
-    for (const name of POLLING.filter((one) => node.attributes.has(one))) {
-      const message = `the pipeline of \`${node.id}\` is run to its end; \`${name}\` does nothing`;
-      report.warn(node.attributes.get(name)?.span ?? node.span, "unsupported", message);
-    }
     const work = this.#lowering.child(file, cwd);
-    if (typeof work !== "string") return work;
+    if (typeof work !== "string") return { ...work, ...watchOf(node, this.#steer(node)) };
     const place = node.attributes.get("stack.child_dotfile")?.value.span ?? node.span;
     report.error(place, "manager-child", `${file} cannot be run: ${work}`);
     return { kind: "pass" };
+  }
+
+  /** The instructions of a manager for the agents of its pipeline. */
+  #steer(node: DotNode): Watch["steer"] {
+    const { report, pipeline } = this.#lowering;
+    if (!node.steers) return undefined;
+    const text = node.steeringMessage ?? node.prompt;
+    if (text === undefined) {
+      const place = node.attributes.get("manager.actions")?.value.span ?? node.span;
+      const message = `the manager \`${node.id}\` steers, but says nothing`;
+      report.warn(place, "manager-child", message, 'add `manager.steering_message="..."`');
+      return undefined;
+    }
+    const says = expandVariables(text, pipeline.attributes);
+    return { says, everyMs: node.steerCooldownMs ?? node.managerPollIntervalMs };
   }
 
   #env(node: DotNode): Readonly<Record<string, string>> {
@@ -228,7 +314,9 @@ export class DotWork {
       .map((name) => name.trim());
     const params = names.filter((name) => /^[a-z_]\w*$/i.test(name));
     const given = Object.fromEntries(params.map((name) => [name, fromInput(name, "")]));
-    return { ...given, goal: literal(settings.goal), ...custom };
+    const { loopKey } = node;
+    const loop = loopKey === undefined ? {} : { PERDURE_LOOP_ITERATION: fromContext(loopKey, "0") };
+    return { ...given, goal: literal(settings.goal), ...loop, ...custom };
   }
 
   #retry(node: DotNode, work: Work): RetryPolicy {
@@ -257,70 +345,15 @@ export class DotWork {
   }
 }
 
-/** The question of a node. */
-function gateOf(node: DotNode, lowering: DotLowering): GateWork {
-  const { edgeIndex, pipeline } = lowering;
-  const edges = edgeIndex.outgoing(node.id);
-  // An edge without a label is labelled with the name of its target in the file.
-  const choices = edgeChoices(edges.map(({ label, to }) => ({ label: label ?? to, to })));
-  const named = choices.map(({ next, ...choice }) =>
-    next === undefined ? choice : { ...choice, next: lowering.stepId(next) },
-  );
-  const otherwise = defaultOf(node, choices, lowering);
-  return {
-    kind: "gate",
-    ask: expandVariables(node.label, pipeline.attributes),
-    choices: named,
-    text: "optional",
-    ...defined({ timeoutMs: node.timeoutMs }),
-    ...(otherwise === undefined || node.timeoutMs === undefined ? {} : { default: otherwise }),
-  };
-}
-
-/** The edge that `human.default_choice` names: by its target, its key or its label. */
-function defaultOf(
-  { id, humanDefaultChoice, attributes, span, timeoutMs }: DotNode,
-  choices: readonly Choice[],
-  { report }: DotLowering,
-): string | undefined {
-  if (humanDefaultChoice === undefined) return undefined;
-  const found =
-    choices.find(({ next }) => next === humanDefaultChoice) ??
-    choiceNamed(choices, humanDefaultChoice);
-  const place = attributes.get("human.default_choice")?.value.span ?? span;
-  if (found === undefined) {
-    const message = `no edge of \`${id}\` leads to \`${humanDefaultChoice}\`; there is no default`;
-    report.warn(place, "gate-default", message, "name the target of one of its edges");
-  } else if (timeoutMs === undefined) {
-    const message = `\`${id}\` has a default but no timeout, so it waits for an answer`;
-    report.warn(place, "gate-default", message, "add `timeout=1h`");
-  }
-  return found?.key;
-}
-
-/** The only choice of a gate without edges. */
-const ALONE: Choice = { key: "C", label: "Continue" };
-
-/** One choice for each label of the edges; of equal labels the first edge counts. */
-function edgeChoices(
-  edges: readonly { readonly label?: string | undefined; readonly to: string }[],
-): readonly Choice[] {
-  const choices: Choice[] = [];
-  for (const { label: written, to } of edges) {
-    const { key, text: label } = choiceOf(written ?? to);
-    if (choices.some((choice) => choice.label === label)) continue;
-    choices.push({ key: freeKey(key, label, choices), label, next: to });
-  }
-  return choices.length === 0 ? [ALONE] : choices;
-}
-
-/** An unused key: the wanted one, another letter of the label, or a number. */
-function freeKey(wanted: string, label: string, choices: readonly Choice[]): string {
-  const taken = new Set(choices.map(({ key }) => key));
-  const letters = [...label.toUpperCase()].filter((letter) => /[\p{L}\p{N}]/u.test(letter));
-  const free = [wanted, ...letters].find((key) => key.trim() !== "" && !taken.has(key));
-  if (free !== undefined) return free;
-  for (let number = 1; ; number++) if (!taken.has(String(number))) return String(number);
+/** How a manager watches its child; without an interval or a number of cycles, without a limit. */
+function watchOf(node: DotNode, steer: Watch["steer"]): Pick<PipelineWork, "watch"> {
+  const { managerPollIntervalMs: everyMs, managerMaxCycles: cyclesMax, attributes } = node;
+  const limited = attributes.has("manager.max_cycles") || attributes.has("manager.poll_interval");
+  const limit = limited && everyMs > 0 ? { everyMs, cyclesMax } : {};
+  const condition = node.managerStopCondition;
+  const until = condition?.ok === true ? { until: conditionToCel(condition.condition) } : {};
+  const watch = { ...limit, ...until, ...defined({ steer }) };
+  return Object.keys(watch).length === 0 ? {} : { watch };
 }
 
 /** The command for a type of node that the language does not have. */
@@ -330,14 +363,26 @@ function handlerOf({ customType }: DotNode, { reading }: DotLowering): string | 
 
 /** True for a node without work: its edges test the outcome of the node before it. */
 export function passesOn(node: DotNode, lowering: DotLowering): boolean {
-  const { handler, toolCommand, childDotfile = lowering.settings.childDotfile } = node;
-  if (handlerOf(node, lowering) !== undefined) return false;
-  if (handler === "tool") return toolCommand === undefined;
-  return handler === "stack.manager_loop" ? childDotfile === undefined : handler === "conditional";
+  if (handlerOf(node, lowering) !== undefined || node.customType === WAIT_TYPE) return false;
+  return node.handler === "conditional" && !hasPrompt(node);
+}
+
+/** True for a node with a prompt of its own, which an agent gets. */
+function hasPrompt({ prompt, promptFile }: DotNode): boolean {
+  return prompt !== undefined || promptFile !== undefined;
 }
 
 /** The addition to the prompt of a fan-in. */
-const RESULTS = '\n\nThe results of the branches:\n${{ context["parallel.results"] }}';
+const RESULTS = [
+  "",
+  "",
+  "The results of the branches:",
+  '${{ context["parallel.results"] }}',
+  "",
+  "Name the branch that you pick: end your answer with a line that has only its id, or write",
+  '{"context_updates": {"parallel.fan_in.best_id": "ID"}} to the file that the environment variable',
+  "PERDURE_STATUS_FILE names.",
+].join("\n");
 
 /** The fidelity and the thread of an agent step. */
 function briefingOf({ fidelity, threadId, subgraphClass }: DotNode) {
@@ -355,7 +400,10 @@ function canRetry({ kind }: Pick<Work, "kind">): boolean {
   return kind === "shell" || kind === "agent" || kind === "gate" || kind === "pipeline";
 }
 
-/** The language has no rule against equal failures, so only the limit on visits ends a loop. */
+/**
+ * The language has no rule against equal failures. A loop that meets the same one this often costs
+ * money and will not end by itself; `stall_after` sets another number.
+ */
 function stallAfter(visitsMax: number): number {
-  return visitsMax + 1;
+  return Math.min(visitsMax + 1, STALL_AFTER_DEFAULT);
 }

@@ -241,6 +241,8 @@ export interface AgentAdapter {
   readonly modelAliases?: readonly string[];
   /** It reports the cost of each call, from its own prices. */
   readonly reportsCost?: true;
+  /** It costs nothing, so a limit in dollars needs no price. */
+  readonly isFree?: true;
   /** Whether it can continue a conversation; `doctor` says so. */
   readonly continues: boolean;
   /** It has no program of its own: it starts the author's `command`, which is shell text. */

@@ -6,6 +6,7 @@ import { claude } from "./claude/claude.ts";
 import { codex } from "./codex/codex.ts";
 import { gemini } from "./gemini/gemini.ts";
 import { opencode } from "./opencode/opencode.ts";
+import { standIn } from "./stand-in/stand-in.ts";
 
 const ADAPTERS: Readonly<Record<(typeof ADAPTER_NAMES)[number], AgentAdapter>> = {
   claude,
@@ -13,6 +14,7 @@ const ADAPTERS: Readonly<Record<(typeof ADAPTER_NAMES)[number], AgentAdapter>> =
   gemini,
   opencode,
   acp,
+  "stand-in": standIn,
 };
 
 /** The adapter of an agent, or undefined where there is none of that name. */

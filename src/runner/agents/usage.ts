@@ -33,7 +33,7 @@ export interface Usage extends Tokens {
 }
 
 /** US dollars for a million tokens. */
-export interface Rates {
+interface Rates {
   readonly input: number;
   /** Input that came from a cache. Default: like other input. */
   readonly cachedInput?: number;

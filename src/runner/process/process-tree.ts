@@ -6,7 +6,7 @@
  * Does not: wait for them, decide when they end.
  * Invariants:
  * - runner/B1 a group is ours only while its leader is that very process, lived a moment ago, or a
- *   member carries the marker: the system may have given its number to a stranger.
+ *   member carries the marker: the system may have given its pid to a process of somebody else.
  * - runner/B2 this process and its ancestors are never found and never signalled.
  * - runner/B3 a zombie is not found.
  */

@@ -13,12 +13,14 @@ import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { closeSync, openSync, statSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { assert } from "../../util/assert.ts";
+import { defined } from "../../util/defined.ts";
 import { failpoint } from "../../util/failpoint.ts";
 import { quote } from "../../util/shell.ts";
 import { errorCode } from "../file-text.ts";
 import { ATTEMPT_FILE, checkOutputFile } from "./attempt-folder.ts";
 import { endedByRound, limitsOfRound, newRound } from "./check-round.ts";
 import { identityOf } from "./identity.ts";
+import { LEASH_VARIABLE } from "./leash.ts";
 import { lastLine } from "./output.ts";
 import { forgetProcesses } from "./process-tree.ts";
 import type { CheckScript, Launch, Limits, StepProcess } from "./step-process.ts";
@@ -54,7 +56,7 @@ export function startProcess(launch: Launch, limits: Limits): StepProcess {
   assert(attemptId !== undefined, "a step carries PERDURE_ATTEMPT_ID in its environment");
   let child: ChildProcess;
   try {
-    child = spawnWrapper(launch);
+    child = spawnWrapper(launch, limits.leavesRunning === true);
   } catch (error) {
     return notStarted(Promise.resolve(error), launch);
   }
@@ -86,7 +88,7 @@ export function startProcess(launch: Launch, limits: Limits): StepProcess {
  * where those of the attempt are.
  */
 export function startChecksAgain(launch: Launch, limits: Limits): StepProcess | undefined {
-  const { dir, checks = [], env, cwd } = launch;
+  const { dir, checks = [], env, cwd, isolate, leash } = launch;
   const folder = newRound(dir);
   if (folder === undefined) return undefined;
   for (const number of checks.keys()) {
@@ -94,15 +96,16 @@ export function startChecksAgain(launch: Launch, limits: Limits): StepProcess | 
   }
   writeFileSync(join(dir, ATTEMPT_FILE.checkExits), "", { mode: OWNER_ONLY });
   const script = checkSequence(dir, checks.map(stored(dir)));
-  const isolation = launch.isolate === true ? { isolate: true as const } : {};
-  const alone = { dir: folder, cwd, env, script, separateStderr: false, ...isolation };
+  const kept = defined({ isolate, leash });
+  const alone = { dir: folder, cwd, env, script, separateStderr: false, ...kept };
   const process = startProcess(alone, limitsOfRound(limits));
   return { ...process, ended: process.ended.then(endedByRound) };
 }
 
-function spawnWrapper(launch: Launch): ChildProcess {
-  const { dir, cwd } = launch;
-  const env = { ...launch.env, ...scriptsOf(launch) };
+function spawnWrapper(launch: Launch, isLeftRunning: boolean): ChildProcess {
+  const { dir, cwd, leash } = launch;
+  const held = leash === undefined ? {} : { [LEASH_VARIABLE]: leash };
+  const env = { ...launch.env, ...held, ...scriptsOf(launch) };
   const opened: number[] = [];
   const open = (file: string, flags: "r" | "a"): number => {
     const fd = openSync(file, flags, OWNER_ONLY);
@@ -113,8 +116,8 @@ function spawnWrapper(launch: Launch): ChildProcess {
     const stdin = launch.stdin === undefined ? "ignore" : open(launch.stdin, "r");
     const stdout = open(join(dir, ATTEMPT_FILE.output), "a");
     const stderr = launch.separateStderr ? open(join(dir, ATTEMPT_FILE.stderr), "a") : stdout;
-    const isolation = launch.isolate === true ? ISOLATION : [];
-    const args = wrapperArguments(dir, basename(dir), isolation);
+    const prefix = launch.isolate === true ? ISOLATION : [];
+    const args = wrapperArguments({ dir, name: basename(dir), prefix, leash, isLeftRunning });
     failpoint("runner.spawn.before");
     const child = spawn("/bin/sh", args, {
       cwd,

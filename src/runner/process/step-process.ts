@@ -16,6 +16,8 @@ export interface Launch {
   readonly stdin?: string;
   /** In a PID namespace of its own. */
   readonly isolate?: true;
+  /** The file with the deadline that ends the process (leash.ts); only steps of a fleet have one. */
+  readonly leash?: string;
   /** Agents: stderr goes to a file of its own instead of into the output. */
   readonly separateStderr: boolean;
 }

@@ -6,7 +6,7 @@
  * Invariants:
  * - runner/W1 the wrapper first claims the folder exclusively; if it is claimed already, it runs
  *   nothing.
- * - runner/W2 on Linux the wrapper forks only the work and its checks.
+ * - runner/W2 on Linux the wrapper forks only the work and its checks; on a leash also the watcher.
  * - runner/W3 the wrapper writes the exit status last, in one write, over bytes that the claim has
  *   reserved, so a full disk does not lose it. Before the checks, the same bytes say that the work
  *   is done.
@@ -24,6 +24,7 @@ import { join } from "node:path";
 import { quote } from "../../util/shell.ts";
 import { ATTEMPT_FILE, checkOutputFile, RESERVED, UNCHECKED } from "./attempt-folder.ts";
 import { HAS_PROC, systemText } from "./identity.ts";
+import { DROP_LEASH, leashArguments, TAKE_LEASH } from "./leash.ts";
 import type { CheckScript } from "./step-process.ts";
 
 /** The wrapper's exit status when it could not claim the folder; otherwise it exits with 0. */
@@ -48,14 +49,15 @@ const READ_STAT = HAS_PROC
  */
 const EVALUATE = `'eval "unset ${SCRIPT_VARIABLE} ${CHECK_VARIABLE}; $${SCRIPT_VARIABLE}"'`;
 
-const WRAPPER = `
+/** The text of the wrapper; `leash` has the lines that start and end the watcher of a leash. */
+const wrapperText = (leash: { readonly take: string; readonly drop: string }): string => `
 umask 077
 set -C
 ${READ_STAT} || exit ${UNCLAIMED_EXIT}
 printf '%s\\n' '${RESERVED}' "$2 $perdure_stat" >"$1/pid" || exit ${UNCLAIMED_EXIT}
 set +C
 umask "$5"
-trap : TERM INT HUP
+trap : TERM INT HUP${leash.take}
 $4 /bin/sh -e -c ${EVALUATE} "$3"
 perdure_work=$?
 perdure_check=-
@@ -64,7 +66,7 @@ if [ "$perdure_work\${${CHECK_VARIABLE}+check}" = 0check ]; then
   ${SCRIPT_VARIABLE}=$${CHECK_VARIABLE} /bin/sh -e -c ${EVALUATE} "$3" \\
     </dev/null >>"$1/check.log" 2>&1
   perdure_check=$?
-fi
+fi${leash.drop}
 perdure_attempts=0
 until printf '%s\\n' "$perdure_work $perdure_check" 1<>"$1/pid"; do
   perdure_attempts=$((perdure_attempts + 1))
@@ -73,6 +75,11 @@ until printf '%s\\n' "$perdure_work $perdure_check" 1<>"$1/pid"; do
 done
 exit 0
 `;
+
+const WRAPPER = wrapperText({ take: "", drop: "" });
+
+/** The wrapper of a step of a fleet run; no other step has a watcher. */
+const WRAPPER_ON_LEASH = wrapperText({ take: TAKE_LEASH, drop: DROP_LEASH });
 
 /**
  * One script that runs several checks in their order, each in a shell of its own with a log of its
@@ -97,8 +104,24 @@ export function checkSequence(dir: string, checks: readonly CheckScript[]): stri
 
 const KEEP_FIRST_FAILURE = '[ "$perdure_failed" != 0 ] || perdure_failed=$perdure_exit';
 
-/** The arguments of /bin/sh for the work of this folder; `prefix` is a command in front of it. */
-export function wrapperArguments(dir: string, name: string, prefix: readonly string[]): string[] {
+/** The work of a wrapper. */
+interface WrapperInput {
+  /** The folder that the wrapper claims. */
+  readonly dir: string;
+  readonly name: string;
+  /** A command in front of the work. */
+  readonly prefix: readonly string[];
+  /** The file with the deadline of a step that is on a leash. */
+  readonly leash?: string | undefined;
+  /** The work may leave processes running. */
+  readonly isLeftRunning: boolean;
+}
+
+/** The arguments of /bin/sh for the work of a folder. */
+export function wrapperArguments(input: WrapperInput): string[] {
+  const { dir, name, prefix, leash, isLeftRunning } = input;
   const umask = process.umask().toString(8);
-  return ["-c", WRAPPER, "perdure", dir, systemText(), name, prefix.join(" "), umask];
+  const own = ["perdure", dir, systemText(), name, prefix.join(" "), umask];
+  if (leash === undefined) return ["-c", WRAPPER, ...own];
+  return ["-c", WRAPPER_ON_LEASH, ...own, ...leashArguments(leash, isLeftRunning)];
 }

@@ -19,7 +19,9 @@ import {
   stepOf,
   type Visit,
 } from "../../core/run.ts";
-import { ROOT_SCOPE } from "../../core/step-path.ts";
+import { usdText } from "../../core/spending.ts";
+import { ROOT_SCOPE, stepPath } from "../../core/step-path.ts";
+import { type StepState, stepStateOf } from "../../core/summary.ts";
 import type {
   BranchesWork,
   EachWork,
@@ -34,6 +36,7 @@ import { formatDuration } from "../../util/duration.ts";
 import { failureText } from "../failure-text.ts";
 import { questionText } from "../question-text.ts";
 import {
+  elapsedOf,
   type Liveness,
   STEP_STYLES,
   type StepStatus,
@@ -69,8 +72,14 @@ export interface Picture {
 export interface DrawnNode {
   /** Unique in the drawing; letters and digits. */
   readonly id: string;
+  /** Of a step: its path, and in a run its state. */
+  readonly step?: string;
+  readonly state?: StepState;
   readonly label: string;
+  /** What the pipeline says about it, and how it stands. */
   readonly notes: readonly string[];
+  /** The first part of `notes`, which no event changes. */
+  readonly about: readonly string[];
   readonly tint: Tint;
   readonly round: boolean;
   /** The picture inside, for a sub-pipeline, a fan-out or an item of one. */
@@ -111,6 +120,8 @@ export function leftOutText({ nodesLeftOut, edgesLeftOut }: Drawing): string | u
   return parts.length === 0 ? undefined : `not drawn: ${parts.join(", ")}`;
 }
 
+const NO_NOTES = { notes: [], about: [] } as const;
+
 /** Builds one drawing within the limits. */
 class DrawingBuilder {
   readonly #shown: { readonly run: Run; readonly liveness: Liveness } | undefined;
@@ -136,14 +147,25 @@ class DrawingBuilder {
   }
 
   draw(plan: Plan): Drawing {
-    const picture = this.#picture(plan.graph, this.#shown?.run.scopes.get(ROOT_SCOPE));
+    const run = this.#shown?.run;
+    const picture = this.#picture(plan.graph, run?.scopes.get(ROOT_SCOPE));
+    const end = plan.finally === undefined ? [] : this.#end(plan.finally, run?.finally);
     return {
       title: plainText(plan.name),
-      picture,
+      picture: { ...picture, nodes: [...picture.nodes, ...end] },
       coloured: this.#shown !== undefined,
       nodesLeftOut: this.#nodesLeftOut,
       edgesLeftOut: this.#edgesLeftOut,
     };
+  }
+
+  /** The steps that run at the end, in a box of their own. */
+  #end(graph: Graph, scope: Scope | undefined): readonly DrawnNode[] {
+    const id = this.#nextId();
+    if (id === undefined) return [];
+    const inner = this.#picture(graph, scope);
+    const tint = scope === undefined ? "plain" : itemTint(scope);
+    return [{ id, label: "finally", ...NO_NOTES, tint, round: false, inner }];
   }
 
   /** `scope` is absent for a graph that the run has not opened. */
@@ -178,10 +200,16 @@ class DrawingBuilder {
     const visit = currentVisit(scope?.steps[position]);
     const inner = this.#inner(step, visit);
     const label = this.#shown === undefined ? step.id : `${STEP_STYLES[status].glyph} ${step.id}`;
+    const about = workNotes(step).map(cut);
+    const record = scope?.steps[position];
+    const state = record === undefined ? "pending" : stepStateOf(record);
     return {
       id,
+      step: stepPath({ scope: scope?.id ?? ROOT_SCOPE, step: step.id }),
+      ...(this.#shown === undefined ? {} : { state }),
       label: cut(label),
-      notes: [...workNotes(step), ...this.#stateNotes(step, status, visit)].map(cut),
+      notes: [...about, ...this.#stateNotes(step, status, visit).map(cut)],
+      about,
       tint: this.#shown === undefined ? "plain" : TINTS[status],
       round: step.work.kind === "agent",
       ...(inner === undefined ? {} : { inner }),
@@ -206,7 +234,7 @@ class DrawingBuilder {
           ? `asks: ${questionText(state)}`
           : stateWord(status, this.#shown.liveness);
     return [
-      ...(silent ? [] : [words]),
+      ...(silent ? figuresOf(visit) : [words]),
       ...(counts.length === 0 ? [] : [counts.join(", ")]),
       ...itemNotes(visit),
     ];
@@ -238,7 +266,7 @@ class DrawingBuilder {
       const scope = scopes[index];
       const inner = this.#picture(graph, scope);
       const tint = scope === undefined ? "plain" : itemTint(scope);
-      return [{ id, label: cut(name), notes: [], tint, round: false, inner }];
+      return [{ id, label: cut(name), ...NO_NOTES, tint, round: false, inner }];
     });
     return { nodes, edges: [] };
   }
@@ -247,7 +275,7 @@ class DrawingBuilder {
     const item = scope.item === undefined ? "" : ` ${JSON.stringify(scope.item)}`;
     const label = cut(`[${scope.index}]${item}`);
     const inner = this.#picture(scope.graph, scope);
-    return { id, label, notes: [], tint: itemTint(scope), round: false, inner };
+    return { id, label, ...NO_NOTES, tint: itemTint(scope), round: false, inner };
   }
 
   #edge(
@@ -300,12 +328,25 @@ function cut(text: string): string {
   return cutText(plainText(text), LABEL_WIDTH_MAX);
 }
 
+/** How long a completed visit took, and what its agent cost. */
+function figuresOf(visit: Visit | undefined): readonly string[] {
+  if (visit?.state.status !== "completed") return [];
+  const ms = elapsedOf(visit, "free", visit.state.at);
+  const usd = visit.spent?.costUsd;
+  const figures = [
+    ...(ms === undefined ? [] : [formatDuration(ms)]),
+    ...(usd === undefined ? [] : [usdText(usd)]),
+  ];
+  return figures.length === 0 ? [] : [figures.join(" · ")];
+}
+
 function workNotes({ work, when, once, goal }: Step): readonly string[] {
   return [
     ...(work.kind === "agent" ? [`agent ${work.agent}`] : []),
     ...(work.kind === "gate" ? ["asks a person"] : []),
     ...(work.kind === "wait" ? [`waits ${waitText(work)}`] : []),
     ...(work.kind === "pick" ? ["picks a branch"] : []),
+    ...(work.kind === "fail" ? ["fails the run"] : []),
     ...(work.kind === "each" ? [`for each of ${itemsText(work.items)}`] : []),
     ...(work.kind === "loop" ? loopNotes(work) : []),
     ...(goal === undefined ? [] : ["goal"]),
@@ -342,12 +383,14 @@ function itemNotes(visit: Visit | undefined): readonly string[] {
   return [`${ended} of ${total} items${failures}`, ...more];
 }
 
-/** Failed and active items first, then the others; shown in their own order. */
+/** Failed items first, then active ones, then the others. */
+const ITEM_RANKS: Readonly<Partial<Record<Tint, number>>> = { failed: 0, handled: 0, running: 1 };
+
+/** The items that are drawn: all of a few in their own order, of many those that matter most. */
 function chosenItems(scopes: readonly Scope[]): readonly Scope[] {
   if (scopes.length <= ITEMS_MAX) return scopes;
-  const urgent = scopes.filter((scope) => itemTint(scope) !== "done");
-  const rest = scopes.filter((scope) => itemTint(scope) === "done");
-  return [...urgent, ...rest].slice(0, ITEMS_MAX).toSorted((a, b) => a.index - b.index);
+  const rank = (scope: Scope): number => ITEM_RANKS[itemTint(scope)] ?? 2;
+  return scopes.toSorted((a, b) => rank(a) - rank(b)).slice(0, ITEMS_MAX);
 }
 
 function itemTint({ failures, active, steps }: Scope): Tint {

@@ -60,4 +60,12 @@ export const DARK: Readonly<Record<Tint, TintColors>> = {
 /** Text and lines that belong to no state: on a light and on a dark background. */
 export const INK = { light: "#1f2328", dark: "#e6edf3" } as const;
 export const FAINT = { light: "#8c959f", dark: "#6e7681" } as const;
+/** Thin lines between parts of a page. */
+export const LINE = { light: "#d1d9e0", dark: "#30363d" } as const;
 export const GROUND = { light: "#ffffff", dark: "#0d1117" } as const;
+
+/** The fonts of pictures and pages. */
+export const SANS =
+  'system-ui,-apple-system,"Segoe UI",Roboto,"Noto Sans","DejaVu Sans",sans-serif';
+export const MONOSPACE =
+  'ui-monospace,"SF Mono","Cascadia Mono",Menlo,Consolas,"DejaVu Sans Mono",monospace';

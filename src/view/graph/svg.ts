@@ -2,10 +2,10 @@
  * A drawing as SVG: one file without scripts and external parts, in light or dark colours as the
  * reader prefers.
  *
- * Owns: sizes, shapes and the style sheet.
- * Does not: position boxes (layout.ts).
+ * Owns: shapes and the style sheet.
+ * Does not: position boxes (geometry.ts).
  */
-import { displayWidth } from "../text.ts";
+import { cutText, displayWidth } from "../text.ts";
 import {
   type Drawing,
   type DrawnEdge,
@@ -13,17 +13,26 @@ import {
   leftOutText,
   type Picture,
 } from "./drawing.ts";
-import { type Layout, layOut, type Point, type Route } from "./layout.ts";
-import { element, rounded, styleSheet, xmlText } from "./markup.ts";
-import { DARK, FAINT, GROUND, INK, LIGHT, type Tint } from "./palette.ts";
+import {
+  innerCorner,
+  LINE,
+  layOutPicture,
+  lineText,
+  MARK,
+  PAD,
+  type PictureLayout,
+  routePath,
+  SMALL_CHAR,
+  SMALL_LINE,
+} from "./geometry.ts";
+import type { Point, Route } from "./layout.ts";
+import { element, styleSheet, xmlText } from "./markup.ts";
+import { DARK, FAINT, GROUND, INK, LIGHT, MONOSPACE, SANS, type Tint } from "./palette.ts";
 
-const CHAR = 7.5;
-const SMALL_CHAR = 6.1;
-const LINE = 17;
-const SMALL_LINE = 14;
-const PAD = 12;
 const MARGIN = 20;
-const WIDTH_MIN = 64;
+/** The radius of the corners of a box. */
+const CORNER = 8;
+const MARK_RADIUS = 8;
 
 /** The picture as an XML element that can stand alone or inside an HTML page. */
 export function svgText(drawing: Drawing): string {
@@ -51,52 +60,15 @@ function smallText(text: string, x: number, y: number, anchor: "start" | "middle
   return element("text", { class: "small", "text-anchor": anchor, x, y }, xmlText(text));
 }
 
-/** A picture with its layout, and the same for the pictures in it. */
-interface LaidOut {
-  readonly layout: Layout;
-  readonly sizes: readonly Size[];
-}
+type Size = PictureLayout["sizes"][number];
+const NO_SIZE: Size = { width: 0, height: 0, top: 0 };
 
-interface Size {
-  readonly width: number;
-  readonly height: number;
-  readonly inner?: LaidOut;
-}
-
-function layOutPicture({ nodes, edges }: Picture): LaidOut {
-  const sizes = nodes.map(sizeOf);
-  const position = new Map(nodes.map(({ id }, index) => [id, index]));
-  const links = edges.map(({ from, to, back, label }) => ({
-    from: position.get(from) ?? 0,
-    to: position.get(to) ?? 0,
-    back,
-    labelWidth: displayWidth(label) * SMALL_CHAR,
-  }));
-  return { layout: layOut(sizes, links), sizes };
-}
-
-function sizeOf({ label, notes, inner }: DrawnNode): Size {
-  const words = Math.max(
-    displayWidth(label) * CHAR,
-    ...notes.map((note) => displayWidth(note) * SMALL_CHAR),
-  );
-  const width = Math.max(WIDTH_MIN, words + 2 * PAD);
-  const height = LINE + notes.length * SMALL_LINE + PAD;
-  if (inner === undefined || inner.nodes.length === 0) return { width, height };
-  const laidOut = layOutPicture(inner);
-  return {
-    width: Math.max(width, laidOut.layout.width + 2 * PAD),
-    height: height + laidOut.layout.height + PAD,
-    inner: laidOut,
-  };
-}
-
-function pictureLines(picture: Picture, laidOut: LaidOut, origin: Point): readonly string[] {
+function pictureLines(picture: Picture, laidOut: PictureLayout, origin: Point): readonly string[] {
   const { layout, sizes } = laidOut;
   const boxes = picture.nodes.flatMap((node, index) => {
     const corner = layout.corners[index] ?? { x: 0, y: 0 };
     const at = { x: origin.x + corner.x, y: origin.y + corner.y };
-    return nodeLines(node, sizes[index] ?? { width: 0, height: 0 }, at);
+    return nodeLines(node, sizes[index] ?? NO_SIZE, at);
   });
   const edges = picture.edges.flatMap((edge, index) => {
     const route = layout.routes[index];
@@ -107,33 +79,53 @@ function pictureLines(picture: Picture, laidOut: LaidOut, origin: Point): readon
 
 function nodeLines(node: DrawnNode, size: Size, at: Point): readonly string[] {
   const { width, height, inner } = size;
-  const middle = at.x + width / 2;
-  const notes = node.notes.map((note, index) => {
-    const y = at.y + PAD / 2 + LINE + 10 + index * SMALL_LINE;
-    return smallText(note, middle, y, "middle");
-  });
-  const top = LINE + node.notes.length * SMALL_LINE + PAD;
-  const spare = inner === undefined ? 0 : (width - inner.layout.width) / 2;
+  const corner = innerCorner(size);
   const content =
     inner === undefined || node.inner === undefined
       ? []
-      : pictureLines(node.inner, inner, { x: at.x + spare, y: at.y + top });
-  const label = { "text-anchor": "middle", x: middle, y: at.y + PAD / 2 + 13 };
+      : pictureLines(node.inner, inner, { x: at.x + corner.x, y: at.y + corner.y });
   return [
     `<g class="${node.tint}${inner === undefined ? "" : " group"}">`,
-    element("rect", { x: at.x, y: at.y, width, height, rx: node.round ? 14 : 4 }),
-    element("text", label, xmlText(node.label)),
-    ...notes,
+    `<title>${xmlText([node.label, ...node.notes].join("\n"))}</title>`,
+    element("rect", { x: at.x, y: at.y, width, height, rx: CORNER }),
+    ...labelLines(node, at),
+    ...noteLines(node, width, at),
     "</g>",
     ...content,
   ];
+}
+
+/** The label; in a run, the mark of the state stands before it in a circle. */
+function labelLines({ step, state, label }: DrawnNode, at: Point): readonly string[] {
+  const [x, y] = [at.x + PAD, at.y + PAD / 2 + LINE / 2];
+  if (step === undefined) return [element("text", { class: "item", x, y: y + 4 }, xmlText(label))];
+  if (state === undefined) return [element("text", { x, y: y + 4 }, xmlText(label))];
+  const [glyph = "", ...words] = label.split(" ");
+  const middle = x + MARK_RADIUS;
+  return [
+    element("circle", { cx: middle, cy: y, r: MARK_RADIUS }),
+    element("text", { class: "mark", x: middle, y: y + 3.5 }, xmlText(glyph)),
+    element("text", { x: x + MARK, y: y + 4 }, xmlText(words.join(" "))),
+  ];
+}
+
+/** What the pipeline says about a step, and how it stands, each cut to the width of the box. */
+function noteLines({ about, notes }: DrawnNode, width: number, at: Point): readonly string[] {
+  const letters = Math.floor((width - 2 * PAD) / SMALL_CHAR);
+  const lines = [lineText(about), lineText(notes.slice(about.length))];
+  return lines
+    .filter((line) => line !== "")
+    .map((line, index) => {
+      const y = at.y + PAD / 2 + LINE + index * SMALL_LINE + 11;
+      return smallText(cutText(line, letters), at.x + PAD, y, "start");
+    });
 }
 
 function edgeLines(edge: DrawnEdge, route: Route, origin: Point): readonly string[] {
   const points = route.points.map(({ x, y }) => ({ x: x + origin.x, y: y + origin.y }));
   const kind = `${edge.look}${edge.failure ? " failure" : ""}`;
   const head = edge.look === "untaken" ? "faint" : edge.failure ? "red" : "ink";
-  const d = route.square ? cornered(points) : curved(points);
+  const d = routePath(points, route.square);
   const path = element("path", { class: kind, d, "marker-end": `url(#${head})` });
   if (edge.label === "") return [path];
   const width = displayWidth(edge.label) * SMALL_CHAR + 6;
@@ -145,28 +137,6 @@ function edgeLines(edge: DrawnEdge, route: Route, origin: Point): readonly strin
     element("rect", { class: "ground", x: x - width / 2, y: y - 8, width, height: 15 }),
     element("text", text, xmlText(edge.label)),
   ];
-}
-
-/** Straight through each layer, curved between two. */
-function curved(points: readonly Point[]): string {
-  const [first, ...rest] = points;
-  let before = first ?? { x: 0, y: 0 };
-  let path = `M${pair(before)}`;
-  for (const point of rest) {
-    const y = (before.y + point.y) / 2;
-    const bend = [pair({ x: before.x, y }), pair({ x: point.x, y }), pair(point)].join(" ");
-    path += point.x === before.x ? ` L${pair(point)}` : ` C${bend}`;
-    before = point;
-  }
-  return path;
-}
-
-function cornered(points: readonly Point[]): string {
-  return points.map((point, index) => `${index === 0 ? "M" : "L"}${pair(point)}`).join(" ");
-}
-
-function pair({ x, y }: Point): string {
-  return `${rounded(x)} ${rounded(y)}`;
 }
 
 const HEADS = ["ink", "red", "faint"] as const;
@@ -189,28 +159,34 @@ function rules(
   mode: "light" | "dark",
 ): string {
   const tints = Object.entries(paints).map(
-    ([tint, { fill, line }]) => `.graph .${tint}>rect{fill:${fill};stroke:${line}}`,
+    ([tint, { fill, line }]) => `.graph .${tint}>rect{fill:${fill};stroke:${line}}
+      .graph .${tint}>circle,.graph .${tint}>.mark{fill:${line}}`,
   );
-  const [ink, faint, red] = [INK[mode], FAINT[mode], paints.failed.line];
+  const [edge, faint, red] = [paints.plain.line, FAINT[mode], paints.failed.line];
   return `${tints.join("\n")}
-    .graph text{fill:${ink}}
+    .graph text{fill:${INK[mode]}}
+    .graph text.small{fill:${edge}}
     .graph .ground{fill:${GROUND[mode]};stroke:none}
-    .graph path{stroke:${ink}}
+    .graph .done:not(.group)>rect{fill:${GROUND[mode]}}
+    .graph path{stroke:${edge}}
     .graph path.failure{stroke:${red}}
     .graph path.untaken{stroke:${faint}}
     .graph text.untaken{fill:${faint}}
-    .graph .ink path{fill:${ink}}
+    .graph .ink path{fill:${edge}}
     .graph .red path{fill:${red}}
     .graph .faint path{fill:${faint}}`;
 }
 
 const STYLE = styleSheet(`
-  .graph text{font:12.5px ui-monospace,SFMono-Regular,Menlo,Consolas,monospace}
-  .graph text.small{font-size:10px}
+  .graph text{font:600 12.5px ${SANS}}
+  .graph text.small{font:10.5px ${SANS}}
+  .graph text.item{font:11px ${MONOSPACE}}
+  .graph text.mark{font:600 9.5px ${SANS};text-anchor:middle}
+  .graph circle{fill-opacity:.18}
   .graph path{fill:none;stroke-width:1.2}
-  .graph path.taken{stroke-width:2.2}
+  .graph path.taken{stroke-width:1.8}
   .graph path.untaken,.graph .skipped>rect{stroke-dasharray:4 3}
-  .graph rect{stroke-width:1.3}
+  .graph rect{stroke-width:1.2}
   .graph .group>rect{fill-opacity:.35}
   .graph marker path{stroke:none}
   ${rules(LIGHT, "light")}

@@ -15,7 +15,7 @@ import type {
 } from "../../core/event.ts";
 import { type Run, waitingFor } from "../../core/run.ts";
 import { ROOT_SCOPE } from "../../core/step-path.ts";
-import type { AttractorCheckpoint, Plan, Step, Work } from "../../plan/plan.ts";
+import type { AttractorCheckpoint, Graph, Plan, Step, Work } from "../../plan/plan.ts";
 import type { Json, JsonObject } from "../../util/json.ts";
 import { rootSteps } from "../step-tree.ts";
 import { isoText } from "../text.ts";
@@ -43,10 +43,13 @@ export class AttractorLog {
   /** How often each node was retried in its last visit; a lost attempt is not a retry. */
   #retries = new Map<string, number>();
   #current: string | undefined;
+  /** The outcomes of goal gates in branches, by node; undefined before a visit. */
+  readonly #branchGates: Map<string, string | undefined>;
   #restarts = 0;
 
   constructor(plan: Plan) {
     this.#plan = plan;
+    this.#branchGates = new Map(branchGatesOf(plan.graph).map((id) => [id, undefined]));
     this.#before = plan.graph.steps.find(({ work }) => continuedFrom(work) !== undefined);
     const { completed = [], node } = (this.#before && continuedFrom(this.#before.work)) ?? {};
     this.#completed = [...completed];
@@ -57,7 +60,8 @@ export class AttractorLog {
   add(recorded: Recorded): VisitEnd | undefined {
     const { event } = recorded;
     if (event.type === "run.created") this.#created = { ...recorded, event };
-    if (event.type === "run.restarted") this.#restart(event.number);
+    if (event.type === "run.restarted" && event.scope === ROOT_SCOPE) this.#restart(event.number);
+    if (event.type === "run.returned" && event.scope === ROOT_SCOPE) this.#leaveExit();
     if (event.type === "step.failed" && event.scope === ROOT_SCOPE) this.#countRetry(event);
     const end = visitEnd(event);
     if (end === undefined || BRANCH_END.test(end.step)) return undefined;
@@ -65,16 +69,28 @@ export class AttractorLog {
     const outcome = outcomeOf(end);
     if (end.scope === ROOT_SCOPE) {
       this.#current = end.step;
-      this.#outcomes.set(end.step, outcome);
+      // The language records no outcome for a skipped stage.
+      if (outcome !== "skipped") this.#outcomes.set(end.step, outcome);
+      if (end.type === "step.completed") this.#retries.delete(end.step);
       this.#visits.set(end.step, end.visit);
-      this.#completed.push(end.step);
+      // A node that was visited too often did not run once more.
+      if (end.type !== "step.failed" || end.reason !== "visits") this.#completed.push(end.step);
       if (this.#completed.length > NODES_MAX) this.#completed.shift();
     }
+    if (this.#branchGates.has(end.step)) this.#branchGates.set(end.step, outcome);
     const notes =
       "reported" in end && end.reported?.notes !== undefined ? `: ${end.reported.notes}` : "";
     this.#lines.push(`${isoText(recorded.time)} ${end.scope}${end.step} ${outcome}${notes}`);
     if (this.#lines.length > LINES_MAX) this.#lines.shift();
     return end;
+  }
+
+  /** A run that returns for a goal was not through its exit. */
+  #leaveExit(): void {
+    const { steps, edges } = this.#plan.graph;
+    const position = steps.findIndex(({ id }) => id === this.#completed.at(-1));
+    if (edges.every(({ from }) => from !== position)) this.#completed.pop();
+    this.#current = this.#completed.at(-1);
   }
 
   #countRetry({ step, visit, retry }: StepFailed): void {
@@ -94,17 +110,31 @@ export class AttractorLog {
     this.#restarts = number;
     this.#completed = [];
     this.#outcomes = new Map();
+    for (const id of this.#branchGates.keys()) this.#branchGates.set(id, undefined);
     this.#current = undefined;
   }
 
   /** The content of manifest.json. */
-  manifest(run: Run): JsonObject {
+  manifest(run: Run, project: string): JsonObject {
     return {
       name: this.#plan.name,
       goal: this.#plan.context?.["graph.goal"] ?? "",
       start_time: isoText(this.#created?.time ?? 0),
       run_id: run.id,
       file: run.created?.file ?? "",
+      project,
+    };
+  }
+
+  /** The content of final.json; undefined while the run has not ended. */
+  final({ id, state, updatedAt }: Run): JsonObject | undefined {
+    if (state.status !== "completed" && state.status !== "failed") return undefined;
+    return {
+      timestamp: isoText(updatedAt),
+      run_id: id,
+      status: state.status === "completed" ? "success" : "fail",
+      last_node: this.#current ?? null,
+      ...("message" in state ? { failure_reason: state.message ?? "" } : {}),
     };
   }
 
@@ -123,6 +153,7 @@ export class AttractorLog {
       current_node: this.#current ?? null,
       completed_nodes: [...this.#completed],
       node_retries: Object.fromEntries(this.#retries),
+      node_outcomes: Object.fromEntries(this.#outcomes),
       context: Object.fromEntries(context),
       logs: [...this.#lines],
       perdure: {
@@ -146,18 +177,20 @@ export class AttractorLog {
       if (outcome === undefined) return "not visited";
       return /^(partial_)?success$/.test(outcome) ? "satisfied" : "unsatisfied";
     };
-    return Object.fromEntries(gates.map(({ path }) => [path, word(this.#outcomes.get(path))]));
+    const own = gates.map(({ path }) => [path, word(this.#outcomes.get(path))] as const);
+    const inner = [...this.#branchGates].map(([id, outcome]) => [id, word(outcome)] as const);
+    return Object.fromEntries([...own, ...inner]);
   }
 }
 
 interface Checkpoint {
-  readonly json: JsonObject;
+  readonly json: JsonObject & { readonly context: JsonObject };
   /** By the names of their files. */
   readonly artifacts: ReadonlyMap<string, string>;
 }
 
-/** The content of a node's status.json. */
-export function statusJson(end: VisitEnd): JsonObject {
+/** The content of a node's status.json; an agent without notes gets those of the language. */
+export function statusJson(end: VisitEnd, work: Work | undefined): JsonObject {
   const reported: StepReport = "reported" in end ? (end.reported ?? {}) : {};
   const attempt = "attempt" in end ? { attempt: end.attempt } : {};
   return {
@@ -165,11 +198,22 @@ export function statusJson(end: VisitEnd): JsonObject {
     preferred_label: reported.label ?? "",
     suggested_next_ids: reported.next ?? [],
     context_updates: "context" in end ? (end.context ?? {}) : {},
-    notes: reported.notes ?? "",
-    ...("message" in end ? { failure_reason: end.message } : {}),
+    notes: reported.notes ?? (isStage(end, work) ? `Stage completed: ${end.step}` : ""),
+    ...("message" in end ? { failure_reason: reasonOf(end) } : {}),
     visit: end.visit,
     ...attempt,
   };
+}
+
+/** True for an agent that completed, simulated or not. */
+function isStage({ type }: VisitEnd, work: Work | undefined): boolean {
+  const asked = work?.kind === "agent" || (work?.kind === "pass" && work.simulates !== undefined);
+  return type === "step.completed" && asked;
+}
+
+function reasonOf(end: Extract<VisitEnd, { readonly message: string }>): string {
+  const spent = end.type === "step.failed" && end.reason === "retry";
+  return spent ? `max retries exceeded: ${end.message}` : end.message;
 }
 
 /** The attempt whose prompt and answer the directory shows. */
@@ -178,8 +222,22 @@ export function attemptOfEnd(end: VisitEnd): AttemptRef | undefined {
 }
 
 function outcomeOf(end: VisitEnd): string {
-  if (end.type === "step.completed") return end.reported?.outcome ?? "success";
+  // A stage whose outcome no edge matches ends the run, but it did not fail.
+  const ended = end.type === "step.failed" && end.reason === "no-edge";
+  if (end.type === "step.completed" || ended) return end.reported?.outcome ?? "success";
   return end.type === "step.skipped" ? "skipped" : "fail";
+}
+
+/** The goal gates inside branches of a graph. */
+function branchGatesOf({ steps }: Graph): readonly string[] {
+  return steps.flatMap(({ work }) =>
+    work.kind === "branches"
+      ? work.branches.flatMap(({ graph }) => [
+          ...graph.steps.flatMap(({ id, goal }) => (goal === undefined ? [] : [id])),
+          ...branchGatesOf(graph),
+        ])
+      : [],
+  );
 }
 
 function continuedFrom(work: Work): AttractorCheckpoint | undefined {

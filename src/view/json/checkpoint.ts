@@ -14,7 +14,7 @@ import { stepReportJson } from "../attempt-text.ts";
 import { pathsOf } from "../completed-steps.ts";
 import { rootSteps, stepTree } from "../step-tree.ts";
 import { isoText } from "../text.ts";
-import { originJson, outputsJson } from "./run-json.ts";
+import { originJson, outputsJson } from "./part-json.ts";
 
 /** The version of the file's shape. */
 const CHECKPOINT_VERSION = 1;

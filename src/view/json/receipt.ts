@@ -15,6 +15,7 @@ import type {
   AttemptRef,
   LeftRunning,
   Recorded,
+  Spent,
   StepCompleted,
 } from "../../core/event.ts";
 import { findVisit, type Run, stepOf } from "../../core/run.ts";
@@ -22,10 +23,9 @@ import { stepPath } from "../../core/step-path.ts";
 import type { Graph, Step } from "../../plan/plan.ts";
 import { type Json, type JsonObject, sha256 } from "../../util/json.ts";
 import { briefingJson, stepReportJson } from "../attempt-text.ts";
-import { attemptSpentJson } from "../cost-text.ts";
 import { checkJson } from "../failure-text.ts";
 import { commandText, isoText } from "../text.ts";
-import { originJson, outputsJson } from "./run-json.ts";
+import { originJson, outputsJson } from "./part-json.ts";
 
 /** The version of the file's shape. */
 const RECEIPT_VERSION = 1;
@@ -83,9 +83,26 @@ export function receiptJson(input: ReceiptInput): JsonObject {
     ...fidelityJson(input),
     ...stepReportJson("reported" in event ? event.reported : undefined),
     last_tool: "tool" in event && event.tool !== undefined ? { ...event.tool } : null,
-    cost: attemptSpentJson(event.spent),
+    cost: costJson(event.spent),
     resume: resumeJson(input),
     ...(event.type === "step.completed" ? handoffJson(input, { ...end, event }) : {}),
+  };
+}
+
+/** What the attempt used of a model. */
+function costJson(spent: Spent | undefined): Json {
+  if (spent === undefined) return NOT_MEASURED;
+  return {
+    measured: spent.unmeasured === undefined,
+    input_tokens: spent.inputTokens,
+    cached_tokens: spent.cachedTokens,
+    output_tokens: spent.outputTokens,
+    turns: spent.turns,
+    cost_usd: spent.costUsd ?? null,
+    estimated: spent.estimated === true,
+    ...(spent.unpriced === undefined ? {} : { unpriced: spent.unpriced }),
+    model: spent.model ?? null,
+    session: spent.session ?? null,
   };
 }
 

@@ -1,37 +1,33 @@
-/**
- * A run for programs: `show`, `why` and `list` with `--output json`, and the stream of events.
- * `pipeline_id` is the documented name of `run_id`.
- */
-import type { Recorded, RunEvent } from "../../core/event.ts";
-import { type Run, visitRef } from "../../core/run.ts";
+/** A run for programs: `show` and `why` with `--json`, and how a run stands. */
+import { reported } from "../../core/event-parts.ts";
+import { visitRef } from "../../core/run.ts";
 import { visitText } from "../../core/step-path.ts";
 import { stepStateOf } from "../../core/summary.ts";
-import type { Json, JsonObject } from "../../util/json.ts";
 import { type Attempt, attemptHistory } from "../attempt-history.ts";
-import { stepReportJson } from "../attempt-text.ts";
-import { attemptSpentJson, usedJson } from "../cost-text.ts";
 import { messagesJson } from "../message-text.ts";
+import { noticesJson } from "../notification.ts";
+import { type ResultSummary, resultJson } from "../result-lines.ts";
 import type { ShowInput } from "../show.ts";
 import { runStatusOf, STEP_STYLES } from "../step-status.ts";
 import { type StepNode, stepTree } from "../step-tree.ts";
 import { isoText } from "../text.ts";
-import { type WhyInput, why } from "../why.ts";
+import { type WhyInput, why, whyAdvice } from "../why.ts";
+import type { interruptedWork, PartOf, step } from "./document-parts.ts";
+import type { DocumentJson } from "./documents.ts";
+import { printed } from "./event-json.ts";
+import { originJson, outputsJson, spentJson, timeJson, usedJson } from "./part-json.ts";
 
-/** The value of `show --output json`. */
-export function showJson(input: ShowInput): JsonObject {
+/** The value of `show --json`. */
+export function showJson(input: ShowInput, result?: ResultSummary): DocumentJson<"show"> {
   const { run, owner } = input;
   const { created } = run;
   const history = attemptHistory(input.events);
-  const { happened, done, next, commands } = why(input);
   return {
-    run_id: input.runId,
-    pipeline_id: input.runId,
-    pipeline_name: input.pipeline,
-    status: runStatusOf(run, input.liveness),
+    ...standingJson(input),
     created_at: timeJson(created?.time),
     updated_at: isoText(run.updatedAt),
     cleaned_at: timeJson(input.cleanedAt),
-    steps_completed: run.stepsDone,
+    steps_completed: run.stepsCompleted,
     steps_total: run.stepsTotal,
     file: created?.file ?? null,
     cwd: created?.cwd ?? null,
@@ -39,98 +35,88 @@ export function showJson(input: ShowInput): JsonObject {
     args: created?.args ?? [],
     fingerprint: created?.fingerprint ?? null,
     forked_from: originJson(run.origin),
-    owner: owner === undefined ? null : { pid: owner.pid, host: owner.host, user: owner.user },
-    owner_alive: input.liveness === "owned",
+    owner:
+      owner === undefined
+        ? null
+        : { pid: owner.pid, host: owner.host, user: owner.user, alive: input.liveness === "owned" },
     context: Object.fromEntries(run.context),
     spent: usedJson(run.spent),
+    result: resultJson(result, input.shortId),
     messages: messagesJson(run),
+    notices: noticesJson(input.notices ?? []),
     steps: Array.from(stepTree(run), (node) => stepJson(node, history)),
-    why: { happened, done, next, commands },
   };
 }
 
-/** The value of `why --output json`. */
-export function whyJson(input: WhyInput): JsonObject {
-  const { run, runId, liveness } = input;
-  return { run_id: runId, status: runStatusOf(run, liveness), ...why(input) };
+/** How a run stands: in words, and what to do next. */
+export function standingJson(input: WhyInput): DocumentJson<"standing"> {
+  const { happened, done } = why(input);
+  return {
+    run_id: input.runId,
+    pipeline: input.pipeline,
+    status: runStatusOf(input.run, input.liveness),
+    happened,
+    done,
+    next: whyAdvice(input).map(({ say, command }) => ({ text: say, command })),
+  };
 }
 
-/** Where a fork comes from: the run, and the last event that both share. */
-export function originJson(origin: Run["origin"]): Json {
-  return origin === undefined ? null : { run_id: origin.run, sequence: origin.seq };
+/** The value of `why --json`. */
+export function whyJson(
+  input: WhyInput,
+  interrupted: readonly PartOf<typeof interruptedWork>[],
+  warnings: readonly string[],
+  result?: ResultSummary,
+): DocumentJson<"why"> {
+  const { output: check_output = [] } = why(input);
+  return {
+    ...standingJson(input),
+    check_output,
+    interrupted_work: interrupted,
+    result: resultJson(result, input.shortId),
+    warnings,
+  };
 }
 
-/** A moment as JSON; null when there is none. */
-export function timeJson(time: number | undefined): Json {
-  return time === undefined ? null : isoText(time);
-}
-
-function stepJson(node: StepNode, history: ReadonlyMap<string, readonly Attempt[]>): JsonObject {
+function stepJson(
+  node: StepNode,
+  history: ReadonlyMap<string, readonly Attempt[]>,
+): PartOf<typeof step> {
   const { visit, status, path, record } = node;
   const state = visit?.state;
   const attempts = visit && history.get(visitText(visitRef(visit)));
   const failed = state?.status === "failed" ? state : undefined;
   const completed = state?.status === "completed" ? state : undefined;
-  const message = state !== undefined && "message" in state ? state.message : null;
+  const report = completed?.reported ?? failed?.reported;
+  const exit = completed?.settledBy === undefined ? completed?.exit : undefined;
   return {
-    step_id: path,
-    state: record === undefined ? "pending" : stepStateOf(record),
+    step: path,
+    status: record === undefined ? "pending" : stepStateOf(record),
     detail: STEP_STYLES[status].word,
     visit: visit?.number ?? 0,
-    retry_count: Math.max(0, (visit?.attempts ?? 0) - 1),
+    retries: Math.max(0, (visit?.attempts ?? 0) - 1),
     started_at: timeJson(visit?.startedAt),
-    completed_at: timeJson(completed?.at ?? failed?.at),
-    exit: (completed?.settledBy === undefined ? completed?.exit : null) ?? failed?.exit ?? null,
+    ended_at: timeJson(completed?.at ?? failed?.at),
+    exit: exit ?? failed?.exit ?? null,
     reason: failed?.reason ?? null,
-    ...(completed?.settledBy && {
-      settled_by: completed.settledBy,
-      identity: completed.identity ?? null,
-    }),
-    error_message: message,
-    ...stepReportJson(completed?.reported ?? failed?.reported),
+    message: state !== undefined && "message" in state ? state.message : null,
+    settled_by: completed?.settledBy ?? null,
+    identity: completed?.identity ?? null,
+    reported: report === undefined ? null : printed(reported, report),
     outputs: outputsJson(completed?.outputs ?? {}),
-    attempts: (attempts ?? []).map(attemptJson),
+    attempts: (attempts ?? []).map(stepAttemptJson),
   };
 }
 
-/** Outputs as JSON: name -> path, hash and size. */
-export function outputsJson(
-  outputs: Readonly<Record<string, { path: string; sha256: string; bytes: number }>>,
-): JsonObject {
-  return Object.fromEntries(
-    Object.entries(outputs).map(([name, { path, sha256, bytes }]) => [
-      name,
-      { path, sha256, bytes },
-    ]),
-  );
-}
-
-function attemptJson(attempt: Attempt): JsonObject {
+function stepAttemptJson(attempt: Attempt): PartOf<typeof step>["attempts"][number] {
   return {
     attempt: attempt.at.attempt,
-    state: attempt.outcome,
+    status: attempt.outcome,
     started_at: isoText(attempt.startedAt),
     ended_at: timeJson(attempt.endedAt),
     exit: attempt.exit ?? null,
     reason: attempt.reason ?? null,
     message: attempt.message ?? null,
-    ...(attempt.spent === undefined ? {} : { cost: attemptSpentJson(attempt.spent) }),
+    spent: spentJson(attempt.spent),
   };
-}
-
-/** An event with its run and its number. */
-export type EventJson = {
-  /** The version of the events' format. */
-  readonly v: number;
-  readonly run_id: string;
-  readonly seq: number;
-  /** ISO 8601, UTC. */
-  readonly time: string;
-} & RunEvent;
-
-/** The only form in which events leave the program; it leaves out the marks of secrets. */
-export function eventJson(runId: string, { seq, time, version, event }: Recorded): EventJson {
-  const json = { v: version, run_id: runId, seq, time: isoText(time), ...event };
-  if ("secrets" in json) delete json.secrets;
-  return json;
 }

@@ -16,7 +16,7 @@ const END_LINES = 10;
 /** Of an attempt that failed. */
 const FAILED_END_LINES = 20;
 
-export interface FinishedOutput {
+interface FinishedOutput {
   readonly lines: readonly LiveLine[];
   /** There was more than these lines. */
   readonly isCut: boolean;

@@ -40,8 +40,11 @@ export function headerLine(input: LiveInput, width: number): string {
   const shown = fitting(parts, width - nameMin - BAR_WIDTH_MIN - GAP.length - 1);
   const texts = shown.map(({ text }) => text);
   const fixed = texts.reduce((sum, text) => sum + GAP.length + displayWidth(text), 0);
-  const nameShown = cutText(name, Math.max(1, width - 1 - fixed));
-  const free = width - 1 - displayWidth(nameShown) - fixed - GAP.length;
+  const room = width - 1 - fixed;
+  // A long name gives way to the bar.
+  const nameMax = Math.max(room - GAP.length - BAR_WIDTH_MIN, Math.min(nameMin, room), 1);
+  const nameShown = cutText(name, nameMax);
+  const free = room - displayWidth(nameShown) - GAP.length;
   const bar = barText(stepsDone, stepsTotal, Math.min(BAR_WIDTH_MAX, free));
   const [id = "", ...rest] = texts;
   const line = [nameShown, id, ...(bar === "" ? [] : [bar]), ...rest].join(GAP);

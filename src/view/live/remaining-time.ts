@@ -48,7 +48,7 @@ function stepMs(
   const record = root.steps[position];
   const step = root.graph.steps[position];
   if (step === undefined || isDone(record) || isPrompt(step)) return 0;
-  if (step.work.kind === "pass" || step.work.kind === "pick") return 0;
+  if (["pass", "pick", "fail"].includes(step.work.kind)) return 0;
   const estimate = estimates.get(step.id)?.workMs;
   const started = currentVisit(record)?.startedAt;
   if (estimate === undefined)

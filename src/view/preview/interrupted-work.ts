@@ -1,7 +1,8 @@
 /** Interrupted work, in words: what it changed, what it printed last, what resume does with it. */
 import type { LastTool } from "../../core/event.ts";
-import type { JsonObject } from "../../util/json.ts";
 import { type ChangedFile, fileJson, fileLines, totalText } from "../file-changes.ts";
+import type { interruptedWork, PartOf } from "../json/document-parts.ts";
+import { attemptJson } from "../json/part-json.ts";
 import { cutText, plainText } from "../text.ts";
 import { changeLines, type FileChanges } from "./resume-plan.ts";
 
@@ -52,13 +53,13 @@ function fateText({ fate, attempt, files }: InterruptedWork, run: string): strin
 }
 
 /** The same for programs. */
-export function interruptedJson(work: InterruptedWork): JsonObject {
+export function interruptedJson(work: InterruptedWork): PartOf<typeof interruptedWork> {
   const { attempt, files, output, tool, fate } = work;
   return {
-    attempt,
+    ...attemptJson(attempt),
     files: files === undefined ? null : files.map(fileJson),
     output,
-    last_tool: tool === undefined ? null : { ...tool },
+    last_tool: tool === undefined ? null : { ...tool, ok: tool.ok ?? null },
     resume_will: fate,
   };
 }

@@ -8,9 +8,9 @@
 import { effectsWithin } from "../../core/attempt/effect.ts";
 import { converse } from "../../core/conversation/conversation.ts";
 import { judgeOf } from "../../core/conversation/judge.ts";
-import type { RunRewound, Says } from "../../core/event.ts";
+import type { PromptKind, RunRewound } from "../../core/event.ts";
 import type { ConversationOffer } from "../../core/fact.ts";
-import { resumeGrants } from "../../core/graph/rewind.ts";
+import { resumeGrants } from "../../core/graph/retry.ts";
 import type { Wait } from "../../core/graph/visit-state.ts";
 import { attemptOf, isComposite, type Run, stepOf, type Visit, visitRef } from "../../core/run.ts";
 import { attemptText, ROOT_SCOPE, stepPath } from "../../core/step-path.ts";
@@ -48,10 +48,13 @@ export interface ResumePlanInput {
   readonly recover?: Recover | undefined;
   /** What `--from-step` would do, from `planRewind`. */
   readonly rewind?: Rewind | undefined;
-  /** The step that the person wants to retry. */
+  /** The step that the person wants to retry, and of a fan-out only these items. */
   readonly retried?: string | undefined;
+  readonly items?: readonly number[] | undefined;
   readonly now: number;
 }
+
+const SENTENCES_MAX = 12;
 
 interface ResumeStep {
   readonly step: string;
@@ -74,9 +77,19 @@ export function resumePlan(input: ResumePlanInput): readonly ResumeStep[] {
 }
 
 /** The plan as an aligned table. */
-export function resumePlanLines(steps: readonly ResumeStep[]): readonly string[] {
+export function resumePlanLines(steps: readonly ResumeStep[], width?: number): readonly string[] {
   const rows = steps.map(({ step, action, why }) => [step, action, why]);
-  return tableLines([["STEP", "RESUME WILL", "BECAUSE"], ...rows]);
+  return tableLines([["STEP", "RESUME WILL", "BECAUSE"], ...rows], { width });
+}
+
+/** What will happen to the steps that are not kept, a sentence each; the first ones of many. */
+export function resumeSentences(steps: readonly ResumeStep[]): readonly string[] {
+  const ahead = steps.filter(({ action }) => action !== "reuse");
+  const left = ahead.length - SENTENCES_MAX;
+  const sentences = ahead
+    .slice(0, SENTENCES_MAX)
+    .map(({ step, action, why }) => `${step}: ${action}, because ${why}.`);
+  return left <= 0 ? sentences : [...sentences, `And ${left} more steps.`];
 }
 
 function rewoundSteps(run: Run, rewind: Rewind): ReadonlyMap<string, Verdict> {
@@ -128,7 +141,7 @@ function verdictOf(node: StepNode, input: ResumePlanInput): Verdict {
     case "handled":
       return { action: "reuse", why: "it failed, and the pipeline handled the failure" };
     case "skipped":
-      return { action: "skip", why: "its condition was false" };
+      return { action: "skip", why: skippedWhy(visit) };
     case "unreached":
       return { action: "skip", why: "no edge leads to it any more" };
     case "pending":
@@ -136,6 +149,11 @@ function verdictOf(node: StepNode, input: ResumePlanInput): Verdict {
     default:
       return visit === undefined ? { action: "run", why: "" } : openVerdict(visit, input);
   }
+}
+
+function skippedWhy(visit: Visit | undefined): string {
+  const by = visit?.state.status === "skipped" ? visit.state.by : undefined;
+  return by === undefined ? "its condition was false" : `${by} skipped it`;
 }
 
 /** A visit that has not ended, or that failed. */
@@ -221,7 +239,7 @@ function runningVerdict(visit: Visit, input: ResumePlanInput): Verdict {
 }
 
 /** What happens to a conversation that continues with each kind of message. */
-const CONTINUATIONS: Readonly<Record<Says, string>> = {
+const CONTINUATIONS: Readonly<Record<PromptKind, string>> = {
   task: "the shared conversation continues",
   interrupted: "its conversation continues",
   relay: "its conversation continues, to be handed over",
@@ -253,6 +271,9 @@ function conversationText(visit: Visit, input: ResumePlanInput): string | undefi
 
 function failedVerdict(visit: Visit, failure: string, input: ResumePlanInput): Verdict {
   const { run } = input;
+  if (isOtherItem(visit, input)) {
+    return { action: "skip", why: `it failed (${failure}); you retry other items` };
+  }
   const { retry } = stepOf(visit);
   const reason = visit.state.status === "failed" ? visit.state.reason : undefined;
   const isRetried = input.retried === stepPath(visitRef(visit));
@@ -286,8 +307,8 @@ function failedVerdict(visit: Visit, failure: string, input: ResumePlanInput): V
 }
 
 function itemsVerdict(count: number): Verdict {
-  const items = count === 1 ? "1 item" : `${count} items`;
-  return { action: "continue", why: `${items} that failed run again; the others stay completed` };
+  const items = count === 1 ? "1 item runs" : `${count} items run`;
+  return { action: "continue", why: `${items} again; the others stay as they are` };
 }
 
 function repeatAction(run: Run, step: string): ResumeAction {
@@ -295,6 +316,17 @@ function repeatAction(run: Run, step: string): ResumeAction {
   const once = effect && onceStep(run, step, effect);
   if (once === undefined || once.id !== step) return "run";
   return once.probe === undefined ? "needs settle" : "probe first";
+}
+
+/** True inside an item of a retried fan-out that is not retried. */
+function isOtherItem(visit: Visit, { retried, items }: ResumePlanInput): boolean {
+  if (items === undefined) return false;
+  for (let { scope } = visit.record; scope.parent !== undefined; ) {
+    const { parent, index } = scope;
+    if (stepPath(visitRef(parent)) === retried) return !items.includes(index);
+    scope = parent.record.scope;
+  }
+  return false;
 }
 
 /** Who decides whether an effect that must happen once has happened. */

@@ -77,14 +77,15 @@ function recordOf(run: Run, id: string): ReturnType<typeof findRecord> {
 }
 
 /** The plan as an aligned table, and a line that sums it up. */
-export function updatePlanLines(steps: readonly UpdateStep[]): readonly string[] {
+export function updatePlanLines(steps: readonly UpdateStep[], width?: number): readonly string[] {
   const rows = steps.map(({ step, action, why, estimate }) => [
     step,
     action,
     why,
     WORKING.has(action) ? estimateText(estimate) : "",
   ]);
-  return [...tableLines([["STEP", "UPDATE WILL", "BECAUSE", "TAKES ABOUT"], ...rows]), sum(steps)];
+  const header = ["STEP", "UPDATE WILL", "BECAUSE", "TAKES ABOUT"];
+  return [...tableLines([header, ...rows], { width }), sum(steps)];
 }
 
 function sum(steps: readonly UpdateStep[]): string {

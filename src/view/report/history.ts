@@ -28,8 +28,10 @@ export interface VisitEntry {
   readonly attempts: number;
   /** Its state now. */
   readonly outcome: string;
-  /** The steps that its edges led to. */
+  /** The steps that its edges led to, in words. */
   readonly next: readonly string[];
+  /** Their paths. */
+  readonly ledTo: readonly string[];
 }
 
 interface Draft {
@@ -39,6 +41,7 @@ interface Draft {
   attempts: number;
   outcome: string;
   next: readonly string[];
+  ledTo: readonly string[];
 }
 
 /** All visits that started. */
@@ -55,11 +58,15 @@ export function visitHistory(run: Run, events: Iterable<Recorded>): readonly Vis
       attempts: 0,
       outcome: outcomeOf(run, event),
       next: [],
+      ledTo: [],
     };
     entries.set(path, known);
     if (event.type === "step.started") known.attempts++;
     else known.endedAt = time;
-    if ("edges" in event) known.next = edgeTargets(run, event);
+    if ("edges" in event) {
+      known.next = edgeTargets(run, event);
+      known.ledTo = targetsOf(run, event).map(({ path: to }) => to);
+    }
   }
   return [...entries.values()];
 }
@@ -70,19 +77,30 @@ function outcomeOf(run: Run, at: Extract<RunEvent, { visit: number }>): string {
   return visit.state.status === "abandoned" ? "abandoned" : STEP_STYLES[visitStatus(visit)].word;
 }
 
-/** The targets of the edges that an event followed. */
-export function edgeTargets(
-  run: Run,
-  event: { readonly scope: string; readonly edges: readonly number[] },
-): readonly string[] {
+interface FollowedEdges {
+  readonly scope: string;
+  readonly edges: readonly number[];
+}
+
+interface EdgeTarget {
+  readonly path: string;
+  readonly back: boolean;
+}
+
+function targetsOf(run: Run, event: FollowedEdges): readonly EdgeTarget[] {
   const graph = run.scopes.get(event.scope)?.graph;
   return event.edges.flatMap((index) => {
     const edge = graph?.edges[index];
     const step = edge && graph?.steps[edge.to];
     if (step === undefined) return [];
     const path = stepPath({ scope: event.scope, step: step.id });
-    return [edge?.back === true ? `${path} (back)` : path];
+    return [{ path, back: edge?.back === true }];
   });
+}
+
+/** The targets of the edges that an event followed, in words. */
+export function edgeTargets(run: Run, event: FollowedEdges): readonly string[] {
+  return targetsOf(run, event).map(({ path, back }) => (back ? `${path} (back)` : path));
 }
 
 export interface Decision {
@@ -303,7 +321,7 @@ function leavingText(event: RunEvent): string | undefined {
   }
 }
 
-/** "ada on laptop, pid 4711". */
-export function ownerText({ user, host, pid }: Owner): string {
-  return `${user} on ${host}, pid ${pid}`;
+/** "ada on laptop, pid 4711", or "ada on laptop with dashboard, pid 4711". */
+export function ownerText({ user, host, pid, through }: Owner): string {
+  return `${user} on ${host}${through === undefined ? "" : ` with ${through}`}, pid ${pid}`;
 }

@@ -6,7 +6,7 @@
  */
 import { formatDuration } from "../../util/duration.ts";
 import { element, rounded, styleSheet, xmlLines, xmlText } from "../graph/markup.ts";
-import { DARK, GROUND, INK, LIGHT, type Tint } from "../graph/palette.ts";
+import { DARK, GROUND, INK, LIGHT, LINE, MONOSPACE, SANS, type Tint } from "../graph/palette.ts";
 import { svgText } from "../graph/svg.ts";
 import { cutText, displayWidth, plainText } from "../text.ts";
 import type { Bar, RunReport } from "./report.ts";
@@ -124,30 +124,33 @@ function rules(
       `.state.${tint}{background:${fill};color:${line}}.timeline .${tint}{fill:${line}}`,
   );
   const { plain, skipped } = paints;
-  return `:root{--ink:${INK[mode]};--dim:${plain.line};--ground:${GROUND[mode]};--soft:${skipped.fill}}
+  return `:root{--ink:${INK[mode]};--dim:${plain.line};--ground:${GROUND[mode]}}
+    :root{--soft:${skipped.fill};--line:${LINE[mode]}}
     ${tints.join("\n")}`;
 }
 
-const MONOSPACE = "ui-monospace,SFMono-Regular,Menlo,Consolas,monospace";
-
 const STYLE = styleSheet(`
-  body{font:15px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--ground)}
-  body{margin:2rem auto;max-width:72rem;padding:0 1.5rem}
-  h1{font-size:1.6rem;margin:0 0 .5rem}
-  h1 .state{font-size:.95rem;vertical-align:middle}
-  h2{font-size:1.15rem;margin:2.2rem 0 .7rem}
-  .lead{margin:0 0 1.2rem}
+  body{font:14px/1.5 ${SANS};color:var(--ink);background:var(--ground)}
+  body{margin:2rem auto;max-width:65rem;padding:0 1.5rem}
+  h1{font-size:1.3rem;font-weight:600;margin:0 0 .8rem}
+  h1 .state{font-size:.8rem;font-weight:500;vertical-align:middle}
+  h2{font-size:1.05rem;font-weight:600;margin:2rem 0 .6rem}
+  .lead{margin:0 0 1.2rem;font-size:1.05rem}
   .dim,dt,th{color:var(--dim)}
-  dl{display:grid;grid-template-columns:max-content 1fr;gap:.15rem 1.2rem;margin:0}
-  dd{margin:0;overflow-wrap:anywhere}
-  code,pre{font:.86em ${MONOSPACE};overflow-wrap:anywhere}
-  pre{background:var(--soft);padding:.8rem;overflow-x:auto;border-radius:6px}
+  dl{display:grid;grid-template-columns:max-content 1fr;gap:.2rem 1.4rem;margin:0}
+  dl{padding:.9rem 1.1rem;border:1px solid var(--line);border-radius:8px}
+  dd{margin:0;overflow-wrap:anywhere;font-variant-numeric:tabular-nums}
+  code,pre{font:.9em ${MONOSPACE};overflow-wrap:anywhere}
+  pre{background:var(--soft);padding:.7rem 1rem;overflow-x:auto}
+  pre{border:1px solid var(--line);border-radius:8px}
   .wide{overflow-x:auto}
-  table{border-collapse:collapse;width:100%;font-size:.92rem}
-  th,td{text-align:left;vertical-align:top;padding:.3rem .9rem .3rem 0}
-  th,td{border-bottom:1px solid color-mix(in srgb,var(--dim) 35%,transparent)}
-  td{font-variant-numeric:tabular-nums}
-  .state{padding:.05rem .5rem;border-radius:.7rem;font-size:.85em;white-space:nowrap}
+  .wide>svg{display:block;margin:0 auto}
+  table{border-collapse:collapse;width:100%}
+  th,td{text-align:left;vertical-align:top;padding:.4rem 1.1rem .4rem 0}
+  th,td{border-bottom:1px solid var(--line)}
+  th{font-size:.86rem;font-weight:500;white-space:nowrap}
+  td{font-variant-numeric:tabular-nums;overflow-wrap:anywhere}
+  .state{padding:.1rem .6rem;border-radius:99px;font-size:.86em;white-space:nowrap}
   .timeline text{font:11px ${MONOSPACE};fill:var(--ink)}
   .timeline text.dim{fill:var(--dim)}
   .timeline path{stroke:var(--dim);stroke-width:1;fill:none}
@@ -155,7 +158,7 @@ const STYLE = styleSheet(`
   .timeline .owner{stroke-dasharray:3 3;stroke-width:1.5}
   ${rules(LIGHT, "light")}
   @media (prefers-color-scheme:dark){${rules(DARK, "dark")}}
-  @media print{.wide{overflow:visible}}
+  @media print{.wide{overflow:visible}tr,pre,svg,dl{break-inside:avoid}h2{break-after:avoid}}
 `);
 
 /** A picture stays one that can be read. */

@@ -1,6 +1,7 @@
 /** What `replay` found, in words and as JSON. */
 import type { Difference, Replayed } from "../../core/replay.ts";
-import type { Json, JsonObject } from "../../util/json.ts";
+import type { Json } from "../../util/json.ts";
+import type { DocumentJson } from "../json/documents.ts";
 import { countText, cutText, isoText, plainText, utcText } from "../text.ts";
 
 interface ReplayInput {
@@ -10,8 +11,6 @@ interface ReplayInput {
   readonly replayed: Replayed;
 }
 
-/** The version of the JSON's shape. */
-const REPLAY_VERSION = 2;
 const VALUE_WIDTH_MAX = 160;
 
 /** The first difference between the recorded events and those that today's core decides. */
@@ -46,21 +45,20 @@ function valueText(value: Json | undefined): string {
 }
 
 /** The same for programs. */
-export function replayJson({ runId, pipeline, replayed }: ReplayInput): JsonObject {
+export function replayJson({ runId, pipeline, replayed }: ReplayInput): DocumentJson<"replay"> {
   const { events, turns, taken, difference } = replayed;
   return {
-    version: REPLAY_VERSION,
     run_id: runId,
     pipeline,
     events,
     turns,
     taken,
-    differs: difference !== undefined,
     difference: difference === undefined ? null : differenceJson(difference),
   };
 }
 
-function differenceJson({ seq, time, at, field, recorded, now }: Difference): JsonObject {
+function differenceJson(difference: Difference): DocumentJson<"replay">["difference"] {
+  const { seq, time, at, field, recorded, now } = difference;
   const values = { recorded: recorded ?? null, now: now ?? null };
-  return { seq, time: isoText(time), event: at, field, ...values };
+  return { sequence: seq, time: isoText(time), event: at, field, ...values };
 }

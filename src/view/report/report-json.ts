@@ -1,26 +1,23 @@
-/** `report --format json`: the report for programs. docs/REPORT.md describes its fields. */
-import type { Json, JsonObject } from "../../util/json.ts";
-import { spentJson, usedJson } from "../cost-text.ts";
-import { timeJson } from "../json/run-json.ts";
+/** `report --json`: the report for programs. docs/REPORT.md describes its fields. */
+import { parseVisit, stepPath } from "../../core/step-path.ts";
+import type { PartOf, reportParts } from "../json/document-parts.ts";
+import type { DocumentJson } from "../json/documents.ts";
+import { attemptJson, spentJson, timeJson, usedJson } from "../json/part-json.ts";
 import { isoText } from "../text.ts";
-import type { Bar, RunReport, StepTotals } from "./report.ts";
-
-/** The version of the report's shape. */
-const REPORT_VERSION = 1;
+import type { RunReport } from "./report.ts";
 
 /** The whole report; nothing is left out. */
-export function reportJson(report: RunReport): JsonObject {
-  const { run } = report;
+export function reportJson(report: RunReport): DocumentJson<"report"> {
+  const { run, words, advice, budget } = report;
   const { created } = run;
   return {
-    version: REPORT_VERSION,
     run_id: report.runId,
     pipeline: report.pipeline,
     status: report.status,
-    happened: report.words.happened,
-    done: report.words.done,
-    next: report.words.commands,
-    ...(report.words.output === undefined ? {} : { check_output: report.words.output }),
+    happened: words.happened,
+    done: words.done,
+    next: advice.map(({ say, command }) => ({ text: say, command })),
+    check_output: words.output ?? [],
     file: created?.file ?? null,
     cwd: created?.cwd ?? null,
     input: created?.input ?? null,
@@ -30,19 +27,66 @@ export function reportJson(report: RunReport): JsonObject {
     elapsed_ms: report.elapsedMs,
     worked_ms: report.workedMs,
     spent: usedJson(report.spent),
-    budget: budgetJson(report),
-    visits: report.visits.map((visit) => ({
-      visit: visit.path,
-      started_at: isoText(visit.startedAt),
-      ended_at: timeJson(visit.endedAt),
-      attempts: visit.attempts,
-      outcome: visit.outcome,
-      next: visit.next,
+    // Null means no limit.
+    budget: {
+      usd: budget.usd ?? null,
+      tokens: budget.tokens ?? null,
+      turns: budget.turns ?? null,
+      time_ms: budget.timeMs ?? null,
+    },
+    ...worksJson(report),
+    ...historyJson(report),
+  };
+}
+
+type Parts = { readonly [K in keyof typeof reportParts]: PartOf<(typeof reportParts)[K]> };
+
+/** What ran: visits, steps and attempts. */
+function worksJson(report: RunReport): Pick<Parts, "visits" | "steps" | "attempts" | "outputs"> {
+  return {
+    visits: report.visits.map(({ path, startedAt, endedAt, attempts, outcome, ledTo }) => {
+      const named = parseVisit(path);
+      return {
+        step: stepPath(named),
+        visit: named.visit ?? 0,
+        detail: outcome,
+        started_at: isoText(startedAt),
+        ended_at: timeJson(endedAt),
+        attempts,
+        led_to: ledTo,
+      };
+    }),
+    steps: report.steps.map((step) => ({
+      step: step.path,
+      kind: step.kind,
+      status: step.summary,
+      detail: step.state,
+      visits: step.visits,
+      attempts: step.attempts,
+      worked_ms: step.workedMs,
+      spent: spentJson(step.spent),
+      result: step.result,
     })),
-    steps: report.steps.map(stepJson),
-    attempts: report.bars.map(barJson),
+    attempts: report.bars.map((bar) => ({
+      ...attemptJson(bar.at),
+      status: bar.outcome,
+      started_at: isoText(bar.startedAt),
+      ended_at: timeJson(bar.endedAt),
+      worked_ms: bar.workedMs,
+      composite: bar.composite,
+      spent: spentJson(bar.spent),
+    })),
+    outputs: Array.from(report.outputs, ([at, output]) => ({ ...attemptJson(at), output })),
+  };
+}
+
+/** What changed, what went wrong, and who decided. */
+function historyJson(
+  report: RunReport,
+): Pick<Parts, "context" | "problems" | "owners" | "decisions"> {
+  return {
     context: report.context.map(({ seq, time, by, key, before, after }) => ({
-      seq,
+      sequence: seq,
       time: isoText(time),
       by,
       key,
@@ -50,7 +94,14 @@ export function reportJson(report: RunReport): JsonObject {
       is_new: before === undefined,
       after,
     })),
-    problems: report.problems.map(({ time, ...problem }) => ({ ...problem, time: isoText(time) })),
+    problems: report.problems.map(({ seq, time, at, kind, why, handling }) => ({
+      sequence: seq,
+      time: isoText(time),
+      ...attemptJson(at),
+      kind,
+      why,
+      handling,
+    })),
     owners: report.owners.map(({ epoch, owner, from, until, left }) => ({
       epoch,
       pid: owner.pid,
@@ -60,45 +111,10 @@ export function reportJson(report: RunReport): JsonObject {
       until: isoText(until),
       left,
     })),
-    decisions: report.decisions.map(({ time, ...decision }) => ({
-      ...decision,
+    decisions: report.decisions.map(({ seq, time, what }) => ({
+      sequence: seq,
       time: isoText(time),
+      what,
     })),
-    outputs: Object.fromEntries(report.outputs),
-  };
-}
-
-/** The limits; null means no limit. */
-function budgetJson({ budget: { usd, tokens, turns, timeMs } }: RunReport): Json {
-  return {
-    usd: usd ?? null,
-    tokens: tokens ?? null,
-    turns: turns ?? null,
-    time_ms: timeMs ?? null,
-  };
-}
-
-function stepJson(step: StepTotals): Json {
-  return {
-    step: step.path,
-    kind: step.kind,
-    state: step.state,
-    visits: step.visits,
-    attempts: step.attempts,
-    worked_ms: step.workedMs,
-    spent: spentJson(step.spent),
-    result: step.result,
-  };
-}
-
-function barJson(bar: Bar): Json {
-  return {
-    attempt: bar.at,
-    outcome: bar.outcome,
-    started_at: isoText(bar.startedAt),
-    ended_at: timeJson(bar.endedAt),
-    worked_ms: bar.workedMs,
-    composite: bar.composite,
-    spent: spentJson(bar.spent),
   };
 }

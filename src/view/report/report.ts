@@ -12,15 +12,15 @@ import { statusWord } from "../../core/graph/visit-state.ts";
 import { findVisit, type Run, type Visit } from "../../core/run.ts";
 import { addSpent, NOTHING_SPENT } from "../../core/spending.ts";
 import { attemptText, stepPath } from "../../core/step-path.ts";
-import type { RunStatus } from "../../core/summary.ts";
+import { type RunStatus, type StepState, stepStateOf } from "../../core/summary.ts";
 import type { Budget, Plan, Step } from "../../plan/plan.ts";
-import { attemptEnd } from "../attempt-history.ts";
+import { type Attempt, attemptEnd, attemptOutcome } from "../attempt-history.ts";
 import { type Drawing, runDrawing } from "../graph/drawing.ts";
 import { TINTS, type Tint } from "../graph/palette.ts";
 import { resultText, type ShowInput } from "../show.ts";
 import { elapsedOf, runElapsed, runStatusOf, type StepStatus, stateWord } from "../step-status.ts";
 import { stepTree } from "../step-tree.ts";
-import { type Why, why } from "../why.ts";
+import { type Why, why, whyAdvice } from "../why.ts";
 import {
   type ContextWrite,
   contextHistory,
@@ -44,6 +44,7 @@ export interface RunReport {
   readonly pipeline: string;
   readonly status: RunStatus;
   readonly words: Why;
+  readonly advice: ReturnType<typeof whyAdvice>;
   readonly run: Run;
   readonly startedAt?: number;
   readonly endedAt: number;
@@ -64,12 +65,14 @@ export interface RunReport {
 }
 
 /** A step with what all its visits and attempts add up to. */
-export interface StepTotals {
+interface StepTotals {
   readonly path: string;
   readonly label: string;
   readonly depth: number;
   readonly kind: Step["work"]["kind"];
   readonly status: StepStatus;
+  /** The documented state. */
+  readonly summary: StepState;
   readonly state: string;
   readonly visits: number;
   readonly attempts: number;
@@ -86,8 +89,7 @@ export interface Bar {
   readonly startedAt: number;
   readonly endedAt?: number;
   readonly workedMs: number;
-  /** "completed", "failed", ..., "running". */
-  readonly outcome: string;
+  readonly outcome: Attempt["outcome"];
   readonly tint: Tint;
   readonly composite: boolean;
   readonly spent?: Spent;
@@ -103,6 +105,7 @@ export function runReport(input: RunReportInput): RunReport {
     pipeline: input.pipeline,
     status: runStatusOf(run, liveness),
     words: why(input),
+    advice: whyAdvice(input),
     run,
     ...(created === undefined ? {} : { startedAt: created.time }),
     endedAt: run.updatedAt,
@@ -147,6 +150,7 @@ function stepTotals(input: RunReportInput, spans: readonly AttemptSpan[]): reado
       depth,
       kind: step.work.kind,
       status,
+      summary: record === undefined ? "pending" : stepStateOf(record),
       state: stateWord(status, input.liveness),
       visits: record?.visits.length ?? 0,
       attempts,
@@ -173,8 +177,10 @@ const BAR_STATES: Readonly<Record<NonNullable<AttemptSpan["end"]>["type"], StepS
   "step.conflicted": "interrupted",
 };
 
+const OPEN_OUTCOMES = { asked: "asked", sleeping: "waiting", running: "running" } as const;
+
 /** The state of an attempt that has not ended. */
-function openStatus(visit: Visit | undefined, at: AttemptRef): StepStatus {
+function openStatus(visit: Visit | undefined, at: AttemptRef): keyof typeof OPEN_OUTCOMES {
   const status = visit?.attempts === at.attempt ? statusWord(visit.state) : undefined;
   return status === "asked" || status === "sleeping" ? status : "running";
 }
@@ -187,14 +193,15 @@ function barOf(run: Run, span: AttemptSpan): Bar {
     startedAt,
     ...(endedAt === undefined ? {} : { endedAt }),
     workedMs,
-    outcome: end === undefined ? open : end.type.slice("step.".length),
+    outcome: end === undefined ? OPEN_OUTCOMES[open] : attemptOutcome(end),
     tint: TINTS[end === undefined ? open : BAR_STATES[end.type]],
     composite: isOpened(findVisit(run, at)),
     ...(spent === undefined ? {} : { spent }),
   };
 }
 
-interface AttemptSpan {
+/** An attempt as a stretch of time. */
+export interface AttemptSpan {
   readonly at: AttemptRef;
   readonly startedAt: number;
   /** Absent while it runs, as far as the journal knows. */

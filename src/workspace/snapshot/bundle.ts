@@ -8,13 +8,12 @@ import { rename } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { failpoint } from "../../util/failpoint.ts";
 import { flush } from "../disk.ts";
-import { git } from "../git.ts";
+import { git, gitFailure } from "../git.ts";
 import { WorkspaceError } from "../workspace-error.ts";
 import {
   HEAD_REFS,
   inStoreAndProject,
   linkProject,
-  listRefs,
   REFS,
   type SnapshotRef,
   type SnapshotStore,
@@ -22,42 +21,45 @@ import {
   writeRefs,
 } from "./store.ts";
 
-/** Writes the snapshots under these refs, and the commits that they need except `without`. */
+/** Git's words for a bundle in which nothing would be. */
+const EMPTY = /empty bundle/;
+
+/**
+ * Writes snapshots, and the commits that they need except `without`. False when nothing is left to
+ * write: the other machine has everything.
+ */
 export async function writeBundle(
   store: SnapshotStore,
   options: {
-    /** Refs of snapshots, or the beginnings of their names. */
-    readonly refs: readonly string[];
+    readonly refs: readonly SnapshotRef[];
     readonly file: string;
     /** Commits that the other machine already has. */
     readonly without?: readonly string[];
   },
-): Promise<readonly SnapshotRef[]> {
-  const refs = (await Promise.all(options.refs.map((one) => listRefs(store, one)))).flat();
-  if (refs.length === 0) {
-    throw new WorkspaceError(
-      "snapshot-missing",
-      `there are no snapshots under ${options.refs.join(", ")}`,
-      "choose a run that has checkpoints",
-    );
-  }
+): Promise<boolean> {
+  const { refs, without = [] } = options;
   const file = resolve(options.file);
   const made = `${file}.${process.pid}.new`;
   const input = [
     ...refs.map(({ ref }) => ref),
     // Their trees as well: they are not parents of the snapshots, and git compares only those.
-    ...(options.without ?? []).flatMap((commit) => [`^${commit}`, `^${commit}^{tree}`]),
+    ...without.flatMap((commit) => [`^${commit}`, `^${commit}^{tree}`]),
   ];
+  let isEmpty = false;
   await withRefs(inStoreAndProject(store), refs, async (named) => {
-    const call = { ...named, input: `${input.join("\n")}\n` };
-    await git(call, "bundle", "create", "--quiet", made, "--stdin");
-    await git(call, "bundle", "verify", "--quiet", made);
+    const call = { ...named, input: `${input.join("\n")}\n`, answers: [128] };
+    const args = ["bundle", "create", "--quiet", made, "--stdin"];
+    const result = await git(call, ...args);
+    isEmpty = result.exit !== 0 && EMPTY.test(result.stderr);
+    if (result.exit !== 0 && !isEmpty) throw gitFailure(call, args, result);
+    if (!isEmpty) await git(named, "bundle", "verify", "--quiet", made);
   });
+  if (isEmpty) return false;
   await flush(made);
   failpoint("workspace.bundle-written");
   await rename(made, file);
   await flush(dirname(file));
-  return refs;
+  return true;
 }
 
 /** Imports the snapshots of a bundle into the store; refs with the same names are replaced. */

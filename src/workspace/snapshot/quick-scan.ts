@@ -325,12 +325,12 @@ function isYoung(facts: Stats | undefined, startMs: number): boolean {
 }
 
 /** A text that differs for each state of a file or directory, without reading it. */
-export function stampOf({ ino, size, mtimeMs, ctimeMs, mode }: Stats): string {
+function stampOf({ ino, size, mtimeMs, ctimeMs, mode }: Stats): string {
   return `${ino}:${size}:${mtimeMs}:${ctimeMs}:${mode}`;
 }
 
 /** The stats of a path; a link is not followed. */
-export function lookAt(place: string | Buffer): Stats | undefined {
+function lookAt(place: string | Buffer): Stats | undefined {
   try {
     return lstatSync(place, { throwIfNoEntry: false });
   } catch {

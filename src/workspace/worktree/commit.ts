@@ -71,7 +71,7 @@ export async function commitWork(directory: string, all: WorkToCommit): Promise<
 }
 
 /** Adds every change in a worktree to its index, but for the files that are left out. */
-export async function addAll(call: GitCall, leftOut: readonly string[]): Promise<void> {
+async function addAll(call: GitCall, leftOut: readonly string[]): Promise<void> {
   const paths = [":/", ...leftOut.map((path) => `:(exclude,literal)${path}`)];
   const input = paths.map((path) => `${path}\0`).join("");
   await git({ ...call, input }, "add", "-A", "--pathspec-from-file=-", "--pathspec-file-nul");

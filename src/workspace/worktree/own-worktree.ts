@@ -33,7 +33,8 @@ import type { Workspace } from "../snapshot/workspace.ts";
 import { createWorktree, isThere, uniqueCommits } from "./worktree.ts";
 import { commitOf, holderOf, listWorktrees, removeEntry } from "./worktree-list.ts";
 
-interface OwnDirectory {
+/** The directory of one step or instance, whether it exists or not. */
+export interface OwnDirectory {
   readonly store: SnapshotStore;
   /** The directory in which the run was started. */
   readonly project: string;

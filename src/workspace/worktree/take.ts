@@ -122,7 +122,7 @@ export type MergeKind =
   /** All changes become one commit. */
   | "squash";
 
-export type MergeResult =
+type MergeResult =
   | { readonly how: "already" }
   | { readonly how: "merged"; readonly commit: string }
   | { readonly how: "conflicts"; readonly paths: readonly string[] }
@@ -185,7 +185,7 @@ async function mergedTree(
   return { how: "conflicts", paths: paths.filter((path) => path !== "").map(shownPath) };
 }
 
-export type ApplyResult =
+type ApplyResult =
   | { readonly how: "already" }
   | { readonly how: "applied"; readonly files: number }
   /** It does not fit, in git's own words; nothing was changed. */

@@ -175,8 +175,8 @@ describe("conditions", () => {
   });
 
   it.each([
-    ["outcome=success &&", "a clause is missing here", 16, 18],
-    ["&& a=b", "a clause is missing here", 0, 0],
+    ["outcome=success ||", "a clause is missing here", 16, 18],
+    ["|| a=b", "a clause is missing here", 0, 0],
     ["=x", "the clause `=x` has no key", 0, 2],
     ["a=b && tests are green", "`are green` cannot follow `tests`", 7, 22],
     ["tries > many", "`>` needs a number", 0, 12],

@@ -121,7 +121,6 @@ describe("warnings, as the specification has them", () => {
 
 describe("what other engines run", () => {
   it.each([
-    ["several exits", "a [prompt=x] start -> a -> exit a -> e2 e2 [shape=Msquare]"],
     ["an exit that nothing leads to", "ask [shape=hexagon] start -> ask -> ask"],
     ["a node that only a retry target leads to", "start -> exit retry_target=r r [prompt=x]"],
     ["custom outcomes", 'start -> exit [condition="outcome=needs_dod"]'],
@@ -160,4 +159,43 @@ it("draws a mistake inside of a condition where it is", () => {
 1 error
 `,
   );
+});
+
+describe("paths and names", () => {
+  it("names a node that no edge leaves", () => {
+    expect(lint("a [prompt=x] b [prompt=y]\nstart -> a -> exit\na -> b")).toEqual([
+      "3:14 warning[dead_end] no edge leaves `b`: a run that comes here ends without its exit",
+    ]);
+  });
+
+  it("names the nodes from which no path leads to an exit, once", () => {
+    const cycle = "a [prompt=x] b [prompt=y] c [prompt=z]";
+    expect(lint(`${cycle}\nstart -> a -> exit\na -> b -> c -> b`)).toEqual([
+      "3:14 warning[endless_cycle] no path leads to an exit from `b`, `c`",
+    ]);
+    // A failure may lead out of a cycle.
+    expect(lint(`${cycle}\nb [retry_target=a]\nstart -> a -> exit\na -> b -> c -> b`)).toEqual([]);
+  });
+
+  it("accepts a name that the language does not have, and refuses one that no file can have", () => {
+    const ids = ["a-b", '"a b"', '"\u00e4"', '"../evil"', '".."', '"checkpoint.json"', '"x.lock"'];
+    ids.push("artifacts", "branches", "x".repeat(300));
+    const rules = ids.map((id) => lint(`${id} [prompt=x]\nstart -> ${id} -> exit`));
+    expect(rules.map((found) => found.map((line) => /\w+\[\w+\]/.exec(line)?.[0]))).toEqual([
+      ["warning[node_id]"],
+      ["warning[node_id]"],
+      ["warning[node_id]"],
+      ...Array.from({ length: 7 }, () => ["error[node_id]"]),
+    ]);
+  });
+
+  it("names attributes that do nothing", () => {
+    const tool = "shape=parallelogram, tool_command=x";
+    expect(lint(`a [${tool}, auto_status=true, "tool_hooks.pre"="y"]\nstart -> a -> exit`)).toEqual(
+      [
+        "3:41 warning[unsupported] `auto_status` of `a` does nothing: without a file the exit status counts",
+        "3:59 warning[unsupported] `tool_hooks.pre` of `a` does nothing: hooks are for the calls of an agent",
+      ],
+    );
+  });
 });

@@ -120,7 +120,7 @@ describe("nodes", () => {
     ["shape=hexagon, type=mine", "wait.human", "mine"],
     ["handler=human", "wait.human", undefined],
     ["shape=tab", "codergen", "prompt"],
-    ["shape=folder", "codergen", "pipeline"],
+    ["shape=folder", "stack.manager_loop", undefined],
     ["shape=star", "codergen", undefined],
   ])("[%s] are %s nodes", (attributes, handler, customType) => {
     const node = nodeOf(`digraph { a [${attributes}] }`, "a");

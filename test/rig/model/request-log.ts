@@ -7,8 +7,8 @@ import type { Ask } from "./ask.ts";
 import type { Json } from "./json.ts";
 import type { StreamPoint, Usage } from "./reply.ts";
 
-export const REQUESTS_MAX = 1_000;
-export const BODY_BYTES_MAX_TOTAL = 128 * 1024 * 1024;
+const REQUESTS_MAX = 1_000;
+const BODY_BYTES_MAX_TOTAL = 128 * 1024 * 1024;
 
 /** `work` uses the script, `side` (titles, classifiers, probes), `count` and `other` do not. */
 export type RequestKind = "work" | "side" | "count" | "other";

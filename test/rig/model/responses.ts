@@ -86,13 +86,19 @@ function itemOf(said: Said): { readonly [key: string]: Json } {
   const call = {
     id: newId("fc"),
     call_id: `call_${said.id}`,
-    name: said.name,
+    ...calledBy(said.name),
     status: "completed",
   };
   if (said.freeform === undefined) {
     return { type: "function_call", ...call, arguments: JSON.stringify(said.input) };
   }
   return { type: "custom_tool_call", ...call, id: newId("ctc"), input: said.freeform };
+}
+
+/** Codex calls a tool of an MCP server by the name of the server's namespace and its own. */
+function calledBy(name: string): { readonly name: string; readonly namespace?: string } {
+  const [, namespace, own] = /^(mcp__\w+?)__(\w+)$/.exec(name) ?? [];
+  return namespace === undefined || own === undefined ? { name } : { namespace, name: own };
 }
 
 function finished(ask: Ask, id: string, output: readonly Json[], usage: Usage): Json {

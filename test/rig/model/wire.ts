@@ -23,7 +23,7 @@ export interface RequestOptions {
 const SHELL = { type: "object", properties: { command: { type: "string" } } };
 
 /** A request of a protocol, as an agent would send it. */
-export function requestOf(protocol: ProtocolName, options: RequestOptions = {}): Request {
+function requestOf(protocol: ProtocolName, options: RequestOptions = {}): Request {
   const { prompt = "Do it.", done = [], stream = false, tools = true } = options;
   switch (protocol) {
     case "anthropic":

@@ -98,7 +98,7 @@ export function repairGemini(transcript: string): void {
 }
 
 /** The messages of a record: itself, or the list that it sets. */
-export function messagesIn(record: JsonObject | undefined): readonly Json[] {
+function messagesIn(record: JsonObject | undefined): readonly Json[] {
   if (record === undefined) return [];
   return [record, ...listAt(record, "$set", "messages"), ...listAt(record, "messages")];
 }

@@ -1,0 +1,327 @@
+/**
+ * The queues of a fleet: which runs want a driver. They are queues of pg-boss in the database of the
+ * journal, so a run and its place in a queue are stored together.
+ *
+ * Owns: the names of the queues, their jobs, the failures of a run to be driven, and the dead letters.
+ *   The only file that knows pg-boss.
+ * Does not: know whether a run has an owner, or what a driver does with it. A job says only that a run
+ *   wants a driver; that of a run that wants none is harmless.
+ * Invariants:
+ * - dispatch/D1 A run is queued at most once, and earlier when somebody wants it earlier.
+ * - dispatch/D2 A job ends in the transaction in which its worker becomes the owner of the run.
+ */
+import { type ConstructorOptions, PgBoss } from "pg-boss";
+import type { FleetJournal, SqlDatabase } from "../../journal/fleet-journal.ts";
+import type { Subscription } from "../../journal/subscription.ts";
+import { assert } from "../../util/assert.ts";
+import { LABEL } from "../../util/label.ts";
+import type { DeadLetter, QueueSummary } from "../../view/fleet-overview.ts";
+
+/** The schema of the queues, and of what this room keeps beside them. */
+export const QUEUE_SCHEMA = "perdure_queue";
+
+/** The channel on which workers hear that a run wants a driver; the payload is its queue. */
+const CHANNEL = "perdure_wanted";
+
+const QUEUE = "runs";
+/** The runs that no worker could drive. */
+const DEAD_LETTERS = "dead-runs";
+
+/** After so many failures in a row to be driven, a run becomes a dead letter. */
+export const FAILURES_MAX = 5;
+/** The pause after the first failure; it doubles with each further one. */
+const FAILURE_PAUSE_MS = 1_000;
+const FAILURE_PAUSE_MAX_MS = 60_000;
+
+/** How long a job is kept that no worker took, and one that has ended. */
+const RETENTION_SECONDS = 365 * 24 * 3_600;
+const ENDED_SECONDS = 24 * 3_600;
+
+/** The store of a fleet and its queues. */
+export interface FleetParts {
+  readonly journal: FleetJournal;
+  readonly dispatch: Dispatch;
+}
+
+/** Where a run is queued. */
+export interface RunQueue {
+  /** The labels that its worker must have. */
+  readonly requires: readonly string[];
+  /** Runs with a higher one come first. */
+  readonly priority: number;
+}
+
+/** What a job says. */
+interface WantedJob {
+  readonly run_id: string;
+  /** The run wants to be resumed, although it has ended: its last event then. */
+  readonly resume_at?: number;
+}
+
+/** A run that wants a driver, taken from its queue. */
+export interface WantedRun {
+  readonly runId: string;
+  readonly resumeAt: number | undefined;
+}
+
+const TABLES = `
+create table if not exists ${QUEUE_SCHEMA}.wanted_runs (
+  run_id text primary key,
+  queue text not null,
+  priority integer not null,
+  failures integer not null default 0,
+  reason text
+);
+create table if not exists ${QUEUE_SCHEMA}.workers (
+  worker text primary key,
+  host text not null,
+  pid integer not null,
+  version text not null,
+  labels text[] not null,
+  concurrency integer not null,
+  runs text[] not null,
+  state text not null,
+  started_at timestamptz not null,
+  seen_at timestamptz not null
+);
+do $$ begin
+  if exists (select from pg_roles where rolname = 'perdure_worker') then
+    grant usage on schema ${QUEUE_SCHEMA} to perdure_worker, perdure_submitter, perdure_reader;
+    grant select, insert, update, delete on all tables in schema ${QUEUE_SCHEMA}
+      to perdure_worker;
+    grant select, insert, update on all tables in schema ${QUEUE_SCHEMA} to perdure_submitter;
+    grant select on all tables in schema ${QUEUE_SCHEMA} to perdure_reader;
+    grant execute on all functions in schema ${QUEUE_SCHEMA}
+      to perdure_worker, perdure_submitter;
+  end if;
+end $$;
+`;
+
+/** The queues of a fleet. */
+export class Dispatch {
+  readonly #journal: FleetJournal;
+  readonly #boss: PgBoss;
+  readonly #queues = new Set<string>();
+
+  private constructor(journal: FleetJournal, boss: PgBoss) {
+    this.#journal = journal;
+    this.#boss = boss;
+  }
+
+  /**
+   * Opens the queues; makes them where there are none. A worker also keeps them in order, and starts
+   * what is scheduled.
+   */
+  static async open(journal: FleetJournal, role: "worker" | "client"): Promise<Dispatch> {
+    const isWorker = role === "worker";
+    const boss = new PgBoss({
+      db: bossDatabase(journal),
+      schema: QUEUE_SCHEMA,
+      supervise: isWorker,
+      schedule: isWorker,
+    });
+    // Its own statements fail while the server is away; they are repeated, and jobs are only hints.
+    boss.on("error", () => undefined);
+    await boss.start();
+    if (!(await hasTables(journal))) await journal.executeSql(TABLES);
+    const dispatch = new Dispatch(journal, boss);
+    await dispatch.#makeQueue(DEAD_LETTERS);
+    return dispatch;
+  }
+
+  /** Adds a new run to its queue, in the transaction that creates it. */
+  async add(transaction: SqlDatabase, runId: string, queue: RunQueue): Promise<void> {
+    const name = queueName(queue.requires);
+    await transaction.executeSql(
+      `insert into ${QUEUE_SCHEMA}.wanted_runs (run_id, queue, priority) values ($1, $2, $3)
+       on conflict (run_id) do update set queue = $2, priority = $3, failures = 0, reason = null`,
+      [runId, name, queue.priority],
+    );
+    await this.want(transaction, runId, {});
+  }
+
+  /**
+   * Says that a run wants a driver: at once, or at a time. `resumeAt` is the last event of a run that
+   * has ended and shall continue.
+   */
+  async want(
+    transaction: SqlDatabase,
+    runId: string,
+    { at, resumeAt }: { readonly at?: number; readonly resumeAt?: number },
+  ): Promise<void> {
+    const { rows } = await transaction.executeSql(
+      `select queue, priority from ${QUEUE_SCHEMA}.wanted_runs where run_id = $1`,
+      [runId],
+    );
+    const name = String(rows[0]?.queue ?? QUEUE);
+    const priority = Number(rows[0]?.priority ?? 0);
+    await this.#makeQueue(name);
+    const data: WantedJob = {
+      run_id: runId,
+      ...(resumeAt !== undefined && { resume_at: resumeAt }),
+    };
+    const options = { singletonKey: runId, priority, db: bossDatabase(transaction) };
+    if (at === undefined) {
+      // Earlier than a job that is queued for later (dispatch/D1).
+      await this.#boss.upsert(name, data, { ...options, startAfter: new Date() });
+    } else {
+      await this.#boss.send(name, data, { ...options, startAfter: new Date(at) });
+    }
+    await transaction.executeSql(`select pg_notify('${CHANNEL}', $1)`, [name]);
+  }
+
+  /**
+   * Takes the next run that a worker with these labels may drive, in the transaction in which it
+   * becomes the owner (dispatch/D2). The queues take turns.
+   */
+  async take(
+    transaction: SqlDatabase,
+    labels: ReadonlySet<string>,
+  ): Promise<WantedRun | undefined> {
+    const db = bossDatabase(transaction);
+    for (const name of await this.#queuesFor(labels)) {
+      const [job] = await this.#boss.fetch<WantedJob>(name, { db, batchSize: 1 });
+      if (job === undefined) continue;
+      await this.#boss.complete(name, job.id, null, { db });
+      // The queue that has just served comes last the next time.
+      this.#queues.delete(name);
+      this.#queues.add(name);
+      return { runId: job.data.run_id, resumeAt: job.data.resume_at };
+    }
+    return undefined;
+  }
+
+  /** Counts an attempt to drive a run; returns how many have failed since one went well. */
+  async begin(transaction: SqlDatabase, runId: string): Promise<number> {
+    const { rows } = await transaction.executeSql(
+      `update ${QUEUE_SCHEMA}.wanted_runs set failures = failures + 1
+       where run_id = $1 returning failures`,
+      [runId],
+    );
+    return Number(rows[0]?.failures ?? 1) - 1;
+  }
+
+  /** The run is driven well. */
+  async succeed(transaction: SqlDatabase, runId: string): Promise<void> {
+    await transaction.executeSql(
+      `update ${QUEUE_SCHEMA}.wanted_runs set failures = 0, reason = null where run_id = $1`,
+      [runId],
+    );
+  }
+
+  /** The run could not be driven: it is queued again after a pause, or becomes a dead letter. */
+  async fail(transaction: SqlDatabase, runId: string, reason: string): Promise<"again" | "dead"> {
+    const { rows } = await transaction.executeSql(
+      `update ${QUEUE_SCHEMA}.wanted_runs set reason = $2 where run_id = $1 returning failures`,
+      [runId, reason],
+    );
+    const failures = Number(rows[0]?.failures ?? 1);
+    if (failures < FAILURES_MAX) {
+      const pauseMs = Math.min(FAILURE_PAUSE_MS * 2 ** (failures - 1), FAILURE_PAUSE_MAX_MS);
+      await this.want(transaction, runId, { at: Date.now() + pauseMs });
+      return "again";
+    }
+    const db = bossDatabase(transaction);
+    await this.#boss.send(DEAD_LETTERS, { run_id: runId, reason }, { db, singletonKey: runId });
+    return "dead";
+  }
+
+  /** Queues a dead letter again, with the failures forgotten. */
+  async sendAgain(transaction: SqlDatabase, runId: string, resumeAt: number): Promise<void> {
+    const db = bossDatabase(transaction);
+    const dead = await this.#boss.findJobs(DEAD_LETTERS, { db, key: runId });
+    if (dead.length > 0)
+      await this.#boss.deleteJob(
+        DEAD_LETTERS,
+        dead.map(({ id }) => id),
+        { db },
+      );
+    await this.succeed(transaction, runId);
+    await this.want(transaction, runId, { resumeAt });
+  }
+
+  /** The runs that no worker could drive. */
+  async deadLetters(): Promise<readonly DeadLetter[]> {
+    const jobs = await this.#boss.findJobs<WantedJob & { reason: string }>(DEAD_LETTERS);
+    return jobs.map(({ data, createdOn }) => ({
+      runId: data.run_id,
+      reason: data.reason,
+      time: createdOn.getTime(),
+    }));
+  }
+
+  /** The queues and how many runs wait in them. */
+  async queues(): Promise<readonly QueueSummary[]> {
+    const all = await this.#boss.getQueues();
+    return all
+      .filter(({ name }) => isRunQueue(name))
+      .map(({ name, readyCount, deferredCount }) => ({
+        requires: requiredBy(name),
+        queued: readyCount,
+        deferred: deferredCount,
+      }));
+  }
+
+  /** Wakes a worker when a run wants a driver. */
+  listen(): Subscription {
+    return this.#journal.listen(CHANNEL);
+  }
+
+  /** Reads which queues there are; another process may have made one. */
+  async refresh(): Promise<void> {
+    for (const { name } of await this.#boss.getQueues()) this.#queues.add(name);
+  }
+
+  async close(): Promise<void> {
+    await this.#boss.stop({ graceful: false, close: false });
+  }
+
+  async #queuesFor(labels: ReadonlySet<string>): Promise<readonly string[]> {
+    return [...this.#queues].filter(
+      (name) => isRunQueue(name) && requiredBy(name).every((label) => labels.has(label)),
+    );
+  }
+
+  async #makeQueue(name: string): Promise<void> {
+    if (this.#queues.has(name)) return;
+    await this.#boss.createQueue(name, {
+      // One job of a run waits at a time; its key is the run.
+      policy: "short",
+      retryLimit: 0,
+      retentionSeconds: RETENTION_SECONDS,
+      deleteAfterSeconds: ENDED_SECONDS,
+    });
+    this.#queues.add(name);
+  }
+}
+
+/** Only the first program needs the right to make tables. */
+async function hasTables(sql: SqlDatabase): Promise<boolean> {
+  const name = `${QUEUE_SCHEMA}.workers`;
+  const { rows } = await sql.executeSql("select to_regclass($1) is not null as there", [name]);
+  return rows[0]?.there === true;
+}
+
+/** The name of the queue of runs that require these labels. */
+function queueName(requires: readonly string[]): string {
+  for (const label of requires) assert(LABEL.test(label), `${label} is a label`);
+  return [QUEUE, ...[...new Set(requires)].sort()].join("/");
+}
+
+function isRunQueue(name: string): boolean {
+  return name === QUEUE || name.startsWith(`${QUEUE}/`);
+}
+
+function requiredBy(name: string): readonly string[] {
+  return name.split("/").slice(1);
+}
+
+/** What pg-boss calls a database; it only ever runs statements. */
+function bossDatabase(sql: SqlDatabase): NonNullable<ConstructorOptions["db"]> {
+  return {
+    executeSql: async (text, values) => {
+      const { rows } = await sql.executeSql(text, values);
+      return { rows: [...rows] };
+    },
+  };
+}

@@ -1,0 +1,108 @@
+/** Watches a run that another process drives, and answers its questions. */
+import type { Answer, AttemptRef } from "../../core/event.ts";
+import { evolve } from "../../core/evolve.ts";
+import { isIdle } from "../../core/run.ts";
+import type { Answered } from "../../journal/inbox.ts";
+import type { Display } from "../drive/screen.ts";
+import { hideSecretsOf, type LoadedRun, readPlans } from "../loaded-run.ts";
+import { type OutputReaders, outputReaders } from "../output/output.ts";
+import { hasAgents, priceListOf } from "../prices.ts";
+import { livenessOf, openProject, type Project } from "../project/project.ts";
+import { giveAnswer } from "../request/answer.ts";
+import { stopRun } from "../request/stop.ts";
+import { earlierEstimates } from "./earlier-runs.ts";
+
+/** The process that watches a run, and the person behind it. */
+interface Watcher {
+  readonly display: Display;
+  /** True when the display is closed. */
+  readonly isClosed: () => boolean;
+  /** Calls `leave` when the person wants to leave. */
+  readonly onLeave: (leave: () => void) => void;
+}
+
+/** Shows a run that another process drives, until it ends or its owner is gone. */
+export async function followRun(
+  project: Project,
+  known: LoadedRun,
+  { display, isClosed, onLeave }: Watcher,
+): Promise<void> {
+  const { log, leases } = project.journal;
+  const subscription = log.subscribe(known.id);
+  let failure: { readonly error: unknown } | undefined;
+  const fail = (error: unknown): void => {
+    failure = { error };
+    subscription.close();
+  };
+  const prompt = display.openPrompt?.({
+    answer: (at, reply) => answerFrom(known, at, reply),
+    onGone: () => undefined,
+    onError: fail,
+  });
+  const screen = await display.openScreen({
+    runId: known.id,
+    shortId: known.shortId,
+    past: known.events,
+    readers: await readersFor(known),
+    dir: known.dir,
+    now: Date.now,
+    footer: prompt && ((width) => prompt.footer(width)),
+    controls: {
+      role: "watcher",
+      stopAfterStep: () => void stopFrom(known).catch(fail),
+      detach: () => subscription.close(),
+    },
+    estimates: () => earlierEstimates(project, known),
+  });
+  prompt?.show(screen);
+  let { run } = known;
+  screen.say(`Attached to run ${known.id}; Ctrl-C leaves it running.`);
+  prompt?.update(run);
+  screen.update([], run);
+  onLeave(() => subscription.close());
+  do {
+    const news = await log.eventsAfter(known.id, run.seq);
+    await readPlans(project, known, news);
+    for (const recorded of news) run = evolve(known.planOf, run, recorded);
+    if (news.length > 0) {
+      hideSecretsOf(known.plan, run);
+      prompt?.update(run);
+      screen.update(news, run);
+    }
+    const over = isIdle(run) && ["completed", "failed", "stopped"].includes(run.state.status);
+    const stopped = run.state.status === "stopped";
+    if (over || stopped || livenessOf(await leases.of(known.id)) !== "owned") break;
+  } while ((await subscription.changed()) && !isClosed());
+  subscription.close();
+  prompt?.close();
+  await screen.close();
+  if (failure !== undefined) throw failure.error;
+}
+
+async function readersFor({ plan }: LoadedRun): Promise<OutputReaders> {
+  return outputReaders(plan, hasAgents(plan) ? await priceListOf(plan) : undefined);
+}
+
+/** Asks the owner to stop after the steps that are running. */
+async function stopFrom(known: LoadedRun): Promise<void> {
+  const project = await openProject(process.cwd(), "read-write");
+  try {
+    await stopRun(project, known.id, "after-step");
+  } finally {
+    await project.journal.close();
+  }
+}
+
+/** A watcher only reads the journal, until the person answers a question. */
+async function answerFrom(
+  known: LoadedRun,
+  at: AttemptRef,
+  reply: Pick<Answer, "choice" | "text">,
+): Promise<Answered> {
+  const project = await openProject(process.cwd(), "read-write");
+  try {
+    return await giveAnswer(project, known, at, { ...reply, from: "terminal" });
+  } finally {
+    await project.journal.close();
+  }
+}

@@ -1,0 +1,196 @@
+/**
+ * Looks at runs without changing them: the run to show, the history of a step, a replay, and the
+ * differences between checkpoints in files and context.
+ *
+ * Owns: loading what each of these needs, and masking secrets before a text is shortened.
+ * Does not: turn the result into words (view).
+ */
+
+import type { Question, Recorded } from "../../core/event.ts";
+import { replay } from "../../core/evolve.ts";
+import { move } from "../../core/move.ts";
+import { type Replayed, replayTurns } from "../../core/replay.ts";
+import { attemptText, parseVisit, stepPath, visitText } from "../../core/step-path.ts";
+import { fingerprintsOf } from "../../plan/fingerprint.ts";
+import type { Plan } from "../../plan/plan.ts";
+import type { Json } from "../../util/json.ts";
+import { checkpointNamed, NOW, type Point, spanNamed } from "../../view/checkpoint-name.ts";
+import { type Explained, explainStep } from "../../view/explain.ts";
+import { type ContextChange, contextChange } from "../../view/file-changes.ts";
+import { type TimelineEntry, timelineOf } from "../../view/timeline.ts";
+import {
+  differences,
+  type FileDifference,
+  patchBetween,
+  type Side,
+} from "../../workspace/snapshot/difference.ts";
+import { hasCommit, type SnapshotStore } from "../../workspace/snapshot/store.ts";
+import { keepsFiles, openRunWorkspace, type RunWorkspace } from "../drive/run-workspace.ts";
+import { type LoadedRun, parsePlan } from "../loaded-run.ts";
+import { hidesMarked, maskedJson } from "../output/secret-mask.ts";
+import { type Project, shortIdOf } from "../project/project.ts";
+import { pointNamed, stepNamed } from "../project/step-name.ts";
+import { command, naming, Refusal } from "../refusal.ts";
+
+/** A run as it is shown: masked before any text is shortened, as no mark recognises a part. */
+export function shownRun(known: LoadedRun): LoadedRun {
+  return hidesMarked() ? maskedRun(known) : known;
+}
+
+/** The run with every secret in its events masked. */
+export function maskedRun(known: LoadedRun): LoadedRun {
+  const events = maskedJson(known.events);
+  const run = replay(known.planOf, known.id, events);
+  if (known.moved !== undefined) move(run, known.moved);
+  return { ...known, events, run };
+}
+
+/** The last question of a gate, by its step path, visit or attempt. */
+export function lastQuestion(known: LoadedRun, given: string): Question {
+  const { events, shortId } = known;
+  const gate = stepNamed(known, given);
+  const asked = events.findLast(
+    ({ event }) =>
+      event.type === "step.asked" &&
+      [stepPath(event), visitText(event), attemptText(event)].includes(gate),
+  );
+  if (asked?.event.type === "step.asked") return asked.event;
+  const message = `run ${shortId} has asked no question of ${gate}`;
+  throw new Refusal("unknown-step", message, command("show", shortId));
+}
+
+/** Explains why a step ran, ran again, or did not run again. */
+export function explain(known: LoadedRun, given: string): Explained {
+  const { events, plan, shortId } = known;
+  const { visit, attempt, ...place } = parseVisit(stepNamed(known, given));
+  const step = stepPath(place);
+  const explained = explainStep(events, step, fingerprintsOf(plan).get(step)?.hash);
+  if (explained === undefined) {
+    const message = `nothing has happened to step ${step} of run ${shortId} yet`;
+    throw new Refusal("impossible", message, command("show", shortId));
+  }
+  const isMeant = ({ at }: { readonly at: string }): boolean => {
+    const is = parseVisit(at);
+    return [visit ?? is.visit, attempt ?? is.attempt].join() === [is.visit, is.attempt].join();
+  };
+  return { ...explained, attempts: explained.attempts.filter(isMeant) };
+}
+
+/** The result of a replay: every recorded decision, made again by the present core. */
+interface ReplayedRun {
+  readonly runId: string;
+  readonly shortId: string;
+  readonly pipeline: string;
+  readonly replayed: Replayed;
+}
+
+/** Replays a run: makes every recorded decision again. */
+export async function replayRun(project: Project, runId: string): Promise<ReplayedRun> {
+  // `loadRun` would refuse a run with an event that the core does not accept.
+  const { planText, plans, events } = await project.journal.log.load(runId);
+  const plan = parsePlan(planText, runId);
+  const planOf = (one: string): Plan => parsePlan(plans.get(one) ?? "", runId);
+  const replayed = replayTurns(planOf, runId, events);
+  const shortId = await shortIdOf(project.journal, runId);
+  return { runId, shortId, pipeline: plan.name, replayed };
+}
+
+/** The changes of files and context between two checkpoints of a run. */
+export interface RunDifference {
+  readonly from: Point;
+  readonly to: Point;
+  readonly changed: readonly FileDifference[];
+  readonly context: ContextChange;
+  readonly patch: { readonly text: string; readonly cut: boolean } | undefined;
+}
+
+/** Compares two checkpoints, or the beginning and the end of one step, visit or attempt. */
+export async function compareRun(
+  project: Project,
+  known: LoadedRun,
+  [first, second]: readonly [string, string | undefined],
+  { patch: wantsPatch }: { readonly patch: boolean },
+): Promise<RunDifference> {
+  const { from, to } = stretch(known, first, second);
+  const files = await openRunWorkspace(project, known);
+  const [a, b] = [sideOf(files, known, from), sideOf(files, known, to)];
+  const changed = await differences(files.store, a, b);
+  const context = contextOf(known, from, to);
+  const patch = wantsPatch ? await patchBetween(files.store, a, b) : undefined;
+  return { from, to, changed, context, patch };
+}
+
+function stretch(
+  known: LoadedRun,
+  first: string,
+  second: string | undefined,
+): { from: Point; to: Point } {
+  const { events, shortId } = known;
+  return naming(shortId, () => {
+    const one = pointNamed(known, first);
+    if (second === undefined) return spanNamed(events, one);
+    const other = pointNamed(known, second);
+    return { from: checkpointNamed(events, one), to: checkpointNamed(events, other) };
+  });
+}
+
+function sideOf({ workspace }: RunWorkspace, { shortId }: LoadedRun, point: Point): Side {
+  if (point.commit !== undefined) return point.commit;
+  if (workspace !== undefined) return workspace;
+  const message = `the workspace of run ${shortId} does not exist, so there is no ${NOW}`;
+  throw new Refusal("no-workspace", message, command("timeline", shortId));
+}
+
+function contextOf({ id, planOf, events }: LoadedRun, from: Point, to: Point): ContextChange {
+  const contextAt = ({ seq }: Point): ReadonlyMap<string, Json> =>
+    replay(planOf, id, events.slice(0, seq)).context;
+  return contextChange(contextAt(from), contextAt(to));
+}
+
+/** A checkpoint, and the changes of files since the one before; undefined when they are unknown. */
+export interface CheckpointEntry extends TimelineEntry {
+  readonly changed: Changed;
+}
+
+/** The checkpoints of a run in order, each with the changes since the one before. */
+export async function timelineOfRun(
+  project: Project,
+  known: LoadedRun,
+): Promise<readonly CheckpointEntry[]> {
+  const entries = timelineOf(known.events);
+  const store = keepsFiles(known) ? (await openRunWorkspace(project, known)).store : undefined;
+  const changes = await changesOf(store, known.events, entries);
+  return entries.map((entry, index) => ({ ...entry, changed: changes[index] }));
+}
+
+type Changed = readonly FileDifference[] | undefined;
+
+/** The changes from each snapshot to the next; a removed snapshot has none. */
+async function changesOf(
+  store: SnapshotStore | undefined,
+  events: readonly Recorded[],
+  entries: readonly TimelineEntry[],
+): Promise<readonly Changed[]> {
+  const changes: Changed[] = [];
+  let before = firstBase(events);
+  for (const { snapshot } of entries) {
+    if (snapshot === undefined || store === undefined) {
+      changes.push(undefined);
+      continue;
+    }
+    const known = before !== undefined && (await hasCommit(store, before));
+    const both = known && (await hasCommit(store, snapshot));
+    changes.push(both ? await differences(store, before ?? snapshot, snapshot) : undefined);
+    before = snapshot;
+  }
+  return changes;
+}
+
+/** The first snapshot that a run has of its files. */
+export function firstBase(events: readonly Recorded[]): string | undefined {
+  for (const { event } of events) {
+    if (event.type === "step.started" && event.base !== undefined) return event.base;
+    if (event.type === "step.based") return event.base;
+  }
+  return undefined;
+}

@@ -1,0 +1,158 @@
+/** The output of the steps of a run, attempt by attempt. */
+
+import { createReadStream, existsSync } from "node:fs";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import type { AttemptRef, RunEvent } from "../../core/event.ts";
+import { findVisit, stepOf } from "../../core/run.ts";
+import { attemptText, parseVisit, stepPath } from "../../core/step-path.ts";
+import { attemptDirOf } from "../../engine/state-dir.ts";
+import type { Subscription } from "../../journal/subscription.ts";
+import { followLines } from "../../runner/process/output.ts";
+import { closeAll } from "../../util/close.ts";
+import { attemptEnd } from "../../view/attempt-history.ts";
+import { spokenLines } from "../../view/question-text.ts";
+import { type LoadedRun, loadRun } from "../loaded-run.ts";
+import { livenessOf, type Project } from "../project/project.ts";
+import { isAttemptOf, stepNamed } from "../project/step-name.ts";
+import { command, Refusal } from "../refusal.ts";
+import { type OutputReaders, outputFiles, outputReaders, type PrintedLine } from "./output.ts";
+
+/** A line of a log. */
+export interface LogLine extends PrintedLine {
+  /** The step that printed it; absent where only one was asked for. */
+  readonly path: string | undefined;
+  readonly at: AttemptRef;
+}
+
+/** Who reads the output. */
+interface LogReader {
+  /** Continues to read for as long as a process drives the run. */
+  readonly follow: boolean;
+  readonly print: (line: LogLine) => void;
+  /** True when nobody reads any more. */
+  readonly isClosed: () => boolean;
+}
+
+/** Prints the output of all attempts, or of one step's attempts; returns the number of lines. */
+export async function printLogs(
+  project: Project,
+  known: LoadedRun,
+  given: string | undefined,
+  reader: LogReader,
+): Promise<number> {
+  const step = given === undefined ? undefined : stepNamed(known, given);
+  const { shortId } = known;
+  if (known.cleanedAt !== undefined) {
+    const message = `the files of run ${shortId} were removed by perdure clean`;
+    throw new Refusal("files-removed", message, command("show", shortId));
+  }
+  const wanted: Wanted = { ...reader, step, readers: await outputReaders(known.plan), lines: 0 };
+  const shown = new Set<string>();
+  const subscription = project.journal.log.subscribe(known.id);
+  do {
+    const now = await loadRun(project, known.id);
+    for (const at of attemptsOf(now, step)) {
+      if (shown.has(attemptText(at))) continue;
+      shown.add(attemptText(at));
+      const running = reader.follow && isRunning(now, at);
+      if (running) await followAttempt({ project, subscription }, now, at, wanted);
+      else await printAttempt(now, at, wanted);
+    }
+    if (!reader.follow || (await isOver(project, known.id, reader))) break;
+  } while (await subscription.changed());
+  subscription.close();
+  return wanted.lines;
+}
+
+type Started = Extract<RunEvent, { type: "step.started" }>;
+
+/** What to print, and for whom. */
+interface Wanted extends LogReader {
+  readonly step: string | undefined;
+  readonly readers: OutputReaders;
+  /** How many lines there were. */
+  lines: number;
+}
+
+/** A file of an attempt, and the function that prints its lines. */
+interface PrintedFile {
+  readonly name: string;
+  readonly show: (line: string) => void;
+}
+
+/**
+ * A line names its step, unless the person asked for that step. A mark shows the lines of checks
+ * and judges.
+ */
+function printedFiles(known: LoadedRun, at: Started, wanted: Wanted): readonly PrintedFile[] {
+  const visit = findVisit(known.run, at);
+  const printed = { step: visit && stepOf(visit), judge: at.judge };
+  const read = wanted.readers(printed);
+  const path = stepPath(at);
+  const asked = wanted.step === undefined ? undefined : stepPath(parseVisit(wanted.step));
+  return outputFiles(printed).map(({ name, mark, isWork }) => ({
+    name,
+    show: (line) => {
+      for (const shown of isWork ? read.line(line) : [{ text: line }]) {
+        wanted.lines++;
+        wanted.print({ ...shown, mark, at, path: asked === path ? undefined : path });
+      }
+    },
+  }));
+}
+
+async function printAttempt(known: LoadedRun, at: Started, wanted: Wanted): Promise<void> {
+  const files = printedFiles(known, at, wanted);
+  for (const line of spokenLines(known.events, at)) files[0]?.show(line);
+  for (const { name, show } of files) {
+    const path = join(attemptDirOf(known.dir, at), name);
+    if (!existsSync(path)) continue;
+    for await (const line of createInterface({ input: createReadStream(path) })) show(line);
+  }
+}
+
+async function followAttempt(
+  { project, subscription }: { readonly project: Project; readonly subscription: Subscription },
+  known: LoadedRun,
+  at: Started,
+  wanted: Wanted,
+): Promise<void> {
+  const folder = attemptDirOf(known.dir, at);
+  const files = printedFiles(known, at, wanted).map(({ name, show }) =>
+    followLines(join(folder, name), show),
+  );
+  while (
+    isRunning(await loadRun(project, known.id), at) &&
+    !(await isOver(project, known.id, wanted))
+  ) {
+    await subscription.changed();
+  }
+  await closeAll(files);
+}
+
+/** True when the run has no living owner, or the reader has left. */
+async function isOver(
+  { journal }: Project,
+  runId: string,
+  { isClosed }: Pick<LogReader, "isClosed">,
+): Promise<boolean> {
+  return isClosed() || livenessOf(await journal.leases.of(runId)) !== "owned";
+}
+
+/** The attempts of a step and of the steps inside it, or of the whole run. */
+function attemptsOf({ events }: LoadedRun, step: string | undefined): readonly Started[] {
+  return events.flatMap(({ event }) =>
+    event.type === "step.started" && (step === undefined || isAttemptOf(step, event))
+      ? [event]
+      : [],
+  );
+}
+
+function isRunning({ events }: LoadedRun, at: AttemptRef): boolean {
+  const key = attemptText(at);
+  return !events.some(({ event }) => {
+    const end = attemptEnd(event);
+    return end !== undefined && attemptText(end) === key;
+  });
+}

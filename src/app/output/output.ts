@@ -1,0 +1,212 @@
+/**
+ * The output of a run's attempts: the files that hold it, and readers that turn them into the lines
+ * that a person sees.
+ *
+ * Owns: the order and the labels of the files, and how much of an output is read.
+ * Does not: judge a stream; the adapters are loaded only for plans that use them.
+ */
+
+import { closeSync, fstatSync, openSync, readSync } from "node:fs";
+import { join } from "node:path";
+import { judgeOf } from "../../core/conversation/judge.ts";
+import type { AttemptRef, RunEvent } from "../../core/event.ts";
+import { findVisit, stepOf, type Visit } from "../../core/run.ts";
+import { attemptText } from "../../core/step-path.ts";
+import { attemptDirOf, type RunDir } from "../../engine/state-dir.ts";
+import { checksOf } from "../../plan/check.ts";
+import type { Plan, Step } from "../../plan/plan.ts";
+import type { AgentReport } from "../../runner/agents/report.ts";
+import type { PriceList } from "../../runner/agents/usage.ts";
+import { ATTEMPT_FILE, checkOutputFile } from "../../runner/process/attempt-folder.ts";
+import { followLines } from "../../runner/process/output.ts";
+import { closeAll } from "../../util/close.ts";
+import { defined } from "../../util/defined.ts";
+import type { LiveSpending } from "../../view/live/live-input.ts";
+import type { Tone } from "../../view/text.ts";
+import type { LoadedRun } from "../loaded-run.ts";
+import { hasAgents } from "../prices.ts";
+import { AgentLines, callText, type OutputLine } from "./agent-lines.ts";
+import { masked } from "./secret-mask.ts";
+
+/** A file of an attempt with what it printed. */
+export interface OutputFile {
+  readonly name: string;
+  /** Who speaks in it, beside the step itself: a check, or a judge. */
+  readonly mark?: string;
+  /** It holds the stream of an agent, or what a command printed. */
+  readonly isWork: boolean;
+}
+
+/** An attempt whose output is to be read. */
+export interface PrintedAttempt {
+  readonly step: Step | undefined;
+  /** The agent that judges in it. */
+  readonly judge?: string | undefined;
+}
+
+/** The attempt that a visit is at. */
+export function printedAttempt(visit: Visit): PrintedAttempt {
+  return { step: stepOf(visit), judge: judgeOf(visit)?.agent };
+}
+
+/** The files of an attempt, in the order in which they are written. */
+export function outputFiles({ step, judge }: PrintedAttempt): readonly OutputFile[] {
+  const work = [ATTEMPT_FILE.output, ATTEMPT_FILE.stderr] as const;
+  if (judge !== undefined) return work.map((name) => ({ name, mark: "judge", isWork: true }));
+  const commands = checksOf(step ?? {}).filter(({ kind }) => kind === "command");
+  return [
+    ...work.map((name) => ({ name, isWork: true })),
+    ...commands.map((_, index) => ({
+      name: checkOutputFile(index + 1),
+      mark: commands.length === 1 ? "check" : `check ${index + 1}`,
+      isWork: false,
+    })),
+  ];
+}
+
+/** What an agent has used in an attempt so far, and what it does now. */
+export interface AgentActivity extends LiveSpending {
+  /** "→ Bash: npm test" while a tool runs. */
+  readonly tool?: string;
+}
+
+/** Turns the lines of an attempt's work into what is shown of them. */
+interface OutputReader {
+  line(text: string): readonly OutputLine[];
+  /** Of an agent: its activity after the lines that were read. */
+  activity(): AgentActivity | undefined;
+}
+
+/** Gives a reader for the work of one attempt: that of its step's agent, or of its judge. */
+export type OutputReaders = (attempt: PrintedAttempt) => OutputReader;
+
+const asItIs: OutputReader = { line: (text) => [{ text }], activity: () => undefined };
+
+/** The readers for the steps of a plan. Without prices, a cost is known only if the agent says it. */
+export async function outputReaders(plan: Plan, prices?: PriceList): Promise<OutputReaders> {
+  if (!hasAgents(plan)) return () => asItIs;
+  const { agentAdapter } = await import("../../runner/agents/registry.ts");
+  const { AgentFollower } = await import("../../runner/agents/report.ts");
+  return ({ step, judge }) => {
+    const agent = judge ?? (step?.work.kind === "agent" ? step.work.agent : "");
+    const adapter = agentAdapter(plan.agents[agent]?.adapter ?? "");
+    if (adapter === undefined) return asItIs;
+    const follower = new AgentFollower(adapter, prices);
+    const lines = new AgentLines();
+    return {
+      // What is no part of the stream (an error of the program itself) is shown as it is.
+      line: (text) =>
+        text.startsWith("{") ? follower.line(text).flatMap((one) => lines.of(one)) : [{ text }],
+      activity: () => activityIn(follower.report),
+    };
+  };
+}
+
+function activityIn({
+  session,
+  turns,
+  usage,
+  conversationUsd,
+  openTools,
+}: AgentReport): AgentActivity {
+  const tool = openTools.at(-1);
+  const { costUsd, counting } = usage;
+  const total = counting === "total" ? costUsd : conversationUsd;
+  return {
+    turns,
+    ...(counting === "delta" ? defined({ costUsd }) : {}),
+    ...defined({ session, conversationUsd: total }),
+    ...(tool === undefined ? {} : { tool: callText(tool.name, tool.input) }),
+  };
+}
+
+const TAIL_BYTES_MAX = 64 * 1024;
+const TAIL_LINES_MAX = 40;
+/** Of so many attempts at most, the newest. */
+const ATTEMPTS_MAX = 200;
+
+/** The tails by attempt (`fix@2.3`), oldest first; attempts that printed nothing are not there. */
+export async function outputTails(known: LoadedRun): Promise<ReadonlyMap<string, string>> {
+  const readers = await outputReaders(known.plan);
+  const tails = new Map<string, string>();
+  for (const at of attemptsOf(known).slice(-ATTEMPTS_MAX)) {
+    const visit = findVisit(known.run, at);
+    const printed = { step: visit && stepOf(visit), judge: at.judge };
+    const read = readers(printed);
+    const lines = outputFiles(printed)
+      .flatMap(({ name, mark, isWork }) => {
+        const tail = tailOf(join(attemptDirOf(known.dir, at), name));
+        const shown = isWork
+          ? tail.flatMap((line) => read.line(line).map(({ text }) => text))
+          : tail;
+        return mark === undefined ? shown : shown.map((line) => `${mark} │ ${line}`);
+      })
+      .slice(-TAIL_LINES_MAX)
+      .map(masked);
+    if (lines.length > 0) tails.set(attemptText(at), lines.join("\n"));
+  }
+  return tails;
+}
+
+function attemptsOf({ events }: LoadedRun): readonly Extract<RunEvent, { type: "step.started" }>[] {
+  return events.flatMap(({ event }) => (event.type === "step.started" ? [event] : []));
+}
+
+function tailOf(path: string): readonly string[] {
+  let file: number;
+  try {
+    file = openSync(path, "r");
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return [];
+    throw error;
+  }
+  try {
+    const { size } = fstatSync(file);
+    const from = Math.max(0, size - TAIL_BYTES_MAX);
+    const buffer = Buffer.alloc(size - from);
+    const text = buffer.toString("utf8", 0, readSync(file, buffer, 0, buffer.length, from));
+    const lines = text.split("\n");
+    // The first line of a cut is rarely a whole one.
+    return (from > 0 ? lines.slice(1) : lines).filter((line) => line !== "");
+  } finally {
+    closeSync(file);
+  }
+}
+
+/** A line that an attempt printed, and who says it beside the step itself. */
+export interface PrintedLine {
+  readonly text: string;
+  readonly mark: string | undefined;
+  readonly tone?: Tone;
+}
+
+/** The files of an attempt that are being followed. */
+export interface FollowedAttempt {
+  /** Resolves when everything that is in the files has been given. */
+  close(): Promise<void>;
+}
+
+/** Gives each line that an attempt prints, from the first byte on. */
+export function followAttempt(
+  {
+    dir,
+    at,
+    readers,
+  }: { readonly dir: RunDir; readonly at: AttemptRef; readonly readers: OutputReaders },
+  printed: PrintedAttempt,
+  onLine: (line: PrintedLine) => void,
+  onError: (error: unknown) => void,
+): FollowedAttempt {
+  const folder = attemptDirOf(dir, at);
+  const read = readers(printed);
+  const files = outputFiles(printed).map(({ name, mark, isWork }) =>
+    followLines(
+      join(folder, name),
+      (line) => {
+        for (const one of isWork ? read.line(line) : [{ text: line }]) onLine({ ...one, mark });
+      },
+      { onError },
+    ),
+  );
+  return { close: () => closeAll(files) };
+}

@@ -1,0 +1,116 @@
+/**
+ * Pipelines by their names: `perdure run release` finds `release.yaml` here, or in a folder
+ * `pipelines` here or above.
+ *
+ * Owns: where pipelines are looked for, and which ones a person is offered.
+ * Does not: read them as pipelines (pipeline-file.ts).
+ */
+import { existsSync, globSync, readFileSync } from "node:fs";
+import { basename, dirname, extname, join, relative, resolve } from "node:path";
+import { nearest } from "../../util/nearest.ts";
+import { after, command, Refusal, when } from "../refusal.ts";
+import { PROJECT_FILE } from "./configuration-file.ts";
+
+const EXTENSIONS = [".yaml", ".yml", ".dot", ".gv", ".ts"];
+const FOLDER = "pipelines";
+/** What a file that is not in the folder must contain to be offered as a pipeline, by its extension. */
+const CONTENTS: Readonly<Record<string, RegExp>> = {
+  ".yaml": /^steps:/m,
+  ".yml": /^steps:/m,
+  ".dot": /\bdigraph\b/,
+  ".gv": /\bdigraph\b/,
+};
+const ABOUT_CHARACTERS_MAX = 300;
+
+/** The file that is meant by a name or a path; `verb` is the command that asks. */
+export function findPipeline(named: string, verb = "run"): string {
+  const found = knownPipeline(named);
+  if (found !== undefined) return found;
+  const meant = nearest(named, filesAround().map(nameOf));
+  const where = `${process.cwd()} or ${FOLDER}/`;
+  const message = `there is no file ${named}, and no pipeline of that name in ${where}`;
+  // Nobody names a file like a sentence.
+  const isPrompt = verb === "run" && /\S\s+\S/.test(named);
+  const prompt = when("if it is a prompt", "run", "--agent", "claude", named);
+  const file = meant === undefined ? after("name a file", verb, "FILE") : command(verb, meant);
+  throw new Refusal("missing-file", message, isPrompt ? prompt : file);
+}
+
+/** The file that is meant; undefined for a word that is no path and names no pipeline. */
+export function knownPipeline(named: string): string | undefined {
+  const path = resolve(named);
+  if (existsSync(path) || named.includes("/") || extname(named) !== "") return path;
+  return filesAround().find((file) => nameOf(file) === named);
+}
+
+function filesAround(): readonly string[] {
+  const from = process.cwd();
+  const folder = folderAbove(from);
+  return [...filesIn(from), ...(folder === undefined ? [] : filesIn(folder))];
+}
+
+/** A pipeline that a person can choose. */
+interface NamedPipeline {
+  /** What `perdure run` takes here. */
+  readonly name: string;
+  /** The comment at the top of its file. */
+  readonly about: string | undefined;
+}
+
+/** The pipelines of the folder by their names, then the files here that are pipelines. */
+export function offeredPipelines(from = process.cwd()): readonly NamedPipeline[] {
+  const here = filesIn(from);
+  const taken = new Set(here.map(nameOf));
+  const named = pipelineFiles(from).map((file) => {
+    const name = taken.has(nameOf(file)) ? relative(from, file) : nameOf(file);
+    return { name, about: commentAt(readFileSync(file, "utf8")) };
+  });
+  const beside = here.flatMap((file) => {
+    const content = CONTENTS[extname(file)];
+    const text = content === undefined ? "" : readFileSync(file, "utf8");
+    return content?.test(text) === true ? [{ name: basename(file), about: commentAt(text) }] : [];
+  });
+  return [...named, ...beside];
+}
+
+/** The files of the pipelines in the folder. */
+export function pipelineFiles(from: string): readonly string[] {
+  const folder = folderAbove(from);
+  return folder === undefined ? [] : filesIn(folder);
+}
+
+function folderAbove(from: string): string | undefined {
+  for (let at = resolve(from); ; at = dirname(at)) {
+    const folder = join(at, FOLDER);
+    if (existsSync(folder)) return folder;
+    if (existsSync(join(at, ".git")) || dirname(at) === at) return undefined;
+  }
+}
+
+function filesIn(directory: string): readonly string[] {
+  return globSync(
+    EXTENSIONS.map((extension) => `*${extension}`),
+    { cwd: directory },
+  )
+    .filter((name) => name !== PROJECT_FILE)
+    .sort()
+    .map((name) => join(directory, name));
+}
+
+function nameOf(file: string): string {
+  return basename(file, extname(file));
+}
+
+/** The first comment of a file, without its marks; undefined when the file begins otherwise. */
+export function commentAt(text: string): string | undefined {
+  const lines = text.split("\n");
+  const [first = ""] = lines;
+  const start = first.startsWith("#!") || first.startsWith("# yaml-language-server") ? 1 : 0;
+  const end = lines.findIndex((line, at) => at >= start && !/^(#|\/\/)/.test(line));
+  const comment = lines
+    .slice(start, end < 0 ? lines.length : end)
+    .map((line) => line.replace(/^(#+|\/\/+) ?/, "").trim())
+    .join(" ")
+    .trim();
+  return comment === "" ? undefined : comment.slice(0, ABOUT_CHARACTERS_MAX);
+}

@@ -1,0 +1,202 @@
+/**
+ * The state of a project: where it is, and which runs it has.
+ *
+ * Owns: the search for `.perdure`, opening the journal, and resolving run ids.
+ * Does not: read or write runs (loaded-run.ts). A list of runs needs only this file, so it loads nothing
+ * that drives a run.
+ */
+import { existsSync, lstatSync, readdirSync } from "node:fs";
+import { dirname, join, relative, resolve } from "node:path";
+import { createStateDir, STATE_DIR, type StateDir, stateDirOf } from "../../engine/state-dir.ts";
+import type { Journal } from "../../journal/journal.ts";
+import type { Lease } from "../../journal/leases.ts";
+import { openJournal } from "../../journal/open.ts";
+import type { Liveness } from "../../view/step-status.ts";
+import { isOwnerAlive, isOwnerElsewhere } from "../drive/owner.ts";
+import { repositoryRoot } from "../pipeline/configuration-file.ts";
+import { advice, command, Refusal, when } from "../refusal.ts";
+import { rememberProject } from "./known-projects.ts";
+import { foreignOwner, refuseUntrusted, rememberTrust } from "./state-trust.ts";
+
+/** The length of the shortest prefix of a run id that a person may type. */
+const PREFIX_MIN = 4;
+/** The length of the shortest prefix that Perdure prints. */
+const SHORT_ID_MIN = 8;
+
+export interface Project {
+  readonly dir: StateDir;
+  readonly journal: Journal;
+  /** Its runs belong to a fleet: the directory has no journal. */
+  readonly isOfFleet?: true;
+}
+
+/**
+ * The state directory that serves a directory: its own, or the nearest one above that belongs to
+ * this user. Refuses a state directory that Perdure has not made.
+ */
+export function findStateDir(from: string): StateDir | undefined {
+  const found = stateDirsAbove(from).find(
+    ({ root }) => dirname(root) === resolve(from) || foreignOwner(root) === undefined,
+  );
+  if (found !== undefined) refuseUntrusted(found.root);
+  return found;
+}
+
+function stateDirsAbove(from: string): readonly StateDir[] {
+  const found: StateDir[] = [];
+  for (let at = resolve(from); ; at = dirname(at)) {
+    const dir = stateDirOf(at);
+    // A broken link counts too: writing through it would create a file.
+    if (lstatSync(dir.root, { throwIfNoEntry: false }) !== undefined) found.push(dir);
+    if (dirname(at) === at) return found;
+  }
+}
+
+/** Opens the journal that serves this directory. Throws when there is none. */
+export async function openProject(
+  from: string,
+  mode: "read-write" | "read-only",
+): Promise<Project> {
+  const dir = findStateDir(from);
+  if (dir !== undefined) refuseMissingJournal(dir);
+  if (dir === undefined || !existsSync(dir.database)) {
+    const [foreign] = dir === undefined ? stateDirsAbove(from) : [];
+    const but = foreign === undefined ? "" : ` (${foreign.root} belongs to another user)`;
+    const message = `there are no runs here: no ${STATE_DIR} in ${resolve(from)} or above it${but}`;
+    throw new Refusal("no-runs", message, command("run", "FILE"));
+  }
+  refuseLongPath(dir);
+  const journal = await openJournal(dir.database, mode);
+  if (mode === "read-write") remember(dir);
+  return { dir, journal };
+}
+
+/** Opens the journal that serves this directory, or creates one here. */
+export async function createProject(from: string): Promise<Project> {
+  const dir = createdStateDir(from);
+  return { dir, journal: await openJournal(dir.database, "create") };
+}
+
+/** The state directory that serves a directory, or a new one here. */
+export function createdStateDir(from: string): StateDir {
+  const dir = findStateDir(from) ?? newStateDir(from);
+  refuseMissingJournal(dir);
+  refuseLongPath(dir);
+  try {
+    createStateDir(dir);
+    remember(dir);
+  } catch (error) {
+    const reason = error instanceof Error ? error.message : String(error);
+    const message = `the state of the run cannot be kept in ${dir.root}: ${reason}`;
+    throw new Refusal(
+      "cannot-keep-state",
+      message,
+      advice("make the directory writable, or run with -C DIR"),
+    );
+  }
+  return dir;
+}
+
+/** Keeps that the directory was checked, and that there is a project. */
+function remember({ root }: StateDir): void {
+  rememberTrust(root);
+  rememberProject(dirname(root));
+}
+
+/** SQLite opens no file with a path longer than 512 bytes, including the suffixes that it adds. */
+const DATABASE_PATH_BYTES_MAX = 504;
+/** A new journal has a longer name until it is complete. */
+const NEW_NAME_BYTES = ".creating-00000000-0000-0000-0000-000000000000".length;
+
+function refuseLongPath({ database }: StateDir): void {
+  const added = existsSync(database) ? 0 : NEW_NAME_BYTES;
+  const bytes = Buffer.byteLength(database) + added;
+  if (bytes <= DATABASE_PATH_BYTES_MAX) return;
+  const limit = `the path of its journal has ${bytes} bytes; the limit is ${DATABASE_PATH_BYTES_MAX}`;
+  const message = `the path of this project is too long: ${limit}`;
+  throw new Refusal(
+    "cannot-keep-state",
+    message,
+    advice("move the project to a directory with a shorter path"),
+  );
+}
+
+function newStateDir(from: string): StateDir {
+  const dir = stateDirOf(repositoryRoot(from) ?? resolve(from));
+  refuseUntrusted(dir.root);
+  return dir;
+}
+
+/** True when no run was ever created here: a kill came before the first journal existed. */
+export function isUnused(dir: StateDir): boolean {
+  const runs = join(dir.root, "runs");
+  return !existsSync(dir.database) && (!existsSync(runs) || readdirSync(runs).length === 0);
+}
+
+/** Refuses run folders without a journal: a new journal would hide these runs. */
+function refuseMissingJournal(dir: StateDir): void {
+  if (existsSync(dir.database) || isUnused(dir)) return;
+  const message = `${dir.database} is missing, but there are runs in ${join(dir.root, "runs")}`;
+  throw new Refusal("missing-journal", message, command("doctor", "--repair"));
+}
+
+/** The refusal for a run whose state directory disappeared while it ran, whatever failed first. */
+export function removedState(
+  { dir, isOfFleet }: Project,
+  shortId: string,
+  file = "FILE",
+): Refusal | undefined {
+  if (isOfFleet === true || existsSync(dir.database)) return undefined;
+  if (!isUnused(dir)) {
+    const message = `${dir.database} was removed while run ${shortId} was using it`;
+    return new Refusal("missing-journal", message, command("doctor", "--repair"));
+  }
+  const message =
+    `${dir.root} was removed while run ${shortId} was using it: ` +
+    "the records of its runs are lost";
+  return new Refusal("state-removed", message, when("start again with", "run", relative("", file)));
+}
+
+/** The full ids of the runs with this prefix; none when it is too short, or no prefix of an id. */
+export async function runsNamed(journal: Journal, prefix: string): Promise<readonly string[]> {
+  const isPrefix = prefix.length >= PREFIX_MIN && /^[0-9a-f-]+$/i.test(prefix);
+  return isPrefix ? journal.log.resolve(prefix.toLowerCase()) : [];
+}
+
+/** The full id of the run with this unique prefix of 4 or more characters. */
+export async function resolveRunId(journal: Journal, prefix: string): Promise<string> {
+  if (prefix.length < PREFIX_MIN) {
+    const message = `"${prefix}" is too short for a run id: give at least ${PREFIX_MIN} characters`;
+    throw new Refusal("unknown-run", message, command("list", "runs"));
+  }
+  const found = await runsNamed(journal, prefix);
+  const [first, second] = found;
+  if (first === undefined) {
+    throw new Refusal("unknown-run", `there is no run ${prefix} here`, command("list", "runs"));
+  }
+  if (second !== undefined) {
+    const message = `${prefix} is ambiguous: it may be ${found.join(" or ")}`;
+    throw new Refusal("ambiguous-run", message, command("list", "runs"));
+  }
+  return first;
+}
+
+/** The shortest prefix of 8 or more characters that only this run has. */
+export async function shortIdOf(journal: Journal, runId: string): Promise<string> {
+  for (let length = SHORT_ID_MIN; length < runId.length; length += 4) {
+    const prefix = runId.slice(0, length);
+    if ((await journal.log.resolve(prefix)).length < 2) return prefix;
+  }
+  return runId;
+}
+
+/** Whether a living process, a dead process or nobody holds a lease. */
+export function livenessOf(lease: Lease | undefined): Liveness {
+  if (lease?.owner === undefined) return "free";
+  return isOwnerAlive(lease.owner) ? "owned" : "orphaned";
+}
+
+/** True when the owner may live where this process cannot see it. */
+export function isElsewhere(lease: Lease | undefined): boolean {
+  return lease?.owner !== undefined && isOwnerElsewhere(lease.owner);
+}

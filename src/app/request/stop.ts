@@ -1,0 +1,119 @@
+/** Stops a run: asks its owner through the inbox, or ends the processes that a dead owner left. */
+
+import type { Owner, StopMode } from "../../core/event.ts";
+import { waitsForPerson } from "../../core/next-actions.ts";
+import { attemptOf, visitRef } from "../../core/run.ts";
+import { stepPath } from "../../core/step-path.ts";
+import { attemptDirOf } from "../../engine/state-dir.ts";
+import type { RunSummary } from "../../journal/run-log.ts";
+import { mayLive } from "../../runner/process/adopt.ts";
+import { findMarked, runMarker, sweep } from "../../runner/process/sweep.ts";
+import { gateName } from "../../view/question-text.ts";
+import { execute } from "../drive/drive.ts";
+import { ownerText, thisStopper } from "../drive/owner.ts";
+import { ownedError } from "../drive/ownership.ts";
+import { NO_DISPLAY } from "../drive/screen.ts";
+import { type LoadedRun, loadRun } from "../loaded-run.ts";
+import {
+  isElsewhere,
+  livenessOf,
+  type Project,
+  resolveRunId,
+  shortIdOf,
+} from "../project/project.ts";
+import { command, Refusal, when } from "../refusal.ts";
+import { openQuestions } from "./answer.ts";
+
+export type { StopMode };
+
+interface StoppedRun {
+  readonly runId: string;
+  readonly shortId: string;
+}
+
+/** The result of the request to stop a run. */
+type StopResult =
+  /** The owner has the request and stops the run as soon as the mode allows. */
+  | ({ readonly kind: "asked"; readonly owner: Owner } & StoppedRun)
+  /** The owner was dead; the steps that it left running have ended. */
+  | ({ readonly kind: "ended"; readonly steps: readonly string[] } & StoppedRun);
+
+/** Asks the owner of a run to stop it, or ends the steps that a dead owner left. */
+export async function stopRun(
+  project: Project,
+  id: string | undefined,
+  mode: StopMode,
+): Promise<StopResult> {
+  const { journal } = project;
+  const runId = id === undefined ? await onlyLiveRun(project) : await resolveRunId(journal, id);
+  const lease = await journal.leases.of(runId);
+  const shortId = await shortIdOf(journal, runId);
+  const by = thisStopper();
+  if (lease?.owner === undefined || livenessOf(lease) !== "owned") {
+    return endOrphans(project, await loadRun(project, runId), { mode, by });
+  }
+  if (isElsewhere(lease)) {
+    // The pid of an owner elsewhere names another process here, or none.
+    const message = `run ${shortId} is owned by ${ownerText(lease.owner)}: stop it there`;
+    throw new Refusal("run-owned", message, when(`on ${lease.owner.host}`, "stop", shortId));
+  }
+  if (lease.owner.opens !== undefined) throw ownedError(shortId, lease.owner);
+  await journal.inbox.send(runId, { type: "stop", mode, by });
+  return { kind: "asked", runId, shortId, owner: lease.owner };
+}
+
+/** Ends the steps that a dead owner left; this process owns the run meanwhile. */
+async function endOrphans(
+  project: Project,
+  known: LoadedRun,
+  stop: { readonly mode: StopMode; readonly by: string },
+): Promise<StopResult> {
+  const { id, run, shortId } = known;
+  if (!hasOrphans(known)) throw unownedError(known);
+  const steps = Array.from(run.running, (visit) => stepPath(visitRef(visit)));
+  await execute(project, known, { display: NO_DISPLAY, stop });
+  // Processes may also remain of attempts that have ended.
+  await sweep(runMarker(id));
+  return { kind: "ended", runId: id, shortId, steps };
+}
+
+/** True when steps of a run without an owner, or processes that they started, may live. */
+function hasOrphans({ id, run, dir }: LoadedRun): boolean {
+  if (findMarked(runMarker(id)).length > 0) return true;
+  return [...run.running].some((visit) => mayLive(attemptDirOf(dir, attemptOf(visit))));
+}
+
+/**
+ * The refusal to stop a run that has no owner and no process, with its state and the next command.
+ */
+function unownedError(known: LoadedRun): Refusal {
+  const { run, shortId } = known;
+  const still = `run ${shortId} has nothing running to stop`;
+  if (!waitsForPerson(run)) return new Refusal("nothing-to-stop", still, command("why", shortId));
+  const open = openQuestions(known).find(({ answer }) => answer === undefined);
+  if (open === undefined) {
+    const message = `${still}: it has the answer that it waited for, and continues when it is resumed`;
+    return new Refusal("nothing-to-stop", message, command("resume", shortId));
+  }
+  const name = gateName(open.visit);
+  const message = `${still}: it is waiting for a person to answer ${name}`;
+  return new Refusal("nothing-to-stop", message, command("answer", shortId, name));
+}
+
+async function onlyLiveRun(project: Project): Promise<string> {
+  const open = { status: ["queued", "running", "waiting"], limit: 100 } as const;
+  const live: RunSummary[] = [];
+  for (const run of await project.journal.log.list(open)) {
+    const isOwned = livenessOf(run.lease) === "owned";
+    if (isOwned || hasOrphans(await loadRun(project, run.runId))) live.push(run);
+  }
+  const [first, second] = live;
+  if (first === undefined)
+    throw new Refusal("nothing-to-stop", "no run is running here", command("list", "runs"));
+  if (second === undefined) return first.runId;
+  throw new Refusal(
+    "ambiguous-run",
+    `${live.length} runs are running: name one`,
+    command("list", "runs"),
+  );
+}

@@ -1,0 +1,137 @@
+/**
+ * Schedules: the pipelines in `pipelines/` that say when a run of them starts (`on: {schedule: ...}`).
+ *
+ * The run of a time has an id that follows from the file and the time, and the journal creates a run only
+ * once. So the journal itself says which times were handled: a kill at any point neither loses a time
+ * nor runs it twice.
+ *
+ * Owns: finding schedules, the time that is due, and the start of its run.
+ * Does not: drive the run.
+ * Invariants:
+ * - schedule/S2 A time has at most one run. Of several times that were missed, only the last runs.
+ */
+import { readFileSync, statSync } from "node:fs";
+import { basename, extname } from "node:path";
+import { type Cron, lastTime, nextTime, parseCron } from "../../util/cron.ts";
+import { failpoint } from "../../util/failpoint.ts";
+import { sha256 } from "../../util/json.ts";
+import type { ScheduleStanding } from "../../view/service-text.ts";
+import { readPipeline } from "../pipeline/pipeline-file.ts";
+import { pipelineFiles } from "../pipeline/pipeline-name.ts";
+import { livenessOf, type Project } from "../project/project.ts";
+import { asRefusal } from "../refusal.ts";
+import { startRun } from "../request/steer.ts";
+import { readScheduleNote, type ScheduleNote, writeScheduleNote } from "./service-note.ts";
+
+/** A time that was missed runs late, but not later than this. */
+const MISSED_GRACE_MS = 7 * 24 * 3_600_000;
+/** How often the start of one run is tried, and how long the service waits in between. */
+const START_ATTEMPTS_MAX = 3;
+const START_PAUSE_MS = 5 * 60_000;
+/** Files with a schedule have this key at the beginning of a line; others are not read further. */
+const MARK = /^on[ \t]*:/m;
+const YAML: ReadonlySet<string> = new Set([".yaml", ".yml"]);
+
+/** A pipeline with a schedule. */
+export interface Schedule {
+  readonly file: string;
+  readonly name: string;
+  /** The directory of its project. */
+  readonly directory: string;
+  readonly text: string;
+  readonly cron: Cron;
+}
+
+/** The schedules of projects; a file is read again when it has changed. */
+export class Schedules {
+  readonly #read = new Map<string, { readonly stamp: string; readonly found?: Schedule }>();
+
+  /** The schedules of the project in a directory. */
+  async of(directory: string): Promise<readonly Schedule[]> {
+    const found: Schedule[] = [];
+    for (const file of pipelineFiles(directory)) {
+      if (!YAML.has(extname(file))) continue;
+      const { mtimeMs, size } = statSync(file);
+      const stamp = `${mtimeMs} ${size} ${directory}`;
+      let known = this.#read.get(file);
+      if (known?.stamp !== stamp) {
+        const schedule = await scheduleIn(file, directory);
+        known = schedule === undefined ? { stamp } : { stamp, found: schedule };
+        this.#read.set(file, known);
+      }
+      if (known.found !== undefined) found.push(known.found);
+    }
+    return found;
+  }
+}
+
+/** A file with a mistake has no schedule: nobody can run it. */
+async function scheduleIn(file: string, directory: string): Promise<Schedule | undefined> {
+  if (!MARK.test(readFileSync(file, "utf8"))) return undefined;
+  const { plan } = await readPipeline(file, {}, directory);
+  const text = plan?.schedule ?? "";
+  const cron = parseCron(text);
+  if (cron === undefined) return undefined;
+  return { file, name: plan?.name ?? basename(file), directory, text, cron };
+}
+
+/** How a schedule stands. */
+export function scheduleStanding(schedule: Schedule, now: number): ScheduleStanding {
+  const { file, name, text, directory, cron } = schedule;
+  const { failed } = readScheduleNote(file, text) ?? {};
+  const next = nextTime(cron, now);
+  return { file, name, text, directory, next, problem: failed?.message };
+}
+
+/** What became of the time that was due. */
+export interface StartedTime {
+  readonly time: number;
+  readonly runId?: string;
+  readonly problem?: string;
+}
+
+/** Starts the run of the last time of a schedule, unless there is one; undefined when none is due. */
+export async function startDue(
+  schedule: Schedule,
+  project: Project,
+  now: number,
+): Promise<StartedTime | undefined> {
+  const { file, text, directory } = schedule;
+  const note = readScheduleNote(file, text) ?? firstNote(schedule, now);
+  const time = lastTime(schedule.cron, Math.max(note.since, now - MISSED_GRACE_MS), now);
+  if (time === undefined) return undefined;
+  const { attempts, at } = note.failed?.time === time ? note.failed : { attempts: 0, at: 0 };
+  if (attempts >= START_ATTEMPTS_MAX || now < at + START_PAUSE_MS) return undefined;
+  const runId = runIdOf(schedule, time);
+  const { log } = project.journal;
+  if ((await log.resolve(runId)).length > 0) return undefined;
+  // Never beside itself: the time is made up for when that run has ended.
+  const runs = await log.list({ file, status: ["queued", "running", "waiting"] });
+  if (runs.some(({ lease }) => livenessOf(lease) === "owned")) return undefined;
+  failpoint("service.schedule-due");
+  try {
+    await startRun(directory, { pipeline: file, runId });
+    failpoint("service.schedule-started");
+    if (note.failed !== undefined) writeScheduleNote(file, text, { since: note.since });
+    return { time, runId };
+  } catch (error) {
+    const refusal = asRefusal(error);
+    if (refusal === undefined) throw error;
+    const failed = { time, attempts: attempts + 1, at: now, message: refusal.message };
+    writeScheduleNote(file, text, { since: note.since, failed });
+    return { time, problem: refusal.message };
+  }
+}
+
+function firstNote({ file, text }: Schedule, now: number): ScheduleNote {
+  const note = { since: now };
+  writeScheduleNote(file, text, note);
+  return note;
+}
+
+/** The id of the run of a time: a UUID (version 8) that follows from the file and the time. */
+function runIdOf({ file }: Schedule, time: number): string {
+  const hash = sha256(`schedule\n${file}\n${new Date(time).toISOString()}`);
+  const parts = [hash.slice(0, 8), hash.slice(8, 12), `8${hash.slice(13, 16)}`];
+  return [...parts, `a${hash.slice(17, 20)}`, hash.slice(20, 32)].join("-");
+}

@@ -1,0 +1,221 @@
+/**
+ * The service: what keeps the runs of a user going when no terminal is open.
+ *
+ * It looks at all known projects, again and again. It continues runs whose owner has died, gates that were
+ * answered and waits whose time has come, starts schedules, delivers notices that are due, and cleans
+ * stale runs. Everything that it
+ * starts is a process of its own, so the service can die at any time; all that it knows of runs it reads
+ * from their journals again.
+ *
+ * Owns: one pass over all projects, and what is remembered between two passes.
+ * Does not: drive runs. Runs in PostgreSQL belong to the workers of the fleet.
+ */
+
+import { pendingAmong } from "../../journal/inbox.ts";
+import type { RunSummary } from "../../journal/run-log.ts";
+import { ownIdentity, processLiveness } from "../../runner/process/identity.ts";
+import type { ServiceProblem, ServiceReport } from "../../view/service-text.ts";
+import { type LoadedRun, loadRun } from "../loaded-run.ts";
+import { continueNotices } from "../notify.ts";
+import { OpenProjects, type ReadableProject } from "../project/open-projects.ts";
+import { livenessOf, type Project } from "../project/project.ts";
+import { asRefusal, command, Refusal } from "../refusal.ts";
+import { resumeRun } from "../request/steer.ts";
+import { type Continuation, continuationOf, type EarlierBoot } from "./continuation.ts";
+import { Schedules, startDue } from "./schedule.ts";
+import { readServiceNote, writeServiceNote } from "./service-note.ts";
+import { cleanStale } from "./stale-runs.ts";
+
+/** How often the service looks for stale runs. */
+const CLEAN_EVERY_MS = 3_600_000;
+/** After a run could not be continued: how long until the next attempt. */
+const RESUME_PAUSE_MS = 5 * 60_000;
+/** Notices of runs that have not changed for this long have no attempt left. */
+const NOTICES_MS_MAX = 2 * 24 * 3_600_000;
+/** In how many runs of a project the service looks for notices: those that were changed last. */
+const NOTICED_RUNS_MAX = 500;
+/** How many runs are remembered between two passes; the oldest are forgotten. */
+const REMEMBERED_MAX = 10_000;
+
+/** A run that needed nothing when the service looked. */
+interface Looked {
+  /** Changes whenever something has happened to the run, or was asked of it. */
+  readonly mark: string;
+  /** The time until which the run needs nothing, unless the mark changes. */
+  readonly until: number;
+  /** Why the run needs a person until then. */
+  readonly problem?: ServiceProblem;
+}
+
+const UNFINISHED = ["queued", "running", "waiting", "interrupted"] as const;
+
+/** The service of one user. */
+export class ServiceLoop {
+  readonly #projects: OpenProjects;
+  readonly #tell: (report: ServiceReport) => void;
+  readonly #schedules = new Schedules();
+  readonly #looked = new Map<string, Looked>();
+  readonly #earlier: EarlierBoot | undefined;
+  readonly #noticed = new Map<string, Looked>();
+  #cleanedAt = 0;
+  #problems: ServiceProblem[] = [];
+
+  /** Throws when another service of this user runs. */
+  constructor(from: string, tell: (report: ServiceReport) => void) {
+    const before = readServiceNote();
+    const own = ownIdentity();
+    if (before !== undefined && processLiveness(before.identity) !== "dead") {
+      const message = `the service runs already, as process ${before.identity.pid}`;
+      throw new Refusal("service-running", message, command("service", "status"));
+    }
+    this.#projects = new OpenProjects(from);
+    this.#tell = tell;
+    const isSame = before === undefined || before.identity.boot === own.boot;
+    this.#earlier = isSame
+      ? before?.earlier
+      : { boot: before.identity.boot, seenAt: before.seenAt };
+  }
+
+  /** Looks at every project once. */
+  async pass(now: number): Promise<void> {
+    // Before anything else: it says who runs, and which boot came before.
+    this.#note(now);
+    const reported = new Set(this.#problems.map(({ message }) => message));
+    this.#problems = [];
+    const cleans = now - this.#cleanedAt >= CLEAN_EVERY_MS;
+    for (const one of await this.#projects.all()) {
+      const { directory } = one;
+      if ("problem" in one) this.#problem({ directory, message: one.problem });
+      else await this.#guarded({ directory }, () => this.#serve(one, now, cleans));
+    }
+    if (cleans) this.#cleanedAt = now;
+    for (const problem of this.#problems) {
+      if (!reported.has(problem.message)) this.#tell({ kind: "problem", problem });
+    }
+    this.#note(now);
+  }
+
+  async close(): Promise<void> {
+    await this.#projects.close();
+  }
+
+  #note(now: number): void {
+    const earlier = this.#earlier === undefined ? {} : { earlier: this.#earlier };
+    const problems = this.#problems;
+    writeServiceNote({ identity: ownIdentity(), seenAt: now, ...earlier, problems });
+  }
+
+  #problem(problem: ServiceProblem): void {
+    this.#problems.push(problem);
+  }
+
+  /** One project or run with a problem does not stop the service; a person hears of it. */
+  async #guarded(about: Omit<ServiceProblem, "message">, body: () => Promise<void>): Promise<void> {
+    try {
+      await body();
+    } catch (error) {
+      const known = asRefusal(error)?.message;
+      const message = known ?? (error instanceof Error ? (error.stack ?? "") : String(error));
+      this.#problem({ ...about, message });
+    }
+  }
+
+  async #serve(one: ReadableProject, now: number, cleans: boolean): Promise<void> {
+    const { project, directory } = one;
+    for (const summary of await project.journal.log.list({ status: UNFINISHED })) {
+      const about = { directory, runId: summary.runId };
+      await this.#guarded(about, () => this.#look(one, summary, now));
+    }
+    for (const schedule of await this.#schedules.of(directory)) {
+      const { file } = schedule;
+      await this.#guarded({ directory }, async () => {
+        const due = await startDue(schedule, project, now);
+        if (due?.runId !== undefined) {
+          this.#tell({ kind: "started", file, runId: due.runId, time: due.time });
+        }
+        if (due?.problem !== undefined) {
+          const message = `${file} could not be started: ${due.problem}`;
+          this.#tell({ kind: "problem", problem: { directory, message } });
+        }
+      });
+    }
+    await this.#deliver(one, now);
+    if (!cleans) return;
+    const runs = await cleanStale(project, directory, now);
+    if (runs > 0) this.#tell({ kind: "cleaned", directory, runs });
+  }
+
+  /** Loads a run only if something has happened to it since it was looked at. */
+  async #look(
+    { project, directory }: ReadableProject,
+    run: RunSummary,
+    now: number,
+  ): Promise<void> {
+    const { runId, cleanedAt, lease } = run;
+    const liveness = livenessOf(lease);
+    if (cleanedAt !== undefined || liveness === "owned") return;
+    const requests = await project.journal.inbox.after(runId, 0);
+    const mark = [run.lastSeq, lease?.epoch, liveness, requests.length].join(" ");
+    const looked = this.#looked.get(runId);
+    if (looked?.mark === mark && now < looked.until) {
+      if (looked.problem !== undefined) this.#problem(looked.problem);
+      return;
+    }
+    const known = await loadRun(project, runId);
+    const hasPending = pendingAmong(requests, known.run).some(({ type }) => type !== "message");
+    const next = continuationOf(known, { now, hasPending, earlier: this.#earlier });
+    const found = await this.#act({ project, directory, known }, next, now);
+    if (found.problem !== undefined) this.#problem(found.problem);
+    remember(this.#looked, runId, { mark, ...found });
+  }
+
+  /** Does what was decided about a run. */
+  async #act(
+    { project, directory, known }: { project: Project; directory: string; known: LoadedRun },
+    next: Continuation,
+    now: number,
+  ): Promise<Omit<Looked, "mark">> {
+    const { id, shortId, plan } = known;
+    const about = `run ${shortId} (${plan.name})`;
+    const problem = (message: string): ServiceProblem => ({ directory, runId: id, message });
+    if (next.kind === "leave") return { until: next.until ?? Number.POSITIVE_INFINITY };
+    if (next.kind === "hold") {
+      const message = `${about} died several times without getting further`;
+      return { until: Number.POSITIVE_INFINITY, problem: problem(message) };
+    }
+    try {
+      await resumeRun(project, known);
+      this.#tell({ kind: "resumed", about, directory, because: next.because });
+      return { until: 0 };
+    } catch (error) {
+      const refusal = asRefusal(error);
+      if (refusal === undefined) throw error;
+      // Somebody else was faster.
+      if (refusal.code === "run-owned") return { until: 0 };
+      const message = `${about} could not be continued: ${refusal.message}`;
+      return { until: now + RESUME_PAUSE_MS, problem: problem(message) };
+    }
+  }
+
+  /** Continues the delivery of notices whose notifier has died, or whose next attempt has come. */
+  async #deliver({ project, directory }: ReadableProject, now: number): Promise<void> {
+    const changedAfter = now - NOTICES_MS_MAX;
+    const search = { owned: [], changedAfter, limit: NOTICED_RUNS_MAX };
+    for (const { runId, lastSeq, cleanedAt } of (await project.journal.log.search(search)).runs) {
+      const looked = this.#noticed.get(runId);
+      const mark = String(lastSeq);
+      if (cleanedAt !== undefined || (looked?.mark === mark && now < looked.until)) continue;
+      await this.#guarded({ directory, runId }, async () => {
+        const next = continueNotices(await loadRun(project, runId));
+        remember(this.#noticed, runId, { mark, until: next ?? Number.POSITIVE_INFINITY });
+      });
+    }
+  }
+}
+
+function remember(among: Map<string, Looked>, runId: string, looked: Looked): void {
+  among.delete(runId);
+  among.set(runId, looked);
+  const [oldest] = among.keys();
+  if (among.size > REMEMBERED_MAX && oldest !== undefined) among.delete(oldest);
+}

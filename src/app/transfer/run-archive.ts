@@ -1,0 +1,168 @@
+/**
+ * A run on its way to another machine: the description of the run, and its parts. An exported file
+ * and the store of a fleet have the same parts.
+ *
+ * Owns: the shape of the description, which comes from outside, so it is checked; the names of parts,
+ * and which files of a run they are.
+ * Does not: read or write archives (workspace/archive.ts), or a store (fleet/ship.ts).
+ */
+import { lstatSync, readdirSync, statSync } from "node:fs";
+import { join } from "node:path";
+import type { Answer, RunEvent, VisitRef } from "../../core/event.ts";
+import { outputsNamedBy } from "../../core/outputs.ts";
+import type { OpenConversation } from "../../engine/agent/open-conversations.ts";
+import type { RunDir } from "../../engine/state-dir.ts";
+import { isAnswer } from "../../journal/request-codec.ts";
+import { isObject, type JsonObject } from "../../util/json.ts";
+import type { PartSource } from "../../workspace/archive.ts";
+import { artifactPath } from "../../workspace/artifact.ts";
+import type { RepositoryCopy } from "../../workspace/repository-copy.ts";
+import { advice, Refusal } from "../refusal.ts";
+
+/** The names of parts; those below RUN_PART are files of the run's folder. */
+export const EVENTS_PART = "events.jsonl";
+export const PLAN_PART = "plan.json";
+export const BUNDLE_PART = "snapshots.bundle";
+export const RUN_PART = "run/";
+export const ARTIFACT_PART = "artifacts/";
+export const TRANSCRIPT_PART = "transcripts/";
+/** In a store: the description; bundles, each without what the ones before it hold; their names. */
+export const ABOUT_PART = "about.json";
+export const BUNDLES_PART = "bundles/";
+export const NAMES_PART = "snapshots";
+
+/** A conversation whose transcript is a part of the archive. */
+export interface ArchivedConversation {
+  readonly place: VisitRef;
+  readonly session: string;
+  /** Its path on the other machine. */
+  readonly file: string;
+  readonly part: string;
+}
+
+/** The description of the run in an archive. */
+export interface ArchivedRun {
+  readonly perdure: string;
+  readonly run: string;
+  readonly pipeline: string;
+  /** The project's directory on the other machine. */
+  readonly project: string;
+  readonly exportedAt: string;
+  /** The snapshot of the files at the export. */
+  readonly commit?: string;
+  /** The same for the workspaces of single steps and instances, by name. */
+  readonly own?: Readonly<Record<string, string>>;
+  /** In a store: the last event before the snapshot was taken, and before those by name were. */
+  readonly seq?: number;
+  readonly ownSeq?: number;
+  /** In a store: the project's repository, and its files before the run had a workspace. */
+  readonly repository?: RepositoryCopy;
+  readonly projectFiles?: string;
+  /** Commits that the importing repository must have, because the archive lacks them. */
+  readonly base: readonly string[];
+  readonly conversations: readonly ArchivedConversation[];
+  /** Answers that are not in its events yet, by attempt. */
+  readonly answers?: Readonly<Record<string, Answer>>;
+}
+
+/** Parses the description of a run. Throws when the archive does not hold a run. */
+export function parseArchivedRun(about: JsonObject, file: string): ArchivedRun {
+  const { perdure, run, pipeline, project, exportedAt, commit, base } = about;
+  const { conversations, answers, own = {}, seq = 0, repository, projectFiles = "" } = about;
+  const { ownSeq = 0 } = about;
+  const texts = [perdure, run, pipeline, project, exportedAt];
+  const good =
+    texts.every((value) => typeof value === "string") &&
+    (commit === undefined || typeof commit === "string") &&
+    Array.isArray(base) &&
+    base.every((one) => /^[0-9a-f]{40,64}$/.test(String(one))) &&
+    Array.isArray(conversations) &&
+    conversations.every(isConversation) &&
+    isObject(own) &&
+    Object.values(own).every((one) => typeof one === "string") &&
+    Number.isSafeInteger(seq) &&
+    Number.isSafeInteger(ownSeq) &&
+    typeof projectFiles === "string" &&
+    (repository === undefined || isRepository(repository)) &&
+    (answers === undefined || (isObject(answers) && Object.values(answers).every(isAnswer)));
+  if (good && /^[\w-]{8,64}$/.test(String(run))) return about as unknown as ArchivedRun;
+  const message = `${file} cannot be imported: what it says about its run is damaged`;
+  throw new Refusal("bad-archive", message, advice("export the run again"));
+}
+
+function isConversation(value: unknown): boolean {
+  if (!isObject(value) || !isObject(value.place)) return false;
+  const { place, session, file, part } = value;
+  const { scope, step, visit } = place;
+  const texts = [session, file, part, scope, step];
+  return texts.every((one) => typeof one === "string") && Number.isSafeInteger(visit);
+}
+
+function isRepository(value: unknown): boolean {
+  if (!isObject(value) || !isObject(value.refs) || !Array.isArray(value.base)) return false;
+  const { objectFormat, top, refs, base, head = "", branch = "", remote = "" } = value;
+  const texts = [top, head, branch, remote, ...Object.values(refs), ...base];
+  const isKnown = objectFormat === "sha1" || objectFormat === "sha256";
+  return isKnown && texts.every((one) => typeof one === "string");
+}
+
+/**
+ * Entries of the run's folder that are made again elsewhere, or that only make sense on this machine.
+ */
+const LEFT_OUT: ReadonlySet<string> = new Set([
+  "workspace",
+  "workspace.partial",
+  "own",
+  "snapshots",
+  "events.jsonl",
+  "plan.json",
+]);
+
+/** The regular files below the run's folder, or below a path in it, without some of its entries. */
+export function folderParts(
+  root: string,
+  below: string,
+  notes: string[],
+  without: ReadonlySet<string> = new Set(),
+): readonly PartSource[] {
+  return entriesOf(join(root, below)).flatMap((entry) => {
+    const { name } = entry;
+    const isLeftOut = LEFT_OUT.has(name) || without.has(name) || name.startsWith("export-");
+    if (below === "" && isLeftOut) return [];
+    const path = join(below, entry.name);
+    if (entry.isDirectory()) return folderParts(root, path, notes);
+    const file = join(root, path);
+    // Node decodes a name that is not UTF-8 to another name, and no file has that name.
+    const facts = entry.isFile() ? lstatSync(file, { throwIfNoEntry: false }) : undefined;
+    if (facts === undefined) {
+      notes.push(`left out, because it is not a regular file: ${file}`);
+      return [];
+    }
+    return [{ path: RUN_PART + path, file, mode: facts.mode & 0o777 }];
+  });
+}
+
+function entriesOf(
+  folder: string,
+): readonly { name: string; isDirectory(): boolean; isFile(): boolean }[] {
+  if (statSync(folder, { throwIfNoEntry: false }) === undefined) return [];
+  return readdirSync(folder, { withFileTypes: true });
+}
+
+/** The outputs that events name, as far as they are stored here. */
+export function artifactParts(dir: RunDir, events: readonly RunEvent[]): readonly PartSource[] {
+  const hashes = events.flatMap((event) => outputsNamedBy(event).map(({ sha256 }) => sha256));
+  return [...new Set(hashes)]
+    .map((sha256) => ({ path: ARTIFACT_PART + sha256, file: artifactPath(dir.artifacts, sha256) }))
+    .filter(({ file }) => statSync(file, { throwIfNoEntry: false }) !== undefined);
+}
+
+/** The conversations whose transcripts are parts; each part has the name of its conversation. */
+export function carriedConversations(
+  open: readonly OpenConversation[],
+): readonly ArchivedConversation[] {
+  return open.flatMap(({ place, session, file }) => {
+    const part = `${TRANSCRIPT_PART}${encodeURIComponent(session)}`;
+    return file === undefined ? [] : [{ place, session, file, part }];
+  });
+}

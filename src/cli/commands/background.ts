@@ -1,0 +1,59 @@
+/** The end of what this process does with a run: its outcome, or a process in the background. */
+import type { Executed } from "../../app/drive/drive.ts";
+import type { LoadedRun } from "../../app/loaded-run.ts";
+import type { Project } from "../../app/project/project.ts";
+import { resumeInBackground } from "../../app/resume.ts";
+import { EXIT, type ExitCode, exitCodeOf } from "../../view/exit-code.ts";
+import { print, printDocument } from "../print.ts";
+import { printOutcome } from "../screen/display.ts";
+import { type OutputOptions, screenKind, wantsJson } from "../screen/output-options.ts";
+
+/** The options about gates for the process in the background. */
+export function gateOptions(options: {
+  readonly stay?: boolean;
+  readonly autoApprove?: boolean;
+}): readonly string[] {
+  return [
+    ...(options.stay === true ? ["--stay"] : []),
+    ...(options.autoApprove === true ? ["--auto-approve"] : []),
+  ];
+}
+
+/** Starts `perdure resume` in the background and says how to watch it. */
+export async function detach(
+  project: Project,
+  { id, shortId }: Pick<LoadedRun, "id" | "shortId">,
+  forwarded: readonly string[],
+  options: OutputOptions,
+): Promise<ExitCode> {
+  const { pid, isAlive } = await resumeInBackground(project, id, shortId, forwarded);
+  if (wantsJson(options)) {
+    printDocument("detached", { run_id: id, pid: pid ?? null, alive: isAlive });
+    return EXIT.done;
+  }
+  print(`Run ${id} ${isAlive ? `runs in the background as process ${pid}` : "has ended"}`);
+  print(`See it: perdure attach ${shortId}`);
+  return EXIT.done;
+}
+
+/** Says how the run stands when this process has done its part, or leaves it to the background. */
+export async function endOfPart(
+  project: Project,
+  { known, endedBy, isDetached }: Executed,
+  options: OutputOptions & Parameters<typeof gateOptions>[0],
+): Promise<ExitCode> {
+  if (isDetached) return leaveToBackground(project, known, options);
+  await printOutcome(project, known, screenKind(options));
+  return exitCodeOf(known.run, endedBy);
+}
+
+/** Leaves a run that this process has driven to one in the background; its steps keep running. */
+async function leaveToBackground(
+  project: Project,
+  known: LoadedRun,
+  options: OutputOptions & Parameters<typeof gateOptions>[0],
+): Promise<ExitCode> {
+  // Nobody is at its terminal, so it waits for answers from elsewhere.
+  const forwarded = gateOptions({ ...options, stay: true });
+  return detach(project, known, [...forwarded, "--beside", "--no-preflight"], options);
+}

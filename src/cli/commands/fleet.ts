@@ -1,0 +1,103 @@
+/**
+ * The commands of a fleet: submit and worker.
+ *
+ * Owns: their options.
+ * Does not: store a run or drive one.
+ */
+import { resolve } from "node:path";
+import { parseInput } from "../../app/pipeline/input.ts";
+import { userStatePath } from "../../app/project/user-state.ts";
+import { Refusal } from "../../app/refusal.ts";
+import { prepareRun } from "../../app/start.ts";
+import { LABEL, LABEL_FORM } from "../../util/label.ts";
+import { EXIT, type ExitCode } from "../../view/exit-code.ts";
+import { fleetJson, fleetLines } from "../../view/fleet-overview.ts";
+import { loadFleet, resultOf } from "../fleet-program.ts";
+import { print, printDocument, printError } from "../print.ts";
+import { stdoutStyle, stdoutWidth } from "../screen/terminal-style.ts";
+import { pipelineOf, type RunOptions } from "./run.ts";
+
+const CONCURRENCY_DEFAULT = 4;
+const CONCURRENCY_MAX = 1_000;
+const PRIORITY_MAX = 1_000_000;
+
+interface SubmitOptions extends RunOptions {
+  readonly requires?: string;
+  readonly priority?: string;
+  readonly json?: boolean;
+}
+
+/** Gives a new run of a pipeline to the fleet. */
+export async function submitCommand(file: string, options: SubmitOptions): Promise<ExitCode> {
+  const { plan, sha256, file: named, path, typed } = await pipelineOf(file, options);
+  const given = parseInput(options, plan.inputSchema);
+  const cwd = process.cwd();
+  const start = { file: named, typed, preflight: false, elsewhere: true, cwd };
+  const { input, priceLines } = await prepareRun(plan, given, start);
+  const requires = [...(plan.requires ?? []), ...labelsIn("--requires", options.requires)];
+  const priority = numberIn("--priority", options.priority ?? "0", -PRIORITY_MAX, PRIORITY_MAX);
+  const runId = resultOf(
+    await loadFleet().submit(cwd, {
+      plan,
+      origin: { file: path, fileSha256: sha256, input, args: process.argv.slice(2), cwd },
+      queue: { requires: [...new Set(requires)], priority },
+    }),
+  );
+  if (options.json === true) {
+    printDocument("submitted", { run_id: runId, requires: [...new Set(requires)], priority });
+    return EXIT.done;
+  }
+  print(`Run ${runId} of ${plan.name} is queued`);
+  for (const line of priceLines) print(line);
+  print("See the fleet: perdure workers");
+  return EXIT.done;
+}
+
+/** Shows the workers of the fleet, its queues and its dead letters. */
+export async function workersCommand(options: { readonly json?: boolean }): Promise<ExitCode> {
+  const overview = resultOf(await loadFleet().overview());
+  if (options.json === true) printDocument("workers", fleetJson(overview));
+  else for (const line of fleetLines(overview, stdoutStyle(), stdoutWidth())) print(line);
+  return EXIT.done;
+}
+
+interface WorkerOptions {
+  readonly concurrency?: string;
+  readonly labels?: string;
+  readonly directory?: string;
+  readonly supervised?: boolean;
+}
+
+/** Drives runs of the fleet until a signal ends the worker. */
+export async function workerCommand(options: WorkerOptions): Promise<ExitCode> {
+  if (process.platform !== "linux") {
+    const message = "a worker needs Linux: the leash of its steps counts by /proc/uptime";
+    throw new Refusal("bad-option", message);
+  }
+  const wanted = options.concurrency ?? String(CONCURRENCY_DEFAULT);
+  const concurrency = numberIn("--concurrency", wanted, 1, CONCURRENCY_MAX);
+  const labels = [...new Set(labelsIn("--labels", options.labels))];
+  const directory = resolve(options.directory ?? userStatePath("worker"));
+  if (options.supervised === true) {
+    resultOf(await loadFleet().work({ directory, concurrency, labels }));
+    return EXIT.done;
+  }
+  const argv = [process.execPath, ...process.argv.slice(1), "--supervised"];
+  const status = await loadFleet().supervise({ argv, say: printError });
+  return status === 0 ? EXIT.done : EXIT.error;
+}
+
+function labelsIn(option: string, text = ""): readonly string[] {
+  const labels = text.split(",").filter((label) => label !== "");
+  const bad = labels.find((label) => !LABEL.test(label));
+  if (bad === undefined) return labels;
+  const message = `${option}: "${bad}" is not a label: use ${LABEL_FORM} characters`;
+  throw new Refusal("bad-option", message);
+}
+
+function numberIn(option: string, text: string, min: number, max: number): number {
+  const number = Number(text);
+  if (Number.isSafeInteger(number) && number >= min && number <= max) return number;
+  const message = `${option} takes a whole number from ${min} to ${max}, not "${text}"`;
+  throw new Refusal("bad-option", message);
+}

@@ -1,0 +1,55 @@
+/** Declares the commands of a fleet. */
+import { type Command, Option } from "commander";
+import { addInputOptions, examples, type Finish, jsonOption } from "./options.ts";
+import { addReadingOptions } from "./reading-options.ts";
+
+/** Declares submit, worker and workers. */
+export function addFleetCommands(program: Command, finish: Finish): void {
+  const submit = program
+    .command("submit")
+    .description("give a new run of a pipeline to the workers of a fleet")
+    .argument("<file>", "a YAML, DOT or TypeScript file, or a name in pipelines/")
+    .optionsGroup("Input:");
+  addInputOptions(submit);
+  submit
+    .optionsGroup("Where and when it runs:")
+    .option("--requires <labels>", "labels that its worker must have, such as linux,claude")
+    .option("--priority <number>", "runs with a higher number come first; default: 0");
+  addReadingOptions(submit);
+  submit
+    .optionsGroup("Options:")
+    .addOption(jsonOption())
+    .addHelpText(
+      "after",
+      examples(
+        "perdure submit release.yaml -i version=1.2.0",
+        "perdure submit release.yaml --requires linux,claude --priority 10",
+      ),
+    )
+    .action(async (file, options) =>
+      finish(await (await import("./commands/fleet.ts")).submitCommand(file, options)),
+    );
+  program
+    .command("worker")
+    .description("drive runs of a fleet on this machine, until SIGTERM hands them over")
+    .option("--concurrency <number>", "drive this many runs at once; default: 4")
+    .option("--labels <labels>", "what this machine has, such as linux,claude")
+    .option("--directory <dir>", "keep its runs here; default: ~/.local/state/perdure/worker")
+    // The process that the supervisor starts.
+    .addOption(new Option("--supervised").hideHelp())
+    .addHelpText(
+      "after",
+      examples("perdure worker", "perdure worker --concurrency 8 --labels linux,claude"),
+    )
+    .action(async (options) =>
+      finish(await (await import("./commands/fleet.ts")).workerCommand(options)),
+    );
+  program
+    .command("workers")
+    .description("show the workers of a fleet, its queues, and runs that no worker could drive")
+    .addOption(jsonOption())
+    .addHelpText("after", examples("perdure workers", "perdure workers --json"))
+    .action(async (options) =>
+      finish(await (await import("./commands/fleet.ts")).workersCommand(options)),
+    );
+}

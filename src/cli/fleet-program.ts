@@ -1,0 +1,20 @@
+/**
+ * The fleet as a program of its own in `dist`, with PostgreSQL; only commands of a fleet load it.
+ *
+ * Owns: loading it, and turning its results into values or refusals.
+ */
+import { createRequire } from "node:module";
+import { Refusal } from "../app/refusal.ts";
+import type * as fleet from "../fleet/main.ts";
+
+/** Loads the program. */
+export function loadFleet(): typeof fleet {
+  return createRequire(import.meta.url)("./fleet.js") as typeof fleet;
+}
+
+/** The value of a result; throws its refusal. */
+export function resultOf<T>(result: fleet.FleetResult<T>): T {
+  if (result.ok) return result.value;
+  const { code, message, next } = result.refusal;
+  throw new Refusal(code, message, next);
+}

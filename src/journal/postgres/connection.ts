@@ -1,0 +1,267 @@
+/**
+ * The connections to a server of PostgreSQL: a small pool, statements, transactions, and what happens
+ * when the server is away.
+ *
+ * Owns: that each statement has a time limit, that a lost connection is replaced, and that the outcome
+ *   of a statement is never guessed.
+ * Does not: know the tables.
+ * Invariants:
+ * - connection/J1 A write has reached the disk of the server when its promise resolves:
+ *   `synchronous_commit` is on, whatever the server's default is.
+ * - connection/U1 When a connection is lost, the statement may or may not have been carried out. It is
+ *   repeated only with `isAgain`, by which it recognises its own work; a commit is looked up by the
+ *   id of its transaction.
+ */
+import pg from "pg";
+import { failpoint } from "../../util/failpoint.ts";
+import { JournalError } from "../journal.ts";
+import type { Row } from "../sqlite/row.ts";
+import { addressName, addressSettings } from "./address.ts";
+import { isUnreachable, serverError } from "./server-error.ts";
+import { type Statement, TRANSACTION } from "./sql.ts";
+
+/** Connections that one process has at most, besides the one that listens. */
+const CONNECTIONS_MAX = 8;
+const CONNECT_MS = 10_000;
+/** A statement that takes longer is given up, with its connection. */
+const STATEMENT_MS = 30_000;
+const LOCK_MS = 20_000;
+/** How long a statement is repeated while the server is away: a restart, a failover. */
+const AWAY_MS_MAX = 20_000;
+const PAUSE_MS_MIN = 50;
+const PAUSE_MS_MAX = 1_000;
+const IDLE_MS = 60_000;
+
+/** The types of columns that the driver would return as text. */
+const INT8 = 20;
+
+/** Where statements run: the pool, or one transaction. */
+export interface Sql {
+  /** The server and database, for messages. */
+  readonly name: string;
+  /** One statement, tried once. Throws JournalError. */
+  once(statement: Statement): Promise<readonly Row[]>;
+  /**
+   * Repeats an operation while the server is away, with `isAgain` when an earlier try may have been
+   * carried out.
+   */
+  settled<T>(operation: (isAgain: boolean) => Promise<T>): Promise<T>;
+  /** Several statements as one transaction; `body` runs once. */
+  transaction<T>(body: (sql: Sql) => Promise<T>): Promise<T>;
+}
+
+/** A statement that may be repeated: it reads, or what it does twice is done once. */
+export function repeated(sql: Sql, statement: Statement): Promise<readonly Row[]> {
+  return sql.settled(() => sql.once(statement));
+}
+
+/** One connection, as migrations use it. */
+export interface PostgresClient {
+  readonly name: string;
+  query(text: string, values?: readonly unknown[]): Promise<readonly Row[]>;
+}
+
+/** The pool of one process. */
+export class PostgresPool implements Sql {
+  readonly name: string;
+  readonly #settings: pg.ClientConfig;
+  readonly #pool: pg.Pool;
+  #isClosed = false;
+
+  constructor(address: string) {
+    this.name = addressName(address);
+    this.#settings = {
+      ...addressSettings(address),
+      application_name: "perdure",
+      connectionTimeoutMillis: CONNECT_MS,
+      query_timeout: STATEMENT_MS,
+      keepAlive: true,
+      options: `-c synchronous_commit=on -c lock_timeout=${LOCK_MS} -c timezone=UTC`,
+      types: { getTypeParser: typeParser },
+    };
+    this.#pool = new pg.Pool({
+      ...this.#settings,
+      max: CONNECTIONS_MAX,
+      idleTimeoutMillis: IDLE_MS,
+      allowExitOnIdle: true,
+    });
+    // A connection that ends while nobody uses it; the next statement opens another one.
+    this.#pool.on("error", () => undefined);
+  }
+
+  async once(statement: Statement): Promise<readonly Row[]> {
+    const client = await this.#connect();
+    let failed: unknown;
+    try {
+      return await send(client, statement);
+    } catch (error) {
+      failed = serverError(error, this.name);
+      throw failed;
+    } finally {
+      client.release(isUnreachable(failed));
+    }
+  }
+
+  async settled<T>(operation: (isAgain: boolean) => Promise<T>): Promise<T> {
+    const end = performance.now() + AWAY_MS_MAX;
+    let pauseMs = PAUSE_MS_MIN;
+    for (let isAgain = false; ; isAgain = true) {
+      try {
+        return await operation(isAgain);
+      } catch (error) {
+        if (!isUnreachable(error) || this.#isClosed || performance.now() > end) throw error;
+      }
+      await pause(pauseMs);
+      pauseMs = Math.min(2 * pauseMs, PAUSE_MS_MAX);
+    }
+  }
+
+  /** connection/U1: after a lost commit, the id of the transaction says what became of it. */
+  async transaction<T>(body: (sql: Sql) => Promise<T>): Promise<T> {
+    const client = await this.#connect();
+    let id: string | undefined;
+    let lost: unknown;
+    try {
+      await send(client, { text: TRANSACTION.begin });
+      const result = await body(new Transaction(this.name, client));
+      const [row] = await send(client, { text: TRANSACTION.id });
+      id = String(row?.id);
+      failpoint("journal.commit.before");
+      await this.#commit(client, id, (error) => {
+        lost = error;
+      });
+      failpoint("journal.commit.after");
+      return result;
+    } catch (error) {
+      lost ??= error;
+      if (id === undefined)
+        await send(client, { text: TRANSACTION.rollback }).catch(() => undefined);
+      throw serverError(error, this.name);
+    } finally {
+      client.release(lost !== undefined);
+    }
+  }
+
+  async #commit(
+    client: pg.PoolClient,
+    id: string,
+    onLost: (error: unknown) => void,
+  ): Promise<void> {
+    try {
+      await send(client, { text: TRANSACTION.commit });
+    } catch (error) {
+      onLost(error);
+      const failed = serverError(error, this.name);
+      if (!isUnreachable(failed) || (await this.#fateOf(id)) !== "committed") throw failed;
+    }
+  }
+
+  /** What became of a transaction; "in progress" while the server has not noticed the loss. */
+  #fateOf(id: string): Promise<unknown> {
+    return this.settled(async () => {
+      const [row] = await this.once({ text: TRANSACTION.fate, values: [id] });
+      if (row?.fate !== "in progress") return row?.fate;
+      throw new JournalError("unreachable", `${this.name}: a commit is still in progress.`);
+    });
+  }
+
+  /** A connection of its own, outside the pool: to listen, to hold a lock. */
+  async connect(): Promise<pg.Client> {
+    const client = new pg.Client(this.#settings);
+    client.on("error", () => undefined);
+    try {
+      await client.connect();
+      return client;
+    } catch (error) {
+      await client.end().catch(() => undefined);
+      throw serverError(error, this.name);
+    }
+  }
+
+  /** One connection for several statements. */
+  async withClient<T>(body: (client: PostgresClient) => Promise<T>): Promise<T> {
+    const client = await this.#connect();
+    let failed: unknown;
+    try {
+      const query: PostgresClient["query"] = (text, values) =>
+        send(client, values === undefined ? { text } : { text, values });
+      return await body({ name: this.name, query });
+    } catch (error) {
+      failed = serverError(error, this.name);
+      throw failed;
+    } finally {
+      client.release(failed !== undefined);
+    }
+  }
+
+  async close(): Promise<void> {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
+    await this.#pool.end();
+  }
+
+  async #connect(): Promise<pg.PoolClient> {
+    if (this.#isClosed) throw new JournalError("io", `${this.name}: the journal is closed.`);
+    try {
+      const client = await this.#pool.connect();
+      if (client.listenerCount("error") === 0) client.on("error", () => undefined);
+      return client;
+    } catch (error) {
+      throw serverError(error, this.name);
+    }
+  }
+}
+
+/** Statements inside one transaction: nothing is repeated, since a lost connection ends it. */
+class Transaction implements Sql {
+  readonly name: string;
+  readonly #client: pg.PoolClient;
+
+  constructor(name: string, client: pg.PoolClient) {
+    this.name = name;
+    this.#client = client;
+  }
+
+  async once(statement: Statement): Promise<readonly Row[]> {
+    try {
+      return await send(this.#client, statement);
+    } catch (error) {
+      throw serverError(error, this.name);
+    }
+  }
+
+  settled<T>(operation: (isAgain: boolean) => Promise<T>): Promise<T> {
+    return operation(false);
+  }
+
+  transaction<T>(body: (sql: Sql) => Promise<T>): Promise<T> {
+    return body(this);
+  }
+}
+
+/** The rows of the last statement in a text. */
+async function send(client: pg.ClientBase, statement: Statement): Promise<readonly Row[]> {
+  const { text, values, name, timeoutMs } = statement;
+  const result: unknown = await client.query({
+    text,
+    ...(values === undefined ? {} : { values: [...values] }),
+    ...(name === undefined ? {} : { name }),
+    ...(timeoutMs === undefined ? {} : { query_timeout: timeoutMs }),
+  });
+  const last = (Array.isArray(result) ? result.at(-1) : result) as pg.QueryResult<Row>;
+  return last.rows;
+}
+
+/**
+ * Integers are numbers (ours are safe). All values come as text: the client decodes even bytes in the
+ * binary format as text, and damages them.
+ */
+function typeParser(oid: number, format?: "text" | "binary"): (value: never) => unknown {
+  return oid === INT8 ? Number : pg.types.getTypeParser(oid, format);
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => {
+    setTimeout(resolve, ms);
+  });
+}

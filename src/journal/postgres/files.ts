@@ -1,0 +1,108 @@
+/**
+ * The files of runs in PostgreSQL: which ones there are, and their content as blobs.
+ *
+ * Owns: the fencing of their writers (stored-files/B4), and the verification of content
+ *   (blob-store/B2).
+ * Does not: cut files into blobs (app/fleet).
+ */
+import { createHash } from "node:crypto";
+import { assert } from "../../util/assert.ts";
+import { BLOB_BYTES_MAX, type Blob, type BlobStore, UNUSED_BLOB_KEPT_MS } from "../blob-store.ts";
+import { JournalError } from "../journal.ts";
+import { integerIn, type Row, textIn } from "../sqlite/row.ts";
+import { unknownRun } from "../sqlite/run-rows.ts";
+import type { StoredFile, StoredFiles } from "../stored-files.ts";
+import { repeated, type Sql } from "./connection.ts";
+import { BLOB, FILE, putBlobs } from "./sql.ts";
+
+/** The most bytes of blobs in one statement. */
+const BATCH_BYTES_MAX = 4 * BLOB_BYTES_MAX;
+/** The most blobs in one statement. */
+const BATCH_BLOBS_MAX = 500;
+
+/** The port on a server. */
+export function postgresFiles(sql: Sql): StoredFiles {
+  return {
+    changedSince: async (runId, since) => {
+      const rows = await repeated(sql, { text: FILE.changed, values: [runId, since] });
+      const revision = integerIn(rows[0] ?? unknownRun(runId), "files_revision");
+      return { revision, files: rows.filter(({ path }) => path !== null).map(fileIn) };
+    },
+    put: async (runId, epoch, files) => {
+      const values = [runId, epoch, JSON.stringify(files)];
+      const moved = await repeated(sql, { text: FILE.put, values });
+      if (moved.length > 0) return;
+      await repeated(sql, { text: FILE.changed, values: [runId, 0] }).then(
+        ([row]) => row ?? unknownRun(runId),
+      );
+      const why = `lease ${epoch} is not the current one`;
+      throw new JournalError("stale-writer", `Another process owns run ${runId} now: ${why}.`);
+    },
+    named: async (hashes) => {
+      const rows = await repeated(sql, { text: FILE.named, values: [hashes] });
+      return new Set(rows.map((row) => textIn(row, "hash")));
+    },
+  };
+}
+
+/** The port on a server. */
+export function postgresBlobs(sql: Sql): BlobStore {
+  return {
+    missing: async (hashes) => {
+      if (hashes.length === 0) return new Set();
+      const rows = await repeated(sql, { text: BLOB.seen, values: [hashes] });
+      const seen = new Set(rows.map((row) => textIn(row, "hash")));
+      return new Set(hashes.filter((hash) => !seen.has(hash)));
+    },
+    put: async (blobs) => {
+      for (const batch of batchesOf(blobs)) {
+        const values = batch.flatMap(({ hash, bytes }) => [hash, bytes]);
+        await repeated(sql, { text: putBlobs(batch.length), values });
+      }
+    },
+    get: async (hash) => {
+      const [row] = await repeated(sql, { text: BLOB.get, values: [hash] });
+      const bytes: unknown = row?.bytes;
+      if (!Buffer.isBuffer(bytes)) {
+        throw new JournalError("unknown-blob", `The store lacks the piece ${hash}.`);
+      }
+      if (createHash("sha256").update(bytes).digest("hex") === hash) return bytes;
+      throw new JournalError("broken", `The piece ${hash} of a file is damaged.`);
+    },
+    removeUnused: async () => {
+      const statement = { text: BLOB.removeUnused, values: [UNUSED_BLOB_KEPT_MS] };
+      const [row] = await repeated(sql, statement);
+      return integerIn(row ?? {}, "removed");
+    },
+    close: async () => undefined,
+  };
+}
+
+function fileIn(row: Row): StoredFile {
+  const file = {
+    path: textIn(row, "path"),
+    mode: integerIn(row, "mode"),
+    bytes: integerIn(row, "bytes"),
+  };
+  const blobs: unknown = row.blobs;
+  return blobs === null ? file : { ...file, blobs: blobs as readonly string[] };
+}
+
+/** Each blob once, in the order of their names: two writers wait for each other in one direction. */
+function batchesOf(blobs: readonly Blob[]): readonly (readonly Blob[])[] {
+  const batches: Blob[][] = [];
+  let bytes = Number.POSITIVE_INFINITY;
+  const unique = [...new Map(blobs.map((blob) => [blob.hash, blob])).values()];
+  for (const blob of unique.sort((a, b) => (a.hash < b.hash ? -1 : 1))) {
+    assert(blob.bytes.length <= BLOB_BYTES_MAX, "a blob is no larger than BLOB_BYTES_MAX");
+    bytes += blob.bytes.length;
+    const batch = batches.at(-1);
+    if (batch === undefined || bytes > BATCH_BYTES_MAX || batch.length >= BATCH_BLOBS_MAX) {
+      batches.push([blob]);
+      bytes = blob.bytes.length;
+    } else {
+      batch.push(blob);
+    }
+  }
+  return batches;
+}

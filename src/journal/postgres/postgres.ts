@@ -1,0 +1,96 @@
+/**
+ * The journal in PostgreSQL: the truth about every run of a fleet.
+ *
+ * Owns: how its parts belong together, and which versions of the tables it opens.
+ * Does not: create tables that are there: least privilege is for everybody after the first.
+ */
+import type { FleetJournal, FleetTransaction, SqlResult } from "../fleet-journal.ts";
+import { JournalError } from "../journal.ts";
+import { textIn } from "../sqlite/row.ts";
+import { type PostgresClient, PostgresPool, repeated, type Sql } from "./connection.ts";
+import { postgresBlobs, postgresFiles } from "./files.ts";
+import { postgresInbox } from "./inbox.ts";
+import { postgresLeases, renewAll } from "./leases.ts";
+import { checkVersion, migrate } from "./migrations.ts";
+import { Heads, type PostgresParts } from "./parts.ts";
+import { postgresRunLog } from "./run-log.ts";
+import { serverError } from "./server-error.ts";
+import { LEASE } from "./sql.ts";
+import { WakeUps } from "./wake-ups.ts";
+
+/**
+ * "create" makes the tables, or brings them to this version, if they are not there or too old; only then
+ * it needs the right to do so. "set-up" also gives the roles their rights, every time.
+ */
+type OpenMode = "create" | "read-write" | "set-up";
+
+/** Opens the journal at an address. Throws JournalError, at once when the server is away. */
+export async function openPostgresJournal(
+  address: string,
+  { mode = "read-write" }: { readonly mode?: OpenMode } = {},
+): Promise<FleetJournal> {
+  const pool = new PostgresPool(address);
+  try {
+    await pool.withClient((client) => prepare(client, mode));
+  } catch (error) {
+    await pool.close();
+    throw error;
+  }
+  const wakeUps = new WakeUps(pool);
+  const parts = { sql: pool, heads: new Heads(), wakeUps };
+  return {
+    ...portsOf(parts, pool),
+    blobs: postgresBlobs(pool),
+    transaction: (body) => transaction(parts, pool, body),
+    renewAll: (epochs) => renewAll(pool, epochs),
+    unattended: async (limit) => {
+      const rows = await repeated(pool, { text: LEASE.unattended, values: [limit] });
+      return rows.map((row) => textIn(row, "pipeline_id"));
+    },
+    listen: (channel) => wakeUps.toChannel(channel),
+    close: async () => {
+      await wakeUps.close();
+      await pool.close();
+    },
+  };
+}
+
+async function prepare(client: PostgresClient, mode: OpenMode): Promise<void> {
+  if (mode === "set-up") return migrate(client);
+  try {
+    await checkVersion(client);
+  } catch (error) {
+    const isMissing = error instanceof JournalError && error.code === "not-set-up";
+    if (mode === "read-write" || !isMissing) throw error;
+    await migrate(client).catch((failed: unknown) => {
+      const mapped = serverError(failed, client.name);
+      throw mapped instanceof JournalError && mapped.code === "read-only" ? error : mapped;
+    });
+  }
+}
+
+function portsOf(parts: PostgresParts, pool: PostgresPool): FleetTransaction {
+  const { sql } = parts;
+  return {
+    log: postgresRunLog(parts),
+    leases: postgresLeases(sql, pool),
+    inbox: postgresInbox(parts),
+    files: postgresFiles(sql),
+    executeSql: (text, values = []) => executeSql(sql, text, values),
+  };
+}
+
+/** What a transaction has read or written of heads counts only when it is committed. */
+function transaction<T>(
+  { wakeUps }: PostgresParts,
+  pool: PostgresPool,
+  body: (transaction: FleetTransaction) => Promise<T>,
+): Promise<T> {
+  return pool.transaction((sql) => body(portsOf({ sql, heads: new Heads(), wakeUps }, pool)));
+}
+
+/** A text without values may have several statements. */
+async function executeSql(sql: Sql, text: string, values: readonly unknown[]): Promise<SqlResult> {
+  const rows: unknown = await sql.once(values.length === 0 ? { text } : { text, values });
+  return { rows: rows as SqlResult["rows"] };
+}

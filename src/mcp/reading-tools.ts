@@ -1,0 +1,287 @@
+/** The tools that only look: runs, their steps, output, files and questions, and pipelines. */
+import { dirname } from "node:path";
+import { z } from "zod";
+import { type LoadedRun, whyInputOf } from "../app/loaded-run.ts";
+import { compareRun, maskedRun, shownRun, timelineOfRun } from "../app/look/inspect.ts";
+import { listRuns, withSecretsHidden } from "../app/look/run-list.ts";
+import { logPage } from "../app/output/log-page.ts";
+import { outputTails } from "../app/output/output.ts";
+import { listPipelines } from "../app/pipeline/pipeline-list.ts";
+import { findStateDir, isUnused, type Project } from "../app/project/project.ts";
+import { waitForRun } from "../app/request/wait.ts";
+import { partialWork } from "../app/rewind/interrupted-work.ts";
+import { readableResult } from "../app/take.ts";
+import { exposureLines } from "../view/attempt-text.ts";
+import { eventLine } from "../view/event-line.ts";
+import { diffJson, refJson, timelineJson } from "../view/json/action-json.ts";
+import { pipelines } from "../view/json/dashboard-documents.ts";
+import type { DocumentOf } from "../view/json/document-parts.ts";
+import { DOCUMENTS } from "../view/json/documents.ts";
+import { showJson, standingJson, whyJson } from "../view/json/run-json.ts";
+import { runListJson } from "../view/json/run-list.ts";
+import { logsPage } from "../view/json/tool-documents.ts";
+import { interruptedJson } from "../view/preview/interrupted-work.ts";
+import { runReport } from "../view/report/report.ts";
+import { reportJson } from "../view/report/report-json.ts";
+import { run, step } from "./input.ts";
+import { type AnyTool, type ToolCall, tool, withProject, withRun } from "./tool.ts";
+
+const RUNS_DEFAULT = 20;
+const RUNS_MAX = 200;
+const LINES_DEFAULT = 100;
+const LINES_MAX = 1000;
+const WAIT_SECONDS_DEFAULT = 50;
+const WAIT_SECONDS_MAX = 600;
+
+const listRunsTool = tool({
+  name: "list_runs",
+  title: "List runs",
+  about: "Lists the runs of this project, newest first, with their states and progress.",
+  input: z.object({
+    status: z
+      .enum(["queued", "running", "waiting", "interrupted", "completed", "failed"])
+      .optional()
+      .describe("Only runs in this state; waiting: for an answer of a person"),
+    pipeline: z.string().optional().describe("Only runs of the pipeline with this name"),
+    limit: z.int().min(1).max(RUNS_MAX).optional().describe(`At most so many: ${RUNS_DEFAULT}`),
+  }),
+  document: DOCUMENTS.runs,
+  effects: "reads",
+  call: async ({ status, pipeline, limit = RUNS_DEFAULT }, { directory }) => {
+    const rows = await listRuns(directory, {
+      ...(status === undefined ? {} : { status }),
+      ...(pipeline === undefined ? {} : { pipeline }),
+      limit: String(limit),
+    });
+    return runListJson(await withSecretsHidden(directory, rows));
+  },
+});
+
+const showRun = tool({
+  name: "show_run",
+  title: "Show a run",
+  about:
+    "Everything about one run: its state, each step with its attempts, the context, the cost, " +
+    "the messages to its agents, and the next commands.",
+  input: z.object({ run }),
+  document: DOCUMENTS.show,
+  effects: "reads",
+  call: async ({ run: id }, call) => withRun(call, "read-only", id, showOf),
+});
+
+/** The document of a run. */
+export async function showOf(
+  project: Project,
+  known: LoadedRun,
+): Promise<DocumentOf<typeof DOCUMENTS.show>> {
+  const { events, ...shown } = shownRun(known);
+  const input = { ...whyInputOf({ ...shown, events }, Date.now()), events };
+  return showJson(input, await readableResult(project, known));
+}
+
+const why = tool({
+  name: "why",
+  title: "Why is the run in this state",
+  about:
+    "Explains in words why a run is in its state: what happened, what is done, what was " +
+    "interrupted, the output of failed checks, and what to do next. Start here when a run " +
+    "failed or stopped.",
+  input: z.object({ run }),
+  document: DOCUMENTS.why,
+  effects: "reads",
+  call: async ({ run: id }, call) =>
+    withRun(call, "read-only", id, async (project, loaded) => {
+      const known = shownRun(loaded);
+      const interrupted = await partialWork(project, known);
+      const works = interrupted.map(({ work }) => interruptedJson(work));
+      const result = await readableResult(project, known);
+      return whyJson(whyInputOf(known, Date.now()), works, exposureLines(known.events), result);
+    }),
+});
+
+const readLogs = tool({
+  name: "read_logs",
+  title: "Read the output of steps",
+  about:
+    "Returns lines that a run, or one of its steps, has printed; for agents their messages " +
+    "and tool calls. By default the last lines; `next` of the result says where the next part " +
+    "starts.",
+  input: z.object({
+    run,
+    step: step.optional(),
+    from: z
+      .int()
+      .optional()
+      .describe("The number of the first line, from 0; a negative number counts from the end"),
+    lines: z
+      .int()
+      .min(1)
+      .max(LINES_MAX)
+      .optional()
+      .describe(`How many lines at most: ${LINES_DEFAULT}`),
+  }),
+  document: logsPage,
+  effects: "reads",
+  call: async ({ run: id, step: name, lines = LINES_DEFAULT, from = -lines }, call) =>
+    withRun(call, "read-only", id, async (project, known) => {
+      const page = await logPage(project, known, { step: name, from, lines });
+      return {
+        run_id: known.id,
+        step: name ?? null,
+        first: page.first,
+        lines: page.lines.map(({ at, mark, text }) => ({
+          ...refJson(at),
+          by: mark ?? null,
+          line: text,
+        })),
+        next: page.next ?? null,
+      };
+    }),
+});
+
+const point = "a step (`test`), a visit (`test@2`), an attempt (`test@2.1`) or a snapshot";
+
+const diff = tool({
+  name: "diff",
+  title: "Compare files and context",
+  about:
+    "Says which files and context values changed: during one step, visit or attempt, or " +
+    "between two checkpoints. With patch: also the text of the changes.",
+  input: z.object({
+    run,
+    from: z.string().describe(`Without \`to\`: what changed during this: ${point}`),
+    to: z.string().optional().describe(`The later checkpoint: ${point}; or \`now\``),
+    patch: z.boolean().optional().describe("Return the changes as a patch, too"),
+  }),
+  document: DOCUMENTS.diff,
+  effects: "reads",
+  call: async ({ run: id, from, to, patch = false }, call) =>
+    withRun(call, "read-only", id, async (project, known) =>
+      diffJson(known.id, await compareRun(project, known, [from, to], { patch })),
+    ),
+});
+
+const timeline = tool({
+  name: "timeline",
+  title: "List checkpoints",
+  about:
+    "Lists the checkpoints of a run in order, with what changed from one to the next: the " +
+    "points that diff, rewind_run and fork_run take.",
+  input: z.object({ run }),
+  document: DOCUMENTS.timeline,
+  effects: "reads",
+  call: async ({ run: id }, call) =>
+    withRun(call, "read-only", id, async (project, known) =>
+      timelineJson(known.id, await timelineOfRun(project, known)),
+    ),
+});
+
+const report = tool({
+  name: "report",
+  title: "Report on a run",
+  about:
+    "The post-mortem of a run: every visit and attempt, problems and how they were handled, " +
+    "decisions, time and cost. Long; `why` is the short form.",
+  input: z.object({
+    run,
+    with_output: z.boolean().optional().describe("Add the end of the output of each attempt"),
+  }),
+  document: DOCUMENTS.report,
+  effects: "reads",
+  call: async ({ run: id, with_output: withOutput = false }, call) =>
+    withRun(call, "read-only", id, async (_, known) =>
+      reportJson(await reportOf(known, withOutput)),
+    ),
+});
+
+/** The report on a run; masked before it is formatted, as a format may escape characters. */
+export async function reportOf(
+  loaded: LoadedRun,
+  withOutput: boolean,
+): Promise<ReturnType<typeof runReport>> {
+  const known = maskedRun(loaded);
+  const { plan, events } = known;
+  const outputs = withOutput ? await outputTails(known) : new Map<string, string>();
+  return runReport({ ...whyInputOf(known, Date.now()), plan, events, outputs });
+}
+
+const listPipelinesTool = tool({
+  name: "list_pipelines",
+  title: "List pipelines",
+  about:
+    "Lists the pipelines that start_run can start here: name, description, and the JSON " +
+    "Schema of the input.",
+  input: z.object({}),
+  document: pipelines,
+  effects: "reads",
+  call: async (_, call) => {
+    const { directory } = call;
+    const dir = findStateDir(directory);
+    const listed =
+      dir === undefined || isUnused(dir)
+        ? await listPipelines(directory, undefined)
+        : await withProject(call, "read-only", (project) => listPipelines(directory, project));
+    return {
+      project: dir === undefined ? directory : dirname(dir.root),
+      pipelines: listed.map(({ description, problem, ...pipeline }) => ({
+        ...pipeline,
+        description: description ?? null,
+        problem: problem ?? null,
+      })),
+    };
+  },
+});
+
+const waitForRunTool = tool({
+  name: "wait_for_run",
+  title: "Wait for a run",
+  about:
+    "Waits until a run has ended, asks a person, or is not driven any more, and says how it " +
+    "stands; at most for the given number of seconds, after which the status is still " +
+    "`running` and you can call it again. Reports how it stands, and then each event, as progress.",
+  input: z.object({
+    run,
+    seconds: z
+      .number()
+      .min(0)
+      .max(WAIT_SECONDS_MAX)
+      .optional()
+      .describe(`How long to wait at most: ${WAIT_SECONDS_DEFAULT}`),
+    past_questions: z
+      .boolean()
+      .optional()
+      .describe("Also wait while a question is open, as long as other steps are running"),
+  }),
+  document: DOCUMENTS.standing,
+  effects: "reads",
+  call: async (input, call) =>
+    withRun(call, "read-only", input.run, async (project, known) => {
+      const { seconds = WAIT_SECONDS_DEFAULT, past_questions: pastQuestions = false } = input;
+      const { happened } = standingJson(whyInputOf(shownRun(known), Date.now()));
+      await call.report(known.run.seq, happened);
+      const now = await waitForRun(project, known, {
+        timeoutMs: seconds * 1000,
+        pastQuestions,
+        signal: call.signal,
+        onNews: (one, news) => reportNews(call, one, news),
+      });
+      return standingJson(whyInputOf(shownRun(now), Date.now()));
+    }),
+});
+
+async function reportNews(
+  { report: say }: ToolCall,
+  { run: now }: LoadedRun,
+  news: LoadedRun["events"],
+): Promise<void> {
+  for (const recorded of news) {
+    const line = eventLine(now, recorded);
+    if (line !== undefined) await say(recorded.seq, line);
+  }
+}
+
+/** The tools that only look. */
+export const READING_TOOLS: readonly AnyTool[] = [
+  ...[listRunsTool, showRun, why, readLogs, diff, timeline, report],
+  ...[listPipelinesTool, waitForRunTool],
+];

@@ -1,0 +1,172 @@
+/**
+ * The graph of a run: boxes and edges where the server puts them, in the colours of `perdure graph`,
+ * with the states of the rows around it (RowsContext).
+ *
+ * Owns: what can be done with the picture: pan, zoom, choose and open a step.
+ * Does not: position anything, or read a document.
+ */
+import {
+  MiniMap,
+  Panel,
+  Position,
+  ReactFlow,
+  type ReactFlowInstance,
+  ReactFlowProvider,
+  useReactFlow,
+} from "@xyflow/react";
+import { type ReactNode, useMemo } from "react";
+import { Button } from "../parts/basics.tsx";
+import { RouteEdge, type RouteEdgeType } from "./graph-edge.tsx";
+import { type GraphChoice, GraphContext, StepNode, type StepNodeType } from "./graph-node.tsx";
+import type { GraphDoc } from "./run-data.ts";
+import "@xyflow/react/dist/base.css";
+import "../styles/graph.css";
+
+const NODE_TYPES = { step: StepNode };
+const EDGE_TYPES = { route: RouteEdge };
+/** With more boxes a small map helps, unless the picture is a strip. */
+const MAP_FROM = 60;
+const MAP_STRIP = 6;
+/** A picture that would be smaller than this starts at the step that matters instead. */
+const ZOOM_READABLE = 0.55;
+const ZOOM_MIN = 0.08;
+const ZOOM_MAX = 1.6;
+const FIT = { padding: 0.08, maxZoom: 1, minZoom: ZOOM_MIN };
+
+interface GraphProps extends GraphChoice {
+  readonly graph: GraphDoc;
+  readonly label: string;
+}
+
+/** The picture; `onChoose` gets a step when somebody clicks it, `onOpen` when they press Enter. */
+export function RunGraph({ graph, label, chosen, onChoose, onOpen }: GraphProps): ReactNode {
+  const choice = useMemo(() => ({ chosen, onChoose, onOpen }), [chosen, onChoose, onOpen]);
+  const nodes = useMemo(() => nodesOf(graph), [graph]);
+  const edges = useMemo(() => edgesOf(graph), [graph]);
+  return (
+    <GraphContext value={choice}>
+      <ReactFlowProvider>
+        <section className="graph" aria-label={label}>
+          <ReactFlow<StepNodeType, RouteEdgeType>
+            nodes={nodes}
+            edges={edges}
+            nodeTypes={NODE_TYPES}
+            edgeTypes={EDGE_TYPES}
+            onInit={(flow) => showStart(flow, graph)}
+            minZoom={ZOOM_MIN}
+            maxZoom={ZOOM_MAX}
+            onlyRenderVisibleElements
+            nodesDraggable={false}
+            nodesConnectable={false}
+            nodesFocusable={false}
+            edgesFocusable={false}
+            elementsSelectable={false}
+            zoomOnScroll={false}
+            zoomOnDoubleClick={false}
+            preventScrolling={false}
+            disableKeyboardA11y
+            deleteKeyCode={null}
+            selectionKeyCode={null}
+            multiSelectionKeyCode={null}
+            proOptions={{ hideAttribution: true }}
+          >
+            <ZoomButtons />
+            <LeftOut graph={graph} />
+            {hasMap(graph) ? (
+              <MiniMap<StepNodeType>
+                pannable
+                zoomable={false}
+                ariaLabel="Map of the whole graph"
+                nodeClassName={({ data }) => `map-${data.node.tint}`}
+              />
+            ) : null}
+          </ReactFlow>
+        </section>
+      </ReactFlowProvider>
+    </GraphContext>
+  );
+}
+
+function hasMap({ nodes, width, height }: GraphDoc): boolean {
+  const ratio = width / Math.max(1, height);
+  return nodes.length >= MAP_FROM && ratio < MAP_STRIP && ratio > 1 / MAP_STRIP;
+}
+
+function ZoomButtons(): ReactNode {
+  const { zoomIn, zoomOut, fitView } = useReactFlow();
+  return (
+    <Panel position="bottom-left" className="graph-zoom">
+      <Button look="quiet" icon="plus" aria-label="Zoom in" onClick={() => void zoomIn()} />
+      <Button look="quiet" icon="skip" aria-label="Zoom out" onClick={() => void zoomOut()} />
+      <Button look="quiet" icon="fit" aria-label="Show all" onClick={() => void fitView(FIT)} />
+    </Panel>
+  );
+}
+
+function LeftOut({ graph }: { graph: GraphDoc }): ReactNode {
+  const { nodes_left_out: steps, edges_left_out: edges } = graph;
+  if (steps === 0 && edges === 0) return null;
+  const parts = [
+    ...(steps > 0 ? [`${steps.toLocaleString("en")} more steps`] : []),
+    ...(edges > 0 ? [`${edges.toLocaleString("en")} more edges`] : []),
+  ];
+  return (
+    <Panel position="top-left" className="graph-note">
+      Not drawn: {parts.join(", ")}. The list shows every step.
+    </Panel>
+  );
+}
+
+/** All of it, if that is readable; otherwise the step that matters most. */
+function showStart(flow: ReactFlowInstance<StepNodeType, RouteEdgeType>, graph: GraphDoc): void {
+  void flow.fitView(FIT).then(() => {
+    if (flow.getZoom() >= ZOOM_READABLE) return;
+    const first =
+      graph.nodes.find(({ status }) => status === "failed") ??
+      graph.nodes.find(({ status }) => status === "running" || status === "waiting") ??
+      graph.nodes[0];
+    const box = first === undefined ? undefined : flow.getInternalNode(first.id);
+    if (first === undefined || box === undefined) return;
+    const { x, y } = box.internals.positionAbsolute;
+    void flow.setCenter(x + first.width / 2, y + 140, { zoom: 0.8 });
+  });
+}
+
+function nodesOf({ nodes }: GraphDoc): StepNodeType[] {
+  const children = new Map<string, string[]>();
+  for (const { parent, step } of nodes) {
+    if (parent === null || step === null) continue;
+    children.set(parent, [...(children.get(parent) ?? []), step]);
+  }
+  const parents = new Set(nodes.map(({ parent }) => parent));
+  return nodes.map((node): StepNodeType => {
+    const { id, parent, x, y, width, height } = node;
+    const size = { width, height };
+    const middle = { x: width / 2, width: 1, height: 1 };
+    return {
+      id,
+      type: "step",
+      position: { x, y },
+      ...(parent === null ? {} : { parentId: parent }),
+      ...size,
+      // Known before it is drawn, so that boxes out of sight count for the view of the whole.
+      measured: size,
+      // Edges have routes of their own, but must know that both ends are there.
+      handles: [
+        { ...middle, type: "target", position: Position.Top, y: 0 },
+        { ...middle, type: "source", position: Position.Bottom, y: height },
+      ],
+      data: { node, isGroup: parents.has(id), steps: children.get(id) ?? [] },
+    };
+  });
+}
+
+function edgesOf({ edges }: GraphDoc): RouteEdgeType[] {
+  return edges.map((edge, index): RouteEdgeType => {
+    const zIndex = edge.taken === true ? 2 : 1;
+    return {
+      ...{ id: `e${index}`, type: "route", data: { edge }, zIndex },
+      ...{ source: edge.from, target: edge.to },
+    };
+  });
+}

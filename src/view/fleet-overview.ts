@@ -1,0 +1,113 @@
+/** What a person reads about a fleet: its workers, its queues, and the runs that nobody could drive. */
+import { formatDuration } from "../util/duration.ts";
+import type { DocumentJson } from "./json/documents.ts";
+import { plainText, type Style, tableLines } from "./text.ts";
+
+/** A worker that was silent for longer than this is shown as silent. */
+const SILENT_AFTER_MS = 15_000;
+const SHORT_ID_LENGTH = 8;
+
+/** "working" takes runs, "draining" hands its runs over, "ended" has said so. */
+export type WorkerState = "working" | "draining" | "ended";
+
+/** A worker as the fleet knows it. */
+export interface KnownWorker {
+  readonly worker: string;
+  readonly host: string;
+  readonly pid: number;
+  readonly version: string;
+  readonly labels: readonly string[];
+  readonly concurrency: number;
+  /** The ids of the runs that it drives. */
+  readonly runs: readonly string[];
+  readonly state: WorkerState;
+  readonly startedAt: number;
+  readonly seenAt: number;
+  /** Since its last contact, by the clock of the store. */
+  readonly silentMs: number;
+}
+
+/** A queue and how many runs wait in it, now or for a time. */
+export interface QueueSummary {
+  readonly requires: readonly string[];
+  readonly queued: number;
+  readonly deferred: number;
+}
+
+/** A run that no worker could drive. */
+export interface DeadLetter {
+  readonly runId: string;
+  readonly reason: string;
+  readonly time: number;
+}
+
+export interface FleetOverview {
+  readonly workers: readonly KnownWorker[];
+  readonly queues: readonly QueueSummary[];
+  readonly deadLetters: readonly DeadLetter[];
+}
+
+/** The document of `perdure workers --json`. */
+export function fleetJson(overview: FleetOverview): DocumentJson<"workers"> {
+  const { workers, queues, deadLetters } = overview;
+  return {
+    workers: workers.map((worker) => ({
+      ...{ worker: worker.worker, host: worker.host, pid: worker.pid, version: worker.version },
+      ...{ labels: [...worker.labels], concurrency: worker.concurrency, runs: [...worker.runs] },
+      state: shownState(worker),
+      started_at: new Date(worker.startedAt).toISOString(),
+      seen_at: new Date(worker.seenAt).toISOString(),
+    })),
+    queues: queues.map((queue) => ({ ...queue, requires: [...queue.requires] })),
+    dead_letters: deadLetters.map(({ runId, reason, time }) => ({
+      ...{ run_id: runId, reason },
+      time: new Date(time).toISOString(),
+    })),
+  };
+}
+
+/** The lines of `perdure workers`. */
+export function fleetLines(
+  { workers, queues, deadLetters }: FleetOverview,
+  style: Style,
+  width: number | undefined,
+): readonly string[] {
+  const table = (rows: readonly (readonly string[])[]): readonly string[] =>
+    tableLines(rows, { style, width, toneOf: (row) => (row === 0 ? "dim" : undefined) });
+  const waiting = queues.filter(({ queued, deferred }) => queued + deferred > 0);
+  return [
+    ...(workers.length === 0 ? ["There are no workers: perdure worker"] : []),
+    ...(workers.length === 0 ? [] : table([WORKER_HEADER, ...workers.map(workerCells)])),
+    ...(waiting.length === 0 ? [] : ["", ...table([QUEUE_HEADER, ...waiting.map(queueCells)])]),
+    ...deadLetters.flatMap(({ runId, reason }) => {
+      const id = runId.slice(0, SHORT_ID_LENGTH);
+      return [
+        "",
+        `No worker could drive run ${id}: ${plainText(reason)}`,
+        `Queue it again: perdure resume ${id}`,
+      ];
+    }),
+  ];
+}
+
+const WORKER_HEADER = ["WORKER", "HOST", "STATE", "RUNS", "LABELS", "LAST CONTACT"];
+const QUEUE_HEADER = ["QUEUE", "WAITING", "FOR A TIME"];
+
+function workerCells(worker: KnownWorker): readonly string[] {
+  return [
+    worker.worker.slice(0, SHORT_ID_LENGTH),
+    plainText(worker.host),
+    shownState(worker),
+    `${worker.runs.length}/${worker.concurrency}`,
+    worker.labels.join(",") || "-",
+    `${formatDuration(worker.silentMs)} ago`,
+  ];
+}
+
+function queueCells({ requires, queued, deferred }: QueueSummary): readonly string[] {
+  return [requires.join(",") || "any worker", String(queued), String(deferred)];
+}
+
+function shownState({ state, silentMs }: KnownWorker): WorkerState | "silent" {
+  return state !== "ended" && silentMs > SILENT_AFTER_MS ? "silent" : state;
+}

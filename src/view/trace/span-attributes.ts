@@ -1,0 +1,169 @@
+/**
+ * The attributes of spans: what the events of a run say, in the names of OpenTelemetry's conventions
+ * for generative AI, and in names that begin with `perdure.` where the conventions have none.
+ *
+ * Owns: these names. docs/OPENTELEMETRY.md lists them.
+ * Does not: hold prompts, answers or outputs; they are content, which a person must ask for.
+ */
+import type { AttemptEnd, RunEvent, Spent } from "../../core/event.ts";
+import { defined } from "../../util/defined.ts";
+import type { Span, SpanAttributes } from "./span.ts";
+
+type EventOf<T extends RunEvent["type"]> = Extract<RunEvent, { type: T }>;
+
+/** The attributes of an attempt that its start says. */
+export function attemptAttributes(event: EventOf<"step.started">): SpanAttributes {
+  const { conversation, items } = event;
+  return {
+    ...(conversation === undefined ? {} : { "perdure.conversation": conversation.kind }),
+    ...defined({
+      "gen_ai.conversation.id": conversation?.session,
+      "perdure.items": items?.length,
+    }),
+  };
+}
+
+/** What an attempt used of a model. */
+export function spentAttributes(spent: Spent | undefined): SpanAttributes {
+  if (spent === undefined) return {};
+  const { inputTokens, cachedTokens, outputTokens, turns } = spent;
+  return {
+    "gen_ai.usage.input_tokens": inputTokens,
+    "gen_ai.usage.cache_read.input_tokens": cachedTokens,
+    "gen_ai.usage.output_tokens": outputTokens,
+    "perdure.turns": turns,
+    ...defined({
+      "perdure.cost_usd": spent.costUsd,
+      "perdure.cost_estimated": spent.estimated,
+      "perdure.unmeasured": spent.unmeasured,
+      "gen_ai.response.model": spent.model,
+      "gen_ai.conversation.id": spent.session,
+    }),
+  };
+}
+
+/** Why an attempt did not succeed. An attempt that was stopped, or that continues, did not fail. */
+export function attemptError(end: AttemptEnd): Span["error"] {
+  switch (end.type) {
+    case "step.failed":
+    case "step.paused":
+      return { type: end.reason, message: end.message };
+    case "step.lost":
+      return { type: "lost", message: end.message };
+    case "step.conflicted":
+      return { type: "conflict", message: end.message };
+    default:
+      return undefined;
+  }
+}
+
+/** Why a run failed. A person who stops a run does not make it fail; a limit or a conflict does. */
+export function runError(
+  event: EventOf<"run.completed" | "run.failed" | "run.stopped">,
+): Span["error"] {
+  if (event.type === "run.failed") return { type: "failed", message: event.message };
+  if (event.type !== "run.stopped") return undefined;
+  const { reason } = event;
+  if (reason.code === "budget") {
+    return { type: "budget", message: `the limit ${reason.limit.kind} is reached` };
+  }
+  if (reason.code === "conflict") {
+    return { type: "conflict", message: `the work conflicts in ${reason.paths.join(", ")}` };
+  }
+  return undefined;
+}
+
+/** The attributes of an event of a step. */
+export function stepEventAttributes(event: RunEvent): SpanAttributes {
+  switch (event.type) {
+    case "step.completed":
+      return {
+        "perdure.exit_code": event.exit,
+        ...defined({ "perdure.by": event.settledBy, "perdure.label": event.reported?.label }),
+      };
+    case "step.failed":
+      return {
+        "perdure.reason": event.reason,
+        ...defined({ "perdure.exit_code": event.exit, "perdure.effect": event.effect }),
+      };
+    case "step.paused":
+      return { "perdure.reason": event.reason };
+    case "step.continued":
+      return { "perdure.reason": event.ask.kind };
+    case "step.conflicted":
+      return { "perdure.paths": event.paths };
+    case "step.asked":
+      return { "perdure.question": event.question };
+    case "step.answered":
+      return defined({
+        "perdure.answer": event.choice,
+        "perdure.by": event.by,
+        "perdure.label": event.label,
+      });
+    case "step.adopted":
+      return { "perdure.found": event.found };
+    case "step.session":
+      return { "gen_ai.conversation.id": event.session };
+    case "step.iterated":
+      return { "perdure.iteration": event.iteration };
+    case "step.uncertain":
+      return { "perdure.reason": event.cause, "perdure.asks": event.asks };
+    case "step.probed":
+      return { "perdure.answer": event.answer };
+    case "step.settled":
+      return { "perdure.answer": event.as, "perdure.by": event.by };
+    case "step.granted":
+      return { "perdure.attempts": event.attempts };
+    default:
+      return {};
+  }
+}
+
+/** The attributes of an event of a run. */
+export function runEventAttributes(event: RunEvent): SpanAttributes {
+  switch (event.type) {
+    case "run.opened":
+      return {
+        "perdure.owner.pid": event.owner.pid,
+        "perdure.owner.host": event.owner.host,
+        "perdure.owner.user": event.owner.user,
+        ...defined({ "perdure.recover": event.recover }),
+      };
+    case "run.stopping":
+    case "run.stopped":
+      return {
+        "perdure.reason": event.reason.code,
+        ...(event.reason.code === "requested" ? { "perdure.by": event.reason.by } : {}),
+        ...(event.reason.code === "budget" ? { "perdure.limit": event.reason.limit.kind } : {}),
+      };
+    case "run.finishing":
+      return { "perdure.outcome": event.end.status };
+    case "run.rewound":
+      return { "perdure.step.path": event.step, "perdure.steps": event.reopened };
+    case "run.updated":
+      return { "perdure.steps": event.rerun.map(({ step }) => step) };
+    case "run.returned":
+      return { "perdure.step.path": event.scope + event.step, "perdure.goal": event.goal };
+    case "run.restarted":
+      return { "perdure.step.path": event.scope + event.step, "perdure.restarts": event.number };
+    case "run.funded":
+      return defined({
+        "perdure.added_usd": event.added.usd,
+        "perdure.added_tokens": event.added.tokens,
+      });
+    case "run.messaged":
+      return { "perdure.step.path": event.scope + event.step, "perdure.by": event.message.by };
+    case "request.handled":
+      return {
+        "perdure.request": event.asks,
+        "perdure.by": event.by,
+        ...defined({ "perdure.step.path": event.step, "perdure.refused": event.refused?.code }),
+      };
+    case "run.skipping":
+      return { "perdure.step.path": event.scope + event.step, "perdure.by": event.by };
+    case "run.committed":
+      return { "perdure.steps": event.steps, ...defined({ "perdure.commit": event.commit }) };
+    default:
+      return {};
+  }
+}

@@ -1,0 +1,81 @@
+/**
+ * What every route has at hand: the projects of this machine, the runs that are loaded, and how the
+ * server was started.
+ */
+import { dirname } from "node:path";
+import { type LoadedRun, loadRun } from "../app/loaded-run.ts";
+import type { FollowedRun } from "../app/look/followed-run.ts";
+import { FollowedRuns } from "../app/look/followed-runs.ts";
+import { MachineQuestions } from "../app/look/machine-questions.ts";
+import { MachineRuns } from "../app/look/machine-runs.ts";
+import { Spendings } from "../app/look/spending.ts";
+import { Conversations } from "../app/output/conversation.ts";
+import { OpenProjects, type ReadableProject } from "../app/project/open-projects.ts";
+import { openProject, type Project } from "../app/project/project.ts";
+
+/** The state of a server. */
+export class Dashboard {
+  /** The directory in which the server was started. */
+  readonly from: string;
+  readonly readOnly: boolean;
+  readonly projects: OpenProjects;
+  readonly runs: MachineRuns;
+  readonly followed = new FollowedRuns();
+  readonly questions: MachineQuestions;
+  readonly conversations = new Conversations();
+  readonly spendings = new Spendings();
+
+  constructor({ from, readOnly }: { readonly from: string; readonly readOnly: boolean }) {
+    this.from = from;
+    this.readOnly = readOnly;
+    this.projects = new OpenProjects(from);
+    this.runs = new MachineRuns(this.projects);
+    this.questions = new MachineQuestions(this.projects, this.followed);
+  }
+
+  async close(): Promise<void> {
+    this.conversations.close();
+    await this.followed.close();
+    await this.projects.close();
+  }
+}
+
+/** A run and its project, for one request. */
+export interface AskedRun {
+  readonly in: ReadableProject;
+  /** Open for reading. */
+  readonly project: Project;
+  /** As a person may see it. It may change while the route waits for something. */
+  readonly known: LoadedRun;
+  readonly followed: FollowedRun;
+}
+
+/** Opens the run that a path names, by its full or short id, with everything that is new. */
+export async function askedRun(dashboard: Dashboard, id: string): Promise<AskedRun> {
+  const found = await dashboard.projects.find(id);
+  const { project } = found.in;
+  const followed = await dashboard.followed.get(project, found.runId);
+  return { in: found.in, project, known: followed.known, followed };
+}
+
+/** Opens a run for a change, and closes its journal afterwards. */
+export async function changing<T>(
+  dashboard: Dashboard,
+  id: string,
+  change: (project: Project, known: LoadedRun) => Promise<T>,
+): Promise<T> {
+  const found = await dashboard.projects.find(id);
+  const project = await openProject(dirname(found.in.project.dir.root), "read-write");
+  try {
+    return await change(project, await loadRun(project, found.runId));
+  } finally {
+    await project.journal.close();
+  }
+}
+
+/** The directory of the project with a key; without a key, that of the server. */
+export async function directoryOf(dashboard: Dashboard, key: string | undefined): Promise<string> {
+  const { from, projects } = dashboard;
+  if (key === undefined || key === projects.fresh()?.key) return from;
+  return (await projects.named(key)).directory;
+}

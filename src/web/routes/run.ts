@@ -1,0 +1,128 @@
+/** The addresses of one run that send what the commands print with `--json`, and its events. */
+
+import { whyInputOf } from "../../app/loaded-run.ts";
+import { explain, maskedRun, timelineOfRun } from "../../app/look/inspect.ts";
+import { openQuestions } from "../../app/request/answer.ts";
+import { partialWork } from "../../app/rewind/interrupted-work.ts";
+import { readableResult } from "../../app/take.ts";
+import type { Recorded } from "../../core/event.ts";
+import { replay } from "../../core/evolve.ts";
+import type { Json } from "../../util/json.ts";
+import { exposureLines } from "../../view/attempt-text.ts";
+import { explainJson } from "../../view/explain.ts";
+import { runDrawing } from "../../view/graph/drawing.ts";
+import { questionsJson, timelineJson } from "../../view/json/action-json.ts";
+import { eventJson } from "../../view/json/event-json.ts";
+import { graphJson } from "../../view/json/graph-json.ts";
+import { showJson, whyJson } from "../../view/json/run-json.ts";
+import { interruptedJson } from "../../view/preview/interrupted-work.ts";
+import { runReport } from "../../view/report/report.ts";
+import { reportJson } from "../../view/report/report-json.ts";
+import type { Routes, StreamEvent } from "../answer.ts";
+import { askedRun, type Dashboard } from "../dashboard.ts";
+import { pause } from "../wakeups.ts";
+import { numberIn } from "./machine.ts";
+
+/** How many events one answer has. */
+const EVENTS_MAX = 5_000;
+
+export const runRoutes = {
+  show: async (dashboard, { path }) => {
+    const { project, known } = await askedRun(dashboard, path.run);
+    const input = { ...whyInputOf(known, Date.now()), events: known.events };
+    return showJson(input, await readableResult(project, known));
+  },
+
+  why: async (dashboard, { path }) => {
+    const { project, known } = await askedRun(dashboard, path.run);
+    const interrupted = (await partialWork(project, known)).map(({ work }) => work);
+    const input = whyInputOf(known, Date.now());
+    const works = interrupted.map(interruptedJson);
+    const result = await readableResult(project, known);
+    return whyJson(input, works, exposureLines(known.events), result);
+  },
+
+  timeline: async (dashboard, { path }) => {
+    const { project, known } = await askedRun(dashboard, path.run);
+    return timelineJson(known.id, await timelineOfRun(project, known));
+  },
+
+  report: async (dashboard, { path }) => {
+    const known = maskedRun((await askedRun(dashboard, path.run)).known);
+    const { plan, events } = known;
+    return reportJson(runReport({ ...whyInputOf(known, Date.now()), plan, events }));
+  },
+
+  questions: async (dashboard, { path }) => {
+    const { known } = await askedRun(dashboard, path.run);
+    return questionsJson(known.id, openQuestions(known));
+  },
+
+  explain: async (dashboard, { path, query }) => {
+    const { known } = await askedRun(dashboard, path.run);
+    return explainJson(known.id, explain(known, query.step ?? ""));
+  },
+
+  graph: async (dashboard, { path, query }) => {
+    const { known } = await askedRun(dashboard, path.run);
+    const { plan, run, events, liveness, planOf, id } = known;
+    if (query.at === undefined) return graphJson(runDrawing(plan, run, events, liveness));
+    const past = events.slice(0, Math.max(1, numberIn("at", query.at, events.length)));
+    const then = replay(planOf, id, past);
+    const itsPlan = planOf(then.created?.fingerprint ?? "");
+    // What a step was then is shown as if somebody drove the run: it ran.
+    return graphJson(runDrawing(itsPlan, then, past, "owned"));
+  },
+
+  events: async (dashboard, { path, query }) => {
+    const { known } = await askedRun(dashboard, path.run);
+    const after = numberIn("after", query.after ?? "0", known.events.length);
+    const events = known.events.slice(after, after + EVENTS_MAX);
+    return {
+      run_id: known.id,
+      events: events.map((recorded) => printedEvent(known.id, recorded)),
+      last_sequence: known.run.seq,
+    };
+  },
+
+  eventStream: async (dashboard, { path, query, lastId, signal }) => {
+    const { known } = await askedRun(dashboard, path.run);
+    const after = numberIn("after", lastId ?? query.after ?? "0", known.events.length);
+    return eventsOf(dashboard, known.id, after, signal);
+  },
+} satisfies Partial<Routes>;
+
+/** The events of a run, one by one; those that come later too, until the run ends. */
+async function* eventsOf(
+  dashboard: Dashboard,
+  runId: string,
+  after: number,
+  signal: AbortSignal,
+): AsyncGenerator<StreamEvent<{ readonly run_id: string; readonly event: Json }>> {
+  const { project } = await askedRun(dashboard, runId);
+  const { run: followed, leave } = await dashboard.followed.watch(project, runId);
+  const subscription = project.journal.log.subscribe(runId);
+  signal.addEventListener("abort", () => subscription.close());
+  let seen = after;
+  try {
+    do {
+      await followed.refresh();
+      // The run may grow while a slow client reads.
+      for (let at = seen; at < followed.known.events.length && !signal.aborted; at++) {
+        const recorded = followed.known.events[at];
+        if (recorded === undefined) break;
+        yield { id: recorded.seq, value: { run_id: runId, event: printedEvent(runId, recorded) } };
+        seen = recorded.seq;
+      }
+      await pause(signal);
+    } while (!signal.aborted && (await subscription.changed()));
+  } finally {
+    subscription.close();
+    leave();
+  }
+}
+
+/** Every event is plain JSON, which its type does not say. */
+function printedEvent(runId: string, recorded: Recorded): Json {
+  return eventJson(runId, recorded) as unknown as Json;
+}

@@ -1,0 +1,238 @@
+/**
+ * The server: passes each request that the rules admit to its route, and makes the response.
+ *
+ * Owns: the order of the checks, the headers of every response, errors as documents, and masking.
+ * Does not: decide who may ask (access.ts), answer (`routes/`), or listen (main.ts).
+ * Invariants:
+ * - web/B1 Every response carries the headers of HEADERS, errors included.
+ * - web/B2 What a run printed is sent as JSON or as text, never as markup; secrets are masked.
+ */
+import { type Context, Hono } from "hono";
+import { bodyLimit } from "hono/body-limit";
+import { masked, maskedJson } from "../app/output/secret-mask.ts";
+import { asRefusal, type Refusal } from "../app/refusal.ts";
+import { refusalJson } from "../app/refusal-json.ts";
+import { type Fields, record } from "../core/shape.ts";
+import type { DocumentJson } from "../view/json/documents.ts";
+import { SCHEMA_VERSION } from "../view/json/schema-version.ts";
+import {
+  type Access,
+  COOKIE,
+  checkChange,
+  checkOrigin,
+  checkSite,
+  checkToken,
+  isToken,
+} from "./access.ts";
+import {
+  type Asked,
+  RequestError,
+  type Route,
+  type SentBytes,
+  type StreamEvent,
+} from "./answer.ts";
+import type { Dashboard } from "./dashboard.ts";
+import type { Endpoint } from "./endpoint.ts";
+import { ENDPOINTS } from "./endpoints.ts";
+import { type PageFiles, pageFile } from "./page-files.ts";
+import { ROUTES } from "./routes.ts";
+import { eventStream } from "./stream.ts";
+
+/** The largest body of a request: an input, or the text of a pipeline. */
+const BODY_BYTES_MAX = 1024 * 1024;
+
+const POLICY = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "img-src 'self' data:",
+  "connect-src 'self'",
+  "font-src 'self'",
+  "manifest-src 'self'",
+  "frame-ancestors 'none'",
+  "base-uri 'none'",
+  "form-action 'none'",
+].join("; ");
+
+const HEADERS: Readonly<Record<string, string>> = {
+  "Content-Security-Policy": POLICY,
+  "X-Content-Type-Options": "nosniff",
+  "X-Frame-Options": "DENY",
+  "Referrer-Policy": "no-referrer",
+  "Cross-Origin-Opener-Policy": "same-origin",
+  "Cross-Origin-Resource-Policy": "same-origin",
+  "Cache-Control": "no-store",
+};
+
+interface ServerParts {
+  readonly dashboard: Dashboard;
+  readonly access: Access;
+  readonly files: PageFiles;
+}
+
+/** The routes of a server with all checks before them. */
+export function buildServer({ dashboard, access, files }: ServerParts): Hono {
+  const app = new Hono();
+  app.use(async (context, next) => {
+    for (const [name, value] of Object.entries(HEADERS)) context.header(name, value);
+    checkOrigin(access, context.req.raw);
+    const entered = enter(access, context);
+    if (entered !== undefined) return entered;
+    checkSite(context.req.raw);
+    checkToken(access, context.req.raw);
+    checkChange(access, context.req.raw);
+    return next();
+  });
+  app.use(bodyLimit({ maxSize: BODY_BYTES_MAX, onError: () => tooLarge() }));
+  addEndpoints(app, dashboard);
+  app.get("*", (context) => {
+    const file = /^\/(api|pipelines)(\/|$)/.test(context.req.path)
+      ? undefined
+      : pageFile(files, context.req.path);
+    if (file !== undefined) return bytes(context, file);
+    throw new RequestError(404, "not-found", "there is nothing at this address");
+  });
+  app.all("*", () => {
+    throw new RequestError(405, "wrong-method", "this address does not take that method");
+  });
+  app.onError((error, context) => failure(context, error));
+  return app;
+}
+
+function addEndpoints(app: Hono, dashboard: Dashboard): void {
+  const names = Object.keys(ENDPOINTS) as (keyof typeof ENDPOINTS)[];
+  // `/api/runs/changes` comes before `/api/runs/:run`.
+  const choices = (name: keyof typeof ENDPOINTS): number => ENDPOINTS[name].path.split(":").length;
+  for (const name of names.sort((one, other) => choices(one) - choices(other))) {
+    const endpoint: Endpoint = ENDPOINTS[name];
+    const route = ROUTES[name] as unknown as Route<Endpoint>;
+    app.on(endpoint.method, endpoint.path, (context) =>
+      answer(context, endpoint, (asked) => route(dashboard, asked)),
+    );
+  }
+}
+
+const EVENT_STREAM = "text/event-stream";
+
+function tooLarge(): never {
+  throw new RequestError(413, "too-large", `a request has at most ${BODY_BYTES_MAX} bytes`);
+}
+
+/** Exchanges the token of the first address for the cookie. */
+function enter(access: Access, context: Context): Response | undefined {
+  const given = context.req.query("token");
+  if (context.req.method !== "GET" || given === undefined) return undefined;
+  if (!isToken(access, given)) return undefined;
+  const cookie = `${COOKIE}=${access.cookie}; HttpOnly; SameSite=Strict; Path=/`;
+  context.header("Set-Cookie", cookie);
+  const { pathname } = new URL(context.req.url);
+  const to = pathname.startsWith("//") ? "/" : pathname;
+  if (context.req.header("sec-fetch-site") !== "cross-site") return context.redirect(to, 303);
+  // A browser that comes from elsewhere sends a strict cookie only when our own page leads on.
+  return context.html(`<!doctype html><meta http-equiv="refresh" content="0; url=/">`);
+}
+
+type Answered = Awaited<ReturnType<Route<Endpoint>>>;
+
+async function answer(
+  context: Context,
+  endpoint: Endpoint,
+  route: (asked: Asked) => Promise<unknown>,
+): Promise<Response> {
+  const gone = new AbortController();
+  const lastId = context.req.header("last-event-id");
+  const query = Object.fromEntries(
+    Object.keys(endpoint.query).map((name) => [name, context.req.query(name) || undefined]),
+  );
+  const answered = (await route({
+    path: context.req.param(),
+    query,
+    body: (endpoint.method === "POST" ? await bodyOf(context, endpoint.body) : {}) as Asked["body"],
+    lastId,
+    signal: gone.signal,
+  })) as Answered;
+  const { sent } = endpoint;
+  switch (sent.kind) {
+    case "document":
+      return context.body(documentText(answered), 200, { "Content-Type": JSON_TYPE });
+    case "bytes":
+      return bytes(context, answered as SentBytes);
+    case "stream": {
+      const events = answered as AsyncIterable<StreamEvent<unknown>>;
+      const abort = (): void => gone.abort();
+      const body = eventStream({ event: sent.event, events, textOf: documentText, abort });
+      return context.body(body, 200, { "Content-Type": EVENT_STREAM });
+    }
+  }
+}
+
+const JSON_TYPE = "application/json";
+
+function documentText(value: unknown): string {
+  return JSON.stringify(maskedJson({ schema_version: SCHEMA_VERSION, ...(value as object) }));
+}
+
+async function bodyOf(context: Context, fields: Fields): Promise<unknown> {
+  const text = await context.req.text();
+  const wrong = (at: string): RequestError =>
+    new RequestError(400, "bad-request", `the request is wrong at ${at || "its top"}`);
+  let value: unknown;
+  try {
+    value = JSON.parse(text === "" ? "{}" : text);
+  } catch {
+    throw new RequestError(400, "bad-request", "the request is not JSON");
+  }
+  const fault = record(fields)(value);
+  if (fault !== undefined) throw wrong(fault);
+  const extra = Object.keys(value as object).find((key) => !Object.hasOwn(fields, key));
+  if (extra !== undefined) throw wrong(`.${extra}`);
+  return value;
+}
+
+function bytes(context: Context, { type, body, headers = {} }: SentBytes): Response {
+  return context.body(body, 200, { "Content-Type": type, ...headers });
+}
+
+function failure(context: Context, error: Error): Response {
+  // The error handler starts with a response of its own.
+  for (const [name, value] of Object.entries(HEADERS)) context.header(name, value);
+  if (error instanceof RequestError) {
+    const { status, code, message } = error;
+    const next = code === "no-token" ? [{ text: "start it again", command: "perdure ui" }] : [];
+    return refused(context, status, { error: { code, message, next } });
+  }
+  const refusal = asRefusal(error);
+  if (refusal !== undefined) return refused(context, statusOf(refusal), refusalJson(refusal));
+  console.error(masked(error.stack ?? error.message));
+  const message = "this is a bug in perdure; the terminal of `perdure ui` shows it";
+  return refused(context, 500, { error: { code: "internal", message, next: [] } });
+}
+
+/** An error is a document for programs, and a sentence for a person who opened the address. */
+function refused(context: Context, status: number, document: DocumentJson<"error">): Response {
+  const isPage = context.req.header("sec-fetch-dest") === "document";
+  const [text, type] = isPage
+    ? [`${document.error.message}\n`, "text/plain; charset=utf-8"]
+    : [documentText(document), JSON_TYPE];
+  return context.body(text, status as 400, { "Content-Type": type });
+}
+
+/** The status for a refusal; 409 for every code that is not here. */
+const STATUSES: Readonly<Partial<Record<Refusal["code"], number>>> = {
+  "unknown-run": 404,
+  "unknown-step": 404,
+  "journal-unknown-run": 404,
+  "no-runs": 404,
+  "missing-file": 404,
+  "output-missing": 404,
+  "ambiguous-run": 400,
+  "ambiguous-step": 400,
+  "bad-option": 400,
+  "bad-input": 400,
+  "bad-answer": 400,
+  "invalid-pipeline": 400,
+};
+
+function statusOf({ code }: Refusal): number {
+  return STATUSES[code] ?? (code.startsWith("journal-") ? 503 : 409);
+}

@@ -1,0 +1,127 @@
+/**
+ * Workers are killed wherever they ship or fetch, together with their steps; every second time their
+ * machine is gone, too. Another worker then completes the run, and what is left equals an
+ * uninterrupted run: files, commits, outputs. No step that was recorded as completed runs again.
+ *
+ * Each failpoint is struck once, in the middle of the run; PERDURE_CRASH_ALL=1 strikes it every time that it is passed.
+ */
+import * as fs from "node:fs";
+import { join } from "node:path";
+import { afterEach, beforeEach, expect, it } from "vitest";
+import { CRASH_ALL } from "../rig/crash-all.ts";
+import type { Result } from "../rig/project.ts";
+import { contentOf, userGit } from "../workspace/rig.ts";
+import { FleetProject, initGit } from "./fleet-project.ts";
+import { openTestStore } from "./test-store.ts";
+
+const WALK_MS = 600_000;
+/** The failpoints of shipping and fetching; those of steps and snapshots have walks of their own. */
+const OURS = /^(ship|fetch|blobs|repository|import)\.|^workspace\.bundle/;
+
+/** Text of the pipeline. */
+function pipeline(): string {
+  return `name: walk
+workspace: worktree
+steps:
+  - { id: one, outputs: { app: out/app }, run: "echo 1 >> a.txt; echo app > \\"$PERDURE_OUTPUT_APP\\"; ${fleet.effect("one")}" }
+  - { id: left, needs: one, workspace: own, run: "echo l > l; ${fleet.effect("left")}" }
+  - { id: right, needs: one, workspace: own, run: "echo r > r; ${fleet.effect("right")}" }
+  - { id: last, needs: [left, right], run: "cat l r \${{ outputs.one.app }} > all; ${fleet.effect("last")}" }
+`;
+}
+
+interface Remains {
+  readonly files: Readonly<Record<string, string>>;
+  readonly commits: readonly string[];
+  readonly tree: string;
+}
+
+let fleet: FleetProject;
+beforeEach(() => {
+  fleet = new FleetProject();
+});
+afterEach(() => fleet.remove());
+
+function remainsAt(worker: string, id: string): Remains {
+  const repository = fleet.at(worker, id);
+  const branch = `perdure/${id.slice(0, 8)}`;
+  const place = join(repository, ".perdure", "runs", id, "workspace");
+  return {
+    files: contentOf(place),
+    commits: userGit(repository, "log", "--format=%s", branch).trim().split("\n").toSorted(),
+    tree: userGit(repository, "rev-parse", `${branch}^{tree}`).trim(),
+  };
+}
+
+/** Runs a worker with a log of the failpoints that it passes. */
+async function walk(
+  worker: string,
+  id: string,
+  nth: number | undefined,
+): Promise<{ readonly result: Result; readonly passed: readonly string[] }> {
+  const log = join(fleet.fleet, `failpoints-${worker}`);
+  const env: Record<string, string> = { PERDURE_FAILPOINT_LOG: log };
+  if (nth !== undefined) env.PERDURE_FAILPOINT = String(nth);
+  const result = await fleet.driven(worker, id, env);
+  const passed = fs.readFileSync(log, "utf8").split("\n").slice(0, -1);
+  fs.rmSync(log);
+  return { result, passed };
+}
+
+it("completes a run wherever its workers are killed", { timeout: WALK_MS }, async () => {
+  initGit(fleet.dir);
+  fleet.write("p.yaml", pipeline());
+  const id = await fleet.submitted();
+  const template = join(fleet.fleet, "template");
+  fs.cpSync(fleet.storePath, template, { recursive: true });
+  const { result, passed } = await walk("one", id, undefined);
+  expect(result.stdout, result.stderr).toBe("completed\n");
+  const remains = remainsAt("one", id);
+  expect(remains.commits).toHaveLength(5);
+  const struck = struckAmong(passed);
+  for (const [turn, nth] of struck.entries()) {
+    for (const worker of ["one", "two"]) fleet.destroy(worker);
+    fs.rmSync(fleet.storePath, { recursive: true });
+    fs.cpSync(template, fleet.storePath, { recursive: true });
+    fs.rmSync(fleet.path("effects"), { force: true });
+    const killed = await walk("one", id, nth);
+    const where = `killed at ${killed.passed.at(-1)} (failpoint ${nth})`;
+    expect(killed.result.signal, where).toBe("SIGKILL");
+    fleet.killStepsOf(id);
+    if (turn % 2 === 0) fleet.destroy("one");
+    const worker = turn % 4 < 2 ? "two" : "one";
+    const again = await walk(worker, id, undefined);
+    expect(again.result.stdout, `${where}: ${again.result.stderr}`).toBe("completed\n");
+    expect(remainsAt(worker, id), where).toEqual(remains);
+    await expectOnce(id, where);
+  }
+});
+
+/** The numbers of the failpoints to strike: each one in the middle of its occurrences. */
+function struckAmong(passed: readonly string[]): readonly number[] {
+  const places = passed.flatMap((name, index) =>
+    OURS.test(name) ? [{ name, nth: index + 1 }] : [],
+  );
+  if (CRASH_ALL) return places.map(({ nth }) => nth);
+  const byName = [...Map.groupBy(places, ({ name }) => name).values()];
+  expect(byName.length).toBeGreaterThan(15);
+  return byName.flatMap((same) => same[Math.floor(same.length / 2)]?.nth ?? []);
+}
+
+/** Each step completed once, and ran no more often than it was lost. */
+async function expectOnce(id: string, where: string): Promise<void> {
+  const store = await openTestStore(fleet.storePath);
+  const { events } = await store.log.load(id);
+  await store.close();
+  const counts: Record<string, number> = {};
+  for (const { event } of events) {
+    if (event.type === "step.completed") counts[event.step] = (counts[event.step] ?? 0) + 1;
+  }
+  expect(counts, where).toEqual({ one: 1, left: 1, right: 1, last: 1 });
+  for (const [step, count] of Object.entries(fleet.effects())) {
+    const started = events.filter(
+      ({ event }) => event.type === "step.started" && event.step === step,
+    );
+    expect(count, `${where}: ${step}`).toBeLessThanOrEqual(started.length);
+  }
+}

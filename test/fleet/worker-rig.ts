@@ -1,0 +1,125 @@
+/**
+ * A fleet for tests: a project whose runs go to a store in PostgreSQL, and workers with directories of
+ * their own, started by `perdure worker` as on machines of their own.
+ */
+import { readFileSync } from "node:fs";
+import { expect } from "vitest";
+import type { RunEvent } from "../../src/core/event.ts";
+import type { FleetJournal } from "../../src/journal/fleet-journal.ts";
+import { openPostgresJournal } from "../../src/journal/postgres/postgres.ts";
+import { findMarked, runMarker } from "../../src/runner/process/sweep.ts";
+import { newDatabase } from "../rig/postgres.ts";
+import { faultsOf } from "../rig/printed-json.ts";
+import { eventually, PlainProject, type Program } from "../rig/project.ts";
+
+/** A worker with its supervisor. */
+interface FleetWorker {
+  readonly supervisor: Program;
+  readonly directory: string;
+  /** The process below the supervisor. */
+  pid(): number;
+}
+
+export class Fleet extends PlainProject {
+  readonly url: string;
+  #flows = 0;
+  readonly journal: FleetJournal;
+
+  private constructor(url: string, journal: FleetJournal) {
+    super();
+    this.url = url;
+    this.journal = journal;
+  }
+
+  static async open(): Promise<Fleet> {
+    const url = await newDatabase();
+    return new Fleet(url, await openPostgresJournal(url, { mode: "create" }));
+  }
+
+  override get own(): Readonly<Record<string, string>> {
+    return { ...super.own, PERDURE_STORE: this.url };
+  }
+
+  /** Gives a run of this pipeline to the fleet; returns its id. */
+  async submitted(text: string, ...words: readonly string[]): Promise<string> {
+    this.#flows += 1;
+    const name = this.write(`flow-${this.#flows}.yaml`, text);
+    const document = await this.document("submit", name, ...words);
+    return String(document.run_id);
+  }
+
+  /** The document that a command prints with --json. */
+  async document(...words: readonly string[]): Promise<Readonly<Record<string, unknown>>> {
+    const document: unknown = JSON.parse(await this.must([...words, "--json"]));
+    expect(faultsOf(words[0] ?? "", document)).toEqual([]);
+    return document as Readonly<Record<string, unknown>>;
+  }
+
+  /** Starts a worker; resolves when it takes runs. */
+  async worker(name: string, ...words: readonly string[]): Promise<FleetWorker> {
+    const directory = `${this.stateHome}/${name}`;
+    const supervisor = this.start(["worker", "--directory", directory, ...words]);
+    const pid = (): number => {
+      const text = readFileSync(`${directory}/process.json`, "utf8");
+      return (JSON.parse(text) as { pid: number }).pid;
+    };
+    await supervisor.printed("takes runs");
+    return { supervisor, directory, pid };
+  }
+
+  /** Kills everything of a worker at once, its steps included, as a machine that loses its power. */
+  async loseMachine({ supervisor, pid }: FleetWorker, runId: string): Promise<void> {
+    // First the supervisor, which would start the worker again.
+    const ended = supervisor.kill("SIGKILL");
+    process.kill(pid(), "SIGKILL");
+    for (const step of findMarked(runMarker(runId))) process.kill(step, "SIGKILL");
+    await ended;
+  }
+
+  /** How often each effect of a test happened, in the order of the first ones. */
+  effectsOf(test: string): Readonly<Record<string, number>> {
+    const own = Object.entries(this.effects()).filter(([name]) => name.startsWith(`${test}-`));
+    return Object.fromEntries(own.map(([name, count]) => [name.slice(test.length + 1), count]));
+  }
+
+  /** Resolves when an effect has happened this often. */
+  async happened(name: string, times: number): Promise<void> {
+    await eventually(`${name} happens`, () => this.effects()[name] === times);
+  }
+
+  /** The events of a run. */
+  async events(runId: string): Promise<readonly RunEvent[]> {
+    return (await this.journal.log.load(runId)).events.map(({ event }) => event);
+  }
+
+  /** How often each type of event is in a run. */
+  async counts(runId: string): Promise<Readonly<Record<string, number>>> {
+    const counts: Record<string, number> = {};
+    for (const { type } of await this.events(runId)) counts[type] = (counts[type] ?? 0) + 1;
+    return counts;
+  }
+
+  /** Resolves when a run has this event, and nobody owns it. */
+  async reached(runId: string, type: RunEvent["type"]): Promise<void> {
+    let found = false;
+    const look = async (): Promise<void> => {
+      const isThere = (await this.events(runId)).some((event) => event.type === type);
+      const lease = await this.journal.leases.of(runId);
+      found = isThere && lease?.owner === undefined;
+    };
+    let looking: Promise<void> | undefined;
+    await eventually(`run ${runId} has ${type}`, () => {
+      looking ??= look().finally(() => {
+        looking = undefined;
+      });
+      return found;
+    });
+    await looking;
+  }
+
+  /** Ends all workers and forgets everything. */
+  async end(): Promise<void> {
+    await this.journal.close();
+    await this.discard();
+  }
+}

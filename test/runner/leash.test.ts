@@ -1,0 +1,147 @@
+/** The leash of a step of a fleet run, with real processes (leash/K1 to K3). */
+import { readFileSync, rmSync } from "node:fs";
+import { join } from "node:path";
+import { describe, expect, test } from "vitest";
+import { adoptProcess } from "../../src/runner/process/adopt.ts";
+import { leashFile, uptimeSeconds, writeLeash } from "../../src/runner/process/leash.ts";
+import { startProcess } from "../../src/runner/process/start.ts";
+import { findMarked } from "../../src/runner/process/sweep.ts";
+import { wrapperArguments } from "../../src/runner/process/wrapper.ts";
+import { Attempt, LIMITS, release, waitFor } from "./rig.ts";
+
+const HOUR_SECONDS = 3_600;
+
+/** A script that ignores the signals of a stop, with a child in its group and one in another session. */
+const STUBBORN = `
+trap '' TERM INT HUP
+sleep 1000 &
+setsid sh -c 'trap "" TERM; echo $$ >far; while :; do sleep 1000; done' &
+while [ ! -s far ]; do :; done
+echo $$ >started
+while :; do sleep 1000; done
+`;
+
+/** An attempt whose leash lasts for an hour. */
+function leashed(): { readonly attempt: Attempt; readonly leash: string } {
+  const attempt = new Attempt();
+  const leash = leashFile(attempt.root);
+  writeLeash(leash, uptimeSeconds() + HOUR_SECONDS);
+  return { attempt, leash };
+}
+
+/** Resolves when no process of the attempt is left. */
+const allGone = (attempt: Attempt): Promise<unknown> =>
+  waitFor("the end of all processes", () => findMarked(attempt.marker).length === 0);
+
+describe("a step on a leash", () => {
+  test("ends as ever while the deadline is far, and leaves nothing running", async () => {
+    const { attempt, leash } = leashed();
+    const checks = [{ script: "echo fine" }];
+    const launch = attempt.launch("echo work", { leash, checks });
+    const done = { how: "exited", exit: 0, checkExit: 0 };
+    expect(await startProcess(launch, LIMITS).ended).toEqual(done);
+    expect(attempt.text("output.log")).toBe("work\n");
+    expect(findMarked(attempt.marker)).toEqual([]);
+    const stopped = leashed();
+    const process = startProcess(
+      stopped.attempt.launch("echo yes >started; sleep 1000", { leash: stopped.leash }),
+      LIMITS,
+    );
+    await stopped.attempt.line("started");
+    process.stop("gently");
+    expect(await process.ended).toMatchObject({ how: "stopped" });
+    expect(findMarked(stopped.attempt.marker)).toEqual([]);
+  });
+
+  test.each(["passed", "removed"])(
+    "is killed with its tree when its deadline is %s",
+    async (how) => {
+      const { attempt, leash } = leashed();
+      const { ended } = startProcess(attempt.launch(STUBBORN, { leash }), LIMITS);
+      await attempt.line("started");
+      if (how === "passed") writeLeash(leash, uptimeSeconds());
+      else rmSync(leash);
+      // No exit status is recorded (leash/K2).
+      expect(await ended).toMatchObject({ how: "lost", started: true });
+      await allGone(attempt);
+    },
+  );
+
+  test("never starts after its deadline", async () => {
+    const { attempt, leash } = leashed();
+    writeLeash(leash, uptimeSeconds());
+    const { ended } = startProcess(attempt.launch("touch happened", { leash }), LIMITS);
+    expect(await ended).toMatchObject({ how: "lost" });
+    expect(attempt.has("happened")).toBe(false);
+  });
+
+  test.each(["SIGKILL", "SIGSTOP"] as const)(
+    "outlives %s of its runner, not the deadline",
+    async (signal) => {
+      const { attempt, leash } = leashed();
+      const runner = await attempt.loneRunner(STUBBORN, { leash });
+      await runner.signal(signal);
+      const alive = findMarked(attempt.marker).length;
+      expect(alive).toBeGreaterThan(3);
+      writeLeash(leash, uptimeSeconds());
+      await allGone(attempt);
+      const found = await adoptProcess(attempt.dir, attempt.marker, LIMITS).ended;
+      expect(found).toMatchObject({ how: "lost", started: true });
+      if (signal === "SIGSTOP") await runner.kill();
+    },
+  );
+
+  test("lives on while the deadline is moved on", async () => {
+    const { attempt, leash } = leashed();
+    const gate = attempt.fifo("gate");
+    const first = uptimeSeconds() + 2;
+    writeLeash(leash, first);
+    const script = `echo yes >started; read -r word <${gate}; echo "$word"`;
+    const { ended } = startProcess(attempt.launch(script, { leash }), LIMITS);
+    await attempt.line("started");
+    await waitFor("the first deadline", () => {
+      writeLeash(leash, uptimeSeconds() + HOUR_SECONDS);
+      return uptimeSeconds() > first + 2;
+    });
+    await release(gate);
+    expect(await ended).toEqual({ how: "exited", exit: 0 });
+  });
+
+  test("keeps what it leaves running on the same leash", async () => {
+    const { attempt, leash } = leashed();
+    const limits = { ...LIMITS, leavesRunning: true } as const;
+    const script = "sleep 1000 & echo $! >server";
+    const { ended } = startProcess(attempt.launch(script, { leash }), limits);
+    expect(await ended).toEqual({ how: "exited", exit: 0 });
+    const server = await attempt.pid("server");
+    expect(findMarked(attempt.marker)).toContain(server);
+    writeLeash(leash, uptimeSeconds());
+    await allGone(attempt);
+    // What failed leaves nothing, and the watcher is no leftover.
+    const failed = leashed();
+    const bad = failed.attempt.launch("exit 3", { leash: failed.leash });
+    expect(await startProcess(bad, limits).ended).toEqual({ how: "exited", exit: 3 });
+  });
+});
+
+describe("an ordinary step", () => {
+  test("has the wrapper that it always had: no watcher, no further argument", async () => {
+    const input = { dir: "/d", name: "n", prefix: [], isLeftRunning: false };
+    const plain = wrapperArguments(input);
+    const held = wrapperArguments({ ...input, leash: "/l" });
+    expect(plain).toHaveLength(8);
+    expect(plain.slice(2)).toEqual(held.slice(2, 8));
+    const lines = (text = ""): readonly string[] => text.split("\n");
+    const added = lines(held[1]).filter((line) => !lines(plain[1]).includes(line));
+    expect(added.join("\n")).toContain("perdure_leash");
+    expect(lines(held[1]).filter((line) => !added.includes(line))).toEqual(lines(plain[1]));
+    const attempt = new Attempt();
+    const gate = attempt.fifo("gate");
+    const { ended } = startProcess(attempt.launch(`echo yes >started; read -r x <${gate}`), LIMITS);
+    await attempt.line("started");
+    expect(findMarked(attempt.marker)).toHaveLength(2);
+    expect(readFileSync(join(attempt.dir, "pid"), "utf8")).not.toContain("leash");
+    await release(gate);
+    expect(await ended).toEqual({ how: "exited", exit: 0 });
+  });
+});
