@@ -58,12 +58,16 @@ function killNow(): void {
 describe.each(AGENTS)("%s", (agent) => {
   it.each([1, 2, 3, 4, 5])("killed right after a tool's end (%i)", async () => {
     const tool = shell("echo tool >> effects; echo counted");
-    project = await AgentProject.open(agent, obedient(DONE), stateless(tool, DONE));
+    // Without an answer the agent cannot end before it is killed.
+    const first = stateless(tool, stall("accept", DONE));
+    project = await AgentProject.open(agent, obedient(DONE), first);
     project.pipeline("Do it.");
     const runner = project.begin(["run", "p.yaml"]);
     const ended = ENDED[agent]("counted");
     await eventually("the tool has ended", () => ended.test(project.streams()));
     killNow();
+    project.model.play(obedient(DONE), stateless(tool, DONE));
+    project.model.release();
     const { exit, stdout } = await runner.ended;
 
     expect(exit, stdout).toBe(0);
