@@ -285,7 +285,8 @@ const REMEDIES: Readonly<Record<JournalErrorCode, (run: readonly string[]) => Ne
       "finish its runs with the perdure that wrote it, or start again: mv .perdure .perdure.old",
     ),
   "not-set-up": () =>
-    advice("start a worker once with the address of a user who may create tables and roles"),
+    when("let a user who may create tables and roles set the store up, with", "store", "init"),
+  forbidden: () => advice("use a login with the rights for it: a worker, a submitter, a reader"),
   "login-refused": () =>
     advice("check PERDURE_STORE: user, password, database, and the certificate of the server"),
   busy: (run) =>

@@ -1,9 +1,9 @@
 /** Declares the commands of a fleet. */
-import { type Command, Option } from "commander";
+import { Argument, type Command, Option } from "commander";
 import { addInputOptions, examples, type Finish, jsonOption } from "./options.ts";
 import { addReadingOptions } from "./reading-options.ts";
 
-/** Declares submit, worker and workers. */
+/** Declares submit, worker, workers, schedules and store. */
 export function addFleetCommands(program: Command, finish: Finish): void {
   const submit = program
     .command("submit")
@@ -14,7 +14,8 @@ export function addFleetCommands(program: Command, finish: Finish): void {
   submit
     .optionsGroup("Where and when it runs:")
     .option("--requires <labels>", "labels that its worker must have, such as linux,claude")
-    .option("--priority <number>", "runs with a higher number come first; default: 0");
+    .option("--priority <number>", "runs with a higher number come first; default: 0")
+    .option("--schedule", "start it at the times of its on.schedule, from now on");
   addReadingOptions(submit);
   submit
     .optionsGroup("Options:")
@@ -24,6 +25,7 @@ export function addFleetCommands(program: Command, finish: Finish): void {
       examples(
         "perdure submit release.yaml -i version=1.2.0",
         "perdure submit release.yaml --requires linux,claude --priority 10",
+        "perdure submit nightly.yaml --schedule",
       ),
     )
     .action(async (file, options) =>
@@ -51,5 +53,24 @@ export function addFleetCommands(program: Command, finish: Finish): void {
     .addHelpText("after", examples("perdure workers", "perdure workers --json"))
     .action(async (options) =>
       finish(await (await import("./commands/fleet.ts")).workersCommand(options)),
+    );
+  program
+    .command("schedules")
+    .description("show the pipelines that a fleet starts at certain times")
+    .option("--remove <name>", "remove this one")
+    .addOption(jsonOption())
+    .addHelpText("after", examples("perdure schedules", "perdure schedules --remove nightly"))
+    .action(async (options) =>
+      finish(await (await import("./commands/fleet.ts")).schedulesCommand(options)),
+    );
+  program
+    .command("store")
+    .description("set up the PostgreSQL database of a fleet: tables, roles, rights")
+    .addArgument(new Argument("<action>", "what to do").choices(["init"]))
+    .option("--lease <duration>", "how long a silent worker keeps its runs; default: 12s")
+    .addOption(jsonOption())
+    .addHelpText("after", examples("perdure store init", "perdure store init --lease 30s"))
+    .action(async (action, options) =>
+      finish(await (await import("./commands/fleet.ts")).storeCommand(action, options)),
     );
 }

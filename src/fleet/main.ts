@@ -6,16 +6,20 @@
  * Does not: parse the command line (cli).
  */
 import { Dispatch, type FleetParts } from "../app/fleet/dispatch.ts";
+import { scheduleSummaries, submitSchedule } from "../app/fleet/fleet-schedules.ts";
 import { openFleetStore } from "../app/fleet/fleet-store.ts";
+import { fleetOverview } from "../app/fleet/overview.ts";
 import { resumeInFleet, type WaitingRun } from "../app/fleet/resume-in-fleet.ts";
+import { initStore } from "../app/fleet/store.ts";
+import { requiredStoreAddress } from "../app/fleet/store-address.ts";
 import { type Submission, submitRun } from "../app/fleet/submit.ts";
 import { Worker, type WorkerSettings } from "../app/fleet/worker.ts";
 import { lockWorkerDirectory } from "../app/fleet/worker-lock.ts";
-import { knownWorkers, workerIdOf } from "../app/fleet/workers.ts";
+import { workerIdOf } from "../app/fleet/workers.ts";
 import { masked } from "../app/output/secret-mask.ts";
 import { createdStateDir } from "../app/project/project.ts";
-import { asRefusal, type Next, type RefusalCode } from "../app/refusal.ts";
-import type { FleetOverview } from "../view/fleet-overview.ts";
+import { asRefusal, command, type Next, Refusal, type RefusalCode } from "../app/refusal.ts";
+import type { FleetOverview, ScheduleSummary, StoreSetUp } from "../view/fleet-overview.ts";
 import { workerLine } from "./worker-lines.ts";
 
 export { supervise } from "./supervisor.ts";
@@ -78,13 +82,36 @@ function asClient<T>(body: (site: FleetParts) => Promise<T>): Promise<FleetResul
   });
 }
 
-/** The workers of the fleet, its queues and its dead letters. */
+/** Starts a pipeline at the times of its schedule from now on; returns the name of the schedule. */
+export function schedule(
+  from: string,
+  submission: Submission,
+  cron: string,
+): Promise<FleetResult<string>> {
+  return asClient((site) => submitSchedule(site, createdStateDir(from), submission, cron));
+}
+
+/** The schedules of the fleet, after one of them was removed, if one is named. */
+export function schedules(
+  removed: string | undefined,
+): Promise<FleetResult<readonly ScheduleSummary[]>> {
+  return asClient(async ({ journal }) => {
+    if (removed !== undefined && !(await journal.schedules.remove(removed))) {
+      const message = `the fleet has no schedule named "${removed}"`;
+      throw new Refusal("bad-option", message, command("schedules"));
+    }
+    return scheduleSummaries(journal, Date.now());
+  });
+}
+
+/** The workers of the fleet, its queues, groups, schedules and dead letters. */
 export function overview(): Promise<FleetResult<FleetOverview>> {
-  return asClient(async ({ journal, dispatch }) => ({
-    workers: await knownWorkers(journal),
-    queues: await dispatch.queues(),
-    deadLetters: await dispatch.deadLetters(),
-  }));
+  return asClient(fleetOverview);
+}
+
+/** Sets up the store. */
+export function init(leaseMs: number | undefined): Promise<FleetResult<StoreSetUp>> {
+  return answered(() => initStore(requiredStoreAddress(), leaseMs));
 }
 
 async function answered<T>(body: () => Promise<T>): Promise<FleetResult<T>> {

@@ -30,6 +30,8 @@ function textOf(message: WorkerMessage, now: number): string {
         : `${run}: could not be driven, and is queued again: ${message.reason}`;
     case "lost":
       return `${run}: given up, and its steps are ended: ${LOSSES[message.why]}`;
+    case "scheduled":
+      return `${run}: started by the schedule of ${message.name}`;
     case "store-away":
       return `the store does not answer: ${message.reason}`;
     case "store-back":

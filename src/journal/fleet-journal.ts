@@ -12,10 +12,12 @@ import type { Journal } from "./journal.ts";
 import type { Leases, LeaseTime } from "./leases.ts";
 import type { RunLog } from "./run-log.ts";
 import type { StoredFiles } from "./stored-files.ts";
+import type { StoredSchedules } from "./stored-schedules.ts";
 import type { Subscription } from "./subscription.ts";
 
 export interface FleetJournal extends Journal, SqlDatabase {
   readonly files: StoredFiles;
+  readonly schedules: StoredSchedules;
   readonly blobs: BlobStore;
   /** Calls `body` in one transaction (fleet-journal/F1). */
   transaction<T>(body: (transaction: FleetTransaction) => Promise<T>): Promise<T>;
@@ -36,6 +38,7 @@ export interface FleetTransaction extends SqlDatabase {
   readonly leases: Leases;
   readonly inbox: Inbox;
   readonly files: StoredFiles;
+  readonly schedules: StoredSchedules;
 }
 
 /** Statements in SQL, for what is stored beside the journal: the queue, the workers. */

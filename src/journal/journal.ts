@@ -84,6 +84,7 @@ export type JournalErrorCode =
   /** The server has no tables of this version yet, and this user may not make them. */
   | "not-set-up"
   /** The server refuses this user: its password, its certificate, or a database that is missing. */
+  | "forbidden"
   | "login-refused"
   /** Another process keeps the database locked. */
   | "busy"

@@ -13,6 +13,12 @@
  */
 import type { Owner } from "../core/event.ts";
 
+/**
+ * How long a lease that runs out is held after its last renewal. A shorter one than the usual would leave
+ * no time for a machine that is busy, or whose clock runs slow.
+ */
+export const LEASE_MS = { min: 12_000, usual: 12_000, max: 600_000 } as const;
+
 export interface Leases {
   /** The lease of a run; undefined when the run never had an owner. */
   of(runId: string): Promise<Lease | undefined>;

@@ -4,6 +4,7 @@
  */
 import type { FleetJournal } from "./fleet-journal.ts";
 import type { Journal } from "./journal.ts";
+import type { TablesSetUp } from "./postgres/migrations.ts";
 import { openSqliteJournal } from "./sqlite/sqlite.ts";
 
 /** Opens the journal in a file. Throws JournalError. */
@@ -19,14 +20,22 @@ export function isStoreAddress(text: string): boolean {
   return /^postgres(ql)?:\/\//.test(text);
 }
 
-/**
- * Opens the journal of a fleet. "create" makes its tables if they are not there, "set-up" also gives the
- * roles their rights.
- */
+/** Opens the journal of a fleet. "create" makes its tables if they are not there. */
 export async function openStore(
   address: string,
-  mode: "create" | "read-write" | "set-up",
+  mode: "create" | "read-write",
 ): Promise<FleetJournal> {
   const { openPostgresJournal } = await import("./postgres/postgres.ts");
   return openPostgresJournal(address, { mode });
+}
+
+/** The server and the database of a store, for messages: never its user or password. */
+export async function storeName(address: string): Promise<string> {
+  return (await import("./postgres/address.ts")).addressName(address);
+}
+
+/** Makes the tables and roles of a store, or brings them to this version. Throws JournalError. */
+export async function setUpStore(address: string, leaseMs?: number): Promise<TablesSetUp> {
+  const { setUpPostgres } = await import("./postgres/postgres.ts");
+  return setUpPostgres(address, leaseMs);
 }

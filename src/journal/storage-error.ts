@@ -44,6 +44,7 @@ const WORDS: Readonly<Record<JournalErrorCode, string>> = {
   newer: "a newer perdure wrote it",
   older: "an older perdure wrote it",
   "not-set-up": "it has no tables of this version",
+  forbidden: "the login of this user may not do that",
   "login-refused": "the server refuses this user",
   busy: "another process keeps it locked",
   "unknown-run": "there is no such run",

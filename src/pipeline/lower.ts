@@ -75,6 +75,7 @@ export function lowerPipeline(
     ),
     ...lowerSettings(shape),
     ...defined({ schedule: shape.on?.schedule }),
+    ...lowerConcurrency(shape.concurrency),
     defaults: {
       step: lowerKeys(INHERITED_KEYS, defaults, at),
       agent: lowerKeys(AGENT_KEYS, defaults, at),
@@ -82,6 +83,11 @@ export function lowerPipeline(
     steps: lowerList(list, whole),
     ...(list.finally === undefined ? {} : { finally: lowerFinally(list.finally, whole) }),
   };
+}
+
+/** Alone in its group, unless it says otherwise. */
+function lowerConcurrency(given: PipelineShape["concurrency"]): Pick<Pipeline, "concurrency"> {
+  return given === undefined ? {} : { concurrency: { group: given.group, max: given.max ?? 1 } };
 }
 
 /** The settings of configuration files that a pipeline in any language takes. */

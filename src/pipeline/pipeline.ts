@@ -26,7 +26,9 @@ export interface Pipeline {
   readonly budget?: Budget;
   /** The prices of models, by name. */
   readonly prices?: Readonly<Record<string, ModelPrice>>;
-  /** When `perdure service` starts a run (util/cron.ts). */
+  /** The group whose runs are limited on a fleet. */
+  readonly concurrency?: ConcurrencyGroup;
+  /** When a run starts by itself (util/cron.ts). */
   readonly schedule?: string;
   /** Whom to tell what happens to a run. */
   readonly notify?: readonly NoticeReceiver[];
@@ -42,6 +44,12 @@ export interface Pipeline {
 /** The moments of a run that others can be told about. */
 export const NOTICE_MOMENTS = ["waiting", "failed", "completed"] as const;
 export type NoticeMoment = (typeof NOTICE_MOMENTS)[number];
+
+/** A limit for all runs of a fleet that name the same group. */
+export interface ConcurrencyGroup {
+  readonly group: string;
+  readonly max: number;
+}
 
 /** Whom to tell what happens to a run, and when: a shell command, or a URL. */
 export interface NoticeReceiver {

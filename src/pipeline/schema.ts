@@ -34,6 +34,8 @@ import {
 
 export const STEPS_MAX = 100_000;
 
+/** The highest limit of a concurrency group. */
+const GROUP_RUNS_MAX = 100_000;
 /** How many labels a pipeline may require. */
 const LABELS_MAX = 8;
 const label = z.string().regex(LABEL, "bad-label");
@@ -276,6 +278,21 @@ export const pipelineSchema = z.strictObject({
       "Labels that a worker of a fleet must have to run this pipeline, such as `linux` or " +
         "`claude`. Other runs ignore them.",
     ),
+  concurrency: z
+    .strictObject({
+      group: label.describe("The name of the group: of all runs that name it, some wait."),
+      max: z
+        .int()
+        .positive()
+        .max(GROUP_RUNS_MAX)
+        .optional()
+        .describe("How many runs of the group are under way at once. Default: 1."),
+    })
+    .optional()
+    .describe(
+      "On a fleet: a limit for all runs of a group together, on all workers. A run keeps its slot " +
+        "until it has ended, also while it waits. Other runs ignore it.",
+    ),
   agents: bounded(z.record(id, agent))
     .optional()
     .describe("Agents that steps may name: name -> command, or an object."),
@@ -301,8 +318,9 @@ export const pipelineSchema = z.strictObject({
         .string()
         .refine((text) => parseCron(text) !== undefined, "bad-schedule")
         .describe(
-          "The times at which `perdure service` starts a run, as cron writes them: minute, hour, " +
-            "day, month, day of the week. For YAML files in `pipelines/`.",
+          "The times at which a run starts, as cron writes them: minute, hour, day, month, day of " +
+            "the week. `perdure service` starts those of YAML files in `pipelines/`; a fleet " +
+            "starts those that `perdure submit --schedule` gave it, by the clock of UTC.",
         ),
     })
     .optional()

@@ -60,7 +60,7 @@ export function buildPlan(pipeline: Pipeline): Plan {
     ...(requires.length === 0 ? {} : { requires }),
     agents: agents.definitions,
     ...defined({ context: pipeline.context, budget: pipeline.budget, prices: pipeline.prices }),
-    ...defined({ schedule: pipeline.schedule }),
+    ...defined({ concurrency: pipeline.concurrency, schedule: pipeline.schedule }),
     ...defined({ notify: pipeline.notify }),
     workspace: { ...WORKSPACE_DEFAULT, ...pipeline.workspace },
     ...defined({ fidelity, thread, resumeFidelity }),

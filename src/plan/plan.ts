@@ -18,6 +18,7 @@ import type {
   AgentWork,
   Budget,
   Choice,
+  ConcurrencyGroup,
   FailWork,
   GateWork,
   ItemSelection,
@@ -72,7 +73,9 @@ export interface Plan {
   readonly budget?: Budget;
   /** The prices of models, by name. */
   readonly prices?: Readonly<Record<string, ModelPrice>>;
-  /** When `perdure service` starts a run (util/cron.ts). */
+  /** The group whose runs are limited on a fleet. */
+  readonly concurrency?: ConcurrencyGroup;
+  /** When a run starts by itself (util/cron.ts). */
   readonly schedule?: string;
   /** Whom to tell what happens to a run. */
   readonly notify?: readonly NoticeReceiver[];

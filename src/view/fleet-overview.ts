@@ -41,15 +41,44 @@ export interface DeadLetter {
   readonly time: number;
 }
 
+/** A concurrency group: how many of its runs are under way, and how many wait for that. */
+export interface GroupSummary {
+  readonly group: string;
+  readonly max: number;
+  readonly running: number;
+  readonly waiting: number;
+}
+
+/** A pipeline that the fleet starts at certain times. */
+export interface ScheduleSummary {
+  readonly name: string;
+  readonly schedule: string;
+  readonly next?: number;
+  readonly lastRun?: string;
+}
+
 export interface FleetOverview {
   readonly workers: readonly KnownWorker[];
   readonly queues: readonly QueueSummary[];
+  readonly groups: readonly GroupSummary[];
+  readonly schedules: readonly ScheduleSummary[];
   readonly deadLetters: readonly DeadLetter[];
+}
+
+/** What setting up a store did. */
+export interface StoreSetUp {
+  readonly store: string;
+  /** The version of the tables before; 0 when there were none. */
+  readonly before: number;
+  readonly version: number;
+  /** The roles that the server lacks, because the user may not create them. */
+  readonly missingRoles: readonly string[];
+  readonly leaseMs: number;
 }
 
 /** The document of `perdure workers --json`. */
 export function fleetJson(overview: FleetOverview): DocumentJson<"workers"> {
-  const { workers, queues, deadLetters } = overview;
+  const { workers, queues, groups, schedules, deadLetters } = overview;
   return {
     workers: workers.map((worker) => ({
       ...{ worker: worker.worker, host: worker.host, pid: worker.pid, version: worker.version },
@@ -59,6 +88,8 @@ export function fleetJson(overview: FleetOverview): DocumentJson<"workers"> {
       seen_at: new Date(worker.seenAt).toISOString(),
     })),
     queues: queues.map((queue) => ({ ...queue, requires: [...queue.requires] })),
+    groups: groups.map((group) => ({ ...group })),
+    schedules: schedulesJson(schedules),
     dead_letters: deadLetters.map(({ runId, reason, time }) => ({
       ...{ run_id: runId, reason },
       time: new Date(time).toISOString(),
@@ -66,9 +97,41 @@ export function fleetJson(overview: FleetOverview): DocumentJson<"workers"> {
   };
 }
 
+function schedulesJson(
+  schedules: readonly ScheduleSummary[],
+): DocumentJson<"schedules">["schedules"] {
+  return schedules.map(({ name, schedule, next, lastRun }) => ({
+    ...{ name, schedule },
+    next_at: next === undefined ? null : new Date(next).toISOString(),
+    last_run: lastRun ?? null,
+  }));
+}
+
+/** The document of `perdure schedules --json`. */
+export function scheduleListJson(schedules: readonly ScheduleSummary[]): DocumentJson<"schedules"> {
+  return { schedules: schedulesJson(schedules) };
+}
+
+/** The lines of `perdure schedules`. */
+export function scheduleLines(
+  schedules: readonly ScheduleSummary[],
+  style: Style,
+  width: number | undefined,
+): readonly string[] {
+  if (schedules.length === 0) return ["There are no schedules: perdure submit FILE --schedule"];
+  const rows = schedules.map(({ name, schedule, next, lastRun }) => [
+    plainText(name),
+    schedule,
+    next === undefined ? "-" : `${new Date(next).toISOString().slice(0, 16)}Z`,
+    lastRun?.slice(0, SHORT_ID_LENGTH) ?? "-",
+  ]);
+  const toneOf = (row: number) => (row === 0 ? "dim" : undefined);
+  return tableLines([SCHEDULE_HEADER, ...rows], { style, width, toneOf });
+}
+
 /** The lines of `perdure workers`. */
 export function fleetLines(
-  { workers, queues, deadLetters }: FleetOverview,
+  { workers, queues, groups, deadLetters }: FleetOverview,
   style: Style,
   width: number | undefined,
 ): readonly string[] {
@@ -79,6 +142,7 @@ export function fleetLines(
     ...(workers.length === 0 ? ["There are no workers: perdure worker"] : []),
     ...(workers.length === 0 ? [] : table([WORKER_HEADER, ...workers.map(workerCells)])),
     ...(waiting.length === 0 ? [] : ["", ...table([QUEUE_HEADER, ...waiting.map(queueCells)])]),
+    ...(groups.length === 0 ? [] : ["", ...table([GROUP_HEADER, ...groups.map(groupCells)])]),
     ...deadLetters.flatMap(({ runId, reason }) => {
       const id = runId.slice(0, SHORT_ID_LENGTH);
       return [
@@ -92,6 +156,8 @@ export function fleetLines(
 
 const WORKER_HEADER = ["WORKER", "HOST", "STATE", "RUNS", "LABELS", "LAST CONTACT"];
 const QUEUE_HEADER = ["QUEUE", "WAITING", "FOR A TIME"];
+const GROUP_HEADER = ["GROUP", "UNDER WAY", "WAITING"];
+const SCHEDULE_HEADER = ["SCHEDULE", "TIMES (UTC)", "NEXT", "LAST RUN"];
 
 function workerCells(worker: KnownWorker): readonly string[] {
   return [
@@ -106,6 +172,10 @@ function workerCells(worker: KnownWorker): readonly string[] {
 
 function queueCells({ requires, queued, deferred }: QueueSummary): readonly string[] {
   return [requires.join(",") || "any worker", String(queued), String(deferred)];
+}
+
+function groupCells({ group, max, running, waiting }: GroupSummary): readonly string[] {
+  return [group, `${running}/${max}`, String(waiting)];
 }
 
 function shownState({ state, silentMs }: KnownWorker): WorkerState | "silent" {

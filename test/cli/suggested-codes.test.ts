@@ -125,6 +125,7 @@ const SHOWN: Readonly<
   },
   "journal-io": { because: "a disk would have to fail" },
   "journal-newer": NO_COMMAND,
+  "journal-forbidden": NO_COMMAND,
   "journal-login-refused": NO_COMMAND,
   "journal-not-set-up": NO_COMMAND,
   "journal-older": NO_COMMAND,

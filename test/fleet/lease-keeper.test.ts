@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import {
   CLOCK_SLOW_MAX,
   CLOCK_STEP_MAX_MS,
-  LEASE_MARGIN_MS,
+  LEASE_MARGIN_SHARE,
   LEASH_WATCH_MS,
   LeaseKeeper,
   RENEW_AGAIN_MS,
@@ -14,7 +14,7 @@ import { mayUseDirectory, takeoverOf, wantsDriver } from "../../src/app/fleet/ta
 
 const HELD_MS = 12_000;
 const STORE = 5_000_000;
-const DEADLINE_MS = HELD_MS - LEASE_MARGIN_MS;
+const DEADLINE_MS = HELD_MS * (1 - LEASE_MARGIN_SHARE);
 
 /** Sends the renewal that is due and answers it after a while; the clock here runs at this rate. */
 function renewed(

@@ -102,7 +102,7 @@ describe("the role of a", () => {
       ...[() => reader.files.put(runIdOf(0), 1, files)],
     ];
     for (const operation of forbidden) {
-      expect(await refusal(operation)).toMatch(/^read-only: /);
+      expect(await refusal(operation)).toMatch(/^forbidden: /);
     }
     expect((await reader.log.load(runIdOf(0))).events).toHaveLength(4);
   });
@@ -127,7 +127,7 @@ describe("the role of a", () => {
       ...[() => submitter.log.append(runIdOf(0), writeOf(1, 1))],
       ...[() => submitter.log.markCleaned(runIdOf(0), 1), () => submitter.blobs.removeUnused()],
     ];
-    for (const operation of forbidden) expect(await refusal(operation)).toMatch(/^read-only: /);
+    for (const operation of forbidden) expect(await refusal(operation)).toMatch(/^forbidden: /);
   });
 
   test("worker is to drive runs, and not to change tables or events", async () => {
@@ -137,7 +137,7 @@ describe("the role of a", () => {
     // A worker may start as the first one would; there is nothing for it to make.
     const login = url.replace("//postgres:", "//login_worker:");
     await (await openPostgresJournal(login, { mode: "create" })).close();
-    expect(await refusal(() => initStore(login))).toMatch(/^read-only: /);
+    expect(await refusal(() => initStore(login))).toMatch(/^forbidden: /);
     await runSql(url, "UPDATE perdure.store SET version = 0");
     const create = () => openPostgresJournal(login, { mode: "create" });
     expect(await refusal(create)).toMatch(/^not-set-up: /);
@@ -152,7 +152,7 @@ describe("the role of a", () => {
       ...["DELETE FROM perdure.pipeline_state", "UPDATE perdure.plans SET text = ''"],
       ...["UPDATE perdure.store SET version = 1", "CREATE TABLE perdure.other ()"],
     ]) {
-      expect(await refusal(() => worker.executeSql(text))).toMatch(/^read-only: /);
+      expect(await refusal(() => worker.executeSql(text))).toMatch(/^forbidden: /);
     }
   });
 });

@@ -252,8 +252,8 @@ const MUTATIONS: readonly Mutation[] = [
   {
     name: "steps end no earlier than the lease in the store",
     file: LEASE_KEEPER,
-    from: "LEASE_MARGIN_MS = 4_000",
-    to: "LEASE_MARGIN_MS = 0",
+    from: "LEASE_MARGIN_SHARE = 1 / 3",
+    to: "LEASE_MARGIN_SHARE = 0",
     fleet: true,
   },
   {

@@ -3,29 +3,35 @@
  * journal, so a run and its place in a queue are stored together.
  *
  * Owns: the names of the queues, their jobs, the failures of a run to be driven, and the dead letters.
- *   The only file that knows pg-boss.
+ *   Only this file and queue-tables.ts know pg-boss.
  * Does not: know whether a run has an owner, or what a driver does with it. A job says only that a run
  *   wants a driver; that of a run that wants none is harmless.
  * Invariants:
  * - dispatch/D1 A run is queued at most once, and earlier when somebody wants it earlier.
  * - dispatch/D2 A job ends in the transaction in which its worker becomes the owner of the run.
  */
-import { type ConstructorOptions, PgBoss } from "pg-boss";
+import type { PgBoss } from "pg-boss";
+import type { RunStatus } from "../../core/summary.ts";
 import type { FleetJournal, SqlDatabase } from "../../journal/fleet-journal.ts";
 import type { Subscription } from "../../journal/subscription.ts";
 import { assert } from "../../util/assert.ts";
 import { LABEL } from "../../util/label.ts";
 import type { DeadLetter, QueueSummary } from "../../view/fleet-overview.ts";
-
-/** The schema of the queues, and of what this room keeps beside them. */
-export const QUEUE_SCHEMA = "perdure_queue";
+import { freeSlot, joinGroup, type RunGroup, unpark, waitedFor } from "./groups.ts";
+import { QUEUE_SCHEMA } from "./queue-schema.ts";
+import {
+  bossDatabase,
+  DEAD_LETTERS,
+  hasQueues,
+  QUEUE,
+  QUEUE_OPTIONS,
+  setUpQueues,
+  startBoss,
+  stopBoss,
+} from "./queue-tables.ts";
 
 /** The channel on which workers hear that a run wants a driver; the payload is its queue. */
 const CHANNEL = "perdure_wanted";
-
-const QUEUE = "runs";
-/** The runs that no worker could drive. */
-const DEAD_LETTERS = "dead-runs";
 
 /** After so many failures in a row to be driven, a run becomes a dead letter. */
 export const FAILURES_MAX = 5;
@@ -33,9 +39,9 @@ export const FAILURES_MAX = 5;
 const FAILURE_PAUSE_MS = 1_000;
 const FAILURE_PAUSE_MAX_MS = 60_000;
 
-/** How long a job is kept that no worker took, and one that has ended. */
-const RETENTION_SECONDS = 365 * 24 * 3_600;
-const ENDED_SECONDS = 24 * 3_600;
+/** How many runs with slots of one group are looked at, at once. */
+const HOLDERS_MAX = 1_000;
+const ENDED: ReadonlySet<RunStatus> = new Set(["completed", "failed", "interrupted"]);
 
 /** The store of a fleet and its queues. */
 export interface FleetParts {
@@ -49,6 +55,8 @@ export interface RunQueue {
   readonly requires: readonly string[];
   /** Runs with a higher one come first. */
   readonly priority: number;
+  /** The group whose runs are limited. */
+  readonly group?: RunGroup;
 }
 
 /** What a job says. */
@@ -64,39 +72,6 @@ export interface WantedRun {
   readonly resumeAt: number | undefined;
 }
 
-const TABLES = `
-create table if not exists ${QUEUE_SCHEMA}.wanted_runs (
-  run_id text primary key,
-  queue text not null,
-  priority integer not null,
-  failures integer not null default 0,
-  reason text
-);
-create table if not exists ${QUEUE_SCHEMA}.workers (
-  worker text primary key,
-  host text not null,
-  pid integer not null,
-  version text not null,
-  labels text[] not null,
-  concurrency integer not null,
-  runs text[] not null,
-  state text not null,
-  started_at timestamptz not null,
-  seen_at timestamptz not null
-);
-do $$ begin
-  if exists (select from pg_roles where rolname = 'perdure_worker') then
-    grant usage on schema ${QUEUE_SCHEMA} to perdure_worker, perdure_submitter, perdure_reader;
-    grant select, insert, update, delete on all tables in schema ${QUEUE_SCHEMA}
-      to perdure_worker;
-    grant select, insert, update on all tables in schema ${QUEUE_SCHEMA} to perdure_submitter;
-    grant select on all tables in schema ${QUEUE_SCHEMA} to perdure_reader;
-    grant execute on all functions in schema ${QUEUE_SCHEMA}
-      to perdure_worker, perdure_submitter;
-  end if;
-end $$;
-`;
-
 /** The queues of a fleet. */
 export class Dispatch {
   readonly #journal: FleetJournal;
@@ -108,25 +83,11 @@ export class Dispatch {
     this.#boss = boss;
   }
 
-  /**
-   * Opens the queues; makes them where there are none. A worker also keeps them in order, and starts
-   * what is scheduled.
-   */
+  /** Opens the queues, which a set-up has made. A worker also keeps them in order. */
   static async open(journal: FleetJournal, role: "worker" | "client"): Promise<Dispatch> {
-    const isWorker = role === "worker";
-    const boss = new PgBoss({
-      db: bossDatabase(journal),
-      schema: QUEUE_SCHEMA,
-      supervise: isWorker,
-      schedule: isWorker,
-    });
-    // Its own statements fail while the server is away; they are repeated, and jobs are only hints.
-    boss.on("error", () => undefined);
-    await boss.start();
-    if (!(await hasTables(journal))) await journal.executeSql(TABLES);
-    const dispatch = new Dispatch(journal, boss);
-    await dispatch.#makeQueue(DEAD_LETTERS);
-    return dispatch;
+    if (!(await hasQueues(journal))) await setUpQueues(journal);
+    const boss = await startBoss(journal, role);
+    return new Dispatch(journal, boss);
   }
 
   /** Adds a new run to its queue, in the transaction that creates it. */
@@ -137,6 +98,7 @@ export class Dispatch {
        on conflict (run_id) do update set queue = $2, priority = $3, failures = 0, reason = null`,
       [runId, name, queue.priority],
     );
+    if (queue.group !== undefined) await joinGroup(transaction, runId, queue.group, queue.priority);
     await this.want(transaction, runId, {});
   }
 
@@ -223,26 +185,59 @@ export class Dispatch {
     }
     const db = bossDatabase(transaction);
     await this.#boss.send(DEAD_LETTERS, { run_id: runId, reason }, { db, singletonKey: runId });
+    await this.leave(transaction, runId);
     return "dead";
+  }
+
+  /** The run is under way no more: another one of its group may be. */
+  async leave(transaction: SqlDatabase, runId: string): Promise<void> {
+    await this.#wantUnparked(transaction, await freeSlot(transaction, runId));
+  }
+
+  /** Queues the first run that waits for a slot of a group. */
+  private async admit(transaction: SqlDatabase, group: string): Promise<void> {
+    await this.#wantUnparked(transaction, await unpark(transaction, group));
+  }
+
+  /** Queues runs for the slots of groups that are free, also of a run that has ended elsewhere. */
+  async admitWaiting(): Promise<void> {
+    const { log } = this.#journal;
+    for (const { group, isFree, holders } of await waitedFor(this.#journal)) {
+      const runIds = holders.slice(0, HOLDERS_MAX);
+      const { runs } = await log.search({ owned: runIds, runIds, limit: HOLDERS_MAX });
+      // groups/G2: what its events say counts.
+      for (const { runId, status, lease } of runs) {
+        if (!ENDED.has(status) || lease?.owner !== undefined) continue;
+        await this.#journal.transaction((transaction) => this.leave(transaction, runId));
+      }
+      if (isFree) await this.#journal.transaction((transaction) => this.admit(transaction, group));
+    }
+  }
+
+  async #wantUnparked(
+    transaction: SqlDatabase,
+    unparked: Awaited<ReturnType<typeof unpark>>,
+  ): Promise<void> {
+    if (unparked === undefined) return;
+    const { runId, ...how } = unparked;
+    await this.want(transaction, runId, how);
   }
 
   /** Queues a dead letter again, with the failures forgotten. */
   async sendAgain(transaction: SqlDatabase, runId: string, resumeAt: number): Promise<void> {
     const db = bossDatabase(transaction);
-    const dead = await this.#boss.findJobs(DEAD_LETTERS, { db, key: runId });
-    if (dead.length > 0)
-      await this.#boss.deleteJob(
-        DEAD_LETTERS,
-        dead.map(({ id }) => id),
-        { db },
-      );
+    const dead = await this.#boss.findJobs(DEAD_LETTERS, { db, key: runId, queued: true });
+    const ids = dead.map(({ id }) => id);
+    if (ids.length > 0) await this.#boss.cancel(DEAD_LETTERS, ids, { db });
     await this.succeed(transaction, runId);
     await this.want(transaction, runId, { resumeAt });
   }
 
   /** The runs that no worker could drive. */
   async deadLetters(): Promise<readonly DeadLetter[]> {
-    const jobs = await this.#boss.findJobs<WantedJob & { reason: string }>(DEAD_LETTERS);
+    const jobs = await this.#boss.findJobs<WantedJob & { reason: string }>(DEAD_LETTERS, {
+      queued: true,
+    });
     return jobs.map(({ data, createdOn }) => ({
       runId: data.run_id,
       reason: data.reason,
@@ -252,13 +247,20 @@ export class Dispatch {
 
   /** The queues and how many runs wait in them. */
   async queues(): Promise<readonly QueueSummary[]> {
-    const all = await this.#boss.getQueues();
-    return all
-      .filter(({ name }) => isRunQueue(name))
-      .map(({ name, readyCount, deferredCount }) => ({
-        requires: requiredBy(name),
-        queued: readyCount,
-        deferred: deferredCount,
+    // The counts that pg-boss keeps itself are a minute old.
+    const { rows } = await this.#journal.executeSql(
+      `select queue.name, count(job.id) filter (where start_after <= now()) as queued,
+         count(job.id) filter (where start_after > now()) as deferred
+       from ${QUEUE_SCHEMA}.queue left join ${QUEUE_SCHEMA}.job
+         on job.name = queue.name and state = 'created'
+       group by queue.name order by queue.name`,
+    );
+    return rows
+      .filter(({ name }) => isRunQueue(String(name)))
+      .map(({ name, queued, deferred }) => ({
+        requires: requiredBy(String(name)),
+        queued: Number(queued),
+        deferred: Number(deferred),
       }));
   }
 
@@ -273,7 +275,7 @@ export class Dispatch {
   }
 
   async close(): Promise<void> {
-    await this.#boss.stop({ graceful: false, close: false });
+    await stopBoss(this.#boss);
   }
 
   async #queuesFor(labels: ReadonlySet<string>): Promise<readonly string[]> {
@@ -284,22 +286,9 @@ export class Dispatch {
 
   async #makeQueue(name: string): Promise<void> {
     if (this.#queues.has(name)) return;
-    await this.#boss.createQueue(name, {
-      // One job of a run waits at a time; its key is the run.
-      policy: "short",
-      retryLimit: 0,
-      retentionSeconds: RETENTION_SECONDS,
-      deleteAfterSeconds: ENDED_SECONDS,
-    });
+    await this.#boss.createQueue(name, QUEUE_OPTIONS);
     this.#queues.add(name);
   }
-}
-
-/** Only the first program needs the right to make tables. */
-async function hasTables(sql: SqlDatabase): Promise<boolean> {
-  const name = `${QUEUE_SCHEMA}.workers`;
-  const { rows } = await sql.executeSql("select to_regclass($1) is not null as there", [name]);
-  return rows[0]?.there === true;
 }
 
 /** The name of the queue of runs that require these labels. */
@@ -314,14 +303,4 @@ function isRunQueue(name: string): boolean {
 
 function requiredBy(name: string): readonly string[] {
   return name.split("/").slice(1);
-}
-
-/** What pg-boss calls a database; it only ever runs statements. */
-function bossDatabase(sql: SqlDatabase): NonNullable<ConstructorOptions["db"]> {
-  return {
-    executeSql: async (text, values) => {
-      const { rows } = await sql.executeSql(text, values);
-      return { rows: [...rows] };
-    },
-  };
 }

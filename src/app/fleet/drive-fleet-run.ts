@@ -20,7 +20,7 @@ import { waitsFor } from "../../core/graph/visit-state.ts";
 import { waitsForPerson } from "../../core/next-actions.ts";
 import { type Run, waitingFor } from "../../core/run.ts";
 import { runDirOf, stateDirOf } from "../../engine/state-dir.ts";
-import type { FleetJournal } from "../../journal/fleet-journal.ts";
+import type { FleetJournal, SqlDatabase } from "../../journal/fleet-journal.ts";
 import { pendingAmong } from "../../journal/inbox.ts";
 import { JournalError } from "../../journal/journal.ts";
 import type { RunLog } from "../../journal/run-log.ts";
@@ -35,6 +35,7 @@ import { type LoadedRun, loadRun, recordMove } from "../loaded-run.ts";
 import type { Project } from "../project/project.ts";
 import type { FleetParts, WantedRun } from "./dispatch.ts";
 import { fetchRun } from "./fetch.ts";
+import { keepSlot } from "./groups.ts";
 import { openShipper, type Shipper } from "./ship.ts";
 import { mayUseDirectory, wantsDriver } from "./takeover.ts";
 
@@ -80,6 +81,13 @@ export const DRAIN = "the end of the worker";
 /** The lease of a run was lost while it was driven. */
 export class LeaseLost extends Error {
   override readonly name = "LeaseLost";
+}
+
+/** What the directory of a run notes about the owner that uses it. */
+interface OwnerNote {
+  readonly epoch: number;
+  readonly boot: string;
+  readonly leash: string;
 }
 
 /** The directory of a run on a worker. */
@@ -150,10 +158,7 @@ export class FleetRun {
     const { journal } = this.#site;
     const somewhere = this.#projectIn(join(this.#home, "project"));
     const first = await loadRun(somewhere, this.runId);
-    if (!(await this.#wantsDriver(first, resumeAt))) {
-      await this.#release(undefined);
-      return { how: "left", status: first.run.state.status };
-    }
+    if (!(await this.#wantsDriver(first, resumeAt))) return this.#leave(first.run);
     const { project: base, leash } = await this.#makePlace(first);
     const requests = await OwnerRequests.open(journal.inbox, this.runId);
     this.#requests = requests;
@@ -202,10 +207,12 @@ export class FleetRun {
   /** Makes the directory of the run, or uses that of the owner before (drive-fleet-run/R1). */
   async #makePlace(known: LoadedRun): Promise<RunPlace> {
     const { journal } = this.#site;
-    const { epoch } = this.#lease;
+    const { epoch, owner } = this.#lease;
+    const { boot } = owner;
     const note = join(this.#home, NOTE);
     const before = noteIn(note);
-    const previousOwnerIsUs = mayUseDirectory(before?.epoch, epoch);
+    const usedUnder = before?.boot === boot ? before?.epoch : undefined;
+    const previousOwnerIsUs = mayUseDirectory(usedUnder, epoch);
     if (!previousOwnerIsUs) {
       if (before !== undefined) await endOnLeash(before.leash);
       rmSync(note, { force: true });
@@ -220,7 +227,10 @@ export class FleetRun {
     if (fetched.moved !== undefined) await recordMove(project, known, epoch, fetched.moved);
     const leash = leashFile(run.root);
     writeLeash(leash, this.#lease.deadline());
-    writeFileSync(`${note}.new`, JSON.stringify({ epoch, leash }), { mode: 0o600, flush: true });
+    writeFileSync(`${note}.new`, JSON.stringify({ epoch, boot, leash }), {
+      mode: 0o600,
+      flush: true,
+    });
     renameSync(`${note}.new`, note);
     this.#leash = leash;
     return { project, leash };
@@ -274,27 +284,38 @@ export class FleetRun {
   async #end(run: Run, requests: OwnerRequests): Promise<DrivenResult> {
     const { status } = run.state;
     if (requests.first === DRAIN && status !== "completed" && status !== "failed") {
-      await this.#release({ resumeAt: run.seq });
+      await this.#release(async (transaction) => {
+        const { dispatch } = this.#site;
+        await keepSlot(transaction, this.runId, run.seq);
+        await dispatch.want(transaction, this.runId, { resumeAt: run.seq });
+      });
       return { how: "handed-over" };
     }
     const until = status === "running" ? dueAt(run) : undefined;
     if (until !== undefined) {
-      await this.#release({ at: until });
+      await this.#release((transaction) =>
+        this.#site.dispatch.want(transaction, this.runId, { at: until }),
+      );
       return { how: "waits", until };
     }
-    await this.#release(undefined);
+    return this.#leave(run);
+  }
+
+  /** The run has ended, or waits for a person; only then it keeps its slot. */
+  async #leave({ state: { status } }: Run): Promise<DrivenResult> {
+    await this.#release(async (transaction) => {
+      if (!wantsDriver(status, 0)) await this.#site.dispatch.leave(transaction, this.runId);
+    });
     return { how: "left", status };
   }
 
-  /** Releases the lease, and queues the run again if it wants a driver (drive-fleet-run/R3). */
-  async #release(
-    again: { readonly at?: number; readonly resumeAt?: number } | undefined,
-  ): Promise<void> {
+  /** Releases the lease together with what follows from that (drive-fleet-run/R3). */
+  async #release(then: (transaction: SqlDatabase) => Promise<void>): Promise<void> {
     const { journal, dispatch } = this.#site;
     await journal.transaction(async (transaction) => {
       await dispatch.succeed(transaction, this.runId);
       await transaction.leases.release(this.runId, this.#lease.epoch);
-      if (again !== undefined) await dispatch.want(transaction, this.runId, again);
+      await then(transaction);
     });
   }
 }
@@ -319,9 +340,9 @@ async function endOnLeash(leash: string): Promise<void> {
 }
 
 /** Which owner uses a directory; undefined when none has used it. */
-function noteIn(file: string): { readonly epoch: number; readonly leash: string } | undefined {
+function noteIn(file: string): OwnerNote | undefined {
   if (!existsSync(file)) return undefined;
-  return JSON.parse(readFileSync(file, "utf8")) as { epoch: number; leash: string };
+  return JSON.parse(readFileSync(file, "utf8")) as OwnerNote;
 }
 
 function isStale(error: unknown): boolean {

@@ -13,6 +13,7 @@
  *   machine does not run slow; when it does, the worker gives up all its runs.
  * - lease-keeper/K3 A run that was given up is never renewed again, whatever answer still arrives.
  */
+import { LEASE_MS } from "../../journal/leases.ts";
 import { assert } from "../../util/assert.ts";
 
 /** How often a worker renews its leases. The renewal is also its sign of life, without any lease. */
@@ -24,10 +25,10 @@ export const RENEW_TIMEOUT_MS = 2_000;
 /** How often the watcher of a step reads the step's leash. */
 export const LEASH_WATCH_MS = 1_000;
 /**
- * How long before the end of a lease in the store its steps must end here. The margin pays for the
- * watcher's period, for a clock that runs slow, and for a machine that is late because it is busy.
+ * How long before the end of a lease in the store its steps must end here, as a share of its length: 4 s
+ * of the usual 12 s. The margin pays for the watcher's period, for a clock that runs slow, and for a machine that is late because it is busy.
  */
-export const LEASE_MARGIN_MS = 4_000;
+export const LEASE_MARGIN_SHARE = 1 / 3;
 /** The share by which the clock of this machine may run slower than the store's. */
 export const CLOCK_SLOW_MAX = 0.1;
 /** A step of either clock that is no reason to give runs up: within the margin, with all the rest. */
@@ -193,8 +194,8 @@ export class LeaseKeeper {
 
 /** The end of a lease here: counted from the request, which reached the store later, if at all. */
 function deadlineOf(sentAt: number, heldMs: number): number {
-  assert(heldMs > LEASE_MARGIN_MS, "a lease of the store is longer than the margin");
-  return sentAt + heldMs - LEASE_MARGIN_MS;
+  assert(heldMs >= LEASE_MS.min, "a lease of the store is long enough to be renewed");
+  return sentAt + heldMs * (1 - LEASE_MARGIN_SHARE);
 }
 
 /**

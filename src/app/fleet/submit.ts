@@ -11,6 +11,9 @@ import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { EVENT_VERSION } from "../../core/event.ts";
 import { runDirOf, type StateDir } from "../../engine/state-dir.ts";
+import type { FleetJournal, FleetTransaction } from "../../journal/fleet-journal.ts";
+import type { NewRun } from "../../journal/run-log.ts";
+import type { StoredFile } from "../../journal/stored-files.ts";
 import type { Plan } from "../../plan/plan.ts";
 import { assert } from "../../util/assert.ts";
 import { newRunOf, type RunOrigin } from "../start.ts";
@@ -33,8 +36,36 @@ export interface Submission {
 export async function submitRun(
   { journal, dispatch }: FleetParts,
   dir: StateDir,
-  { plan, origin, queue }: Submission,
+  submission: Submission,
 ): Promise<string> {
+  const stored = await storedRun(journal, dir, submission);
+  await journal.transaction((transaction) => createQueued({ transaction, dispatch }, stored));
+  return stored.run.runId;
+}
+
+/** A run and its files, whose blobs are in the store. */
+export interface StoredRun {
+  readonly run: NewRun;
+  readonly files: readonly StoredFile[];
+  readonly queue: RunQueue;
+}
+
+/** Creates a run with its files and its place in a queue, in one transaction (submit/B1). */
+export async function createQueued(
+  { transaction, dispatch }: Pick<FleetParts, "dispatch"> & { transaction: FleetTransaction },
+  { run, files, queue }: StoredRun,
+): Promise<void> {
+  await transaction.log.create(run);
+  await transaction.files.put(run.runId, NO_EPOCH, files);
+  await dispatch.add(transaction, run.runId, queue);
+}
+
+/** Stores what a new run needs. */
+export async function storedRun(
+  journal: FleetJournal,
+  dir: StateDir,
+  { plan, origin, queue }: Submission,
+): Promise<StoredRun> {
   const run = await newRunOf(dir, plan, origin);
   const { runId, created, time } = run;
   const planOf = (fingerprint: string): Plan => {
@@ -50,14 +81,9 @@ export async function submitRun(
   };
   try {
     const files = await storeRun({ project: { dir, journal }, known, blobs: journal.blobs });
-    await journal.transaction(async (transaction) => {
-      await transaction.log.create(run);
-      await transaction.files.put(runId, NO_EPOCH, files);
-      await dispatch.add(transaction, runId, queue);
-    });
+    return { run, files, queue };
   } finally {
     // The run is in the store; nothing of it stays in the project.
     rmSync(place.root, { recursive: true, force: true });
   }
-  return runId;
 }

@@ -20,6 +20,8 @@ import type { WorkerState } from "../../view/fleet-overview.ts";
 import { isOwnerAlive, thisOwner } from "../drive/owner.ts";
 import { Dispatch, FAILURES_MAX, type WantedRun } from "./dispatch.ts";
 import { type DrivenResult, FleetRun } from "./drive-fleet-run.ts";
+import { ScheduledStarts } from "./fleet-schedules.ts";
+import { claimSlot } from "./groups.ts";
 import { LeaseKeeper, type LeaseLoss } from "./lease-keeper.ts";
 import { takeoverOf } from "./takeover.ts";
 import { forgetSilentWorkers, reportWorker, workerIdOf } from "./workers.ts";
@@ -57,6 +59,7 @@ export type WorkerMessage =
       readonly next: "again" | "dead";
     }
   | { readonly type: "lost"; readonly runId: string; readonly why: LeaseLoss }
+  | { readonly type: "scheduled"; readonly runId: string; readonly name: string }
   | { readonly type: "store-away"; readonly reason: string }
   | { readonly type: "store-back" }
   | { readonly type: "draining"; readonly runs: number };
@@ -91,6 +94,7 @@ export class Worker {
   readonly #runs = new Map<string, DrivenFleetRun>();
   readonly #ended = Promise.withResolvers<void>();
   readonly #wanted: Subscription;
+  readonly #scheduled: ScheduledStarts;
   #state: WorkerState = "working";
   #isAway = false;
   #isTaking = false;
@@ -110,6 +114,7 @@ export class Worker {
     this.#owner = { ...thisOwner(), worker: workerIdOf(settings.directory) };
     this.#labels = new Set(settings.labels);
     this.#wanted = dispatch.listen();
+    this.#scheduled = new ScheduledStarts({ journal, dispatch });
   }
 
   /** Starts a worker on a store. */
@@ -253,6 +258,10 @@ export class Worker {
         this.#dispatch.want(transaction, runId, { at: Date.now() }),
       );
     }
+    await this.#dispatch.admitWaiting();
+    for (const { name, runId } of await this.#scheduled.startDue(this.#storeTime())) {
+      this.#say({ type: "scheduled", name, runId });
+    }
     await this.#takeAll();
   }
 
@@ -300,7 +309,7 @@ export class Worker {
     if (this.#runs.has(runId)) return undefined;
     const judged = await transaction.leases.of(runId);
     const how = takeoverOf(judged, this.#owner, (owner) => !isOwnerAlive(owner));
-    if (how === "wait") return undefined;
+    if (how === "wait" || !(await claimSlot(transaction, runId, wanted.resumeAt))) return undefined;
     const acquired = await transaction.leases.acquire(runId, { owner: this.#owner, judged });
     if (!acquired.ok || acquired.time === undefined) return undefined;
     const failures = await this.#dispatch.begin(transaction, runId);

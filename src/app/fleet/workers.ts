@@ -11,7 +11,7 @@ import { join } from "node:path";
 import type { SqlDatabase } from "../../journal/fleet-journal.ts";
 import type { KnownWorker, WorkerState } from "../../view/fleet-overview.ts";
 import { packageVersion } from "../this-process.ts";
-import { QUEUE_SCHEMA } from "./dispatch.ts";
+import { QUEUE_SCHEMA } from "./queue-schema.ts";
 
 /** A worker that was silent for longer than this is forgotten. */
 const FORGOTTEN_AFTER = "7 days";

@@ -12,9 +12,15 @@
  */
 import { readFileSync, statSync } from "node:fs";
 import { basename, extname } from "node:path";
-import { type Cron, lastTime, nextTime, parseCron } from "../../util/cron.ts";
+import {
+  type Cron,
+  lastTime,
+  MISSED_GRACE_MS,
+  nextTime,
+  parseCron,
+  scheduledRunId,
+} from "../../util/cron.ts";
 import { failpoint } from "../../util/failpoint.ts";
-import { sha256 } from "../../util/json.ts";
 import type { ScheduleStanding } from "../../view/service-text.ts";
 import { readPipeline } from "../pipeline/pipeline-file.ts";
 import { pipelineFiles } from "../pipeline/pipeline-name.ts";
@@ -23,8 +29,6 @@ import { asRefusal } from "../refusal.ts";
 import { startRun } from "../request/steer.ts";
 import { readScheduleNote, type ScheduleNote, writeScheduleNote } from "./service-note.ts";
 
-/** A time that was missed runs late, but not later than this. */
-const MISSED_GRACE_MS = 7 * 24 * 3_600_000;
 /** How often the start of one run is tried, and how long the service waits in between. */
 const START_ATTEMPTS_MAX = 3;
 const START_PAUSE_MS = 5 * 60_000;
@@ -102,7 +106,7 @@ export async function startDue(
   if (time === undefined) return undefined;
   const { attempts, at } = note.failed?.time === time ? note.failed : { attempts: 0, at: 0 };
   if (attempts >= START_ATTEMPTS_MAX || now < at + START_PAUSE_MS) return undefined;
-  const runId = runIdOf(schedule, time);
+  const runId = scheduledRunId(file, time);
   const { log } = project.journal;
   if ((await log.resolve(runId)).length > 0) return undefined;
   // Never beside itself: the time is made up for when that run has ended.
@@ -127,11 +131,4 @@ function firstNote({ file, text }: Schedule, now: number): ScheduleNote {
   const note = { since: now };
   writeScheduleNote(file, text, note);
   return note;
-}
-
-/** The id of the run of a time: a UUID (version 8) that follows from the file and the time. */
-function runIdOf({ file }: Schedule, time: number): string {
-  const hash = sha256(`schedule\n${file}\n${new Date(time).toISOString()}`);
-  const parts = [hash.slice(0, 8), hash.slice(8, 12), `8${hash.slice(13, 16)}`];
-  return [...parts, `a${hash.slice(17, 20)}`, hash.slice(20, 32)].join("-");
 }

@@ -1,5 +1,5 @@
 /**
- * The commands of a fleet: submit and worker.
+ * The commands of a fleet: its store, its workers, and what it runs.
  *
  * Owns: their options.
  * Does not: store a run or drive one.
@@ -7,11 +7,18 @@
 import { resolve } from "node:path";
 import { parseInput } from "../../app/pipeline/input.ts";
 import { userStatePath } from "../../app/project/user-state.ts";
-import { Refusal } from "../../app/refusal.ts";
+import { advice, Refusal } from "../../app/refusal.ts";
 import { prepareRun } from "../../app/start.ts";
+import { parseDuration } from "../../util/duration.ts";
 import { LABEL, LABEL_FORM } from "../../util/label.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
-import { fleetJson, fleetLines } from "../../view/fleet-overview.ts";
+import {
+  fleetJson,
+  fleetLines,
+  scheduleLines,
+  scheduleListJson,
+} from "../../view/fleet-overview.ts";
+import { storeJson, storeLines } from "../../view/store-text.ts";
 import { loadFleet, resultOf } from "../fleet-program.ts";
 import { print, printDocument, printError } from "../print.ts";
 import { stdoutStyle, stdoutWidth } from "../screen/terminal-style.ts";
@@ -24,6 +31,7 @@ const PRIORITY_MAX = 1_000_000;
 interface SubmitOptions extends RunOptions {
   readonly requires?: string;
   readonly priority?: string;
+  readonly schedule?: boolean;
   readonly json?: boolean;
 }
 
@@ -36,13 +44,17 @@ export async function submitCommand(file: string, options: SubmitOptions): Promi
   const { input, priceLines } = await prepareRun(plan, given, start);
   const requires = [...(plan.requires ?? []), ...labelsIn("--requires", options.requires)];
   const priority = numberIn("--priority", options.priority ?? "0", -PRIORITY_MAX, PRIORITY_MAX);
-  const runId = resultOf(
-    await loadFleet().submit(cwd, {
-      plan,
-      origin: { file: path, fileSha256: sha256, input, args: process.argv.slice(2), cwd },
-      queue: { requires: [...new Set(requires)], priority },
-    }),
-  );
+  const { concurrency: limit } = plan;
+  const submission = {
+    plan,
+    origin: { file: path, fileSha256: sha256, input, args: process.argv.slice(2), cwd },
+    queue: {
+      ...{ requires: [...new Set(requires)], priority },
+      ...(limit === undefined ? {} : { group: { name: limit.group, max: limit.max } }),
+    },
+  };
+  if (options.schedule === true) return schedulePipeline(named, submission, options);
+  const runId = resultOf(await loadFleet().submit(cwd, submission));
   if (options.json === true) {
     printDocument("submitted", { run_id: runId, requires: [...new Set(requires)], priority });
     return EXIT.done;
@@ -50,6 +62,54 @@ export async function submitCommand(file: string, options: SubmitOptions): Promi
   print(`Run ${runId} of ${plan.name} is queued`);
   for (const line of priceLines) print(line);
   print("See the fleet: perdure workers");
+  return EXIT.done;
+}
+
+/** Gives a pipeline to the fleet, which starts it at the times that it says. */
+async function schedulePipeline(
+  file: string,
+  submission: Parameters<ReturnType<typeof loadFleet>["schedule"]>[1],
+  { json }: SubmitOptions,
+): Promise<ExitCode> {
+  const { schedule: cron } = submission.plan;
+  if (cron === undefined) {
+    const message = `${file} does not say when it starts`;
+    throw new Refusal("bad-option", message, advice('add `on: {schedule: "0 3 * * *"}` to it'));
+  }
+  const name = resultOf(await loadFleet().schedule(process.cwd(), submission, cron));
+  if (json === true) printDocument("scheduled", { name, schedule: cron });
+  else print(`The fleet starts ${name} at ${cron} (UTC). See it: perdure schedules`);
+  return EXIT.done;
+}
+
+interface SchedulesOptions {
+  readonly remove?: string;
+  readonly json?: boolean;
+}
+
+/** Shows the pipelines that the fleet starts at certain times, or removes one of them. */
+export async function schedulesCommand({ remove, json }: SchedulesOptions): Promise<ExitCode> {
+  const schedules = resultOf(await loadFleet().schedules(remove));
+  if (json === true) printDocument("schedules", scheduleListJson(schedules));
+  else for (const line of scheduleLines(schedules, stdoutStyle(), stdoutWidth())) print(line);
+  return EXIT.done;
+}
+
+interface StoreOptions {
+  readonly lease?: string;
+  readonly json?: boolean;
+}
+
+/** Sets up the store of the fleet. */
+export async function storeCommand(_action: string, options: StoreOptions): Promise<ExitCode> {
+  const { lease } = options;
+  const leaseMs = lease === undefined ? undefined : parseDuration(lease);
+  if (lease !== undefined && leaseMs === undefined) {
+    throw new Refusal("bad-option", `--lease takes a duration such as 30s, not "${lease}"`);
+  }
+  const setUp = resultOf(await loadFleet().init(leaseMs));
+  if (options.json === true) printDocument("store", storeJson(setUp));
+  else for (const line of storeLines(setUp)) print(line);
   return EXIT.done;
 }
 

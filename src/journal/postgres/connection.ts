@@ -98,7 +98,9 @@ export class PostgresPool implements Sql {
       failed = serverError(error, this.name);
       throw failed;
     } finally {
-      client.release(isUnreachable(failed));
+      // A text without values may have begun a transaction, which is still open when it fails.
+      const isOpen = failed !== undefined && statement.values === undefined;
+      client.release(isOpen || isUnreachable(failed));
     }
   }
 

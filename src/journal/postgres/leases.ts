@@ -19,7 +19,7 @@ import { integerIn, type Row, textIn } from "../sqlite/row.ts";
 import { leaseIn, unknownRun } from "../sqlite/run-rows.ts";
 import { type PostgresPool, repeated, type Sql } from "./connection.ts";
 import { serverError } from "./server-error.ts";
-import { LEASE, LEASE_MS } from "./sql.ts";
+import { LEASE } from "./sql.ts";
 
 /** A renewal that takes longer is given up: its worker has a deadline. */
 const RENEW_MS = 3_000;
@@ -110,5 +110,5 @@ async function block(
 }
 
 function timeIn(row: Row): LeaseTime {
-  return { now: integerIn(row, "now"), heldMs: LEASE_MS };
+  return { now: integerIn(row, "now"), heldMs: integerIn(row, "held_ms") };
 }

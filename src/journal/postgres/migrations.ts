@@ -11,7 +11,8 @@
  *   disturbed while it runs. A program that may not is refused when it opens the journal.
  */
 import { JournalError } from "../journal.ts";
-import { textIn } from "../sqlite/row.ts";
+import { LEASE_MS } from "../leases.ts";
+import { integerIn, textIn } from "../sqlite/row.ts";
 import type { PostgresClient } from "./connection.ts";
 
 /** One step of the schema. */
@@ -123,8 +124,29 @@ CREATE TABLE perdure.blobs (
 );
 `;
 
+/**
+ * The length of a lease, and pipelines that start at certain times. An older program has a length of its
+ * own; each owner counts with the one that it has written, so they may differ.
+ */
+const LEASE_AND_SCHEDULES = `
+ALTER TABLE perdure.store ADD COLUMN lease_ms integer NOT NULL DEFAULT ${LEASE_MS.usual}
+  CHECK (lease_ms BETWEEN ${LEASE_MS.min} AND ${LEASE_MS.max});
+
+CREATE TABLE perdure.schedules (
+  name text COLLATE "C" PRIMARY KEY,
+  cron text NOT NULL,
+  since timestamptz NOT NULL,
+  last_run text,
+  run text NOT NULL,
+  blobs text[] NOT NULL
+);
+`;
+
 /** The migration at index k makes version k + 1. */
-const MIGRATIONS: readonly Migration[] = [{ sql: TABLES, worksFrom: 1 }];
+const MIGRATIONS: readonly Migration[] = [
+  { sql: TABLES, worksFrom: 1 },
+  { sql: LEASE_AND_SCHEDULES, worksFrom: 1 },
+];
 
 /** The version that this program knows. */
 const VERSION = MIGRATIONS.length;
@@ -166,13 +188,28 @@ GRANT UPDATE (mode, bytes, blobs, revision) ON perdure.files TO perdure_submitte
 GRANT UPDATE (seen_at) ON perdure.blobs TO perdure_submitter, perdure_worker;
 GRANT UPDATE ON perdure.pipeline_state, perdure.step_state, perdure.files TO perdure_worker;
 GRANT DELETE ON perdure.step_state, perdure.blobs TO perdure_worker;
+GRANT INSERT, UPDATE, DELETE ON perdure.schedules TO perdure_submitter;
+GRANT UPDATE (last_run) ON perdure.schedules TO perdure_worker;
 `;
 
 /** Serialises migrations of one database. */
 const MIGRATION_LOCK = "SELECT pg_advisory_xact_lock(1886544242, 1)";
 
-/** Creates the schema or brings it to this program's version. Throws JournalError. */
-export async function migrate(client: PostgresClient): Promise<void> {
+/** What setting up the tables did. */
+export interface TablesSetUp {
+  /** The version of the tables before; 0 when there were none. */
+  readonly before: number;
+  readonly version: number;
+  /** The roles that this server lacks, because the user may not create them. */
+  readonly missingRoles: readonly string[];
+  readonly leaseMs: number;
+}
+
+/**
+ * Creates the schema or brings it to this program's version, and sets the length of a lease, if one is
+ * given. Throws JournalError.
+ */
+export async function migrate(client: PostgresClient, leaseMs?: number): Promise<TablesSetUp> {
   await client.query("BEGIN");
   try {
     await client.query(MIGRATION_LOCK);
@@ -187,9 +224,18 @@ export async function migrate(client: PostgresClient): Promise<void> {
          SET version = excluded.version, works_from = excluded.works_from`,
       );
     }
+    if (leaseMs !== undefined) {
+      await client.query("UPDATE perdure.store SET lease_ms = $1", [leaseMs]);
+    }
     await client.query(CREATE_ROLES);
-    if ((await missingRoles(client)).length === 0) await client.query(RIGHTS);
+    const missing = await missingRoles(client);
+    if (missing.length === 0) await client.query(RIGHTS);
+    const [row = {}] = await client.query("SELECT version, lease_ms FROM perdure.store");
     await client.query("COMMIT");
+    return {
+      ...{ before: version, version: integerIn(row, "version"), missingRoles: missing },
+      leaseMs: integerIn(row, "lease_ms"),
+    };
   } catch (error) {
     await client.query("ROLLBACK").catch(() => undefined);
     throw error;
@@ -197,7 +243,7 @@ export async function migrate(client: PostgresClient): Promise<void> {
 }
 
 /** The roles that this server lacks. */
-export async function missingRoles(client: PostgresClient): Promise<readonly string[]> {
+async function missingRoles(client: PostgresClient): Promise<readonly string[]> {
   const rows = await client.query("SELECT rolname FROM pg_roles WHERE rolname LIKE 'perdure\\_%'");
   const known = new Set(rows.map((row) => textIn(row, "rolname")));
   return ROLES.filter((role) => !known.has(role));

@@ -11,18 +11,29 @@ import { type PostgresClient, PostgresPool, repeated, type Sql } from "./connect
 import { postgresBlobs, postgresFiles } from "./files.ts";
 import { postgresInbox } from "./inbox.ts";
 import { postgresLeases, renewAll } from "./leases.ts";
-import { checkVersion, migrate } from "./migrations.ts";
+import { checkVersion, migrate, type TablesSetUp } from "./migrations.ts";
 import { Heads, type PostgresParts } from "./parts.ts";
 import { postgresRunLog } from "./run-log.ts";
+import { postgresSchedules } from "./schedules.ts";
 import { serverError } from "./server-error.ts";
 import { LEASE } from "./sql.ts";
 import { WakeUps } from "./wake-ups.ts";
 
 /**
  * "create" makes the tables, or brings them to this version, if they are not there or too old; only then
- * it needs the right to do so. "set-up" also gives the roles their rights, every time.
+ * it needs the right to do so.
  */
-type OpenMode = "create" | "read-write" | "set-up";
+type OpenMode = "create" | "read-write";
+
+/** Makes the tables and roles, or brings them to this version; may be repeated. Throws JournalError. */
+export async function setUpPostgres(address: string, leaseMs?: number): Promise<TablesSetUp> {
+  const pool = new PostgresPool(address);
+  try {
+    return await pool.withClient((client) => migrate(client, leaseMs));
+  } finally {
+    await pool.close();
+  }
+}
 
 /** Opens the journal at an address. Throws JournalError, at once when the server is away. */
 export async function openPostgresJournal(
@@ -56,7 +67,6 @@ export async function openPostgresJournal(
 }
 
 async function prepare(client: PostgresClient, mode: OpenMode): Promise<void> {
-  if (mode === "set-up") return migrate(client);
   try {
     await checkVersion(client);
   } catch (error) {
@@ -64,7 +74,7 @@ async function prepare(client: PostgresClient, mode: OpenMode): Promise<void> {
     if (mode === "read-write" || !isMissing) throw error;
     await migrate(client).catch((failed: unknown) => {
       const mapped = serverError(failed, client.name);
-      throw mapped instanceof JournalError && mapped.code === "read-only" ? error : mapped;
+      throw mapped instanceof JournalError && mapped.code === "forbidden" ? error : mapped;
     });
   }
 }
@@ -76,6 +86,7 @@ function portsOf(parts: PostgresParts, pool: PostgresPool): FleetTransaction {
     leases: postgresLeases(sql, pool),
     inbox: postgresInbox(parts),
     files: postgresFiles(sql),
+    schedules: postgresSchedules(sql),
     executeSql: (text, values = []) => executeSql(sql, text, values),
   };
 }

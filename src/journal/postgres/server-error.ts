@@ -23,7 +23,7 @@ const SQL_CODES: Readonly<Record<string, JournalErrorCode>> = {
   "57014": "busy", // query canceled: statement timeout
   "40": "busy", // transaction rollback: deadlock, serialization
   "25006": "read-only", // a standby, or default_transaction_read_only
-  "42501": "read-only", // insufficient privilege
+  "42501": "forbidden", // insufficient privilege
   "28": "login-refused", // invalid authorization: user or password
   "3D000": "login-refused", // a database that does not exist
   XX001: "broken", // data corrupted
@@ -47,7 +47,8 @@ const WORDS: Partial<Readonly<Record<JournalErrorCode, string>>> = {
   unreachable: "the server cannot be reached",
   busy: "the server is too busy, or another process keeps a lock",
   "disk-full": "the disk of the server is full",
-  "read-only": "it cannot be written: the server or the rights of this user forbid it",
+  "read-only": "it cannot be written: the server forbids it",
+  forbidden: "the rights of this user forbid it",
   "login-refused": "the server refuses this user",
   broken: "the store is damaged, or is not one of Perdure",
 };

@@ -18,9 +18,6 @@ export interface Statement {
   readonly timeoutMs?: number;
 }
 
-/** How long a lease is held after its last renewal, by the clock of the server. */
-export const LEASE_MS = 12_000;
-
 /** The first number of all locks of this program that are no locks of rows. */
 const LOCKS = 1_886_544_242;
 /** Held shared by every acquisition of a lease, and exclusively by what prevents them. */
@@ -30,9 +27,17 @@ const LEASE_LOCK = `${LOCKS}, 2`;
 export const LOG_CHANNEL = "perdure_log";
 export const INBOX_CHANNEL = "perdure_inbox";
 
-const NOW_MS = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint";
-const HELD_UNTIL = `clock_timestamp() + interval '${LEASE_MS} milliseconds'`;
+const NOW_MS = msOf("clock_timestamp()");
+/** The setting of the store, as of the statement that uses it: all its uses there agree. */
+const HELD_MS = "(SELECT lease_ms FROM perdure.store)";
+const HELD_UNTIL = `clock_timestamp() + ${HELD_MS} * interval '1 millisecond'`;
+const TIME = `${NOW_MS} AS now, ${HELD_MS} AS held_ms`;
 const EXPIRED = "(owner IS NOT NULL AND held_until <= clock_timestamp())::int AS has_expired";
+
+/** A time as milliseconds since 1970. */
+function msOf(time: string): string {
+  return `(extract(epoch FROM ${time}) * 1000)::bigint`;
+}
 
 /** A time in the format of the other journals. */
 function iso(column: string): string {
@@ -177,11 +182,11 @@ export const LEASE = {
     WHERE pipeline_id = $1 AND (
       (epoch = $2 AND (NOT $4 OR owner IS NULL OR held_until <= clock_timestamp()))
       OR ($5 AND epoch = $2::integer + 1 AND owner = $3))
-    RETURNING epoch, ${NOW_MS} AS now, pg_notify('${LOG_CHANNEL}', pipeline_id) AS notified`,
+    RETURNING epoch, ${TIME}, pg_notify('${LOG_CHANNEL}', pipeline_id) AS notified`,
   renew: `
     UPDATE perdure.pipeline_state SET held_until = ${HELD_UNTIL}
     WHERE pipeline_id = $1 AND epoch = $2 AND owner IS NOT NULL
-    RETURNING ${NOW_MS} AS now`,
+    RETURNING ${TIME}`,
   /** One row with the time, and one for each lease that was extended; locked in one order. */
   renewAll: `
     WITH wanted AS (
@@ -192,7 +197,7 @@ export const LEASE = {
     ), renewed AS (
       UPDATE perdure.pipeline_state SET held_until = ${HELD_UNTIL}
       FROM wanted WHERE pipeline_state.run = wanted.run RETURNING pipeline_id
-    ) SELECT ${NOW_MS} AS now, ARRAY(SELECT pipeline_id FROM renewed) AS run_ids`,
+    ) SELECT ${TIME}, ARRAY(SELECT pipeline_id FROM renewed) AS run_ids`,
   release: `
     UPDATE perdure.pipeline_state SET owner = NULL, held_until = NULL
     WHERE pipeline_id = $1 AND epoch = $2 AND owner IS NOT NULL
@@ -242,6 +247,10 @@ export const NOTICE = {
     FROM perdure.pipeline_state AS run WHERE pipeline_id = ANY($1)`,
 } as const;
 
+/** Everything that names blobs. */
+const NAMING = `(
+      SELECT blobs FROM perdure.files UNION ALL SELECT blobs FROM perdure.schedules) AS naming`;
+
 /** The files of runs, and their content. */
 export const FILE = {
   changed: `
@@ -265,7 +274,22 @@ export const FILE = {
         blobs = excluded.blobs, revision = excluded.revision
     ) SELECT run FROM moved`,
   named: `
-    SELECT DISTINCT hash FROM perdure.files, unnest(blobs) AS hash WHERE hash = ANY($1)`,
+    SELECT DISTINCT hash FROM ${NAMING}, unnest(blobs) AS hash WHERE hash = ANY($1)`,
+} as const;
+
+/** Pipelines that the fleet starts at certain times. */
+export const SCHEDULE = {
+  list: `
+    SELECT name, cron, ${msOf("since")} AS since, last_run FROM perdure.schedules ORDER BY name`,
+  run: "SELECT run FROM perdure.schedules WHERE name = $1",
+  /** Times before the first submission of a cron expression are not made up for. */
+  put: `
+    INSERT INTO perdure.schedules AS known (name, cron, since, run, blobs)
+    VALUES ($1, $2, clock_timestamp(), $3, $4)
+    ON CONFLICT (name) DO UPDATE SET cron = $2, run = $3, blobs = $4,
+      since = CASE WHEN known.cron = $2 THEN known.since ELSE excluded.since END`,
+  ran: "UPDATE perdure.schedules SET last_run = $2 WHERE name = $1",
+  remove: "DELETE FROM perdure.schedules WHERE name = $1 RETURNING name",
 } as const;
 
 /** The content of files. Blobs are locked in the order of their names. */
@@ -280,7 +304,7 @@ export const BLOB = {
     WITH removed AS (
       DELETE FROM perdure.blobs
       WHERE seen_at < clock_timestamp() - $1 * interval '1 millisecond' AND NOT EXISTS (
-        SELECT FROM (SELECT DISTINCT unnest(blobs) AS hash FROM perdure.files) AS named
+        SELECT FROM (SELECT DISTINCT unnest(blobs) AS hash FROM ${NAMING}) AS named
         WHERE named.hash = blobs.hash)
       RETURNING 1
     ) SELECT count(*) AS removed FROM removed`,

@@ -387,6 +387,9 @@ export const DOCUMENTS = {
     submitted: fleet.submitted,
     queued: fleet.queued,
     workers: fleet.workers,
+    scheduled: fleet.scheduled,
+    schedules: fleet.schedules,
+    store: fleet.store,
     resumePlan,
     updatePlan,
     rewind,
@@ -405,8 +408,10 @@ type Printed = readonly (keyof typeof DOCUMENTS | "event")[];
 /** Every command with `--json`, and what it prints when it does not fail. */
 export const COMMANDS = {
   run: ["event", "detached", "validate"],
-  submit: ["submitted"],
+  submit: ["submitted", "scheduled"],
   workers: ["workers"],
+  schedules: ["schedules"],
+  store: ["store"],
   resume: ["event", "queued", "detached", "resumePlan", "updatePlan", "requested", "standing"],
   retry: ["event", "resumePlan", "requested", "standing"],
   attach: ["event"],

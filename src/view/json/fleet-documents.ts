@@ -1,5 +1,5 @@
 /** The documents about runs of a fleet and its workers. */
-import { integer, listOf, number, oneOf, record, text } from "../../core/shape.ts";
+import { integer, listOf, nullable, number, oneOf, record, text } from "../../core/shape.ts";
 import * as part from "./document-parts.ts";
 import { document } from "./document-parts.ts";
 
@@ -7,6 +7,27 @@ export const submitted = document("A run that was given to a fleet.", {
   ...part.run,
   requires: listOf(text),
   priority: number,
+});
+
+const scheduleList = listOf(
+  record({ name: text, schedule: text, next_at: nullable(text), last_run: nullable(text) }),
+);
+
+export const schedules = document("The pipelines that a fleet starts at certain times.", {
+  schedules: scheduleList,
+});
+
+export const scheduled = document("A pipeline that a fleet starts at certain times from now on.", {
+  name: text,
+  schedule: text,
+});
+
+export const store = document("What setting up the store of a fleet did.", {
+  store: text,
+  version_before: integer,
+  version: integer,
+  lease_ms: integer,
+  missing_roles: listOf(text),
 });
 
 export const workers = document(
@@ -27,6 +48,8 @@ export const workers = document(
       }),
     ),
     queues: listOf(record({ requires: listOf(text), queued: integer, deferred: integer })),
+    groups: listOf(record({ group: text, max: integer, running: integer, waiting: integer })),
+    schedules: scheduleList,
     dead_letters: listOf(record({ run_id: text, reason: text, time: text })),
   },
 );

@@ -1,0 +1,169 @@
+/**
+ * The tables of the queues: those of pg-boss, and those that this room keeps beside them.
+ *
+ * Owns: setting them up, and which role may do what with them.
+ * Does not: queue anything (dispatch.ts).
+ */
+import { type ConstructorOptions, PgBoss } from "pg-boss";
+import type { FleetJournal, SqlDatabase } from "../../journal/fleet-journal.ts";
+import { JournalError } from "../../journal/journal.ts";
+import { GROUP_TABLE } from "./groups.ts";
+import { QUEUE_SCHEMA } from "./queue-schema.ts";
+
+/** The queue of runs that require no label; the names of the others begin with it. */
+export const QUEUE = "runs";
+/** The runs that no worker could drive. */
+export const DEAD_LETTERS = "dead-runs";
+
+/** How long a job is kept that no worker took, and one that has ended. */
+const RETENTION_SECONDS = 365 * 24 * 3_600;
+const ENDED_SECONDS = 24 * 3_600;
+
+export const QUEUE_OPTIONS = {
+  // One job of a run waits at a time; its key is the run.
+  policy: "short",
+  retryLimit: 0,
+  retentionSeconds: RETENTION_SECONDS,
+  deleteAfterSeconds: ENDED_SECONDS,
+} as const;
+
+/** Serialises set-ups of one database. */
+const LOCK = "select pg_advisory_xact_lock(1886544242, 3)";
+
+const TABLES = `
+create table if not exists ${QUEUE_SCHEMA}.wanted_runs (
+  run_id text primary key,
+  queue text not null,
+  priority integer not null,
+  failures integer not null default 0,
+  reason text
+);
+create table if not exists ${QUEUE_SCHEMA}.workers (
+  worker text primary key,
+  host text not null,
+  pid integer not null,
+  version text not null,
+  labels text[] not null,
+  concurrency integer not null,
+  runs text[] not null,
+  state text not null,
+  started_at timestamptz not null,
+  seen_at timestamptz not null
+);
+${GROUP_TABLE}
+`;
+
+/** A submitter changes jobs only to queue a run earlier, and to send a dead letter again. */
+const RIGHTS = `
+do $$ begin
+  if exists (select from pg_roles where rolname = 'perdure_worker') then
+    grant usage on schema ${QUEUE_SCHEMA} to perdure_worker, perdure_submitter, perdure_reader;
+    grant select on all tables in schema ${QUEUE_SCHEMA}
+      to perdure_worker, perdure_submitter, perdure_reader;
+    grant insert, update, delete on all tables in schema ${QUEUE_SCHEMA} to perdure_worker;
+    grant insert on ${QUEUE_SCHEMA}.queue to perdure_submitter;
+    grant insert, update on ${QUEUE_SCHEMA}.job, ${QUEUE_SCHEMA}.job_common,
+      ${QUEUE_SCHEMA}.wanted_runs, ${QUEUE_SCHEMA}.group_runs to perdure_submitter;
+  end if;
+end $$;
+`;
+
+/** The newest of the tables: with it, all are there. */
+const NEWEST = `${QUEUE_SCHEMA}.group_runs`;
+
+/** True when the queues are set up. */
+export async function hasQueues(sql: SqlDatabase): Promise<boolean> {
+  const { rows } = await sql.executeSql("select to_regclass($1) is not null as there", [NEWEST]);
+  return rows[0]?.there === true;
+}
+
+/** Makes the tables and the first queues, and gives the roles their rights; may be repeated. */
+export async function setUpQueues(journal: FleetJournal): Promise<void> {
+  try {
+    await journal.transaction(async (transaction) => {
+      await transaction.executeSql(LOCK);
+      // pg-boss has transactions of its own, which this one only keeps apart from those of others.
+      const boss = bossOf(journal, { supervise: false, migrate: true });
+      await boss.start();
+      try {
+        for (const name of [QUEUE, DEAD_LETTERS]) await boss.createQueue(name, QUEUE_OPTIONS);
+      } finally {
+        await stopBoss(boss);
+      }
+      await transaction.executeSql(TABLES);
+      await transaction.executeSql(RIGHTS);
+    });
+  } catch (error) {
+    throw isForbidden(error) ? notSetUp(error) : error;
+  }
+}
+
+/**
+ * Starts pg-boss for a worker, which keeps the queues in order, or for a client, which writes nothing by
+ * itself. Tables of a newer version are used as they are; older ones are changed by who may do that.
+ */
+export async function startBoss(journal: FleetJournal, role: "worker" | "client"): Promise<PgBoss> {
+  const supervise = role === "worker";
+  try {
+    if (!supervise) {
+      const boss = bossOf(journal, { supervise, migrate: false });
+      const isSame = await boss.start().then(
+        () => true,
+        (error: unknown) => {
+          if (error instanceof JournalError) throw error;
+          return false;
+        },
+      );
+      if (isSame) return boss;
+      await stopBoss(boss);
+    }
+    const boss = bossOf(journal, { supervise, migrate: true });
+    await boss.start();
+    return boss;
+  } catch (error) {
+    throw isForbidden(error) ? notSetUp(error) : error;
+  }
+}
+
+/** Ends the timers of pg-boss; the connections belong to the journal. */
+export async function stopBoss(boss: PgBoss): Promise<void> {
+  await boss.stop({ graceful: false, close: false });
+}
+
+function bossOf(
+  journal: FleetJournal,
+  how: { readonly supervise: boolean; readonly migrate: boolean },
+): PgBoss {
+  const boss = new PgBoss({
+    db: bossDatabase(journal),
+    schema: QUEUE_SCHEMA,
+    // Only the owner of an index may rebuild it; a worker is not.
+    reindex: false,
+    schedule: false,
+    ...how,
+  });
+  // Its own statements fail while the server is away; they are repeated, and jobs are only hints.
+  boss.on("error", () => undefined);
+  return boss;
+}
+
+/** What pg-boss calls a database; it only ever runs statements. */
+export function bossDatabase(sql: SqlDatabase): NonNullable<ConstructorOptions["db"]> {
+  return {
+    executeSql: async (text, values) => {
+      const { rows } = await sql.executeSql(text, values);
+      return { rows: [...rows] };
+    },
+  };
+}
+
+/** Also inside an assertion of pg-boss. */
+function isForbidden(error: unknown): boolean {
+  if (error instanceof JournalError && error.code === "forbidden") return true;
+  return error instanceof Error && error.cause !== undefined && isForbidden(error.cause);
+}
+
+function notSetUp(cause: unknown): JournalError {
+  const message = "The queues of the store are not set up, or are those of an older version.";
+  return new JournalError("not-set-up", message, { cause });
+}
