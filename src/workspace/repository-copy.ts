@@ -11,6 +11,7 @@ import { existsSync } from "node:fs";
 import * as fs from "node:fs/promises";
 import { join, relative, resolve } from "node:path";
 import { failpoint } from "../util/failpoint.ts";
+import { sha256 } from "../util/json.ts";
 import { git, gitLine } from "./git.ts";
 import { headIn, type Repository, repositoryOf, theirs } from "./repository.ts";
 import { hasCommit, inStore, returnCommit, type SnapshotStore } from "./snapshot/store.ts";
@@ -37,6 +38,12 @@ export interface RepositoryCopy {
 const ORIGIN = "origin";
 /** `https://host/path`, `ssh://host/path`, `file:///path` or `user@host:path`. */
 const ADDRESS = /^[a-z][a-z+.-]*:\/\/|^[^/:]+:/i;
+/** The part of a hash that names the mirror of a remote. */
+const MIRROR_LENGTH = 32;
+/** Where a repository is cloned to, before it is moved to its place. */
+const CLONE = ".perdure-clone";
+/** The file that says that no fetch into a mirror was interrupted. */
+const FETCHED = "perdure-fetched";
 /** A transfer that is slower than this for a minute is given up. */
 const SLOW = { "http.lowSpeedLimit": "1000", "http.lowSpeedTime": "60" };
 const FAILED = [1, 128];
@@ -100,13 +107,19 @@ async function onRemote(
   return [...new Set([...boundary, ...commits.filter((commit) => !local.has(commit))])];
 }
 
-/** Makes the repository of a project with what its remote has. */
-export async function makeRepository(project: string, copy: RepositoryCopy): Promise<Repository> {
+/**
+ * Makes the repository of a project with what its remote has. What an earlier repository of the same
+ * remote has fetched into the folder `known` is used again, without the network.
+ */
+export async function makeRepository(
+  project: string,
+  copy: RepositoryCopy,
+  known: string,
+): Promise<Repository> {
   const top = resolve(project, copy.top);
   await fs.mkdir(top, { recursive: true });
   const call = { ...theirs(top), settings: SLOW };
-  const format = `--object-format=${copy.objectFormat}`;
-  if (!existsSync(join(top, ".git"))) await git(call, "init", "--quiet", "--template=", format);
+  if (!existsSync(join(top, ".git"))) await initialise(top, copy, known);
   if (copy.remote !== undefined) {
     const { exit } = await git({ ...call, answers: [2, 3, 128] }, "remote", "get-url", ORIGIN);
     if (exit !== 0) await git(call, "remote", "add", ORIGIN, copy.remote);
@@ -117,6 +130,79 @@ export async function makeRepository(project: string, copy: RepositoryCopy): Pro
   const repository = await repositoryOf(top);
   if (repository !== undefined) return repository;
   throw new WorkspaceError("git-failed", `git made no repository in ${top}`, "look at the disk");
+}
+
+/** The mirrors into which this process fetches; git allows one fetch at a time. */
+const fetching = new Map<string, Promise<void>>();
+
+/**
+ * Makes a repository with everything that was fetched from its remote before, and the base. The objects
+ * are links to the same files on the disk, so neither repository needs the other afterwards.
+ */
+async function initialise(top: string, copy: RepositoryCopy, known: string): Promise<void> {
+  const { remote, base, objectFormat } = copy;
+  if (remote === undefined || base.length === 0) {
+    const format = `--object-format=${objectFormat}`;
+    await git(theirs(top), "init", "--quiet", "--template=", format);
+    return;
+  }
+  const mirror = join(known, `${sha256(`${objectFormat} ${remote}`).slice(0, MIRROR_LENGTH)}.git`);
+  await mirrored(mirror, copy);
+  // Beside the files of the project, which git would not clone into.
+  const clone = join(top, CLONE);
+  const flags = ["--quiet", "--template=", "--local", "--no-checkout", `--origin=${ORIGIN}`];
+  try {
+    await git(theirs(top), "clone", ...flags, mirror, CLONE);
+  } catch (error) {
+    // Whatever has happened to its files: the next run makes it again.
+    await fs.rm(mirror, { recursive: true, force: true });
+    throw error;
+  }
+  failpoint("repository.cloned");
+  await git(theirs(clone), "remote", "set-url", ORIGIN, remote);
+  await fs.rename(join(clone, ".git"), join(top, ".git"));
+  await fs.rmdir(clone);
+}
+
+/** Brings the base into the mirror of a remote, one fetch after the other. */
+async function mirrored(mirror: string, copy: RepositoryCopy): Promise<void> {
+  const before = fetching.get(mirror) ?? Promise.resolve();
+  const fetched = before.then(() => fetchMirror(mirror, copy));
+  const ended = fetched.catch(() => undefined);
+  fetching.set(mirror, ended);
+  try {
+    await fetched;
+  } finally {
+    if (fetching.get(mirror) === ended) fetching.delete(mirror);
+  }
+}
+
+async function fetchMirror(mirror: string, copy: RepositoryCopy): Promise<void> {
+  const mark = join(mirror, FETCHED);
+  // A git that was killed may have left a lock, with which every further fetch would fail.
+  if (!existsSync(mark)) {
+    await fs.rm(mirror, { recursive: true, force: true });
+    await makeMirror(mirror, copy);
+  }
+  await fs.rm(mark, { force: true });
+  failpoint("repository.mirrored");
+  try {
+    await fetchBase(mirror, copy);
+  } finally {
+    await fs.writeFile(mark, "");
+  }
+}
+
+/** A repository without files that has the branches of a remote, and checks none of them out. */
+async function makeMirror(mirror: string, copy: RepositoryCopy): Promise<void> {
+  const { remote = "", objectFormat } = copy;
+  await fs.mkdir(mirror, { recursive: true, mode: 0o700 });
+  const call = theirs(mirror);
+  const format = `--object-format=${objectFormat}`;
+  await git(call, "init", "--quiet", "--bare", "--template=", format);
+  await git(call, "symbolic-ref", "HEAD", "refs/heads/perdure/none");
+  await git(call, "remote", "add", ORIGIN, remote);
+  await git(call, "config", `remote.${ORIGIN}.fetch`, "+refs/heads/*:refs/heads/*");
 }
 
 async function fetchBase(top: string, { remote, base }: RepositoryCopy): Promise<void> {

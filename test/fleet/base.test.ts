@@ -63,6 +63,27 @@ describe("the commit that a run starts from", () => {
     expect(userGit(fleet.at("one", id), "rev-parse", "origin/main").trim()).toBe(base);
   });
 
+  it("is fetched once for all runs of a worker, whose repositories need nothing of each other", async () => {
+    pushTo(`file://${remote}`);
+    const [first, second] = [await fleet.submitted(), await fleet.submitted()];
+    expect(await logAt(first)).toEqual(["first", `file://${remote}`]);
+    // Without the remote, another run of the same commit starts all the same.
+    fs.renameSync(remote, `${remote}.away`);
+    expect(await logAt(second)).toEqual(["first", `file://${remote}`]);
+    fs.renameSync(`${remote}.away`, remote);
+    userGit(fleet.dir, "commit", "-q", "--allow-empty", "-m", "second");
+    userGit(fleet.dir, "push", "-q", "origin", "main");
+    const third = await fleet.submitted();
+    // A fetch that was killed leaves its lock; its mirror is made again.
+    const mirrors = join(fleet.home("one"), "repositories");
+    const [mirror = ""] = fs.readdirSync(mirrors);
+    fs.rmSync(join(mirrors, mirror, "perdure-fetched"));
+    fs.writeFileSync(join(mirrors, mirror, "HEAD.lock"), "");
+    expect(await logAt(third)).toEqual(["second", "first", `file://${remote}`]);
+    fs.rmSync(mirrors, { recursive: true });
+    for (const id of [first, second, third]) userGit(fleet.at("one", id), "fsck", "--strict");
+  });
+
   it("that has disappeared from the remote is a clear failure, and a remedy", async () => {
     pushTo(`file://${remote}`);
     const id = await fleet.submitted();

@@ -199,9 +199,11 @@ export class FleetRun {
     if (known.cleanedAt !== undefined) return false;
     if (resumeAt === run.seq) return true;
     const requests = await this.#site.journal.inbox.after(this.runId, 0);
-    if (answers.size > 0 || pendingAmong(requests, run).length > 0) return true;
+    const pending = pendingAmong(requests, run).length;
+    // An answer continues a run that waits for it, and none that somebody has stopped.
+    if (!wantsDriver(run.state.status, pending)) return false;
     const isDue = (dueAt(run) ?? Number.POSITIVE_INFINITY) <= this.#lease.clock.now();
-    return wantsDriver(run.state.status, 0) && (!waitsForPerson(run) || isDue);
+    return !waitsForPerson(run) || isDue || answers.size + pending > 0;
   }
 
   /** Makes the directory of the run, or uses that of the owner before (drive-fleet-run/R1). */

@@ -66,6 +66,8 @@ export interface FetchedRun {
   readonly moved?: RunMoved;
 }
 
+/** The folder of a worker with what was fetched from the remotes of its runs. */
+const KNOWN = "repositories";
 const MARK = "complete.json";
 const EARLIER = ".earlier";
 /** The claim of a process that another machine had started. */
@@ -146,7 +148,8 @@ async function makeDirectory(
   const dir = stateDirOf(directory);
   createStateDir(dir);
   const { repository: copy } = about;
-  const repository = copy && (await makeRepository(directory, copy));
+  const repository =
+    copy && (await makeRepository(directory, copy, join(dirname(dirname(into)), KNOWN)));
   const staging = join(into, "staging");
   const parts = await stage(store.blobs, stored, staging);
   failpoint("fetch.staged");
