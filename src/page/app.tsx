@@ -29,6 +29,9 @@ const StartPage = lazy(async () => ({
 const CostPage = lazy(async () => ({
   default: (await import("./cost/cost-page.tsx")).CostPage,
 }));
+const FleetPage = lazy(async () => ({
+  default: (await import("./fleet/fleet-page.tsx")).FleetPage,
+}));
 const ComparePage = lazy(async () => ({
   default: (await import("./compare/compare-page.tsx")).ComparePage,
 }));
@@ -55,6 +58,7 @@ export function App(): ReactNode {
     "g i": () => go("/inbox"),
     "g s": () => go("/start"),
     "g c": () => go("/cost"),
+    ...(projects.data?.fleet === true ? { "g f": () => go("/fleet") } : {}),
     "?": () => setHelpOpen(true),
   });
   if (projects.error?.status === 401) return <SignedOut />;
@@ -66,6 +70,7 @@ export function App(): ReactNode {
         </a>
         <Navigation
           waiting={(inbox.data?.questions.length ?? 0) + (inbox.data?.uncertain.length ?? 0)}
+          hidden={hiddenPlaces(projects.data)}
           readOnly={projects.data?.read_only === true}
         />
         <main id="content" tabIndex={-1}>
@@ -95,6 +100,9 @@ function Pages({ inbox }: { inbox: Loaded<Doc<"inbox">> }): ReactNode {
       </Route>
       <Route path="/cost">
         <CostPage />
+      </Route>
+      <Route path="/fleet">
+        <FleetPage />
       </Route>
       <Route path="/compare">
         <ComparePage />
@@ -136,9 +144,22 @@ const PLACES: readonly { href: string; label: string; icon: IconName }[] = [
   { href: "/inbox", label: "Inbox", icon: "inbox" },
   { href: "/start", label: "Start", icon: "start" },
   { href: "/cost", label: "Cost", icon: "cost" },
+  { href: "/fleet", label: "Fleet", icon: "fleet" },
 ];
 
-function Navigation({ waiting, readOnly }: { waiting: number; readOnly: boolean }): ReactNode {
+/** The pages that make no sense here: nothing may be changed, or there is no fleet. */
+function hiddenPlaces(server: Doc<"projects"> | undefined): readonly string[] {
+  const start = server?.read_only === true ? ["/start"] : [];
+  return server?.fleet === true ? start : [...start, "/fleet"];
+}
+
+interface NavigationProps {
+  readonly waiting: number;
+  readonly hidden: readonly string[];
+  readonly readOnly: boolean;
+}
+
+function Navigation({ waiting, hidden, readOnly }: NavigationProps): ReactNode {
   const [path] = useLocation();
   const isHere = (href: string): boolean =>
     href === "/" ? path === "/" || path.startsWith("/runs") : path.startsWith(href);
@@ -149,22 +170,20 @@ function Navigation({ waiting, readOnly }: { waiting: number; readOnly: boolean 
         <span>Perdure</span>
       </Link>
       <ul>
-        {PLACES.filter(({ href }) => !(readOnly && href === "/start")).map(
-          ({ href, label, icon }) => (
-            <li key={href}>
-              <Link href={href} aria-current={isHere(href) ? "page" : undefined}>
-                <Icon name={icon} />
-                <span>{label}</span>
-                {href === "/inbox" && waiting > 0 ? (
-                  <span className="badge">
-                    {waiting}
-                    <span className="hidden-text"> open</span>
-                  </span>
-                ) : null}
-              </Link>
-            </li>
-          ),
-        )}
+        {PLACES.filter(({ href }) => !hidden.includes(href)).map(({ href, label, icon }) => (
+          <li key={href}>
+            <Link href={href} aria-current={isHere(href) ? "page" : undefined}>
+              <Icon name={icon} />
+              <span>{label}</span>
+              {href === "/inbox" && waiting > 0 ? (
+                <span className="badge">
+                  {waiting}
+                  <span className="hidden-text"> open</span>
+                </span>
+              ) : null}
+            </Link>
+          </li>
+        ))}
       </ul>
       <div className="navigation-end">
         <Connection />
@@ -218,6 +237,7 @@ const KEYS: readonly (readonly [keys: string, meaning: string])[] = [
   ["g i", "the inbox"],
   ["g s", "start a pipeline"],
   ["g c", "what runs cost"],
+  ["g f", "the fleet, where there is one"],
   ["/", "search"],
   ["j k", "next and previous row"],
   ["Enter", "open the row"],

@@ -12,6 +12,22 @@ import { Spendings } from "../app/look/spending.ts";
 import { Conversations } from "../app/output/conversation.ts";
 import { OpenProjects, type ReadableProject } from "../app/project/open-projects.ts";
 import { openProject, type Project } from "../app/project/project.ts";
+import { Refusal } from "../app/refusal.ts";
+import type { FleetOverview } from "../view/fleet-overview.ts";
+
+/** Reads the state of a fleet with another program, which has its own copy of the class Refusal. */
+type ReadFleet = () => Promise<
+  | { readonly ok: true; readonly value: FleetOverview }
+  | { readonly ok: false; readonly refusal: Pick<Refusal, "code" | "message" | "next"> }
+>;
+
+/** How a server is started. */
+export interface DashboardOptions {
+  /** The directory in which the server was started. */
+  readonly from: string;
+  readonly readOnly: boolean;
+  readonly readFleet?: ReadFleet | undefined;
+}
 
 /** The state of a server. */
 export class Dashboard {
@@ -25,12 +41,35 @@ export class Dashboard {
   readonly conversations = new Conversations();
   readonly spendings = new Spendings();
 
-  constructor({ from, readOnly }: { readonly from: string; readonly readOnly: boolean }) {
+  /** Reads the state of the fleet; absent when no store is named. */
+  readonly readFleet: ReadFleet | undefined;
+  #reading: Promise<FleetOverview> | undefined;
+
+  constructor({ from, readOnly, readFleet }: DashboardOptions) {
     this.from = from;
     this.readOnly = readOnly;
+    this.readFleet = readFleet;
     this.projects = new OpenProjects(from);
     this.runs = new MachineRuns(this.projects);
     this.questions = new MachineQuestions(this.projects, this.followed);
+  }
+
+  /** The state of the fleet; those who ask at the same time get the same answer. */
+  async fleet(): Promise<FleetOverview> {
+    this.#reading ??= this.#readFleet().finally(() => {
+      this.#reading = undefined;
+    });
+    return this.#reading;
+  }
+
+  async #readFleet(): Promise<FleetOverview> {
+    if (this.readFleet === undefined) {
+      throw new Refusal("no-store", "this server was started without the store of a fleet");
+    }
+    const read = await this.readFleet();
+    if (read.ok) return read.value;
+    const { code, message, next } = read.refusal;
+    throw new Refusal(code, message, next);
   }
 
   async close(): Promise<void> {

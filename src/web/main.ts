@@ -13,7 +13,7 @@ import { actThrough } from "../app/drive/owner.ts";
 import { readUserState, writeUserState } from "../app/project/user-state.ts";
 import { advice, asRefusal, command, Refusal } from "../app/refusal.ts";
 import { accessOf, isLoopback } from "./access.ts";
-import { Dashboard } from "./dashboard.ts";
+import { Dashboard, type DashboardOptions } from "./dashboard.ts";
 import { readPageFiles } from "./page-files.ts";
 import { buildServer } from "./server.ts";
 
@@ -30,13 +30,10 @@ const HEADERS_TIMEOUT_MS = 10_000;
 const REQUEST_TIMEOUT_MS = 30_000;
 
 /** How the server is started. */
-interface ServeOptions {
-  /** The directory in which the command was started. */
-  readonly from: string;
+interface ServeOptions extends DashboardOptions {
   readonly listen?: string | undefined;
   readonly port?: string | undefined;
   readonly token?: string | undefined;
-  readonly readOnly: boolean;
 }
 
 /** A server that listens, or why it does not. The caller has its own copy of the class Refusal. */
@@ -61,10 +58,10 @@ export async function serve(options: ServeOptions): Promise<Served> {
 }
 
 async function listen(options: ServeOptions): Promise<Served> {
-  const { from, listen: address = "127.0.0.1", token, readOnly } = options;
+  const { listen: address = "127.0.0.1", token, readOnly } = options;
   checkOptions(options);
   actThrough("dashboard");
-  const dashboard = new Dashboard({ from, readOnly });
+  const dashboard = new Dashboard(options);
   const files = readPageFiles(join(import.meta.dirname, "page"));
   const secret = userSecret();
   let fetch: (request: Request) => Response | Promise<Response> = () => new Response();

@@ -26,6 +26,11 @@ export const MACHINE_ENDPOINTS = {
     stream("runs", DASHBOARD.runChanges),
     { after: AFTER },
   ),
+  fleet: get(
+    "/api/fleet",
+    "The workers of the fleet, its queues, groups, schedules and dead letters.",
+    document(DOCUMENTS.workers),
+  ),
   inbox: get("/api/inbox", "Everything that waits for a person.", document(DASHBOARD.inbox)),
   inboxChanges: get(
     "/api/inbox/changes",

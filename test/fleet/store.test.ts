@@ -3,8 +3,8 @@
  * real program, on a real PostgreSQL.
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
-import { newDatabase, runSql, sharedPostgres } from "../rig/postgres.ts";
-import type { Result } from "../rig/project.ts";
+import { newDatabase, runSql, sharedPostgres, startPostgres } from "../rig/postgres.ts";
+import { eventually, type Result } from "../rig/project.ts";
 import { Fleet } from "./worker-rig.ts";
 
 const ONE = `
@@ -46,7 +46,7 @@ async function tried(address: string, text: string): Promise<string> {
 }
 
 describe("perdure store init", () => {
-  test("makes everything once, says what it did, and may be repeated while a worker runs", async () => {
+  test("makes everything once, says what it did, and may be repeated", async () => {
     const url = await newDatabase();
     const first = await as(url, "store", "init");
     expect(first.stdout).toContain("Tables: made");
@@ -63,19 +63,27 @@ describe("perdure store init", () => {
   });
 
   test("without the right to create roles, says what an administrator has to do", async () => {
-    const server = await sharedPostgres();
-    const url = await newDatabase();
-    const name = new URL(url).pathname.slice(1);
-    await runSql(
-      url,
-      `DROP ROLE IF EXISTS only_owner;
-       CREATE ROLE only_owner LOGIN PASSWORD '${new URL(url).password}';
-       GRANT CREATE ON DATABASE ${name} TO only_owner`,
-    );
-    const owner = server.url(name, "only_owner");
-    expect((await as(owner, "store", "init")).exit).toBe(0);
-    // The roles of this server are there already; their rights are given all the same.
-    expect((await as(await loginAt(url, "reader"), "workers")).exit).toBe(0);
+    const server = await startPostgres();
+    try {
+      const url = await server.newDatabase();
+      const name = new URL(url).pathname.slice(1);
+      await runSql(
+        url,
+        `CREATE ROLE only_owner LOGIN PASSWORD '${new URL(url).password}';
+         GRANT CREATE ON DATABASE ${name} TO only_owner`,
+      );
+      const owner = server.url(name, "only_owner");
+      const lacking = await as(owner, "store", "init");
+      expect([lacking.exit, lacking.stdout]).toEqual([
+        0,
+        expect.stringContaining("may not create"),
+      ]);
+      await runSql(url, (lacking.stdout.match(/CREATE ROLE .*;/g) ?? []).join("\n"));
+      const complete = await as(owner, "store", "init");
+      expect(complete.stdout).toContain("have their rights");
+    } finally {
+      await server.close();
+    }
   });
 });
 
@@ -85,6 +93,22 @@ async function loginAt(url: string, role: string): Promise<string> {
   return login.replace(new URL(login).pathname, new URL(url).pathname);
 }
 
+/** Resolves when the lease of a run lasts for more than so many seconds from now. */
+async function held(runId: string, seconds: number): Promise<void> {
+  const text = `select held_until > now() + interval '${seconds} seconds' as long
+    from perdure.pipeline_state where pipeline_id = '${runId}'`;
+  let isLong = false;
+  let looking: Promise<void> | undefined;
+  await eventually("the lease is longer", () => {
+    looking ??= runSql(fleet.url, text).then(([row]) => {
+      isLong = row?.long === true;
+      looking = undefined;
+    });
+    return isLong;
+  });
+  await looking;
+}
+
 describe("a login with the rights of a", () => {
   test("submitter, worker and reader does its work", async () => {
     const [submitter, worker, reader] = await Promise.all([
@@ -92,12 +116,20 @@ describe("a login with the rights of a", () => {
       loginOf("worker"),
       loginOf("reader"),
     ]);
-    fleet.write("one.yaml", ONE.replace("${EFFECT}", fleet.effect("roles-only")));
+    const hold = fleet.hold("roles");
+    const step = `${fleet.effect("roles-only")}; ${hold.command}`;
+    fleet.write("one.yaml", ONE.replace("${EFFECT}", step));
     const submitted = await as(submitter, "submit", "one.yaml", "--requires", "roles", "--json");
     expect(submitted.stderr).toBe("");
     const runId = String((JSON.parse(submitted.stdout) as { run_id: string }).run_id);
     const words = ["worker", "--directory", `${fleet.stateHome}/roles`, "--labels", "roles"];
     const program = fleet.start(words, { env: { PERDURE_STORE: worker } });
+    await hold.arrived();
+    // Setting the store up again disturbs no worker; the lease is longer from the next renewal on.
+    await fleet.must(["store", "init", "--lease", "40s"]);
+    await held(runId, 30);
+    await fleet.must(["store", "init", "--lease", "12s"]);
+    await hold.release();
     await fleet.reached(runId, "run.completed");
     expect(fleet.effectsOf("roles")).toEqual({ only: 1 });
     const seen = await as(reader, "workers", "--json");

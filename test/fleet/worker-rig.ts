@@ -57,8 +57,17 @@ export class Fleet extends PlainProject {
 
   /** Starts a worker; resolves when it takes runs. */
   async worker(name: string, ...words: readonly string[]): Promise<FleetWorker> {
+    return this.workerThrough([], name, ...words);
+  }
+
+  /** Starts a worker by another program, such as one that makes a namespace. */
+  async workerThrough(
+    through: readonly string[],
+    name: string,
+    ...words: readonly string[]
+  ): Promise<FleetWorker> {
     const directory = `${this.stateHome}/${name}`;
-    const supervisor = this.start(["worker", "--directory", directory, ...words]);
+    const supervisor = this.start(["worker", "--directory", directory, ...words], { through });
     const pid = (): number => {
       const text = readFileSync(`${directory}/process.json`, "utf8");
       return (JSON.parse(text) as { pid: number }).pid;

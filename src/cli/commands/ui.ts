@@ -6,9 +6,11 @@
  */
 import { createRequire } from "node:module";
 import { openInBrowser } from "../../app/browser.ts";
+import { storeAddress } from "../../app/fleet/store-address.ts";
 import { Refusal } from "../../app/refusal.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import type { serve } from "../../web/main.ts";
+import { loadFleet } from "../fleet-program.ts";
 import { print, printError } from "../print.ts";
 
 interface UiOptions {
@@ -25,7 +27,9 @@ export async function uiCommand(options: UiOptions): Promise<ExitCode> {
   const web = createRequire(import.meta.url)("./web.js") as { readonly serve: typeof serve };
   const { port, listen, token } = options;
   const readOnly = options.readOnly === true;
-  const served = await web.serve({ from: process.cwd(), port, listen, token, readOnly });
+  const readFleet = storeAddress() === undefined ? undefined : () => loadFleet().overview();
+  const from = process.cwd();
+  const served = await web.serve({ from, port, listen, token, readOnly, readFleet });
   if (!served.ok) {
     const { code, message, next } = served.refusal;
     throw new Refusal(code, message, next);

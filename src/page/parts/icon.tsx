@@ -6,6 +6,7 @@ const PATHS = {
   inbox: "M2 9.5 4 3h8l2 6.5V13H2zM2 9.5h3.5l1 2h3l1-2H14",
   start: "M5 3.2v9.6L12.8 8z",
   cost: "M2.5 13V9M6.2 13V5.5M9.8 13V8M13.5 13V3",
+  fleet: "M2.5 3h11v4h-11zM2.5 9h11v4h-11zM5 5v.1M5 11v.1",
   check: "m3 8.5 3.2 3L13 4.5",
   cross: "m4 4 8 8M12 4l-8 8",
   pause: "M5.5 3.5v9M10.5 3.5v9",

@@ -75,6 +75,8 @@ export const projects = document(
     user: text,
     version: text,
     read_only: boolean,
+    /** The server knows the store of a fleet. */
+    fleet: boolean,
   },
 );
 

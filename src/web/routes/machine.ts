@@ -2,6 +2,7 @@
 import { thisUser } from "../../app/drive/owner.ts";
 import { packageVersion } from "../../app/this-process.ts";
 import type { RunStatus } from "../../core/summary.ts";
+import { fleetJson } from "../../view/fleet-overview.ts";
 import { inboxJson, runRowJson } from "../../view/json/run-row-json.ts";
 import { RequestError, type Routes, type StreamEvent } from "../answer.ts";
 import type { Dashboard } from "../dashboard.ts";
@@ -17,7 +18,7 @@ const STATUSES: readonly RunStatus[] = [
 ];
 
 export const machineRoutes = {
-  projects: async ({ projects, readOnly }) => ({
+  projects: async ({ projects, readOnly, readFleet }) => ({
     projects: [projects.fresh() ?? [], await projects.all()].flat().map((one) => ({
       project: one.key,
       name: one.name,
@@ -28,7 +29,10 @@ export const machineRoutes = {
     user: thisUser(),
     version: packageVersion(),
     read_only: readOnly,
+    fleet: readFleet !== undefined,
   }),
+
+  fleet: async (dashboard) => fleetJson(await dashboard.fleet()),
 
   runs: async ({ runs }, { query }) => {
     const limit = numberIn("limit", query.limit ?? String(ROWS_DEFAULT), ROWS_MAX);
