@@ -19,7 +19,7 @@ import { workerIdOf } from "../app/fleet/workers.ts";
 import { masked } from "../app/output/secret-mask.ts";
 import { createdStateDir } from "../app/project/project.ts";
 import { asRefusal, command, type Next, Refusal, type RefusalCode } from "../app/refusal.ts";
-import type { FleetOverview, ScheduleSummary, StoreSetUp } from "../view/fleet-overview.ts";
+import type { FleetOverview, PreparedStore, ScheduleSummary } from "../view/fleet-overview.ts";
 import { workerLine } from "./worker-lines.ts";
 
 export { supervise } from "./supervisor.ts";
@@ -110,7 +110,7 @@ export function overview(): Promise<FleetResult<FleetOverview>> {
 }
 
 /** Sets up the store. */
-export function init(leaseMs: number | undefined): Promise<FleetResult<StoreSetUp>> {
+export function init(leaseMs: number | undefined): Promise<FleetResult<PreparedStore>> {
   return answered(() => initStore(requiredStoreAddress(), leaseMs));
 }
 

@@ -4,7 +4,7 @@
  */
 import type { FleetJournal } from "./fleet-journal.ts";
 import type { Journal } from "./journal.ts";
-import type { TablesSetUp } from "./postgres/migrations.ts";
+import type { PreparedDatabase } from "./postgres/migrations.ts";
 import { openSqliteJournal } from "./sqlite/sqlite.ts";
 
 /** Opens the journal in a file. Throws JournalError. */
@@ -35,7 +35,7 @@ export async function storeName(address: string): Promise<string> {
 }
 
 /** Makes the tables and roles of a store, or brings them to this version. Throws JournalError. */
-export async function setUpStore(address: string, leaseMs?: number): Promise<TablesSetUp> {
+export async function setUpStore(address: string, leaseMs?: number): Promise<PreparedDatabase> {
   const { setUpPostgres } = await import("./postgres/postgres.ts");
   return setUpPostgres(address, leaseMs);
 }

@@ -16,7 +16,7 @@ export interface StoredSchedule {
 }
 
 /** What a new run is made from, as text, and the blobs that this names. */
-export interface ScheduledRun {
+export interface ScheduleSource {
   readonly text: string;
   readonly blobs: readonly string[];
 }
@@ -26,7 +26,7 @@ export interface StoredSchedules {
   /** The text of what a run of the schedule is made from; undefined when there is no such schedule. */
   runOf(name: string): Promise<string | undefined>;
   /** Adds a schedule, or replaces the one with this name. */
-  put(name: string, cron: string, run: ScheduledRun): Promise<void>;
+  put(name: string, cron: string, run: ScheduleSource): Promise<void>;
   /** Notes which run was started last. */
   ran(name: string, runId: string): Promise<void>;
   /** Removes a schedule; false when there is none with this name. */

@@ -66,7 +66,7 @@ export interface FleetOverview {
 }
 
 /** What setting up a store did. */
-export interface StoreSetUp {
+export interface PreparedStore {
   readonly store: string;
   /** The version of the tables before; 0 when there were none. */
   readonly before: number;

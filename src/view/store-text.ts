@@ -1,10 +1,10 @@
 /** What `perdure store init` says. */
 import { formatDuration } from "../util/duration.ts";
-import type { StoreSetUp } from "./fleet-overview.ts";
+import type { PreparedStore } from "./fleet-overview.ts";
 import type { DocumentJson } from "./json/documents.ts";
 
 /** The document of `perdure store init --json`. */
-export function storeJson(setUp: StoreSetUp): DocumentJson<"store"> {
+export function storeJson(setUp: PreparedStore): DocumentJson<"store"> {
   const { store, before, version, leaseMs, missingRoles } = setUp;
   return {
     ...{ store, version_before: before, version, lease_ms: leaseMs },
@@ -13,7 +13,7 @@ export function storeJson(setUp: StoreSetUp): DocumentJson<"store"> {
 }
 
 /** The lines of `perdure store init`. */
-export function storeLines(setUp: StoreSetUp): readonly string[] {
+export function storeLines(setUp: PreparedStore): readonly string[] {
   const { store, version, leaseMs, missingRoles } = setUp;
   return [
     `${store} is a store of Perdure, version ${version}`,
@@ -32,7 +32,7 @@ export function storeLines(setUp: StoreSetUp): readonly string[] {
   ];
 }
 
-function tablesText({ before, version }: StoreSetUp): string {
+function tablesText({ before, version }: PreparedStore): string {
   if (before === 0) return "made, with those of the queues";
   return before < version ? `brought from version ${before} to ${version}` : "were there";
 }

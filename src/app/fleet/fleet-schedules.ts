@@ -77,7 +77,7 @@ export interface StartedSchedule {
 }
 
 /** What a worker knows of the times that were handled. */
-export class ScheduledStarts {
+export class ScheduleKeeper {
   readonly #site: FleetParts;
   readonly #handled = new Map<string, string>();
 

@@ -25,8 +25,9 @@ export const RENEW_TIMEOUT_MS = 2_000;
 /** How often the watcher of a step reads the step's leash. */
 export const LEASH_WATCH_MS = 1_000;
 /**
- * How long before the end of a lease in the store its steps must end here, as a share of its length: 4 s
- * of the usual 12 s. The margin pays for the watcher's period, for a clock that runs slow, and for a machine that is late because it is busy.
+ * How long before the end of a lease in the store its steps must end here, as a share of its length:
+ * 4 s of the usual 12 s. The margin pays for the watcher's period, for a clock that runs slow, and for a
+ * machine that is late because it is busy.
  */
 export const LEASE_MARGIN_SHARE = 1 / 3;
 /** The share by which the clock of this machine may run slower than the store's. */

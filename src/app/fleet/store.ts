@@ -8,7 +8,7 @@
 import { LEASE_MS } from "../../journal/leases.ts";
 import { isStoreAddress, openStore, setUpStore, storeName } from "../../journal/open.ts";
 import { formatDuration } from "../../util/duration.ts";
-import type { StoreSetUp } from "../../view/fleet-overview.ts";
+import type { PreparedStore } from "../../view/fleet-overview.ts";
 import { advice, Refusal } from "../refusal.ts";
 import { setUpQueues } from "./queue-tables.ts";
 
@@ -16,7 +16,7 @@ import { setUpQueues } from "./queue-tables.ts";
  * Creates the tables and roles of a store, or brings them to this version, and sets how long leases
  * last. May be repeated, also while workers run.
  */
-export async function initStore(address: string, leaseMs?: number): Promise<StoreSetUp> {
+export async function initStore(address: string, leaseMs?: number): Promise<PreparedStore> {
   refuseOtherAddress(address);
   refuseOtherLength(leaseMs);
   const tables = await setUpStore(address, leaseMs);

@@ -20,7 +20,7 @@ import type { WorkerState } from "../../view/fleet-overview.ts";
 import { isOwnerAlive, thisOwner } from "../drive/owner.ts";
 import { Dispatch, FAILURES_MAX, type WantedRun } from "./dispatch.ts";
 import { type DrivenResult, FleetRun } from "./drive-fleet-run.ts";
-import { ScheduledStarts } from "./fleet-schedules.ts";
+import { ScheduleKeeper } from "./fleet-schedules.ts";
 import { claimSlot } from "./groups.ts";
 import { LeaseKeeper, type LeaseLoss } from "./lease-keeper.ts";
 import { takeoverOf } from "./takeover.ts";
@@ -94,7 +94,7 @@ export class Worker {
   readonly #runs = new Map<string, DrivenFleetRun>();
   readonly #ended = Promise.withResolvers<void>();
   readonly #wanted: Subscription;
-  readonly #scheduled: ScheduledStarts;
+  readonly #scheduled: ScheduleKeeper;
   #state: WorkerState = "working";
   #isAway = false;
   #isTaking = false;
@@ -114,7 +114,7 @@ export class Worker {
     this.#owner = { ...thisOwner(), worker: workerIdOf(settings.directory) };
     this.#labels = new Set(settings.labels);
     this.#wanted = dispatch.listen();
-    this.#scheduled = new ScheduledStarts({ journal, dispatch });
+    this.#scheduled = new ScheduleKeeper({ journal, dispatch });
   }
 
   /** Starts a worker on a store. */

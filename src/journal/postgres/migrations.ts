@@ -196,7 +196,7 @@ GRANT UPDATE (last_run) ON perdure.schedules TO perdure_worker;
 const MIGRATION_LOCK = "SELECT pg_advisory_xact_lock(1886544242, 1)";
 
 /** What setting up the tables did. */
-export interface TablesSetUp {
+export interface PreparedDatabase {
   /** The version of the tables before; 0 when there were none. */
   readonly before: number;
   readonly version: number;
@@ -209,7 +209,7 @@ export interface TablesSetUp {
  * Creates the schema or brings it to this program's version, and sets the length of a lease, if one is
  * given. Throws JournalError.
  */
-export async function migrate(client: PostgresClient, leaseMs?: number): Promise<TablesSetUp> {
+export async function migrate(client: PostgresClient, leaseMs?: number): Promise<PreparedDatabase> {
   await client.query("BEGIN");
   try {
     await client.query(MIGRATION_LOCK);

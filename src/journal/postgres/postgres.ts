@@ -11,7 +11,7 @@ import { type PostgresClient, PostgresPool, repeated, type Sql } from "./connect
 import { postgresBlobs, postgresFiles } from "./files.ts";
 import { postgresInbox } from "./inbox.ts";
 import { postgresLeases, renewAll } from "./leases.ts";
-import { checkVersion, migrate, type TablesSetUp } from "./migrations.ts";
+import { checkVersion, migrate, type PreparedDatabase } from "./migrations.ts";
 import { Heads, type PostgresParts } from "./parts.ts";
 import { postgresRunLog } from "./run-log.ts";
 import { postgresSchedules } from "./schedules.ts";
@@ -26,7 +26,7 @@ import { WakeUps } from "./wake-ups.ts";
 type OpenMode = "create" | "read-write";
 
 /** Makes the tables and roles, or brings them to this version; may be repeated. Throws JournalError. */
-export async function setUpPostgres(address: string, leaseMs?: number): Promise<TablesSetUp> {
+export async function setUpPostgres(address: string, leaseMs?: number): Promise<PreparedDatabase> {
   const pool = new PostgresPool(address);
   try {
     return await pool.withClient((client) => migrate(client, leaseMs));

@@ -26,12 +26,7 @@ const LOOKS: Readonly<Record<Worker["state"], AnyStatus>> = {
 
 export function FleetPage(): ReactNode {
   const { data, error, isLoading, reload } = useDocument<Fleet>("/api/fleet");
-  useEffect(() => {
-    const timer = window.setInterval(() => {
-      if (!document.hidden) reload();
-    }, READ_AGAIN_MS);
-    return () => window.clearInterval(timer);
-  }, [reload]);
+  useRepeated(reload);
   return (
     <>
       <header className="page-head">
@@ -249,4 +244,14 @@ function Schedules({ schedules }: { schedules: Fleet["schedules"] }): ReactNode 
       ] as const,
   );
   return <NamedTable title="Schedules" columns={columns} rows={rows} />;
+}
+
+/** Repeats a function while somebody sees the page. */
+function useRepeated(repeat: () => void): void {
+  useEffect(() => {
+    const timer = window.setInterval(() => {
+      if (!document.hidden) repeat();
+    }, READ_AGAIN_MS);
+    return () => window.clearInterval(timer);
+  }, [repeat]);
 }
