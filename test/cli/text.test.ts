@@ -911,10 +911,14 @@ it("help", async () => {
     Many machines:
       submit <file>                  give a new run of a pipeline to the workers of
                                      a fleet
+      schedules                      show the pipelines that a fleet starts at
+                                     certain times
       worker                         drive runs of a fleet on this machine, until
                                      SIGTERM hands them over
       workers                        show the workers of a fleet, its queues, and
                                      runs that no worker could drive
+      store <action>                 set up the PostgreSQL database of a fleet:
+                                     tables, roles, rights
 
     Keep:
       service <action>               continue runs after a reboot, start schedules
