@@ -14,6 +14,7 @@ import { defined } from "../util/defined.ts";
 import type { Json } from "../util/json.ts";
 import { noteEffect } from "./attempt/effect.ts";
 import { applyQuestion, shortenWaits } from "./attempt/gate.ts";
+import { endRecall, forgetKey, forgetKeys, noteRecall, restartRecall } from "./attempt/reuse.ts";
 import { applyUncertainty, askProbesAgain } from "./attempt/uncertain.ts";
 import { begin } from "./context.ts";
 import { conversationAfter, noteBriefing } from "./conversation/conversation.ts";
@@ -184,6 +185,7 @@ function apply(plans: Plans, run: Run, event: RunEvent, time: number): void {
       else draft(run).recover = event.recover;
       chooseForFailed(run, event.recover);
       chooseFor(run, event.choices ?? {});
+      if (event.cache !== undefined) draft(run).cache = event.cache;
       remember(run, event);
       open(run, time);
       return event.files === undefined ? undefined : keepFiles(run);
@@ -240,6 +242,7 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
     countTime(run, visit, time);
     noteDelivered(run, visit, event);
     noteDenial(visit, event);
+    endRecall(visit, event);
   }
   if ("snapshot" in event && visit.state.status === "running") noteSnapshot(run, visit, event);
   const conversation = conversationAfter(visit, event);
@@ -247,6 +250,7 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
   switch (event.type) {
     case "step.started":
       forgetChoices(visit);
+      restartRecall(visit, event);
       if (event.base !== undefined) draft(visit).base = event.base;
       else if (event.keep === true) delete draft(visit).base;
       if (event.restore === undefined) delete draft(visit).restore;
@@ -265,6 +269,8 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
     case "step.based":
       draft(visit).base = event.base;
       return noteBase(run, visit, event.base);
+    case "step.recalled":
+      return noteRecall(visit, event);
     case "step.continued":
     case "step.relayed":
       return tryAgain(run, visit, "its conversation continues");
@@ -297,6 +303,7 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
       return skip(run, visit, event, time);
     case "step.granted":
       if (event.files !== undefined) draft(visit).files = event.files;
+      forgetKey(visit);
       return grant(run, visit, event.attempts);
     default:
       return unreachable(event);
@@ -396,6 +403,7 @@ function open(run: Run, time: number): void {
   become(run, { status: "running" });
   forgetFinally(run);
   markFilesUncertain(run);
+  forgetKeys(run);
   for (const visit of run.running) {
     if (visit.state.status !== "running") continue;
     countTime(run, visit, run.updatedAt);

@@ -10,7 +10,7 @@ import { effectKey } from "../core/attempt/effect.ts";
 import { withPreamble } from "../core/conversation/briefing.ts";
 import { withReport } from "../core/conversation/failure-report.ts";
 import { judgeOf } from "../core/conversation/judge.ts";
-import type { AttemptRef } from "../core/event.ts";
+import type { AttemptRef, Output } from "../core/event.ts";
 import type { Environment } from "../core/fact.ts";
 import { currentVisit, type Run, stepOf, type Visit } from "../core/run.ts";
 import { attemptText, stepPath } from "../core/step-path.ts";
@@ -202,7 +202,7 @@ export function workspaceOf(dir: RunDir): WorkspaceOf {
 }
 
 /** The root of the workspace of a step. */
-function rootOf({ run, dir }: Pick<LaunchInput, "run" | "dir">, visit: Visit): string {
+export function rootOf({ run, dir }: Pick<LaunchInput, "run" | "dir">, visit: Visit): string {
   const workspace = workspaceKey(visit);
   if (workspace !== SHARED) return ownPathOf(dir, workspace);
   return run.workspace?.path ?? run.created?.cwd ?? ".";
@@ -248,13 +248,8 @@ export function environmentOf(
   visit: Visit,
   at: AttemptRef,
 ): Record<string, string> {
-  const { plan, run } = site;
+  const { run } = site;
   const dir = attemptDirOf(site.dir, at);
-  const step = stepOf(visit);
-  const asked = judgeOf(visit)?.agent ?? (step.work.kind === "agent" ? step.work.agent : "");
-  const agent = plan.agents[asked]?.env;
-  const outer = evaluatorIn(site, visit, site.env);
-  const inner = evaluatorIn(site, visit, environmentAround(plan, run, visit, site.env));
   const inherited = Object.entries(site.env).filter(
     (entry): entry is [string, string] =>
       entry[1] !== undefined && !entry[0].startsWith("PERDURE_"),
@@ -262,8 +257,7 @@ export function environmentOf(
   return {
     ...Object.fromEntries(inherited),
     ...site.traceVariables?.(at),
-    ...mapValues(plan.env, (value) => renderText(value, outer)),
-    ...mapValues({ ...agent, ...step.env }, (value) => renderText(value, inner)),
+    ...variablesOf(site, visit),
     ...gitFence(site, visit),
     ...outputsBefore(visit),
     ...repetitionVariables(visit),
@@ -282,6 +276,20 @@ export function environmentOf(
   };
 }
 
+/** The variables that the author gives to a step. */
+export function variablesOf(site: LaunchInput, visit: Visit): Record<string, string> {
+  const { plan, run } = site;
+  const step = stepOf(visit);
+  const asked = judgeOf(visit)?.agent ?? (step.work.kind === "agent" ? step.work.agent : "");
+  const agent = plan.agents[asked]?.env;
+  const outer = evaluatorIn(site, visit, site.env);
+  const inner = evaluatorIn(site, visit, environmentAround(plan, run, visit, site.env));
+  return {
+    ...mapValues(plan.env, (value) => renderText(value, outer)),
+    ...mapValues({ ...agent, ...step.env }, (value) => renderText(value, inner)),
+  };
+}
+
 /** The item or iteration of a step in a fan-out or a loop. */
 function repetitionVariables(visit: Visit): Record<string, string> {
   const { item, index } = repetitionOf(visit.record.scope);
@@ -295,21 +303,22 @@ function repetitionVariables(visit: Visit): Record<string, string> {
 function outputsBefore(visit: Visit): Record<string, string> {
   const found: Record<string, string> = {};
   let left = ENV_OUTPUTS_MAX;
-  for (const [name, path] of earlierOutputs(visit)) {
+  for (const [name, { path }] of earlierOutputs(visit)) {
     if (left-- <= 0) break;
     found[name] ??= path;
   }
   return found;
 }
 
-function* earlierOutputs(visit: Visit): Generator<readonly [string, string]> {
+/** The outputs of the steps before a visit, by the names of their variables. */
+export function* earlierOutputs(visit: Visit): Generator<readonly [string, Output]> {
   const { scope, position } = visit.record;
   if (indexOf(scope.graph).hasOutputs) {
     for (const ancestor of ancestorsOf(scope.graph, position, ANCESTORS_MAX)) {
       const state = currentVisit(scope.steps[ancestor])?.state;
       if (state?.status !== "completed") continue;
-      for (const [name, { path }] of Object.entries(state.outputs)) {
-        yield [variable(`PERDURE_OUTPUT_${scope.graph.steps[ancestor]?.id}_`, name), path];
+      for (const [name, output] of Object.entries(state.outputs)) {
+        yield [variable(`PERDURE_OUTPUT_${scope.graph.steps[ancestor]?.id}_`, name), output];
       }
     }
   }

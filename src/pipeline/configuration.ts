@@ -106,6 +106,7 @@ const MERGED: readonly Path[] = [
   ["agents"],
   ["budget"],
   ["prices"],
+  ["cache"],
   ["defaults"],
   ["defaults", "env"],
 ];

@@ -108,6 +108,8 @@ const RULES: Readonly<Record<string, readonly [message: string, help: string]>> 
     "is not a schedule",
     "write five fields as cron does, such as `0 3 * * *` or `30 8 * * mon-fri`",
   ],
+  "bad-age": ["is not an age", "write it like 12h, 7d or 90d"],
+  "bad-size": ["is not a size", "write it like 500MB or 2GB"],
   "bad-clean": ["is neither an age nor `never`", "write it like 7d, 12h or never"],
   "bad-notify": ["needs either `run` or `webhook`", "write one of them, not both"],
   "bad-webhook": [

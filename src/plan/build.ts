@@ -61,7 +61,7 @@ export function buildPlan(pipeline: Pipeline): Plan {
     agents: agents.definitions,
     ...defined({ context: pipeline.context, budget: pipeline.budget, prices: pipeline.prices }),
     ...defined({ schedule: pipeline.schedule }),
-    ...defined({ notify: pipeline.notify }),
+    ...defined({ cache: pipeline.cache, notify: pipeline.notify }),
     workspace: { ...WORKSPACE_DEFAULT, ...pipeline.workspace },
     ...defined({ fidelity, thread, resumeFidelity }),
     graph,

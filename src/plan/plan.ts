@@ -17,6 +17,7 @@ import type {
   AgentDefinition,
   AgentWork,
   Budget,
+  CacheLimits,
   Choice,
   FailWork,
   GateWork,
@@ -72,6 +73,8 @@ export interface Plan {
   readonly budget?: Budget;
   /** The prices of models, by name. */
   readonly prices?: Readonly<Record<string, ModelPrice>>;
+  /** Limits for results that steps take from earlier runs. */
+  readonly cache?: CacheLimits;
   /** When `perdure service` starts a run (util/cron.ts). */
   readonly schedule?: string;
   /** Whom to tell what happens to a run. */

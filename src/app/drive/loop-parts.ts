@@ -7,6 +7,7 @@ import type { Fact } from "../../core/fact.ts";
 import { planRewind } from "../../core/graph/rewind.ts";
 import { attemptOf, type Run } from "../../core/run.ts";
 import type { AgentSteps } from "../../engine/agent/agent-steps.ts";
+import { type Executor, NO_RESULTS } from "../../engine/executors/executor.ts";
 import type { FilesExecutor } from "../../engine/executors/files.ts";
 import type { LaunchInput } from "../../engine/launch.ts";
 import type { ForeignFiles } from "../../engine/run-workspace.ts";
@@ -31,11 +32,38 @@ export async function askGitEarly({ dir }: Project, directory = dirname(dir.root
   askEarly(directory);
 }
 
-/** What keeps the files of a run; loaded only for plans that want them kept. */
-export async function openFilesExecutor(
+/** What keeps the files of a run, and what looks for results of earlier runs. */
+interface FileParts {
+  readonly kept: FilesExecutor | undefined;
+  readonly results: Executor<"recall">;
+}
+
+/** Opens the parts of a run that keep files; each is loaded only for plans that want it. */
+export async function openFiles(
   project: Project,
   known: LoadedRun,
   foreign: ForeignFiles | undefined,
+  site: () => LaunchInput,
+  say: (line: string) => void,
+): Promise<FileParts> {
+  const { plan } = known;
+  const kept = await openFilesExecutor(project, known, foreign, site, say);
+  const graphs = [plan.graph, ...(plan.finally === undefined ? [] : [plan.finally])];
+  if (kept === undefined || !graphs.some(hasCache)) return { kept, results: NO_RESULTS };
+  const { ResultExecutor } = await import("../../engine/executors/results.ts");
+  const index = project.journal.results;
+  return { kept, results: new ResultExecutor({ site, store: kept.store, index }) };
+}
+
+function hasCache(graph: Graph): boolean {
+  return graph.steps.some(({ cache, work }) => cache !== undefined || graphsIn(work).some(hasCache));
+}
+
+async function openFilesExecutor(
+  project: Project,
+  known: LoadedRun,
+  foreign: ForeignFiles | undefined,
+  site: () => LaunchInput,
   say: (line: string) => void,
 ): Promise<FilesExecutor | undefined> {
   const { plan, run, id } = known;
@@ -54,6 +82,7 @@ export async function openFilesExecutor(
         plan: workspace,
         run,
         dir,
+        site,
         stateDir: project.dir.root,
         ...(foreign === undefined ? {} : { foreign }),
       });

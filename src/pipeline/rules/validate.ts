@@ -26,6 +26,7 @@ import { fanOutOf, isCut, listIn, pathIn, rootList, type StepList } from "../ste
 import { checkAgent, checkDefaultAgent, checkSessions, checkWork, inFile } from "./agent.ts";
 import { type AgentFiles, checkSchema, checkSettings } from "./agent-file.ts";
 import { checkBody, isChosen, parallelOf } from "./body.ts";
+import { checkCache } from "./cache.ts";
 import { type CheckFiles, checkChecks } from "./check.ts";
 import { checkJumps, indexSteps, reportCycles, resolveNeeds } from "./edges.ts";
 import { type ExpressionPosition, ExpressionRules, type KnownNames } from "./expression.ts";
@@ -346,8 +347,9 @@ function checkStepTexts(
   list: StepList,
   index: number,
   rules: ExpressionRules,
-  { files, report }: File,
+  file: File,
 ): void {
+  const { files, report } = file;
   const step = list.steps[index] as StepShape;
   const at = (...keys: string[]): ExpressionPosition => ({
     path: pathIn(list, index, ...keys),
@@ -364,6 +366,7 @@ function checkStepTexts(
   checkTexts(step.env, at("env"), rules);
   checkTexts(step.outputs, at("outputs"), rules);
   reportOutputsOutside(step, at("outputs").path, report);
+  checkCache(file.shape, list, index, { rules, report });
   rules.texts(step.input, { ...at("input"), kept: true });
   const { once } = step;
   if (typeof once === "object" && once.probe !== undefined) {
