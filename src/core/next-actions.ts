@@ -63,7 +63,9 @@ export function nextDecisions(
 ): readonly Decision[] {
   if (activity !== undefined) forgetEnded(activity, run);
   if (run.state.status === "stopping") return whileStopping(run, activity);
-  if (run.state.status !== "running" || run.restoring !== undefined) return [];
+  if (run.state.status !== "running") return [];
+  // An attempt whose result could not be taken has no process yet, and must not get one.
+  if (run.restoring !== undefined) return allWithdrawals(activity);
   const halt = isIdle(run) ? undefined : outOfFunds(run, now, activity);
   if (halt !== undefined) return [halt];
   const decisions = [...continuing(run, now, activity), ...starts(plan, run, now, activity)];
@@ -195,6 +197,11 @@ function whileStopping(run: Run, activity: Activity | undefined): readonly Decis
   if (run.restoring !== undefined && mode === "after-step" && run.running.size === 0) return [];
   if (run.running.size === 0 && mustCommit(run, activity)) return [];
   if (run.running.size === 0) return [{ type: "finish" }];
+  return allWithdrawals(activity);
+}
+
+/** Withdraws every attempt without a process. */
+function allWithdrawals(activity: Activity | undefined): readonly Decision[] {
   const attempts = [...(activity?.attempts ?? [])];
   const withdrawn = attempts.filter(([visit, entry]) => isToWithdraw(visit, entry));
   return withdrawn.map(([, { at }]) => ({ type: "withdraw", at }));

@@ -50,7 +50,5 @@ export type RecallMiss =
   | "shared"
   | "changed"
   | "damaged"
-  | "size"
-  | "files"
   | "rejected"
   | "fleet";

@@ -34,9 +34,9 @@ export async function reuseResult(
   { base, after, held }: FoundResult,
   { start, artifacts }: { readonly start: string; readonly artifacts: string },
 ): Promise<ReuseReport> {
-  failpoint("engine.reusing");
+  failpoint("reuse.begun");
   const { changedMeanwhile } = await applyChanges(place, { from: base, to: after });
-  failpoint("engine.reused-files");
+  failpoint("reuse.files");
   let problem: ReuseReport["problem"];
   if (changedMeanwhile.length > 0) {
     const shown = changedMeanwhile.slice(0, PATHS_SHOWN_MAX).join(", ");
@@ -52,7 +52,7 @@ export async function reuseResult(
     problem = { why: "damaged", message };
   }
   if (problem !== undefined) await applyChanges(place, { from: after, to: start });
-  failpoint("engine.reused");
+  failpoint("reuse.taken");
   return { problem };
 }
 

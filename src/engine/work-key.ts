@@ -10,10 +10,13 @@
  * - work-key/K2 Whatever is not known to be the same makes another key. The id of the run and the
  *   directories of its workspace are the only values of a run that do not count.
  */
-import { repetitionOf } from "../core/values.ts";
+import { isAbsolute, join, relative, resolve } from "node:path";
 import { stepOf, type Visit } from "../core/run.ts";
+import { repetitionOf } from "../core/values.ts";
 import { checksOf } from "../plan/check.ts";
 import { workDefinition } from "../plan/fingerprint.ts";
+import { ancestorsOf, graphsIn } from "../plan/graph-index.ts";
+import type { Step } from "../plan/plan.ts";
 import { canonicalJson, type Json, sha256 } from "../util/json.ts";
 import { redactJson, redactorOf } from "../util/secrets.ts";
 import { renderShell } from "../util/shell.ts";
@@ -67,6 +70,30 @@ export function workKey(site: LaunchInput, visit: Visit, filesHash: string): str
   const hidden = redactJson(redactorOf(secretsOf(site).flatMap(({ texts }) => texts)), whole);
   const text = withoutPlaces(site, visit, canonicalJson(JSON.parse(JSON.stringify(hidden)) as Json));
   return sha256(`${KEY_VERSION}\n${text}`);
+}
+
+/**
+ * The outputs of the step and of the steps that are not before it, below its workspace: they are
+ * products of earlier runs, and not what the work starts from. Those of steps before it count.
+ */
+export function productsOf(site: LaunchInput, visit: Visit): readonly string[] {
+  const root = rootOf(site, visit);
+  const found = new Set(Object.values(outputPaths(site, visit)));
+  for (let at: Visit | undefined = visit; at !== undefined; at = at.record.scope.parent) {
+    const { scope, position } = at.record;
+    const before = new Set(ancestorsOf(scope.graph, position, Number.POSITIVE_INFINITY));
+    const others = scope.graph.steps.filter((_, index) => !before.has(index));
+    for (const path of others.flatMap(plainOutputs)) found.add(resolve(root, path));
+  }
+  const within = [...found].map((path) => relative(root, path));
+  return within.filter((path) => !path.startsWith("..") && !isAbsolute(path)).sort();
+}
+
+/** The paths of the outputs of a step and of the steps in it, where no expression decides them. */
+function plainOutputs({ outputs, cwd = ".", work }: Step): readonly string[] {
+  const own = Object.values(outputs).map((path) => join(cwd, path));
+  const inner = graphsIn(work).flatMap(({ steps }) => steps.flatMap(plainOutputs));
+  return [...own.filter((path) => !path.includes("${{")), ...inner];
 }
 
 /** The text with the same words for the directories of each run. */

@@ -38,6 +38,7 @@ import {
   questionText,
   wakeText,
 } from "./question-text.ts";
+import { rejectedLine, reusedText } from "./reuse-text.ts";
 import { attemptWords, STEP_STYLES } from "./step-status.ts";
 import { itemNote } from "./step-tree.ts";
 import { commitText, countText, plainText, shortList, type Tone } from "./text.ts";
@@ -112,6 +113,10 @@ export function eventLine(run: Run, recorded: Recorded, startedAt?: number): str
     }
     case "step.answered":
       return `${STEP_STYLES.asked.glyph} ${stepPath(event)} ${answerText(event)}`;
+    case "step.recalled": {
+      const said = rejectedLine(event);
+      return said && `${STEP_STYLES.running.glyph} ${stepPath(event)} ${said}`;
+    }
     case "step.adopted":
       return `${STEP_STYLES.running.glyph} ${stepPath(event)} ${ADOPTION_WORDS[event.found]}`;
     case "step.continued":
@@ -169,7 +174,8 @@ export function eventTone({ type }: RunEvent): Tone | undefined {
 
 function completedLine(run: Run, event: StepCompleted, took: string): string {
   const reported = words(stepReportText(event.reported));
-  const said = `${placeText(run, event)} completed${took}${noItems(run, event)}${reported}`;
+  const reused = event.from === undefined ? "" : `: ${reusedText(event.from)}`;
+  const said = `${placeText(run, event)} completed${took}${noItems(run, event)}${reused}${reported}`;
   const notes = `${warningText(event)}${denied(event)}${left(event)}${exposed(event)}`;
   return `${STEP_STYLES.completed.glyph} ${said}${notes}`;
 }

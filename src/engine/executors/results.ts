@@ -33,7 +33,7 @@ import { type SnapshotStore, writeRefs } from "../../workspace/snapshot/store.ts
 import { WorkspaceError } from "../../workspace/workspace-error.ts";
 import { LaunchError, type LaunchInput, outputPaths } from "../launch.ts";
 import { snapshotRef } from "../snapshot-name.ts";
-import { workKey } from "../work-key.ts";
+import { productsOf, workKey } from "../work-key.ts";
 import type { Executor, FactWriter } from "./executor.ts";
 
 /** How many results with the same key are judged, the newest first. */
@@ -69,7 +69,7 @@ export class ResultExecutor implements Executor<"recall"> {
     const work = this.#recall(operation).then(
       (recalled) => {
         this.#underWay.delete(work);
-        failpoint("engine.recalled");
+        failpoint("reuse.recalled");
         if (!this.#closed) writer.post({ type: "recalled", at, ...recalled });
       },
       (error: unknown) => {
@@ -91,9 +91,11 @@ export class ResultExecutor implements Executor<"recall"> {
     const site = this.#options.site();
     const visit = findVisit(site.run, at);
     assert(visit !== undefined, `no visit ${attemptText(at)}`);
-    const files = await hashFiles(store, base, stepOf(visit).cache?.files);
-    const key = keyOf(site, visit, files.ok ? files.hash : "");
-    // The launch reports the fault.
+    const except = valueOf(() => productsOf(site, visit));
+    // The launch reports the fault of an expression.
+    if (except === undefined) return {};
+    const files = await hashFiles(store, base, { patterns: stepOf(visit).cache?.files, except });
+    const key = valueOf(() => workKey(site, visit, files.ok ? files.hash : ""));
     if (key === undefined) return {};
     if (!files.ok) return { key, why: "left-out" };
     if (index === undefined) return { key, why: "fleet" };
@@ -166,13 +168,14 @@ export class ResultExecutor implements Executor<"recall"> {
       return { ref: snapshotRef(id, at, when), commit };
     });
     await writeRefs(this.#options.store, refs);
-    failpoint("engine.result-kept");
+    failpoint("reuse.kept");
   }
 }
 
-function keyOf(site: LaunchInput, visit: Visit, filesHash: string): string | undefined {
+/** A value; undefined when an expression in it has none. */
+function valueOf<T>(value: () => T): T | undefined {
   try {
-    return workKey(site, visit, filesHash);
+    return value();
   } catch (error) {
     const known = [ExpressionError, TemplateError, LaunchError].some(
       (kind) => error instanceof kind,

@@ -6,7 +6,6 @@
  * Does not: make the change (apply.ts).
  */
 import { createHash } from "node:crypto";
-import { sha256 } from "../../util/json.ts";
 import { shownPath } from "../disk.ts";
 import { git } from "../git.ts";
 import { readSnapshot } from "./details.ts";
@@ -25,11 +24,19 @@ type FilesHash =
   | { readonly ok: true; readonly hash: string }
   | { readonly ok: false; readonly leftOut: readonly string[] };
 
-/** The hash of all files of a snapshot, or of those that match one of these patterns of git. */
+/** Which files of a snapshot count. */
+interface CountedFiles {
+  /** Patterns of git; absent: all files. */
+  readonly patterns: readonly string[] | undefined;
+  /** Paths that do not count. */
+  readonly except: readonly string[];
+}
+
+/** The hash of the files of a snapshot that count. */
 export async function hashFiles(
   store: SnapshotStore,
   commit: string,
-  patterns: readonly string[] | undefined,
+  { patterns, except }: CountedFiles,
 ): Promise<FilesHash> {
   const { tree, details } = await readSnapshot(store, commit);
   const { skipped, empties } = details;
@@ -37,15 +44,17 @@ export async function hashFiles(
     patterns === undefined || patterns.some((one) => path.startsWith(fixedPart(one)));
   const leftOut = skipped.filter(({ path }) => isMissed(path)).map(({ path }) => shownPath(path));
   if (leftOut.length > 0) return { ok: false, leftOut };
-  if (patterns === undefined) return { ok: true, hash: sha256(JSON.stringify({ tree, empties })) };
-  if (patterns.length === 0) return { ok: true, hash: "" };
+  if (patterns?.length === 0) return { ok: true, hash: "" };
   const call = { ...inStoreAndProject(store), outputBytesMax: LISTING_BYTES_MAX };
   const flags = ["-r", "-z", "--raw", "--no-renames", "--no-abbrev"];
-  const named = patterns.map((one) => `:(glob)${one}`);
+  const named = (patterns ?? ["**"]).map((one) => `:(glob)${one}`);
+  const others = except.map((path) => `:(exclude,literal)${path}`);
   const sides = [EMPTY_TREE[store.format], tree];
-  const { stdout, cut } = await git(call, "diff-tree", ...flags, ...sides, "--", ...named);
-  if (cut) return { ok: false, leftOut: patterns };
-  return { ok: true, hash: createHash("sha256").update(stdout).digest("hex") };
+  const { stdout, cut } = await git(call, "diff-tree", ...flags, ...sides, "--", ...named, ...others);
+  if (cut) return { ok: false, leftOut: patterns ?? [] };
+  const hash = createHash("sha256").update(stdout);
+  if (patterns === undefined) hash.update(JSON.stringify(empties));
+  return { ok: true, hash: hash.digest("hex") };
 }
 
 /** The part of a pattern before its first special character. */
