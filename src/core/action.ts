@@ -2,7 +2,14 @@
  * Actions: what can be done next. A decision needs nothing from outside and becomes an event at
  * once. An operation acts on the world and names the resource that it needs.
  */
-import type { AttemptRef, FoundResult, LimitReached, Message, StopMode, VisitRef } from "./event.ts";
+import type {
+  AttemptRef,
+  FoundResult,
+  LimitReached,
+  Message,
+  StopMode,
+  VisitRef,
+} from "./event.ts";
 import type { Served } from "./fact.ts";
 
 /** The resource that an operation holds while it is under way. */

@@ -164,14 +164,7 @@ function askedEvents(plan: Plan, run: Run, fact: AskedFact): readonly RunEvent[]
 type AttemptFact = Extract<
   Fact,
   {
-    type:
-      | "adopted"
-      | "based"
-      | "recalled"
-      | "reused"
-      | "saved"
-      | "session-known"
-      | "attempt-ended";
+    type: "adopted" | "based" | "recalled" | "reused" | "saved" | "session-known" | "attempt-ended";
   }
 >;
 

@@ -14,7 +14,7 @@ import { defined } from "../util/defined.ts";
 import type { Json } from "../util/json.ts";
 import { noteEffect } from "./attempt/effect.ts";
 import { applyQuestion, shortenWaits } from "./attempt/gate.ts";
-import { endRecall, forgetKey, forgetKeys, noteRecall, restartRecall } from "./attempt/reuse.ts";
+import { endRecall, forgetKeys, noteRecall, restartRecall } from "./attempt/reuse.ts";
 import { applyUncertainty, askProbesAgain } from "./attempt/uncertain.ts";
 import { begin } from "./context.ts";
 import { conversationAfter, noteBriefing } from "./conversation/conversation.ts";
@@ -238,19 +238,13 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
   const visit = meet(run, event, event.type);
   if ("attempt" in event) meetAttempt(visit, event);
   if ("spent" in event) spend(run, visit, event.spent);
-  if (ENDS.has(event.type)) {
-    countTime(run, visit, time);
-    noteDelivered(run, visit, event);
-    noteDenial(visit, event);
-    endRecall(visit, event);
-  }
+  if (ENDS.has(event.type)) endAttempt(run, visit, event, time);
   if ("snapshot" in event && visit.state.status === "running") noteSnapshot(run, visit, event);
   const conversation = conversationAfter(visit, event);
   if (conversation !== undefined) draft(visit).conversation = conversation;
   switch (event.type) {
     case "step.started":
       forgetChoices(visit);
-      restartRecall(visit, event);
       if (event.base !== undefined) draft(visit).base = event.base;
       else if (event.keep === true) delete draft(visit).base;
       if (event.restore === undefined) delete draft(visit).restore;
@@ -303,11 +297,18 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
       return skip(run, visit, event, time);
     case "step.granted":
       if (event.files !== undefined) draft(visit).files = event.files;
-      forgetKey(visit);
       return grant(run, visit, event.attempts);
     default:
       return unreachable(event);
   }
+}
+
+/** Counts an attempt that ends, and what it leaves for the next one. */
+function endAttempt(run: Run, visit: Visit, event: StepEvent, time: number): void {
+  countTime(run, visit, time);
+  noteDelivered(run, visit, event);
+  noteDenial(visit, event);
+  endRecall(visit, event);
 }
 
 /** Keeps finished work until it is judged or merged. */
@@ -421,6 +422,7 @@ function start(run: Run, visit: Visit, event: EventOf<"step.started">, time: num
   const { items, input, wake } = event;
   uncountInside(run, visit);
   absorbFailures(run, visit);
+  restartRecall(visit, event);
   draft(visit).attempts++;
   draft(visit).startedAt ??= time;
   delete draft(visit).unownedMs;

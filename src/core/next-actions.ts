@@ -13,8 +13,8 @@ import type { Action, Decision, LookupKind, Operation } from "./action.ts";
 import { type Activity, forgetEnded } from "./activity.ts";
 import { sessionWanted } from "./conversation/conversation.ts";
 import { steeringOf } from "./conversation/steering.ts";
-import { isSuperseded, isToEnd, limitOf, visitsToEnd } from "./graph/early-end.ts";
 import type { AttemptRef, VisitRef } from "./event.ts";
+import { isSuperseded, isToEnd, limitOf, visitsToEnd } from "./graph/early-end.ts";
 import { waitsFor } from "./graph/visit-state.ts";
 import { isToWithdraw, nextSave, takeOperations } from "./operations.ts";
 import {

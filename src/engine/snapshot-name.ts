@@ -8,7 +8,13 @@ import { REFS } from "../workspace/snapshot/store.ts";
 const HASH_LENGTH = 8;
 
 /** The name of a snapshot, after the first attempt that uses it. */
-export function snapshotName({ after = [], before = [], during = [], scopes = [], aside }: Served): string {
+export function snapshotName({
+  after = [],
+  before = [],
+  during = [],
+  scopes = [],
+  aside,
+}: Served): string {
   const served: readonly (readonly [string | undefined, string])[] = [
     [after[0] && attemptText(after[0]), "after"],
     [aside && attemptText(aside), "aside"],

@@ -21,9 +21,7 @@ import { type LaunchInput, outputPaths } from "./launch.ts";
 
 /** Why a result was not taken, if it was not. */
 export interface ReuseReport {
-  readonly problem:
-    | { readonly why: "damaged" | "changed"; readonly message: string }
-    | undefined;
+  readonly problem: { readonly why: "damaged" | "changed"; readonly message: string } | undefined;
 }
 
 const PATHS_SHOWN_MAX = 5;

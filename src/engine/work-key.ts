@@ -68,7 +68,11 @@ export function workKey(site: LaunchInput, visit: Visit, filesHash: string): str
     platform: `${process.platform} ${process.arch}`,
   };
   const hidden = redactJson(redactorOf(secretsOf(site).flatMap(({ texts }) => texts)), whole);
-  const text = withoutPlaces(site, visit, canonicalJson(JSON.parse(JSON.stringify(hidden)) as Json));
+  const text = withoutPlaces(
+    site,
+    visit,
+    canonicalJson(JSON.parse(JSON.stringify(hidden)) as Json),
+  );
   return sha256(`${KEY_VERSION}\n${text}`);
 }
 

@@ -167,7 +167,9 @@ class StepHistory {
     if (denied !== undefined) this.#note(deniedText(denied));
     switch (event.type) {
       case "step.completed":
-        this.#end(`it completed${took}${event.from === undefined ? "" : `: ${reusedText(event.from)}`}`);
+        this.#end(
+          `it completed${took}${event.from === undefined ? "" : `: ${reusedText(event.from)}`}`,
+        );
         this.#note(unusableText(event));
         return this.#ended("done", time, LOOP);
       case "step.failed": {

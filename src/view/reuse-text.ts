@@ -29,7 +29,7 @@ type StepRecalled = Extract<RunEvent, { type: "step.recalled" }>;
 /** What a recall found, for a person who asks why a step ran or did not run. */
 export function recallNotes(event: StepRecalled): readonly string[] {
   const { found, why, rejected = [] } = event;
-  const notes = rejected.map(rejectedText);
+  const notes = rejected.map(oneRejected);
   if (found !== undefined) {
     const { run, attempt, time } = found.from;
     const short = run.slice(0, SHORT_ID_LENGTH);
@@ -39,12 +39,12 @@ export function recallNotes(event: StepRecalled): readonly string[] {
   return why === undefined || rejected.length > 0 ? notes : [...notes, MISSES[why]];
 }
 
-/** The line about results that were not used; undefined when there is none. */
-export function rejectedLine({ rejected = [] }: StepRecalled): string | undefined {
-  return rejected.length === 0 ? undefined : rejected.map(rejectedText).join("; ");
+/** Results that were not used, in words; undefined when there is none. */
+export function rejectedText({ rejected = [] }: StepRecalled): string | undefined {
+  return rejected.length === 0 ? undefined : rejected.map(oneRejected).join("; ");
 }
 
-function rejectedText({ run, attempt, message }: RejectedResult): string {
+function oneRejected({ run, attempt, message }: RejectedResult): string {
   const short = run.slice(0, SHORT_ID_LENGTH);
   return `does not reuse ${attempt} of run ${short}: ${messageText(message)}`;
 }
@@ -52,7 +52,8 @@ function rejectedText({ run, attempt, message }: RejectedResult): string {
 const MISSES: Readonly<Record<RecallMiss, string>> = {
   none: "no earlier run has done the same work on the same files",
   off: "no result of an earlier run was wanted",
-  "left-out": "snapshots leave out files that it may read, so no result is reused; see `cache: files`",
+  "left-out":
+    "snapshots leave out files that it may read, so no result is reused; see `cache: files`",
   shared: "another step works in the same files, so no result is reused",
   changed: "files changed while a result was taken",
   damaged: "the result of an earlier run is damaged",

@@ -27,7 +27,7 @@ import {
   questionText,
   wakeText,
 } from "./question-text.ts";
-import { reuseSummary, reusedText } from "./reuse-text.ts";
+import { reusedText, reuseSummary } from "./reuse-text.ts";
 import { elapsedOf, runElapsed, runStatusOf, STEP_STYLES, stateWord } from "./step-status.ts";
 import { type StepNode, stepTree } from "./step-tree.ts";
 import {

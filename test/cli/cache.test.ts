@@ -187,7 +187,10 @@ describe("a result is not taken", () => {
     const said = await run();
     expect(effects()).toEqual({ gen: 1, use: 1, other: 1 });
     expect(said).toMatch(/gen does not reuse gen@1\.1 of run .*"doubled" is damaged/);
-    expect((await recalls()).gen).toMatchObject({ why: "rejected", rejected: [{ why: "damaged" }] });
+    expect((await recalls()).gen).toMatchObject({
+      why: "rejected",
+      rejected: [{ why: "damaged" }],
+    });
 
     removeProducts();
     const objects = project.path(".perdure", "snapshots.git", "objects");

@@ -49,7 +49,10 @@ export function plansIn(journal: MemoryJournal): (fingerprint: string) => Plan {
 const BUILT_IN = /^(outcome|preferred_label|current_node|last_stage|last_response)$|^internal[.]/;
 
 /** What is checked of the files of a run. */
-type FilesChecks = Pick<FakeFiles, "expectSaved" | "expectReused" | "expectBystanders" | "expectCommitted">;
+type FilesChecks = Pick<
+  FakeFiles,
+  "expectSaved" | "expectReused" | "expectBystanders" | "expectCommitted"
+>;
 
 export class Checkers {
   readonly requests = new RequestCheckers();

@@ -65,7 +65,8 @@ export class FakeFiles {
     const half = [...this.#in(workspace).keys()].find(
       (path) => path.startsWith(`${visitText(at)}.reused`) && !kept.has(path),
     );
-    if (visit.failures === 0 && half !== undefined) fail(`${attemptText(at)} starts with a part of a result: ${half}`);
+    if (visit.failures === 0 && half !== undefined)
+      fail(`${attemptText(at)} starts with a part of a result: ${half}`);
     this.#write(workspace, `${attemptText(at)}.begin`);
   }
 

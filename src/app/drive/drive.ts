@@ -286,9 +286,7 @@ async function drive(
   const launch = { plan, dir, env, traceVariables, ...defined({ leash: options.leash }) };
   const site = (): LaunchInput => ({ ...launch, run: loop.run });
   const agents = await openAgents(known, site);
-  const { kept, results } = await openFiles(project, known, options.foreign, site, (line) =>
-    screen.say(line),
-  );
+  const { kept, results } = await openFiles(project, known, options.foreign, site, screen);
   for (const line of await checkHandedOnFiles(known, asked)) screen.say(line);
   const processes = new ProcessExecutor({ ...launch, run: currentRun, agents });
   const probes = new ProbeExecutor({ site });

@@ -24,6 +24,7 @@ import type { Project } from "../project/project.ts";
 import { after, command, Refusal, RunError } from "../refusal.ts";
 import { RunFiles } from "./run-files.ts";
 import { relinkWorktrees } from "./run-workspace.ts";
+import type { Screen } from "./screen.ts";
 
 /** Lets git look at a directory of which snapshots are kept, while this process reads the journal. */
 export async function askGitEarly({ dir }: Project, directory = dirname(dir.root)): Promise<void> {
@@ -44,10 +45,10 @@ export async function openFiles(
   known: LoadedRun,
   foreign: ForeignFiles | undefined,
   site: () => LaunchInput,
-  say: (line: string) => void,
+  screen: Pick<Screen, "say">,
 ): Promise<FileParts> {
   const { plan } = known;
-  const kept = await openFilesExecutor(project, known, foreign, site, say);
+  const kept = await openFilesExecutor(project, known, foreign, site, screen);
   const graphs = [plan.graph, ...(plan.finally === undefined ? [] : [plan.finally])];
   if (kept === undefined || !graphs.some(hasCache)) return { kept, results: NO_RESULTS };
   const { ResultExecutor } = await import("../../engine/executors/results.ts");
@@ -56,7 +57,9 @@ export async function openFiles(
 }
 
 function hasCache(graph: Graph): boolean {
-  return graph.steps.some(({ cache, work }) => cache !== undefined || graphsIn(work).some(hasCache));
+  return graph.steps.some(
+    ({ cache, work }) => cache !== undefined || graphsIn(work).some(hasCache),
+  );
 }
 
 async function openFilesExecutor(
@@ -64,7 +67,7 @@ async function openFilesExecutor(
   known: LoadedRun,
   foreign: ForeignFiles | undefined,
   site: () => LaunchInput,
-  say: (line: string) => void,
+  screen: Pick<Screen, "say">,
 ): Promise<FilesExecutor | undefined> {
   const { plan, run, id } = known;
   const { workspace } = plan;
@@ -89,14 +92,14 @@ async function openFilesExecutor(
     };
     // Git reports its version while the rest is loaded and opened.
     const [, files] = await Promise.all([gitVersion(), open()]);
-    if (run.workspace === undefined) for (const line of await leftBehind(known)) say(line);
+    if (run.workspace === undefined) for (const line of await leftBehind(known)) screen.say(line);
     return files;
   } catch (error) {
     if (!(error instanceof WorkspaceError)) throw error;
     const needed = run.restoring !== undefined || hasOwnWorkspaces(plan.graph);
     const optional = workspace.kind === "here" && error.code === "git-missing" && !needed;
     if (!optional) throw new RunError(known.shortId, error);
-    say(`No snapshots are taken of the files of this run: ${error.message}`);
+    screen.say(`No snapshots are taken of the files of this run: ${error.message}`);
     return undefined;
   }
 }

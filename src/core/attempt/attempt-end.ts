@@ -38,7 +38,7 @@ import { visitText } from "../step-path.ts";
 import type { Outcome } from "../values.ts";
 import { failsForGood, findingsIn } from "./check.ts";
 import { type FailureEvidence, finalFailure } from "./failure.ts";
-import { reuseOf } from "./reuse.ts";
+import { reuseOf, unstartedIn } from "./reuse.ts";
 
 type Exited = Extract<Ending, { how: "exited" }>;
 
@@ -234,9 +234,9 @@ export function endAttempt(
       ];
     case "stopped": {
       const tool = ending.tool === undefined ? {} : { tool: ending.tool };
-      const unstarted = ending.started === false ? ({ unstarted: true } as const) : {};
       const { message } = ending;
-      return [{ type: "step.interrupted", ...at, message, ...tool, ...unstarted, ...paid }];
+      const proof = unstartedIn(visit, ending);
+      return [{ type: "step.interrupted", ...at, message, ...tool, ...proof, ...paid }];
     }
     case "conflicted": {
       const { paths, message, base, held } = ending;
@@ -312,8 +312,13 @@ function lose(
   const at = attemptOf(visit);
   const { message } = ending;
   const tool = ending.tool === undefined ? {} : { tool: ending.tool };
-  const unstarted = ending.started ? {} : ({ unstarted: true } as const);
-  const lost = { type: "step.lost", ...at, message, ...tool, ...unstarted } as const;
+  const lost = {
+    type: "step.lost",
+    ...at,
+    message,
+    ...tool,
+    ...unstartedIn(visit, ending),
+  } as const;
   const left = visit.lossesMax - (visit.losses + 1);
   if (left <= 0) return lost;
   // A person's grant starts the pauses again from the shortest.

@@ -15,18 +15,11 @@
 
 import type { Plan } from "../../plan/plan.ts";
 import { defined } from "../../util/defined.ts";
-import { heardMessages } from "../conversation/message.ts";
-import type {
-  AttemptRef,
-  FoundResult,
-  RunEvent,
-  Saved,
-  Spent,
-  StepCompleted,
-} from "../event.ts";
+import type { AttemptRef, FoundResult, RunEvent, Saved, Spent, StepCompleted } from "../event.ts";
 import type { Fact } from "../fact.ts";
-import { attemptOf, draft, type Run, stepOf, type Visit, waitingFor } from "../run.ts";
+import { attemptOf, draft, type Run, stepOf, type Visit, visitRef, waitingFor } from "../run.ts";
 import { addSpent } from "../spending.ts";
+import { stepPath } from "../step-path.ts";
 
 /** The age from which a result is not reused, unless the author or the configuration says otherwise. */
 const MAX_AGE_MS = 30 * 24 * 60 * 60_000;
@@ -110,6 +103,14 @@ interface ReusableEnd {
   readonly spent?: Spent;
 }
 
+/** The mark of an attempt of which nothing ran, where the next one may look for a result again. */
+export function unstartedIn(
+  visit: Visit,
+  { started }: { readonly started?: boolean },
+): { readonly unstarted?: true } {
+  return started === false && stepOf(visit).cache !== undefined ? { unstarted: true } : {};
+}
+
 /** True when nothing of a visit has run before its current attempt. */
 function hasNotRun({ attempts, unstarted = 0 }: Visit): boolean {
   return attempts - 1 <= unstarted;
@@ -119,7 +120,10 @@ function hasNotRun({ attempts, unstarted = 0 }: Visit): boolean {
 function workedUndisturbed(run: Run, visit: Visit): boolean {
   const shares = visit.conversation?.conversation?.kind === "continue" && hasNotRun(visit);
   const isAlone = visit.crowded !== true && visit.permits === undefined && !shares;
-  return isAlone && !heardMessages(run, visit);
+  const messages = run.messages.get(stepPath(visitRef(visit))) ?? [];
+  return (
+    isAlone && !messages.some(({ sent = [] }) => sent.some((one) => one.visit === visit.number))
+  );
 }
 
 // The functions below change a run, for evolve.ts alone (run/C2).
@@ -129,7 +133,8 @@ function workedUndisturbed(run: Run, visit: Visit): boolean {
  * holds, are no base for others.
  */
 export function noteRecall(visit: Visit, { key, found, why }: StepRecalled): void {
-  draft(visit).recall = why === "changed" || why === "left-out" ? {} : { key, ...defined({ found }) };
+  draft(visit).recall =
+    why === "changed" || why === "left-out" ? {} : { key, ...defined({ found }) };
 }
 
 /** An attempt starts: while nothing has run, an earlier result is looked for again. */

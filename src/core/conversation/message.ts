@@ -72,11 +72,6 @@ export function messagesIn(run: Run, visit: Visit): readonly LeftMessage[] {
   );
 }
 
-/** True when the prompt of any attempt of a visit held a message. */
-export function heardMessages(run: Run, visit: Visit): boolean {
-  return messagesFor(run, visitRef(visit)).some((message) => sentIn(message, visit) !== undefined);
-}
-
 /** The last attempt of a visit whose prompt held a message. */
 function sentIn({ sent = [] }: LeftMessage, visit: Visit): { attempt: number } | undefined {
   return sent.find((one) => one.visit === visit.number);

@@ -91,11 +91,11 @@ export class ResultExecutor implements Executor<"recall"> {
     const site = this.#options.site();
     const visit = findVisit(site.run, at);
     assert(visit !== undefined, `no visit ${attemptText(at)}`);
-    const except = valueOf(() => productsOf(site, visit));
+    const except = valueIfKnown(() => productsOf(site, visit));
     // The launch reports the fault of an expression.
     if (except === undefined) return {};
     const files = await hashFiles(store, base, { patterns: stepOf(visit).cache?.files, except });
-    const key = valueOf(() => workKey(site, visit, files.ok ? files.hash : ""));
+    const key = valueIfKnown(() => workKey(site, visit, files.ok ? files.hash : ""));
     if (key === undefined) return {};
     if (!files.ok) return { key, why: "left-out" };
     if (index === undefined) return { key, why: "fleet" };
@@ -173,7 +173,7 @@ export class ResultExecutor implements Executor<"recall"> {
 }
 
 /** A value; undefined when an expression in it has none. */
-function valueOf<T>(value: () => T): T | undefined {
+function valueIfKnown<T>(value: () => T): T | undefined {
   try {
     return value();
   } catch (error) {

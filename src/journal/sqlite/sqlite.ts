@@ -26,12 +26,12 @@ import {
   planStoredBy,
   type ReceivedRun,
   type ResultIndex,
-  resultIn,
   type RunFilter,
   type RunLog,
   type RunSearch,
-  type StoredResult,
   type RunSummary,
+  resultIn,
+  type StoredResult,
   type Write,
 } from "../run-log.ts";
 import { type Database, type OpenMode, openDatabase } from "./database.ts";

@@ -343,12 +343,7 @@ function checkOuterTexts(list: StepList, index: number, rules: ExpressionRules):
   }
 }
 
-function checkStepTexts(
-  list: StepList,
-  index: number,
-  rules: ExpressionRules,
-  file: File,
-): void {
+function checkStepTexts(list: StepList, index: number, rules: ExpressionRules, file: File): void {
   const { files, report } = file;
   const step = list.steps[index] as StepShape;
   const at = (...keys: string[]): ExpressionPosition => ({

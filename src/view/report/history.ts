@@ -16,7 +16,7 @@ import { requestText } from "../event-line.ts";
 import { messageText, stopText } from "../failure-text.ts";
 import { messageLine } from "../message-text.ts";
 import { answerText } from "../question-text.ts";
-import { rejectedLine, reusedText } from "../reuse-text.ts";
+import { rejectedText, reusedText } from "../reuse-text.ts";
 import { type Liveness, STEP_STYLES, visitStatus } from "../step-status.ts";
 import { countText } from "../text.ts";
 
@@ -139,7 +139,7 @@ function decisionText(run: Run, event: RunEvent): string | undefined {
     }
     case "step.recalled": {
       const { found } = event;
-      const said = found === undefined ? rejectedLine(event) : `was ${reusedText(found.from)}`;
+      const said = found === undefined ? rejectedText(event) : `was ${reusedText(found.from)}`;
       return said && `${attemptText(event)} ${said}`;
     }
     case "step.answered":

@@ -50,7 +50,15 @@ export async function hashFiles(
   const named = (patterns ?? ["**"]).map((one) => `:(glob)${one}`);
   const others = except.map((path) => `:(exclude,literal)${path}`);
   const sides = [EMPTY_TREE[store.format], tree];
-  const { stdout, cut } = await git(call, "diff-tree", ...flags, ...sides, "--", ...named, ...others);
+  const { stdout, cut } = await git(
+    call,
+    "diff-tree",
+    ...flags,
+    ...sides,
+    "--",
+    ...named,
+    ...others,
+  );
   if (cut) return { ok: false, leftOut: patterns ?? [] };
   const hash = createHash("sha256").update(stdout);
   if (patterns === undefined) hash.update(JSON.stringify(empties));
