@@ -384,3 +384,24 @@ describe("a kill while a result is taken", () => {
     for (const nth of places) await walk(nth);
   });
 });
+
+describe("a step whose result cannot be reused is refused:", () => {
+  it.each([
+    ["it must happen once", "run: make, once: true"],
+    ["it leaves a process running", "run: make, leaves_running: true"],
+    ["its agent continues a conversation", "agent: stand-in, prompt: Do it., session: main"],
+    ["needs snapshots", "run: make", "workspace: { snapshots: false }\n"],
+  ])("%s", async (why, keys, head = "") => {
+    project.write("p.yaml", `${head}steps: [{ id: work, ${keys}, cache: true }]\n`);
+    const { exit, stderr } = await project.run(["validate", "p.yaml"]);
+    expect({ exit, stderr }).toMatchObject({ exit: 4, stderr: expect.stringContaining(why) });
+    expect(stderr).toContain("error[cache]");
+  });
+
+  it("a gate", async () => {
+    project.write("p.yaml", "steps: [{ id: ask, gate: Go?, cache: true }]\n");
+    const { exit, stderr } = await project.run(["validate", "p.yaml"]);
+    expect(exit).toBe(4);
+    expect(stderr).toContain("`cache` has no effect on a gate");
+  });
+});
