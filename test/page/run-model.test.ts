@@ -4,7 +4,7 @@ import type { StepRow } from "../../src/page/api.ts";
 import { linesWith, mergedLines, type RunLine } from "../../src/page/run/run-lines.ts";
 import { failedFirst, mergedRows, rowCounts, shownRows } from "../../src/page/run/step-rows.ts";
 import { type Attempt, axisOf, waterfallRows } from "../../src/page/run/waterfall-model.ts";
-import { inputText } from "../../src/view/input-text.ts";
+import { inputText } from "../../src/view/text.ts";
 
 function row(step: string, parent: string | null = null, status: StepRow["status"] = "pending") {
   return {

@@ -5,7 +5,7 @@ import { attemptOf, type Run, visitRef } from "../../core/run.ts";
 import { attemptText, stepPath } from "../../core/step-path.ts";
 import { exposureLines } from "../../view/attempt-text.ts";
 import { fileJson } from "../../view/file-changes.ts";
-import { type OverviewJson, overviewJson } from "../../view/json/overview-json.ts";
+import { type OverviewJson, overviewJson } from "../../view/json/run-row-json.ts";
 import { type StepRowJson, stepRowJson } from "../../view/json/step-row-json.ts";
 import { stepTree } from "../../view/step-tree.ts";
 import { isoText } from "../../view/text.ts";
