@@ -345,13 +345,16 @@ const listQuestions = tool({
 async function questionedRuns(call: ToolCall, id: string | undefined): Promise<readonly Listed[]> {
   const dir = findStateDir(call.directory);
   if (id === undefined && (dir === undefined || isUnused(dir))) return [];
-  return withProject(call, "read-only", async (project) => {
-    const found: Listed[] = [];
-    for (const runId of await runsToAsk(project, id)) {
-      found.push(questionsIn(shownRun(await loadRun(project, runId))));
-    }
-    return found;
-  });
+  return withProject(call, "read-only", async (project) => questionsOf(project, id));
+}
+
+/** One run after the other, so that only one is in memory. */
+async function questionsOf(project: Project, id: string | undefined): Promise<readonly Listed[]> {
+  const found: Listed[] = [];
+  for (const runId of await runsToAsk(project, id)) {
+    found.push(questionsIn(shownRun(await loadRun(project, runId))));
+  }
+  return found;
 }
 
 async function runsToAsk({ journal }: Project, id: string | undefined): Promise<readonly string[]> {
