@@ -12,8 +12,8 @@ import {
   withNext,
   withPrevious,
 } from "../../src/page/step/output-window.ts";
-import { contextChanges } from "../../src/page/time/context-changes.ts";
-import { foundRows, treeRows } from "../../src/page/time/file-tree.ts";
+import { foundRows, treeRows } from "../../src/page/time/files-then.tsx";
+import { contextChanges } from "../../src/page/time/moment-views.tsx";
 
 describe("the held part of an output", () => {
   /** A file of numbered lines, each of ten bytes. */

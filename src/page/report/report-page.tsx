@@ -6,17 +6,23 @@
  */
 import type { ReactNode } from "react";
 import { Link } from "wouter";
-import { type CommandDoc, runPath } from "../api.ts";
-import { useDocument } from "../data.ts";
+import { type CommandDoc, runPath, useDocument } from "../api.ts";
+import { useTitle } from "../browser.ts";
 import { runHref } from "../links.ts";
 import { Button, CommandLine, Loading, Refused } from "../parts/basics.tsx";
 import { countText, durationText, fullTime, moneyText } from "../parts/figures.tsx";
 import { Icon } from "../parts/icon.tsx";
 import { Status } from "../parts/status.tsx";
-import { useTitle } from "../title.ts";
 import { GraphPicture } from "./graph-picture.tsx";
-import { ContextTable, Decisions, Path, Problems, Runners, Steps } from "./report-tables.tsx";
-import { Timeline } from "./timeline.tsx";
+import {
+  ContextTable,
+  Decisions,
+  Path,
+  Problems,
+  Runners,
+  Steps,
+  Timeline,
+} from "./report-tables.tsx";
 import "../styles/report.css";
 
 type ReportDoc = CommandDoc<"report">;

@@ -4,13 +4,11 @@
  */
 import { type ReactNode, useId, useState } from "react";
 import { Link, useLocation } from "wouter";
-import { type Overview, post, runPath, type StepRow } from "../api.ts";
+import { type Overview, post, runPath, type StepRow, useMayAct } from "../api.ts";
 import { reportHref, runHref, timeHref } from "../links.ts";
 import { Button } from "../parts/basics.tsx";
-import { ActionDialog } from "../parts/dialog.tsx";
+import { ActionDialog, PreviewDialog } from "../parts/dialog.tsx";
 import { Icon, type IconName } from "../parts/icon.tsx";
-import { PreviewDialog } from "../parts/preview-dialog.tsx";
-import { useMayAct } from "../server.ts";
 
 interface DialogProps {
   readonly overview: Overview;

@@ -8,9 +8,9 @@
 import { type ReactNode, useCallback } from "react";
 import { useLocation, useSearchParams } from "wouter";
 import { type Doc, runPath } from "../api.ts";
+import { useTitle } from "../browser.ts";
 import { stepHref } from "../links.ts";
 import { Empty, Failure, Loading, Tabs } from "../parts/basics.tsx";
-import { useTitle } from "../title.ts";
 import { Context } from "./context.tsx";
 import { Files } from "./files.tsx";
 import { RunGraph } from "./graph.tsx";

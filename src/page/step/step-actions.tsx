@@ -4,13 +4,11 @@
  */
 import { type ReactNode, useId, useState } from "react";
 import { useLocation } from "wouter";
-import { type Doc, post, runPath, type StepRow } from "../api.ts";
+import { type Doc, post, runPath, type StepRow, useMayAct } from "../api.ts";
 import { runHref } from "../links.ts";
 import { Button } from "../parts/basics.tsx";
-import { ActionDialog } from "../parts/dialog.tsx";
+import { ActionDialog, PreviewDialog } from "../parts/dialog.tsx";
 import type { IconName } from "../parts/icon.tsx";
-import { PreviewDialog } from "../parts/preview-dialog.tsx";
-import { useMayAct } from "../server.ts";
 
 type StepDoc = Doc<"stepPage">;
 

@@ -6,23 +6,19 @@
  */
 import { Fragment, type ReactNode, useState } from "react";
 import { Link, useSearchParams } from "wouter";
-import { type Doc, runPath } from "../api.ts";
-import { type Loaded, useDocument } from "../data.ts";
+import { type Doc, type Loaded, runPath, useDocument } from "../api.ts";
+import { useAtMostEvery, useTitle } from "../browser.ts";
 import { pathInAddress, runHref, stepHref, timeHref } from "../links.ts";
 import { useLive } from "../live.ts";
 import { Empty, Loading, Refused, Tabs } from "../parts/basics.tsx";
 import { countText, Duration, Money } from "../parts/figures.tsx";
 import { Status } from "../parts/status.tsx";
-import { useAtMostEvery } from "../timing.ts";
-import { useTitle } from "../title.ts";
-import { Artifacts } from "./artifacts.tsx";
 import { AttemptList, markOf, type StepAttempt } from "./attempt-list.tsx";
-import { Changes } from "./changes.tsx";
 import { Conversation } from "./conversation.tsx";
-import { Checks, Question, Receipt, Task, Why } from "./evidence.tsx";
+import { Artifacts, Changes, Checks, Question, Receipt, Task, Why } from "./evidence.tsx";
 import { OutputView } from "./output-view.tsx";
 import { StepActions } from "./step-actions.tsx";
-import { StepsInside } from "./steps-inside.tsx";
+import { StepsInside } from "./step-table.tsx";
 import "../styles/step.css";
 
 type StepDoc = Doc<"stepPage">;

@@ -1,16 +1,18 @@
-/** A run as it was: its graph, its steps and its context. */
+/**
+ * A run as it was: its graph, its steps and its context; and two moments of a run side by side, with
+ * what changed in the context and in the files.
+ */
 import { type ReactNode, useEffect, useState } from "react";
 import { useLocation } from "wouter";
-import { runPath } from "../api.ts";
-import { useDocument } from "../data.ts";
+import { type CommandDoc, type Doc, runPath, useDocument } from "../api.ts";
 import { stepHref } from "../links.ts";
-import { Empty, Failure, Loading } from "../parts/basics.tsx";
+import { Button, Empty, Failure, Loading } from "../parts/basics.tsx";
+import { Diff } from "../parts/diff.tsx";
 import { Json } from "../parts/json.tsx";
 import { RunGraph } from "../run/graph.tsx";
 import { type GraphDoc, RowStore, RowsContext } from "../run/run-data.ts";
 import { StepTable } from "../step/step-table.tsx";
-import { type ContextChange, contextChanges } from "./context-changes.ts";
-import { type MomentDoc, useKept, useMoment } from "./travel.ts";
+import { type Moment, type MomentDoc, useKept, useMoment } from "./travel.ts";
 
 interface MomentProps {
   readonly run: string;
@@ -77,7 +79,7 @@ export function ContextThen({ run, moment }: MomentProps): ReactNode {
 }
 
 /** Keys with their values before and after. */
-export function ContextChanges({ changes }: { changes: readonly ContextChange[] }): ReactNode {
+function ContextChanges({ changes }: { changes: readonly ContextChange[] }): ReactNode {
   return (
     <ul className="context-changes">
       {changes.map(({ key, kind, before, after }) => (
@@ -98,4 +100,122 @@ const VALUE_MAX = 4_000;
 function valueText(value: unknown): string {
   const text = typeof value === "string" ? value : (JSON.stringify(value, null, 2) ?? "");
   return text.length > VALUE_MAX ? `${text.slice(0, VALUE_MAX)}…` : text;
+}
+
+interface CompareProps {
+  readonly run: string;
+  readonly moments: readonly Moment[];
+  /** The sequence number of the moment to compare with. */
+  readonly pinned: number;
+  readonly moment: MomentDoc;
+  readonly onPin: (sequence: number) => void;
+}
+
+export function CompareMoments(props: CompareProps): ReactNode {
+  const { run, moments, pinned, moment, onPin } = props;
+  const before = useMoment(run, pinned);
+  const marked = moments.filter(
+    ({ mark, sequence }) => mark !== null || sequence === pinned || sequence === 1,
+  );
+  return (
+    <div className="evidence">
+      <div className="compare-choice">
+        <label>
+          <strong>A</strong>
+          <select value={pinned} onChange={(event) => onPin(Number(event.target.value))}>
+            {marked.map(({ sequence, text }) => (
+              <option key={sequence} value={sequence}>
+                {sequence}: {text}
+              </option>
+            ))}
+          </select>
+        </label>
+        <p>
+          <strong>B</strong> {moment.sequence}: {moment.line}
+        </p>
+        <Button onClick={() => onPin(moment.sequence)}>Use this moment as A</Button>
+      </div>
+      {before.error === undefined ? null : <Failure error={before.error} />}
+      {before.data === undefined ? (
+        <Loading lines={4} />
+      ) : (
+        <Comparison run={run} a={before.data} b={moment} />
+      )}
+    </div>
+  );
+}
+
+function Comparison({ run, a, b }: { run: string; a: MomentDoc; b: MomentDoc }): ReactNode {
+  if (a.sequence === b.sequence) {
+    return <Empty title="A and B are the same moment: move the slider" />;
+  }
+  const changes = contextChanges(a.context, b.context);
+  const isSame = a.snapshot === b.snapshot;
+  return (
+    <>
+      <section className="evidence-part">
+        <header>
+          <h2>Context</h2>
+        </header>
+        {changes.length === 0 ? (
+          <p className="faint">The context is the same.</p>
+        ) : (
+          <ContextChanges changes={changes} />
+        )}
+      </section>
+      <section className="evidence-part">
+        <header>
+          <h2>Files</h2>
+        </header>
+        {a.snapshot === null || b.snapshot === null ? (
+          <p className="faint">There is no snapshot of the files at one of these moments.</p>
+        ) : isSame ? (
+          <p className="faint">The files are the same.</p>
+        ) : (
+          <FilesBetween run={run} from={a.snapshot} to={b.snapshot} />
+        )}
+      </section>
+    </>
+  );
+}
+
+function FilesBetween(props: { run: string; from: string; to: string }): ReactNode {
+  const { run, from, to } = props;
+  const { data, error } = useDocument<CommandDoc<"diff">>(runPath(run, "diff"), {
+    from,
+    to,
+    patch: 1,
+  });
+  if (error !== undefined) return <Failure error={error} />;
+  if (data === undefined) return <Loading lines={6} />;
+  if (data.files.length === 0) return <p className="faint">The files are the same.</p>;
+  return (
+    <Diff
+      files={data.files}
+      patch={data.patch}
+      isCut={data.patch_cut}
+      label="Changes from A to B"
+    />
+  );
+}
+
+type Context = Doc<"moment">["context"];
+
+/** One key of the context that changed. */
+interface ContextChange {
+  readonly key: string;
+  readonly kind: "added" | "changed" | "removed";
+  readonly before: Context[string] | undefined;
+  readonly after: Context[string] | undefined;
+}
+
+/** What changed from one context to another, by key. */
+export function contextChanges(before: Context, after: Context): readonly ContextChange[] {
+  const keys = [...new Set([...Object.keys(before), ...Object.keys(after)])].toSorted();
+  return keys.flatMap((key): readonly ContextChange[] => {
+    const [hadIt, hasIt] = [Object.hasOwn(before, key), Object.hasOwn(after, key)];
+    if (hadIt && hasIt && JSON.stringify(before[key]) === JSON.stringify(after[key])) return [];
+    const kind = hadIt ? (hasIt ? "changed" : "removed") : "added";
+    return [{ key, kind, before: before[key], after: after[key] }];
+  });
 }
