@@ -57,16 +57,17 @@ export function useTitle(title: string | undefined): void {
 }
 
 /** The width at which the page becomes one column, as in styles/shell.css. */
-const PHONE = matchMedia("(max-width: 760px)");
+const PHONE = "(max-width: 760px)";
 
 /** True in a window as narrow as a phone. */
 export function useIsPhone(): boolean {
+  const [phone] = useState(() => matchMedia(PHONE));
   return useSyncExternalStore(
     (watcher) => {
-      PHONE.addEventListener("change", watcher);
-      return () => PHONE.removeEventListener("change", watcher);
+      phone.addEventListener("change", watcher);
+      return () => phone.removeEventListener("change", watcher);
     },
-    () => PHONE.matches,
+    () => phone.matches,
   );
 }
 
