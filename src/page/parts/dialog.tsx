@@ -198,3 +198,51 @@ function Names({ title, names }: { title: string; names: readonly string[] }): R
     </section>
   );
 }
+
+interface ChoicesProps<T> {
+  readonly legend: string;
+  readonly choices: readonly (readonly [value: T, label: ReactNode])[];
+  readonly chosen: T;
+  readonly onChoose: (value: T) => void;
+  /** What the last choice needs. */
+  readonly children?: ReactNode;
+}
+
+/** One of several choices; arrow keys move between them. */
+export function Choices<T extends string | undefined>(props: ChoicesProps<T>): ReactNode {
+  const { legend, choices, chosen, onChoose, children } = props;
+  const name = useId();
+  return (
+    <fieldset className="choices">
+      <legend>{legend}</legend>
+      {choices.map(([value, label]) => (
+        <label key={value ?? ""}>
+          <input
+            type="radio"
+            name={name}
+            checked={chosen === value}
+            onChange={() => onChoose(value)}
+          />
+          {label}
+        </label>
+      ))}
+      {children}
+    </fieldset>
+  );
+}
+
+interface CheckProps {
+  readonly isOn: boolean;
+  readonly onChange: (isOn: boolean) => void;
+  readonly children: ReactNode;
+}
+
+/** A box to tick. */
+export function Check({ isOn, onChange, children }: CheckProps): ReactNode {
+  return (
+    <label className="check">
+      <input type="checkbox" checked={isOn} onChange={(event) => onChange(event.target.checked)} />
+      {children}
+    </label>
+  );
+}
