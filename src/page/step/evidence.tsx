@@ -5,7 +5,7 @@
 import { type ReactNode, useEffect, useState } from "react";
 import { type CommandDoc, type Doc, runPath, useDocument } from "../api.ts";
 import { Material } from "../inbox/material.tsx";
-import { Copy, Empty, Failure, Loading } from "../parts/basics.tsx";
+import { Copy, Empty, Failure, Loading, Part } from "../parts/basics.tsx";
 import { Diff } from "../parts/diff.tsx";
 import { bytesText } from "../parts/figures.tsx";
 import { Icon } from "../parts/icon.tsx";
@@ -26,21 +26,14 @@ export function Task({
   return (
     <div className="evidence">
       {prompt === null ? null : (
-        <section className="evidence-part">
-          <header>
-            <h2>{attempt?.agent === null ? "Command" : "Prompt"}</h2>
-            <Copy text={prompt} />
-          </header>
+        <Part title={attempt?.agent === null ? "Command" : "Prompt"} aside={<Copy text={prompt} />}>
           <pre className="code-block">{prompt}</pre>
-        </section>
+        </Part>
       )}
       {Object.keys(settings).length === 0 ? null : (
-        <section className="evidence-part">
-          <header>
-            <h2>Settings</h2>
-          </header>
+        <Part title="Settings">
           <Json value={settings} label="the settings" levels={2} />
-        </section>
+        </Part>
       )}
     </div>
   );
@@ -102,10 +95,7 @@ export function Why({ page }: { page: Doc<"stepPage"> }): ReactNode {
     <div className="evidence">
       <pre className="code-block">{page.explained.join("\n")}</pre>
       {page.messages.length === 0 ? null : (
-        <section className="evidence-part">
-          <header>
-            <h2>Messages to the agent</h2>
-          </header>
+        <Part title="Messages to the agent">
           <ul className="messages">
             {page.messages.map(({ id, text, by, delivered }) => (
               <li key={id}>
@@ -116,7 +106,7 @@ export function Why({ page }: { page: Doc<"stepPage"> }): ReactNode {
               </li>
             ))}
           </ul>
-        </section>
+        </Part>
       )}
     </div>
   );
@@ -164,12 +154,9 @@ function DiffBetween(props: { run: string; from: string; to: string }): ReactNod
         <Diff files={files} patch={patch} isCut={patch_cut} label="Changes" />
       )}
       {hasContext ? (
-        <section className="evidence-part">
-          <header>
-            <h2>Context</h2>
-          </header>
+        <Part title="Context">
           <Json value={context} label="the changes of the context" levels={2} />
-        </section>
+        </Part>
       ) : null}
     </div>
   );

@@ -6,7 +6,7 @@ import { type ReactNode, useEffect, useState } from "react";
 import { useLocation } from "wouter";
 import { type CommandDoc, type Doc, runPath, useDocument } from "../api.ts";
 import { stepHref } from "../links.ts";
-import { Button, Empty, Failure, Loading } from "../parts/basics.tsx";
+import { Button, Empty, Failure, Loading, Part } from "../parts/basics.tsx";
 import { Diff } from "../parts/diff.tsx";
 import { Json } from "../parts/json.tsx";
 import { RunGraph } from "../run/graph.tsx";
@@ -62,12 +62,9 @@ export function ContextThen({ run, moment }: MomentProps): ReactNode {
   return (
     <div className="evidence">
       {changes.length === 0 ? null : (
-        <section className="evidence-part">
-          <header>
-            <h2>Changed by this event</h2>
-          </header>
+        <Part title="Changed by this event">
           <ContextChanges changes={changes} />
-        </section>
+        </Part>
       )}
       {Object.keys(moment.context).length === 0 ? (
         <Empty title="The context is empty at this moment" />
@@ -153,20 +150,14 @@ function Comparison({ run, a, b }: { run: string; a: MomentDoc; b: MomentDoc }):
   const isSame = a.snapshot === b.snapshot;
   return (
     <>
-      <section className="evidence-part">
-        <header>
-          <h2>Context</h2>
-        </header>
+      <Part title="Context">
         {changes.length === 0 ? (
           <p className="faint">The context is the same.</p>
         ) : (
           <ContextChanges changes={changes} />
         )}
-      </section>
-      <section className="evidence-part">
-        <header>
-          <h2>Files</h2>
-        </header>
+      </Part>
+      <Part title="Files">
         {a.snapshot === null || b.snapshot === null ? (
           <p className="faint">There is no snapshot of the files at one of these moments.</p>
         ) : isSame ? (
@@ -174,7 +165,7 @@ function Comparison({ run, a, b }: { run: string; a: MomentDoc; b: MomentDoc }):
         ) : (
           <FilesBetween run={run} from={a.snapshot} to={b.snapshot} />
         )}
-      </section>
+      </Part>
     </>
   );
 }

@@ -6,12 +6,11 @@
  */
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { type ReactNode, useEffect, useRef, useState } from "react";
-import { Link, useSearchParams } from "wouter";
 import { type Doc, runPath, useDocument, useMayAct } from "../api.ts";
 import { useAtMostEvery, useTitle } from "../browser.ts";
-import { runHref } from "../links.ts";
+import { useAddressQuery } from "../links.ts";
 import { useLive } from "../live.ts";
-import { Button, Empty, Failure, Loading, Refused, Tabs } from "../parts/basics.tsx";
+import { Breadcrumb, Button, Empty, Failure, Loading, Refused, Tabs } from "../parts/basics.tsx";
 import { ClockTime, Money } from "../parts/figures.tsx";
 import { Status } from "../parts/status.tsx";
 import { ForkDialog, RewindDialog } from "../step/step-actions.tsx";
@@ -64,17 +63,9 @@ interface JourneyProps extends TimePageProps {
 function Journey({ run, runId, moments, sequence, onDone }: JourneyProps): ReactNode {
   const travel = useTravel(run, moments, sequence);
   const { data: moment, error } = useMoment(run, travel.sequence);
-  const [search, setSearch] = useSearchParams();
+  const [search, change] = useAddressQuery();
   const pinned = Number(search.get("a") ?? 1);
   const tab = TABS.find(({ id }) => id === search.get("tab"))?.id ?? "graph";
-  const change = (name: string, value: string): void =>
-    setSearch(
-      (before) => {
-        before.set(name, value);
-        return before;
-      },
-      { replace: true },
-    );
   return (
     <>
       <Head run={run} runId={runId} moment={moment} onDone={onDone} />
@@ -161,15 +152,7 @@ function Head({ run, runId, moment, onDone }: HeadProps): ReactNode {
   const close = (): void => setOpen(undefined);
   return (
     <header className="step-head">
-      <nav className="breadcrumb" aria-label="Where this page is">
-        <Link href="/">Runs</Link>
-        <span aria-hidden="true">/</span>
-        <Link href={runHref(run)} className="mono">
-          {runId.slice(0, 8)}
-        </Link>
-        <span aria-hidden="true">/</span>
-        <span aria-current="page">Time travel</span>
-      </nav>
+      <Breadcrumb run={run} runId={runId} parts={[{ name: "Time travel" }]} />
       <div className="page-head">
         <h1>Time travel</h1>
         {moment === undefined ? null : <Status status={moment.status} />}
