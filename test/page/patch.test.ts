@@ -1,6 +1,6 @@
 /** The rows of a patch: numbers of lines, names of files. */
 import { expect, test } from "vitest";
-import { patchFiles } from "../../src/page/parts/diff.tsx";
+import { patchFiles } from "../../src/page/parts/patch.ts";
 
 const PATCH = `diff --git a/src/a.ts b/src/a.ts
 index 1..2 100644

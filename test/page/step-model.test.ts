@@ -12,8 +12,7 @@ import {
   withNext,
   withPrevious,
 } from "../../src/page/step/output-window.ts";
-import { foundRows, treeRows } from "../../src/page/time/files-then.tsx";
-import { contextChanges } from "../../src/page/time/moment-views.tsx";
+import { contextChanges, foundRows, treeRows } from "../../src/page/time/moment-model.ts";
 
 describe("the held part of an output", () => {
   /** A file of numbered lines, each of ten bytes. */

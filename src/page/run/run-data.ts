@@ -22,8 +22,7 @@ import {
   useDocument,
 } from "../api.ts";
 import { useLive } from "../live.ts";
-import { mergedLines, type RunLine } from "./log.tsx";
-import { mergedRows } from "./step-rows.ts";
+import { mergedLines, mergedRows, type RunLine } from "./step-rows.ts";
 
 export type GraphDoc = CommandDoc<"graph">;
 

@@ -8,6 +8,7 @@ import { type Doc, runPath, useDocument } from "../api.ts";
 import { Copy, Empty, Failure, Loading } from "../parts/basics.tsx";
 import { bytesText } from "../parts/figures.tsx";
 import { Icon } from "../parts/icon.tsx";
+import { foundRows, type TreeRow, treeRows } from "./moment-model.ts";
 import { useKept } from "./travel.ts";
 
 const ROW_PX = 28;
@@ -157,74 +158,4 @@ function FileContent(props: { run: string; snapshot: string; path: string }): Re
       {data.cut ? <p className="faint small">Only the beginning of the file is shown.</p> : null}
     </section>
   );
-}
-
-interface TreeRow {
-  readonly path: string;
-  readonly name: string;
-  readonly depth: number;
-  readonly isFolder: boolean;
-  readonly bytes: number;
-}
-
-interface Listed {
-  readonly path: string;
-  readonly bytes: number;
-}
-
-/** The rows of open folders, folders first, by name. */
-export function treeRows(
-  files: readonly Listed[],
-  isOpen: (folder: string) => boolean,
-): readonly TreeRow[] {
-  return rowsIn(folderOf(files), "", 0, isOpen);
-}
-
-/** Only the files whose path contains the words, without folders. */
-export function foundRows(files: readonly Listed[], words: string): readonly TreeRow[] {
-  const wanted = words.toLowerCase();
-  return files
-    .filter(({ path }) => path.toLowerCase().includes(wanted))
-    .map(({ path, bytes }) => ({ path, name: path, depth: 0, isFolder: false, bytes }));
-}
-
-interface Folder {
-  readonly folders: Map<string, Folder>;
-  readonly files: { readonly name: string; readonly bytes: number }[];
-}
-
-function folderOf(files: readonly Listed[]): Folder {
-  const root: Folder = { folders: new Map(), files: [] };
-  for (const { path, bytes } of files) {
-    const names = path.split("/");
-    const name = names.pop() ?? path;
-    let folder = root;
-    for (const part of names) {
-      const next = folder.folders.get(part) ?? { folders: new Map(), files: [] };
-      folder.folders.set(part, next);
-      folder = next;
-    }
-    folder.files.push({ name, bytes });
-  }
-  return root;
-}
-
-function rowsIn(
-  folder: Folder,
-  prefix: string,
-  depth: number,
-  isOpen: (folder: string) => boolean,
-): readonly TreeRow[] {
-  const folders = [...folder.folders].toSorted(([a], [b]) => a.localeCompare(b));
-  const files = folder.files.toSorted((a, b) => a.name.localeCompare(b.name));
-  return [
-    ...folders.flatMap(([name, inner]): readonly TreeRow[] => {
-      const path = `${prefix}${name}`;
-      const row = { path, name, depth, isFolder: true, bytes: 0 };
-      return [row, ...(isOpen(path) ? rowsIn(inner, `${path}/`, depth + 1, isOpen) : [])];
-    }),
-    ...files.map(({ name, bytes }) => {
-      return { path: `${prefix}${name}`, name, depth, isFolder: false, bytes };
-    }),
-  ];
 }

@@ -4,7 +4,7 @@
  */
 import { type ReactNode, useEffect, useState } from "react";
 import { useLocation } from "wouter";
-import { type CommandDoc, type Doc, runPath, useDocument } from "../api.ts";
+import { type CommandDoc, runPath, useDocument } from "../api.ts";
 import { stepHref } from "../links.ts";
 import { Button, Empty, Failure, Loading, Part } from "../parts/basics.tsx";
 import { Diff } from "../parts/diff.tsx";
@@ -12,6 +12,7 @@ import { Json } from "../parts/json.tsx";
 import { RunGraph } from "../run/graph.tsx";
 import { type GraphDoc, RowStore, RowsContext } from "../run/run-data.ts";
 import { StepTable } from "../step/step-table.tsx";
+import { type ContextChange, contextChanges } from "./moment-model.ts";
 import { type Moment, type MomentDoc, useKept, useMoment } from "./travel.ts";
 
 interface MomentProps {
@@ -188,25 +189,4 @@ function FilesBetween(props: { run: string; from: string; to: string }): ReactNo
       label="Changes from A to B"
     />
   );
-}
-
-type Context = Doc<"moment">["context"];
-
-/** One key of the context that changed. */
-interface ContextChange {
-  readonly key: string;
-  readonly kind: "added" | "changed" | "removed";
-  readonly before: Context[string] | undefined;
-  readonly after: Context[string] | undefined;
-}
-
-/** What changed from one context to another, by key. */
-export function contextChanges(before: Context, after: Context): readonly ContextChange[] {
-  const keys = [...new Set([...Object.keys(before), ...Object.keys(after)])].toSorted();
-  return keys.flatMap((key): readonly ContextChange[] => {
-    const [hadIt, hasIt] = [Object.hasOwn(before, key), Object.hasOwn(after, key)];
-    if (hadIt && hasIt && JSON.stringify(before[key]) === JSON.stringify(after[key])) return [];
-    const kind = hadIt ? (hasIt ? "changed" : "removed") : "added";
-    return [{ key, kind, before: before[key], after: after[key] }];
-  });
 }

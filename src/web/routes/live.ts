@@ -6,7 +6,7 @@ import { attemptText, stepPath } from "../../core/step-path.ts";
 import { exposureLines } from "../../view/attempt-text.ts";
 import { fileJson } from "../../view/file-changes.ts";
 import { type OverviewJson, overviewJson } from "../../view/json/run-row-json.ts";
-import { type StepRowJson, stepRowJson } from "../../view/json/step-row-json.ts";
+import { type StepRowJson, stepRowJson } from "../../view/json/step-json.ts";
 import { stepTree } from "../../view/step-tree.ts";
 import { isoText } from "../../view/text.ts";
 import type { Routes, StreamEvent } from "../answer.ts";
