@@ -1,5 +1,20 @@
-/** What the commands about pipeline files, the state of a project and this machine print. */
-import { boolean, integer, listOf, nullable, oneOf, record, text, time } from "../../core/shape.ts";
+/**
+ * What the commands print that are about no single run: pipeline files, the state of a project, this
+ * machine, many runs together, and the workers of a fleet.
+ */
+
+import {
+  boolean,
+  integer,
+  listOf,
+  nullable,
+  number,
+  oneOf,
+  optional,
+  record,
+  text,
+  time,
+} from "../../core/shape.ts";
 import * as part from "./document-parts.ts";
 import { document } from "./document-parts.ts";
 
@@ -118,3 +133,75 @@ export const doctorRepair = document("What a repair found and changed.", {
     }),
   ),
 });
+
+export const costs = document("What the agents of runs used in a period, by what was asked for.", {
+  since: time,
+  by: listOf(oneOf("pipeline", "model", "agent", "day", "project")),
+  total: record({ runs: integer, tokens: integer, usd: number, unknown_price: integer }),
+  rows: listOf(
+    record({
+      pipeline: optional(text),
+      model: optional(text),
+      agent: optional(text),
+      day: optional(text),
+      project: optional(text),
+      runs: integer,
+      tokens: integer,
+      usd: number,
+    }),
+  ),
+});
+
+const asking = { ...part.run, short_id: text, directory: text, pipeline: text };
+
+export const inbox = document(
+  "Everything that waits for a person, in all projects, the oldest first.",
+  {
+    questions: listOf(record({ ...asking, status: part.runStatus, ...part.questionFields })),
+    /** Effects that must happen once and about which a person has to say what happened. */
+    uncertain: listOf(record({ ...asking, ...part.attempt, since: time, message: text })),
+  },
+);
+
+export const notified = document("What `notify` has sent.", {
+  ...part.run,
+  sent: integer,
+  /** Notices whose next attempt is due later, or that were given up. */
+  unsent: integer,
+});
+
+export const initialised = document("A pipeline that `init` has written.", {
+  pipeline: text,
+  file: text,
+  agent: text,
+});
+
+export const submitted = document("A run that was given to a fleet.", {
+  ...part.run,
+  requires: listOf(text),
+  priority: number,
+});
+
+export const workers = document(
+  "The workers of a fleet, its queues, and the runs that no worker could drive.",
+  {
+    workers: listOf(
+      record({
+        worker: text,
+        host: text,
+        pid: integer,
+        version: text,
+        labels: listOf(text),
+        concurrency: integer,
+        runs: listOf(text),
+        state: oneOf("working", "draining", "ended", "silent"),
+        started_at: text,
+        seen_at: text,
+      }),
+    ),
+    queues: listOf(record({ requires: listOf(text), queued: integer, deferred: integer })),
+    dead_letters: listOf(record({ run_id: text, reason: text, time: text })),
+  },
+);
+
+export const queued = document("A run of a fleet that is queued again.", { ...part.run });

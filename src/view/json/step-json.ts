@@ -1,23 +1,28 @@
 /**
- * A step for its page: what the pipeline says about it, and every attempt with its evidence.
+ * A step for the pages of the dashboard: its row on the page of a run, of a moment, of two runs side by
+ * side; and for its own page what the pipeline says about it, and every attempt with its evidence.
  *
- * Owns: the values, as folds over events and the plan. The caller adds what is in files: prompts and
- * sizes of outputs.
+ * Owns: the values, as folds over events and the plan. The caller adds what no event holds: what an
+ * agent does at this moment, prompts, and sizes of outputs.
  */
 import { checksFound } from "../../core/attempt/check.ts";
 import type { AttemptEnd, CheckEvidence, Recorded, RunEvent } from "../../core/event.ts";
-import type { Run } from "../../core/run.ts";
+import { type Instances, type Run, stepOf, type Visit } from "../../core/run.ts";
 import { attemptText, stepPath, visitText } from "../../core/step-path.ts";
+import { stepStateOf } from "../../core/summary.ts";
 import type { Step } from "../../plan/plan.ts";
 import type { Json } from "../../util/json.ts";
 import { type Attempt, attemptEnd, attemptHistory } from "../attempt-history.ts";
 import type { Explained } from "../explain.ts";
 import { checkJson } from "../failure-text.ts";
 import { type AttemptSpan, attemptSpans } from "../report/report.ts";
+import { resultText } from "../show.ts";
+import { elapsedOf, type Liveness, STEP_STYLES, stateWord } from "../step-status.ts";
+import { type StepNode, stepTree } from "../step-tree.ts";
 import { firstLine, isoText } from "../text.ts";
 import { type AttemptWork, workHistory } from "../work-history.ts";
 import { refJson } from "./action-json.ts";
-import type { stepPage } from "./dashboard-documents.ts";
+import type { runPage, stepPage } from "./dashboard-documents.ts";
 import type { DocumentOf } from "./document-parts.ts";
 import { printedName } from "./event-json.ts";
 import { spentJson, timeJson } from "./part-json.ts";
@@ -176,4 +181,90 @@ function plain(value: unknown): Json {
       .filter(([, inner]) => inner !== undefined)
       .map(([name, inner]) => [name, plain(inner)]),
   );
+}
+
+/** The row of a step. */
+export type StepRowJson = DocumentOf<typeof runPage>["steps"][number];
+
+interface RowInput {
+  readonly liveness: Liveness;
+  readonly now: number;
+  /** Of agents that work: what each uses and does, by the path of its step. */
+  readonly activities?: ReadonlyMap<string, AgentActivity>;
+}
+
+interface AgentActivity {
+  readonly turns: number;
+  readonly costUsd?: number | undefined;
+  readonly tool?: string | undefined;
+}
+
+/** The rows of a run, each after the composite step that it is in. */
+export function stepRowsJson(run: Run, input: RowInput): readonly StepRowJson[] {
+  return Array.from(stepTree(run), (node) => stepRowJson(node, input));
+}
+
+/** The row of one step. */
+export function stepRowJson(node: StepNode, input: RowInput): StepRowJson {
+  const { path, label, step, visit, status } = node;
+  const state = visit?.state;
+  const ended = state?.status === "completed" || state?.status === "failed" ? state.at : undefined;
+  const activity = input.activities?.get(path);
+  const { spent } = visit ?? {};
+  return {
+    step: path,
+    parent: parentOf(path),
+    label,
+    kind: step.work.kind,
+    status: documentedStatus(node, input.liveness),
+    detail: stateWord(status, input.liveness),
+    visit: visit?.number ?? 0,
+    attempt: visit?.attempts ?? 0,
+    started_at: timeJson(visit?.startedAt),
+    ended_at: timeJson(ended),
+    worked_ms: (visit && elapsedOf(visit, input.liveness, input.now)) ?? 0,
+    cost_usd: activity?.costUsd ?? spent?.costUsd ?? null,
+    tokens: spent === undefined ? null : spent.inputTokens + spent.outputTokens,
+    turns: activity?.turns ?? spent?.turns ?? null,
+    tool: activity?.tool ?? null,
+    items: itemsOf(visit),
+    message: visit === undefined ? null : messageOf(visit, status, input.now),
+  };
+}
+
+/** Without an owner, a running step is only known to have run. */
+function documentedStatus({ record, status }: StepNode, liveness: Liveness): StepRowJson["status"] {
+  if (status === "running" && liveness !== "owned") return "interrupted";
+  return record === undefined ? "pending" : stepStateOf(record);
+}
+
+/** The path of the composite step around a step: `map` for `map@1.1[3]/fix`; null at the top. */
+function parentOf(path: string): string | null {
+  const scope = path.slice(0, path.lastIndexOf("/"));
+  return /^(.*)@\d+\.\d+\[\d+\]$/.exec(scope)?.[1] ?? null;
+}
+
+function itemsOf(visit: Visit | undefined): StepRowJson["items"] {
+  const { instances } = visit ?? {};
+  if (visit === undefined || instances === undefined) return null;
+  const { kind } = stepOf(visit).work;
+  return kind === "each" || kind === "branches" ? countsOf(instances) : null;
+}
+
+function countsOf({ total, opened, ended, failed }: Instances): StepRowJson["items"] {
+  return {
+    total,
+    completed: ended - failed,
+    failed,
+    running: opened - ended,
+    waiting: total - opened,
+  };
+}
+
+/** Why a step failed or waits, in one line. */
+function messageOf(visit: Visit, status: StepNode["status"], now: number): string | null {
+  const { tone } = STEP_STYLES[status];
+  if (tone !== "bad" && tone !== "wait" && status !== "handled") return null;
+  const text = firstLine(resultText(visit, now));
+  return text === "" ? null : text;
 }

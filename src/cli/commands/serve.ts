@@ -1,12 +1,16 @@
 /**
- * `perdure ui`: starts the server of the dashboard and waits until somebody ends it.
+ * `perdure ui` and `perdure mcp`: start the server of the dashboard, or the one for an agent, and wait
+ * until somebody ends it.
  *
- * Owns: loading the server, its first line, opening the browser, and the signals that end it.
- * Does not: serve (`web`, which is a program of its own in `dist`, so that no other command loads it).
+ * Owns: loading the server; of the dashboard its first line, opening the browser, and the signals that
+ * end it.
+ * Does not: serve (`web` and `mcp`, which are programs of their own in `dist`, so that no other command
+ * loads them).
  */
 import { createRequire } from "node:module";
 import { openInBrowser } from "../../app/browser.ts";
 import { Refusal } from "../../app/refusal.ts";
+import type { serve as serveAgent } from "../../mcp/main.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import type { serve } from "../../web/main.ts";
 import { print, printError } from "../print.ts";
@@ -46,4 +50,15 @@ function signalled(): Promise<void> {
       process.once(signal, () => done());
     }
   });
+}
+
+const FOR_AGENTS =
+  "This serves an agent, which starts it by itself: claude mcp add perdure -- perdure mcp";
+
+/** Serves an agent over stdin and stdout until the client closes its end. */
+export async function mcpCommand(options: { readonly readOnly?: boolean }): Promise<ExitCode> {
+  if (process.stdin.isTTY) printError(FOR_AGENTS);
+  const mcp = createRequire(import.meta.url)("./mcp.js") as { readonly serve: typeof serveAgent };
+  await mcp.serve({ directory: process.cwd(), readOnly: options.readOnly === true });
+  return EXIT.done;
 }
