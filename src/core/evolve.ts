@@ -21,9 +21,15 @@ import { dropJudged, keepSubmission, noteJudge } from "./conversation/judge.ts";
 import { leaveMessage, noteDelivered, noteSent } from "./conversation/message.ts";
 import { noteDenial } from "./conversation/permission.ts";
 import type { Recorded, RememberedEnvironment, Retry, RunEvent, Spent, VisitRef } from "./event.ts";
-import { chooseFor, chooseForFailed, forgetChoices, fork, keepFiles } from "./graph/fork.ts";
 import { restartScope } from "./graph/restart.ts";
-import { rewind } from "./graph/rewind.ts";
+import {
+  chooseFor,
+  chooseForFailed,
+  forgetChoices,
+  fork,
+  keepFiles,
+  rewind,
+} from "./graph/rewind.ts";
 import {
   applyEnd,
   applyToScope,
@@ -35,8 +41,16 @@ import {
   openScope,
 } from "./graph/scope.ts";
 import { adoptPlan } from "./graph/update.ts";
-import { absorbFailures, enter, requeue, uncountInside } from "./graph/visit.ts";
-import { complete, fail, skip, waitForRetry } from "./graph/visit-end.ts";
+import {
+  absorbFailures,
+  complete,
+  enter,
+  fail,
+  requeue,
+  skip,
+  uncountInside,
+  waitForRetry,
+} from "./graph/visit.ts";
 import { stateName } from "./graph/visit-state.ts";
 import { move } from "./move.ts";
 import {

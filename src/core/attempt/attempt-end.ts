@@ -16,7 +16,7 @@ import type { Backoff, RetryPolicy } from "../../plan/plan.ts";
 import { unreachable } from "../../util/assert.ts";
 import type { Json } from "../../util/json.ts";
 import { seededRandom, seedOf } from "../../util/random.ts";
-import { keysAtEnd, keysAtRetry } from "../built-in-keys.ts";
+import { keysAtEnd, keysAtRetry } from "../context.ts";
 import { ASKS_MAX, afterFailure, RELAYS_MAX } from "../conversation/conversation.ts";
 import { missingJudge, submit, submitAgain } from "../conversation/judge.ts";
 import type {
@@ -30,7 +30,7 @@ import type {
   Spent,
 } from "../event.ts";
 import type { Ending, Result } from "../fact.ts";
-import { chooseEdges } from "../graph/edge-choice.ts";
+import { chooseEdges } from "../graph/edge.ts";
 import { restartProblem } from "../graph/restart.ts";
 import { LOSSES_MAX } from "../graph/visit.ts";
 import { attemptOf, type Run, stepOf, type Visit, visitRef } from "../run.ts";

@@ -13,10 +13,9 @@
 import { edgeAt, indexOf, stepAt } from "../../plan/graph-index.ts";
 import type { Graph, NeededOutcome, Simulated } from "../../plan/plan.ts";
 import type { JsonObject } from "../../util/json.ts";
-import { keysAtEnd } from "../built-in-keys.ts";
-import { contextValue } from "../context.ts";
+import { contextValue, keysAtEnd } from "../context.ts";
 import type { StepReport } from "../event.ts";
-import { chooseEdgesAt } from "../graph/edge-choice.ts";
+import { chooseEdgesAt } from "../graph/edge.ts";
 import { passesOn, type Run, stepOf, type Visit } from "../run.ts";
 import type { Outcome } from "../values.ts";
 

@@ -3,13 +3,13 @@
  * as after a completed step, without the results of the skipped one.
  *
  * Owns: which steps a person can skip, and the events of a skip.
- * Does not: apply them to the run (graph/visit-end.ts).
+ * Does not: apply them to the run (graph/visit.ts).
  * Invariants:
  * - skip/K1 A person skips no running step, and none whose end the run has already followed.
  */
 import { indexOf } from "../../plan/graph-index.ts";
 import type { FailureReason, RunEvent } from "../event.ts";
-import { chooseEdges } from "../graph/edge-choice.ts";
+import { chooseEdges } from "../graph/edge.ts";
 import { restartProblem } from "../graph/restart.ts";
 import { Refusal, refuseWhileFinishing } from "../graph/rewind.ts";
 import { currentVisit, findStep, type Run, type Visit, visitRef } from "../run.ts";

@@ -1,26 +1,35 @@
 /**
- * The end of a composite visit, when all its instances have ended: it completes, fails, returns to
- * a step because a goal was missed, or starts its next iteration. For parallel branches: joins
- * their results.
+ * The end of a composite visit. When all its instances have ended, it completes, fails, returns to a
+ * step because a goal was missed, or starts its next iteration. Some end before: branches of which
+ * one success is enough, and a sub-pipeline that is watched. For parallel branches: joins their
+ * results, and picks the best one by outcome, score and name, or the one that an agent names.
  *
- * Owns: this decision, the content of `parallel.results`.
- * Does not: open or end instances (scope.ts), or pick a branch (pick.ts).
+ * Owns: these decisions, which visits inside must neither start nor continue after an early end, the
+ * content of `parallel.results`, and the context keys that hold the picked branch.
+ * Does not: open or end instances (scope.ts).
  * Invariants:
  * - branches/N4 The context of a branch stays in it; only `parallel.results` shows it to other
  *   steps.
+ * - early-end/K1 A process is ended only for a reason that stays true, so no interrupted visit waits
+ *   for a result that does not come. A condition may change, so it only prevents starts.
  */
 import type { BranchesWork, LoopWork } from "../../plan/plan.ts";
 import { defined } from "../../util/defined.ts";
 import { formatDuration } from "../../util/duration.ts";
-import type { Json, JsonObject } from "../../util/json.ts";
+import { isObject, type Json, type JsonObject } from "../../util/json.ts";
 import { complete, fail } from "../attempt/attempt-end.ts";
 import { finalFailure } from "../attempt/failure.ts";
+import { contextValue } from "../context.ts";
 import type { RunEvent, StepReport } from "../event.ts";
 import { attemptOf, childScopes, type Run, type Scope, stepOf, type Visit } from "../run.ts";
 import { missedInside } from "../run-end.ts";
-import { evaluateAfterIteration, outcomeWord } from "../values.ts";
-import { earlyEnd } from "./early-end.ts";
-import { BRANCH_RESULTS } from "./pick.ts";
+import {
+  evaluateAfterIteration,
+  evaluateIn,
+  lastScope,
+  type Outcome,
+  outcomeWord,
+} from "../values.ts";
 import { itemGrants } from "./retry.ts";
 import { waitsFor } from "./visit-state.ts";
 
@@ -151,4 +160,167 @@ function failureIn({ steps }: Scope): string | undefined {
     }
   }
   return undefined;
+}
+
+/** Why a composite visit ends early. */
+type EarlyEnd = "enough" | "cycles" | "condition";
+
+/** Why a running composite visit ends early; undefined when it does not. */
+export function earlyEnd(run: Run, visit: Visit, now: number): EarlyEnd | undefined {
+  const { work } = stepOf(visit);
+  if (visit.instances === undefined || visit.state.status !== "running") return undefined;
+  if (work.kind === "branches") {
+    const succeeded = visit.instances.ended > visit.instances.failed;
+    return work.policy === "first_success" && succeeded ? "enough" : undefined;
+  }
+  if (work.kind !== "pipeline" || work.watch === undefined) return undefined;
+  if (now >= (limitOf(visit) ?? Number.POSITIVE_INFINITY)) return "cycles";
+  const { until } = work.watch;
+  return until !== undefined && holds(run, visit, until) ? "condition" : undefined;
+}
+
+/** When the cycles of a watched sub-pipeline are used up; time without an owner does not count. */
+export function limitOf(visit: Visit): number | undefined {
+  const { state, unownedMs = 0 } = visit;
+  const { work } = stepOf(visit);
+  const { everyMs, cyclesMax } = (work.kind === "pipeline" ? work.watch : undefined) ?? {};
+  if (everyMs === undefined || cyclesMax === undefined || state.status !== "running") {
+    return undefined;
+  }
+  return state.since + unownedMs + everyMs * cyclesMax;
+}
+
+/** The condition sees the outcome of the step of the sub-pipeline that ended last. */
+function holds(run: Run, visit: Visit, until: string): boolean {
+  const state = lastScope(run, visit)?.last?.state;
+  if (state?.status !== "completed" && state?.status !== "failed") return false;
+  const word = outcomeWord(state);
+  const label = contextValue(run, visit.record.scope, "preferred_label");
+  const outcome: Outcome = {
+    status: "completed",
+    exit: 0,
+    outputs: {},
+    context: { outcome: word, "stack.child.status": "running", "stack.child.outcome": word },
+    reported: { outcome: word, ...(typeof label === "string" ? { label } : {}) },
+  };
+  const held = evaluateIn(run, visit, until, {}, outcome);
+  return held.ok && held.value === true;
+}
+
+/** True for a visit that must not start, because a composite visit around it ends early. */
+export function isSuperseded(run: Run, visit: Visit, now: number): boolean {
+  return endsAround(run, visit, now).length > 0;
+}
+
+/** True for a visit whose process must end, because a composite visit around it has its result. */
+export function isToEnd(run: Run, visit: Visit, now: number): boolean {
+  return endsAround(run, visit, now).some((why) => why !== "condition");
+}
+
+function endsAround(run: Run, visit: Visit, now: number): readonly EarlyEnd[] {
+  const ends: EarlyEnd[] = [];
+  for (let at = visit.record.scope.parent; at !== undefined; at = at.record.scope.parent) {
+    const why = earlyEnd(run, at, now);
+    if (why !== undefined) ends.push(why);
+  }
+  return ends;
+}
+
+/** The composite visits that end now, because nothing inside them runs any more. */
+export function visitsToEnd(run: Run, now: number): readonly Visit[] {
+  return [...run.composites].filter(
+    (visit) => earlyEnd(run, visit, now) !== undefined && !hasRunning(run, visit),
+  );
+}
+
+function hasRunning(run: Run, outer: Visit): boolean {
+  // Work that is being merged counts, so the merge ends first; one that waits for its turn behind an
+  // instance which will not end does not.
+  const unended = [...childScopes(run, outer)].find(({ active }) => active > 0);
+  const isNext = ({ index }: Scope): boolean =>
+    index < (unended?.index ?? Number.POSITIVE_INFINITY);
+  if ([...run.merging].some((scope) => scope.parent === outer && isNext(scope))) return true;
+  return [...run.running].some((visit) => {
+    for (let at = visit.record.scope.parent; at !== undefined; at = at.record.scope.parent) {
+      if (at === outer) return true;
+    }
+    return false;
+  });
+}
+
+/** The context key that holds the results of all branches. */
+const BRANCH_RESULTS = "parallel.results";
+const BEST_ID = "parallel.fan_in.best_id";
+const BEST_OUTCOME = "parallel.fan_in.best_outcome";
+
+/** The result of a step that picks the best branch. */
+type Picked =
+  | { readonly ok: true; readonly context: JsonObject; readonly reported: StepReport }
+  | { readonly ok: false; readonly message: string };
+
+/** The best of the branches that ended last. */
+export function pickBranch(run: Run, visit: Visit): Picked {
+  const candidates = candidatesAt(run, visit);
+  const [best] = candidates;
+  if (best === undefined) return { ok: false, message: "there are no branches to pick from" };
+  if (best.outcome === "fail") {
+    return { ok: false, message: `all ${candidates.length} branches failed` };
+  }
+  return { ok: true, context: keysOf(best), reported: { notes: `picked ${best.id}` } };
+}
+
+/** The keys for the branch that an agent has picked; without a valid name, the best one. */
+export function keysOfPick(run: Run, visit: Visit, outcome: Outcome): JsonObject {
+  const candidates = candidatesAt(run, visit);
+  const { [BEST_ID]: written } = outcome.context;
+  const said = typeof outcome.answer === "string" ? outcome.answer.trim().split("\n").at(-1) : "";
+  const names = [written, said?.trim()];
+  const picked = names.flatMap((name) => candidates.find(({ id }) => id === name) ?? []);
+  const best = picked[0] ?? candidates[0];
+  return best === undefined ? {} : keysOf(best);
+}
+
+function keysOf({ id, outcome }: Candidate): JsonObject {
+  return { [BEST_ID]: id, [BEST_OUTCOME]: outcome };
+}
+
+/** The branches that ended last, the best first: by outcome, by score, by name. */
+function candidatesAt(run: Run, visit: Visit): readonly Candidate[] {
+  const results = contextValue(run, visit.record.scope, BRANCH_RESULTS);
+  return (Array.isArray(results) ? (results as readonly Json[]) : [])
+    .flatMap((one) => (isObject(one) ? [candidateOf(one)] : []))
+    .toSorted(
+      (one, other) =>
+        rankOf(one.outcome) - rankOf(other.outcome) ||
+        other.score - one.score ||
+        (one.id < other.id ? -1 : 1),
+    );
+}
+
+interface Candidate {
+  readonly id: string;
+  readonly outcome: string;
+  readonly score: number;
+}
+
+function candidateOf({ id, outcome, context }: JsonObject): Candidate {
+  const score = isObject(context) ? Number(context.score) : Number.NaN;
+  return {
+    id: String(id),
+    outcome: String(outcome),
+    score: Number.isNaN(score) ? 0 : score,
+  };
+}
+
+/** An outcome of the author's own ranks between success and partial success. */
+const RANKS: Readonly<Record<string, number>> = {
+  success: 0,
+  partial_success: 2,
+  skipped: 3,
+  retry: 4,
+  fail: 5,
+};
+
+function rankOf(outcome: string): number {
+  return Object.hasOwn(RANKS, outcome) ? (RANKS[outcome] ?? 1) : 1;
 }
