@@ -41,16 +41,8 @@ import {
   openScope,
 } from "./graph/scope.ts";
 import { adoptPlan } from "./graph/update.ts";
-import {
-  absorbFailures,
-  complete,
-  enter,
-  fail,
-  requeue,
-  skip,
-  uncountInside,
-  waitForRetry,
-} from "./graph/visit.ts";
+import { absorbFailures, enter, requeue, uncountInside } from "./graph/visit.ts";
+import { complete, fail, skip, waitForRetry } from "./graph/visit-end.ts";
 import { stateName } from "./graph/visit-state.ts";
 import { move } from "./move.ts";
 import {

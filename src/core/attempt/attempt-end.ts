@@ -16,7 +16,7 @@ import type { Backoff, RetryPolicy } from "../../plan/plan.ts";
 import { unreachable } from "../../util/assert.ts";
 import type { Json } from "../../util/json.ts";
 import { seededRandom, seedOf } from "../../util/random.ts";
-import { keysAtEnd, keysAtRetry } from "../context.ts";
+import { keysAtEnd, keysAtRetry } from "../built-in-keys.ts";
 import { ASKS_MAX, afterFailure, RELAYS_MAX } from "../conversation/conversation.ts";
 import { missingJudge, submit, submitAgain } from "../conversation/judge.ts";
 import type {

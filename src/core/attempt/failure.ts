@@ -7,7 +7,7 @@
  */
 
 import { type JsonObject, sha256 } from "../../util/json.ts";
-import { keysAtEnd } from "../context.ts";
+import { keysAtEnd } from "../built-in-keys.ts";
 import { afterFailure } from "../conversation/conversation.ts";
 import type { AttemptRef, FailureReason, StepFailed } from "../event.ts";
 import { edgesAfterFailure } from "../graph/edge.ts";

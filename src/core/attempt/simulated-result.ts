@@ -13,7 +13,8 @@
 import { edgeAt, indexOf, stepAt } from "../../plan/graph-index.ts";
 import type { Graph, NeededOutcome, Simulated } from "../../plan/plan.ts";
 import type { JsonObject } from "../../util/json.ts";
-import { contextValue, keysAtEnd } from "../context.ts";
+import { keysAtEnd } from "../built-in-keys.ts";
+import { contextValue } from "../context.ts";
 import type { StepReport } from "../event.ts";
 import { chooseEdgesAt } from "../graph/edge.ts";
 import { passesOn, type Run, stepOf, type Visit } from "../run.ts";

@@ -3,7 +3,7 @@
  * as after a completed step, without the results of the skipped one.
  *
  * Owns: which steps a person can skip, and the events of a skip.
- * Does not: apply them to the run (graph/visit.ts).
+ * Does not: apply them to the run (graph/visit-end.ts).
  * Invariants:
  * - skip/K1 A person skips no running step, and none whose end the run has already followed.
  */

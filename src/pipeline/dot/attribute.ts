@@ -9,9 +9,8 @@
  */
 import { assert } from "../../util/assert.ts";
 import { parseDuration } from "../../util/duration.ts";
-import type { Diagnostic } from "../diagnostic.ts";
+import { type Diagnostic, diagnosticAt } from "../diagnostic.ts";
 import { FIDELITIES } from "../fidelity.ts";
-import { diagnosticAt } from "../source.ts";
 import type { DotAttribute, DotAttributes } from "./ast.ts";
 import type { DotSource } from "./source.ts";
 

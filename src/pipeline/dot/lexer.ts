@@ -10,8 +10,7 @@
  * - pipeline/D3 Never throws: invalid text becomes a `bad` token, and the last token is always
  *   `end`.
  */
-import type { Diagnostic } from "../diagnostic.ts";
-import { diagnosticAt, type Finding } from "../source.ts";
+import { type Diagnostic, diagnosticAt, type Finding } from "../diagnostic.ts";
 import { type DotSource, type DotSpan, dotSpan } from "./source.ts";
 
 type Sign = "{" | "}" | "[" | "]" | "=" | ";" | "," | ":" | "+" | "->" | "--";

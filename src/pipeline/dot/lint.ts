@@ -7,8 +7,7 @@
  * - pipeline/D7 An error is an error of the specification, or a graph that no engine can run:
  *   Perdure does not refuse a file that its own engine runs.
  */
-import type { Diagnostic } from "../diagnostic.ts";
-import { diagnosticAt } from "../source.ts";
+import { type Diagnostic, diagnosticAt } from "../diagnostic.ts";
 import type { DotValue } from "./ast.ts";
 import { attributeKind, canonicalName } from "./attribute.ts";
 import type { DotCondition, ParsedCondition } from "./condition.ts";
@@ -24,7 +23,7 @@ const UNUSABLE_ID = /\.\.|\.$|\.lock$|^(?:artifacts|branches|restart-\d+|.*\.(?:
 /** How long an id may be: a folder has its name, and the numbers of a visit and an attempt. */
 const ID_LENGTH_MAX = 128;
 const ID_LENGTH_SHOWN = 32;
-/** The ends of a loop of another engine (loop.ts). */
+/** The ends of a loop of another engine (load.ts). */
 const LOOP_SHAPES = ["trapezium", "invtrapezium"];
 /** How many nodes a diagnostic names. */
 const NODES_NAMED_MAX = 5;

@@ -10,10 +10,9 @@
  */
 import { defined } from "../../util/defined.ts";
 import { nearest } from "../../util/nearest.ts";
-import type { Diagnostic } from "../diagnostic.ts";
+import { type Diagnostic, diagnosticAt } from "../diagnostic.ts";
 import type { Fidelity } from "../fidelity.ts";
 import type { WorkspaceKind, WorkspaceSettings } from "../pipeline.ts";
-import { diagnosticAt } from "../source.ts";
 import type { DotAttributes, DotDocument, DotGraph } from "./ast.ts";
 import {
   type AttributeOwner,

@@ -10,8 +10,7 @@
  *   takes a token or ends.
  * - pipeline/D4 The printed text of a tree without errors parses to the same tree.
  */
-import type { Diagnostic } from "../diagnostic.ts";
-import { diagnosticAt } from "../source.ts";
+import { type Diagnostic, diagnosticAt } from "../diagnostic.ts";
 import type {
   DotAttribute,
   DotDocument,

@@ -2,9 +2,9 @@
  * The text of a DOT file and positions in it.
  *
  * Owns: lines and columns, and the position in the file of a position in a quoted text.
- * Does not: know the language, or make diagnostics (pipeline/source.ts).
+ * Does not: know the language, or make diagnostics (pipeline/diagnostic.ts).
  */
-import type { Source, Span } from "../source.ts";
+import type { Source, Span } from "../diagnostic.ts";
 
 /** A piece of the file: offsets in UTF-16 units, and the line and column (from 1) of its start. */
 export interface DotSpan extends Span {

@@ -6,13 +6,11 @@
  * Invariants:
  * - plan/W3 A file that is its own child, directly or through other files, is refused.
  */
-
-import type { Diagnostic } from "../../pipeline/diagnostic.ts";
+import { type Diagnostic, diagnosticAt } from "../../pipeline/diagnostic.ts";
 import type { DotAttributes } from "../../pipeline/dot/ast.ts";
 import { loadDot } from "../../pipeline/dot/load.ts";
 import type { DotPipeline } from "../../pipeline/dot/model.ts";
 import { type DotSource, dotSource } from "../../pipeline/dot/source.ts";
-import { diagnosticAt } from "../../pipeline/source.ts";
 import { defined } from "../../util/defined.ts";
 import type { Json, JsonObject } from "../../util/json.ts";
 import { WORKSPACE_DEFAULT } from "../build.ts";

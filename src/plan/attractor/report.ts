@@ -1,7 +1,6 @@
 /** The diagnostics of lowering a DOT file. */
-import type { Diagnostic } from "../../pipeline/diagnostic.ts";
+import { type Diagnostic, diagnosticAt, type Finding } from "../../pipeline/diagnostic.ts";
 import type { DotSource, DotSpan } from "../../pipeline/dot/source.ts";
-import { diagnosticAt, type Finding } from "../../pipeline/source.ts";
 
 /** Collects diagnostics; copies of a node report the same diagnostic only once. */
 export class DotReport {

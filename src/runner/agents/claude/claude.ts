@@ -169,10 +169,9 @@ const INTERRUPTED = "Tool call interrupted: the session ended before";
  */
 function unrecorded(transcript: string, calls: readonly FinishedCall[]): readonly FinishedCall[] {
   return callsWithoutResult(transcript, calls, (record) =>
-    listAt(record, "message", "content").flatMap((block) => {
-      const interrupted = JSON.stringify(at(block, "content") ?? "").includes(INTERRUPTED);
-      return interrupted ? [] : (textAt(block, "tool_use_id") ?? []);
-    }),
+    listAt(record, "message", "content")
+      .filter((block) => !JSON.stringify(at(block, "content") ?? "").includes(INTERRUPTED))
+      .flatMap((block) => textAt(block, "tool_use_id") ?? []),
   );
 }
 
