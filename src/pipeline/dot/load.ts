@@ -8,6 +8,7 @@
  * Does not: read files, or build a plan.
  */
 
+import { defined } from "../../util/defined.ts";
 import { quote } from "../../util/shell.ts";
 import type { Diagnostic } from "../diagnostic.ts";
 import type { DotDocument } from "./ast.ts";
@@ -15,9 +16,10 @@ import { parseCondition } from "./condition.ts";
 import { lintDot } from "./lint.ts";
 import { type DotEdge, type DotNode, type DotPipeline, resolveDot } from "./model.ts";
 import { parseDot } from "./parser.ts";
-import { dotSource } from "./source.ts";
+import { DotReport, type DotSource, dotSource } from "./source.ts";
 
 interface LoadedDot {
+  readonly source: DotSource;
   readonly document: DotDocument;
   /** Absent when the syntax has a mistake or the file has no graph; present with lint errors. */
   readonly pipeline?: DotPipeline;
@@ -28,20 +30,15 @@ interface LoadedDot {
 /** Reads a pipeline from the text of a DOT file; `file` is its name in messages. */
 export function loadDot(file: string, text: string): LoadedDot {
   const source = dotSource(file, text);
-  const { document, diagnostics: found } = parseDot(source);
+  const report = new DotReport(source);
+  const document = parseDot(report);
   // The meaning of a file with syntax errors is unknown, so only these errors are reported.
-  if (found.some(({ severity }) => severity === "error")) {
-    return { document, diagnostics: sorted(found) };
-  }
-  const { pipeline: written, diagnostics } = resolveDot(source, document);
-  if (written === undefined) return { document, diagnostics: sorted([...found, ...diagnostics]) };
-  const pipeline = withLoops(written);
-  const linted = lintDot(source, pipeline);
-  return { document, pipeline, diagnostics: sorted([...found, ...diagnostics, ...linted]) };
-}
-
-function sorted(diagnostics: readonly Diagnostic[]): readonly Diagnostic[] {
-  return diagnostics.toSorted((a, b) => a.line - b.line || a.column - b.column);
+  const broken = report.diagnostics.some(({ severity }) => severity === "error");
+  const written = broken ? undefined : resolveDot(document, report);
+  const pipeline = written === undefined ? undefined : withLoops(written);
+  if (pipeline !== undefined) lintDot(pipeline, report);
+  const diagnostics = report.diagnostics.toSorted((a, b) => a.line - b.line || a.column - b.column);
+  return { source, document, ...defined({ pipeline }), diagnostics };
 }
 
 /** The types of the two nodes, by their shapes. */

@@ -6,13 +6,12 @@
  */
 
 import type { DotNode, DotPipeline, DotSettings } from "../../pipeline/dot/model.ts";
-import type { DotSpan } from "../../pipeline/dot/source.ts";
+import type { DotReport, DotSpan } from "../../pipeline/dot/source.ts";
 import { HOOK_FORBIDS } from "../../util/agent-access.ts";
 import { defined } from "../../util/defined.ts";
 import { claimAgent } from "../build.ts";
 import type { AgentDefinition, AgentSettings, PlanReading, Work } from "../plan.ts";
 import { literal } from "./prompt.ts";
-import type { DotReport } from "./report.ts";
 
 const AGENT_DEFAULT = "claude";
 

@@ -10,7 +10,7 @@ import { type Diagnostic, diagnosticAt } from "../../pipeline/diagnostic.ts";
 import type { DotAttributes } from "../../pipeline/dot/ast.ts";
 import { loadDot } from "../../pipeline/dot/load.ts";
 import type { DotPipeline } from "../../pipeline/dot/model.ts";
-import { type DotSource, dotSource } from "../../pipeline/dot/source.ts";
+import { DotReport, type DotSource } from "../../pipeline/dot/source.ts";
 import { defined } from "../../util/defined.ts";
 import type { Json, JsonObject } from "../../util/json.ts";
 import { WORKSPACE_DEFAULT } from "../build.ts";
@@ -26,7 +26,6 @@ import {
 import { DotAgents } from "./agent.ts";
 import { DotGraphs } from "./graph.ts";
 import { edgeIndexOf } from "./regions.ts";
-import { DotReport } from "./report.ts";
 import type { DotLowering } from "./work.ts";
 
 /** Only branches run side by side, and each component has its own limit. */
@@ -145,8 +144,7 @@ function lowerFile(file: DotFile, around: Around): LoweredFile {
   const { transforms = [], rules = [] } = around.extensions;
   const text = transforms.reduce((before, change) => change(before, file.name), file.text);
   const loaded = loadDot(file.name, text);
-  const { pipeline: written } = loaded;
-  const source = dotSource(file.name, text);
+  const { pipeline: written, source } = loaded;
   const diagnostics = [
     ...loaded.diagnostics,
     ...(written === undefined ? [] : findingsOf(source, written, rules)),
