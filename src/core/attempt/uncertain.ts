@@ -19,6 +19,7 @@
  */
 
 import { assert, unreachable } from "../../util/assert.ts";
+import { defined } from "../../util/defined.ts";
 import type { AttemptRef, KeptExit, RunEvent, StepCompleted, Uncertainty } from "../event.ts";
 import type { Ending, Fact, Result } from "../fact.ts";
 import { Refusal } from "../graph/rewind.ts";
@@ -150,9 +151,7 @@ type Probed = Extract<RunEvent, { type: "step.probed" }>;
 function leftOf({ exited }: Uncertainty): Pick<Completion, "answer" | "output" | "left"> {
   const { answer, output, left } = exited ?? {};
   return {
-    ...(answer === undefined ? {} : { answer }),
-    ...(output === undefined ? {} : { output }),
-    ...(left === undefined ? {} : { left }),
+    ...defined({ answer, output, left }),
   };
 }
 
@@ -196,9 +195,7 @@ function earlier(run: Run, visit: Visit): Pick<Completion, "answer" | "reported"
   if (state?.status !== "completed") return {};
   const { answer, reported, identity } = state;
   return {
-    ...(answer === undefined ? {} : { answer }),
-    ...(reported === undefined ? {} : { reported }),
-    ...(identity === undefined ? {} : { identity }),
+    ...defined({ answer, reported, identity }),
   };
 }
 

@@ -112,9 +112,7 @@ export function buildDotPlan(
     keys: "attractor",
     context: contextOf(pipeline),
     fidelity: pipeline.settings.defaultFidelity ?? ATTRACTOR_FIDELITY,
-    ...(pipeline.settings.defaultThreadId === undefined
-      ? {}
-      : { thread: pipeline.settings.defaultThreadId }),
+    ...defined({ thread: pipeline.settings.defaultThreadId }),
     ...(Object.keys(reading).length === 0 ? {} : { reading }),
     graph,
   };
