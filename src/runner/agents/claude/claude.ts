@@ -11,6 +11,7 @@
  *   "success" after errors of the API too.
  * - claude/G3 as in adapter.ts.
  */
+
 import { randomUUID } from "node:crypto";
 import { existsSync, readdirSync } from "node:fs";
 import { basename, join } from "node:path";
@@ -25,12 +26,12 @@ import type {
   AgentEvent,
   AgentFailure,
   AgentFailureKind,
-  AgentReader,
   FinishedCall,
 } from "../adapter.ts";
-import { agentFailure, agentFailureOf, unfinished } from "../agent-failure.ts";
+import { agentFailure, agentFailureOf } from "../agent-failure.ts";
 import { folderIn, homeIn, isPlainId, unlessSet } from "../agent-home.ts";
-import { at, inputText, listAt, numberAt, objectIn, textAt } from "../stream-json.ts";
+import { LineReader } from "../line-reader.ts";
+import { at, inputText, listAt, numberAt, textAt } from "../stream-json.ts";
 import { callsWithoutResult, hasUserTurn, removalOfEmpty } from "../transcript.ts";
 import type { PriceList } from "../usage.ts";
 import { ClaudeMeter, isOwn } from "./meter.ts";
@@ -188,42 +189,24 @@ const ERROR_WORDS: Readonly<Record<string, AgentFailureKind>> = {
 };
 
 /** The reader of one stream of Claude Code. */
-class ClaudeReader implements AgentReader {
-  #session: string | undefined;
+class ClaudeReader extends LineReader {
   readonly #meter: ClaudeMeter;
   readonly #denied = new Set<string>();
   /** Calls that the pipeline's hook did not allow, so they are skipped. */
   readonly #skipped = new Set<string>();
   #errorWord: string | undefined;
   #resetAtMs: number | undefined;
-  #ended = false;
-  #spoke = false;
 
   constructor(prices?: PriceList) {
+    super();
     this.#meter = new ClaudeMeter(prices);
   }
 
-  line(text: string): readonly AgentEvent[] {
-    const line = objectIn(text);
-    if (line === undefined) return [];
-    this.#spoke = true;
-    return [...this.#sessionOf(line), ...this.#meaningOf(line)];
+  protected meaningOf(line: JsonObject): readonly AgentEvent[] {
+    return [...this.session(textAt(line, "session_id")), ...this.#eventsOf(line)];
   }
 
-  end(exit: number | undefined, stderr?: string): readonly AgentEvent[] {
-    if (this.#ended) return [];
-    const why = unfinished({ exit, stderr, spoke: this.#spoke, silence: "other" });
-    return [{ type: "result", ok: false, trouble: why }];
-  }
-
-  #sessionOf(line: JsonObject): readonly AgentEvent[] {
-    const id = textAt(line, "session_id");
-    if (id === undefined || id === this.#session) return [];
-    this.#session = id;
-    return [{ type: "session", id }];
-  }
-
-  #meaningOf(line: JsonObject): readonly AgentEvent[] {
+  #eventsOf(line: JsonObject): readonly AgentEvent[] {
     switch (line.type) {
       case "system":
         return this.#system(line);
@@ -325,7 +308,7 @@ class ClaudeReader implements AgentReader {
   }
 
   #result(line: JsonObject): readonly AgentEvent[] {
-    this.#ended = true;
+    this.ended = true;
     this.#meter.concluded(line);
     const denials = listAt(line, "permission_denials").filter(
       (denial) => !this.#skipped.has(textAt(denial, "tool_use_id") ?? ""),

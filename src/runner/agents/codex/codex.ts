@@ -11,14 +11,22 @@
  *   retries after an `error` line.
  * - codex/G3 as in adapter.ts.
  */
+
 import { globSync } from "node:fs";
 import { join } from "node:path";
 import type { McpServer, PermissionLevel } from "../../../util/agent-access.ts";
 import { defined } from "../../../util/defined.ts";
 import type { Json, JsonObject } from "../../../util/json.ts";
-import type { AgentAdapter, AgentCall, AgentCommand, AgentEvent, AgentReader } from "../adapter.ts";
-import { agentFailureOf, unfinished } from "../agent-failure.ts";
+import type {
+  AgentAdapter,
+  AgentCall,
+  AgentCommand,
+  AgentEvent,
+  AgentFailure,
+} from "../adapter.ts";
+import { agentFailureOf } from "../agent-failure.ts";
 import { folderIn, homeIn, isPlainId, unlessSet } from "../agent-home.ts";
+import { LineReader } from "../line-reader.ts";
 import { at, inputText, listAt, numberAt, objectIn, tailOf, textAt } from "../stream-json.ts";
 import { hasFirstLine } from "../transcript.ts";
 import type { Usage } from "../usage.ts";
@@ -140,21 +148,14 @@ const INTERRUPT_EXITS: readonly number[] = [1];
 const RETRYING = /^Reconnecting\.\.\. \d+\/\d+(?: \((.*)\))?$/s;
 
 /** The reader of one stream of Codex. */
-class CodexReader implements AgentReader {
+class CodexReader extends LineReader {
   readonly #open = new Set<string>();
   #answer: string | undefined;
-  #ended = false;
-  #spoke = false;
-  /** The stream does not mark the begin of an answer: the first item after a tool is one. */
-  #answering = false;
 
-  line(text: string): readonly AgentEvent[] {
-    const line = objectIn(text);
-    if (line === undefined) return [];
-    this.#spoke = true;
+  protected meaningOf(line: JsonObject): readonly AgentEvent[] {
     switch (line.type) {
       case "thread.started":
-        return sessionIn(line);
+        return this.session(textAt(line, "thread_id"));
       case "item.started":
       case "item.updated":
       case "item.completed":
@@ -170,12 +171,11 @@ class CodexReader implements AgentReader {
     }
   }
 
-  end(exit: number | undefined, stderr?: string): readonly AgentEvent[] {
-    if (this.#ended) return [];
-    const how = { exit, stderr, spoke: this.#spoke, stopExits: INTERRUPT_EXITS };
-    return [
-      { type: "result", ok: false, trouble: unfinished({ ...how, silence: "session-gone" }) },
-    ];
+  protected override unfinished(
+    exit: number | undefined,
+    stderr: string | undefined,
+  ): AgentFailure {
+    return super.unfinished(exit, stderr, { silence: "session-gone", stopExits: INTERRUPT_EXITS });
   }
 
   #item(type: string, item: Json | undefined): readonly AgentEvent[] {
@@ -183,15 +183,15 @@ class CodexReader implements AgentReader {
     if (kind === "agent_message" && type === "item.completed") {
       const text = textAt(item, "text") ?? "";
       this.#answer = tailOf(text, ANSWER_CHARACTERS_MAX);
-      return [...this.#turn(), { type: "text", text }];
+      return [...this.turn(), { type: "text", text }];
     }
     const called = calledBy(item);
-    if (called === undefined) return kind === "reasoning" ? this.#turn() : [];
+    if (called === undefined) return kind === "reasoning" ? this.turn() : [];
     const id = textAt(item, "id") ?? "";
     const begun: AgentEvent[] = [];
     if (!this.#open.has(id)) {
       if (this.#open.size < OPEN_ITEMS_MAX) this.#open.add(id);
-      begun.push(...this.#turn(), { type: "tool-started", id, ...called });
+      begun.push(...this.turn(), { type: "tool-started", id, ...called });
     }
     return type === "item.completed"
       ? [...begun, ...this.#toolEnded(id, item, called.name)]
@@ -200,27 +200,21 @@ class CodexReader implements AgentReader {
 
   #toolEnded(id: string, item: Json | undefined, name: string): readonly AgentEvent[] {
     this.#open.delete(id);
-    if (this.#open.size === 0) this.#answering = false;
+    if (this.#open.size === 0) this.toolsEnded();
     const status = textAt(item, "status") ?? "completed";
     const ok = status === "completed";
     const ended: AgentEvent = { type: "tool-ended", id, ok, result: resultIn(item) };
     return status === "declined" ? [{ type: "denied", tool: name, id }, ended] : [ended];
   }
 
-  #turn(): readonly AgentEvent[] {
-    if (this.#answering) return [];
-    this.#answering = true;
-    return [{ type: "turn" }];
-  }
-
   #failed(line: JsonObject): readonly AgentEvent[] {
-    this.#ended = true;
+    this.ended = true;
     const message = textAt(line, "error", "message") ?? "the turn failed";
     return [{ type: "result", ok: false, trouble: agentFailureOf({ message }) }];
   }
 
   #completed(line: JsonObject): readonly AgentEvent[] {
-    this.#ended = true;
+    this.ended = true;
     const text = this.#answer;
     const structured = text === undefined ? undefined : objectIn(text);
     return [
@@ -232,11 +226,6 @@ class CodexReader implements AgentReader {
       },
     ];
   }
-}
-
-function sessionIn(line: JsonObject): readonly AgentEvent[] {
-  const id = textAt(line, "thread_id");
-  return id === undefined ? [] : [{ type: "session", id }];
 }
 
 function retryIn(line: JsonObject): readonly AgentEvent[] {

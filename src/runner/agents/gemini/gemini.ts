@@ -13,6 +13,7 @@
  *   prints none.
  * - gemini/G3 as in adapter.ts.
  */
+
 import { randomUUID } from "node:crypto";
 import { globSync, realpathSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
@@ -27,11 +28,11 @@ import type {
   AgentEvent,
   AgentFailure,
   AgentFailureKind,
-  AgentReader,
   TranscriptTarget,
 } from "../adapter.ts";
-import { agentFailure, agentFailureOf, unfinished } from "../agent-failure.ts";
+import { agentFailure, agentFailureOf } from "../agent-failure.ts";
 import { folderIn, homeIn, isPlainId, unlessSet } from "../agent-home.ts";
+import { LineReader } from "../line-reader.ts";
 import { at, grown, inputText, numberAt, objectIn, textAt } from "../stream-json.ts";
 import { hasUserTurn, removalOfEmpty } from "../transcript.ts";
 import type { Usage } from "../usage.ts";
@@ -199,23 +200,16 @@ const GATED = /^(run_shell_command|write_file|replace|edit|web_fetch)$/;
 const REFUSED = /denied by policy|requires user confirmation/;
 
 /** The reader of one stream of Gemini CLI. */
-class GeminiReader implements AgentReader {
+class GeminiReader extends LineReader {
   readonly #open = new Map<string, string>();
   #answer = "";
-  #answering = false;
-  #ended = false;
-  #spoke = false;
 
-  line(text: string): readonly AgentEvent[] {
-    const line = objectIn(text);
-    if (line === undefined) return [];
-    this.#spoke = true;
+  protected meaningOf(line: JsonObject): readonly AgentEvent[] {
     switch (line.type) {
       case "init": {
-        const id = textAt(line, "session_id");
         const model = textAt(line, "model");
         return [
-          ...(id === undefined ? [] : [{ type: "session", id } as const]),
+          ...this.session(textAt(line, "session_id")),
           ...(model === undefined ? [] : [{ type: "model", model } as const]),
         ];
       }
@@ -232,14 +226,12 @@ class GeminiReader implements AgentReader {
     }
   }
 
-  end(exit: number | undefined, stderr?: string): readonly AgentEvent[] {
-    if (this.#ended) return [];
-    return [{ type: "result", ok: false, trouble: this.#unfinished(exit, stderr) }];
-  }
-
-  #unfinished(exit: number | undefined, stderr: string | undefined): AgentFailure {
+  protected override unfinished(
+    exit: number | undefined,
+    stderr: string | undefined,
+  ): AgentFailure {
     const kind = exit === undefined ? undefined : EXITS[exit];
-    const why = unfinished({ exit, stderr, spoke: this.#spoke, silence: kind ?? "other" });
+    const why = super.unfinished(exit, stderr, { silence: kind ?? "other" });
     return kind === undefined ? why : { ...why, kind };
   }
 
@@ -261,22 +253,20 @@ class GeminiReader implements AgentReader {
     const id = textAt(line, "tool_id") ?? "";
     const name = this.#open.get(id) ?? "unknown";
     this.#open.delete(id);
-    if (this.#open.size === 0) this.#answering = false;
+    if (this.#open.size === 0) this.toolsEnded();
     const result = textAt(line, "output") ?? textAt(line, "error", "message") ?? "";
     const ended: AgentEvent = { type: "tool-ended", id, ok: line.status === "success", result };
     return isDenial(line, name) ? [{ type: "denied", tool: name, id }, ended] : [ended];
   }
 
-  /** An answer of the model begins with the first event after the tools. */
   #turn(): readonly AgentEvent[] {
-    if (this.#answering) return [];
-    this.#answering = true;
-    this.#answer = "";
-    return [{ type: "turn" }];
+    const begun = this.turn();
+    if (begun.length > 0) this.#answer = "";
+    return begun;
   }
 
   #result(line: JsonObject): readonly AgentEvent[] {
-    this.#ended = true;
+    this.ended = true;
     const why = line.status === "success" ? undefined : troubleIn(line);
     const text = this.#answer === "" ? {} : { text: this.#answer };
     return [

@@ -15,6 +15,7 @@
  *   too, and then the conversation continues.
  * - opencode/G3 as in adapter.ts.
  */
+
 import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
 import { isAbsolute, join } from "node:path";
@@ -27,10 +28,10 @@ import type {
   AgentCommand,
   AgentEvent,
   AgentFailure,
-  AgentReader,
 } from "../adapter.ts";
-import { agentFailure, agentFailureOf, unfinished } from "../agent-failure.ts";
+import { agentFailure, agentFailureOf } from "../agent-failure.ts";
 import { folderIn, homeIn, isPlainId, unlessSet } from "../agent-home.ts";
+import { LineReader } from "../line-reader.ts";
 import { at, inputText, listAt, numberAt, objectIn, tailOf, textAt } from "../stream-json.ts";
 import { type Usage, usageOfCall } from "../usage.ts";
 
@@ -227,8 +228,7 @@ const ERROR_SEEN_EXIT = 1;
 const REJECTED = /rejected permission|prevents you from using this/i;
 
 /** The reader of one stream of opencode. */
-class OpencodeReader implements AgentReader {
-  #session: string | undefined;
+class OpencodeReader extends LineReader {
   #answer: string | undefined;
   /** Why the last step finished; undefined while one runs. */
   #reason: string | undefined;
@@ -236,30 +236,19 @@ class OpencodeReader implements AgentReader {
   #error: AgentFailure | undefined;
   /** It continued after an error, as after a full context, of which it makes a summary. */
   #recovered = false;
-  #spoke = false;
 
-  line(text: string): readonly AgentEvent[] {
-    const line = objectIn(text);
-    if (line === undefined) return [];
-    this.#spoke = true;
-    return [...this.#sessionOf(line), ...this.#meaningOf(line)];
-  }
-
-  end(exit: number | undefined, stderr?: string): readonly AgentEvent[] {
+  override end(exit: number | undefined, stderr?: string): readonly AgentEvent[] {
     const text = this.#answer === undefined ? {} : { text: this.#answer };
     const why = this.#troubleAt(exit, stderr);
     if (why === undefined) return [{ type: "result", ok: true, ...text }];
     return [{ type: "result", ok: false, ...text, trouble: why }];
   }
 
-  #sessionOf(line: JsonObject): readonly AgentEvent[] {
-    const id = textAt(line, "sessionID");
-    if (id === undefined || id === this.#session) return [];
-    this.#session = id;
-    return [{ type: "session", id }];
+  protected meaningOf(line: JsonObject): readonly AgentEvent[] {
+    return [...this.session(textAt(line, "sessionID")), ...this.#eventsOf(line)];
   }
 
-  #meaningOf(line: JsonObject): readonly AgentEvent[] {
+  #eventsOf(line: JsonObject): readonly AgentEvent[] {
     const part = at(line, "part");
     switch (line.type) {
       case "step_start":
@@ -315,7 +304,7 @@ class OpencodeReader implements AgentReader {
     if (exit === 0 && this.#reason !== undefined && this.#reason !== "tool-calls") {
       return agentFailure("other", `the last answer ended with "${this.#reason}"`);
     }
-    return unfinished({ exit, stderr, spoke: this.#spoke, silence: "session-gone" });
+    return this.unfinished(exit, stderr, { silence: "session-gone" });
   }
 }
 
