@@ -171,7 +171,7 @@ export const AGENT_KEY_NAMES = Object.keys(AGENT_KEYS) as AgentKey[];
 export type AgentSettings = FieldsOf<typeof AGENT_KEYS>;
 
 /** `Name` or `Name(pattern)`, with the agent's own names of tools. */
-interface ToolRules {
+export interface ToolRules {
   readonly allow: readonly string[];
   readonly deny: readonly string[];
 }

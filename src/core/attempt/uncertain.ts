@@ -150,9 +150,7 @@ type Probed = Extract<RunEvent, { type: "step.probed" }>;
 /** The results of the attempt's exit, for a completion that a probe or a person declares. */
 function leftOf({ exited }: Uncertainty): Pick<Completion, "answer" | "output" | "left"> {
   const { answer, output, left } = exited ?? {};
-  return {
-    ...defined({ answer, output, left }),
-  };
+  return defined({ answer, output, left });
 }
 
 /** The events that follow a person's verdict; refuses a step whose effect is certain. */
@@ -194,9 +192,7 @@ function earlier(run: Run, visit: Visit): Pick<Completion, "answer" | "reported"
   const state = effectOf(run, visit)?.visit?.state;
   if (state?.status !== "completed") return {};
   const { answer, reported, identity } = state;
-  return {
-    ...defined({ answer, reported, identity }),
-  };
+  return defined({ answer, reported, identity });
 }
 
 /** The ending that the attempt would have had with a certain effect. */
