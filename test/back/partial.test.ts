@@ -35,7 +35,7 @@ steps:
   const program = repo.project.start(["run", file], { cwd: repo.dir });
   await hold.arrived();
   await program.kill(how === "stop" ? "SIGINT" : "SIGKILL");
-  if (how === "kill") for (const pid of repo.project.stepProcesses()) process.kill(pid, "SIGKILL");
+  if (how === "kill") await repo.project.killSteps();
   writeFileSync(repo.project.path("go"), "");
   return { id: repo.ids()[0] ?? "", hold };
 }

@@ -83,7 +83,7 @@ async function events(exit = 0): Promise<readonly Document[]> {
 
 async function killed(runner: Program): Promise<void> {
   await runner.kill();
-  project.killSteps();
+  await project.killSteps();
 }
 
 const FANS = `name: fans

@@ -7,7 +7,7 @@
  */
 import { afterAll, beforeAll, describe, expect } from "vitest";
 import { bad, Play } from "../core/play.ts";
-import { eventually, type Hold, type Program } from "../rig/project.ts";
+import type { Hold, Program } from "../rig/project.ts";
 import { type Checkpoint, DotProject, tool } from "./rig.ts";
 import { decided, graph, planOf, statement, tools } from "./statement.ts";
 
@@ -77,8 +77,7 @@ class KilledRun {
   async #kill(runner: Program): Promise<void> {
     await runner.kill("SIGKILL");
     if (!this.#all) return;
-    this.project.killSteps();
-    await eventually("all steps are dead", () => this.project.stepProcesses().length === 0);
+    await this.project.killSteps();
   }
 
   /** Runs the graph; kills and resumes it at each place, and at the gate. */

@@ -87,7 +87,7 @@ it("completes a run wherever its workers are killed", { timeout: WALK_MS }, asyn
     const killed = await walk("one", id, nth);
     const where = `killed at ${killed.passed.at(-1)} (failpoint ${nth})`;
     expect(killed.result.signal, where).toBe("SIGKILL");
-    fleet.killStepsOf(id);
+    await fleet.killStepsOf(id);
     if (turn % 2 === 0) fleet.destroy("one");
     const worker = turn % 4 < 2 ? "two" : "one";
     const again = await walk(worker, id, undefined);

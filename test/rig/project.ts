@@ -10,6 +10,7 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
+import { identityOf, isAlive, statOf } from "../../src/runner/process/identity.ts";
 import { replayJournals } from "./replayed.ts";
 
 /** How long a reader of the journal waits for a writer. */
@@ -309,15 +310,9 @@ export class Project {
     return stepProcessesOf(this.dir);
   }
 
-  /** Kills the processes of the running steps, agents and tools alike. */
-  killSteps(): void {
-    for (const pid of this.stepProcesses()) {
-      try {
-        process.kill(pid, "SIGKILL");
-      } catch (error) {
-        if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
-      }
-    }
+  /** Kills the processes of the running steps, agents and tools alike; resolves when they are dead. */
+  async killSteps(): Promise<void> {
+    await killGroups(this.stepProcesses());
   }
 
   /** Ends what is left of the programs, decides their runs again and removes the directory. */
@@ -341,7 +336,7 @@ export class Project {
       program.child.kill("SIGKILL");
       await program.ended;
     }
-    this.killSteps();
+    await this.killSteps();
   }
 
   #removeFiles(): void {
@@ -411,6 +406,35 @@ export function runIdsIn(file: string): readonly string[] {
   } finally {
     database.close();
   }
+}
+
+/** Kills a process, which may end by itself meanwhile; resolves when it is dead. */
+export async function killProcess(pid: number): Promise<void> {
+  await killAll([pid], [pid]);
+}
+
+/**
+ * Kills processes with their groups, each group as one, so that no wrapper records the end of its
+ * child; resolves when they are dead.
+ */
+export async function killGroups(pids: readonly number[]): Promise<void> {
+  const groups = new Set(pids.flatMap((pid) => statOf(pid)?.group ?? []));
+  await killAll(
+    pids,
+    [...groups].map((group) => -group),
+  );
+}
+
+async function killAll(pids: readonly number[], targets: readonly number[]): Promise<void> {
+  const doomed = pids.flatMap((pid) => identityOf(pid) ?? []);
+  for (const target of targets) {
+    try {
+      process.kill(target, "SIGKILL");
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
+    }
+  }
+  await eventually("the killed processes are dead", () => !doomed.some(isAlive));
 }
 
 /** The living processes whose environment says that they work for an attempt below a directory. */

@@ -277,6 +277,6 @@ describe("a server that was killed", () => {
     const { data } = (await news).at(-1) ?? {};
     expect(data.steps).toMatchObject([{ step: "wait", status: "interrupted" }]);
     await changes;
-    project.killSteps();
+    await project.killSteps();
   });
 });
