@@ -8,6 +8,7 @@ import { setTimeout } from "node:timers/promises";
 import { fetchRun } from "../../src/app/fleet/fetch.ts";
 import { textOf } from "../../src/app/fleet/stored-parts.ts";
 import { findMarked, runMarker } from "../../src/runner/process/sweep.ts";
+import { PATIENCE_MS } from "../rig/patience.ts";
 import { killGroups, type Program, Project, type Result } from "../rig/project.ts";
 import { userGit } from "../workspace/rig.ts";
 import { openTestStore, type TestStore } from "./test-store.ts";
@@ -15,7 +16,6 @@ import { openTestStore, type TestStore } from "./test-store.ts";
 const PROGRAM = join(import.meta.dirname, "worker-program.ts");
 const SUBMIT = join(import.meta.dirname, "submit-program.ts");
 
-const SHIPPED_MS_MAX = 60_000;
 const LOOK_AGAIN_MS = 50;
 
 export class FleetProject extends Project {
@@ -105,7 +105,7 @@ export class FleetProject extends Project {
     holds: (text: string) => boolean,
   ): Promise<void> {
     const { files, blobs } = await this.store();
-    const until = performance.now() + SHIPPED_MS_MAX;
+    const until = performance.now() + PATIENCE_MS;
     for (;;) {
       const stored = (await files.changedSince(runId, 0)).files;
       const meant = stored.filter(({ path }) => isMeant(path));

@@ -11,6 +11,7 @@ import { join, resolve } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
 import { identityOf, isAlive, statOf } from "../../src/runner/process/identity.ts";
+import { PATIENCE_MS } from "./patience.ts";
 import { replayJournals } from "./replayed.ts";
 
 /** How long a reader of the journal waits for a writer. */
@@ -22,8 +23,6 @@ const CODE_CACHE = resolve(import.meta.dirname, "../../node_modules/.cache/test-
 fs.mkdirSync(CODE_CACHE, { recursive: true });
 /** The settings of a user, in the file `perdure/config.yaml` below. */
 const SETTINGS = resolve(import.meta.dirname, "no-snapshots");
-/** How long a test waits for something that must happen. */
-const PATIENCE_MS = 60_000;
 const LOOK_MS = 5;
 
 export interface Result {
@@ -49,6 +48,7 @@ export class Program {
   readonly ended: Promise<Result>;
   stdout = "";
   stderr = "";
+  #result: Result | undefined;
 
   constructor(child: ChildProcess) {
     this.child = child;
@@ -60,7 +60,8 @@ export class Program {
     });
     this.ended = new Promise((done) => {
       child.on("close", (exit, signal) => {
-        done({ exit, signal, stdout: this.stdout, stderr: this.stderr });
+        this.#result = { exit, signal, stdout: this.stdout, stderr: this.stderr };
+        done(this.#result);
       });
     });
   }
@@ -75,11 +76,13 @@ export class Program {
     return this.ended;
   }
 
-  /** Waits until the program has printed this. */
+  /** Waits until the program has printed this. Throws when it ends without. */
   async printed(text: string | RegExp): Promise<void> {
-    const said = (): boolean =>
-      typeof text === "string" ? this.stdout.includes(text) : text.test(this.stdout);
-    await eventually(`the program prints ${text}`, () => said());
+    await eventually(`the program prints ${text}`, () => {
+      const said = typeof text === "string" ? this.stdout.includes(text) : text.test(this.stdout);
+      if (said || this.#result === undefined) return said;
+      throw new Error(`the program did not print ${text}: ${JSON.stringify(this.#result)}`);
+    });
   }
 }
 

@@ -7,10 +7,10 @@ import { type RunIds, SomeRuns } from "./some-runs.ts";
 let some: SomeRuns;
 beforeAll(async () => {
   some = await SomeRuns.make();
-}, 120_000);
+});
 afterAll(async () => {
   await some?.remove();
-}, 60_000);
+});
 
 type Row = Awaited<ReturnType<Api["must"]>>;
 
