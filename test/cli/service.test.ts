@@ -48,9 +48,9 @@ async function standing(): Promise<Standing> {
 }
 
 async function effectsBecome(expected: Readonly<Record<string, number>>): Promise<void> {
-  await expect.poll(() => project.effects(), { timeout: 60_000 }).toEqual(expected);
+  await expect.poll(() => project.effects()).toEqual(expected);
   const left = async (): Promise<string> => project.must(["list", "runs", "--status", "running"]);
-  await expect.poll(left, { timeout: 60_000 }).toContain("No runs");
+  await expect.poll(left).toContain("No runs");
 }
 
 it("continues after a reboot what no person stopped, and runs a missed schedule once", async () => {
@@ -114,7 +114,7 @@ it("neither loses nor doubles a scheduled run when it is killed in between", asy
           await pass(due + HOUR_MS / 2);
           return project.effects();
         },
-        { timeout: 60_000, interval: 500 },
+        { interval: 500 },
       )
       .toEqual({ nightly: night + 1 });
   }
