@@ -22,9 +22,15 @@ import { dropJudged, keepSubmission, noteJudge } from "./conversation/judge.ts";
 import { leaveMessage, noteDelivered, noteSent } from "./conversation/message.ts";
 import { noteDenial } from "./conversation/permission.ts";
 import type { Recorded, RememberedEnvironment, Retry, RunEvent, Spent, VisitRef } from "./event.ts";
-import { chooseFor, chooseForFailed, forgetChoices, fork, keepFiles } from "./graph/fork.ts";
 import { restartScope } from "./graph/restart.ts";
-import { rewind } from "./graph/rewind.ts";
+import {
+  chooseFor,
+  chooseForFailed,
+  forgetChoices,
+  fork,
+  keepFiles,
+  rewind,
+} from "./graph/rewind.ts";
 import {
   applyEnd,
   applyToScope,
@@ -318,9 +324,7 @@ function hold(run: Run, visit: Visit, event: EventOf<"step.submitted" | "step.co
     return tryAgain(run, visit, "its judge is to be asked");
   }
   dropJudged(visit);
-  draft(visit).held = event.held;
-  draft(visit).conflicts = [...event.paths];
-  draft(visit).base = event.base;
+  Object.assign(draft(visit), { held: event.held, conflicts: [...event.paths], base: event.base });
   // A person resolves the conflict first; the next owner merges again.
   enter(run, visit, { status: "waiting", for: "owner", message: event.message });
 }
@@ -396,10 +400,7 @@ function meetAttempt(visit: Visit, event: { type: StepEventType; attempt: number
   assert(attempt === expected, () => `illegal event: attempt ${attempt} is not ${expected}`);
 }
 
-/**
- * Opens the run for a new owner: queues interrupted work again, shortens waits that a clock made
- * longer, and does not count the time without an owner as working time.
- */
+/** Opens the run for a new owner; the time without an owner is no working time. */
 function open(run: Run, time: number): void {
   become(run, { status: "running" });
   forgetFinally(run);

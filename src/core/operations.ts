@@ -19,7 +19,7 @@ import { type Activity, type AttemptActivity, isToMerge, track } from "./activit
 import { foundBy, isToRecall, recallOf } from "./attempt/reuse.ts";
 import { awaitsMessage } from "./conversation/message.ts";
 import type { AttemptRef } from "./event.ts";
-import { isToEnd } from "./graph/early-end.ts";
+import { isToEnd } from "./graph/composite-end.ts";
 import { attemptOf, childScopes, type Run, type Scope, stepOf, type Visit } from "./run.ts";
 import {
   filesIn,

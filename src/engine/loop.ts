@@ -204,12 +204,9 @@ export class Loop {
       type: "opened",
       owner,
       epoch,
-      ...(recover === undefined ? {} : { recover }),
-      ...(choices === undefined ? {} : { choices }),
-      ...defined({ files, cache }),
+      ...defined({ recover, choices, files, cache }),
       ...(this.#options.keepsFiles ? { keepsFiles: true as const } : {}),
-      ...(remembers === undefined ? {} : { remembers }),
-      ...(turns === undefined ? {} : { turns }),
+      ...defined({ remembers, turns }),
     } as const;
     return this.turn([{ ...opened, ...retriedBy(this.#run, requests) }, ...place, ...requests]);
   }

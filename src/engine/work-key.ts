@@ -13,15 +13,14 @@
 import { isAbsolute, join, relative, resolve } from "node:path";
 import { stepOf, type Visit } from "../core/run.ts";
 import { repetitionOf } from "../core/values.ts";
-import { checksOf } from "../plan/check.ts";
 import { workDefinition } from "../plan/fingerprint.ts";
 import { ancestorsOf, graphsIn } from "../plan/graph-index.ts";
-import type { Step } from "../plan/plan.ts";
+import { checksOf, type Step } from "../plan/plan.ts";
 import { canonicalJson, type Json, sha256 } from "../util/json.ts";
 import { redactJson, redactorOf } from "../util/secrets.ts";
 import { renderShell } from "../util/shell.ts";
 import { renderText } from "../util/template.ts";
-import { secretsOf } from "./evidence/exposure.ts";
+import { secretsOf } from "./evidence/evidence.ts";
 import {
   earlierOutputs,
   evaluatorAt,

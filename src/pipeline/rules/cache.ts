@@ -1,5 +1,5 @@
 /** Rules on `cache`: the steps whose result cannot be taken from another run. */
-import type { Report } from "../report.ts";
+import type { Report } from "../diagnostic.ts";
 import type { PipelineShape, StepShape } from "../schema.ts";
 import { pathIn, type StepList } from "../step-list.ts";
 import type { ExpressionRules } from "./expression.ts";
