@@ -18,6 +18,7 @@ import { attemptOf, findVisit, stepOf, type Visit, visitRef } from "../../core/r
 import type { Judge } from "../../plan/check.ts";
 import type { AgentDefinition, AgentSettings, Plan, Work } from "../../plan/plan.ts";
 import type { AgentAdapter, AgentCall } from "../../runner/agents/adapter.ts";
+import { agentHome } from "../../runner/agents/agent-home.ts";
 import type { UnknownCalls } from "../../runner/agents/continue-prompt.ts";
 import { agentAdapter } from "../../runner/agents/registry.ts";
 import { holds } from "../../runner/agents/transcript.ts";
@@ -171,13 +172,15 @@ export function prepareAgent(
   const chosen = adapter.needsCommand ? program : (definition.command ?? program);
   const argv = [chosen, ...args].map(quote).join(" ");
   const first = command.before === undefined ? "" : `${command.before.map(quote).join(" ")} >&2\n`;
-  const keeping = boundsOf(site, visit);
+  const keeping = boundsOf(site, visit, at);
+  const home = keeping.sandbox && agentHome(adapter.name);
+  const own = home?.set?.(env);
   // The first process of a namespace receives only signals that it handles, so a shell is first.
   const work = keeping.isolate === true ? `${argv}\nexit $?\n` : `exec ${argv}\n`;
   return {
     dir,
     cwd,
-    env: { ...env, PERDURE_PROMPT_FILE: promptFile, ...command.env },
+    env: { ...env, PERDURE_PROMPT_FILE: promptFile, ...command.env, ...own },
     script: `${first}${work}`,
     stdin: promptFile,
     separateStderr: true,
