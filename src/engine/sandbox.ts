@@ -9,7 +9,7 @@
  * - engine/Z2 Nothing that the step writes to a repository is run by git outside of the sandbox: the
  *   settings and hooks of the repository, and the files that say where they are, are read-only.
  */
-import { existsSync, mkdirSync, realpathSync, statSync } from "node:fs";
+import { existsSync, mkdirSync, statSync } from "node:fs";
 import { homedir } from "node:os";
 import { dirname, isAbsolute, join, relative, resolve } from "node:path";
 import type { Step } from "../plan/plan.ts";
@@ -83,6 +83,12 @@ export function sandboxFor(site: SandboxSite): Sandbox {
   };
 }
 
+/** The sandbox with further directories of the host that the step may work in. */
+export function withDirectories(sandbox: Sandbox, paths: readonly string[]): Sandbox {
+  const mounts = paths.map((path): Mount => ({ path, mode: "writable" }));
+  return { ...sandbox, mounts: ordered([...sandbox.mounts, ...mounts]) };
+}
+
 /** A mount that the pipeline names and that cannot be made. */
 export class MountError extends Error {
   override readonly name = "MountError";
@@ -138,20 +144,29 @@ function repositoryMounts({ root, runDir, endsAtRoot }: SandboxSite): readonly M
   if (!existsSync(common)) return [];
   // Git can live without it, but a step could make it.
   mkdirSync(join(common, "hooks"), { recursive: true });
-  const fixed = [
-    ...(link === undefined ? [] : [dotGit]),
-    ...["commondir", "gitdir", "config.worktree"].map((name) => join(gitDir, name)),
-    ...["config", "hooks"].map((name) => join(common, name)),
-  ].filter(existsSync);
+  const isLinked = common !== gitDir;
   // The whole of a worktree of the run belongs to it, also if the run works in a subdirectory.
   const isOurs = !relative(runDir, top).startsWith("..");
-  return [
-    { path: top, mode: isOurs ? "writable" : "read-only" },
-    { path: realpathSync(common), mode: "writable" },
-    { path: realpathSync(gitDir), mode: "writable" },
-    ...fixed.map((path): Mount => ({ path, mode: "read-only" })),
+  const writable = [
+    ...(isOurs ? [top] : []),
+    gitDir,
+    // A commit in a worktree adds objects and moves its branch; the user's checkout is not touched.
+    ...(isLinked ? COMMITTED : []).map((name) => join(common, name)),
   ];
+  const fixed = [
+    ...(isOurs ? [] : [top]),
+    ...(link === undefined ? [] : [dotGit]),
+    ...(isLinked ? [common] : []),
+    ...["commondir", "gitdir", "config.worktree"].map((name) => join(gitDir, name)),
+    ...["config", "hooks"].map((name) => join(common, name)),
+  ];
+  const mount = (mode: Mount["mode"], paths: readonly string[]): readonly Mount[] =>
+    paths.filter(existsSync).map((path) => ({ path, mode }));
+  return [...mount("writable", writable), ...mount("read-only", fixed)];
 }
+
+/** What a commit changes in the repository that several worktrees share. */
+const COMMITTED = ["objects", "refs", "logs"];
 
 /** The directory with the `.git` of a workspace, if it is in a repository. */
 function topLevelOf(root: string, endsAtRoot: boolean): string | undefined {

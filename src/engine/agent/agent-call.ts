@@ -37,6 +37,7 @@ import {
   prepareFolder,
   workDirOf,
 } from "../launch.ts";
+import { withDirectories } from "../sandbox.ts";
 import { attemptDirOf, PROMPT_FILE } from "../state-dir.ts";
 import { failureReport, promptText } from "./agent-prompt.ts";
 import { prepareRelay, readRelay, relayFileIn } from "./agent-relay.ts";
@@ -164,7 +165,8 @@ export function prepareAgent(
     judge === undefined ? promptOf(site, visit, at, calls) : judgePrompt(site, visit, judge);
   writeFileSync(promptFile, prompt, { mode: 0o600 });
   const { adapter, definition } = served;
-  const command = adapter.command({ ...callOf(site, visit, served), promptFile, dir, cwd, env });
+  const call = callOf(site, visit, served);
+  const command = adapter.command({ ...call, promptFile, dir, cwd, env });
   for (const [name, content] of Object.entries(command.files)) {
     writeFileSync(join(dir, name), content, { mode: 0o600 });
   }
@@ -185,6 +187,9 @@ export function prepareAgent(
     stdin: promptFile,
     separateStderr: true,
     ...keeping,
+    ...(keeping.sandbox && {
+      sandbox: withDirectories(keeping.sandbox, call.directories ?? []),
+    }),
     // A handover is not complete work, and judged work has already passed its checks.
     ...(visit.conversation?.conversation?.says === "relay" || judge !== undefined ? {} : checks),
   };
