@@ -8,6 +8,9 @@
 import { spawnSync } from "node:child_process";
 import { installFromDebian, installing } from "./debian.ts";
 
+/** For `beforeAll`: the first test run on a new machine installs the package. */
+export const INSTALL_MS_MAX = 1_200_000;
+
 /** Throws, naming the package, where bubblewrap does not work and cannot be installed. */
 export function needBubblewrap(): void {
   if (problem() === undefined) return;

@@ -26,7 +26,7 @@ const EVERYWHERE = /^(LANG|LANGUAGE|LC_\w+|TERM|TZ|CI|HOME)$/;
 const ON_HOST = /^(PATH|USER|LOGNAME|SHELL)$/;
 /** The client of a container needs these; the step does not get them. */
 const OF_CLIENT =
-  /^(PATH|USER|LOGNAME|XDG_RUNTIME_DIR|DBUS_SESSION_BUS_ADDRESS|SSH_AUTH_SOCK|(DOCKER|CONTAINER|CONTAINERS|PODMAN)_\w+)$/;
+  /^(PATH|USER|LOGNAME|XDG_RUNTIME_DIR|DBUS_\w+|SSH_AUTH_SOCK|(DOCKER|CONTAINERS?|PODMAN)_\w+)$/;
 
 /** True for a variable of the runner that a step in this sandbox, or its client, gets. */
 export function isInherited(
@@ -79,7 +79,7 @@ export function sandboxFor(site: SandboxSite): Sandbox {
       { path: site.attemptDir, mode: "writable" },
       ...givenMounts(site),
     ]),
-    clientOnly: new Set(image === undefined ? [] : clientOnly),
+    clientOnly: image === undefined ? [] : clientOnly,
   };
 }
 

@@ -1,14 +1,12 @@
 /** Steps in bubblewrap: what they see and may write, and that they behave like any other step when killed. */
 import { chmodSync, chownSync, mkdirSync, readdirSync, statSync } from "node:fs";
 import { afterEach, beforeAll, beforeEach, expect, it } from "vitest";
-import { needBubblewrap } from "../../scripts/bubblewrap.ts";
+import { INSTALL_MS_MAX, needBubblewrap } from "../../scripts/bubblewrap.ts";
 import { FakeClaude } from "../rig/fake-claude.ts";
 import { shell, stateless, text } from "../rig/model/reply.ts";
 import { eventually, PlainProject, Project } from "../rig/project.ts";
 import { userGit } from "../workspace/rig.ts";
 
-/** For `beforeAll`: the first test run on a new machine installs the package. */
-const INSTALL_MS_MAX = 600_000;
 const SECRET = "s3cret-of-the-runner";
 
 let project: Project;

@@ -28,8 +28,6 @@ export const ATTEMPT_FILE = {
   stderr: "stderr.log",
   checkOutput: "check.log",
   checkExits: "check-exits",
-  /** The program of docker or podman, for a step in a container (sandbox.ts). */
-  runtime: "container-runtime",
 } as const;
 
 /** The file with the output of the n-th command that checks the work, counted from 1. */

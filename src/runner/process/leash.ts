@@ -17,7 +17,7 @@
 import { renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { textOf } from "../file-text.ts";
-import { ATTEMPT_FILE } from "./attempt-folder.ts";
+import { RUNTIME_FILE } from "./sandbox.ts";
 
 /** The variable with the file of the leash, which all processes on it carry. */
 export const LEASH_VARIABLE = "PERDURE_LEASH";
@@ -95,7 +95,7 @@ while [ $round -lt ${KILL_ROUNDS_MAX} ]; do
   done
   [ -n "$found" ] || break
 done
-cat attempts/*/${ATTEMPT_FILE.runtime} | sort -u | while read -r runtime; do
+cat attempts/*/${RUNTIME_FILE} | sort -u | while read -r runtime; do
   for id in $("$runtime" ps -aq --filter "label=$2"); do "$runtime" rm -f "$id"; done
 done
 kill -9 -- "-$PPID"

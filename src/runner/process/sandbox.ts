@@ -17,8 +17,10 @@ import { accessSync, constants, writeFileSync } from "node:fs";
 import { delimiter, join } from "node:path";
 import { quote } from "../../util/shell.ts";
 import { textOf } from "../file-text.ts";
-import { ATTEMPT_FILE } from "./attempt-folder.ts";
 import { pause } from "./waiting.ts";
+
+/** The file in the folder of an attempt with the program of docker or podman. */
+export const RUNTIME_FILE = "container-runtime";
 
 /** A path of the host in a sandbox; `fresh` is an empty directory that ends with the sandbox. */
 export interface Mount {
@@ -34,7 +36,7 @@ export interface Sandbox {
   /** Directories before the paths in them. */
   readonly mounts: readonly Mount[];
   /** Variables that only the client of a container needs. */
-  readonly clientOnly: ReadonlySet<string>;
+  readonly clientOnly: readonly string[];
 }
 
 /** The process that a sandbox surrounds. */
@@ -53,7 +55,7 @@ function sandboxCommand(sandbox: Sandbox, process: SandboxedProcess): readonly s
   if (image === undefined) return [...bubblewrapCommand(sandbox, cwd), "/bin/sh"];
   const runtime = containerRuntime();
   if (typeof runtime === "string") throw new Error(runtime);
-  const passed = names.filter((name) => !clientOnly.has(name));
+  const passed = names.filter((name) => !clientOnly.includes(name));
   return [
     ...[runtime.program, "run", "--rm", "--init", "--interactive"],
     ...markers.flatMap((marker) => ["--label", marker]),
@@ -207,12 +209,12 @@ export function recordRuntime(dir: string, { image }: Sandbox): void {
   if (image === undefined) return;
   const runtime = containerRuntime();
   if (typeof runtime === "string") throw new Error(runtime);
-  writeFileSync(join(dir, ATTEMPT_FILE.runtime), `${runtime.program}\n`, { mode: 0o600 });
+  writeFileSync(join(dir, RUNTIME_FILE), `${runtime.program}\n`, { mode: 0o600 });
 }
 
 /** The runtime that has the containers of a folder's attempt; undefined when it can have none. */
 export function runtimeIn(dir: string): string | undefined {
-  const text = textOf(join(dir, ATTEMPT_FILE.runtime));
+  const text = textOf(join(dir, RUNTIME_FILE));
   return text?.endsWith("\n") === true ? text.trim() : undefined;
 }
 
