@@ -31,6 +31,7 @@ import {
   wait,
 } from "./key-values.ts";
 import { bareCondition } from "./rules/expression.ts";
+import { RUNS_IN } from "./sandbox.ts";
 import { bounded, command, duration, env, id, milliseconds, name, path, visits } from "./values.ts";
 
 export const PARALLEL_MAX = 1_000;
@@ -407,6 +408,7 @@ export const INHERITED_KEYS = {
     fingerprint: false,
     lower: (isolate) => ({ isolate }),
   }),
+  runs_in: RUNS_IN,
   recover: key({
     schema: z.enum(["continue", "restart"]),
     doc: "After an interruption: the agent's conversation continues, or a new one starts.",

@@ -116,6 +116,7 @@ const RULES: Readonly<Record<string, readonly [message: string, help: string]>> 
     "write https://..., or $NAME for the variable that holds the URL",
   ],
   "bad-label": ["is not a valid label", `use ${LABEL_FORM} characters`],
+  "bad-image": ["is not the name of an image", "write it like node:24 or ghcr.io/owner/name:tag"],
   "bad-tool": ["does not name a tool", 'write it like Edit or "Bash(npm test:*)"'],
   "bad-choice-key": ["cannot be typed for a choice", "use letters, digits and _"],
   "empty-text": ["must not be empty", "write a text, or leave the key out"],

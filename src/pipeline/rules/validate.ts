@@ -196,17 +196,19 @@ function checkOwnWorkspace(
   report.add({ rule: "own-workspace", message, help, path: pathIn(list, index, "workspace") });
 }
 
-/** An isolated step cannot leave processes running. */
+/** A step in a PID namespace or in a sandbox cannot leave processes running. */
 function checkLeavesRunning(
   { defaults }: PipelineShape,
   list: StepList,
   index: number,
   report: Report,
 ): void {
-  const { leaves_running: leaves, isolate = defaults?.isolate } = list.steps[index] as StepShape;
-  if (leaves !== true || isolate !== true) return;
+  const step = list.steps[index] as StepShape;
+  const { isolate = defaults?.isolate, runs_in: place = defaults?.runs_in ?? "host" } = step;
+  if (step.leaves_running !== true || (isolate !== true && place === "host")) return;
   const message = "an isolated step cannot leave anything running: it ends with its first process";
-  const help = "write `isolate: false` in this step, or remove `leaves_running`";
+  const key = place === "host" ? "isolate: false" : "runs_in: host";
+  const help = `write \`${key}\` in this step, or remove \`leaves_running\``;
   report.add({
     rule: "leaves-running",
     message,
