@@ -10,16 +10,15 @@ import { effectKey } from "../core/attempt/effect.ts";
 import { withPreamble } from "../core/conversation/briefing.ts";
 import { withReport } from "../core/conversation/failure-report.ts";
 import { judgeOf } from "../core/conversation/judge.ts";
-import type { AttemptRef } from "../core/event.ts";
+import type { AttemptRef, Output } from "../core/event.ts";
 import type { Environment } from "../core/fact.ts";
 import { currentVisit, type Run, stepOf, type Visit } from "../core/run.ts";
 import { attemptText, stepPath } from "../core/step-path.ts";
 import type { WorkspaceOf } from "../core/summary.ts";
 import { environmentAround, environmentAt, repetitionOf, valuesAt } from "../core/values.ts";
 import { SHARED, workspaceOf as workspaceKey } from "../core/workspace-files.ts";
-import { checksOf } from "../plan/check.ts";
 import { ancestorsOf, indexOf } from "../plan/graph-index.ts";
-import type { AgentDefinition, Plan, Step } from "../plan/plan.ts";
+import { type AgentDefinition, checksOf, type Plan, type Step } from "../plan/plan.ts";
 import { agentHome } from "../runner/agents/agent-home.ts";
 import { type Sandbox, sandboxProblem } from "../runner/process/sandbox.ts";
 import { isolationProblem } from "../runner/process/start.ts";
@@ -241,7 +240,7 @@ export function workspaceOf(dir: RunDir): WorkspaceOf {
 }
 
 /** The root of the workspace of a step. */
-function rootOf({ run, dir }: Pick<LaunchInput, "run" | "dir">, visit: Visit): string {
+export function rootOf({ run, dir }: Pick<LaunchInput, "run" | "dir">, visit: Visit): string {
   const workspace = workspaceKey(visit);
   if (workspace !== SHARED) return ownPathOf(dir, workspace);
   return run.workspace?.path ?? run.created?.cwd ?? ".";
@@ -291,24 +290,21 @@ export function environmentOf(
   visit: Visit,
   at: AttemptRef,
 ): Record<string, string> {
-  const { plan, run } = site;
+  const { run } = site;
   const dir = attemptDirOf(site.dir, at);
-  const step = stepOf(visit);
-  const agent = agentOf(plan, visit);
+  const { runsIn } = stepOf(visit);
+  const agent = agentOf(site.plan, visit);
   const home = agent && agentHome(agent.adapter);
-  const outer = evaluatorIn(site, visit, site.env);
-  const inner = evaluatorIn(site, visit, environmentAround(plan, run, visit, site.env));
   const inherited = Object.entries(site.env).filter(
     (entry): entry is [string, string] =>
       entry[1] !== undefined &&
       !entry[0].startsWith("PERDURE_") &&
-      (step.runsIn === undefined || isInherited(entry[0], step.runsIn, home)),
+      (runsIn === undefined || isInherited(entry[0], runsIn, home)),
   );
   return {
     ...Object.fromEntries(inherited),
     ...site.traceVariables?.(at),
-    ...mapValues(plan.env, (value) => renderText(value, outer)),
-    ...mapValues({ ...agent?.env, ...step.env }, (value) => renderText(value, inner)),
+    ...variablesOf(site, visit),
     ...gitFence(site, visit),
     ...outputsBefore(visit),
     ...repetitionVariables(visit),
@@ -327,6 +323,19 @@ export function environmentOf(
   };
 }
 
+/** The variables that the author gives to a step. */
+export function variablesOf(site: LaunchInput, visit: Visit): Record<string, string> {
+  const { plan, run } = site;
+  const step = stepOf(visit);
+  const agent = agentOf(plan, visit)?.env;
+  const outer = evaluatorIn(site, visit, site.env);
+  const inner = evaluatorIn(site, visit, environmentAround(plan, run, visit, site.env));
+  return {
+    ...mapValues(plan.env, (value) => renderText(value, outer)),
+    ...mapValues({ ...agent, ...step.env }, (value) => renderText(value, inner)),
+  };
+}
+
 /** The item or iteration of a step in a fan-out or a loop. */
 function repetitionVariables(visit: Visit): Record<string, string> {
   const { item, index } = repetitionOf(visit.record.scope);
@@ -340,21 +349,22 @@ function repetitionVariables(visit: Visit): Record<string, string> {
 function outputsBefore(visit: Visit): Record<string, string> {
   const found: Record<string, string> = {};
   let left = ENV_OUTPUTS_MAX;
-  for (const [name, path] of earlierOutputs(visit)) {
+  for (const [name, { path }] of earlierOutputs(visit)) {
     if (left-- <= 0) break;
     found[name] ??= path;
   }
   return found;
 }
 
-function* earlierOutputs(visit: Visit): Generator<readonly [string, string]> {
+/** The outputs of the steps before a visit, by the names of their variables. */
+export function* earlierOutputs(visit: Visit): Generator<readonly [string, Output]> {
   const { scope, position } = visit.record;
   if (indexOf(scope.graph).hasOutputs) {
     for (const ancestor of ancestorsOf(scope.graph, position, ANCESTORS_MAX)) {
       const state = currentVisit(scope.steps[ancestor])?.state;
       if (state?.status !== "completed") continue;
-      for (const [name, { path }] of Object.entries(state.outputs)) {
-        yield [variable(`PERDURE_OUTPUT_${scope.graph.steps[ancestor]?.id}_`, name), path];
+      for (const [name, output] of Object.entries(state.outputs)) {
+        yield [variable(`PERDURE_OUTPUT_${scope.graph.steps[ancestor]?.id}_`, name), output];
       }
     }
   }

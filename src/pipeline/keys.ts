@@ -10,17 +10,19 @@
  */
 
 import * as z from "zod";
-import { defined } from "../util/defined.ts";
 import { BRIEFING_MODES, FIDELITIES } from "./fidelity.ts";
 import { type FieldsOf, key, STEP_KINDS } from "./key-row.ts";
 import {
   type Capture,
   type Check,
+  cache,
   capture,
   check,
   edge,
   gate,
   loop,
+  lowerCache,
+  lowerOnce,
   lowerRetry,
   NEEDS_MAX,
   once,
@@ -306,14 +308,16 @@ const SETTINGS = {
     on: PROCESS,
     expects: "true, false or an object",
     fingerprint: false,
-    lower: (value): { once: boolean; probe?: string; notDone?: readonly number[] } => {
-      if (typeof value === "boolean") return { once: value };
-      const { probe, not_done: notDone } = value;
-      return {
-        once: true,
-        ...defined({ probe, notDone }),
-      };
-    },
+    lower: lowerOnce,
+  }),
+  cache: key({
+    schema: cache,
+    doc: "Takes the result of an earlier run with the same work and files: true, or an object.",
+    example: "cache: {files: [src/**], max_age: 7d}",
+    on: PROCESS,
+    expects: "true, false or an object",
+    fingerprint: false,
+    lower: lowerCache,
   }),
   leaves_running: key({
     schema: z.boolean(),

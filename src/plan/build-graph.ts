@@ -114,9 +114,7 @@ function buildStep(
     ...(runsIn === undefined || runsIn === "host" ? {} : { runsIn }),
     visitsMax: 1,
     ...(step.onFailure === "continue" ? { onFailure: step.onFailure } : {}),
-    ...(goal === undefined
-      ? {}
-      : { goal: { holds: goal, ...(target === undefined ? {} : { retryTarget: target }) } }),
+    ...(goal === undefined ? {} : { goal: { holds: goal, ...defined({ retryTarget: target }) } }),
   };
 }
 

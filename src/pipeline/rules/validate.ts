@@ -10,8 +10,8 @@
  * - validate/D2 A mistake is reported once: no rule reads a value that has a mistake of its own.
  */
 import { isObject, type Json } from "../../util/json.ts";
+import type { Report } from "../diagnostic.ts";
 import type { Pipeline } from "../pipeline.ts";
-import type { Report } from "../report.ts";
 import type { PipelineShape, StepShape } from "../schema.ts";
 import type { ReadShape } from "../shape.ts";
 import {
@@ -26,14 +26,21 @@ import { fanOutOf, isCut, listIn, pathIn, rootList, type StepList } from "../ste
 import { checkAgent, checkDefaultAgent, checkSessions, checkWork, inFile } from "./agent.ts";
 import { type AgentFiles, checkSchema, checkSettings } from "./agent-file.ts";
 import { checkBody, isChosen, parallelOf } from "./body.ts";
+import { checkCache } from "./cache.ts";
 import { type CheckFiles, checkChecks } from "./check.ts";
 import { checkJumps, indexSteps, reportCycles, resolveNeeds } from "./edges.ts";
 import { type ExpressionPosition, ExpressionRules, type KnownNames } from "./expression.ts";
-import { checkFidelity } from "./fidelity.ts";
-import { checkFinally, namesAtEnd } from "./finally.ts";
 import { checkGateOrWait, gateOf } from "./gate.ts";
-import { checkKeys, kindOf } from "./key.ts";
-import { reportDirectoryOutside, reportOutputClashes, reportOutputsOutside } from "./output.ts";
+import {
+  checkFidelity,
+  checkFinally,
+  checkKeys,
+  kindOf,
+  namesAtEnd,
+  reportDirectoryOutside,
+  reportOutputClashes,
+  reportOutputsOutside,
+} from "./key.ts";
 
 /** How deep lists of steps may be nested. */
 const NESTING_MAX = 16;
@@ -344,12 +351,8 @@ function checkOuterTexts(list: StepList, index: number, rules: ExpressionRules):
   }
 }
 
-function checkStepTexts(
-  list: StepList,
-  index: number,
-  rules: ExpressionRules,
-  { files, report }: File,
-): void {
+function checkStepTexts(list: StepList, index: number, rules: ExpressionRules, file: File): void {
+  const { files, report } = file;
   const step = list.steps[index] as StepShape;
   const at = (...keys: string[]): ExpressionPosition => ({
     path: pathIn(list, index, ...keys),
@@ -366,6 +369,7 @@ function checkStepTexts(
   checkTexts(step.env, at("env"), rules);
   checkTexts(step.outputs, at("outputs"), rules);
   reportOutputsOutside(step, at("outputs").path, report);
+  checkCache(file.shape, list, index, { rules, report });
   rules.texts(step.input, { ...at("input"), kept: true });
   const { once } = step;
   if (typeof once === "object" && once.probe !== undefined) {
