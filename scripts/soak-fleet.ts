@@ -24,7 +24,7 @@ const { values } = parseArgs({
     runs: { type: "string", default: "200" },
     seed: { type: "string", default: String(Date.now() % 1_000_000) },
     partition: { type: "string", default: "60" },
-    step: { type: "string" },
+    step: { type: "string", default: "6" },
   },
 });
 
@@ -55,8 +55,7 @@ async function soak(): Promise<number> {
   const seconds = (): number => Math.round((performance.now() - begun) / 1_000);
   const result = await soakFleet({
     ...{ kills, runs, seed: values.seed, partitionSeconds: Number(values.partition) },
-    // Long enough that there are runs to kill until the last kill.
-    stepSeconds: Number(values.step ?? Math.max(3, (12 * kills) / runs)),
+    stepSeconds: Number(values.step),
     news: (line) => console.log(`${seconds()} s: ${line}`),
   });
   report(result, seconds());

@@ -62,7 +62,7 @@ interface WantedJob {
 }
 
 /** What the queues know of a run that a worker begins to drive. */
-export interface BegunRun {
+interface BegunRun {
   /** Why the run must not be driven any more. */
   readonly refusal: string | undefined;
   /** The last event of the run when somebody resumed it. */

@@ -18,7 +18,7 @@ import { uptimeSeconds } from "../../runner/process/leash.ts";
 import { AssertionError, assert } from "../../util/assert.ts";
 import type { WorkerState } from "../../view/fleet-overview.ts";
 import { isOwnerAlive, thisOwner } from "../drive/owner.ts";
-import { type BegunRun, Dispatch } from "./dispatch.ts";
+import { Dispatch } from "./dispatch.ts";
 import { type DrivenResult, FleetRun } from "./drive-fleet-run.ts";
 import { LeaseKeeper, type LeaseLoss } from "./lease-keeper.ts";
 import { takeoverOf } from "./takeover.ts";
@@ -69,7 +69,7 @@ interface DrivenFleetRun {
 }
 
 /** A lease that this worker has just taken. */
-interface TakenRun extends BegunRun {
+interface TakenRun extends Awaited<ReturnType<Dispatch["begin"]>> {
   readonly runId: string;
   readonly how: "take" | "adopt";
   readonly epoch: number;

@@ -28,14 +28,14 @@ const CONCURRENCY = 8;
 /** Runs that wait or work at the same time. */
 const OPEN_MAX = 24;
 /** A pause between two faults of one machine. */
-const PAUSE_MS_MAX = 5_000;
+const PAUSE_MS_MAX = 8_000;
 /** How long a machine that was killed is off. */
 const OFF_MS_MAX = 8_000;
 /** Faults that the leases must survive, and faults after which others take the runs over. */
 const SHORT_MS = { min: 500, max: 3_000 };
 const LONG_MS_MIN = 15_000;
 const PAUSED_MS_MAX = 20_000;
-const DATABASE_PAUSE_MS = { min: 15_000, max: 40_000 };
+const DATABASE_PAUSE_MS = { min: 20_000, max: 60_000 };
 const DATABASE_AWAY_MS_MAX = 12_000;
 /** When nothing disturbs it and no run changes for this long, a fleet is stuck. */
 const STUCK_MS = 150_000;
