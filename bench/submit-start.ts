@@ -18,7 +18,7 @@ import { openPostgresJournal } from "../src/journal/postgres/postgres.ts";
 import { startPostgres } from "../test/rig/postgres.ts";
 import { compare, emptyNodeMs, inDirectory, type Line, PROGRAM, timeLine } from "./measure.ts";
 
-const ROUNDS = 20;
+const ROUNDS = 10;
 /** 200 ms, where an empty Node takes 40. */
 const LIMIT = 5;
 const FLOOR = "`node -e 0`";
@@ -34,7 +34,10 @@ export async function bench(): Promise<readonly Line[]> {
     const stamp = join(directory, "stamp");
     const file = join(directory, "bench.yaml");
     const run = `date +%s%N > ${stamp}.new; mv ${stamp}.new ${stamp}`;
-    writeFileSync(file, `name: bench\nsteps:\n  - id: first\n    run: ${run}\n`);
+    writeFileSync(
+      file,
+      `name: bench\nworkspace: directory\nsteps:\n  - id: first\n    run: ${run}\n`,
+    );
     const worker = await startWorker(env, directory);
     const journal = await openPostgresJournal(store);
     const dispatch = await Dispatch.open(journal, "client");
@@ -79,11 +82,13 @@ async function startWorker(env: NodeJS.ProcessEnv, directory: string): Promise<C
   const args = [PROGRAM, "worker", "--directory", join(directory, "worker")];
   const worker = spawn(process.execPath, args, { env, stdio: ["ignore", "pipe", "inherit"] });
   let said = "";
-  for await (const chunk of worker.stdout.iterator({ destroyOnReturn: false })) {
-    said += String(chunk);
-    if (said.includes("takes runs")) break;
-  }
-  worker.stdout.resume();
+  await new Promise<void>((resolve, reject) => {
+    worker.once("exit", () => reject(new Error(`the worker has ended: ${said}`)));
+    worker.stdout.on("data", (chunk: Buffer) => {
+      said += chunk.toString();
+      if (said.includes("takes runs")) resolve();
+    });
+  });
   return worker;
 }
 

@@ -139,6 +139,8 @@ export class Dispatch {
     if (!(await hasTables(journal))) await journal.executeSql(TABLES);
     const dispatch = new Dispatch(journal, boss);
     await dispatch.#makeQueue(DEAD_LETTERS);
+    // The first run that needs no label is taken at once.
+    if (isWorker) await dispatch.#makeQueue(QUEUE);
     return dispatch;
   }
 
