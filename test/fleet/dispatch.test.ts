@@ -1,4 +1,4 @@
-/** How often a run may fail to be driven before it becomes a dead letter, on a real PostgreSQL. */
+/** The queues of a fleet on a real PostgreSQL, and how often a run may fail to be driven. */
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { DEATHS_MAX, Dispatch, FAILURES_MAX } from "../../src/app/fleet/dispatch.ts";
 import type { FleetJournal } from "../../src/journal/fleet-journal.ts";
@@ -65,5 +65,23 @@ test("a run that was resumed stays so, however often its workers die", async () 
   await dispatch.sendAgain(journal, runId, 7);
   for (const _ of ["taken", "taken again"]) {
     expect((await dispatch.begin(journal, runId)).resumeAt).toBe(7);
+  }
+});
+
+/** Enough that several of them find no tables. */
+const WORKERS = 8;
+
+test("workers that start together on a new store make its queues once, and all of them work", async () => {
+  const url = await newDatabase();
+  const journals = await Promise.all(
+    Array.from({ length: WORKERS }, () => openPostgresJournal(url, { mode: "create" })),
+  );
+  try {
+    const opened = await Promise.all(journals.map((journal) => Dispatch.open(journal, "worker")));
+    const queues = await Promise.all(opened.map((one) => one.queues()));
+    expect(queues).toEqual(opened.map(() => queues[0]));
+    for (const one of opened) await one.close();
+  } finally {
+    for (const journal of journals) await journal.close();
   }
 });
