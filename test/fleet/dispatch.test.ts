@@ -24,9 +24,15 @@ async function added(runId: string): Promise<string> {
 }
 
 /** Begins to drive a run this often; returns why the last one must not be driven. */
-async function begun(runId: string, times: number): Promise<string | undefined> {
+async function begun(
+  runId: string,
+  times: number,
+  how: "take" | "adopt" = "adopt",
+): Promise<string | undefined> {
   let why: string | undefined;
-  for (let time = 0; time < times; time++) why = (await dispatch.begin(journal, runId)).refusal;
+  for (let time = 0; time < times; time++) {
+    why = (await dispatch.begin(journal, runId, how)).refusal;
+  }
   return why;
 }
 
@@ -36,6 +42,8 @@ test("a run whose workers were killed more often than a run may fail is still dr
   // A failure that a worker records is the run's own; the deaths before it are forgotten.
   expect(await dispatch.fail(journal, runId, "why")).toBe("again");
   expect(await begun(runId, DEATHS_MAX)).toBeUndefined();
+  // Machines that are lost are no reason to give a run up.
+  expect(await begun(runId, 2 * DEATHS_MAX, "take")).toBeUndefined();
 });
 
 test("a run whose workers die whenever they drive it is a dead letter in the end", async () => {
@@ -61,10 +69,10 @@ test("a run that a bug of its worker is blamed on is a dead letter after a few o
 
 test("a run that was resumed stays so, however often its workers die", async () => {
   const runId = await added("resumed");
-  expect((await dispatch.begin(journal, runId)).resumeAt).toBeUndefined();
+  expect((await dispatch.begin(journal, runId, "adopt")).resumeAt).toBeUndefined();
   await dispatch.sendAgain(journal, runId, 7);
   for (const _ of ["taken", "taken again"]) {
-    expect((await dispatch.begin(journal, runId)).resumeAt).toBe(7);
+    expect((await dispatch.begin(journal, runId, "adopt")).resumeAt).toBe(7);
   }
 });
 

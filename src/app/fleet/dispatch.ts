@@ -30,8 +30,8 @@ const DEAD_LETTERS = "dead-runs";
 /** After so many failures in a row to be driven, a run becomes a dead letter. */
 export const FAILURES_MAX = 5;
 /**
- * After so many deaths in a row of whoever drove it, too. There are more of them, because most are not
- * the run's fault: a machine is lost, a worker is killed, the store is away.
+ * After so many deaths of the processes that drove it, too. There are more of them, because most are not
+ * the run's fault. A lease that has run out is no such death: a machine or the network was lost.
  */
 export const DEATHS_MAX = 20;
 /** The pause after the first failure; it doubles with each further one. */
@@ -198,12 +198,12 @@ export class Dispatch {
     return undefined;
   }
 
-  /** A worker begins to drive a run: a death, until the worker says how it went. */
-  async begin(transaction: SqlDatabase, runId: string): Promise<BegunRun> {
+  /** A worker begins to drive a run; one that it adopts has seen its worker process die. */
+  async begin(transaction: SqlDatabase, runId: string, how: "take" | "adopt"): Promise<BegunRun> {
     const { rows } = await transaction.executeSql(
-      `update ${QUEUE_SCHEMA}.wanted_runs set deaths = deaths + 1
+      `update ${QUEUE_SCHEMA}.wanted_runs set deaths = deaths + $2
        where run_id = $1 returning failures, deaths, reason, resume_at`,
-      [runId],
+      [runId, how === "adopt" ? 1 : 0],
     );
     const { resume_at: resumeAt } = rows[0] ?? {};
     return {

@@ -300,7 +300,7 @@ export class Worker {
     if (how === "wait") return undefined;
     const acquired = await transaction.leases.acquire(runId, { owner: this.#owner, judged });
     if (!acquired.ok || acquired.time === undefined) return undefined;
-    const begun = await this.#dispatch.begin(transaction, runId);
+    const begun = await this.#dispatch.begin(transaction, runId, how);
     return { ...begun, runId, how, epoch: acquired.epoch, sentAt, time: acquired.time };
   }
 
