@@ -71,13 +71,13 @@ function report(result: FleetSoakResult, seconds: number): void {
   }
   if (kept !== undefined) console.log(`the logs are in ${kept}`);
   console.log("\n| fault | times | runs | p50 | p90 | max |\n|---|---|---|---|---|---|");
-  for (const [fault, count] of Object.entries(faults).toSorted()) {
+  for (const fault of Object.keys(faults).toSorted((a, b) => a.localeCompare(b))) {
     const samples = (times.get(fault) ?? []).toSorted((a, b) => a - b);
     const at = (share: number): string => {
       const value = samples[Math.min(samples.length - 1, Math.floor(samples.length * share))];
       return value === undefined ? "" : `${value.toFixed(1)} s`;
     };
-    const cells = [fault, count, samples.length, at(0.5), at(0.9), at(1)];
+    const cells = [fault, faults[fault], samples.length, at(0.5), at(0.9), at(1)];
     console.log(`| ${cells.join(" | ")} |`);
   }
   const gap = gapSeconds === undefined ? "none" : `${gapSeconds.toFixed(2)} s`;

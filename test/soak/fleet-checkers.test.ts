@@ -10,7 +10,7 @@ const GOOD = [
   "TICK r s0 1 /a 10.25 k0",
   "START r s0 2 /b 24.50 k0",
   "END r s0 2 /b 25.00 k0",
-  "FILE r s0 2",
+  "FILE r 1 s0 2",
 ];
 
 function run(status = "completed", last: RunEvent["type"] = "step.completed"): FleetRunEnd {
@@ -45,7 +45,7 @@ describe("the checkers of a fleet", () => {
 
   it("find lost work, lost files and a run that does not end", () => {
     expect(kindsOf(GOOD.filter((line) => !line.startsWith("END")))).toEqual(["lost"]);
-    expect(kindsOf([...GOOD.slice(0, 4), "FILE r s0 1"])).toEqual(["lost"]);
+    expect(kindsOf([...GOOD.slice(0, 4), "FILE r 1 s0 1"])).toEqual(["lost"]);
     expect(kindsOf(GOOD, run("running"))).toEqual(["stuck"]);
   });
 

@@ -32,16 +32,18 @@ function ofRun(run: FleetRunEnd, { lines, found }: FleetLog): readonly Violation
   const attempts = [...own, ...events.map(({ event }) => event)].flatMap((one) =>
     "attempt" in one && "step" in one ? [`${one.step}.${one.attempt}`] : [],
   );
+  const all = found.filter((file) => file.runId === runId);
+  const newest = Math.max(...all.map(({ by }) => by));
   const fileIn = (name: string): string => {
-    const files = found.filter((file) => file.runId === runId && fileOf(file.step) === name);
+    const files = all.filter(({ by, step }) => by === newest && fileOf(step) === name);
     const contents = new Set(files.map(({ step, attempt }) => `${step} ${attempt}\n`));
     return [...contents].join("");
   };
   // Each attempt may have been on a machine that was killed, and each machine may have been drained.
   const touched = new Set(attempts);
   const stops = Number.POSITIVE_INFINITY;
-  const found_ = violationsOf({ steps, fileIn, log: own, events, touched, stops });
-  return found_.map(({ kind, message }) => ({ kind, message: `run ${runId}: ${message}` }));
+  const violations = violationsOf({ steps, fileIn, log: own, events, touched, stops });
+  return violations.map(({ kind, message }) => ({ kind, message: `run ${runId}: ${message}` }));
 }
 
 /** fleet-checkers/F2 */

@@ -21,6 +21,8 @@ export interface FleetLine extends LogLine {
 /** A file that the last step has found: the attempt that it names. */
 interface FoundFile {
   readonly runId: string;
+  /** The attempt of the last step that has found it. */
+  readonly by: number;
   readonly step: string;
   readonly attempt: string;
 }
@@ -49,7 +51,9 @@ export function fleetPipeline(random: Random, log: string, secondsMax: number): 
   });
   const last: SoakStep = { id: LAST, kind: "shared" };
   const files = [...steps.filter(({ kind }) => kind !== "once"), last].map(({ id }) => id);
-  const look = files.map((id) => `echo "FILE $PERDURE_RUN_ID $(cat ${fileOf(id)})" >> '${log}'`);
+  const look = files.map(
+    (id) => `echo "FILE $PERDURE_RUN_ID $PERDURE_ATTEMPT $(cat ${fileOf(id)})" >> '${log}'`,
+  );
   const workspace = random.pick(["directory", "directory", "worktree"] as const);
   const text = `workspace: ${workspace}
 steps:
@@ -94,8 +98,8 @@ export function parseFleetLog(text: string): FleetLog {
   const found = all
     .filter((line) => line.startsWith("FILE "))
     .map((line) => {
-      const [, runId = "", step = "", attempt = ""] = line.split(" ");
-      return { runId, step, attempt };
+      const [, runId = "", by = "", step = "", attempt = ""] = line.split(" ");
+      return { runId, by: Number(by), step, attempt };
     });
   const others = all.filter((line) => !line.startsWith("FILE "));
   const lines = parseLog(others.join("\n")).map((line, index) => {

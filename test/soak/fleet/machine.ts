@@ -126,7 +126,7 @@ export class Machine {
   #keepAlive(host: Host): void {
     const worker = ["worker", "--directory", join(this.#directory, "worker")];
     const settings = ["--concurrency", String(this.#concurrency)];
-    const [program = "", ...args] = [...host.enter, process.execPath, PROGRAM];
+    const [program, ...args] = [...host.enter, process.execPath, PROGRAM];
     const child = spawn(program, [...args, ...worker, ...settings], {
       cwd: join(this.#directory, "home"),
       env: this.#environment,
