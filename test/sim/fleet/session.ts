@@ -378,6 +378,7 @@ export class Session {
     return {
       gates,
       probes: { begin: ({ at }) => this.#postLater(this.#parts.run.world.probe(at)), close },
+      results: { begin: ({ at }) => this.#postLater({ type: "recalled", at }), close },
       processes: {
         begin: (operation) => {
           if (operation.type === "look-up") this.#lookUp(operation);
