@@ -188,7 +188,7 @@ it("after a kill of the whole tree, everything inside is dead before the next at
   const text = "987654; : ";
   expect(processesWith(text).length).toBeGreaterThan(0);
   await runner.kill();
-  project.killSteps();
+  await project.killSteps();
   const resumed = project.start(["resume"]);
   await hold.arrived();
   await eventually("only the second attempt lives", () => processesWith(`${text}1`).length === 0);
@@ -259,7 +259,7 @@ it("an agent has its login and its conversations, and continues in a new sandbox
     const runner = fake.begin(["run", "p.yaml", "--no-preflight"], env);
     await hold.arrived();
     await runner.kill();
-    fake.killSteps();
+    await fake.killSteps();
     const resumed = fake.begin(["resume", "--no-preflight"], env);
     await hold.release();
 

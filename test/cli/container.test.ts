@@ -126,7 +126,7 @@ it("outlives a killed runner, and is adopted with its result", async () => {
 it("a container that outlived its client is ended before the next attempt", async () => {
   const { runner } = await heldRun();
   await runner.kill();
-  project.killSteps();
+  await project.killSteps();
   expect(containers()).toHaveLength(1);
   await project.must(["resume"], { env });
 
@@ -136,7 +136,7 @@ it("a container that outlived its client is ended before the next attempt", asyn
 
 it("a container is ended when only its client was killed", async () => {
   const { runner } = await heldRun();
-  project.killSteps();
+  await project.killSteps();
 
   expect((await runner.ended).exit).toBe(0);
   expect(project.effects()).toEqual({ work: 2, done: 1 });
@@ -146,7 +146,7 @@ it("a container is ended when only its client was killed", async () => {
 it("`stop` ends a container of which nothing else is left", async () => {
   const { runner } = await heldRun();
   await runner.kill();
-  project.killSteps();
+  await project.killSteps();
   await project.must(["stop"], { env });
 
   expect(containers()).toEqual([]);
@@ -156,7 +156,7 @@ it("`stop` ends a container of which nothing else is left", async () => {
 it("nothing continues while the runtime does not answer", async () => {
   const { runner } = await heldRun();
   await runner.kill();
-  project.killSteps();
+  await project.killSteps();
   writeFileSync(project.path("runtime", "docker", "down"), "");
   // Nothing else is on the PATH, whatever this machine has.
   const alone = { ...env, PATH: project.path("bin") };
@@ -245,7 +245,7 @@ it.runIf(REAL !== undefined)("a real container is adopted, and ended after a kil
   );
   const { runner } = await start(hold);
   await runner.kill();
-  project.killSteps();
+  await project.killSteps();
   await project.must(["resume"], { env });
 
   expect(project.effects()).toEqual({ work: 2, done: 1 });

@@ -44,7 +44,7 @@ steps:
   const runner = project.start(["run", "p.yaml"]);
   await hold.arrived();
   await runner.kill("SIGKILL");
-  project.killSteps();
+  await project.killSteps();
   const id = await project.newestId();
   project.write("go", "");
   await killedWhenRemade(id);
