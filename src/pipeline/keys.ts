@@ -1,7 +1,6 @@
 /**
- * The table of step keys. Schema, types, validation, lowering, the fingerprint and
- * docs/REFERENCE.md follow from it, so a new key is a new row here and the code that uses its
- * field.
+ * The table of step keys. Schema, types, validation, lowering, fingerprint and docs/REFERENCE.md
+ * follow from it, so a new key is a new row here and the code that uses its field.
  *
  * Owns: every key of a step, apart from the settings of its agent (agent-keys.ts).
  * Does not: lower the work (lower.ts) or the edges of a step (step-edges.ts).
