@@ -1,7 +1,12 @@
 /** Declares the commands of a fleet. */
 import { Argument, type Command, Option } from "commander";
-import { addInputOptions, examples, type Finish, jsonOption } from "./options.ts";
-import { addReadingOptions } from "./reading-options.ts";
+import {
+  addInputOptions,
+  addReadingOptions,
+  examples,
+  type Finish,
+  jsonOption,
+} from "./options.ts";
 
 /** Declares submit, worker, workers, schedules and store. */
 export function addFleetCommands(program: Command, finish: Finish): void {

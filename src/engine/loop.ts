@@ -38,6 +38,7 @@ import type { Plan, Recover } from "../plan/plan.ts";
 import { assert, unreachable } from "../util/assert.ts";
 import type { Clock } from "../util/clock.ts";
 import { closeAll } from "../util/close.ts";
+import { defined } from "../util/defined.ts";
 import type { Executors, FactWriter } from "./executors/executor.ts";
 
 /** Receives every batch of events after it is on the disk; its operations may have started. */
@@ -119,6 +120,8 @@ interface LoopOptions {
   readonly choices?: Readonly<Record<string, Recover>>;
   /** Interrupted work continues on the current files. */
   readonly files?: "keep";
+  /** No step takes the result of an earlier run. */
+  readonly cache?: "off";
   /** The parts of the owner's environment that the run records. */
   readonly remembers?: RememberedEnvironment;
   /** How many more turns agents get that have used theirs. */
@@ -193,19 +196,17 @@ export class Loop {
 
   /** The first turn of a new owner. */
   open(requests: readonly Fact[]): Promise<Turn> {
-    const { owner, epoch, recover, choices, files, remembers, turns, placed } = this.#options;
+    const { owner, epoch, recover, choices, files, cache, remembers, turns, placed } =
+      this.#options;
     const place: readonly Fact[] =
       placed === undefined ? [] : [{ type: "placed", workspace: placed }];
     const opened = {
       type: "opened",
       owner,
       epoch,
-      ...(recover === undefined ? {} : { recover }),
-      ...(choices === undefined ? {} : { choices }),
-      ...(files === undefined ? {} : { files }),
+      ...defined({ recover, choices, files, cache }),
       ...(this.#options.keepsFiles ? { keepsFiles: true as const } : {}),
-      ...(remembers === undefined ? {} : { remembers }),
-      ...(turns === undefined ? {} : { turns }),
+      ...defined({ remembers, turns }),
     } as const;
     return this.turn([{ ...opened, ...retriedBy(this.#run, requests) }, ...place, ...requests]);
   }
@@ -264,9 +265,9 @@ export class Loop {
   }
 
   async #close(): Promise<void> {
-    const { processes, files, gates, probes } = this.#options.executors;
+    const { processes, files, gates, probes, results } = this.#options.executors;
     const { status } = this.#run.state;
-    const executors = [probes, files, gates, processes];
+    const executors = [probes, results, files, gates, processes];
     await closeAll(executors.map((executor) => ({ close: () => executor.close(status) })));
   }
 }
@@ -288,7 +289,7 @@ function recordedEvents(
 }
 
 function beginOperation(executors: Executors, operation: Operation, writer: FactWriter): void {
-  const { processes, files, gates, probes } = executors;
+  const { processes, files, gates, probes, results } = executors;
   switch (operation.type) {
     case "adopt":
       return processes.adopt?.(operation.at, writer);
@@ -297,6 +298,8 @@ function beginOperation(executors: Executors, operation: Operation, writer: Fact
     case "launch":
     case "look-up":
       return processes.begin(operation, writer);
+    case "recall":
+      return results.begin(operation, writer);
     case "probe":
       return probes.begin(operation, writer);
     case "expire":
@@ -304,6 +307,7 @@ function beginOperation(executors: Executors, operation: Operation, writer: Fact
     case "snapshot":
     case "make-workspace":
     case "restore":
+    case "reuse":
     case "rewind-files":
     case "merge":
     case "merge-scope":

@@ -5,19 +5,21 @@
  * spellings, agents, budgets and workspaces.
  * Does not: check values, or merge `defaults` into steps (plan/build-graph.ts does).
  */
-
 import { basename, extname } from "node:path";
 import { assert } from "../util/assert.ts";
+import { parseBytes } from "../util/bytes.ts";
 import { choiceNamed } from "../util/choice.ts";
 import { defined } from "../util/defined.ts";
 import { isObject, type Json, type JsonObject } from "../util/json.ts";
 import { templateParts } from "../util/template.ts";
 import { AGENT_KEYS } from "./agent-keys.ts";
+import type { Path, PathSource } from "./diagnostic.ts";
 import { type KeyRow, type Lowering, lowerKeys } from "./key-row.ts";
 import { INHERITED_KEYS, STEP_KEYS } from "./keys.ts";
 import type {
   AgentDefinition,
   Budget,
+  CacheLimits,
   Env,
   Exit,
   ItemSelection,
@@ -27,7 +29,6 @@ import type {
   PipelineStep,
   PipelineWork,
 } from "./pipeline.ts";
-import type { PathSource } from "./report.ts";
 import { agentOf } from "./rules/agent.ts";
 import { isChosen } from "./rules/body.ts";
 import { lowerChecks } from "./rules/check.ts";
@@ -41,10 +42,9 @@ import {
   type PipelineShape,
   type StepShape,
 } from "./schema.ts";
-import type { Path } from "./source.ts";
 import { linksOf } from "./step-edges.ts";
 import { fanOutOf, hasBody, listIn, pathIn, rootList, type StepList } from "./step-list.ts";
-import { milliseconds } from "./values.ts";
+import { ageMs, milliseconds } from "./values.ts";
 
 /** How many steps of a run may run at once, unless the file sets it. */
 const PARALLEL_DEFAULT = 4;
@@ -96,19 +96,29 @@ export function lowerSettings({
   requires,
   budget,
   prices,
+  cache,
   notify,
   workspace,
 }: ConfigurationShape): Pick<
   Pipeline,
-  "secrets" | "requires" | "budget" | "prices" | "notify" | "workspace"
+  "secrets" | "requires" | "budget" | "prices" | "cache" | "notify" | "workspace"
 > {
   return {
     ...defined({ secrets, requires }),
     ...(notify === undefined ? {} : { notify: [notify].flat().map((one) => defined(one)) }),
     ...(budget === undefined ? {} : { budget: lowerBudget(budget) }),
     ...(prices === undefined ? {} : { prices: lowerPrices(prices) }),
+    ...(cache === undefined ? {} : { cache: lowerLimits(cache) }),
     workspace: lowerWorkspace(workspace),
   };
+}
+
+function lowerLimits(shape: NonNullable<ConfigurationShape["cache"]>): CacheLimits {
+  const { max_age: maxAge, max_size: maxSize } = shape;
+  return defined({
+    maxAgeMs: maxAge === undefined ? undefined : ageMs(maxAge),
+    bytesMax: maxSize === undefined ? undefined : parseBytes(maxSize),
+  });
 }
 
 /** The steps at the end have no edges: the run starts one after the other. */

@@ -1,8 +1,7 @@
 /**
- * A validated pipeline: every name resolves, every duration is a number. This file has only types,
- * so that a resume, which reads only the frozen plan, loads no parser.
+ * A validated pipeline: every name resolves, every duration is a number. This file has only types
+ * and lists of words, so that a resume, which reads only the frozen plan, loads no parser.
  */
-
 import type { Json, JsonObject } from "../util/json.ts";
 import type { AgentSettings } from "./agent-keys.ts";
 import type { Fidelity } from "./fidelity.ts";
@@ -12,11 +11,13 @@ export interface Pipeline {
   readonly name: string;
   /** The context at the start of a run. */
   readonly context?: JsonObject;
+  /** How many processes of a run may live at once. */
   readonly maxParallel: number;
-  /** JSON Schema of the input. */
+  /** JSON Schema of the input, when the author gave one. */
   readonly inputSchema?: Json;
+  /** Variables for every step. */
   readonly env: Env;
-  /** Files with variables, relative to the folder of the first file. */
+  /** Files with variables, relative to the folder of the first file; in a plan, to the project. */
   readonly envFiles?: readonly string[];
   /** Names of variables, inputs and context keys whose values are never shown. */
   readonly secrets?: readonly string[];
@@ -26,6 +27,8 @@ export interface Pipeline {
   readonly budget?: Budget;
   /** The prices of models, by name. */
   readonly prices?: Readonly<Record<string, ModelPrice>>;
+  /** Limits for results of earlier runs. */
+  readonly cache?: CacheLimits;
   /** The group whose runs are limited on a fleet. */
   readonly concurrency?: ConcurrencyGroup;
   /** When a run starts by itself (util/cron.ts). */
@@ -39,6 +42,12 @@ export interface Pipeline {
   readonly steps: readonly PipelineStep[];
   /** Steps that run when the run has reached its end; they have no links. */
   readonly finally?: readonly PipelineStep[];
+}
+
+/** The age and the size from which the result of an earlier run is not reused. */
+export interface CacheLimits {
+  readonly maxAgeMs?: number;
+  readonly bytesMax?: number;
 }
 
 /** The moments of a run that others can be told about. */

@@ -6,9 +6,9 @@
  * Does not: define the other keys of a step (keys.ts), compare values with each other (rules/) or
  * word the diagnostics (shape.ts).
  */
-
 import * as z from "zod";
 import { ADAPTER_NAMES } from "../util/agent-access.ts";
+import { parseBytes } from "../util/bytes.ts";
 import { parseCron } from "../util/cron.ts";
 import { defined } from "../util/defined.ts";
 import { parseAge } from "../util/duration.ts";
@@ -19,6 +19,7 @@ import { itemSource } from "./key-values.ts";
 import { FAN_OUT_KEYS, INHERITED_KEYS, PARALLEL_MAX, STEP_KEYS } from "./keys.ts";
 import { type ModelPrice, type ModelRates, NOTICE_MOMENTS } from "./pipeline.ts";
 import {
+  age,
   bounded,
   command,
   duration,
@@ -308,6 +309,17 @@ export const pipelineSchema = z.strictObject({
   prices: bounded(prices)
     .optional()
     .describe("Prices of models by name; they override what `perdure prices` shows."),
+  cache: z
+    .strictObject({
+      max_age: age.optional().describe("Older results are not reused. Default: 30d."),
+      max_size: z
+        .string()
+        .refine((text) => parseBytes(text) !== undefined, "bad-size")
+        .optional()
+        .describe("Larger results, files and outputs together, are not reused. Default: 1GB."),
+    })
+    .optional()
+    .describe("Limits for results that steps with `cache` take from earlier runs."),
   notify: z
     .union([notification, z.array(notification).max(ENTRIES_MAX)])
     .optional()
@@ -366,6 +378,7 @@ export const configurationSchema = pipelineSchema
     agents: true,
     budget: true,
     prices: true,
+    cache: true,
     notify: true,
     workspace: true,
     defaults: true,

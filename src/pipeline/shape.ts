@@ -10,9 +10,9 @@ import { DURATION_MAX_MS } from "../util/duration.ts";
 import { isObject } from "../util/json.ts";
 import { LABEL_FORM } from "../util/label.ts";
 import { nearest } from "../util/nearest.ts";
+import type { Mistake, Path, Report } from "./diagnostic.ts";
 import { foreignKey } from "./foreign-keys.ts";
 import type { KeyRow } from "./key-row.ts";
-import type { Mistake, Report } from "./report.ts";
 import {
   ALL_STEP_KEYS,
   type ConfigurationShape,
@@ -20,7 +20,6 @@ import {
   type PipelineShape,
   pipelineSchema,
 } from "./schema.ts";
-import type { Path } from "./source.ts";
 import { DURATION_PATTERN, ENTRIES_MAX, NAME_LENGTH_MAX } from "./values.ts";
 
 type Issue = z.core.$ZodIssue;
@@ -108,6 +107,8 @@ const RULES: Readonly<Record<string, readonly [message: string, help: string]>> 
     "is not a schedule",
     "write five fields as cron does, such as `0 3 * * *` or `30 8 * * mon-fri`",
   ],
+  "bad-age": ["is not an age", "write it like 12h, 7d or 90d"],
+  "bad-size": ["is not a size", "write it like 500MB or 2GB"],
   "bad-clean": ["is neither an age nor `never`", "write it like 7d, 12h or never"],
   "bad-notify": ["needs either `run` or `webhook`", "write one of them, not both"],
   "bad-webhook": [
@@ -115,6 +116,7 @@ const RULES: Readonly<Record<string, readonly [message: string, help: string]>> 
     "write https://..., or $NAME for the variable that holds the URL",
   ],
   "bad-label": ["is not a valid label", `use ${LABEL_FORM} characters`],
+  "bad-image": ["is not the name of an image", "write it like node:24 or ghcr.io/owner/name:tag"],
   "bad-tool": ["does not name a tool", 'write it like Edit or "Bash(npm test:*)"'],
   "bad-choice-key": ["cannot be typed for a choice", "use letters, digits and _"],
   "empty-text": ["must not be empty", "write a text, or leave the key out"],

@@ -4,8 +4,15 @@
  * Owns: the fields that a step keeps when its work is simulated.
  * Does not: run anything; simulated steps pass, with an answer that is marked as simulated.
  */
-import { checksOf } from "./check.ts";
-import type { Graph, Plan, Simulated, Simulation, Step, Work } from "./plan.ts";
+import {
+  checksOf,
+  type Graph,
+  type Plan,
+  type Simulated,
+  type Simulation,
+  type Step,
+  type Work,
+} from "./plan.ts";
 
 /** The plan with its agents, or all its work, simulated. */
 export function simulated(plan: Plan, what: Simulation): Plan {
@@ -27,7 +34,7 @@ function simulatedStep(step: Step, what: Simulation): Step {
     return { ...step, work, ...withoutJudges(step) };
   }
   const { check: _, probe: __, own: ___, isolate: ____, leavesRunning: _____, ...rest } = step;
-  const { notDone: ______, capture: _______, ...kept } = rest;
+  const { notDone: ______, capture: _______, runsIn: ________, ...kept } = rest;
   return { ...kept, work, outputs: {}, once: false };
 }
 

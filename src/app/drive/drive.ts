@@ -35,10 +35,10 @@ import { hasAgents, lateCostOf, priceListOf } from "../prices.ts";
 import { type Project, removedState } from "../project/project.ts";
 import { RunError, setDrivenRun } from "../refusal.ts";
 import { keepCompiledCode, keepHeapSmall } from "../this-process.ts";
-import { checkHandedOnFiles, openAgents, openFilesExecutor, openRunFiles } from "./loop-parts.ts";
+import { checkHandedOnFiles, openAgents, openFiles, openRunFiles } from "./loop-parts.ts";
 import { thisPerson } from "./owner.ts";
 import { type DrivenRun, listen, OwnerRequests } from "./owner-requests.ts";
-import { type OwnedRun, type OwnOptions, own } from "./ownership.ts";
+import { type OwnedRun, type OwnOptions, own, replacedError } from "./ownership.ts";
 import { type GivenVariables, newlyRemembered, runEnvironment } from "./run-environment.ts";
 import { RunFiles } from "./run-files.ts";
 import {
@@ -69,6 +69,8 @@ export interface ExecuteOptions extends OwnOptions {
   readonly files?: "keep";
   /** What the person wants done with changes by others in the run's own workspace. */
   readonly foreign?: ForeignFiles;
+  /** No step takes the result of an earlier run. */
+  readonly cache?: "off";
   /** Waits for people's answers when nothing else can move, instead of ending. */
   readonly stay?: boolean;
   /** The gates answer every question with the choice that approves. */
@@ -162,10 +164,11 @@ export async function driveOwned(
   // Node starts the threads of its file operations now, while the system still grants them: without
   // them it would abort in the middle of a run that has used up its processes.
   await access(project.dir.root);
-  return driveAll(project, owned, requests, options).catch((error: unknown) => {
+  return driveAll(project, owned, requests, options).catch(async (error: unknown) => {
     if (error instanceof Detached) throw error;
     const { known } = owned;
-    const cause = removedState(project, known.shortId, known.run.created?.file) ?? error;
+    const removed = removedState(project, known.shortId, known.run.created?.file);
+    const cause = removed ?? (await replacedError(project, owned)) ?? error;
     throw new RunError(known.shortId, cause);
   });
 }
@@ -284,7 +287,7 @@ async function drive(
   const launch = { plan, dir, env, traceVariables, ...defined({ leash: options.leash }) };
   const site = (): LaunchInput => ({ ...launch, run: loop.run });
   const agents = await openAgents(known, site);
-  const kept = await openFilesExecutor(project, known, options.foreign, (line) => screen.say(line));
+  const { kept, results } = await openFiles(project, known, options.foreign, site, screen);
   for (const line of await checkHandedOnFiles(known, asked)) screen.say(line);
   const processes = new ProcessExecutor({ ...launch, run: currentRun, agents });
   const probes = new ProbeExecutor({ site });
@@ -298,7 +301,7 @@ async function drive(
     keepsFiles: kept !== undefined && plan.workspace?.snapshots === true,
     ...(kept === undefined || kept.placed.kind === "here" ? {} : { placed: kept.placed }),
     queue: mailbox,
-    executors: { processes, gates, probes, files: kept ?? NO_FILES },
+    executors: { processes, gates, probes, files: kept ?? NO_FILES, results },
     watch: (events, run) => {
       prepareProcess(options);
       hideSecretsOf(plan, run);
@@ -428,10 +431,14 @@ function recoveryIn({
   recover,
   choices,
   files,
+  cache,
   turns,
   waitMaxMs,
-}: ExecuteOptions): Pick<ExecuteOptions, "recover" | "choices" | "files" | "turns" | "waitMaxMs"> {
-  return defined({ turns, recover, choices, files, waitMaxMs });
+}: ExecuteOptions): Pick<
+  ExecuteOptions,
+  "recover" | "choices" | "files" | "cache" | "turns" | "waitMaxMs"
+> {
+  return defined({ turns, recover, choices, files, cache, waitMaxMs });
 }
 
 /** The update that `takeUpdate` recorded last, before there was a screen to show it. */

@@ -33,11 +33,11 @@ import { ownWith } from "../drive/ownership.ts";
 import { NO_DISPLAY } from "../drive/screen.ts";
 import { type LoadedRun, loadRun, recordMove } from "../loaded-run.ts";
 import type { Project } from "../project/project.ts";
-import type { FleetParts, WantedRun } from "./dispatch.ts";
+import type { FleetParts } from "./dispatch.ts";
 import { fetchRun } from "./fetch.ts";
 import { keepSlot } from "./groups.ts";
 import { openShipper, type Shipper } from "./ship.ts";
-import { mayUseDirectory, wantsDriver } from "./takeover.ts";
+import { HANDOVER, isHandedOver, mayUseDirectory, wantsDriver, wantsResume } from "./takeover.ts";
 
 /** How often the output of running steps is shipped. */
 const SHIP_EVERY_MS = 2_000;
@@ -74,9 +74,6 @@ export type DrivenResult =
   | { readonly how: "handed-over" }
   /** The lease was lost: another owner has the run, or will have it. */
   | { readonly how: "lost" };
-
-/** The word by which a worker that ends stops its runs. */
-export const DRAIN = "the end of the worker";
 
 /** The lease of a run was lost while it was driven. */
 export class LeaseLost extends Error {
@@ -123,7 +120,7 @@ export class FleetRun {
   /** Stops the run so that another worker continues it; a second call ends its steps at once. */
   drain(): void {
     this.#isDraining = true;
-    this.#requests?.end(DRAIN);
+    this.#requests?.end(HANDOVER);
   }
 
   /** The lease is lost: ends every step now, and the loop without a further append. */
@@ -133,10 +130,13 @@ export class FleetRun {
     await this.#endSteps();
   }
 
-  /** Drives the run until it has nothing more to do here. */
-  async drive(wanted: WantedRun): Promise<DrivenResult> {
+  /**
+   * Drives the run until it has nothing more to do here. `resumeAt` is the last event of a run that had
+   * ended when somebody resumed it.
+   */
+  async drive(resumeAt: number | undefined): Promise<DrivenResult> {
     try {
-      return await this.#drive(wanted);
+      return await this.#drive(resumeAt);
     } catch (error) {
       const isLost = this.#loss !== undefined || isStale(error);
       if (isLost) this.#loss ??= new LeaseLost("another owner has the run");
@@ -147,6 +147,13 @@ export class FleetRun {
     }
   }
 
+  /** Drives nothing: ends what an earlier process of this worker has left running. */
+  async refuse(reason: string): Promise<never> {
+    const before = noteIn(join(this.#home, NOTE));
+    if (before !== undefined) await endOnLeash(before.leash);
+    throw new Error(reason);
+  }
+
   /** Ends every process of the run at once; none can start any more. */
   async #endSteps(): Promise<void> {
     const leash = this.#leash;
@@ -154,7 +161,7 @@ export class FleetRun {
     if (leash !== undefined) await endOnLeash(leash);
   }
 
-  async #drive({ resumeAt }: WantedRun): Promise<DrivenResult> {
+  async #drive(resumeAt: number | undefined): Promise<DrivenResult> {
     const { journal } = this.#site;
     const somewhere = this.#projectIn(join(this.#home, "project"));
     const first = await loadRun(somewhere, this.runId);
@@ -162,7 +169,7 @@ export class FleetRun {
     const { project: base, leash } = await this.#makePlace(first);
     const requests = await OwnerRequests.open(journal.inbox, this.runId);
     this.#requests = requests;
-    if (this.#isDraining) requests.end(DRAIN);
+    if (this.#isDraining) requests.end(HANDOVER);
     const { owner, epoch } = this.#lease;
     // The lease proves that the steps of an earlier owner are dead; those of this worker are adopted.
     const options = { takeOver: true, beside: true };
@@ -187,7 +194,7 @@ export class FleetRun {
       await stopShipping();
       if (this.#loss !== undefined) throw this.#loss;
       await shipper.close();
-      return await this.#end(run, requests);
+      return await this.#end(run);
     } finally {
       await stopShipping();
     }
@@ -197,11 +204,11 @@ export class FleetRun {
   async #wantsDriver(known: LoadedRun, resumeAt: number | undefined): Promise<boolean> {
     const { run, answers } = known;
     if (known.cleanedAt !== undefined) return false;
-    if (resumeAt === run.seq) return true;
+    if (wantsResume(resumeAt, known.events)) return true;
     const requests = await this.#site.journal.inbox.after(this.runId, 0);
     const pending = pendingAmong(requests, run).length;
     // An answer continues a run that waits for it, and none that somebody has stopped.
-    if (!wantsDriver(run.state.status, pending)) return false;
+    if (!wantsDriver(run.state, pending)) return false;
     const isDue = (dueAt(run) ?? Number.POSITIVE_INFINITY) <= this.#lease.clock.now();
     return !waitsForPerson(run) || isDue || answers.size + pending > 0;
   }
@@ -283,13 +290,12 @@ export class FleetRun {
     };
   }
 
-  async #end(run: Run, requests: OwnerRequests): Promise<DrivenResult> {
+  async #end(run: Run): Promise<DrivenResult> {
     const { status } = run.state;
-    if (requests.first === DRAIN && status !== "completed" && status !== "failed") {
+    if (isHandedOver(run.state)) {
       await this.#release(async (transaction) => {
-        const { dispatch } = this.#site;
         await keepSlot(transaction, this.runId, run.seq);
-        await dispatch.want(transaction, this.runId, { resumeAt: run.seq });
+        await this.#site.dispatch.want(transaction, this.runId, {});
       });
       return { how: "handed-over" };
     }
@@ -304,11 +310,11 @@ export class FleetRun {
   }
 
   /** The run has ended, or waits for a person; only then it keeps its slot. */
-  async #leave({ state: { status } }: Run): Promise<DrivenResult> {
+  async #leave({ state }: Run): Promise<DrivenResult> {
     await this.#release(async (transaction) => {
-      if (!wantsDriver(status, 0)) await this.#site.dispatch.leave(transaction, this.runId);
+      if (!wantsDriver(state, 0)) await this.#site.dispatch.leave(transaction, this.runId);
     });
-    return { how: "left", status };
+    return { how: "left", status: state.status };
   }
 
   /** Releases the lease together with what follows from that (drive-fleet-run/R3). */

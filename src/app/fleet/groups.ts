@@ -42,12 +42,6 @@ export interface RunGroup {
   readonly max: number;
 }
 
-/** A run that may have a slot now. */
-interface UnparkedRun {
-  readonly runId: string;
-  readonly resumeAt?: number;
-}
-
 /** Notes the group of a new run. */
 export async function joinGroup(
   sql: SqlDatabase,
@@ -62,15 +56,8 @@ export async function joinGroup(
   );
 }
 
-/**
- * True when a run may be taken: it has no group, or has a slot now. Otherwise it is parked, with the
- * event at which it is to be resumed.
- */
-export async function claimSlot(
-  transaction: SqlDatabase,
-  runId: string,
-  resumeAt: number | undefined,
-): Promise<boolean> {
+/** True when a run may be taken: it has no group, or has a slot now. Otherwise it is parked. */
+export async function claimSlot(transaction: SqlDatabase, runId: string): Promise<boolean> {
   const { rows } = await transaction.executeSql(
     `select group_name, pg_advisory_xact_lock(${LOCKS}, hashtext(group_name)) from ${TABLE}
      where run_id = $1`,
@@ -86,8 +73,8 @@ export async function claimSlot(
   );
   if (claimed.rows.length > 0) return true;
   await transaction.executeSql(
-    `update ${TABLE} set parked_at = clock_timestamp(), resume_at = $2 where run_id = $1`,
-    [runId, resumeAt ?? null],
+    `update ${TABLE} set parked_at = clock_timestamp() where run_id = $1`,
+    [runId],
   );
   return false;
 }
@@ -108,7 +95,7 @@ export async function keepSlot(
 export async function freeSlot(
   transaction: SqlDatabase,
   runId: string,
-): Promise<UnparkedRun | undefined> {
+): Promise<string | undefined> {
   const { rows } = await transaction.executeSql(
     `update ${TABLE} set holds_slot = false, resume_at = null
      where run_id = $1 and holds_slot returning group_name`,
@@ -118,21 +105,15 @@ export async function freeSlot(
 }
 
 /** Takes the first run of a group that is parked; undefined when none is. */
-export async function unpark(
-  transaction: SqlDatabase,
-  group: string,
-): Promise<UnparkedRun | undefined> {
+export async function unpark(transaction: SqlDatabase, group: string): Promise<string | undefined> {
   const { rows } = await transaction.executeSql(
     `update ${TABLE} set parked_at = null where run_id = (
        select run_id from ${TABLE} where group_name = $1 and parked_at is not null
        order by priority desc, parked_at limit 1 for update skip locked)
-     returning run_id, resume_at`,
+     returning run_id`,
     [group],
   );
-  return rows.map(({ run_id: id, resume_at: at }) => ({
-    runId: String(id),
-    ...(at === null ? {} : { resumeAt: Number(at) }),
-  }))[0];
+  return rows.map(({ run_id: id }) => String(id))[0];
 }
 
 /** The groups with runs that are parked, and the runs whose slots these wait for. */

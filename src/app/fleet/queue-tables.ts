@@ -36,6 +36,8 @@ create table if not exists ${QUEUE_SCHEMA}.wanted_runs (
   queue text not null,
   priority integer not null,
   failures integer not null default 0,
+  deaths integer not null default 0,
+  resume_at integer,
   reason text
 );
 create table if not exists ${QUEUE_SCHEMA}.workers (

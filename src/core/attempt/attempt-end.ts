@@ -14,6 +14,7 @@
 
 import type { Backoff, RetryPolicy } from "../../plan/plan.ts";
 import { unreachable } from "../../util/assert.ts";
+import { defined } from "../../util/defined.ts";
 import type { Json } from "../../util/json.ts";
 import { seededRandom, seedOf } from "../../util/random.ts";
 import { keysAtEnd, keysAtRetry } from "../built-in-keys.ts";
@@ -30,7 +31,7 @@ import type {
   Spent,
 } from "../event.ts";
 import type { Ending, Result } from "../fact.ts";
-import { chooseEdges } from "../graph/edge-choice.ts";
+import { chooseEdges } from "../graph/edge.ts";
 import { restartProblem } from "../graph/restart.ts";
 import { LOSSES_MAX } from "../graph/visit.ts";
 import { attemptOf, type Run, stepOf, type Visit, visitRef } from "../run.ts";
@@ -38,6 +39,7 @@ import { visitText } from "../step-path.ts";
 import type { Outcome } from "../values.ts";
 import { failsForGood, findingsIn } from "./check.ts";
 import { type FailureEvidence, finalFailure } from "./failure.ts";
+import { reuseOf, unstartedIn } from "./reuse.ts";
 
 type Exited = Extract<Ending, { how: "exited" }>;
 
@@ -46,11 +48,9 @@ function exited(run: Run, visit: Visit, ending: Exited, now: number): RunEvent {
   const { exit, problem, said, signature, reported, context, output, exposes } = ending;
   const evidence = {
     exit,
-    ...(said === undefined ? {} : { said }),
-    ...(signature === undefined ? {} : { signature }),
+    ...defined({ said, signature }),
     ...findingsIn(ending),
-    ...(reported === undefined ? {} : { reported }),
-    ...(output === undefined ? {} : { output }),
+    ...defined({ reported, output }),
     ...(Object.keys(context).length === 0 ? {} : { context }),
     ...(exposes && { exposes }),
     ...traceOf(ending),
@@ -107,6 +107,7 @@ export interface Completion extends Result {
   readonly output?: string;
   readonly spent?: Spent;
   readonly snapshot?: Saved | undefined;
+  readonly theirs?: string;
   readonly left?: readonly LeftRunning[];
   readonly exposes?: readonly Exposure[];
   readonly identity?: string | undefined;
@@ -126,10 +127,7 @@ export function complete(
   const context = { ...result.context, ...keysAtEnd(run, visit, plain) };
   const chosen = edgesToFollow(run, visit, { ...plain, context });
   const paid = traceOf(result);
-  const words = {
-    ...(reported === undefined ? {} : { reported }),
-    ...(output === undefined ? {} : { output }),
-  };
+  const words = defined({ reported, output });
   if (!chosen.ok) {
     const handed = {
       ...(Object.keys(context).length === 0 ? {} : { context }),
@@ -140,12 +138,13 @@ export function complete(
   }
   const completed = { type: "step.completed", ...at, exit, outputs, context } as const;
   const evidence = {
-    ...(answer === undefined ? {} : { answer }),
+    ...defined({ answer }),
     ...(identity && { identity }),
     ...(settledBy && { settledBy }),
     ...words,
     ...(exposes && { exposes }),
     ...findingsIn(result),
+    ...reuseOf(run, visit, result),
   };
   return { ...completed, ...evidence, ...paid, edges: chosen.edges };
 }
@@ -203,12 +202,7 @@ export function traceOf(end: {
   readonly denied?: readonly string[];
 }): Pick<Ending, "spent" | "snapshot" | "left" | "denied"> {
   const { spent, snapshot, left, denied } = end;
-  return {
-    ...(denied === undefined ? {} : { denied }),
-    ...(left === undefined ? {} : { left }),
-    ...(snapshot === undefined ? {} : { snapshot }),
-    ...(spent === undefined ? {} : { spent }),
-  };
+  return defined({ denied, left, snapshot, spent });
 }
 
 /** The events that end an attempt. */
@@ -231,7 +225,9 @@ export function endAttempt(
       ];
     case "stopped": {
       const tool = ending.tool === undefined ? {} : { tool: ending.tool };
-      return [{ type: "step.interrupted", ...at, message: ending.message, ...tool, ...paid }];
+      const { message } = ending;
+      const proof = unstartedIn(visit, ending);
+      return [{ type: "step.interrupted", ...at, message, ...tool, ...proof, ...paid }];
     }
     case "conflicted": {
       const { paths, message, base, held } = ending;
@@ -307,7 +303,13 @@ function lose(
   const at = attemptOf(visit);
   const { message } = ending;
   const tool = ending.tool === undefined ? {} : { tool: ending.tool };
-  const lost = { type: "step.lost", ...at, message, ...tool } as const;
+  const lost = {
+    type: "step.lost",
+    ...at,
+    message,
+    ...tool,
+    ...unstartedIn(visit, ending),
+  } as const;
   const left = visit.lossesMax - (visit.losses + 1);
   if (left <= 0) return lost;
   // A person's grant starts the pauses again from the shortest.

@@ -13,6 +13,7 @@
  * - runner/L6 when `endLeftovers` resolves, no process of the attempt lives, or its result names
  *   it.
  * - runner/L7 without leftovers, which is the usual case, /proc is not searched.
+ * - Containers end last: their client has had its grace period, and passed SIGTERM on to them.
  */
 import { spawnSync } from "node:child_process";
 import { textOf } from "../file-text.ts";
@@ -24,6 +25,7 @@ import {
   type ProcessTree,
   signal,
 } from "./process-tree.ts";
+import { endContainers } from "./sandbox.ts";
 import { pause } from "./waiting.ts";
 
 /** After so many rounds of SIGKILL (about ten seconds) a process is left to the system. */
@@ -84,7 +86,9 @@ export async function endAll(
   note(known, first);
   signal(first, hurry.aborted ? "SIGKILL" : "SIGTERM");
   await waitOut(tree, known, graceMs, hurry);
-  return killAll(tree, known);
+  const left = await killAll(tree, known);
+  if (tree.runtime !== undefined) await endContainers(tree.runtime, tree.marker);
+  return left;
 }
 
 /** Waits for the processes that got SIGTERM. A process that is found later gets it then. */
@@ -149,6 +153,8 @@ export interface Leftover {
 
 /** How long a process may take to end by itself, such as the reader of a pipe. */
 const SELF_END_MS_MAX = 500;
+/** It gets as many chances to run on a busy machine, where each pause takes longer. */
+const SELF_END_CHECKS_MIN = 8;
 const CHECK_MIN_MS = 5;
 /** From SIGTERM to SIGKILL. */
 const GRACE_MS = 2_000;
@@ -162,6 +168,8 @@ export async function endLeftovers(
   ageMs: number,
   hurry: AbortSignal,
 ): Promise<readonly Leftover[]> {
+  // A client that lost its connection exits before its container.
+  if (tree.runtime !== undefined) await endContainers(tree.runtime, tree.marker);
   if (!mayBeAlive(tree, ageMs)) return [];
   const left = await stillRunning(tree, hurry);
   if (left.length === 0) return [];
@@ -177,15 +185,16 @@ async function stillRunning(
   hurry: AbortSignal,
 ): Promise<readonly ProcessStat[]> {
   const deadline = performance.now() + SELF_END_MS_MAX;
-  for (let pauseMs = CHECK_MIN_MS; ; pauseMs *= 2) {
+  for (let check = 1, pauseMs = CHECK_MIN_MS; ; check++, pauseMs *= 2) {
     const left = findLive(tree).processes.filter(({ pid, start }) => {
       // A wrapper that has written its exit status is about to end.
       const { leader } = tree;
       return pid !== leader?.pid || start !== leader.start;
     });
     const leftMs = deadline - performance.now();
-    if (left.length === 0 || leftMs <= 0 || hurry.aborted) return left;
-    await pause(Math.min(pauseMs, leftMs), hurry);
+    const isOver = leftMs <= 0 && check >= SELF_END_CHECKS_MIN;
+    if (left.length === 0 || isOver || hurry.aborted) return left;
+    await pause(leftMs > 0 ? Math.min(pauseMs, leftMs) : CHECK_MIN_MS, hurry);
   }
 }
 

@@ -16,7 +16,7 @@ import { snapshotAt } from "../work-history.ts";
 import type { moment, moments } from "./dashboard-documents.ts";
 import type { DocumentOf } from "./document-parts.ts";
 import { usedJson } from "./part-json.ts";
-import { stepRowsJson } from "./step-row-json.ts";
+import { stepRowsJson } from "./step-json.ts";
 
 type Moment = DocumentOf<typeof moments>["moments"][number];
 
@@ -31,6 +31,7 @@ const OTHERS: Readonly<Partial<Record<RunEvent["type"], string>>> = {
   "run.committed": "the work was committed",
   "step.saved": "the files were saved",
   "step.based": "the files were saved before the attempt",
+  "step.recalled": "the results of earlier runs were looked at",
   "step.session": "the agent named its conversation",
 };
 
