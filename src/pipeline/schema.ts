@@ -290,10 +290,7 @@ export const pipelineSchema = z.strictObject({
         .describe("How many runs of the group are under way at once. Default: 1."),
     })
     .optional()
-    .describe(
-      "On a fleet: a limit for all runs of a group together, on all workers. A run keeps its slot " +
-        "until it has ended, also while it waits. Other runs ignore it.",
-    ),
+    .describe("On a fleet: a limit for runs under way, on all workers. Other runs ignore it."),
   agents: bounded(z.record(id, agent))
     .optional()
     .describe("Agents that steps may name: name -> command, or an object."),
