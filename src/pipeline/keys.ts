@@ -30,7 +30,7 @@ import {
   wait,
 } from "./key-values.ts";
 import { bareCondition } from "./rules/expression.ts";
-import { RUNS_IN } from "./sandbox.ts";
+import { ISOLATE, RUNS_IN } from "./sandbox.ts";
 import { bounded, command, duration, env, id, milliseconds, name, path, visits } from "./values.ts";
 
 export const PARALLEL_MAX = 1_000;
@@ -399,14 +399,7 @@ export const INHERITED_KEYS = {
     fingerprint: false,
     lower: (maxVisits) => ({ maxVisits }),
   }),
-  isolate: key({
-    schema: z.boolean(),
-    doc: "true: the step's processes live in a PID namespace of their own (Linux).",
-    example: "isolate: true",
-    on: PROCESS,
-    fingerprint: false,
-    lower: (isolate) => ({ isolate }),
-  }),
+  isolate: ISOLATE,
   runs_in: RUNS_IN,
   recover: key({
     schema: z.enum(["continue", "restart"]),

@@ -1,7 +1,7 @@
 /**
- * The key `runs_in`: where the processes of a step run.
+ * The keys `runs_in` and `isolate`: where the processes of a step run.
  *
- * Owns: its row in the table of step keys, and its form in a plan.
+ * Owns: their rows in the table of step keys, and the form of a sandbox in a plan.
  * Does not: know how a sandbox is made (runner/process/sandbox.ts), or what it mounts
  * (engine/sandbox.ts).
  */
@@ -53,6 +53,15 @@ function lower(value: z.output<typeof schema>): { runsIn: SandboxSettings | "hos
     },
   };
 }
+
+export const ISOLATE = key({
+  schema: z.boolean(),
+  doc: "true: the step's processes live in a PID namespace of their own (Linux).",
+  example: "isolate: true",
+  on: ["command", "agent"],
+  fingerprint: false,
+  lower: (isolate) => ({ isolate }),
+});
 
 export const RUNS_IN = key({
   schema,
