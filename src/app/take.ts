@@ -29,6 +29,8 @@ export async function resultOf(project: Project, known: LoadedRun): Promise<RunR
   const { run, cleanedAt } = known;
   const { workspace, created } = run;
   if (workspace?.kind !== "worktree" || cleanedAt !== undefined) return undefined;
+  // Its branch is on the machine of a worker.
+  if (project.workers !== undefined) return undefined;
   const { branch, base } = workspace;
   if (branch === undefined || base === undefined || created === undefined) return undefined;
   await relinkWorktrees(project, known);

@@ -7,7 +7,6 @@
  */
 import { Dispatch, type FleetParts } from "../app/fleet/dispatch.ts";
 import { openFleetStore } from "../app/fleet/fleet-store.ts";
-import { resumeInFleet, type WaitingRun } from "../app/fleet/resume-in-fleet.ts";
 import { type Submission, submitRun } from "../app/fleet/submit.ts";
 import { Worker, type WorkerSettings } from "../app/fleet/worker.ts";
 import { lockWorkerDirectory } from "../app/fleet/worker-lock.ts";
@@ -18,6 +17,7 @@ import { asRefusal, type Next, type RefusalCode } from "../app/refusal.ts";
 import type { FleetOverview } from "../view/fleet-overview.ts";
 import { workerLine } from "./worker-lines.ts";
 
+export { openFleetProject } from "../app/fleet/fleet-project.ts";
 export { supervise } from "./supervisor.ts";
 
 /** A refusal, for a program that has another copy of its class. */
@@ -55,11 +55,6 @@ export function work(settings: WorkerSettings): Promise<FleetResult<void>> {
 /** Gives a new run to the fleet; returns its id. */
 export function submit(from: string, submission: Submission): Promise<FleetResult<string>> {
   return asClient((site) => submitRun(site, createdStateDir(from), submission));
-}
-
-/** Queues a run of the fleet again. */
-export function resume(from: string, run: string): Promise<FleetResult<WaitingRun>> {
-  return asClient((site) => resumeInFleet(site, from, run));
 }
 
 function asClient<T>(body: (site: FleetParts) => Promise<T>): Promise<FleetResult<T>> {

@@ -19,6 +19,12 @@ export function isStoreAddress(text: string): boolean {
   return /^postgres(ql)?:\/\//.test(text);
 }
 
+/** The server and the database of an address, for messages: never its user or password. */
+export async function storeName(address: string): Promise<string> {
+  const { addressName } = await import("./postgres/address.ts");
+  return addressName(address);
+}
+
 /**
  * Opens the journal of a fleet. "create" makes its tables if they are not there, "set-up" also gives the
  * roles their rights.

@@ -6,7 +6,7 @@ import { z } from "zod";
 import { type LoadedRun, loadRun } from "../app/loaded-run.ts";
 import { lastQuestion, shownRun } from "../app/look/inspect.ts";
 import { uncertainEffects } from "../app/look/machine-questions.ts";
-import { findStateDir, isUnused, type Project, resolveRunId } from "../app/project/project.ts";
+import { hasRuns, type Project, resolveRunId } from "../app/project/project.ts";
 import { openQuestions as openQuestionsOf } from "../app/request/answer.ts";
 import { attemptOf } from "../core/run.ts";
 import { attemptText } from "../core/step-path.ts";
@@ -42,15 +42,15 @@ const listQuestions = tool({
 });
 
 async function questionedRuns(call: ToolCall, id: string | undefined): Promise<readonly Listed[]> {
-  const dir = findStateDir(call.directory);
-  if (id === undefined && (dir === undefined || isUnused(dir))) return [];
-  return withProject(call, "read-only", async (project) => {
+  if (id === undefined && !(await hasRuns(call.directory))) return [];
+  const questions = async (project: Project): Promise<readonly Listed[]> => {
     const found: Listed[] = [];
     for (const runId of await runsToAsk(project, id)) {
       found.push(questionsIn(shownRun(await loadRun(project, runId))));
     }
     return found;
-  });
+  };
+  return withProject(call, "read-only", questions, id);
 }
 
 async function runsToAsk({ journal }: Project, id: string | undefined): Promise<readonly string[]> {

@@ -7,7 +7,7 @@ import { listRuns, withSecretsHidden } from "../app/look/run-list.ts";
 import { logPage } from "../app/output/log-page.ts";
 import { outputTails } from "../app/output/output.ts";
 import { listPipelines } from "../app/pipeline/pipeline-list.ts";
-import { findStateDir, isUnused, type Project } from "../app/project/project.ts";
+import { findStateDir, hasRuns, type Project } from "../app/project/project.ts";
 import { waitForRun } from "../app/request/wait.ts";
 import { partialWork } from "../app/rewind/interrupted-work.ts";
 import { readableResult } from "../app/take.ts";
@@ -217,10 +217,9 @@ const listPipelinesTool = tool({
   call: async (_, call) => {
     const { directory } = call;
     const dir = findStateDir(directory);
-    const listed =
-      dir === undefined || isUnused(dir)
-        ? await listPipelines(directory, undefined)
-        : await withProject(call, "read-only", (project) => listPipelines(directory, project));
+    const listed = (await hasRuns(directory))
+      ? await withProject(call, "read-only", (project) => listPipelines(directory, project))
+      : await listPipelines(directory, undefined);
     return {
       project: dir === undefined ? directory : dirname(dir.root),
       pipelines: listed.map(({ description, problem, ...pipeline }) => ({

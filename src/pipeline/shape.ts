@@ -108,6 +108,7 @@ const RULES: Readonly<Record<string, readonly [message: string, help: string]>> 
     "is not a schedule",
     "write five fields as cron does, such as `0 3 * * *` or `30 8 * * mon-fri`",
   ],
+  "bad-store": ["is not the address of a store", "write it like postgres://USER@HOST/DATABASE"],
   "bad-clean": ["is neither an age nor `never`", "write it like 7d, 12h or never"],
   "bad-notify": ["needs either `run` or `webhook`", "write one of them, not both"],
   "bad-webhook": [

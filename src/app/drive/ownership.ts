@@ -14,6 +14,7 @@ import { attemptOf, visitRef } from "../../core/run.ts";
 import { stepPath } from "../../core/step-path.ts";
 import { attemptDirOf } from "../../engine/state-dir.ts";
 import { takeLease } from "../../journal/journal.ts";
+import { isStoreAddress } from "../../journal/open.ts";
 import { mayLiveElsewhere } from "../../runner/process/adopt.ts";
 import { findMarked, openMarker } from "../../runner/process/sweep.ts";
 import { why } from "../../view/why.ts";
@@ -173,9 +174,19 @@ export function unavailable(
 
 /** The refusal to drive a run that another process owns. */
 export function ownedError(shortId: string, owner: Owner): RunOwned {
+  if (owner.place !== undefined) return movedError(shortId, owner, owner.place);
   const message = `run ${shortId} is owned by ${ownerText(owner)}`;
-  const next = isOwnerElsewhere(owner) ? takeOver(shortId) : ownedNext(shortId, owner);
+  const isUnseen = owner.worker === undefined && isOwnerElsewhere(owner);
+  const next = isUnseen ? takeOver(shortId) : ownedNext(shortId, owner);
   return new RunOwned(owner, message, next);
+}
+
+/** The refusal for a run that lives in another place since `push` or `pull`. */
+function movedError(shortId: string, owner: Owner, place: string): RunOwned {
+  const back = isStoreAddress(place)
+    ? when("to get it back", "pull", shortId)
+    : when("there, to give it back", "push", shortId);
+  return new RunOwned(owner, `run ${shortId} was moved to ${place}`, back);
 }
 
 function ownedNext(shortId: string, { opens }: Owner): Next {

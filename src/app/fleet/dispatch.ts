@@ -140,6 +140,15 @@ export class Dispatch {
     await this.want(transaction, runId, {});
   }
 
+  /** Gives a run the queue of another one, without adding it. */
+  async place(transaction: SqlDatabase, runId: string, like: string): Promise<void> {
+    await transaction.executeSql(
+      `insert into ${QUEUE_SCHEMA}.wanted_runs (run_id, queue, priority)
+       select $1, queue, priority from ${QUEUE_SCHEMA}.wanted_runs where run_id = $2`,
+      [runId, like],
+    );
+  }
+
   /**
    * Says that a run wants a driver: at once, or at a time. `resumeAt` is the last event of a run that
    * has ended and shall continue.

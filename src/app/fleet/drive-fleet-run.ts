@@ -194,7 +194,9 @@ export class FleetRun {
     if (known.cleanedAt !== undefined) return false;
     if (resumeAt === run.seq) return true;
     const requests = await this.#site.journal.inbox.after(this.runId, 0);
-    if (answers.size > 0 || pendingAmong(requests, run).length > 0) return true;
+    // A message alone continues no run that has ended: its agent gets it later.
+    const isPending = pendingAmong(requests, run).some(({ type }) => type !== "message");
+    if (answers.size > 0 || isPending) return true;
     const isDue = (dueAt(run) ?? Number.POSITIVE_INFINITY) <= this.#lease.clock.now();
     return wantsDriver(run.state.status, 0) && (!waitsForPerson(run) || isDue);
   }

@@ -4,6 +4,6 @@ import { openStore } from "../../journal/open.ts";
 import { requiredStoreAddress } from "./store-address.ts";
 
 /** Opens the store that the environment names, and makes its tables where there are none. */
-export function openFleetStore(): Promise<FleetJournal> {
-  return openStore(requiredStoreAddress(), "create");
+export async function openFleetStore(): Promise<FleetJournal> {
+  return openStore(await requiredStoreAddress(process.cwd()), "create");
 }

@@ -85,7 +85,7 @@ async function readersFor({ plan }: LoadedRun): Promise<OutputReaders> {
 
 /** Asks the owner to stop after the steps that are running. */
 async function stopFrom(known: LoadedRun): Promise<void> {
-  const project = await openProject(process.cwd(), "read-write");
+  const project = await openProject(process.cwd(), "read-write", known.id);
   try {
     await stopRun(project, known.id, "after-step");
   } finally {
@@ -99,7 +99,7 @@ async function answerFrom(
   at: AttemptRef,
   reply: Pick<Answer, "choice" | "text">,
 ): Promise<Answered> {
-  const project = await openProject(process.cwd(), "read-write");
+  const project = await openProject(process.cwd(), "read-write", known.id);
   try {
     return await giveAnswer(project, known, at, { ...reply, from: "terminal" });
   } finally {

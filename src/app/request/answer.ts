@@ -77,7 +77,7 @@ function refusedError(
 
 /** Records an answer if it is the first; the inbox wakes the owner of the run. */
 export async function giveAnswer(
-  { journal }: Project,
+  { journal, workers }: Project,
   known: LoadedRun,
   at: AttemptRef,
   given: Pick<Answer, "choice" | "text" | "from">,
@@ -88,15 +88,16 @@ export async function giveAnswer(
   const attempt = attemptText(at);
   const answered = await journal.inbox.answer(known.id, { attempt, answer, deadline });
   failpoint("answer.recorded");
+  await workers?.want(known.id);
   const lease = await journal.leases.of(known.id);
-  return { ...answered, isOwned: livenessOf(lease) === "owned" };
+  return { ...answered, isOwned: workers !== undefined || livenessOf(lease) === "owned" };
 }
 
 /** The answer that the inbox recorded. */
 interface GivenAnswer {
   readonly visit: Visit;
   readonly answer: Answer & { readonly label?: string };
-  /** A living process owns the run and reads the answer. */
+  /** A living process owns the run and reads the answer, or a worker will. */
   readonly isOwned: boolean;
 }
 

@@ -4,7 +4,8 @@ import { unavailable } from "../../app/drive/ownership.ts";
 import { type LoadedRun, loadRun, whyInputOf } from "../../app/loaded-run.ts";
 import type { TypedInput } from "../../app/pipeline/input.ts";
 import type { Project } from "../../app/project/project.ts";
-import { askableOwner, askForRewind } from "../../app/request/ask-owner.ts";
+import { askForRewind, takesRequests } from "../../app/request/ask-owner.ts";
+import { refuseOfFleet } from "../../app/request/by-workers.ts";
 import { forkRun, planFork } from "../../app/rewind/fork.ts";
 import {
   filesSetAside,
@@ -74,16 +75,16 @@ async function rewindSteps(
   wanted: RewindRequest,
   options: RewindOptions,
 ): Promise<ExitCode> {
-  const owner = askableOwner(known);
-  const refusal = owner === undefined ? unavailable(known) : undefined;
+  const isAsked = takesRequests(project, known);
+  const refusal = isAsked ? undefined : unavailable(known);
   if (refusal !== undefined) throw refusal;
-  const asked: RewindRequest = owner === undefined ? wanted : { ...wanted, ofOwner: true };
+  const asked: RewindRequest = isAsked ? { ...wanted, ofOwner: true } : wanted;
   const request = await confirmRepeat(known, asked, options, confirmation({}));
   if (request === undefined) {
     print("Nothing was changed.");
     return EXIT.interrupted;
   }
-  if (owner !== undefined && options.dryRun !== true) {
+  if (isAsked && options.dryRun !== true) {
     const result = await askForRewind(project, known, request);
     const { reopened = [], outcome } = result;
     const became = { runs_again: reopened, request: outcome };
@@ -124,6 +125,7 @@ async function rewindFiles(
   options: RewindOptions,
 ): Promise<ExitCode> {
   const json = wantsJson(options);
+  refuseOfFleet(project, known, "a rewind of files alone");
   const changes = await previewRestore(project, known, snapshot);
   const lines = changes === undefined ? [] : changeLines(changes);
   const isSame = changes !== undefined && lines.length === 0;

@@ -1,5 +1,6 @@
 /** `perdure merge`, `apply` and `pr`: take the result of a run. */
 import { Refusal } from "../../app/refusal.ts";
+import { refuseOfFleet } from "../../app/request/by-workers.ts";
 import { applyRun, mergeRun, openPullRequest, type PullRequestOptions } from "../../app/take.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { commitText, countText } from "../../view/text.ts";
@@ -22,6 +23,7 @@ export async function mergeCommand(
   }
   const kind = options.squash ? "squash" : options.ffOnly ? "fast-forward" : "merge";
   const { project, known } = await openNamed("read-only", [id]);
+  refuseOfFleet(project, known, "perdure merge");
   const { how, result, commit = "" } = await mergeRun(project, known, kind);
   const { branch = result.tip, target = "the checkout", commits, uncommitted, place } = result;
   if (wantsJson(options)) {
@@ -50,6 +52,7 @@ export async function applyCommand(
   options: OutputOptions,
 ): Promise<ExitCode> {
   const { project, known } = await openNamed("read-only", [id]);
+  refuseOfFleet(project, known, "perdure apply");
   const { files, checkout } = await applyRun(project, known);
   if (wantsJson(options)) printDocument("apply", { run_id: known.id, files, checkout });
   else if (files === 0) print(`${checkout} already has the changes of run ${known.shortId}.`);
@@ -63,6 +66,7 @@ export async function pullRequestCommand(
   options: OutputOptions & PullRequestOptions,
 ): Promise<ExitCode> {
   const { project, known } = await openNamed("read-only", [id]);
+  refuseOfFleet(project, known, "perdure pr");
   const { url, isNew } = await openPullRequest(project, known, options);
   if (wantsJson(options)) printDocument("pr", { run_id: known.id, url, is_new: isNew });
   else print(isNew ? `Opened ${url}` : `There is one already: ${url}`);

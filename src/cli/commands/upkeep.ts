@@ -25,6 +25,7 @@ import { formatBytes } from "../../util/bytes.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import type { DocumentJson } from "../../view/json/documents.ts";
 import { countText } from "../../view/text.ts";
+import { refuseOfFleet } from "../../app/request/by-workers.ts";
 import { openNamed } from "../named-run.ts";
 import { print, printDocument, readPlan } from "../print.ts";
 import { type OutputOptions, wantsJson } from "../screen/output-options.ts";
@@ -160,6 +161,7 @@ export async function exportCommand(
 ): Promise<ExitCode> {
   const { project, known } = await openNamed("read-write", [id]);
   const { shortId } = known;
+  refuseOfFleet(project, known, "perdure export");
   const file = resolve(options.output ?? `${shortId}.perdure`);
   const exported = await exportRun(project, known, file, options);
   if (options.json === true) {

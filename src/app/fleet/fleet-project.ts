@@ -1,0 +1,118 @@
+/**
+ * The runs of a fleet for a process that only reads and steers them: `list`, `logs`, `answer`, the
+ * dashboard. It has the journal of the store, and a copy of the files of each run that it loads.
+ *
+ * Owns: where the copies are and when they are brought up to date, and how a run reaches the workers.
+ * Does not: own or drive a run.
+ * Invariants:
+ * - fleet-project/P1 A copy is brought up to date after the events were read: it has every file that
+ *   they name (fleet/S1).
+ */
+import { stateDirOf } from "../../engine/state-dir.ts";
+import type { FleetJournal } from "../../journal/fleet-journal.ts";
+import { openStore, storeName } from "../../journal/open.ts";
+import type { NewRun, RunLog } from "../../journal/run-log.ts";
+import type { Subscription } from "../../journal/subscription.ts";
+import { sha256 } from "../../util/json.ts";
+import type { FleetWorkers, Project } from "../project/project.ts";
+import { userStatePath } from "../project/user-state.ts";
+import { Dispatch } from "./dispatch.ts";
+import { forkedFiles } from "./forked-files.ts";
+import { refreshCopy } from "./reading-copy.ts";
+
+/** How often the output of a run is fetched while somebody follows the run. */
+const FETCH_EVERY_MS = 1_000;
+const KEY_CHARACTERS = 16;
+
+/** Opens the runs of a fleet; `near` is a directory whose repository may have commits of the runs. */
+export async function openFleetProject(address: string, near: string): Promise<Project> {
+  const name = await storeName(address);
+  const journal = await openStore(address, "read-write");
+  const dir = stateDirOf(userStatePath("fleet", sha256(name).slice(0, KEY_CHARACTERS)));
+  const dispatch = new OpenedDispatch(journal);
+  const fetchFiles: FleetWorkers["fetchFiles"] = async (runId, what) => {
+    await refreshCopy({ store: journal, runId, dir, near, snapshots: what === "snapshots" });
+  };
+  const workers: FleetWorkers = {
+    name,
+    want: async (runId) => {
+      const queues = await dispatch.get();
+      await journal.transaction((transaction) => queues.want(transaction, runId, {}));
+    },
+    resume: async (runId, seq) => {
+      const queues = await dispatch.get();
+      await journal.transaction((transaction) => queues.sendAgain(transaction, runId, seq));
+    },
+    fetchFiles,
+  };
+  const { leases, inbox } = journal;
+  const log: RunLog = {
+    ...journal.log,
+    create: async (run) => createFork(journal, await dispatch.get(), run),
+    subscribe: (runId) => followed(journal.log.subscribe(runId), runId, fetchFiles),
+  };
+  const close = async (): Promise<void> => {
+    await dispatch.close();
+    await journal.close();
+  };
+  return { dir, journal: { log, leases, inbox, close }, workers };
+}
+
+/** The queues, opened when they are needed: most commands only read. */
+class OpenedDispatch {
+  readonly #journal: FleetJournal;
+  #opened: Promise<Dispatch> | undefined;
+
+  constructor(journal: FleetJournal) {
+    this.#journal = journal;
+  }
+
+  get(): Promise<Dispatch> {
+    this.#opened ??= Dispatch.open(this.#journal, "client");
+    return this.#opened;
+  }
+
+  async close(): Promise<void> {
+    await (await this.#opened)?.close();
+  }
+}
+
+/** A subscription to a run; while it is open, the output of the run is fetched. */
+function followed(
+  subscription: Subscription,
+  runId: string,
+  fetchFiles: FleetWorkers["fetchFiles"],
+): Subscription {
+  // A watch on all runs shows no output.
+  if (runId === "") return subscription;
+  let isBusy = false;
+  const timer = setInterval(() => {
+    if (isBusy) return;
+    isBusy = true;
+    // The next load of the run reports a failure that lasts.
+    void fetchFiles(runId, "output")
+      .catch(() => undefined)
+      .finally(() => {
+        isBusy = false;
+      });
+  }, FETCH_EVERY_MS);
+  timer.unref();
+  return {
+    changed: () => subscription.changed(),
+    close: () => {
+      clearInterval(timer);
+      subscription.close();
+    },
+  };
+}
+
+/** Creates a fork with the files of its past, all together; `resume` queues it. */
+async function createFork(journal: FleetJournal, dispatch: Dispatch, run: NewRun): Promise<void> {
+  const from = run.created.from?.run ?? "";
+  const files = await forkedFiles(journal, from, run.runId);
+  await journal.transaction(async (transaction) => {
+    await transaction.log.create(run);
+    await transaction.files.put(run.runId, 0, files);
+    await dispatch.place(transaction, run.runId, from);
+  });
+}
