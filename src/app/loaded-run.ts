@@ -129,7 +129,6 @@ export async function reloadRun(project: Project, known: LoadedRun): Promise<Loa
   const { seq } = known.run;
   const read = (): Promise<readonly Recorded[]> => journal.log.eventsAfter(known.id, seq);
   const { value: news, lease } = await withLease(journal, known.id, read);
-  await project.workers?.fetchFiles(known.id, "output");
   if (news.some(({ event }) => event.type === "run.updated")) return loadRun(project, known.id);
   const { planOf } = known;
   const run = news.reduce((before, recorded) => evolve(planOf, before, recorded), known.run);

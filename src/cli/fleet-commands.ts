@@ -1,9 +1,15 @@
 /** Declares the commands of a fleet. */
 import { type Command, Option } from "commander";
-import { addInputOptions, examples, type Finish, jsonOption } from "./options.ts";
+import {
+  addInputOptions,
+  examples,
+  type Finish,
+  jsonOption,
+  projectFilesOption,
+} from "./options.ts";
 import { addReadingOptions } from "./reading-options.ts";
 
-/** Declares submit, worker and workers. */
+/** Declares submit, worker, workers, push and pull. */
 export function addFleetCommands(program: Command, finish: Finish): void {
   const submit = program
     .command("submit")
@@ -51,5 +57,24 @@ export function addFleetCommands(program: Command, finish: Finish): void {
     .addHelpText("after", examples("perdure workers", "perdure workers --json"))
     .action(async (options) =>
       finish(await (await import("./commands/fleet.ts")).workersCommand(options)),
+    );
+  program
+    .command("push")
+    .description("move a run of this machine to the fleet")
+    .argument("<run>", "a run, by a unique prefix of its id")
+    .addOption(jsonOption())
+    .addHelpText("after", examples("perdure push 3f2a", "perdure push 3f2a --json"))
+    .action(async (run, options) =>
+      finish(await (await import("./commands/fleet.ts")).pushCommand(run, options)),
+    );
+  program
+    .command("pull")
+    .description("move a run of the fleet to this machine, to continue it here")
+    .argument("<run>", "a run, by a unique prefix of its id")
+    .addOption(projectFilesOption())
+    .addOption(jsonOption())
+    .addHelpText("after", examples("perdure pull 3f2a", "perdure pull 3f2a --files restore"))
+    .action(async (run, options) =>
+      finish(await (await import("./commands/fleet.ts")).pullCommand(run, options)),
     );
 }

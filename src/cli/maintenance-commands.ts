@@ -1,7 +1,15 @@
 /** Declares the commands for pipeline files, for the state of a project, and for this machine. */
 import { Argument, type Command } from "commander";
 import { UNDECLARED_AGENTS } from "../util/agent-access.ts";
-import { choice, dryRunOption, examples, type Finish, jsonOption, runHelp } from "./options.ts";
+import {
+  choice,
+  dryRunOption,
+  examples,
+  type Finish,
+  jsonOption,
+  projectFilesOption,
+  runHelp,
+} from "./options.ts";
 import { COMPAT } from "./reading-options.ts";
 
 /** Declares `clean`, which has two names. */
@@ -157,12 +165,7 @@ function addTransferCommands(program: Command, finish: Finish): void {
     .description("read a run from a file; perdure resume continues it")
     .argument("<file>", "what perdure export wrote")
     .option("--into <dir>", "the project to continue it in; default: this directory")
-    .addOption(
-      choice("--files <how>", "the project's files: restore those of the run, or keep yours", [
-        "keep",
-        "restore",
-      ]),
-    )
+    .addOption(projectFilesOption())
     .addHelpText(
       "after",
       examples("perdure import run.perdure", "perdure import run.perdure --into ../elsewhere"),

@@ -6,7 +6,10 @@
  * Does not: parse the command line (cli).
  */
 import { Dispatch, type FleetParts } from "../app/fleet/dispatch.ts";
-import { openFleetStore } from "../app/fleet/fleet-store.ts";
+import { fleetStoreName, openFleetStore } from "../app/fleet/fleet-store.ts";
+import type { MovedRun } from "../app/fleet/moving.ts";
+import { pullRun } from "../app/fleet/pull.ts";
+import { pushRun } from "../app/fleet/push.ts";
 import { type Submission, submitRun } from "../app/fleet/submit.ts";
 import { Worker, type WorkerSettings } from "../app/fleet/worker.ts";
 import { lockWorkerDirectory } from "../app/fleet/worker-lock.ts";
@@ -14,6 +17,7 @@ import { knownWorkers, workerIdOf } from "../app/fleet/workers.ts";
 import { masked } from "../app/output/secret-mask.ts";
 import { createdStateDir } from "../app/project/project.ts";
 import { asRefusal, type Next, type RefusalCode } from "../app/refusal.ts";
+import type { FilesOption } from "../app/rewind/rewind-files.ts";
 import type { FleetOverview } from "../view/fleet-overview.ts";
 import { workerLine } from "./worker-lines.ts";
 
@@ -57,13 +61,31 @@ export function submit(from: string, submission: Submission): Promise<FleetResul
   return asClient((site) => submitRun(site, createdStateDir(from), submission));
 }
 
-function asClient<T>(body: (site: FleetParts) => Promise<T>): Promise<FleetResult<T>> {
+/** Moves a run of this machine to the fleet. */
+export function push(from: string, run: string): Promise<FleetResult<MovedRun>> {
+  return asClient(async (site, name) => pushRun(site, from, run, name));
+}
+
+/** Moves a run of the fleet to this machine. */
+export function pull(
+  from: string,
+  run: string,
+  files: FilesOption | undefined,
+): Promise<FleetResult<MovedRun>> {
+  return asClient(({ journal }, name) =>
+    pullRun(journal, { from, named: run, store: name, files }),
+  );
+}
+
+function asClient<T>(
+  body: (site: FleetParts, name: string) => Promise<T>,
+): Promise<FleetResult<T>> {
   return answered(async () => {
     const journal = await openFleetStore();
     try {
       const dispatch = await Dispatch.open(journal, "client");
       try {
-        return await body({ journal, dispatch });
+        return await body({ journal, dispatch }, await fleetStoreName());
       } finally {
         await dispatch.close();
       }

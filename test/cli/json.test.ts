@@ -336,7 +336,12 @@ describe("without a run", { timeout: LONG_MS }, () => {
       expect(checked(args, wrong.stdout)).toMatchObject([{ error: { code: "usage" } }]);
     }
     // With a store, test/fleet checks what these print.
-    for (const args of [["submit", "release.yaml"], ["workers"]]) {
+    for (const args of [
+      ["submit", "release.yaml"],
+      ["workers"],
+      ["push", "abcd"],
+      ["pull", "abcd"],
+    ]) {
       project.write("release.yaml", "steps: [{id: only, run: echo hi}]");
       const refused = await project.run([...args, "--json"]);
       expect(checked(args, refused.stdout)).toMatchObject([{ error: { code: "no-store" } }]);

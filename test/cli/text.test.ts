@@ -915,6 +915,9 @@ it("help", async () => {
                                      SIGTERM hands them over
       workers                        show the workers of a fleet, its queues, and
                                      runs that no worker could drive
+      push <run>                     move a run of this machine to the fleet
+      pull <run>                     move a run of the fleet to this machine, to
+                                     continue it here
 
     Keep:
       service <action>               continue runs after a reboot, start schedules

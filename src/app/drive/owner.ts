@@ -60,9 +60,9 @@ export function isOwnerAlive(owner: Owner): boolean {
   return owner.place !== undefined || ownerLiveness(owner) !== "dead";
 }
 
-/** True unless the process that moves a run is proven dead: then another one may finish the move. */
+/** True while the process that moves a run is known to live; afterwards another one may finish the move. */
 export function isMoverAlive(owner: Owner): boolean {
-  return ownerLiveness(owner) !== "dead";
+  return ownerLiveness(owner) === "alive";
 }
 
 /** True when the owner may live in another PID namespace or on another machine. */

@@ -181,6 +181,12 @@ export function ownedError(shortId: string, owner: Owner): RunOwned {
   return new RunOwned(owner, message, next);
 }
 
+/** Refuses a run that lives in another place: nobody reads its inbox here. */
+export function refuseMoved({ shortId, lease }: LoadedRun): void {
+  const owner = lease?.owner;
+  if (owner?.place !== undefined) throw ownedError(shortId, owner);
+}
+
 /** The refusal for a run that lives in another place since `push` or `pull`. */
 function movedError(shortId: string, owner: Owner, place: string): RunOwned {
   const back = isStoreAddress(place)

@@ -53,7 +53,10 @@ export async function openRunWorkspace(project: Project, known: LoadedRun): Prom
   if (project.workers !== undefined) {
     await project.workers.fetchFiles(known.id, "snapshots");
     const { root } = project.dir;
-    return { store: await openStore({ project: dirname(root), stateDir: root }), workspace: undefined };
+    return {
+      store: await openStore({ project: dirname(root), stateDir: root }),
+      workspace: undefined,
+    };
   }
   await relinkWorktrees(project, known);
   const cwd = run.created?.cwd ?? ".";

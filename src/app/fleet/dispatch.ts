@@ -131,13 +131,18 @@ export class Dispatch {
 
   /** Adds a new run to its queue, in the transaction that creates it. */
   async add(transaction: SqlDatabase, runId: string, queue: RunQueue): Promise<void> {
+    await this.register(transaction, runId, queue);
+    await this.want(transaction, runId, {});
+  }
+
+  /** Says which queue a run belongs to, without adding it. */
+  async register(transaction: SqlDatabase, runId: string, queue: RunQueue): Promise<void> {
     const name = queueName(queue.requires);
     await transaction.executeSql(
       `insert into ${QUEUE_SCHEMA}.wanted_runs (run_id, queue, priority) values ($1, $2, $3)
        on conflict (run_id) do update set queue = $2, priority = $3, failures = 0, reason = null`,
       [runId, name, queue.priority],
     );
-    await this.want(transaction, runId, {});
   }
 
   /** Gives a run the queue of another one, without adding it. */

@@ -41,7 +41,9 @@ function withOwnErrors(
 }
 
 function isPlain(value: unknown): value is object {
-  return typeof value === "object" && value !== null && Object.getPrototypeOf(value) === Object.prototype;
+  return (
+    typeof value === "object" && value !== null && Object.getPrototypeOf(value) === Object.prototype
+  );
 }
 
 function rethrow(error: unknown): never {

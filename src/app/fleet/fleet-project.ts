@@ -9,7 +9,7 @@
  *   they name (fleet/S1).
  */
 import { stateDirOf } from "../../engine/state-dir.ts";
-import type { FleetJournal } from "../../journal/fleet-journal.ts";
+import type { FleetJournal, FleetTransaction } from "../../journal/fleet-journal.ts";
 import { openStore, storeName } from "../../journal/open.ts";
 import type { NewRun, RunLog } from "../../journal/run-log.ts";
 import type { Subscription } from "../../journal/subscription.ts";
@@ -29,51 +29,39 @@ export async function openFleetProject(address: string, near: string): Promise<P
   const name = await storeName(address);
   const journal = await openStore(address, "read-write");
   const dir = stateDirOf(userStatePath("fleet", sha256(name).slice(0, KEY_CHARACTERS)));
-  const dispatch = new OpenedDispatch(journal);
   const fetchFiles: FleetWorkers["fetchFiles"] = async (runId, what) => {
     await refreshCopy({ store: journal, runId, dir, near, snapshots: what === "snapshots" });
   };
   const workers: FleetWorkers = {
     name,
-    want: async (runId) => {
-      const queues = await dispatch.get();
-      await journal.transaction((transaction) => queues.want(transaction, runId, {}));
-    },
-    resume: async (runId, seq) => {
-      const queues = await dispatch.get();
-      await journal.transaction((transaction) => queues.sendAgain(transaction, runId, seq));
-    },
+    want: (runId) => withQueues(journal, (to, queues) => queues.want(to, runId, {})),
+    resume: (runId, seq) => withQueues(journal, (to, queues) => queues.sendAgain(to, runId, seq)),
     fetchFiles,
   };
   const { leases, inbox } = journal;
   const log: RunLog = {
     ...journal.log,
-    create: async (run) => createFork(journal, await dispatch.get(), run),
+    eventsAfter: async (runId, seq) => {
+      const news = await journal.log.eventsAfter(runId, seq);
+      if (news.length > 0) await fetchFiles(runId, "output");
+      return news;
+    },
+    create: (run) => createFork(journal, run),
     subscribe: (runId) => followed(journal.log.subscribe(runId), runId, fetchFiles),
   };
-  const close = async (): Promise<void> => {
-    await dispatch.close();
-    await journal.close();
-  };
-  return { dir, journal: { log, leases, inbox, close }, workers };
+  return { dir, journal: { log, leases, inbox, close: () => journal.close() }, workers };
 }
 
-/** The queues, opened when they are needed: most commands only read. */
-class OpenedDispatch {
-  readonly #journal: FleetJournal;
-  #opened: Promise<Dispatch> | undefined;
-
-  constructor(journal: FleetJournal) {
-    this.#journal = journal;
-  }
-
-  get(): Promise<Dispatch> {
-    this.#opened ??= Dispatch.open(this.#journal, "client");
-    return this.#opened;
-  }
-
-  async close(): Promise<void> {
-    await (await this.#opened)?.close();
+/** Opens the queues for one change, in one transaction with the journal; they hold no process. */
+async function withQueues(
+  journal: FleetJournal,
+  change: (transaction: FleetTransaction, queues: Dispatch) => Promise<void>,
+): Promise<void> {
+  const queues = await Dispatch.open(journal, "client");
+  try {
+    await journal.transaction((transaction) => change(transaction, queues));
+  } finally {
+    await queues.close();
   }
 }
 
@@ -107,12 +95,12 @@ function followed(
 }
 
 /** Creates a fork with the files of its past, all together; `resume` queues it. */
-async function createFork(journal: FleetJournal, dispatch: Dispatch, run: NewRun): Promise<void> {
+async function createFork(journal: FleetJournal, run: NewRun): Promise<void> {
   const from = run.created.from?.run ?? "";
   const files = await forkedFiles(journal, from, run.runId);
-  await journal.transaction(async (transaction) => {
+  await withQueues(journal, async (transaction, queues) => {
     await transaction.log.create(run);
     await transaction.files.put(run.runId, 0, files);
-    await dispatch.place(transaction, run.runId, from);
+    await queues.place(transaction, run.runId, from);
   });
 }

@@ -6,17 +6,19 @@
  */
 import type { BlobStore } from "../../journal/blob-store.ts";
 import type { StoredFile, StoredFiles } from "../../journal/stored-files.ts";
-import { ABOUT_PART, NAMES_PART } from "../transfer/run-archive.ts";
+import { ABOUT_PART, NAMES_PART, RUN_PART } from "../transfer/run-archive.ts";
 import { parseAbout } from "./ship.ts";
 import { existingFiles, filesOf, StoredParts, textOf } from "./stored-parts.ts";
 
-/** The files that a fork begins with. */
+/** The files that a fork begins with; the folders of attempts stay with the other run. */
 export async function forkedFiles(
   { files, blobs }: { readonly files: StoredFiles; readonly blobs: BlobStore },
   from: string,
   fork: string,
 ): Promise<readonly StoredFile[]> {
-  const stored = existingFiles((await files.changedSince(from, 0)).files);
+  const stored = existingFiles((await files.changedSince(from, 0)).files).filter(
+    ({ path }) => !path.startsWith(RUN_PART),
+  );
   const renamed = [];
   for (const file of stored) {
     if (file.path === ABOUT_PART) {

@@ -12,6 +12,9 @@ import { giveAnswer } from "../request/answer.ts";
 import { stopRun } from "../request/stop.ts";
 import { earlierEstimates } from "./earlier-runs.ts";
 
+/** The events that end a run. */
+const ENDS: ReadonlySet<string> = new Set(["run.completed", "run.failed", "run.stopped"]);
+
 /** The process that watches a run, and the person behind it. */
 interface Watcher {
   readonly display: Display;
@@ -69,9 +72,10 @@ export async function followRun(
       prompt?.update(run);
       screen.update(news, run);
     }
-    const over = isIdle(run) && ["completed", "failed", "stopped"].includes(run.state.status);
-    const stopped = run.state.status === "stopped";
-    if (over || stopped || livenessOf(await leases.of(known.id)) !== "owned") break;
+    // A run that had ended before may have an owner that is about to continue it.
+    const ends = new Set(news.map(({ event }) => event.type).filter((type) => ENDS.has(type)));
+    const isOver = ends.has("run.stopped") || (ends.size > 0 && isIdle(run));
+    if (isOver || livenessOf(await leases.of(known.id)) !== "owned") break;
   } while ((await subscription.changed()) && !isClosed());
   subscription.close();
   prompt?.close();

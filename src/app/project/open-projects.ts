@@ -9,8 +9,8 @@
 import { statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { type StateDir, stateDirOf } from "../../engine/state-dir.ts";
-import { projectDirectory } from "../pipeline/configuration-file.ts";
 import { storeAddress } from "../fleet/store-address.ts";
+import { projectDirectory } from "../pipeline/configuration-file.ts";
 import { asRefusal, command, Refusal } from "../refusal.ts";
 import { knownProjects, projectKey, projectName } from "./known-projects.ts";
 import {
@@ -121,7 +121,9 @@ export class OpenProjects {
   async #fleet(): Promise<OpenedProject | undefined> {
     if (this.#which === "local" || (await storeAddress(this.#from)) === undefined) return undefined;
     const listed = { key: FLEET_KEY, name: "fleet", directory: this.#from, isCurrent: true };
-    return this.#opening(listed, () => this.#cached(FLEET_KEY, 0, () => openProject(this.#from, "read-only")));
+    return this.#opening(listed, () =>
+      this.#cached(FLEET_KEY, 0, () => openProject(this.#from, "read-only")),
+    );
   }
 
   #current(): string | undefined {

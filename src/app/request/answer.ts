@@ -16,6 +16,7 @@ import { failpoint } from "../../util/failpoint.ts";
 import { answerText, gateName, labelled } from "../../view/question-text.ts";
 import { utcText } from "../../view/text.ts";
 import { thisPerson } from "../drive/owner.ts";
+import { ownedError, refuseMoved } from "../drive/ownership.ts";
 import type { LoadedRun } from "../loaded-run.ts";
 import { livenessOf, type Project } from "../project/project.ts";
 import { ambiguousStep, namesMeant } from "../project/step-name.ts";
@@ -90,6 +91,8 @@ export async function giveAnswer(
   failpoint("answer.recorded");
   await workers?.want(known.id);
   const lease = await journal.leases.of(known.id);
+  // The run was moved: its new place does not know the answer.
+  if (lease?.owner?.place !== undefined) throw ownedError(known.shortId, lease.owner);
   return { ...answered, isOwned: workers !== undefined || livenessOf(lease) === "owned" };
 }
 
@@ -116,6 +119,7 @@ export async function answerGate(
     const message = `run ${known.shortId} cannot continue: its files were removed`;
     throw new Refusal("files-removed", message, command("why", known.shortId));
   }
+  refuseMoved(known);
   const visit = askedAt(known, gate);
   const { state } = visit;
   assert(waitsFor(state, "person"), "a question that stands waits for a person");

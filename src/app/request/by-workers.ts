@@ -10,10 +10,7 @@ import type { Project } from "../project/project.ts";
 import { command, Refusal, when } from "../refusal.ts";
 
 /** Queues a run so that a worker continues it. Refuses one that has completed or has an owner. */
-export async function resumeByWorkers(
-  { workers }: Project,
-  known: LoadedRun,
-): Promise<void> {
+export async function resumeByWorkers({ workers }: Project, known: LoadedRun): Promise<void> {
   const { id, run, shortId } = known;
   const refusal = unavailable(known);
   if (refusal !== undefined) throw refusal;

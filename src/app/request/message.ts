@@ -22,6 +22,7 @@ import type { Plan, Step } from "../../plan/plan.ts";
 import { systemClock } from "../../util/clock.ts";
 import { failpoint } from "../../util/failpoint.ts";
 import { isOwnerAlive, thisOwner, thisPerson } from "../drive/owner.ts";
+import { refuseMoved } from "../drive/ownership.ts";
 import { RunFiles } from "../drive/run-files.ts";
 import { type LoadedRun, loadRun, reloadRun } from "../loaded-run.ts";
 import type { Project } from "../project/project.ts";
@@ -60,6 +61,7 @@ export async function sendMessage(
   name: string,
   text: string,
 ): Promise<SentMessage> {
+  refuseMoved(known);
   const message = newMessage(text);
   const left = await leaveMessage(project, known, agentStepAt(known, name), message);
   const step = agentStepAt(left.known, name);

@@ -72,11 +72,7 @@ export async function askToContinue(
 }
 
 /** Queues a run of a fleet again: a worker continues it. */
-async function resume(
-  project: Project,
-  known: LoadedRun,
-  options: AskOptions,
-): Promise<"resumed"> {
+async function resume(project: Project, known: LoadedRun, options: AskOptions): Promise<"resumed"> {
   await resumeByWorkers(project, known);
   if (wantsJson(options)) printDocument("queued", { run_id: known.id });
   else if (options.quiet !== true) {
@@ -119,7 +115,9 @@ function drivenBy({ lease }: LoadedRun): string {
 export function pendingLines({ outcome, known: { shortId, lease } }: AskResult): readonly string[] {
   const resume = commandText("resume", shortId);
   if (lease?.owner === undefined && outcome === "not-read") {
-    return [`The request is recorded; a worker of the fleet handles it when it takes run ${shortId}.`];
+    return [
+      `The request is recorded; a worker of the fleet handles it when it takes run ${shortId}.`,
+    ];
   }
   if (outcome === "owner-ended") {
     const what = `The request is recorded, but the owner of run ${shortId} ended before it read it.`;

@@ -8,10 +8,12 @@ import { resolve } from "node:path";
 import { parseInput } from "../../app/pipeline/input.ts";
 import { userStatePath } from "../../app/project/user-state.ts";
 import { Refusal } from "../../app/refusal.ts";
+import { filesOption } from "../../app/rewind/rewind-files.ts";
 import { prepareRun } from "../../app/start.ts";
 import { LABEL, LABEL_FORM } from "../../util/label.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { fleetJson, fleetLines } from "../../view/fleet-overview.ts";
+import { commandText } from "../../view/text.ts";
 import { loadFleet, resultOf } from "../fleet-program.ts";
 import { print, printDocument, printError } from "../print.ts";
 import { stdoutStyle, stdoutWidth } from "../screen/terminal-style.ts";
@@ -51,6 +53,42 @@ export async function submitCommand(file: string, options: SubmitOptions): Promi
   for (const line of priceLines) print(line);
   print("See the fleet: perdure workers");
   return EXIT.done;
+}
+
+interface MoveOptions {
+  readonly files?: string;
+  readonly json?: boolean;
+}
+
+/** Moves a run of this machine to the fleet. */
+export async function pushCommand(run: string, options: MoveOptions): Promise<ExitCode> {
+  const moved = resultOf(await loadFleet().push(process.cwd(), run));
+  const { shortId, pipeline, place, isThere } = moved;
+  if (printedMove(moved, options)) return EXIT.done;
+  if (isThere) print(`Run ${shortId} of ${pipeline} is in the fleet at ${place} already`);
+  else print(`Run ${shortId} of ${pipeline} is in the fleet at ${place} now`);
+  print(`Follow it: ${commandText("attach", shortId)}`);
+  return EXIT.done;
+}
+
+/** Moves a run of the fleet to this machine. */
+export async function pullCommand(run: string, options: MoveOptions): Promise<ExitCode> {
+  const files = filesOption(options.files);
+  const moved = resultOf(await loadFleet().pull(process.cwd(), run, files));
+  const { shortId, pipeline, place, isThere } = moved;
+  if (printedMove(moved, options)) return EXIT.done;
+  print(`Run ${shortId} of ${pipeline} is ${isThere ? "already " : ""}here, in ${place}`);
+  print(`Continue it here: ${commandText("resume", shortId)}`);
+  return EXIT.done;
+}
+
+function printedMove(
+  { runId, place, isThere }: { runId: string; place: string; isThere: boolean },
+  { json }: MoveOptions,
+): boolean {
+  if (json !== true) return false;
+  printDocument("moved", { run_id: runId, place, was_there: isThere });
+  return true;
 }
 
 /** Shows the workers of the fleet, its queues and its dead letters. */

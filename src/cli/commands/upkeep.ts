@@ -17,6 +17,7 @@ import {
 import { findPipeline } from "../../app/pipeline/pipeline-name.ts";
 import { openProject } from "../../app/project/project.ts";
 import { command, Refusal } from "../../app/refusal.ts";
+import { refuseOfFleet } from "../../app/request/by-workers.ts";
 import { filesOption } from "../../app/rewind/rewind-files.ts";
 import { packageVersion } from "../../app/this-process.ts";
 import { type ExportOptions, exportRun } from "../../app/transfer/export.ts";
@@ -25,7 +26,6 @@ import { formatBytes } from "../../util/bytes.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import type { DocumentJson } from "../../view/json/documents.ts";
 import { countText } from "../../view/text.ts";
-import { refuseOfFleet } from "../../app/request/by-workers.ts";
 import { openNamed } from "../named-run.ts";
 import { print, printDocument, readPlan } from "../print.ts";
 import { type OutputOptions, wantsJson } from "../screen/output-options.ts";

@@ -1,5 +1,5 @@
 /** The documents about runs of a fleet and its workers. */
-import { integer, listOf, number, oneOf, record, text } from "../../core/shape.ts";
+import { boolean, integer, listOf, number, oneOf, record, text } from "../../core/shape.ts";
 import * as part from "./document-parts.ts";
 import { document } from "./document-parts.ts";
 
@@ -32,3 +32,11 @@ export const workers = document(
 );
 
 export const queued = document("A run of a fleet that is queued again.", { ...part.run });
+
+export const moved = document("A run that was moved between a project and a fleet.", {
+  ...part.run,
+  /** The place that has the run now: a store, or a directory of a machine. */
+  place: text,
+  /** It was there already. */
+  was_there: boolean,
+});
