@@ -10,6 +10,7 @@ import { fleetStoreName, openFleetStore } from "../app/fleet/fleet-store.ts";
 import type { MovedRun } from "../app/fleet/moving.ts";
 import { pullRun } from "../app/fleet/pull.ts";
 import { pushRun } from "../app/fleet/push.ts";
+import { requiredStoreAddress } from "../app/fleet/store-address.ts";
 import { type Submission, submitRun } from "../app/fleet/submit.ts";
 import { Worker, type WorkerSettings } from "../app/fleet/worker.ts";
 import { lockWorkerDirectory } from "../app/fleet/worker-lock.ts";
@@ -42,6 +43,8 @@ export function work(settings: WorkerSettings): Promise<FleetResult<void>> {
     workerIdOf(settings.directory);
     lockWorkerDirectory(settings.directory);
     const journal = await openFleetStore();
+    // The notifiers that it starts use the same store.
+    process.env.PERDURE_STORE ??= await requiredStoreAddress(process.cwd());
     const worker = await Worker.start(journal, settings, (message) => {
       process.stdout.write(`${masked(workerLine(message, new Date()))}\n`);
       if (message.type === "ready") process.send?.("ready");

@@ -8,21 +8,27 @@
  * - fleet-project/P1 A copy is brought up to date after the events were read: it has every file that
  *   they name (fleet/S1).
  */
-import { stateDirOf } from "../../engine/state-dir.ts";
+import { join } from "node:path";
+import { type RunDir, runDirOf, stateDirOf } from "../../engine/state-dir.ts";
 import type { FleetJournal, FleetTransaction } from "../../journal/fleet-journal.ts";
+import { JournalError } from "../../journal/journal.ts";
 import { openStore, storeName } from "../../journal/open.ts";
 import type { NewRun, RunLog } from "../../journal/run-log.ts";
 import type { Subscription } from "../../journal/subscription.ts";
 import { sha256 } from "../../util/json.ts";
 import type { FleetWorkers, Project } from "../project/project.ts";
 import { userStatePath } from "../project/user-state.ts";
+import { RUN_PART } from "../transfer/run-archive.ts";
 import { Dispatch } from "./dispatch.ts";
 import { forkedFiles } from "./forked-files.ts";
 import { refreshCopy } from "./reading-copy.ts";
+import { filesOf, StoredParts } from "./stored-parts.ts";
 
 /** How often the output of a run is fetched while somebody follows the run. */
 const FETCH_EVERY_MS = 1_000;
 const KEY_CHARACTERS = 16;
+/** How often the owner of a run may change while a file of it is stored. */
+const KEEPS_MAX = 5;
 
 /** Opens the runs of a fleet; `near` is a directory whose repository may have commits of the runs. */
 export async function openFleetProject(address: string, near: string): Promise<Project> {
@@ -36,6 +42,7 @@ export async function openFleetProject(address: string, near: string): Promise<P
     name,
     want: (runId) => withQueues(journal, (to, queues) => queues.want(to, runId, {})),
     resume: (runId, seq) => withQueues(journal, (to, queues) => queues.sendAgain(to, runId, seq)),
+    keepFile: (runId, name) => keepFile(journal, runDirOf(dir, runId), runId, name),
     fetchFiles,
   };
   const { leases, inbox } = journal;
@@ -62,6 +69,25 @@ async function withQueues(
     await journal.transaction((transaction) => change(transaction, queues));
   } finally {
     await queues.close();
+  }
+}
+
+/** Stores a file of the copy, under the lease that counts now: it is no worker's file. */
+async function keepFile(
+  { files, blobs, leases }: FleetJournal,
+  { root }: RunDir,
+  runId: string,
+  name: string,
+): Promise<void> {
+  const source = { path: RUN_PART + name, file: join(root, name) };
+  const parts = filesOf(await StoredParts.none(blobs).upload([source], "whole"));
+  for (let attempt = 1; ; attempt++) {
+    try {
+      return await files.put(runId, (await leases.of(runId))?.epoch ?? 0, parts);
+    } catch (error) {
+      const isReplaced = error instanceof JournalError && error.code === "stale-writer";
+      if (!isReplaced || attempt === KEEPS_MAX) throw error;
+    }
   }
 }
 

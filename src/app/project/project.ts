@@ -41,6 +41,8 @@ export interface FleetWorkers {
   want(runId: string): Promise<void>;
   /** Queues a run that has ended or could not be driven, so that it continues after this event. */
   resume(runId: string, seq: number): Promise<void>;
+  /** Stores a file of a run's folder that no worker writes. */
+  keepFile(runId: string, name: string): Promise<void>;
   /** Brings the copy of a run's files up to date: output and artifacts, or its snapshots too. */
   fetchFiles(runId: string, what: "output" | "snapshots"): Promise<void>;
 }
