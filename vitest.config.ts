@@ -2,6 +2,7 @@ import { rmSync } from "node:fs";
 import { join } from "node:path";
 import { defineConfig } from "vitest/config";
 import { CountReporter } from "./test/rig/count-reporter.ts";
+import { PATIENCE_MS } from "./test/rig/patience.ts";
 import { scratchDirectory } from "./test/rig/scratch.ts";
 import { SlowFirst } from "./test/rig/slow-first.ts";
 
@@ -17,9 +18,10 @@ export default defineConfig({
     // A process for each file would cost 0.2 s; no test changes what others see of it.
     isolate: false,
     sequence: { sequencer: SlowFirst },
-    testTimeout: 120_000,
-    hookTimeout: 60_000,
-    expect: { poll: { timeout: 60_000 } },
+    // They end a broken test. A test that works takes as long as a busy machine needs.
+    testTimeout: 2 * PATIENCE_MS,
+    hookTimeout: 2 * PATIENCE_MS,
+    expect: { poll: { timeout: PATIENCE_MS } },
     env: {
       // Tests start many programs in TypeScript; Node keeps them without their types.
       NODE_COMPILE_CACHE: join(CACHE, "test-programs"),

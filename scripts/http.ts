@@ -4,19 +4,10 @@
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { isOptional } from "../src/core/shape.ts";
-import { ACTION_ENDPOINTS } from "../src/web/action-endpoints.ts";
-import { ATTRACTOR_ENDPOINTS } from "../src/web/attractor-endpoints.ts";
-import { CONTENT_ENDPOINTS } from "../src/web/content-endpoints.ts";
 import type { Endpoint } from "../src/web/endpoint.ts";
-import { MACHINE_ENDPOINTS, RUN_ENDPOINTS } from "../src/web/run-endpoints.ts";
+import { ENDPOINT_TABLES } from "../src/web/endpoints.ts";
 
-const TABLES: Readonly<Record<string, Readonly<Record<string, Endpoint>>>> = {
-  machine: MACHINE_ENDPOINTS,
-  run: RUN_ENDPOINTS,
-  content: CONTENT_ENDPOINTS,
-  actions: ACTION_ENDPOINTS,
-  attractor: ATTRACTOR_ENDPOINTS,
-};
+const TABLES: Readonly<Record<string, Readonly<Record<string, Endpoint>>>> = ENDPOINT_TABLES;
 
 const PAGE = new URL("../docs/HTTP.md", import.meta.url);
 const MARKED = /(<!-- table: (\w+) -->\n)[\s\S]*?(<!-- end -->)/g;

@@ -13,9 +13,8 @@
 import { existsSync, statSync } from "node:fs";
 import { homedir } from "node:os";
 import { delimiter, isAbsolute, join, resolve } from "node:path";
-import { checksOf } from "../plan/check.ts";
 import { edgeAt, graphsIn, graphsOf, indexOf, stepAt } from "../plan/graph-index.ts";
-import type { AgentDefinition, Graph, Plan, Step } from "../plan/plan.ts";
+import { type AgentDefinition, checksOf, type Graph, type Plan, type Step } from "../plan/plan.ts";
 import { type PriceList, windowOf } from "../runner/agents/usage.ts";
 import type { KnownAgent } from "../util/agent-access.ts";
 import { agentsAsked } from "./prices.ts";

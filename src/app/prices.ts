@@ -13,7 +13,6 @@
  *   program does not change what the limit buys. What the user writes (file, pipeline) counts at
  *   once, and a model that the list did not know then has its price of now.
  */
-
 import { join } from "node:path";
 import { needsTurns } from "../core/conversation/conversation.ts";
 import type { Recorded } from "../core/event.ts";
@@ -21,9 +20,15 @@ import { resumeGrants } from "../core/graph/retry.ts";
 import { type Run, visitRef } from "../core/run.ts";
 import { addBudget, unpricedIn, usdText } from "../core/spending.ts";
 import { stepPath } from "../core/step-path.ts";
-import { checksOf } from "../plan/check.ts";
 import { graphsIn, graphsOf } from "../plan/graph-index.ts";
-import type { AgentSettings, Budget, Graph, Plan, Step } from "../plan/plan.ts";
+import {
+  type AgentSettings,
+  type Budget,
+  checksOf,
+  type Graph,
+  type Plan,
+  type Step,
+} from "../plan/plan.ts";
 import type { PriceList, Prices } from "../runner/agents/usage.ts";
 import { textOf } from "../runner/file-text.ts";
 import { parseDuration } from "../util/duration.ts";

@@ -1,6 +1,7 @@
 /** An error for programs, a refusal or a bug of Perdure: the same document in every face. */
-import { diagnosticJson } from "../view/json/diagnostic-json.ts";
+
 import type { DocumentJson } from "../view/json/documents.ts";
+import { diagnosticJson } from "../view/json/part-json.ts";
 import { commandText } from "../view/text.ts";
 import {
   asRefusal,

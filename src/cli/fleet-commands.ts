@@ -2,12 +2,12 @@
 import { type Command, Option } from "commander";
 import {
   addInputOptions,
+  addReadingOptions,
   examples,
   type Finish,
   jsonOption,
   projectFilesOption,
 } from "./options.ts";
-import { addReadingOptions } from "./reading-options.ts";
 
 /** Declares submit, worker, workers, push and pull. */
 export function addFleetCommands(program: Command, finish: Finish): void {

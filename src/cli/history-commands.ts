@@ -108,7 +108,7 @@ export function addResultCommands(program: Command, finish: Finish): void {
     .option("--squash", "as one commit")
     .addHelpText("after", examples("perdure merge", "perdure merge 1a2b3c4d --squash"))
     .action(async (id, options) =>
-      finish(await (await import("./commands/take.ts")).mergeCommand(id, options)),
+      finish(await (await import("./commands/history.ts")).mergeCommand(id, options)),
     );
   program
     .command("apply")
@@ -116,7 +116,7 @@ export function addResultCommands(program: Command, finish: Finish): void {
     .argument("[run]", runHelp())
     .addHelpText("after", examples("perdure apply", "perdure apply 1a2b3c4d"))
     .action(async (id, options) =>
-      finish(await (await import("./commands/take.ts")).applyCommand(id, options)),
+      finish(await (await import("./commands/history.ts")).applyCommand(id, options)),
     );
   program
     .command("pr")
@@ -131,6 +131,6 @@ export function addResultCommands(program: Command, finish: Finish): void {
       examples("perdure pr --draft", 'perdure pr 1a2b3c4d --base main --title "Update packages"'),
     )
     .action(async (id, options) =>
-      finish(await (await import("./commands/take.ts")).pullRequestCommand(id, options)),
+      finish(await (await import("./commands/history.ts")).pullRequestCommand(id, options)),
     );
 }

@@ -29,11 +29,8 @@ import {
   describeShow,
 } from "./inspect-commands.ts";
 import { addMaintenanceCommands, describeClean } from "./maintenance-commands.ts";
-
-import { type Finish, jsonOption } from "./options.ts";
+import { endWithZeroOrOne, type Finish, jsonOption } from "./options.ts";
 import { expectJson, isJsonExpected, print, surviveClosedOutput } from "./print.ts";
-
-import { endWithZeroOrOne } from "./reading-options.ts";
 import {
   addAnswerCommands,
   addAttachCommand,

@@ -2,6 +2,7 @@
 import { Argument, type Command } from "commander";
 import { UNDECLARED_AGENTS } from "../util/agent-access.ts";
 import {
+  COMPAT,
   choice,
   dryRunOption,
   examples,
@@ -10,7 +11,6 @@ import {
   projectFilesOption,
   runHelp,
 } from "./options.ts";
-import { COMPAT } from "./reading-options.ts";
 
 /** Declares `clean`, which has two names. */
 export function describeClean(command: Command, finish: Finish): void {
@@ -57,14 +57,16 @@ function addServerCommands(program: Command, finish: Finish): void {
     .option("--read-only", "only show; refuse every change")
     .option("--no-open", "do not open the browser")
     .addHelpText("after", examples("perdure ui", "perdure ui --port 0 --read-only --no-open"))
-    .action(async (options) => finish(await (await import("./commands/ui.ts")).uiCommand(options)));
+    .action(async (options) =>
+      finish(await (await import("./commands/serve.ts")).uiCommand(options)),
+    );
   program
     .command("mcp")
     .description("serve an agent: tools of the Model Context Protocol over stdin and stdout")
     .option("--read-only", "offer only the tools that look")
     .addHelpText("after", examples("perdure mcp", "perdure mcp --read-only"))
     .action(async (options) =>
-      finish(await (await import("./commands/mcp.ts")).mcpCommand(options)),
+      finish(await (await import("./commands/serve.ts")).mcpCommand(options)),
     );
 }
 
@@ -96,13 +98,13 @@ function addFirstCommands(program: Command, finish: Finish): void {
     )
     .addHelpText("after", examples("perdure init fix", "perdure init feature --agent claude"))
     .action(async (template, options) =>
-      finish(await (await import("./commands/init.ts")).initCommand(template, options)),
+      finish(await (await import("./commands/pipeline.ts")).initCommand(template, options)),
     );
   program
     .command("demo")
     .description("kill a run and resume it before your eyes; nothing is left behind")
     .addHelpText("after", examples("perdure demo", "perdure demo | cat"))
-    .action(async () => finish(await (await import("./commands/init.ts")).demoCommand()));
+    .action(async () => finish(await (await import("./commands/pipeline.ts")).demoCommand()));
 }
 
 function addPipelineCommands(program: Command, finish: Finish): void {
@@ -138,7 +140,7 @@ function addPipelineCommands(program: Command, finish: Finish): void {
       examples("perdure doctor", "perdure doctor release.yaml", "perdure doctor --repair"),
     )
     .action(async (file, options) =>
-      finish(await (await import("./commands/upkeep.ts")).doctorCommand(file, options)),
+      finish(await (await import("./commands/doctor.ts")).doctorCommand(file, options)),
     );
 }
 

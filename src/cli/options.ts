@@ -5,7 +5,7 @@
  * Does not: check values; the use cases do.
  */
 import { type Command, Option } from "commander";
-import type { ExitCode } from "../view/exit-code.ts";
+import { EXIT, type ExitCode } from "../view/exit-code.ts";
 
 /** Receives the exit status of a command. */
 export type Finish = (status: ExitCode) => void;
@@ -51,7 +51,7 @@ export const detachOption = (): Option =>
   new Option("-d, --detach", "leave the run to a background process");
 export const turnsOption = (): Option =>
   new Option("--turns <count>", "more turns for agents that used up max_turns: +20");
-export const repeatedOption = repeated;
+const repeatedOption = repeated;
 
 /** Options of a command that takes the input of a run. */
 export function addInputOptions(command: Command): void {
@@ -107,4 +107,40 @@ export const STEP_HELP = "a step; a visit of it is fix@2, a step inside an item 
 /** The examples at the end of a command's help. */
 export function examples(...lines: readonly string[]): string {
   return `\nExamples:\n${lines.map((line) => `  ${line}`).join("\n")}`;
+}
+
+/** Declares how a file is read: for `run`, and for a resume that continues another engine's run. */
+export function addReadingOptions(command: Command): void {
+  command
+    .optionsGroup("Agents and DOT pipelines:")
+    .option(
+      "--simulate [what]",
+      "call no model: agents answer at once; all: run no commands either",
+    )
+    .option("--agent <name>", "run one prompt instead of a file; DOT: for prompts without provider")
+    .option("--model <name>", "the model for that prompt; DOT: for nodes that name none")
+    .addOption(
+      choice("--permissions <which>", "what that agent may do unasked", [
+        "default",
+        "plan",
+        "edit",
+        "all",
+      ]),
+    )
+    .option("--goal <text>", "DOT: the goal, in place of the one in the file")
+    .option("--goal-file <file>", "DOT: a file with the goal")
+    .option("--provider <name>", "DOT: the provider for nodes that name none")
+    .addOption(repeatedOption("--handler <type=command>", "DOT: a command for a node type"))
+    .option(...COMPAT);
+}
+
+/** For scripts that expect no other status; main.ts looks for it. */
+export const COMPAT = [
+  "--compat",
+  "end only with status 0 or 1, as scripts for DOT engines expect",
+] as const;
+
+/** What `--compat` does. */
+export function endWithZeroOrOne(status: number): void {
+  process.exitCode = status === EXIT.done ? EXIT.done : EXIT.error;
 }

@@ -5,6 +5,7 @@ import type { RunArguments } from "./commands/run.ts";
 import {
   addGateOptions,
   addInputOptions,
+  addReadingOptions,
   addScreenOptions,
   addStartOptions,
   choice,
@@ -20,7 +21,6 @@ import {
   STEP_HELP,
   turnsOption,
 } from "./options.ts";
-import { addReadingOptions } from "./reading-options.ts";
 
 /** Declares run, resume, retry and stop. */
 export function addRunCommands(program: Command, finish: Finish): void {

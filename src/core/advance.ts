@@ -6,8 +6,10 @@
  * Does not: append or start anything. The caller makes the events durable before any operation
  * starts (run-log/J1).
  */
+
 import type { Plan } from "../plan/plan.ts";
 import { assert } from "../util/assert.ts";
+import { defined } from "../util/defined.ts";
 import type { Action, Decision, Operation } from "./action.ts";
 import { type Activity, observe, takeReport } from "./activity.ts";
 import { decide } from "./decide.ts";
@@ -114,11 +116,7 @@ function factOf(plan: Plan, run: Run, activity: Activity, decision: Decision): F
       return {
         type: "dispatched",
         place,
-        ...(when === undefined ? {} : { when }),
-        ...(offer === undefined ? {} : { offer }),
-        ...(base === undefined ? {} : { base }),
-        ...(items === undefined ? {} : { items }),
-        ...(material === undefined ? {} : { material }),
+        ...defined({ when, offer, base, items, material }),
       };
     }
     case "close":

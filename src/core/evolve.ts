@@ -21,9 +21,15 @@ import { dropJudged, keepSubmission, noteJudge } from "./conversation/judge.ts";
 import { leaveMessage, noteDelivered, noteSent } from "./conversation/message.ts";
 import { noteDenial } from "./conversation/permission.ts";
 import type { Recorded, RememberedEnvironment, Retry, RunEvent, Spent, VisitRef } from "./event.ts";
-import { chooseFor, chooseForFailed, forgetChoices, fork, keepFiles } from "./graph/fork.ts";
 import { restartScope } from "./graph/restart.ts";
-import { rewind } from "./graph/rewind.ts";
+import {
+  chooseFor,
+  chooseForFailed,
+  forgetChoices,
+  fork,
+  keepFiles,
+  rewind,
+} from "./graph/rewind.ts";
 import {
   applyEnd,
   applyToScope,

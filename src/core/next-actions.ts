@@ -12,8 +12,8 @@ import type { Plan } from "../plan/plan.ts";
 import type { Action, Decision, LookupKind, Operation } from "./action.ts";
 import { type Activity, forgetEnded } from "./activity.ts";
 import { sessionWanted } from "./conversation/conversation.ts";
-import { steeringOf } from "./conversation/steering.ts";
-import { isSuperseded, isToEnd, limitOf, visitsToEnd } from "./graph/early-end.ts";
+import { steeringOf } from "./conversation/message.ts";
+import { isSuperseded, isToEnd, limitOf, visitsToEnd } from "./graph/composite-end.ts";
 import { waitsFor } from "./graph/visit-state.ts";
 import {
   askedKey,

@@ -18,7 +18,7 @@ import type { LookupKind, Operation } from "./action.ts";
 import { type Activity, type AttemptActivity, isToMerge, track } from "./activity.ts";
 import { awaitsMessage } from "./conversation/message.ts";
 import type { AttemptRef, VisitRef } from "./event.ts";
-import { isToEnd } from "./graph/early-end.ts";
+import { isToEnd } from "./graph/composite-end.ts";
 import { attemptOf, childScopes, type Run, type Scope, stepOf, type Visit } from "./run.ts";
 import { attemptText, visitText } from "./step-path.ts";
 import {

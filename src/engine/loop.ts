@@ -38,6 +38,7 @@ import type { Plan, Recover } from "../plan/plan.ts";
 import { assert, unreachable } from "../util/assert.ts";
 import type { Clock } from "../util/clock.ts";
 import { closeAll } from "../util/close.ts";
+import { defined } from "../util/defined.ts";
 import type { Executors, FactWriter } from "./executors/executor.ts";
 
 /** Receives every batch of events after it is on the disk; its operations may have started. */
@@ -200,12 +201,9 @@ export class Loop {
       type: "opened",
       owner,
       epoch,
-      ...(recover === undefined ? {} : { recover }),
-      ...(choices === undefined ? {} : { choices }),
-      ...(files === undefined ? {} : { files }),
+      ...defined({ recover, choices, files }),
       ...(this.#options.keepsFiles ? { keepsFiles: true as const } : {}),
-      ...(remembers === undefined ? {} : { remembers }),
-      ...(turns === undefined ? {} : { turns }),
+      ...defined({ remembers, turns }),
     } as const;
     return this.turn([{ ...opened, ...retriedBy(this.#run, requests) }, ...place, ...requests]);
   }

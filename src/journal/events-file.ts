@@ -10,6 +10,7 @@
  *   rewritten.
  * - journal/F3 A file that holds more whole events than the journal is an error: the journal lost
  *   them.
+ * - journal/F4 An owner that was replaced removes no line of the next one.
  */
 import * as fs from "node:fs";
 import { dirname } from "node:path";
@@ -103,10 +104,7 @@ export class EventsFile {
     assert(events[0] === undefined || events[0].seq === head.seq + 1, "the events follow the head");
     failpoint("events-file.append.before");
     guarded(this.#path, () => {
-      // Remove the bytes of a failed write, which would be a torn line in the middle of the file.
-      if (fs.fstatSync(this.#descriptor).size !== this.#bytes) {
-        fs.ftruncateSync(this.#descriptor, this.#bytes);
-      }
+      if (fs.fstatSync(this.#descriptor).size !== this.#bytes) this.#removeRest();
       const lines = encodeLines(this.#runId, head, events);
       this.#write(Buffer.from(lines.text));
       this.#head = lines.head;
@@ -129,6 +127,17 @@ export class EventsFile {
       done += fs.writeSync(this.#descriptor, bytes, done, rest, this.#bytes + done);
     }
     this.#bytes += bytes.length;
+  }
+
+  /** Removes the bytes of a failed write, which would be a torn line in the middle of the file. */
+  #removeRest(): void {
+    const rest = fs.readFileSync(this.#path).subarray(this.#bytes);
+    const [line = ""] = rest.toString("utf8").split("\n", 1);
+    if (parseLine(line)?.runId === this.#runId) {
+      const message = `Another process owns run ${this.#runId} now: it writes ${this.#path}.`;
+      throw new JournalError("stale-writer", message);
+    }
+    fs.ftruncateSync(this.#descriptor, this.#bytes);
   }
 
   #checkNotAhead(head: ChainHead, count: number): void {

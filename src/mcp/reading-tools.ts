@@ -1,28 +1,40 @@
 /** The tools that only look: runs, their steps, output, files and questions, and pipelines. */
 import { dirname } from "node:path";
 import { z } from "zod";
-import { type LoadedRun, whyInputOf } from "../app/loaded-run.ts";
-import { compareRun, maskedRun, shownRun, timelineOfRun } from "../app/look/inspect.ts";
+import { type LoadedRun, loadRun, whyInputOf } from "../app/loaded-run.ts";
+import {
+  compareRun,
+  lastQuestion,
+  maskedRun,
+  shownRun,
+  timelineOfRun,
+} from "../app/look/inspect.ts";
+import { uncertainEffects } from "../app/look/machine-questions.ts";
 import { listRuns, withSecretsHidden } from "../app/look/run-list.ts";
 import { logPage } from "../app/output/log-page.ts";
 import { outputTails } from "../app/output/output.ts";
 import { listPipelines } from "../app/pipeline/pipeline-list.ts";
-import { findStateDir, hasRuns, type Project } from "../app/project/project.ts";
+import { findStateDir, hasRuns, type Project, resolveRunId } from "../app/project/project.ts";
+import { openQuestions as openQuestionsOf } from "../app/request/answer.ts";
 import { waitForRun } from "../app/request/wait.ts";
 import { partialWork } from "../app/rewind/interrupted-work.ts";
 import { readableResult } from "../app/take.ts";
+import { attemptOf } from "../core/run.ts";
+import { integer, listOf, nullable, record, text, time } from "../core/shape.ts";
+import { attemptText } from "../core/step-path.ts";
 import { exposureLines } from "../view/attempt-text.ts";
 import { eventLine } from "../view/event-line.ts";
-import { diffJson, refJson, timelineJson } from "../view/json/action-json.ts";
+import { diffJson, questionsJson, refJson, timelineJson } from "../view/json/action-json.ts";
 import { pipelines } from "../view/json/dashboard-documents.ts";
-import type { DocumentOf } from "../view/json/document-parts.ts";
+import * as part from "../view/json/document-parts.ts";
+import { type DocumentOf, document } from "../view/json/document-parts.ts";
 import { DOCUMENTS } from "../view/json/documents.ts";
 import { showJson, standingJson, whyJson } from "../view/json/run-json.ts";
-import { runListJson } from "../view/json/run-list.ts";
-import { logsPage } from "../view/json/tool-documents.ts";
 import { interruptedJson } from "../view/preview/interrupted-work.ts";
 import { runReport } from "../view/report/report.ts";
 import { reportJson } from "../view/report/report-json.ts";
+import { runListJson } from "../view/run-table.ts";
+import { isoText } from "../view/text.ts";
 import { run, step } from "./input.ts";
 import { type AnyTool, type ToolCall, tool, withProject, withRun } from "./tool.ts";
 
@@ -97,6 +109,17 @@ const why = tool({
       const result = await readableResult(project, known);
       return whyJson(whyInputOf(known, Date.now()), works, exposureLines(known.events), result);
     }),
+});
+
+const logsPage = document("A part of what the attempts of a run printed.", {
+  ...part.run,
+  /** The step that was asked for; null for all steps. */
+  step: nullable(text),
+  /** The number of the first line here; the first of all is 0. */
+  first: integer,
+  lines: listOf(record({ ...part.attempt, by: nullable(text), line: text })),
+  /** Where the next part starts; null when this is the end of what was printed so far. */
+  next: nullable(integer),
 });
 
 const readLogs = tool({
@@ -279,8 +302,88 @@ async function reportNews(
   }
 }
 
+/** How many runs that may wait for a person are looked at. */
+const ASKING_RUNS_MAX = 200;
+
+const openQuestions = document("What people are asked, with what they need to see.", {
+  questions: listOf(
+    record({
+      ...part.run,
+      pipeline: text,
+      ...part.questionFields,
+      material: listOf(record({ name: text, text, left_out: integer })),
+    }),
+  ),
+  /** Steps whose effect may or may not have happened; a person settles them. */
+  uncertain: listOf(
+    record({ ...part.run, pipeline: text, ...part.attempt, since: time, message: text }),
+  ),
+});
+
+type Listed = DocumentOf<typeof openQuestions>;
+
+const listQuestions = tool({
+  name: "list_questions",
+  title: "List open questions",
+  about:
+    "Lists what the runs of this project ask people: each question with its choices and the " +
+    "material that a person needs to see (files, changes, outputs), and effects about which a " +
+    "person has to say whether they happened (settle).",
+  input: z.object({ run: run.optional() }),
+  document: openQuestions,
+  effects: "reads",
+  call: async ({ run: id }, call) => {
+    const found = await questionedRuns(call, id);
+    return {
+      questions: found.flatMap(({ questions }) => questions),
+      uncertain: found.flatMap(({ uncertain }) => uncertain),
+    };
+  },
+});
+
+async function questionedRuns(call: ToolCall, id: string | undefined): Promise<readonly Listed[]> {
+  if (id === undefined && !(await hasRuns(call.directory))) return [];
+  return withProject(call, "read-only", async (project) => questionsOf(project, id), id);
+}
+
+/** One run after the other, so that only one is in memory. */
+async function questionsOf(project: Project, id: string | undefined): Promise<readonly Listed[]> {
+  const found: Listed[] = [];
+  for (const runId of await runsToAsk(project, id)) {
+    found.push(questionsIn(shownRun(await loadRun(project, runId))));
+  }
+  return found;
+}
+
+async function runsToAsk({ journal }: Project, id: string | undefined): Promise<readonly string[]> {
+  if (id !== undefined) return [await resolveRunId(journal, id)];
+  const { runs } = await journal.log.search({ owned: [], asking: true, limit: ASKING_RUNS_MAX });
+  return runs.map(({ runId }) => runId);
+}
+
+function questionsIn(known: LoadedRun): Listed {
+  const about = { run_id: known.id, pipeline: known.plan.name };
+  const { questions } = questionsJson(known.id, openQuestionsOf(known));
+  const byAttempt = openQuestionsOf(known).map(({ visit }) => attemptText(attemptOf(visit)));
+  return {
+    questions: questions.map((question, index) => ({
+      ...about,
+      ...question,
+      material: materialOf(known, byAttempt[index] ?? question.step),
+    })),
+    uncertain: [...uncertainEffects(known)].map(({ at, since, message }) => {
+      return { ...about, ...refJson(at), since: isoText(since), message };
+    }),
+  };
+}
+
+function materialOf(known: LoadedRun, attempt: string): Listed["questions"][number]["material"] {
+  const { material = [] } = lastQuestion(known, attempt);
+  return material.map(({ name, text, leftOut: left_out = 0 }) => ({ name, text, left_out }));
+}
+
 /** The tools that only look. */
 export const READING_TOOLS: readonly AnyTool[] = [
   ...[listRunsTool, showRun, why, readLogs, diff, timeline, report],
-  ...[listPipelinesTool, waitForRunTool],
+  ...[listPipelinesTool, waitForRunTool, listQuestions],
 ];

@@ -28,7 +28,6 @@ import { SchemaParts } from "../view/json/json-schema.ts";
 import { SCHEMA_VERSION } from "../view/json/schema-version.ts";
 import { reportMarkdown } from "../view/report/markdown.ts";
 import { CHANGING_TOOLS } from "./changing-tools.ts";
-import { QUESTION_TOOLS } from "./question-tools.ts";
 import { READING_TOOLS, reportOf, showOf } from "./reading-tools.ts";
 import { type AnyTool, type ToolCall, withRun } from "./tool.ts";
 
@@ -51,7 +50,7 @@ export function mcpServer({ directory, readOnly }: ServerOptions): McpServer {
     { name: "perdure", title: "Perdure", version: packageVersion() },
     { instructions: INSTRUCTIONS },
   );
-  const tools = [...READING_TOOLS, ...QUESTION_TOOLS, ...(readOnly ? [] : CHANGING_TOOLS)];
+  const tools = [...READING_TOOLS, ...(readOnly ? [] : CHANGING_TOOLS)];
   for (const tool of tools) addTool(server, directory, tool);
   addResources(server, directory);
   return server;

@@ -7,14 +7,13 @@
 import { lazy, type ReactNode, Suspense, useEffect, useState } from "react";
 import { Link, Route, Switch, useLocation } from "wouter";
 import type { Doc } from "./api.ts";
-import { type Loaded, useDocument } from "./data.ts";
-import { useKeys } from "./keys.ts";
+import { type Loaded, ServerContext, useDocument } from "./api.ts";
+import { useKeys } from "./browser.ts";
 import { useConnectionLost, useLive } from "./live.ts";
 import { Button, Empty, Failure, Loading } from "./parts/basics.tsx";
 import { Dialog } from "./parts/dialog.tsx";
 import { Icon, type IconName } from "./parts/icon.tsx";
 import { Toasts } from "./parts/toast.tsx";
-import { ServerContext } from "./server.ts";
 import { chooseTheme, chosenTheme, type Theme } from "./theme.ts";
 
 const RunsPage = lazy(async () => ({

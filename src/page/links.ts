@@ -1,4 +1,5 @@
 /** The addresses of pages. */
+import { useSearchParams } from "wouter";
 
 /** The page of a run. */
 export function runHref(run: string): string {
@@ -35,4 +36,21 @@ export function timeHref(run: string, sequence?: number): string {
 /** The report of a run. */
 export function reportHref(run: string): string {
   return `${runHref(run)}/report`;
+}
+
+/** The query of the address, and how one of its parts changes without a new step of the back button. */
+export function useAddressQuery(): readonly [
+  URLSearchParams,
+  (name: string, value: string) => void,
+] {
+  const [query, setQuery] = useSearchParams();
+  const change = (name: string, value: string): void =>
+    setQuery(
+      (before) => {
+        before.set(name, value);
+        return before;
+      },
+      { replace: true },
+    );
+  return [query, change];
 }

@@ -11,11 +11,9 @@
  */
 import { resolve } from "node:path";
 import { isObject } from "../util/json.ts";
-import type { Diagnostic } from "./diagnostic.ts";
-import { Report } from "./report.ts";
+import { type Diagnostic, type Path, Report, type Source } from "./diagnostic.ts";
 import type { ConfigurationShape } from "./schema.ts";
 import { type ReadShape, readConfigurationShape } from "./shape.ts";
-import type { Path, Source } from "./source.ts";
 import { parseYaml } from "./yaml.ts";
 
 /** The text of a configuration file. */

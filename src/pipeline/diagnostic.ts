@@ -1,10 +1,16 @@
 /**
- * A diagnostic is a mistake in an author's file. Its text has the rule, the position, the
- * underlined line, and the fix.
+ * Diagnostics: the mistakes in an author's file. A `Source` knows the position in the text of each
+ * path in its value; rules report a path to the `Report`, which keeps a diagnostic with its
+ * position; the text of a diagnostic has the rule, the position, the underlined line, and the fix.
  *
- * Owns: the text form of a diagnostic.
- * Does not: find mistakes, or print the text.
+ * Owns: positions, the diagnostic for a finding at one, the limit on suggestions, and the text form
+ * of a diagnostic.
+ * Does not: know the language of the text (yaml.ts, module.ts, dot/), find mistakes, or print.
+ * Invariants:
+ * - source/D1 `diagnosticAt` makes every diagnostic about a part of a file, so each has a position.
  */
+import { defined } from "../util/defined.ts";
+import { nearest } from "../util/nearest.ts";
 
 export interface Diagnostic {
   /** A pipeline with an error does not run; one with warnings does. */
@@ -119,4 +125,155 @@ function frameOf({ line, column, endLine, endColumn }: Diagnostic, text: string)
 function visible(text: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: this removes them
   return text.replaceAll("\t", TAB).replace(/[\x00-\x08\x0b-\x1f\x7f-\x9f]/g, "?");
+}
+
+/** Keys and positions from the root of the file to a value. */
+export type Path = readonly (string | number)[];
+
+/** A piece of the file. */
+export interface Span {
+  readonly start: number;
+  readonly end: number;
+}
+
+export interface Source {
+  readonly file: string;
+  readonly text: string;
+  /**
+   * The position of the value at a path, or of its key; if missing, of the nearest value around it.
+   */
+  spanOf(path: Path, part: "key" | "value"): Span;
+  /** The position in the file of a position in the text at a path. */
+  offsetInText(path: Path, offset: number): number;
+  /** The author's own spelling of a number or a boolean, where it counts: `1.10` and not 1.1. */
+  scalarText(path: Path): string | undefined;
+  /** The line and the column of an offset, both from 1. */
+  positionOf(offset: number): { readonly line: number; readonly column: number };
+  /** The path as text, for files without positions. */
+  pathText?(path: Path): string;
+}
+
+/** A file as a value, with its mistakes so far. */
+export interface ParsedFile {
+  readonly source: Source;
+  /** Its content as plain values; absent when the file cannot be read. */
+  readonly value?: unknown;
+  readonly diagnostics: readonly Diagnostic[];
+}
+
+/** The content of a diagnostic, without its position. */
+export type Finding = Pick<Diagnostic, "severity" | "rule" | "message"> & {
+  readonly help?: string | undefined;
+  readonly path?: string | undefined;
+};
+
+/** A diagnostic for a piece of the file. */
+export function diagnosticAt(
+  source: Pick<Source, "file" | "positionOf">,
+  span: Span,
+  finding: Finding,
+): Diagnostic {
+  const start = source.positionOf(span.start);
+  const end = source.positionOf(Math.max(span.end, span.start + 1));
+  const { help, path, ...rest } = finding;
+  return {
+    ...rest,
+    file: source.file,
+    ...start,
+    endLine: end.line,
+    endColumn: end.column,
+    ...defined({ path, help }),
+  };
+}
+
+/** How many "did you mean" one file gets: each may compare 100,000 names. */
+const SUGGESTIONS_MAX = 50;
+/** How many names a help line lists. */
+const LISTED_MAX = 16;
+
+/** A mistake at a path of the file. */
+export interface Mistake {
+  readonly rule: string;
+  readonly message: string;
+  readonly help?: string | undefined;
+  readonly severity?: "error" | "warning";
+  readonly path: Path;
+  /** Points at the key instead of the value. */
+  readonly on?: "key" | "value";
+  /** The offset and length in the text at the path. */
+  readonly offset?: number;
+  readonly length?: number;
+}
+
+/** The part of a report that rules use. */
+export interface MistakeReport {
+  add(mistake: Mistake): void;
+  suggest(name: string, candidates: Iterable<string>, label: string): string;
+}
+
+/** The file that has the value at a path. */
+export type PathSource = (path: Path) => Source;
+
+/** The mistakes found so far in one file, and in the values that it takes from other files. */
+export class Report implements MistakeReport {
+  readonly diagnostics: Diagnostic[];
+  readonly #sourceAt: PathSource;
+  #suggestions = 0;
+
+  constructor(sourceAt: PathSource, diagnostics: readonly Diagnostic[]) {
+    this.#sourceAt = sourceAt;
+    this.diagnostics = [...diagnostics];
+  }
+
+  add(mistake: Mistake): void {
+    const { rule, message, help, severity = "error" } = mistake;
+    const source = this.#sourceAt(mistake.path);
+    const path = source.pathText?.(mistake.path);
+    const finding = { severity, rule, message, help, path };
+    this.diagnostics.push(diagnosticAt(source, spanOf(source, mistake), finding));
+  }
+
+  /** Adds a mistake of another file. */
+  addFound(diagnostic: Diagnostic): void {
+    this.diagnostics.push(diagnostic);
+  }
+
+  /** "did you mean `x`?", or a list of the first few names. */
+  suggest(name: string, candidates: Iterable<string>, label: string): string {
+    const spent = ++this.#suggestions > SUGGESTIONS_MAX;
+    const all = spent
+      ? Iterator.from(candidates)
+          .take(LISTED_MAX + 1)
+          .toArray()
+      : [...candidates];
+    const found = spent ? undefined : nearest(name, all);
+    if (found !== undefined) return `did you mean \`${found}\`?`;
+    const shown = all.length > LISTED_MAX ? [...all.slice(0, LISTED_MAX), "..."] : all;
+    return `${label}: ${shown.join(", ") || "none"}`;
+  }
+
+  /**
+   * In the order of the file, those of other files before them. Several pipelines may find the same
+   * mistake in another file; it is there once.
+   */
+  sorted(): readonly Diagnostic[] {
+    const { file } = this.#sourceAt([]);
+    const rank = (one: Diagnostic): number => (one.file === file ? 1 : 0);
+    this.diagnostics.sort((a, b) => rank(a) - rank(b) || a.line - b.line || a.column - b.column);
+    return this.diagnostics.filter((one, index) => {
+      const before = this.diagnostics[index - 1];
+      return one.file === file || before === undefined || !isSame(one, before);
+    });
+  }
+}
+
+function isSame(one: Diagnostic, other: Diagnostic): boolean {
+  const { file, line, column, message } = other;
+  return one.file === file && one.line === line && one.column === column && one.message === message;
+}
+
+function spanOf(source: Source, { path, on = "value", offset, length = 1 }: Mistake): Span {
+  if (offset === undefined) return source.spanOf(path, on);
+  const start = source.offsetInText(path, offset);
+  return { start, end: start + length };
 }

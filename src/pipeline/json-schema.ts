@@ -8,7 +8,7 @@
 import { isObject } from "../util/json.ts";
 import { nearest } from "../util/nearest.ts";
 import { PATTERN_HELP, parsePattern } from "../util/pattern.ts";
-import type { Path } from "./source.ts";
+import type { Path } from "./diagnostic.ts";
 
 /** How deep schemas may be nested. */
 const SCHEMA_DEPTH_MAX = 64;

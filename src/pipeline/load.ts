@@ -6,7 +6,6 @@
  * cycles, a limit on steps, a valid input.
  * Does not: read files, or lower values (lower.ts).
  */
-
 import { basename, posix } from "node:path";
 import { defined } from "../util/defined.ts";
 import { isObject } from "../util/json.ts";
@@ -17,11 +16,10 @@ import {
   sourceIn,
   takenSettings,
 } from "./configuration.ts";
-import type { Diagnostic } from "./diagnostic.ts";
+import { type Diagnostic, type ParsedFile, Report } from "./diagnostic.ts";
 import { inputDefaults, lowerPipeline } from "./lower.ts";
 import { isModuleName, type ModuleValue, notPlain, plainValue, readModule } from "./module.ts";
 import type { Pipeline, PipelineStep } from "./pipeline.ts";
-import { Report } from "./report.ts";
 import { readPrompts } from "./rules/agent.ts";
 import { readAgentFiles, readInput } from "./rules/agent-file.ts";
 import { isChosen } from "./rules/body.ts";
@@ -29,7 +27,6 @@ import { readCheckFiles } from "./rules/check.ts";
 import { type NamedPipeline, validate } from "./rules/validate.ts";
 import { STEPS_MAX, type StepShape } from "./schema.ts";
 import { readShape } from "./shape.ts";
-import type { ParsedFile } from "./source.ts";
 import { allLists, isCut, pathIn, rootList, type StepList } from "./step-list.ts";
 import { parseYaml } from "./yaml.ts";
 

@@ -5,7 +5,6 @@
  * spellings, agents, budgets and workspaces.
  * Does not: check values, or merge `defaults` into steps (plan/build-graph.ts does).
  */
-
 import { basename, extname } from "node:path";
 import { assert } from "../util/assert.ts";
 import { choiceNamed } from "../util/choice.ts";
@@ -13,6 +12,7 @@ import { defined } from "../util/defined.ts";
 import { isObject, type Json, type JsonObject } from "../util/json.ts";
 import { templateParts } from "../util/template.ts";
 import { AGENT_KEYS } from "./agent-keys.ts";
+import type { Path, PathSource } from "./diagnostic.ts";
 import { type KeyRow, type Lowering, lowerKeys } from "./key-row.ts";
 import { INHERITED_KEYS, STEP_KEYS } from "./keys.ts";
 import type {
@@ -27,7 +27,6 @@ import type {
   PipelineStep,
   PipelineWork,
 } from "./pipeline.ts";
-import type { PathSource } from "./report.ts";
 import { agentOf } from "./rules/agent.ts";
 import { isChosen } from "./rules/body.ts";
 import { lowerChecks } from "./rules/check.ts";
@@ -41,7 +40,6 @@ import {
   type PipelineShape,
   type StepShape,
 } from "./schema.ts";
-import type { Path } from "./source.ts";
 import { linksOf } from "./step-edges.ts";
 import { fanOutOf, hasBody, listIn, pathIn, rootList, type StepList } from "./step-list.ts";
 import { milliseconds } from "./values.ts";

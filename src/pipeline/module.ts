@@ -5,10 +5,14 @@
  * Owns: how a module becomes a value to validate, and that the value is plain data.
  * Does not: run the module; room `app` does that in a thread of its own.
  */
-
 import { isObject } from "../util/json.ts";
-import type { Diagnostic } from "./diagnostic.ts";
-import { diagnosticAt, type ParsedFile, type Path, type Source } from "./source.ts";
+import {
+  type Diagnostic,
+  diagnosticAt,
+  type ParsedFile,
+  type Path,
+  type Source,
+} from "./diagnostic.ts";
 
 /** The file names of modules. */
 const MODULE_NAME = /\.(ts|mts|js|mjs)$/;

@@ -1,8 +1,7 @@
 /**
- * A validated pipeline: every name resolves, every duration is a number. This file has only types,
- * so that a resume, which reads only the frozen plan, loads no parser.
+ * A validated pipeline: every name resolves, every duration is a number. This file has only types
+ * and lists of words, so that a resume, which reads only the frozen plan, loads no parser.
  */
-
 import type { Json, JsonObject } from "../util/json.ts";
 import type { AgentSettings } from "./agent-keys.ts";
 import type { Fidelity } from "./fidelity.ts";
@@ -12,11 +11,13 @@ export interface Pipeline {
   readonly name: string;
   /** The context at the start of a run. */
   readonly context?: JsonObject;
+  /** How many processes of a run may live at once. */
   readonly maxParallel: number;
-  /** JSON Schema of the input. */
+  /** JSON Schema of the input, when the author gave one. */
   readonly inputSchema?: Json;
+  /** Variables for every step. */
   readonly env: Env;
-  /** Files with variables, relative to the folder of the first file. */
+  /** Files with variables, relative to the folder of the first file; in a plan, to the project. */
   readonly envFiles?: readonly string[];
   /** Names of variables, inputs and context keys whose values are never shown. */
   readonly secrets?: readonly string[];

@@ -6,7 +6,6 @@
  * Does not: define the other keys of a step (keys.ts), compare values with each other (rules/) or
  * word the diagnostics (shape.ts).
  */
-
 import * as z from "zod";
 import { ADAPTER_NAMES } from "../util/agent-access.ts";
 import { parseCron } from "../util/cron.ts";

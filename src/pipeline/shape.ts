@@ -10,9 +10,9 @@ import { DURATION_MAX_MS } from "../util/duration.ts";
 import { isObject } from "../util/json.ts";
 import { LABEL_FORM } from "../util/label.ts";
 import { nearest } from "../util/nearest.ts";
+import type { Mistake, Path, Report } from "./diagnostic.ts";
 import { foreignKey } from "./foreign-keys.ts";
 import type { KeyRow } from "./key-row.ts";
-import type { Mistake, Report } from "./report.ts";
 import {
   ALL_STEP_KEYS,
   type ConfigurationShape,
@@ -20,7 +20,6 @@ import {
   type PipelineShape,
   pipelineSchema,
 } from "./schema.ts";
-import type { Path } from "./source.ts";
 import { DURATION_PATTERN, ENTRIES_MAX, NAME_LENGTH_MAX } from "./values.ts";
 
 type Issue = z.core.$ZodIssue;

@@ -4,9 +4,10 @@
  * Owns: the nesting of lists, and which of their values were removed as mistakes.
  * Does not: check steps.
  */
+
+import type { Path } from "./diagnostic.ts";
 import type { ForEachShape, StepShape } from "./schema.ts";
 import type { ReadShape } from "./shape.ts";
-import type { Path } from "./source.ts";
 
 export interface StepList {
   readonly steps: readonly StepShape[];

@@ -23,15 +23,15 @@ import {
   visit,
   type YAMLMap,
 } from "yaml";
-import type { Diagnostic } from "./diagnostic.ts";
 import {
+  type Diagnostic,
   diagnosticAt,
   type Finding,
   type ParsedFile,
   type Path,
   type Source,
   type Span,
-} from "./source.ts";
+} from "./diagnostic.ts";
 
 /** How many aliases (`*name`) one file may use. */
 const YAML_ALIASES_MAX = 1_000;

@@ -112,9 +112,7 @@ function buildStep(
     ...(isolate === true ? { isolate } : {}),
     visitsMax: 1,
     ...(step.onFailure === "continue" ? { onFailure: step.onFailure } : {}),
-    ...(goal === undefined
-      ? {}
-      : { goal: { holds: goal, ...(target === undefined ? {} : { retryTarget: target }) } }),
+    ...(goal === undefined ? {} : { goal: { holds: goal, ...defined({ retryTarget: target }) } }),
   };
 }
 

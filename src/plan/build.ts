@@ -4,7 +4,6 @@
  * Owns: the agents of a plan, and the environment variables that it reads.
  * Does not: build the graph (build-graph.ts) or validate: the pipeline is valid.
  */
-
 import type { Env, Pipeline, PipelineStep } from "../pipeline/pipeline.ts";
 import { assert, unreachable } from "../util/assert.ts";
 import { defined } from "../util/defined.ts";
@@ -12,11 +11,12 @@ import { parseExpression } from "../util/expression.ts";
 import { canonicalJson, isObject, type Json } from "../util/json.ts";
 import { parseTemplate } from "../util/template.ts";
 import { buildGraph } from "./build-graph.ts";
-import { type Check, checksOf } from "./check.ts";
 import { graphsIn, graphsOf } from "./graph-index.ts";
 import {
   type AgentDefinition,
   type AgentSettings,
+  type Check,
+  checksOf,
   type Graph,
   PLAN_FORMAT,
   type Plan,
@@ -35,6 +35,7 @@ export const WORKSPACE_DEFAULT: WorkspaceSettings = {
 /** The plan of a pipeline: a list of steps is a graph that joins all and splits all. */
 export function buildPlan(pipeline: Pipeline): Plan {
   const { name, maxParallel, inputSchema, env, steps } = pipeline;
+  const { context, budget, prices, schedule, notify } = pipeline;
   const { fidelity, thread, resumeFidelity } = pipeline.defaults.step;
   const agents = new AgentNames();
   agents.add(pipeline);
@@ -59,9 +60,7 @@ export function buildPlan(pipeline: Pipeline): Plan {
     ...(secrets.length === 0 ? {} : { secrets }),
     ...(requires.length === 0 ? {} : { requires }),
     agents: agents.definitions,
-    ...defined({ context: pipeline.context, budget: pipeline.budget, prices: pipeline.prices }),
-    ...defined({ schedule: pipeline.schedule }),
-    ...defined({ notify: pipeline.notify }),
+    ...defined({ context, budget, prices, schedule, notify }),
     workspace: { ...WORKSPACE_DEFAULT, ...pipeline.workspace },
     ...defined({ fidelity, thread, resumeFidelity }),
     graph,
@@ -78,10 +77,11 @@ class AgentNames {
   add(pipeline: Pipeline): void {
     const own = { ...knownAgents(pipeline), ...pipeline.agents };
     const complete = Object.entries(withDefaults(own, pipeline.defaults.agent));
-    this.#names.set(
-      pipeline,
-      new Map(complete.map(([name, agent]) => [name, this.#claim(name, agent)])),
-    );
+    const named = complete.map(([name, agent]) => {
+      const nameAt = (number: number) => (number === 1 ? name : `${name}#${number}`);
+      return [name, claimAgent(this.definitions, agent, nameAt)] as const;
+    });
+    this.#names.set(pipeline, new Map(named));
   }
 
   nameOf(pipeline: Pipeline, agent: string): string {
@@ -90,18 +90,23 @@ class AgentNames {
     assert(name !== undefined, `the pipeline has no agent ${agent}`);
     return name;
   }
+}
 
-  #claim(name: string, agent: AgentDefinition): string {
-    const text = canonicalJson(agent);
-    for (let number = 1; ; number++) {
-      const candidate = number === 1 ? name : `${name}#${number}`;
-      const taken = Object.hasOwn(this.definitions, candidate)
-        ? this.definitions[candidate]
-        : undefined;
-      if (taken !== undefined && canonicalJson(taken) !== text) continue;
-      this.definitions[candidate] = agent;
-      return candidate;
-    }
+/**
+ * The name of an agent in a plan: the first of `nameAt(1)`, `nameAt(2)` ... that no other agent has.
+ */
+export function claimAgent(
+  definitions: Record<string, AgentDefinition>,
+  agent: AgentDefinition,
+  nameAt: (number: number) => string,
+): string {
+  const text = canonicalJson(agent);
+  for (let number = 1; ; number++) {
+    const name = nameAt(number);
+    const taken = Object.hasOwn(definitions, name) ? definitions[name] : undefined;
+    if (taken !== undefined && canonicalJson(taken) !== text) continue;
+    definitions[name] = agent;
+    return name;
   }
 }
 

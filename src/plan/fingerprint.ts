@@ -18,9 +18,8 @@ import type { STEP_KEYS } from "../pipeline/keys.ts";
 import { parseExpression } from "../util/expression.ts";
 import { canonicalJson, sha256 } from "../util/json.ts";
 import { parseTemplate } from "../util/template.ts";
-import { checksOf } from "./check.ts";
 import { edgeAt, forwardOrder, indexOf, stepAt } from "./graph-index.ts";
-import type { Edge, Graph, Plan, Step } from "./plan.ts";
+import { checksOf, type Edge, type Graph, type Plan, type Step } from "./plan.ts";
 
 /** The version of the choice of fields; a new version changes every fingerprint. */
 const FINGERPRINT_VERSION = 1;

@@ -11,7 +11,7 @@
  */
 import type { AgentSettings, Relay } from "../pipeline/agent-keys.ts";
 import type { BriefingMode, Fidelity } from "../pipeline/fidelity.ts";
-import type { Capture } from "../pipeline/key-values.ts";
+import type { Capture, Check } from "../pipeline/key-values.ts";
 import type { StepFields } from "../pipeline/keys.ts";
 import type {
   AgentDefinition,
@@ -22,15 +22,14 @@ import type {
   GateWork,
   ItemSelection,
   ItemSource,
-  ModelPrice,
   NoticeMoment,
   NoticeReceiver,
+  Pipeline,
   WaitWork,
   WorkspaceKind,
   WorkspaceSettings,
 } from "../pipeline/pipeline.ts";
-import { canonicalJson, type Json, type JsonObject, sha256 } from "../util/json.ts";
-import type { Check } from "./check.ts";
+import { canonicalJson, type JsonObject, sha256 } from "../util/json.ts";
 
 /** A pipeline and its plan share these types; later rooms import them from here. */
 export type {
@@ -39,6 +38,7 @@ export type {
   BriefingMode,
   Budget,
   Capture,
+  Check,
   Choice,
   Fidelity,
   GateWork,
@@ -53,31 +53,9 @@ export type {
 /** The version of the plan's shape; a program refuses a plan that is newer. */
 export const PLAN_FORMAT = 1;
 
-export interface Plan {
+/** A pipeline whose steps became a graph, with the settings of all its files. */
+export interface Plan extends Omit<Pipeline, "workspace" | "defaults" | "steps" | "finally"> {
   readonly format: typeof PLAN_FORMAT;
-  readonly name: string;
-  /** How many processes of this run may live at once. */
-  readonly maxParallel: number;
-  /** JSON Schema of the input, when the author gave one. */
-  readonly inputSchema?: Json;
-  /** Variables for every step; values are templates. */
-  readonly env: Readonly<Record<string, string>>;
-  /** Files with variables of the environment, relative to the project. */
-  readonly envFiles?: readonly string[];
-  /** Names of variables, inputs and context keys whose values are never shown. */
-  readonly secrets?: readonly string[];
-  /** The labels that a worker of a fleet must have. */
-  readonly requires?: readonly string[];
-  readonly agents: Readonly<Record<string, AgentDefinition>>;
-  readonly budget?: Budget;
-  /** The prices of models, by name. */
-  readonly prices?: Readonly<Record<string, ModelPrice>>;
-  /** When `perdure service` starts a run (util/cron.ts). */
-  readonly schedule?: string;
-  /** Whom to tell what happens to a run. */
-  readonly notify?: readonly NoticeReceiver[];
-  /** The context at the start of a run. */
-  readonly context?: JsonObject;
   /** The language whose built-in keys the run keeps in its context. */
   readonly keys?: "attractor";
   /** Where its steps work; absent: in the project's own directory, without snapshots. */
@@ -401,4 +379,18 @@ export function markBackEdges(
   for (const step of roots) if (color[step] === 0) visit(step);
   for (let step = 0; step < stepCount; step++) if (color[step] === 0) visit(step);
   return edges.map((edge, index) => ({ ...edge, back: back.has(index) }));
+}
+
+/** An agent that decides whether the work is good. */
+export type Judge = Extract<Check, { kind: "judge" }>;
+
+/** One check, or several in their order. */
+interface CheckedStep {
+  readonly check?: Check | readonly Check[];
+}
+
+/** The checks of a step, in their order. */
+export function checksOf({ check }: CheckedStep): readonly Check[] {
+  if (check === undefined) return [];
+  return "kind" in check ? [check] : check;
 }

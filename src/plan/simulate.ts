@@ -4,8 +4,15 @@
  * Owns: the fields that a step keeps when its work is simulated.
  * Does not: run anything; simulated steps pass, with an answer that is marked as simulated.
  */
-import { checksOf } from "./check.ts";
-import type { Graph, Plan, Simulated, Simulation, Step, Work } from "./plan.ts";
+import {
+  checksOf,
+  type Graph,
+  type Plan,
+  type Simulated,
+  type Simulation,
+  type Step,
+  type Work,
+} from "./plan.ts";
 
 /** The plan with its agents, or all its work, simulated. */
 export function simulated(plan: Plan, what: Simulation): Plan {

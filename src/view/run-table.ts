@@ -1,13 +1,22 @@
 /**
- * The list of runs as a table, in the documented columns.
+ * The list of runs: as a table in the documented columns, and for programs.
  *
  * Owns: what a row says.
  * Does not: find out which owners live; the caller passes it for each run.
  */
 import type { RunStatus } from "../core/summary.ts";
 import type { Json } from "../util/json.ts";
+import type { DocumentJson } from "./json/documents.ts";
 import { RUN_STYLES } from "./step-status.ts";
-import { plainStyle, plainText, type Style, type Tone, tableLines, utcText } from "./text.ts";
+import {
+  isoText,
+  plainStyle,
+  plainText,
+  type Style,
+  type Tone,
+  tableLines,
+  utcText,
+} from "./text.ts";
 
 /** One run as the journal's summary holds it, and whether its owner lives. */
 export interface RunRow {
@@ -93,4 +102,34 @@ export function prefixLength(ids: readonly string[]): number {
     while (length < id.length && next.startsWith(id.slice(0, length))) length++;
   }
   return length;
+}
+
+/** The value of `list --json`. */
+export function runListJson(rows: readonly RunRow[]): DocumentJson<"runs"> {
+  return {
+    runs: rows.map((row) => ({
+      run_id: row.runId,
+      pipeline: row.pipeline,
+      status: shownStatus(row),
+      created_at: isoText(row.createdAt),
+      updated_at: isoText(row.updatedAt),
+      cleaned_at: row.cleanedAt === undefined ? null : isoText(row.cleanedAt),
+      steps_completed: row.stepsCompleted,
+      steps_total: row.stepsTotal,
+      file: row.file,
+      input: row.input,
+      forked_from: row.forkedFrom === undefined ? null : { run_id: row.forkedFrom },
+      ...(row.project === undefined ? {} : { directory: row.project }),
+    })),
+  };
+}
+
+/** The value of `list runs --output json`: the same runs, with the names that other tools use. */
+export function pipelineListJson(rows: readonly RunRow[]): Json {
+  return runListJson(rows).runs.map((run) => {
+    const { run_id, pipeline, status, created_at, steps_completed, steps_total, ...rest } = run;
+    const documented = { status, created_at, steps_completed, steps_total };
+    const names = { pipeline_id: run_id, pipeline_name: pipeline };
+    return { ...names, ...documented, run_id, pipeline, ...rest };
+  });
 }

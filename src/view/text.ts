@@ -10,6 +10,8 @@
  * - view/W5 `terminalText` keeps nothing that a terminal obeys but colours within a line.
  */
 
+import type { Json } from "../util/json.ts";
+
 const ESC = "\u001b";
 const CSI = "\u009b";
 const BELL = "\u0007";
@@ -314,3 +316,19 @@ export type Style = (tone: Tone, text: string) => string;
 
 /** No tone. */
 export const plainStyle: Style = (_tone, text) => text;
+
+const WIDTH_MAX = 120;
+
+/** `Exponents in numbers · high`: its texts and numbers, the longest first; undefined without any. */
+export function inputText(input: Json): string | undefined {
+  const values =
+    typeof input === "object" && input !== null && !Array.isArray(input)
+      ? Object.values(input)
+      : [input];
+  const words = values
+    .filter((value) => typeof value === "string" || typeof value === "number")
+    .map((value) => plainText(String(value)).trim())
+    .filter((word) => word !== "")
+    .toSorted((a, b) => b.length - a.length);
+  return words.length === 0 ? undefined : cutText(words.join(" · "), WIDTH_MAX);
+}

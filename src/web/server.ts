@@ -28,6 +28,7 @@ import {
   type Asked,
   RequestError,
   type Route,
+  type Routes,
   type SentBytes,
   type StreamEvent,
 } from "./answer.ts";
@@ -35,8 +36,23 @@ import type { Dashboard } from "./dashboard.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { ENDPOINTS } from "./endpoints.ts";
 import { type PageFiles, pageFile } from "./page-files.ts";
-import { ROUTES } from "./routes.ts";
+import { actionRoutes } from "./routes/actions.ts";
+import { attractorRoutes } from "./routes/attractor.ts";
+import { liveRoutes } from "./routes/live.ts";
+import { machineRoutes } from "./routes/machine.ts";
+import { runRoutes } from "./routes/run.ts";
+import { stepRoutes } from "./routes/step.ts";
 import { eventStream } from "./stream.ts";
+
+/** The route of every address: each file of `routes/` answers those of one subject. */
+const ROUTES: Routes = {
+  ...machineRoutes,
+  ...liveRoutes,
+  ...runRoutes,
+  ...stepRoutes,
+  ...actionRoutes,
+  ...attractorRoutes,
+};
 
 /** The largest body of a request: an input, or the text of a pipeline. */
 const BODY_BYTES_MAX = 1024 * 1024;

@@ -12,12 +12,12 @@
  */
 
 import { createHash } from "node:crypto";
-import { constants, createReadStream, readdirSync, realpathSync, rmSync } from "node:fs";
+import { constants, createReadStream, realpathSync, rmSync } from "node:fs";
 import * as fs from "node:fs/promises";
 import { basename, dirname, isAbsolute, join, relative } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { failpoint } from "../util/failpoint.ts";
-import { absent, flush } from "./disk.ts";
+import { absent, entriesIn, flush } from "./disk.ts";
 
 export interface FileFacts {
   readonly path: string;
@@ -128,12 +128,12 @@ export async function putArtifact(store: string, file: KeptFile, to: string): Pr
 /** Removes unnamed content and unfinished files; no run may be working meanwhile. */
 export function dropArtifacts(store: string, named: ReadonlySet<string>): number {
   let dropped = 0;
-  for (const entry of listed(store)) {
+  for (const entry of entriesIn(store)) {
     if (!entry.isDirectory()) {
       rmSync(join(store, entry.name), { force: true });
       continue;
     }
-    for (const { name } of listed(join(store, entry.name))) {
+    for (const { name } of entriesIn(join(store, entry.name))) {
       if (named.has(name)) continue;
       rmSync(join(store, entry.name, name), { force: true });
       dropped++;
@@ -150,12 +150,4 @@ async function publish(store: string, draft: string, facts: FileFacts): Promise<
   await fs.rename(draft, path);
   await flush(dirname(path));
   await flush(store);
-}
-
-function listed(folder: string): readonly { name: string; isDirectory(): boolean }[] {
-  try {
-    return readdirSync(folder, { withFileTypes: true });
-  } catch (error) {
-    return absent(error as NodeJS.ErrnoException) ?? [];
-  }
 }

@@ -1,11 +1,12 @@
 /**
- * Paths as bytes, and small disk functions that several files of this room use. A file name need
+ * Paths as bytes, and small functions that several files of this room use. A file name need
  * not be UTF-8, so in this room a path is a string with one character per byte ("latin1"), and
  * becomes text only for people.
  *
  * Owns: the conversions of paths.
  * Does not: know what a snapshot is.
  */
+import { type Dirent, readdirSync } from "node:fs";
 import { lstat, open } from "node:fs/promises";
 
 /** A path relative to a workspace, one character per byte. */
@@ -77,6 +78,25 @@ export async function kindAt(
 export function absent(error: NodeJS.ErrnoException): undefined {
   if (error.code === "ENOENT" || error.code === "ENOTDIR") return undefined;
   throw error;
+}
+
+/** What a directory contains; nothing if it does not exist. */
+export function entriesIn(directory: string): readonly Dirent[] {
+  try {
+    return readdirSync(directory, { withFileTypes: true });
+  } catch (error) {
+    return absent(error as NodeJS.ErrnoException) ?? [];
+  }
+}
+
+/** True when no process has this id. */
+export function isDead(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return false;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === "ESRCH";
+  }
 }
 
 /** Makes a file, or the renames in a directory, durable; a missing one needs no flush. */

@@ -221,7 +221,7 @@ describe.each(programs)("$command", (program) => {
       await eventually("the transcript has the tool's result", () => project.hasToolResult());
     }
     await runner.kill(signal);
-    if (signal === "SIGKILL") project.killSteps();
+    if (signal === "SIGKILL") await project.killSteps();
     else expect(project.stepProcesses()).toEqual([]);
     project.model.release();
     const before = project.model.requests("work").length;

@@ -140,7 +140,7 @@ it.each(["resume", "load"] as const)(
     const actions = [tool(), wait(), DONE];
     const runner = await waiting(actions, { continues });
     await runner.kill("SIGKILL");
-    project.killSteps();
+    await project.killSteps();
     project.write("go", "");
     const resumed = await start(["resume"], actions, { continues }).ended;
 
@@ -159,7 +159,7 @@ it("starts anew, without a charge, when the agent cannot continue", async () => 
   const actions = [tool(), wait(), DONE];
   const runner = await waiting(actions, { continues: "never" });
   await runner.kill("SIGKILL");
-  project.killSteps();
+  await project.killSteps();
   project.write("go", "");
   const resumed = await start(["resume"], actions, { continues: "never" }).ended;
 
@@ -174,7 +174,7 @@ it("starts anew when the agent does not have the conversation any more", async (
   const actions = [tool(), wait(), DONE];
   const runner = await waiting(actions);
   await runner.kill("SIGKILL");
-  project.killSteps();
+  await project.killSteps();
   fs.rmSync(project.path("sessions"), { recursive: true });
   project.write("go", "");
   const resumed = await start(["resume"], actions).ended;
@@ -227,7 +227,7 @@ it("pays once for what the whole conversation has cost", async () => {
   const runner = await waiting(actions);
   await eventually("the cost is reported", () => attemptFiles("output.log").includes("totalUsd"));
   await runner.kill("SIGKILL");
-  project.killSteps();
+  await project.killSteps();
   project.write("go", "");
   const resumed = await start(["resume"], actions).ended;
 
@@ -240,7 +240,7 @@ it("says that what a killed attempt used was not measured, also of the sum", asy
   pipeline();
   const runner = await waiting([tool(), wait(), DONE]);
   await runner.kill("SIGKILL");
-  project.killSteps();
+  await project.killSteps();
   project.write("go", "");
   const resumed = await start(["resume"], [tool(), wait(), DONE]).ended;
 

@@ -15,12 +15,7 @@ import { agentFailureOf } from "../../src/runner/agents/agent-failure.ts";
 import { continuePrompt, NO_CALLS } from "../../src/runner/agents/continue-prompt.ts";
 import { gemini } from "../../src/runner/agents/gemini/gemini.ts";
 import { agentAdapter } from "../../src/runner/agents/registry.ts";
-import {
-  AgentFollower,
-  type AgentReport,
-  reportOf,
-  STALL_FAILURES,
-} from "../../src/runner/agents/report.ts";
+import { AgentFollower, type AgentReport, STALL_FAILURES } from "../../src/runner/agents/report.ts";
 import { LIST_DATE, LIST_PRICES, PriceList, windowOf } from "../../src/runner/agents/usage.ts";
 import { KNOWN_AGENTS, PROTOCOL_ADAPTER } from "../../src/util/agent-access.ts";
 
@@ -274,6 +269,18 @@ describe("recorded streams", () => {
     }
   });
 });
+
+/** The report of a whole stream. */
+async function reportOf(
+  adapter: Pick<AgentAdapter, "reader">,
+  lines: Iterable<string> | AsyncIterable<string>,
+  exit: number | undefined,
+  stderr?: string,
+): Promise<AgentReport> {
+  const follower = new AgentFollower(adapter);
+  for await (const line of lines) follower.line(line);
+  return follower.end(exit, stderr);
+}
 
 describe("torn streams", () => {
   const EXITS = [undefined, 0, 1] as const;

@@ -3,7 +3,7 @@
  * results of earlier tools are in the first request, effects happen once, and the agent learns of
  * the failure.
  */
-import { describe, expect, it, type TestContext, vi } from "vitest";
+import { describe, expect, it, type TestContext } from "vitest";
 import { conversationOf } from "../rig/model/conversation.ts";
 import {
   overflow,
@@ -38,9 +38,7 @@ interface Failure {
 }
 
 /** How long agents may take to come to their second call, also when many start together. */
-const PATIENCE = CHOSEN.includes("opencode") ? "60s" : "30s";
-// Each test starts its agent twice, and opencode takes half a minute to start.
-if (CHOSEN.includes("opencode")) vi.setConfig({ testTimeout: 300_000 });
+const PATIENCE = "60s";
 
 const FAILURES: readonly Failure[] = [
   ...[401, 403, 404].map((status) => ({

@@ -65,7 +65,7 @@ describe.each(CHOSEN)("%s as judge", (agent) => {
     const runner = project.begin(["run", "p.yaml"]);
     await project.stalled(runner);
     await runner.kill("SIGKILL");
-    project.killSteps();
+    await project.killSteps();
     project.model.play(judging(...verdictOf(agent)), WORK);
     project.model.release();
     expectDone(await project.begin(["resume"]).ended);

@@ -6,9 +6,9 @@ import * as fs from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 import { CRASH_ALL } from "../rig/crash-all.ts";
+import { WALK_MS } from "../rig/patience.ts";
 import { Repo } from "./rig.ts";
 
-const WALK_MS = 240_000;
 /** More failpoints than either passes. */
 const FAILPOINTS_MAX = 400;
 /** Each kill is followed by a whole run, so not every failpoint is visited. */

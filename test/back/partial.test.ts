@@ -6,8 +6,6 @@ import type { Hold } from "../rig/project.ts";
 import { Terminal } from "../rig/terminal.ts";
 import { type Kind, Repo } from "./rig.ts";
 
-const LONG_MS = 60_000;
-
 /** A run whose step has written a file and waits; then the runner is stopped, or all is killed. */
 async function cutOff(
   repo: Repo,
@@ -35,37 +33,31 @@ steps:
   const program = repo.project.start(["run", file], { cwd: repo.dir });
   await hold.arrived();
   await program.kill(how === "stop" ? "SIGINT" : "SIGKILL");
-  if (how === "kill") for (const pid of repo.project.stepProcesses()) process.kill(pid, "SIGKILL");
+  if (how === "kill") await repo.project.killSteps();
   writeFileSync(repo.project.path("go"), "");
   return { id: repo.ids()[0] ?? "", hold };
 }
 
 const DONE = ["b@1.1 was interrupted: 2 files changed, +2", "  M log.txt  +1", "  A new.txt  +1"];
 
-it.each(["stop", "kill"] as const)(
-  "after a %s in a worktree it is set aside",
-  { timeout: LONG_MS },
-  async (how) => {
-    const repo = new Repo();
-    const { id } = await cutOff(repo, "worktree", how);
-    const short = id.slice(0, 8);
-    const why = (await repo.must("why", id)).split("\n");
-    expect(why.slice(3, 6)).toEqual(DONE);
-    expect(why).toContain("  │ what it said");
-    const fate = `resume sets it aside and starts again (--recover continue continues it; see perdure diff ${short} b@1.1)`;
-    expect(why).toContain(`  ${fate}`);
-    expect(await repo.must("resume", id, "--dry-run")).toContain(DONE.join("\n"));
-    const resumed = await repo.must("resume", id);
-    expect(resumed).toContain(DONE.join("\n"));
-    expect(repo.files("worktree", id)).toMatchObject({ "log.txt": "one\na\nhalf\nwhole\n" });
-    expect(await repo.must("diff", id, "b@1.1")).toContain("A new.txt");
-    expect(await repo.must("timeline", id)).toMatch(/b@1\.2 +restarted .* holds the files before/);
-  },
-);
+it.each(["stop", "kill"] as const)("after a %s in a worktree it is set aside", async (how) => {
+  const repo = new Repo();
+  const { id } = await cutOff(repo, "worktree", how);
+  const short = id.slice(0, 8);
+  const why = (await repo.must("why", id)).split("\n");
+  expect(why.slice(3, 6)).toEqual(DONE);
+  expect(why).toContain("  │ what it said");
+  const fate = `resume sets it aside and starts again (--recover continue continues it; see perdure diff ${short} b@1.1)`;
+  expect(why).toContain(`  ${fate}`);
+  expect(await repo.must("resume", id, "--dry-run")).toContain(DONE.join("\n"));
+  const resumed = await repo.must("resume", id);
+  expect(resumed).toContain(DONE.join("\n"));
+  expect(repo.files("worktree", id)).toMatchObject({ "log.txt": "one\na\nhalf\nwhole\n" });
+  expect(await repo.must("diff", id, "b@1.1")).toContain("A new.txt");
+  expect(await repo.must("timeline", id)).toMatch(/b@1\.2 +restarted .* holds the files before/);
+});
 
-it("continues with it when a person says so, and the timeline tells", {
-  timeout: LONG_MS,
-}, async () => {
+it("continues with it when a person says so, and the timeline tells", {}, async () => {
   const repo = new Repo();
   const { id } = await cutOff(repo, "worktree", "stop");
   expect(await repo.must("resume", id, "--recover", "continue")).toContain("resume continues it");
@@ -73,9 +65,7 @@ it("continues with it when a person says so, and the timeline tells", {
   expect(await repo.must("timeline", id)).toContain("--recover continue");
 });
 
-it("in the user's own directory it continues; a restart shows what it overwrites", {
-  timeout: LONG_MS,
-}, async () => {
+it("in the user's own directory it continues; a restart shows what it overwrites", {}, async () => {
   const repo = new Repo();
   const { id } = await cutOff(repo, "here", "stop");
   writeFileSync(join(repo.dir, "later.txt"), "written by hand\n");
@@ -94,7 +84,7 @@ it("in the user's own directory it continues; a restart shows what it overwrites
   expect(repo.files("here", id)).toMatchObject({ "later.txt": "written by hand\n" });
 });
 
-it("what is taken back is continued with", { timeout: LONG_MS }, async () => {
+it("what is taken back is continued with", async () => {
   const repo = new Repo();
   const { id } = await cutOff(repo, "worktree", "stop");
   writeFileSync(join(repo.place("worktree", id), "log.txt"), "overwritten\n");
@@ -105,7 +95,7 @@ it("what is taken back is continued with", { timeout: LONG_MS }, async () => {
   expect(repo.files("worktree", id)).toMatchObject({ "log.txt": "one\na\nhalf\nhalf\nwhole\n" });
 });
 
-it("asks about each on a terminal", { timeout: LONG_MS }, async () => {
+it("asks about each on a terminal", async () => {
   const repo = new Repo();
   const { id } = await cutOff(repo, "worktree", "stop");
   const terminal = new Terminal(repo.project, { columns: 120, rows: 40 });
@@ -119,7 +109,7 @@ it("asks about each on a terminal", { timeout: LONG_MS }, async () => {
   expect(await repo.must("timeline", id)).toContain("b@1: continue");
 });
 
-it("changes by others stop a resume until a person has chosen", { timeout: LONG_MS }, async () => {
+it("changes by others stop a resume until a person has chosen", async () => {
   const repo = new Repo();
   const id = await repo.made("failing", "worktree");
   writeFileSync(repo.project.path("go"), "");

@@ -192,7 +192,7 @@ const CASES: readonly Case[] = [
 ];
 
 describe("going back", () => {
-  it.each(CASES)("$shape, $kind: $command", { timeout: 60_000 }, async (wanted) => {
+  it.each(CASES)("$shape, $kind: $command", async (wanted) => {
     const repo = new Repo();
     const own = repo.own();
     const id = await repo.made(wanted.shape, wanted.kind);
@@ -233,7 +233,7 @@ steps:
     return repo.ids()[0] ?? "";
   }
 
-  it("find their branch as it was when the run goes back", { timeout: 60_000 }, async () => {
+  it("find their branch as it was when the run goes back", async () => {
     const repo = new Repo();
     const id = await committed(repo);
     const place = repo.place("worktree", id);
@@ -250,7 +250,7 @@ steps:
     expect(repo.fsck()).toBe("");
   });
 
-  it("have their commits in a fork", { timeout: 60_000 }, async () => {
+  it("have their commits in a fork", async () => {
     const repo = new Repo();
     const id = await committed(repo);
     const first = userGit(repo.place("worktree", id), "rev-parse", "HEAD~1").trim();
@@ -330,7 +330,7 @@ describe("a fork", () => {
     },
   ];
 
-  it.each(forks)("$shape, $kind: $command", { timeout: 60_000 }, async (wanted) => {
+  it.each(forks)("$shape, $kind: $command", async (wanted) => {
     const repo = new Repo();
     const own = repo.own();
     const id = await repo.made(wanted.shape, wanted.kind);

@@ -5,8 +5,6 @@ import { expect, it } from "vitest";
 import { normalised } from "../rig/project.ts";
 import { Repo } from "./rig.ts";
 
-const LONG_MS = 60_000;
-
 async function said(repo: Repo, ...args: readonly string[]): Promise<string> {
   const { exit, stdout, stderr } = await repo.run(...args);
   const text = `${stdout}${stderr === "" ? "" : `--- stderr\n${stderr}`}[exit ${exit}]\n`;
@@ -24,7 +22,7 @@ async function snapshotAfter(repo: Repo, id: string, step: string): Promise<stri
   return made?.snapshot.slice(0, 10) ?? "";
 }
 
-it("rewind and its refusals", { timeout: LONG_MS }, async () => {
+it("rewind and its refusals", async () => {
   const repo = new Repo();
   const id = await repo.made("independent", "worktree");
   expect(await said(repo, "rewind", id, "b", "--dry-run")).toMatchInlineSnapshot(`
@@ -103,9 +101,7 @@ it("rewind and its refusals", { timeout: LONG_MS }, async () => {
   `);
 });
 
-it("in the user's own directory, what is overwritten is shown first", {
-  timeout: LONG_MS,
-}, async () => {
+it("in the user's own directory, what is overwritten is shown first", async () => {
   const repo = new Repo();
   const id = await repo.made("sequential", "here");
   writeFileSync(join(repo.dir, "log.txt"), "edited by hand\n");
@@ -155,7 +151,7 @@ it("in the user's own directory, what is overwritten is shown first", {
   expect(repo.files("here", id)).toEqual({ "log.txt": "one\na\n", "a.txt": "a\n" });
 });
 
-it("what was set aside can be shown and taken back", { timeout: LONG_MS }, async () => {
+it("what was set aside can be shown and taken back", async () => {
   const repo = new Repo();
   const id = await repo.made("sequential", "worktree");
   const place = repo.place("worktree", id);
@@ -186,7 +182,7 @@ it("what was set aside can be shown and taken back", { timeout: LONG_MS }, async
   `);
 });
 
-it("fork, and who keeps whose files", { timeout: LONG_MS }, async () => {
+it("fork, and who keeps whose files", async () => {
   const repo = new Repo();
   const file = repo.project.path("p.yaml");
   writeFileSync(
@@ -290,7 +286,7 @@ steps:
   expect(head).toMatchObject({ forked_from: { run_id: id } });
 });
 
-it("diff and timeline", { timeout: LONG_MS }, async () => {
+it("diff and timeline", async () => {
   const repo = new Repo();
   const file = repo.project.path("p.yaml");
   writeFileSync(

@@ -95,7 +95,7 @@ it("continues with the conversation when runner and agent were killed", async ()
   await eventually("the tool has run", () => project.effects().tool === 1);
   await eventually("it waits", () => project.read(...transcript()).includes("tool_result"));
   await runner.kill("SIGKILL");
-  for (const pid of project.stepProcesses()) process.kill(pid, "SIGKILL");
+  await project.killSteps();
   project.write("go", "");
   const resumed = await run(["resume"], actions);
 

@@ -44,7 +44,7 @@ async function cutOff(): Promise<string> {
   // The second copy is written beside the next step.
   await eventually("the events file has the first step", () => outputs(id).length > 0);
   await runner.kill("SIGKILL");
-  for (const pid of project.stepProcesses()) process.kill(pid, "SIGKILL");
+  await project.killSteps();
   return id;
 }
 

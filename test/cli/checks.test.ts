@@ -254,7 +254,7 @@ steps:
     const runner = project.start(["run", "p.yaml"]);
     await hold.arrived();
     await runner.kill("SIGKILL");
-    project.killSteps();
+    await project.killSteps();
     const resumed = project.start(["resume"]);
     await hold.release();
     await expectChecked(await resumed.ended);
@@ -265,7 +265,7 @@ steps:
     pipeline(step(hold));
     const runner = project.start(["run", "p.yaml"]);
     await hold.arrived();
-    project.killSteps();
+    await project.killSteps();
     await hold.release();
     await expectChecked(await runner.ended);
   });
@@ -281,7 +281,7 @@ steps:
     const runner = project.start(["run", "p.yaml"]);
     await hold.arrived();
     await runner.kill("SIGKILL");
-    project.killSteps();
+    await project.killSteps();
     const resumed = project.start(["resume"]);
     await hold.release();
     await eventually("the work is repeated", () => project.effects().work === 2);
@@ -298,12 +298,12 @@ steps:
     const runner = project.start(["run", "p.yaml"]);
     await hold.arrived();
     await runner.kill("SIGKILL");
-    project.killSteps();
+    await project.killSteps();
     const second = project.start(["resume"]);
     await eventually("the check runs again", () => project.effects().first === 2);
     await hold.arrived();
     await second.kill("SIGKILL");
-    project.killSteps();
+    await project.killSteps();
     const third = project.start(["resume"]);
     await eventually("the check runs again", () => project.effects().first === 3);
     await third.kill("SIGTERM");
@@ -318,7 +318,7 @@ steps:
     const runner = project.start(["run", "p.yaml"]);
     await hold.arrived();
     await runner.kill("SIGKILL");
-    project.killSteps();
+    await project.killSteps();
     const second = project.start(["resume"]);
     await eventually("the check runs again", () => project.effects().first === 2);
     await second.kill("SIGKILL");
@@ -339,7 +339,7 @@ steps:
       const runner = agents.begin(["run", "p.yaml"]);
       await hold.arrived();
       await runner.kill("SIGKILL");
-      agents.killSteps();
+      await agents.killSteps();
       const asked = agents.model.requests().length;
       const resumed = agents.begin(["resume"]);
       await hold.release();

@@ -59,7 +59,7 @@ describe("the settings of a project and of a user", () => {
     const resumed = project.start(["resume", id]);
     await resumed.printed("perdure.yaml was edited since; the run continues with its plan");
     await resumed.kill("SIGKILL");
-    project.killSteps();
+    await project.killSteps();
     project.write("go", "");
     const updated = await project.run(["resume", id, "--update", "--yes"]);
     expect(updated.exit).toBe(0);

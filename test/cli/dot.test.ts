@@ -42,8 +42,7 @@ function tool(id: string, command: string, more = ""): string {
 async function cutPower(runner: Program, hold: Hold): Promise<void> {
   await hold.arrived();
   await runner.kill("SIGKILL");
-  for (const pid of project.stepProcesses()) process.kill(pid, "SIGKILL");
-  await eventually("all steps are dead", () => project.stepProcesses().length === 0);
+  await project.killSteps();
 }
 
 describe("a simulated pipeline", () => {

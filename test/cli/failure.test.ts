@@ -91,7 +91,7 @@ describe("a failure of the service", () => {
     const runner = project.begin(["resume", ...(await project.runIds())]);
     await project.model.stalled();
     await runner.kill("SIGKILL");
-    project.killSteps();
+    await project.killSteps();
     project.model.release();
     const asked = project.model.requests("work").length;
     good(await project.finish(["resume"]));

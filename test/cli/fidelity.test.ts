@@ -30,7 +30,7 @@ async function killed(file = "p.yaml"): Promise<void> {
   const runner = project.begin(["run", file]);
   await Promise.race([project.model.stalled(), runner.ended]);
   await runner.kill("SIGKILL");
-  project.killSteps();
+  await project.killSteps();
   project.model.release();
 }
 

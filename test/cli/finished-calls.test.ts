@@ -47,7 +47,7 @@ function reported(): string {
 it("are reported with their results, and are not repeated", async () => {
   const { runner } = await cutOff();
   await runner.kill("SIGKILL");
-  project.killSteps();
+  await project.killSteps();
   project.model.play(obedient(text("Done.")));
   const resumed = await project.finish(["resume"]);
 
@@ -65,12 +65,12 @@ it("are reported with their results, and are not repeated", async () => {
 it("are reported again when the attempt died before the model answered", async () => {
   const { runner } = await cutOff();
   await runner.kill("SIGKILL");
-  project.killSteps();
+  await project.killSteps();
   project.model.play(obedient({ ...text("?"), fault: { type: "stall", at: "accept" } }));
   const second = project.begin(["resume"]);
   await project.model.stalled();
   await second.kill("SIGKILL");
-  project.killSteps();
+  await project.killSteps();
   project.model.play(obedient(text("Done.")));
   project.model.release();
   expect((await project.finish(["resume"])).exit).toBe(0);
@@ -93,7 +93,7 @@ it("are not reported when the transcript has them", async () => {
   const runner = project.begin(["run", "p.yaml"]);
   await project.model.stalled();
   await runner.kill("SIGKILL");
-  project.killSteps();
+  await project.killSteps();
   project.model.release();
   expect((await project.finish(["resume"])).exit).toBe(0);
   expect(project.effects()).toEqual({ one: 1 });

@@ -3,7 +3,7 @@
  */
 import { mkdirSync } from "node:fs";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { eventually, type Hold, PlainProject, type Program, type Project } from "../rig/project.ts";
+import { type Hold, PlainProject, type Program, type Project } from "../rig/project.ts";
 
 let project: Project;
 beforeEach(() => {
@@ -15,8 +15,7 @@ afterEach(() => project.remove());
 async function cutPower(runner: Program, hold: Hold): Promise<void> {
   await hold.arrived();
   await runner.kill("SIGKILL");
-  for (const pid of project.stepProcesses()) process.kill(pid, "SIGKILL");
-  await eventually("all steps are dead", () => project.stepProcesses().length === 0);
+  await project.killSteps();
 }
 
 /** What `show --json` says of each step, by its path. */

@@ -12,8 +12,6 @@ import { stateless, text } from "../rig/model/reply.ts";
 import { faultsOf, valuesIn } from "../rig/printed-json.ts";
 import { type Program, Project, type StartOptions } from "../rig/project.ts";
 
-const LONG_MS = 120_000;
-
 let project: Project;
 beforeEach(() => {
   project = new Project();
@@ -83,7 +81,7 @@ async function events(exit = 0): Promise<readonly Document[]> {
 
 async function killed(runner: Program): Promise<void> {
   await runner.kill();
-  project.killSteps();
+  await project.killSteps();
 }
 
 const FANS = `name: fans
@@ -103,7 +101,7 @@ steps:
     steps: [{ id: turn, run: "true" }]
 `;
 
-describe("a run that", { timeout: LONG_MS }, () => {
+describe("a run that", () => {
   it("completed, with a fan-out, outputs and a skipped step", async () => {
     project.write("p.yaml", FANS);
     const lines = await printed(["run", "p.yaml", "-i", "who=ann"]);
@@ -241,7 +239,7 @@ steps:
   });
 });
 
-describe("a worktree run", { timeout: LONG_MS }, () => {
+describe("a worktree run", () => {
   function git(...args: readonly string[]): void {
     const env = { ...process.env, GIT_CONFIG_GLOBAL: "/dev/null", GIT_CONFIG_SYSTEM: "/dev/null" };
     execFileSync("git", args, { cwd: project.dir, env, stdio: "pipe" });
@@ -274,7 +272,7 @@ describe("a worktree run", { timeout: LONG_MS }, () => {
   });
 });
 
-describe("agents", { timeout: LONG_MS }, () => {
+describe("agents", () => {
   it("a run with an agent, a message for it, and what it used", async () => {
     const claude = await FakeClaude.open(stateless(text("Done.")));
     try {
@@ -297,7 +295,7 @@ describe("agents", { timeout: LONG_MS }, () => {
   });
 });
 
-describe("without a run", { timeout: LONG_MS }, () => {
+describe("without a run", () => {
   it("files, prices, and the state of the machine", async () => {
     project.write("wrong.yaml", "steps: [{ id: one, rum: ls }]\n");
     const { files } = await document(["validate", "wrong.yaml"], { exit: 4 });
@@ -355,9 +353,7 @@ it("a template", async () => {
   expect(await document(["init", "fix"])).toMatchObject({ file: "pipelines/fix.yaml" });
 });
 
-it("a command has --json if and only if there is a schema for it", {
-  timeout: LONG_MS,
-}, async () => {
+it("a command has --json if and only if there is a schema for it", {}, async () => {
   const help = await project.must(["--help"]);
   const names = [...help.matchAll(/^ {2}(\w+)\b(?! run| resume)/gm)].map(([, name = ""]) => name);
   const commands = [...new Set(names)].filter((name) => name !== "perdure");

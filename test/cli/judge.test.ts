@@ -222,7 +222,7 @@ describe("a judge that is interrupted", () => {
     const runner = project.begin(RUN);
     await eventually("the judge asks the model", stalls);
     await runner.kill("SIGKILL");
-    project.killSteps();
+    await project.killSteps();
     project.model.release();
     good(await project.finish(["resume"]));
     expect(project.effects()).toEqual({ work: 1, checked: 1, next: 1 });
@@ -284,7 +284,7 @@ steps:
     const runner = project.begin(RUN);
     await eventually("the judge asks the model", () => project.model.stalls().length > 0);
     await runner.kill("SIGKILL");
-    project.killSteps();
+    await project.killSteps();
     project.model.release();
     good(await project.finish(["resume"]));
     expect(project.effects()).toEqual({ work: 1, checked: 1, next: 1 });

@@ -134,7 +134,7 @@ describe("what an attempt used", () => {
     const runner = project.begin(["run", "p.yaml"]);
     await project.model.stalled();
     await runner.kill("SIGKILL");
-    project.killSteps();
+    await project.killSteps();
     project.model.release();
     good(await project.finish(["resume"]));
     const cost = { cost_usd: expect.closeTo(0.14, 6), estimated: true };

@@ -119,8 +119,7 @@ it("takes a run over after a reboot of the same machine", async () => {
   const before = machineWith(project.dir, { [BOOT_ID]: `${randomUUID()}\n` });
   const { hold, runner } = await heldRun(before);
   await runner.kill("SIGKILL");
-  for (const pid of project.stepProcesses()) process.kill(pid, "SIGKILL");
-  await eventually("the step is dead", () => project.stepProcesses().length === 0);
+  await project.killSteps();
 
   const resumed = project.start(["resume"]);
   await resumed.printed("one lost: ");

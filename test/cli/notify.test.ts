@@ -5,7 +5,7 @@
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { eventually, Project } from "../rig/project.ts";
+import { eventually, killProcess, Project } from "../rig/project.ts";
 
 /** What a receiver answers to one request. */
 type Answer = number | "hang" | "reset";
@@ -129,7 +129,7 @@ steps: [{ id: approve, gate: Go? }, { id: b, run: ${project.effect("b")} }]\n`,
     await eventually("a receiver that hangs", () => received.length === 1);
     const id = await project.newestId();
     const claim = () => JSON.parse(project.read(".perdure", "runs", id, "notifier.json"));
-    process.kill(claim().pid, "SIGKILL");
+    await killProcess(claim().pid);
     await project.must(["answer", id, "approve", "approve"]);
     await project.must(["resume", id]);
     await allSent();

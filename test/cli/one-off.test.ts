@@ -27,7 +27,7 @@ describe("a command", () => {
     const runner = project.start(["run", "--shell", shell]);
     await hold.arrived();
     await runner.kill("SIGKILL");
-    project.killSteps();
+    await project.killSteps();
     expect(await project.must(["list", "runs"])).toContain("ad-hoc");
     project.write("go", "");
     await project.must(["resume"]);

@@ -140,7 +140,7 @@ it("a kept file is not put back through a link that leads out by now", async () 
   const runner = project.start(["run", "p.yaml"]);
   await hold.arrived();
   await runner.kill("SIGKILL");
-  for (const pid of project.stepProcesses()) process.kill(pid, "SIGKILL");
+  await project.killSteps();
   fs.rmSync(project.path("out"), { recursive: true });
   fs.symlinkSync(outer.path("foreign"), project.path("out"));
   const resumed = project.start(["resume"]);

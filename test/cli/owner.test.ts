@@ -145,8 +145,7 @@ it("takes a run over whose owner's pid belongs to another process by now", async
 it("takes no stranger for a step whose pid belongs to another process by now", async () => {
   const { hold, runner } = await heldRun();
   await runner.kill("SIGKILL");
-  for (const pid of project.stepProcesses()) process.kill(pid, "SIGKILL");
-  await eventually("the step is dead", () => project.stepProcesses().length === 0);
+  await project.killSteps();
   foreign = spawn("sleep", ["1000"]);
   const [runId = ""] = await project.runIds();
   const file = project.path(".perdure", "runs", runId, "attempts", "one@1.1", "pid");

@@ -1,12 +1,13 @@
 /** Patterns of authors and schemas: whatever a step writes, matching them takes no longer than it is long. */
 import { afterEach, beforeEach, expect, it } from "vitest";
+import { PATIENCE_MS } from "../rig/patience.ts";
 import { PlainProject, type Project } from "../rig/project.ts";
 
 /** JavaScript's own engine needs hours for this pattern and this text. */
 const SLOW_PATTERN = "^(a+)+$";
 const SLOW_TEXT = `${"a".repeat(40)}!`;
 /** A frozen runner hears no SIGTERM, so the test's own limit is what ends it. */
-const LIMIT_MS = 60_000;
+const LIMIT_MS = PATIENCE_MS;
 
 let project: Project;
 beforeEach(() => {

@@ -220,7 +220,7 @@ describe("on_denied: ask", () => {
     const runner = start(["resume", id], [DENIED, SAID, PUBLISHED, wait, SAID]);
     await runner.printed(/work │ → Bash: touch published[\s\S]*/);
     await runner.kill("SIGKILL");
-    for (const pid of project.stepProcesses()) process.kill(pid, "SIGKILL");
+    await project.killSteps();
     project.write("go", "");
     const done = await run(["resume", id], DENIED, SAID, PUBLISHED, wait, SAID);
 

@@ -78,6 +78,8 @@ it("is known to validate, graph, doctor and prices", async () => {
   expect(await project.must(["validate", "release"])).toBe("release: valid, 1 step\n");
   expect(await project.must(["graph", "release"])).toContain("say");
   expect(await project.must(["doctor", "release"])).toContain("release can run here");
+  const found: unknown = JSON.parse(await project.must(["doctor", "release", "--json"]));
+  expect(found).toMatchObject({ file: "release", ready: true });
   expect(await project.must(["prices", "release"])).toContain("MODEL");
   const refused = await project.run(["validate", "relaese"]);
   expect(refused.exit).toBe(2);

@@ -81,7 +81,7 @@ steps:
       () => fs.globSync(`${here.dir}/{half.txt,.perdure/runs/*/workspace/half.txt}`).length > 0,
     );
     await runner.kill("SIGKILL");
-    for (const pid of here.stepProcesses()) process.kill(pid, "SIGKILL");
+    await here.killSteps();
     const [id = ""] = await here.runIds();
     return id;
   }
@@ -289,8 +289,7 @@ Continue: perdure resume 1a2b3c4d
     const orphaned = await here.run(["export", id, "-o", "y.perdure"]);
     expect(orphaned.exit).toBe(7);
     expect(orphaned.stderr).toContain("step two of run");
-    for (const pid of here.stepProcesses()) process.kill(pid, "SIGKILL");
-    await eventually("the step is dead", () => here.stepProcesses().length === 0);
+    await here.killSteps();
     leave();
     await there.must(["import", here.path("x.perdure")]);
     await there.must(["resume"]);
@@ -436,7 +435,7 @@ steps:
     const runner = here.begin(["run", "p.yaml"]);
     await eventually("the model is asked again", () => here.model.stalls().length > 0);
     await runner.kill("SIGKILL");
-    here.killSteps();
+    await here.killSteps();
     const [id = ""] = await here.runIds();
     const file = there.path("run.perdure");
     const said = await good(here.begin(["export", id, "-o", file]));

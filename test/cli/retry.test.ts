@@ -87,8 +87,7 @@ it("a lost step does not use up the author's tries", async () => {
   const runner = project.start(["run", "p.yaml"]);
   await hold.arrived();
   await runner.kill("SIGKILL");
-  for (const pid of project.stepProcesses()) process.kill(pid, "SIGKILL");
-  await eventually("the step is dead", () => project.stepProcesses().length === 0);
+  await project.killSteps();
 
   const resumed = project.start(["resume"]);
   await resumed.printed("one lost: ");

@@ -128,7 +128,7 @@ describe("a message for an agent that does not run", () => {
     const runner = project.begin(["run", "p.yaml"]);
     await project.model.stalled();
     await runner.kill("SIGKILL");
-    project.killSteps();
+    await project.killSteps();
     project.model.release();
   }
 
@@ -147,7 +147,7 @@ describe("a message for an agent that does not run", () => {
     const second = project.begin(["resume", id]);
     await project.model.stalled();
     await second.kill("SIGKILL");
-    project.killSteps();
+    await project.killSteps();
     project.model.release();
     good(await project.finish(["resume", id]));
 
@@ -187,7 +187,7 @@ describe("a message for an agent that does not run", () => {
     const second = project.begin(["resume", id]);
     await project.model.stalled();
     await second.kill("SIGKILL");
-    project.killSteps();
+    await project.killSteps();
     project.model.release();
     good(await project.finish(["resume", id, "--recover", "restart"]));
     expect((await project.said()).at(-1)).toBe("work: task in 2");

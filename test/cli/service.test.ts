@@ -4,7 +4,7 @@ import { chmodSync, mkdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { machineWith, needNamespaces } from "../rig/namespace.ts";
-import { eventually, PlainProject, type Program, type Project } from "../rig/project.ts";
+import { killProcess, PlainProject, type Program, type Project } from "../rig/project.ts";
 
 const PASS = resolve(import.meta.dirname, "../rig/service-pass.ts");
 const BOOT_ID = "/proc/sys/kernel/random/boot_id";
@@ -48,9 +48,9 @@ async function standing(): Promise<Standing> {
 }
 
 async function effectsBecome(expected: Readonly<Record<string, number>>): Promise<void> {
-  await expect.poll(() => project.effects(), { timeout: 60_000 }).toEqual(expected);
+  await expect.poll(() => project.effects()).toEqual(expected);
   const left = async (): Promise<string> => project.must(["list", "runs", "--status", "running"]);
-  await expect.poll(left, { timeout: 60_000 }).toContain("No runs");
+  await expect.poll(left).toContain("No runs");
 }
 
 it("continues after a reboot what no person stopped, and runs a missed schedule once", async () => {
@@ -76,8 +76,7 @@ it("continues after a reboot what no person stopped, and runs a missed schedule 
   await stopped.kill("SIGINT");
   await told.kill("SIGTERM");
   await cut.kill("SIGKILL");
-  project.killSteps();
-  await eventually("nothing is left", () => project.stepProcesses().length === 0);
+  await project.killSteps();
 
   const later = now + 3 * DAY_MS;
   const text = await pass(later);
@@ -115,7 +114,7 @@ it("neither loses nor doubles a scheduled run when it is killed in between", asy
           await pass(due + HOUR_MS / 2);
           return project.effects();
         },
-        { timeout: 60_000, interval: 500 },
+        { interval: 500 },
       )
       .toEqual({ nightly: night + 1 });
   }
@@ -170,10 +169,10 @@ it("runs once for a user, and gives up on a run that dies again and again", asyn
     return owner.pid;
   };
   for (let deaths = 0; deaths < 2; deaths++) {
-    process.kill(await owner(), "SIGKILL");
+    await killProcess(await owner());
     expect(await pass(Date.now())).toContain("its process had died");
   }
-  process.kill(await owner(), "SIGKILL");
+  await killProcess(await owner());
   expect(await pass(Date.now())).toContain("without getting further");
   const { problems } = await standing();
   expect(problems).toMatchObject([{ run_id: id, directory: project.dir }]);
@@ -192,7 +191,7 @@ it("delivers a notice whose process was killed", async () => {
   await pass(Date.now());
   const id = await project.newestId();
   const { pid } = JSON.parse(project.read(".perdure", "runs", id, "notifier.json"));
-  process.kill(pid, "SIGKILL");
+  await killProcess(pid);
   await pass(Date.now());
   const unsent = async (): Promise<unknown> => {
     const { notices } = JSON.parse(await project.must(["show", id, "--json"]));

@@ -106,8 +106,7 @@ it("ends what is left of a step whose wrapper is dead as well", async () => {
 
 it("has nothing to do for a run of which nothing lives", async () => {
   const id = await orphanedRun();
-  for (const pid of project.stepProcesses()) process.kill(pid, "SIGKILL");
-  await eventually("the step is dead", () => project.stepProcesses().length === 0);
+  await project.killSteps();
 
   const refused = await project.run(["stop", id]);
 

@@ -107,7 +107,7 @@ steps:
       project.model.stalls().some((request) => JSON.stringify(request).includes(words)),
     );
     await runner.kill("SIGKILL");
-    project.killSteps();
+    await project.killSteps();
     project.model.play(second, writing, task);
     project.model.release();
     good(await project.finish(["resume"]));
@@ -186,7 +186,7 @@ steps:
     const runner = project.begin(["run", "p.yaml"]);
     await project.model.stalled();
     await runner.kill("SIGKILL");
-    project.killSteps();
+    await project.killSteps();
     project.model.release();
     good(await project.finish(["resume"]));
 
@@ -236,7 +236,7 @@ describe("limits", () => {
     const runner = project.begin(["run", "p.yaml"]);
     await project.model.stalled();
     await runner.kill("SIGKILL");
-    project.killSteps();
+    await project.killSteps();
     project.model.release();
     const result = await project.finish(["resume"]);
 
@@ -261,7 +261,7 @@ steps: [{ id: work, agent: claude, prompt: Do it. }]
     const runner = project.begin(["run", "p.yaml"]);
     await project.model.stalled();
     await runner.kill("SIGKILL");
-    project.killSteps();
+    await project.killSteps();
     project.model.release();
     const stopped = await project.finish(["resume"]);
 
@@ -377,7 +377,7 @@ describe("recovery", () => {
     const runner = project.begin(["run", "p.yaml"]);
     await project.model.stalled();
     await runner.kill("SIGKILL");
-    project.killSteps();
+    await project.killSteps();
     project.model.release();
   }
 

@@ -57,14 +57,9 @@ async function crash(): Promise<string> {
   const runner = project.start(["run", "p.yaml"]);
   await hold.arrived();
   await runner.kill("SIGKILL");
-  await killSteps();
+  await project.killSteps();
   project.write("go", "");
   return shortId();
-}
-
-async function killSteps(): Promise<void> {
-  for (const pid of project.stepProcesses()) process.kill(pid, "SIGKILL");
-  await eventually("the steps are dead", () => project.stepProcesses().length === 0);
 }
 
 async function table(id: string): Promise<string> {
@@ -415,7 +410,7 @@ describe("conversations", () => {
     const runner = agents.begin(["run", "p.yaml"]);
     await agents.model.stalled();
     await runner.kill("SIGKILL");
-    agents.killSteps();
+    await agents.killSteps();
     agents.model.release();
   }
 

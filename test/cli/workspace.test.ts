@@ -71,7 +71,7 @@ const effect = (name: string): string => `echo ${name} >> ${project.path("effect
 
 async function killAll(runner: Program): Promise<void> {
   await runner.kill("SIGKILL");
-  for (const pid of project.stepProcesses()) process.kill(pid, "SIGKILL");
+  await project.killSteps();
 }
 
 describe("kinds", () => {

@@ -5,7 +5,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { DETAILS, preambleOf } from "../../src/core/conversation/briefing.ts";
-import { fidelityOf, threadOf } from "../../src/core/conversation/fidelity.ts";
+import { fidelityOf, threadOf } from "../../src/core/conversation/conversation.ts";
 import { type Briefing, EVENT_VERSION } from "../../src/core/event.ts";
 import { evolve } from "../../src/core/evolve.ts";
 import type { ConversationOffer, Ending } from "../../src/core/fact.ts";

@@ -35,7 +35,7 @@ function next(plan: Plan, ending: Ending): readonly string[] {
   return new Play(plan).open().end("a", ending).running();
 }
 
-describe("the one edge (edge-choice/B1)", () => {
+describe("the one edge (edge/B1)", () => {
   it("is the heaviest whose condition is true, whatever the step asks for", () => {
     const plan = choice({
       free: { label: "go", weight: 9 },

@@ -12,10 +12,10 @@ import { initialSummary } from "../../src/core/summary.ts";
 import { checkJournal } from "../../src/journal/repair/check.ts";
 import { freeze, type Plan } from "../../src/plan/plan.ts";
 import { graphOf, planOf, type StepChanges } from "../core/plans.ts";
+import { WALK_MS } from "../rig/patience.ts";
 import { eventually, Project, type Result } from "../rig/project.ts";
 import { storedRuns } from "./canonical.ts";
 
-const WALK_MS = 240_000;
 /** Of the failpoints of a run, one of so many is a place to kill it. */
 const STRIDE = 61;
 const FAILPOINTS_MAX = 500;

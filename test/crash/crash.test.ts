@@ -11,6 +11,7 @@ import { join, resolve } from "node:path";
 import { describe, expect, it } from "vitest";
 import { seededRandom } from "../../src/util/random.ts";
 import { CRASH_ALL } from "../rig/crash-all.ts";
+import { WALK_MS } from "../rig/patience.ts";
 import {
   type Baseline,
   baselineOf,
@@ -22,7 +23,6 @@ import {
 } from "./crash-walk.ts";
 import { type CrashPipeline, PIPELINES, RETRYING, SEQUENTIAL } from "./pipelines.ts";
 
-const WALK_MS = 240_000;
 /**
  * A resume passes about so many until it has started a process: lease, opening, the loss of the
  * attempt before, the next one. Killed earlier again and again, it could never move on.

@@ -5,10 +5,10 @@
  */
 import * as fs from "node:fs";
 import { expect, it } from "vitest";
+import { WALK_MS } from "../rig/patience.ts";
 import { eventually, Project, type Result } from "../rig/project.ts";
 import { storedRuns } from "./canonical.ts";
 
-const WALK_MS = 240_000;
 /** Of the failpoints of a run, one of so many is a place to kill it. */
 const STRIDE = 67;
 

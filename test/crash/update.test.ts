@@ -7,10 +7,10 @@ import * as fs from "node:fs";
 import { afterEach, expect, it } from "vitest";
 import { readEventsFile } from "../../src/journal/events-file.ts";
 import { checkJournal } from "../../src/journal/repair/check.ts";
+import { WALK_MS } from "../rig/patience.ts";
 import { eventually, Project, type Result } from "../rig/project.ts";
 import { storedRuns } from "./canonical.ts";
 
-const WALK_MS = 600_000;
 /** More failpoints than an update of this pipeline passes. */
 const FAILPOINTS_MAX = 300;
 

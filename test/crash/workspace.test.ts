@@ -11,10 +11,10 @@ import * as fs from "node:fs";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { CRASH_ALL } from "../rig/crash-all.ts";
+import { WALK_MS } from "../rig/patience.ts";
 import { eventually, Project } from "../rig/project.ts";
 import { storedRuns } from "./canonical.ts";
 
-const WALK_MS = 400_000;
 const LANES = 2;
 
 /** The second step fails once, so that its files are put back for the next try. */

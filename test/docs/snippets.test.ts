@@ -2,6 +2,7 @@
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
+import { WALK_MS } from "../rig/patience.ts";
 import { StandIns } from "../rig/stand-ins.ts";
 import { runSnippet, snippetsOf } from "./page.ts";
 import { SITUATIONS } from "./situations.ts";
@@ -11,8 +12,6 @@ const PAGES = ["README.md", ...markdownIn("docs")];
 const DOCUMENTS = [...PAGES, "AGENTS.md", ...markdownIn("docs/adr")];
 /** Snippets that do not run are few, and each says why. */
 const NOT_RUN_MAX = 6;
-/** A page may hold twenty runs, and the machine may be busy. */
-const PAGE_TIMEOUT_MS = 600_000;
 
 function markdownIn(folder: string): readonly string[] {
   const names = readdirSync(join(ROOT, folder)).filter((name) => name.endsWith(".md"));
@@ -29,7 +28,7 @@ describe("the snippets run", () => {
     (page) => page !== "docs/REFERENCE.md" && snippetsOf(join(ROOT, page)).length > 0,
   );
 
-  it.concurrent.each(pages)("%s", { timeout: PAGE_TIMEOUT_MS }, async (page) => {
+  it.concurrent.each(pages)("%s", { timeout: WALK_MS }, async (page) => {
     const site = new StandIns(SITUATIONS[page]?.files);
     try {
       await runPage(site, page);

@@ -115,7 +115,7 @@ describe("a kill between two attempts of a tool", () => {
     const runner = project.begin(["run", project.graph(body), "--logs", "out"]);
     await runner.printed(/a failed.*|↻ a/);
     await runner.kill("SIGKILL");
-    if (all) project.killSteps();
+    if (all) await project.killSteps();
     const ran = project.ran("out", await project.begin(["resume"]).ended);
     expect([ran.exit, project.effects()]).toEqual([3, { a: 3 }]);
     expect(ran.checkpoint.node_retries).toEqual({ a: 2 });

@@ -7,7 +7,8 @@
  */
 import { afterAll, beforeAll, describe, expect } from "vitest";
 import { bad, Play } from "../core/play.ts";
-import { eventually, type Hold, type Program } from "../rig/project.ts";
+import { WALK_MS } from "../rig/patience.ts";
+import type { Hold, Program } from "../rig/project.ts";
 import { type Checkpoint, DotProject, tool } from "./rig.ts";
 import { decided, graph, planOf, statement, tools } from "./statement.ts";
 
@@ -27,9 +28,6 @@ const NAMES = Object.keys(PLACES) as Place[];
 
 /** How often the node with a hold gets there without an interruption: the last time is held. */
 const COMES = { again: 2, third: 3, last: 2 } as const satisfies Partial<Record<Place, number>>;
-
-/** Time for all the kills and resumes of one run. */
-const KILLS_MS = 240_000;
 
 class KilledRun {
   readonly project = new DotProject();
@@ -77,8 +75,7 @@ class KilledRun {
   async #kill(runner: Program): Promise<void> {
     await runner.kill("SIGKILL");
     if (!this.#all) return;
-    this.project.killSteps();
-    await eventually("all steps are dead", () => this.project.stepProcesses().length === 0);
+    await this.project.killSteps();
   }
 
   /** Runs the graph; kills and resumes it at each place, and at the gate. */
@@ -119,7 +116,7 @@ describe.each([
   let killed: KilledRun;
   beforeAll(async () => {
     killed = await new KilledRun(all).run();
-  }, KILLS_MS);
+  }, WALK_MS);
   afterAll(() => killed.project.remove());
 
   for (const [name, kind] of Object.entries(PLACES)) {

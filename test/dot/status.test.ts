@@ -114,7 +114,7 @@ describe("a report and a kill", () => {
       const runner = agents.begin(["run", "f.dot", "--permissions", "all"]);
       await agents.model.stalled();
       await runner.kill("SIGKILL");
-      agents.killSteps();
+      await agents.killSteps();
       agents.model.play(stateless(write, text("Done.")));
       const { exit, stdout } = await agents.finish(["resume"]);
       expect([exit, stdout]).toEqual([0, expect.stringContaining("fix completed")]);

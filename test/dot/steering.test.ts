@@ -57,7 +57,7 @@ describe("a manager with manager.actions=steer", () => {
     await hold.arrived();
     await runner.printed(`${WORDS}" from m`);
     await runner.kill("SIGKILL");
-    project.killSteps();
+    await project.killSteps();
     project.model.play(stateless(text("Done.")));
     const { exit, stdout } = await project.finish(["resume"]);
     expect([exit, project.effects()], stdout).toEqual([0, { one: 1 }]);

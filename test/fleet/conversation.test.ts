@@ -57,7 +57,7 @@ async function interrupted(): Promise<string> {
   const now = fs.readFileSync(join(transcriptsAt("one", id), name), "utf8");
   await fleet.storedAs(id, `transcripts/${name.replace(/\.jsonl$/, "")}`, now);
   await worker.kill("SIGKILL");
-  fleet.killStepsOf(id);
+  await fleet.killStepsOf(id);
   claude.model.play(stateless(shell(TOOL), text("All done.")));
   claude.model.release();
   return id;

@@ -9,12 +9,12 @@ import * as fs from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { CRASH_ALL } from "../rig/crash-all.ts";
+import { WALK_MS } from "../rig/patience.ts";
 import type { Result } from "../rig/project.ts";
 import { contentOf, userGit } from "../workspace/rig.ts";
 import { FleetProject, initGit } from "./fleet-project.ts";
 import { openTestStore } from "./test-store.ts";
 
-const WALK_MS = 600_000;
 /** The failpoints of shipping and fetching; those of steps and snapshots have walks of their own. */
 const OURS = /^(ship|fetch|blobs|repository|import)\.|^workspace\.bundle/;
 
@@ -87,7 +87,7 @@ it("completes a run wherever its workers are killed", { timeout: WALK_MS }, asyn
     const killed = await walk("one", id, nth);
     const where = `killed at ${killed.passed.at(-1)} (failpoint ${nth})`;
     expect(killed.result.signal, where).toBe("SIGKILL");
-    fleet.killStepsOf(id);
+    await fleet.killStepsOf(id);
     if (turn % 2 === 0) fleet.destroy("one");
     const worker = turn % 4 < 2 ? "two" : "one";
     const again = await walk(worker, id, undefined);

@@ -8,14 +8,14 @@ import { setTimeout } from "node:timers/promises";
 import { fetchRun } from "../../src/app/fleet/fetch.ts";
 import { textOf } from "../../src/app/fleet/stored-parts.ts";
 import { findMarked, runMarker } from "../../src/runner/process/sweep.ts";
-import { type Program, Project, type Result } from "../rig/project.ts";
+import { PATIENCE_MS } from "../rig/patience.ts";
+import { killGroups, type Program, Project, type Result } from "../rig/project.ts";
 import { userGit } from "../workspace/rig.ts";
 import { openTestStore, type TestStore } from "./test-store.ts";
 
 const PROGRAM = join(import.meta.dirname, "worker-program.ts");
 const SUBMIT = join(import.meta.dirname, "submit-program.ts");
 
-const SHIPPED_MS_MAX = 60_000;
 const LOOK_AGAIN_MS = 50;
 
 export class FleetProject extends Project {
@@ -105,7 +105,7 @@ export class FleetProject extends Project {
     holds: (text: string) => boolean,
   ): Promise<void> {
     const { files, blobs } = await this.store();
-    const until = performance.now() + SHIPPED_MS_MAX;
+    const until = performance.now() + PATIENCE_MS;
     for (;;) {
       const stored = (await files.changedSince(runId, 0)).files;
       const meant = stored.filter(({ path }) => isMeant(path));
@@ -117,14 +117,8 @@ export class FleetProject extends Project {
   }
 
   /** Kills the steps of a run, wherever they run. */
-  killStepsOf(runId: string): void {
-    for (const pid of findMarked(runMarker(runId))) {
-      try {
-        process.kill(pid, "SIGKILL");
-      } catch (error) {
-        if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
-      }
-    }
+  async killStepsOf(runId: string): Promise<void> {
+    await killGroups(findMarked(runMarker(runId)));
   }
 
   /** Removes everything of a worker, as the loss of its machine does. */
@@ -133,7 +127,7 @@ export class FleetProject extends Project {
   }
 
   override async remove(): Promise<void> {
-    for (const id of this.#ids) this.killStepsOf(id);
+    for (const id of this.#ids) await this.killStepsOf(id);
     await this.#opened?.close();
     await super.remove();
     fs.rmSync(this.fleet, { recursive: true, force: true });

@@ -29,7 +29,7 @@ async function loseFirst(id: string, written: string): Promise<void> {
   expect(first, "the worker has not ended").toBeUndefined();
   await fleet.shipped(id, written);
   await worker.kill("SIGKILL");
-  fleet.killStepsOf(id);
+  await fleet.killStepsOf(id);
   fs.rmSync(hold.path);
   fleet.destroy("one");
 }

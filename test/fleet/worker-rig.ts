@@ -10,7 +10,7 @@ import { openPostgresJournal } from "../../src/journal/postgres/postgres.ts";
 import { findMarked, runMarker } from "../../src/runner/process/sweep.ts";
 import { newDatabase } from "../rig/postgres.ts";
 import { faultsOf } from "../rig/printed-json.ts";
-import { eventually, PlainProject, type Program } from "../rig/project.ts";
+import { eventually, killGroups, killProcess, PlainProject, type Program } from "../rig/project.ts";
 
 /** A worker with its supervisor. */
 interface FleetWorker {
@@ -71,8 +71,8 @@ export class Fleet extends PlainProject {
   async loseMachine({ supervisor, pid }: FleetWorker, runId: string): Promise<void> {
     // First the supervisor, which would start the worker again.
     const ended = supervisor.kill("SIGKILL");
-    process.kill(pid(), "SIGKILL");
-    for (const step of findMarked(runMarker(runId))) process.kill(step, "SIGKILL");
+    await killProcess(pid());
+    await killGroups(findMarked(runMarker(runId)));
     await ended;
   }
 

@@ -157,6 +157,23 @@ test("bytes that another program added at the end are removed before the next ap
   expect(fs.readFileSync(path)).toEqual(whole);
 });
 
+test("F4: an owner that was replaced leaves the lines of the next one alone", () => {
+  const whole = written();
+  written(9);
+  const replaced = EventsFile.open(path, RUN_ID);
+  replaced.catchUp(events.slice(0, 9));
+  // It is paused after the journal has event 10. The next owner reads that event, and continues.
+  const next = EventsFile.open(path, RUN_ID);
+  next.catchUp(events.slice(0, 10));
+  next.append(events.slice(10, 11));
+  expect(() => replaced.append(events.slice(9, 10))).toThrow(
+    expect.objectContaining({ code: "stale-writer" }),
+  );
+  next.append(events.slice(11));
+  for (const file of [replaced, next]) file.close();
+  expect(fs.readFileSync(path)).toEqual(whole);
+});
+
 test("a missing directory is an error", () => {
   const wrong = join(directory, "nowhere", "events.jsonl");
   expect(() => EventsFile.open(wrong, RUN_ID)).toThrow(expect.objectContaining({ code: "io" }));

@@ -1,7 +1,11 @@
 /** A client of the official SDK, connected to the program under test in a project. */
 import { Client } from "@modelcontextprotocol/client";
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
+import { PATIENCE_MS } from "../rig/patience.ts";
 import { cleanEnvironment, PROGRAM, type Project } from "../rig/project.ts";
+
+/** Longer than the server waits for a run. */
+const REQUEST_MS_MAX = 2 * PATIENCE_MS;
 
 /** The document of a tool. */
 export type ToolDocument = Readonly<Record<string, unknown>>;
@@ -37,7 +41,7 @@ export class AgentClient {
       // The SDK reads progress that arrives together with the result after the result.
       if (!error.message.includes("unknown token")) agent.problems.push(error);
     };
-    await agent.client.connect(agent.#transport);
+    await agent.client.connect(agent.#transport, { timeout: REQUEST_MS_MAX });
     return agent;
   }
 
@@ -64,6 +68,11 @@ export class AgentClient {
     return structuredContent as ToolDocument;
   }
 
+  /** Waits for a run, however long a busy machine takes for it. */
+  wait(run: unknown): Promise<ToolDocument> {
+    return this.call("wait_for_run", { run, seconds: PATIENCE_MS / 1000 });
+  }
+
   /** Calls a tool that must refuse. */
   async refused(name: string, args: Record<string, unknown> = {}): Promise<Refused> {
     const { isError, structuredContent } = await this.#result(name, args);
@@ -79,7 +88,7 @@ export class AgentClient {
       this.progress.push(message);
       this.#onProgress(message);
     };
-    return this.client.callTool({ name, arguments: args }, { onprogress, timeout: 100_000 });
+    return this.client.callTool({ name, arguments: args }, { onprogress, timeout: REQUEST_MS_MAX });
   }
 
   async close(): Promise<void> {

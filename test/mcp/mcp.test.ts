@@ -74,7 +74,7 @@ steps:
     status: "running",
   });
   process.kill(Number(started.pid), "SIGKILL");
-  expect(await second.call("wait_for_run", { run })).toMatchObject({ status: "interrupted" });
+  expect(await second.wait(run)).toMatchObject({ status: "interrupted" });
   const resumed = await second.call("resume_run", { run });
   expect(resumed).toMatchObject({ run_id: run, alive: true });
   const owned = await second.refused("resume_run", { run });
@@ -82,7 +82,7 @@ steps:
   expect(owned.next[0]?.command).toMatch(/^perdure /);
 
   const reported = second.nextProgress();
-  const waiting = second.call("wait_for_run", { run });
+  const waiting = second.wait(run);
   expect(await reported).toContain("running");
   await work.release();
   expect(await waiting).toMatchObject({ status: "waiting" });
@@ -102,7 +102,7 @@ steps:
   const answered = await second.call("answer_question", choice);
   expect(answered).toMatchObject({ step: "approve", text: "go", continues: true });
   expect(answered.by).toMatch(/^\S+@\S+ with test-client$/);
-  expect(await second.call("wait_for_run", { run })).toMatchObject({ status: "completed" });
+  expect(await second.wait(run)).toMatchObject({ status: "completed" });
   expect(await second.refused("answer_question", choice)).toMatchObject({
     code: "already-answered",
   });
@@ -124,7 +124,7 @@ steps:
   );
   const agent = await connect({ args: ["-C", project.dir, "mcp"] });
   const { run_id: run } = await agent.call("start_run", { pipeline: "flaky.yaml" });
-  expect(await agent.call("wait_for_run", { run })).toMatchObject({ status: "failed" });
+  expect(await agent.wait(run)).toMatchObject({ status: "failed" });
   expect(await agent.call("why", { run })).toMatchObject({ status: "failed" });
   expect(await agent.refused("retry_step", { run, step: "four" })).toMatchObject({
     code: "unknown-step",
@@ -136,19 +136,19 @@ steps:
   expect(project.effects()).toEqual({ one: 1, two: 1 });
   const retried = await agent.call("retry_step", { run, step: "two" });
   expect(retried).toMatchObject({ dry_run: false, request: "handled" });
-  expect(await agent.call("wait_for_run", { run })).toMatchObject({ status: "completed" });
+  expect(await agent.wait(run)).toMatchObject({ status: "completed" });
   expect(project.effects()).toEqual({ one: 1, two: 2, three: 1 });
   expect((await authors(project, run)).at(-1)).toMatch(/ with test-client$/);
 
   const rewound = await agent.call("rewind_run", { run, to: "three" });
   expect(rewound).toMatchObject({ runs_again: ["three"], request: null });
   expect(await agent.call("skip_step", { run, step: "three" })).toMatchObject({ step: "three" });
-  expect(await agent.call("wait_for_run", { run })).toMatchObject({ status: "completed" });
+  expect(await agent.wait(run)).toMatchObject({ status: "completed" });
 
   const fork = { run, at: "three", start: true };
   expect(await agent.call("fork_run", { ...fork, dry_run: true })).toMatchObject({ run_id: null });
   const { run_id: forked } = await agent.call("fork_run", fork);
-  expect(await agent.call("wait_for_run", { run: forked })).toMatchObject({ status: "completed" });
+  expect(await agent.wait(forked)).toMatchObject({ status: "completed" });
   expect(project.effects()).toEqual({ one: 1, two: 2, three: 2 });
   const shown = await agent.call("show_run", { run: String(forked).slice(0, 8) });
   expect(shown).toMatchObject({ forked_from: { run_id: run } });
@@ -198,14 +198,14 @@ steps:
     outcome: "asked",
   });
   await hold.release();
-  expect(await agent.call("wait_for_run", { run })).toMatchObject({ status: "interrupted" });
+  expect(await agent.wait(run)).toMatchObject({ status: "interrupted" });
   await agent.call("resume_run", { run });
-  expect(await agent.call("wait_for_run", { run })).toMatchObject({ status: "failed" });
+  expect(await agent.wait(run)).toMatchObject({ status: "failed" });
   const { uncertain } = await agent.call("list_questions");
   expect(uncertain).toMatchObject([{ run_id: run, step: "publish" }]);
   const settled = await agent.call("settle", { run, step: "publish", verdict: "done" });
   expect(settled).toMatchObject({ verdict: "done", request: "handled" });
-  expect(await agent.call("wait_for_run", { run })).toMatchObject({ status: "completed" });
+  expect(await agent.wait(run)).toMatchObject({ status: "completed" });
   expect(project.effects()).toEqual({ worked: 1, published: 1, announced: 1 });
   const people = (await authors(project, run)).filter((by) => by.includes("test-client"));
   expect(people.length).toBeGreaterThanOrEqual(2);
@@ -221,7 +221,7 @@ it.concurrent("reads the variables of the project anew for each run", async (tes
   for (const who of ["ann", "bob"]) {
     project.write("names.env", `WHO=${who}\n`);
     const { run_id: run } = await agent.call("start_run", { pipeline });
-    await agent.call("wait_for_run", { run });
+    await agent.wait(run);
     expect(await agent.call("read_logs", { run })).toMatchObject({ lines: [{ line: who }] });
   }
 });

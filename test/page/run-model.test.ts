@@ -1,10 +1,17 @@
 /** What the page of a run computes: merged news, listed rows, the axis of the waterfall. */
 import { describe, expect, test } from "vitest";
 import type { StepRow } from "../../src/page/api.ts";
-import { linesWith, mergedLines, type RunLine } from "../../src/page/run/run-lines.ts";
-import { failedFirst, mergedRows, rowCounts, shownRows } from "../../src/page/run/step-rows.ts";
+import {
+  failedFirst,
+  linesWith,
+  mergedLines,
+  mergedRows,
+  type RunLine,
+  rowCounts,
+  shownRows,
+} from "../../src/page/run/step-rows.ts";
 import { type Attempt, axisOf, waterfallRows } from "../../src/page/run/waterfall-model.ts";
-import { inputText } from "../../src/view/input-text.ts";
+import { inputText } from "../../src/view/text.ts";
 
 function row(step: string, parent: string | null = null, status: StepRow["status"] = "pending") {
   return {

@@ -12,8 +12,7 @@ import {
   withNext,
   withPrevious,
 } from "../../src/page/step/output-window.ts";
-import { contextChanges } from "../../src/page/time/context-changes.ts";
-import { foundRows, treeRows } from "../../src/page/time/file-tree.ts";
+import { contextChanges, foundRows, treeRows } from "../../src/page/time/moment-model.ts";
 
 describe("the held part of an output", () => {
   /** A file of numbered lines, each of ten bytes. */

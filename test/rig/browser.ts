@@ -11,12 +11,11 @@ import { dirname, resolve } from "node:path";
 import { promisify } from "node:util";
 import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
 import { installedBrowser } from "../../scripts/browser.ts";
+import { PATIENCE_MS } from "./patience.ts";
 
 /** For `beforeAll`: the first launch on a new machine installs the browser. */
 export const LAUNCH_MS_MAX = 900_000;
 const INSTALLER = resolve(import.meta.dirname, "../../scripts/browser.ts");
-/** How long a page may take to show what a test waits for. */
-const PATIENCE_MS = 60_000;
 /** The requests that a page cancels when it goes elsewhere are no failures. */
 const CANCELLED = "net::ERR_ABORTED";
 

@@ -174,7 +174,7 @@ export class DashboardRuns {
   async #makeUncertain(): Promise<void> {
     const runner = await this.#hold("uncertain", "deploy");
     await runner.kill();
-    this.stands.world.killSteps();
+    await this.stands.world.killSteps();
     await this.stands.perdure("resume", this.id("uncertain"));
   }
 }

@@ -6,10 +6,10 @@
  *   const server = await startPostgres();     a server of this test, to restart, kill or configure
  */
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
+import { randomInt } from "node:crypto";
 import { once } from "node:events";
 import * as fs from "node:fs";
 import { createRequire } from "node:module";
-import { createServer } from "node:net";
 import { arch, platform, tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
@@ -21,6 +21,8 @@ const AS_USER: Partial<typeof DAEMON> = process.getuid?.() === 0 ? DAEMON : {};
 const ROOT_USER = "postgres";
 const PASSWORD = "for-tests-only";
 const STARTS_MAX = 5;
+/** Below the ports that the system gives to connections: nobody takes that of a stopped server. */
+const PORTS = { from: 10_000, to: 32_000 };
 
 /** What the server does not need when its data is gone after the test anyway. */
 const FORGETFUL = ["fsync=off", "full_page_writes=off"];
@@ -142,10 +144,10 @@ class OwnServer implements PostgresServer {
     this.data = join(directory, "data");
   }
 
-  /** Another process may take the free port first. */
+  /** Another process may listen on the port. */
   async startAnywhere(): Promise<void> {
     for (let attempt = 1; ; attempt++) {
-      this.port = await freePort();
+      this.port = randomInt(PORTS.from, PORTS.to);
       try {
         return await this.start();
       } catch (error) {
@@ -254,13 +256,4 @@ async function gone(file: string): Promise<void> {
 function killTree(pid: number): void {
   const children = fs.readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").split(" ");
   for (const one of [pid, ...children.map(Number)]) if (one > 0) process.kill(one, "SIGKILL");
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const address = server.address();
-  server.close();
-  await once(server, "close");
-  return typeof address === "object" && address !== null ? address.port : 0;
 }

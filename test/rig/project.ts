@@ -10,6 +10,8 @@ import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { setTimeout as sleep } from "node:timers/promises";
+import { identityOf, isAlive, statOf } from "../../src/runner/process/identity.ts";
+import { PATIENCE_MS } from "./patience.ts";
 import { replayJournals } from "./replayed.ts";
 
 /** How long a reader of the journal waits for a writer. */
@@ -21,8 +23,6 @@ const CODE_CACHE = resolve(import.meta.dirname, "../../node_modules/.cache/test-
 fs.mkdirSync(CODE_CACHE, { recursive: true });
 /** The settings of a user, in the file `perdure/config.yaml` below. */
 const SETTINGS = resolve(import.meta.dirname, "no-snapshots");
-/** How long a test waits for something that must happen. */
-const PATIENCE_MS = 60_000;
 const LOOK_MS = 5;
 
 export interface Result {
@@ -48,6 +48,7 @@ export class Program {
   readonly ended: Promise<Result>;
   stdout = "";
   stderr = "";
+  #result: Result | undefined;
 
   constructor(child: ChildProcess) {
     this.child = child;
@@ -59,7 +60,8 @@ export class Program {
     });
     this.ended = new Promise((done) => {
       child.on("close", (exit, signal) => {
-        done({ exit, signal, stdout: this.stdout, stderr: this.stderr });
+        this.#result = { exit, signal, stdout: this.stdout, stderr: this.stderr };
+        done(this.#result);
       });
     });
   }
@@ -74,11 +76,13 @@ export class Program {
     return this.ended;
   }
 
-  /** Waits until the program has printed this. */
+  /** Waits until the program has printed this. Throws when it ends without. */
   async printed(text: string | RegExp): Promise<void> {
-    const said = (): boolean =>
-      typeof text === "string" ? this.stdout.includes(text) : text.test(this.stdout);
-    await eventually(`the program prints ${text}`, () => said());
+    await eventually(`the program prints ${text}`, () => {
+      const said = typeof text === "string" ? this.stdout.includes(text) : text.test(this.stdout);
+      if (said || this.#result === undefined) return said;
+      throw new Error(`the program did not print ${text}: ${JSON.stringify(this.#result)}`);
+    });
   }
 }
 
@@ -309,15 +313,9 @@ export class Project {
     return stepProcessesOf(this.dir);
   }
 
-  /** Kills the processes of the running steps, agents and tools alike. */
-  killSteps(): void {
-    for (const pid of this.stepProcesses()) {
-      try {
-        process.kill(pid, "SIGKILL");
-      } catch (error) {
-        if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
-      }
-    }
+  /** Kills the processes of the running steps, agents and tools alike; resolves when they are dead. */
+  async killSteps(): Promise<void> {
+    await killGroups(this.stepProcesses());
   }
 
   /** Ends what is left of the programs, decides their runs again and removes the directory. */
@@ -341,7 +339,7 @@ export class Project {
       program.child.kill("SIGKILL");
       await program.ended;
     }
-    this.killSteps();
+    await this.killSteps();
   }
 
   #removeFiles(): void {
@@ -389,12 +387,15 @@ export async function eventually(what: string, holds: () => boolean): Promise<vo
   }
 }
 
-/** The environment of a test's program: ours, without what a runner of ours would add. */
+/**
+ * The environment of a test's program: ours, without what a runner of ours would add. Programs in
+ * TypeScript need their compiled code: without it, each start of them takes three times as long.
+ */
 export function cleanEnvironment(): Record<string, string> {
+  const others =
+    /^(PERDURE|OTEL_|TRACEPARENT$|FORCE_COLOR|NO_COLOR|CI$|VITEST|NODE_(?!COMPILE_CACHE$))/;
   const entries = Object.entries(process.env).filter(
-    ([name, value]) =>
-      value !== undefined &&
-      !/^(PERDURE|OTEL_|TRACEPARENT$|FORCE_COLOR|NO_COLOR|CI$|VITEST|NODE_)/.test(name),
+    ([name, value]) => value !== undefined && !others.test(name),
   );
   return Object.fromEntries(entries) as Record<string, string>;
 }
@@ -411,6 +412,35 @@ export function runIdsIn(file: string): readonly string[] {
   } finally {
     database.close();
   }
+}
+
+/** Kills a process, which may end by itself meanwhile; resolves when it is dead. */
+export async function killProcess(pid: number): Promise<void> {
+  await killAll([pid], [pid]);
+}
+
+/**
+ * Kills processes with their groups, each group as one, so that no wrapper records the end of its
+ * child; resolves when they are dead.
+ */
+export async function killGroups(pids: readonly number[]): Promise<void> {
+  const groups = new Set(pids.flatMap((pid) => statOf(pid)?.group ?? []));
+  await killAll(
+    pids,
+    [...groups].map((group) => -group),
+  );
+}
+
+async function killAll(pids: readonly number[], targets: readonly number[]): Promise<void> {
+  const doomed = pids.flatMap((pid) => identityOf(pid) ?? []);
+  for (const target of targets) {
+    try {
+      process.kill(target, "SIGKILL");
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
+    }
+  }
+  await eventually("the killed processes are dead", () => !doomed.some(isAlive));
 }
 
 /** The living processes whose environment says that they work for an attempt below a directory. */

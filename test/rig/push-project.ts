@@ -4,7 +4,7 @@
  */
 import { execFileSync } from "node:child_process";
 import { chmodSync, existsSync } from "node:fs";
-import { eventually, type Hold, PlainProject, type Program } from "./project.ts";
+import { type Hold, PlainProject, type Program } from "./project.ts";
 
 /** Where the step waits, the first time that it runs. */
 export type Moment = "before-push" | "in-push" | "after-push";
@@ -65,10 +65,7 @@ ${moment === "after-push" ? wait : ":"}`;
   /** Kills the runner and everything that its steps started. */
   async killAll(runner: Program): Promise<void> {
     await runner.kill("SIGKILL");
-    await eventually("every step is dead", () => {
-      this.killSteps();
-      return this.stepProcesses().length === 0;
-    });
+    await this.killSteps();
   }
 }
 

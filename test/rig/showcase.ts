@@ -134,7 +134,7 @@ export class Showcase {
   async #killed(): Promise<string> {
     const { id, program } = await this.#begun("src/parser.ts");
     await program.kill("SIGKILL");
-    this.project.killSteps();
+    await this.project.killSteps();
     return id;
   }
 

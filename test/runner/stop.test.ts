@@ -5,6 +5,7 @@ import { identityOf, isAlive } from "../../src/runner/process/identity.ts";
 import { mayBeAlive } from "../../src/runner/process/process-tree.ts";
 import { startProcess } from "../../src/runner/process/start.ts";
 import { findMarked, sweep } from "../../src/runner/process/sweep.ts";
+import { PATIENCE_MS } from "../rig/patience.ts";
 import { Attempt, LIMITS, release, waitFor } from "./rig.ts";
 
 const alive = (pid: number): boolean => {
@@ -90,7 +91,7 @@ describe("stop", () => {
     const step = startProcess(attempt.launch(`read x <gate; exit 5`), LIMITS);
     await release(gate);
     // Busy waiting keeps the exit event from being delivered before the stop.
-    const deadline = performance.now() + 10_000;
+    const deadline = performance.now() + PATIENCE_MS;
     const exited = (): boolean => {
       try {
         return attempt.text("pid").startsWith("5 -\n");
@@ -207,9 +208,10 @@ describe("what a step leaves running when it exits (runner/V3)", () => {
   });
 
   test("a young wrapper without leftovers is known to have none without a walk (runner/L7)", async () => {
-    // Others may fork meanwhile, so many that one of a few attempts has to do.
+    // Others may fork meanwhile, so many that one of the attempts has to do.
     let answers: readonly boolean[] = [];
-    for (let round = 0; round < 20 && answers.at(1) !== false; round++) {
+    const deadline = performance.now() + PATIENCE_MS;
+    while (answers.at(1) !== false && performance.now() < deadline) {
       const attempt = new Attempt();
       const gate = attempt.fifo("gate");
       const step = startProcess(attempt.launch("read x <gate"), LIMITS);

@@ -2,8 +2,8 @@
  * Random plans that use the whole graph model: joins, splits, loops, fan-out, nested scopes; and such
  * as authors write as a list, whose agents share conversations.
  */
-import type { Check } from "../../src/plan/check.ts";
 import {
+  type Check,
   type Edge,
   type Goal,
   type Graph,

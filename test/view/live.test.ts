@@ -2,7 +2,6 @@
 import { describe, expect, test } from "vitest";
 import type { Spent } from "../../src/core/event.ts";
 import type { Step } from "../../src/plan/plan.ts";
-import { finishedLines, spentNote } from "../../src/view/live/finished-step.ts";
 import {
   choiceAfter,
   choosableSteps,
@@ -12,6 +11,7 @@ import {
 import type { LiveInput, LiveOutput, ScreenSize } from "../../src/view/live/live-input.ts";
 import { liveLines } from "../../src/view/live/live-view.ts";
 import { remainingMs } from "../../src/view/live/remaining-time.ts";
+import { finishedLines, spentNote } from "../../src/view/live/step-row.ts";
 import { displayWidth, plainStyle } from "../../src/view/text.ts";
 import { chain, loose, planOf, ref, Scribe, step, T0 } from "./scribe.ts";
 

@@ -1,6 +1,11 @@
 import { expect, test } from "vitest";
-import { pipelineListJson, runListJson } from "../../src/view/json/run-list.ts";
-import { prefixLength, type RunRow, runTable } from "../../src/view/run-table.ts";
+import {
+  pipelineListJson,
+  prefixLength,
+  type RunRow,
+  runListJson,
+  runTable,
+} from "../../src/view/run-table.ts";
 
 const row = (change: Partial<RunRow>): RunRow => ({
   runId: "a1b2c3d4-e5f6-7890-abcd-ef1234567890",

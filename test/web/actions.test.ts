@@ -5,6 +5,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { ENDPOINTS } from "../../src/web/endpoints.ts";
 import { Dashboard } from "../rig/dashboard.ts";
+import { PATIENCE_MS } from "../rig/patience.ts";
 import { eventually, type Hold, Project } from "../rig/project.ts";
 import { Api } from "./api.ts";
 
@@ -54,7 +55,7 @@ const OVER = ["waiting", "interrupted", "completed", "failed"];
 
 /** Waits until a run has a status, and until the runner of a run that does not go on has left it. */
 async function reached(run: string, status: string): Promise<void> {
-  const deadline = performance.now() + 60_000;
+  const deadline = performance.now() + PATIENCE_MS;
   let now = await api.must(`/api/runs/${run}/show`);
   const isThere = (): boolean =>
     now.status === status && (!OVER.includes(status) || now.owner?.alive !== true);
@@ -67,7 +68,7 @@ async function reached(run: string, status: string): Promise<void> {
 
 /** The question of a stage of a pipeline, when it asks. */
 async function asked(path: string, stage: string): Promise<{ id: string; type: string }> {
-  const deadline = performance.now() + 60_000;
+  const deadline = performance.now() + PATIENCE_MS;
   for (;;) {
     const [question] = (await api.must(`${path}/questions`)).questions;
     if (question?.stage === stage) return question;

@@ -67,7 +67,7 @@ beforeAll(async () => {
   project.begin(["run", "work.yaml"], env);
   await hold.arrived();
   running = await project.newestId();
-}, 120_000);
+});
 
 afterAll(async () => {
   await project?.close();

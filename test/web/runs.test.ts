@@ -7,10 +7,10 @@ import { type RunIds, SomeRuns } from "./some-runs.ts";
 let some: SomeRuns;
 beforeAll(async () => {
   some = await SomeRuns.make();
-}, 120_000);
+});
 afterAll(async () => {
   await some?.remove();
-}, 60_000);
+});
 
 type Row = Awaited<ReturnType<Api["must"]>>;
 
@@ -277,6 +277,6 @@ describe("a server that was killed", () => {
     const { data } = (await news).at(-1) ?? {};
     expect(data.steps).toMatchObject([{ step: "wait", status: "interrupted" }]);
     await changes;
-    project.killSteps();
+    await project.killSteps();
   });
 });

@@ -22,7 +22,7 @@ beforeAll(async () => {
   dashboard = await Dashboard.start(project, { env });
   const entered = await raw("/", { query: `token=${dashboard.token}`, cookie: "" });
   cookie = (entered.headers["set-cookie"]?.[0] ?? "").split(";")[0] ?? "";
-}, 60_000);
+});
 afterAll(async () => {
   await project?.remove();
 });

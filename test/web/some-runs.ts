@@ -88,7 +88,7 @@ export class SomeRuns {
     await hold.arrived();
     await killed.kill();
     const interrupted = await project.newestId();
-    project.killSteps();
+    await project.killSteps();
     const elsewhere = await run("quick.yaml", other);
     const second = project.hold("second");
     project.write("held.yaml", HELD(project.effect("item"), second.command));

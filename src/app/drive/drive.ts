@@ -38,7 +38,7 @@ import { keepCompiledCode, keepHeapSmall } from "../this-process.ts";
 import { checkHandedOnFiles, openAgents, openFilesExecutor, openRunFiles } from "./loop-parts.ts";
 import { thisPerson } from "./owner.ts";
 import { type DrivenRun, listen, OwnerRequests } from "./owner-requests.ts";
-import { type OwnedRun, type OwnOptions, own } from "./ownership.ts";
+import { type OwnedRun, type OwnOptions, own, replacedError } from "./ownership.ts";
 import { type GivenVariables, newlyRemembered, runEnvironment } from "./run-environment.ts";
 import { RunFiles } from "./run-files.ts";
 import {
@@ -162,10 +162,11 @@ export async function driveOwned(
   // Node starts the threads of its file operations now, while the system still grants them: without
   // them it would abort in the middle of a run that has used up its processes.
   await access(project.dir.root);
-  return driveAll(project, owned, requests, options).catch((error: unknown) => {
+  return driveAll(project, owned, requests, options).catch(async (error: unknown) => {
     if (error instanceof Detached) throw error;
     const { known } = owned;
-    const cause = removedState(project, known.shortId, known.run.created?.file) ?? error;
+    const removed = removedState(project, known.shortId, known.run.created?.file);
+    const cause = removed ?? (await replacedError(project, owned)) ?? error;
     throw new RunError(known.shortId, cause);
   });
 }

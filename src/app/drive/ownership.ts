@@ -13,7 +13,7 @@ import type { UpdateRequested } from "../../core/fact.ts";
 import { attemptOf, visitRef } from "../../core/run.ts";
 import { stepPath } from "../../core/step-path.ts";
 import { attemptDirOf } from "../../engine/state-dir.ts";
-import { takeLease } from "../../journal/journal.ts";
+import { JournalError, takeLease } from "../../journal/journal.ts";
 import { isStoreAddress } from "../../journal/open.ts";
 import { mayLiveElsewhere } from "../../runner/process/adopt.ts";
 import { findMarked, openMarker } from "../../runner/process/sweep.ts";
@@ -142,6 +142,21 @@ export async function asOwner<T>(
     if (asRefusal(error) !== undefined) await journal.leases.release(known.id, epoch);
     throw error;
   }
+}
+
+/**
+ * The error of an owner that was replaced. Whatever else failed, it failed because the next owner
+ * changes the same files.
+ */
+export async function replacedError(
+  { journal }: Project,
+  { known: { id }, epoch }: OwnedRun,
+): Promise<JournalError | undefined> {
+  // A journal that cannot be read says nothing about owners; the first error is the one to report.
+  const lease = await journal.leases.of(id).catch(() => undefined);
+  if (lease === undefined || lease.epoch === epoch) return undefined;
+  const why = `its lease has epoch ${lease.epoch}, and this process had ${epoch}`;
+  return new JournalError("stale-writer", `Another process owns run ${id} now: ${why}.`);
 }
 
 /** Refuses to continue a run while the program of an earlier `perdure open` still runs. */

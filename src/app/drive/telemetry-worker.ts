@@ -31,7 +31,7 @@ import { attemptEnd } from "../../view/attempt-history.ts";
 import { eventMeasurements, spanMeasurements } from "../../view/trace/measurement.ts";
 import { RunTrace } from "../../view/trace/run-trace.ts";
 import type { Span } from "../../view/trace/span.ts";
-import type { TracedAgent } from "../../view/trace/traced-step.ts";
+import type { TracedAgent } from "../../view/trace/span-attributes.ts";
 import { hideMarked, hideSecrets, maskedJson } from "../output/secret-mask.ts";
 import type { TelemetryOrder, TelemetryReport, TelemetryStart } from "./telemetry.ts";
 import { type TelemetryNote, writeNote } from "./telemetry-note.ts";

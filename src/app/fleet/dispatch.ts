@@ -122,8 +122,8 @@ export class Dispatch {
     });
     // Its own statements fail while the server is away; they are repeated, and jobs are only hints.
     boss.on("error", () => undefined);
+    if (!(await hasTables(journal))) await makeTables(journal, boss);
     await boss.start();
-    if (!(await hasTables(journal))) await journal.executeSql(TABLES);
     const dispatch = new Dispatch(journal, boss);
     await dispatch.#makeQueue(DEAD_LETTERS);
     return dispatch;
@@ -314,6 +314,19 @@ async function hasTables(sql: SqlDatabase): Promise<boolean> {
   const name = `${QUEUE_SCHEMA}.workers`;
   const { rows } = await sql.executeSql("select to_regclass($1) is not null as there", [name]);
   return rows[0]?.there === true;
+}
+
+/**
+ * Makes the tables of a new store, in one process after the other: pg-boss fails where two make its
+ * own at once.
+ */
+async function makeTables(journal: FleetJournal, boss: PgBoss): Promise<void> {
+  await journal.transaction(async (lock) => {
+    await lock.executeSql("select pg_advisory_xact_lock(hashtext($1))", [QUEUE_SCHEMA]);
+    if (await hasTables(journal)) return;
+    await boss.start();
+    await journal.executeSql(TABLES);
+  });
 }
 
 /** The name of the queue of runs that require these labels. */

@@ -6,7 +6,7 @@
 import { contextChange, fileJson } from "../../view/file-changes.ts";
 import type { comparison } from "../../view/json/dashboard-documents.ts";
 import type { DocumentOf } from "../../view/json/document-parts.ts";
-import { type StepRowJson, stepRowsJson } from "../../view/json/step-row-json.ts";
+import { type StepRowJson, stepRowsJson } from "../../view/json/step-json.ts";
 import { runElapsed, runStatusOf } from "../../view/step-status.ts";
 import { snapshotAt } from "../../view/work-history.ts";
 import { differences } from "../../workspace/snapshot/difference.ts";

@@ -13,7 +13,7 @@ import type { Output, Recorded, RunEvent } from "../../core/event.ts";
 import { checkpointNamed } from "../../view/checkpoint-name.ts";
 import { plainLines } from "../../view/text.ts";
 import { artifactPath } from "../../workspace/artifact.ts";
-import type { ListedFile } from "../../workspace/snapshot/listing.ts";
+import type { ListedFile } from "../../workspace/snapshot/difference.ts";
 import { openRunWorkspace } from "../drive/run-workspace.ts";
 import type { LoadedRun } from "../loaded-run.ts";
 import { masked } from "../output/secret-mask.ts";
@@ -58,7 +58,7 @@ export async function filesIn(
 }> {
   const snapshot = snapshotNamed(known, name);
   const { store } = await openRunWorkspace(project, known);
-  const { listSnapshot } = await import("../../workspace/snapshot/listing.ts");
+  const { listSnapshot } = await import("../../workspace/snapshot/difference.ts");
   return { snapshot, ...(await listSnapshot(store, snapshot, FILES_MAX)) };
 }
 
@@ -82,7 +82,7 @@ export async function fileIn(
 ): Promise<ShownFile> {
   const snapshot = snapshotNamed(known, name);
   const { store } = await openRunWorkspace(project, known);
-  const { readListed } = await import("../../workspace/snapshot/listing.ts");
+  const { readListed } = await import("../../workspace/snapshot/difference.ts");
   const found = await readListed(store, snapshot, path, TEXT_BYTES_MAX);
   if (found === undefined) {
     const message = `the snapshot ${snapshot.slice(0, 10)} has no file ${path}`;

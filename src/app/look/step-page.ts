@@ -13,11 +13,7 @@ import { type Explained, explainLines, explainStep } from "../../view/explain.ts
 import { questionsJson } from "../../view/json/action-json.ts";
 import type { stepPage } from "../../view/json/dashboard-documents.ts";
 import type { DocumentOf } from "../../view/json/document-parts.ts";
-import {
-  type AttemptFiles,
-  settingsJson,
-  stepAttemptsJson,
-} from "../../view/json/step-page-json.ts";
+import { type AttemptFiles, settingsJson, stepAttemptsJson } from "../../view/json/step-json.ts";
 import { messagesJson } from "../../view/message-text.ts";
 import type { LoadedRun } from "../loaded-run.ts";
 import { agentOf, hasConversation, promptOf } from "../output/conversation.ts";

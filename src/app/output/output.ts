@@ -5,7 +5,6 @@
  * Owns: the order and the labels of the files, and how much of an output is read.
  * Does not: judge a stream; the adapters are loaded only for plans that use them.
  */
-
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 import { join } from "node:path";
 import { judgeOf } from "../../core/conversation/judge.ts";
@@ -13,8 +12,7 @@ import type { AttemptRef, RunEvent } from "../../core/event.ts";
 import { findVisit, stepOf, type Visit } from "../../core/run.ts";
 import { attemptText } from "../../core/step-path.ts";
 import { attemptDirOf, type RunDir } from "../../engine/state-dir.ts";
-import { checksOf } from "../../plan/check.ts";
-import type { Plan, Step } from "../../plan/plan.ts";
+import { checksOf, type Plan, type Step } from "../../plan/plan.ts";
 import type { AgentReport } from "../../runner/agents/report.ts";
 import type { PriceList } from "../../runner/agents/usage.ts";
 import { ATTEMPT_FILE, checkOutputFile } from "../../runner/process/attempt-folder.ts";

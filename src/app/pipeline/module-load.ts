@@ -10,8 +10,8 @@
 import { text as textOf } from "node:stream/consumers";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { Worker } from "node:worker_threads";
+import type { Path } from "../../pipeline/diagnostic.ts";
 import { type ModuleProblem, type ModuleValue, notPlain } from "../../pipeline/module.ts";
-import type { Path } from "../../pipeline/source.ts";
 
 /** How long a module may take to export its pipeline. */
 const MODULE_TIME_MAX_MS = 30_000;

@@ -24,6 +24,8 @@ import { namesOf, type RewindRequest } from "../rewind/rewind-preview.ts";
 const KEY_BYTES = 6;
 /** How long a command waits for the owner to handle its request. */
 const HANDLED_MS_MAX = 10_000;
+/** The same for an owner that was just started: it loads the run first, maybe on a busy machine. */
+const STARTED_MS_MAX = 60_000;
 
 /** The key of a new request, unique among all journals. */
 export function newKey(): string {
@@ -78,7 +80,7 @@ export async function askOwner(
   let now = await reloadUntil(project, known, handled);
   if (start !== undefined && !now.run.handled.has(key) && !isDriven(now)) {
     await start(now);
-    now = await reloadUntil(project, now, handled);
+    now = await reloadUntil(project, now, handled, STARTED_MS_MAX);
   }
   if (!now.run.handled.has(key)) {
     return { outcome: isDriven(now) ? "not-read" : "owner-ended", known: now };
@@ -97,9 +99,10 @@ export async function reloadUntil(
   project: Project,
   known: LoadedRun,
   found: (now: LoadedRun) => Promise<LoadedRun | undefined>,
+  timeoutMs = HANDLED_MS_MAX,
 ): Promise<LoadedRun> {
   const subscription = project.journal.log.subscribe(known.id);
-  const patience = setTimeout(() => subscription.close(), HANDLED_MS_MAX);
+  const patience = setTimeout(() => subscription.close(), timeoutMs);
   let now = known;
   try {
     do {

@@ -13,7 +13,7 @@ import { openQuestions } from "./answer.ts";
 /** How often the owner is looked at: a killed one wakes nobody. */
 const OWNER_LOOK_MS = 1_000;
 /** How long an owner that leaves a run may take to continue it with an answer that came meanwhile. */
-const RETURN_MS_MAX = 5_000;
+const RETURN_MS_MAX = 30_000;
 
 interface WaitOptions {
   readonly timeoutMs: number;

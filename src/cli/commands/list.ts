@@ -4,7 +4,7 @@ import { listRuns, withSecretsHidden } from "../../app/look/run-list.ts";
 import { Refusal } from "../../app/refusal.ts";
 import { firstCleanAt } from "../../app/service/service-note.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
-import { type RunRow, runTable } from "../../view/run-table.ts";
+import { pipelineListJson, type RunRow, runListJson, runTable } from "../../view/run-table.ts";
 import { cleanLine } from "../../view/service-text.ts";
 import { print, printDocument, printError, printJson } from "../print.ts";
 import { type OutputOptions, wantsJson } from "../screen/output-options.ts";
@@ -27,7 +27,7 @@ export async function listCommand(options: ListOptions): Promise<ExitCode> {
   }
   const json = wantsJson(options) || output === "json";
   const rows = await listRuns(process.cwd(), options);
-  if (json) await printRows(await withSecretsHidden(process.cwd(), rows), options);
+  if (json) printRows(await withSecretsHidden(process.cwd(), rows), options);
   else if (rows.length === 0) print(emptyText(options));
   else
     for (const line of runTable(rows, { style: stdoutStyle(), width: stdoutWidth() })) print(line);
@@ -37,8 +37,7 @@ export async function listCommand(options: ListOptions): Promise<ExitCode> {
 }
 
 /** Other tools print the list alone, with their names; `--output json` is their spelling. */
-async function printRows(rows: readonly RunRow[], options: ListOptions): Promise<void> {
-  const { pipelineListJson, runListJson } = await import("../../view/json/run-list.ts");
+function printRows(rows: readonly RunRow[], options: ListOptions): void {
   if (options.json === true) printDocument("runs", runListJson(rows));
   else printJson(pipelineListJson(rows), "lines");
 }

@@ -27,7 +27,6 @@ import { attemptText, stepPath } from "../../core/step-path.ts";
 import { AttemptClock, attemptEnd } from "../../view/attempt-history.ts";
 import { eventLine, eventTone } from "../../view/event-line.ts";
 import { principalFailure } from "../../view/failure-advice.ts";
-import { finishedLines, spentNote } from "../../view/live/finished-step.ts";
 import {
   choiceAfter,
   choosableSteps,
@@ -38,6 +37,7 @@ import {
 import type { LiveChoice, LiveInput, LiveOutput, ScreenSize } from "../../view/live/live-input.ts";
 import { liveLines } from "../../view/live/live-view.ts";
 import { remainingMs } from "../../view/live/remaining-time.ts";
+import { finishedLines, spentNote } from "../../view/live/step-row.ts";
 import type { Estimate } from "../../view/preview/estimate.ts";
 import { commandText, type Tone, wrapAdvice } from "../../view/text.ts";
 import type { Keyboard, PressedKey } from "./keyboard.ts";

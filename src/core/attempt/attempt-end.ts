@@ -14,6 +14,7 @@
 
 import type { Backoff, RetryPolicy } from "../../plan/plan.ts";
 import { unreachable } from "../../util/assert.ts";
+import { defined } from "../../util/defined.ts";
 import type { Json } from "../../util/json.ts";
 import { seededRandom, seedOf } from "../../util/random.ts";
 import { keysAtEnd, keysAtRetry } from "../built-in-keys.ts";
@@ -30,7 +31,7 @@ import type {
   Spent,
 } from "../event.ts";
 import type { Ending, Result } from "../fact.ts";
-import { chooseEdges } from "../graph/edge-choice.ts";
+import { chooseEdges } from "../graph/edge.ts";
 import { restartProblem } from "../graph/restart.ts";
 import { LOSSES_MAX } from "../graph/visit.ts";
 import { attemptOf, type Run, stepOf, type Visit, visitRef } from "../run.ts";
@@ -46,11 +47,9 @@ function exited(run: Run, visit: Visit, ending: Exited, now: number): RunEvent {
   const { exit, problem, said, signature, reported, context, output, exposes } = ending;
   const evidence = {
     exit,
-    ...(said === undefined ? {} : { said }),
-    ...(signature === undefined ? {} : { signature }),
+    ...defined({ said, signature }),
     ...findingsIn(ending),
-    ...(reported === undefined ? {} : { reported }),
-    ...(output === undefined ? {} : { output }),
+    ...defined({ reported, output }),
     ...(Object.keys(context).length === 0 ? {} : { context }),
     ...(exposes && { exposes }),
     ...traceOf(ending),
@@ -126,10 +125,7 @@ export function complete(
   const context = { ...result.context, ...keysAtEnd(run, visit, plain) };
   const chosen = edgesToFollow(run, visit, { ...plain, context });
   const paid = traceOf(result);
-  const words = {
-    ...(reported === undefined ? {} : { reported }),
-    ...(output === undefined ? {} : { output }),
-  };
+  const words = defined({ reported, output });
   if (!chosen.ok) {
     const handed = {
       ...(Object.keys(context).length === 0 ? {} : { context }),
@@ -140,7 +136,7 @@ export function complete(
   }
   const completed = { type: "step.completed", ...at, exit, outputs, context } as const;
   const evidence = {
-    ...(answer === undefined ? {} : { answer }),
+    ...defined({ answer }),
     ...(identity && { identity }),
     ...(settledBy && { settledBy }),
     ...words,
@@ -203,12 +199,7 @@ export function traceOf(end: {
   readonly denied?: readonly string[];
 }): Pick<Ending, "spent" | "snapshot" | "left" | "denied"> {
   const { spent, snapshot, left, denied } = end;
-  return {
-    ...(denied === undefined ? {} : { denied }),
-    ...(left === undefined ? {} : { left }),
-    ...(snapshot === undefined ? {} : { snapshot }),
-    ...(spent === undefined ? {} : { spent }),
-  };
+  return defined({ denied, left, snapshot, spent });
 }
 
 /** The events that end an attempt. */

@@ -10,7 +10,7 @@ import { type JsonObject, sha256 } from "../../util/json.ts";
 import { keysAtEnd } from "../built-in-keys.ts";
 import { afterFailure } from "../conversation/conversation.ts";
 import type { AttemptRef, FailureReason, StepFailed } from "../event.ts";
-import { edgesAfterFailure } from "../graph/edge-choice.ts";
+import { edgesAfterFailure } from "../graph/edge.ts";
 import { restartProblem } from "../graph/restart.ts";
 import { isPrompt, type Run, type Scope, stepOf, type Visit, visitRef } from "../run.ts";
 import { childScopeId } from "../step-path.ts";

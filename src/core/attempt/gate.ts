@@ -15,6 +15,7 @@
 
 import type { Choice, GateWork, WaitWork } from "../../plan/plan.ts";
 import { choiceNamed, choiceOf } from "../../util/choice.ts";
+import { defined } from "../../util/defined.ts";
 import { formatDuration, parseMoment } from "../../util/duration.ts";
 import type { JsonObject } from "../../util/json.ts";
 import { afterPermission } from "../conversation/permission.ts";
@@ -57,8 +58,7 @@ export function begin(
     const asked = { type: "step.asked", ...at, question, choices, text } as const;
     const limit = {
       ...(timeoutMs === undefined ? {} : { deadline: { at: now + timeoutMs, delayMs: timeoutMs } }),
-      ...(otherwise === undefined ? {} : { default: otherwise }),
-      ...(material === undefined ? {} : { material }),
+      ...defined({ default: otherwise, material }),
     };
     return { ok: true, events: [started, { ...asked, ...limit }] };
   }
@@ -143,7 +143,7 @@ function lateText({ state }: Visit): string {
 
 /** The value of `results.<step>.answer`. */
 function answerJson({ choice = "", text, by, from }: Answer, label: string): JsonObject {
-  return { choice, label, ...(text === undefined ? {} : { text }), by, from };
+  return { choice, label, ...defined({ text }), by, from };
 }
 
 /** The events that follow from the end of a wait. */
@@ -167,9 +167,7 @@ export function applyQuestion(run: Run, visit: Visit, event: QuestionEvent, time
   const { question, choices, text, deadline, default: otherwise, material } = event;
   enter(run, visit, {
     ...{ status: "waiting", for: "person", since: time, question, choices, text },
-    ...(deadline === undefined ? {} : { deadline }),
-    ...(otherwise === undefined ? {} : { default: otherwise }),
-    ...(material === undefined ? {} : { material }),
+    ...defined({ deadline, default: otherwise, material }),
   });
 }
 

@@ -16,7 +16,7 @@ import type { JsonObject } from "../../util/json.ts";
 import { keysAtEnd } from "../built-in-keys.ts";
 import { contextValue } from "../context.ts";
 import type { StepReport } from "../event.ts";
-import { chooseEdgesAt } from "../graph/edge-choice.ts";
+import { chooseEdgesAt } from "../graph/edge.ts";
 import { passesOn, type Run, stepOf, type Visit } from "../run.ts";
 import type { Outcome } from "../values.ts";
 

@@ -9,7 +9,7 @@
  */
 import { indexOf } from "../../plan/graph-index.ts";
 import type { FailureReason, RunEvent } from "../event.ts";
-import { chooseEdges } from "../graph/edge-choice.ts";
+import { chooseEdges } from "../graph/edge.ts";
 import { restartProblem } from "../graph/restart.ts";
 import { Refusal, refuseWhileFinishing } from "../graph/rewind.ts";
 import { currentVisit, findStep, type Run, type Visit, visitRef } from "../run.ts";

@@ -19,6 +19,7 @@
  */
 
 import { assert, unreachable } from "../../util/assert.ts";
+import { defined } from "../../util/defined.ts";
 import type { AttemptRef, KeptExit, RunEvent, StepCompleted, Uncertainty } from "../event.ts";
 import type { Ending, Fact, Result } from "../fact.ts";
 import { Refusal } from "../graph/rewind.ts";
@@ -149,11 +150,7 @@ type Probed = Extract<RunEvent, { type: "step.probed" }>;
 /** The results of the attempt's exit, for a completion that a probe or a person declares. */
 function leftOf({ exited }: Uncertainty): Pick<Completion, "answer" | "output" | "left"> {
   const { answer, output, left } = exited ?? {};
-  return {
-    ...(answer === undefined ? {} : { answer }),
-    ...(output === undefined ? {} : { output }),
-    ...(left === undefined ? {} : { left }),
-  };
+  return defined({ answer, output, left });
 }
 
 /** The events that follow a person's verdict; refuses a step whose effect is certain. */
@@ -195,11 +192,7 @@ function earlier(run: Run, visit: Visit): Pick<Completion, "answer" | "reported"
   const state = effectOf(run, visit)?.visit?.state;
   if (state?.status !== "completed") return {};
   const { answer, reported, identity } = state;
-  return {
-    ...(answer === undefined ? {} : { answer }),
-    ...(reported === undefined ? {} : { reported }),
-    ...(identity === undefined ? {} : { identity }),
-  };
+  return defined({ answer, reported, identity });
 }
 
 /** The ending that the attempt would have had with a certain effect. */

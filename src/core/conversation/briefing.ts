@@ -15,22 +15,23 @@
  * - core/T3 It holds no time, no owner and no path of this machine: the same state gives the same
  *   text.
  */
-
 import type { BriefingMode, Plan } from "../../plan/plan.ts";
 import { isObject, type Json } from "../../util/json.ts";
 import { contextSeenAt, contextValue } from "../context.ts";
 import type { Briefing, Conversation, StepReport } from "../event.ts";
 import { statusWord, waitsFor } from "../graph/visit-state.ts";
 import { type Run, type Scope, stepOf, type Visit, waitingFor } from "../run.ts";
-import { hasBegun, sharingOf, startsNewConversation } from "./conversation.ts";
 import {
   fidelityOf,
+  hasBegun,
   INSTEAD_OF_FULL,
   incomingEdge,
   resumeFidelityOf,
+  sharingOf,
+  startsNewConversation,
   threadOf,
   type WantedFidelity,
-} from "./fidelity.ts";
+} from "./conversation.ts";
 
 /** The briefing of the next attempt of a visit; undefined when it needs none. */
 export function briefingFor(

@@ -13,7 +13,7 @@ import type { Conversation } from "../event.ts";
 import { failedInside } from "../graph/retry.ts";
 import { type Run, stepOf, type Visit, visitRef } from "../run.ts";
 import { visitText } from "../step-path.ts";
-import { cameFrom } from "./fidelity.ts";
+import { cameFrom } from "./conversation.ts";
 
 /** How many failures inside one step are reported. */
 const FAILURES_MAX = 3;

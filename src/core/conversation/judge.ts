@@ -10,8 +10,9 @@
  *   judge's attempts end.
  * - judge/U2 A judge's attempt is not part of the conversation of the work.
  */
-import { checksOf, type Judge } from "../../plan/check.ts";
-import type { Step } from "../../plan/plan.ts";
+
+import { checksOf, type Judge, type Step } from "../../plan/plan.ts";
+import { defined } from "../../util/defined.ts";
 import { type CheckFindings, checksFound } from "../attempt/check.ts";
 import type { FailureReason, RunEvent, StepFailed, StepSubmitted } from "../event.ts";
 import type { Ending } from "../fact.ts";
@@ -43,10 +44,7 @@ export function submit(
     exit,
     outputs,
     context,
-    ...(answer === undefined ? {} : { answer }),
-    ...(check === undefined ? {} : { check }),
-    ...(checks === undefined ? {} : { checks }),
-    ...(reported === undefined ? {} : { reported }),
+    ...defined({ answer, check, checks, reported }),
   };
   return { type: "step.submitted", ...attemptOf(visit), held, ...paid };
 }

@@ -1,9 +1,10 @@
 /**
- * Messages for agents, from people (`perdure say`) and from managers (steering.ts). A message is
- * recorded first (`run.messaged`) and delivered with the prompt of an attempt
- * (`step.started.messages`).
+ * Messages for agents: from people (`perdure say`), and from the manager of a sub-pipeline, which
+ * sends its instructions to the agents at work in it (steering). A message is recorded first
+ * (`run.messaged`) and delivered with the prompt of an attempt (`step.started.messages`).
  *
- * Owns: which messages the prompt of an attempt holds, and which of them count as delivered.
+ * Owns: which messages the prompt of an attempt holds, which of them count as delivered, and which
+ * agents get the instructions of a manager, and when.
  * Does not: write prompts, or search transcripts (room `engine`).
  * Invariants:
  * - message/S1 A message is in a conversation at most once: an attempt that continues it sends only
@@ -12,10 +13,13 @@
  *   every attempt of its step sends it, and so does each new conversation of the same visit.
  * - message/S3 An agent that runs when a message arrives ends after its current turn and continues
  *   with the message. That is neither a failure nor a loss, and uses up nothing.
+ * - message/V1 A visit gets the same instructions once, and at most `STEERINGS_MAX` of them: each
+ *   message costs a turn.
  */
 import { succeeds } from "../attempt/attempt-end.ts";
-import type { AttemptRef, Conversation, RunEvent, RunMessaged } from "../event.ts";
+import type { AttemptRef, Conversation, Message, RunEvent, RunMessaged } from "../event.ts";
 import type { ConversationOffer, Ending, Fact } from "../fact.ts";
+import { earlyEnd } from "../graph/composite-end.ts";
 import {
   draft,
   findVisit,
@@ -25,7 +29,8 @@ import {
   type Visit,
   visitRef,
 } from "../run.ts";
-import { stepPath } from "../step-path.ts";
+import { stepPath, visitText } from "../step-path.ts";
+import { renderIn } from "../values.ts";
 
 /** The messages for a step, oldest first. */
 export function messagesFor(
@@ -143,4 +148,91 @@ export function noteDelivered(run: Run, visit: Visit, event: RunEvent): void {
 function change(run: Run, visit: Visit, one: (message: LeftMessage) => LeftMessage): void {
   const place = visitRef(visit);
   draft(run).messages.set(stepPath(place), messagesFor(run, place).map(one));
+}
+
+/** How many messages of its manager a visit gets. */
+const STEERINGS_MAX = 20;
+/** The ids of these messages begin with it. */
+const MARK = "steer:";
+
+/** A message of a manager that is due. */
+interface DueSteering {
+  readonly visit: Visit;
+  readonly message: Message;
+}
+
+interface Steering {
+  readonly due: readonly DueSteering[];
+  /** When the next one may be due. */
+  readonly nextAt?: number;
+}
+
+/** The messages that managers send now, and when they look again. */
+export function steeringOf(run: Run, now: number): Steering {
+  if (run.composites.size === 0) return { due: [] };
+  const due: DueSteering[] = [];
+  let nextAt: number | undefined;
+  for (const visit of run.running) {
+    const manager = managerOf(visit);
+    if (manager === undefined || earlyEnd(run, manager, now) !== undefined) continue;
+    const { at, number } = turnOf(run, visit, manager);
+    if (number > STEERINGS_MAX) continue;
+    if (at > now) nextAt = Math.min(nextAt ?? at, at);
+    else {
+      const message = messageOf(run, visit, manager, { number, now });
+      if (message !== undefined) due.push({ visit, message });
+    }
+  }
+  return nextAt === undefined ? { due } : { due, nextAt };
+}
+
+/** The nearest manager that steers the agent of a visit. */
+function managerOf(visit: Visit): Visit | undefined {
+  const { work, once } = stepOf(visit);
+  const talks = visit.conversation?.conversation !== undefined && visit.held === undefined;
+  if (work.kind !== "agent" || once || !talks) return undefined;
+  for (let at = visit.record.scope.parent; at !== undefined; at = at.record.scope.parent) {
+    if (steerOf(at) !== undefined) return at;
+  }
+  return undefined;
+}
+
+function steerOf(visit: Visit): { readonly says: string; readonly everyMs: number } | undefined {
+  const { work } = stepOf(visit);
+  return work.kind === "pipeline" ? work.watch?.steer : undefined;
+}
+
+/** When a visit may get its next message, and which one that is. */
+function turnOf(run: Run, visit: Visit, manager: Visit) {
+  const sent = steered(run, visit);
+  const since = visit.state.status === "running" ? visit.state.since : 0;
+  const last = Math.max(since, ...sent.map(({ given }) => given));
+  return { at: last + (steerOf(manager)?.everyMs ?? 0), number: sent.length + 1 };
+}
+
+/** The messages that managers have sent to a visit, or that wait for it. */
+function steered(run: Run, visit: Visit): readonly Message[] {
+  const end = `:${visitText(visitRef(visit))}:`;
+  return messagesFor(run, visitRef(visit)).filter(({ id, sent = [] }) => {
+    return (
+      id.startsWith(MARK) && (id.endsWith(end) || sent.some((one) => one.visit === visit.number))
+    );
+  });
+}
+
+/** The message, unless the visit has got these instructions already (message/V1). */
+function messageOf(
+  run: Run,
+  visit: Visit,
+  manager: Visit,
+  { number, now }: { readonly number: number; readonly now: number },
+): Message | undefined {
+  const rendered = renderIn(run, manager, steerOf(manager)?.says ?? "");
+  // Instructions that cannot be rendered now are not sent; the next turn tries again.
+  if (!rendered.ok || rendered.text.trim() === "") return undefined;
+  if (steered(run, visit).some(({ text }) => text === rendered.text)) return undefined;
+  const from = visitText(visitRef(manager));
+  // No id is the beginning of another one: transcripts are searched for it (message/S1).
+  const id = `${MARK}${number}:${from}:${visitText(visitRef(visit))}:`;
+  return { id, text: rendered.text, by: stepOf(manager).id, given: now };
 }

@@ -1,12 +1,18 @@
 /**
- * Rewinds that a person asks for: the step and every step after it reopen, and their visits become
- * history. Of a fan-out, single items can run again.
+ * Choices of a person about a run. A rewind reopens a step and every step after it, and their visits
+ * become history; of a fan-out, single items can run again. A fork continues the run as a run of its
+ * own. And a person chooses which files to keep, and how to recover visits that were interrupted.
  *
- * Owns: what a rewind does to a run, when it is refused, and the meaning of `run.rewound`.
- * Does not: choose what a retry needs (retry.ts), or restore files (operations.ts).
+ * Owns: what a rewind does to a run, when it is refused, the meaning of `run.rewound` and
+ * `run.forked`, and the choices for the next attempt of a visit. evolve.ts alone applies them
+ * (run/C2).
+ * Does not: choose what a retry needs (retry.ts), restore files (operations.ts), or copy events or
+ * files; that happens before `run.forked` is written.
  * Invariants:
  * - rewind/V1 A step that selects one edge follows the one towards the wanted step, whatever its
  *   conditions say; its other edges are not followed.
+ * - core/K3 A fork changes nothing of the other run: it adopts no process, continues no
+ *   conversation and shares no workspace. The spending so far still counts.
  */
 import {
   ancestorsOf,
@@ -16,18 +22,31 @@ import {
   indexOf,
   stepAt,
 } from "../../plan/graph-index.ts";
-import type { Graph, Plan } from "../../plan/plan.ts";
+import type { Graph, Plan, Recover } from "../../plan/plan.ts";
 import { assert } from "../../util/assert.ts";
 import { defined } from "../../util/defined.ts";
-import { repeatEffects } from "../attempt/effect.ts";
-import type { RunRewound } from "../event.ts";
+import { repeatEffects, takeEffects } from "../attempt/effect.ts";
+import { withoutSession } from "../conversation/conversation-state.ts";
+import type { RunForked, RunRewound } from "../event.ts";
 import type { Fact } from "../fact.ts";
-import { currentVisit, findVisit, isDone, type Run, type Scope, stepOf } from "../run.ts";
-import { parseVisit, ROOT_SCOPE } from "../step-path.ts";
+import {
+  currentVisit,
+  draft,
+  findVisit,
+  isDone,
+  type Run,
+  type Scope,
+  stepOf,
+  type Visit,
+  visitRef,
+  waitingFor,
+} from "../run.ts";
+import { parseVisit, ROOT_SCOPE, visitText } from "../step-path.ts";
 import { restoreFirst } from "../workspace-files.ts";
 import { forwardEdges, leave, locate, reopen, startAgain } from "./edge.ts";
 import { reopenScope } from "./scope.ts";
-import { abandonInside, enter, recordAt, startVisit } from "./visit.ts";
+import { abandonInside, enter, recordAt, requeue, startVisit } from "./visit.ts";
+import { isOver } from "./visit-state.ts";
 
 /** A request that is refused; the message says why and what is possible instead. */
 export class Refusal extends Error {
@@ -213,4 +232,66 @@ function assume(run: Run, scope: Scope, position: number, event: RunRewound, tim
 function isLeftOpen(scope: Scope, position: number): boolean {
   const isOpen = forwardEdges(scope, position).every((index) => scope.edges[index] === "open");
   return isOpen && isDone(scope.steps[position]);
+}
+
+/** Separates a run from the one whose events it has. */
+export function fork(run: Run, event: RunForked): void {
+  takeEffects(run, event.from.run, event.effects ?? []);
+  for (const visit of [...run.running, ...run.waiting.person]) requeue(run, visit);
+  for (const { steps } of run.scopes.values()) {
+    for (const record of steps) for (const visit of record?.visits ?? []) forgetConversation(visit);
+  }
+  keepFiles(run);
+  const base = run.workspace?.base;
+  draft(run).origin = base === undefined ? event.from : { ...event.from, base };
+  for (const [name, one] of run.shared) draft(run).shared.set(name, { ...one, left: true });
+  delete draft(run).workspace;
+  delete draft(run).snapshot;
+  draft(run).files.clear();
+  delete draft(run).recover;
+  delete draft(run).restoring;
+  restoreFirst(run, event.restore);
+  draft(run).state = { status: "stopped", reason: { code: "forked" } };
+}
+
+/** Conversations stay with the other run. */
+function forgetConversation(visit: Visit): void {
+  if (visit.conversation !== undefined)
+    draft(visit).conversation = withoutSession(visit.conversation);
+  if (!isOver(visit.state)) delete draft(visit).briefing;
+}
+
+/** Keeps the current files for unfinished visits, because a person chose them. */
+export function keepFiles(run: Run): void {
+  for (const visit of [...unfinished(run), ...run.running]) {
+    if (visit.attempts > 0) draft(visit).files = "keep";
+  }
+}
+
+/** Records a person's choice for the next attempts of visits that have failed. */
+export function chooseForFailed(run: Run, recover: Recover | undefined): void {
+  for (const visit of [...run.failed, ...run.waiting.retry]) {
+    if (recover === undefined) delete draft(visit).recover;
+    else draft(visit).recover = recover;
+  }
+}
+
+/** Records a person's choices for single visits. */
+export function chooseFor(run: Run, choices: Readonly<Record<string, Recover>>): void {
+  if (Object.keys(choices).length === 0) return;
+  for (const visit of [...unfinished(run), ...run.running]) {
+    const choice = choices[visitText(visitRef(visit))];
+    if (choice !== undefined) draft(visit).recover = choice;
+  }
+}
+
+/** Drops the choices, which a new attempt has used. */
+export function forgetChoices(visit: Visit): void {
+  delete draft(visit).interrupted;
+  delete draft(visit).recover;
+  delete draft(visit).files;
+}
+
+function unfinished(run: Run): readonly Visit[] {
+  return waitingFor(run, "start", "slot", "retry", "owner");
 }

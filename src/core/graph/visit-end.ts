@@ -2,7 +2,7 @@
  * The end of visits: what they pass on, and which edges are followed.
  *
  * Owns: the meaning of `step.completed` and `step.failed`, for evolve.ts alone (run/C2).
- * Does not: choose edges (edge-choice.ts), or resolve them (edge.ts).
+ * Does not: choose or resolve edges (edge.ts).
  */
 
 import { defined } from "../../util/defined.ts";
@@ -24,7 +24,7 @@ import { abandonInside, absorbFailures, enter } from "./visit.ts";
 export function complete(run: Run, visit: Visit, event: StepCompleted, time: number): void {
   handOn(run, visit.record.scope, event.context);
   const { exit, outputs, answer, output, reported } = event;
-  // It has its result before everything in it has ended (early-end.ts).
+  // It has its result before everything in it has ended (composite-end.ts).
   const { opened = 0, ended = 0 } = visit.instances ?? {};
   if (opened > ended) abandonInside(run, visit, time);
   absorbFailures(run, visit);

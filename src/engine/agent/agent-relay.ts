@@ -1,8 +1,11 @@
 /**
- * The file with which one conversation hands a task over to the next.
+ * The file with which one conversation hands a task over to the next. If the context of the old one
+ * is full, so that its agent can no longer write the file, notes made from its streams take its
+ * place.
  *
- * Owns: its path, its validity, and the copy that the journal names.
- * Does not: ask for it (agent-prompt.ts) or decide what follows.
+ * Owns: the path of the file, its validity, the copy that the journal names, and the parts of the
+ * streams that are used for notes, with their limits.
+ * Does not: ask for the file (agent-prompt.ts) or decide what follows (agent-steps.ts).
  * Invariants:
  * - engine/B4 The journal names a handover only after a copy of it, with that hash, is on the disk;
  *   the file in the working tree may change or disappear.
@@ -11,7 +14,11 @@ import { closeSync, fsyncSync, mkdirSync, openSync, writeFileSync, writeSync } f
 import { join, relative } from "node:path";
 import type { AttemptRef, Output } from "../../core/event.ts";
 import { visitText } from "../../core/step-path.ts";
+import type { AgentAdapter, AgentEvent } from "../../runner/agents/adapter.ts";
+import { grown, headOf, tailOf } from "../../runner/agents/stream-json.ts";
 import { textOf } from "../../runner/file-text.ts";
+import { ATTEMPT_FILE } from "../../runner/process/attempt-folder.ts";
+import { followLines } from "../../runner/process/output.ts";
 import { sha256 } from "../../util/json.ts";
 import { LaunchError } from "../launch.ts";
 import { RELAY_SECTIONS } from "./agent-prompt.ts";
@@ -94,4 +101,102 @@ function hasSection(text: string, section: string): boolean {
   if (start < 0) return false;
   const end = lines.findIndex((line, index) => index > start && isHeading(line));
   return lines.slice(start + 1, end < 0 ? undefined : end).some((line) => line !== "");
+}
+
+const CALLS_MAX = 100;
+const INPUT_CHARACTERS_MAX = 300;
+const TEXT_CHARACTERS_MAX = 8 * 1024;
+const EARLIER_CHARACTERS_MAX = 32 * 1024;
+/** A line of an agent may contain a whole file. */
+const LINE_BYTES_MAX = 64 * 1024 * 1024;
+
+interface Call {
+  readonly name: string;
+  readonly input: string;
+  ok?: boolean;
+}
+
+interface NotesSource {
+  readonly adapter: AgentAdapter;
+  /** The folders of the attempts that were part of the conversation, in order. */
+  readonly folders: readonly string[];
+  /** The reason why the conversation cannot continue. */
+  readonly why: string;
+  /** The notes with which the conversation itself started. */
+  readonly earlier?: string;
+}
+
+/** The notes, with the headings of an agent's own notes. */
+export async function notesFromStreams(source: NotesSource): Promise<string> {
+  const { adapter, folders, why, earlier } = source;
+  const record = new StreamRecord();
+  for (const folder of folders) {
+    const reader = adapter.reader();
+    const output = join(folder, ATTEMPT_FILE.output);
+    const take = (line: string): void => record.take(folder, reader.line(line));
+    await followLines(output, take, { bytesMax: LINE_BYTES_MAX }).close();
+  }
+  return [
+    "## Done",
+    `The agent did not write these notes. Its conversation was too long to continue (${why}), ` +
+      "so they were made from the record of it.",
+    record.calls(),
+    "## Remaining",
+    "There is no list of the remaining work: compare the task with the working tree.",
+    "## Decisions",
+    record.lastWords(),
+    "## Files touched",
+    "See the calls above, and the state of the working tree (files, version control).",
+    ...(earlier === undefined
+      ? []
+      : ["## Earlier notes", tailOf(earlier, EARLIER_CHARACTERS_MAX).trim()]),
+  ]
+    .join("\n\n")
+    .concat("\n");
+}
+
+/** The latest tool calls and the last text of a conversation. */
+class StreamRecord {
+  readonly #calls = new Map<string, Call>();
+  #left = 0;
+  #text = "";
+
+  /** Reads the stream of an attempt; some agents number their calls from one in each process. */
+  take(attempt: string, events: readonly AgentEvent[]): void {
+    for (const event of events) {
+      if (event.type === "text") {
+        this.#text = grown(this.#text, `${event.text}\n`, TEXT_CHARACTERS_MAX);
+      } else if (event.type === "tool-started") {
+        this.#add(`${attempt} ${event.id}`, { name: event.name, input: event.input });
+      } else if (event.type === "tool-ended") {
+        const call = this.#calls.get(`${attempt} ${event.id}`);
+        if (call !== undefined) call.ok = event.ok;
+      }
+    }
+  }
+
+  /** Lists the agent's calls, the oldest first. */
+  calls(): string {
+    if (this.#calls.size === 0) return "It called no tool.";
+    const lines = [...this.#calls.values()].map(({ name, input, ok }) => {
+      const shown = headOf(input, INPUT_CHARACTERS_MAX).replaceAll("\n", "\n  ");
+      const end = ok === undefined ? "not known to have ended" : ok ? "succeeded" : "failed";
+      return `- ${name}: ${shown} (${end})`;
+    });
+    const earlier = this.#left === 0 ? "" : ` (${this.#left} earlier ones are left out)`;
+    return [`It called these tools, the oldest first${earlier}:`, ...lines].join("\n");
+  }
+
+  lastWords(): string {
+    const said = tailOf(this.#text, TEXT_CHARACTERS_MAX).trim();
+    return said === "" ? "none" : `The last words of the agent were:\n\n${said}`;
+  }
+
+  #add(id: string, call: Call): void {
+    this.#calls.set(id, call);
+    const [oldest] = this.#calls.keys();
+    if (this.#calls.size <= CALLS_MAX || oldest === undefined) return;
+    this.#calls.delete(oldest);
+    this.#left++;
+  }
 }

@@ -12,7 +12,7 @@ import { workBefore } from "../../core/conversation/judge.ts";
 import type { AttemptRef, Spent, VisitRef } from "../../core/event.ts";
 import type { ConversationOffer, Ending } from "../../core/fact.ts";
 import { stepOf, type Visit } from "../../core/run.ts";
-import { checksOf } from "../../plan/check.ts";
+import { checksOf } from "../../plan/plan.ts";
 import type { FinishedCall, Ledger } from "../../runner/agents/adapter.ts";
 import { NO_CALLS, type UnknownCalls } from "../../runner/agents/continue-prompt.ts";
 import type { AgentReport } from "../../runner/agents/report.ts";
@@ -37,12 +37,10 @@ import {
   turnsAllowed,
   turnsLeftOf,
 } from "./agent-call.ts";
-import type { AgentLimits } from "./agent-limits.ts";
-import { keepNotes, readRelay, takeRelay } from "./agent-relay.ts";
+import { keepNotes, notesFromStreams, readRelay, takeRelay } from "./agent-relay.ts";
 import { judgeAgent, spentOf } from "./agent-verdict.ts";
-import { AgentWatch } from "./agent-watch.ts";
+import { type AgentLimits, AgentWatch } from "./agent-watch.ts";
 import { verdictEnding } from "./judge.ts";
-import { notesFromStreams } from "./stream-notes.ts";
 
 /** An answer is stored in the journal; a larger one belongs in a file. */
 const ANSWER_BYTES_MAX = 256 * 1024;

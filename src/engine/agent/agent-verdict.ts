@@ -15,7 +15,7 @@ import type { AgentFailureKind } from "../../runner/agents/adapter.ts";
 import type { AgentReport } from "../../runner/agents/report.ts";
 import { headOf } from "../../runner/agents/stream-json.ts";
 import { type PriceList, type Usage, usedSince } from "../../runner/agents/usage.ts";
-import { type AgentLimits, limitReached, turnsMessage } from "./agent-limits.ts";
+import { type AgentLimits, limitReached, turnsMessage } from "./agent-watch.ts";
 
 const INPUT_CHARACTERS_MAX = 200;
 

@@ -10,13 +10,13 @@ import { judgeOf } from "../../core/conversation/judge.ts";
 import type { CheckEvidence } from "../../core/event.ts";
 import type { Ending } from "../../core/fact.ts";
 import { stepOf, type Visit, visitRef } from "../../core/run.ts";
-import type { Judge } from "../../plan/check.ts";
+import type { Judge } from "../../plan/plan.ts";
 import { ATTEMPT_FILE } from "../../runner/process/attempt-folder.ts";
 import { lastText } from "../../runner/process/output.ts";
 import { assert } from "../../util/assert.ts";
 import type { Json } from "../../util/json.ts";
 import { renderText } from "../../util/template.ts";
-import { checkProblem } from "../evidence/check-evidence.ts";
+import { checkProblem } from "../evidence/evidence.ts";
 import { evaluatorAt, type LaunchInput } from "../launch.ts";
 import { attemptDirOf } from "../state-dir.ts";
 

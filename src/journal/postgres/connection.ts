@@ -98,7 +98,8 @@ export class PostgresPool implements Sql {
       failed = serverError(error, this.name);
       throw failed;
     } finally {
-      client.release(isUnreachable(failed));
+      // Several statements in one text may have begun a transaction, which has failed with them.
+      client.release(failed !== undefined);
     }
   }
 

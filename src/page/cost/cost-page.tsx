@@ -2,12 +2,11 @@
 import { type ReactNode, useEffect } from "react";
 import { Link, useSearchParams } from "wouter";
 import type { Doc, RunRow } from "../api.ts";
-import { useDocument } from "../data.ts";
+import { useDocument, useServer } from "../api.ts";
 import { runHref } from "../links.ts";
 import { Card, Empty, Failure, Loading } from "../parts/basics.tsx";
 import { Ago, countText, Duration, Money, moneyText } from "../parts/figures.tsx";
 import { Status } from "../parts/status.tsx";
-import { useServer } from "../server.ts";
 import { CostChart } from "./cost-chart.tsx";
 import "../styles/cost.css";
 

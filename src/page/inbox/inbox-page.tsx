@@ -6,14 +6,17 @@
  */
 import { type ReactNode, useEffect, useRef, useState } from "react";
 import { Link } from "wouter";
-import type { Doc } from "../api.ts";
-import type { Loaded } from "../data.ts";
-import { useKeys } from "../keys.ts";
+import type { Doc, Loaded } from "../api.ts";
+import { useKeys } from "../browser.ts";
 import { CommandLine, Empty, Failure, Loading } from "../parts/basics.tsx";
 import { Icon } from "../parts/icon.tsx";
-import { attemptName, type OpenQuestion, type UncertainEffect } from "./card-frame.tsx";
-import { QuestionCard } from "./question-card.tsx";
-import { UncertainCard } from "./uncertain-card.tsx";
+import {
+  attemptName,
+  type OpenQuestion,
+  QuestionCard,
+  UncertainCard,
+  type UncertainEffect,
+} from "./cards.tsx";
 import "../styles/inbox.css";
 
 /** What a person did here since the page was opened. */

@@ -1,7 +1,6 @@
 /** What a gate shows with its question: files, diffs, outputs. All of it is text. */
 import type { ReactNode } from "react";
-import { type CommandDoc, runPath } from "../api.ts";
-import { useDocument } from "../data.ts";
+import { type CommandDoc, runPath, useDocument } from "../api.ts";
 import { Failure } from "../parts/basics.tsx";
 import { Diff } from "../parts/diff.tsx";
 import { bytesText } from "../parts/figures.tsx";

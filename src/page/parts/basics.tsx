@@ -1,6 +1,15 @@
 /** Buttons, cards, tabs, empty and failed states: what every page is made of. */
-import { type ButtonHTMLAttributes, type ReactNode, useId, useRef, useState } from "react";
+import {
+  type ButtonHTMLAttributes,
+  Fragment,
+  type ReactNode,
+  useId,
+  useRef,
+  useState,
+} from "react";
+import { Link } from "wouter";
 import type { ApiError } from "../api.ts";
+import { runHref } from "../links.ts";
 import { Icon, type IconName } from "./icon.tsx";
 
 interface ButtonProps extends ButtonHTMLAttributes<HTMLButtonElement> {
@@ -171,5 +180,51 @@ export function Loading({ lines = 3 }: { lines?: number }): ReactNode {
         <span key={index} />
       ))}
     </div>
+  );
+}
+
+interface BreadcrumbProps {
+  readonly run: string;
+  /** The whole id of the run. */
+  readonly runId: string;
+  /** What is below the run; the last part is the page itself. */
+  readonly parts: readonly { readonly name: string; readonly href?: string }[];
+  readonly children?: ReactNode;
+}
+
+/** The way from the list of runs to a page below a run. */
+export function Breadcrumb({ run, runId, parts, children }: BreadcrumbProps): ReactNode {
+  return (
+    <nav className="breadcrumb" aria-label="Where this page is">
+      <Link href="/">Runs</Link>
+      <span aria-hidden="true">/</span>
+      <Link href={runHref(run)} className="mono">
+        {runId.slice(0, 8)}
+      </Link>
+      {parts.map(({ name, href }, index) => (
+        <Fragment key={index}>
+          <span aria-hidden="true">/</span>
+          {href === undefined ? (
+            <span aria-current="page">{name}</span>
+          ) : (
+            <Link href={href}>{name}</Link>
+          )}
+        </Fragment>
+      ))}
+      {children}
+    </nav>
+  );
+}
+
+/** A part of the details of something, with its heading. */
+export function Part({ title, aside, children }: Omit<CardProps, "tint" | "className">): ReactNode {
+  return (
+    <section className="evidence-part">
+      <header>
+        <h2>{title}</h2>
+        {aside}
+      </header>
+      {children}
+    </section>
   );
 }

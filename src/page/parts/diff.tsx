@@ -1,6 +1,6 @@
 /**
- * A patch as coloured lines, with the list of its files. However long it is, only the lines in sight
- * are in the document.
+ * A patch as git prints it, as coloured lines with the list of its files. However long it is, only the
+ * lines in sight are in the document.
  */
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { type ReactNode, useMemo, useRef, useState } from "react";

@@ -10,8 +10,7 @@ import {
   SMALL_CHAR,
   SMALL_LINE,
 } from "../../view/graph/geometry.ts";
-import { type CommandDoc, runPath } from "../api.ts";
-import { useDocument } from "../data.ts";
+import { type CommandDoc, runPath, useDocument } from "../api.ts";
 
 type GraphDoc = CommandDoc<"graph">;
 type Node = GraphDoc["nodes"][number];

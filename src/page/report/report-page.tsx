@@ -5,18 +5,22 @@
  * Does not: make its words; the report of the command line has the same ones.
  */
 import type { ReactNode } from "react";
-import { Link } from "wouter";
-import { type CommandDoc, runPath } from "../api.ts";
-import { useDocument } from "../data.ts";
-import { runHref } from "../links.ts";
-import { Button, CommandLine, Loading, Refused } from "../parts/basics.tsx";
+import { type CommandDoc, runPath, useDocument } from "../api.ts";
+import { useTitle } from "../browser.ts";
+import { Breadcrumb, Button, CommandLine, Loading, Refused } from "../parts/basics.tsx";
 import { countText, durationText, fullTime, moneyText } from "../parts/figures.tsx";
 import { Icon } from "../parts/icon.tsx";
 import { Status } from "../parts/status.tsx";
-import { useTitle } from "../title.ts";
 import { GraphPicture } from "./graph-picture.tsx";
-import { ContextTable, Decisions, Path, Problems, Runners, Steps } from "./report-tables.tsx";
-import { Timeline } from "./timeline.tsx";
+import {
+  ContextTable,
+  Decisions,
+  Path,
+  Problems,
+  Runners,
+  Steps,
+  Timeline,
+} from "./report-tables.tsx";
 import "../styles/report.css";
 
 type ReportDoc = CommandDoc<"report">;
@@ -47,15 +51,7 @@ export function ReportPage({ run }: { run: string }): ReactNode {
 function Head({ report, run }: { report: ReportDoc; run: string }): ReactNode {
   return (
     <header className="report-head">
-      <nav className="breadcrumb" aria-label="Where this page is">
-        <Link href="/">Runs</Link>
-        <span aria-hidden="true">/</span>
-        <Link href={runHref(run)} className="mono">
-          {report.run_id.slice(0, 8)}
-        </Link>
-        <span aria-hidden="true">/</span>
-        <span aria-current="page">Report</span>
-      </nav>
+      <Breadcrumb run={run} runId={report.run_id} parts={[{ name: "Report" }]} />
       <div className="page-head">
         <h1>{report.pipeline}</h1>
         <Status status={report.status} />

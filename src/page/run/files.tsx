@@ -1,7 +1,6 @@
 /** What a run did to the files of its project, and how to take it over. */
 import type { ReactNode } from "react";
-import { type CommandDoc, type Overview, runPath } from "../api.ts";
-import { useDocument } from "../data.ts";
+import { type CommandDoc, type Overview, runPath, useDocument } from "../api.ts";
 import { Card, CommandLine, Copy, Empty, Failure, Loading } from "../parts/basics.tsx";
 import { Diff } from "../parts/diff.tsx";
 import { Icon } from "../parts/icon.tsx";

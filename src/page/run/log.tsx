@@ -2,12 +2,11 @@
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { type ReactNode, useEffect, useMemo, useRef, useState } from "react";
 import { Link } from "wouter";
-import { type Doc, runPath } from "../api.ts";
-import { useDocument } from "../data.ts";
+import { type Doc, runPath, useDocument } from "../api.ts";
 import { timeHref } from "../links.ts";
 import { Failure, Loading } from "../parts/basics.tsx";
 import { ClockTime } from "../parts/figures.tsx";
-import { linesWith, mergedLines, type RunLine } from "./run-lines.ts";
+import { linesWith, mergedLines, type RunLine } from "./step-rows.ts";
 
 const LINE_HEIGHT = 24;
 /** The distance from the end at which the log still follows. */

@@ -4,13 +4,12 @@
  */
 import { type ReactNode, useId, useState } from "react";
 import { Link, useLocation } from "wouter";
-import { type Overview, post, runPath, type StepRow } from "../api.ts";
+import { type Overview, post, runPath, type StepRow, useMayAct } from "../api.ts";
 import { reportHref, runHref, timeHref } from "../links.ts";
 import { Button } from "../parts/basics.tsx";
-import { ActionDialog } from "../parts/dialog.tsx";
+import { ActionDialog, Check, Choices, PreviewDialog } from "../parts/dialog.tsx";
 import { Icon, type IconName } from "../parts/icon.tsx";
-import { PreviewDialog } from "../parts/preview-dialog.tsx";
-import { useMayAct } from "../server.ts";
+import { SkipDialog } from "../step/step-actions.tsx";
 
 interface DialogProps {
   readonly overview: Overview;
@@ -46,7 +45,7 @@ function skipOf(step: string): RunAction {
   return {
     verb: "Skip",
     icon: "skip",
-    Dialog: (props) => <SkipDialog {...props} step={step} />,
+    Dialog: ({ overview, ...props }) => <SkipDialog {...props} run={overview.run_id} step={step} />,
   };
 }
 
@@ -175,32 +174,25 @@ function RetryDialog({ overview, step, isItems, onDone, onClose }: RetryProps): 
   );
 }
 
-function SkipDialog(props: DialogProps & { step: string }): ReactNode {
-  const { overview, step, onDone, onClose } = props;
-  return (
-    <ActionDialog
-      title={`Skip ${step}`}
-      verb="Skip"
-      onClose={onClose}
-      onDone={onDone}
-      act={() => post(runPath(overview.run_id, "skip"), { step })}
-    >
-      <p>
-        The run continues as if the step were not there. Steps after it start without its result.
-      </p>
-    </ActionDialog>
-  );
-}
-
 const STOPS = [
   ["now", "Now", "Running steps are ended; agents can continue their conversations later."],
   ["after-turn", "After the turn", "Agents finish their current turn and its tools first."],
   ["after-step", "After the step", "Running steps finish first; nothing new starts."],
 ] as const;
 
+const STOP_CHOICES = STOPS.map(
+  ([mode, label, meaning]) =>
+    [
+      mode,
+      <span key={mode}>
+        {label}
+        <span className="hint faint"> {meaning}</span>
+      </span>,
+    ] as const,
+);
+
 function StopDialog({ overview, onDone, onClose }: DialogProps): ReactNode {
   const [mode, setMode] = useState<(typeof STOPS)[number][0]>("after-step");
-  const name = useId();
   return (
     <ActionDialog
       title="Stop the run"
@@ -210,23 +202,7 @@ function StopDialog({ overview, onDone, onClose }: DialogProps): ReactNode {
       onDone={onDone}
       act={() => post(runPath(overview.run_id, "stop"), { mode })}
     >
-      <fieldset className="choices">
-        <legend>When</legend>
-        {STOPS.map(([value, label, meaning]) => (
-          <label key={value}>
-            <input
-              type="radio"
-              name={name}
-              checked={mode === value}
-              onChange={() => setMode(value)}
-            />
-            <span>
-              {label}
-              <span className="hint faint"> {meaning}</span>
-            </span>
-          </label>
-        ))}
-      </fieldset>
+      <Choices legend="When" choices={STOP_CHOICES} chosen={mode} onChoose={setMode} />
       <p className="faint">It can be resumed.</p>
     </ActionDialog>
   );
@@ -312,14 +288,9 @@ function ForkDialog({ overview, rows, onClose }: DialogProps): ReactNode {
           ))}
         </select>
       </div>
-      <label className="check">
-        <input
-          type="checkbox"
-          checked={start}
-          onChange={(event) => setStart(event.target.checked)}
-        />
+      <Check isOn={start} onChange={setStart}>
         Start it at once
-      </label>
+      </Check>
     </PreviewDialog>
   );
 }

@@ -2,16 +2,14 @@
  * The card that the terminal prints at the end of a run: what happened, the end of the output of a
  * failed step, and what to do next. What the page can do itself is a button, too.
  */
-import { type ReactNode, useState } from "react";
+import { type ReactNode, useLayoutEffect, useRef, useState } from "react";
 import { Link } from "wouter";
-import type { Next, Overview, StepRow } from "../api.ts";
+import { type Next, type Overview, type StepRow, useMayAct } from "../api.ts";
 import { stepHref } from "../links.ts";
 import { CommandLine } from "../parts/basics.tsx";
 import { Icon } from "../parts/icon.tsx";
 import { tintOf } from "../parts/status.tsx";
-import { useMayAct } from "../server.ts";
 import { ActionButton, actionFor, type RunAction, stepIn } from "./run-actions.tsx";
-import { Tail } from "./tail.tsx";
 
 interface RunCardProps {
   readonly overview: Overview;
@@ -124,4 +122,17 @@ function StepLink({ run, step }: { run: string; step: string | undefined }): Rea
 
 function capitalised(text: string): string {
   return text.slice(0, 1).toUpperCase() + text.slice(1);
+}
+
+export function Tail({ text, label }: { text: string; label: string }): ReactNode {
+  const box = useRef<HTMLElement>(null);
+  useLayoutEffect(() => {
+    if (box.current !== null) box.current.scrollTop = box.current.scrollHeight;
+  }, [text]);
+  return (
+    // biome-ignore lint/a11y/noNoninteractiveTabindex: a box that scrolls needs the keyboard
+    <section className="tail" aria-label={label} tabIndex={0} ref={box}>
+      <pre>{text}</pre>
+    </section>
+  );
 }

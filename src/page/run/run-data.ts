@@ -12,11 +12,17 @@ import {
   useState,
   useSyncExternalStore,
 } from "react";
-import { type ApiError, type CommandDoc, type Doc, runPath, type StepRow } from "../api.ts";
-import { type Loaded, useDocument } from "../data.ts";
+import {
+  type ApiError,
+  type CommandDoc,
+  type Doc,
+  type Loaded,
+  runPath,
+  type StepRow,
+  useDocument,
+} from "../api.ts";
 import { useLive } from "../live.ts";
-import { mergedLines, type RunLine } from "./run-lines.ts";
-import { mergedRows } from "./step-rows.ts";
+import { mergedLines, mergedRows, type RunLine } from "./step-rows.ts";
 
 export type GraphDoc = CommandDoc<"graph">;
 

@@ -1,7 +1,7 @@
 /** What stands above every part of a run's page: what it is, how far it is, what it costs. */
 import type { ReactNode } from "react";
 import { Link } from "wouter";
-import { inputText } from "../../view/input-text.ts";
+import { inputText } from "../../view/text.ts";
 import type { Overview, StepRow } from "../api.ts";
 import { runHref } from "../links.ts";
 import { Copy } from "../parts/basics.tsx";

@@ -5,13 +5,14 @@
  * Does not: show a part; each has a file of its own.
  */
 
+import "../styles/run.css";
 import { type ReactNode, useCallback } from "react";
 import { useLocation, useSearchParams } from "wouter";
-import { type Doc, runPath } from "../api.ts";
+import { type CommandDoc, type Doc, runPath } from "../api.ts";
+import { useTitle } from "../browser.ts";
 import { stepHref } from "../links.ts";
-import { Empty, Failure, Loading, Tabs } from "../parts/basics.tsx";
-import { useTitle } from "../title.ts";
-import { Context } from "./context.tsx";
+import { Card, Empty, Failure, Loading, Tabs } from "../parts/basics.tsx";
+import { Json } from "../parts/json.tsx";
 import { Files } from "./files.tsx";
 import { RunGraph } from "./graph.tsx";
 import { Log } from "./log.tsx";
@@ -21,7 +22,6 @@ import { RunHead } from "./run-head.tsx";
 import { StepList } from "./step-list.tsx";
 import { StepPanel } from "./step-panel.tsx";
 import { Waterfall } from "./waterfall.tsx";
-import "../styles/run.css";
 
 const TABS = [
   { id: "graph", label: "Graph" },
@@ -114,5 +114,41 @@ function GraphPart({ run, page }: PartProps): ReactNode {
       </div>
       {row === undefined ? null : <StepPanel run={run} row={row} onClose={onClose} />}
     </div>
+  );
+}
+
+/** What a run was given, and what its steps have put into its context. */
+function Context({ run, sequence }: { run: string; sequence: number }): ReactNode {
+  const show = useFreshDocument<CommandDoc<"show">>(runPath(run, "show"), sequence);
+  if (show.error !== undefined) return <Failure error={show.error} />;
+  if (show.data === undefined) return <Loading lines={6} />;
+  const { context, input, file, cwd, args } = show.data;
+  return (
+    <div className="run-context">
+      <ContextPart title="Context" value={context} none="No step has set a value yet." />
+      <ContextPart title="Input" value={input} none="The run was started without input." />
+      <ContextPart title="Start" value={{ file, directory: cwd, args }} none="" />
+    </div>
+  );
+}
+
+interface ContextPartProps {
+  readonly title: string;
+  readonly value: unknown;
+  readonly none: string;
+}
+
+function ContextPart({ title, value, none }: ContextPartProps): ReactNode {
+  const isNone = value === null || (typeof value === "object" && Object.keys(value).length === 0);
+  return (
+    <Card title={title}>
+      <div className="card-body">
+        {isNone ? (
+          <p className="faint">{none}</p>
+        ) : (
+          <Json value={value} label={title.toLowerCase()} levels={2} />
+        )}
+      </div>
+    </Card>
   );
 }

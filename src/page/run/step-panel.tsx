@@ -1,8 +1,7 @@
 /** A step beside the graph: how it stands, why, and the end of what it printed. */
 import { type ReactNode, useEffect, useState } from "react";
 import { Link } from "wouter";
-import { type Doc, runPath, type StepRow } from "../api.ts";
-import { useDocument } from "../data.ts";
+import { type Doc, runPath, type StepRow, useDocument } from "../api.ts";
 import { stepHref } from "../links.ts";
 import { useLive } from "../live.ts";
 import { Button } from "../parts/basics.tsx";
@@ -10,7 +9,7 @@ import { Ago, countText, Duration, Money } from "../parts/figures.tsx";
 import { Icon } from "../parts/icon.tsx";
 import { Status } from "../parts/status.tsx";
 import { itemsText } from "./graph-node.tsx";
-import { Tail } from "./tail.tsx";
+import { Tail } from "./run-card.tsx";
 
 /** So much of the end of an output is read, and shown. */
 const TAIL_BYTES = 6_000;

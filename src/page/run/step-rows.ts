@@ -1,8 +1,8 @@
 /**
- * The rows of a run as a list that a person can read: a tree with closed parts, or only the steps
- * that a filter lets through. News change the rows.
+ * The steps of a run as rows of a list that a person can read: a tree with closed parts, or only the
+ * steps that a filter lets through; and its events as lines. News change the rows and add lines.
  */
-import type { StepRow } from "../api.ts";
+import type { Doc, StepRow } from "../api.ts";
 
 /** Which steps are listed. */
 export type RowFilter = "all" | "failed" | "active";
@@ -165,4 +165,30 @@ function withChildren(
     close(row.step);
   }
   return merged;
+}
+
+/** An event of a run, as the terminal prints it. */
+export type RunLine = Doc<"runNews">["lines"][number];
+
+/** Lines in their order, each once: a stream that continues may repeat some. */
+export function mergedLines(
+  before: readonly RunLine[],
+  news: readonly RunLine[],
+): readonly RunLine[] {
+  const last = before.at(-1)?.sequence ?? 0;
+  const fresh = news.filter(({ sequence }) => sequence > last);
+  return fresh.length === 0 ? before : [...before, ...fresh];
+}
+
+/** The lines that have all of these words, in their text or in the path of their step. */
+export function linesWith(lines: readonly RunLine[], words: string): readonly RunLine[] {
+  const wanted = words
+    .toLowerCase()
+    .split(/\s+/)
+    .filter((word) => word !== "");
+  if (wanted.length === 0) return lines;
+  return lines.filter(({ text, step }) => {
+    const line = `${step ?? ""} ${text}`.toLowerCase();
+    return wanted.every((word) => line.includes(word));
+  });
 }

@@ -5,7 +5,7 @@
 import { type ReactNode, useEffect, useMemo, useRef, useState } from "react";
 import { useSearchParams } from "wouter";
 import type { Doc, RunStatus } from "../api.ts";
-import { useKeys } from "../keys.ts";
+import { useKeys } from "../browser.ts";
 import { countText } from "../parts/figures.tsx";
 import { Icon } from "../parts/icon.tsx";
 import { tintOf } from "../parts/status.tsx";

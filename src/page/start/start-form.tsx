@@ -1,11 +1,9 @@
 /** The form that starts a run of one pipeline. */
 import { type FormEvent, type ReactNode, useId, useMemo, useRef, useState } from "react";
 import { useLocation } from "wouter";
-import { type ApiError, type Doc, post } from "../api.ts";
-import { asApiError } from "../data.ts";
+import { type ApiError, asApiError, type Doc, post, useMayAct } from "../api.ts";
 import { Button, Card, Failure } from "../parts/basics.tsx";
 import { say } from "../parts/toast.tsx";
-import { useMayAct } from "../server.ts";
 import { InputField } from "./input-field.tsx";
 import {
   type Faults,

@@ -2,11 +2,10 @@
 import { type ReactNode, useState } from "react";
 import { Link, useLocation } from "wouter";
 import type { Doc } from "../api.ts";
-import { useDocument } from "../data.ts";
+import { useDocument, useServer } from "../api.ts";
 import { pathInAddress, startHref } from "../links.ts";
 import { CommandLine, Empty, Failure, Loading } from "../parts/basics.tsx";
 import { Icon } from "../parts/icon.tsx";
-import { useServer } from "../server.ts";
 import { type ListedPipeline, StartForm } from "./start-form.tsx";
 import "../styles/start.css";
 

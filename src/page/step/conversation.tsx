@@ -1,7 +1,6 @@
 /** The conversation of an attempt: turns, and tool calls with their results; new ones as they come. */
 import { type ReactNode, useEffect, useLayoutEffect, useRef, useState } from "react";
-import { type Doc, runPath } from "../api.ts";
-import { useDocument } from "../data.ts";
+import { type Doc, runPath, useDocument } from "../api.ts";
 import { Button, Empty, Failure, Loading } from "../parts/basics.tsx";
 import { ClockTime, countText } from "../parts/figures.tsx";
 import { Icon } from "../parts/icon.tsx";

@@ -1,8 +1,14 @@
-/** What is known about an attempt: what it was told, its checks, its receipt, and why it ran. */
-import type { ReactNode } from "react";
-import type { Doc } from "../api.ts";
+/**
+ * What is known about an attempt: what it was told, its checks, its receipt, why it ran, what it
+ * changed, and the files that it passed on.
+ */
+import { type ReactNode, useEffect, useState } from "react";
+import { type CommandDoc, type Doc, runPath, useDocument } from "../api.ts";
 import { Material } from "../inbox/material.tsx";
-import { Copy, Empty } from "../parts/basics.tsx";
+import { Copy, Empty, Failure, Loading, Part } from "../parts/basics.tsx";
+import { Diff } from "../parts/diff.tsx";
+import { bytesText } from "../parts/figures.tsx";
+import { Icon } from "../parts/icon.tsx";
 import { Json } from "../parts/json.tsx";
 import { Status } from "../parts/status.tsx";
 import type { StepAttempt } from "./attempt-list.tsx";
@@ -20,21 +26,14 @@ export function Task({
   return (
     <div className="evidence">
       {prompt === null ? null : (
-        <section className="evidence-part">
-          <header>
-            <h2>{attempt?.agent === null ? "Command" : "Prompt"}</h2>
-            <Copy text={prompt} />
-          </header>
+        <Part title={attempt?.agent === null ? "Command" : "Prompt"} aside={<Copy text={prompt} />}>
           <pre className="code-block">{prompt}</pre>
-        </section>
+        </Part>
       )}
       {Object.keys(settings).length === 0 ? null : (
-        <section className="evidence-part">
-          <header>
-            <h2>Settings</h2>
-          </header>
+        <Part title="Settings">
           <Json value={settings} label="the settings" levels={2} />
-        </section>
+        </Part>
       )}
     </div>
   );
@@ -96,10 +95,7 @@ export function Why({ page }: { page: Doc<"stepPage"> }): ReactNode {
     <div className="evidence">
       <pre className="code-block">{page.explained.join("\n")}</pre>
       {page.messages.length === 0 ? null : (
-        <section className="evidence-part">
-          <header>
-            <h2>Messages to the agent</h2>
-          </header>
+        <Part title="Messages to the agent">
           <ul className="messages">
             {page.messages.map(({ id, text, by, delivered }) => (
               <li key={id}>
@@ -110,8 +106,133 @@ export function Why({ page }: { page: Doc<"stepPage"> }): ReactNode {
               </li>
             ))}
           </ul>
-        </section>
+        </Part>
       )}
     </div>
   );
+}
+
+export function Changes({ run, attempt }: { run: string; attempt: StepAttempt }): ReactNode {
+  const { from, to } = attempt;
+  const isKnown = from !== null && to !== null;
+  if (!isKnown) {
+    return (
+      <Empty
+        title={
+          attempt.ended_at === null
+            ? "The files are compared when the attempt has ended"
+            : "There is no snapshot of the files of this attempt"
+        }
+      />
+    );
+  }
+  return <DiffBetween run={run} from={from} to={to} />;
+}
+
+/** What changed between two checkpoints: names as `perdure diff` takes them. */
+function DiffBetween(props: { run: string; from: string; to: string }): ReactNode {
+  const { run, from, to } = props;
+  const { data, error } = useDocument<CommandDoc<"diff">>(runPath(run, "diff"), {
+    from,
+    to,
+    patch: 1,
+  });
+  if (error !== undefined) return <Failure error={error} />;
+  if (data === undefined) return <Loading lines={6} />;
+  const { files, context, patch, patch_cut } = data;
+  const hasContext =
+    Object.keys(context.added).length +
+      Object.keys(context.changed).length +
+      context.removed.length >
+    0;
+  if (files.length === 0 && !hasContext) return <Empty title="Nothing changed" />;
+  return (
+    <div className="evidence">
+      {files.length === 0 ? (
+        <p className="faint">No file changed.</p>
+      ) : (
+        <Diff files={files} patch={patch} isCut={patch_cut} label="Changes" />
+      )}
+      {hasContext ? (
+        <Part title="Context">
+          <Json value={context} label="the changes of the context" levels={2} />
+        </Part>
+      ) : null}
+    </div>
+  );
+}
+
+type Artifact = Doc<"stepPage">["artifacts"][number];
+
+/** A longer file is only offered as a download. */
+const PREVIEW_BYTES_MAX = 256 * 1024;
+
+export function Artifacts(props: { run: string; artifacts: readonly Artifact[] }): ReactNode {
+  const { run, artifacts } = props;
+  if (artifacts.length === 0) return <Empty title="The step passed no files on" />;
+  return (
+    <ul className="artifacts">
+      {artifacts.map((artifact) => (
+        <li key={`${artifact.sha256} ${artifact.path}`} className="evidence-part">
+          <header>
+            <Icon name="file" />
+            <h2 className="cut">{artifact.path}</h2>
+            <span className="faint figure">{bytesText(artifact.bytes)}</span>
+            <a className="button" href={contentPath(run, artifact)} download={nameOf(artifact)}>
+              Download
+            </a>
+          </header>
+          <ArtifactPreview run={run} artifact={artifact} />
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function contentPath(run: string, { sha256 }: Artifact): string {
+  return runPath(run, `artifact/${sha256}`);
+}
+
+function nameOf({ path }: Artifact): string {
+  return path.split("/").at(-1) ?? path;
+}
+
+function ArtifactPreview({ run, artifact }: { run: string; artifact: Artifact }): ReactNode {
+  const { media, bytes } = artifact;
+  const path = contentPath(run, artifact);
+  if (media.startsWith("image/")) {
+    return <img className="artifact-image" src={path} alt={`Content of ${artifact.path}`} />;
+  }
+  const isText = media.startsWith("text/") || media.includes("json");
+  if (!isText || bytes > PREVIEW_BYTES_MAX) return null;
+  return <TextPreview path={path} isJson={/\.json$/i.test(artifact.path)} />;
+}
+
+function TextPreview({ path, isJson }: { path: string; isJson: boolean }): ReactNode {
+  const [text, setText] = useState<string>();
+  useEffect(() => {
+    const controller = new AbortController();
+    fetch(path, { credentials: "same-origin", signal: controller.signal })
+      .then(async (response) => {
+        const isShown = response.ok && response.headers.get("content-type")?.startsWith("text/");
+        setText(isShown === true ? await response.text() : "");
+      })
+      .catch(() => setText(""));
+    return () => controller.abort();
+  }, [path]);
+  if (text === undefined || text === "") return null;
+  const value = isJson ? parsed(text) : undefined;
+  return value === undefined ? (
+    <pre className="code-block">{text}</pre>
+  ) : (
+    <Json value={value} label="the file" />
+  );
+}
+
+function parsed(text: string): Doc<"stepPage">["settings"][string] | undefined {
+  try {
+    return JSON.parse(text) as Doc<"stepPage">["settings"][string];
+  } catch {
+    return undefined;
+  }
 }

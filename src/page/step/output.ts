@@ -5,8 +5,7 @@
  * Does not: show it (output-view.tsx).
  */
 import { useCallback, useEffect, useRef, useState } from "react";
-import { type ApiError, type Doc, type Query, read, runPath } from "../api.ts";
-import { asApiError } from "../data.ts";
+import { type ApiError, asApiError, type Doc, type Query, read, runPath } from "../api.ts";
 import { useLive } from "../live.ts";
 import {
   CHUNK_BYTES,

@@ -4,13 +4,11 @@
  */
 import { type ReactNode, useId, useState } from "react";
 import { useLocation } from "wouter";
-import { type Doc, post, runPath, type StepRow } from "../api.ts";
+import { type Doc, post, runPath, type StepRow, useMayAct } from "../api.ts";
 import { runHref } from "../links.ts";
 import { Button } from "../parts/basics.tsx";
-import { ActionDialog } from "../parts/dialog.tsx";
+import { ActionDialog, Check, Choices, PreviewDialog } from "../parts/dialog.tsx";
 import type { IconName } from "../parts/icon.tsx";
-import { PreviewDialog } from "../parts/preview-dialog.tsx";
-import { useMayAct } from "../server.ts";
 
 type StepDoc = Doc<"stepPage">;
 
@@ -65,7 +63,7 @@ const ACTIONS: readonly Action[] = [
     label: "Skip",
     icon: "skip",
     isOffered: ({ row }) => !["running", "completed", "skipped"].includes(row.status),
-    Dialog: SkipDialog,
+    Dialog: (props) => <SkipDialog run={props.page.run_id} step={props.page.row.step} {...props} />,
   },
   {
     label: "Rewind to here",
@@ -113,42 +111,22 @@ const FILES_CHOICES = [
   ["keep", "Keep them as they are now"],
 ] as const;
 
+interface FilesFieldProps {
+  readonly files: FilesChoice;
+  readonly onChoose: (files: FilesChoice) => void;
+}
+
 /** What happens to the files of the workspace. */
-function FilesField(props: {
-  files: FilesChoice;
-  onChoose: (files: FilesChoice) => void;
-}): ReactNode {
-  const { files, onChoose } = props;
-  const name = useId();
-  return (
-    <fieldset className="choices">
-      <legend>Files</legend>
-      {FILES_CHOICES.map(([value, label]) => (
-        <label key={label}>
-          <input
-            type="radio"
-            name={name}
-            checked={files === value}
-            onChange={() => onChoose(value)}
-          />
-          {label}
-        </label>
-      ))}
-    </fieldset>
-  );
+function FilesField({ files, onChoose }: FilesFieldProps): ReactNode {
+  return <Choices legend="Files" choices={FILES_CHOICES} chosen={files} onChoose={onChoose} />;
 }
 
 /** Effects that must happen once happen again only if a person says so. */
 function OnceField(props: { agreed: boolean; onChange: (agreed: boolean) => void }): ReactNode {
   return (
-    <label className="check-line">
-      <input
-        type="checkbox"
-        checked={props.agreed}
-        onChange={(event) => props.onChange(event.target.checked)}
-      />
+    <Check isOn={props.agreed} onChange={props.onChange}>
       Effects that must happen once may happen again
-    </label>
+    </Check>
   );
 }
 
@@ -201,14 +179,13 @@ interface ItemsFieldProps {
 
 function ItemsField({ failed, which, onChoose, items, onItems }: ItemsFieldProps): ReactNode {
   const label = failed === 1 ? "The failed item" : `The ${failed} failed items`;
-  const name = useId();
-  const field = { name, chosen: which, onChoose };
+  const choices = [
+    ["all", "All items"] as const,
+    ...(failed === 0 ? [] : [["failed", label] as const]),
+    ["some", "These items:"] as const,
+  ];
   return (
-    <fieldset className="choices">
-      <legend>Items</legend>
-      <ItemChoice label="All items" value="all" {...field} />
-      {failed === 0 ? null : <ItemChoice label={label} value="failed" {...field} />}
-      <ItemChoice label="These items:" value="some" {...field} />
+    <Choices legend="Items" choices={choices} chosen={which} onChoose={onChoose}>
       <input
         aria-label="Numbers of items"
         placeholder="0, 3, 7"
@@ -216,24 +193,7 @@ function ItemsField({ failed, which, onChoose, items, onItems }: ItemsFieldProps
         onFocus={() => onChoose("some")}
         onChange={(event) => onItems(event.target.value)}
       />
-    </fieldset>
-  );
-}
-
-function ItemChoice<T extends string>(props: {
-  /** The same for all choices of a field: arrow keys move between them. */
-  name: string;
-  label: string;
-  value: T;
-  chosen: string;
-  onChoose: (value: T) => void;
-}): ReactNode {
-  const { name, label, value, chosen, onChoose } = props;
-  return (
-    <label>
-      <input type="radio" name={name} checked={chosen === value} onChange={() => onChoose(value)} />
-      {label}
-    </label>
+    </Choices>
   );
 }
 
@@ -241,15 +201,18 @@ function numbersIn(text: string): readonly number[] {
   return [...text.matchAll(/\d+/g)].map(([number]) => Number(number));
 }
 
-function SkipDialog({ page, onDone, onClose }: DialogProps): ReactNode {
-  const { row, run_id } = page;
+interface SkipProps extends PointDialogProps {
+  readonly step: string;
+}
+
+export function SkipDialog({ run, step, onDone, onClose }: SkipProps): ReactNode {
   return (
     <ActionDialog
-      title={`Skip ${row.step}`}
+      title={`Skip ${step}`}
       verb="Skip"
       onClose={onClose}
       onDone={onDone}
-      act={() => post(runPath(run_id, "skip"), { step: row.step })}
+      act={() => post(runPath(run, "skip"), { step })}
     >
       <p>
         The run continues as if the step were not there. Steps after it start without its result.
@@ -266,8 +229,7 @@ const VERDICTS = [
 
 function SettleDialog({ page, onDone, onClose }: DialogProps): ReactNode {
   const { row, run_id, attempts } = page;
-  const [as, setAs] = useState<string>("done");
-  const name = useId();
+  const [as, setAs] = useState<(typeof VERDICTS)[number][0]>("done");
   return (
     <ActionDialog
       title={`Settle ${row.step}`}
@@ -281,12 +243,7 @@ function SettleDialog({ page, onDone, onClose }: DialogProps): ReactNode {
         found.
       </p>
       {attempts[0]?.message == null ? null : <p className="faint">{attempts[0].message}</p>}
-      <fieldset className="choices">
-        <legend>What happened</legend>
-        {VERDICTS.map(([value, label]) => (
-          <ItemChoice key={value} {...{ name, label, value }} chosen={as} onChoose={setAs} />
-        ))}
-      </fieldset>
+      <Choices legend="What happened" choices={VERDICTS} chosen={as} onChoose={setAs} />
     </ActionDialog>
   );
 }
@@ -328,19 +285,12 @@ function AnswerDialog({ page, onDone, onClose }: DialogProps): ReactNode {
       act={() => post(runPath(run_id, "answer"), { step: question.step, choice, ...given })}
     >
       <p className="question-text">{question.question}</p>
-      <fieldset className="choices">
-        <legend>Choice</legend>
-        {question.choices.map(({ key, label }) => (
-          <ItemChoice
-            key={key}
-            name={`${id}-choice`}
-            label={label}
-            value={key}
-            chosen={choice ?? ""}
-            onChoose={setChoice}
-          />
-        ))}
-      </fieldset>
+      <Choices
+        legend="Choice"
+        choices={question.choices.map(({ key, label }) => [key, label] as const)}
+        chosen={choice}
+        onChoose={setChoice}
+      />
       {question.text === "none" ? null : (
         <div className="field">
           <label htmlFor={id}>Text{question.text === "required" ? "" : " (optional)"}</label>
@@ -399,14 +349,9 @@ export function ForkDialog(props: PointDialogProps & { at: string }): ReactNode 
       <p>
         A new run begins with everything that was done before this step. This run stays as it is.
       </p>
-      <label className="check-line">
-        <input
-          type="checkbox"
-          checked={start}
-          onChange={(event) => setStart(event.target.checked)}
-        />
+      <Check isOn={start} onChange={setStart}>
         Start the new run at once
-      </label>
+      </Check>
     </PreviewDialog>
   );
 }

@@ -4,25 +4,21 @@
  * Owns: which attempt and which tab the address names.
  * Does not: show an attempt's details; each tab has a file of its own.
  */
-import { Fragment, type ReactNode, useState } from "react";
-import { Link, useSearchParams } from "wouter";
-import { type Doc, runPath } from "../api.ts";
-import { type Loaded, useDocument } from "../data.ts";
-import { pathInAddress, runHref, stepHref, timeHref } from "../links.ts";
+import { type ReactNode, useState } from "react";
+import { Link } from "wouter";
+import { type Doc, type Loaded, runPath, useDocument } from "../api.ts";
+import { useAtMostEvery, useTitle } from "../browser.ts";
+import { pathInAddress, stepHref, timeHref, useAddressQuery } from "../links.ts";
 import { useLive } from "../live.ts";
-import { Empty, Loading, Refused, Tabs } from "../parts/basics.tsx";
+import { Breadcrumb, Empty, Loading, Refused, Tabs } from "../parts/basics.tsx";
 import { countText, Duration, Money } from "../parts/figures.tsx";
 import { Status } from "../parts/status.tsx";
-import { useAtMostEvery } from "../timing.ts";
-import { useTitle } from "../title.ts";
-import { Artifacts } from "./artifacts.tsx";
 import { AttemptList, markOf, type StepAttempt } from "./attempt-list.tsx";
-import { Changes } from "./changes.tsx";
 import { Conversation } from "./conversation.tsx";
-import { Checks, Question, Receipt, Task, Why } from "./evidence.tsx";
+import { Artifacts, Changes, Checks, Question, Receipt, Task, Why } from "./evidence.tsx";
 import { OutputView } from "./output-view.tsx";
 import { StepActions } from "./step-actions.tsx";
-import { StepsInside } from "./steps-inside.tsx";
+import { StepsInside } from "./step-table.tsx";
 import "../styles/step.css";
 
 type StepDoc = Doc<"stepPage">;
@@ -72,7 +68,7 @@ function Head({ page, run, onDone }: HeadProps): ReactNode {
   const { row } = page;
   return (
     <header className="step-head">
-      <Breadcrumb run={run} runId={page.run_id} step={row.step} />
+      <StepBreadcrumb run={run} runId={page.run_id} step={row.step} />
       <div className="page-head">
         <h1>{row.label === "" ? row.step : row.label}</h1>
         <Status status={row.status} word={row.detail} />
@@ -93,34 +89,20 @@ function isSaid({ attempts, question }: StepDoc, message: string): boolean {
   return question !== null || attempts[0]?.message === message;
 }
 
-function Breadcrumb(props: { run: string; runId: string; step: string }): ReactNode {
+function StepBreadcrumb(props: { run: string; runId: string; step: string }): ReactNode {
   const { run, runId, step } = props;
-  const parts = step.split("/");
+  const names = step.split("/");
+  const parts = names.map((name, index) => {
+    if (index === names.length - 1) return { name };
+    const path = names.slice(0, index + 1).join("/");
+    return { name, href: stepHref(run, path.replace(/\[\d+\]$/, "")) };
+  });
   return (
-    <nav className="breadcrumb" aria-label="Where this step is">
-      <Link href="/">Runs</Link>
-      <span aria-hidden="true">/</span>
-      <Link href={runHref(run)} className="mono">
-        {runId.slice(0, 8)}
-      </Link>
-      {parts.map((part, index) => {
-        const path = parts.slice(0, index + 1).join("/");
-        const isLast = index === parts.length - 1;
-        return (
-          <Fragment key={path}>
-            <span aria-hidden="true">/</span>
-            {isLast ? (
-              <span aria-current="page">{part}</span>
-            ) : (
-              <Link href={stepHref(run, path.replace(/\[\d+\]$/, ""))}>{part}</Link>
-            )}
-          </Fragment>
-        );
-      })}
+    <Breadcrumb run={run} runId={runId} parts={parts}>
       <Link className="breadcrumb-end" href={timeHref(run)}>
         Time travel
       </Link>
-    </nav>
+    </Breadcrumb>
   );
 }
 
@@ -187,17 +169,9 @@ interface AttemptsProps {
 }
 
 function Attempts({ page, run, version }: AttemptsProps): ReactNode {
-  const [search, setSearch] = useSearchParams();
+  const [search, change] = useAddressQuery();
   const named = search.get("attempt");
   const attempt = page.attempts.find(({ name }) => name === named) ?? page.attempts[0];
-  const change = (name: string, value: string): void =>
-    setSearch(
-      (before) => {
-        before.set(name, value);
-        return before;
-      },
-      { replace: true },
-    );
   const tabs = tabsOf(page, attempt);
   const tab = tabs.find(({ id }) => id === search.get("tab"))?.id ?? tabs[0]?.id ?? "why";
   if (attempt === undefined) {

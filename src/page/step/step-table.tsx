@@ -1,9 +1,13 @@
-/** Steps as rows: state, path, words and time; only those in sight are in the document. */
+/**
+ * Steps as rows: state, path, words and time; only those in sight are in the document. Of the steps
+ * inside a composite step, those that failed come first.
+ */
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { type ReactNode, useRef } from "react";
+import { type ReactNode, useEffect, useMemo, useRef } from "react";
 import { Link } from "wouter";
-import type { StepRow } from "../api.ts";
+import { type Doc, runPath, type StepRow, useDocument } from "../api.ts";
 import { stepHref } from "../links.ts";
+import { Empty, Failure, Loading } from "../parts/basics.tsx";
 import { Duration } from "../parts/figures.tsx";
 import { StatusMark } from "../parts/status.tsx";
 import "../styles/step-table.css";
@@ -44,4 +48,36 @@ export function StepTable({ run, rows, label }: StepTableProps): ReactNode {
       </ol>
     </div>
   );
+}
+
+interface StepsInsideProps {
+  readonly run: string;
+  readonly step: string;
+  /** Changes when the step has changed. */
+  readonly version: number;
+}
+
+export function StepsInside({ run, step, version }: StepsInsideProps): ReactNode {
+  const { data, error, reload } = useDocument<Doc<"runPage">>(runPath(run));
+  useEffect(() => {
+    if (version > 0) reload();
+  }, [version, reload]);
+  const rows = useMemo(() => rowsInside(data?.steps ?? [], step), [data, step]);
+  if (error !== undefined) return <Failure error={error} />;
+  if (data === undefined) return <Loading lines={6} />;
+  if (rows.length === 0) return <Empty title="Nothing inside it has started" />;
+  return <StepTable run={run} rows={rows} label={`Steps inside ${step}`} />;
+}
+
+const RANKS: Readonly<Partial<Record<StepRow["status"], number>>> = {
+  failed: 0,
+  running: 1,
+  retrying: 1,
+  waiting: 1,
+  interrupted: 1,
+};
+
+function rowsInside(rows: readonly StepRow[], step: string): readonly StepRow[] {
+  const rank = ({ status }: StepRow): number => RANKS[status] ?? 2;
+  return rows.filter(({ parent }) => parent === step).toSorted((a, b) => rank(a) - rank(b));
 }

@@ -1,12 +1,14 @@
-/** The files as they were: a tree of the snapshot, and the content of the chosen file. */
+/**
+ * The files as they were: a tree of the snapshot whose folders open and close, and the content of the
+ * chosen file.
+ */
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { type KeyboardEvent, type ReactNode, useMemo, useRef, useState } from "react";
-import { type Doc, runPath } from "../api.ts";
-import { useDocument } from "../data.ts";
+import { type Doc, runPath, useDocument } from "../api.ts";
 import { Copy, Empty, Failure, Loading } from "../parts/basics.tsx";
 import { bytesText } from "../parts/figures.tsx";
 import { Icon } from "../parts/icon.tsx";
-import { foundRows, type TreeRow, treeRows } from "./file-tree.ts";
+import { foundRows, type TreeRow, treeRows } from "./moment-model.ts";
 import { useKept } from "./travel.ts";
 
 const ROW_PX = 28;

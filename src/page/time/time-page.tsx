@@ -4,25 +4,20 @@
  *
  * Owns: the parts of the page. The position is in travel.ts.
  */
-import { type ReactNode, useState } from "react";
-import { Link, useSearchParams } from "wouter";
-import { type Doc, runPath } from "../api.ts";
-import { useDocument } from "../data.ts";
-import { runHref } from "../links.ts";
+import { useVirtualizer } from "@tanstack/react-virtual";
+import { type ReactNode, useEffect, useRef, useState } from "react";
+import { type Doc, runPath, useDocument, useMayAct } from "../api.ts";
+import { useAtMostEvery, useTitle } from "../browser.ts";
+import { useAddressQuery } from "../links.ts";
 import { useLive } from "../live.ts";
-import { Button, Empty, Failure, Loading, Refused, Tabs } from "../parts/basics.tsx";
-import { Money } from "../parts/figures.tsx";
+import { Breadcrumb, Button, Empty, Failure, Loading, Refused, Tabs } from "../parts/basics.tsx";
+import { ClockTime, Money } from "../parts/figures.tsx";
 import { Status } from "../parts/status.tsx";
-import { useMayAct } from "../server.ts";
 import { ForkDialog, RewindDialog } from "../step/step-actions.tsx";
-import { useAtMostEvery } from "../timing.ts";
-import { useTitle } from "../title.ts";
-import { CompareMoments } from "./compare-moments.tsx";
 import { FilesThen } from "./files-then.tsx";
-import { MomentList } from "./moment-list.tsx";
-import { ContextThen, GraphThen, StepsThen } from "./moment-views.tsx";
+import { CompareMoments, ContextThen, GraphThen, StepsThen } from "./moment-views.tsx";
 import { Slider } from "./slider.tsx";
-import { type Moment, type MomentDoc, useMoment, useTravel } from "./travel.ts";
+import { type Moment, type MomentDoc, type TimePosition, useMoment, useTravel } from "./travel.ts";
 import "../styles/step.css";
 import "../styles/time.css";
 
@@ -68,17 +63,9 @@ interface JourneyProps extends TimePageProps {
 function Journey({ run, runId, moments, sequence, onDone }: JourneyProps): ReactNode {
   const travel = useTravel(run, moments, sequence);
   const { data: moment, error } = useMoment(run, travel.sequence);
-  const [search, setSearch] = useSearchParams();
+  const [search, change] = useAddressQuery();
   const pinned = Number(search.get("a") ?? 1);
   const tab = TABS.find(({ id }) => id === search.get("tab"))?.id ?? "graph";
-  const change = (name: string, value: string): void =>
-    setSearch(
-      (before) => {
-        before.set(name, value);
-        return before;
-      },
-      { replace: true },
-    );
   return (
     <>
       <Head run={run} runId={runId} moment={moment} onDone={onDone} />
@@ -165,15 +152,7 @@ function Head({ run, runId, moment, onDone }: HeadProps): ReactNode {
   const close = (): void => setOpen(undefined);
   return (
     <header className="step-head">
-      <nav className="breadcrumb" aria-label="Where this page is">
-        <Link href="/">Runs</Link>
-        <span aria-hidden="true">/</span>
-        <Link href={runHref(run)} className="mono">
-          {runId.slice(0, 8)}
-        </Link>
-        <span aria-hidden="true">/</span>
-        <span aria-current="page">Time travel</span>
-      </nav>
+      <Breadcrumb run={run} runId={runId} parts={[{ name: "Time travel" }]} />
       <div className="page-head">
         <h1>Time travel</h1>
         {moment === undefined ? null : <Status status={moment.status} />}
@@ -196,5 +175,45 @@ function Head({ run, runId, moment, onDone }: HeadProps): ReactNode {
         <ForkDialog run={run} at={checkpoint} onDone={onDone} onClose={close} />
       ) : null}
     </header>
+  );
+}
+
+const ROW_PX = 30;
+
+function MomentList({ travel }: { travel: TimePosition }): ReactNode {
+  const { moments, index, go } = travel;
+  const box = useRef<HTMLDivElement>(null);
+  const rows = useVirtualizer({
+    count: moments.length,
+    getScrollElement: () => box.current,
+    estimateSize: () => ROW_PX,
+    overscan: 10,
+  });
+  useEffect(() => rows.scrollToIndex(index, { align: "auto" }), [rows, index]);
+  return (
+    <div className="moments" ref={box}>
+      <ol style={{ height: rows.getTotalSize() }} aria-label="Events">
+        {rows.getVirtualItems().map((item) => {
+          const moment = moments[item.index];
+          if (moment === undefined) return null;
+          return (
+            <li key={item.key} style={{ transform: `translateY(${item.start}px)` }}>
+              <button
+                type="button"
+                // The keys move through all moments; tabbing through them would take for ever.
+                tabIndex={item.index === index ? 0 : -1}
+                aria-current={item.index === index ? "true" : undefined}
+                data-tone={moment.tone ?? ""}
+                onClick={() => go(item.index)}
+              >
+                <span className="moment-number figure">{moment.sequence}</span>
+                <span className="cut">{moment.text}</span>
+                <ClockTime time={moment.time} />
+              </button>
+            </li>
+          );
+        })}
+      </ol>
+    </div>
   );
 }

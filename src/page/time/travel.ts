@@ -6,10 +6,9 @@
  */
 import { useEffect, useRef, useState } from "react";
 import { useLocation } from "wouter";
-import { type Doc, runPath } from "../api.ts";
-import { type Loaded, useDocument } from "../data.ts";
+import { type Doc, type Loaded, runPath, useDocument } from "../api.ts";
+import { useSettled } from "../browser.ts";
 import { timeHref } from "../links.ts";
-import { useSettled } from "../timing.ts";
 
 export type Moment = Doc<"moments">["moments"][number];
 export type MomentDoc = Doc<"moment">;

@@ -9,11 +9,9 @@
  */
 import { assert } from "../../util/assert.ts";
 import { parseDuration } from "../../util/duration.ts";
-import type { Diagnostic } from "../diagnostic.ts";
 import { FIDELITIES } from "../fidelity.ts";
-import { diagnosticAt } from "../source.ts";
 import type { DotAttribute, DotAttributes } from "./ast.ts";
-import type { DotSource } from "./source.ts";
+import type { DotReport } from "./source.ts";
 
 /** The owner of an attribute. */
 export type AttributeOwner = "graph" | "node" | "edge";
@@ -289,8 +287,7 @@ const JOIN_POLICIES = ["wait_all", "first_success"] as const;
 
 /** Reads the attributes of one file. */
 export class AttributeReader {
-  readonly #source: DotSource;
-  readonly #diagnostics: Diagnostic[];
+  readonly #report: DotReport;
   /** The positions of reported values: a default may belong to many nodes. */
   readonly #reported = new Set<number>();
   /** The attributes with a warning: one for each attribute is enough. */
@@ -298,9 +295,8 @@ export class AttributeReader {
   /** The results of long texts, by position. */
   readonly #kept = new Map<number, Map<unknown, unknown>>();
 
-  constructor(source: DotSource, diagnostics: Diagnostic[]) {
-    this.#source = source;
-    this.#diagnostics = diagnostics;
+  constructor(report: DotReport) {
+    this.#report = report;
   }
 
   /** Undefined when it is absent or empty. */
@@ -346,7 +342,7 @@ export class AttributeReader {
     const policy = JOIN_POLICIES.find((known) => known === attribute?.value.text);
     if (attribute !== undefined && policy === undefined) {
       const message = `there is no join policy \`${attribute.value.text}\`; it is read as \`wait_all\``;
-      this.#report(attribute, "attribute-value", message, `there are ${JOIN_POLICIES.join(", ")}`);
+      this.#warn(attribute, "attribute-value", message, `there are ${JOIN_POLICIES.join(", ")}`);
     }
     return policy ?? "wait_all";
   }
@@ -360,12 +356,12 @@ export class AttributeReader {
     const read = this.#once(attribute, kind, () => readAttribute(kind, text));
     const rule = kind === "fidelity" ? "fidelity_valid" : "attribute-value";
     if (!read.ok) {
-      this.#report(attribute, rule, `${read.message}; \`${name}\` is not set`, read.help);
+      this.#warn(attribute, rule, `${read.message}; \`${name}\` is not set`, read.help);
       return undefined;
     }
     if (read.note !== undefined && !this.#noted.has(name)) {
       this.#noted.add(name);
-      this.#report(attribute, rule, read.note);
+      this.#warn(attribute, rule, read.note);
     }
     return read.value;
   }
@@ -378,10 +374,9 @@ export class AttributeReader {
     return kept.get(what) as T;
   }
 
-  #report({ value }: DotAttribute, rule: string, message: string, help?: string): void {
+  #warn({ value }: DotAttribute, rule: string, message: string, help?: string): void {
     if (this.#reported.has(value.span.start)) return;
     this.#reported.add(value.span.start);
-    const finding = { severity: "warning", rule, message, help } as const;
-    this.#diagnostics.push(diagnosticAt(this.#source, value.span, finding));
+    this.#report.warn(value.span, rule, message, help);
   }
 }

@@ -10,9 +10,7 @@
  * - pipeline/D3 Never throws: invalid text becomes a `bad` token, and the last token is always
  *   `end`.
  */
-import type { Diagnostic } from "../diagnostic.ts";
-import { diagnosticAt, type Finding } from "../source.ts";
-import { type DotSource, type DotSpan, dotSpan } from "./source.ts";
+import type { DotReport, DotSource, DotSpan } from "./source.ts";
 
 type Sign = "{" | "}" | "[" | "]" | "=" | ";" | "," | ":" | "+" | "->" | "--";
 
@@ -27,7 +25,6 @@ export interface Token {
 
 interface LexedDot {
   readonly tokens: readonly Token[];
-  readonly diagnostics: readonly Diagnostic[];
   /** True when a quote or bracket is never closed: it causes all later mistakes. */
   readonly cut: boolean;
 }
@@ -57,16 +54,16 @@ const MEANING: Readonly<Record<string, string>> = {
 };
 
 /** The tokens of a file. */
-export function lexDot(source: DotSource): LexedDot {
-  const lexer = new DotLexer(source);
+export function lexDot(report: DotReport): LexedDot {
+  const lexer = new DotLexer(report);
   lexer.run();
   return lexer;
 }
 
 class DotLexer implements LexedDot {
   readonly tokens: Token[] = [];
-  readonly diagnostics: Diagnostic[] = [];
   cut = false;
+  readonly #report: DotReport;
   readonly #source: DotSource;
   readonly #text: string;
   #at = 0;
@@ -74,9 +71,10 @@ class DotLexer implements LexedDot {
   #line = 0;
   #lineOfLast = -1;
 
-  constructor(source: DotSource) {
-    this.#source = source;
-    this.#text = source.text;
+  constructor(report: DotReport) {
+    this.#report = report;
+    this.#source = report.source;
+    this.#text = report.source.text;
   }
 
   run(): void {
@@ -174,8 +172,7 @@ class DotLexer implements LexedDot {
     const end = offset + found.length - 1;
     const message = "these quotes are in the middle of a text; they are read as part of it";
     const help = 'write `\\"`';
-    const finding = { severity: "warning", rule: "dot-dialect", message, help } as const;
-    this.#report(offset, end + 1, finding);
+    this.#report.warn({ start: offset, end: end + 1 }, "dot-dialect", message, help);
     return end;
   }
 
@@ -196,7 +193,7 @@ class DotLexer implements LexedDot {
     this.#push("html", start, this.#text.slice(start + 1, end - 1));
     const message = "the language has no HTML-like texts; this one is taken as it is written";
     const help = "write it in quotes";
-    this.#report(start, end, { severity: "warning", rule: "dot-dialect", message, help });
+    this.#report.warn({ start, end }, "dot-dialect", message, help);
   }
 
   /** A text in apostrophes is a mistake with a known end. */
@@ -207,20 +204,15 @@ class DotLexer implements LexedDot {
     this.#push("string", start, found.slice(1, -1));
     const message = "a text needs double quotes";
     const help = "write `\"` instead of `'`";
-    this.#report(start, this.#at, { severity: "error", rule: "dot-syntax", message, help });
+    this.#report.error({ start, end: this.#at }, "dot-syntax", message, help);
   }
 
   /** The rest of the text cannot be read: the tokens end here. */
   #unclosed(message: string, help: string, length: number): void {
     const start = this.#at;
-    this.#report(start, start + length, { severity: "error", rule: "dot-syntax", message, help });
+    this.#report.error({ start, end: start + length }, "dot-syntax", message, help);
     this.cut = true;
     this.#at = this.#text.length;
-  }
-
-  #report(start: number, end: number, finding: Finding): void {
-    const span = dotSpan(this.#source, start, end);
-    this.diagnostics.push(diagnosticAt(this.#source, span, finding));
   }
 
   #match(pattern: RegExp): string | undefined {

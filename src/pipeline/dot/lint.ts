@@ -7,14 +7,12 @@
  * - pipeline/D7 An error is an error of the specification, or a graph that no engine can run:
  *   Perdure does not refuse a file that its own engine runs.
  */
-import type { Diagnostic } from "../diagnostic.ts";
-import { diagnosticAt } from "../source.ts";
 import type { DotValue } from "./ast.ts";
 import { attributeKind, canonicalName } from "./attribute.ts";
 import type { DotCondition, ParsedCondition } from "./condition.ts";
 import type { DotEdge, DotNode, DotPipeline } from "./model.ts";
 import { knownShapes, NODE_TYPES, PROMPT_TYPE, WAIT_TYPE } from "./node-type.ts";
-import { type DotSource, type DotSpan, spanInText } from "./source.ts";
+import { type DotReport, type DotSpan, spanInText } from "./source.ts";
 
 /** The outcomes of the language; any other word is a custom outcome. */
 const OUTCOMES = ["success", "partial_success", "retry", "fail", "skipped"];
@@ -24,7 +22,7 @@ const UNUSABLE_ID = /\.\.|\.$|\.lock$|^(?:artifacts|branches|restart-\d+|.*\.(?:
 /** How long an id may be: a folder has its name, and the numbers of a visit and an attempt. */
 const ID_LENGTH_MAX = 128;
 const ID_LENGTH_SHOWN = 32;
-/** The ends of a loop of another engine (loop.ts). */
+/** The ends of a loop of another engine (load.ts). */
 const LOOP_SHAPES = ["trapezium", "invtrapezium"];
 /** How many nodes a diagnostic names. */
 const NODES_NAMED_MAX = 5;
@@ -33,9 +31,9 @@ const GATES_TESTED_MAX = 64;
 /** How many unknown properties of a stylesheet are reported. */
 const PROPERTIES_NAMED_MAX = 20;
 
-/** All diagnostics of a pipeline. */
-export function lintDot(source: DotSource, pipeline: DotPipeline): readonly Diagnostic[] {
-  const lint = new Lint(source, pipeline);
+/** Reports all mistakes of a pipeline. */
+export function lintDot(pipeline: DotPipeline, report: DotReport): void {
+  const lint = new Lint(pipeline, report);
   lint.ends();
   lint.reachability();
   lint.leavings();
@@ -44,54 +42,54 @@ export function lintDot(source: DotSource, pipeline: DotPipeline): readonly Diag
   lint.targets();
   lint.stylesheet();
   lint.gates();
-  return lint.diagnostics;
 }
 
-type Severity = Diagnostic["severity"];
-type Wording = Pick<Diagnostic, "rule" | "message" | "help">;
-
 class Lint {
-  readonly diagnostics: Diagnostic[] = [];
-  readonly #source: DotSource;
   readonly #pipeline: DotPipeline;
+  readonly #report: DotReport;
   readonly #flow: DotFlow;
   readonly #checked = new Set<DotValue>();
 
-  constructor(source: DotSource, pipeline: DotPipeline) {
-    this.#source = source;
+  constructor(pipeline: DotPipeline, report: DotReport) {
     this.#pipeline = pipeline;
+    this.#report = report;
     this.#flow = flowOf(pipeline);
   }
 
   ends(): void {
     const { starts, exits } = this.#flow;
-    if (starts.length !== 1) this.#count("error", "start_node", "start", starts);
-    if (exits.length !== 1) this.#count("error", "terminal_node", "exit", exits);
+    if (starts.length !== 1) this.#count("start_node", "start", starts);
+    if (exits.length !== 1) this.#count("terminal_node", "exit", exits);
     for (const start of starts) {
       const [edge] = this.#flow.incoming(start.id);
       if (edge === undefined) continue;
       const message = `the start node \`${start.id}\` has an edge into it, from \`${edge.from}\``;
-      this.#error("start_no_incoming", edge.span, message, "let the edge go to the node after it");
+      this.#report.error(
+        edge.span,
+        "start_no_incoming",
+        message,
+        "let the edge go to the node after it",
+      );
     }
     for (const exit of exits) {
       const [edge] = this.#flow.outgoing(exit.id);
       if (edge === undefined) continue;
       const message = `the exit node \`${exit.id}\` has an edge out of it, to \`${edge.to}\``;
-      this.#error("exit_no_outgoing", edge.span, message, "take the edge away");
+      this.#report.error(edge.span, "exit_no_outgoing", message, "take the edge away");
     }
   }
 
-  #count(severity: Severity, rule: string, what: string, nodes: readonly DotNode[]): void {
+  #count(rule: string, what: string, nodes: readonly DotNode[]): void {
     const [first, second] = nodes;
     if (first === undefined || second === undefined) {
       const help = `add \`${what} [shape=${what === "start" ? "Mdiamond" : "Msquare"}]\``;
       const message = `there is no ${what} node`;
-      this.#add(severity, this.#pipeline.span, { rule, message, help });
+      this.#report.error(this.#pipeline.span, rule, message, help);
       return;
     }
     const more = nodes.length > 2 ? ", ..." : "";
     const message = `there are ${nodes.length} ${what} nodes: ${first.id}, ${second.id}${more}`;
-    this.#add(severity, second.span, { rule, message, help: "a pipeline has one" });
+    this.#report.error(second.span, rule, message, "a pipeline has one");
   }
 
   reachability(): void {
@@ -103,8 +101,8 @@ class Lint {
       const message = `no path leads from the start to \`${id}\``;
       const help = "add an edge to it, or take it away";
       // Without a path to the exit a run continues until a limit or a person stops it, but it runs.
-      const severity = handler === "exit" ? "warning" : "error";
-      this.#add(severity, span, { rule: "reachability", message, help });
+      const severity = handler === "exit" ? "warn" : "error";
+      this.#report[severity](span, "reachability", message, help);
     }
   }
 
@@ -120,7 +118,7 @@ class Lint {
       if (!ending.has(node.id)) endless.push(node);
       if (this.#flow.outgoing(node.id).length > 0 || this.#flow.jumps(node.id).length > 0) continue;
       const message = `no edge leaves \`${node.id}\`: a run that comes here ends without its exit`;
-      this.#warn("dead_end", node.span, message, "add an edge to the exit");
+      this.#report.warn(node.span, "dead_end", message, "add an edge to the exit");
     }
     const [first] = endless;
     if (first === undefined) return;
@@ -128,7 +126,7 @@ class Lint {
     const more = endless.length > named.length ? ` and ${endless.length - named.length} more` : "";
     const message = `no path leads to an exit from ${named.join(", ")}${more}`;
     const help = "add an edge that leaves this cycle; without one only `max_visits` ends the run";
-    this.#warn("endless_cycle", first.span, message, help);
+    this.#report.warn(first.span, "endless_cycle", message, help);
   }
 
   node(node: DotNode): void {
@@ -138,12 +136,12 @@ class Lint {
     const valueSpan = (name: string): DotSpan => attributes.get(name)?.value.span ?? span;
     if (!node.declared) {
       const message = `\`${id}\` is only named by edges; it becomes a ${node.handler} node`;
-      this.#warn("edge_target_exists", span, message, `declare it: \`${id} [...]\``);
+      this.#report.warn(span, "edge_target_exists", message, `declare it: \`${id} [...]\``);
     }
     if (!node.shapeKnown && customType === undefined) {
       const message = `the shape \`${shape}\` of \`${id}\` stands for no handler`;
       const help = `give it a \`type\`, or one of ${knownShapes().join(", ")}`;
-      this.#error("unknown-shape", valueSpan("shape"), message, help);
+      this.#report.error(valueSpan("shape"), "unknown-shape", message, help);
     }
     if (customType !== undefined && customType !== WAIT_TYPE && customType !== PROMPT_TYPE) {
       const byType = attributes.has("type");
@@ -151,12 +149,12 @@ class Lint {
         ? `\`${customType}\`, the type of \`${id}\`, is not one of the language`
         : `\`${id}\` has another engine's shape, which makes it a \`${customType}\` node`;
       const help = `there are ${NODE_TYPES.join(", ")}; without it this is a ${node.handler} node`;
-      this.#warn("type_known", valueSpan(byType ? "type" : "shape"), message, help);
+      this.#report.warn(valueSpan(byType ? "type" : "shape"), "type_known", message, help);
     }
     const silent = node.prompt === undefined && !attributes.has("label");
     if (node.handler === "codergen" && customType === undefined && silent && node.declared) {
       const message = `\`${id}\` has neither a prompt nor a label to tell the model what to do`;
-      this.#warn("prompt_on_llm_nodes", span, message, 'add `prompt="..."`');
+      this.#report.warn(span, "prompt_on_llm_nodes", message, 'add `prompt="..."`');
     }
     this.#condition(node.managerStopCondition, attributes.get("manager.stop_condition")?.value);
   }
@@ -167,10 +165,10 @@ class Lint {
       const shown = id.length > ID_LENGTH_MAX ? `${id.slice(0, ID_LENGTH_SHOWN)}...` : id;
       const message = `\`${shown}\` cannot be the id of a node: files of the run are named after it`;
       const why = id.length > ID_LENGTH_MAX ? `use at most ${ID_LENGTH_MAX} characters` : help;
-      this.#error("node_id", span, message, why);
+      this.#report.error(span, "node_id", message, why);
     } else if (!NODE_ID.test(id)) {
       const message = `\`${id}\` is not an id of the language; other engines refuse it`;
-      this.#warn("node_id", span, message, help);
+      this.#report.warn(span, "node_id", message, help);
     }
   }
 
@@ -182,19 +180,24 @@ class Lint {
       if (name === "auto_status" && value.text !== "false") {
         this.#checked.add(value);
         const message = `\`auto_status\` of \`${id}\` does nothing: without a file the exit status counts`;
-        this.#warn("unsupported", span, message, "take it away");
+        this.#report.warn(span, "unsupported", message, "take it away");
       } else if (name.startsWith("tool_hooks.") && handler === "tool") {
         this.#checked.add(value);
         const message = `\`${name}\` of \`${id}\` does nothing: hooks are for the calls of an agent`;
-        this.#warn("unsupported", span, message, "put the command into `tool_command`");
+        this.#report.warn(span, "unsupported", message, "put the command into `tool_command`");
       } else if (name.startsWith("loop_") && !LOOP_SHAPES.includes(shape)) {
         this.#checked.add(value);
         const message = `\`${name}\` of \`${id}\` does nothing: a loop has nodes for its ends`;
-        this.#warn("unsupported", span, message, `use the shapes ${LOOP_SHAPES.join(" and ")}`);
+        this.#report.warn(
+          span,
+          "unsupported",
+          message,
+          `use the shapes ${LOOP_SHAPES.join(" and ")}`,
+        );
       } else if (name === "mode" && handler !== "wait.human") {
         this.#checked.add(value);
         const message = `\`mode\` of \`${id}\` does nothing: only a gate has one`;
-        this.#warn("unsupported", span, message, "take it away");
+        this.#report.warn(span, "unsupported", message, "take it away");
       }
     }
   }
@@ -215,8 +218,8 @@ class Lint {
       return;
     }
     for (const { message, help, start, end } of parsed.problems) {
-      const span = spanInText(this.#source, value.span, { start, end });
-      this.#error("condition_syntax", span, message, help);
+      const span = spanInText(this.#report.source, value.span, { start, end });
+      this.#report.error(span, "condition_syntax", message, help);
     }
   }
 
@@ -225,9 +228,9 @@ class Lint {
     for (const { key, literal, start, end } of anyOf.flat()) {
       const meant = OUTCOMES.find((outcome) => outcome === literal.toLowerCase());
       if (key !== "outcome" || meant === undefined || meant === literal) continue;
-      const span = spanInText(this.#source, value.span, { start, end });
+      const span = spanInText(this.#report.source, value.span, { start, end });
       const message = `there is no outcome \`${literal}\`, unless a step says exactly that`;
-      this.#warn("unknown-outcome", span, message, `did you mean \`${meant}\`?`);
+      this.#report.warn(span, "unknown-outcome", message, `did you mean \`${meant}\`?`);
     }
   }
 
@@ -241,7 +244,7 @@ class Lint {
         seen.add(value.span.start);
         if (this.#pipeline.nodes.has(value.text)) continue;
         const message = `\`${name}\` names \`${value.text}\`, which is no node`;
-        this.#warn("retry_target_exists", value.span, message, "name a node of this graph");
+        this.#report.warn(value.span, "retry_target_exists", message, "name a node of this graph");
       }
     }
   }
@@ -251,9 +254,9 @@ class Lint {
     if (value === undefined) return;
     const { rules, problems } = this.#pipeline.stylesheet;
     for (const { message, start, end } of problems) {
-      const span = spanInText(this.#source, value.span, { start, end });
+      const span = spanInText(this.#report.source, value.span, { start, end });
       const help = "write `selector { property: value; }`";
-      this.#error("stylesheet_syntax", span, message, help);
+      this.#report.error(span, "stylesheet_syntax", message, help);
     }
     const properties = new Set(rules.flatMap((rule) => rule.properties));
     const named = new Set<string>();
@@ -261,10 +264,10 @@ class Lint {
       const known = attributeKind("node", canonicalName("node", name)) !== undefined;
       if (known || named.has(name) || named.size >= PROPERTIES_NAMED_MAX) continue;
       named.add(name);
-      const span = spanInText(this.#source, value.span, { start, end });
+      const span = spanInText(this.#report.source, value.span, { start, end });
       const message = `\`${name}\` is not a property of the language; it is ignored`;
       const help = "there are llm_model, llm_provider and reasoning_effort";
-      this.#warn("unknown-attribute", span, message, help);
+      this.#report.warn(span, "unknown-attribute", message, help);
     }
   }
 
@@ -277,26 +280,14 @@ class Lint {
       const span = node.attributes.get("goal_gate")?.span ?? node.span;
       if ((node.retryTarget ?? node.fallbackRetryTarget ?? fallback) === undefined) {
         const message = `the goal gate \`${node.id}\` has no retry target: when it fails, so does the run`;
-        this.#warn("goal_gate_has_retry", span, message, 'add `retry_target="..."`');
+        this.#report.warn(span, "goal_gate_has_retry", message, 'add `retry_target="..."`');
       }
       if (++tested <= GATES_TESTED_MAX && this.#flow.avoidable(node.id)) {
         const message = `a run can reach the exit without coming to the goal gate \`${node.id}\``;
         const help = "only gates that were visited are checked at the exit";
-        this.#warn("goal-gate-avoidable", span, message, help);
+        this.#report.warn(span, "goal-gate-avoidable", message, help);
       }
     }
-  }
-
-  #error(rule: string, span: DotSpan, message: string, help: string): void {
-    this.#add("error", span, { rule, message, help });
-  }
-
-  #warn(rule: string, span: DotSpan, message: string, help: string): void {
-    this.#add("warning", span, { rule, message, help });
-  }
-
-  #add(severity: Severity, span: DotSpan, wording: Wording): void {
-    this.diagnostics.push(diagnosticAt(this.#source, span, { severity, ...wording }));
   }
 }
 

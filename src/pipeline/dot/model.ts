@@ -10,10 +10,8 @@
  */
 import { defined } from "../../util/defined.ts";
 import { nearest } from "../../util/nearest.ts";
-import type { Diagnostic } from "../diagnostic.ts";
 import type { Fidelity } from "../fidelity.ts";
 import type { WorkspaceKind, WorkspaceSettings } from "../pipeline.ts";
-import { diagnosticAt } from "../source.ts";
 import type { DotAttributes, DotDocument, DotGraph } from "./ast.ts";
 import {
   type AttributeOwner,
@@ -33,7 +31,7 @@ import {
 } from "./collect.ts";
 import { type ParsedCondition, parseCondition } from "./condition.ts";
 import { type NodeType, PROMPT_TYPE, resolveType, SHAPE_DEFAULT } from "./node-type.ts";
-import type { DotSource, DotSpan } from "./source.ts";
+import type { DotReport, DotSpan } from "./source.ts";
 import {
   indexStyles,
   parseStylesheet,
@@ -177,26 +175,18 @@ export interface DotPipeline {
   readonly edges: readonly DotEdge[];
 }
 
-interface ResolvedDot {
-  /** Absent when the file has no graph. */
-  readonly pipeline?: DotPipeline;
-  readonly diagnostics: readonly Diagnostic[];
-}
-
-/** The pipeline of a parsed file: its first graph. */
-export function resolveDot(source: DotSource, document: DotDocument): ResolvedDot {
+/** The pipeline of a parsed file: its first graph; undefined when it has none. */
+export function resolveDot(document: DotDocument, report: DotReport): DotPipeline | undefined {
   const [graph] = document.graphs;
-  if (graph === undefined) return { diagnostics: [] };
+  if (graph === undefined) return undefined;
   const collected = collectGraph(graph);
-  const diagnostics = nameTheUnknown(source, collected);
-  const reader = new AttributeReader(source, diagnostics);
-  const pipeline = buildPipeline(graph, collected, reader);
+  nameTheUnknown(collected, report);
+  const pipeline = buildPipeline(graph, collected, new AttributeReader(report));
   if (collected.overflow !== undefined) {
     const message = `the graph has more than ${DOT_EDGES_MAX} edges`;
-    const finding = { severity: "error", rule: "too-many-edges", message } as const;
-    diagnostics.push(diagnosticAt(source, collected.overflow, finding));
+    report.error(collected.overflow, "too-many-edges", message);
   }
-  return { pipeline, diagnostics };
+  return pipeline;
 }
 
 function buildPipeline(
@@ -404,8 +394,8 @@ interface Use {
   count: number;
 }
 
-/** One diagnostic for each name that the language does not have, at its first use. */
-function nameTheUnknown(source: DotSource, { written }: CollectedGraph): Diagnostic[] {
+/** Warns of each name that the language does not have, at its first use. */
+function nameTheUnknown({ written }: CollectedGraph, report: DotReport): void {
   const uses = new Map<string, Use>();
   for (const { owner, attribute } of written) {
     const name = attribute.key.text;
@@ -416,21 +406,21 @@ function nameTheUnknown(source: DotSource, { written }: CollectedGraph): Diagnos
     use.count++;
     uses.set(key, use);
   }
-  return [...uses.values()].map((use) => diagnosticAt(source, use.span, findingOf(use)));
+  for (const use of uses.values()) warnOf(use, report);
 }
 
-function findingOf({ owner, name, count }: Use) {
+function warnOf({ owner, name, span, count }: Use, report: DotReport): void {
   const times = count === 1 ? "" : ` (${count} times)`;
   const meant = canonicalName(owner, name);
   if (meant !== name) {
     const message = `\`${name}\` is another engine's word; it is read as \`${meant}\`${times}`;
-    const help = `write \`${meant}\``;
-    return { severity: "warning", rule: "dot-dialect", message, help } as const;
+    report.warn(span, "dot-dialect", message, `write \`${meant}\``);
+    return;
   }
   const close = nearest(name, attributeNames(owner));
   const fate = owner === "graph" ? `only kept as \`graph.${name}\` in the context` : "ignored";
   const whose = owner === "edge" ? "an edge" : `a ${owner}`;
   const message = `\`${name}\` is not an attribute of ${whose}; it is ${fate}${times}`;
   const help = close === undefined ? undefined : `did you mean \`${close}\`?`;
-  return { severity: "warning", rule: "unknown-attribute", message, help } as const;
+  report.warn(span, "unknown-attribute", message, help);
 }

@@ -58,7 +58,7 @@ const WAIT_WORDS: ReadonlySet<string> = new Set(["timer", "wait.timer", "delay",
 const FOREIGN_SHAPES: ReadonlyMap<string, string> = new Map([
   ["tab", PROMPT_TYPE],
   ["insulator", WAIT_TYPE],
-  // loop.ts
+  // load.ts
   ["trapezium", "loop.begin"],
   ["invtrapezium", "loop.end"],
 ]);

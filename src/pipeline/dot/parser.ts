@@ -10,8 +10,6 @@
  *   takes a token or ends.
  * - pipeline/D4 The printed text of a tree without errors parses to the same tree.
  */
-import type { Diagnostic } from "../diagnostic.ts";
-import { diagnosticAt } from "../source.ts";
 import type {
   DotAttribute,
   DotDocument,
@@ -24,34 +22,26 @@ import type {
   DotValue,
 } from "./ast.ts";
 import { lexDot, type Token } from "./lexer.ts";
-import { type DotSource, type DotSpan, spanFrom } from "./source.ts";
+import { type DotReport, type DotSpan, spanFrom } from "./source.ts";
 
 /** How deep subgraphs may be nested. */
 export const DOT_NESTING_MAX = 64;
 /** How many syntax errors are reported for one file. */
 const SYNTAX_MISTAKES_MAX = 100;
+const TOO_MANY_MISTAKES = "there are more mistakes than are shown";
 /** How much of a name a message repeats. */
 const SHOWN_MAX = 40;
 
-interface ParsedDot {
-  readonly document: DotDocument;
-  readonly diagnostics: readonly Diagnostic[];
-}
-
-/** The tree of a file, as far as it can be parsed, and all syntax errors. */
-export function parseDot(source: DotSource): ParsedDot {
-  const lexed = lexDot(source);
-  const parser = new DotParser(source, lexed.tokens, lexed.cut);
-  const graphs = parser.document();
-  const diagnostics = [...lexed.diagnostics, ...parser.diagnostics];
-  return { document: { graphs }, diagnostics };
+/** The tree of a file, as far as it can be parsed; the report gets all syntax errors. */
+export function parseDot(report: DotReport): DotDocument {
+  const { tokens, cut } = lexDot(report);
+  return { graphs: new DotParser(report, tokens, cut).document() };
 }
 
 type Kind = Token["kind"];
 
 class DotParser {
-  readonly diagnostics: Diagnostic[] = [];
-  readonly #source: DotSource;
+  readonly #report: DotReport;
   readonly #tokens: readonly Token[];
   /** The text ends inside a quote or bracket, which the lexer has reported. */
   #cut: boolean;
@@ -59,8 +49,8 @@ class DotParser {
   #errors = 0;
   #directed = true;
 
-  constructor(source: DotSource, tokens: readonly Token[], cut: boolean) {
-    this.#source = source;
+  constructor(report: DotReport, tokens: readonly Token[], cut: boolean) {
+    this.#report = report;
     this.#tokens = tokens;
     this.#cut = cut;
   }
@@ -348,18 +338,12 @@ class DotParser {
   #error(span: DotSpan, message: string, help?: string): void {
     const count = ++this.#errors;
     if (count > SYNTAX_MISTAKES_MAX) return;
-    const last = count === SYNTAX_MISTAKES_MAX;
-    const finding = last
-      ? { message: "there are more mistakes than are shown", help: "fix those above first" }
-      : { message, help };
-    const rule = "dot-syntax";
-    const made = { severity: "error", rule, ...finding } as const;
-    this.diagnostics.push(diagnosticAt(this.#source, span, made));
+    if (count < SYNTAX_MISTAKES_MAX) this.#report.error(span, "dot-syntax", message, help);
+    else this.#report.error(span, "dot-syntax", TOO_MANY_MISTAKES, "fix those above first");
   }
 
   #dialect(span: DotSpan, message: string, help: string): void {
-    const finding = { severity: "warning", rule: "dot-dialect", message, help } as const;
-    this.diagnostics.push(diagnosticAt(this.#source, span, finding));
+    this.#report.warn(span, "dot-dialect", message, help);
   }
 
   get #token(): Token {

@@ -1,10 +1,17 @@
 /**
- * The text of a DOT file and positions in it.
+ * The text of a DOT file, positions in it, and the report that collects its diagnostics.
  *
- * Owns: lines and columns, and the position in the file of a position in a quoted text.
- * Does not: know the language, or make diagnostics (pipeline/source.ts).
+ * Owns: lines and columns, the position in the file of a position in a quoted text, and that a
+ * diagnostic is reported once.
+ * Does not: know the language.
  */
-import type { Source, Span } from "../source.ts";
+import {
+  type Diagnostic,
+  diagnosticAt,
+  type Finding,
+  type Source,
+  type Span,
+} from "../diagnostic.ts";
 
 /** A piece of the file: offsets in UTF-16 units, and the line and column (from 1) of its start. */
 export interface DotSpan extends Span {
@@ -73,4 +80,35 @@ function offsetInText(text: string, value: DotSpan, offset: number): number {
     at += unit.length;
   }
   return value.end - 1;
+}
+
+/** Collects the diagnostics of a file; copies of a node report the same one only once. */
+export class DotReport {
+  readonly source: DotSource;
+  readonly diagnostics: Diagnostic[] = [];
+  readonly #reported = new Set<string>();
+
+  constructor(source: DotSource) {
+    this.source = source;
+  }
+
+  warn(span: Span, rule: string, message: string, help?: string): void {
+    this.#add(span, { severity: "warning", rule, message, help });
+  }
+
+  error(span: Span, rule: string, message: string, help?: string): void {
+    this.#add(span, { severity: "error", rule, message, help });
+  }
+
+  /** Adds the diagnostics of another file. */
+  addAll(diagnostics: readonly Diagnostic[]): void {
+    this.diagnostics.push(...diagnostics);
+  }
+
+  #add(span: Span, finding: Finding): void {
+    const key = `${finding.rule} ${span.start} ${finding.message}`;
+    if (this.#reported.has(key)) return;
+    this.#reported.add(key);
+    this.diagnostics.push(diagnosticAt(this.source, span, finding));
+  }
 }

@@ -8,10 +8,9 @@
 import { assert } from "../../util/assert.ts";
 import { type Json, parseJson } from "../../util/json.ts";
 import { type McpFiles, readServers } from "../agent-keys.ts";
+import type { Path, Report } from "../diagnostic.ts";
 import { checkJsonSchema } from "../json-schema.ts";
-import type { Report } from "../report.ts";
 import type { PipelineShape, StepShape } from "../schema.ts";
-import type { Path } from "../source.ts";
 import { allLists, isCut, pathIn, type StepList } from "../step-list.ts";
 import { inFile } from "./agent.ts";
 import { fileProblem } from "./check.ts";

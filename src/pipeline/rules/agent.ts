@@ -4,13 +4,11 @@
  * Owns: these rules, and reading prompts from files.
  * Does not: check the text of a prompt (rules/expression.ts).
  */
-
 import { ADAPTER_NAMES, PROTOCOL_ADAPTER, UNDECLARED_AGENTS } from "../../util/agent-access.ts";
 import { ACCESS_KEYS, type AccessKey, AGENT_KEY_NAMES, inabilityOf } from "../agent-keys.ts";
-import type { MistakeReport, Report } from "../report.ts";
+import type { MistakeReport, Path, Report } from "../diagnostic.ts";
 import type { PipelineShape, StepShape } from "../schema.ts";
 import { stepInWords } from "../shape.ts";
-import type { Path } from "../source.ts";
 import { allLists, isCut, pathIn, type StepList } from "../step-list.ts";
 
 type AgentShape = Exclude<NonNullable<PipelineShape["agents"]>[string], string>;

@@ -5,8 +5,8 @@
  * Does not: check the inner steps (validate.ts visits each list).
  */
 import { EXPRESSION_VARIABLES, parseExpression } from "../../util/expression.ts";
+import type { Report } from "../diagnostic.ts";
 import { FAN_OUT_KEYS } from "../keys.ts";
-import type { Report } from "../report.ts";
 import type { StepShape } from "../schema.ts";
 import { fanOutOf, hasBody, isCut, pathIn, type StepList } from "../step-list.ts";
 

@@ -6,11 +6,10 @@
  */
 import { assert } from "../../util/assert.ts";
 import { isObject, type Json, parseJson } from "../../util/json.ts";
+import type { MistakeReport, Path, Report } from "../diagnostic.ts";
 import { checkJsonSchema } from "../json-schema.ts";
 import type { Check, CheckShape } from "../key-values.ts";
-import type { MistakeReport, Report } from "../report.ts";
 import type { PipelineShape, StepShape } from "../schema.ts";
-import type { Path } from "../source.ts";
 import { allLists, isCut, pathIn, type StepList } from "../step-list.ts";
 import { agentOf, checkName, conversationsOf, inFile } from "./agent.ts";
 import type { ExpressionPosition, ExpressionRules } from "./expression.ts";

@@ -5,7 +5,7 @@
  * Owns: these rules.
  * Does not: derive edges or search graphs (step-edges.ts).
  */
-import type { Mistake, Report } from "../report.ts";
+import type { Mistake, Report } from "../diagnostic.ts";
 import type { StepShape } from "../schema.ts";
 import {
   createReach,

@@ -4,7 +4,6 @@
  * Owns: every rule on expressions and templates, with the position inside the text.
  * Does not: parse them (util/expression.ts, util/template.ts, util/shell.ts).
  */
-
 import {
   EXPRESSION_VARIABLES,
   type Expression,
@@ -14,8 +13,7 @@ import {
 import { isObject } from "../../util/json.ts";
 import { checkShellTemplate, reparsedValues } from "../../util/shell.ts";
 import { parseTemplate } from "../../util/template.ts";
-import type { MistakeReport } from "../report.ts";
-import type { Path } from "../source.ts";
+import type { MistakeReport, Path } from "../diagnostic.ts";
 
 /** Variables that exist only in loops and fan-outs. */
 const REPEATED: ReadonlySet<string> = new Set(["item", "index", "loop_index"]);

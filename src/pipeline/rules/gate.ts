@@ -9,8 +9,8 @@
 import { choiceNamed, choiceOf, normalizedLabel, sameLabel } from "../../util/choice.ts";
 import { defined } from "../../util/defined.ts";
 import { parseMoment } from "../../util/duration.ts";
+import type { Report } from "../diagnostic.ts";
 import type { Choice } from "../pipeline.ts";
-import type { Report } from "../report.ts";
 import type { StepShape } from "../schema.ts";
 import { isCut, pathIn, type StepList } from "../step-list.ts";
 

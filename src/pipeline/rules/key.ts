@@ -1,13 +1,22 @@
 /**
- * The rule that a step has only keys that the table (keys.ts) allows for its kind.
+ * The rules on single keys of steps: a step has only keys that the table (keys.ts) allows for its
+ * kind; outputs stay in the workspace; the fidelity and the threads of agent steps, and of the edges
+ * that lead to them; and `finally`, which has commands and prompts, one after the other, whose ids
+ * no other step has.
  *
- * Owns: the diagnostics for keys without effect.
- * Does not: check the keys of a command or an agent; rules/agent.ts knows the agent.
+ * Owns: these rules.
+ * Does not: check the keys of a command or an agent (rules/agent.ts knows the agent), or what every
+ * step has to obey (validate.ts).
  */
+
+import { posix } from "node:path";
+import { parseTemplate } from "../../util/template.ts";
+import type { Path, Report } from "../diagnostic.ts";
 import type { KeyRow, StepKind } from "../key-row.ts";
-import type { Report } from "../report.ts";
-import { ALL_STEP_KEYS, type StepShape } from "../schema.ts";
+import { ALL_STEP_KEYS, type PipelineShape, type StepShape } from "../schema.ts";
 import { hasBody, isCut, pathIn, type StepList } from "../step-list.ts";
+import { agentOf, conversationsOf } from "./agent.ts";
+import { type KnownNames, RUN_STATUS } from "./expression.ts";
 
 /** The kind of a step, from the key that defines its work. */
 export function kindOf(step: StepShape): StepKind {
@@ -75,4 +84,190 @@ export function checkKeys(list: StepList, index: number, report: Report): void {
       report.add({ rule: wording.rule, message, help: wording.help(key), path, on: "key" });
     }
   }
+}
+
+const KEYS = ["fidelity", "thread", "resume_fidelity"] as const;
+const EDGE_KEYS = ["fidelity", "thread"] as const;
+/** rules/key.ts checks the others. */
+const WITH_PROCESS: ReadonlySet<StepKind> = new Set(["command", "agent"]);
+
+interface CheckedList {
+  readonly shape: PipelineShape;
+  readonly list: StepList;
+  readonly ids: ReadonlyMap<string, number>;
+  readonly report: Report;
+}
+
+/** Adds the mistakes in the fidelity of a list of steps. */
+export function checkFidelity(checked: CheckedList): void {
+  const { list } = checked;
+  const edges = list.steps.flatMap((step) => step.edges ?? []);
+  const full = new Set(edges.filter(({ fidelity }) => fidelity === "full").map(({ to }) => to));
+  list.steps.forEach((step, index) => {
+    if (isCut(list, index)) return;
+    if (WITH_PROCESS.has(kindOf(step))) checkStep(checked, step, index, full);
+    checkEdges(checked, step, index);
+  });
+}
+
+/** Any agent can get a briefing; only an agent with an adapter can share a conversation. */
+function checkStep(
+  checked: CheckedList,
+  step: StepShape,
+  index: number,
+  full: ReadonlySet<string>,
+): void {
+  const { shape, list, report } = checked;
+  if (isCut(list, index, "run", "agent", "prompt", "prompt_file")) return;
+  const agent = agentOf(shape, step);
+  const add = (key: string, message: string, help: string): void => {
+    const path = pathIn(list, index, key);
+    report.add({ rule: "agent-setting", message, help, path, on: "key" });
+  };
+  const none = (key: string, whose: string): void => {
+    add(key, `\`${key}\` has no effect on ${whose}`, "leave it out");
+  };
+  const given = KEYS.filter((key) => step[key] !== undefined);
+  if (agent === undefined) {
+    for (const key of given) none(key, "a step without an agent");
+    return;
+  }
+  if (!conversationsOf(shape, list.cut, agent)) {
+    for (const key of given) if (key !== "fidelity") none(key, "an agent that is only a command");
+    if (step.fidelity === "full") {
+      const message = "an agent that is only a command has no conversation to continue";
+      add("fidelity", message, "write `summary:high`, or add an `adapter` to the agent");
+    }
+    return;
+  }
+  if (step.session !== undefined && step.thread !== undefined) {
+    const message = `step \`${step.id}\` has both \`session\` and \`thread\``;
+    add("thread", message, "both name the conversation that it shares: leave one out");
+    return;
+  }
+  if (!full.has(step.id)) checkThread(checked, step, index);
+}
+
+/** A thread that nothing uses is a mistake without effect: a warning. */
+function checkThread({ shape, list, report }: CheckedList, step: StepShape, index: number): void {
+  if (step.thread === undefined || list.cut.has("defaults.fidelity")) return;
+  if (isCut(list, index, "fidelity")) return;
+  if ((step.fidelity ?? shape.defaults?.fidelity) === "full") return;
+  const message = `the thread of step \`${step.id}\` is never used: it is for \`fidelity: full\``;
+  const help = "add `fidelity: full`, or leave `thread` out";
+  const path: Path = pathIn(list, index, "thread");
+  report.add({ rule: "unused-thread", severity: "warning", message, help, path, on: "key" });
+}
+
+/** The settings of an edge are for the agent that it leads to. */
+function checkEdges(
+  { shape, list, ids, report }: CheckedList,
+  step: StepShape,
+  index: number,
+): void {
+  step.edges?.forEach((edge, position) => {
+    const at = ids.get(edge.to);
+    const target = at === undefined || isCut(list, at) ? undefined : list.steps[at];
+    if (target === undefined || hasBody(target) || target.run === undefined) return;
+    if (agentOf(shape, target) !== undefined) return;
+    for (const key of EDGE_KEYS) {
+      if (edge[key] === undefined) continue;
+      const message = `\`${key}\` has no effect on step \`${edge.to}\`, which has no agent`;
+      const path: Path = [...pathIn(list, index), "edges", position, key];
+      report.add({ rule: "agent-setting", message, help: "leave it out", path, on: "key" });
+    }
+  });
+}
+
+/** Reports outputs outside of the workspace, for any values; a run checks the values. */
+export function reportOutputsOutside(
+  { cwd, outputs }: StepShape,
+  path: Path,
+  report: Report,
+): void {
+  const from = plainPath(cwd ?? ".");
+  for (const [name, text] of Object.entries(outputs ?? {})) {
+    const plain = plainPath(text);
+    const outside = plain.startsWith("/") || /^\.\.(\/|$)/.test(posix.join(from, plain));
+    if (!outside) continue;
+    const message = `the output \`${name}\` is outside of the workspace`;
+    const help = "name a file below the step's directory; copy what is elsewhere into it";
+    report.add({ rule: "output-outside", message, help, path: [...path, name] });
+  }
+}
+
+/** Reports a directory outside of the workspace. */
+export function reportDirectoryOutside(cwd: string | undefined, path: Path, report: Report): void {
+  const plain = plainPath(cwd ?? ".");
+  if (!plain.startsWith("/") && !/^\.\.(\/|$)/.test(posix.normalize(plain))) return;
+  const message = `the directory \`${cwd}\` is outside of the workspace`;
+  const help =
+    "name a directory below the workspace, relative to it; `cd` in the script goes elsewhere";
+  report.add({ rule: "cwd-outside", message, help, path });
+}
+
+/** A path with a plain name instead of each expression. */
+function plainPath(text: string): string {
+  const parsed = parseTemplate(text);
+  if (!parsed.ok) return ".";
+  return parsed.parts.map((part) => (part.kind === "text" ? part.text : "value")).join("");
+}
+
+/** Reports outputs with the same environment variable: `a-b` and `a_b`. */
+export function reportOutputClashes(list: StepList, report: Report): void {
+  const owners = new Map<string, string>();
+  list.steps.forEach(({ id, outputs }, index) => {
+    for (const name of Object.keys(outputs ?? {})) {
+      const variable = `PERDURE_OUTPUT_${id}_${name}`.toUpperCase().replaceAll("-", "_");
+      const owner = owners.get(variable);
+      owners.set(variable, owner ?? `${id}.${name}`);
+      if (owner === undefined) continue;
+      const message = `$${variable} stands for both \`${owner}\` and \`${id}.${name}\``;
+      const help = `rename one of them, or use \${{ outputs["${id}"]["${name}"] }} instead`;
+      const path = pathIn(list, index, "outputs", name);
+      report.add({ rule: "output-clash", severity: "warning", message, help, path, on: "key" });
+    }
+  });
+}
+
+/** Keys that would change the order of the steps, or repeat or merge their work. */
+const FORBIDDEN = [
+  ...["for_each", "loop", "iterations", "steps", "pipeline", "gate", "wait", "pass", "fail"],
+  ...["needs", "join", "goto", "edges", "on_failure", "max_visits", "goal", "retry_target"],
+  ...["once", "not_done", "workspace", "session"],
+] as const;
+
+/** What the expressions of `finally` can name: all steps have ended, or will not run any more. */
+export function namesAtEnd(known: KnownNames): Pick<KnownNames, "variables" | "parent"> {
+  const parent = { known: { ...known, comesBefore: undefined }, step: -1 };
+  return { variables: new Set([RUN_STATUS]), parent };
+}
+
+/** Adds a mistake for every key that a step of `finally` cannot have. */
+export function checkFinally(
+  list: StepList,
+  others: ReadonlyMap<string, number>,
+  report: Report,
+): void {
+  list.steps.forEach((step, index) => {
+    if (isCut(list, index)) return;
+    for (const key of FORBIDDEN) {
+      const value = step[key as keyof StepShape];
+      if (value === undefined || (key === "on_failure" && value === "continue")) continue;
+      const message = `a step of \`finally\` cannot have \`${key}\``;
+      const help = "it is a command or a prompt, and starts when the one above it has ended";
+      report.add({
+        rule: "finally-step",
+        message,
+        help,
+        path: pathIn(list, index, key),
+        on: "key",
+      });
+    }
+    if (others.has(step.id)) {
+      const message = `\`${step.id}\` is already the id of another step`;
+      const help = "choose another id: results and logs use it";
+      report.add({ rule: "finally-step", message, help, path: pathIn(list, index, "id") });
+    }
+  });
 }

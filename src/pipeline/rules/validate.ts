@@ -10,8 +10,8 @@
  * - validate/D2 A mistake is reported once: no rule reads a value that has a mistake of its own.
  */
 import { isObject, type Json } from "../../util/json.ts";
+import type { Report } from "../diagnostic.ts";
 import type { Pipeline } from "../pipeline.ts";
-import type { Report } from "../report.ts";
 import type { PipelineShape, StepShape } from "../schema.ts";
 import type { ReadShape } from "../shape.ts";
 import {
@@ -29,11 +29,17 @@ import { checkBody, isChosen, parallelOf } from "./body.ts";
 import { type CheckFiles, checkChecks } from "./check.ts";
 import { checkJumps, indexSteps, reportCycles, resolveNeeds } from "./edges.ts";
 import { type ExpressionPosition, ExpressionRules, type KnownNames } from "./expression.ts";
-import { checkFidelity } from "./fidelity.ts";
-import { checkFinally, namesAtEnd } from "./finally.ts";
 import { checkGateOrWait, gateOf } from "./gate.ts";
-import { checkKeys, kindOf } from "./key.ts";
-import { reportDirectoryOutside, reportOutputClashes, reportOutputsOutside } from "./output.ts";
+import {
+  checkFidelity,
+  checkFinally,
+  checkKeys,
+  kindOf,
+  namesAtEnd,
+  reportDirectoryOutside,
+  reportOutputClashes,
+  reportOutputsOutside,
+} from "./key.ts";
 
 /** How deep lists of steps may be nested. */
 const NESTING_MAX = 16;

@@ -6,13 +6,12 @@
  */
 
 import type { DotNode, DotPipeline, DotSettings } from "../../pipeline/dot/model.ts";
-import type { DotSpan } from "../../pipeline/dot/source.ts";
+import type { DotReport, DotSpan } from "../../pipeline/dot/source.ts";
 import { HOOK_FORBIDS } from "../../util/agent-access.ts";
 import { defined } from "../../util/defined.ts";
-import { canonicalJson } from "../../util/json.ts";
+import { claimAgent } from "../build.ts";
 import type { AgentDefinition, AgentSettings, PlanReading, Work } from "../plan.ts";
 import { literal } from "./prompt.ts";
-import type { DotReport } from "./report.ts";
 
 const AGENT_DEFAULT = "claude";
 
@@ -129,14 +128,8 @@ export class DotAgents {
     const { permissions } = this.#reading;
     const settings = permissions === undefined ? {} : { permissions };
     const definition: AgentDefinition = { adapter, args, env: {}, settings };
-    const text = canonicalJson(definition);
-    for (let number = 1; ; number++) {
-      const name = number === 1 ? adapter : `${adapter}-${number}`;
-      const taken = Object.hasOwn(this.definitions, name) ? this.definitions[name] : undefined;
-      if (taken !== undefined && canonicalJson(taken) !== text) continue;
-      this.definitions[name] = definition;
-      return name;
-    }
+    const nameAt = (number: number) => (number === 1 ? adapter : `${adapter}-${number}`);
+    return claimAgent(this.definitions, definition, nameAt);
   }
 }
 

@@ -6,13 +6,11 @@
  * Invariants:
  * - plan/W3 A file that is its own child, directly or through other files, is refused.
  */
-
-import type { Diagnostic } from "../../pipeline/diagnostic.ts";
+import { type Diagnostic, diagnosticAt } from "../../pipeline/diagnostic.ts";
 import type { DotAttributes } from "../../pipeline/dot/ast.ts";
 import { loadDot } from "../../pipeline/dot/load.ts";
 import type { DotPipeline } from "../../pipeline/dot/model.ts";
-import { type DotSource, dotSource } from "../../pipeline/dot/source.ts";
-import { diagnosticAt } from "../../pipeline/source.ts";
+import { DotReport, type DotSource } from "../../pipeline/dot/source.ts";
 import { defined } from "../../util/defined.ts";
 import type { Json, JsonObject } from "../../util/json.ts";
 import { WORKSPACE_DEFAULT } from "../build.ts";
@@ -28,7 +26,6 @@ import {
 import { DotAgents } from "./agent.ts";
 import { DotGraphs } from "./graph.ts";
 import { edgeIndexOf } from "./regions.ts";
-import { DotReport } from "./report.ts";
 import type { DotLowering } from "./work.ts";
 
 /** Only branches run side by side, and each component has its own limit. */
@@ -115,9 +112,7 @@ export function buildDotPlan(
     keys: "attractor",
     context: contextOf(pipeline),
     fidelity: pipeline.settings.defaultFidelity ?? ATTRACTOR_FIDELITY,
-    ...(pipeline.settings.defaultThreadId === undefined
-      ? {}
-      : { thread: pipeline.settings.defaultThreadId }),
+    ...defined({ thread: pipeline.settings.defaultThreadId }),
     ...(Object.keys(reading).length === 0 ? {} : { reading }),
     graph,
   };
@@ -147,8 +142,7 @@ function lowerFile(file: DotFile, around: Around): LoweredFile {
   const { transforms = [], rules = [] } = around.extensions;
   const text = transforms.reduce((before, change) => change(before, file.name), file.text);
   const loaded = loadDot(file.name, text);
-  const { pipeline: written } = loaded;
-  const source = dotSource(file.name, text);
+  const { pipeline: written, source } = loaded;
   const diagnostics = [
     ...loaded.diagnostics,
     ...(written === undefined ? [] : findingsOf(source, written, rules)),

@@ -6,12 +6,12 @@
  */
 import { type ConditionClause, comparedWith } from "../../pipeline/dot/condition.ts";
 import type { DotEdge, DotNode, DotPipeline } from "../../pipeline/dot/model.ts";
+import type { DotReport } from "../../pipeline/dot/source.ts";
 import { choiceNamed, choiceOf } from "../../util/choice.ts";
 import { defined } from "../../util/defined.ts";
 import type { Choice, GateWork } from "../plan.ts";
 import { expandVariables } from "./prompt.ts";
 import type { EdgeIndex } from "./regions.ts";
-import type { DotReport } from "./report.ts";
 
 /** What lowering a gate needs of its file. */
 interface GateLowering {

@@ -9,6 +9,7 @@
 import { conditionToCel } from "../../pipeline/dot/condition.ts";
 import type { DotEdge, DotNode, DotPipeline, DotSettings } from "../../pipeline/dot/model.ts";
 import { PROMPT_TYPE, WAIT_TYPE } from "../../pipeline/dot/node-type.ts";
+import type { DotReport } from "../../pipeline/dot/source.ts";
 import { defined } from "../../util/defined.ts";
 import { quote } from "../../util/shell.ts";
 import type {
@@ -31,7 +32,6 @@ import {
   unknownVariables,
 } from "./prompt.ts";
 import { type EdgeIndex, hasBranches, type Region } from "./regions.ts";
-import type { DotReport } from "./report.ts";
 
 /** A DOT file and everything that lowering it needs. */
 export interface DotLowering {

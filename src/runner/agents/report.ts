@@ -206,18 +206,6 @@ export class AgentFollower {
   }
 }
 
-/** The report of a whole stream. */
-export async function reportOf(
-  adapter: Pick<AgentAdapter, "reader">,
-  lines: Iterable<string> | AsyncIterable<string>,
-  exit: number | undefined,
-  stderr?: string,
-): Promise<AgentReport> {
-  const follower = new AgentFollower(adapter);
-  for await (const line of lines) follower.line(line);
-  return follower.end(exit, stderr);
-}
-
 function withUsage(
   report: AgentReport,
   event: Extract<AgentEvent, { type: "usage" }>,

@@ -149,6 +149,8 @@ export interface Leftover {
 
 /** How long a process may take to end by itself, such as the reader of a pipe. */
 const SELF_END_MS_MAX = 500;
+/** It gets as many chances to run on a busy machine, where each pause takes longer. */
+const SELF_END_CHECKS_MIN = 8;
 const CHECK_MIN_MS = 5;
 /** From SIGTERM to SIGKILL. */
 const GRACE_MS = 2_000;
@@ -177,15 +179,16 @@ async function stillRunning(
   hurry: AbortSignal,
 ): Promise<readonly ProcessStat[]> {
   const deadline = performance.now() + SELF_END_MS_MAX;
-  for (let pauseMs = CHECK_MIN_MS; ; pauseMs *= 2) {
+  for (let check = 1, pauseMs = CHECK_MIN_MS; ; check++, pauseMs *= 2) {
     const left = findLive(tree).processes.filter(({ pid, start }) => {
       // A wrapper that has written its exit status is about to end.
       const { leader } = tree;
       return pid !== leader?.pid || start !== leader.start;
     });
     const leftMs = deadline - performance.now();
-    if (left.length === 0 || leftMs <= 0 || hurry.aborted) return left;
-    await pause(Math.min(pauseMs, leftMs), hurry);
+    const isOver = leftMs <= 0 && check >= SELF_END_CHECKS_MIN;
+    if (left.length === 0 || isOver || hurry.aborted) return left;
+    await pause(leftMs > 0 ? Math.min(pauseMs, leftMs) : CHECK_MIN_MS, hurry);
   }
 }
 

@@ -31,7 +31,50 @@ interface Sum {
   usd: number;
   tokens: number;
   readonly runs: Set<string>;
-  readonly by: Map<string, number>;
+}
+
+/** The columns by which `perdure cost` groups. */
+export const COST_COLUMNS = ["pipeline", "model", "agent", "day", "project"] as const;
+type CostColumn = (typeof COST_COLUMNS)[number];
+type Names = Partial<Record<CostColumn, string>>;
+
+/** What one attempt used, with the columns by which it can be grouped. */
+type Spending = AttemptSpending & { readonly runId: string } & Readonly<Names>;
+
+/** What the attempts since a day used. */
+function spendingSince(runs: readonly RunSpending[], since: number): readonly Spending[] {
+  const first = dayOf(since);
+  return runs.flatMap(({ attempts, ...run }) =>
+    attempts.filter(({ day }) => day >= first).map((attempt) => ({ ...run, ...attempt })),
+  );
+}
+
+/** A row for each combination of the columns, the dearest first. */
+function sumsBy(spent: readonly Spending[], by: readonly CostColumn[]): readonly SumRow[] {
+  const rows = new Map<string, { readonly names: Names; readonly sum: Sum }>();
+  for (const one of spent) {
+    const names: Names = Object.fromEntries(by.map((column) => [column, one[column]]));
+    const key = JSON.stringify(names);
+    const row = rows.get(key) ?? { names, sum: { usd: 0, tokens: 0, runs: new Set() } };
+    rows.set(key, row);
+    row.sum.usd += one.usd;
+    row.sum.tokens += one.tokens;
+    row.sum.runs.add(one.runId);
+  }
+  const sums = [...rows.values()].map(({ names, sum: { usd, tokens, runs } }) => ({
+    ...names,
+    ...{ usd, tokens, runs: runs.size },
+  }));
+  return sums.sort((a, b) => b.usd - a.usd || b.tokens - a.tokens);
+}
+
+type SumRow = Names & { readonly usd: number; readonly tokens: number; readonly runs: number };
+
+const NOTHING = { usd: 0, tokens: 0, runs: 0 };
+
+function totalOf(spent: readonly Spending[]): Cost["total"] {
+  const unpriced = new Set(spent.filter((one) => one.isUnpriced).map(({ runId }) => runId));
+  return { ...(sumsBy(spent, [])[0] ?? NOTHING), unknown_price: unpriced.size };
 }
 
 /** The sums of these runs; attempts before the period do not count. */
@@ -39,68 +82,36 @@ export function costJson(
   runs: readonly RunSpending[],
   { since, now }: Period,
 ): Omit<Cost, "dearest" | "unread"> {
-  const first = dayOf(since);
-  const total = newSum();
-  const unpriced = new Set<string>();
-  const tables = { day: new Sums(), pipeline: new Sums(), model: new Sums(), agent: new Sums() };
-  for (const { runId, pipeline, attempts } of runs) {
-    for (const attempt of attempts) {
-      if (attempt.day < first) continue;
-      add(total, runId, attempt);
-      if (attempt.isUnpriced) unpriced.add(runId);
-      const day = add(tables.day.of(attempt.day), runId, attempt);
-      day.by.set(pipeline, (day.by.get(pipeline) ?? 0) + attempt.usd);
-      add(tables.pipeline.of(pipeline), runId, attempt);
-      add(tables.model.of(attempt.model), runId, attempt);
-      add(tables.agent.of(attempt.agent), runId, attempt);
-    }
-  }
+  const spent = spendingSince(runs, since);
+  const days = new Map(sumsBy(spent, ["day"]).map(({ day = "", ...sum }) => [day, sum]));
+  const shares = Map.groupBy(sumsBy(spent, ["day", "pipeline"]), ({ day = "" }) => day);
+  const named = (column: "pipeline" | "model" | "agent"): Cost["by_model"] =>
+    sumsBy(spent, [column])
+      .slice(0, NAMES_MAX)
+      .map(({ [column]: name = "", usd, tokens, runs: count }) => {
+        return { name, usd, tokens, runs: count };
+      });
   return {
     since: isoText(since),
-    total: { ...sumJson(total), unknown_price: unpriced.size },
+    total: totalOf(spent),
     days: daysBetween(since, now).map((day) => {
-      const sum = tables.day.of(day);
-      return { day, ...sumJson(sum), by: Object.fromEntries(sum.by) };
+      const parts = shares.get(day) ?? [];
+      const by = Object.fromEntries(parts.map(({ pipeline = "", usd }) => [pipeline, usd]));
+      return { day, ...(days.get(day) ?? NOTHING), by };
     }),
-    by_pipeline: tables.pipeline.json(),
-    by_model: tables.model.json(),
-    by_agent: tables.agent.json(),
+    by_pipeline: named("pipeline"),
+    by_model: named("model"),
+    by_agent: named("agent"),
   };
 }
-
-/** The columns by which `perdure cost` groups. */
-export const COST_COLUMNS = ["pipeline", "model", "agent", "day", "project"] as const;
-type CostColumn = (typeof COST_COLUMNS)[number];
 
 /** What the agents of runs used, a row for each combination of the columns, the dearest first. */
 export function costsJson(
   runs: readonly (RunSpending & { readonly project: string })[],
   { since, by }: { readonly since: number; readonly by: readonly CostColumn[] },
 ): DocumentJson<"costs"> {
-  const first = dayOf(since);
-  const total = newSum();
-  const unpriced = new Set<string>();
-  const rows = new Map<string, { readonly names: Partial<Record<CostColumn, string>>; sum: Sum }>();
-  for (const { runId, pipeline, project, attempts } of runs) {
-    for (const attempt of attempts) {
-      if (attempt.day < first) continue;
-      const all = { pipeline, project, ...attempt };
-      const names = Object.fromEntries(by.map((column) => [column, all[column]]));
-      const key = JSON.stringify(names);
-      const row = rows.get(key) ?? { names, sum: newSum() };
-      rows.set(key, row);
-      add(row.sum, runId, attempt);
-      add(total, runId, attempt);
-      if (attempt.isUnpriced) unpriced.add(runId);
-    }
-  }
-  const sums = [...rows.values()].map(({ names, sum }) => ({ ...names, ...sumJson(sum) }));
-  return {
-    since: isoText(since),
-    by: [...by],
-    total: { ...sumJson(total), unknown_price: unpriced.size },
-    rows: sums.sort((a, b) => b.usd - a.usd || b.tokens - a.tokens),
-  };
+  const spent = spendingSince(runs, since);
+  return { since: isoText(since), by: [...by], total: totalOf(spent), rows: sumsBy(spent, by) };
 }
 
 /** The ids of the runs that cost most, the dearest first. */
@@ -114,39 +125,6 @@ export function dearestRuns(runs: readonly RunSpending[], runsMax: number): read
     .sort((a, b) => b.usd - a.usd)
     .slice(0, runsMax)
     .map(({ runId }) => runId);
-}
-
-/** Sums by name. */
-class Sums {
-  readonly #sums = new Map<string, Sum>();
-
-  of(name: string): Sum {
-    const known = this.#sums.get(name) ?? newSum();
-    this.#sums.set(name, known);
-    return known;
-  }
-
-  json(): Cost["by_model"] {
-    return [...this.#sums]
-      .map(([name, sum]) => ({ name, ...sumJson(sum) }))
-      .sort((a, b) => b.usd - a.usd || b.tokens - a.tokens)
-      .slice(0, NAMES_MAX);
-  }
-}
-
-function newSum(): Sum {
-  return { usd: 0, tokens: 0, runs: new Set(), by: new Map() };
-}
-
-function add(sum: Sum, runId: string, { usd, tokens }: AttemptSpending): Sum {
-  sum.usd += usd;
-  sum.tokens += tokens;
-  sum.runs.add(runId);
-  return sum;
-}
-
-function sumJson({ usd, tokens, runs }: Sum): { usd: number; tokens: number; runs: number } {
-  return { usd, tokens, runs: runs.size };
 }
 
 function dayOf(time: number): string {

@@ -22,9 +22,7 @@ import {
 } from "../../core/shape.ts";
 import * as part from "./document-parts.ts";
 import { type DocumentOf, document } from "./document-parts.ts";
-import * as fleet from "./fleet-documents.ts";
-import * as overview from "./overview-documents.ts";
-import * as upkeep from "./upkeep-documents.ts";
+import * as machine from "./machine-documents.ts";
 
 const error = document("Why a command could not do what was asked.", {
   error: record({
@@ -384,17 +382,12 @@ export const DOCUMENTS = {
     say,
     stop,
     detached,
-    submitted: fleet.submitted,
-    queued: fleet.queued,
-    moved: fleet.moved,
-    workers: fleet.workers,
     resumePlan,
     updatePlan,
     rewind,
   },
   ...{ fork, merge, apply, pr },
-  ...upkeep,
-  ...overview,
+  ...machine,
 };
 
 /** The value of a document, without its version. */

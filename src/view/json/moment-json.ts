@@ -16,7 +16,7 @@ import { snapshotAt } from "../work-history.ts";
 import type { moment, moments } from "./dashboard-documents.ts";
 import type { DocumentOf } from "./document-parts.ts";
 import { usedJson } from "./part-json.ts";
-import { stepRowsJson } from "./step-row-json.ts";
+import { stepRowsJson } from "./step-json.ts";
 
 type Moment = DocumentOf<typeof moments>["moments"][number];
 

@@ -1,10 +1,13 @@
-/** Values that several documents have: times, attempts, what agents used, outputs, origins. */
+/**
+ * Values that several documents have: times, attempts, what agents used, outputs, origins, and
+ * mistakes in pipeline files.
+ */
 import type { Spent } from "../../core/event.ts";
 import { spent } from "../../core/event-parts.ts";
 import type { Run } from "../../core/run.ts";
 import { parseVisit, stepPath } from "../../core/step-path.ts";
 import { isoText } from "../text.ts";
-import type { PartOf, used } from "./document-parts.ts";
+import type { diagnostic, PartOf, used } from "./document-parts.ts";
 import { printed } from "./event-json.ts";
 
 /** What agents used; null when that was not measured. */
@@ -51,4 +54,29 @@ export function outputsJson(
       { path, sha256, bytes },
     ]),
   );
+}
+
+interface Mistake {
+  readonly severity: "error" | "warning";
+  readonly rule: string;
+  readonly message: string;
+  readonly file: string;
+  readonly line: number;
+  readonly column: number;
+  readonly endLine?: number;
+  readonly endColumn?: number;
+  readonly path?: string;
+  readonly help?: string;
+}
+
+/** A mistake in a pipeline file. */
+export function diagnosticJson(mistake: Mistake): PartOf<typeof diagnostic> {
+  const { severity, rule, message, file, line, column } = mistake;
+  return {
+    ...{ severity, rule, message, file, line, column },
+    end_line: mistake.endLine ?? null,
+    end_column: mistake.endColumn ?? null,
+    path: mistake.path ?? null,
+    help: mistake.help ?? null,
+  };
 }

@@ -14,7 +14,7 @@
 import type { UsageBefore } from "../../core/event.ts";
 import { defined } from "../../util/defined.ts";
 import { OpenSpan, type Span, type SpanAttributes } from "./span.ts";
-import { agentAttributes, type TracedAgent } from "./traced-step.ts";
+import { agentAttributes, type TracedAgent } from "./span-attributes.ts";
 
 interface UsedTokens {
   readonly inputTokens: number;

@@ -17,14 +17,17 @@ import type { Plan } from "../../plan/plan.ts";
 import { attemptEnd } from "../attempt-history.ts";
 import { OpenSpan, RUN_KEY, type Span, type SpanAttributes, type SpanLink } from "./span.ts";
 import {
+  agentAttributes,
   attemptAttributes,
   attemptError,
   runError,
   runEventAttributes,
   spentAttributes,
   stepEventAttributes,
+  type TracedAgent,
+  tracedAgent,
+  tracedStep,
 } from "./span-attributes.ts";
-import { agentAttributes, type TracedAgent, tracedAgent, tracedStep } from "./traced-step.ts";
 
 /** Finds the plan with a fingerprint. */
 type PlanOf = (fingerprint: string) => Plan | undefined;

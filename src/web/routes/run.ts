@@ -1,7 +1,11 @@
-/** The addresses of one run that send what the commands print with `--json`, and its events. */
-
+/**
+ * The addresses of one run: what the commands print with `--json`, its events, and those that look
+ * back: differences, moments, files of snapshots, two runs side by side.
+ */
 import { whyInputOf } from "../../app/loaded-run.ts";
-import { explain, maskedRun, timelineOfRun } from "../../app/look/inspect.ts";
+import { comparedRuns } from "../../app/look/compare-runs.ts";
+import { compareRun, explain, maskedRun, timelineOfRun } from "../../app/look/inspect.ts";
+import { fileIn, filesIn } from "../../app/look/run-content.ts";
 import { openQuestions } from "../../app/request/answer.ts";
 import { partialWork } from "../../app/rewind/interrupted-work.ts";
 import { readableResult } from "../../app/take.ts";
@@ -11,17 +15,20 @@ import type { Json } from "../../util/json.ts";
 import { exposureLines } from "../../view/attempt-text.ts";
 import { explainJson } from "../../view/explain.ts";
 import { runDrawing } from "../../view/graph/drawing.ts";
-import { questionsJson, timelineJson } from "../../view/json/action-json.ts";
+import { diffJson, questionsJson, timelineJson } from "../../view/json/action-json.ts";
 import { eventJson } from "../../view/json/event-json.ts";
 import { graphJson } from "../../view/json/graph-json.ts";
+import { momentJson, momentsJson } from "../../view/json/moment-json.ts";
 import { showJson, whyJson } from "../../view/json/run-json.ts";
 import { interruptedJson } from "../../view/preview/interrupted-work.ts";
+import { reportHtml } from "../../view/report/html.ts";
 import { runReport } from "../../view/report/report.ts";
 import { reportJson } from "../../view/report/report-json.ts";
-import type { Routes, StreamEvent } from "../answer.ts";
+import { RequestError, type Routes, type StreamEvent } from "../answer.ts";
 import { askedRun, type Dashboard } from "../dashboard.ts";
 import { pause } from "../wakeups.ts";
 import { numberIn } from "./machine.ts";
+import { needed, wholeNumber } from "./step.ts";
 
 /** How many events one answer has. */
 const EVENTS_MAX = 5_000;
@@ -89,6 +96,53 @@ export const runRoutes = {
     const { known } = await askedRun(dashboard, path.run);
     const after = numberIn("after", lastId ?? query.after ?? "0", known.events.length);
     return eventsOf(dashboard, known.id, after, signal);
+  },
+
+  diff: async (dashboard, { path, query }) => {
+    const { project, known } = await askedRun(dashboard, path.run);
+    const names = [needed(query.from, "from"), query.to] as const;
+    const difference = await compareRun(project, known, names, { patch: query.patch === "1" });
+    return diffJson(known.id, difference);
+  },
+  moments: async (dashboard, { path }) => {
+    const { known } = await askedRun(dashboard, path.run);
+    return momentsJson(known.planOf, known.id, known.events);
+  },
+  moment: async (dashboard, { path }) => {
+    const { known } = await askedRun(dashboard, path.run);
+    const sequence = wholeNumber(path.sequence, "sequence") ?? 0;
+    const moment = momentJson(known.planOf, known.id, known.events, sequence);
+    if (moment !== undefined) return moment;
+    throw new RequestError(404, "not-found", `the run has no event ${path.sequence}`);
+  },
+  files: async (dashboard, { path, query }) => {
+    const { project, known } = await askedRun(dashboard, path.run);
+    const found = await filesIn(project, known, needed(query.snapshot, "snapshot"));
+    const { snapshot, files, leftOut } = found;
+    return { run_id: known.id, snapshot, files, left_out: leftOut };
+  },
+  file: async (dashboard, { path, query }) => {
+    const { project, known } = await askedRun(dashboard, path.run);
+    const names = [needed(query.snapshot, "snapshot"), needed(query.path, "path")] as const;
+    return { run_id: known.id, ...(await fileIn(project, known, ...names)) };
+  },
+  compare: async (dashboard, { query }) => {
+    const left = await askedRun(dashboard, needed(query.left, "left"));
+    const right = await askedRun(dashboard, needed(query.right, "right"));
+    return comparedRuns(left, right, Date.now());
+  },
+  reportHtml: async (dashboard, { path }) => {
+    const known = maskedRun((await askedRun(dashboard, path.run)).known);
+    const { plan, events, shortId } = known;
+    const report = runReport({ ...whyInputOf(known, Date.now()), plan, events });
+    return {
+      type: "text/html; charset=utf-8",
+      body: reportHtml(report),
+      headers: {
+        "Content-Disposition": `inline; filename="report-${shortId}.html"`,
+        "Content-Security-Policy": "sandbox; default-src 'none'; style-src 'unsafe-inline'",
+      },
+    };
   },
 } satisfies Partial<Routes>;
 

@@ -14,7 +14,7 @@ import {
 import { materialJson } from "../../view/json/action-json.ts";
 import type { output } from "../../view/json/dashboard-documents.ts";
 import type { DocumentOf } from "../../view/json/document-parts.ts";
-import { stepRowJson } from "../../view/json/step-row-json.ts";
+import { stepRowJson } from "../../view/json/step-json.ts";
 import { stepNode } from "../../view/step-tree.ts";
 import { RequestError, type Routes, type StreamEvent } from "../answer.ts";
 import { askedRun } from "../dashboard.ts";

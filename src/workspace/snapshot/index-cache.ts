@@ -30,7 +30,7 @@ import {
 import { basename, dirname, join } from "node:path";
 import { failpoint } from "../../util/failpoint.ts";
 import { parseJson, sha256 } from "../../util/json.ts";
-import { absent, type RawPath } from "../disk.ts";
+import { absent, isDead, type RawPath } from "../disk.ts";
 import type { Skipped } from "./details.ts";
 import type { NestedRepository } from "./nested.ts";
 import { indexesOf } from "./store.ts";
@@ -208,15 +208,7 @@ async function removeLeftovers(indexFile: string): Promise<void> {
     const file = join(directory, name);
     const facts = await stat(file).catch(() => undefined);
     const old = facts !== undefined && Date.now() - facts.ctimeMs > STALE_MS;
-    if (old || !isAlive(pid)) await rm(file, { force: true, recursive: true });
-  }
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    return process.kill(pid, 0);
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code !== "ESRCH";
+    if (old || isDead(pid)) await rm(file, { force: true, recursive: true });
   }
 }
 

@@ -29,7 +29,7 @@ import {
 import * as fs from "node:fs/promises";
 import { join } from "node:path";
 import { deflateSync } from "node:zlib";
-import { flush } from "../disk.ts";
+import { entriesIn, flush } from "../disk.ts";
 import { WorkspaceError } from "../workspace-error.ts";
 
 /** Turns off all conversions of content, whatever the attributes of a project. */
@@ -209,11 +209,5 @@ function linkOne(from: string, to: string): "linked" | "refused" | "moved" {
 }
 
 function namesIn(directory: string): readonly string[] {
-  try {
-    return readdirSync(directory);
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    if (code === "ENOENT" || code === "ENOTDIR") return [];
-    throw error;
-  }
+  return entriesIn(directory).map(({ name }) => name);
 }

@@ -8,7 +8,6 @@
  * Does not: make worktrees (worktree.ts). A resume does not need the removal of leftovers.
  */
 import {
-  type Dirent,
   existsSync,
   readdirSync,
   readFileSync,
@@ -18,6 +17,7 @@ import {
 } from "node:fs";
 import { rm, writeFile } from "node:fs/promises";
 import { basename, dirname, join, resolve } from "node:path";
+import { entriesIn, isDead } from "../disk.ts";
 import { git } from "../git.ts";
 import { findRepository, type Repository, theirs } from "../repository.ts";
 
@@ -217,15 +217,7 @@ function isDamaged(entry: string): boolean {
 
 function filesBelow(directory: string, depth: number): readonly string[] {
   if (depth < 0) return [];
-  let entries: readonly Dirent[];
-  try {
-    entries = readdirSync(directory, { withFileTypes: true });
-  } catch (error) {
-    const { code } = error as NodeJS.ErrnoException;
-    if (code === "ENOENT" || code === "ENOTDIR") return [];
-    throw error;
-  }
-  return entries.flatMap((entry) => {
+  return entriesIn(directory).flatMap((entry) => {
     const path = join(directory, entry.name);
     return entry.isDirectory() ? filesBelow(path, depth - 1) : [path];
   });
@@ -234,13 +226,4 @@ function filesBelow(directory: string, depth: number): readonly string[] {
 function isOld(path: string): boolean {
   const facts = statSync(path, { throwIfNoEntry: false });
   return facts !== undefined && Date.now() - facts.mtimeMs > AGE_MS_MIN;
-}
-
-function isDead(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return false;
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === "ESRCH";
-  }
 }

@@ -1,12 +1,13 @@
 import { describe, expect, it } from "vitest";
 import type { DotStatement } from "../../../src/pipeline/dot/ast.ts";
 import { DOT_NESTING_MAX, parseDot } from "../../../src/pipeline/dot/parser.ts";
-import { dotSource } from "../../../src/pipeline/dot/source.ts";
+import { DotReport, dotSource } from "../../../src/pipeline/dot/source.ts";
 import { FIXTURES, fixture } from "./fixtures.ts";
 import { brief } from "./tree.ts";
 
 function parse(text: string) {
-  return parseDot(dotSource("p.dot", text));
+  const report = new DotReport(dotSource("p.dot", text));
+  return { document: parseDot(report), diagnostics: report.diagnostics };
 }
 
 function statements(text: string): readonly DotStatement[] {

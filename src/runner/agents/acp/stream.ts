@@ -18,6 +18,7 @@
  * - stream/G2 success is the stop reason `end_turn`.
  * - stream/G3 as in adapter.ts.
  */
+
 import type { McpServer, PermissionLevel } from "../../../util/agent-access.ts";
 import type { Json, JsonObject } from "../../../util/json.ts";
 import {
@@ -25,10 +26,10 @@ import {
   type AgentEvent,
   type AgentFailure,
   type AgentFailureKind,
-  type AgentReader,
 } from "../adapter.ts";
-import { agentFailure, unfinished } from "../agent-failure.ts";
-import { at, grown, numberAt, objectIn, tailOf, textAt } from "../stream-json.ts";
+import { agentFailure } from "../agent-failure.ts";
+import { LineReader } from "../line-reader.ts";
+import { at, grown, numberAt, tailOf, textAt } from "../stream-json.ts";
 import type { Usage } from "../usage.ts";
 
 /** One line of the stream. */
@@ -85,22 +86,14 @@ const STOPS: Readonly<Record<string, readonly [AgentFailureKind, string]>> = {
 };
 
 /** The reader of one stream of our client. */
-export class AcpReader implements AgentReader {
+export class AcpReader extends LineReader {
   #answer = "";
-  #answering = false;
   #denied: string | undefined;
-  #ended = false;
-  #spoke = false;
 
-  line(text: string): readonly AgentEvent[] {
-    const line = objectIn(text);
-    if (line === undefined) return [];
-    this.#spoke = true;
+  protected meaningOf(line: JsonObject): readonly AgentEvent[] {
     switch (line.type) {
-      case "session": {
-        const id = textAt(line, "id");
-        return id === undefined ? [] : [{ type: "session", id }];
-      }
+      case "session":
+        return this.session(textAt(line, "id"));
       case "model": {
         const model = textAt(line, "model");
         return model === undefined ? [] : [{ type: "model", model }];
@@ -124,12 +117,6 @@ export class AcpReader implements AgentReader {
     }
   }
 
-  end(exit: number | undefined, stderr?: string): readonly AgentEvent[] {
-    if (this.#ended) return [];
-    const why = unfinished({ exit, stderr, spoke: this.#spoke, silence: "other" });
-    return [{ type: "result", ok: false, trouble: why }];
-  }
-
   /** The line break belongs to the answer; the event is a line without it. */
   #text(text: string): readonly AgentEvent[] {
     const begun = this.#turn();
@@ -140,7 +127,7 @@ export class AcpReader implements AgentReader {
   #tool(line: JsonObject): readonly AgentEvent[] {
     const id = textAt(line, "id") ?? "";
     if (line.type === "tool-ended") {
-      this.#answering = false;
+      this.toolsEnded();
       const result = textAt(line, "result") ?? "";
       return [{ type: "tool-ended", id, ok: line.ok === true, result }];
     }
@@ -152,22 +139,21 @@ export class AcpReader implements AgentReader {
   /** For the agent a denied call is a tool that has ended. */
   #refused(tool: string): readonly AgentEvent[] {
     const begun = this.#turn();
-    this.#answering = false;
+    this.toolsEnded();
     this.#denied = tool;
     return [...begun, { type: "denied", tool }];
   }
 
   #turn(): readonly AgentEvent[] {
-    if (this.#answering) return [];
-    this.#answering = true;
-    this.#answer = "";
-    return [{ type: "turn" }];
+    const begun = this.turn();
+    if (begun.length > 0) this.#answer = "";
+    return begun;
   }
 
   #result(line: JsonObject): readonly AgentEvent[] {
     const stop = textAt(line, "stop");
     if (stop === undefined) return [];
-    this.#ended = true;
+    this.ended = true;
     const why = this.#whyNot(stop, at(line, "trouble"));
     const answer = tailOf(this.#answer, ANSWER_CHARACTERS_MAX).trimEnd();
     const text = answer === "" ? {} : { text: answer };

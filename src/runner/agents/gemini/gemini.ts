@@ -1,23 +1,41 @@
 /**
- * Gemini CLI: how a conversation starts and continues, and where its transcript is.
+ * Gemini CLI: how a conversation starts and continues, where its transcript is, and how its stream
+ * is read: the output of `--output-format stream-json`.
  *
- * Owns: its flags, its variables, its transcript `tmp/<project>/chats/session-<time>-<id8>.jsonl`.
- * Does not: read its stream (reader.ts) or its transcript (transcript.ts), or write settings:
- * Gemini CLI takes settings from a variable only if they belong to root.
+ * Owns: its flags, its variables, its transcript `tmp/<project>/chats/session-<time>-<id8>.jsonl`,
+ * and the meaning of its lines and its exit statuses.
+ * Does not: read its transcript (transcript.ts), write settings (Gemini CLI takes settings from a
+ * variable only if they belong to root), or keep the content of lines, except the end of the text
+ * since the last tool: the answer.
  * Invariants: runner/G4. It refuses a directory that is not trusted (exit 55). The flag that trusts
  * the directory is set only with permissions that the author wrote; without it they have no effect.
+ * - gemini/G2 Success is `result` with status `success`; when it is stopped, it exits with 0 and
+ *   prints none.
+ * - gemini/G3 as in adapter.ts.
  */
 
 import { randomUUID } from "node:crypto";
 import { globSync, realpathSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import { type PermissionLevel, toolRule } from "../../../util/agent-access.ts";
+import { defined } from "../../../util/defined.ts";
+import type { JsonObject } from "../../../util/json.ts";
 import { errorCode, textOf } from "../../file-text.ts";
-import type { AgentAdapter, AgentCall, AgentCommand, TranscriptTarget } from "../adapter.ts";
+import type {
+  AgentAdapter,
+  AgentCall,
+  AgentCommand,
+  AgentEvent,
+  AgentFailure,
+  AgentFailureKind,
+  TranscriptTarget,
+} from "../adapter.ts";
+import { agentFailure, agentFailureOf } from "../agent-failure.ts";
 import { folderIn, homeIn, isPlainId, unlessSet } from "../agent-home.ts";
-import { objectIn } from "../stream-json.ts";
+import { LineReader } from "../line-reader.ts";
+import { at, grown, inputText, numberAt, objectIn, textAt } from "../stream-json.ts";
 import { hasUserTurn, removalOfEmpty } from "../transcript.ts";
-import { GeminiReader } from "./reader.ts";
+import type { Usage } from "../usage.ts";
 import { geminiLedger, repairGemini, unrecordedCalls } from "./transcript.ts";
 
 const ID_CHARACTERS_IN_NAME = 8;
@@ -164,4 +182,129 @@ function realPath(path: string): string {
     if (errorCode(error) === "ENOENT") return path;
     throw error;
   }
+}
+
+const ANSWER_CHARACTERS_MAX = 64 * 1024;
+const OPEN_TOOLS_MAX = 1_000;
+
+/** Exit statuses of its own. Those of the service's errors are the HTTP status modulo 256. */
+const EXITS: Readonly<Record<number, AgentFailureKind>> = {
+  41: "auth",
+  42: "session-gone",
+  53: "max-turns",
+  55: "denied",
+};
+
+/** Tools that it offers only if they are permitted. The model may still call them. */
+const GATED = /^(run_shell_command|write_file|replace|edit|web_fetch)$/;
+const REFUSED = /denied by policy|requires user confirmation/;
+
+/** The reader of one stream of Gemini CLI. */
+class GeminiReader extends LineReader {
+  readonly #open = new Map<string, string>();
+  #answer = "";
+
+  protected meaningOf(line: JsonObject): readonly AgentEvent[] {
+    switch (line.type) {
+      case "init": {
+        const model = textAt(line, "model");
+        return [
+          ...this.session(textAt(line, "session_id")),
+          ...(model === undefined ? [] : [{ type: "model", model } as const]),
+        ];
+      }
+      case "message":
+        return line.role === "assistant" ? this.#text(textAt(line, "content") ?? "") : [];
+      case "tool_use":
+        return this.#toolStarted(line);
+      case "tool_result":
+        return this.#toolEnded(line);
+      case "result":
+        return this.#result(line);
+      default:
+        return [];
+    }
+  }
+
+  protected override unfinished(
+    exit: number | undefined,
+    stderr: string | undefined,
+  ): AgentFailure {
+    const kind = exit === undefined ? undefined : EXITS[exit];
+    const why = super.unfinished(exit, stderr, { silence: kind ?? "other" });
+    return kind === undefined ? why : { ...why, kind };
+  }
+
+  #text(text: string): readonly AgentEvent[] {
+    const begun = this.#turn();
+    this.#answer = grown(this.#answer, text, ANSWER_CHARACTERS_MAX);
+    return [...begun, { type: "text", text }];
+  }
+
+  #toolStarted(line: JsonObject): readonly AgentEvent[] {
+    const id = textAt(line, "tool_id") ?? "";
+    const name = textAt(line, "tool_name") ?? "unknown";
+    if (this.#open.size < OPEN_TOOLS_MAX) this.#open.set(id, name);
+    const input = inputText(at(line, "parameters"));
+    return [...this.#turn(), { type: "tool-started", id, name, input }];
+  }
+
+  #toolEnded(line: JsonObject): readonly AgentEvent[] {
+    const id = textAt(line, "tool_id") ?? "";
+    const name = this.#open.get(id) ?? "unknown";
+    this.#open.delete(id);
+    if (this.#open.size === 0) this.toolsEnded();
+    const result = textAt(line, "output") ?? textAt(line, "error", "message") ?? "";
+    const ended: AgentEvent = { type: "tool-ended", id, ok: line.status === "success", result };
+    return isDenial(line, name) ? [{ type: "denied", tool: name, id }, ended] : [ended];
+  }
+
+  #turn(): readonly AgentEvent[] {
+    const begun = this.turn();
+    if (begun.length > 0) this.#answer = "";
+    return begun;
+  }
+
+  #result(line: JsonObject): readonly AgentEvent[] {
+    this.ended = true;
+    const why = line.status === "success" ? undefined : troubleIn(line);
+    const text = this.#answer === "" ? {} : { text: this.#answer };
+    return [
+      { type: "usage", counting: "delta", usage: usageIn(line) },
+      {
+        type: "result",
+        ok: why === undefined,
+        ...text,
+        ...defined({ trouble: why }),
+      },
+    ];
+  }
+}
+
+function isDenial(line: JsonObject, name: string): boolean {
+  const type = textAt(line, "error", "type");
+  if (type === "policy_violation") return true;
+  if (type === "tool_not_registered") return GATED.test(name);
+  return REFUSED.test(textAt(line, "error", "message") ?? "");
+}
+
+function troubleIn(line: JsonObject): AgentFailure {
+  const message = textAt(line, "error", "message") ?? "the agent failed";
+  const type = textAt(line, "error", "type");
+  if (type === "FatalTurnLimitedError") return agentFailure("max-turns", message);
+  if (type === "FatalAuthenticationError") return agentFailure("auth", message);
+  if (type === "FatalCancellationError") return agentFailure("interrupted", message);
+  return agentFailureOf({ message });
+}
+
+/** The usage of this process. Thinking is only in the total. */
+function usageIn(line: JsonObject): Usage {
+  const input = numberAt(line, "stats", "input_tokens") ?? 0;
+  const output = numberAt(line, "stats", "output_tokens") ?? 0;
+  const total = numberAt(line, "stats", "total_tokens") ?? 0;
+  return {
+    inputTokens: input,
+    cachedTokens: numberAt(line, "stats", "cached") ?? 0,
+    outputTokens: Math.max(output, total - input),
+  };
 }

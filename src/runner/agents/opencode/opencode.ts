@@ -1,11 +1,19 @@
 /**
- * opencode: how a conversation starts and continues, and where its transcript is.
+ * opencode: how a conversation starts and continues, where its transcript is, and how its stream is
+ * read: the output of `opencode run --format json`. It has no terminal event, and a tool is printed
+ * only once it has ended.
  *
  * Owns: its flags, its configuration by variables, the id of a session before it exists (by an
- * import of an empty one, which may be repeated), and reading its database.
- * Does not: read its stream (reader.ts), or write to its database.
+ * import of an empty one, which may be repeated), reading its database, and what its lines and
+ * their end mean.
+ * Does not: write to its database, or keep the content of lines, except the last text, which is the
+ * answer.
  * Invariants: runner/G4. By default it permits what is in the directory and refuses what it would
  * ask for.
+ * - opencode/G2 Success is a last step that finished with "stop", no error after it, and the exit
+ *   status 0, or 1 if it continued after an error: a step that summarises a long conversation stops
+ *   too, and then the conversation continues.
+ * - opencode/G3 as in adapter.ts.
  */
 
 import { randomBytes } from "node:crypto";
@@ -14,10 +22,18 @@ import { isAbsolute, join } from "node:path";
 import { type McpServer, toolRule } from "../../../util/agent-access.ts";
 import { defined } from "../../../util/defined.ts";
 import { isObject, type Json, type JsonObject } from "../../../util/json.ts";
-import type { AgentAdapter, AgentCall, AgentCommand } from "../adapter.ts";
+import type {
+  AgentAdapter,
+  AgentCall,
+  AgentCommand,
+  AgentEvent,
+  AgentFailure,
+} from "../adapter.ts";
+import { agentFailure, agentFailureOf } from "../agent-failure.ts";
 import { folderIn, homeIn, isPlainId, unlessSet } from "../agent-home.ts";
-import { at, listAt, objectIn, textAt } from "../stream-json.ts";
-import { OpencodeReader } from "./reader.ts";
+import { LineReader } from "../line-reader.ts";
+import { at, inputText, listAt, numberAt, objectIn, tailOf, textAt } from "../stream-json.ts";
+import { type Usage, usageOfCall } from "../usage.ts";
 
 const SESSION_FILE = "opencode-session.json";
 const SYSTEM_FILE = "system.md";
@@ -203,4 +219,142 @@ function databaseIn(env: AgentCall["env"]): string {
   const shared = folderIn(env, "XDG_DATA_HOME") ?? join(homeIn(env), ".local", "share");
   const named = folderIn(env, "OPENCODE_DB") ?? "opencode.db";
   return isAbsolute(named) ? named : join(shared, "opencode", named);
+}
+
+const ANSWER_CHARACTERS_MAX = 64 * 1024;
+const SECOND_MS = 1_000;
+/** Its exit status after any error, also one after which it continued. */
+const ERROR_SEEN_EXIT = 1;
+const REJECTED = /rejected permission|prevents you from using this/i;
+
+/** The reader of one stream of opencode. */
+class OpencodeReader extends LineReader {
+  #answer: string | undefined;
+  /** Why the last step finished; undefined while one runs. */
+  #reason: string | undefined;
+  #denied: string | undefined;
+  #error: AgentFailure | undefined;
+  /** It continued after an error, as after a full context, of which it makes a summary. */
+  #recovered = false;
+
+  override end(exit: number | undefined, stderr?: string): readonly AgentEvent[] {
+    const text = this.#answer === undefined ? {} : { text: this.#answer };
+    const why = this.#troubleAt(exit, stderr);
+    if (why === undefined) return [{ type: "result", ok: true, ...text }];
+    return [{ type: "result", ok: false, ...text, trouble: why }];
+  }
+
+  protected meaningOf(line: JsonObject): readonly AgentEvent[] {
+    return [...this.session(textAt(line, "sessionID")), ...this.#eventsOf(line)];
+  }
+
+  #eventsOf(line: JsonObject): readonly AgentEvent[] {
+    const part = at(line, "part");
+    switch (line.type) {
+      case "step_start":
+        this.#reason = undefined;
+        this.#denied = undefined;
+        if (this.#error !== undefined) this.#recovered = true;
+        this.#error = undefined;
+        return [{ type: "turn" }];
+      case "text": {
+        const text = textAt(part, "text") ?? "";
+        this.#answer = tailOf(text, ANSWER_CHARACTERS_MAX);
+        return [{ type: "text", text }];
+      }
+      case "tool_use":
+        return this.#tool(part);
+      case "step_finish":
+        this.#reason = textAt(part, "reason") ?? "unknown";
+        return [stepUsage(part)];
+      case "error":
+        this.#error = troubleIn(at(line, "error"));
+        return [];
+      default:
+        return [];
+    }
+  }
+
+  #tool(part: Json | undefined): readonly AgentEvent[] {
+    const id = textAt(part, "callID") ?? "";
+    const name = textAt(part, "tool") ?? "unknown";
+    const state = at(part, "state");
+    const ok =
+      textAt(state, "status") === "completed" && !(numberAt(state, "metadata", "exit") ?? 0);
+    const started = {
+      type: "tool-started",
+      id,
+      name,
+      input: inputText(at(state, "input")),
+    } as const;
+    const result = textAt(state, "output") ?? textAt(state, "error") ?? "";
+    const ended = { type: "tool-ended", id, ok, result } as const;
+    if (!REJECTED.test(textAt(state, "error") ?? "")) return [started, ended];
+    this.#denied = name;
+    return [started, { type: "denied", tool: name, id }, ended];
+  }
+
+  #troubleAt(exit: number | undefined, stderr: string | undefined): AgentFailure | undefined {
+    if (this.#error !== undefined) return this.#error;
+    const exited = exit === 0 || (exit === ERROR_SEEN_EXIT && this.#recovered);
+    if (exited && this.#reason === "stop") return undefined;
+    if (exit === 0 && this.#denied !== undefined) {
+      return agentFailure("denied", `not permitted: ${this.#denied}`);
+    }
+    if (exit === 0 && this.#reason !== undefined && this.#reason !== "tool-calls") {
+      return agentFailure("other", `the last answer ended with "${this.#reason}"`);
+    }
+    return this.unfinished(exit, stderr, { silence: "session-gone" });
+  }
+}
+
+function troubleIn(error: Json | undefined): AgentFailure {
+  const data = at(error, "data");
+  const name = textAt(error, "name") ?? "error";
+  const message = textAt(data, "message") ?? name;
+  if (name === "ProviderAuthError") return agentFailure("auth", message);
+  if (name === "MessageAbortedError") return agentFailure("interrupted", message);
+  return agentFailureOf({
+    message: `${message}${kindWord(textAt(data, "responseBody"))}`,
+    status: numberAt(data, "statusCode"),
+    retryAfterMs: retryAfterIn(at(data, "responseHeaders")),
+  });
+}
+
+/** The service's own code for the error: the message may say less than the code. */
+function kindWord(body: string | undefined): string {
+  const error = at(objectIn(body ?? ""), "error");
+  const word = textAt(error, "code") ?? textAt(error, "type");
+  return word === undefined ? "" : ` (${word})`;
+}
+
+function retryAfterIn(headers: Json | undefined): number | undefined {
+  const exact = Number(textAt(headers, "retry-after-ms") ?? Number.NaN);
+  const seconds = Number(textAt(headers, "retry-after") ?? Number.NaN);
+  if (Number.isFinite(exact)) return exact;
+  return Number.isFinite(seconds) ? seconds * SECOND_MS : undefined;
+}
+
+/** A step is one call of the model. */
+function stepUsage(part: Json | undefined): AgentEvent {
+  const usage = usageIn(part);
+  const context = usage.inputTokens + usage.outputTokens;
+  return { type: "usage", counting: "delta", usage, context };
+}
+
+/** The usage of one step. Cached input and thinking are counted apart. */
+function usageIn(part: Json | undefined): Usage {
+  const cached = numberAt(part, "tokens", "cache", "read") ?? 0;
+  const written = numberAt(part, "tokens", "cache", "write") ?? 0;
+  // It reports 0 for a model whose price it does not know.
+  const costUsd = numberAt(part, "cost") ?? 0;
+  return {
+    ...usageOfCall({
+      inputTokens: (numberAt(part, "tokens", "input") ?? 0) + cached + written,
+      cachedTokens: cached,
+      outputTokens:
+        (numberAt(part, "tokens", "output") ?? 0) + (numberAt(part, "tokens", "reasoning") ?? 0),
+    }),
+    ...(costUsd === 0 ? {} : { costUsd }),
+  };
 }
