@@ -205,7 +205,9 @@ steps:
     return after.find((id) => !before.has(id)) ?? "";
   }
 
-  test("move a run, however often they are killed; every effect happens once", { timeout: WALK_MS }, async () => {
+  test("move a run, however often they are killed; every effect happens once", {
+    timeout: WALK_MS,
+  }, async () => {
     elsewhere = new Elsewhere();
     initGit(elsewhere.dir);
     elsewhere.write("p.yaml", flow("moves"));

@@ -69,6 +69,7 @@ export async function own(
 ): Promise<OwnedRun> {
   const { id: runId } = known;
   const { journal } = project;
+  refuseOfFleet(project, known, "driving a run");
   const isAlive = (other: Owner): boolean => options.takeOver !== true && isOwnerAlive(other);
   const acquired = await takeLease(journal.leases, runId, { owner, isAlive });
   if (!acquired.ok) throw ownedError(await shortIdOf(journal, runId), acquired.owner);
@@ -126,11 +127,13 @@ function refuseUnseenSteps({ run, dir, shortId }: LoadedRun): void {
  * ends, and the lease of a dead process is free.
  */
 export async function asOwner<T>(
-  { journal }: Project,
+  project: Project,
   known: LoadedRun,
   owner: Owner,
   body: (epoch: number) => Promise<T>,
 ): Promise<T> {
+  const { journal } = project;
+  refuseOfFleet(project, known, "this command");
   const acquired = await takeLease(journal.leases, known.id, { owner, isAlive: isOwnerAlive });
   if (!acquired.ok) throw ownedError(known.shortId, acquired.owner);
   const { epoch } = acquired;
@@ -194,6 +197,17 @@ export function ownedError(shortId: string, owner: Owner): RunOwned {
   const isUnseen = owner.worker === undefined && isOwnerElsewhere(owner);
   const next = isUnseen ? takeOver(shortId) : ownedNext(shortId, owner);
   return new RunOwned(owner, message, next);
+}
+
+/** Refuses what works only where a run is, for a run that workers drive. */
+export function refuseOfFleet(
+  { workers }: Project,
+  { shortId }: Pick<LoadedRun, "shortId">,
+  what: string,
+): void {
+  if (workers === undefined) return;
+  const message = `${what} works only where the run is, and run ${shortId} is in the fleet`;
+  throw new Refusal("of-fleet", message, when("bring it here first", "pull", shortId));
 }
 
 /** Refuses a run that lives in another place: nobody reads its inbox here. */

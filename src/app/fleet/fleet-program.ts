@@ -7,18 +7,24 @@
 import { createRequire } from "node:module";
 import { JournalError, type JournalErrorCode } from "../../journal/journal.ts";
 import { WorkspaceError } from "../../workspace/workspace-error.ts";
-import type { Project } from "../project/project.ts";
 import { type Next, Refusal, type RefusalCode } from "../refusal.ts";
-import type { openFleetProject as open } from "./fleet-project.ts";
 
 /** Loads the program; `P` is what the caller uses of it. */
 export function loadFleet<P>(): P {
   return createRequire(import.meta.url)("./fleet.js") as P;
 }
 
+/** What a project opens of it (fleet-project.ts); `P` is a project. */
+interface FleetOpener<P> {
+  openFleetProject(address: string, from: string): Promise<P>;
+}
+
 /** Opens the runs of a fleet for a directory: its journal, and copies of its runs' files. */
-export async function openFleetProject(address: string, from: string): Promise<Project> {
-  const program = loadFleet<{ readonly openFleetProject: typeof open }>();
+export async function openFleetProject<P extends object>(
+  address: string,
+  from: string,
+): Promise<P> {
+  const program = loadFleet<FleetOpener<P>>();
   return ownErrors(await program.openFleetProject(address, from).catch(rethrow));
 }
 

@@ -91,7 +91,7 @@ export async function openProject(
   const local = named === undefined ? undefined : await localProjectOf(from, mode, named);
   if (local !== undefined) return local;
   const { openFleetProject } = await import("../fleet/fleet-program.ts");
-  return openFleetProject(address, from);
+  return openFleetProject<Project>(address, from);
 }
 
 /** The project of a run that lives on this machine; undefined when a store has it, or nobody. */

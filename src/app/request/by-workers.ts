@@ -4,10 +4,10 @@
  *
  * Does not: send requests; those are the same for every run (ask-owner.ts).
  */
-import { unavailable } from "../drive/ownership.ts";
+import { refuseOfFleet, unavailable } from "../drive/ownership.ts";
 import type { LoadedRun } from "../loaded-run.ts";
 import type { Project } from "../project/project.ts";
-import { command, Refusal, when } from "../refusal.ts";
+import { command, Refusal } from "../refusal.ts";
 
 /** Queues a run so that a worker continues it. Refuses one that has completed or has an owner. */
 export async function resumeByWorkers({ workers }: Project, known: LoadedRun): Promise<void> {
@@ -18,13 +18,6 @@ export async function resumeByWorkers({ workers }: Project, known: LoadedRun): P
     throw new Refusal("impossible", `run ${shortId} has completed`, command("show", shortId));
   }
   await workers?.resume(id, run.seq);
-}
-
-/** Refuses a command that works only where the run is. */
-export function refuseOfFleet({ workers }: Project, { shortId }: LoadedRun, what: string): void {
-  if (workers === undefined) return;
-  const message = `${what} works only where the run is, and run ${shortId} is in the fleet`;
-  throw new Refusal("of-fleet", message, when("bring it here first", "pull", shortId));
 }
 
 /** Refuses options that only the process can follow which drives the run. */

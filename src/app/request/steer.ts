@@ -43,7 +43,7 @@ import {
 } from "../rewind/rewind-preview.ts";
 import { answerGate } from "./answer.ts";
 import { type AskResult, askForBudget, askForRewind, takesRequests } from "./ask-owner.ts";
-import { refuseOfFleet, refuseOptions, resumeByWorkers } from "./by-workers.ts";
+import { refuseOptions, resumeByWorkers } from "./by-workers.ts";
 import { runOwnCommand } from "./own-command.ts";
 import { type Settled, settleStep } from "./settle.ts";
 import { type SkippedStep, skipStep } from "./skip.ts";
@@ -337,7 +337,6 @@ async function rewindFiles(
   snapshot: NonNullable<ReturnType<typeof snapshotNamed>>,
   { files, dryRun }: { readonly files: FilesOption | undefined; readonly dryRun: boolean },
 ): Promise<Rewound> {
-  refuseOfFleet(project, known, "a rewind of files alone");
   const changes = await previewRestore(project, known, snapshot);
   const lines = changes === undefined ? [] : changeLines(changes);
   const document = rewindJson(known.id, snapshot.name, { dry_run: dryRun });

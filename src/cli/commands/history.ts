@@ -9,7 +9,6 @@ import type { TypedInput } from "../../app/pipeline/input.ts";
 import type { Project } from "../../app/project/project.ts";
 import { Refusal } from "../../app/refusal.ts";
 import { askForRewind, takesRequests } from "../../app/request/ask-owner.ts";
-import { refuseOfFleet } from "../../app/request/by-workers.ts";
 import { forkRun, planFork } from "../../app/rewind/fork.ts";
 import {
   filesSetAside,
@@ -130,7 +129,6 @@ async function rewindFiles(
   options: RewindOptions,
 ): Promise<ExitCode> {
   const json = wantsJson(options);
-  refuseOfFleet(project, known, "a rewind of files alone");
   const changes = await previewRestore(project, known, snapshot);
   const lines = changes === undefined ? [] : changeLines(changes);
   const isSame = changes !== undefined && lines.length === 0;
@@ -211,7 +209,6 @@ export async function mergeCommand(
   }
   const kind = options.squash ? "squash" : options.ffOnly ? "fast-forward" : "merge";
   const { project, known } = await openNamed("read-only", [id]);
-  refuseOfFleet(project, known, "perdure merge");
   const { how, result, commit = "" } = await mergeRun(project, known, kind);
   const { branch = result.tip, target = "the checkout", commits, uncommitted, place } = result;
   if (wantsJson(options)) {
@@ -240,7 +237,6 @@ export async function applyCommand(
   options: OutputOptions,
 ): Promise<ExitCode> {
   const { project, known } = await openNamed("read-only", [id]);
-  refuseOfFleet(project, known, "perdure apply");
   const { files, checkout } = await applyRun(project, known);
   if (wantsJson(options)) printDocument("apply", { run_id: known.id, files, checkout });
   else if (files === 0) print(`${checkout} already has the changes of run ${known.shortId}.`);
@@ -254,7 +250,6 @@ export async function pullRequestCommand(
   options: OutputOptions & PullRequestOptions,
 ): Promise<ExitCode> {
   const { project, known } = await openNamed("read-only", [id]);
-  refuseOfFleet(project, known, "perdure pr");
   const { url, isNew } = await openPullRequest(project, known, options);
   if (wantsJson(options)) printDocument("pr", { run_id: known.id, url, is_new: isNew });
   else print(isNew ? `Opened ${url}` : `There is one already: ${url}`);

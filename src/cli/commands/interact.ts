@@ -10,7 +10,6 @@ import { openConversation } from "../../app/open.ts";
 import { openProject, type Project } from "../../app/project/project.ts";
 import { answerGate, askedAt, openQuestions } from "../../app/request/answer.ts";
 import { askableOwner } from "../../app/request/ask-owner.ts";
-import { refuseOfFleet } from "../../app/request/by-workers.ts";
 import { type Delivery, sendMessage } from "../../app/request/message.ts";
 import { type Settled, settleStep } from "../../app/request/settle.ts";
 import { skipStep } from "../../app/request/skip.ts";
@@ -208,7 +207,6 @@ export async function attachCommand(
 export async function openCommand(given: readonly (string | undefined)[]): Promise<ExitCode> {
   const opened = await openNamed("read-write", given, { needs: 1, what: "a step" });
   const [name = ""] = opened.words;
-  refuseOfFleet(opened.project, opened.known, "perdure open");
   const { processesEnded, completed, step, resume } = await openConversation(opened, name);
   if (processesEnded > 0) {
     print(`Ended ${processesEnded} processes that the program had left running.`);
