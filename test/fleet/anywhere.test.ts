@@ -44,7 +44,7 @@ describe("from anywhere", () => {
 name: seen
 requires: [anywhere]
 workspace: {kind: directory}
-notify: [{on: [gate, failed, completed], run: 'echo "$PERDURE_NOTIFY_ON" >> ${sent}'}]
+notify: [{on: [waiting, failed, completed], run: 'echo "$PERDURE_NOTIFY_ON" >> ${sent}'}]
 steps:
   - { id: one, run: "echo hello; echo kept > kept.txt; ${fleet.effect("anywhere-one")}" }
   - { id: ask, gate: "Continue?" }
@@ -60,10 +60,10 @@ steps:
     for (const words of [["why"], ["timeline"], ["report"], ["graph"], ["cost"], ["show"]]) {
       expect((await elsewhere.run(words)).exit, words.join(" ")).toBe(0);
     }
-    await elsewhere.must(["rewind", runId, "ask", "--into", elsewhere.path("files")]);
-    expect(elsewhere.read("files", "kept.txt")).toBe("kept\n");
     expect(await elsewhere.must(["answer", runId, "ask", "approve"])).toContain("continues");
     await hold.arrived();
+    await elsewhere.must(["rewind", runId, "held", "--into", elsewhere.path("files")]);
+    expect(elsewhere.read("files", "kept.txt")).toBe("kept\n");
     const follower = elsewhere.start(["logs", runId, "-f"]);
     const watcher = elsewhere.start(["attach", runId]);
     await follower.printed("begun");
@@ -91,7 +91,7 @@ steps:
     expect(fleet.effectsOf("anywhere")).toEqual({ one: 1, held: 2, bad: 1 });
     await eventually("the notices are delivered", () => {
       const lines = fs.existsSync(sent) ? fs.readFileSync(sent, "utf8").split("\n") : [];
-      return ["gate", "failed", "completed"].every((moment) => lines.includes(moment));
+      return ["waiting", "failed", "completed"].every((moment) => lines.includes(moment));
     });
 
     for (const words of [["merge"], ["open", "held"], ["export"]]) {
@@ -134,7 +134,7 @@ steps: [{ id: ask, gate: "Go?" }, { id: only, run: "${fleet.effect("configured-o
     const again = await dashboard.fetch(`/api/runs/${runId}/retry`, {
       method: "POST",
       headers: { "content-type": "application/json" },
-      body: JSON.stringify({ steps: ["only"] }),
+      body: JSON.stringify({ step: "only" }),
     });
     expect(again.status, await again.text()).toBe(200);
     await fleet.reached(runId, "run.completed", 2);
