@@ -18,6 +18,7 @@ import { BENCH_DIR, type Line } from "./measure.ts";
 const NAMES = [
   "durable-step",
   "postgres-step",
+  "submit-start",
   "process-step",
   "default-settings",
   "step-weight",

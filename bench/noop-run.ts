@@ -12,7 +12,7 @@ import { replay } from "../src/core/evolve.ts";
 import type { Fact } from "../src/core/fact.ts";
 import type { Run } from "../src/core/run.ts";
 import { initialSummary } from "../src/core/summary.ts";
-import { type Executors, NO_FILES } from "../src/engine/executors/executor.ts";
+import { type Executors, NO_FILES, NO_RESULTS } from "../src/engine/executors/executor.ts";
 import { Loop, Mailbox } from "../src/engine/loop.ts";
 import { createStateDir, type RunDir, runDirOf, stateDirOf } from "../src/engine/state-dir.ts";
 import { type Journal, takeLease } from "../src/journal/journal.ts";
@@ -136,6 +136,7 @@ export const IDLE: Executors = {
   files: NO_FILES,
   gates: { begin: () => undefined, look: async () => undefined, close: () => Promise.resolve() },
   probes: { begin: () => undefined, close: () => Promise.resolve() },
+  results: NO_RESULTS,
 };
 
 /** The attempts that a turn starts. */

@@ -17,6 +17,7 @@ import { envNamesOf } from "../plan/build.ts";
 import { graphsIn, graphsOf } from "../plan/graph-index.ts";
 import type { Graph, Plan, Step } from "../plan/plan.ts";
 import { agentAdapter } from "../runner/agents/registry.ts";
+import { sandboxProblem } from "../runner/process/sandbox.ts";
 import { isolationProblem } from "../runner/process/start.ts";
 import { KNOWN_AGENTS } from "../util/agent-access.ts";
 import { firstLine } from "../view/text.ts";
@@ -33,7 +34,7 @@ const UNFINISHED_SHOWN_MAX = 20;
 
 /** Lines about this machine: agents, prices, isolation. */
 export async function machineLines(): Promise<readonly string[]> {
-  return [...(await agentLines()), await pricesLine(), isolationLine()];
+  return [...(await agentLines()), await pricesLine(), isolationLine(), ...sandboxLines()];
 }
 
 /** Checks what a pipeline needs: everything that the preflight checks, and the variables. */
@@ -94,6 +95,18 @@ function isolationLine(): string {
   return problem === undefined
     ? "✓ steps can be isolated: `isolate: true` works here"
     : `· steps cannot be isolated here: ${firstLine(problem)}`;
+}
+
+/** Which sandboxes steps may have here. */
+function sandboxLines(): readonly string[] {
+  return [
+    { written: "bubblewrap", problem: sandboxProblem({}) },
+    { written: "{image: ...}", problem: sandboxProblem({ image: "" }) },
+  ].map(({ written, problem }) =>
+    problem === undefined
+      ? `✓ steps can run in a sandbox: \`runs_in: ${written}\` works here`
+      : `· \`runs_in: ${written}\` does not work here: ${firstLine(problem)}`,
+  );
 }
 
 /** A run that has neither completed nor failed. */

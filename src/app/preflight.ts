@@ -1,21 +1,24 @@
 /**
  * The check before the first step is paid for: the agents and programs that a plan names are installed,
- * the agents are logged in, and the directories that they are given exist.
+ * the agents are logged in, the directories that they are given exist, and sandboxes can be made.
  *
  * Owns: the checks, the findings that stop a run, the remedies, and how each agent is installed and
  * logs in.
- * Does not: start a program or read a secret; it only looks at directories and variables.
+ * Does not: start an agent or read a secret; it only looks at directories and variables, and makes an
+ *   empty sandbox.
  * Invariants:
  * - preflight/F1 Only a certain failure stops a run. A step that may be skipped, and a program that
  *   an earlier step names and so may install, give a warning. An unknown is a note.
- * - preflight/F2 A plan without agents costs nothing to fail, so it is not checked.
+ * - preflight/F2 A plan without agents costs nothing to fail, so only its sandboxes are checked.
  */
 import { existsSync, statSync } from "node:fs";
 import { homedir } from "node:os";
 import { delimiter, isAbsolute, join, resolve } from "node:path";
+import { mountPath } from "../engine/sandbox.ts";
 import { edgeAt, graphsIn, graphsOf, indexOf, stepAt } from "../plan/graph-index.ts";
 import { type AgentDefinition, checksOf, type Graph, type Plan, type Step } from "../plan/plan.ts";
 import { type PriceList, windowOf } from "../runner/agents/usage.ts";
+import { sandboxProblem } from "../runner/process/sandbox.ts";
 import type { KnownAgent } from "../util/agent-access.ts";
 import { agentsAsked } from "./prices.ts";
 import { after, Refusal, when } from "./refusal.ts";
@@ -53,10 +56,11 @@ export function preflight(plan: Plan, site: PreflightOptions): readonly Finding[
   const ahead = graphsOf(plan).flatMap((graph) => [
     ...stepsAhead(graph, { certain: graph === plan.graph, before: "" }, site.isDone),
   ]);
-  if (!ahead.some(({ step }) => step.work.kind === "agent")) return [];
+  const hasAgents = ahead.some(({ step }) => step.work.kind === "agent");
   const found = new Map<string, Finding>();
   for (const one of ahead) {
-    for (const finding of findingsOf(plan, one, site)) {
+    const others = hasAgents ? findingsOf(plan, one, site) : [];
+    for (const finding of [...sandboxFindings(one, site), ...others]) {
       const known = found.get(finding.text);
       // Of several findings with one text, the worse one counts.
       if (known === undefined || known.state === "doubtful") found.set(finding.text, finding);
@@ -129,6 +133,30 @@ function certainSteps(graph: Graph): ReadonlySet<number> {
   return certain;
 }
 
+/** The sandbox of a step and its mounts. */
+function sandboxFindings({ step, certain }: Ahead, site: PreflightOptions): readonly Finding[] {
+  const { runsIn } = step;
+  if (runsIn === undefined) return [];
+  const state = certain ? "missing" : "doubtful";
+  const name = runsIn.image === undefined ? "bubblewrap" : "docker or podman";
+  const problem = sandboxProblem(runsIn);
+  const paths = (runsIn.mounts ?? []).map((one) => mountPath(one, site.cwd, site.env.HOME));
+  return [
+    problem === undefined
+      ? { state: "there", text: `${name} works (step ${step.id})` }
+      : { state, text: `${problem} (step ${step.id})`, remedy: SANDBOX_REMEDIES[name] },
+    ...paths.map((path): Finding => {
+      if (existsSync(path)) return { state: "there", text: `the mount ${path} exists` };
+      return { state: "doubtful", text: `there is no ${path} to mount (step ${step.id})` };
+    }),
+  ];
+}
+
+const SANDBOX_REMEDIES = {
+  bubblewrap: "install the package bubblewrap and allow user namespaces",
+  "docker or podman": "start docker, or install podman",
+} as const;
+
 function findingsOf(plan: Plan, ahead: Ahead, site: PreflightOptions): readonly Finding[] {
   const { step } = ahead;
   const { work } = step;
@@ -167,6 +195,8 @@ function programFinding(
   site: PreflightOptions,
   text: string,
 ): readonly Finding[] {
+  // The programs of an image are not on the PATH of this machine.
+  if (ahead.step.runsIn?.image !== undefined) return [];
   const program = plainProgram(text);
   const path = program === undefined ? undefined : pathFor(plan, ahead.step, {}, site);
   if (program === undefined || path === undefined) return [];
@@ -207,6 +237,7 @@ function installedFinding(
   { adapter, command, env }: AgentDefinition,
   site: PreflightOptions,
 ): Finding | undefined {
+  if (ahead.step.runsIn?.image !== undefined) return undefined;
   const known = agentProgram(adapter);
   const program = known === undefined ? plainProgram(command ?? "") : (command ?? adapter);
   const path = pathFor(plan, ahead.step, env, site);

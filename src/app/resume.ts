@@ -67,6 +67,8 @@ interface ResumeSettings {
   readonly stay?: boolean;
   /** Answers every question with the choice that approves. */
   readonly autoApprove?: boolean;
+  /** False: no step takes the result of an earlier run. */
+  readonly cache?: boolean;
 }
 
 /** True when the run has requests that it has not handled: a resume continues with them. */
@@ -97,6 +99,7 @@ export function resumeOptions(
     beside: options.beside === true,
     stay: options.stay === true,
     autoApprove: options.autoApprove === true,
+    ...(options.cache === false ? { cache: "off" } : {}),
     ...(request === undefined
       ? {}
       : {

@@ -2,6 +2,7 @@
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { setFlagsFromString } from "node:v8";
+import { graphsOf } from "../plan/graph-index.ts";
 import type { Plan } from "../plan/plan.ts";
 import { textOf } from "../runner/file-text.ts";
 import type { PreflightOptions } from "./preflight.ts";
@@ -41,7 +42,9 @@ export async function readiness(
   typed: readonly string[],
   cwd = process.cwd(),
 ): Promise<readonly string[]> {
-  if (preflight === false || Object.keys(plan.agents).length === 0) return [];
+  const hasSandboxes = graphsOf(plan).some(({ steps }) => steps.some(({ runsIn }) => runsIn));
+  const isSimple = Object.keys(plan.agents).length === 0 && !hasSandboxes;
+  if (preflight === false || isSimple) return [];
   const { requireReady } = await import("./preflight.ts");
   const site = { cwd, env: process.env, ...(isDone === undefined ? {} : { isDone }) };
   return requireReady(plan, site, typed);

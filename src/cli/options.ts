@@ -83,6 +83,7 @@ export function addGateOptions(command: Command): void {
 export function addStartOptions(command: Command): void {
   command
     .option("--beside", "run in a directory where another run with agents is running")
+    .option("--no-cache", "run every step: take no result from an earlier run")
     .option("--no-preflight", "do not check first whether agents and programs are installed")
     // A server names itself: the owner that it starts acts for the person at its other end.
     .addOption(new Option("--through <program>").hideHelp())

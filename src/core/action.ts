@@ -2,7 +2,14 @@
  * Actions: what can be done next. A decision needs nothing from outside and becomes an event at
  * once. An operation acts on the world and names the resource that it needs.
  */
-import type { AttemptRef, LimitReached, Message, StopMode, VisitRef } from "./event.ts";
+import type {
+  AttemptRef,
+  FoundResult,
+  LimitReached,
+  Message,
+  StopMode,
+  VisitRef,
+} from "./event.ts";
 import type { Served } from "./fact.ts";
 
 /** The resource that an operation holds while it is under way. */
@@ -58,6 +65,25 @@ export type Operation =
       readonly workspace: string;
       readonly from: string;
       readonly to: string;
+      readonly needs: Extract<Resource, "workspace-alone">;
+    }
+  /** Look for the result of an earlier run that did the same work on the files of `base`. */
+  | {
+      readonly type: "recall";
+      readonly at: AttemptRef;
+      readonly base: string;
+      /** False: only the key of the work is wanted. */
+      readonly take: boolean;
+      /** Older results are not used. */
+      readonly since: number;
+      readonly needs: Extract<Resource, "nothing">;
+    }
+  /** Make the changes of an earlier result in a workspace, in place of a process. */
+  | {
+      readonly type: "reuse";
+      readonly at: AttemptRef;
+      readonly workspace: string;
+      readonly found: FoundResult;
       readonly needs: Extract<Resource, "workspace-alone">;
     }
   /** Restore the files of the run, because a person asked for it. */

@@ -15,6 +15,7 @@
 import { defined } from "../util/defined.ts";
 import { succeeds, traceOf } from "./attempt/attempt-end.ts";
 import { findingsIn } from "./attempt/check.ts";
+import { foundBy } from "./attempt/reuse.ts";
 import { withMessage } from "./conversation/message.ts";
 import type { AttemptRef, Held, Material, RunEvent, Spent } from "./event.ts";
 import type {
@@ -53,7 +54,7 @@ export interface Activity {
 }
 
 /** Steps can start during a snapshot, but not during the others. */
-type FilesUse = "snapshot" | "restore" | "merge" | "commit";
+type FilesUse = "snapshot" | "restore" | "reuse" | "merge" | "commit";
 
 /** The result of a lookup that a start needs; `pending` until it arrives. */
 interface Lookup {
@@ -74,6 +75,8 @@ export interface AttemptActivity {
   made: boolean;
   /** Its files are restored. */
   restored: boolean;
+  /** The results of earlier runs were looked at for it. */
+  recalled?: true;
   /** The snapshot of the files that a restore replaces. */
   aside?: string;
   /** When its files were last saved. */
@@ -154,6 +157,15 @@ export function takeReport(run: Run, activity: Activity, fact: Fact, now: number
       else activity.made.add(fact.workspace);
       return [];
     }
+    case "recalled": {
+      const entry = entryAt(run, activity, fact.at);
+      if (entry === undefined || !entry.busy || entry.phase !== "preparing") return [];
+      Object.assign(entry, { busy: false, recalled: true });
+      return [fact];
+    }
+    case "reused":
+      activity.files.delete(fact.workspace);
+      return reused(run, activity, fact, now);
     case "snapshotted":
       activity.files.delete(fact.workspace);
       return snapshotted(run, activity, fact, now);
@@ -199,7 +211,8 @@ function mergedEnd(
   if (held === undefined) return [];
   if (result.ok) {
     const good = ending?.how === "exited" ? ending : ({ how: "exited", ...held } as const);
-    return [{ type: "attempt-ended", at, ending: { ...good, snapshot: result.snapshot } }];
+    const { snapshot, theirs } = result;
+    return [{ type: "attempt-ended", at, ending: { ...good, snapshot, theirs } }];
   }
   const { paths, base, theirs: snapshot } = result;
   const message = conflictText(paths);
@@ -248,6 +261,25 @@ function processEnded(
   const nothingRan = ending.how === "not-started" || (ending.how === "lost" && !ending.started);
   if (!activity.keepsFiles || nothingRan) return [{ type: "attempt-ended", at, ending }];
   Object.assign(entry, { phase: "ended", busy: false, ending, endedAt: now });
+  return [];
+}
+
+/** Ends an attempt with the result that it took; its files are saved like those of a process. */
+function reused(
+  run: Run,
+  activity: Activity,
+  fact: Extract<Fact, { type: "reused" }>,
+  now: number,
+): readonly Fact[] {
+  const entry = entryAt(run, activity, fact.at);
+  const visit = findVisit(run, fact.at);
+  const found = visit && foundBy(visit);
+  if (entry === undefined || found === undefined || !entry.busy) return [];
+  entry.busy = false;
+  if (fact.problem !== undefined) return [fact];
+  const { held, exposes } = found;
+  const ending = { how: "exited", ...held, ...defined({ exposes }) } as const;
+  Object.assign(entry, { phase: "ended", ending, endedAt: now });
   return [];
 }
 

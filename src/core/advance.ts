@@ -16,8 +16,8 @@ import { decide } from "./decide.ts";
 import { EVENT_VERSION, type RunEvent } from "./event.ts";
 import { evolve, type Plans } from "./evolve.ts";
 import type { Condition, Environment, Fact } from "./fact.ts";
-import { nextActions, nextDecisions } from "./next-actions.ts";
-import { lookupKey, startsBesideOthers } from "./operations.ts";
+import { lookupKey, nextActions, nextDecisions } from "./next-actions.ts";
+import { startsBesideOthers } from "./operations.ts";
 import { findVisit, type Run, stepOf, type Visit, visitRef } from "./run.ts";
 import { visitText } from "./step-path.ts";
 import { conditionOf } from "./values.ts";
@@ -142,7 +142,7 @@ function factOf(plan: Plan, run: Run, activity: Activity, decision: Decision): F
       const once = visit !== undefined && stepOf(visit).once;
       const ending = once
         ? ({ how: "lost", started: false, message } as const)
-        : ({ how: "stopped", message } as const);
+        : ({ how: "stopped", started: false, message } as const);
       return { type: "attempt-ended", at: decision.at, ending };
     }
   }

@@ -18,6 +18,7 @@ import { complete, endAttempt } from "./attempt/attempt-end.ts";
 import { effectOf } from "./attempt/effect.ts";
 import { finalFailure } from "./attempt/failure.ts";
 import { answerEvents, begin, wakeEvents } from "./attempt/gate.ts";
+import { notReusedEvents, recalledEvents } from "./attempt/reuse.ts";
 import { simulatedResult } from "./attempt/simulated-result.ts";
 import { skipEvent, skipEvents } from "./attempt/skip.ts";
 import {
@@ -162,7 +163,9 @@ function askedEvents(plan: Plan, run: Run, fact: AskedFact): readonly RunEvent[]
 
 type AttemptFact = Extract<
   Fact,
-  { type: "adopted" | "based" | "saved" | "session-known" | "attempt-ended" }
+  {
+    type: "adopted" | "based" | "recalled" | "reused" | "saved" | "session-known" | "attempt-ended";
+  }
 >;
 
 /** The events for a fact about the running attempt of a visit. */
@@ -181,6 +184,10 @@ function aboutAttempt(
       const based = { type: "step.based", ...at, base: fact.base } as const;
       return [fact.aside === undefined ? based : { ...based, aside: fact.aside }];
     }
+    case "recalled":
+      return recalledEvents(run, visit, fact);
+    case "reused":
+      return notReusedEvents(visit, fact);
     case "saved":
       return [{ type: "step.saved", ...at, snapshot: fact.snapshot }];
     case "session-known":
@@ -195,12 +202,12 @@ function aboutAttempt(
 }
 
 function open(run: Run, fact: Extract<Fact, { type: "opened" }>): readonly RunEvent[] {
-  const { owner, epoch, recover, choices, files, remembers } = fact;
+  const { owner, epoch, recover, choices, files, cache, remembers } = fact;
   const opened = { type: "run.opened", owner, epoch } as const;
   const wanted = {
     ...(recover === undefined ? {} : { recover }),
     ...(choices === undefined ? {} : { choices }),
-    ...(files === undefined ? {} : { files }),
+    ...defined({ files, cache }),
     ...remembers,
   };
   const granted = run.state.status === "failed" ? allowances(run, fact) : [];

@@ -49,6 +49,8 @@ export const saved = record({
   commit: text,
   /** Files that the snapshot does not hold. */
   skipped: optional(listOf(skippedFile)),
+  /** Of a step with `cache`: files that changed during its work and that the snapshot does not hold. */
+  unsaved: optional(listOf(text)),
   /** How long its attempt waited for it after the process had ended. */
   tookMs: optional(number),
 });

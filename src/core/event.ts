@@ -35,6 +35,7 @@ import {
   verdict,
 } from "./event-parts.ts";
 import { answer, deadline, question } from "./question-parts.ts";
+import { earlier, foundResult, type RecallMiss, rejectedResult } from "./result-parts.ts";
 import { RUN_EVENTS, retry } from "./run-event.ts";
 import {
   flag,
@@ -44,6 +45,7 @@ import {
   mapOf,
   oneOf,
   optional,
+  record,
   text,
   type Variants,
   word,
@@ -51,6 +53,7 @@ import {
 
 export type * from "./event-parts.ts";
 export type * from "./question-parts.ts";
+export type * from "./result-parts.ts";
 export type * from "./run-event.ts";
 
 /** The version of the vocabulary, stored with each event. */
@@ -105,6 +108,17 @@ const STEP_EVENTS = {
    * base.
    */
   "step.based": { ...attempt, base: text, aside: optional(text) },
+  /** The results of earlier runs were looked at, before the process of the attempt starts. */
+  "step.recalled": {
+    ...attempt,
+    /** The hash of everything that its work depends on: equal keys mean equal work. */
+    key: text,
+    /** The result that it takes in place of a process; absent: the process starts. */
+    found: optional(foundResult),
+    why: optional(word<RecallMiss>()),
+    /** Results with the same key that are not used. */
+    rejected: optional(listOf(rejectedResult)),
+  },
   /** The workspace was saved while the attempt was running. */
   "step.saved": { ...attempt, snapshot: saved },
   /** An iteration of a loop ended and its condition does not hold: the next one starts. */
@@ -149,6 +163,18 @@ const STEP_EVENTS = {
     reported: optional(reported),
     /** The secrets in what it passes on. */
     exposes: optional(listOf(exposure)),
+    /** The attempt of an earlier run whose result it took; no process ran. */
+    from: optional(earlier),
+    /** Later runs may reuse it: the key of its work, and the snapshots before and after it. */
+    reusable: optional(
+      record({
+        key: text,
+        base: text,
+        after: text,
+        /** What all attempts of the visit used. */
+        spent: optional(spent),
+      }),
+    ),
     ...findings,
     ...trace,
     edges,
@@ -192,6 +218,8 @@ const STEP_EVENTS = {
     /** When the next attempt may start; absent when the limit on losses is reached. */
     retry: optional(retry),
     tool: optional(lastTool),
+    /** It is proven that nothing of it ran. */
+    unstarted: optional(flag),
     ...trace,
   },
   "step.paused": {
@@ -202,7 +230,14 @@ const STEP_EVENTS = {
     retry: optional(retry),
     ...trace,
   },
-  "step.interrupted": { ...attempt, message: text, tool: optional(lastTool), ...trace },
+  "step.interrupted": {
+    ...attempt,
+    message: text,
+    tool: optional(lastTool),
+    /** The run stopped before anything of it ran. */
+    unstarted: optional(flag),
+    ...trace,
+  },
   /** The attempt of a step that must happen once ended: its effect may or may not have happened. */
   "step.uncertain": { ...attempt, ...uncertainty, spent: optional(spent) },
   /** The probe has answered. The next event says what follows. */

@@ -14,6 +14,7 @@ import { defined } from "../util/defined.ts";
 import type { Json } from "../util/json.ts";
 import { noteEffect } from "./attempt/effect.ts";
 import { applyQuestion, shortenWaits } from "./attempt/gate.ts";
+import { endRecall, forgetKeys, noteRecall, restartRecall } from "./attempt/reuse.ts";
 import { applyUncertainty, askProbesAgain } from "./attempt/uncertain.ts";
 import { begin } from "./context.ts";
 import { conversationAfter, noteBriefing } from "./conversation/conversation.ts";
@@ -190,6 +191,7 @@ function apply(plans: Plans, run: Run, event: RunEvent, time: number): void {
       else draft(run).recover = event.recover;
       chooseForFailed(run, event.recover);
       chooseFor(run, event.choices ?? {});
+      if (event.cache !== undefined) draft(run).cache = event.cache;
       remember(run, event);
       open(run, time);
       return event.files === undefined ? undefined : keepFiles(run);
@@ -242,11 +244,7 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
   const visit = meet(run, event, event.type);
   if ("attempt" in event) meetAttempt(visit, event);
   if ("spent" in event) spend(run, visit, event.spent);
-  if (ENDS.has(event.type)) {
-    countTime(run, visit, time);
-    noteDelivered(run, visit, event);
-    noteDenial(visit, event);
-  }
+  if (ENDS.has(event.type)) endAttempt(run, visit, event, time);
   if ("snapshot" in event && visit.state.status === "running") noteSnapshot(run, visit, event);
   const conversation = conversationAfter(visit, event);
   if (conversation !== undefined) draft(visit).conversation = conversation;
@@ -271,6 +269,8 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
     case "step.based":
       draft(visit).base = event.base;
       return noteBase(run, visit, event.base);
+    case "step.recalled":
+      return noteRecall(visit, event);
     case "step.continued":
     case "step.relayed":
       return tryAgain(run, visit, "its conversation continues");
@@ -309,6 +309,14 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
   }
 }
 
+/** Counts an attempt that ends, and what it leaves for the next one. */
+function endAttempt(run: Run, visit: Visit, event: StepEvent, time: number): void {
+  countTime(run, visit, time);
+  noteDelivered(run, visit, event);
+  noteDenial(visit, event);
+  endRecall(visit, event);
+}
+
 /** Keeps finished work until it is judged or merged. */
 function hold(run: Run, visit: Visit, event: EventOf<"step.submitted" | "step.conflicted">): void {
   if (event.type === "step.submitted") {
@@ -316,9 +324,7 @@ function hold(run: Run, visit: Visit, event: EventOf<"step.submitted" | "step.co
     return tryAgain(run, visit, "its judge is to be asked");
   }
   dropJudged(visit);
-  draft(visit).held = event.held;
-  draft(visit).conflicts = [...event.paths];
-  draft(visit).base = event.base;
+  Object.assign(draft(visit), { held: event.held, conflicts: [...event.paths], base: event.base });
   // A person resolves the conflict first; the next owner merges again.
   enter(run, visit, { status: "waiting", for: "owner", message: event.message });
 }
@@ -394,14 +400,12 @@ function meetAttempt(visit: Visit, event: { type: StepEventType; attempt: number
   assert(attempt === expected, () => `illegal event: attempt ${attempt} is not ${expected}`);
 }
 
-/**
- * Opens the run for a new owner: queues interrupted work again, shortens waits that a clock made
- * longer, and does not count the time without an owner as working time.
- */
+/** Opens the run for a new owner; the time without an owner is no working time. */
 function open(run: Run, time: number): void {
   become(run, { status: "running" });
   forgetFinally(run);
   markFilesUncertain(run);
+  forgetKeys(run);
   for (const visit of run.running) {
     if (visit.state.status !== "running") continue;
     countTime(run, visit, run.updatedAt);
@@ -419,6 +423,7 @@ function start(run: Run, visit: Visit, event: EventOf<"step.started">, time: num
   const { items, input, wake } = event;
   uncountInside(run, visit);
   absorbFailures(run, visit);
+  restartRecall(visit, event);
   draft(visit).attempts++;
   draft(visit).startedAt ??= time;
   delete draft(visit).unownedMs;

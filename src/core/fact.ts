@@ -13,6 +13,7 @@ import type {
   ExitProblem,
   Exposure,
   Found,
+  FoundResult,
   Held,
   LastTool,
   LeftRunning,
@@ -22,7 +23,9 @@ import type {
   Owner,
   PauseReason,
   ProbeAnswer,
+  RecallMiss,
   RefusedRequest,
+  RejectedResult,
   RememberedEnvironment,
   RequestHandled,
   RunRewound,
@@ -46,6 +49,8 @@ export type Fact =
       readonly recover?: Recover;
       readonly choices?: Readonly<Record<string, Recover>>;
       readonly files?: "keep";
+      /** No step may take the result of an earlier run. */
+      readonly cache?: "off";
       /** This owner takes snapshots of the run's files, restores and merges them. */
       readonly keepsFiles?: true;
       /** What the run did not yet remember of the owner's environment. */
@@ -93,6 +98,22 @@ export type Fact =
       readonly items?: ItemsFound;
       readonly offer?: ConversationOffer;
       readonly material?: readonly Material[];
+    }
+  /** The results of earlier runs were looked at; without a key, the work of the attempt has none. */
+  | {
+      readonly type: "recalled";
+      readonly at: AttemptRef;
+      readonly key?: string;
+      readonly found?: FoundResult;
+      readonly why?: RecallMiss;
+      readonly rejected?: readonly RejectedResult[];
+    }
+  /** The files of a workspace have the changes of an earlier result, or a problem prevented that. */
+  | {
+      readonly type: "reused";
+      readonly at: AttemptRef;
+      readonly workspace: string;
+      readonly problem?: { readonly why: "damaged" | "changed"; readonly message: string };
     }
   /** The process of an attempt has ended; its files are still to be saved. */
   | { readonly type: "process-ended"; readonly at: AttemptRef; readonly ending: Ending }
@@ -321,6 +342,8 @@ export interface Result {
 export type Ending = {
   readonly spent?: Spent;
   readonly snapshot?: Saved;
+  /** The snapshot of its own workspace, before its work was merged. */
+  readonly theirs?: string;
   readonly left?: readonly LeftRunning[];
   /** Calls that its agent was denied, as the `tools` that would have allowed them. */
   readonly denied?: readonly string[];
@@ -366,7 +389,13 @@ export type Ending = {
       readonly message: string;
     }
   /** It was ended because the run is stopping. */
-  | { readonly how: "stopped"; readonly message: string; readonly tool?: LastTool }
+  | {
+      readonly how: "stopped";
+      readonly message: string;
+      readonly tool?: LastTool;
+      /** The run stopped before its process had started. */
+      readonly started?: false;
+    }
   /**
    * There is no exit status and no process. `started` is false only when it is proven that nothing
    * of it ever ran.

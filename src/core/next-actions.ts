@@ -13,16 +13,10 @@ import type { Action, Decision, LookupKind, Operation } from "./action.ts";
 import { type Activity, forgetEnded } from "./activity.ts";
 import { sessionWanted } from "./conversation/conversation.ts";
 import { steeringOf } from "./conversation/message.ts";
+import type { AttemptRef, VisitRef } from "./event.ts";
 import { isSuperseded, isToEnd, limitOf, visitsToEnd } from "./graph/composite-end.ts";
 import { waitsFor } from "./graph/visit-state.ts";
-import {
-  askedKey,
-  isToWithdraw,
-  lookupFor,
-  lookupKey,
-  nextSave,
-  takeOperations,
-} from "./operations.ts";
+import { isToWithdraw, nextSave, takeOperations } from "./operations.ts";
 import {
   attemptOf,
   canMove,
@@ -36,6 +30,7 @@ import {
   waitingFor,
 } from "./run.ts";
 import { addSpent, limitReached } from "./spending.ts";
+import { attemptText, visitText } from "./step-path.ts";
 import { isUnmade, knownBase, stepsToCommit, workspaceAround } from "./workspace-files.ts";
 
 /**
@@ -68,7 +63,9 @@ export function nextDecisions(
 ): readonly Decision[] {
   if (activity !== undefined) forgetEnded(activity, run);
   if (run.state.status === "stopping") return whileStopping(run, activity);
-  if (run.state.status !== "running" || run.restoring !== undefined) return [];
+  if (run.state.status !== "running") return [];
+  // An attempt whose result could not be taken has no process yet, and must not get one.
+  if (run.restoring !== undefined) return allWithdrawals(activity);
   const halt = isIdle(run) ? undefined : outOfFunds(run, now, activity);
   if (halt !== undefined) return [halt];
   const decisions = [...continuing(run, now, activity), ...starts(plan, run, now, activity)];
@@ -101,13 +98,38 @@ function withdrawals(
   activity: Activity | undefined,
 ): readonly Extract<Decision, { type: "withdraw" }>[] {
   const entries = run.composites.size === 0 ? [] : [...(activity?.attempts ?? [])];
-  const early = entries.filter(([visit, entry]) => isToWithdraw(entry) && isToEnd(run, visit, now));
+  const early = entries.filter(
+    ([visit, entry]) => isToWithdraw(visit, entry) && isToEnd(run, visit, now),
+  );
   return early.map(([, { at }]) => ({ type: "withdraw", at }));
 }
 
 /** True while the work of completed steps must be committed before the run can end or wait. */
 function mustCommit(run: Run, activity: Activity | undefined): boolean {
   return activity?.keepsFiles === true && stepsToCommit(run).length > 0;
+}
+
+/** The lookup that a visit needs before each of its attempts. */
+function lookupFor(plan: Plan, visit: Visit): LookupKind | undefined {
+  const { work } = stepOf(visit);
+  if (work.kind === "each") {
+    const inRun = typeof work.items === "string" || "list" in work.items;
+    return inRun ? undefined : "items";
+  }
+  if (work.kind === "gate") return work.show === undefined ? undefined : "material";
+  // A judge starts a new conversation each time.
+  if (work.kind !== "agent" || visit.submitted !== undefined) return undefined;
+  return plan.agents[work.agent]?.adapter === "command" ? undefined : "conversation";
+}
+
+/** The key of a probe or an expired question, which an owner asks once. */
+function askedKey(what: "probe" | "expire", at: AttemptRef): string {
+  return `${what} ${attemptText(at)}`;
+}
+
+/** The key of a lookup for a visit. */
+export function lookupKey(place: VisitRef): string {
+  return visitText(place);
 }
 
 /** When a visit is due that waits for a time, or for a person until a time. */
@@ -175,8 +197,14 @@ function whileStopping(run: Run, activity: Activity | undefined): readonly Decis
   if (run.restoring !== undefined && mode === "after-step" && run.running.size === 0) return [];
   if (run.running.size === 0 && mustCommit(run, activity)) return [];
   if (run.running.size === 0) return [{ type: "finish" }];
-  const withdrawn = [...(activity?.attempts.values() ?? [])].filter(isToWithdraw);
-  return withdrawn.map(({ at }) => ({ type: "withdraw", at }));
+  return allWithdrawals(activity);
+}
+
+/** Withdraws every attempt without a process. */
+function allWithdrawals(activity: Activity | undefined): readonly Decision[] {
+  const attempts = [...(activity?.attempts ?? [])];
+  const withdrawn = attempts.filter(([visit, entry]) => isToWithdraw(visit, entry));
+  return withdrawn.map(([, { at }]) => ({ type: "withdraw", at }));
 }
 
 /** Money and tokens stop the run after the current turns of agents; time stops it at once. */

@@ -14,13 +14,13 @@
  *   ends: of two that run at the same time, the later one waits for the earlier.
  */
 import type { Plan } from "../plan/plan.ts";
-import type { LookupKind, Operation } from "./action.ts";
+import type { Operation } from "./action.ts";
 import { type Activity, type AttemptActivity, isToMerge, track } from "./activity.ts";
+import { foundBy, isToRecall, recallOf } from "./attempt/reuse.ts";
 import { awaitsMessage } from "./conversation/message.ts";
-import type { AttemptRef, VisitRef } from "./event.ts";
+import type { AttemptRef } from "./event.ts";
 import { isToEnd } from "./graph/composite-end.ts";
 import { attemptOf, childScopes, type Run, type Scope, stepOf, type Visit } from "./run.ts";
-import { attemptText, visitText } from "./step-path.ts";
 import {
   filesIn,
   isUnmade,
@@ -34,19 +34,6 @@ import {
   workspaceOfScope,
 } from "./workspace-files.ts";
 
-/** The lookup that a visit needs before each of its attempts. */
-export function lookupFor(plan: Plan, visit: Visit): LookupKind | undefined {
-  const { work } = stepOf(visit);
-  if (work.kind === "each") {
-    const inRun = typeof work.items === "string" || "list" in work.items;
-    return inRun ? undefined : "items";
-  }
-  if (work.kind === "gate") return work.show === undefined ? undefined : "material";
-  // A judge starts a new conversation each time.
-  if (work.kind !== "agent" || visit.submitted !== undefined) return undefined;
-  return plan.agents[work.agent]?.adapter === "command" ? undefined : "conversation";
-}
-
 /** All operations that can start now; each is under way from now on. */
 export function takeOperations(
   plan: Plan,
@@ -59,6 +46,11 @@ export function takeOperations(
   const operations: Operation[] = [];
   for (const visit of run.running) {
     if (activity.attempts.has(visit)) continue;
+    // It has no process: this owner takes the result that an earlier one found (reuse/Q1).
+    if (activity.keepsFiles && foundBy(visit) !== undefined) {
+      track(activity, visit, attemptOf(visit), "preparing", now);
+      continue;
+    }
     const { at } = track(activity, visit, attemptOf(visit), "working", now);
     operations.push({ type: "adopt", at, needs: "slot" });
   }
@@ -69,8 +61,8 @@ export function takeOperations(
   }
   for (const [visit, entry] of activity.attempts) {
     if (entry.phase === "working") operations.push(...cancelOf(run, visit, entry, now));
-    if (entry.phase === "preparing" && !entry.busy && mayBegin(run)) {
-      operations.push(...preparation(run, activity, visit, entry));
+    if (entry.phase === "preparing" && !entry.busy && mayPrepare(run, visit)) {
+      operations.push(...preparation(plan, run, activity, visit, entry, now));
     }
   }
   return operations;
@@ -89,8 +81,13 @@ export function nextSave(plan: Plan, activity: Activity): number | undefined {
 }
 
 /** True for an attempt without a process that must not get one, because the run is stopping. */
-export function isToWithdraw({ phase, busy }: AttemptActivity): boolean {
-  return phase === "preparing" && !busy;
+export function isToWithdraw(visit: Visit, { phase, busy }: AttemptActivity): boolean {
+  return phase === "preparing" && !busy && foundBy(visit) === undefined;
+}
+
+/** A result that was found is taken in any case: some of its changes may have been made (reuse/Q1). */
+function mayPrepare(run: Run, visit: Visit): boolean {
+  return mayBegin(run) || foundBy(visit) !== undefined;
 }
 
 /** True when attempts may start: not while the run stops, nor before its files are restored. */
@@ -136,10 +133,12 @@ function endWanted(run: Run, visit: Visit): AttemptActivity["cancelled"] {
 
 /** The next operation that an attempt needs before its process can start, or the launch itself. */
 function preparation(
+  plan: Plan,
   run: Run,
   activity: Activity,
   visit: Visit,
   entry: AttemptActivity,
+  now: number,
 ): readonly Operation[] {
   const workspace = workspaceOf(visit);
   if (visit.held !== undefined) return [];
@@ -149,6 +148,12 @@ function preparation(
     // The snapshot is under way (snapshots).
     if (visit.base === undefined) return [];
     if (isToRestore(run, visit, entry)) return restore(activity, visit, entry);
+    if (foundBy(visit) !== undefined) return reuse(run, activity, visit, entry);
+    if (entry.recalled !== true && isToRecall(run, visit)) {
+      entry.busy = true;
+      const wanted = { base: visit.base, ...recallOf(plan, run, visit, now) };
+      return [{ type: "recall", at: entry.at, ...wanted, needs: "nothing" }];
+    }
   }
   const operation = activity.files.get(workspace);
   if (operation !== undefined && operation !== "snapshot") return [];
@@ -212,12 +217,36 @@ function restore(activity: Activity, visit: Visit, entry: AttemptActivity): read
   return [{ type: "restore", at, workspace, from: aside, to, needs: "workspace-alone" }];
 }
 
-/** True when the files of a workspace must be restored for another attempt that has not started. */
+/** Makes the changes of an earlier result, once nobody works in the files. */
+function reuse(
+  run: Run,
+  activity: Activity,
+  visit: Visit,
+  entry: AttemptActivity,
+): readonly Operation[] {
+  const workspace = workspaceOf(visit);
+  const found = foundBy(visit);
+  if (found === undefined || activity.files.has(workspace)) return [];
+  if (isWorkedIn(activity, workspace) || othersRestore(run, activity, visit, workspace)) return [];
+  activity.files.set(workspace, "reuse");
+  entry.busy = true;
+  return [{ type: "reuse", at: entry.at, workspace, found, needs: "workspace-alone" }];
+}
+
+/**
+ * True when the files of a workspace must be changed for another attempt that has not started: it
+ * restores them, or takes an earlier result. Of several results the first in order comes first.
+ */
 function othersRestore(run: Run, activity: Activity, visit: Visit, workspace: string): boolean {
-  return [...activity.attempts].some(
-    ([other, entry]) =>
-      other !== visit && isToRestore(run, other, entry) && workspaceOf(other) === workspace,
-  );
+  let isBefore = true;
+  for (const [other, entry] of activity.attempts) {
+    isBefore &&= other !== visit;
+    if (other === visit || workspaceOf(other) !== workspace) continue;
+    if (isToRestore(run, other, entry)) return true;
+    const isReusing = entry.phase === "preparing" && foundBy(other) !== undefined;
+    if (isReusing && (isBefore || foundBy(visit) === undefined)) return true;
+  }
+  return false;
 }
 
 /**
@@ -243,7 +272,7 @@ function snapshots(plan: Plan, run: Run, activity: Activity, now: number): reado
     if (entry.phase === "ended" && !isToMerge(visit, entry)) {
       if (entry.adopted) adopted.push([workspaceOf(visit), entry]);
       else note(into(workspaceOf(visit)), "after", entry);
-    } else if (entry.phase === "preparing" && mayBegin(run)) {
+    } else if (entry.phase === "preparing" && mayPrepare(run, visit)) {
       const around = workspaceOfScope(visit.record.scope);
       if (visit.held !== undefined || (around !== SHARED && !activity.made.has(around))) continue;
       if (visit.base === undefined) {
@@ -373,8 +402,7 @@ function takeBoth(activity: Activity, into: string, from: string): boolean {
 }
 
 /**
- * operations/R3, for the visits of one scope. A process that waits has a slot, so it does not wait
- * for
+ * operations/R3, for the visits of one scope. A process that waits has a slot: it does not wait for
  * composites.
  */
 function isTurnOf(run: Run, { record }: Visit, others: Iterable<Visit> = run.running): boolean {
@@ -395,16 +423,6 @@ function isTurnOfScope(run: Run, scope: Scope): boolean {
     if (other.active > 0 || run.merging.has(other)) return false;
   }
   return isTurnOf(run, parent, [...run.running, ...run.composites, ...run.waiting.close]);
-}
-
-/** The key of a probe or an expired question, which an owner asks once. */
-export function askedKey(what: "probe" | "expire", at: AttemptRef): string {
-  return `${what} ${attemptText(at)}`;
-}
-
-/** The key of a lookup for a visit. */
-export function lookupKey(place: VisitRef): string {
-  return visitText(place);
 }
 
 /** True when another process runs in the workspace that a visit would start in. */

@@ -36,6 +36,8 @@ export function outputsNamedBy(event: RunEvent): readonly Output[] {
     case "step.submitted":
     case "step.conflicted":
       return Object.values(event.held.outputs);
+    case "step.recalled":
+      return Object.values(event.found?.held.outputs ?? {});
     case "run.rewound":
       return Object.values(event.outputs ?? {}).flatMap((outputs) => Object.values(outputs));
     default:

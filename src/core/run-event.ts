@@ -131,6 +131,8 @@ export const RUN_EVENTS = {
     choices: optional(mapOf(recover)),
     /** Unfinished work starts from the current files, because a person chose them. */
     files: optional(oneOf("keep")),
+    /** No step of the run takes the result of an earlier run from now on. */
+    cache: optional(oneOf("off")),
     ...environment,
   },
   /** The run has a directory to work in. */

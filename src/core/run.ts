@@ -19,6 +19,7 @@ import type { ConversationState } from "./conversation/conversation-state.ts";
 import type {
   AttemptRef,
   Briefing,
+  FoundResult,
   Held,
   KnownEffect,
   Message,
@@ -91,15 +92,14 @@ export interface Run {
   readonly finally?: Scope;
   /** Completed steps and merged instances whose changes no commit of its branch names yet. */
   readonly uncommitted: ReadonlySet<string>;
-  /**
-   * The snapshot to which its files are restored before anything starts, and the event that asked
-   * for it.
-   */
+  /** The snapshot to restore before anything starts, and the event that asked for it. */
   readonly restoring?: { readonly commit: string; readonly since: number };
   /** For a fork: its origin, and the commit that the other run's worktree started with. */
   readonly origin?: Origin & { readonly base?: string };
   /** The owner's choice for interrupted work. */
   readonly recover?: Recover;
+  /** A person wants no result of an earlier run in it. */
+  readonly cache?: "off";
   /** The variables that its expressions use, with the values of their first use. */
   readonly variables: ReadonlyMap<string, string>;
   /** Marks that recognise the secrets of every environment in which it was driven. */
@@ -247,6 +247,10 @@ export interface Visit {
   readonly judgements?: readonly number[];
   /** Other visits worked in the same workspace at the same time. */
   readonly crowded?: true;
+  /** The key of its work, and the earlier result that it takes (attempt/reuse.ts). */
+  readonly recall?: { readonly key?: string; readonly found?: FoundResult };
+  /** Its attempts of which nothing ran. */
+  readonly unstarted?: number;
   /** Its last attempt was interrupted by a loss or a stop. */
   readonly interrupted?: true;
   /** Why the effect of its last attempt was uncertain. */
@@ -378,10 +382,7 @@ export function isUncertain({ state }: Visit): boolean {
   return waitsFor(state, "probe");
 }
 
-/**
- * How to recover interrupted work: as a person chose for this visit or for all, or as the author
- * did.
- */
+/** How to recover interrupted work: as a person chose for this visit or for all, or the author. */
 export function recoverFor(run: Run, visit: Visit): Recover | undefined {
   return visit.recover ?? run.recover ?? stepOf(visit).recover;
 }

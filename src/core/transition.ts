@@ -41,6 +41,7 @@ export const VISIT_TRANSITIONS: Readonly<
     "step.session": ["running"],
     "step.adopted": ["running"],
     "step.based": ["running"],
+    "step.recalled": ["running"],
     "step.saved": ["running"],
     "step.continued": AGAIN,
     "step.relayed": AGAIN,

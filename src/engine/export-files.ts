@@ -27,8 +27,9 @@ import {
 } from "../workspace/snapshot/store.ts";
 import type { Workspace } from "../workspace/snapshot/workspace.ts";
 import { makeOwnDirectory } from "../workspace/worktree/own-worktree.ts";
-import { ownDirectoryOf, refWord, snapshotRef } from "./executors/files.ts";
-import { workspaceAt } from "./run-workspace.ts";
+import { ownDirectoryOf } from "./executors/files.ts";
+import { lacksFiles, workspaceAt } from "./run-workspace.ts";
+import { refWord, snapshotRef } from "./snapshot-name.ts";
 import type { RunDir } from "./state-dir.ts";
 
 /** A run and its directories. */
@@ -104,7 +105,7 @@ export async function saveFiles(
   };
   const placed = run.workspace?.path ?? (plan.kind === "here" ? run.created?.cwd : undefined);
   const commit =
-    placed !== undefined && existsSync(placed)
+    placed !== undefined && existsSync(placed) && !lacksFiles(dir)
       ? await take(SHARED, placed, run.snapshot)
       : run.snapshot;
   const own: Record<string, string> = {};

@@ -10,7 +10,7 @@ import { effectKey } from "../core/attempt/effect.ts";
 import { withPreamble } from "../core/conversation/briefing.ts";
 import { withReport } from "../core/conversation/failure-report.ts";
 import { judgeOf } from "../core/conversation/judge.ts";
-import type { AttemptRef } from "../core/event.ts";
+import type { AttemptRef, Output } from "../core/event.ts";
 import type { Environment } from "../core/fact.ts";
 import { currentVisit, type Run, stepOf, type Visit } from "../core/run.ts";
 import { attemptText, stepPath } from "../core/step-path.ts";
@@ -18,7 +18,9 @@ import type { WorkspaceOf } from "../core/summary.ts";
 import { environmentAround, environmentAt, repetitionOf, valuesAt } from "../core/values.ts";
 import { SHARED, workspaceOf as workspaceKey } from "../core/workspace-files.ts";
 import { ancestorsOf, indexOf } from "../plan/graph-index.ts";
-import { checksOf, type Plan } from "../plan/plan.ts";
+import { type AgentDefinition, checksOf, type Plan, type Step } from "../plan/plan.ts";
+import { agentHome } from "../runner/agents/agent-home.ts";
+import { type Sandbox, sandboxProblem } from "../runner/process/sandbox.ts";
 import { isolationProblem } from "../runner/process/start.ts";
 import type { CheckScript, Launch, Limits } from "../runner/process/step-process.ts";
 import { ATTEMPT_VARIABLE, RUN_VARIABLE } from "../runner/process/sweep.ts";
@@ -29,6 +31,7 @@ import { type Evaluate, renderText, valueText } from "../util/template.ts";
 import { targetOutside } from "../workspace/artifact.ts";
 import { stageVariables } from "./attractor-stage.ts";
 import { STATUS_FILE } from "./evidence/status-file.ts";
+import { isInherited, MountError, sandboxFor } from "./sandbox.ts";
 import { attemptDirOf, ownPathOf, PROMPT_FILE, type RunDir } from "./state-dir.ts";
 
 /** How many steps back the environment has outputs; expressions can name any output. */
@@ -75,7 +78,7 @@ export function prepareLaunch(site: LaunchInput, visit: Visit, at: AttemptRef): 
       env: { ...env, PERDURE_PROMPT_FILE: prompt },
       script,
       ...checks,
-      ...boundsOf(site, visit),
+      ...boundsOf(site, visit, at),
       stdin: prompt,
       separateStderr: true,
     };
@@ -83,7 +86,7 @@ export function prepareLaunch(site: LaunchInput, visit: Visit, at: AttemptRef): 
   const script = work.kind === "shell" ? renderShell(work.run, evaluate) : "";
   // The stdout of a DOT tool becomes a value of the context; its stderr does not.
   const separateStderr = site.plan.keys === "attractor" || stepOf(visit).capture !== undefined;
-  return { dir, cwd, env, script, ...checks, ...boundsOf(site, visit), separateStderr };
+  return { dir, cwd, env, script, ...checks, ...boundsOf(site, visit, at), separateStderr };
 }
 
 /** The launch of nothing but the checks of an attempt. */
@@ -94,7 +97,7 @@ export function prepareChecks(site: LaunchInput, visit: Visit, at: AttemptRef): 
     env: environmentOf(site, visit, at),
     script: "",
     ...prepareFolder(site, visit, at),
-    ...boundsOf(site, visit),
+    ...boundsOf(site, visit, at),
     separateStderr: false,
   };
 }
@@ -127,19 +130,55 @@ export function withoutAgentEnv(plan: Plan, visit: Visit): string {
 }
 
 /**
- * The leash of a step, if its run has one, and a namespace for a step that asks for one; refuses where
- * the system has none.
+ * The leash of a step, if its run has one, and the sandbox or namespace of a step that asks for one;
+ * refuses where the system has none.
  */
 export function boundsOf(
-  { leash }: Pick<LaunchInput, "leash">,
+  site: LaunchInput,
   visit: Visit,
-): Pick<Launch, "isolate" | "leash"> {
-  const held = defined({ leash });
-  if (stepOf(visit).isolate !== true) return held;
+  at: AttemptRef,
+): Pick<Launch, "isolate" | "leash" | "sandbox"> {
+  const held = defined({ leash: site.leash });
+  const { isolate, runsIn } = stepOf(visit);
+  if (runsIn !== undefined) return { sandbox: sandboxAt(site, visit, at, runsIn), ...held };
+  if (isolate !== true) return held;
   const problem = isolationProblem();
   if (problem === undefined) return { isolate: true, ...held };
   const remedy = "allow user namespaces on this system, or take `isolate` out of the pipeline";
   throw new LaunchError(`it cannot be isolated: ${problem}; ${remedy}`);
+}
+
+function sandboxAt(
+  site: LaunchInput,
+  visit: Visit,
+  at: AttemptRef,
+  settings: NonNullable<Step["runsIn"]>,
+): Sandbox {
+  const problem = sandboxProblem(settings);
+  if (problem !== undefined) throw new LaunchError(`it cannot run in its sandbox: ${problem}`);
+  const agent = agentOf(site.plan, visit);
+  try {
+    return sandboxFor({
+      settings,
+      root: rootOf(site, visit),
+      project: site.run.created?.cwd ?? ".",
+      runDir: site.dir.root,
+      attemptDir: attemptDirOf(site.dir, at),
+      endsAtRoot: isFenced(site, visit),
+      env: environmentOf(site, visit, at),
+      explicit: { ...site.plan.env, ...agent?.env, ...stepOf(visit).env },
+      agent: agent && agentHome(agent.adapter),
+    });
+  } catch (error) {
+    if (error instanceof MountError) throw new LaunchError(error.message);
+    throw error;
+  }
+}
+
+/** The agent of a visit's step, or of its judge. */
+function agentOf(plan: Plan, visit: Visit): AgentDefinition | undefined {
+  const { work } = stepOf(visit);
+  return plan.agents[judgeOf(visit)?.agent ?? (work.kind === "agent" ? work.agent : "")];
 }
 
 /** A mistake of a step that prevents its start. */
@@ -201,17 +240,21 @@ export function workspaceOf(dir: RunDir): WorkspaceOf {
 }
 
 /** The root of the workspace of a step. */
-function rootOf({ run, dir }: Pick<LaunchInput, "run" | "dir">, visit: Visit): string {
+export function rootOf({ run, dir }: Pick<LaunchInput, "run" | "dir">, visit: Visit): string {
   const workspace = workspaceKey(visit);
   if (workspace !== SHARED) return ownPathOf(dir, workspace);
   return run.workspace?.path ?? run.created?.cwd ?? ".";
 }
 
 /** Keeps git from using the project's repository for a workspace below it. */
-function gitFence({ run, dir }: LaunchInput, visit: Visit): Record<string, string> {
+function gitFence(site: LaunchInput, visit: Visit): Record<string, string> {
+  return isFenced(site, visit) ? { GIT_CEILING_DIRECTORIES: site.dir.root } : {};
+}
+
+/** True for a workspace that is a directory of the run and not a part of the project's repository. */
+function isFenced({ run }: LaunchInput, visit: Visit): boolean {
   const kind = run.workspace?.kind ?? "here";
-  const ours = workspaceKey(visit) !== SHARED || kind === "directory" || kind === "copy";
-  return ours ? { GIT_CEILING_DIRECTORIES: dir.root } : {};
+  return workspaceKey(visit) !== SHARED || kind === "directory" || kind === "copy";
 }
 
 /** The paths of a step's outputs: name -> absolute path. */
@@ -247,22 +290,21 @@ export function environmentOf(
   visit: Visit,
   at: AttemptRef,
 ): Record<string, string> {
-  const { plan, run } = site;
+  const { run } = site;
   const dir = attemptDirOf(site.dir, at);
-  const step = stepOf(visit);
-  const asked = judgeOf(visit)?.agent ?? (step.work.kind === "agent" ? step.work.agent : "");
-  const agent = plan.agents[asked]?.env;
-  const outer = evaluatorIn(site, visit, site.env);
-  const inner = evaluatorIn(site, visit, environmentAround(plan, run, visit, site.env));
+  const { runsIn } = stepOf(visit);
+  const agent = agentOf(site.plan, visit);
+  const home = agent && agentHome(agent.adapter);
   const inherited = Object.entries(site.env).filter(
     (entry): entry is [string, string] =>
-      entry[1] !== undefined && !entry[0].startsWith("PERDURE_"),
+      entry[1] !== undefined &&
+      !entry[0].startsWith("PERDURE_") &&
+      (runsIn === undefined || isInherited(entry[0], runsIn, home)),
   );
   return {
     ...Object.fromEntries(inherited),
     ...site.traceVariables?.(at),
-    ...mapValues(plan.env, (value) => renderText(value, outer)),
-    ...mapValues({ ...agent, ...step.env }, (value) => renderText(value, inner)),
+    ...variablesOf(site, visit),
     ...gitFence(site, visit),
     ...outputsBefore(visit),
     ...repetitionVariables(visit),
@@ -281,6 +323,19 @@ export function environmentOf(
   };
 }
 
+/** The variables that the author gives to a step. */
+export function variablesOf(site: LaunchInput, visit: Visit): Record<string, string> {
+  const { plan, run } = site;
+  const step = stepOf(visit);
+  const agent = agentOf(plan, visit)?.env;
+  const outer = evaluatorIn(site, visit, site.env);
+  const inner = evaluatorIn(site, visit, environmentAround(plan, run, visit, site.env));
+  return {
+    ...mapValues(plan.env, (value) => renderText(value, outer)),
+    ...mapValues({ ...agent, ...step.env }, (value) => renderText(value, inner)),
+  };
+}
+
 /** The item or iteration of a step in a fan-out or a loop. */
 function repetitionVariables(visit: Visit): Record<string, string> {
   const { item, index } = repetitionOf(visit.record.scope);
@@ -294,21 +349,22 @@ function repetitionVariables(visit: Visit): Record<string, string> {
 function outputsBefore(visit: Visit): Record<string, string> {
   const found: Record<string, string> = {};
   let left = ENV_OUTPUTS_MAX;
-  for (const [name, path] of earlierOutputs(visit)) {
+  for (const [name, { path }] of earlierOutputs(visit)) {
     if (left-- <= 0) break;
     found[name] ??= path;
   }
   return found;
 }
 
-function* earlierOutputs(visit: Visit): Generator<readonly [string, string]> {
+/** The outputs of the steps before a visit, by the names of their variables. */
+export function* earlierOutputs(visit: Visit): Generator<readonly [string, Output]> {
   const { scope, position } = visit.record;
   if (indexOf(scope.graph).hasOutputs) {
     for (const ancestor of ancestorsOf(scope.graph, position, ANCESTORS_MAX)) {
       const state = currentVisit(scope.steps[ancestor])?.state;
       if (state?.status !== "completed") continue;
-      for (const [name, { path }] of Object.entries(state.outputs)) {
-        yield [variable(`PERDURE_OUTPUT_${scope.graph.steps[ancestor]?.id}_`, name), path];
+      for (const [name, output] of Object.entries(state.outputs)) {
+        yield [variable(`PERDURE_OUTPUT_${scope.graph.steps[ancestor]?.id}_`, name), output];
       }
     }
   }

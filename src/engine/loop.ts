@@ -120,6 +120,8 @@ interface LoopOptions {
   readonly choices?: Readonly<Record<string, Recover>>;
   /** Interrupted work continues on the current files. */
   readonly files?: "keep";
+  /** No step takes the result of an earlier run. */
+  readonly cache?: "off";
   /** The parts of the owner's environment that the run records. */
   readonly remembers?: RememberedEnvironment;
   /** How many more turns agents get that have used theirs. */
@@ -194,14 +196,15 @@ export class Loop {
 
   /** The first turn of a new owner. */
   open(requests: readonly Fact[]): Promise<Turn> {
-    const { owner, epoch, recover, choices, files, remembers, turns, placed } = this.#options;
+    const { owner, epoch, recover, choices, files, cache, remembers, turns, placed } =
+      this.#options;
     const place: readonly Fact[] =
       placed === undefined ? [] : [{ type: "placed", workspace: placed }];
     const opened = {
       type: "opened",
       owner,
       epoch,
-      ...defined({ recover, choices, files }),
+      ...defined({ recover, choices, files, cache }),
       ...(this.#options.keepsFiles ? { keepsFiles: true as const } : {}),
       ...defined({ remembers, turns }),
     } as const;
@@ -262,9 +265,9 @@ export class Loop {
   }
 
   async #close(): Promise<void> {
-    const { processes, files, gates, probes } = this.#options.executors;
+    const { processes, files, gates, probes, results } = this.#options.executors;
     const { status } = this.#run.state;
-    const executors = [probes, files, gates, processes];
+    const executors = [probes, results, files, gates, processes];
     await closeAll(executors.map((executor) => ({ close: () => executor.close(status) })));
   }
 }
@@ -286,7 +289,7 @@ function recordedEvents(
 }
 
 function beginOperation(executors: Executors, operation: Operation, writer: FactWriter): void {
-  const { processes, files, gates, probes } = executors;
+  const { processes, files, gates, probes, results } = executors;
   switch (operation.type) {
     case "adopt":
       return processes.adopt?.(operation.at, writer);
@@ -295,6 +298,8 @@ function beginOperation(executors: Executors, operation: Operation, writer: Fact
     case "launch":
     case "look-up":
       return processes.begin(operation, writer);
+    case "recall":
+      return results.begin(operation, writer);
     case "probe":
       return probes.begin(operation, writer);
     case "expire":
@@ -302,6 +307,7 @@ function beginOperation(executors: Executors, operation: Operation, writer: Fact
     case "snapshot":
     case "make-workspace":
     case "restore":
+    case "reuse":
     case "rewind-files":
     case "merge":
     case "merge-scope":

@@ -7,13 +7,16 @@
  * - run-workspace/P1 The names come from the run's id and never change.
  * - run-workspace/P2 Repairs use the snapshots; foreign files and branches are refused with the
  *   remedy.
+ * - run-workspace/P3 A workspace that was made again has all files of the last snapshot before anybody
+ *   works in it or takes a snapshot of it, however often the process that makes it is killed.
  */
-import { existsSync } from "node:fs";
+import { existsSync, writeFileSync } from "node:fs";
 import { mkdir, rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import type { WorkspaceUsed } from "../core/event.ts";
 import type { Run } from "../core/run.ts";
 import type { WorkspaceSettings } from "../plan/plan.ts";
+import { failpoint } from "../util/failpoint.ts";
 import { copyProject, makeDirectory } from "../workspace/copy.ts";
 import { findRepository, pathWithin, type Repository } from "../workspace/repository.ts";
 import { readSnapshot } from "../workspace/snapshot/details.ts";
@@ -47,6 +50,8 @@ export interface RunWorkspaceOptions {
 
 const BRANCH_ID_LENGTH = 8;
 const CHANGES_SHOWN_MAX = 5;
+/** The file in the folder of a run that is there while its workspace is made again. */
+const REMAKING = "remaking-workspace";
 
 /** The branch of a run. */
 export function branchOf(runId: string): string {
@@ -112,9 +117,25 @@ export async function checkRunWorkspace(
   if (placed.kind === "worktree") return findWorktree(options, placed);
   if (placed.kind === "here") return;
   const path = workspacePathOf(options.dir);
-  if (existsSync(path)) return resolveForeignChanges(options, path);
-  await makeRunWorkspace(options);
-  await restoreFiles(options, path);
+  if (existsSync(path) && !lacksFiles(options.dir)) return resolveForeignChanges(options, path);
+  await remake(options, async () => {
+    await makeRunWorkspace(options);
+    failpoint("workspace.remade");
+    await restoreFiles(options, path);
+  });
+}
+
+/** Whether the workspace of a run was made again, and does not have all its files yet. */
+export function lacksFiles(dir: RunDir): boolean {
+  return existsSync(join(dir.root, REMAKING));
+}
+
+/** Makes a workspace again; a kill meanwhile leaves the note that it is not complete. */
+async function remake({ dir }: RunWorkspaceOptions, make: () => Promise<void>): Promise<void> {
+  const note = join(dir.root, REMAKING);
+  writeFileSync(note, "", { mode: 0o600, flush: true });
+  await make();
+  await rm(note);
 }
 
 async function findWorktree(options: RunWorkspaceOptions, placed: WorkspaceUsed): Promise<void> {
@@ -128,6 +149,7 @@ async function findWorktree(options: RunWorkspaceOptions, placed: WorkspaceUsed)
       const repository = await needRepository(project);
       for (const lock of staleLocks(repository, path, branch)) await rm(lock, { force: true });
       await mkdir(placed.path, { recursive: true });
+      if (lacksFiles(dir)) return remake(options, () => restoreWorktree(options, placed.path));
       return resolveForeignChanges(options, placed.path);
     }
     case "directory-gone":
@@ -136,14 +158,21 @@ async function findWorktree(options: RunWorkspaceOptions, placed: WorkspaceUsed)
       const place = { repository, path, branch, include: plan.include };
       const tip = state.status === "both-gone" ? await lastHead(options, base) : state.tip;
       await returnCommit(options.store, repository, tip);
-      await repairWorktree({ ...place, tip });
-      await restoreFiles(options, placed.path);
-      if (run.snapshot !== undefined) await restoreHead(options.store, placed.path, run.snapshot);
-      return;
+      return remake(options, async () => {
+        await repairWorktree({ ...place, tip });
+        failpoint("workspace.remade");
+        await restoreWorktree(options, placed.path);
+      });
     }
     default:
       throw refusal(state, { path, branch, project });
   }
+}
+
+async function restoreWorktree(options: RunWorkspaceOptions, path: string): Promise<void> {
+  await restoreFiles(options, path);
+  const { snapshot } = options.run;
+  if (snapshot !== undefined) await restoreHead(options.store, path, snapshot);
 }
 
 /** The commit that was checked out at the last snapshot; it includes the steps' commits. */

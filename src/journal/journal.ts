@@ -8,12 +8,14 @@
 import type { Owner } from "../core/event.ts";
 import type { Inbox } from "./inbox.ts";
 import type { Lease, Leases, LeaseTime } from "./leases.ts";
-import type { RunLog } from "./run-log.ts";
+import type { ResultIndex, RunLog } from "./run-log.ts";
 
 export interface Journal {
   readonly log: RunLog;
   readonly leases: Leases;
   readonly inbox: Inbox;
+  /** Absent for a fleet: the files of its runs are on many machines. */
+  readonly results?: ResultIndex;
   /** Closes all subscriptions and the storage. */
   close(): Promise<void>;
 }

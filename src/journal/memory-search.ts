@@ -1,7 +1,17 @@
 /** The search of the journal in memory: the same runs as the SQLite journal finds, in the same order. */
 import type { RunStatus, StepState, StepSummary } from "../core/summary.ts";
+import type { UnsealedEvent } from "./chain.ts";
+import { decode } from "./event-codec.ts";
 import type { Lease } from "./leases.ts";
-import type { FoundRun, FoundRuns, RunSearch, RunSummary } from "./run-log.ts";
+import {
+  type FoundRun,
+  type FoundRuns,
+  type ResultIndex,
+  type RunSearch,
+  type RunSummary,
+  resultIn,
+  type StoredResult,
+} from "./run-log.ts";
 
 /** What the search reads of a run. */
 interface SearchedRun {
@@ -87,4 +97,26 @@ function isNamed(
     runId.startsWith(text) ||
     [pipeline, typed, ...steps].some((one) => one.toLowerCase().includes(text))
   );
+}
+
+/** The results with a key in these runs, the newest first. */
+export function findResults(
+  runs: readonly StoredEvents[],
+  key: string,
+  { since, limit, but }: Parameters<ResultIndex["withKey"]>[1],
+): readonly StoredResult[] {
+  return runs
+    .filter(({ runId, summary }) => runId !== but && summary.cleanedAt === undefined)
+    .flatMap(({ runId, events }) =>
+      events.flatMap((stored) => resultIn(runId, decode(runId, stored), since)),
+    )
+    .filter(({ event }) => event.reusable.key === key)
+    .sort((one, other) => other.time - one.time)
+    .slice(0, limit);
+}
+
+interface StoredEvents {
+  readonly runId: string;
+  readonly events: readonly UnsealedEvent[];
+  readonly summary: Pick<RunSummary, "cleanedAt">;
 }

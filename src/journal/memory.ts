@@ -33,7 +33,7 @@ import type {
   Leases,
   LeaseTime,
 } from "./leases.ts";
-import { searchRuns } from "./memory-search.ts";
+import { findResults, searchRuns } from "./memory-search.ts";
 import { decodeRequest, encodeRequest } from "./request-codec.ts";
 import {
   isSpending,
@@ -107,6 +107,9 @@ export function memoryJournal(options: MemoryOptions = {}): MemoryJournal {
     log: memoryLog(runs, clock, options),
     leases: memoryLeases(runs, clock),
     inbox: memoryInbox(runs),
+    results: {
+      withKey: async (key, limits) => findResults(runs.all(), key, limits),
+    },
     close: async () => {
       for (const { followers, owners } of runs.all()) {
         for (const subscription of [...followers, ...owners]) subscription.close();

@@ -13,7 +13,7 @@
  * - run-log/J7 Every event carries a checksum that is chained to the event before it; a broken
  *   chain is an error, and never a shorter run.
  */
-import type { Answer, Recorded, RunCreated, RunEvent } from "../core/event.ts";
+import type { Answer, Recorded, RunCreated, RunEvent, StepCompleted } from "../core/event.ts";
 import type { RunStatus, StepSummary, SummaryChange } from "../core/summary.ts";
 import { assert } from "../util/assert.ts";
 import { type Json, sha256 } from "../util/json.ts";
@@ -50,6 +50,43 @@ export interface RunLog {
   markCleaned(runId: string, time: number): Promise<void>;
   /** The hashes of all outputs of runs whose files still exist. */
   outputs(): Promise<ReadonlySet<string>>;
+}
+
+/**
+ * Finds results that steps may reuse, by the key of their work: an index over `step.completed`. Runs
+ * whose files were removed have none.
+ */
+export interface ResultIndex {
+  /** The results with a key, the newest first. */
+  withKey(
+    key: string,
+    limits: {
+      /** Only results of this time or later. */
+      readonly since: number;
+      readonly limit: number;
+      /** The run that asks. */
+      readonly but: string;
+    },
+  ): Promise<readonly StoredResult[]>;
+}
+
+/** A completed attempt whose result may be reused. */
+export interface StoredResult {
+  readonly runId: string;
+  /** When its work was done. */
+  readonly time: number;
+  readonly event: StepCompleted & Required<Pick<StepCompleted, "reusable">>;
+}
+
+/** The result in an event, if it may be reused and is not older than a time. */
+export function resultIn(
+  runId: string,
+  { event, time: recordedAt }: Recorded,
+  since: number,
+): readonly StoredResult[] {
+  if (event.type !== "step.completed" || event.reusable === undefined) return [];
+  const time = event.from?.time ?? recordedAt;
+  return time < since ? [] : [{ runId, time, event: { ...event, reusable: event.reusable } }];
 }
 
 export interface NewRun {

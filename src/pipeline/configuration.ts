@@ -104,6 +104,7 @@ const MERGED: readonly Path[] = [
   ["agents"],
   ["budget"],
   ["prices"],
+  ["cache"],
   ["defaults"],
   ["defaults", "env"],
 ];

@@ -10,8 +10,11 @@ import { defined } from "../util/defined.ts";
 import type { Json } from "../util/json.ts";
 import { FIDELITIES } from "./fidelity.ts";
 import {
+  age,
+  ageMs,
   command,
   duration,
+  ENTRIES_MAX,
   expression,
   id,
   jsonSchema,
@@ -178,6 +181,61 @@ export const once = z.union([
       .describe("Exit statuses of the step that prove that nothing happened."),
   }),
 ]);
+
+/** The fields of a plan's step for an effect that must happen once. */
+export function lowerOnce(value: z.output<typeof once>): {
+  once: boolean;
+  probe?: string;
+  notDone?: readonly number[];
+} {
+  if (typeof value === "boolean") return { once: value };
+  const { probe, not_done: notDone } = value;
+  return { once: true, ...defined({ probe, notDone }) };
+}
+
+export const cache = z.union([
+  z.boolean(),
+  z.strictObject({
+    key: command
+      .optional()
+      .describe("A text that the result depends on, too; may hold ${{ }}. Only its hash is kept."),
+    files: z
+      .array(path)
+      .max(ENTRIES_MAX)
+      .optional()
+      .describe(
+        "Patterns of the files that the result depends on, relative to the workspace. Default: " +
+          "all files of the workspace.",
+      ),
+    ignored_files: z
+      .enum(["needed", "not-needed"])
+      .optional()
+      .describe(
+        "not-needed: no later step needs what the step writes into files that git ignores. " +
+          "Otherwise the result of a step that writes such files is not reused (the default).",
+      ),
+    max_age: age.optional().describe("Older results are not reused: 12h, 7d. Default: 30d."),
+  }),
+]);
+
+/** How the result of a step may be reused by later runs. */
+export interface CacheSettings {
+  /** A template. */
+  readonly key?: string;
+  readonly files?: readonly string[];
+  /** Changes of files that no snapshot holds do not matter. */
+  readonly dropsIgnored?: true;
+  readonly maxAgeMs?: number;
+}
+
+/** The fields of a plan's step for a result that may be reused. */
+export function lowerCache(value: z.output<typeof cache>): { cache?: CacheSettings } {
+  if (typeof value === "boolean") return value ? { cache: {} } : {};
+  const { key, files, ignored_files: ignored, max_age: maxAge } = value;
+  const dropsIgnored = ignored === "not-needed" ? true : undefined;
+  const maxAgeMs = maxAge === undefined ? undefined : ageMs(maxAge);
+  return { cache: defined({ key, files, dropsIgnored, maxAgeMs }) };
+}
 
 export const capture = z.union([
   form,

@@ -1,7 +1,6 @@
 /**
- * The table of step keys. Schema, types, validation, lowering, the fingerprint and
- * docs/REFERENCE.md follow from it, so a new key is a new row here and the code that uses its
- * field.
+ * The table of step keys. Schema, types, validation, lowering, fingerprint and docs/REFERENCE.md
+ * follow from it, so a new key is a new row here and the code that uses its field.
  *
  * Owns: every key of a step, apart from the settings of its agent (agent-keys.ts).
  * Does not: lower the work (lower.ts) or the edges of a step (step-edges.ts).
@@ -10,17 +9,19 @@
  */
 
 import * as z from "zod";
-import { defined } from "../util/defined.ts";
 import { BRIEFING_MODES, FIDELITIES } from "./fidelity.ts";
 import { type FieldsOf, key, STEP_KINDS } from "./key-row.ts";
 import {
   type Capture,
   type Check,
+  cache,
   capture,
   check,
   edge,
   gate,
   loop,
+  lowerCache,
+  lowerOnce,
   lowerRetry,
   NEEDS_MAX,
   once,
@@ -29,6 +30,7 @@ import {
   wait,
 } from "./key-values.ts";
 import { bareCondition } from "./rules/expression.ts";
+import { ISOLATE, RUNS_IN } from "./sandbox.ts";
 import { bounded, command, duration, env, id, milliseconds, name, path, visits } from "./values.ts";
 
 export const PARALLEL_MAX = 1_000;
@@ -305,14 +307,16 @@ const SETTINGS = {
     on: PROCESS,
     expects: "true, false or an object",
     fingerprint: false,
-    lower: (value): { once: boolean; probe?: string; notDone?: readonly number[] } => {
-      if (typeof value === "boolean") return { once: value };
-      const { probe, not_done: notDone } = value;
-      return {
-        once: true,
-        ...defined({ probe, notDone }),
-      };
-    },
+    lower: lowerOnce,
+  }),
+  cache: key({
+    schema: cache,
+    doc: "Takes the result of an earlier run with the same work and files: true, or an object.",
+    example: "cache: {files: [src/**], max_age: 7d}",
+    on: PROCESS,
+    expects: "true, false or an object",
+    fingerprint: false,
+    lower: lowerCache,
   }),
   leaves_running: key({
     schema: z.boolean(),
@@ -395,14 +399,8 @@ export const INHERITED_KEYS = {
     fingerprint: false,
     lower: (maxVisits) => ({ maxVisits }),
   }),
-  isolate: key({
-    schema: z.boolean(),
-    doc: "true: the step's processes live in a PID namespace of their own (Linux).",
-    example: "isolate: true",
-    on: PROCESS,
-    fingerprint: false,
-    lower: (isolate) => ({ isolate }),
-  }),
+  isolate: ISOLATE,
+  runs_in: RUNS_IN,
   recover: key({
     schema: z.enum(["continue", "restart"]),
     doc: "After an interruption: the agent's conversation continues, or a new one starts.",

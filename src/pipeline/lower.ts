@@ -7,6 +7,7 @@
  */
 import { basename, extname } from "node:path";
 import { assert } from "../util/assert.ts";
+import { parseBytes } from "../util/bytes.ts";
 import { choiceNamed } from "../util/choice.ts";
 import { defined } from "../util/defined.ts";
 import { isObject, type Json, type JsonObject } from "../util/json.ts";
@@ -18,6 +19,7 @@ import { INHERITED_KEYS, STEP_KEYS } from "./keys.ts";
 import type {
   AgentDefinition,
   Budget,
+  CacheLimits,
   Env,
   Exit,
   ItemSelection,
@@ -42,7 +44,7 @@ import {
 } from "./schema.ts";
 import { linksOf } from "./step-edges.ts";
 import { fanOutOf, hasBody, listIn, pathIn, rootList, type StepList } from "./step-list.ts";
-import { milliseconds } from "./values.ts";
+import { ageMs, milliseconds } from "./values.ts";
 
 /** How many steps of a run may run at once, unless the file sets it. */
 const PARALLEL_DEFAULT = 4;
@@ -88,19 +90,29 @@ export function lowerSettings({
   requires,
   budget,
   prices,
+  cache,
   notify,
   workspace,
 }: ConfigurationShape): Pick<
   Pipeline,
-  "secrets" | "requires" | "budget" | "prices" | "notify" | "workspace"
+  "secrets" | "requires" | "budget" | "prices" | "cache" | "notify" | "workspace"
 > {
   return {
     ...defined({ secrets, requires }),
     ...(notify === undefined ? {} : { notify: [notify].flat().map((one) => defined(one)) }),
     ...(budget === undefined ? {} : { budget: lowerBudget(budget) }),
     ...(prices === undefined ? {} : { prices: lowerPrices(prices) }),
+    ...(cache === undefined ? {} : { cache: lowerLimits(cache) }),
     workspace: lowerWorkspace(workspace),
   };
+}
+
+function lowerLimits(shape: NonNullable<ConfigurationShape["cache"]>): CacheLimits {
+  const { max_age: maxAge, max_size: maxSize } = shape;
+  return defined({
+    maxAgeMs: maxAge === undefined ? undefined : ageMs(maxAge),
+    bytesMax: maxSize === undefined ? undefined : parseBytes(maxSize),
+  });
 }
 
 /** The steps at the end have no edges: the run starts one after the other. */

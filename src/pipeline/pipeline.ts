@@ -27,6 +27,8 @@ export interface Pipeline {
   readonly budget?: Budget;
   /** The prices of models, by name. */
   readonly prices?: Readonly<Record<string, ModelPrice>>;
+  /** Limits for results of earlier runs. */
+  readonly cache?: CacheLimits;
   /** When `perdure service` starts a run (util/cron.ts). */
   readonly schedule?: string;
   /** Whom to tell what happens to a run. */
@@ -38,6 +40,12 @@ export interface Pipeline {
   readonly steps: readonly PipelineStep[];
   /** Steps that run when the run has reached its end; they have no links. */
   readonly finally?: readonly PipelineStep[];
+}
+
+/** The age and the size from which the result of an earlier run is not reused. */
+export interface CacheLimits {
+  readonly maxAgeMs?: number;
+  readonly bytesMax?: number;
 }
 
 /** The moments of a run that others can be told about. */

@@ -8,6 +8,7 @@
  */
 import * as z from "zod";
 import { ADAPTER_NAMES } from "../util/agent-access.ts";
+import { parseBytes } from "../util/bytes.ts";
 import { parseCron } from "../util/cron.ts";
 import { defined } from "../util/defined.ts";
 import { parseAge } from "../util/duration.ts";
@@ -18,6 +19,7 @@ import { itemSource } from "./key-values.ts";
 import { FAN_OUT_KEYS, INHERITED_KEYS, PARALLEL_MAX, STEP_KEYS } from "./keys.ts";
 import { type ModelPrice, type ModelRates, NOTICE_MOMENTS } from "./pipeline.ts";
 import {
+  age,
   bounded,
   command,
   duration,
@@ -290,6 +292,17 @@ export const pipelineSchema = z.strictObject({
   prices: bounded(prices)
     .optional()
     .describe("Prices of models by name; they override what `perdure prices` shows."),
+  cache: z
+    .strictObject({
+      max_age: age.optional().describe("Older results are not reused. Default: 30d."),
+      max_size: z
+        .string()
+        .refine((text) => parseBytes(text) !== undefined, "bad-size")
+        .optional()
+        .describe("Larger results, files and outputs together, are not reused. Default: 1GB."),
+    })
+    .optional()
+    .describe("Limits for results that steps with `cache` take from earlier runs."),
   notify: z
     .union([notification, z.array(notification).max(ENTRIES_MAX)])
     .optional()
@@ -347,6 +360,7 @@ export const configurationSchema = pipelineSchema
     agents: true,
     budget: true,
     prices: true,
+    cache: true,
     notify: true,
     workspace: true,
     defaults: true,

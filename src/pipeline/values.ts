@@ -6,7 +6,7 @@
  */
 import * as z from "zod";
 import { assert } from "../util/assert.ts";
-import { DURATION_MAX_MS, parseDuration } from "../util/duration.ts";
+import { DURATION_MAX_MS, parseAge, parseDuration } from "../util/duration.ts";
 
 export const NAME_LENGTH_MAX = 64;
 const VISITS_MAX = 10_000;
@@ -50,6 +50,16 @@ export const duration = z
     pattern: DURATION_PATTERN,
     description: `A duration such as 250ms, 90s or 1h30m; at most ${DURATION_DAYS_MAX} days.`,
   });
+
+/** An age, which may be longer than a duration. */
+export const age = z.string().refine((text) => (parseAge(text) ?? 0) > 0, "bad-age");
+
+/** The milliseconds of an age that the schema accepted. */
+export function ageMs(text: string): number {
+  const value = parseAge(text);
+  assert(value !== undefined, "the schema accepted a bad age");
+  return value;
+}
 
 /** The length of a duration that the schema accepted. */
 export function milliseconds(text: string): number {

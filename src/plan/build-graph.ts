@@ -95,7 +95,8 @@ function buildStep(
   const leaf = step.work.kind === "shell" || step.work.kind === "agent";
   const settings = leaf ? inherited(step, around) : step.settings;
   // These have another form in a plan; every other field is copied.
-  const { check, env, goal, isolate, join, maxVisits: _, retry, retryTarget, ...rest } = settings;
+  const { check, env, goal, isolate, join, maxVisits: _, retry, retryTarget, ...others } = settings;
+  const { runsIn, ...rest } = others;
   const target = retryTarget === undefined ? undefined : position.get(retryTarget);
   return {
     outputs: {},
@@ -110,6 +111,7 @@ function buildStep(
     retry: buildRetry(retry ?? {}),
     ...(check === undefined ? {} : { check: buildCheck(check, around) }),
     ...(isolate === true ? { isolate } : {}),
+    ...(runsIn === undefined || runsIn === "host" ? {} : { runsIn }),
     visitsMax: 1,
     ...(step.onFailure === "continue" ? { onFailure: step.onFailure } : {}),
     ...(goal === undefined ? {} : { goal: { holds: goal, ...defined({ retryTarget: target }) } }),

@@ -35,7 +35,7 @@ export const WORKSPACE_DEFAULT: WorkspaceSettings = {
 /** The plan of a pipeline: a list of steps is a graph that joins all and splits all. */
 export function buildPlan(pipeline: Pipeline): Plan {
   const { name, maxParallel, inputSchema, env, steps } = pipeline;
-  const { context, budget, prices, schedule, notify } = pipeline;
+  const { context, budget, prices, cache, schedule, notify } = pipeline;
   const { fidelity, thread, resumeFidelity } = pipeline.defaults.step;
   const agents = new AgentNames();
   agents.add(pipeline);
@@ -60,7 +60,7 @@ export function buildPlan(pipeline: Pipeline): Plan {
     ...(secrets.length === 0 ? {} : { secrets }),
     ...(requires.length === 0 ? {} : { requires }),
     agents: agents.definitions,
-    ...defined({ context, budget, prices, schedule, notify }),
+    ...defined({ context, budget, prices, cache, schedule, notify }),
     workspace: { ...WORKSPACE_DEFAULT, ...pipeline.workspace },
     ...defined({ fidelity, thread, resumeFidelity }),
     graph,

@@ -96,6 +96,18 @@ function definitionAt(plan: Plan, graph: Graph, position: number): Definition {
   };
 }
 
+/** The definition of the work of a step, without its environment and its edges. */
+export function workDefinition(plan: Plan, step: Step): Definition {
+  return {
+    id: step.id,
+    ...workOf(plan, step),
+    ...countedIn(step, UNCOUNTED_FIELDS),
+    settings: step.work.kind === "agent" ? step.work.settings : undefined,
+    check: checkDefinition(plan, step),
+    outputs: step.outputs,
+  };
+}
+
 /** The fields that count, by the author's keys. */
 function countedIn(fields: object, uncounted: Readonly<Record<string, true>>): Definition {
   return Object.fromEntries(
@@ -114,6 +126,7 @@ type Uncounted<Table extends typeof STEP_KEYS | typeof AGENT_KEYS> = keyof Field
 >;
 
 const UNCOUNTED_SETTINGS: Readonly<Record<Uncounted<typeof STEP_KEYS> & keyof Step, true>> = {
+  cache: true,
   graceMs: true,
   goal: true,
   idleTimeoutMs: true,

@@ -29,6 +29,7 @@ import type {
   WorkspaceKind,
   WorkspaceSettings,
 } from "../pipeline/pipeline.ts";
+import type { SandboxSettings } from "../pipeline/sandbox.ts";
 import { canonicalJson, type JsonObject, sha256 } from "../util/json.ts";
 
 /** A pipeline and its plan share these types; later rooms import them from here. */
@@ -108,7 +109,8 @@ type Rebuilt =
   | "once"
   | "outputs"
   | "retry"
-  | "retryTarget";
+  | "retryTarget"
+  | "runsIn";
 
 /** A step. The rows of pipeline/keys.ts say what most of its fields mean. */
 export interface Step extends Omit<StepFields, Rebuilt> {
@@ -131,6 +133,8 @@ export interface Step extends Omit<StepFields, Rebuilt> {
   readonly once: boolean;
   /** Its processes live in a PID namespace of their own. */
   readonly isolate?: true;
+  /** Its processes run in a sandbox, not on the host. */
+  readonly runsIn?: SandboxSettings;
   /** How many times a run may visit the step. */
   readonly visitsMax: number;
   /** When its last attempt failed, the run continues as if the step had completed. */

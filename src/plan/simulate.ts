@@ -34,7 +34,7 @@ function simulatedStep(step: Step, what: Simulation): Step {
     return { ...step, work, ...withoutJudges(step) };
   }
   const { check: _, probe: __, own: ___, isolate: ____, leavesRunning: _____, ...rest } = step;
-  const { notDone: ______, capture: _______, ...kept } = rest;
+  const { notDone: ______, capture: _______, runsIn: ________, ...kept } = rest;
   return { ...kept, work, outputs: {}, once: false };
 }
 

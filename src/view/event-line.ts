@@ -38,6 +38,7 @@ import {
   questionText,
   wakeText,
 } from "./question-text.ts";
+import { rejectedText, reusedText } from "./reuse-text.ts";
 import { attemptWords, STEP_STYLES } from "./step-status.ts";
 import { itemNote } from "./step-tree.ts";
 import { commitText, countText, plainText, shortList, type Tone } from "./text.ts";
@@ -86,11 +87,8 @@ export function eventLine(run: Run, recorded: Recorded, startedAt?: number): str
       const handled = continues ? "; the pipeline handles it" : "";
       return `${STEP_STYLES.failed.glyph} ${said}${handled}`;
     }
-    case "step.lost": {
-      const next = event.retry === undefined ? "" : `; next attempt ${delay(event.retry.delayMs)}`;
-      const said = `${stepPath(event)} lost: ${messageText(event.message)}`;
-      return `${STEP_STYLES.failed.glyph} ${said}${next}`;
-    }
+    case "step.lost":
+      return lostLine(event);
     case "step.paused": {
       const which = `pause ${findVisit(run, event)?.pauses ?? 1} of ${PAUSES_MAX}`;
       const next = event.retry === undefined ? "" : `, next attempt ${delay(event.retry.delayMs)}`;
@@ -112,6 +110,8 @@ export function eventLine(run: Run, recorded: Recorded, startedAt?: number): str
     }
     case "step.answered":
       return `${STEP_STYLES.asked.glyph} ${stepPath(event)} ${answerText(event)}`;
+    case "step.recalled":
+      return recalledLine(event);
     case "step.adopted":
       return `${STEP_STYLES.running.glyph} ${stepPath(event)} ${ADOPTION_WORDS[event.found]}`;
     case "step.continued":
@@ -135,6 +135,18 @@ export function eventLine(run: Run, recorded: Recorded, startedAt?: number): str
     default:
       return runLine(run, recorded);
   }
+}
+
+function lostLine(event: Extract<RunEvent, { type: "step.lost" }>): string {
+  const next = event.retry === undefined ? "" : `; next attempt ${delay(event.retry.delayMs)}`;
+  const said = `${stepPath(event)} lost: ${messageText(event.message)}`;
+  return `${STEP_STYLES.failed.glyph} ${said}${next}`;
+}
+
+/** Only results that cannot be used need a line. */
+function recalledLine(event: Extract<RunEvent, { type: "step.recalled" }>): string | undefined {
+  const said = rejectedText(event);
+  return said && `${STEP_STYLES.running.glyph} ${stepPath(event)} ${said}`;
 }
 
 /** Why a step was skipped: " by ada@laptop", or because of its condition. */
@@ -169,7 +181,8 @@ export function eventTone({ type }: RunEvent): Tone | undefined {
 
 function completedLine(run: Run, event: StepCompleted, took: string): string {
   const reported = words(stepReportText(event.reported));
-  const said = `${placeText(run, event)} completed${took}${noItems(run, event)}${reported}`;
+  const reused = event.from === undefined ? "" : `: ${reusedText(event.from)}`;
+  const said = `${placeText(run, event)} completed${took}${noItems(run, event)}${reused}${reported}`;
   const notes = `${warningText(event)}${denied(event)}${left(event)}${exposed(event)}`;
   return `${STEP_STYLES.completed.glyph} ${said}${notes}`;
 }

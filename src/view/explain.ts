@@ -14,6 +14,7 @@ import { briefingText, leftoverText } from "./attempt-text.ts";
 import { failureText, messageText } from "./failure-text.ts";
 import type { DocumentJson } from "./json/documents.ts";
 import { rerunText } from "./preview/update-plan.ts";
+import { recallNotes, reusedText, unusableText } from "./reuse-text.ts";
 import { countText, isoText, utcText } from "./text.ts";
 
 export interface Explained {
@@ -119,6 +120,9 @@ class StepHistory {
         this.#cause = `${this.#who} resumed the run, which granted ${attempts}`;
         return;
       }
+      case "step.recalled":
+        for (const note of recallNotes(event)) this.#note(note);
+        return;
       case "step.adopted":
         this.#note(ADOPTED[event.found]);
         return;
@@ -158,13 +162,15 @@ class StepHistory {
 
   #attemptEnded(event: StepEvent, time: number): void {
     const took = ` after ${formatDuration(Math.max(0, time - this.#startedAt))}`;
-    const left = leftoverText("left" in event ? event.left : undefined);
-    if (left !== undefined) this.#note(left);
+    this.#note(leftoverText("left" in event ? event.left : undefined));
     const denied = "denied" in event ? event.denied : undefined;
     if (denied !== undefined) this.#note(deniedText(denied));
     switch (event.type) {
       case "step.completed":
-        this.#end(`it completed${took}`);
+        this.#end(
+          `it completed${took}${event.from === undefined ? "" : `: ${reusedText(event.from)}`}`,
+        );
+        this.#note(unusableText(event));
         return this.#ended("done", time, LOOP);
       case "step.failed": {
         this.#end(`it failed${took}: ${failureText(event)}`);
@@ -244,9 +250,9 @@ class StepHistory {
     this.#cause = next;
   }
 
-  #note(text: string): void {
+  #note(text: string | undefined): void {
     const last = this.#attempts.at(-1);
-    if (last !== undefined) last.notes = [...last.notes, text];
+    if (last !== undefined && text !== undefined) last.notes = [...last.notes, text];
   }
 
   #end(text: string): void {

@@ -27,6 +27,7 @@ import {
   questionText,
   wakeText,
 } from "./question-text.ts";
+import { reusedText, reuseSummary } from "./reuse-text.ts";
 import { elapsedOf, runElapsed, runStatusOf, STEP_STYLES, stateWord } from "./step-status.ts";
 import { type StepNode, stepTree } from "./step-tree.ts";
 import {
@@ -94,6 +95,8 @@ function headerLines(input: ShowInput): readonly string[] {
     rows.push(["elapsed", formatDuration(runElapsed(run, liveness, now))]);
     const spent = spentText(run.spent);
     if (spent !== undefined) rows.push(["spent", spent]);
+    const reused = reuseSummary(input.events);
+    if (reused !== undefined) rows.push(["reused", reused]);
     rows.push(["cwd", created.cwd]);
     const text = typeof created.input === "string" ? created.input : JSON.stringify(created.input);
     if (created.input !== null) rows.push(["input", cutText(plainText(text), INPUT_WIDTH_MAX)]);
@@ -151,6 +154,7 @@ export function resultText(visit: Visit, now: number): string {
       return failureText(state);
     case "completed":
       if (isPrompt(stepOf(visit)) && !state.assumed) return answeredText(state.answer);
+      if (state.from !== undefined) return reusedText(state.from) + warningText(state);
       if (state.settledBy !== undefined) return confirmedText(state.settledBy, state.identity);
       return (
         [endText(visit, state), stepReportText(state.reported)]

@@ -104,8 +104,10 @@ steps:${steps}`,
   }
 
   /** Starts the program in an environment of its own: ours may speak to agents, too. */
-  begin(args: readonly string[]): Program {
-    const variables = Object.entries(this.#env).map(([name, value]) => `${name}=${value}`);
+  begin(args: readonly string[], more: Readonly<Record<string, string>> = {}): Program {
+    const variables = Object.entries({ ...this.#env, ...more }).map(
+      ([name, value]) => `${name}=${value}`,
+    );
     return this.start(args, { through: ["env", "-i", ...variables] });
   }
 

@@ -1,4 +1,5 @@
 /** `perdure service`: runs continue without a person, schedules start, stale runs are cleaned. */
+import { spawnSync } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { chmodSync, mkdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
@@ -90,6 +91,51 @@ it("continues after a reboot what no person stopped, and runs a missed schedule 
   await effectsBecome({ ...effects, nightly: 2 });
 });
 
+it("continues waits and questions whose time is over after a reboot, at the times that they had", async () => {
+  needNamespaces();
+  const before = machineWith(project.dir, { [BOOT_ID]: `${randomUUID()}\n` });
+  const steps = (name: string, held: string): string =>
+    `steps: [{ id: a, run: "${project.effect(`${name}1`)}" }, ${held}, { id: b, run: "${project.effect(`${name}2`)}" }]\n`;
+  project.write(
+    "late.yaml",
+    steps("late", "{ id: go, gate: { ask: Go?, timeout: 3s, default: approve } }"),
+  );
+  project.write(
+    "open.yaml",
+    steps("open", "{ id: go, gate: { ask: Go?, timeout: 20d, default: approve } }"),
+  );
+  project.write("wait.yaml", steps("wait", "{ id: w, wait: 15s }"));
+  project.write("long.yaml", steps("long", "{ id: w, wait: 20d }"));
+  for (const name of ["late", "open"]) {
+    const asked = await project.run(["run", `${name}.yaml`], { through: before });
+    expect(asked.exit, asked.stdout + asked.stderr).toBe(6);
+  }
+  const wakes = async (): Promise<readonly unknown[]> => {
+    const ids = await project.runIds();
+    return ids
+      .map((id) => project.read(".perdure", "runs", id, "events.jsonl"))
+      .flatMap((text) => [...text.matchAll(/"wake":\{[^}]*\}/g)].map(([wake]) => wake));
+  };
+  const runners = ["wait", "long"].map((name) =>
+    project.start(["run", `${name}.yaml`], { through: before }),
+  );
+  await expect.poll(async () => (await wakes()).length).toBe(2);
+  const known = await wakes();
+  for (const runner of runners) await runner.kill();
+  expect(project.effects()).toEqual({ late1: 1, open1: 1, wait1: 1, long1: 1 });
+
+  // The service of the next boot looks again and again; what it starts has the clock of the machine.
+  const both = { late1: 1, late2: 1, open1: 1, wait1: 1, wait2: 1, long1: 1 };
+  const look = async (): Promise<unknown> => {
+    await pass(Date.now());
+    return project.effects();
+  };
+  await expect.poll(look, { timeout: 60_000, interval: 500 }).toEqual(both);
+  expect(await wakes()).toEqual(known);
+  const running = JSON.parse(await project.must(["list", "runs", "--status", "running", "--json"]));
+  expect(JSON.stringify(running)).toContain("long");
+});
+
 it("neither loses nor doubles a scheduled run when it is killed in between", async () => {
   const file = "pipelines/nightly.yaml";
   project.write(
@@ -176,6 +222,9 @@ it("runs once for a user, and gives up on a run that dies again and again", asyn
   expect(await pass(Date.now())).toContain("without getting further");
   const { problems } = await standing();
   expect(problems).toMatchObject([{ run_id: id, directory: project.dir }]);
+  const status = await project.must(["service", "status"]);
+  expect(status).toContain("needs you");
+  expect(status).toContain(`perdure -C ${project.dir} why ${id}`);
   // What it suggests works.
   expect(await project.must(["-C", project.dir, "why", id])).toContain("perdure resume");
 });
@@ -216,6 +265,12 @@ it("installs and removes a unit of systemd", async () => {
   expect(text).toMatch(/^ExecStart="[^"]+" "[^"]+perdure\.js" "service" "run"$/m);
   expect(text).toContain("KillMode=process");
   expect(text).toContain(`Environment="XDG_CONFIG_HOME=${project.path("config %%")}"`);
+  // Where systemd is installed, it has nothing to say about the unit; it need not run.
+  const verified = spawnSync("systemd-analyze", ["--user", "verify", unit], {
+    env: { ...process.env, XDG_RUNTIME_DIR: project.dir },
+    encoding: "utf8",
+  });
+  if (verified.error === undefined) expect([verified.status, verified.stderr]).toEqual([0, ""]);
   const removed = await project.must(["service", "uninstall", "--json"], { env });
   expect(JSON.parse(removed)).toMatchObject({ unit: null, pid: null });
   expect(project.read("calls").trim().split("\n")).toEqual([

@@ -85,6 +85,7 @@ function stepEvents(attempts: number): Readonly<Record<StepEventType, RunEvent>>
     "step.session": { type: "step.session", ...ref, session: "s" },
     "step.adopted": { type: "step.adopted", ...ref, found: "alive" },
     "step.based": { type: "step.based", ...ref, base: "c" },
+    "step.recalled": { type: "step.recalled", ...ref, key: "k", why: "none" },
     "step.saved": { type: "step.saved", ...ref, snapshot: { commit: "c" } },
     "step.iterated": { type: "step.iterated", ...ref, iteration: 1 },
     "step.continued": { type: "step.continued", ...ref, ask: { kind: "message", why: "w" } },

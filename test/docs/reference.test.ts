@@ -1,8 +1,9 @@
 /** The examples of docs/REFERENCE.md: each key stands on a step of one pipeline, which completes. */
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
-import { expect, it } from "vitest";
+import { beforeAll, expect, it } from "vitest";
 import { parse, stringify } from "yaml";
+import { INSTALL_MS_MAX, needBubblewrap } from "../../scripts/bubblewrap.ts";
 import { StandIns } from "../rig/stand-ins.ts";
 
 type Keys = Readonly<Record<string, unknown>>;
@@ -70,6 +71,8 @@ function groupOf({ key, kinds, text }: ReturnType<typeof examples>[number]): Key
   const id = `key-${key.replaceAll("_", "-")}`;
   return { id, needs: [], ...handled, steps: [...others, step] };
 }
+
+beforeAll(needBubblewrap, INSTALL_MS_MAX);
 
 it("has an example of each key that works", async () => {
   const site = new StandIns({

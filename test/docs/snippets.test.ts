@@ -1,7 +1,8 @@
 /** The snippets and links of README.md and docs/: each page runs from top to bottom in a project. */
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
-import { afterAll, describe, expect, it } from "vitest";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { INSTALL_MS_MAX, needBubblewrap } from "../../scripts/bubblewrap.ts";
 import { WALK_MS } from "../rig/patience.ts";
 import { StandIns } from "../rig/stand-ins.ts";
 import { runSnippet, snippetsOf } from "./page.ts";
@@ -23,6 +24,8 @@ function textOf(path: string): string {
 }
 
 describe("the snippets run", () => {
+  beforeAll(needBubblewrap, INSTALL_MS_MAX);
+
   // reference.test.ts runs the examples of the reference.
   const pages = PAGES.filter(
     (page) => page !== "docs/REFERENCE.md" && snippetsOf(join(ROOT, page)).length > 0,

@@ -1,8 +1,80 @@
-/** The queues of a fleet on a real PostgreSQL. */
-import { expect, test } from "vitest";
-import { Dispatch } from "../../src/app/fleet/dispatch.ts";
+/** The queues of a fleet on a real PostgreSQL, and how often a run may fail to be driven. */
+import { afterAll, beforeAll, expect, test } from "vitest";
+import { DEATHS_MAX, Dispatch, FAILURES_MAX } from "../../src/app/fleet/dispatch.ts";
+import type { FleetJournal } from "../../src/journal/fleet-journal.ts";
 import { openPostgresJournal } from "../../src/journal/postgres/postgres.ts";
 import { newDatabase } from "../rig/postgres.ts";
+
+let journal: FleetJournal;
+let dispatch: Dispatch;
+beforeAll(async () => {
+  journal = await openPostgresJournal(await newDatabase(), { mode: "create" });
+  dispatch = await Dispatch.open(journal, "client");
+});
+afterAll(async () => {
+  await dispatch.close();
+  await journal.close();
+});
+
+async function added(runId: string): Promise<string> {
+  await journal.transaction((transaction) =>
+    dispatch.add(transaction, runId, { requires: [], priority: 0 }),
+  );
+  return runId;
+}
+
+/** Begins to drive a run this often; returns why the last one must not be driven. */
+async function begun(
+  runId: string,
+  times: number,
+  how: "take" | "adopt" = "adopt",
+): Promise<string | undefined> {
+  let why: string | undefined;
+  for (let time = 0; time < times; time++) {
+    why = (await dispatch.begin(journal, runId, how)).refusal;
+  }
+  return why;
+}
+
+test("a run whose workers were killed more often than a run may fail is still driven", async () => {
+  const runId = await added("killed");
+  expect(await begun(runId, 2 * FAILURES_MAX)).toBeUndefined();
+  // A failure that a worker records is the run's own; the deaths before it are forgotten.
+  expect(await dispatch.fail(journal, runId, "why")).toBe("again");
+  expect(await begun(runId, DEATHS_MAX)).toBeUndefined();
+  // Machines that are lost are no reason to give a run up.
+  expect(await begun(runId, 2 * DEATHS_MAX, "take")).toBeUndefined();
+});
+
+test("a run whose workers die whenever they drive it is a dead letter in the end", async () => {
+  const runId = await added("deadly");
+  expect(await begun(runId, DEATHS_MAX)).toBeUndefined();
+  const why = await begun(runId, 1);
+  expect(why).toContain(`died ${DEATHS_MAX} times`);
+  expect(await dispatch.fail(journal, runId, why ?? "")).toBe("dead");
+  await dispatch.sendAgain(journal, runId, 1);
+  expect(await begun(runId, 1)).toBeUndefined();
+});
+
+test("a run that a bug of its worker is blamed on is a dead letter after a few of them", async () => {
+  const runId = await added("buggy");
+  for (let time = 0; time < FAILURES_MAX; time++) {
+    expect(await begun(runId, 1)).toBeUndefined();
+    await dispatch.blame(journal, runId, "a bug");
+  }
+  const why = await begun(runId, 1);
+  expect(why).toContain("a bug");
+  expect(await dispatch.fail(journal, runId, why ?? "")).toBe("dead");
+});
+
+test("a run that was resumed stays so, however often its workers die", async () => {
+  const runId = await added("resumed");
+  expect((await dispatch.begin(journal, runId, "adopt")).resumeAt).toBeUndefined();
+  await dispatch.sendAgain(journal, runId, 7);
+  for (const _ of ["taken", "taken again"]) {
+    expect((await dispatch.begin(journal, runId, "adopt")).resumeAt).toBe(7);
+  }
+});
 
 /** Enough that several of them find no tables. */
 const WORKERS = 8;

@@ -10,7 +10,15 @@ import {
   RENEW_TIMEOUT_MS,
   type Renewal,
 } from "../../src/app/fleet/lease-keeper.ts";
-import { mayUseDirectory, takeoverOf, wantsDriver } from "../../src/app/fleet/takeover.ts";
+import {
+  HANDOVER,
+  mayUseDirectory,
+  takeoverOf,
+  wantsDriver,
+  wantsResume,
+} from "../../src/app/fleet/takeover.ts";
+import type { RunEvent } from "../../src/core/event.ts";
+import type { RunState } from "../../src/core/run.ts";
 
 const HELD_MS = 12_000;
 const STORE = 5_000_000;
@@ -176,9 +184,28 @@ describe("a takeover", () => {
   });
 
   it("drives a run that has ended only for a request (takeover/T4)", () => {
-    expect(wantsDriver("running", 0)).toBe(true);
-    expect(wantsDriver("failed", 0)).toBe(false);
-    expect(wantsDriver("failed", 1)).toBe(true);
+    const failed = { status: "failed", message: "no" } as const;
+    expect(wantsDriver({ status: "running" }, 0)).toBe(true);
+    expect(wantsDriver(failed, 0)).toBe(false);
+    expect(wantsDriver(failed, 1)).toBe(true);
+  });
+
+  it("goes to a run that was handed over or resumed, until it is driven (T5)", () => {
+    const stopped = (by: string): RunState => ({
+      status: "stopped",
+      reason: { code: "requested", by },
+    });
+    expect(wantsDriver(stopped(HANDOVER), 0)).toBe(true);
+    expect(wantsDriver(stopped("SIGTERM"), 0)).toBe(false);
+    const events = (["run.failed", "run.moved", "run.opened"] as const).map((type, index) => ({
+      ...{ seq: index + 1, time: 0, version: 1 },
+      event: { type } as RunEvent,
+    }));
+    expect(wantsResume(undefined, events.slice(0, 1))).toBe(false);
+    expect(wantsResume(1, events.slice(0, 1))).toBe(true);
+    // Whoever took the run has died after its move.
+    expect(wantsResume(1, events.slice(0, 2))).toBe(true);
+    expect(wantsResume(1, events)).toBe(false);
   });
 
   it("uses a directory that nobody followed (takeover/T3)", () => {

@@ -179,6 +179,36 @@ describe.each(Object.entries(implementations))("%s", (_name, make) => {
     expect(await journal.log.outputs()).toEqual(new Set([sha256("0")]));
   });
 
+  test("results are found by their key, the newest first, in runs whose files exist", async () => {
+    const { results } = journal;
+    // A fleet shares no results.
+    if (results === undefined) return;
+    const add = async (run: number, key: string, time: number): Promise<void> => {
+      await fill(journal, run, 1);
+      const { epoch = 0 } = (await journal.leases.of(runIdOf(run))) ?? {};
+      const afterSeq = (await journal.log.load(runIdOf(run))).events.length;
+      const [, completed] = batch(1);
+      if (completed?.type !== "step.completed") throw new Error("no completed step");
+      const events = [{ ...completed, reusable: { key, base: "b", after: "a" } }];
+      const summary = writeOf(run, 0).summary;
+      await journal.log.append(runIdOf(run), { epoch, afterSeq, time, events, summary });
+    };
+    await add(0, "one", TIME + 100);
+    await add(1, "one", TIME + 200);
+    await add(2, "two", TIME + 300);
+    const found = async (key: string, limits: object = {}): Promise<readonly string[]> => {
+      const all = { since: 0, limit: 5, but: runIdOf(9), ...limits };
+      return (await results.withKey(key, all)).map(({ runId }) => runId);
+    };
+    expect(await found("one")).toEqual([runIdOf(1), runIdOf(0)]);
+    expect(await found("one", { limit: 1 })).toEqual([runIdOf(1)]);
+    expect(await found("one", { but: runIdOf(1) })).toEqual([runIdOf(0)]);
+    expect(await found("one", { since: TIME + 150 })).toEqual([runIdOf(1)]);
+    expect(await found("none")).toEqual([]);
+    await journal.log.markCleaned(runIdOf(1), TIME);
+    expect(await found("one")).toEqual([runIdOf(0)]);
+  });
+
   test("leases are blocked only when every holder was judged dead", async () => {
     await fill(journal, 0, 0);
     await fill(journal, 2, 0);

@@ -108,6 +108,26 @@ describe.each(["message", "answer"] as const)(
   },
 );
 
+test("a transaction whose process falls silent does not hold the run for ever", async () => {
+  const url = await emptyStore((at) => openPostgresJournal(at, { mode: "create" }));
+  journal = await openPostgresJournal(url);
+  const other = await openPostgresJournal(url);
+  const epoch = await fill(journal, 0, 1);
+  const { promise: silence, resolve: speak } = Promise.withResolvers<void>();
+  const { promise: locked, resolve: lock } = Promise.withResolvers<void>();
+  const silent = journal.transaction(async ({ leases }) => {
+    await leases.release(RUN, epoch);
+    lock();
+    await silence;
+  });
+  const failed = silent.catch((error: unknown) => error);
+  await locked;
+  expect(await other.leases.renew(RUN, epoch)).toMatchObject({ heldMs: 12_000 });
+  speak();
+  expect(await failed).toMatchObject({ code: "unreachable" });
+  await other.close();
+});
+
 describe("a server that", () => {
   let server: PostgresServer;
   let url: string;

@@ -40,7 +40,21 @@ interface ServerOptions {
   readonly settings?: readonly string[];
   /** Files that are copied into the directory of its data first, such as a certificate. */
   readonly files?: Readonly<Record<string, string>>;
+  /** The network of the server, when it is not this process's loopback. */
+  readonly network?: ServerNetwork;
+  /** Makes the directory of its data, in place of initdb. */
+  readonly fill?: (data: string) => Promise<void>;
 }
+
+/** A network namespace in which a server has an address of its own. */
+interface ServerNetwork {
+  /** The file of the namespace. */
+  readonly namespace: string;
+  readonly address: string;
+}
+
+/** The port of a server that has an address of its own. */
+const OWN_PORT = 5432;
 
 /** A server of PostgreSQL that a test can stop and start again. */
 export interface PostgresServer {
@@ -112,13 +126,14 @@ export async function startPostgres(options: ServerOptions = {}): Promise<Postgr
   const directory = fs.mkdtempSync(join(tmpdir(), "perdure-postgres-"));
   giveAway(directory);
   const data = join(directory, "data");
-  initialise(programs.initdb, directory, data);
+  if (options.fill === undefined) initialise(programs.initdb, directory, data);
+  else await options.fill(data);
   for (const [name, text] of Object.entries(options.files ?? {})) {
     fs.writeFileSync(join(data, name), text, { mode: 0o600 });
     giveAway(join(data, name));
   }
   const settings = [...FORGETFUL, ...SMALL, ...(options.settings ?? [])];
-  const server = new OwnServer(programs.postgres, directory, settings);
+  const server = new OwnServer(programs.postgres, directory, settings, options.network);
   await server.startAnywhere();
   return server;
 }
@@ -134,20 +149,27 @@ class OwnServer implements PostgresServer {
   readonly #program: string;
   readonly #directory: string;
   readonly #settings: readonly string[];
+  readonly #network: ServerNetwork | undefined;
   #process: ChildProcess | undefined;
   #databases = 0;
 
-  constructor(program: string, directory: string, settings: readonly string[]) {
+  constructor(
+    program: string,
+    directory: string,
+    settings: readonly string[],
+    network: ServerNetwork | undefined,
+  ) {
     this.#program = program;
     this.#directory = directory;
     this.#settings = settings;
+    this.#network = network;
     this.data = join(directory, "data");
   }
 
   /** Another process may listen on the port. */
   async startAnywhere(): Promise<void> {
     for (let attempt = 1; ; attempt++) {
-      this.port = randomInt(PORTS.from, PORTS.to);
+      this.port = this.#network === undefined ? randomInt(PORTS.from, PORTS.to) : OWN_PORT;
       try {
         return await this.start();
       } catch (error) {
@@ -157,11 +179,12 @@ class OwnServer implements PostgresServer {
   }
 
   async start(): Promise<void> {
+    const listen = this.#network === undefined ? "127.0.0.1" : "*";
     const settings = [
-      ...["listen_addresses=127.0.0.1", `port=${this.port}`, ...this.#settings],
+      ...[`listen_addresses=${listen}`, `port=${this.port}`, ...this.#settings],
     ].flatMap((setting) => ["-c", setting]);
-    const args = ["-c", WITH_US, "sh", this.#program, "-D", this.data, ...settings];
-    const child = spawn("sh", args, { ...AS_USER, cwd: "/", stdio: ["pipe", "ignore", "pipe"] });
+    const command = ["sh", "-c", WITH_US, "sh", this.#program, "-D", this.data, ...settings];
+    const child = spawnServer(command, this.#network);
     this.#process = child;
     try {
       await ready(child);
@@ -174,7 +197,9 @@ class OwnServer implements PostgresServer {
   }
 
   url(database: string, role = ROOT_USER): string {
-    return `postgres://${role}:${PASSWORD}@127.0.0.1:${this.port}/${database}`;
+    const host = this.#network?.address ?? "127.0.0.1";
+    const plain = this.#network === undefined ? "" : "?sslmode=disable";
+    return `postgres://${role}:${PASSWORD}@${host}:${this.port}/${database}${plain}`;
   }
 
   async newDatabase(): Promise<string> {
@@ -210,6 +235,16 @@ class OwnServer implements PostgresServer {
   }
 }
 
+/** Only root enters a namespace, so the user changes after that. */
+function spawnServer(command: readonly string[], network: ServerNetwork | undefined): ChildProcess {
+  const { uid, gid } = AS_USER;
+  const user = uid === undefined ? [] : [`--setuid=${uid}`, `--setgid=${gid}`];
+  const enter = network && ["nsenter", `--net=${network.namespace}`, ...user, "--"];
+  const [program = "", ...args] = [...(enter ?? []), ...command];
+  const options = enter === undefined ? AS_USER : {};
+  return spawn(program, args, { ...options, cwd: "/", stdio: ["pipe", "ignore", "pipe"] });
+}
+
 interface Programs {
   readonly initdb: string;
   readonly postgres: string;
@@ -239,7 +274,7 @@ function ready(child: ChildProcess): Promise<void> {
   child.once("exit", () => reject(new Error(`PostgreSQL ended: ${log}`)));
   child.stderr?.on("data", (chunk: Buffer) => {
     log = `${log}${chunk.toString()}`.slice(-4_000);
-    if (log.includes("is ready to accept connections")) resolve();
+    if (/is ready to accept (read-only )?connections/.test(log)) resolve();
     // Clients that come too early are refused as "the database system is starting up".
     if (/FATAL: {2}(?!the database system)/.test(log))
       reject(new Error(`PostgreSQL did not start: ${log}`));

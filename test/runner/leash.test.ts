@@ -1,7 +1,7 @@
 /** The leash of a step of a fleet run, with real processes (leash/K1 to K3). */
-import { readFileSync, rmSync } from "node:fs";
-import { join } from "node:path";
-import { describe, expect, test } from "vitest";
+import { mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { describe, expect, onTestFinished, test, vi } from "vitest";
 import { adoptProcess } from "../../src/runner/process/adopt.ts";
 import { leashFile, uptimeSeconds, writeLeash } from "../../src/runner/process/leash.ts";
 import { startProcess } from "../../src/runner/process/start.ts";
@@ -10,6 +10,8 @@ import { wrapperArguments } from "../../src/runner/process/wrapper.ts";
 import { Attempt, LIMITS, release, waitFor } from "./rig.ts";
 
 const HOUR_SECONDS = 3_600;
+/** A stand-in for docker. */
+const RUNTIME = resolve(import.meta.dirname, "../rig/container-runtime.ts");
 
 /** A script that ignores the signals of a stop, with a child in its group and one in another session. */
 const STUBBORN = `
@@ -66,6 +68,30 @@ describe("a step on a leash", () => {
       await allGone(attempt);
     },
   );
+
+  test("is killed in its container, which its watcher finds by asking the runtime", async () => {
+    const { attempt, leash } = leashed();
+    const [bin, state] = ["bin", "runtime"].map((name) => join(attempt.root, name)) as [
+      string,
+      string,
+    ];
+    for (const folder of [bin, state, join(attempt.root, "attempts")]) mkdirSync(folder);
+    // The folders of attempts are where a run has them.
+    symlinkSync(attempt.dir, join(attempt.root, "attempts", "it"));
+    const docker = `#!/bin/sh\nRUNTIME_STATE='${state}' exec '${process.execPath}' '${RUNTIME}' "$@"\n`;
+    writeFileSync(join(bin, "docker"), docker, { mode: 0o755 });
+    vi.stubEnv("PATH", `${bin}:${process.env.PATH}`);
+    onTestFinished(() => void vi.unstubAllEnvs());
+    const mounts = [{ path: attempt.root, mode: "writable" }] as const;
+    const sandbox = { image: "alpine", mounts, clientOnly: ["PATH"] };
+    const runner = await attempt.loneRunner("echo yes >started; sleep 1000", { leash, sandbox });
+    await runner.kill();
+    const containers = (): number => readdirSync(join(state, "containers")).length;
+    expect(containers()).toBe(1);
+    writeLeash(leash, uptimeSeconds());
+    await waitFor("the end of the container", () => containers() === 0);
+    await allGone(attempt);
+  });
 
   test("never starts after its deadline", async () => {
     const { attempt, leash } = leashed();

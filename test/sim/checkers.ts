@@ -49,7 +49,10 @@ export function plansIn(journal: MemoryJournal): (fingerprint: string) => Plan {
 const BUILT_IN = /^(outcome|preferred_label|current_node|last_stage|last_response)$|^internal[.]/;
 
 /** What is checked of the files of a run. */
-type FilesChecks = Pick<FakeFiles, "expectSaved" | "expectBystanders" | "expectCommitted">;
+type FilesChecks = Pick<
+  FakeFiles,
+  "expectSaved" | "expectReused" | "expectBystanders" | "expectCommitted"
+>;
 
 export class Checkers {
   readonly requests = new RequestCheckers();
@@ -165,6 +168,7 @@ export class Checkers {
     if (visit === undefined || event.settledBy) return;
     const process = this.#world.processes.get(attemptText(event));
     const ended = process !== undefined && !process.killed;
+    if (event.from !== undefined) this.#files.expectReused(event, event.snapshot?.commit);
     if (ended) this.#files.expectSaved(event, event.snapshot?.commit);
   }
 

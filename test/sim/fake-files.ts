@@ -60,6 +60,13 @@ export class FakeFiles {
     const restores = visit.restore === true && workedAlone(run, visit);
     if (restores) this.#expectRestored(at, workspace, visit.base ?? "");
     if (at.attempt === 1 && workedAlone(run, visit)) this.#expectBase(at, workspace, visit.base);
+    // A result that was taken whole stays when no edge can be followed after it.
+    const kept = visit.base === undefined ? new Map() : this.#tree(visit.base);
+    const half = [...this.#in(workspace).keys()].find(
+      (path) => path.startsWith(`${visitText(at)}.reused`) && !kept.has(path),
+    );
+    if (visit.failures === 0 && half !== undefined)
+      fail(`${attemptText(at)} starts with a part of a result: ${half}`);
     this.#write(workspace, `${attemptText(at)}.begin`);
   }
 
@@ -109,6 +116,8 @@ export class FakeFiles {
     for (const { operation } of this.#operations.splice(0)) {
       if (operation.type === "restore")
         this.#apply(operation.workspace, operation.from, operation.to, 0.5);
+      else if (operation.type === "reuse")
+        this.#apply(operation.workspace, operation.found.base, operation.found.after, 0.5);
       else if (this.#random.chance(0.3)) this.#finish(operation, run);
     }
   }
@@ -123,6 +132,21 @@ export class FakeFiles {
     if (!tree.has(`${attemptText(at)}.end`)) {
       fail(`the snapshot of ${attemptText(at)} was taken before it had ended`);
     }
+  }
+
+  /** The snapshots of an earlier run that did the work of a visit on the same files. */
+  earlier(at: AttemptRef, base: string): { readonly base: string; readonly after: string } {
+    const names = ["one", "two"].map((name) => `${visitText(at)}.reused-${name}`);
+    const files = new Map([...this.#tree(base), ...names.map((name) => [name, name] as const)]);
+    return { base, after: this.#commit(files) };
+  }
+
+  /** A step that took an earlier result has all its files, and nothing of it ran. */
+  expectReused(at: AttemptRef, commit: string | undefined): void {
+    if (this.#workspaceOf.has(attemptText(at))) fail(`${attemptText(at)} ran and took a result`);
+    const tree = this.#tree(commit ?? "");
+    const isWhole = ["one", "two"].every((name) => tree.has(`${visitText(at)}.reused-${name}`));
+    if (!isWhole) fail(`${attemptText(at)} lacks files of the result that it took`);
   }
 
   /** No file of a bystander is gone: it is there, or kept aside. */
@@ -158,6 +182,15 @@ export class FakeFiles {
         const lost = before.find((path) => !this.#in(workspace).has(path));
         if (lost !== undefined) fail(`${lost} is gone: its files were put back for another step`);
         return { type: "files-ready", at, workspace, how: "restored" };
+      }
+      case "reuse": {
+        const { at, workspace, found } = operation;
+        const { base, after } = found;
+        this.#apply(workspace, base, after, 1);
+        if (!this.#random.chance(0.15)) return { type: "reused", at, workspace };
+        this.#apply(workspace, after, base, 1);
+        const problem = { why: "changed", message: "somebody changed a file" } as const;
+        return { type: "reused", at, workspace, problem };
       }
       case "rewind-files": {
         const aside = this.#commit(this.#in(SHARED));

@@ -41,6 +41,30 @@ const ALSO_IN_THE_JOURNAL: Change = {
 
 const MUTATIONS: readonly Mutation[] = [
   {
+    name: "a result that was taken in part is left so, and the step runs on top of it",
+    file: OPERATIONS,
+    from: 'return phase === "preparing" && !busy && foundBy(visit) === undefined;',
+    to: 'return phase === "preparing" && !busy;',
+    also: [
+      {
+        from: "return mayBegin(run) || foundBy(visit) !== undefined;",
+        to: "return mayBegin(run);",
+      },
+    ],
+  },
+  {
+    name: "a process starts although the result of an earlier run was found",
+    file: OPERATIONS,
+    from: "if (foundBy(visit) !== undefined) return reuse(run, activity, visit, entry);",
+    to: "",
+  },
+  {
+    name: "a step completes with a result that could not be taken",
+    file: "src/core/activity.ts",
+    from: "if (fact.problem !== undefined) return [fact];",
+    to: "",
+  },
+  {
     name: "files are put back over what was merged since",
     file: OPERATIONS,
     from: "!entry.restored && workedAlone(run, visit)",

@@ -28,7 +28,30 @@ export function randomPlan(random: Random): Plan {
   const plan = random.chance(0.1) ? widePlan(random) : anyPlan(random);
   // A workspace of its own needs snapshots; validation sees to that.
   const allowed = plan.workspace?.snapshots === true;
-  return withFinally(allowed ? plan : { ...plan, graph: withoutOwn(plan.graph) });
+  const ended = withFinally(allowed ? plan : { ...plan, graph: withoutOwn(plan.graph) });
+  return allowed ? withCache(ended) : ended;
+}
+
+/** Some plans take results of earlier runs; dice of their own, so that the others stay what they were. */
+function withCache(plan: Plan): Plan {
+  const random = seededRandom(seedOf(`cache ${canonicalJson(plan)}`));
+  if (!random.chance(0.3)) return plan;
+  const graphOf = ({ steps, edges }: Graph): Graph => ({
+    steps: steps.map((step) => {
+      const { work, once } = step;
+      if ("graph" in work) return { ...step, work: { ...work, graph: graphOf(work.graph) } };
+      if (work.kind === "branches") {
+        const branches = work.branches.map((one) => ({ ...one, graph: graphOf(one.graph) }));
+        return { ...step, work: { ...work, branches } };
+      }
+      const works = work.kind === "shell" || (work.kind === "agent" && work.session === undefined);
+      // A judge would have to be part of what an earlier run left.
+      const plain = works && !once && step.check === undefined;
+      return plain && random.chance(0.6) ? { ...step, cache: {} } : step;
+    }),
+    edges,
+  });
+  return { ...plan, graph: graphOf(plan.graph) };
 }
 
 /** Some plans have steps for their end; dice of their own, so that the others stay what they were. */

@@ -371,6 +371,7 @@ class Simulation {
     return {
       gates,
       probes: { begin: ({ at }) => this.#probe(at), close },
+      results: { begin: (operation) => this.#recall(operation), close },
       processes: {
         begin: (operation) => {
           if (closed) throw new Violation("an executor was used after it was closed");
@@ -419,6 +420,21 @@ class Simulation {
     const material = what === "material" ? [{ name: "diff", text: "changes" }] : undefined;
     const found = { ...(items && { items }), ...(offer && { offer }) };
     this.#late.push({ type: "looked-up", place, ...found, ...(material && { material }) });
+  }
+
+  /** Earlier runs did the same work, or did not; what they left may be damaged. */
+  #recall({ at, base, take }: Extract<Operation, { type: "recall" }>): void {
+    const recalled = { type: "recalled", at, key: "k" } as const;
+    if (this.#random.chance(0.05)) return void this.#late.push({ type: "recalled", at });
+    if (!take || this.#random.chance(0.4)) {
+      this.#late.push({ ...recalled, why: take ? "none" : "off" });
+      return;
+    }
+    const from = { run: "11111111", attempt: attemptText(at), time: 1 };
+    const context = this.#random.chance(0.3) ? { dice: "1" } : {};
+    const held = { exit: 0, outputs: {}, context };
+    const found = { from, held, ...this.#files.earlier(at, base) };
+    this.#late.push({ ...recalled, found });
   }
 
   /** Reports what an earlier owner had started, unless nothing is left of it. */

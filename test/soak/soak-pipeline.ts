@@ -28,7 +28,7 @@ export interface SoakPipeline {
 
 /** One line of the log. */
 export interface LogLine {
-  readonly what: "START" | "FAIL" | "END" | "ONCE";
+  readonly what: "START" | "TICK" | "FAIL" | "END" | "ONCE";
   readonly runId: string;
   readonly step: string;
   readonly attempt: number;
@@ -101,7 +101,8 @@ export function fileOf(id: string): string {
   return `made-by-${id}.txt`;
 }
 
-function indented(lines: readonly string[]): string {
+/** Lines of a script, as deep as a step's text is. */
+export function indented(lines: readonly string[]): string {
   return lines.map((line) => `      ${line}\n`).join("");
 }
 

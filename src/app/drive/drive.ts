@@ -35,7 +35,7 @@ import { hasAgents, lateCostOf, priceListOf } from "../prices.ts";
 import { type Project, removedState } from "../project/project.ts";
 import { RunError, setDrivenRun } from "../refusal.ts";
 import { keepCompiledCode, keepHeapSmall } from "../this-process.ts";
-import { checkHandedOnFiles, openAgents, openFilesExecutor, openRunFiles } from "./loop-parts.ts";
+import { checkHandedOnFiles, openAgents, openFiles, openRunFiles } from "./loop-parts.ts";
 import { thisPerson } from "./owner.ts";
 import { type DrivenRun, listen, OwnerRequests } from "./owner-requests.ts";
 import { type OwnedRun, type OwnOptions, own, replacedError } from "./ownership.ts";
@@ -69,6 +69,8 @@ export interface ExecuteOptions extends OwnOptions {
   readonly files?: "keep";
   /** What the person wants done with changes by others in the run's own workspace. */
   readonly foreign?: ForeignFiles;
+  /** No step takes the result of an earlier run. */
+  readonly cache?: "off";
   /** Waits for people's answers when nothing else can move, instead of ending. */
   readonly stay?: boolean;
   /** The gates answer every question with the choice that approves. */
@@ -285,7 +287,7 @@ async function drive(
   const launch = { plan, dir, env, traceVariables, ...defined({ leash: options.leash }) };
   const site = (): LaunchInput => ({ ...launch, run: loop.run });
   const agents = await openAgents(known, site);
-  const kept = await openFilesExecutor(project, known, options.foreign, (line) => screen.say(line));
+  const { kept, results } = await openFiles(project, known, options.foreign, site, screen);
   for (const line of await checkHandedOnFiles(known, asked)) screen.say(line);
   const processes = new ProcessExecutor({ ...launch, run: currentRun, agents });
   const probes = new ProbeExecutor({ site });
@@ -299,7 +301,7 @@ async function drive(
     keepsFiles: kept !== undefined && plan.workspace?.snapshots === true,
     ...(kept === undefined || kept.placed.kind === "here" ? {} : { placed: kept.placed }),
     queue: mailbox,
-    executors: { processes, gates, probes, files: kept ?? NO_FILES },
+    executors: { processes, gates, probes, files: kept ?? NO_FILES, results },
     watch: (events, run) => {
       prepareProcess(options);
       hideSecretsOf(plan, run);
@@ -429,10 +431,14 @@ function recoveryIn({
   recover,
   choices,
   files,
+  cache,
   turns,
   waitMaxMs,
-}: ExecuteOptions): Pick<ExecuteOptions, "recover" | "choices" | "files" | "turns" | "waitMaxMs"> {
-  return defined({ turns, recover, choices, files, waitMaxMs });
+}: ExecuteOptions): Pick<
+  ExecuteOptions,
+  "recover" | "choices" | "files" | "cache" | "turns" | "waitMaxMs"
+> {
+  return defined({ turns, recover, choices, files, cache, waitMaxMs });
 }
 
 /** The update that `takeUpdate` recorded last, before there was a screen to show it. */

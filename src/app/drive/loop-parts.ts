@@ -7,6 +7,7 @@ import type { Fact } from "../../core/fact.ts";
 import { planRewind } from "../../core/graph/rewind.ts";
 import { attemptOf, type Run } from "../../core/run.ts";
 import type { AgentSteps } from "../../engine/agent/agent-steps.ts";
+import { type Executor, NO_RESULTS } from "../../engine/executors/executor.ts";
 import type { FilesExecutor } from "../../engine/executors/files.ts";
 import type { LaunchInput } from "../../engine/launch.ts";
 import type { ForeignFiles } from "../../engine/run-workspace.ts";
@@ -23,6 +24,7 @@ import type { Project } from "../project/project.ts";
 import { after, command, Refusal, RunError } from "../refusal.ts";
 import { RunFiles } from "./run-files.ts";
 import { relinkWorktrees } from "./run-workspace.ts";
+import type { Screen } from "./screen.ts";
 
 /** Lets git look at a directory of which snapshots are kept, while this process reads the journal. */
 export async function askGitEarly({ dir }: Project, directory = dirname(dir.root)): Promise<void> {
@@ -31,12 +33,41 @@ export async function askGitEarly({ dir }: Project, directory = dirname(dir.root
   askEarly(directory);
 }
 
-/** What keeps the files of a run; loaded only for plans that want them kept. */
-export async function openFilesExecutor(
+/** What keeps the files of a run, and what looks for results of earlier runs. */
+interface FileParts {
+  readonly kept: FilesExecutor | undefined;
+  readonly results: Executor<"recall">;
+}
+
+/** Opens the parts of a run that keep files; each is loaded only for plans that want it. */
+export async function openFiles(
   project: Project,
   known: LoadedRun,
   foreign: ForeignFiles | undefined,
-  say: (line: string) => void,
+  site: () => LaunchInput,
+  screen: Pick<Screen, "say">,
+): Promise<FileParts> {
+  const { plan } = known;
+  const kept = await openFilesExecutor(project, known, foreign, site, screen);
+  const graphs = [plan.graph, ...(plan.finally === undefined ? [] : [plan.finally])];
+  if (kept === undefined || !graphs.some(hasCache)) return { kept, results: NO_RESULTS };
+  const { ResultExecutor } = await import("../../engine/executors/results.ts");
+  const index = project.journal.results;
+  return { kept, results: new ResultExecutor({ site, store: kept.store, index }) };
+}
+
+function hasCache(graph: Graph): boolean {
+  return graph.steps.some(
+    ({ cache, work }) => cache !== undefined || graphsIn(work).some(hasCache),
+  );
+}
+
+async function openFilesExecutor(
+  project: Project,
+  known: LoadedRun,
+  foreign: ForeignFiles | undefined,
+  site: () => LaunchInput,
+  screen: Pick<Screen, "say">,
 ): Promise<FilesExecutor | undefined> {
   const { plan, run, id } = known;
   const { workspace } = plan;
@@ -54,20 +85,21 @@ export async function openFilesExecutor(
         plan: workspace,
         run,
         dir,
+        site,
         stateDir: project.dir.root,
         ...(foreign === undefined ? {} : { foreign }),
       });
     };
     // Git reports its version while the rest is loaded and opened.
     const [, files] = await Promise.all([gitVersion(), open()]);
-    if (run.workspace === undefined) for (const line of await leftBehind(known)) say(line);
+    if (run.workspace === undefined) for (const line of await leftBehind(known)) screen.say(line);
     return files;
   } catch (error) {
     if (!(error instanceof WorkspaceError)) throw error;
     const needed = run.restoring !== undefined || hasOwnWorkspaces(plan.graph);
     const optional = workspace.kind === "here" && error.code === "git-missing" && !needed;
     if (!optional) throw new RunError(known.shortId, error);
-    say(`No snapshots are taken of the files of this run: ${error.message}`);
+    screen.say(`No snapshots are taken of the files of this run: ${error.message}`);
     return undefined;
   }
 }

@@ -11,7 +11,7 @@
  * - dispatch/D2 A job ends in the transaction in which its worker becomes the owner of the run.
  */
 import { type ConstructorOptions, PgBoss } from "pg-boss";
-import type { FleetJournal, SqlDatabase } from "../../journal/fleet-journal.ts";
+import type { FleetJournal, SqlDatabase, SqlResult } from "../../journal/fleet-journal.ts";
 import type { Subscription } from "../../journal/subscription.ts";
 import { assert } from "../../util/assert.ts";
 import { LABEL } from "../../util/label.ts";
@@ -29,6 +29,11 @@ const DEAD_LETTERS = "dead-runs";
 
 /** After so many failures in a row to be driven, a run becomes a dead letter. */
 export const FAILURES_MAX = 5;
+/**
+ * After so many deaths of the processes that drove it, too. There are more of them, because most are not
+ * the run's fault. A lease that has run out is no such death: a machine or the network was lost.
+ */
+export const DEATHS_MAX = 20;
 /** The pause after the first failure; it doubles with each further one. */
 const FAILURE_PAUSE_MS = 1_000;
 const FAILURE_PAUSE_MAX_MS = 60_000;
@@ -54,14 +59,20 @@ export interface RunQueue {
 /** What a job says. */
 interface WantedJob {
   readonly run_id: string;
-  /** The run wants to be resumed, although it has ended: its last event then. */
-  readonly resume_at?: number;
 }
 
-/** A run that wants a driver, taken from its queue. */
-export interface WantedRun {
-  readonly runId: string;
+/** What the queues know of a run that a worker begins to drive. */
+interface BegunRun {
+  /** Why the run must not be driven any more. */
+  readonly refusal: string | undefined;
+  /** The last event of the run when somebody resumed it. */
   readonly resumeAt: number | undefined;
+}
+
+/** How often a run could not be driven, and whether that was too often. */
+interface FailureCount {
+  readonly failures: number;
+  readonly isOver: boolean;
 }
 
 const TABLES = `
@@ -70,6 +81,8 @@ create table if not exists ${QUEUE_SCHEMA}.wanted_runs (
   queue text not null,
   priority integer not null,
   failures integer not null default 0,
+  deaths integer not null default 0,
+  resume_at integer,
   reason text
 );
 create table if not exists ${QUEUE_SCHEMA}.workers (
@@ -126,6 +139,8 @@ export class Dispatch {
     await boss.start();
     const dispatch = new Dispatch(journal, boss);
     await dispatch.#makeQueue(DEAD_LETTERS);
+    // The first run that needs no label is taken at once.
+    if (isWorker) await dispatch.#makeQueue(QUEUE);
     return dispatch;
   }
 
@@ -140,7 +155,8 @@ export class Dispatch {
     const name = queueName(queue.requires);
     await transaction.executeSql(
       `insert into ${QUEUE_SCHEMA}.wanted_runs (run_id, queue, priority) values ($1, $2, $3)
-       on conflict (run_id) do update set queue = $2, priority = $3, failures = 0, reason = null`,
+       on conflict (run_id) do update
+         set queue = $2, priority = $3, failures = 0, deaths = 0, reason = null`,
       [runId, name, queue.priority],
     );
   }
@@ -154,14 +170,11 @@ export class Dispatch {
     );
   }
 
-  /**
-   * Says that a run wants a driver: at once, or at a time. `resumeAt` is the last event of a run that
-   * has ended and shall continue.
-   */
+  /** Says that a run wants a driver: at once, or at a time. */
   async want(
     transaction: SqlDatabase,
     runId: string,
-    { at, resumeAt }: { readonly at?: number; readonly resumeAt?: number },
+    { at }: { readonly at?: number },
   ): Promise<void> {
     const { rows } = await transaction.executeSql(
       `select queue, priority from ${QUEUE_SCHEMA}.wanted_runs where run_id = $1`,
@@ -170,10 +183,7 @@ export class Dispatch {
     const name = String(rows[0]?.queue ?? QUEUE);
     const priority = Number(rows[0]?.priority ?? 0);
     await this.#makeQueue(name);
-    const data: WantedJob = {
-      run_id: runId,
-      ...(resumeAt !== undefined && { resume_at: resumeAt }),
-    };
+    const data: WantedJob = { run_id: runId };
     const options = { singletonKey: runId, priority, db: bossDatabase(transaction) };
     if (at === undefined) {
       // Earlier than a job that is queued for later (dispatch/D1).
@@ -185,13 +195,10 @@ export class Dispatch {
   }
 
   /**
-   * Takes the next run that a worker with these labels may drive, in the transaction in which it
+   * Takes the id of the next run that a worker with these labels may drive, in the transaction in which it
    * becomes the owner (dispatch/D2). The queues take turns.
    */
-  async take(
-    transaction: SqlDatabase,
-    labels: ReadonlySet<string>,
-  ): Promise<WantedRun | undefined> {
+  async take(transaction: SqlDatabase, labels: ReadonlySet<string>): Promise<string | undefined> {
     const db = bossDatabase(transaction);
     for (const name of await this.#queuesFor(labels)) {
       const [job] = await this.#boss.fetch<WantedJob>(name, { db, batchSize: 1 });
@@ -200,37 +207,54 @@ export class Dispatch {
       // The queue that has just served comes last the next time.
       this.#queues.delete(name);
       this.#queues.add(name);
-      return { runId: job.data.run_id, resumeAt: job.data.resume_at };
+      return job.data.run_id;
     }
     return undefined;
   }
 
-  /** Counts an attempt to drive a run; returns how many have failed since one went well. */
-  async begin(transaction: SqlDatabase, runId: string): Promise<number> {
+  /** A worker begins to drive a run; one that it adopts has seen its worker process die. */
+  async begin(transaction: SqlDatabase, runId: string, how: "take" | "adopt"): Promise<BegunRun> {
     const { rows } = await transaction.executeSql(
-      `update ${QUEUE_SCHEMA}.wanted_runs set failures = failures + 1
-       where run_id = $1 returning failures`,
-      [runId],
+      `update ${QUEUE_SCHEMA}.wanted_runs set deaths = deaths + $2
+       where run_id = $1 returning failures, deaths, reason, resume_at`,
+      [runId, how === "adopt" ? 1 : 0],
     );
-    return Number(rows[0]?.failures ?? 1) - 1;
+    const { resume_at: resumeAt } = rows[0] ?? {};
+    return {
+      refusal: refusalOf(rows[0] ?? {}),
+      resumeAt: typeof resumeAt === "number" ? resumeAt : undefined,
+    };
   }
 
   /** The run is driven well. */
   async succeed(transaction: SqlDatabase, runId: string): Promise<void> {
     await transaction.executeSql(
-      `update ${QUEUE_SCHEMA}.wanted_runs set failures = 0, reason = null where run_id = $1`,
+      `update ${QUEUE_SCHEMA}.wanted_runs set failures = 0, deaths = 0, reason = null
+       where run_id = $1`,
       [runId],
     );
   }
 
-  /** The run could not be driven: it is queued again after a pause, or becomes a dead letter. */
-  async fail(transaction: SqlDatabase, runId: string, reason: string): Promise<"again" | "dead"> {
+  /**
+   * The run could not be driven. Its worker may die of that, so that the run has an owner still; see
+   * `fail` for one that has none. Returns whether that happened too often.
+   */
+  async blame(transaction: SqlDatabase, runId: string, reason: string): Promise<FailureCount> {
     const { rows } = await transaction.executeSql(
-      `update ${QUEUE_SCHEMA}.wanted_runs set reason = $2 where run_id = $1 returning failures`,
+      `update ${QUEUE_SCHEMA}.wanted_runs set failures = failures + 1, reason = $2,
+         deaths = case when deaths > ${DEATHS_MAX} then deaths else 0 end
+       where run_id = $1 returning failures, deaths`,
       [runId, reason],
     );
     const failures = Number(rows[0]?.failures ?? 1);
-    if (failures < FAILURES_MAX) {
+    const isDeadly = Number(rows[0]?.deaths ?? 0) > DEATHS_MAX;
+    return { failures, isOver: isDeadly || failures >= FAILURES_MAX };
+  }
+
+  /** The run could not be driven: it is queued again after a pause, or becomes a dead letter. */
+  async fail(transaction: SqlDatabase, runId: string, reason: string): Promise<"again" | "dead"> {
+    const { failures, isOver } = await this.blame(transaction, runId, reason);
+    if (!isOver) {
       const pauseMs = Math.min(FAILURE_PAUSE_MS * 2 ** (failures - 1), FAILURE_PAUSE_MAX_MS);
       await this.want(transaction, runId, { at: Date.now() + pauseMs });
       return "again";
@@ -240,7 +264,7 @@ export class Dispatch {
     return "dead";
   }
 
-  /** Queues a dead letter again, with the failures forgotten. */
+  /** Queues a run again, a dead letter too, with its failures forgotten. `resumeAt` is its last event. */
   async sendAgain(transaction: SqlDatabase, runId: string, resumeAt: number): Promise<void> {
     const db = bossDatabase(transaction);
     const dead = await this.#boss.findJobs(DEAD_LETTERS, { db, key: runId });
@@ -251,7 +275,11 @@ export class Dispatch {
         { db },
       );
     await this.succeed(transaction, runId);
-    await this.want(transaction, runId, { resumeAt });
+    await transaction.executeSql(
+      `update ${QUEUE_SCHEMA}.wanted_runs set resume_at = $2 where run_id = $1`,
+      [runId, resumeAt],
+    );
+    await this.want(transaction, runId, {});
   }
 
   /** The runs that no worker could drive. */
@@ -307,6 +335,12 @@ export class Dispatch {
     });
     this.#queues.add(name);
   }
+}
+
+function refusalOf({ failures, deaths, reason }: SqlResult["rows"][number]): string | undefined {
+  if (Number(failures ?? 0) >= FAILURES_MAX) return String(reason);
+  if (Number(deaths ?? 0) <= DEATHS_MAX) return undefined;
+  return `its workers died ${DEATHS_MAX} times in a row while they drove it`;
 }
 
 /** Only the first program needs the right to make tables. */

@@ -33,10 +33,10 @@ import { ownWith } from "../drive/ownership.ts";
 import { NO_DISPLAY } from "../drive/screen.ts";
 import { type LoadedRun, loadRun, recordMove } from "../loaded-run.ts";
 import type { Project } from "../project/project.ts";
-import type { FleetParts, WantedRun } from "./dispatch.ts";
+import type { FleetParts } from "./dispatch.ts";
 import { fetchRun } from "./fetch.ts";
 import { openShipper, type Shipper } from "./ship.ts";
-import { mayUseDirectory, wantsDriver } from "./takeover.ts";
+import { HANDOVER, isHandedOver, mayUseDirectory, wantsDriver, wantsResume } from "./takeover.ts";
 
 /** How often the output of running steps is shipped. */
 const SHIP_EVERY_MS = 2_000;
@@ -73,9 +73,6 @@ export type DrivenResult =
   | { readonly how: "handed-over" }
   /** The lease was lost: another owner has the run, or will have it. */
   | { readonly how: "lost" };
-
-/** The word by which a worker that ends stops its runs. */
-export const DRAIN = "the end of the worker";
 
 /** The lease of a run was lost while it was driven. */
 export class LeaseLost extends Error {
@@ -115,7 +112,7 @@ export class FleetRun {
   /** Stops the run so that another worker continues it; a second call ends its steps at once. */
   drain(): void {
     this.#isDraining = true;
-    this.#requests?.end(DRAIN);
+    this.#requests?.end(HANDOVER);
   }
 
   /** The lease is lost: ends every step now, and the loop without a further append. */
@@ -125,10 +122,13 @@ export class FleetRun {
     await this.#endSteps();
   }
 
-  /** Drives the run until it has nothing more to do here. */
-  async drive(wanted: WantedRun): Promise<DrivenResult> {
+  /**
+   * Drives the run until it has nothing more to do here. `resumeAt` is the last event of a run that had
+   * ended when somebody resumed it.
+   */
+  async drive(resumeAt: number | undefined): Promise<DrivenResult> {
     try {
-      return await this.#drive(wanted);
+      return await this.#drive(resumeAt);
     } catch (error) {
       const isLost = this.#loss !== undefined || isStale(error);
       if (isLost) this.#loss ??= new LeaseLost("another owner has the run");
@@ -139,6 +139,13 @@ export class FleetRun {
     }
   }
 
+  /** Drives nothing: ends what an earlier process of this worker has left running. */
+  async refuse(reason: string): Promise<never> {
+    const before = noteIn(join(this.#home, NOTE));
+    if (before !== undefined) await endOnLeash(before.leash);
+    throw new Error(reason);
+  }
+
   /** Ends every process of the run at once; none can start any more. */
   async #endSteps(): Promise<void> {
     const leash = this.#leash;
@@ -146,7 +153,7 @@ export class FleetRun {
     if (leash !== undefined) await endOnLeash(leash);
   }
 
-  async #drive({ resumeAt }: WantedRun): Promise<DrivenResult> {
+  async #drive(resumeAt: number | undefined): Promise<DrivenResult> {
     const { journal } = this.#site;
     const somewhere = this.#projectIn(join(this.#home, "project"));
     const first = await loadRun(somewhere, this.runId);
@@ -157,7 +164,7 @@ export class FleetRun {
     const { project: base, leash } = await this.#makePlace(first);
     const requests = await OwnerRequests.open(journal.inbox, this.runId);
     this.#requests = requests;
-    if (this.#isDraining) requests.end(DRAIN);
+    if (this.#isDraining) requests.end(HANDOVER);
     const { owner, epoch } = this.#lease;
     // The lease proves that the steps of an earlier owner are dead; those of this worker are adopted.
     const options = { takeOver: true, beside: true };
@@ -182,7 +189,7 @@ export class FleetRun {
       await stopShipping();
       if (this.#loss !== undefined) throw this.#loss;
       await shipper.close();
-      return await this.#end(run, requests);
+      return await this.#end(run);
     } finally {
       await stopShipping();
     }
@@ -192,13 +199,13 @@ export class FleetRun {
   async #wantsDriver(known: LoadedRun, resumeAt: number | undefined): Promise<boolean> {
     const { run, answers } = known;
     if (known.cleanedAt !== undefined) return false;
-    if (resumeAt === run.seq) return true;
+    if (wantsResume(resumeAt, known.events)) return true;
     const requests = await this.#site.journal.inbox.after(this.runId, 0);
     // A message alone continues no run that has ended: its agent gets it later.
     const isPending = pendingAmong(requests, run).some(({ type }) => type !== "message");
     if (answers.size > 0 || isPending) return true;
     const isDue = (dueAt(run) ?? Number.POSITIVE_INFINITY) <= this.#lease.clock.now();
-    return wantsDriver(run.state.status, 0) && (!waitsForPerson(run) || isDue);
+    return wantsDriver(run.state, 0) && (!waitsForPerson(run) || isDue);
   }
 
   /** Makes the directory of the run, or uses that of the owner before (drive-fleet-run/R1). */
@@ -273,10 +280,10 @@ export class FleetRun {
     };
   }
 
-  async #end(run: Run, requests: OwnerRequests): Promise<DrivenResult> {
+  async #end(run: Run): Promise<DrivenResult> {
     const { status } = run.state;
-    if (requests.first === DRAIN && status !== "completed" && status !== "failed") {
-      await this.#release({ resumeAt: run.seq });
+    if (isHandedOver(run.state)) {
+      await this.#release({});
       return { how: "handed-over" };
     }
     const until = status === "running" ? dueAt(run) : undefined;
@@ -289,9 +296,7 @@ export class FleetRun {
   }
 
   /** Releases the lease, and queues the run again if it wants a driver (drive-fleet-run/R3). */
-  async #release(
-    again: { readonly at?: number; readonly resumeAt?: number } | undefined,
-  ): Promise<void> {
+  async #release(again: { readonly at?: number } | undefined): Promise<void> {
     const { journal, dispatch } = this.#site;
     await journal.transaction(async (transaction) => {
       await dispatch.succeed(transaction, this.runId);

@@ -14,8 +14,10 @@
  *   away, and makes the directory from the store.
  * - takeover/T4 A job means only that somebody should look: a run that has ended is driven again only
  *   for a request that it has not handled.
+ * - takeover/T5 A run that its worker stopped in order to hand it over wants a driver, and so does one
+ *   that a person resumed, until it is driven: whoever takes it may die before that.
  */
-import type { Owner } from "../../core/event.ts";
+import type { Owner, Recorded } from "../../core/event.ts";
 import type { RunState } from "../../core/run.ts";
 
 /** A worker as the owner of runs: the id of its directory, and the boot of its machine. */
@@ -51,7 +53,23 @@ export function mayUseDirectory(usedUnder: number | undefined, epoch: number): b
   return usedUnder === epoch - 1;
 }
 
+/** The author of the stop by which a worker that ends hands its runs over. */
+export const HANDOVER = "the end of the worker";
+
 /** Whether a worker that has taken the lease of a run drives it, or releases it again (takeover/T4). */
-export function wantsDriver(status: RunState["status"], pendingRequests: number): boolean {
-  return !["completed", "failed", "stopped"].includes(status) || pendingRequests > 0;
+export function wantsDriver(state: RunState, pendingRequests: number): boolean {
+  const hasEnded = ["completed", "failed", "stopped"].includes(state.status);
+  return !hasEnded || pendingRequests > 0 || isHandedOver(state);
+}
+
+/** Whether a worker has stopped a run in order to hand it over (takeover/T5). */
+export function isHandedOver(state: RunState): boolean {
+  if (state.status !== "stopped") return false;
+  return state.reason.code === "requested" && state.reason.by === HANDOVER;
+}
+
+/** Whether a run that somebody resumed after an event has only moved since then (takeover/T5). */
+export function wantsResume(resumeAt: number | undefined, events: readonly Recorded[]): boolean {
+  if (resumeAt === undefined) return false;
+  return events.every(({ seq, event }) => seq <= resumeAt || event.type === "run.moved");
 }

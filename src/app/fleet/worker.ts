@@ -18,7 +18,7 @@ import { uptimeSeconds } from "../../runner/process/leash.ts";
 import { AssertionError, assert } from "../../util/assert.ts";
 import type { WorkerState } from "../../view/fleet-overview.ts";
 import { isOwnerAlive, thisOwner } from "../drive/owner.ts";
-import { Dispatch, FAILURES_MAX, type WantedRun } from "./dispatch.ts";
+import { Dispatch } from "./dispatch.ts";
 import { type DrivenResult, FleetRun } from "./drive-fleet-run.ts";
 import { LeaseKeeper, type LeaseLoss } from "./lease-keeper.ts";
 import { takeoverOf } from "./takeover.ts";
@@ -69,14 +69,12 @@ interface DrivenFleetRun {
 }
 
 /** A lease that this worker has just taken. */
-interface TakenRun {
-  readonly wanted: WantedRun;
+interface TakenRun extends Awaited<ReturnType<Dispatch["begin"]>> {
+  readonly runId: string;
   readonly how: "take" | "adopt";
   readonly epoch: number;
   readonly sentAt: number;
   readonly time: LeaseTime;
-  /** How often the run could not be driven before. */
-  readonly failures: number;
 }
 
 /** One worker process. */
@@ -239,7 +237,7 @@ export class Worker {
   async #adoptOwn(): Promise<void> {
     for (const { runId, owner } of await this.#journal.leases.held()) {
       if (owner.worker !== this.#owner.worker || this.#runs.has(runId)) continue;
-      const taken = await this.#takeLease({ runId, resumeAt: undefined });
+      const taken = await this.#takeLease(runId);
       if (taken !== undefined) this.#drive(taken);
     }
   }
@@ -280,35 +278,33 @@ export class Worker {
   #takeNext(): Promise<TakenRun | undefined | "none"> {
     const sentAt = bootMs();
     return this.#journal.transaction(async (transaction) => {
-      const wanted = await this.#dispatch.take(transaction, this.#labels);
-      if (wanted === undefined) return "none";
-      return this.#acquire(transaction, wanted, sentAt);
+      const runId = await this.#dispatch.take(transaction, this.#labels);
+      if (runId === undefined) return "none";
+      return this.#acquire(transaction, runId, sentAt);
     });
   }
 
-  #takeLease(wanted: WantedRun): Promise<TakenRun | undefined> {
+  #takeLease(runId: string): Promise<TakenRun | undefined> {
     const sentAt = bootMs();
-    return this.#journal.transaction((transaction) => this.#acquire(transaction, wanted, sentAt));
+    return this.#journal.transaction((transaction) => this.#acquire(transaction, runId, sentAt));
   }
 
   async #acquire(
     transaction: Parameters<Parameters<FleetJournal["transaction"]>[0]>[0],
-    wanted: WantedRun,
+    runId: string,
     sentAt: number,
   ): Promise<TakenRun | undefined> {
-    const { runId } = wanted;
     if (this.#runs.has(runId)) return undefined;
     const judged = await transaction.leases.of(runId);
     const how = takeoverOf(judged, this.#owner, (owner) => !isOwnerAlive(owner));
     if (how === "wait") return undefined;
     const acquired = await transaction.leases.acquire(runId, { owner: this.#owner, judged });
     if (!acquired.ok || acquired.time === undefined) return undefined;
-    const failures = await this.#dispatch.begin(transaction, runId);
-    return { wanted, how, epoch: acquired.epoch, sentAt, time: acquired.time, failures };
+    const begun = await this.#dispatch.begin(transaction, runId, how);
+    return { ...begun, runId, how, epoch: acquired.epoch, sentAt, time: acquired.time };
   }
 
-  #drive({ wanted, how, epoch, sentAt, time, failures }: TakenRun): void {
-    const { runId } = wanted;
+  #drive({ runId, how, epoch, sentAt, time, refusal, resumeAt }: TakenRun): void {
     this.#keeper.took(runId, epoch, sentAt, time);
     const lease = {
       owner: this.#owner,
@@ -321,7 +317,7 @@ export class Worker {
     const site = { journal: this.#journal, dispatch: this.#dispatch, directory };
     const run = new FleetRun(site, runId, lease);
     this.#say({ type: "took", runId, how });
-    const driving = failures < FAILURES_MAX ? run.drive(wanted) : Promise.reject(poisoned());
+    const driving = refusal === undefined ? run.drive(resumeAt) : run.refuse(refusal);
     const done = driving
       .then((result) => {
         if (result.how !== "lost") this.#say({ type: "ended", runId, result });
@@ -334,8 +330,12 @@ export class Worker {
 
   /** The run could not be driven: it is queued again, or becomes a dead letter (worker/W1). */
   async #runFailed(runId: string, epoch: number, error: unknown): Promise<void> {
-    if (isBug(error)) return this.#ended.reject(error);
     const reason = messageOf(error);
+    if (isBug(error)) {
+      // The next process adopts the run, and must not die of it for ever.
+      await this.#dispatch.blame(this.#journal, runId, reason).catch(() => undefined);
+      return this.#ended.reject(error);
+    }
     try {
       const next = await this.#journal.transaction(async (transaction) => {
         await transaction.leases.release(runId, epoch);
@@ -395,10 +395,6 @@ export class Worker {
 /** Milliseconds of the boot clock, which continues while the machine sleeps. */
 function bootMs(): number {
   return uptimeSeconds() * SECOND_MS;
-}
-
-function poisoned(): Error {
-  return new Error(`its workers died or failed ${FAILURES_MAX} times in a row while they drove it`);
 }
 
 function isBug(error: unknown): boolean {

@@ -4,10 +4,12 @@ import type { Owner, StopMode } from "../../core/event.ts";
 import { waitsForPerson } from "../../core/next-actions.ts";
 import { attemptOf, visitRef } from "../../core/run.ts";
 import { stepPath } from "../../core/step-path.ts";
+import { attemptIdOf } from "../../engine/launch.ts";
 import { attemptDirOf } from "../../engine/state-dir.ts";
 import type { RunSummary } from "../../journal/run-log.ts";
 import { mayLive } from "../../runner/process/adopt.ts";
-import { findMarked, runMarker, sweep } from "../../runner/process/sweep.ts";
+import { hasContainers } from "../../runner/process/sandbox.ts";
+import { attemptMarker, findMarked, runMarker, sweep } from "../../runner/process/sweep.ts";
 import { gateName } from "../../view/question-text.ts";
 import { execute } from "../drive/drive.ts";
 import { ownerText, thisStopper } from "../drive/owner.ts";
@@ -83,7 +85,11 @@ async function endOrphans(
 /** True when steps of a run without an owner, or processes that they started, may live. */
 function hasOrphans({ id, run, dir }: LoadedRun): boolean {
   if (findMarked(runMarker(id)).length > 0) return true;
-  return [...run.running].some((visit) => mayLive(attemptDirOf(dir, attemptOf(visit))));
+  return [...run.running].some((visit) => {
+    const at = attemptOf(visit);
+    const folder = attemptDirOf(dir, at);
+    return mayLive(folder) || hasContainers(folder, attemptMarker(attemptIdOf(id, at)));
+  });
 }
 
 /**

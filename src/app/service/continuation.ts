@@ -99,6 +99,7 @@ const IN_VAIN: ReadonlySet<RunEvent["type"]> = new Set([
   "step.started",
   "step.session",
   "step.based",
+  "step.recalled",
   "step.adopted",
   "step.continued",
   "step.lost",

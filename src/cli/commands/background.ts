@@ -8,14 +8,16 @@ import { print, printDocument } from "../print.ts";
 import { printOutcome } from "../screen/display.ts";
 import { type OutputOptions, screenKind, wantsJson } from "../screen/output-options.ts";
 
-/** The options about gates for the process in the background. */
+/** The options about gates and results for the process in the background. */
 export function gateOptions(options: {
   readonly stay?: boolean;
   readonly autoApprove?: boolean;
+  readonly cache?: boolean;
 }): readonly string[] {
   return [
     ...(options.stay === true ? ["--stay"] : []),
     ...(options.autoApprove === true ? ["--auto-approve"] : []),
+    ...(options.cache === false ? ["--no-cache"] : []),
   ];
 }
 

@@ -89,6 +89,8 @@ interface ResumeOptions extends OutputOptions, ReadingOptions {
   readonly files?: string;
   readonly stay?: boolean;
   readonly autoApprove?: boolean;
+  /** False: no step takes the result of an earlier run. */
+  readonly cache?: boolean;
   /** Only runs of this pipeline file count as the last one. */
   readonly file?: string;
   /** With retry, of a fan-out: only its failed items. */

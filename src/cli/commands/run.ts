@@ -119,6 +119,8 @@ export interface RunOptions extends OutputOptions, ReadingOptions, TypedInput {
   readonly logs?: string;
   readonly stay?: boolean;
   readonly autoApprove?: boolean;
+  /** False: no step takes the result of an earlier run. */
+  readonly cache?: boolean;
   /** Start beside other runs in the same directory. */
   readonly beside?: boolean;
   /** False: does not check first whether agents and programs are installed. */
@@ -216,6 +218,7 @@ export async function runCommand(
   const known = await loadRun(project, runId);
   const executed = await execute(project, known, {
     ...{ display: displayOf(screen), greet, stay, autoApprove, beside },
+    ...(options.cache === false ? { cache: "off" } : {}),
   });
   return endOfPart(project, executed, options);
 }

@@ -39,6 +39,7 @@ import { visitText } from "../step-path.ts";
 import type { Outcome } from "../values.ts";
 import { failsForGood, findingsIn } from "./check.ts";
 import { type FailureEvidence, finalFailure } from "./failure.ts";
+import { reuseOf, unstartedIn } from "./reuse.ts";
 
 type Exited = Extract<Ending, { how: "exited" }>;
 
@@ -106,6 +107,7 @@ export interface Completion extends Result {
   readonly output?: string;
   readonly spent?: Spent;
   readonly snapshot?: Saved | undefined;
+  readonly theirs?: string;
   readonly left?: readonly LeftRunning[];
   readonly exposes?: readonly Exposure[];
   readonly identity?: string | undefined;
@@ -142,6 +144,7 @@ export function complete(
     ...words,
     ...(exposes && { exposes }),
     ...findingsIn(result),
+    ...reuseOf(run, visit, result),
   };
   return { ...completed, ...evidence, ...paid, edges: chosen.edges };
 }
@@ -222,7 +225,9 @@ export function endAttempt(
       ];
     case "stopped": {
       const tool = ending.tool === undefined ? {} : { tool: ending.tool };
-      return [{ type: "step.interrupted", ...at, message: ending.message, ...tool, ...paid }];
+      const { message } = ending;
+      const proof = unstartedIn(visit, ending);
+      return [{ type: "step.interrupted", ...at, message, ...tool, ...proof, ...paid }];
     }
     case "conflicted": {
       const { paths, message, base, held } = ending;
@@ -298,7 +303,13 @@ function lose(
   const at = attemptOf(visit);
   const { message } = ending;
   const tool = ending.tool === undefined ? {} : { tool: ending.tool };
-  const lost = { type: "step.lost", ...at, message, ...tool } as const;
+  const lost = {
+    type: "step.lost",
+    ...at,
+    message,
+    ...tool,
+    ...unstartedIn(visit, ending),
+  } as const;
   const left = visit.lossesMax - (visit.losses + 1);
   if (left <= 0) return lost;
   // A person's grant starts the pauses again from the shortest.

@@ -12,11 +12,13 @@
  * - files/W2 Instances of one visit are merged in their order. An instance that failed is not
  *   merged, and its workspace stays for its next attempt.
  */
+
 import { graphsIn, indexOf } from "../../plan/graph-index.ts";
 import type { Graph } from "../../plan/plan.ts";
 import { assert, unreachable } from "../../util/assert.ts";
 import { defined } from "../../util/defined.ts";
 import type { Json } from "../../util/json.ts";
+import { forgetKey } from "../attempt/reuse.ts";
 import type { RunEvent, RunFinishing, ScopeEvent } from "../event.ts";
 import type { Fact } from "../fact.ts";
 import {
@@ -212,6 +214,7 @@ export function grant(run: Run, visit: Visit, attempts: number): void {
   draft(visit).failuresBefore = visit.failures;
   draft(visit).lossesMax = visit.losses + LOSSES_MAX;
   draft(visit).pauses = 0;
+  forgetKey(visit);
   revive(run, visit, queueState(stepOf(visit)));
 }
 

@@ -23,7 +23,7 @@ import { abandonInside, absorbFailures, enter } from "./visit.ts";
 /** Completes a visit. */
 export function complete(run: Run, visit: Visit, event: StepCompleted, time: number): void {
   handOn(run, visit.record.scope, event.context);
-  const { exit, outputs, answer, output, reported } = event;
+  const { exit, outputs, answer, output, reported, from } = event;
   // It has its result before everything in it has ended (composite-end.ts).
   const { opened = 0, ended = 0 } = visit.instances ?? {};
   if (opened > ended) abandonInside(run, visit, time);
@@ -32,7 +32,7 @@ export function complete(run: Run, visit: Visit, event: StepCompleted, time: num
   dropJudged(visit);
   share(run, visit);
   const known = {
-    ...defined({ answer, output, reported }),
+    ...defined({ answer, output, reported, from }),
     ...notPassed(event),
     ...declaredBy(event),
   };

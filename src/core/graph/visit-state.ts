@@ -9,6 +9,7 @@ import type {
   AgentProblem,
   CheckEvidence,
   Deadline,
+  EarlierAttempt,
   FailureReason,
   Output,
   Question,
@@ -35,6 +36,8 @@ export type VisitState =
       readonly identity?: string;
       /** The probe or the person that declared it done. */
       readonly settledBy?: string;
+      /** The attempt of an earlier run whose result it has. */
+      readonly from?: EarlierAttempt;
       readonly reported?: StepReport;
       /** Checks that did not pass and only warn. */
       readonly checks?: readonly CheckEvidence[];

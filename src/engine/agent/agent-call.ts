@@ -17,6 +17,7 @@ import type { ConversationOffer } from "../../core/fact.ts";
 import { attemptOf, findVisit, stepOf, type Visit, visitRef } from "../../core/run.ts";
 import type { AgentDefinition, AgentSettings, Judge, Plan, Work } from "../../plan/plan.ts";
 import type { AgentAdapter, AgentCall } from "../../runner/agents/adapter.ts";
+import { agentHome } from "../../runner/agents/agent-home.ts";
 import type { UnknownCalls } from "../../runner/agents/continue-prompt.ts";
 import { agentAdapter } from "../../runner/agents/registry.ts";
 import { holds } from "../../runner/agents/transcript.ts";
@@ -35,6 +36,7 @@ import {
   prepareFolder,
   workDirOf,
 } from "../launch.ts";
+import { withDirectories } from "../sandbox.ts";
 import { attemptDirOf, PROMPT_FILE } from "../state-dir.ts";
 import { failureReport, promptText } from "./agent-prompt.ts";
 import { prepareRelay, readRelay, relayFileIn } from "./agent-relay.ts";
@@ -162,7 +164,8 @@ export function prepareAgent(
     judge === undefined ? promptOf(site, visit, at, calls) : judgePrompt(site, visit, judge);
   writeFileSync(promptFile, prompt, { mode: 0o600 });
   const { adapter, definition } = served;
-  const command = adapter.command({ ...callOf(site, visit, served), promptFile, dir, cwd, env });
+  const call = callOf(site, visit, served);
+  const command = adapter.command({ ...call, promptFile, dir, cwd, env });
   for (const [name, content] of Object.entries(command.files)) {
     writeFileSync(join(dir, name), content, { mode: 0o600 });
   }
@@ -170,17 +173,22 @@ export function prepareAgent(
   const chosen = adapter.needsCommand ? program : (definition.command ?? program);
   const argv = [chosen, ...args].map(quote).join(" ");
   const first = command.before === undefined ? "" : `${command.before.map(quote).join(" ")} >&2\n`;
-  const keeping = boundsOf(site, visit);
+  const keeping = boundsOf(site, visit, at);
+  const home = keeping.sandbox && agentHome(adapter.name);
+  const own = home?.set?.(env);
   // The first process of a namespace receives only signals that it handles, so a shell is first.
   const work = keeping.isolate === true ? `${argv}\nexit $?\n` : `exec ${argv}\n`;
   return {
     dir,
     cwd,
-    env: { ...env, PERDURE_PROMPT_FILE: promptFile, ...command.env },
+    env: { ...env, PERDURE_PROMPT_FILE: promptFile, ...command.env, ...own },
     script: `${first}${work}`,
     stdin: promptFile,
     separateStderr: true,
     ...keeping,
+    ...(keeping.sandbox && {
+      sandbox: withDirectories(keeping.sandbox, call.directories ?? []),
+    }),
     // A handover is not complete work, and judged work has already passed its checks.
     ...(visit.conversation?.conversation?.says === "relay" || judge !== undefined ? {} : checks),
   };

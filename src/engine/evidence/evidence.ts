@@ -335,7 +335,7 @@ export async function withExposures(site: LaunchInput, ending: Ending): Promise<
 }
 
 /** The secrets that a step of this run can know. */
-function secretsOf({ plan, run, env }: LaunchInput): readonly Secret[] {
+export function secretsOf({ plan, run, env }: LaunchInput): readonly Secret[] {
   const variables = secretsIn(env, plan.secrets);
   const inputs = secretInputs(run.created?.input ?? null, plan.secrets);
   return [

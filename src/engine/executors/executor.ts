@@ -31,6 +31,7 @@ export type FilesOperationType =
   | "snapshot"
   | "make-workspace"
   | "restore"
+  | "reuse"
   | "rewind-files"
   | "merge"
   | "merge-scope"
@@ -42,6 +43,7 @@ export interface Executors {
   readonly files: Executor<FilesOperationType>;
   readonly gates: GatesExecutor;
   readonly probes: Executor<"probe">;
+  readonly results: Executor<"recall">;
 }
 
 /** The executor of gates also reads the inbox, which holds the answers of all processes. */
@@ -49,6 +51,12 @@ export interface GatesExecutor extends Executor<"expire"> {
   /** Reports new answers. */
   look(writer: FactWriter): Promise<void>;
 }
+
+/** The executor of runs without snapshots, which look for no results. */
+export const NO_RESULTS: Executor<"recall"> = {
+  begin: ({ at }, writer) => writer.post({ type: "recalled", at }),
+  close: () => Promise.resolve(),
+};
 
 /** The executor of runs without snapshots; a run that needs one stops with an error. */
 export const NO_FILES: Executor<FilesOperationType> = {

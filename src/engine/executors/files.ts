@@ -21,8 +21,8 @@ import { attemptText, visitText } from "../../core/step-path.ts";
 import { SHARED } from "../../core/workspace-files.ts";
 import type { WorkspaceSettings } from "../../plan/plan.ts";
 import { assert, unreachable } from "../../util/assert.ts";
+import { defined } from "../../util/defined.ts";
 import { failpoint } from "../../util/failpoint.ts";
-import { sha256 } from "../../util/json.ts";
 import { applyChanges } from "../../workspace/snapshot/apply.ts";
 import { NO_DETAILS, readSnapshot } from "../../workspace/snapshot/details.ts";
 import { mergeSnapshots } from "../../workspace/snapshot/merge.ts";
@@ -44,6 +44,7 @@ import {
   type OwnDirectory,
   restoreHead,
 } from "../../workspace/worktree/own-worktree.ts";
+import type { LaunchInput } from "../launch.ts";
 import {
   branchOf,
   checkRunWorkspace,
@@ -52,12 +53,13 @@ import {
   type RunWorkspaceOptions,
   workspaceAt,
 } from "../run-workspace.ts";
+import { refWord, snapshotName } from "../snapshot-name.ts";
 import { ownPathOf, type RunDir } from "../state-dir.ts";
+import { type ReuseReport, reuseResult, unsavedOf } from "../taken-result.ts";
 import type { Executor, FactWriter, FilesOperationType } from "./executor.ts";
 
 /** How many files outside of a snapshot an event names. */
 const SKIPPED_MAX = 20;
-const HASH_LENGTH = 8;
 /** How many paths in conflict an event names. */
 const PATHS_MAX = 100;
 /** How often a merge or a restore starts again because the files changed meanwhile. */
@@ -76,14 +78,15 @@ interface FilesOptions {
   readonly dir: RunDir;
   /** The project's state directory. */
   readonly stateDir: string;
+  readonly site: () => LaunchInput;
   readonly foreign?: ForeignFiles;
 }
 
 /** The files executor of one run, for one owner. */
 export class FilesExecutor implements Executor<FilesOperationType> {
   readonly placed: WorkspaceUsed;
+  readonly store: SnapshotStore;
   readonly #options: FilesOptions;
-  readonly #store: SnapshotStore;
   readonly #opened = new Map<string, Promise<Workspace>>();
   /** The last snapshot of each workspace. */
   readonly #last = new Map<string, Snapshot>();
@@ -102,7 +105,7 @@ export class FilesExecutor implements Executor<FilesOperationType> {
     shared: Workspace,
   ) {
     this.#options = options;
-    this.#store = store;
+    this.store = store;
     this.placed = placed;
     this.#opened.set(SHARED, Promise.resolve(shared));
   }
@@ -178,12 +181,16 @@ export class FilesExecutor implements Executor<FilesOperationType> {
           workspace: operation.workspace,
           how: "restored",
         };
+      case "reuse": {
+        const { at, workspace } = operation;
+        return { type: "reused", at, workspace, ...defined(await this.#reuse(operation)) };
+      }
       case "rewind-files":
         return this.#rewind(operation);
       case "merge": {
         const { at, workspace } = operation;
         const name = refWord(attemptText(at));
-        const result = await this.#merge({ ...operation, own: visitText(at), name });
+        const result = await this.#merge({ ...operation, own: visitText(at), name, ended: [at] });
         return { type: "merged", at, workspace, result };
       }
       case "merge-scope": {
@@ -202,31 +209,53 @@ export class FilesExecutor implements Executor<FilesOperationType> {
     const { workspace, serves } = operation;
     const kept = operation.adopted === true ? await this.#keptBefore(serves) : undefined;
     if (kept !== undefined) {
-      return { type: "snapshotted", workspace, serves, snapshot: { commit: kept }, changed: true };
+      const snapshot = await this.#withUnsaved({ commit: kept }, workspace, serves.after);
+      return { type: "snapshotted", workspace, serves, snapshot, changed: true };
     }
     const before = this.#last.get(workspace);
-    const taken = await this.#take(workspace, nameOf(serves));
+    const taken = await this.#take(workspace, snapshotName(serves));
     failpoint("workspace.after");
     const wanted = await this.#treeWantedBy(serves.aside);
     const changed = taken.tree !== (wanted ?? before?.tree);
-    return { type: "snapshotted", workspace, serves, snapshot: savedOf(taken), changed };
+    const snapshot = await this.#withUnsaved(savedOf(taken), workspace, serves.after);
+    return { type: "snapshotted", workspace, serves, snapshot, changed };
+  }
+
+  /** Names the files that a step with `cache` changed and that its snapshot does not hold. */
+  async #withUnsaved(
+    saved: Saved,
+    workspace: string,
+    ended: readonly AttemptRef[] = [],
+  ): Promise<Saved> {
+    const place = await this.#workspace(workspace);
+    const unsaved = await unsavedOf(this.#options.site(), ended, place, saved);
+    return unsaved.length === 0 ? saved : { ...saved, unsaved };
+  }
+
+  /** Makes the changes of an earlier result; those that do not fit are undone. */
+  async #reuse(operation: Extract<Operation, { type: "reuse" }>): Promise<ReuseReport> {
+    const { at, workspace, found } = operation;
+    const place = await this.#workspace(workspace);
+    this.#last.delete(workspace);
+    const start = findVisit(this.#options.run, at)?.base ?? found.base;
+    return reuseResult(place, found, { start, artifacts: this.#options.dir.artifacts });
   }
 
   /** A snapshot that an earlier owner took but could not record is used as it is. */
   async #keptBefore(serves: Served): Promise<string | undefined> {
-    const [kept] = await listRefs(this.#store, this.#ref(nameOf(serves)));
+    const [kept] = await listRefs(this.store, this.#ref(snapshotName(serves)));
     return kept?.commit;
   }
 
   /** The files that an attempt starts with, after the current ones are set aside. */
   async #treeWantedBy(at: AttemptRef | undefined): Promise<string | undefined> {
     const base = at && findVisit(this.#options.run, at)?.base;
-    return base === undefined ? undefined : (await readSnapshot(this.#store, base)).tree;
+    return base === undefined ? undefined : (await readSnapshot(this.store, base)).tree;
   }
 
   async #makeWorkspace(operation: Extract<Operation, { type: "make-workspace" }>): Promise<void> {
     const { workspace, base, afresh } = operation;
-    const own = ownDirectoryOf(this.#store, this.#options, workspace);
+    const own = ownDirectoryOf(this.store, this.#options, workspace);
     await makeOwnDirectory(own, base, afresh ? "restored" : "as-it-is");
     this.#opened.delete(workspace);
   }
@@ -238,10 +267,12 @@ export class FilesExecutor implements Executor<FilesOperationType> {
     readonly workspace: string;
     readonly base: string;
     readonly conflicts: readonly string[];
+    readonly ended?: readonly AttemptRef[];
   }): Promise<MergeReport> {
     const { name, base, workspace } = merge;
     const marked = merge.conflicts.filter((path) => this.#hasMarkers(merge.own, path));
-    const theirs = savedOf(await this.#take(merge.own, `${name}/after`));
+    const own = savedOf(await this.#take(merge.own, `${name}/after`));
+    const theirs = await this.#withUnsaved(own, merge.own, merge.ended);
     if (marked.length > 0) return { ok: false, paths: marked, base, theirs };
     let paths: readonly string[] = [];
     for (let round = 0; round < ROUNDS_MAX; round++) {
@@ -249,10 +280,10 @@ export class FilesExecutor implements Executor<FilesOperationType> {
       failpoint("workspace.merging");
       const merged = { ref: this.#ref(`${name}/merged`), message: `${name}, merged`, at: 0 };
       const sides = { base, ours, theirs: theirs.commit };
-      const result = await mergeSnapshots(this.#store, { ...sides, ...merged });
+      const result = await mergeSnapshots(this.store, { ...sides, ...merged });
       if (result.status === "conflicts") {
-        const marks = await commitTree(this.#store, result.tree, NO_DETAILS, merged);
-        await writeRefs(this.#store, [{ ref: this.#ref(`${name}/conflict`), commit: marks }]);
+        const marks = await commitTree(this.store, result.tree, NO_DETAILS, merged);
+        await writeRefs(this.store, [{ ref: this.#ref(`${name}/conflict`), commit: marks }]);
         await restoreSnapshot(await this.#workspace(merge.own), marks);
         const named = result.conflicts.map(({ path }) => path).slice(0, PATHS_MAX);
         return { ok: false, paths: named, base: ours, theirs };
@@ -291,7 +322,7 @@ export class FilesExecutor implements Executor<FilesOperationType> {
   async #rewind(operation: Extract<Operation, { type: "rewind-files" }>): Promise<Fact> {
     const { commit, since } = operation;
     const ref = this.#ref(`aside/${since}`);
-    const [kept] = await listRefs(this.#store, ref);
+    const [kept] = await listRefs(this.store, ref);
     const shared = await this.#workspace(SHARED);
     const aside =
       kept?.commit ?? (await takeSnapshot(shared, { ref, message: "set aside" })).commit;
@@ -321,7 +352,7 @@ export class FilesExecutor implements Executor<FilesOperationType> {
     }
     if (paths.length > 0) throw blockedError(place.path, paths);
     const { kind, path } = this.placed;
-    if (workspace === SHARED && kind === "worktree") await restoreHead(this.#store, path, to);
+    if (workspace === SHARED && kind === "worktree") await restoreHead(this.store, path, to);
     this.#last.delete(workspace);
   }
 
@@ -340,7 +371,7 @@ export class FilesExecutor implements Executor<FilesOperationType> {
   /** Packs in the background; the next packing reports an error of this one. */
   async #pack(): Promise<void> {
     await this.#packing;
-    this.#packing = packStore(this.#store);
+    this.#packing = packStore(this.store);
     this.#packing.catch(() => undefined);
   }
 
@@ -353,7 +384,7 @@ export class FilesExecutor implements Executor<FilesOperationType> {
   }
 
   #own(workspace: string, path: string): Promise<Workspace> {
-    return ownDirectoryOf(this.#store, this.#options, workspace).open(path);
+    return ownDirectoryOf(this.store, this.#options, workspace).open(path);
   }
 
   #hasMarkers(workspace: string, path: string): boolean {
@@ -386,30 +417,6 @@ export function ownDirectoryOf(
     branch: `${branchOf(run.id)}-${name}`,
     open: (path) => workspaceAt(store, path, dir, plan, `own-${name}`),
   };
-}
-
-/** The name of a snapshot, after the first attempt that uses it. */
-function nameOf({ after = [], before = [], during = [], scopes = [], aside }: Served): string {
-  const served: readonly (readonly [string | undefined, string])[] = [
-    [after[0] && attemptText(after[0]), "after"],
-    [aside && attemptText(aside), "aside"],
-    [before[0] && attemptText(before[0]), "before"],
-    [during[0] && attemptText(during[0]), "during"],
-    [scopes[0], "base"],
-  ];
-  const [name, when] = served.find(([one]) => one !== undefined) ?? ["nobody", "taken"];
-  return `${refWord(name ?? "nobody")}/${when}`;
-}
-
-/** The name of an attempt's snapshot. */
-export function snapshotRef(runId: string, at: AttemptRef, when: string): string {
-  return `${REFS}${runId}/${refWord(attemptText(at))}/${when}`;
-}
-
-/** A name as a part of a ref; a name that git does not allow becomes a hash. */
-export function refWord(text: string): string {
-  const plain = text.replace(/[^A-Za-z0-9_@.-]/g, "_");
-  return plain === text ? text : `${plain}.${sha256(text).slice(0, HASH_LENGTH)}`;
 }
 
 function savedOf({ commit, skipped }: Snapshot): Saved {

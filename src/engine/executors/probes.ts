@@ -168,7 +168,7 @@ function probeLaunch(
       },
       script: withoutAgentEnv(site.plan, visit) + script,
       ...(visit.uncertainty?.cause === "identity" ? {} : checks),
-      ...boundsOf(site, visit),
+      ...boundsOf(site, visit, at),
       separateStderr: true,
     };
   } catch (error) {

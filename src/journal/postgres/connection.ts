@@ -8,6 +8,7 @@
  * Invariants:
  * - connection/J1 A write has reached the disk of the server when its promise resolves:
  *   `synchronous_commit` is on, whatever the server's default is.
+ * - connection/S1 A process that has fallen silent holds no lock for longer than `SILENT_MS`.
  * - connection/U1 When a connection is lost, the statement may or may not have been carried out. It is
  *   repeated only with `isAgain`, by which it recognises its own work; a commit is looked up by the
  *   id of its transaction.
@@ -31,6 +32,20 @@ const AWAY_MS_MAX = 20_000;
 const PAUSE_MS_MIN = 50;
 const PAUSE_MS_MAX = 1_000;
 const IDLE_MS = 60_000;
+/**
+ * How long the server waits for a process that has fallen silent inside a transaction, or that no longer
+ * acknowledges what it is sent: its machine is lost or cut off, and others wait for its locks.
+ */
+const SILENT_MS = 8_000;
+const KEEP_ALIVE_SECONDS = 3;
+
+/** The settings of a session; those of TCP are the server's side of it. */
+const SESSION = [
+  ...["synchronous_commit=on", `lock_timeout=${LOCK_MS}`, "timezone=UTC"],
+  `idle_in_transaction_session_timeout=${SILENT_MS}`,
+  ...[`tcp_user_timeout=${SILENT_MS}`, `tcp_keepalives_idle=${KEEP_ALIVE_SECONDS}`],
+  ...[`tcp_keepalives_interval=${KEEP_ALIVE_SECONDS}`, "tcp_keepalives_count=2"],
+];
 
 /** The types of columns that the driver would return as text. */
 const INT8 = 20;
@@ -76,7 +91,7 @@ export class PostgresPool implements Sql {
       connectionTimeoutMillis: CONNECT_MS,
       query_timeout: STATEMENT_MS,
       keepAlive: true,
-      options: `-c synchronous_commit=on -c lock_timeout=${LOCK_MS} -c timezone=UTC`,
+      options: SESSION.map((setting) => `-c ${setting}`).join(" "),
       types: { getTypeParser: typeParser },
     };
     this.#pool = new pg.Pool({

@@ -147,7 +147,9 @@ export const EVENT = {
     SELECT DISTINCT found[1] AS sha256
     FROM perdure.events JOIN perdure.pipeline_state USING (run),
       regexp_matches(data, '"sha256":"([0-9a-f]{64})"', 'g') AS found
-    WHERE type IN ('step.completed', 'step.conflicted', 'run.rewound') AND cleaned_at IS NULL`,
+    WHERE type IN (
+        'step.completed', 'step.conflicted', 'step.submitted', 'step.recalled', 'run.rewound')
+      AND cleaned_at IS NULL`,
   /**
    * Transactions below the mark have all ended when it is read, so nothing is missed; a run may be
    * named again. Numbers that are not yet given come from the server that a backup was made of.

@@ -95,11 +95,17 @@ CREATE TABLE step_state (
 ) STRICT;
 `;
 
+/** Finds the results that later runs may reuse (run-log.ts, `ResultIndex`). */
+const RESULTS = `
+CREATE INDEX events_by_result ON events (json_extract(data, '$.reusable.key'))
+  WHERE type = 'step.completed' AND json_extract(data, '$.reusable.key') IS NOT NULL;
+`;
+
 /** The oldest version that this program reads, and the one that a new file starts with. */
 export const FIRST_VERSION = 3;
 
 /** The migration at index k changes version FIRST_VERSION - 1 + k to the next one. */
-export const MIGRATIONS: readonly string[] = [TABLES];
+export const MIGRATIONS: readonly string[] = [TABLES, RESULTS];
 
 /** The part of a database that migrations use. */
 interface Migratable {

@@ -81,8 +81,19 @@ export const EVENT = {
     JOIN runs ON runs.run = events.run
     JOIN pipeline_state AS s ON s.pipeline_id = runs.run_id
     JOIN json_tree(events.data) AS output
-    WHERE events.type IN ('step.completed', 'step.conflicted', 'run.rewound')
+    WHERE events.type IN (
+        'step.completed', 'step.conflicted', 'step.submitted', 'step.recalled', 'run.rewound')
       AND s.cleaned_at IS NULL AND output.key = 'sha256' AND output.type = 'text'`,
+  /** Each result with the checksum of the event before it, from which its own follows. */
+  results: `
+    SELECT e.seq, e.type, e.version, e.time, e.data, e.facts, e.crc, runs.run_id, before.crc
+    FROM events AS e
+    JOIN runs ON runs.run = e.run
+    JOIN pipeline_state AS s ON s.pipeline_id = runs.run_id
+    LEFT JOIN events AS before ON before.run = e.run AND before.seq = e.seq - 1
+    WHERE e.type = 'step.completed' AND json_extract(e.data, '$.reusable.key') = ?1
+      AND runs.run_id <> ?2 AND s.cleaned_at IS NULL AND e.time >= ?3
+    ORDER BY e.time DESC, e.rowid DESC LIMIT ?4`,
   from: `
     SELECT seq, type, version, time, data, facts, crc FROM events
     WHERE run = ? AND seq >= ? ORDER BY seq`,

@@ -13,7 +13,7 @@ import type { Recorded, RunMoved } from "../../core/event.ts";
 import { movedPath } from "../../core/move.ts";
 import { assert } from "../../util/assert.ts";
 import { sha256 } from "../../util/json.ts";
-import { type ChainHead, chainStart, type StoredEvent, verifyChain } from "../chain.ts";
+import { type ChainHead, chainCrc, chainStart, type StoredEvent, verifyChain } from "../chain.ts";
 import { decodeAll, encode, encodeAll, encodeRecorded } from "../event-codec.ts";
 import { type Journal, JournalError } from "../journal.ts";
 import {
@@ -25,10 +25,13 @@ import {
   planFingerprints,
   planStoredBy,
   type ReceivedRun,
+  type ResultIndex,
   type RunFilter,
   type RunLog,
   type RunSearch,
   type RunSummary,
+  resultIn,
+  type StoredResult,
   type Write,
 } from "../run-log.ts";
 import { type Database, type OpenMode, openDatabase } from "./database.ts";
@@ -65,6 +68,9 @@ export async function openSqliteJournal(
     log: sqliteRunLog(database, subscriptions),
     leases: sqliteLeases(database),
     inbox: sqliteInbox(database, subscriptions),
+    results: {
+      withKey: async (key, limits) => resultsWith(database, key, limits),
+    },
     close: async () => {
       subscriptions.close();
       database.close();
@@ -265,6 +271,24 @@ function eventIn(columns: readonly SQLOutputValue[]): StoredEvent {
   const [, , , , data = null, facts = null, crc = null] = columns;
   return storedEvent({ seq, type, version, time, data, facts, crc });
 }
+
+/** Reusable results; one whose event does not match its checksum is left out. */
+function resultsWith(
+  database: Database,
+  key: string,
+  { since, limit, but }: Parameters<ResultIndex["withKey"]>[1],
+): readonly StoredResult[] {
+  const rows = database.lists(EVENT.results, key, but, since, limit);
+  return rows.flatMap((columns) => {
+    const [runId, before] = columns.slice(RESULT_COLUMN).map(String) as [string, string];
+    const stored = eventIn(columns.slice(0, RESULT_COLUMN));
+    if (chainCrc(Number(before), stored) !== stored.crc) return [];
+    return decodeAll(runId, [stored]).flatMap((recorded) => resultIn(runId, recorded, since));
+  });
+}
+
+/** Where the columns of a result follow those of its event. */
+const RESULT_COLUMN = 7;
 
 function staleWriter(runId: string, why: string): JournalError {
   return new JournalError("stale-writer", `Another process owns run ${runId} now: ${why}.`);

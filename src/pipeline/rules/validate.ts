@@ -26,6 +26,7 @@ import { fanOutOf, isCut, listIn, pathIn, rootList, type StepList } from "../ste
 import { checkAgent, checkDefaultAgent, checkSessions, checkWork, inFile } from "./agent.ts";
 import { type AgentFiles, checkSchema, checkSettings } from "./agent-file.ts";
 import { checkBody, isChosen, parallelOf } from "./body.ts";
+import { checkCache } from "./cache.ts";
 import { type CheckFiles, checkChecks } from "./check.ts";
 import { checkJumps, indexSteps, reportCycles, resolveNeeds } from "./edges.ts";
 import { type ExpressionPosition, ExpressionRules, type KnownNames } from "./expression.ts";
@@ -195,17 +196,19 @@ function checkOwnWorkspace(
   report.add({ rule: "own-workspace", message, help, path: pathIn(list, index, "workspace") });
 }
 
-/** An isolated step cannot leave processes running. */
+/** A step in a PID namespace or in a sandbox cannot leave processes running. */
 function checkLeavesRunning(
   { defaults }: PipelineShape,
   list: StepList,
   index: number,
   report: Report,
 ): void {
-  const { leaves_running: leaves, isolate = defaults?.isolate } = list.steps[index] as StepShape;
-  if (leaves !== true || isolate !== true) return;
+  const step = list.steps[index] as StepShape;
+  const { isolate = defaults?.isolate, runs_in: place = defaults?.runs_in ?? "host" } = step;
+  if (step.leaves_running !== true || (isolate !== true && place === "host")) return;
   const message = "an isolated step cannot leave anything running: it ends with its first process";
-  const help = "write `isolate: false` in this step, or remove `leaves_running`";
+  const key = place === "host" ? "isolate: false" : "runs_in: host";
+  const help = `write \`${key}\` in this step, or remove \`leaves_running\``;
   report.add({
     rule: "leaves-running",
     message,
@@ -348,12 +351,8 @@ function checkOuterTexts(list: StepList, index: number, rules: ExpressionRules):
   }
 }
 
-function checkStepTexts(
-  list: StepList,
-  index: number,
-  rules: ExpressionRules,
-  { files, report }: File,
-): void {
+function checkStepTexts(list: StepList, index: number, rules: ExpressionRules, file: File): void {
+  const { files, report } = file;
   const step = list.steps[index] as StepShape;
   const at = (...keys: string[]): ExpressionPosition => ({
     path: pathIn(list, index, ...keys),
@@ -370,6 +369,7 @@ function checkStepTexts(
   checkTexts(step.env, at("env"), rules);
   checkTexts(step.outputs, at("outputs"), rules);
   reportOutputsOutside(step, at("outputs").path, report);
+  checkCache(file.shape, list, index, { rules, report });
   rules.texts(step.input, { ...at("input"), kept: true });
   const { once } = step;
   if (typeof once === "object" && once.probe !== undefined) {

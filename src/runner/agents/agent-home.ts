@@ -1,10 +1,13 @@
 /**
- * The home directory of agents, and additions to their environment.
+ * The home directory of agents, what each of them needs of it in a sandbox, and additions to their
+ * environment.
  *
- * Owns: the rule that the author's environment takes precedence.
- * Does not: know any one agent's folders.
+ * Owns: the rule that the author's environment takes precedence; the table of homes.
+ * Does not: know where an agent keeps a conversation (its adapter).
  */
 import { homedir } from "node:os";
+import { join } from "node:path";
+import type { KnownAgent } from "../../util/agent-access.ts";
 
 type Environment = Readonly<Record<string, string>>;
 
@@ -27,4 +30,51 @@ export function homeIn(env: Environment): string {
 /** True for an id that can be part of a file name; ids come from streams, which are not trusted. */
 export function isPlainId(session: string): boolean {
   return /^[\w-]{8,128}$/.test(session);
+}
+
+/** What an agent needs of the user's home: its login, its settings and its conversations. */
+export interface AgentHome {
+  /** Its directories; it writes nowhere else in the home. */
+  readonly directories: (env: Environment) => readonly string[];
+  /** The variables with its login and its settings. */
+  readonly variables: RegExp;
+  /** Variables that it gets in a sandbox. */
+  readonly set?: (env: Environment) => Environment;
+}
+
+const claudeHome = (env: Environment): string =>
+  folderIn(env, "CLAUDE_CONFIG_DIR") ?? join(homeIn(env), ".claude");
+
+/** A folder of the agent below one of the directories of the XDG convention. */
+const xdg = (env: Environment, name: string, ...usual: readonly string[]): string =>
+  join(folderIn(env, name) ?? join(homeIn(env), ...usual), "opencode");
+
+const HOMES: Readonly<Record<KnownAgent, AgentHome>> = {
+  claude: {
+    directories: (env) => [claudeHome(env)],
+    variables: /^(ANTHROPIC|CLAUDE)_/,
+    // Otherwise it writes ~/.claude.json, and a single file cannot be replaced through a mount.
+    set: (env) => ({ CLAUDE_CONFIG_DIR: claudeHome(env) }),
+  },
+  codex: {
+    directories: (env) => [folderIn(env, "CODEX_HOME") ?? join(homeIn(env), ".codex")],
+    variables: /^(CODEX|OPENAI)_/,
+  },
+  gemini: {
+    directories: (env) => [join(folderIn(env, "GEMINI_CLI_HOME") ?? homeIn(env), ".gemini")],
+    variables: /^(GEMINI|GOOGLE)_/,
+  },
+  opencode: {
+    directories: (env) => [
+      xdg(env, "XDG_DATA_HOME", ".local", "share"),
+      xdg(env, "XDG_CONFIG_HOME", ".config"),
+      xdg(env, "XDG_STATE_HOME", ".local", "state"),
+    ],
+    variables: /^(OPENCODE|XDG)_/,
+  },
+};
+
+/** The home of an adapter's agent; undefined for a program of the author's own. */
+export function agentHome(adapter: string): AgentHome | undefined {
+  return (HOMES as Readonly<Record<string, AgentHome>>)[adapter];
 }

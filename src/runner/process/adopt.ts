@@ -10,6 +10,7 @@
  * - runner/D2 the timeout counts from the start of the process, not from now.
  */
 import { join } from "node:path";
+import { defined } from "../../util/defined.ts";
 import {
   ATTEMPT_FILE,
   type Cause,
@@ -26,6 +27,7 @@ import {
 import { endedByRound, lastRound, limitsOfRound } from "./check-round.ts";
 import { ageMs, bootId, HAS_PROC, type Identity, isAlive, processLiveness } from "./identity.ts";
 import { findLive, type ProcessTree } from "./process-tree.ts";
+import { runtimeIn } from "./sandbox.ts";
 import type { Limits, ProcessEnding, StepProcess } from "./step-process.ts";
 import { endedBy, Supervision, withSurvivors } from "./supervision.ts";
 import { endAll, findMarked } from "./sweep.ts";
@@ -104,7 +106,8 @@ async function processOrEnding(
   const claim = await certainClaim(dir, marker);
   if (claim.by !== "process") {
     const message = claim.by === "fence" ? "it had not started" : "it died while it was starting";
-    return conclude({ how: "lost", started: claim.by !== "fence", message }, { marker });
+    const cause = { how: "lost", started: claim.by !== "fence", message } as const;
+    return conclude(cause, treeOf(dir, marker));
   }
   const { identity } = claim;
   if (status === undefined && isAlive(identity)) return follow(dir, marker, limits, identity);
@@ -117,7 +120,12 @@ async function processOrEnding(
     started: true,
     message: "its process is gone and left no exit status",
   };
-  return conclude(cause ?? loss, { marker, leader: identity });
+  return conclude(cause ?? loss, treeOf(dir, marker, identity));
+}
+
+/** Everything that belongs to the attempt of a folder. */
+function treeOf(dir: string, marker: string, leader?: Identity): ProcessTree {
+  return { marker, ...defined({ leader, runtime: runtimeIn(dir) }) };
 }
 
 /** The process that only repeats the checks of an attempt, or how it ended. */
@@ -147,7 +155,7 @@ async function exited(
 ): Promise<ProcessEnding> {
   const claim = readClaim(dir);
   const leader = claim.by === "process" ? claim.identity : undefined;
-  const tree = { marker, ...(leader && { leader }) };
+  const tree = treeOf(dir, marker, leader);
   if (wasKilled(dir, status)) return conclude(KILLED, tree);
   if (leader !== undefined && leader.boot !== bootId() && ENDED_BY_SIGNAL.includes(status.exit)) {
     return { how: "lost", started: true, message: "it was ended when the machine went down" };
@@ -172,7 +180,7 @@ async function certainClaim(dir: string, marker: string): Promise<Claim> {
 }
 
 function follow(dir: string, marker: string, limits: Limits, identity: Identity): StepProcess {
-  const tree = { marker, leader: identity };
+  const tree = treeOf(dir, marker, identity);
   const supervision = new Supervision({ dir, tree, limits, ageMs: ageMs(identity) });
   const check = (): void => {
     supervision.guarded(() => {

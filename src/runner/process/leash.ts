@@ -17,6 +17,7 @@
 import { renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { textOf } from "../file-text.ts";
+import { RUNTIME_FILE } from "./sandbox.ts";
 
 /** The variable with the file of the leash, which all processes on it carry. */
 export const LEASH_VARIABLE = "PERDURE_LEASH";
@@ -93,6 +94,9 @@ while [ $round -lt ${KILL_ROUNDS_MAX} ]; do
     if [ "$pid" != $$ ] && kill -9 "$pid"; then found=1; fi
   done
   [ -n "$found" ] || break
+done
+cat attempts/*/${RUNTIME_FILE} | sort -u | while read -r runtime; do
+  for id in $("$runtime" ps -aq --filter "label=$2"); do "$runtime" rm -f "$id"; done
 done
 kill -9 -- "-$PPID"
 `;

@@ -28,6 +28,8 @@ export interface ProcessTree {
   readonly marker: string;
   /** The wrapper, whose pid is the number of its process group. */
   readonly leader?: Identity;
+  /** The docker or podman that may have containers with the marker as a label. */
+  readonly runtime?: string;
   /** The wrapper lived a moment ago: nobody else can have its number yet. */
   readonly leaderJustEnded?: true;
 }

@@ -23,18 +23,23 @@ import { identityOf } from "./identity.ts";
 import { LEASH_VARIABLE } from "./leash.ts";
 import { lastLine } from "./output.ts";
 import { forgetProcesses } from "./process-tree.ts";
+import { recordRuntime, runtimeIn, sandboxed } from "./sandbox.ts";
 import type { CheckScript, Launch, Limits, StepProcess } from "./step-process.ts";
 import { Supervision } from "./supervision.ts";
-import { attemptMarker } from "./sweep.ts";
+import { ATTEMPT_VARIABLE, attemptMarker, RUN_VARIABLE } from "./sweep.ts";
 import {
   CHECK_VARIABLE,
   checkSequence,
+  EVALUATE,
   SCRIPT_VARIABLE,
   UNCLAIMED_EXIT,
   wrapperArguments,
 } from "./wrapper.ts";
 
 const OWNER_ONLY = 0o600;
+
+/** The variables by which processes are found; a container has them as labels. */
+const MARKERS = [RUN_VARIABLE, ATTEMPT_VARIABLE, LEASH_VARIABLE];
 
 /** Longer scripts are read from a file: the system limits the length of a variable. */
 const SCRIPT_BYTES_MAX = 64 * 1024;
@@ -64,7 +69,8 @@ export function startProcess(launch: Launch, limits: Limits): StepProcess {
   if (pid === undefined)
     return notStarted(new Promise((fail) => child.once("error", fail)), launch);
   const leader = identityOf(pid);
-  const tree = { marker: attemptMarker(attemptId), ...(leader && { leader }) };
+  const runtime = runtimeIn(launch.dir);
+  const tree = { marker: attemptMarker(attemptId), ...defined({ leader, runtime }) };
   const supervision = new Supervision({ dir: launch.dir, tree, limits, ageMs: 0 });
   child.once("exit", (code, signal) => {
     supervision.guarded(() => {
@@ -88,7 +94,7 @@ export function startProcess(launch: Launch, limits: Limits): StepProcess {
  * where those of the attempt are.
  */
 export function startChecksAgain(launch: Launch, limits: Limits): StepProcess | undefined {
-  const { dir, checks = [], env, cwd, isolate, leash } = launch;
+  const { dir, checks = [], env, cwd, isolate, leash, sandbox } = launch;
   const folder = newRound(dir);
   if (folder === undefined) return undefined;
   for (const number of checks.keys()) {
@@ -96,7 +102,7 @@ export function startChecksAgain(launch: Launch, limits: Limits): StepProcess | 
   }
   writeFileSync(join(dir, ATTEMPT_FILE.checkExits), "", { mode: OWNER_ONLY });
   const script = checkSequence(dir, checks.map(stored(dir)));
-  const kept = defined({ isolate, leash });
+  const kept = defined({ isolate, leash, sandbox });
   const alone = { dir: folder, cwd, env, script, separateStderr: false, ...kept };
   const process = startProcess(alone, limitsOfRound(limits));
   return { ...process, ended: process.ended.then(endedByRound) };
@@ -105,7 +111,8 @@ export function startChecksAgain(launch: Launch, limits: Limits): StepProcess | 
 function spawnWrapper(launch: Launch, isLeftRunning: boolean): ChildProcess {
   const { dir, cwd, leash } = launch;
   const held = leash === undefined ? {} : { [LEASH_VARIABLE]: leash };
-  const env = { ...launch.env, ...held, ...scriptsOf(launch) };
+  if (launch.sandbox !== undefined) recordRuntime(dir, launch.sandbox);
+  const env = { ...launch.env, ...held };
   const opened: number[] = [];
   const open = (file: string, flags: "r" | "a"): number => {
     const fd = openSync(file, flags, OWNER_ONLY);
@@ -121,7 +128,7 @@ function spawnWrapper(launch: Launch, isLeftRunning: boolean): ChildProcess {
     failpoint("runner.spawn.before");
     const child = spawn("/bin/sh", args, {
       cwd,
-      env,
+      env: { ...env, ...scriptsOf({ ...launch, env }) },
       detached: true,
       stdio: [stdin, stdout, stderr],
     });
@@ -134,16 +141,34 @@ function spawnWrapper(launch: Launch, isLeftRunning: boolean): ChildProcess {
 }
 
 /** The variables through which the wrapper gets the text of the work and of its checks. */
-function scriptsOf({ dir, script, checks = [] }: Launch): Record<string, string> {
-  const work = { [SCRIPT_VARIABLE]: scriptText(join(dir, ATTEMPT_FILE.script), script) };
+function scriptsOf(launch: Launch): Record<string, string> {
+  const { dir, script, checks = [] } = launch;
+  const text = (file: string, whole: string): string =>
+    placedText(launch, file, scriptText(join(dir, file), whole));
+  const work = { [SCRIPT_VARIABLE]: text(ATTEMPT_FILE.script, script) };
   const [first] = checks;
   if (first === undefined) return work;
   for (const number of checks.keys()) {
     writeFileSync(join(dir, checkOutputFile(number + 1)), "", { mode: OWNER_ONLY });
   }
   const alone = checks.length === 1 && first.onlyWarns !== true;
-  const text = alone ? first.script : checkSequence(dir, checks.map(stored(dir)));
-  return { ...work, [CHECK_VARIABLE]: scriptText(join(dir, ATTEMPT_FILE.check), text) };
+  const all = alone ? first.script : checkSequence(dir, checks.map(stored(dir)));
+  return { ...work, [CHECK_VARIABLE]: text(ATTEMPT_FILE.check, all) };
+}
+
+/**
+ * The text that the wrapper runs for a script: the script itself, or the command of the sandbox that
+ * gets the script in the variable that the wrapper got it in.
+ */
+function placedText({ dir, cwd, env, sandbox }: Launch, file: string, script: string): string {
+  if (sandbox === undefined) return script;
+  const inner = `${SCRIPT_VARIABLE}=${quote(script)}\nexport ${SCRIPT_VARIABLE}\n`;
+  const names = [...Object.keys(env), SCRIPT_VARIABLE];
+  const markers = MARKERS.flatMap((name) =>
+    env[name] === undefined ? [] : `${name}=${env[name]}`,
+  );
+  const whole = `${inner}${sandboxed(sandbox, { cwd, names, markers }, EVALUATE)}`;
+  return scriptText(join(dir, `sandbox-${file}`), whole);
 }
 
 /** Stores the text of a check in a file if it does not fit into a variable. */

@@ -1,4 +1,5 @@
 /** The contract between the engine and the process of a step. */
+import type { Sandbox } from "./sandbox.ts";
 import type { Leftover } from "./sweep.ts";
 
 /** The input of a start. Templates are already rendered; the journal stores nothing of it. */
@@ -16,6 +17,8 @@ export interface Launch {
   readonly stdin?: string;
   /** In a PID namespace of its own. */
   readonly isolate?: true;
+  /** Where the work and its checks run; absent: on this machine like the wrapper. */
+  readonly sandbox?: Sandbox;
   /** The file with the deadline that ends the process (leash.ts); only steps of a fleet have one. */
   readonly leash?: string;
   /** Agents: stderr goes to a file of its own instead of into the output. */

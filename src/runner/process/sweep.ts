@@ -13,6 +13,7 @@
  * - runner/L6 when `endLeftovers` resolves, no process of the attempt lives, or its result names
  *   it.
  * - runner/L7 without leftovers, which is the usual case, /proc is not searched.
+ * - Containers end last: their client has had its grace period, and passed SIGTERM on to them.
  */
 import { spawnSync } from "node:child_process";
 import { textOf } from "../file-text.ts";
@@ -24,6 +25,7 @@ import {
   type ProcessTree,
   signal,
 } from "./process-tree.ts";
+import { endContainers } from "./sandbox.ts";
 import { pause } from "./waiting.ts";
 
 /** After so many rounds of SIGKILL (about ten seconds) a process is left to the system. */
@@ -84,7 +86,9 @@ export async function endAll(
   note(known, first);
   signal(first, hurry.aborted ? "SIGKILL" : "SIGTERM");
   await waitOut(tree, known, graceMs, hurry);
-  return killAll(tree, known);
+  const left = await killAll(tree, known);
+  if (tree.runtime !== undefined) await endContainers(tree.runtime, tree.marker);
+  return left;
 }
 
 /** Waits for the processes that got SIGTERM. A process that is found later gets it then. */
@@ -164,6 +168,8 @@ export async function endLeftovers(
   ageMs: number,
   hurry: AbortSignal,
 ): Promise<readonly Leftover[]> {
+  // A client that lost its connection exits before its container.
+  if (tree.runtime !== undefined) await endContainers(tree.runtime, tree.marker);
   if (!mayBeAlive(tree, ageMs)) return [];
   const left = await stillRunning(tree, hurry);
   if (left.length === 0) return [];

@@ -47,7 +47,7 @@ const READ_STAT = HAS_PROC
 /**
  * The text that the shell of the work evaluates; on one line, so that the script starts at line 1.
  */
-const EVALUATE = `'eval "unset ${SCRIPT_VARIABLE} ${CHECK_VARIABLE}; $${SCRIPT_VARIABLE}"'`;
+export const EVALUATE = `'eval "unset ${SCRIPT_VARIABLE} ${CHECK_VARIABLE}; $${SCRIPT_VARIABLE}"'`;
 
 /** The text of the wrapper; `leash` has the lines that start and end the watcher of a leash. */
 const wrapperText = (leash: { readonly take: string; readonly drop: string }): string => `

@@ -31,6 +31,7 @@ const OTHERS: Readonly<Partial<Record<RunEvent["type"], string>>> = {
   "run.committed": "the work was committed",
   "step.saved": "the files were saved",
   "step.based": "the files were saved before the attempt",
+  "step.recalled": "the results of earlier runs were looked at",
   "step.session": "the agent named its conversation",
 };
 

@@ -80,6 +80,7 @@ export function receiptJson(input: ReceiptInput): JsonObject {
     exposed_secrets: exposedJson(event),
     denied: [...(event.denied ?? [])],
     ...confirmedJson(event),
+    ...reusedJson(event),
     ...fidelityJson(input),
     ...stepReportJson("reported" in event ? event.reported : undefined),
     last_tool: "tool" in event && event.tool !== undefined ? { ...event.tool } : null,
@@ -110,6 +111,14 @@ function costJson(spent: Spent | undefined): Json {
 function fidelityJson({ run, end }: ReceiptInput): JsonObject {
   const briefing = findVisit(run, end.event)?.briefing;
   return briefing === undefined ? {} : { fidelity: briefingJson(briefing) };
+}
+
+/** The attempt of an earlier run whose result it took. */
+function reusedJson(event: AttemptEnd): JsonObject {
+  if (event.type !== "step.completed" || event.from === undefined) return {};
+  const { run, attempt, time, spent } = event.from;
+  const cost = spent === undefined ? {} : { cost: costJson(spent) };
+  return { reused_from: { run_id: run, attempt, completed_at: isoText(time), ...cost } };
 }
 
 /** An effect that a probe or a person confirmed has no exit status. */

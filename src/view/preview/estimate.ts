@@ -31,7 +31,8 @@ export function estimatesOf(events: Iterable<Recorded>): ReadonlyMap<string, Est
     if (!root.isItself) continue;
     if (event.type === "step.started") cost.startedAt = time;
     if (attemptEnd(event) !== undefined) cost.workMs += Math.max(0, time - cost.startedAt);
-    if (event.type !== "step.completed") continue;
+    // A step that took the result of an earlier run shows nothing about its work.
+    if (event.type !== "step.completed" || event.from !== undefined) continue;
     completed.set(root.step, [...(completed.get(root.step) ?? []), cost]);
   }
   return new Map([...completed].map(([step, costs]) => [step, medianOf(costs)]));

@@ -16,6 +16,7 @@ import { requestText } from "../event-line.ts";
 import { messageText, stopText } from "../failure-text.ts";
 import { messageLine } from "../message-text.ts";
 import { answerText } from "../question-text.ts";
+import { rejectedText, reusedText } from "../reuse-text.ts";
 import { type Liveness, STEP_STYLES, visitStatus } from "../step-status.ts";
 import { countText } from "../text.ts";
 
@@ -135,6 +136,11 @@ function decisionText(run: Run, event: RunEvent): string | undefined {
       const { says, why } = conversation;
       const note = briefing === undefined ? "" : `; ${briefing}`;
       return `${attemptText(event)} ${verb} (${says}): ${why}${note}`;
+    }
+    case "step.recalled": {
+      const { found } = event;
+      const said = found === undefined ? rejectedText(event) : `was ${reusedText(found.from)}`;
+      return said && `${attemptText(event)} ${said}`;
     }
     case "step.answered":
       return `${attemptText(event)} got an answer: ${answerText(event)}`;

@@ -43,6 +43,11 @@ export function finishFiles(
       need(to);
       return { type: "files-ready", at, workspace, how: "restored" };
     }
+    case "reuse": {
+      const { at, workspace, found } = operation;
+      need(found.after);
+      return { type: "reused", at, workspace };
+    }
     case "rewind-files":
       need(operation.commit);
       return { type: "restored", commit: operation.commit, aside: snapshot() };

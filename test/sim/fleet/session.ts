@@ -149,7 +149,7 @@ export class Session {
     const { owner, epoch } = this.#parts;
     dir.used = { epoch, boot: owner.boot };
     const pending = pendingAmong(requests, loadedRun);
-    if (!wantsDriver(loadedRun.state.status, pending.length)) return undefined;
+    if (!wantsDriver(loadedRun.state, pending.length)) return undefined;
     this.#lastRequest = requests.at(-1)?.id ?? 0;
     this.#loop = this.#newLoop(loadedRun);
     this.#every(LOOK_EVERY_MS, () => this.#look());
@@ -378,6 +378,7 @@ export class Session {
     return {
       gates,
       probes: { begin: ({ at }) => this.#postLater(this.#parts.run.world.probe(at)), close },
+      results: { begin: ({ at }) => this.#postLater({ type: "recalled", at }), close },
       processes: {
         begin: (operation) => {
           if (operation.type === "look-up") this.#lookUp(operation);

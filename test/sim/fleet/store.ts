@@ -62,6 +62,7 @@ export class FleetRun {
       expectSaved: (at: AttemptRef, commit: string | undefined): void => {
         if (commit === undefined && this.keepsFiles) fail(`${attemptText(at)} has no snapshot`);
       },
+      expectReused: () => undefined,
       expectBystanders: (): void => undefined,
       expectCommitted: (): void => undefined,
     };

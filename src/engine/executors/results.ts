@@ -1,0 +1,202 @@
+/**
+ * The results executor: looks for the result of an earlier run that a step with `cache` can take.
+ *
+ * Owns: the judgement of an earlier result: that it is whole, and fits the files.
+ * Does not: decide when it is looked for (core/attempt/reuse.ts) or change files (files.ts).
+ * Invariants:
+ * - results/T1 Everything that a reported result names was read and compared with its hash, and is
+ *   named in the store for this run, so that a clean of the earlier run does not remove it.
+ * - results/T2 A result that is damaged is not used, and is named.
+ */
+import type { Operation } from "../../core/action.ts";
+import { findingsIn } from "../../core/attempt/check.ts";
+import type {
+  AttemptRef,
+  FoundResult,
+  Output,
+  RejectedResult,
+  StepCompleted,
+} from "../../core/event.ts";
+import type { Fact } from "../../core/fact.ts";
+import { findVisit, stepOf, type Visit } from "../../core/run.ts";
+import { attemptText } from "../../core/step-path.ts";
+import type { ResultIndex, StoredResult } from "../../journal/run-log.ts";
+import { assert } from "../../util/assert.ts";
+import { formatBytes } from "../../util/bytes.ts";
+import { defined } from "../../util/defined.ts";
+import { ExpressionError } from "../../util/expression.ts";
+import { failpoint } from "../../util/failpoint.ts";
+import { TemplateError } from "../../util/template.ts";
+import { artifactPath, describeFile } from "../../workspace/artifact.ts";
+import { hashFiles, misfits, readChange } from "../../workspace/snapshot/recorded-change.ts";
+import { type SnapshotStore, writeRefs } from "../../workspace/snapshot/store.ts";
+import { WorkspaceError } from "../../workspace/workspace-error.ts";
+import { LaunchError, type LaunchInput, outputPaths } from "../launch.ts";
+import { snapshotRef } from "../snapshot-name.ts";
+import { productsOf, workKey } from "../work-key.ts";
+import type { Executor, FactWriter } from "./executor.ts";
+
+/** How many results with the same key are judged, the newest first. */
+const CANDIDATES_MAX = 5;
+/** Larger results are not reused, unless the configuration says otherwise. */
+const BYTES_MAX = 1024 ** 3;
+/** How many paths a message names. */
+const PATHS_SHOWN_MAX = 5;
+
+interface ResultOptions {
+  readonly site: () => LaunchInput;
+  readonly store: SnapshotStore;
+  /** Absent: the runs of a fleet share no results. */
+  readonly index: ResultIndex | undefined;
+}
+
+type Recall = Extract<Operation, { type: "recall" }>;
+type Recalled = Omit<Extract<Fact, { type: "recalled" }>, "type" | "at">;
+type Rejection = Pick<RejectedResult, "why" | "message">;
+
+/** The results executor of one run, for one owner. */
+export class ResultExecutor implements Executor<"recall"> {
+  readonly #options: ResultOptions;
+  readonly #underWay = new Set<Promise<void>>();
+  #closed = false;
+
+  constructor(options: ResultOptions) {
+    this.#options = options;
+  }
+
+  begin(operation: Recall, writer: FactWriter): void {
+    const { at } = operation;
+    const work = this.#recall(operation).then(
+      (recalled) => {
+        this.#underWay.delete(work);
+        failpoint("reuse.recalled");
+        if (!this.#closed) writer.post({ type: "recalled", at, ...recalled });
+      },
+      (error: unknown) => {
+        this.#underWay.delete(work);
+        if (!this.#closed) writer.fail(error);
+      },
+    );
+    this.#underWay.add(work);
+  }
+
+  /** Waits for the lookups under way; their results are not reported. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    await Promise.all(this.#underWay);
+  }
+
+  async #recall({ at, base, take, since }: Recall): Promise<Recalled> {
+    const { store, index } = this.#options;
+    const site = this.#options.site();
+    const visit = findVisit(site.run, at);
+    assert(visit !== undefined, `no visit ${attemptText(at)}`);
+    const except = valueIfKnown(() => productsOf(site, visit));
+    // The launch reports the fault of an expression.
+    if (except === undefined) return {};
+    const files = await hashFiles(store, base, { patterns: stepOf(visit).cache?.files, except });
+    const key = valueIfKnown(() => workKey(site, visit, files.ok ? files.hash : ""));
+    if (key === undefined) return {};
+    if (!files.ok) return { key, why: "left-out" };
+    if (index === undefined) return { key, why: "fleet" };
+    if (!take) return { key, why: "off" };
+    const others = await index.withKey(key, { since, limit: CANDIDATES_MAX, but: site.run.id });
+    const rejected: RejectedResult[] = [];
+    for (const one of others) {
+      const { runId: run, event } = one;
+      const judged = await this.#judge(site, visit, base, one);
+      const named = rejected.length === 0 ? {} : { rejected };
+      if (!("why" in judged)) {
+        await this.#keep(at, judged);
+        return { key, found: judged, ...named };
+      }
+      rejected.push({ run, attempt: attemptText(event), ...judged });
+    }
+    return rejected.length === 0 ? { key, why: "none" } : { key, why: "rejected", rejected };
+  }
+
+  /** The result that can be taken, or why it cannot. */
+  async #judge(
+    site: LaunchInput,
+    visit: Visit,
+    now: string,
+    { runId, time, event }: StoredResult,
+  ): Promise<FoundResult | Rejection> {
+    const { store } = this.#options;
+    const { base, after, spent } = event.reusable;
+    const bytesMax = site.plan.cache?.bytesMax ?? BYTES_MAX;
+    const kept = await outputBytes(site, event.outputs);
+    if (typeof kept === "string") return { why: "damaged", message: kept };
+    try {
+      const change = await readChange(store, { base, after });
+      if ("problem" in change) return { why: "damaged", message: change.problem };
+      const bytes = change.bytes + kept;
+      if (bytes > bytesMax) {
+        const message = `it has ${formatBytes(bytes)}, more than ${formatBytes(bytesMax)}`;
+        return { why: "size", message };
+      }
+      const paths = await misfits(store, change, now);
+      if (paths.length > 0) {
+        const shown = paths.slice(0, PATHS_SHOWN_MAX).join(", ");
+        return { why: "files", message: `it changes files that differ here: ${shown}` };
+      }
+    } catch (error) {
+      if (!(error instanceof WorkspaceError)) throw error;
+      return { why: "damaged", message: error.message };
+    }
+    const from = event.from ?? {
+      run: runId,
+      attempt: attemptText(event),
+      time,
+      ...defined({ spent }),
+    };
+    const paths = outputPaths(site, visit);
+    const outputs = Object.entries<Output>(event.outputs).map(
+      ([name, output]) => [name, { ...output, path: paths[name] ?? output.path }] as const,
+    );
+    const { exit, context, answer, output, reported, exposes } = event;
+    const words = { ...defined({ answer, output, reported }), ...findingsIn(event) };
+    const held = { exit, context, outputs: Object.fromEntries(outputs), ...words };
+    return { from, held, ...defined({ exposes }), base, after };
+  }
+
+  /** Names the snapshots of a result for this run (results/T1). */
+  async #keep(at: AttemptRef, { base, after }: FoundResult): Promise<void> {
+    const { id } = this.#options.site().run;
+    const named = { reused: after, "reused-base": base };
+    const refs = Object.entries(named).map(([when, commit]) => {
+      return { ref: snapshotRef(id, at, when), commit };
+    });
+    await writeRefs(this.#options.store, refs);
+    failpoint("reuse.kept");
+  }
+}
+
+/** A value; undefined when an expression in it has none. */
+function valueIfKnown<T>(value: () => T): T | undefined {
+  try {
+    return value();
+  } catch (error) {
+    const known = [ExpressionError, TemplateError, LaunchError].some(
+      (kind) => error instanceof kind,
+    );
+    if (known) return undefined;
+    throw error;
+  }
+}
+
+/** The bytes of the kept copies of outputs, or what is wrong with one. */
+async function outputBytes(
+  { dir }: LaunchInput,
+  outputs: StepCompleted["outputs"],
+): Promise<number | string> {
+  let sum = 0;
+  for (const [name, { sha256, bytes }] of Object.entries<Output>(outputs)) {
+    const copy = await describeFile(artifactPath(dir.artifacts, sha256));
+    if (copy?.sha256 !== sha256) {
+      return `the kept copy of its output "${name}" is ${copy === undefined ? "missing" : "damaged"}`;
+    }
+    sum += bytes;
+  }
+  return sum;
+}

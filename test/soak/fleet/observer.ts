@@ -1,0 +1,158 @@
+/**
+ * Looks at the journal of a fleet several times a second and notes which worker owns each run, and how
+ * long the runs of a machine were without a worker after something happened to it.
+ *
+ * Owns: the times of takeovers.
+ * Does not: change anything in the store.
+ */
+import { setTimeout as sleep } from "node:timers/promises";
+import { Client } from "pg";
+
+const LOOK_MS = 100;
+/** The server may be away, or may have lost the connection without a word. */
+const ANSWER_MS = 1_500;
+const ENDED = ["completed", "failed", "stopped"];
+
+/** A run as the journal has it. */
+interface SeenRun {
+  readonly runId: string;
+  readonly epoch: number;
+  readonly worker: string | null;
+  readonly status: string;
+  readonly seq: number;
+}
+
+/** A run whose worker was hurt. */
+interface Waiting {
+  readonly fault: string;
+  readonly at: number;
+  readonly runId: string;
+  readonly epoch: number;
+}
+
+/** A fault of the database after which no run has made progress yet. */
+interface Silence {
+  readonly fault: string;
+  readonly at: number;
+  /** The last events of all runs together, when the database answered again. */
+  events?: number;
+}
+
+export class Observer {
+  readonly #url: string;
+  #runs: ReadonlyMap<string, SeenRun> = new Map();
+  #waiting: Waiting[] = [];
+  #silences: Silence[] = [];
+  readonly #times = new Map<string, number[]>();
+  #isOver = false;
+  #changedAt = performance.now();
+  readonly #looking: Promise<void>;
+
+  constructor(url: string) {
+    this.#url = url;
+    this.#looking = this.#look();
+  }
+
+  /** The runs that have not ended. */
+  get open(): readonly SeenRun[] {
+    return [...this.#runs.values()].filter(({ status }) => !ENDED.includes(status));
+  }
+
+  /** How many runs have completed. */
+  get completed(): number {
+    return [...this.#runs.values()].filter(({ status }) => status === "completed").length;
+  }
+
+  get ids(): readonly string[] {
+    return [...this.#runs.keys()];
+  }
+
+  statusOf(runId: string): string {
+    return this.#runs.get(runId)?.status ?? "unknown";
+  }
+
+  /** Milliseconds since any run has changed. */
+  get quietMs(): number {
+    return performance.now() - this.#changedAt;
+  }
+
+  /** Seconds from each kind of fault to the next owner of a run, or to the next event after it. */
+  get times(): ReadonlyMap<string, readonly number[]> {
+    return this.#times;
+  }
+
+  /** Something happens to a worker now: whoever owns its runs next is their takeover. */
+  hurt(fault: string, worker: string | undefined): void {
+    const at = performance.now();
+    const owned = this.open.filter((run) => run.worker !== null && run.worker === worker);
+    for (const { runId, epoch } of owned) this.#waiting.push({ fault, at, runId, epoch });
+  }
+
+  /** The database was stopped at this time. */
+  silenced(fault: string, at: number): void {
+    this.#silences.push({ fault, at });
+  }
+
+  async close(): Promise<void> {
+    this.#isOver = true;
+    await this.#looking;
+  }
+
+  async #look(): Promise<void> {
+    while (!this.#isOver) {
+      const client = new Client({
+        connectionString: this.#url,
+        ...{ connectionTimeoutMillis: ANSWER_MS, query_timeout: ANSWER_MS },
+      });
+      client.on("error", () => undefined);
+      try {
+        await client.connect();
+        while (!this.#isOver) {
+          const { rows } = await client.query<SeenRun>(
+            `select pipeline_id as "runId", epoch, owner::json ->> 'worker' as worker, status,
+               last_seq as seq from perdure.pipeline_state`,
+          );
+          this.#saw(rows);
+          await sleep(LOOK_MS);
+        }
+      } catch {
+        // The server is away: that is what this soak does to it.
+        await sleep(LOOK_MS);
+      } finally {
+        // A connection that was lost does not end by itself.
+        await Promise.race([client.end().catch(() => undefined), sleep(ANSWER_MS)]);
+      }
+    }
+  }
+
+  #saw(rows: readonly SeenRun[]): void {
+    const now = performance.now();
+    const before = this.#runs;
+    this.#runs = new Map(rows.map((row) => [row.runId, row]));
+    const hasChanged = rows.some(({ runId, epoch, seq }) => {
+      const old = before.get(runId);
+      return old?.seq !== seq || old.epoch !== epoch;
+    });
+    if (hasChanged) this.#changedAt = now;
+    this.#waiting = this.#waiting.filter(({ fault, at, runId, epoch }) => {
+      const run = this.#runs.get(runId);
+      if (run === undefined || (run.epoch === epoch && !ENDED.includes(run.status))) return true;
+      if (run.epoch > epoch && run.worker === null && !ENDED.includes(run.status)) return true;
+      if (run.epoch > epoch) this.#note(fault, now - at);
+      return false;
+    });
+    const events = rows.reduce((sum, { seq }) => sum + seq, 0);
+    this.#silences = this.#silences.filter((silence) => {
+      silence.events ??= events;
+      if (events === silence.events) return true;
+      this.#note(silence.fault, now - silence.at);
+      return false;
+    });
+  }
+
+  #note(fault: string, ms: number): void {
+    const times = this.#times.get(fault) ?? [];
+    times.push(ms / 1_000);
+    this.#times.set(fault, times);
+  }
+}
