@@ -109,7 +109,7 @@ async function give(
     await to.leases.release(id, epoch);
     const queue = { requires: [...new Set(plan.requires ?? [])], priority: 0 };
     await dispatch.register(to, id, queue);
-    if (continues) await dispatch.want(to, id, { resumeAt: run.seq });
+    if (continues) await dispatch.sendAgain(to, id, run.seq);
   });
   failpoint("push.given");
   return false;
