@@ -35,7 +35,18 @@ const WITH_RETRY: ReadonlySet<string> = new Set([
 
 /** Options of a request that a worker continues a run. */
 const WITH_RESUME: ReadonlySet<string> = new Set([
-  ...["fromStep", "yes", "detach", "pipelineId", "file", "preflight", "json", "plain", "quiet"],
+  ...[
+    "fromStep",
+    "yes",
+    "detach",
+    "pipelineId",
+    "file",
+    "preflight",
+    "cache",
+    "json",
+    "plain",
+    "quiet",
+  ],
 ]);
 
 /** True when these are the only options that were given. */
