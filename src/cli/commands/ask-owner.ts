@@ -25,12 +25,12 @@ interface AskOptions extends OutputOptions {
 
 /** Options of a request for more budget. */
 const WITH_BUDGET: ReadonlySet<string> = new Set([
-  ...["budget", "pipelineId", "file", "preflight", "json", "plain", "quiet"],
+  ...["budget", "pipelineId", "file", "preflight", "cache", "json", "plain", "quiet"],
 ]);
 
 /** Options of a request to retry a step. */
 const WITH_RETRY: ReadonlySet<string> = new Set([
-  ...["files", "failed", "turns", "yes", "preflight", "json", "plain", "quiet"],
+  ...["files", "failed", "turns", "yes", "preflight", "cache", "json", "plain", "quiet"],
 ]);
 
 /** Options of a request that a worker continues a run. */
