@@ -36,7 +36,7 @@ import { AttractorLog, attemptOfEnd, statusJson } from "../view/json/attractor-l
 import { AttractorProgress } from "../view/json/attractor-progress.ts";
 import { loadRun } from "./loaded-run.ts";
 import { type ReadPlan, requirePlan } from "./pipeline/pipeline-file.ts";
-import { createProject, openProject, type Project } from "./project/project.ts";
+import { createProject, openLocalProject, type Project } from "./project/project.ts";
 import { advice, command, Refusal, when } from "./refusal.ts";
 import { createRun } from "./start.ts";
 import { checkEnvironment } from "./this-process.ts";
@@ -90,7 +90,7 @@ export async function runOfLogs(
     const message = `run ${runId} of ${given} no longer exists: there is no state in ${project}`;
     throw new Refusal("bad-logs-directory", message, again);
   }
-  const opened = await openProject(dirname(project), "read-write");
+  const opened = await openLocalProject(dirname(project), "read-write");
   if (!(await opened.journal.log.resolve(runId)).includes(runId)) {
     const message = `run ${runId} of ${given} is no longer in ${project}`;
     throw new Refusal("bad-logs-directory", message, again);

@@ -7,7 +7,10 @@ import { join } from "node:path";
 import { textOf } from "../runner/file-text.ts";
 import type { NoticeDelivery } from "../view/notification.ts";
 
-const NOTE_FILE = "notices.json";
+/** In the folder of a run: the process that delivers its notices. */
+export const CLAIM_FILE = "notifier.json";
+/** The name of the note. */
+export const NOTE_FILE = "notices.json";
 
 /** The deliveries of a run, by the ids of the notices. */
 type NoticeDeliveries = Readonly<Record<string, NoticeDelivery>>;

@@ -54,15 +54,19 @@ export interface LoadedRun {
 }
 
 /** Loads a run, with its lease. */
-export async function loadRun({ dir, journal }: Project, runId: string): Promise<LoadedRun> {
+export async function loadRun(project: Project, runId: string): Promise<LoadedRun> {
+  const { dir, journal } = project;
   const { value, lease } = await withLease(journal, runId, () => journal.log.load(runId));
+  // After the events: the store has every file that they name.
+  await project.workers?.fetchFiles(runId, "output");
   const { planText, plans: planTexts, events, cleanedAt } = value;
   const plans = new Map<string, Plan>();
   for (const [fingerprint, text] of planTexts) plans.set(fingerprint, parsePlan(text, runId));
   const planOf = planSource(plans);
   const plan = planOf(planFingerprints(events).at(-1) ?? "");
   const run = replay(planOf, runId, events);
-  const moved = moveTo(dir, run);
+  // The files of a run of a fleet are where its worker is; here is only a copy.
+  const moved = project.workers === undefined ? moveTo(dir, run) : undefined;
   if (moved !== undefined) move(run, moved);
   hideSecretsOf(plan, run);
   return {

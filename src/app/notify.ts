@@ -13,7 +13,7 @@
  * - notify/N3 No event is missed: after a notifier has released its claim, it looks once more.
  */
 import { spawn } from "node:child_process";
-import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import type { Recorded } from "../core/event.ts";
@@ -27,7 +27,7 @@ import {
 } from "../view/notification.ts";
 import { firstLine, isoText } from "../view/text.ts";
 import { why } from "../view/why.ts";
-import { readDeliveries, writeDeliveries } from "./delivery-note.ts";
+import { CLAIM_FILE, NOTE_FILE, readDeliveries, writeDeliveries } from "./delivery-note.ts";
 import { type LoadedRun, reloadRun, whyInputOf } from "./loaded-run.ts";
 import { masked, maskedJson } from "./output/secret-mask.ts";
 import type { Project } from "./project/project.ts";
@@ -41,7 +41,6 @@ const PAUSES_MS = [2_000, 10_000, 60_000, 300_000, 1_800_000, 7_200_000, 21_600_
 const WAIT_MS_MAX = 300_000;
 /** How much of the text of an error is noted. */
 const ERROR_CHARACTERS_MAX = 300;
-const CLAIM_FILE = "notifier.json";
 
 /** Starts a notifier for what is due already; the result starts one for each later notice. */
 export function watchNotices(known: LoadedRun): (events: readonly Recorded[]) => void {
@@ -109,6 +108,8 @@ export async function deliverNotices(
         const due = dueAt(now, Date.now(), asked);
         asked = false;
         if (due.length > 0) sent += await deliverAll(now, due);
+        // Another machine delivers what is left, and not everything again.
+        if (due.length > 0) await project.workers?.keepFile(now.id, NOTE_FILE);
         now = await reloadRun(project, now);
         const wait = nextWait(now);
         if (wait === undefined || wait > WAIT_MS_MAX || (options.byPerson === true && wait > 0)) {
@@ -272,6 +273,8 @@ async function post(webhook: string, facts: NoticeFacts): Promise<void> {
 function claim({ dir }: LoadedRun): boolean {
   const path = join(dir.root, CLAIM_FILE);
   const text = JSON.stringify(ownIdentity());
+  // The copy of a run of a fleet may have no files yet.
+  mkdirSync(dir.root, { recursive: true, mode: 0o700 });
   for (;;) {
     try {
       writeFileSync(path, text, { flag: "wx", mode: 0o600 });

@@ -15,7 +15,7 @@ import { errorCode } from "../runner/file-text.ts";
 import { mayLive } from "../runner/process/adopt.ts";
 import { findMarked, OPEN_VARIABLE, openMarker, sweep } from "../runner/process/sweep.ts";
 import { thisOwner } from "./drive/owner.ts";
-import { asOwner, ownedError, refuseOpened } from "./drive/ownership.ts";
+import { asOwner, ownedError, refuseOfFleet, refuseOpened } from "./drive/ownership.ts";
 import { type LoadedRun, loadRun, reloadOwned } from "./loaded-run.ts";
 import type { Project } from "./project/project.ts";
 import { command, Refusal } from "./refusal.ts";
@@ -41,6 +41,7 @@ export async function openConversation(
   { project, known }: { readonly project: Project; readonly known: LoadedRun },
   name: string,
 ): Promise<OpenResult> {
+  refuseOfFleet(project, known, "perdure open");
   const step = agentStepAt(known, name);
   refuseOwned(known, step);
   refuseOpened(known);

@@ -33,6 +33,7 @@ export type RefusalCode =
   | "no-runs"
   /** No store of a fleet is named. */
   | "no-store"
+  | "of-fleet"
   | "worker-running"
   | "unknown-run"
   | "ambiguous-run"

@@ -14,6 +14,7 @@ import { delimiter, join } from "node:path";
 import { failpoint } from "../util/failpoint.ts";
 import { countText } from "../view/text.ts";
 import type { BranchWork, MergeKind, ResultLocation } from "../workspace/worktree/take.ts";
+import { refuseOfFleet } from "./drive/ownership.ts";
 import { keepsFiles, openRunWorkspace, relinkWorktrees } from "./drive/run-workspace.ts";
 import type { LoadedRun } from "./loaded-run.ts";
 import type { Project } from "./project/project.ts";
@@ -29,6 +30,8 @@ export async function resultOf(project: Project, known: LoadedRun): Promise<RunR
   const { run, cleanedAt } = known;
   const { workspace, created } = run;
   if (workspace?.kind !== "worktree" || cleanedAt !== undefined) return undefined;
+  // Its branch is on the machine of a worker.
+  if (project.workers !== undefined) return undefined;
   const { branch, base } = workspace;
   if (branch === undefined || base === undefined || created === undefined) return undefined;
   await relinkWorktrees(project, known);
@@ -54,6 +57,7 @@ export async function readableResult(
 /** The result of a worktree run; refuses a run without one. */
 async function needResult(project: Project, known: LoadedRun, verb: string): Promise<RunResult> {
   const { run, shortId, liveness } = known;
+  refuseOfFleet(project, known, `perdure ${verb}`);
   if (liveness === "owned") {
     const message = `run ${shortId} is still at work`;
     throw new Refusal("run-owned", message, after(`wait for its end, or stop it`, verb, shortId));

@@ -6,9 +6,10 @@ import {
   examples,
   type Finish,
   jsonOption,
+  projectFilesOption,
 } from "./options.ts";
 
-/** Declares submit, worker, workers, schedules and store. */
+/** Declares submit, schedules, worker, workers, store, push and pull. */
 export function addFleetCommands(program: Command, finish: Finish): void {
   const submit = program
     .command("submit")
@@ -77,5 +78,24 @@ export function addFleetCommands(program: Command, finish: Finish): void {
     .addHelpText("after", examples("perdure store init", "perdure store init --lease 30s"))
     .action(async (action, options) =>
       finish(await (await import("./commands/fleet.ts")).storeCommand(action, options)),
+    );
+  program
+    .command("push")
+    .description("move a run of this machine to the fleet")
+    .argument("<run>", "a run, by a unique prefix of its id")
+    .addOption(jsonOption())
+    .addHelpText("after", examples("perdure push 3f2a", "perdure push 3f2a --json"))
+    .action(async (run, options) =>
+      finish(await (await import("./commands/fleet.ts")).pushCommand(run, options)),
+    );
+  program
+    .command("pull")
+    .description("move a run of the fleet to this machine, to continue it here")
+    .argument("<run>", "a run, by a unique prefix of its id")
+    .addOption(projectFilesOption())
+    .addOption(jsonOption())
+    .addHelpText("after", examples("perdure pull 3f2a", "perdure pull 3f2a --files restore"))
+    .action(async (run, options) =>
+      finish(await (await import("./commands/fleet.ts")).pullCommand(run, options)),
     );
 }

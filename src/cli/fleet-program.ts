@@ -3,13 +3,13 @@
  *
  * Owns: loading it, and turning its results into values or refusals.
  */
-import { createRequire } from "node:module";
+import { loadFleet as load } from "../app/fleet/fleet-program.ts";
 import { Refusal } from "../app/refusal.ts";
 import type * as fleet from "../fleet/main.ts";
 
 /** Loads the program. */
 export function loadFleet(): typeof fleet {
-  return createRequire(import.meta.url)("./fleet.js") as typeof fleet;
+  return load<typeof fleet>();
 }
 
 /** The value of a result; throws its refusal. */

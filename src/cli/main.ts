@@ -103,7 +103,7 @@ const GROUPS: Readonly<Record<string, readonly string[]>> = {
   "Take the result:": ["merge", "apply", "pr"],
   "Go back:": ["retry", "rewind", "fork"],
   "Write pipelines:": ["init", "demo", "validate", "prices", "completion"],
-  "Many machines:": ["submit", "schedules", "worker", "workers", "store"],
+  "Many machines:": ["submit", "schedules", "worker", "workers", "store", "push", "pull"],
   "Keep:": ["service", "export", "import", "clean", "doctor", "replay", "notify"],
 };
 

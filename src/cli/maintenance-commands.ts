@@ -8,6 +8,7 @@ import {
   examples,
   type Finish,
   jsonOption,
+  projectFilesOption,
   runHelp,
 } from "./options.ts";
 
@@ -166,12 +167,7 @@ function addTransferCommands(program: Command, finish: Finish): void {
     .description("read a run from a file; perdure resume continues it")
     .argument("<file>", "what perdure export wrote")
     .option("--into <dir>", "the project to continue it in; default: this directory")
-    .addOption(
-      choice("--files <how>", "the project's files: restore those of the run, or keep yours", [
-        "keep",
-        "restore",
-      ]),
-    )
+    .addOption(projectFilesOption())
     .addHelpText(
       "after",
       examples("perdure import run.perdure", "perdure import run.perdure --into ../elsewhere"),

@@ -28,7 +28,7 @@ export async function openNamed(
   words: readonly (string | undefined)[],
   form: RunWords = {},
 ): Promise<NamedRun> {
-  const project = await openProject(process.cwd(), mode);
+  const project = await openProject(process.cwd(), mode, words[0]);
   const { runId, words: rest } = await runNamed(project, words, form);
   return { project, known: await loadRun(project, runId), words: rest };
 }

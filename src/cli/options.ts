@@ -39,6 +39,12 @@ export const filesOption = (): Option =>
     "what happens to the files (default: restore; in the project itself: keep)",
     ["keep", "restore"],
   );
+/** For a run that comes to this project. */
+export const projectFilesOption = (): Option =>
+  choice("--files <how>", "the project's files: restore those of the run, or keep yours", [
+    "keep",
+    "restore",
+  ]);
 export const onceOption = (): Option =>
   new Option("-y, --yes", "agree to repeat a step that must not happen twice (`once`)");
 export const detachOption = (): Option =>

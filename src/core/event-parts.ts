@@ -73,6 +73,8 @@ export const owner = record({
   through: optional(text),
   /** Of a fleet: the id of the worker's directory, which its next process keeps. */
   worker: optional(text),
+  /** The run was moved there, to a store or to a directory, and is owned by no process here. */
+  place: optional(text),
   /** The step whose conversation a person has open; this owner does not drive the run. */
   opens: optional(text),
 });

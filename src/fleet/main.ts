@@ -7,9 +7,11 @@
  */
 import { Dispatch, type FleetParts } from "../app/fleet/dispatch.ts";
 import { scheduleSummaries, submitSchedule } from "../app/fleet/fleet-schedules.ts";
-import { openFleetStore } from "../app/fleet/fleet-store.ts";
+import { fleetStoreName, openFleetStore } from "../app/fleet/fleet-store.ts";
+import type { MovedRun } from "../app/fleet/moving.ts";
 import { fleetOverview } from "../app/fleet/overview.ts";
-import { resumeInFleet, type WaitingRun } from "../app/fleet/resume-in-fleet.ts";
+import { pullRun } from "../app/fleet/pull.ts";
+import { pushRun } from "../app/fleet/push.ts";
 import { initStore } from "../app/fleet/store.ts";
 import { requiredStoreAddress } from "../app/fleet/store-address.ts";
 import { type Submission, submitRun } from "../app/fleet/submit.ts";
@@ -19,9 +21,11 @@ import { workerIdOf } from "../app/fleet/workers.ts";
 import { masked } from "../app/output/secret-mask.ts";
 import { createdStateDir } from "../app/project/project.ts";
 import { asRefusal, command, type Next, Refusal, type RefusalCode } from "../app/refusal.ts";
+import type { FilesOption } from "../app/rewind/rewind-files.ts";
 import type { FleetOverview, PreparedStore, ScheduleSummary } from "../view/fleet-overview.ts";
 import { workerLine } from "./worker-lines.ts";
 
+export { openFleetProject } from "../app/fleet/fleet-project.ts";
 export { supervise } from "./supervisor.ts";
 
 /** A refusal, for a program that has another copy of its class. */
@@ -42,6 +46,8 @@ export function work(settings: WorkerSettings): Promise<FleetResult<void>> {
     workerIdOf(settings.directory);
     lockWorkerDirectory(settings.directory);
     const journal = await openFleetStore();
+    // The notifiers that it starts use the same store.
+    process.env.PERDURE_STORE ??= await requiredStoreAddress(process.cwd());
     const worker = await Worker.start(journal, settings, (message) => {
       process.stdout.write(`${masked(workerLine(message, new Date()))}\n`);
       if (message.type === "ready") process.send?.("ready");
@@ -61,18 +67,31 @@ export function submit(from: string, submission: Submission): Promise<FleetResul
   return asClient((site) => submitRun(site, createdStateDir(from), submission));
 }
 
-/** Queues a run of the fleet again. */
-export function resume(from: string, run: string): Promise<FleetResult<WaitingRun>> {
-  return asClient((site) => resumeInFleet(site, from, run));
+/** Moves a run of this machine to the fleet. */
+export function push(from: string, run: string): Promise<FleetResult<MovedRun>> {
+  return asClient(async (site, name) => pushRun(site, from, run, name));
 }
 
-function asClient<T>(body: (site: FleetParts) => Promise<T>): Promise<FleetResult<T>> {
+/** Moves a run of the fleet to this machine. */
+export function pull(
+  from: string,
+  run: string,
+  files: FilesOption | undefined,
+): Promise<FleetResult<MovedRun>> {
+  return asClient(({ journal }, name) =>
+    pullRun(journal, { from, named: run, store: name, files }),
+  );
+}
+
+function asClient<T>(
+  body: (site: FleetParts, name: string) => Promise<T>,
+): Promise<FleetResult<T>> {
   return answered(async () => {
     const journal = await openFleetStore();
     try {
       const dispatch = await Dispatch.open(journal, "client");
       try {
-        return await body({ journal, dispatch });
+        return await body({ journal, dispatch }, await fleetStoreName());
       } finally {
         await dispatch.close();
       }
@@ -111,7 +130,7 @@ export function overview(): Promise<FleetResult<FleetOverview>> {
 
 /** Sets up the store. */
 export function init(leaseMs: number | undefined): Promise<FleetResult<PreparedStore>> {
-  return answered(() => initStore(requiredStoreAddress(), leaseMs));
+  return answered(async () => initStore(await requiredStoreAddress(process.cwd()), leaseMs));
 }
 
 async function answered<T>(body: () => Promise<T>): Promise<FleetResult<T>> {

@@ -161,7 +161,7 @@ interface StreamOptions {
 
 /** Gives the recorded events and then the new ones, until the run has ended. */
 export async function* eventStream(options: StreamOptions): AsyncGenerator<EventJson, void> {
-  const { journal } = await openProject(options.from, "read-only");
+  const { journal } = await openProject(options.from, "read-only", options.runId);
   let seq = options.after;
   let subscription: Subscription | undefined;
   try {

@@ -192,7 +192,7 @@ function invalid(files: DiagnosticTexts): PipelineInvalid {
 export async function resumeRun(id: string, options: ResumeOptions): Promise<RunHandle> {
   options.signal?.throwIfAborted();
   return withRefusals(async () => {
-    const project = await openProject(resolve(options.cwd ?? "."), "read-write");
+    const project = await openProject(resolve(options.cwd ?? "."), "read-write", id);
     return closingOnError(project, () => continueRun(project, id, options));
   });
 }
@@ -231,7 +231,7 @@ export async function openForReading(id: string, options: OpenOptions): Promise<
   return withRefusals(async () => {
     const from = resolve(options.cwd ?? ".");
     const reading = async <T>(body: (project: Project) => Promise<T>): Promise<T> => {
-      const project = await openProject(from, "read-only");
+      const project = await openProject(from, "read-only", id);
       try {
         return await body(project);
       } finally {
@@ -297,7 +297,7 @@ async function writing<T>(
   runId: string,
   body: (project: Project, known: LoadedRun) => Promise<T>,
 ): Promise<T> {
-  const project = await openProject(from, "read-write");
+  const project = await openProject(from, "read-write", runId);
   try {
     return await body(project, await loadRun(project, runId));
   } catch (error) {

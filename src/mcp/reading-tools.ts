@@ -14,7 +14,7 @@ import { listRuns, withSecretsHidden } from "../app/look/run-list.ts";
 import { logPage } from "../app/output/log-page.ts";
 import { outputTails } from "../app/output/output.ts";
 import { listPipelines } from "../app/pipeline/pipeline-list.ts";
-import { findStateDir, isUnused, type Project, resolveRunId } from "../app/project/project.ts";
+import { findStateDir, hasRuns, type Project, resolveRunId } from "../app/project/project.ts";
 import { openQuestions as openQuestionsOf } from "../app/request/answer.ts";
 import { waitForRun } from "../app/request/wait.ts";
 import { partialWork } from "../app/rewind/interrupted-work.ts";
@@ -240,10 +240,9 @@ const listPipelinesTool = tool({
   call: async (_, call) => {
     const { directory } = call;
     const dir = findStateDir(directory);
-    const listed =
-      dir === undefined || isUnused(dir)
-        ? await listPipelines(directory, undefined)
-        : await withProject(call, "read-only", (project) => listPipelines(directory, project));
+    const listed = (await hasRuns(directory))
+      ? await withProject(call, "read-only", (project) => listPipelines(directory, project))
+      : await listPipelines(directory, undefined);
     return {
       project: dir === undefined ? directory : dirname(dir.root),
       pipelines: listed.map(({ description, problem, ...pipeline }) => ({
@@ -343,9 +342,8 @@ const listQuestions = tool({
 });
 
 async function questionedRuns(call: ToolCall, id: string | undefined): Promise<readonly Listed[]> {
-  const dir = findStateDir(call.directory);
-  if (id === undefined && (dir === undefined || isUnused(dir))) return [];
-  return withProject(call, "read-only", async (project) => questionsOf(project, id));
+  if (id === undefined && !(await hasRuns(call.directory))) return [];
+  return withProject(call, "read-only", async (project) => questionsOf(project, id), id);
 }
 
 /** One run after the other, so that only one is in memory. */

@@ -60,8 +60,9 @@ export async function withProject<T>(
   { directory }: ToolCall,
   mode: "read-only" | "read-write",
   body: (project: Project) => Promise<T>,
+  named?: string,
 ): Promise<T> {
-  const project = await openProject(directory, mode);
+  const project = await openProject(directory, mode, named);
   try {
     return await body(project);
   } finally {
@@ -76,7 +77,7 @@ export async function withRun<T>(
   run: string,
   body: (project: Project, known: LoadedRun) => Promise<T>,
 ): Promise<T> {
-  return withProject(call, mode, async (project) =>
-    body(project, await loadRun(project, await resolveRunId(project.journal, run))),
-  );
+  const load = async (project: Project): Promise<T> =>
+    body(project, await loadRun(project, await resolveRunId(project.journal, run)));
+  return withProject(call, mode, load, run);
 }

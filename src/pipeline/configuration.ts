@@ -89,7 +89,7 @@ export function takenSettings(
 ): readonly { readonly file: string; readonly keys: readonly string[] }[] {
   const written = new Set(settingsOf(shape));
   const byFile = Map.groupBy(
-    [...sources].filter(([key]) => !written.has(key) && key !== SERVICE_KEY),
+    [...sources].filter(([key]) => !written.has(key) && !OF_COMMANDS.has(key)),
     ([, { file }]) => file,
   );
   return [...byFile].map(([file, entries]) => ({
@@ -108,8 +108,8 @@ const MERGED: readonly Path[] = [
   ["defaults"],
   ["defaults", "env"],
 ];
-/** The settings of the service: they are about runs, and no pipeline takes them. */
-const SERVICE_KEY = JSON.stringify(["service"]);
+/** The settings of commands and of the service: no pipeline takes them. */
+const OF_COMMANDS: ReadonlySet<string> = new Set([keyOf(["service"]), keyOf(["store"])]);
 /** The keys of the longest path of a setting: `defaults`, `env` and a name. */
 const SETTING_KEYS_MAX = 3;
 

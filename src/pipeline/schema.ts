@@ -391,6 +391,14 @@ export const configurationSchema = pipelineSchema
       })
       .optional()
       .describe("Settings of `perdure service`."),
+    store: z
+      .string()
+      .regex(/^postgres(ql)?:\/\//, "bad-store")
+      .optional()
+      .describe(
+        "The address of the fleet whose runs the commands show and steer: " +
+          "`postgres://USER@HOST/DATABASE`. `PERDURE_STORE` overrides it.",
+      ),
   });
 
 export type ConfigurationShape = z.infer<typeof configurationSchema>;

@@ -109,6 +109,7 @@ const RULES: Readonly<Record<string, readonly [message: string, help: string]>> 
   ],
   "bad-age": ["is not an age", "write it like 12h, 7d or 90d"],
   "bad-size": ["is not a size", "write it like 500MB or 2GB"],
+  "bad-store": ["is not the address of a store", "write it like postgres://USER@HOST/DATABASE"],
   "bad-clean": ["is neither an age nor `never`", "write it like 7d, 12h or never"],
   "bad-notify": ["needs either `run` or `webhook`", "write one of them, not both"],
   "bad-webhook": [

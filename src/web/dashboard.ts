@@ -2,7 +2,6 @@
  * What every route has at hand: the projects of this machine, the runs that are loaded, and how the
  * server was started.
  */
-import { dirname } from "node:path";
 import { type LoadedRun, loadRun } from "../app/loaded-run.ts";
 import type { FollowedRun } from "../app/look/followed-run.ts";
 import { FollowedRuns } from "../app/look/followed-runs.ts";
@@ -104,7 +103,7 @@ export async function changing<T>(
   change: (project: Project, known: LoadedRun) => Promise<T>,
 ): Promise<T> {
   const found = await dashboard.projects.find(id);
-  const project = await openProject(dirname(found.in.project.dir.root), "read-write");
+  const project = await openProject(found.in.directory, "read-write", found.runId);
   try {
     return await change(project, await loadRun(project, found.runId));
   } finally {

@@ -136,7 +136,7 @@ const READING = [
  * Commands that serve until somebody ends them, take long, or need the store of a fleet; tests of their
  * own start them.
  */
-const SERVING = ["demo", "schedules", "store", "submit", "ui", "worker", "workers"];
+const SERVING = ["demo", "pull", "push", "schedules", "store", "submit", "ui", "worker", "workers"];
 
 /** The examples in the help of a command. */
 async function examplesOf(name: string): Promise<readonly string[]> {

@@ -339,6 +339,8 @@ describe("without a run", () => {
       ["workers"],
       ["schedules"],
       ["store", "init"],
+      ["push", "abcd"],
+      ["pull", "abcd"],
     ]) {
       project.write("release.yaml", "steps: [{id: only, run: echo hi}]");
       const refused = await project.run([...args, "--json"]);

@@ -61,6 +61,7 @@ const SHOWN: Readonly<
   "no-proc": NO_COMMAND,
   "no-program": SITUATION,
   "no-store": NO_COMMAND,
+  "of-fleet": { file: "../fleet/anywhere.test.ts", test: "steers a run from anywhere" },
   "no-runs": SITUATION,
   "no-snapshots": SITUATION,
   "no-terminal": SITUATION,

@@ -919,6 +919,9 @@ it("help", async () => {
                                      runs that no worker could drive
       store <action>                 set up the PostgreSQL database of a fleet:
                                      tables, roles, rights
+      push <run>                     move a run of this machine to the fleet
+      pull <run>                     move a run of the fleet to this machine, to
+                                     continue it here
 
     Keep:
       service <action>               continue runs after a reboot, start schedules

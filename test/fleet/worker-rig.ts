@@ -108,11 +108,12 @@ export class Fleet extends PlainProject {
     return counts;
   }
 
-  /** Resolves when a run has this event, and nobody owns it. */
-  async reached(runId: string, type: RunEvent["type"]): Promise<void> {
+  /** Resolves when a run has this event, so often, and nobody owns it. */
+  async reached(runId: string, type: RunEvent["type"], times = 1): Promise<void> {
     let found = false;
     const look = async (): Promise<void> => {
-      const isThere = (await this.events(runId)).some((event) => event.type === type);
+      const events = await this.events(runId);
+      const isThere = events.filter((event) => event.type === type).length >= times;
       const lease = await this.journal.leases.of(runId);
       found = isThere && lease?.owner === undefined;
     };

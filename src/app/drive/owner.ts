@@ -55,9 +55,14 @@ function withClient(person: string): string {
   return client === undefined ? person : `${person} with ${client}`;
 }
 
-/** True unless the owner is proven dead. */
+/** True unless the owner is proven dead. A run that was moved to another place is owned there. */
 export function isOwnerAlive(owner: Owner): boolean {
-  return ownerLiveness(owner) !== "dead";
+  return owner.place !== undefined || ownerLiveness(owner) !== "dead";
+}
+
+/** True while the process that moves a run is known to live; afterwards another one may finish the move. */
+export function isMoverAlive(owner: Owner): boolean {
+  return ownerLiveness(owner) === "alive";
 }
 
 /** True when the owner may live in another PID namespace or on another machine. */
@@ -74,6 +79,8 @@ function ownerLiveness({ started, ...owner }: Owner): ProcessLiveness {
 
 /** "process 4711 of ann on laptop". */
 export function ownerText(owner: Owner): string {
+  if (owner.place !== undefined) return owner.place;
+  if (owner.worker !== undefined) return `a worker on ${owner.host}`;
   const opens = owner.opens === undefined ? "" : `, which has step ${owner.opens} open`;
   const who = `process ${owner.pid} of ${owner.user} on ${owner.host}${opens}`;
   return isOwnerElsewhere(owner) ? `${who}, ${UNSEEN}` : who;

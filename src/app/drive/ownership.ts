@@ -14,6 +14,7 @@ import { attemptOf, visitRef } from "../../core/run.ts";
 import { stepPath } from "../../core/step-path.ts";
 import { attemptDirOf } from "../../engine/state-dir.ts";
 import { JournalError, takeLease } from "../../journal/journal.ts";
+import { isStoreAddress } from "../../journal/open.ts";
 import { mayLiveElsewhere } from "../../runner/process/adopt.ts";
 import { findMarked, openMarker } from "../../runner/process/sweep.ts";
 import { why } from "../../view/why.ts";
@@ -68,6 +69,7 @@ export async function own(
 ): Promise<OwnedRun> {
   const { id: runId } = known;
   const { journal } = project;
+  refuseOfFleet(project, known, "driving a run");
   const isAlive = (other: Owner): boolean => options.takeOver !== true && isOwnerAlive(other);
   const acquired = await takeLease(journal.leases, runId, { owner, isAlive });
   if (!acquired.ok) throw ownedError(await shortIdOf(journal, runId), acquired.owner);
@@ -125,11 +127,13 @@ function refuseUnseenSteps({ run, dir, shortId }: LoadedRun): void {
  * ends, and the lease of a dead process is free.
  */
 export async function asOwner<T>(
-  { journal }: Project,
+  project: Project,
   known: LoadedRun,
   owner: Owner,
   body: (epoch: number) => Promise<T>,
 ): Promise<T> {
+  const { journal } = project;
+  refuseOfFleet(project, known, "this command");
   const acquired = await takeLease(journal.leases, known.id, { owner, isAlive: isOwnerAlive });
   if (!acquired.ok) throw ownedError(known.shortId, acquired.owner);
   const { epoch } = acquired;
@@ -188,9 +192,36 @@ export function unavailable(
 
 /** The refusal to drive a run that another process owns. */
 export function ownedError(shortId: string, owner: Owner): RunOwned {
+  if (owner.place !== undefined) return movedError(shortId, owner, owner.place);
   const message = `run ${shortId} is owned by ${ownerText(owner)}`;
-  const next = isOwnerElsewhere(owner) ? takeOver(shortId) : ownedNext(shortId, owner);
+  const isUnseen = owner.worker === undefined && isOwnerElsewhere(owner);
+  const next = isUnseen ? takeOver(shortId) : ownedNext(shortId, owner);
   return new RunOwned(owner, message, next);
+}
+
+/** Refuses what works only where a run is, for a run that workers drive. */
+export function refuseOfFleet(
+  { workers }: Project,
+  { shortId }: Pick<LoadedRun, "shortId">,
+  what: string,
+): void {
+  if (workers === undefined) return;
+  const message = `${what} works only where the run is, and run ${shortId} is in the fleet`;
+  throw new Refusal("of-fleet", message, when("bring it here first", "pull", shortId));
+}
+
+/** Refuses a run that lives in another place: nobody reads its inbox here. */
+export function refuseMoved({ shortId, lease }: LoadedRun): void {
+  const owner = lease?.owner;
+  if (owner?.place !== undefined) throw ownedError(shortId, owner);
+}
+
+/** The refusal for a run that lives in another place since `push` or `pull`. */
+function movedError(shortId: string, owner: Owner, place: string): RunOwned {
+  const back = isStoreAddress(place)
+    ? when("to get it back", "pull", shortId)
+    : when("there, to give it back", "push", shortId);
+  return new RunOwned(owner, `run ${shortId} was moved to ${place}`, back);
 }
 
 function ownedNext(shortId: string, { opens }: Owner): Next {

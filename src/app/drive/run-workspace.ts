@@ -15,7 +15,7 @@ import { advice, Refusal } from "../refusal.ts";
 
 export interface RunWorkspace {
   readonly store: SnapshotStore;
-  /** Absent when its directory is gone. */
+  /** Absent when its directory is gone, or on the machine of a worker. */
   readonly workspace: Workspace | undefined;
 }
 
@@ -50,6 +50,14 @@ export async function openRunWorkspace(project: Project, known: LoadedRun): Prom
   }
   const { openStore } = await import("../../workspace/snapshot/store.ts");
   const { workspaceAt } = await import("../../engine/run-workspace.ts");
+  if (project.workers !== undefined) {
+    await project.workers.fetchFiles(known.id, "snapshots");
+    const { root } = project.dir;
+    return {
+      store: await openStore({ project: dirname(root), stateDir: root }),
+      workspace: undefined,
+    };
+  }
   await relinkWorktrees(project, known);
   const cwd = run.created?.cwd ?? ".";
   const store = await openStore({ project: cwd, stateDir: project.dir.root });

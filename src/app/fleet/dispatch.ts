@@ -17,7 +17,7 @@ import type { Subscription } from "../../journal/subscription.ts";
 import { assert } from "../../util/assert.ts";
 import { LABEL } from "../../util/label.ts";
 import type { DeadLetter, QueueSummary } from "../../view/fleet-overview.ts";
-import { freeSlot, joinGroup, type RunGroup, unpark, waitedFor } from "./groups.ts";
+import { freeSlot, joinGroup, joinGroupOf, type RunGroup, unpark, waitedFor } from "./groups.ts";
 import { QUEUE_SCHEMA } from "./queue-schema.ts";
 import {
   bossDatabase,
@@ -103,6 +103,12 @@ export class Dispatch {
 
   /** Adds a new run to its queue, in the transaction that creates it. */
   async add(transaction: SqlDatabase, runId: string, queue: RunQueue): Promise<void> {
+    await this.register(transaction, runId, queue);
+    await this.want(transaction, runId, {});
+  }
+
+  /** Says which queue a run belongs to, without adding it. */
+  async register(transaction: SqlDatabase, runId: string, queue: RunQueue): Promise<void> {
     const name = queueName(queue.requires);
     await transaction.executeSql(
       `insert into ${QUEUE_SCHEMA}.wanted_runs (run_id, queue, priority) values ($1, $2, $3)
@@ -111,7 +117,16 @@ export class Dispatch {
       [runId, name, queue.priority],
     );
     if (queue.group !== undefined) await joinGroup(transaction, runId, queue.group, queue.priority);
-    await this.want(transaction, runId, {});
+  }
+
+  /** Gives a run the queue and the group of another one, without adding it. */
+  async place(transaction: SqlDatabase, runId: string, like: string): Promise<void> {
+    await transaction.executeSql(
+      `insert into ${QUEUE_SCHEMA}.wanted_runs (run_id, queue, priority)
+       select $1, queue, priority from ${QUEUE_SCHEMA}.wanted_runs where run_id = $2`,
+      [runId, like],
+    );
+    await joinGroupOf(transaction, runId, like);
   }
 
   /** Says that a run wants a driver: at once, or at a time. */
@@ -225,9 +240,10 @@ export class Dispatch {
     for (const { group, isFree, holders } of await waitedFor(this.#journal)) {
       const runIds = holders.slice(0, HOLDERS_MAX);
       const { runs } = await log.search({ owned: runIds, runIds, limit: HOLDERS_MAX });
-      // groups/G2: what its events say counts.
+      // groups/G2: what its events say counts, and that it has moved elsewhere.
       for (const { runId, status, lease } of runs) {
-        if (!ENDED.has(status) || lease?.owner !== undefined) continue;
+        const hasEnded = ENDED.has(status) && lease?.owner === undefined;
+        if (!hasEnded && lease?.owner?.place === undefined) continue;
         await this.#journal.transaction((transaction) => this.leave(transaction, runId));
       }
       if (isFree) await this.#journal.transaction((transaction) => this.admit(transaction, group));

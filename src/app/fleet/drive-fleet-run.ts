@@ -206,7 +206,8 @@ export class FleetRun {
     if (known.cleanedAt !== undefined) return false;
     if (wantsResume(resumeAt, known.events)) return true;
     const requests = await this.#site.journal.inbox.after(this.runId, 0);
-    const pending = pendingAmong(requests, run).length;
+    // A message alone continues no run that has ended: its agent gets it later.
+    const pending = pendingAmong(requests, run).filter(({ type }) => type !== "message").length;
     // An answer continues a run that waits for it, and none that somebody has stopped.
     if (!wantsDriver(run.state, pending)) return false;
     const isDue = (dueAt(run) ?? Number.POSITIVE_INFINITY) <= this.#lease.clock.now();

@@ -174,7 +174,7 @@ async function makeDirectory(
 }
 
 /** Reads all parts, each into a file that is named by the hash of its content. */
-async function stage(
+export async function stage(
   blobs: Pick<BlobStore, "get">,
   stored: readonly StoredFile[],
   staging: string,
@@ -198,7 +198,7 @@ async function stage(
  * The newest snapshots: those of the last shipment, unless a later event knows more about the same
  * files.
  */
-function savedIn(about: ArchivedRun, at: (seq: number) => Run): SavedFiles {
+export function savedIn(about: ArchivedRun, at: (seq: number) => Run): SavedFiles {
   const { commit, own = {}, seq = 0, ownSeq = 0 } = about;
   const [then, thenOwn, now] = [at(seq), at(ownSeq), at(Number.POSITIVE_INFINITY)];
   const isNewest = (workspace: string): boolean =>
@@ -213,7 +213,7 @@ function savedIn(about: ArchivedRun, at: (seq: number) => Run): SavedFiles {
 }
 
 /** Makes the run's branch, so that its commits can be taken even if nobody continues it. */
-async function placeRunBranch(
+export async function placeRunBranch(
   store: SnapshotStore,
   repository: Repository,
   { workspace }: Run,
@@ -243,7 +243,7 @@ async function placeFiles(
 }
 
 /** fetch/F2. */
-function claimRunning({ run, dir }: IncomingRun): void {
+export function claimRunning({ run, dir }: IncomingRun): void {
   for (const visit of run.running) {
     const folder = attemptDirOf(dir, attemptOf(visit));
     mkdirSync(folder, { recursive: true, mode: 0o700 });
@@ -252,7 +252,7 @@ function claimRunning({ run, dir }: IncomingRun): void {
 }
 
 /** The transcripts to write, once nothing is in their place any more (fetch/F3). */
-async function freeTranscripts(
+export async function freeTranscripts(
   incoming: IncomingRun,
   staging: string,
   earlier: string,

@@ -11,7 +11,7 @@
  * - groups/G1 Slots of a group are given one after the other: of all that take at once, none exceeds the
  *   limit of its run.
  * - groups/G2 A slot belongs to a run, not to a worker or a job; so the death of a worker frees none and
- *   loses none. A slot whose run has ended by its events is free.
+ *   loses none. A slot is free when its run has ended by its events, or was moved out of the fleet.
  */
 import type { SqlDatabase } from "../../journal/fleet-journal.ts";
 import type { GroupSummary } from "../../view/fleet-overview.ts";
@@ -53,6 +53,15 @@ export async function joinGroup(
     `insert into ${TABLE} (run_id, group_name, group_max, priority) values ($1, $2, $3, $4)
      on conflict (run_id) do update set group_name = $2, group_max = $3, priority = $4`,
     [runId, name, max, priority],
+  );
+}
+
+/** Gives a new run the group of another one, if that has one. */
+export async function joinGroupOf(sql: SqlDatabase, runId: string, like: string): Promise<void> {
+  await sql.executeSql(
+    `insert into ${TABLE} (run_id, group_name, group_max, priority)
+     select $1, group_name, group_max, priority from ${TABLE} where run_id = $2`,
+    [runId, like],
   );
 }
 

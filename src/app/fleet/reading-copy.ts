@@ -7,10 +7,14 @@
  * Invariants:
  * - reading-copy/C1 The note of what the copy has is written last. After a kill, files are fetched
  *   again, never skipped.
+ * - reading-copy/C2 One process at a time writes to a copy. The lock is that of a SQLite file, which
+ *   ends with its process.
  */
 import { existsSync, readFileSync } from "node:fs";
 import * as fs from "node:fs/promises";
 import { dirname, join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { setTimeout } from "node:timers/promises";
 import { createStateDir, runDirOf, type StateDir } from "../../engine/state-dir.ts";
 import type { BlobStore } from "../../journal/blob-store.ts";
 import type { StoredFile, StoredFiles } from "../../journal/stored-files.ts";
@@ -46,12 +50,43 @@ interface CopyNote {
   readonly bundles: readonly string[];
 }
 
+const SQLITE_BUSY = 5;
 const NOTHING: CopyNote = { revision: 0, files: {}, bundles: [] };
+
+/** How often a process looks whether another one has brought the same copy up to date. */
+const LOCKED_LOOK_MS = 20;
 
 /** Brings the copy of a run up to date; true when something has changed. */
 export async function refreshCopy(options: CopyOptions): Promise<boolean> {
-  const { store, runId, dir } = options;
+  const { runId, dir } = options;
   createStateDir(dir);
+  await fs.mkdir(join(dir.root, "copies"), { recursive: true, mode: 0o700 });
+  return alone(join(dir.root, "copies", `${runId}.lock`), () => refreshAlone(options));
+}
+
+/** Calls `body` in one process at a time (reading-copy/C2). */
+async function alone<T>(file: string, body: () => Promise<T>): Promise<T> {
+  const lock = new DatabaseSync(file);
+  try {
+    while (!isLocked(lock)) await setTimeout(LOCKED_LOOK_MS);
+    return await body();
+  } finally {
+    lock.close();
+  }
+}
+
+function isLocked(lock: DatabaseSync): boolean {
+  try {
+    lock.exec("BEGIN EXCLUSIVE");
+    return true;
+  } catch (error) {
+    if ((error as { readonly errcode?: number }).errcode === SQLITE_BUSY) return false;
+    throw error;
+  }
+}
+
+async function refreshAlone(options: CopyOptions): Promise<boolean> {
+  const { store, runId, dir } = options;
   const before = noteOf(dir, runId);
   const { revision, files: changed } = await store.files.changedSince(runId, before.revision);
   const files = { ...before.files };
@@ -118,7 +153,5 @@ function noteOf(dir: StateDir, runId: string): CopyNote {
 }
 
 async function keepNote(dir: StateDir, runId: string, note: CopyNote): Promise<void> {
-  const file = noteFile(dir, runId);
-  await fs.mkdir(dirname(file), { recursive: true, mode: 0o700 });
-  await replaceFile(file, JSON.stringify(note));
+  await replaceFile(noteFile(dir, runId), JSON.stringify(note));
 }

@@ -30,6 +30,7 @@ import { ATTEMPT_FILE } from "../../runner/process/attempt-folder.ts";
 import { failpoint } from "../../util/failpoint.ts";
 import { type JsonObject, sha256 } from "../../util/json.ts";
 import type { PartSource } from "../../workspace/archive.ts";
+import { CLAIM_FILE, NOTE_FILE } from "../delivery-note.ts";
 import { runEnvironment } from "../drive/run-environment.ts";
 import { type LoadedRun, parsePlan } from "../loaded-run.ts";
 import type { Project } from "../project/project.ts";
@@ -43,6 +44,7 @@ import {
   folderParts,
   NAMES_PART,
   parseArchivedRun,
+  RUN_PART,
 } from "../transfer/run-archive.ts";
 import { NO_SNAPSHOTS, ShippedSnapshots } from "./shipped-snapshots.ts";
 import { filesOf, StoredParts, type Upload } from "./stored-parts.ts";
@@ -87,6 +89,9 @@ const PROJECTIONS: ReadonlySet<string> = new Set([
   "handoffs",
   "plans",
   "leash",
+  // The notifier stores its note itself, in whatever place it works.
+  CLAIM_FILE,
+  NOTE_FILE,
 ]);
 /** Files of an attempt that say something about its process, which exists only here. */
 const CLAIMS: ReadonlySet<string> = new Set([
@@ -285,6 +290,7 @@ class RunShipper {
     const recorded = events.map(({ event }) => event);
     const parts = [
       ...this.#otherParts(),
+      { path: RUN_PART + NOTE_FILE, file: join(dir.root, NOTE_FILE) },
       ...folderParts(dir.root, "attempts", []),
       ...artifactParts(dir, recorded),
       ...this.#transcriptParts(),

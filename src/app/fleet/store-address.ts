@@ -1,27 +1,45 @@
 /**
- * The address of the store of a fleet: `PERDURE_STORE`.
+ * The address of the store of a fleet: `PERDURE_STORE`, or `store` of the configuration.
  *
  * Does not: load PostgreSQL, so every command may ask for it.
  */
 import { isStoreAddress } from "../../journal/open.ts";
+import { configurationTexts, projectDirectory } from "../pipeline/configuration-file.ts";
 import { advice, Refusal } from "../refusal.ts";
 
 const STORE_VARIABLE = "PERDURE_STORE";
 const EXPORT = `export ${STORE_VARIABLE}=postgres://USER@HOST/DATABASE`;
 
-/** The address of the store that the environment names; undefined when it names none. */
-export function storeAddress(): string | undefined {
+/**
+ * The address of the store that serves a directory; undefined when its runs are on this machine. An
+ * empty variable overrides the configuration.
+ */
+export async function storeAddress(from: string): Promise<string | undefined> {
   const address = process.env[STORE_VARIABLE];
-  if (address === undefined || address === "") return undefined;
+  if (address === undefined) return configuredAddress(from);
+  if (address === "") return undefined;
   if (isStoreAddress(address)) return address;
   const message = `${STORE_VARIABLE} is not the address of a PostgreSQL database`;
   throw new Refusal("bad-option", message, advice(EXPORT));
 }
 
 /** The address of the store; refuses when there is none. */
-export function requiredStoreAddress(): string {
-  const address = storeAddress();
+export async function requiredStoreAddress(from: string): Promise<string> {
+  const address = await storeAddress(from);
   if (address !== undefined) return address;
   const message = `no store is named: a fleet needs a PostgreSQL database in ${STORE_VARIABLE}`;
   throw new Refusal("no-store", message, advice(EXPORT));
+}
+
+/** The `store` of the configuration files, which are parsed only if one of them has that key. */
+async function configuredAddress(from: string): Promise<string | undefined> {
+  const files = configurationTexts(projectDirectory(from));
+  if (!files.some(({ text }) => /^['"]?store['"]?\s*:/m.test(text))) return undefined;
+  const { readConfiguration } = await import("../../pipeline/configuration.ts");
+  const { shape, diagnostics } = readConfiguration(files);
+  const wrong = diagnostics.find(({ severity }) => severity === "error");
+  if (wrong === undefined) return shape.store;
+  // Without its value, a command could steer the runs of another place.
+  const message = `the configuration cannot be read: ${wrong.message}`;
+  throw new Refusal("bad-option", message, advice(`correct the file, or ${EXPORT}`));
 }

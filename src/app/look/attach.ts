@@ -12,6 +12,9 @@ import { giveAnswer } from "../request/answer.ts";
 import { stopRun } from "../request/stop.ts";
 import { earlierEstimates } from "./earlier-runs.ts";
 
+/** The events that end a run. */
+const ENDS: ReadonlySet<string> = new Set(["run.completed", "run.failed", "run.stopped"]);
+
 /** The process that watches a run, and the person behind it. */
 interface Watcher {
   readonly display: Display;
@@ -69,9 +72,10 @@ export async function followRun(
       prompt?.update(run);
       screen.update(news, run);
     }
-    const over = isIdle(run) && ["completed", "failed", "stopped"].includes(run.state.status);
-    const stopped = run.state.status === "stopped";
-    if (over || stopped || livenessOf(await leases.of(known.id)) !== "owned") break;
+    // A run that had ended before may have an owner that is about to continue it.
+    const ends = new Set(news.map(({ event }) => event.type).filter((type) => ENDS.has(type)));
+    const isOver = ends.has("run.stopped") || (ends.size > 0 && isIdle(run));
+    if (isOver || livenessOf(await leases.of(known.id)) !== "owned") break;
   } while ((await subscription.changed()) && !isClosed());
   subscription.close();
   prompt?.close();
@@ -85,7 +89,7 @@ async function readersFor({ plan }: LoadedRun): Promise<OutputReaders> {
 
 /** Asks the owner to stop after the steps that are running. */
 async function stopFrom(known: LoadedRun): Promise<void> {
-  const project = await openProject(process.cwd(), "read-write");
+  const project = await openProject(process.cwd(), "read-write", known.id);
   try {
     await stopRun(project, known.id, "after-step");
   } finally {
@@ -99,7 +103,7 @@ async function answerFrom(
   at: AttemptRef,
   reply: Pick<Answer, "choice" | "text">,
 ): Promise<Answered> {
-  const project = await openProject(process.cwd(), "read-write");
+  const project = await openProject(process.cwd(), "read-write", known.id);
   try {
     return await giveAnswer(project, known, at, { ...reply, from: "terminal" });
   } finally {

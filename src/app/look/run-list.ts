@@ -2,13 +2,7 @@
 import type { Journal } from "../../journal/journal.ts";
 import type { RunFilter } from "../../journal/run-log.ts";
 import { type RunRow, shownStatus } from "../../view/run-table.ts";
-import {
-  findStateDir,
-  isElsewhere,
-  isUnused,
-  livenessOf,
-  openProject,
-} from "../project/project.ts";
+import { hasRuns, isElsewhere, livenessOf, openProject } from "../project/project.ts";
 import { Refusal } from "../refusal.ts";
 
 interface ListOptions {
@@ -24,8 +18,7 @@ const STATUSES = ["queued", "running", "waiting", "interrupted", "completed", "f
 /** The runs that match the options, newest first; none without a project. */
 export async function listRuns(from: string, options: ListOptions): Promise<readonly RunRow[]> {
   if (options.allProjects === true) return listAllRuns(from, options);
-  const dir = findStateDir(from);
-  if (dir === undefined || isUnused(dir)) return [];
+  if (!(await hasRuns(from))) return [];
   const { journal } = await openProject(from, "read-only");
   try {
     return await matchingRuns(journal, options);
@@ -89,10 +82,11 @@ export async function withSecretsHidden(
 
 async function hideSecretsIn(from: string, ids: readonly string[]): Promise<void> {
   const { loadRun } = await import("../loaded-run.ts");
-  const project = await openProject(from, "read-only");
+  const { dir, journal } = await openProject(from, "read-only");
   try {
-    for (const runId of ids) await loadRun(project, runId);
+    // Without the workers: the secrets are in the events, and no files are fetched for them.
+    for (const runId of ids) await loadRun({ dir, journal }, runId);
   } finally {
-    await project.journal.close();
+    await journal.close();
   }
 }

@@ -9,10 +9,18 @@
 import { statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { type StateDir, stateDirOf } from "../../engine/state-dir.ts";
+import { storeAddress } from "../fleet/store-address.ts";
 import { projectDirectory } from "../pipeline/configuration-file.ts";
 import { asRefusal, command, Refusal } from "../refusal.ts";
 import { knownProjects, projectKey, projectName } from "./known-projects.ts";
-import { findStateDir, isUnused, openProject, type Project, runsNamed } from "./project.ts";
+import {
+  findStateDir,
+  isUnused,
+  openLocalProject,
+  openProject,
+  type Project,
+  runsNamed,
+} from "./project.ts";
 
 /** A project of this machine. */
 interface ListedProject {
@@ -36,21 +44,27 @@ interface OpenJournal {
   readonly inode: number;
 }
 
-/** The projects of this machine and their open journals. */
+/** The key of the fleet that the current directory names. */
+const FLEET_KEY = "fleet";
+
+/** The projects of this machine and their open journals, and the fleet that is named here. */
 export class OpenProjects {
   readonly #from: string;
+  readonly #which: "all" | "local";
   readonly #open = new Map<string, OpenJournal>();
 
-  constructor(from: string) {
+  constructor(from: string, which: "all" | "local" = "all") {
     this.#from = resolve(from);
+    this.#which = which;
   }
 
-  /** All projects, the current one first. */
+  /** All projects: the fleet first, then the current one. */
   async all(): Promise<readonly OpenedProject[]> {
+    const fleet = await this.#fleet();
     const current = this.#current();
     const others = knownProjects().filter((directory) => directory !== current);
     const directories = current === undefined ? others : [current, ...others];
-    const opened: OpenedProject[] = [];
+    const opened: OpenedProject[] = fleet === undefined ? [] : [fleet];
     for (const directory of directories) opened.push(await this.#opened(directory, current));
     await this.#closeOthers(new Set(opened.map(({ key }) => key)));
     return opened;
@@ -83,7 +97,13 @@ export class OpenProjects {
       const ids = await runsNamed(one.project.journal, prefix);
       found.push(...ids.map((runId) => ({ in: one, runId })));
     }
-    const [first] = found;
+    const living: typeof found = [];
+    for (const one of found.length > 1 ? found : []) {
+      const lease = await one.in.project.journal.leases.of(one.runId);
+      // A run that was moved is in both places, and lives in one of them.
+      if (lease?.owner?.place === undefined) living.push(one);
+    }
+    const first = living[0] ?? found[0];
     if (first === undefined) {
       throw new Refusal("unknown-run", `there is no run ${prefix}`, command("list", "runs"));
     }
@@ -96,6 +116,14 @@ export class OpenProjects {
 
   async close(): Promise<void> {
     await this.#closeOthers(new Set());
+  }
+
+  async #fleet(): Promise<OpenedProject | undefined> {
+    if (this.#which === "local" || (await storeAddress(this.#from)) === undefined) return undefined;
+    const listed = { key: FLEET_KEY, name: "fleet", directory: this.#from, isCurrent: true };
+    return this.#opening(listed, () =>
+      this.#cached(FLEET_KEY, 0, () => openProject(this.#from, "read-only")),
+    );
   }
 
   #current(): string | undefined {
@@ -115,8 +143,12 @@ export class OpenProjects {
       directory,
       isCurrent: directory === current,
     };
+    return this.#opening(listed, () => this.#journalOf(listed.key, directory));
+  }
+
+  async #opening(listed: ListedProject, open: () => Promise<Project>): Promise<OpenedProject> {
     try {
-      return { ...listed, project: await this.#journalOf(listed.key, directory) };
+      return { ...listed, project: await open() };
     } catch (error) {
       const refusal = asRefusal(error);
       if (refusal === undefined) throw error;
@@ -127,11 +159,15 @@ export class OpenProjects {
   /** Opens a journal once, however many ask at the same time. */
   #journalOf(key: string, directory: string): Promise<Project> {
     const inode = inodeOf(stateDirOf(directory));
+    return this.#cached(key, inode, () => openLocalProject(directory, "read-only"));
+  }
+
+  #cached(key: string, inode: number, opens: () => Promise<Project>): Promise<Project> {
     const known = this.#open.get(key);
     if (known !== undefined && known.inode === inode) return known.project;
     this.#open.delete(key);
     if (known !== undefined) void closed(known);
-    const project = openProject(directory, "read-only");
+    const project = opens();
     const open = { project, inode };
     this.#open.set(key, open);
     project.catch(() => {
@@ -153,8 +189,9 @@ export class OpenProjects {
 export async function withAllProjects<T>(
   from: string,
   body: (projects: readonly ReadableProject[]) => Promise<T>,
+  which: "all" | "local" = "all",
 ): Promise<T> {
-  const projects = new OpenProjects(from);
+  const projects = new OpenProjects(from, which);
   try {
     return await body(await projects.readable());
   } finally {

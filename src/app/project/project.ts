@@ -13,6 +13,7 @@ import type { Lease } from "../../journal/leases.ts";
 import { openJournal } from "../../journal/open.ts";
 import type { Liveness } from "../../view/step-status.ts";
 import { isOwnerAlive, isOwnerElsewhere } from "../drive/owner.ts";
+import { storeAddress } from "../fleet/store-address.ts";
 import { repositoryRoot } from "../pipeline/configuration-file.ts";
 import { advice, command, Refusal, when } from "../refusal.ts";
 import { rememberProject } from "./known-projects.ts";
@@ -28,6 +29,22 @@ export interface Project {
   readonly journal: Journal;
   /** Its runs belong to a fleet: the directory has no journal. */
   readonly isOfFleet?: true;
+  /** The workers that drive its runs: this process drives none of them, and has copies of their files. */
+  readonly workers?: FleetWorkers;
+}
+
+/** A fleet as a process sees it that only reads and steers its runs. */
+export interface FleetWorkers {
+  /** The server and the database, for people. */
+  readonly name: string;
+  /** Queues a run that has something new to do. */
+  want(runId: string): Promise<void>;
+  /** Queues a run that has ended or could not be driven, so that it continues after this event. */
+  resume(runId: string, seq: number): Promise<void>;
+  /** Stores a file of a run's folder that no worker writes. */
+  keepFile(runId: string, name: string): Promise<void>;
+  /** Brings the copy of a run's files up to date: output and artifacts, or its snapshots too. */
+  fetchFiles(runId: string, what: "output" | "snapshots"): Promise<void>;
 }
 
 /**
@@ -52,8 +69,49 @@ function stateDirsAbove(from: string): readonly StateDir[] {
   }
 }
 
-/** Opens the journal that serves this directory. Throws when there is none. */
+/** True when there may be runs for a directory: in its state, or in a store. */
+export async function hasRuns(from: string): Promise<boolean> {
+  if ((await storeAddress(from)) !== undefined) return true;
+  const dir = findStateDir(from);
+  return dir !== undefined && !isUnused(dir);
+}
+
+/**
+ * Opens the journal that serves a directory: that of a fleet if a store is named, else the one on this
+ * machine. A run that is named by its id and lives on this machine is found there, too. Throws when
+ * there is none.
+ */
 export async function openProject(
+  from: string,
+  mode: "read-write" | "read-only",
+  named?: string,
+): Promise<Project> {
+  const address = await storeAddress(from);
+  if (address === undefined) return openLocalProject(from, mode);
+  const local = named === undefined ? undefined : await localProjectOf(from, mode, named);
+  if (local !== undefined) return local;
+  const { openFleetProject } = await import("../fleet/fleet-program.ts");
+  return openFleetProject<Project>(address, from);
+}
+
+/** The project of a run that lives on this machine; undefined when a store has it, or nobody. */
+async function localProjectOf(
+  from: string,
+  mode: "read-write" | "read-only",
+  named: string,
+): Promise<Project | undefined> {
+  const dir = findStateDir(from);
+  if (dir === undefined || !existsSync(dir.database)) return undefined;
+  const project = await openLocalProject(from, mode);
+  const [runId] = await runsNamed(project.journal, named);
+  const lease = runId === undefined ? undefined : await project.journal.leases.of(runId);
+  if (runId !== undefined && lease?.owner?.place === undefined) return project;
+  await project.journal.close();
+  return undefined;
+}
+
+/** Opens the journal of this machine that serves a directory. Throws when there is none. */
+export async function openLocalProject(
   from: string,
   mode: "read-write" | "read-only",
 ): Promise<Project> {
@@ -193,10 +251,14 @@ export async function shortIdOf(journal: Journal, runId: string): Promise<string
 /** Whether a living process, a dead process or nobody holds a lease. */
 export function livenessOf(lease: Lease | undefined): Liveness {
   if (lease?.owner === undefined) return "free";
-  return isOwnerAlive(lease.owner) ? "owned" : "orphaned";
+  if (lease.hasExpired === true) return "orphaned";
+  // The lease of a worker counts until it runs out: its next process continues the run.
+  return lease.owner.worker !== undefined || isOwnerAlive(lease.owner) ? "owned" : "orphaned";
 }
 
-/** True when the owner may live where this process cannot see it. */
+/** True when the owner may live where this process cannot see it; a worker reads requests anywhere. */
 export function isElsewhere(lease: Lease | undefined): boolean {
-  return lease?.owner !== undefined && isOwnerElsewhere(lease.owner);
+  const owner = lease?.owner;
+  if (owner === undefined || owner.worker !== undefined) return false;
+  return owner.place !== undefined || isOwnerElsewhere(owner);
 }

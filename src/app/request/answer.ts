@@ -16,6 +16,7 @@ import { failpoint } from "../../util/failpoint.ts";
 import { answerText, gateName, labelled } from "../../view/question-text.ts";
 import { utcText } from "../../view/text.ts";
 import { thisPerson } from "../drive/owner.ts";
+import { ownedError, refuseMoved } from "../drive/ownership.ts";
 import type { LoadedRun } from "../loaded-run.ts";
 import { livenessOf, type Project } from "../project/project.ts";
 import { ambiguousStep, namesMeant } from "../project/step-name.ts";
@@ -77,7 +78,7 @@ function refusedError(
 
 /** Records an answer if it is the first; the inbox wakes the owner of the run. */
 export async function giveAnswer(
-  { journal }: Project,
+  { journal, workers }: Project,
   known: LoadedRun,
   at: AttemptRef,
   given: Pick<Answer, "choice" | "text" | "from">,
@@ -88,15 +89,18 @@ export async function giveAnswer(
   const attempt = attemptText(at);
   const answered = await journal.inbox.answer(known.id, { attempt, answer, deadline });
   failpoint("answer.recorded");
+  await workers?.want(known.id);
   const lease = await journal.leases.of(known.id);
-  return { ...answered, isOwned: livenessOf(lease) === "owned" };
+  // The run was moved: its new place does not know the answer.
+  if (lease?.owner?.place !== undefined) throw ownedError(known.shortId, lease.owner);
+  return { ...answered, isOwned: workers !== undefined || livenessOf(lease) === "owned" };
 }
 
 /** The answer that the inbox recorded. */
 interface GivenAnswer {
   readonly visit: Visit;
   readonly answer: Answer & { readonly label?: string };
-  /** A living process owns the run and reads the answer. */
+  /** A living process owns the run and reads the answer, or a worker will. */
   readonly isOwned: boolean;
 }
 
@@ -115,6 +119,7 @@ export async function answerGate(
     const message = `run ${known.shortId} cannot continue: its files were removed`;
     throw new Refusal("files-removed", message, command("why", known.shortId));
   }
+  refuseMoved(known);
   const visit = askedAt(known, gate);
   const { state } = visit;
   assert(waitsFor(state, "person"), "a question that stands waits for a person");

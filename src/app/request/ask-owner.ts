@@ -38,6 +38,12 @@ export function askableOwner({ liveness, lease }: LoadedRun): Owner | undefined 
   return owner?.opens !== undefined || isElsewhere(lease) ? undefined : owner;
 }
 
+/** True when requests reach a run: its owner is alive and reads them, or workers drive it. */
+export function takesRequests({ workers }: Project, known: LoadedRun): boolean {
+  const isDrivenByWorkers = workers !== undefined && known.lease?.owner?.place === undefined;
+  return isDrivenByWorkers || askableOwner(known) !== undefined;
+}
+
 /** The result of a request that the run did not refuse. */
 export interface AskResult {
   /**
@@ -63,17 +69,21 @@ export async function askOwner(
   { typed, start }: { readonly typed: readonly string[]; readonly start?: StartOwner | undefined },
 ): Promise<AskResult> {
   const key = keyOf(request) ?? "";
+  const { workers } = project;
+  const isDriven = ({ liveness }: LoadedRun): boolean =>
+    workers !== undefined || liveness === "owned";
   const handled = async (one: LoadedRun): Promise<LoadedRun | undefined> =>
-    one.run.handled.has(key) || one.liveness !== "owned" ? one : undefined;
+    one.run.handled.has(key) || !isDriven(one) ? one : undefined;
   await project.journal.inbox.send(known.id, request);
   failpoint("request.sent");
+  await workers?.want(known.id);
   let now = await reloadUntil(project, known, handled);
-  if (start !== undefined && !now.run.handled.has(key) && now.liveness !== "owned") {
+  if (start !== undefined && !now.run.handled.has(key) && !isDriven(now)) {
     await start(now);
     now = await reloadUntil(project, now, handled, STARTED_MS_MAX);
   }
   if (!now.run.handled.has(key)) {
-    return { outcome: now.liveness === "owned" ? "not-read" : "owner-ended", known: now };
+    return { outcome: isDriven(now) ? "not-read" : "owner-ended", known: now };
   }
   const { refused, reopened } = handlingOf(now, key);
   if (refused === undefined) return { outcome: "handled", known: now, ...defined({ reopened }) };

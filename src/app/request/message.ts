@@ -22,6 +22,7 @@ import type { Plan, Step } from "../../plan/plan.ts";
 import { systemClock } from "../../util/clock.ts";
 import { failpoint } from "../../util/failpoint.ts";
 import { isOwnerAlive, thisOwner, thisPerson } from "../drive/owner.ts";
+import { refuseMoved } from "../drive/ownership.ts";
 import { RunFiles } from "../drive/run-files.ts";
 import { type LoadedRun, loadRun, reloadRun } from "../loaded-run.ts";
 import type { Project } from "../project/project.ts";
@@ -60,6 +61,7 @@ export async function sendMessage(
   name: string,
   text: string,
 ): Promise<SentMessage> {
+  refuseMoved(known);
   const message = newMessage(text);
   const left = await leaveMessage(project, known, agentStepAt(known, name), message);
   const step = agentStepAt(left.known, name);
@@ -91,6 +93,8 @@ async function leaveMessage(
     if (one.run.handled.has(message.id)) return one;
     // A process that has a conversation open reads no requests.
     if (one.liveness === "owned") return one.lease?.owner?.opens === undefined ? undefined : one;
+    // A run of a fleet keeps it for the worker that continues the run.
+    if (project.workers !== undefined) return one;
     await takeMessages(project, one);
     const after = await reloadRun(project, one);
     return after.run.handled.has(message.id) ? after : undefined;
@@ -197,7 +201,7 @@ export type Delivery =
 
 /** When the agent of a step gets the message that `leaveMessage` left. */
 function deliveryOf({ known, message }: MessageResult, { record }: AgentStep): Delivery {
-  if (message === undefined) return "not-recorded";
+  if (message === undefined) return known.liveness === "owned" ? "not-recorded" : "when-resumed";
   const visit = currentVisit(record);
   const status = visit === undefined ? "ready" : statusWord(visit.state);
   if (status === "completed" || status === "skipped" || status === "abandoned") {

@@ -25,7 +25,7 @@ import { type LoadedRun, loadRun, reloadRun } from "../loaded-run.ts";
 import type { Project } from "../project/project.ts";
 import { stepNamed } from "../project/step-name.ts";
 import { advice, command, Refusal, RunError, when } from "../refusal.ts";
-import { type AskResult, askableOwner, askOwner, newKey } from "./ask-owner.ts";
+import { type AskResult, askOwner, newKey, takesRequests } from "./ask-owner.ts";
 
 const VERDICTS: readonly Verdict[] = ["done", "redo", "abort"];
 
@@ -60,7 +60,7 @@ export async function settleStep(
   const by = thisPerson();
   const step = stepPath(parseVisit(stepNamed(known, name)));
   const given = { step, as, by, ...defined({ identity }) };
-  if (askableOwner(known) !== undefined) {
+  if (takesRequests(project, known)) {
     const attempt = attemptText(attemptOf(uncertainIn(known, step)));
     const request = { type: "settle", key: newKey(), ...given, attempt } as const;
     const typed = ["settle", shortId, step, as];

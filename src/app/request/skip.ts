@@ -17,7 +17,7 @@ import type { LoadedRun } from "../loaded-run.ts";
 import type { Project } from "../project/project.ts";
 import { stepNamed } from "../project/step-name.ts";
 import { command, naming, Refusal } from "../refusal.ts";
-import { type AskResult, askableOwner, askOwner, newKey } from "./ask-owner.ts";
+import { type AskResult, askOwner, newKey, takesRequests } from "./ask-owner.ts";
 import { recordAlone } from "./settle.ts";
 
 /** A skip, its author, and the result of the request. */
@@ -55,7 +55,7 @@ export async function skipStep(
     throw new Refusal("impossible", message, command("show", shortId));
   }
   const fact = { type: "skip-requested", step, by } as const;
-  if (isLeftRunning(known, step)) {
+  if (isLeftRunning(known, step) && !takesRequests(project, known)) {
     // Its process may be alive: it is ended first, as for a rewind.
     const { known: now } = await execute(project, known, {
       display: NO_DISPLAY,
@@ -67,7 +67,7 @@ export async function skipStep(
   }
   // The refusal of a step that cannot be skipped comes before anything is recorded.
   naming(shortId, () => skipEvents(run, step, by));
-  if (askableOwner(known) === undefined) {
+  if (!takesRequests(project, known)) {
     return { ...(await recordAlone(project, known, async () => fact)), step, by };
   }
   const attempt = seenLast(run, { step });

@@ -15,6 +15,7 @@ import type { DocumentJson } from "../../view/json/documents.ts";
 import { changeLines } from "../../view/preview/resume-plan.ts";
 import type { RestorePreview } from "../../workspace/snapshot/restore-plan.ts";
 import { unavailable } from "../drive/ownership.ts";
+import { storeAddress } from "../fleet/store-address.ts";
 import { type LoadedRun, loadRun } from "../loaded-run.ts";
 import { checkPricesOnResume, parseBudget } from "../prices.ts";
 import type { Project } from "../project/project.ts";
@@ -41,7 +42,8 @@ import {
   understood,
 } from "../rewind/rewind-preview.ts";
 import { answerGate } from "./answer.ts";
-import { type AskResult, askableOwner, askForBudget, askForRewind } from "./ask-owner.ts";
+import { type AskResult, askForBudget, askForRewind, takesRequests } from "./ask-owner.ts";
+import { refuseOptions, resumeByWorkers } from "./by-workers.ts";
 import { runOwnCommand } from "./own-command.ts";
 import { type Settled, settleStep } from "./settle.ts";
 import { type SkippedStep, skipStep } from "./skip.ts";
@@ -66,7 +68,9 @@ export async function startRun(
   { pipeline, input, beside, runId }: StartWanted,
 ): Promise<BackgroundRun> {
   const id = runId === undefined ? [] : ["--scheduled", runId];
-  const words = ["run", "--detach", ...id, ...(beside === true ? ["--beside"] : [])];
+  const here = ["run", "--detach", ...id, ...(beside === true ? ["--beside"] : [])];
+  // The runs of a fleet are driven by its workers.
+  const words = (await storeAddress(directory)) === undefined ? here : ["submit"];
   const given = input === undefined ? [] : ["--input-json", "-"];
   const stdin = input === undefined ? undefined : JSON.stringify(input);
   const options = { cwd: directory, stdin };
@@ -84,10 +88,16 @@ interface ResumeWanted {
 
 /** Continues a run that nobody drives, in the background. */
 export async function resumeRun(
-  { dir }: Project,
-  { id }: Pick<LoadedRun, "id">,
+  project: Project,
+  known: LoadedRun,
   { recover, files, turns, beside }: ResumeWanted = {},
 ): Promise<BackgroundRun> {
+  const { id } = known;
+  if (project.workers !== undefined) {
+    refuseOptions(project, known, { recover, files, turns, beside });
+    await resumeByWorkers(project, known);
+    return { run_id: id, pid: null, alive: true };
+  }
   const words = [
     ...["resume", id, "--detach"],
     ...(recover === undefined ? [] : ["--recover", recover]),
@@ -95,7 +105,7 @@ export async function resumeRun(
     ...(turns === undefined ? [] : ["--turns", `+${turns}`]),
     ...(beside === true ? ["--beside"] : []),
   ];
-  return backgroundRun(await runOwnCommand(words, { cwd: dirname(dir.root) }));
+  return backgroundRun(await runOwnCommand(words, { cwd: dirname(project.dir.root) }));
 }
 
 /** `standing` is printed for a run that has nothing left to do. */
@@ -125,7 +135,7 @@ export async function previewRetry(
   known: LoadedRun,
   wanted: RetryWanted,
 ): Promise<RewindPreview> {
-  return previewRewind(project, known, retryRequest(known, wanted));
+  return previewRewind(project, known, retryRequest(project, known, wanted));
 }
 
 /** Runs a step again, and every step after it; continues the run if nobody drives it. */
@@ -134,8 +144,8 @@ export async function retryStep(
   known: LoadedRun,
   wanted: RetryWanted,
 ): Promise<AskResult> {
-  const agreed = await confirmed(known, retryRequest(known, wanted), wanted);
-  if (askableOwner(known) === undefined) {
+  const agreed = await confirmed(known, retryRequest(project, known, wanted), wanted);
+  if (!takesRequests(project, known)) {
     refuseUnavailable(known);
     const preview = await previewRewind(project, known, agreed);
     const turns = agreed.turns === undefined ? undefined : `+${agreed.turns}`;
@@ -146,12 +156,13 @@ export async function retryStep(
 }
 
 function retryRequest(
+  project: Project,
   known: LoadedRun,
   { steps, files, failed, turns }: RetryWanted,
 ): RewindRequest {
   const { step, items } = retriedBy(steps);
   const request = { step: stepNamed(known, step), items, files, failed, turns };
-  const ofOwner = askableOwner(known) === undefined ? {} : ({ ofOwner: true } as const);
+  const ofOwner = !takesRequests(project, known) ? {} : ({ ofOwner: true } as const);
   return understood(known, { verb: "retry", ...request, ...ofOwner });
 }
 
@@ -179,7 +190,7 @@ export async function addToBudget(
 ): Promise<AskResult> {
   const added = parseBudget(budget);
   await checkPricesOnResume(known, undefined, budget);
-  if (askableOwner(known) === undefined) refuseUnavailable(known);
+  if (!takesRequests(project, known)) refuseUnavailable(known);
   return askForBudget(project, known, added, (now) => resumeRun(project, now, wanted));
 }
 
@@ -248,7 +259,7 @@ export async function settleEffect(
   { step, verdict, identity, resume = true }: SettleWanted,
 ): Promise<Settled & Continued> {
   const settled = await settleStep({ project, known }, step, { verdict, identity });
-  const isOwned = askableOwner(settled.known) !== undefined;
+  const isOwned = takesRequests(project, settled.known);
   return { ...settled, ...(await continued(project, settled.known, resume, isOwned)) };
 }
 
@@ -259,7 +270,7 @@ export async function skipAndContinue(
   { step, resume = true }: { readonly step: string; readonly resume?: boolean | undefined },
 ): Promise<SkippedStep & Continued> {
   const skipped = await skipStep({ project, known }, step);
-  const isOwned = askableOwner(skipped.known) !== undefined;
+  const isOwned = takesRequests(project, skipped.known);
   return { ...skipped, ...(await continued(project, skipped.known, resume, isOwned)) };
 }
 
@@ -289,10 +300,10 @@ export async function rewindTo(
 ): Promise<Rewound> {
   const snapshot = snapshotNamed(known, to);
   if (snapshot !== undefined) return rewindFiles(project, known, snapshot, { files, dryRun });
-  const owner = askableOwner(known);
-  if (owner === undefined) refuseUnavailable(known);
+  const isAsked = takesRequests(project, known);
+  if (!isAsked) refuseUnavailable(known);
   const wanted: RewindRequest = { verb: "rewind", step: to, files };
-  const asked: RewindRequest = owner === undefined ? wanted : { ...wanted, ofOwner: true };
+  const asked: RewindRequest = isAsked ? { ...wanted, ofOwner: true } : wanted;
   const request = await confirmed(known, asked, { agreed, dryRun });
   const preview = await previewRewind(project, known, request);
   const lines = previewLines(known, preview);
@@ -304,7 +315,7 @@ export async function rewindTo(
     const about = rewindFilesLines(known, preview);
     return { document, lines: about, changes, repeats: preview.steps.repeats };
   }
-  if (owner !== undefined) {
+  if (isAsked) {
     const { outcome, reopened = [] } = await askForRewind(project, known, request);
     return { document: { ...document, runs_again: reopened, request: outcome }, lines };
   }

@@ -52,8 +52,11 @@ export async function stopRun(
   const shortId = await shortIdOf(journal, runId);
   const by = thisStopper();
   if (lease?.owner === undefined || livenessOf(lease) !== "owned") {
+    // The steps of a worker whose lease has run out are dead.
+    if (project.workers !== undefined) throw unownedError(await loadRun(project, runId));
     return endOrphans(project, await loadRun(project, runId), { mode, by });
   }
+  if (lease.owner.place !== undefined) throw ownedError(shortId, lease.owner);
   if (isElsewhere(lease)) {
     // The pid of an owner elsewhere names another process here, or none.
     const message = `run ${shortId} is owned by ${ownerText(lease.owner)}: stop it there`;
@@ -111,7 +114,10 @@ async function onlyLiveRun(project: Project): Promise<string> {
   const live: RunSummary[] = [];
   for (const run of await project.journal.log.list(open)) {
     const isOwned = livenessOf(run.lease) === "owned";
-    if (isOwned || hasOrphans(await loadRun(project, run.runId))) live.push(run);
+    if (isOwned) live.push(run);
+    else if (project.workers === undefined && hasOrphans(await loadRun(project, run.runId))) {
+      live.push(run);
+    }
   }
   const [first, second] = live;
   if (first === undefined)

@@ -19,7 +19,7 @@ import {
 } from "../../workspace/snapshot/restore-plan.ts";
 import { openWorkspace } from "../../workspace/snapshot/workspace.ts";
 import { type Executed, execute } from "../drive/drive.ts";
-import { unavailable } from "../drive/ownership.ts";
+import { refuseOfFleet, unavailable } from "../drive/ownership.ts";
 import { openRunWorkspace } from "../drive/run-workspace.ts";
 import { NO_DISPLAY } from "../drive/screen.ts";
 import type { LoadedRun } from "../loaded-run.ts";
@@ -109,6 +109,7 @@ export async function previewRestore(
   known: LoadedRun,
   { commit }: NamedSnapshot,
 ): Promise<RestorePreview | undefined> {
+  refuseOfFleet(project, known, "a rewind of files alone");
   const refusal = unavailable(known);
   if (refusal !== undefined) throw refusal;
   const { workspace } = await openRunWorkspace(project, known);

@@ -68,7 +68,7 @@ export class ServiceLoop {
       const message = `the service runs already, as process ${before.identity.pid}`;
       throw new Refusal("service-running", message, command("service", "status"));
     }
-    this.#projects = new OpenProjects(from);
+    this.#projects = new OpenProjects(from, "local");
     this.#tell = tell;
     const isSame = before === undefined || before.identity.boot === own.boot;
     this.#earlier = isSame

@@ -12,7 +12,7 @@ import { parseAge } from "../../util/duration.ts";
 import { cleanRuns } from "../clean.ts";
 import { type LoadedRun, loadRun } from "../loaded-run.ts";
 import { configurationTexts } from "../pipeline/configuration-file.ts";
-import { openProject, type Project } from "../project/project.ts";
+import { openLocalProject, type Project } from "../project/project.ts";
 import { readCleanNote, writeCleanNote } from "./service-note.ts";
 
 const STALE_AFTER = "7d";
@@ -35,7 +35,7 @@ export async function cleanStale(
   if (note === undefined) writeCleanNote({ from: now + NOTICE_MS, runs: stale.length });
   if (note === undefined || now < note.from) return 0;
   let cleaned = 0;
-  const writable = await openProject(directory, "read-write");
+  const writable = await openLocalProject(directory, "read-write");
   try {
     await cleanRuns(writable, stale, {}, ({ kept }) => {
       if (kept === undefined) cleaned++;

@@ -11,7 +11,7 @@ import { dirname, join } from "node:path";
 import { isAlive } from "../../runner/process/identity.ts";
 import type { ScheduleStanding, ServiceStanding } from "../../view/service-text.ts";
 import { userDirectory } from "../pipeline/configuration-file.ts";
-import { withAllProjects } from "../project/open-projects.ts";
+import { type ReadableProject, withAllProjects } from "../project/open-projects.ts";
 import { advice, Refusal } from "../refusal.ts";
 import { packageDirectory } from "../this-process.ts";
 import { Schedules, scheduleStanding } from "./schedule.ts";
@@ -107,7 +107,7 @@ function lingers(): boolean {
 export async function serviceStanding(from: string, now: number): Promise<ServiceStanding> {
   const note = readServiceNote();
   const unit = unitPath();
-  const found = await withAllProjects(from, async (projects) => {
+  const standing = async (projects: readonly ReadableProject[]) => {
     const all = new Schedules();
     const schedules: ScheduleStanding[] = [];
     for (const { directory } of projects) {
@@ -115,7 +115,8 @@ export async function serviceStanding(from: string, now: number): Promise<Servic
       schedules.push(...own.map((schedule) => scheduleStanding(schedule, now)));
     }
     return { projects: projects.length, schedules };
-  });
+  };
+  const found = await withAllProjects(from, standing, "local");
   const runs = note !== undefined && isAlive(note.identity);
   return {
     unit: existsSync(unit) ? unit : undefined,

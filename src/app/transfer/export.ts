@@ -21,6 +21,7 @@ import type { JsonObject } from "../../util/json.ts";
 import { type PartSource, writeArchive } from "../../workspace/archive.ts";
 import { WorkspaceError } from "../../workspace/workspace-error.ts";
 import { isOwnerAlive, ownerText, thisOwner } from "../drive/owner.ts";
+import { refuseOfFleet } from "../drive/ownership.ts";
 import { runEnvironment } from "../drive/run-environment.ts";
 import { relinkWorktrees } from "../drive/run-workspace.ts";
 import { type LoadedRun, reloadOwned, reloadRun } from "../loaded-run.ts";
@@ -67,6 +68,7 @@ export async function exportRun(
   file: string,
   options: ExportOptions,
 ): Promise<ExportedRun> {
+  refuseOfFleet(project, known, "perdure export");
   refuse(known, options);
   const epoch = await acquire(project, known, options);
   try {

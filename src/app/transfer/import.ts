@@ -218,9 +218,10 @@ async function isHere(
   );
 }
 
-async function moveOf(
+/** The move of a run to a project, with the files that it brings. */
+export async function moveOf(
   project: Project,
-  { about, plan, run }: ExportedState,
+  { about, plan, run }: Pick<ExportedState, "about" | "plan" | "run">,
   wanted: ForeignFiles | undefined,
 ): Promise<RunMoved> {
   const to = dirname(project.dir.root);
@@ -269,7 +270,7 @@ function incomingRun(
  * Makes a folder for the parts and removes those of killed imports; refuses while another import
  * runs.
  */
-function stagingIn(root: string): string {
+export function stagingIn(root: string): string {
   const staging = join(root, `${STAGING}${process.pid}`);
   rmSync(staging, { recursive: true, force: true });
   mkdirSync(staging, { mode: 0o700 });

@@ -10,24 +10,43 @@ import type { LoadedRun } from "../../app/loaded-run.ts";
 import { checkPricesOnResume, parseBudget } from "../../app/prices.ts";
 import type { Project } from "../../app/project/project.ts";
 import { type AskResult, askForBudget, askForRewind } from "../../app/request/ask-owner.ts";
+import { refuseOptions, resumeByWorkers } from "../../app/request/by-workers.ts";
 import { confirmRepeat, namesOf, type RewindRequest } from "../../app/rewind/rewind-preview.ts";
 import { commandText } from "../../view/text.ts";
 import { confirmation } from "../ask.ts";
-import type { OutputOptions } from "../screen/output-options.ts";
+import { print, printDocument } from "../print.ts";
+import { type OutputOptions, wantsJson } from "../screen/output-options.ts";
 
 interface AskOptions extends OutputOptions {
   readonly budget?: string;
   readonly yes?: boolean;
+  readonly dryRun?: boolean;
 }
 
 /** Options of a request for more budget. */
 const WITH_BUDGET: ReadonlySet<string> = new Set([
-  ...["budget", "pipelineId", "file", "preflight", "json", "plain", "quiet"],
+  ...["budget", "pipelineId", "file", "preflight", "cache", "json", "plain", "quiet"],
 ]);
 
 /** Options of a request to retry a step. */
 const WITH_RETRY: ReadonlySet<string> = new Set([
-  ...["files", "failed", "turns", "yes", "preflight", "json", "plain", "quiet"],
+  ...["files", "failed", "turns", "yes", "preflight", "cache", "json", "plain", "quiet"],
+]);
+
+/** Options of a request that a worker continues a run. */
+const WITH_RESUME: ReadonlySet<string> = new Set([
+  ...[
+    "fromStep",
+    "yes",
+    "detach",
+    "pipelineId",
+    "file",
+    "preflight",
+    "cache",
+    "json",
+    "plain",
+    "quiet",
+  ],
 ]);
 
 /** True when these are the only options that were given. */
@@ -45,16 +64,33 @@ export async function askToContinue(
   known: LoadedRun,
   wanted: RewindRequest | undefined,
   options: AskOptions,
-): Promise<AskResult | "declined" | undefined> {
+): Promise<AskResult | "declined" | "resumed" | undefined> {
   const { budget } = options;
   if (wanted === undefined && budget !== undefined && areOnly(options, WITH_BUDGET)) {
     const added = parseBudget(budget);
     await checkPricesOnResume(known, undefined, budget);
     return askForBudget(project, known, added);
   }
-  if (wanted?.verb !== "retry" || !areOnly(options, WITH_RETRY)) return undefined;
-  const request = await confirmRepeat(known, wanted, options, confirmation(options));
+  if (wanted?.verb !== "retry" || !areOnly(options, WITH_RETRY)) {
+    if (project.workers === undefined || options.dryRun === true) return undefined;
+    const others = Object.entries(options).filter(([name]) => !WITH_RESUME.has(name));
+    refuseOptions(project, known, Object.fromEntries(others));
+    if (wanted === undefined) return resume(project, known, options);
+  }
+  const asked: RewindRequest = wanted.verb === "retry" ? wanted : { ...wanted, verb: "rewind" };
+  const request = await confirmRepeat(known, asked, options, confirmation(options));
   return request === undefined ? "declined" : askForRewind(project, known, request);
+}
+
+/** Queues a run of a fleet again: a worker continues it. */
+async function resume(project: Project, known: LoadedRun, options: AskOptions): Promise<"resumed"> {
+  await resumeByWorkers(project, known);
+  if (wantsJson(options)) printDocument("queued", { run_id: known.id });
+  else if (options.quiet !== true) {
+    print(`Run ${known.id} of ${known.plan.name} is queued again`);
+    print(`Follow it: ${commandText("attach", known.shortId)}`);
+  }
+  return "resumed";
 }
 
 /** What became of such a request, in words. */
@@ -89,6 +125,11 @@ function drivenBy({ lease }: LoadedRun): string {
 /** What is said about a request that the owner of a run has not handled. */
 export function pendingLines({ outcome, known: { shortId, lease } }: AskResult): readonly string[] {
   const resume = commandText("resume", shortId);
+  if (lease?.owner === undefined && outcome === "not-read") {
+    return [
+      `The request is recorded; a worker of the fleet handles it when it takes run ${shortId}.`,
+    ];
+  }
   if (outcome === "owner-ended") {
     const what = `The request is recorded, but the owner of run ${shortId} ended before it read it.`;
     return [what, `Continue the run with it: ${resume}`];

@@ -8,6 +8,7 @@ import { resolve } from "node:path";
 import { parseInput } from "../../app/pipeline/input.ts";
 import { userStatePath } from "../../app/project/user-state.ts";
 import { advice, Refusal } from "../../app/refusal.ts";
+import { filesOption } from "../../app/rewind/rewind-files.ts";
 import { prepareRun } from "../../app/start.ts";
 import { parseDuration } from "../../util/duration.ts";
 import { LABEL, LABEL_FORM } from "../../util/label.ts";
@@ -19,6 +20,7 @@ import {
   scheduleListJson,
 } from "../../view/fleet-overview.ts";
 import { storeJson, storeLines } from "../../view/store-text.ts";
+import { commandText } from "../../view/text.ts";
 import { loadFleet, resultOf } from "../fleet-program.ts";
 import { print, printDocument, printError } from "../print.ts";
 import { stdoutStyle, stdoutWidth } from "../screen/terminal-style.ts";
@@ -111,6 +113,42 @@ export async function storeCommand(_action: string, options: StoreOptions): Prom
   if (options.json === true) printDocument("store", storeJson(setUp));
   else for (const line of storeLines(setUp)) print(line);
   return EXIT.done;
+}
+
+interface MoveOptions {
+  readonly files?: string;
+  readonly json?: boolean;
+}
+
+/** Moves a run of this machine to the fleet. */
+export async function pushCommand(run: string, options: MoveOptions): Promise<ExitCode> {
+  const moved = resultOf(await loadFleet().push(process.cwd(), run));
+  const { shortId, pipeline, place, isThere } = moved;
+  if (printedMove(moved, options)) return EXIT.done;
+  if (isThere) print(`Run ${shortId} of ${pipeline} is in the fleet at ${place} already`);
+  else print(`Run ${shortId} of ${pipeline} is in the fleet at ${place} now`);
+  print(`Follow it: ${commandText("attach", shortId)}`);
+  return EXIT.done;
+}
+
+/** Moves a run of the fleet to this machine. */
+export async function pullCommand(run: string, options: MoveOptions): Promise<ExitCode> {
+  const files = filesOption(options.files);
+  const moved = resultOf(await loadFleet().pull(process.cwd(), run, files));
+  const { shortId, pipeline, place, isThere } = moved;
+  if (printedMove(moved, options)) return EXIT.done;
+  print(`Run ${shortId} of ${pipeline} is ${isThere ? "already " : ""}here, in ${place}`);
+  print(`Continue it here: ${commandText("resume", shortId)}`);
+  return EXIT.done;
+}
+
+function printedMove(
+  { runId, place, isThere }: { runId: string; place: string; isThere: boolean },
+  { json }: MoveOptions,
+): boolean {
+  if (json !== true) return false;
+  printDocument("moved", { run_id: runId, place, was_there: isThere });
+  return true;
 }
 
 /** Shows the workers of the fleet, its queues and its dead letters. */

@@ -8,7 +8,7 @@ import { type LoadedRun, loadRun, whyInputOf } from "../../app/loaded-run.ts";
 import type { TypedInput } from "../../app/pipeline/input.ts";
 import type { Project } from "../../app/project/project.ts";
 import { Refusal } from "../../app/refusal.ts";
-import { askableOwner, askForRewind } from "../../app/request/ask-owner.ts";
+import { askForRewind, takesRequests } from "../../app/request/ask-owner.ts";
 import { forkRun, planFork } from "../../app/rewind/fork.ts";
 import {
   filesSetAside,
@@ -79,16 +79,16 @@ async function rewindSteps(
   wanted: RewindRequest,
   options: RewindOptions,
 ): Promise<ExitCode> {
-  const owner = askableOwner(known);
-  const refusal = owner === undefined ? unavailable(known) : undefined;
+  const isAsked = takesRequests(project, known);
+  const refusal = isAsked ? undefined : unavailable(known);
   if (refusal !== undefined) throw refusal;
-  const asked: RewindRequest = owner === undefined ? wanted : { ...wanted, ofOwner: true };
+  const asked: RewindRequest = isAsked ? { ...wanted, ofOwner: true } : wanted;
   const request = await confirmRepeat(known, asked, options, confirmation({}));
   if (request === undefined) {
     print("Nothing was changed.");
     return EXIT.interrupted;
   }
-  if (owner !== undefined && options.dryRun !== true) {
+  if (isAsked && options.dryRun !== true) {
     const result = await askForRewind(project, known, request);
     const { reopened = [], outcome } = result;
     const became = { runs_again: reopened, request: outcome };

@@ -22,7 +22,7 @@ import { failedOutput } from "../../app/output/output-tail.ts";
 import { masked } from "../../app/output/secret-mask.ts";
 import { knownPipeline } from "../../app/pipeline/pipeline-name.ts";
 import type { RunWords } from "../../app/project/named-run.ts";
-import { findStateDir, openProject } from "../../app/project/project.ts";
+import { hasRuns, openProject } from "../../app/project/project.ts";
 import { advice, Refusal } from "../../app/refusal.ts";
 import { exposureLines } from "../../view/attempt-text.ts";
 import { standingLines } from "../../view/end-card.ts";
@@ -173,7 +173,7 @@ export async function replayCommand(
   options: OutputOptions,
 ): Promise<ExitCode> {
   const json = wantsJson(options);
-  const project = await openProject(process.cwd(), "read-only");
+  const project = await openProject(process.cwd(), "read-only", id);
   const replayed = await replayRun(project, (await runNamed(project, [id])).runId);
   if (json) printDocument("replay", replayJson(replayed));
   else for (const line of replayLines(replayed)) print(line);
@@ -302,7 +302,7 @@ export async function graphCommand(
 async function drawingOf(what: string | undefined): Promise<Drawing> {
   const path = what === undefined ? undefined : knownPipeline(what);
   if (path !== undefined && existsSync(path)) return planDrawing((await readPlan(path)).plan);
-  if (what !== undefined && (/[./]/.test(what) || findStateDir(process.cwd()) === undefined)) {
+  if (what !== undefined && (/[./]/.test(what) || !(await hasRuns(process.cwd())))) {
     const message = `${what}: there is no such file`;
     throw new Refusal(
       "missing-file",

@@ -7,7 +7,7 @@ import { ownerText } from "../../app/drive/owner.ts";
 import { type LoadedRun, loadRun } from "../../app/loaded-run.ts";
 import { followRun } from "../../app/look/attach.ts";
 import { openConversation } from "../../app/open.ts";
-import { openProject } from "../../app/project/project.ts";
+import { openProject, type Project } from "../../app/project/project.ts";
 import { answerGate, askedAt, openQuestions } from "../../app/request/answer.ts";
 import { askableOwner } from "../../app/request/ask-owner.ts";
 import { type Delivery, sendMessage } from "../../app/request/message.ts";
@@ -140,13 +140,11 @@ export async function settleCommand(
   const { shortId } = opened.known;
   const settled = await settleStep(opened, step, { verdict, identity });
   const { as, by, outcome, known } = settled;
-  const owner = askableOwner(known);
   if (wantsJson(options)) {
     printDocument("settle", { run_id: known.id, step, verdict: as, by, request: outcome });
   } else if (outcome === "handled") {
     print(`Step ${step} of run ${shortId} is settled by ${by}: ${EFFECT[as]}.`);
-    if (owner === undefined) print(`Continue: perdure resume ${shortId}`);
-    else print(`The run continues: ${ownerText(owner)} drives it.`);
+    print(continueLine(opened.project, known));
   } else {
     for (const line of pendingLines(settled)) print(line);
   }
@@ -170,10 +168,16 @@ export async function skipCommand(
     return EXIT.done;
   }
   print(`Step ${skipped.step} of run ${known.shortId} is skipped by ${by}.`);
-  const owner = askableOwner(known);
-  if (owner === undefined) print(`Continue: ${commandText("resume", known.shortId)}`);
-  else print(`The run continues: ${ownerText(owner)} drives it.`);
+  print(continueLine(opened.project, known));
   return EXIT.done;
+}
+
+/** How a run continues after a change. */
+function continueLine({ workers }: Project, known: LoadedRun): string {
+  const owner = askableOwner(known);
+  if (owner !== undefined) return `The run continues: ${ownerText(owner)} drives it.`;
+  if (workers !== undefined) return "The run continues when a worker takes it.";
+  return `Continue: ${commandText("resume", known.shortId)}`;
 }
 
 /** Follows a run until it ends or loses its owner. */
@@ -227,7 +231,7 @@ const WHEN: Readonly<Record<StopMode, string>> = {
 export async function stopCommand(id: string | undefined, options: StopOptions): Promise<ExitCode> {
   const mode: StopMode =
     options.afterTurn === true ? "after-turn" : options.afterStep === true ? "after-step" : "now";
-  const project = await openProject(process.cwd(), "read-write");
+  const project = await openProject(process.cwd(), "read-write", id);
   const result = await stopRun(project, id, mode);
   const { runId, shortId } = result;
   if (wantsJson(options)) {

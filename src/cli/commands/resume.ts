@@ -10,7 +10,6 @@ import {
   givenVariables,
   requireVariables,
 } from "../../app/drive/run-environment.ts";
-import { storeAddress } from "../../app/fleet/store-address.ts";
 import { type LoadedRun, loadRun, refuseCopy, whyInputOf } from "../../app/loaded-run.ts";
 import { type ReadingOptions, readingOf } from "../../app/pipeline/pipeline-file.ts";
 import { parseBudget, parseTurns } from "../../app/prices.ts";
@@ -22,7 +21,7 @@ import {
 import { openProject, type Project, resolveRunId } from "../../app/project/project.ts";
 import { stepNamed } from "../../app/project/step-name.ts";
 import { command, Refusal } from "../../app/refusal.ts";
-import { askableOwner } from "../../app/request/ask-owner.ts";
+import { takesRequests } from "../../app/request/ask-owner.ts";
 import {
   checkResume,
   completeFiles,
@@ -54,7 +53,6 @@ import { standingJson } from "../../view/json/run-json.ts";
 import { interruptedLines } from "../../view/preview/interrupted-work.ts";
 import { why } from "../../view/why.ts";
 import { confirmation } from "../ask.ts";
-import { loadFleet, resultOf } from "../fleet-program.ts";
 import { runNamed } from "../named-run.ts";
 import { print, printDiagnostics, printDocument, printError } from "../print.ts";
 import { displayOf } from "../screen/display.ts";
@@ -106,10 +104,6 @@ export async function resumeCommand(
   id: string | undefined,
   options: ResumeOptions,
 ): Promise<ExitCode> {
-  const named = id ?? options.pipelineId;
-  if (storeAddress() !== undefined && named !== undefined) {
-    return resumeFleetRun(named, options);
-  }
   const { project, runId, read } = await chosenRun(id, options);
   if (read !== undefined) await printDiagnostics(read);
   if (runId === undefined) return nothingStarted();
@@ -119,14 +113,6 @@ export async function resumeCommand(
       ? undefined
       : { verb: "from-step", step: options.fromStep, files };
   return continueRun(project, runId, request, options);
-}
-
-/** Queues a run of a fleet again: a worker continues it. */
-async function resumeFleetRun(named: string, options: ResumeOptions): Promise<ExitCode> {
-  const { runId, pipeline } = resultOf(await loadFleet().resume(process.cwd(), named));
-  if (wantsJson(options)) printDocument("queued", { run_id: runId });
-  else print(`Run ${runId} of ${pipeline} is queued again`);
-  return EXIT.done;
 }
 
 async function chosenRun(
@@ -142,8 +128,8 @@ async function chosenRun(
     const message = `the run is named twice: ${id} and --pipeline-id ${options.pipelineId}`;
     throw new Refusal("bad-option", message, command("resume", id));
   }
-  const project = await openProject(process.cwd(), "read-write");
   const given = id ?? options.pipelineId;
+  const project = await openProject(process.cwd(), "read-write", given);
   const { file, fromStep, dryRun } = options;
   if (given !== undefined) {
     const runId = await resolveRunId(project.journal, given);
@@ -163,7 +149,7 @@ export async function retryCommand(
   given: readonly (string | undefined)[],
   options: ResumeOptions,
 ): Promise<ExitCode> {
-  const project = await openProject(process.cwd(), "read-write");
+  const project = await openProject(process.cwd(), "read-write", given[0]);
   const form = { needs: 1, takes: Number.POSITIVE_INFINITY, what: "a step" };
   const { runId, words: names } = await runNamed(project, given, form);
   const files = filesOption(options.files);
@@ -205,13 +191,14 @@ async function continueRun(
   if (options.dryRun !== true) await askGitEarly(project);
   const known = await loadRun(project, runId);
   const wanted = asked && understood(known, { ...asked, step: stepNamed(known, asked.step) });
-  if (askableOwner(known) === undefined) return continueAlone(project, known, wanted, options);
+  if (!takesRequests(project, known)) return continueAlone(project, known, wanted, options);
   if (wanted?.verb === "retry" && options.dryRun === true) {
     return continueAlone(project, known, { ...wanted, ofOwner: true }, options);
   }
   const { askToContinue, resultLines } = await import("./ask-owner.ts");
   const result = await askToContinue(project, known, wanted, options);
   if (result === "declined") return nothingStarted();
+  if (result === "resumed") return EXIT.done;
   if (result === undefined) return continueAlone(project, known, wanted, options);
   if (result.outcome === "owner-ended") {
     // The request is pending, and this process is the next owner.

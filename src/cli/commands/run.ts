@@ -86,7 +86,7 @@ export async function runFromStep(
   if (file === undefined && input === undefined && inputJson === undefined) {
     return resumeCommand(named, options);
   }
-  const project = await openProject(process.cwd(), "read-write");
+  const project = await openProject(process.cwd(), "read-write", named);
   const id = await partOf(project, file, named, step);
   await project.journal.close();
   if (input === undefined && inputJson === undefined) {

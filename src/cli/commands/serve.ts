@@ -31,8 +31,9 @@ export async function uiCommand(options: UiOptions): Promise<ExitCode> {
   const web = createRequire(import.meta.url)("./web.js") as { readonly serve: typeof serve };
   const { port, listen, token } = options;
   const readOnly = options.readOnly === true;
-  const readFleet = storeAddress() === undefined ? undefined : () => loadFleet().overview();
   const from = process.cwd();
+  const hasStore = (await storeAddress(from)) !== undefined;
+  const readFleet = hasStore ? () => loadFleet().overview() : undefined;
   const served = await web.serve({ from, port, listen, token, readOnly, readFleet });
   if (!served.ok) {
     const { code, message, next } = served.refusal;

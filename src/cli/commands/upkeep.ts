@@ -2,7 +2,7 @@
 
 import { resolve } from "node:path";
 import { type CleanOptions, cleanRuns } from "../../app/clean.ts";
-import { openProject } from "../../app/project/project.ts";
+import { openLocalProject } from "../../app/project/project.ts";
 import { filesOption } from "../../app/rewind/rewind-files.ts";
 import { type ExportOptions, exportRun } from "../../app/transfer/export.ts";
 import { importRun } from "../../app/transfer/import.ts";
@@ -22,7 +22,8 @@ export async function cleanCommand(
   const dryRun = options.dryRun === true;
   const json = wantsJson(options);
   const cleaned: DocumentJson<"clean">["runs"][number][] = [];
-  const project = await openProject(process.cwd(), "read-write");
+  // It removes files of this machine; a store keeps those of its runs.
+  const project = await openLocalProject(process.cwd(), "read-write");
   const { runs, bytes, outputsKept } = await cleanRuns(project, ids, options, (run) => {
     const { runId: run_id, folder, kept: kept_because = null } = run;
     cleaned.push({ run_id, folder, kept_because });

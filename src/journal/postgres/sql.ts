@@ -178,7 +178,8 @@ export const LEASE = {
    */
   acquire: `
     UPDATE perdure.pipeline_state AS run
-    SET epoch = $2::integer + 1, owner = $3, held_until = ${HELD_UNTIL},
+    SET epoch = $2::integer + 1, owner = $3,
+      held_until = CASE WHEN $3::json ->> 'place' IS NULL THEN ${HELD_UNTIL} ELSE 'infinity' END,
       requests_seen = coalesce((SELECT max(id) FROM perdure.requests WHERE run = run.run), 0)
     FROM (SELECT pg_advisory_xact_lock_shared(${LEASE_LOCK})) AS unblocked
     WHERE pipeline_id = $1 AND (

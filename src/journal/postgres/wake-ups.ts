@@ -40,6 +40,7 @@ export class WakeUps {
   #listening: Promise<void> | undefined;
   #client: Client | undefined;
   #stopPause: (() => void) | undefined;
+  #timer: NodeJS.Timeout | undefined;
   #isClosed = false;
 
   constructor(pool: PostgresPool) {
@@ -89,11 +90,23 @@ export class WakeUps {
     const signal = new ChangeSignal(() => {
       signals.delete(signal);
       if (signals.size === 0) this.#signals.delete(key);
+      this.#holdProcess();
     });
     signals.add(signal);
+    this.#holdProcess();
     if (this.#isClosed) signal.close();
     else this.#listening ??= this.#keepListening();
     return signal;
+  }
+
+  /** The process may end while nobody watches, although this journal is open. */
+  #holdProcess(): void {
+    // The types of the driver lack these two.
+    const client = this.#client as unknown as Pick<NodeJS.Timeout, "ref" | "unref"> | undefined;
+    for (const held of [client, this.#timer]) {
+      if (this.#signals.size > 0) held?.ref();
+      else held?.unref();
+    }
   }
 
   #wake(key: string): void {
@@ -130,9 +143,12 @@ export class WakeUps {
     try {
       client.on("notification", ({ channel, payload = "" }) => {
         const isOwn = channel === LOG_CHANNEL || channel === INBOX_CHANNEL;
-        this.#wake(keyOf(channel, isOwn ? payload : ""));
+        if (isOwn) this.#wake(keyOf(channel, payload));
+        // Who watches a channel, or all runs.
+        this.#wake(keyOf(channel, ""));
       });
       await this.#listenTo(client, [...this.#channels]);
+      this.#holdProcess();
       while (!this.#isClosed && this.#client === client) {
         await Promise.race([ended.then(() => this.#lost(client)), this.#pause(LOOK_MS)]);
         if (this.#client === client && !this.#isClosed) await this.#look(client);
@@ -163,6 +179,8 @@ export class WakeUps {
       const [channel, runId = ""] = key.split("\n");
       if (channel === LOG_CHANNEL || channel === INBOX_CHANNEL) runIds.add(runId);
     }
+    // Who watches all runs looks at what has changed.
+    this.#wake(keyOf(LOG_CHANNEL, ""));
     const query = { text: NOTICE.positions, values: [[...runIds]], query_timeout: ANSWER_MS };
     const { rows } = await client.query<Row>(query);
     const before = this.#positions;
@@ -176,11 +194,13 @@ export class WakeUps {
 
   async #pause(ms: number): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
-    const timer = setTimeout(resolve, ms);
+    this.#timer = setTimeout(resolve, ms);
     this.#stopPause = resolve;
+    this.#holdProcess();
     if (this.#isClosed) resolve();
     await promise;
-    clearTimeout(timer);
+    clearTimeout(this.#timer);
+    this.#timer = undefined;
   }
 }
 

@@ -403,6 +403,8 @@ export const COMMANDS = {
   workers: ["workers"],
   schedules: ["schedules"],
   store: ["store"],
+  push: ["moved"],
+  pull: ["moved"],
   resume: ["event", "queued", "detached", "resumePlan", "updatePlan", "requested", "standing"],
   retry: ["event", "resumePlan", "requested", "standing"],
   attach: ["event"],

@@ -228,3 +228,11 @@ export const workers = document(
 );
 
 export const queued = document("A run of a fleet that is queued again.", { ...part.run });
+
+export const moved = document("A run that was moved between a project and a fleet.", {
+  ...part.run,
+  /** The place that has the run now: a store, or a directory of a machine. */
+  place: text,
+  /** It was there already. */
+  was_there: boolean,
+});

@@ -126,7 +126,7 @@ function budgetText(amounts: {
 
 /** Gives a run that has just started its limit; a run that has ended needs none. */
 async function limit(directory: string, runId: string, budget: string): Promise<readonly string[]> {
-  const project = await openProject(directory, "read-write");
+  const project = await openProject(directory, "read-write", runId);
   try {
     await addToBudget(project, await loadRun(project, runId), budget);
     return [`Its budget is ${budget}.`];
