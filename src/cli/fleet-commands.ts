@@ -11,6 +11,12 @@ import {
 
 /** Declares submit, schedules, worker, workers, store, push and pull. */
 export function addFleetCommands(program: Command, finish: Finish): void {
+  addSubmitting(program, finish);
+  addWorking(program, finish);
+  addMoving(program, finish);
+}
+
+function addSubmitting(program: Command, finish: Finish): void {
   const submit = program
     .command("submit")
     .description("give a new run of a pipeline to the workers of a fleet")
@@ -38,6 +44,18 @@ export function addFleetCommands(program: Command, finish: Finish): void {
       finish(await (await import("./commands/fleet.ts")).submitCommand(file, options)),
     );
   program
+    .command("schedules")
+    .description("show the pipelines that a fleet starts at certain times")
+    .option("--remove <name>", "remove this one")
+    .addOption(jsonOption())
+    .addHelpText("after", examples("perdure schedules", "perdure schedules --remove nightly"))
+    .action(async (options) =>
+      finish(await (await import("./commands/fleet.ts")).schedulesCommand(options)),
+    );
+}
+
+function addWorking(program: Command, finish: Finish): void {
+  program
     .command("worker")
     .description("drive runs of a fleet on this machine, until SIGTERM hands them over")
     .option("--concurrency <number>", "drive this many runs at once; default: 4")
@@ -61,15 +79,6 @@ export function addFleetCommands(program: Command, finish: Finish): void {
       finish(await (await import("./commands/fleet.ts")).workersCommand(options)),
     );
   program
-    .command("schedules")
-    .description("show the pipelines that a fleet starts at certain times")
-    .option("--remove <name>", "remove this one")
-    .addOption(jsonOption())
-    .addHelpText("after", examples("perdure schedules", "perdure schedules --remove nightly"))
-    .action(async (options) =>
-      finish(await (await import("./commands/fleet.ts")).schedulesCommand(options)),
-    );
-  program
     .command("store")
     .description("set up the PostgreSQL database of a fleet: tables, roles, rights")
     .addArgument(new Argument("<action>", "what to do").choices(["init"]))
@@ -79,6 +88,9 @@ export function addFleetCommands(program: Command, finish: Finish): void {
     .action(async (action, options) =>
       finish(await (await import("./commands/fleet.ts")).storeCommand(action, options)),
     );
+}
+
+function addMoving(program: Command, finish: Finish): void {
   program
     .command("push")
     .description("move a run of this machine to the fleet")

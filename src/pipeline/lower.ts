@@ -29,19 +29,14 @@ import type {
   PipelineStep,
   PipelineWork,
 } from "./pipeline.ts";
+import { lowerPrices } from "./prices.ts";
 import { agentOf } from "./rules/agent.ts";
 import { isChosen } from "./rules/body.ts";
 import { lowerChecks } from "./rules/check.ts";
 import { bareCondition } from "./rules/expression.ts";
 import { choicesOf, gateOf } from "./rules/gate.ts";
 import type { NamedFiles, NamedPipeline } from "./rules/validate.ts";
-import {
-  type ConfigurationShape,
-  type ForEachShape,
-  lowerPrices,
-  type PipelineShape,
-  type StepShape,
-} from "./schema.ts";
+import type { ConfigurationShape, ForEachShape, PipelineShape, StepShape } from "./schema.ts";
 import { linksOf } from "./step-edges.ts";
 import { fanOutOf, hasBody, listIn, pathIn, rootList, type StepList } from "./step-list.ts";
 import { ageMs, milliseconds } from "./values.ts";

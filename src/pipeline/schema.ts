@@ -10,14 +10,14 @@ import * as z from "zod";
 import { ADAPTER_NAMES } from "../util/agent-access.ts";
 import { parseBytes } from "../util/bytes.ts";
 import { parseCron } from "../util/cron.ts";
-import { defined } from "../util/defined.ts";
 import { parseAge } from "../util/duration.ts";
 import { LABEL } from "../util/label.ts";
 import { AGENT_KEYS } from "./agent-keys.ts";
 import { type KeyRow, type StepKind, shapeOf } from "./key-row.ts";
 import { itemSource } from "./key-values.ts";
 import { FAN_OUT_KEYS, INHERITED_KEYS, PARALLEL_MAX, STEP_KEYS } from "./keys.ts";
-import { type ModelPrice, type ModelRates, NOTICE_MOMENTS } from "./pipeline.ts";
+import { NOTICE_MOMENTS } from "./pipeline.ts";
+import { prices } from "./prices.ts";
 import {
   age,
   bounded,
@@ -189,29 +189,6 @@ const stepSchema: z.ZodType<StepShape> = plainStep.extend(shapeOf(BODY_KEYS)).me
 
 /** Every key that a step may have. */
 export const ALL_STEP_KEYS = { ...STEP_KEYS, ...AGENT_KEYS, ...BODY_KEYS };
-
-const dollars = z.number().min(0);
-const rates = {
-  input: dollars.describe("US dollars for a million tokens of input."),
-  cached_input: dollars.optional().describe("Of input from a cache. Default: that of input."),
-  cache_write: dollars.optional().describe("Of input written to a cache. Default: that of input."),
-  cache_write_1h: dollars
-    .optional()
-    .describe("Of input written to a cache for an hour. Default: that of other cache writes."),
-  output: dollars.describe("US dollars for a million tokens of output."),
-};
-
-/** The prices of models, by their names. */
-const prices = z.record(
-  z.string().regex(/\S/, "empty-text"),
-  z.strictObject({
-    ...rates,
-    over_200k: z
-      .strictObject(rates)
-      .optional()
-      .describe("The prices of calls with more than 200,000 tokens of input, where they differ."),
-  }),
-);
 
 const notification = z
   .strictObject({
@@ -425,31 +402,5 @@ export function publishedConfigurationSchema(): unknown {
     description:
       "Settings for every pipeline of a project (perdure.yaml) or of a user " +
       "(~/.config/perdure/config.yaml).",
-  };
-}
-
-type PricesShape = z.infer<typeof prices>;
-type RatesShape = Omit<PricesShape[string], "over_200k">;
-
-/** Prices in the form of a plan. */
-export function lowerPrices(shape: PricesShape): Readonly<Record<string, ModelPrice>> {
-  return Object.fromEntries(
-    Object.entries(shape).map(([model, { over_200k: long, ...rates }]) => [
-      model,
-      { ...lowerRates(rates), ...(long === undefined ? {} : { over200k: lowerRates(long) }) },
-    ]),
-  );
-}
-
-function lowerRates(rates: RatesShape): ModelRates {
-  const { input, cached_input, cache_write, cache_write_1h, output } = rates;
-  return {
-    input,
-    ...defined({
-      cachedInput: cached_input,
-      cacheWrite: cache_write,
-      cacheWrite1h: cache_write_1h,
-    }),
-    output,
   };
 }

@@ -1,8 +1,7 @@
 /** The fleet: its workers with what they do, its queues, groups and schedules, and its dead letters. */
 import { type ReactNode, useEffect } from "react";
 import { Link } from "wouter";
-import type { CommandDoc } from "../api.ts";
-import { useDocument } from "../data.ts";
+import { type CommandDoc, useDocument } from "../api.ts";
 import { runHref } from "../links.ts";
 import { Card, CommandLine, Empty, Failure, Loading } from "../parts/basics.tsx";
 import { Ago, fullTime } from "../parts/figures.tsx";
