@@ -612,6 +612,8 @@ it("doctor, on isolation", async () => {
     "perdure VERSION
     · not on PATH: claude, codex, gemini, opencode
     ✓ steps can be isolated: \`isolate: true\` works here
+    · \`runs_in: bubblewrap\` does not work here: bubblewrap is not installed: there is no bwrap on the PATH
+    · \`runs_in: {image: ...}\` does not work here: neither docker nor podman is on the PATH
     There is no state here yet, so there is nothing to check.
     "
   `);
@@ -970,6 +972,7 @@ it("help", async () => {
       --shell <command>         run one command instead of a file
       --beside                  run in a directory where another run with agents is
                                 running
+      --no-cache                run every step: take no result from an earlier run
       --no-preflight            do not check first whether agents and programs are
                                 installed
 
@@ -1058,6 +1061,7 @@ it("help", async () => {
       -d, --detach              leave the run to a background process
       --beside                  run in a directory where another run with agents is
                                 running
+      --no-cache                run every step: take no result from an earlier run
       --no-preflight            do not check first whether agents and programs are
                                 installed
       --as-copy                 this project is a copy of the run's: continue here,

@@ -97,6 +97,36 @@ it("completes a run wherever its workers are killed", { timeout: WALK_MS }, asyn
   }
 });
 
+it("starts a step anew whose machine died before the step had files of its own", async () => {
+  initGit(fleet.dir);
+  const [left, right] = [fleet.effect("left"), fleet.effect("right")];
+  fleet.write(
+    "p.yaml",
+    `workspace: worktree
+steps:
+  - { id: left, needs: [], workspace: own, run: "echo l > l; ${left}" }
+  - { id: right, needs: [], workspace: own, run: "echo r > r; ${right}" }
+`,
+  );
+  const id = await fleet.submitted();
+  const template = join(fleet.fleet, "template");
+  fs.cpSync(fleet.storePath, template, { recursive: true });
+  const { passed } = await walk("one", id, undefined);
+  fleet.destroy("one");
+  fs.rmSync(fleet.storePath, { recursive: true });
+  fs.cpSync(template, fleet.storePath, { recursive: true });
+  fs.rmSync(fleet.path("effects"));
+  // In the middle of the first snapshot, for which both steps wait.
+  const nth = passed.indexOf("workspace.tree-written") + 1;
+  expect((await walk("one", id, nth)).result.signal).toBe("SIGKILL");
+  fleet.destroy("one");
+  const types = (await (await fleet.store()).log.load(id)).events.map(({ event }) => event.type);
+  expect(types.slice(-2)).toEqual(["step.started", "step.started"]);
+  const again = await walk("two", id, undefined);
+  expect(again.result.stdout, again.result.stderr).toBe("completed\n");
+  expect(fleet.effects()).toEqual({ left: 1, right: 1 });
+});
+
 /** The numbers of the failpoints to strike: each one in the middle of its occurrences. */
 function struckAmong(passed: readonly string[]): readonly number[] {
   const places = passed.flatMap((name, index) =>

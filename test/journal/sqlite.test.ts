@@ -150,7 +150,7 @@ describe("opening refuses", () => {
     sql("PRAGMA user_version = 7");
     await expect(open(mode)).rejects.toThrow(refusal("newer"));
     await expect(open(mode)).rejects.toThrow(
-      `${file} has version 7, and this program knows version 3: a newer perdure wrote it.`,
+      `${file} has version 7, and this program knows version 4: a newer perdure wrote it.`,
     );
   });
 

@@ -48,6 +48,7 @@ const EVENTS: readonly string[] = [
   "step.lost",
   "step.paused",
   "step.probed",
+  "step.recalled",
   "step.relayed",
   "step.saved",
   "step.session",

@@ -8,7 +8,8 @@
  * - fetch/F1 A folder without the mark was never used, and is made again. A folder with the mark is
  *   moved away before another one is made: what only it has can still be found.
  * - fetch/F2 Every attempt that the journal calls running has a claim of a process elsewhere, so that
- *   no owner takes it for one that never started.
+ *   no owner takes it for one that never started. The exception is a step that works apart and has no
+ *   base yet: its workspace was never made, so nothing of it ran.
  * - fetch/F3 A transcript of the same conversation that is here already is replaced only if it is the
  *   beginning of the one in the store; another one is kept beside the earlier folder.
  */
@@ -20,6 +21,7 @@ import { pipeline } from "node:stream/promises";
 import { EVENT_VERSION, type RunMoved } from "../../core/event.ts";
 import { evolve, replay } from "../../core/evolve.ts";
 import { attemptOf, type Run } from "../../core/run.ts";
+import { worksApart } from "../../core/workspace-files.ts";
 import { nameInterrupted, ownWorkspaces, type SavedFiles } from "../../engine/export-files.ts";
 import { workspaceAt } from "../../engine/run-workspace.ts";
 import { attemptDirOf, createStateDir, runDirOf, stateDirOf } from "../../engine/state-dir.ts";
@@ -245,6 +247,7 @@ async function placeFiles(
 /** fetch/F2. */
 export function claimRunning({ run, dir }: IncomingRun): void {
   for (const visit of run.running) {
+    if (worksApart(visit) && visit.base === undefined) continue;
     const folder = attemptDirOf(dir, attemptOf(visit));
     mkdirSync(folder, { recursive: true, mode: 0o700 });
     writeFileSync(join(folder, ATTEMPT_FILE.pid), ELSEWHERE, { mode: 0o600, flush: true });
