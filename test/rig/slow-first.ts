@@ -3,7 +3,7 @@ import { BaseSequencer, type TestSpecification } from "vitest/node";
 
 /** Those that use the most time of the processor, the longest first. */
 const SLOW: readonly string[] = [
-  ...["fleet/crash", "fleet/takeover", "cli/service", "fleet/worker"],
+  ...["fleet/crash", "fleet/anywhere", "fleet/takeover", "cli/service", "fleet/worker", "cli/cache"],
   ...["docs/snippets", "crash/crash", "back/table", "cli/help-examples", "cli/portable"],
   ...["cli/take", "cli/json", "cli/once-table", "agents/acp", "crash/workspace"],
   ...["cli/suggested-ends", "cli/update", "cli/workspace", "cli/suggested-agents", "mcp/mcp"],
@@ -13,6 +13,8 @@ const SLOW: readonly string[] = [
   ...["workspace/kill", "journal/damage", "dot/status", "cli/owner", "cli/preflight"],
   ...["dot/statements-kill", "cli/text", "cli/fidelity", "cli/report", "cli/once-again"],
   ...["telemetry/export", "durability/durability", "crash/update", "back/partial", "back/text"],
+  ...["cli/own-workspaces", "workspace/worktree", "page/step", "cli/disk", "page/lists"],
+  ...["cli/requests", "cli/failed-items", "fleet/limits", "cli/bubblewrap", "cli/container"],
 ];
 
 export class SlowFirst extends BaseSequencer {

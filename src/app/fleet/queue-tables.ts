@@ -92,8 +92,10 @@ export async function setUpQueues(journal: FleetJournal): Promise<void> {
       } finally {
         await stopBoss(boss);
       }
-      await transaction.executeSql(TABLES);
-      await transaction.executeSql(RIGHTS);
+      // Outside of the transaction that holds the lock: inside, the server may still remember that the
+      // schema did not exist.
+      await journal.executeSql(TABLES);
+      await journal.executeSql(RIGHTS);
     });
   } catch (error) {
     throw isForbidden(error) ? notSetUp(error) : error;

@@ -79,6 +79,7 @@ export class WakeUps {
     this.#isClosed = true;
     this.#stopPause?.();
     for (const signals of this.#signals.values()) for (const signal of signals) signal.close();
+    this.#holdProcess();
     await this.#sending;
     await this.#client?.end().catch(() => undefined);
     await this.#listening;
@@ -99,12 +100,12 @@ export class WakeUps {
     return signal;
   }
 
-  /** The process may end while nobody watches, although this journal is open. */
+  /** The process may end while nobody watches, although this journal is open; but it waits for close. */
   #holdProcess(): void {
     // The types of the driver lack these two.
     const client = this.#client as unknown as Pick<NodeJS.Timeout, "ref" | "unref"> | undefined;
     for (const held of [client, this.#timer]) {
-      if (this.#signals.size > 0) held?.ref();
+      if (this.#signals.size > 0 || this.#isClosed) held?.ref();
       else held?.unref();
     }
   }
