@@ -186,8 +186,8 @@ const MUTATIONS: readonly Mutation[] = [
   {
     name: "a stopping run waits for what it never starts",
     file: "src/core/next-actions.ts",
-    from: "].filter(isToWithdraw);",
-    to: "].filter((entry) => isToWithdraw(entry) && run.seq < 0);",
+    from: "=> isToWithdraw(visit, entry));",
+    to: "=> isToWithdraw(visit, entry) && attempts.length < 0);",
   },
   {
     name: "a restore waits for what waits for the restore",
@@ -313,8 +313,8 @@ const MUTATIONS: readonly Mutation[] = [
   {
     name: "a doubled job resumes a run that has ended",
     file: TAKEOVER,
-    from: ".includes(status) || pendingRequests > 0",
-    to: ".includes(status) || pendingRequests >= 0",
+    from: "!hasEnded || pendingRequests > 0",
+    to: "!hasEnded || pendingRequests >= 0",
     fleet: true,
   },
   {
