@@ -187,7 +187,7 @@ it("a stop reaches the work, which has its grace period", async () => {
   );
   writeFileSync(
     project.path("work.sh"),
-    `#!/bin/sh\ntrap "${project.effect("saved")}; exit 0" TERM\n${hold.command} & wait\n`,
+    `#!/bin/sh\ntrap "sleep 0.3; ${project.effect("saved")}; exit 0" TERM\n${hold.command} & wait\n`,
     { mode: 0o755 },
   );
   const { runner } = await start(hold);

@@ -106,11 +106,25 @@ function containerMount({ path, mode }: Mount): readonly string[] {
 }
 
 /**
- * The first shell in a container: it passes a signal to the work, and ends after it. Without it the
- * shell of the work would die of SIGTERM, and with it the container, while a process below still saves
- * its files. The work is in the background, because a shell handles a signal only between commands.
+ * The first shell in a container: it passes a signal to the work, and ends after it and everything that
+ * the work has started. Without it the shell of the work would die of SIGTERM, and with it the container,
+ * while a process below still saves its files. The work is in the background, because a shell handles a
+ * signal only between commands.
  */
-const FIRST_SHELL = `trap 'trap : TERM INT HUP; kill -TERM 0' TERM INT HUP
+const FIRST_SHELL = `perdure_stat() {
+  read -r perdure_line < "/proc/$1/stat" && set -- \${perdure_line##*) } || return 1
+  perdure_state=$1 perdure_group=$3
+} 2>/dev/null
+perdure_others() {
+  perdure_stat $$ || return 1
+  perdure_own=$perdure_group
+  for perdure_path in /proc/[0-9]*; do
+    [ "$perdure_path" != "/proc/$$" ] && perdure_stat "\${perdure_path#/proc/}" || continue
+    [ "$perdure_group" = "$perdure_own" ] && [ "$perdure_state" != Z ] && return 0
+  done
+  return 1
+}
+trap 'perdure_stop=yes; trap : TERM INT HUP; kill -TERM 0' TERM INT HUP
 /bin/sh -e -c "$1" "$0" <&0 &
 perdure_work=$!
 wait $perdure_work
@@ -119,6 +133,7 @@ while kill -0 $perdure_work 2>/dev/null; do
   wait $perdure_work
   perdure_exit=$?
 done
+while [ "$perdure_stop" = yes ] && perdure_others; do sleep 0.1 2>/dev/null || sleep 1; done
 exit $perdure_exit`;
 
 /** Shell text that runs `evaluate` in the sandbox, with the name of the script as \`$0\`. */
