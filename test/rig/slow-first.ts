@@ -3,7 +3,14 @@ import { BaseSequencer, type TestSpecification } from "vitest/node";
 
 /** Those that use the most time of the processor, the longest first. */
 const SLOW: readonly string[] = [
-  ...["fleet/crash", "fleet/anywhere", "fleet/takeover", "cli/service", "fleet/worker", "cli/cache"],
+  ...[
+    "fleet/crash",
+    "fleet/anywhere",
+    "fleet/takeover",
+    "cli/service",
+    "fleet/worker",
+    "cli/cache",
+  ],
   ...["docs/snippets", "crash/crash", "back/table", "cli/help-examples", "cli/portable"],
   ...["cli/take", "cli/json", "cli/once-table", "agents/acp", "crash/workspace"],
   ...["cli/suggested-ends", "cli/update", "cli/workspace", "cli/suggested-agents", "mcp/mcp"],
