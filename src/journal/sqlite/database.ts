@@ -33,6 +33,9 @@ const INTEGRITY_CHECK_BYTES_MAX = 4 * 1024 * 1024;
 /** How long a process trusts verified pages while others write; `verify` does not wait. */
 const VERIFY_PAUSE_MS = 10_000;
 
+/** Two changes of a directory within this time may leave it with the same time. */
+const TIME_STEP_MAX_MS = 100;
+
 /** The suffix of a complete repair until it replaces the journal (repair/repair.ts). */
 export const REPAIRED_SUFFIX = ".repaired";
 
@@ -89,7 +92,7 @@ export class Database {
     this.#connection = connection;
     this.#newest = newest;
     // Until this connection reads for the first time, another process may still remove the -wal.
-    this.#files = { ...filesOf(file), walInode: 0 };
+    this.#files = { ...fileOf(file), namesMs: 0, walInode: 0 };
   }
 
   /** All rows of a query. */
@@ -150,15 +153,15 @@ export class Database {
   write<T>(name: string, body: () => T): T {
     failpoint(`journal.${name}.before`);
     this.#checkUntouched();
-    const result = this.#transact(TRANSACTION.write, () => {
-      const value = body();
+    const { value, newest } = this.#transact(TRANSACTION.write, () => {
+      const done = body();
       failpoint(`journal.${name}.inside`);
-      return value;
+      return { value: done, newest: this.#newest && this.integer(EVENT.newest) };
     });
-    this.#files = filesOf(this.file);
-    this.#newest?.record(this.integer(EVENT.newest));
+    this.#files = { ...this.#files, ...fileOf(this.file) };
+    if (newest !== undefined) this.#newest?.record(newest);
     failpoint(`journal.${name}.after`);
-    return result;
+    return value;
   }
 
   /** Prevents every connection, this one included, from writing until the lock is released. */
@@ -238,7 +241,7 @@ export class Database {
 
   #lookAtFiles(): void {
     const seen = this.#files;
-    const now = filesOf(this.file);
+    const now = filesOf(this.file, seen);
     const replaced =
       now.inode !== seen.inode || (seen.walInode > 0 && now.walInode !== seen.walInode);
     if (replaced || now.size < seen.size) {
@@ -250,21 +253,37 @@ export class Database {
   }
 }
 
-/** The state of a database file and of its -wal; 0 for a missing file. */
-interface FilesSeen {
+/** The state of a file; 0 for a missing one. */
+interface FileSeen {
   readonly inode: number;
   readonly size: number;
   readonly mtimeMs: number;
+}
+
+/** The state of a database file and of its -wal. */
+interface FilesSeen extends FileSeen {
+  /** When a name in their directory last changed. */
+  readonly namesMs: number;
   readonly walInode: number;
 }
 
-function filesOf(file: string): FilesSeen {
-  return guarded(file, () => {
-    const stat = fs.statSync(file, { throwIfNoEntry: false });
-    const wal = fs.statSync(`${file}-wal`, { throwIfNoEntry: false });
-    const { ino = 0, size = 0, mtimeMs = 0 } = stat ?? {};
-    return { inode: ino, size, mtimeMs, walInode: wal?.ino ?? 0 };
+function fileOf(path: string): FileSeen {
+  return guarded(path, () => {
+    const { ino = 0, size = 0, mtimeMs = 0 } = fs.statSync(path, { throwIfNoEntry: false }) ?? {};
+    return { inode: ino, size, mtimeMs };
   });
+}
+
+/**
+ * The -wal is looked at only if a name in the directory has changed. Linux gives a file that somebody
+ * has looked at a new time with its next write, and the commit then waits for that time to be stored,
+ * too: it would take nearly twice as long.
+ */
+function filesOf(file: string, seen: FilesSeen): FilesSeen {
+  const namesMs = fileOf(dirname(file)).mtimeMs;
+  const isSame = namesMs === seen.namesMs && Date.now() - namesMs > TIME_STEP_MAX_MS;
+  const walInode = isSame ? seen.walInode : fileOf(`${file}-wal`).inode;
+  return { ...fileOf(file), namesMs, walInode };
 }
 
 /** Makes SQLite read every page from the file; an older connection would use its cache. */
