@@ -22,6 +22,7 @@ import { pathToFileURL } from "node:url";
 import { failpoint } from "../../util/failpoint.ts";
 import { JournalError } from "../journal.ts";
 import { fileCodeOf, guarded, isDeniedWriting } from "../storage-error.ts";
+import { DatabaseFiles } from "./database-files.ts";
 import { APPLICATION_ID, MIGRATIONS, migrate, newestVersion, versionOf } from "./migrations.ts";
 import { forgetNewest, NewestEvent, readNewest } from "./newest-event.ts";
 import type { Row } from "./row.ts";
@@ -32,9 +33,6 @@ const INTEGRITY_CHECK_BYTES_MAX = 4 * 1024 * 1024;
 
 /** How long a process trusts verified pages while others write; `verify` does not wait. */
 const VERIFY_PAUSE_MS = 10_000;
-
-/** Two changes of a directory within this time may leave it with the same time. */
-const TIME_STEP_MAX_MS = 100;
 
 /** The suffix of a complete repair until it replaces the journal (repair/repair.ts). */
 export const REPAIRED_SUFFIX = ".repaired";
@@ -83,7 +81,7 @@ export class Database {
   readonly #statements = new Map<string, Prepared>();
   /** Absent while a file is built, read or salvaged, because no event is recorded then. */
   readonly #newest: NewestEvent | undefined;
-  #files: FilesSeen;
+  readonly #files: DatabaseFiles;
   #changedByOthers = false;
   #verifiedAt = Number.NEGATIVE_INFINITY;
 
@@ -91,8 +89,7 @@ export class Database {
     this.file = file;
     this.#connection = connection;
     this.#newest = newest;
-    // Until this connection reads for the first time, another process may still remove the -wal.
-    this.#files = { ...fileOf(file), namesMs: 0, walInode: 0 };
+    this.#files = new DatabaseFiles(file);
   }
 
   /** All rows of a query. */
@@ -158,7 +155,7 @@ export class Database {
       failpoint(`journal.${name}.inside`);
       return { value: done, newest: this.#newest && this.integer(EVENT.newest) };
     });
-    this.#files = { ...this.#files, ...fileOf(this.file) };
+    this.#files.noteWrite();
     if (newest !== undefined) this.#newest?.record(newest);
     failpoint(`journal.${name}.after`);
     return value;
@@ -222,12 +219,16 @@ export class Database {
    * them.
    */
   verify(): void {
-    this.#lookAtFiles();
+    this.#look();
     if (this.#changedByOthers) this.#readPages();
   }
 
+  #look(): void {
+    if (this.#files.look()) this.#changedByOthers = true;
+  }
+
   #checkUntouched(): void {
-    this.#lookAtFiles();
+    this.#look();
     // When many runs share a journal, each moves its commits from the -wal into the file.
     const due = performance.now() - this.#verifiedAt > VERIFY_PAUSE_MS;
     if (this.#changedByOthers && due) this.#readPages();
@@ -238,52 +239,6 @@ export class Database {
     this.#changedByOthers = false;
     this.#verifiedAt = performance.now();
   }
-
-  #lookAtFiles(): void {
-    const seen = this.#files;
-    const now = filesOf(this.file, seen);
-    const replaced =
-      now.inode !== seen.inode || (seen.walInode > 0 && now.walInode !== seen.walInode);
-    if (replaced || now.size < seen.size) {
-      const what = replaced ? "removed or replaced" : "truncated";
-      throw new JournalError("broken", `${this.file} was ${what} while this process was using it.`);
-    }
-    if (now.size !== seen.size || now.mtimeMs !== seen.mtimeMs) this.#changedByOthers = true;
-    this.#files = now;
-  }
-}
-
-/** The state of a file; 0 for a missing one. */
-interface FileSeen {
-  readonly inode: number;
-  readonly size: number;
-  readonly mtimeMs: number;
-}
-
-/** The state of a database file and of its -wal. */
-interface FilesSeen extends FileSeen {
-  /** When a name in their directory last changed. */
-  readonly namesMs: number;
-  readonly walInode: number;
-}
-
-function fileOf(path: string): FileSeen {
-  return guarded(path, () => {
-    const { ino = 0, size = 0, mtimeMs = 0 } = fs.statSync(path, { throwIfNoEntry: false }) ?? {};
-    return { inode: ino, size, mtimeMs };
-  });
-}
-
-/**
- * The -wal is looked at only if a name in the directory has changed. Linux gives a file that somebody
- * has looked at a new time with its next write, and the commit then waits for that time to be stored,
- * too: it would take nearly twice as long.
- */
-function filesOf(file: string, seen: FilesSeen): FilesSeen {
-  const namesMs = fileOf(dirname(file)).mtimeMs;
-  const isSame = namesMs === seen.namesMs && Date.now() - namesMs > TIME_STEP_MAX_MS;
-  const walInode = isSame ? seen.walInode : fileOf(`${file}-wal`).inode;
-  return { ...fileOf(file), namesMs, walInode };
 }
 
 /** Makes SQLite read every page from the file; an older connection would use its cache. */
