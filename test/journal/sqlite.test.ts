@@ -119,7 +119,7 @@ describe("the file", () => {
     fs.rmSync(file + suffix);
   });
 
-  test("the -wal is looked at again when its directory was quiet for a while", async () => {
+  test("B4: the -wal is looked at again when its directory was quiet for a while", async () => {
     const journal = await open("create");
     const epoch = await fill(journal, 0, 1);
     const quiet = new Date(Date.now() - 60_000);

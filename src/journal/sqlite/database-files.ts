@@ -23,6 +23,7 @@ interface SeenFile {
   readonly mtimeMs: number;
 }
 
+/** What this process knows of the files of a database that it has open. */
 export class DatabaseFiles {
   readonly #file: string;
   readonly #directory: string;
