@@ -95,7 +95,8 @@ interface FailureCount {
 export class Dispatch {
   readonly #journal: FleetJournal;
   readonly #boss: PgBoss;
-  readonly #queues = new Set<string>();
+  /** Those that are known to exist; a set-up has made the first one. */
+  readonly #queues = new Set<string>([QUEUE]);
 
   private constructor(journal: FleetJournal, boss: PgBoss) {
     this.#journal = journal;
@@ -145,7 +146,7 @@ export class Dispatch {
     );
     const name = String(rows[0]?.queue ?? QUEUE);
     const priority = Number(rows[0]?.priority ?? 0);
-    await this.#makeQueue(name);
+    await this.#makeQueue(transaction, name);
     const data: WantedJob = { run_id: runId };
     const options = { singletonKey: runId, priority, db: bossDatabase(transaction) };
     if (when === "now") {
@@ -325,9 +326,13 @@ export class Dispatch {
     );
   }
 
-  async #makeQueue(name: string): Promise<void> {
+  /** pg-boss makes a queue with a connection of its own, so it is asked only for one that is missing. */
+  async #makeQueue(sql: SqlDatabase, name: string): Promise<void> {
     if (this.#queues.has(name)) return;
-    await this.#boss.createQueue(name, QUEUE_OPTIONS);
+    const { rows } = await sql.executeSql(`select from ${QUEUE_SCHEMA}.queue where name = $1`, [
+      name,
+    ]);
+    if (rows.length === 0) await this.#boss.createQueue(name, QUEUE_OPTIONS);
     this.#queues.add(name);
   }
 }

@@ -270,13 +270,16 @@ export class Worker {
     const next = others.map(({ inMs }) => inMs).filter((inMs) => inMs > 0);
     clearTimeout(this.#expiryTimer);
     if (next.length === 0 || this.#state !== "working") return;
-    this.#expiryTimer = setTimeout(() => {
-      // `#attempted` never rejects.
-      void this.#attempted(async () => {
-        await this.#wantUnattended();
-        await this.#takeAll();
-      });
-    }, Math.min(...next));
+    this.#expiryTimer = setTimeout(
+      () => {
+        // `#attempted` never rejects.
+        void this.#attempted(async () => {
+          await this.#wantUnattended();
+          await this.#takeAll();
+        });
+      },
+      Math.min(...next),
+    );
   }
 
   #expiryTimer: NodeJS.Timeout | undefined;
