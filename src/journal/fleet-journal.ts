@@ -52,7 +52,7 @@ export interface SqlResult {
 }
 
 /** A run without a living owner now, or in so many milliseconds unless its owner renews its lease. */
-export interface UnattendedRun {
+interface UnattendedRun {
   readonly runId: string;
   readonly inMs: number;
 }

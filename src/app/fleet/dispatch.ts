@@ -8,7 +8,8 @@
  *   wants a driver; that of a run that wants none is harmless.
  * Invariants:
  * - dispatch/D1 A run is queued at most once, and earlier when somebody wants it earlier.
- * - dispatch/D2 A job ends in the transaction in which its worker becomes the owner of the run.
+ * - dispatch/D2 A job ends in the transaction in which its worker becomes the owner of the run, or sees
+ *   that the run has one, or queues or parks it again.
  * - dispatch/D3 The clock of a client or a worker decides nothing: a job waits by the clock of the store.
  */
 import type { PgBoss } from "pg-boss";

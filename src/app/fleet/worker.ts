@@ -324,10 +324,15 @@ export class Worker {
     runId: string,
     sentAt: number,
   ): Promise<TakenRun | undefined> {
-    if (this.#runs.has(runId)) return undefined;
     const judged = await transaction.leases.of(runId);
     const how = takeoverOf(judged, this.#owner, (owner) => !isOwnerAlive(owner));
-    if (how === "wait" || !(await claimSlot(transaction, runId))) return undefined;
+    if (how === "wait") return undefined;
+    if (this.#runs.has(runId)) {
+      // This process still ends what it did under a lease that it has lost: the job is not for nothing.
+      await this.#dispatch.want(transaction, runId, { afterMs: SEARCH_EVERY_MS });
+      return undefined;
+    }
+    if (!(await claimSlot(transaction, runId))) return undefined;
     const acquired = await transaction.leases.acquire(runId, { owner: this.#owner, judged });
     if (!acquired.ok || acquired.time === undefined) return undefined;
     const begun = await this.#dispatch.begin(transaction, runId, how);

@@ -23,7 +23,7 @@ import { type Direction, makeBridge } from "./network.ts";
 import { Observer } from "./observer.ts";
 
 const MACHINES = 4;
-/** Runs that wait or work at the same time. */
+/** The most runs that wait or work at the same time. */
 const OPEN_MAX = 32;
 /** How many runs a machine drives at once: all, so that no takeover waits for a free place. */
 const CONCURRENCY = OPEN_MAX;
@@ -222,6 +222,11 @@ class FleetSoak {
     return this.#kills >= this.#options.kills;
   }
 
+  /** How many runs wait or work at once: at most half of them, so that the others meet faults, too. */
+  get #openMax(): number {
+    return Math.min(OPEN_MAX, Math.ceil(this.#options.runs / 2));
+  }
+
   #random(of: string): Random {
     return seededRandom(seedOf(`${this.#options.seed}/${of}`));
   }
@@ -238,8 +243,8 @@ class FleetSoak {
     const random = this.#random("pipelines");
     let begun = 0;
     const mustWait = (): boolean =>
-      begun >= OPEN_MAX + (runs * this.#kills) / kills ||
-      begun - this.#submitted.size + this.#observer.open.length >= OPEN_MAX;
+      begun >= this.#openMax + (runs * this.#kills) / kills ||
+      begun - this.#submitted.size + this.#observer.open.length >= this.#openMax;
     const lane = async (): Promise<void> => {
       while (begun < runs) {
         if (!this.#isOver && mustWait()) {
@@ -257,8 +262,7 @@ class FleetSoak {
 
   /** Resolves when the fleet has as many runs as it shall have at once. */
   async #busy(): Promise<void> {
-    const enough = Math.min(this.#options.runs, OPEN_MAX);
-    while (this.#submitted.size < enough) await sleep(LOOK_MS);
+    while (this.#submitted.size < this.#openMax) await sleep(LOOK_MS);
   }
 
   async #strikeMachine(machine: Machine): Promise<void> {
