@@ -8,9 +8,13 @@ import { textOf } from "../runner/file-text.ts";
 import type { PreflightOptions } from "./preflight.ts";
 import { advice, after, Refusal } from "./refusal.ts";
 
+/** Node's own variables for the channel between a process and its parent; `process.env` lacks them. */
+const NODE_CHANNEL = /^NODE_CHANNEL_/;
+
 /**
  * The environment as a plain object. Node asks the system for each variable at each look, so that a
  * mere copy of `process.env` takes quadratic time, minutes for the environment of some CI machines.
+ * The channel of a worker is left out: a Node program in a step would take one of its files for it.
  */
 export function plainEnvironment(): NodeJS.ProcessEnv {
   const text = textOf("/proc/self/environ");
@@ -18,7 +22,7 @@ export function plainEnvironment(): NodeJS.ProcessEnv {
   const env: NodeJS.ProcessEnv = {};
   for (const entry of text.split("\0")) {
     const cut = entry.indexOf("=", 1);
-    if (cut > 0) env[entry.slice(0, cut)] ??= entry.slice(cut + 1);
+    if (cut > 0 && !NODE_CHANNEL.test(entry)) env[entry.slice(0, cut)] ??= entry.slice(cut + 1);
   }
   return env;
 }

@@ -40,7 +40,7 @@ export async function openFleetProject(address: string, near: string): Promise<P
   };
   const workers: FleetWorkers = {
     name,
-    want: (runId) => withQueues(journal, (to, queues) => queues.want(to, runId, {})),
+    want: (runId) => withQueues(journal, (to, queues) => queues.want(to, runId, "now")),
     resume: (runId, seq) => withQueues(journal, (to, queues) => queues.sendAgain(to, runId, seq)),
     keepFile: (runId, name) => keepFile(journal, runDirOf(dir, runId), runId, name),
     fetchFiles,

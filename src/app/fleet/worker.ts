@@ -247,21 +247,42 @@ export class Worker {
     }
   }
 
-  /** Queues runs that want a driver and have none. */
+  /** Queues what wants a driver and has none, and takes what it may. */
   async #search(): Promise<void> {
     if (this.#state !== "working" || !this.#isReady) return;
-    for (const runId of await this.#journal.unattended(FOUND_MAX)) {
-      if (this.#runs.has(runId)) continue;
-      await this.#journal.transaction((transaction) =>
-        this.#dispatch.want(transaction, runId, { at: Date.now() }),
-      );
-    }
+    await this.#wantUnattended();
     await this.#dispatch.admitWaiting();
     for (const { name, runId } of await this.#scheduled.startDue(this.#storeTime())) {
       this.#say({ type: "scheduled", name, runId });
     }
     await this.#takeAll();
   }
+
+  /** Queues runs without a driver, and comes back when the next lease runs out before the next search. */
+  async #wantUnattended(): Promise<void> {
+    const found = await this.#journal.unattended(FOUND_MAX, SEARCH_EVERY_MS);
+    const others = found.filter(({ runId }) => !this.#runs.has(runId));
+    for (const { runId } of others.filter(({ inMs }) => inMs === 0)) {
+      await this.#journal.transaction((transaction) =>
+        this.#dispatch.want(transaction, runId, { afterMs: 0 }),
+      );
+    }
+    const next = others.map(({ inMs }) => inMs).filter((inMs) => inMs > 0);
+    clearTimeout(this.#expiryTimer);
+    if (next.length === 0 || this.#state !== "working") return;
+    this.#expiryTimer = setTimeout(
+      () => {
+        // `#attempted` never rejects.
+        void this.#attempted(async () => {
+          await this.#wantUnattended();
+          await this.#takeAll();
+        });
+      },
+      Math.min(...next),
+    );
+  }
+
+  #expiryTimer: NodeJS.Timeout | undefined;
 
   /** Takes runs from the queues while there is a place for one. */
   async #takeAll(): Promise<void> {
@@ -303,10 +324,15 @@ export class Worker {
     runId: string,
     sentAt: number,
   ): Promise<TakenRun | undefined> {
-    if (this.#runs.has(runId)) return undefined;
     const judged = await transaction.leases.of(runId);
     const how = takeoverOf(judged, this.#owner, (owner) => !isOwnerAlive(owner));
-    if (how === "wait" || !(await claimSlot(transaction, runId))) return undefined;
+    if (how === "wait") return undefined;
+    if (this.#runs.has(runId)) {
+      // This process still ends what it did under a lease that it has lost: the job is not for nothing.
+      await this.#dispatch.want(transaction, runId, { afterMs: SEARCH_EVERY_MS });
+      return undefined;
+    }
+    if (!(await claimSlot(transaction, runId))) return undefined;
     const acquired = await transaction.leases.acquire(runId, { owner: this.#owner, judged });
     if (!acquired.ok || acquired.time === undefined) return undefined;
     const begun = await this.#dispatch.begin(transaction, runId, how);
@@ -386,6 +412,7 @@ export class Worker {
     if (this.#state === "ended") return;
     this.#state = "ended";
     clearTimeout(this.#leaseTimer);
+    clearTimeout(this.#expiryTimer);
     for (const timer of this.#timers) clearTimeout(timer);
     this.#wanted.close();
     this.#sayGoodbye().then(this.#ended.resolve, this.#ended.reject);
