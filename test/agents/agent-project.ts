@@ -11,10 +11,10 @@ import { expect, onTestFinished } from "vitest";
 import type { RunEvent } from "../../src/core/event.ts";
 import { readEventsFile } from "../../src/journal/events-file.ts";
 import { readClaim } from "../../src/runner/process/attempt-folder.ts";
-import { type Identity, identityOf, isAlive, statOf } from "../../src/runner/process/identity.ts";
+import { type Identity, identityOf, statOf } from "../../src/runner/process/identity.ts";
 import type { Script } from "../rig/model/reply.ts";
 import { type FakeModel, startModel } from "../rig/model/server.ts";
-import { eventually, type Program, Project, type Result } from "../rig/project.ts";
+import { killGroups, type Program, Project, type Result } from "../rig/project.ts";
 import { codexProvider, modelEnvironment } from "./command-line.ts";
 import { type AgentName, agentNamesIn, installAgent } from "./install.ts";
 
@@ -141,9 +141,8 @@ steps:${steps}`,
     const [folder = ""] = globSync(this.path(".perdure", "runs", "*", "attempts", "work@1.1"));
     const claim = readClaim(folder);
     if (claim.by !== "process") throw new Error("there is no agent to kill");
-    const doomed = all.filter(({ group }) => group === claim.identity.pid).flatMap(living);
-    process.kill(-claim.identity.pid, "SIGKILL");
-    await eventually("the agent is dead", () => !doomed.some(isAlive));
+    const agent = all.filter(({ group }) => group === claim.identity.pid);
+    await killGroups(agent.map(({ pid }) => pid));
     return this.stepProcesses().flatMap((pid) => living({ pid }));
   }
 

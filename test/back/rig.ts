@@ -2,11 +2,15 @@
  * A repository of a user with runs that are rewound: what steps did is counted outside of it, so
  * that files which are put back do not take the counts along.
  */
+import { execFileSync } from "node:child_process";
 import * as fs from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { onTestFinished } from "vitest";
+import { expect, onTestFinished } from "vitest";
+import { checkJournal } from "../../src/journal/repair/check.ts";
+import { type StoredRun, storedRuns } from "../crash/canonical.ts";
 import { Project, type Result, runIdsIn } from "../rig/project.ts";
+import { replayJournals } from "../rig/replayed.ts";
 import { contentOf, snapshotNames, userGit, write } from "../workspace/rig.ts";
 
 export type Kind = "worktree" | "here" | "copy" | "directory";
@@ -56,15 +60,45 @@ function makeTemplate(): string {
   return dir;
 }
 
+/** Copies a directory with its times and permissions. */
+function copy(from: string, to: string): void {
+  execFileSync("cp", ["-a", from, to]);
+}
+
 /** The user's repository: a commit, something staged, something stashed, something untracked. */
 export class Repo {
   readonly project = new Project();
   readonly dir = this.project.path("repo");
+  readonly #kept = `${this.project.dir}.kept`;
 
-  constructor() {
-    onTestFinished(() => this.project.remove());
+  /** It is removed when the test is over, or when the caller of this function wants that. */
+  constructor(atEnd: (remove: () => Promise<void>) => void = onTestFinished) {
+    atEnd(async () => {
+      fs.rmSync(this.#kept, { recursive: true, force: true });
+      await this.project.remove();
+    });
     template ??= makeTemplate();
     fs.cpSync(template, this.dir, { recursive: true });
+  }
+
+  /** Copies everything as it is now, for `restore`. */
+  keep(): void {
+    copy(this.project.dir, this.#kept);
+  }
+
+  /** Puts everything back as it was kept; what has happened since is decided again first. */
+  async restore(): Promise<void> {
+    const { dir } = this.project;
+    await replayJournals(dir);
+    fs.rmSync(dir, { recursive: true });
+    copy(this.#kept, dir);
+  }
+
+  /** A run as the journal has it; nothing is wrong with the journal. */
+  async stored(id: string): Promise<StoredRun | undefined> {
+    expect(checkJournal(join(this.dir, ".perdure", "state.db"))).toEqual([]);
+    const runs = await storedRuns(new Project(this.dir));
+    return runs.find(({ runId }) => runId === id);
   }
 
   /** Writes a pipeline of this shape outside of the repository; gives its path. */

@@ -1,6 +1,6 @@
 /** Going back with the real program: which steps run again, and which files are there, byte for byte. */
 import { writeFileSync } from "node:fs";
-import { describe, expect, it } from "vitest";
+import { afterAll, describe, expect, it } from "vitest";
 import { snapshotNames, userGit } from "../workspace/rig.ts";
 import { type Kind, Repo, type Shape } from "./rig.ts";
 
@@ -191,12 +191,39 @@ const CASES: readonly Case[] = [
   },
 ];
 
+interface MadeRun {
+  readonly repo: Repo;
+  readonly id: string;
+  /** What is the user's alone, before the run. */
+  readonly own: Readonly<Record<string, string>>;
+}
+
+/** A run of each shape and kind is made once, and is there again for each test. */
+const made = new Map<string, MadeRun>();
+const removals: (() => Promise<void>)[] = [];
+afterAll(async () => {
+  for (const remove of removals) await remove();
+});
+
+async function madeRun({ shape, kind }: Pick<Case, "shape" | "kind">): Promise<MadeRun> {
+  const known = made.get(`${shape} ${kind}`);
+  if (known !== undefined) {
+    await known.repo.restore();
+    return known;
+  }
+  const repo = new Repo((remove) => removals.push(remove));
+  const own = repo.own();
+  const id = await repo.made(shape, kind);
+  writeFileSync(repo.project.path("go"), "");
+  repo.keep();
+  const run = { repo, id, own };
+  made.set(`${shape} ${kind}`, run);
+  return run;
+}
+
 describe("going back", () => {
   it.each(CASES)("$shape, $kind: $command", async (wanted) => {
-    const repo = new Repo();
-    const own = repo.own();
-    const id = await repo.made(wanted.shape, wanted.kind);
-    writeFileSync(repo.project.path("go"), "");
+    const { repo, id, own } = await madeRun(wanted);
     const before = repo.snapshots();
     await repo.must(...wanted.command.replace("RUN", id).split(" "));
     if (!wanted.starts) {
@@ -208,9 +235,7 @@ describe("going back", () => {
     for (const [ref, commit] of before) expect(repo.snapshots().get(ref), ref).toBe(commit);
     expect(repo.own()).toEqual(own);
     expect(repo.fsck()).toBe("");
-    expect(JSON.parse(await repo.must("show", id, "--json"))).toMatchObject({
-      status: "completed",
-    });
+    expect(await repo.stored(id)).toMatchObject({ status: "completed" });
   });
 });
 
@@ -331,13 +356,10 @@ describe("a fork", () => {
   ];
 
   it.each(forks)("$shape, $kind: $command", async (wanted) => {
-    const repo = new Repo();
-    const own = repo.own();
-    const id = await repo.made(wanted.shape, wanted.kind);
-    writeFileSync(repo.project.path("go"), "");
+    const { repo, id, own } = await madeRun(wanted);
     const before = repo.snapshots();
     const there = repo.files(wanted.kind, id);
-    const shown = await repo.must("show", id, "--json");
+    const stored = await repo.stored(id);
     await repo.must(...wanted.command.replace("RUN", id).split(" "));
     const [fork = ""] = repo.ids();
     expect(fork).not.toBe(id);
@@ -345,16 +367,34 @@ describe("a fork", () => {
     expect(repo.effects()).toEqual(wanted.effects);
     expect(repo.files(wanted.kind, fork)).toEqual(wanted.files);
     if (wanted.kind !== "here") expect(repo.files(wanted.kind, id)).toEqual(there);
-    expect(JSON.parse(await repo.must("show", fork, "--json"))).toMatchObject({
+    expect(await repo.stored(fork)).toMatchObject({
       status: "completed",
-      forked_from: { run_id: id },
+      events: expect.arrayContaining([
+        expect.objectContaining({
+          event: expect.objectContaining({
+            type: "run.forked",
+            from: expect.objectContaining({ run: id }),
+          }),
+        }),
+      ]),
     });
     // The run that it comes from knows nothing of it.
-    const { next: _, ...was } = JSON.parse(shown) as Record<string, unknown>;
-    expect(JSON.parse(await repo.must("show", id, "--json"))).toMatchObject(was);
+    expect(await repo.stored(id)).toEqual(stored);
     for (const [ref, commit] of before) expect(repo.snapshots().get(ref), ref).toBe(commit);
     expect(repo.own()).toEqual(own);
     expect(repo.fsck()).toBe("");
+  });
+
+  it("is shown with its origin, and doctor finds nothing", async () => {
+    const { repo, id } = await madeRun({ shape: "sequential", kind: "here" });
+    const shown = await repo.must("show", id, "--json");
+    await repo.must("fork", id);
+    const [fork = ""] = repo.ids();
+    expect(JSON.parse(await repo.must("show", fork, "--json"))).toMatchObject({
+      forked_from: { run_id: id },
+    });
+    const { next: _, ...was } = JSON.parse(shown) as Record<string, unknown>;
+    expect(JSON.parse(await repo.must("show", id, "--json"))).toMatchObject(was);
     expect(await repo.must("doctor")).toContain("the journal is intact");
   });
 });

@@ -349,7 +349,7 @@ describe("an agent that is killed alone", () => {
     const runner = project.begin(["run", "p.yaml"]);
     await hold.arrived();
     project.model.play(queue(stall("accept", text("Done."))));
-    project.killAgent(runner);
+    await project.killAgent(runner);
     await Promise.race([project.model.stalled(), runner.ended]);
     // The wrapper and the agent of the new attempt, and nobody else.
     expect(project.stepProcesses()).toHaveLength(2);

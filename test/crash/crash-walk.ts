@@ -1,6 +1,6 @@
 /**
- * Kills the real program at its n-th failpoint, for n = 1, 2, 3, ... until a run in which nothing
- * was injected; resumes it each time, and holds what is left against an uninterrupted run.
+ * Kills the real program at its failpoints, resumes it each time, and holds what is left against an
+ * uninterrupted run.
  *
  * Owns: the walk, and everything that must be equal afterwards.
  * Invariants:
@@ -12,15 +12,12 @@ import { join } from "node:path";
 import { expect } from "vitest";
 import { readEventsFile } from "../../src/journal/events-file.ts";
 import { checkJournal } from "../../src/journal/repair/check.ts";
+import { type KillPlace, killAtEach } from "../rig/kill-walk.ts";
 import { eventually, Project, type Result } from "../rig/project.ts";
 import { attemptKey, type Remains, remainsOf, type StoredRun, storedRuns } from "./canonical.ts";
 import type { CrashPipeline } from "./pipelines.ts";
 
 const FILE = "p.yaml";
-/** More failpoints than any of the pipelines passes. */
-const FAILPOINTS_MAX = 500;
-/** How many programs are walked through at the same time. */
-const LANES = 2;
 /** A run that is killed again and again moves on each time, so it ends long before this. */
 const RESUMES_MAX = 60;
 /** The last failpoint at which the run is not yet in the journal. */
@@ -52,54 +49,64 @@ export async function baselineOf(pipeline: CrashPipeline): Promise<Baseline> {
   });
 }
 
-/** Kills the run at every failpoint that is asked for, by its number, in order. */
-export async function killRunAt(
+/** Kills the run, and those who continue it, at all of these failpoints. */
+export async function killAt(
   pipeline: CrashPipeline,
   baseline: Baseline,
-  nths: Iterable<number>,
+  places: readonly KillPlace[],
 ): Promise<void> {
-  const places = Iterator.from(nths);
-  await inLanes(0, () => {
-    const { value: nth, done } = places.next();
-    if (done === true) return Promise.resolve("done" as const);
-    return inProject(pipeline, async (project) => {
-      const walked = await walk(project, runArgs(pipeline), nth);
-      const where = whereOf(pipeline, "run", nth, walked);
-      if (!isKilled(walked)) {
-        await expectSame(project, pipeline, baseline, walked.result, where);
-        return "done" as const;
-      }
-      const exists = await runExists(project, walked, where);
-      if (!exists) await expectNoRun(project, where);
-      const goOn = exists ? await resumeArgs(project, pipeline) : runArgs(pipeline);
-      const { result } = await walk(project, goOn, undefined);
-      await expectSame(project, pipeline, baseline, result, where);
-      return "killed" as const;
-    });
-  });
+  await killAtEach(places, (body) =>
+    inProject(pipeline, async (project) => {
+      let result: Result | undefined;
+      await body({
+        drive: async (place, where) => {
+          const walked = await goOn(project, pipeline, place, where);
+          if (isKilled(walked)) return walked.failpoints.at(-1);
+          ({ result } = walked);
+          return undefined;
+        },
+        check: async (where) => {
+          const what = `${pipeline.name}: ${where}`;
+          await expectSame(project, pipeline, baseline, result as Result, what);
+        },
+      });
+    }),
+  );
 }
 
-/** Kills the run at a failpoint and its resume at another one; then resumes it in peace. */
-export async function killResumeAt(
+/** Resumes the run if there is one, and starts it otherwise. */
+async function goOn(
+  project: Project,
+  pipeline: CrashPipeline,
+  place: string | undefined,
+  before: string,
+): Promise<QuickScan> {
+  if ((await storedRuns(project)).length > 0) {
+    return walk(project, await resumeArgs(project, pipeline), place);
+  }
+  const walked = await walk(project, runArgs(pipeline), place);
+  const where = `${pipeline.name}: ${before}, then at ${walked.failpoints.at(-1)}`;
+  if (isKilled(walked) && !(await runExists(project, walked, where))) {
+    await expectNoRun(project, where);
+  }
+  return walked;
+}
+
+/** Kills the run at one failpoint, and its resumes at others; then resumes it in peace. */
+export async function killResumesAt(
   pipeline: CrashPipeline,
   baseline: Baseline,
-  pairs: readonly (readonly [nth: number, kth: number])[],
+  nths: readonly number[],
 ): Promise<void> {
-  await inLanes(0, (index) => {
-    const pair = pairs[index];
-    if (pair === undefined) return Promise.resolve("done" as const);
-    return inProject(pipeline, async (project) => {
-      const [nth, kth] = pair;
-      const first = await walk(project, runArgs(pipeline), nth);
-      const second = await walk(project, await resumeArgs(project, pipeline), kth);
-      const resumedWhere = whereOf(pipeline, "resume", kth, second);
-      const where = `${whereOf(pipeline, "run", nth, first)}, then ${resumedWhere}`;
-      const { result } = isKilled(second)
-        ? await walk(project, await resumeArgs(project, pipeline), undefined)
-        : second;
-      await expectSame(project, pipeline, baseline, result, where);
-      return "killed" as const;
-    });
+  await inProject(pipeline, async (project) => {
+    let where = "";
+    for (const nth of [...nths, undefined]) {
+      const walked = await goOn(project, pipeline, nth?.toString(), where);
+      where = `${where} failpoint ${nth} (${walked.failpoints.at(-1)})`;
+      if (isKilled(walked)) continue;
+      await expectSame(project, pipeline, baseline, walked.result, `${pipeline.name}:${where}`);
+      return;
+    }
   });
 }
 
@@ -107,44 +114,40 @@ export async function killResumeAt(
 export async function killAgainAndAgain(
   pipeline: CrashPipeline,
   baseline: Baseline,
-  nths: readonly number[],
+  nth: number,
 ): Promise<void> {
-  await inLanes(0, (index) => {
-    const nth = nths[index];
-    if (nth === undefined) return Promise.resolve("done" as const);
-    return inProject(pipeline, async (project) => {
-      let walked = await walk(project, runArgs(pipeline), nth);
-      let kills = 0;
-      for (; isKilled(walked) && kills < RESUMES_MAX; kills++) {
-        walked = await walk(project, await resumeArgs(project, pipeline), nth);
-      }
-      expect(kills, "several owners were killed").toBeGreaterThan(1);
-      const where = `${pipeline.name}: killed ${kills} times, each resume at its failpoint ${nth}`;
-      await expectSame(project, pipeline, baseline, walked.result, where);
-      return "killed" as const;
-    });
+  await inProject(pipeline, async (project) => {
+    let walked = await walk(project, runArgs(pipeline), String(nth));
+    let kills = 0;
+    for (; isKilled(walked) && kills < RESUMES_MAX; kills++) {
+      walked = await walk(project, await resumeArgs(project, pipeline), String(nth));
+    }
+    expect(kills, "several owners were killed").toBeGreaterThan(1);
+    const where = `${pipeline.name}: killed ${kills} times, each resume at its failpoint ${nth}`;
+    await expectSame(project, pipeline, baseline, walked.result, where);
   });
 }
 
-/** Damages the second copy of a run and kills the resume at all failpoints until it is whole. */
+/** Damages the second copy of a run and kills resumes at each failpoint until one has repaired it. */
 export async function killRepairOfSecondCopy(
   pipeline: CrashPipeline,
   baseline: Baseline,
   nth: number,
 ): Promise<void> {
-  await inLanes(1, (kth) =>
-    inProject(pipeline, async (project) => {
-      await walk(project, runArgs(pipeline), nth);
-      await damageSecondCopy(project);
-      const walked = await walk(project, await resumeArgs(project, pipeline), kth);
-      const where = `${whereOf(pipeline, "resume", kth, walked)} with a damaged second copy`;
-      const { result } = isKilled(walked)
-        ? await walk(project, await resumeArgs(project, pipeline), undefined)
-        : walked;
-      await expectSame(project, pipeline, baseline, result, where);
-      return walked.failpoints.includes("events-file.replace.after") ? "done" : "killed";
-    }),
-  );
+  await inProject(pipeline, async (project) => {
+    await walk(project, runArgs(pipeline), String(nth));
+    await damageSecondCopy(project);
+    const resumed = async (kth?: number): Promise<QuickScan> =>
+      walk(project, await resumeArgs(project, pipeline), kth?.toString());
+    for (let kth = 1, isWhole = false; !isWhole; kth++) {
+      const walked = await resumed(kth);
+      expect(isKilled(walked), `resume ${kth} is killed`).toBe(true);
+      isWhole = walked.failpoints.includes("events-file.replace.after");
+    }
+    const { result } = await resumed();
+    const where = `${pipeline.name}: resumes killed that repair the second copy`;
+    await expectSame(project, pipeline, baseline, result, where);
+  });
 }
 
 async function damageSecondCopy(project: Project): Promise<void> {
@@ -152,29 +155,6 @@ async function damageSecondCopy(project: Project): Promise<void> {
   const path = project.path(".perdure", "runs", run?.runId ?? "", "events.jsonl");
   const text = fs.readFileSync(path, "utf8");
   fs.writeFileSync(path, text.replace("run.created", "run.creatde"));
-}
-
-/** Calls `body` with first, first + 1, ... from several lanes until it says that it is done. */
-async function inLanes(
-  first: number,
-  body: (nth: number) => Promise<"killed" | "done">,
-): Promise<void> {
-  let next = first;
-  let done = false;
-  const lane = async (): Promise<void> => {
-    while (!done) {
-      const nth = next++;
-      expect(nth, "the walk comes to an end").toBeLessThan(FAILPOINTS_MAX);
-      if ((await body(nth)) === "done") done = true;
-    }
-  };
-  const stopOthers = (error: unknown): never => {
-    done = true;
-    throw error;
-  };
-  const lanes = Array.from({ length: LANES }, () => lane().catch(stopOthers));
-  const failed = (await Promise.allSettled(lanes)).find(({ status }) => status === "rejected");
-  if (failed?.status === "rejected") throw failed.reason;
 }
 
 async function inProject<T>(
@@ -202,16 +182,16 @@ async function resumeArgs(
   return ["resume", (await storedRuns(project))[0]?.runId ?? "none", ...always];
 }
 
-/** Runs the program until it ends, or until the n-th failpoint ends it. */
+/** Runs the program until it ends, or until this failpoint ends it. */
 async function walk(
   project: Project,
   args: readonly string[],
-  nth: number | undefined,
+  place: string | undefined,
 ): Promise<QuickScan> {
   const folder = fs.mkdtempSync(`${project.dir}-log-`);
   const log = join(folder, "failpoints");
   const env: Record<string, string> = { PERDURE_FAILPOINT_LOG: log };
-  if (nth !== undefined) env.PERDURE_FAILPOINT = String(nth);
+  if (place !== undefined) env.PERDURE_FAILPOINT = place;
   const result = await project.run(args, { env });
   const text = fs.existsSync(log) ? fs.readFileSync(log, "utf8") : "";
   fs.rmSync(folder, { recursive: true });
@@ -222,11 +202,6 @@ async function walk(
 
 function isKilled({ result }: QuickScan): boolean {
   return result.signal === "SIGKILL";
-}
-
-function whereOf({ name }: CrashPipeline, command: string, nth: number, walked: QuickScan): string {
-  const end = isKilled(walked) ? `killed at ${walked.failpoints.at(-1)}` : "not killed";
-  return `${name}: ${command} ${end} (failpoint ${nth})`;
 }
 
 /** A run is in the journal or it is not; which of the two, the failpoint tells. */

@@ -11,15 +11,16 @@ import { join, resolve } from "node:path";
 import { describe, expect, it } from "vitest";
 import { seededRandom } from "../../src/util/random.ts";
 import { CRASH_ALL } from "../rig/crash-all.ts";
+import type { KillPlace } from "../rig/kill-walk.ts";
 import { WALK_MS } from "../rig/patience.ts";
 import {
   type Baseline,
   baselineOf,
   killAgainAndAgain,
+  killAt,
   killedAt,
   killRepairOfSecondCopy,
-  killResumeAt,
-  killRunAt,
+  killResumesAt,
 } from "./crash-walk.ts";
 import { type CrashPipeline, PIPELINES, RETRYING, SEQUENTIAL } from "./pipelines.ts";
 
@@ -28,8 +29,8 @@ import { type CrashPipeline, PIPELINES, RETRYING, SEQUENTIAL } from "./pipelines
  * attempt before, the next one. Killed earlier again and again, it could never move on.
  */
 const RESUME_FAILPOINTS_MIN = 26;
-/** How many pairs of kills each pipeline gets. */
-const PAIRS = 2;
+/** How many resumes of a run are killed at random, after its first owner. */
+const RESUMES = 2;
 
 const baselines = new Map<CrashPipeline, Promise<Baseline>>();
 
@@ -49,22 +50,19 @@ const STRIDE = 97;
 const SHORT_STRIDE = 17;
 
 /** Where a pipeline is killed. */
-async function placesOf(pipeline: CrashPipeline, whole: Baseline): Promise<Iterable<number>> {
+async function placesOf(pipeline: CrashPipeline, whole: Baseline): Promise<readonly KillPlace[]> {
   const isFirstOne = pipeline === SEQUENTIAL;
   const first = isFirstOne ? 1 : firstOfRun(whole);
-  if (CRASH_ALL) return everyFrom(first);
   const stride = isFirstOne ? SHORT_STRIDE : STRIDE;
   const before = await Promise.all(PIPELINES.slice(0, PIPELINES.indexOf(pipeline)).map(baseline));
   const known = new Set(before.flatMap(({ failpoints }) => failpoints));
   const { failpoints } = whole;
   return failpoints.flatMap((name, index) => {
+    const nth = index + 1;
     const isFirst = failpoints.indexOf(name) === index && !known.has(name);
-    return index + 1 >= first && (isFirst || index % stride === 0) ? [index + 1] : [];
+    const isPlace = CRASH_ALL || isFirst || index % stride === 0;
+    return nth >= first && isPlace ? [{ name, nth }] : [];
   });
-}
-
-function* everyFrom(first: number): Generator<number> {
-  for (let nth = first; ; nth++) yield nth;
 }
 
 describe.each(PIPELINES)("$name", (pipeline) => {
@@ -72,23 +70,20 @@ describe.each(PIPELINES)("$name", (pipeline) => {
     "does the same when it is killed at any failpoint and resumed",
     async () => {
       const whole = await baseline(pipeline);
-      await killRunAt(pipeline, whole, await placesOf(pipeline, whole));
+      await killAt(pipeline, whole, await placesOf(pipeline, whole));
     },
     WALK_MS,
   );
 
   it(
-    "does the same when its resume is killed as well",
+    "does the same when its resumes are killed as well",
     async () => {
       const whole = await baseline(pipeline);
       const random = seededRandom(PIPELINES.indexOf(pipeline));
       const first = firstOfRun(whole);
-      const span = whole.failpoints.length - first + 1;
-      const pairs = Array.from({ length: PAIRS }, (_, index) => {
-        const nth = first + Math.floor(((index + random.next()) * span) / PAIRS);
-        return [nth, 1 + random.below(25)] as const;
-      });
-      await killResumeAt(pipeline, whole, pairs);
+      const nth = first + random.below(whole.failpoints.length - first + 1);
+      const later = Array.from({ length: RESUMES }, () => 1 + random.below(RESUME_FAILPOINTS_MIN));
+      await killResumesAt(pipeline, whole, [nth, ...later]);
     },
     WALK_MS,
   );
@@ -97,8 +92,10 @@ describe.each(PIPELINES)("$name", (pipeline) => {
 it(
   "comes to its end when every resume is killed",
   async () => {
-    const nths = [RESUME_FAILPOINTS_MIN, RESUME_FAILPOINTS_MIN + 3, RESUME_FAILPOINTS_MIN + 7];
-    await killAgainAndAgain(RETRYING, await baseline(RETRYING), nths);
+    const whole = await baseline(RETRYING);
+    for (const nth of [RESUME_FAILPOINTS_MIN, RESUME_FAILPOINTS_MIN + 7]) {
+      await killAgainAndAgain(RETRYING, whole, nth);
+    }
   },
   WALK_MS,
 );

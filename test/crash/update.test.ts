@@ -1,18 +1,17 @@
 /**
- * `resume --update` is killed at its first, second, third... failpoint. Whatever the point, the run is
- * then updated or it is not; the same command again brings it to the end of an uninterrupted update:
+ * `resume --update` is killed at each of its failpoints. Whatever the point, the run is then updated
+ * or it is not; the same command again brings it to the end of an uninterrupted update:
  * the same effects, the same plan, the same files.
  */
 import * as fs from "node:fs";
 import { afterEach, expect, it } from "vitest";
 import { readEventsFile } from "../../src/journal/events-file.ts";
 import { checkJournal } from "../../src/journal/repair/check.ts";
+import { CRASH_ALL } from "../rig/crash-all.ts";
+import { type KillPlace, killAtEach } from "../rig/kill-walk.ts";
 import { WALK_MS } from "../rig/patience.ts";
 import { eventually, Project, type Result } from "../rig/project.ts";
 import { storedRuns } from "./canonical.ts";
-
-/** More failpoints than an update of this pipeline passes. */
-const FAILPOINTS_MAX = 300;
 
 const projects: Project[] = [];
 afterEach(async () => {
@@ -45,12 +44,29 @@ async function failedRun(): Promise<Project> {
   return project;
 }
 
-async function update(project: Project, nth?: number): Promise<Result> {
-  const env = { PERDURE_FAILPOINT_LOG: `${project.dir}-failpoints` };
+interface Update {
+  readonly result: Result;
+  /** The names of the failpoints that it passed. */
+  readonly passed: readonly string[];
+}
+
+async function update(project: Project, place?: string): Promise<Update> {
+  const log = `${project.dir}-failpoints`;
+  const env = { PERDURE_FAILPOINT_LOG: log };
   const id = (await storedRuns(project))[0]?.runId ?? "none";
-  return project.run(["resume", id, "--update", "--yes"], {
-    env: nth === undefined ? env : { ...env, PERDURE_FAILPOINT: String(nth) },
+  const result = await project.run(["resume", id, "--update", "--yes"], {
+    env: place === undefined ? env : { ...env, PERDURE_FAILPOINT: place },
   });
+  const passed = fs.readFileSync(log, "utf8").trim().split("\n");
+  fs.rmSync(log);
+  return { result, passed };
+}
+
+/** Where to strike: from the first process on it is a resume like any other (crash.test.ts). */
+function placesAmong(passed: readonly string[]): readonly KillPlace[] {
+  const ours = passed.slice(0, passed.indexOf("engine.launch") + 1);
+  const places = ours.map((name, index) => ({ name, nth: index + 1 }));
+  return CRASH_ALL ? places : places.filter(({ name, nth }) => ours.indexOf(name) === nth - 1);
 }
 
 /** What an update leaves behind that must not depend on where it was killed. */
@@ -76,31 +92,28 @@ it(
   "is updated or not, wherever it is killed",
   async () => {
     const whole = await failedRun();
-    expect((await update(whole)).exit).toBe(0);
+    const { result, passed } = await update(whole);
+    expect(result.exit).toBe(0);
     const expected = await remains(whole);
     expect(whole.effects()).toEqual({ first: 1, second: 1, third: 2, "second-new": 1, 1: 1 });
-    const seen = new Set<string>();
-    for (let nth = 1; ; nth++) {
-      expect(nth, "the walk comes to an end").toBeLessThan(FAILPOINTS_MAX);
+    const places = placesAmong(passed);
+    expect(places.map(({ name }) => name)).toEqual(
+      expect.arrayContaining(["update.recorded", "journal.append.inside"]),
+    );
+    await killAtEach(places, async (body) => {
       const project = await failedRun();
-      const result = await update(project, nth);
-      const log = `${project.dir}-failpoints`;
-      const names = fs.readFileSync(log, "utf8").trim().split("\n");
-      fs.rmSync(log);
-      seen.add(names.at(-1) ?? "");
-      const where = `killed at ${names.at(-1)} (failpoint ${nth})`;
-      expect([where, result.signal]).toEqual([where, "SIGKILL"]);
-      const again = await update(project);
-      fs.rmSync(log, { force: true });
-      expect([where, again.exit, again.stderr]).toEqual([where, 0, ""]);
-      expect([where, await remains(project)]).toEqual([where, expected]);
-      await project.remove();
-      // From the first process on it is a resume like any other, which crash.test.ts walks through.
-      if (names.at(-1) === "engine.launch") break;
-    }
-    fs.rmSync(`${whole.dir}-failpoints`);
-    expect(seen).toContain("update.recorded");
-    expect(seen).toContain("journal.append.inside");
+      await body({
+        drive: async (place, where) => {
+          const { result: driven, passed: until } = await update(project, place);
+          if (driven.signal === "SIGKILL") return until.at(-1);
+          expect([where, driven.exit, driven.stderr]).toEqual([where, 0, ""]);
+          return undefined;
+        },
+        check: async (where) => {
+          expect([where, await remains(project)]).toEqual([where, expected]);
+        },
+      });
+    });
   },
   WALK_MS,
 );

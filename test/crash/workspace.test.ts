@@ -11,11 +11,10 @@ import * as fs from "node:fs";
 import { join } from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { CRASH_ALL } from "../rig/crash-all.ts";
+import { type KillPlace, killAtEach } from "../rig/kill-walk.ts";
 import { WALK_MS } from "../rig/patience.ts";
 import { eventually, Project } from "../rig/project.ts";
 import { storedRuns } from "./canonical.ts";
-
-const LANES = 2;
 
 /** The second step fails once, so that its files are put back for the next try. */
 const PIPELINES: Readonly<Record<string, string>> = {
@@ -94,17 +93,18 @@ function makeRepository(project: Project, text: string): void {
 }
 
 function usersOf({ dir }: Project): Readonly<Record<string, string>> {
-  const ask = (...args: readonly string[]): string => git(dir, ...args);
+  const textOf = (...names: readonly string[]): string =>
+    fs.readFileSync(join(dir, ".git", ...names), "utf8");
   return {
-    head: ask("rev-parse", "HEAD"),
-    branch: ask("symbolic-ref", "HEAD"),
-    index: ask("ls-files", "-s"),
-    stash: ask("stash", "list", "--format=%H"),
-    reflog: ask("reflog", "--format=%H"),
-    config: fs.readFileSync(join(dir, ".git", "config"), "utf8"),
+    head: textOf("refs", "heads", "main"),
+    branch: textOf("HEAD"),
+    index: git(dir, "ls-files", "-s"),
+    stash: textOf("logs", "refs", "stash"),
+    reflog: textOf("logs", "HEAD"),
+    config: textOf("config"),
     untracked: fs.readFileSync(join(dir, "untracked"), "utf8"),
     ignored: fs.readFileSync(join(dir, "ignored"), "utf8"),
-    fsck: ask("fsck", "--strict", "--no-dangling"),
+    fsck: git(dir, "fsck", "--strict", "--no-dangling"),
   };
 }
 
@@ -138,49 +138,49 @@ function filesOf(root: string): Readonly<Record<string, string>> {
   return files;
 }
 
-async function walked<T>(
-  name: string,
-  nth: number | undefined,
-  body: (project: Project, passed: readonly string[]) => Promise<T>,
-): Promise<T> {
+async function inProject<T>(name: string, body: (project: Project) => Promise<T>): Promise<T> {
   const project = new Project();
   try {
     userRepository(project, PIPELINES[name] ?? "");
-    const log = `${project.dir}.failpoints`;
-    const env: Record<string, string> = { PERDURE_FAILPOINT_LOG: log };
-    if (nth !== undefined) env.PERDURE_FAILPOINT = String(nth);
-    const result = await project.run(["run", "p.yaml"], { env });
-    const passed = fs.readFileSync(log, "utf8").split("\n").slice(0, -1);
-    fs.rmSync(log);
-    const where = `${name}, killed at ${passed.at(-1)} (failpoint ${nth})`;
-    if (nth !== undefined) {
-      expect(result.signal, where).toBe("SIGKILL");
-      const again = (await storedRuns(project)).length === 0 ? ["run", "p.yaml"] : ["resume"];
-      const resumed = await project.run(again);
-      expect(
-        { exit: resumed.exit, said: resumed.exit === 0 ? "" : resumed.stdout + resumed.stderr },
-        where,
-      ).toEqual({ exit: 0, said: "" });
-    } else expect(result.exit, result.stdout + result.stderr).toBe(0);
-    await eventually(`${where}: no process is left`, () => project.stepProcesses().length === 0);
-    return await body(project, passed);
+    return await body(project);
   } finally {
     await project.remove();
   }
+}
+
+/** Starts the run, or continues it if there is one, until it ends or this failpoint ends it. */
+async function walk(
+  project: Project,
+  place: string | undefined,
+  where: string,
+): Promise<{ readonly isKilled: boolean; readonly passed: readonly string[] }> {
+  const log = `${project.dir}.failpoints`;
+  const env: Record<string, string> = { PERDURE_FAILPOINT_LOG: log };
+  if (place !== undefined) env.PERDURE_FAILPOINT = place;
+  const args = (await storedRuns(project)).length === 0 ? ["run", "p.yaml"] : ["resume"];
+  const { exit, signal, stdout, stderr } = await project.run(args, { env });
+  const passed = fs.readFileSync(log, "utf8").split("\n").slice(0, -1);
+  fs.rmSync(log);
+  const isKilled = signal === "SIGKILL";
+  if (isKilled) return { isKilled, passed };
+  expect({ exit, said: exit === 0 ? "" : stdout + stderr }, where).toEqual({ exit: 0, said: "" });
+  await eventually(`${where}: no process is left`, () => project.stepProcesses().length === 0);
+  return { isKilled, passed };
 }
 
 /**
  * Where to strike: by turns the first and the last passing of every third failpoint about files; the
  * pipelines take turns as well.
  */
-function strikes(passed: readonly string[], turn: number): readonly number[] {
-  const names = passed.map((name, index) => ({ name, nth: index + 1 }));
-  const ours = names.filter(({ name }) => name.startsWith("workspace."));
-  if (CRASH_ALL) return ours.map(({ nth }) => nth);
+function strikes(passed: readonly string[], turn: number): readonly KillPlace[] {
+  const places = passed.map((name, index) => ({ name, nth: index + 1 }));
+  const ours = places.filter(({ name }) => name.startsWith("workspace."));
+  if (CRASH_ALL) return ours;
   return [...new Set(ours.map(({ name }) => name))]
     .filter((_, index) => index % 3 === turn % 3)
     .map((name, index) => {
-      return 1 + (index % 2 === 0 ? passed.indexOf(name) : passed.lastIndexOf(name));
+      const nth = 1 + (index % 2 === 0 ? passed.indexOf(name) : passed.lastIndexOf(name));
+      return { name, nth };
     });
 }
 
@@ -188,20 +188,25 @@ describe.each(Object.keys(PIPELINES))("%s", (name) => {
   it(
     "leaves the same files when it is killed wherever it touches them",
     async () => {
-      const { whole, passed } = await walked(name, undefined, async (project, points) => ({
-        whole: await outcomeOf(project, name),
-        passed: points,
-      }));
+      const { whole, passed } = await inProject(name, async (project) => {
+        const walked = await walk(project, undefined, name);
+        return { whole: await outcomeOf(project, name), passed: walked.passed };
+      });
       expect(whole.users.fsck).toBe("");
-      const todo = [...strikes(passed, Object.keys(PIPELINES).indexOf(name))];
-      const lane = async (): Promise<void> => {
-        for (let nth = todo.shift(); nth !== undefined; nth = todo.shift()) {
-          const where = `${name}, killed at ${passed[nth - 1]} (failpoint ${nth})`;
-          const outcome = await walked(name, nth, async (project) => outcomeOf(project, name));
-          expect(outcome, where).toEqual(whole);
-        }
-      };
-      await Promise.all(Array.from({ length: LANES }, lane));
+      const places = strikes(passed, Object.keys(PIPELINES).indexOf(name));
+      await killAtEach(places, (body) =>
+        inProject(name, (project) =>
+          body({
+            drive: async (place, where) => {
+              const walked = await walk(project, place, `${name}, ${where}`);
+              return walked.isKilled ? walked.passed.at(-1) : undefined;
+            },
+            check: async (where) => {
+              expect(await outcomeOf(project, name), `${name}, ${where}`).toEqual(whole);
+            },
+          }),
+        ),
+      );
     },
     WALK_MS,
   );

@@ -1,7 +1,7 @@
 /**
  * Workers are killed wherever they ship or fetch, together with their steps; every second time their
- * machine is gone, too. Another worker then completes the run, and what is left equals an
- * uninterrupted run: files, commits, outputs. No step that was recorded as completed runs again.
+ * machine is gone, too. Others then complete the run, and what is left equals an uninterrupted run:
+ * files, commits, outputs. No step that was recorded as completed runs again.
  *
  * Each failpoint is struck once, in the middle of the run; PERDURE_CRASH_ALL=1 strikes it every time that it is passed.
  */
@@ -10,6 +10,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { listRefs, openStore } from "../../src/workspace/snapshot/store.ts";
 import { CRASH_ALL } from "../rig/crash-all.ts";
+import { type KillPlace, killAtEach } from "../rig/kill-walk.ts";
 import { WALK_MS } from "../rig/patience.ts";
 import type { Result } from "../rig/project.ts";
 import { contentOf, userGit } from "../workspace/rig.ts";
@@ -58,11 +59,11 @@ function remainsAt(worker: string, id: string): Remains {
 async function walk(
   worker: string,
   id: string,
-  nth: number | undefined,
+  place: string | undefined,
 ): Promise<{ readonly result: Result; readonly passed: readonly string[] }> {
   const log = join(fleet.fleet, `failpoints-${worker}`);
   const env: Record<string, string> = { PERDURE_FAILPOINT_LOG: log };
-  if (nth !== undefined) env.PERDURE_FAILPOINT = String(nth);
+  if (place !== undefined) env.PERDURE_FAILPOINT = place;
   const result = await fleet.driven(worker, id, env);
   const passed = fs.readFileSync(log, "utf8").split("\n").slice(0, -1);
   fs.rmSync(log);
@@ -79,23 +80,32 @@ it("completes a run wherever its workers are killed", { timeout: WALK_MS }, asyn
   expect(result.stdout, result.stderr).toBe("completed\n");
   const remains = remainsAt("one", id);
   expect(remains.commits).toHaveLength(5);
-  const struck = struckAmong(passed);
-  for (const [turn, nth] of struck.entries()) {
+  let kills = 0;
+  await killAtEach(struckAmong(passed), async (body) => {
     for (const worker of ["one", "two"]) fleet.destroy(worker);
     fs.rmSync(fleet.storePath, { recursive: true });
     fs.cpSync(template, fleet.storePath, { recursive: true });
     fs.rmSync(fleet.path("effects"), { force: true });
-    const killed = await walk("one", id, nth);
-    const where = `killed at ${killed.passed.at(-1)} (failpoint ${nth})`;
-    expect(killed.result.signal, where).toBe("SIGKILL");
-    await fleet.killStepsOf(id);
-    if (turn % 2 === 0) fleet.destroy("one");
-    const worker = turn % 4 < 2 ? "two" : "one";
-    const again = await walk(worker, id, undefined);
-    expect(again.result.stdout, `${where}: ${again.result.stderr}`).toBe("completed\n");
-    expect(remainsAt(worker, id), where).toEqual(remains);
-    await expectOnce(id, where);
-  }
+    let worker = "one";
+    await body({
+      drive: async (place, where) => {
+        const driven = await walk(worker, id, place);
+        if (driven.result.signal !== "SIGKILL") {
+          expect(driven.result.stdout, `${where}: ${driven.result.stderr}`).toBe("completed\n");
+          return undefined;
+        }
+        await fleet.killStepsOf(id);
+        if (kills % 2 === 0) fleet.destroy(worker);
+        if (kills % 4 < 2) worker = worker === "one" ? "two" : "one";
+        kills++;
+        return driven.passed.at(-1);
+      },
+      check: async (where) => {
+        expect(remainsAt(worker, id), where).toEqual(remains);
+        await expectOnce(id, where);
+      },
+    });
+  });
 });
 
 it("starts a step anew whose machine died before the step had files of its own", async () => {
@@ -118,8 +128,8 @@ steps:
   fs.cpSync(template, fleet.storePath, { recursive: true });
   fs.rmSync(fleet.path("effects"));
   // In the middle of the first snapshot, for which both steps wait.
-  const nth = passed.indexOf("workspace.tree-written") + 1;
-  expect((await walk("one", id, nth)).result.signal).toBe("SIGKILL");
+  expect(passed).toContain("workspace.tree-written");
+  expect((await walk("one", id, "workspace.tree-written:1")).result.signal).toBe("SIGKILL");
   fleet.destroy("one");
   const types = (await (await fleet.store()).log.load(id)).events.map(({ event }) => event.type);
   expect(types.slice(-2)).toEqual(["step.started", "step.started"]);
@@ -153,15 +163,15 @@ it("takes a lost step for what its own files say, not for what another machine c
   expect(fleet.effects()).toEqual({ work: 2 });
 });
 
-/** The numbers of the failpoints to strike: each one in the middle of its occurrences. */
-function struckAmong(passed: readonly string[]): readonly number[] {
+/** The failpoints to strike: each one in the middle of its occurrences. */
+function struckAmong(passed: readonly string[]): readonly KillPlace[] {
   const places = passed.flatMap((name, index) =>
     OURS.test(name) ? [{ name, nth: index + 1 }] : [],
   );
-  if (CRASH_ALL) return places.map(({ nth }) => nth);
+  if (CRASH_ALL) return places;
   const byName = [...Map.groupBy(places, ({ name }) => name).values()];
   expect(byName.length).toBeGreaterThan(15);
-  return byName.flatMap((same) => same[Math.floor(same.length / 2)]?.nth ?? []);
+  return byName.flatMap((same) => same[Math.floor(same.length / 2)] ?? []);
 }
 
 /** Each step completed once, and ran no more often than it was lost. */

@@ -49,14 +49,11 @@ async function eventsOf(id: string): Promise<readonly RunEvent[]> {
 }
 
 describe("a machine that is destroyed", () => {
-  const stores = [
-    ["PostgreSQL", newDatabase],
-    ["a directory", async () => undefined],
-  ] as const;
-  it.each(stores)("takes neither commits nor files of a worktree with it: %s", async (_, make) => {
-    const address = await make();
-    if (address !== undefined) fleet = new FleetProject(address);
-    if (address !== undefined) hold = fleet.hold("one");
+  // The others use a store in a directory.
+  it("takes neither commits nor files of a worktree with it that PostgreSQL has", async () => {
+    await fleet.remove();
+    fleet = new FleetProject(await newDatabase());
+    hold = fleet.hold("one");
     initGit(fleet.dir);
     fleet.write(
       "p.yaml",

@@ -73,7 +73,7 @@ afterAll(async () => {
 /** A page that is signed in, at an address. */
 async function opened(path: string, options = {}): Promise<TestPage> {
   const page = await browser.page(options);
-  await page.page.goto(dashboard.address.href);
+  await dashboard.admit(page.page);
   await page.page.goto(dashboard.url(path));
   return page;
 }

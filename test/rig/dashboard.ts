@@ -1,4 +1,5 @@
 /** `perdure ui` in a test's project: starts the real server on a free port and ends it. */
+import type { Page } from "playwright-core";
 import {
   eventually,
   type Program,
@@ -53,6 +54,12 @@ export class Dashboard {
   /** The address of a page or of the API, without the token. */
   url(path: string): string {
     return new URL(path, this.address.origin).href;
+  }
+
+  /** Gives the browser of a page the cookie; the page itself still shows nothing. */
+  async admit(page: Page): Promise<void> {
+    const answer = await page.context().request.get(this.address.href);
+    if (!answer.ok()) throw new Error(`${answer.status()}: ${await answer.text()}`);
   }
 
   /** Asks the API as a program does. */

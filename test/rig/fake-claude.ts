@@ -9,7 +9,7 @@ import type { RunEvent } from "../../src/core/event.ts";
 import { statOf } from "../../src/runner/process/identity.ts";
 import type { Script } from "./model/reply.ts";
 import { type FakeModel, startModel } from "./model/server.ts";
-import { PlainProject, type Program, type Result } from "./project.ts";
+import { killProcess, PlainProject, type Program, type Result } from "./project.ts";
 
 const FAKE = resolve(import.meta.dirname, "fake-agent.ts");
 
@@ -65,11 +65,12 @@ export class FakeClaude extends PlainProject {
   }
 
   /** Kills the agents that a runner has started, and nothing around them. */
-  killAgent(runner: Program): void {
+  async killAgent(runner: Program): Promise<void> {
     const wrapperOf = (pid: number): number => statOf(pid)?.parent ?? 0;
-    for (const pid of this.stepProcesses()) {
-      if (statOf(wrapperOf(pid))?.parent === runner.pid) process.kill(pid, "SIGKILL");
-    }
+    const agents = this.stepProcesses().filter(
+      (pid) => statOf(wrapperOf(pid))?.parent === runner.pid,
+    );
+    for (const pid of agents) await killProcess(pid);
   }
 
   /** The events of the newest run of one type. */

@@ -339,7 +339,15 @@ export class Project {
       program.child.kill("SIGKILL");
       await program.ended;
     }
+    // Runners in the background first: they would start the steps again.
+    await killGroups(this.#backgroundProcesses());
     await this.killSteps();
+  }
+
+  /** The processes that programs of this project have started for themselves, such as `--detach`. */
+  #backgroundProcesses(): readonly number[] {
+    const steps = new Set(this.stepProcesses());
+    return processesWith(`XDG_STATE_HOME=${this.stateHome}\0`).filter((pid) => !steps.has(pid));
   }
 
   #removeFiles(): void {
@@ -445,14 +453,15 @@ async function killAll(pids: readonly number[], targets: readonly number[]): Pro
 
 /** The living processes whose environment says that they work for an attempt below a directory. */
 function stepProcessesOf(dir: string): readonly number[] {
-  const names = fs.existsSync("/proc") ? fs.readdirSync("/proc") : [];
-  return names
-    .filter((name) => /^\d+$/.test(name) && environmentOf(name).includes(attemptMark(dir)))
-    .map(Number);
+  return processesWith(`PERDURE_ATTEMPT_DIR=${dir}/`);
 }
 
-function attemptMark(dir: string): string {
-  return `PERDURE_ATTEMPT_DIR=${dir}/`;
+/** The living processes whose environment has this text. */
+function processesWith(text: string): readonly number[] {
+  const names = fs.existsSync("/proc") ? fs.readdirSync("/proc") : [];
+  return names
+    .filter((name) => /^\d+$/.test(name) && environmentOf(name).includes(text))
+    .map(Number);
 }
 
 /** Empty for a process that is gone, is a zombie or is not ours. */

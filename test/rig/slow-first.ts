@@ -3,25 +3,20 @@ import { BaseSequencer, type TestSpecification } from "vitest/node";
 
 /** Those that use the most time of the processor, the longest first. */
 const SLOW: readonly string[] = [
-  ...[
-    "fleet/crash",
-    "fleet/anywhere",
-    "fleet/takeover",
-    "cli/service",
-    "fleet/worker",
-    "cli/cache",
-  ],
-  ...["docs/snippets", "crash/crash", "back/table", "cli/help-examples", "cli/portable"],
-  ...["cli/take", "cli/json", "cli/once-table", "agents/acp", "crash/workspace"],
-  ...["cli/suggested-ends", "cli/update", "cli/workspace", "cli/suggested-agents", "mcp/mcp"],
-  ...["cli/gate", "cli/talk", "cli/failure", "cli/damage", "docs/examples", "cli/suggested"],
-  ...["workspace/crash", "cli/judge", "cli/moved", "cli/once", "workspace/snapshot"],
-  ...["sim/simulator", "cli/suggested-processes", "back/crash", "library/package", "cli/clean"],
-  ...["workspace/kill", "journal/damage", "dot/status", "cli/owner", "cli/preflight"],
-  ...["dot/statements-kill", "cli/text", "cli/fidelity", "cli/report", "cli/once-again"],
-  ...["telemetry/export", "durability/durability", "crash/update", "back/partial", "back/text"],
-  ...["cli/own-workspaces", "workspace/worktree", "page/step", "cli/disk", "page/lists"],
-  ...["cli/requests", "cli/failed-items", "fleet/limits", "cli/bubblewrap", "cli/container"],
+  ...["page/lists", "page/step", "cli/service", "fleet/anywhere", "fleet/worker", "cli/cache"],
+  ...["docs/snippets", "fleet/crash", "back/table", "cli/help-examples", "page/fleet"],
+  ...["agents/acp", "cli/portable", "crash/crash", "fleet/limits", "cli/take", "cli/json"],
+  ...["sim/simulator", "cli/once-table", "workspace/kill", "library/package", "page/run"],
+  ...["fleet/takeover", "cli/suggested-ends", "cli/update", "workspace/crash", "cli/workspace"],
+  ...["cli/suggested-agents", "mcp/mcp", "fleet/base", "back/crash", "back/partial", "cli/gate"],
+  ...["crash/workspace", "dot/status", "workspace/snapshot", "back/text", "journal/process"],
+  ...["cli/talk", "cli/failure", "cli/damage", "docs/examples", "cli/suggested", "page/journey"],
+  ...["cli/judge", "cli/moved", "cli/once", "cli/suggested-processes", "cli/clean"],
+  ...["library/library", "journal/damage", "web/actions", "fleet/store", "cli/owner"],
+  ...["cli/preflight", "dot/statements-kill", "cli/text", "cli/fidelity", "cli/report"],
+  ...["cli/once-again", "telemetry/export", "durability/durability", "crash/update"],
+  ...["cli/own-workspaces", "workspace/worktree", "cli/disk", "cli/requests"],
+  ...["cli/failed-items", "cli/bubblewrap", "cli/container"],
 ];
 
 export class SlowFirst extends BaseSequencer {

@@ -4,6 +4,8 @@ import { type Bug, simulate } from "./simulate.ts";
 
 /** `npm run check` runs 1,000, and `npm run sim` 20,000. */
 const SEEDS = 100;
+/** A source of chance that the seed does not choose shows in most of them. */
+const SEEDS_TOLD_TWICE = 20;
 /** `npm run check` runs 20, and `npm run sim` 600. */
 const FLEETS = 8;
 /** Within so many, every kind of event is met. */
@@ -60,22 +62,19 @@ const EVENTS: readonly string[] = [
 ];
 
 describe("the simulator", () => {
-  it("finds nothing wrong with the loop", async () => {
-    for (let seed = 1; seed <= SEEDS; seed++) await simulate(seed);
-  });
-
-  it("tells the same story for the same seed", async () => {
-    for (let seed = 1; seed <= 50; seed++) {
-      expect(await simulate(seed)).toEqual(await simulate(seed));
-    }
-  });
-
-  it("reaches every kind of event", async () => {
+  it("finds nothing wrong with the loop, and reaches every kind of event", async () => {
     const seen = new Set<string>();
-    for (let seed = 1; seed <= SEEDS_FOR_ALL_EVENTS && seen.size < EVENTS.length; seed++) {
+    const isDone = (): boolean => seen.size >= EVENTS.length;
+    for (let seed = 1; seed <= SEEDS || (seed <= SEEDS_FOR_ALL_EVENTS && !isDone()); seed++) {
       for (const event of (await simulate(seed)).events) seen.add(event.type);
     }
     expect([...seen].sort()).toEqual(EVENTS);
+  });
+
+  it("tells the same story for the same seed", async () => {
+    for (let seed = 1; seed <= SEEDS_TOLD_TWICE; seed++) {
+      expect(await simulate(seed)).toEqual(await simulate(seed));
+    }
   });
 });
 
