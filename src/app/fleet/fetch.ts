@@ -20,7 +20,7 @@ import { basename, dirname, join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { EVENT_VERSION, type RunMoved } from "../../core/event.ts";
 import { evolve, replay } from "../../core/evolve.ts";
-import { attemptOf, type Run } from "../../core/run.ts";
+import { attemptOf, type Run, type Visit } from "../../core/run.ts";
 import { worksApart } from "../../core/workspace-files.ts";
 import { nameInterrupted, ownWorkspaces, type SavedFiles } from "../../engine/export-files.ts";
 import { workspaceAt } from "../../engine/run-workspace.ts";
@@ -73,7 +73,7 @@ const KNOWN = "repositories";
 const MARK = "complete.json";
 const EARLIER = ".earlier";
 /** The claim of a process that another machine had started. */
-const ELSEWHERE = "on another machine\n";
+export const ELSEWHERE = "on another machine\n";
 
 /** Makes the directory of a run, or finds the one that this worker has used before. */
 export async function fetchRun(options: FetchOptions): Promise<FetchedRun> {
@@ -244,10 +244,14 @@ async function placeFiles(
   await restoreSnapshot(await workspaceAt(store, top ?? cwd, dir, settings, index), wanted);
 }
 
+/** The visits whose attempts may have started elsewhere (fetch/F2). */
+export function maybeStarted({ running }: Run): readonly Visit[] {
+  return [...running].filter((visit) => !worksApart(visit) || visit.base !== undefined);
+}
+
 /** fetch/F2. */
 export function claimRunning({ run, dir }: IncomingRun): void {
-  for (const visit of run.running) {
-    if (worksApart(visit) && visit.base === undefined) continue;
+  for (const visit of maybeStarted(run)) {
     const folder = attemptDirOf(dir, attemptOf(visit));
     mkdirSync(folder, { recursive: true, mode: 0o700 });
     writeFileSync(join(folder, ATTEMPT_FILE.pid), ELSEWHERE, { mode: 0o600, flush: true });

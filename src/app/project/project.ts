@@ -16,6 +16,7 @@ import { isOwnerAlive, isOwnerElsewhere } from "../drive/owner.ts";
 import { storeAddress } from "../fleet/store-address.ts";
 import { repositoryRoot } from "../pipeline/configuration-file.ts";
 import { advice, command, Refusal, when } from "../refusal.ts";
+import type { ArchivedRun } from "../transfer/run-archive.ts";
 import { rememberProject } from "./known-projects.ts";
 import { foreignOwner, refuseUntrusted, rememberTrust } from "./state-trust.ts";
 
@@ -37,6 +38,8 @@ export interface Project {
 export interface FleetWorkers {
   /** The server and the database, for people. */
   readonly name: string;
+  /** The directory of the person who asks; its repository may have commits of the runs. */
+  readonly near: string;
   /** Queues a run that has something new to do. */
   want(runId: string): Promise<void>;
   /** Queues a run that has ended or could not be driven, so that it continues after this event. */
@@ -45,6 +48,10 @@ export interface FleetWorkers {
   keepFile(runId: string, name: string): Promise<void>;
   /** Brings the copy of a run's files up to date: output and artifacts, or its snapshots too. */
   fetchFiles(runId: string, what: "output" | "snapshots"): Promise<void>;
+  /** The description of a run in the store. */
+  about(runId: string): Promise<ArchivedRun>;
+  /** Writes a stored file of a run to a path. */
+  fetchPart(runId: string, part: string, to: string): Promise<void>;
 }
 
 /**
