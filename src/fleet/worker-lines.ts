@@ -36,6 +36,8 @@ function textOf(message: WorkerMessage, now: number): string {
       return `the store does not answer: ${message.reason}`;
     case "store-back":
       return "the store answers again";
+    case "not-removed":
+      return `the disk keeps what is not needed any more: ${message.reason}`;
     case "draining":
       return `takes no more runs; hands over ${message.runs}`;
   }

@@ -35,7 +35,12 @@ import type { Part } from "../../workspace/archive.ts";
 import { describeFile } from "../../workspace/artifact.ts";
 import { flush } from "../../workspace/disk.ts";
 import type { Repository } from "../../workspace/repository.ts";
-import { makeRepository, placeBranch, placeHead } from "../../workspace/repository-copy.ts";
+import {
+  MIRRORS,
+  makeRepository,
+  placeBranch,
+  placeHead,
+} from "../../workspace/repository-copy.ts";
 import { readSnapshot } from "../../workspace/snapshot/details.ts";
 import { restoreSnapshot } from "../../workspace/snapshot/restore.ts";
 import { openStore, type SnapshotStore } from "../../workspace/snapshot/store.ts";
@@ -68,8 +73,6 @@ export interface FetchedRun {
   readonly moved?: RunMoved;
 }
 
-/** The folder of a worker with what was fetched from the remotes of its runs. */
-const KNOWN = "repositories";
 const MARK = "complete.json";
 const EARLIER = ".earlier";
 /** The claim of a process that another machine had started. */
@@ -151,7 +154,7 @@ async function makeDirectory(
   createStateDir(dir);
   const { repository: copy } = about;
   const repository =
-    copy && (await makeRepository(directory, copy, join(dirname(dirname(into)), KNOWN)));
+    copy && (await makeRepository(directory, copy, join(dirname(dirname(into)), MIRRORS)));
   const staging = join(into, "staging");
   const parts = await stage(store.blobs, stored, staging);
   failpoint("fetch.staged");

@@ -46,6 +46,7 @@ export async function openFleetProject(address: string, near: string): Promise<P
     ...{ name, near },
     want: (runId) => withQueues(journal, (to, queues) => queues.want(to, runId, {})),
     resume: (runId, seq) => withQueues(journal, (to, queues) => queues.sendAgain(to, runId, seq)),
+    stop: (runId, stop) => withQueues(journal, (to, queues) => queues.stop(to, runId, stop)),
     keepFile: (runId, name) => keepFile(journal, runDirOf(dir, runId), runId, name),
     fetchFiles,
     about: async (runId) => aboutOf(journal.blobs, await storedOf(runId), runId),
@@ -69,13 +70,13 @@ export async function openFleetProject(address: string, near: string): Promise<P
 }
 
 /** Opens the queues for one change, in one transaction with the journal; they hold no process. */
-async function withQueues(
+async function withQueues<T>(
   journal: FleetJournal,
-  change: (transaction: FleetTransaction, queues: Dispatch) => Promise<void>,
-): Promise<void> {
+  change: (transaction: FleetTransaction, queues: Dispatch) => Promise<T>,
+): Promise<T> {
   const queues = await Dispatch.open(journal, "client");
   try {
-    await journal.transaction((transaction) => change(transaction, queues));
+    return await journal.transaction((transaction) => change(transaction, queues));
   } finally {
     await queues.close();
   }

@@ -7,6 +7,7 @@
  */
 import { existsSync, lstatSync, readdirSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
+import type { StopMode } from "../../core/event.ts";
 import { createStateDir, STATE_DIR, type StateDir, stateDirOf } from "../../engine/state-dir.ts";
 import type { Journal } from "../../journal/journal.ts";
 import type { Lease } from "../../journal/leases.ts";
@@ -34,6 +35,14 @@ export interface Project {
   readonly workers?: FleetWorkers;
 }
 
+/** A stop of a run that no worker has. */
+export interface QueuedStop {
+  /** The last event of the run: a run that has continued since then does not stop. */
+  readonly seq: number;
+  readonly mode: StopMode;
+  readonly by: string;
+}
+
 /** A fleet as a process sees it that only reads and steers its runs. */
 export interface FleetWorkers {
   /** The server and the database, for people. */
@@ -44,6 +53,8 @@ export interface FleetWorkers {
   want(runId: string): Promise<void>;
   /** Queues a run that has ended or could not be driven, so that it continues after this event. */
   resume(runId: string, seq: number): Promise<void>;
+  /** Stops a run that no worker has, as of this event; "owned" when one has just taken it. */
+  stop(runId: string, stop: QueuedStop): Promise<"noted" | "owned" | "nothing">;
   /** Stores a file of a run's folder that no worker writes. */
   keepFile(runId: string, name: string): Promise<void>;
   /** Brings the copy of a run's files up to date: output and artifacts, or its snapshots too. */
