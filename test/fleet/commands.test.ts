@@ -42,17 +42,17 @@ const UNCERTAIN: readonly Row[] = [
   ["graph RUN", 0, "build"],
   ["report RUN", 0, "build"],
   ["cost", 0, "table"],
-  ["replay RUN", 0, "same"],
+  ["replay RUN", 0, "no difference"],
   ["notify RUN", 0, ""],
-  ["attach RUN", 6, "pay"],
+  ["attach RUN", 3, "perdure settle RUN pay"],
   ["export RUN -o run.perdure", 0, "Exported"],
   ["merge RUN", 0, "Merged"],
   ["apply RUN", 0, "already"],
   ["pr RUN --base main", 1, "gh"],
   ["open RUN talk", 1, "perdure pull RUN"],
-  ["stop RUN", 1, "perdure settle RUN pay"],
+  ["stop RUN", 1, "perdure why RUN"],
   ["say RUN talk Hello", 0, "recorded"],
-  ["settle RUN pay done", 0, "done"],
+  ["settle RUN pay done", 0, "The run continues"],
 ];
 
 /** The run asks a question. */
@@ -87,15 +87,14 @@ steps:
 `);
   const short = runId.slice(0, 8);
   const check = async (rows: readonly Row[]): Promise<void> => {
-    for (const [words, exit, printed] of rows) {
-      const result = await fleet.run(words.replace("RUN", short).split(" "));
-      const text = result.stdout + result.stderr;
-      expect([words, result.exit, text]).toEqual([
-        words,
-        exit,
-        expect.stringContaining(printed.replace("RUN", short)),
-      ]);
+    const results: Row[] = [];
+    for (const [words] of rows) {
+      const { exit, stdout, stderr } = await fleet.run(words.replace("RUN", short).split(" "));
+      results.push([words, exit ?? -1, (stdout + stderr).replaceAll(short, "RUN")]);
     }
+    expect(results).toEqual(
+      rows.map(([words, exit, printed]) => [words, exit, expect.stringContaining(printed)]),
+    );
   };
   await fleet.reached(runId, "step.uncertain");
   await check(UNCERTAIN);

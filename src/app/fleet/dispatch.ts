@@ -293,10 +293,7 @@ export class Dispatch {
     );
     const { owner, hasExpired } = (await transaction.leases.of(runId)) ?? {};
     if (owner !== undefined && hasExpired !== true) return "owned";
-    const find = { owned: [], runIds: [runId], limit: 1 };
-    const [run] = (await transaction.log.search(find)).runs;
-    const hasEnded = run === undefined || ENDED.has(run.status);
-    if (rows.length === 0 || (hasEnded && rows[0]?.is_resumed !== true)) return "nothing";
+    if (rows.length === 0 || (stop.hasEnded && rows[0]?.is_resumed !== true)) return "nothing";
     await transaction.executeSql(
       `update ${QUEUE_SCHEMA}.wanted_runs set stop = $2 where run_id = $1`,
       [runId, JSON.stringify(stop)],

@@ -29,7 +29,7 @@ import { sweep } from "../../runner/process/sweep.ts";
 import type { Clock } from "../../util/clock.ts";
 import { driveOwned } from "../drive/drive.ts";
 import { OwnerRequests } from "../drive/owner-requests.ts";
-import { ownWith } from "../drive/ownership.ts";
+import { type OwnOptions, ownWith } from "../drive/ownership.ts";
 import { NO_DISPLAY } from "../drive/screen.ts";
 import { type LoadedRun, loadRun, recordMove } from "../loaded-run.ts";
 import type { Project, QueuedStop } from "../project/project.ts";
@@ -179,12 +179,9 @@ export class FleetRun {
     const requests = await OwnerRequests.open(journal.inbox, this.runId);
     this.#requests = requests;
     if (this.#isDraining) requests.end(HANDOVER);
-    if (stop !== undefined && isUnchangedSince(stop.seq, first.events)) {
-      requests.end(stop.by, stop.mode);
-    }
     const { owner, epoch } = this.#lease;
     // The lease proves that the steps of an earlier owner are dead; those of this worker are adopted.
-    const options = { takeOver: true, beside: true };
+    const options = { takeOver: true, beside: true, ...stopOption(stop, first) };
     const known = await loadRun(base, this.runId);
     const owned = await ownWith(base, known, options, { owner, epoch });
     const shipper = await openShipper({
@@ -341,6 +338,12 @@ export class FleetRun {
       await then(transaction);
     });
   }
+}
+
+/** The stop of a run that no worker had, unless the run has continued since then. */
+function stopOption(stop: QueuedStop | undefined, { events }: LoadedRun): Pick<OwnOptions, "stop"> {
+  if (stop === undefined || !isUnchangedSince(stop.seq, events)) return {};
+  return { stop: { mode: stop.mode, by: stop.by } };
 }
 
 /** When a run continues by itself: a time comes, or the time for an answer is over. */

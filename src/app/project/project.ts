@@ -39,6 +39,8 @@ export interface Project {
 export interface QueuedStop {
   /** The last event of the run: a run that has continued since then does not stop. */
   readonly seq: number;
+  /** It had ended by then: only a resume may make it continue. */
+  readonly hasEnded: boolean;
   readonly mode: StopMode;
   readonly by: string;
 }

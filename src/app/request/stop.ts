@@ -83,7 +83,8 @@ async function stopQueued(
   const known = await loadRun(project, runId);
   const { run, shortId } = known;
   if (known.cleanedAt !== undefined || waitsForPerson(run)) throw unownedError(known);
-  const outcome = await workers.stop(runId, { seq: run.seq, mode, by });
+  const hasEnded = ["completed", "failed", "stopped"].includes(run.state.status);
+  const outcome = await workers.stop(runId, { seq: run.seq, hasEnded, mode, by });
   if (outcome === "nothing") throw unownedError(known);
   // A worker has just taken it, and reads its requests.
   if (outcome === "owned") return stopRun(project, runId, mode);

@@ -7,7 +7,7 @@ import {
   cleanFleetCopies,
   cleanRuns,
 } from "../../app/clean.ts";
-import { findStateDir, openLocalProject } from "../../app/project/project.ts";
+import { findStateDir, hasRuns, isUnused, openLocalProject } from "../../app/project/project.ts";
 import { filesOption } from "../../app/rewind/rewind-files.ts";
 import { type ExportOptions, exportRun } from "../../app/transfer/export.ts";
 import { importRun } from "../../app/transfer/import.ts";
@@ -37,10 +37,13 @@ export async function cleanCommand(
   };
   // It removes files of this machine; a store keeps those of its runs.
   const copies = ids.length === 0 ? cleanFleetCopies(options, report) : NOTHING_CLEANED;
-  const here =
-    copies.runs > 0 && findStateDir(process.cwd()) === undefined
-      ? NOTHING_CLEANED
-      : await cleanRuns(await openLocalProject(process.cwd(), "read-write"), ids, options, report);
+  const dir = findStateDir(process.cwd());
+  const hasProject = dir !== undefined && !isUnused(dir);
+  const isOfFleet = copies.runs > 0 || (await hasRuns(process.cwd()));
+  const isDone = !hasProject && ids.length === 0 && isOfFleet;
+  const here = isDone
+    ? NOTHING_CLEANED
+    : await cleanRuns(await openLocalProject(process.cwd(), "read-write"), ids, options, report);
   const { outputsKept } = here;
   const [runs, bytes] = [here.runs + copies.runs, here.bytes + copies.bytes];
   if (json) {
