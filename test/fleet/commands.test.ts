@@ -107,7 +107,7 @@ steps:
   const commands = [...help.matchAll(/^ {2}([a-z]+)(?: .*)? {2,}\S/gm)].map(([, name]) => name);
   const shown = [...UNCERTAIN, ...ASKING, ...COMPLETED].map(([words]) => words.split(" ")[0]);
   expect(commands.length).toBeGreaterThan(40);
-  expect([...new Set(commands)].sort()).toEqual([...new Set([...shown, ...ELSEWHERE])].sort());
+  expect(new Set(commands)).toEqual(new Set([...shown, ...ELSEWHERE]));
 });
 
 describe("stop", () => {
