@@ -64,9 +64,9 @@ const ASKING: readonly Row[] = [
 
 /** The run has completed. */
 const COMPLETED: readonly Row[] = [
-  ["resume RUN", 1, "completed"],
+  ["resume RUN", 2, "perdure show RUN"],
   ["resume RUN --files keep", 1, "perdure pull RUN"],
-  ["skip RUN ask", 1, "ask"],
+  ["skip RUN ask", 2, "perdure show RUN"],
   ["stop RUN", 1, "nothing running"],
   ["rewind RUN ask --dry-run", 0, "ask"],
   ["fork RUN --at ask", 0, "forked"],
