@@ -22,7 +22,7 @@ import type { Subscription } from "../../journal/subscription.ts";
 import { assert } from "../../util/assert.ts";
 import { LABEL } from "../../util/label.ts";
 import type { DeadLetter, QueueSummary } from "../../view/fleet-overview.ts";
-import type { QueuedStop } from "../project/project.ts";
+import type { WantedStop } from "../project/project.ts";
 import { freeSlot, joinGroup, joinGroupOf, type RunGroup, unpark, waitedFor } from "./groups.ts";
 import { QUEUE_SCHEMA } from "./queue-schema.ts";
 import {
@@ -82,7 +82,7 @@ interface BegunRun {
   /** The last event of the run when somebody resumed it. */
   readonly resumeAt: number | undefined;
   /** Somebody stopped the run while no worker had it. */
-  readonly stop: QueuedStop | undefined;
+  readonly stop: WantedStop | undefined;
 }
 
 /** How often a run could not be driven, and whether that was too often. */
@@ -190,7 +190,7 @@ export class Dispatch {
     return {
       refusal: refusalOf(rows[0] ?? {}),
       resumeAt: typeof resumeAt === "number" ? resumeAt : undefined,
-      stop: (stop ?? undefined) as QueuedStop | undefined,
+      stop: (stop ?? undefined) as WantedStop | undefined,
     };
   }
 
@@ -284,7 +284,7 @@ export class Dispatch {
   async stop(
     transaction: FleetTransaction,
     runId: string,
-    stop: QueuedStop,
+    stop: WantedStop,
   ): Promise<"noted" | "owned" | "nothing"> {
     const { rows } = await transaction.executeSql(
       `select resume_at = $2 as is_resumed from ${QUEUE_SCHEMA}.wanted_runs where run_id = $1

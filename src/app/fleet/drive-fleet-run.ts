@@ -32,7 +32,7 @@ import { OwnerRequests } from "../drive/owner-requests.ts";
 import { type OwnOptions, ownWith } from "../drive/ownership.ts";
 import { NO_DISPLAY } from "../drive/screen.ts";
 import { type LoadedRun, loadRun, recordMove } from "../loaded-run.ts";
-import type { Project, QueuedStop } from "../project/project.ts";
+import type { Project, WantedStop } from "../project/project.ts";
 import type { FleetParts } from "./dispatch.ts";
 import { fetchRun } from "./fetch.ts";
 import { keepSlot } from "./groups.ts";
@@ -67,7 +67,7 @@ export interface RunLease {
 interface WantedDrive {
   /** The last event of a run that had ended when somebody resumed it. */
   readonly resumeAt: number | undefined;
-  readonly stop: QueuedStop | undefined;
+  readonly stop: WantedStop | undefined;
 }
 
 /** What driving a run needs of its worker. */
@@ -341,7 +341,7 @@ export class FleetRun {
 }
 
 /** The stop of a run that no worker had, unless the run has continued since then. */
-function stopOption(stop: QueuedStop | undefined, { events }: LoadedRun): Pick<OwnOptions, "stop"> {
+function stopOption(stop: WantedStop | undefined, { events }: LoadedRun): Pick<OwnOptions, "stop"> {
   if (stop === undefined || !isUnchangedSince(stop.seq, events)) return {};
   return { stop: { mode: stop.mode, by: stop.by } };
 }

@@ -15,17 +15,25 @@ import { ATTEMPT_FILE } from "../../runner/process/attempt-folder.ts";
 import type { PartSource } from "../../workspace/archive.ts";
 import type { LoadedRun } from "../loaded-run.ts";
 import type { FleetWorkers, Project } from "../project/project.ts";
-import type { ExportOptions, ExportParts } from "../transfer/export.ts";
-import { folderParts, RUN_PART } from "../transfer/run-archive.ts";
+import { type ExportParts, folderParts, RUN_PART } from "../transfer/run-archive.ts";
 import { ELSEWHERE, maybeStarted } from "./fetch.ts";
 import { fetchNewest } from "./fleet-result.ts";
 
-/** Fetches what an exported file has; `scratch` is a folder for it. */
+interface FleetExport {
+  /** A folder for what is fetched. */
+  readonly scratch: string;
+  /** The file for the snapshots. */
+  readonly bundle: string;
+  /** Leaves out the commits that the project's own repository has. */
+  readonly withoutBase?: boolean;
+}
+
+/** Fetches what an exported file has. */
 export async function fleetParts(
   project: Project,
   workers: FleetWorkers,
   known: LoadedRun,
-  { scratch, bundle, withoutBase = false }: ExportOptions & { scratch: string; bundle: string },
+  { scratch, bundle, withoutBase = false }: FleetExport,
 ): Promise<ExportParts> {
   const { id, run, dir } = known;
   const { about, saved, store } = await fetchNewest(project, workers, known);

@@ -36,7 +36,7 @@ export interface Project {
 }
 
 /** A stop of a run that no worker has. */
-export interface QueuedStop {
+export interface WantedStop {
   /** The last event of the run: a run that has continued since then does not stop. */
   readonly seq: number;
   /** It had ended by then: only a resume may make it continue. */
@@ -56,7 +56,7 @@ export interface FleetWorkers {
   /** Queues a run that has ended or could not be driven, so that it continues after this event. */
   resume(runId: string, seq: number): Promise<void>;
   /** Stops a run that no worker has, as of this event; "owned" when one has just taken it. */
-  stop(runId: string, stop: QueuedStop): Promise<"noted" | "owned" | "nothing">;
+  stop(runId: string, stop: WantedStop): Promise<"noted" | "owned" | "nothing">;
   /** Stores a file of a run's folder that no worker writes. */
   keepFile(runId: string, name: string): Promise<void>;
   /** Brings the copy of a run's files up to date: output and artifacts, or its snapshots too. */

@@ -30,12 +30,12 @@ import type { FleetWorkers, Project } from "../project/project.ts";
 import { command, filesRefusal, Refusal, when } from "../refusal.ts";
 import { packageVersion } from "../this-process.ts";
 import {
-  type ArchivedConversation,
   type ArchivedRun,
   artifactParts,
   BUNDLE_PART,
   carriedConversations,
   EVENTS_PART,
+  type ExportParts,
   folderParts,
   PLAN_PART,
 } from "./run-archive.ts";
@@ -168,17 +168,6 @@ async function acquire(
 interface ExportPlace {
   readonly scratch: string;
   readonly bundle: string;
-}
-
-/** The parts of a run that are not in its journal. */
-export interface ExportParts {
-  /** The directory of its project. */
-  readonly project: string;
-  readonly files: FilesExport | undefined;
-  readonly conversations: readonly ArchivedConversation[];
-  /** The files of its folder and its transcripts. */
-  readonly parts: readonly PartSource[];
-  readonly notes: readonly string[];
 }
 
 async function partsHere(
