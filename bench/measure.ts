@@ -102,8 +102,13 @@ export function run(args: readonly string[], cwd: string): string {
  */
 export const BENCH_DIR = join(ROOT, "node_modules/.cache/perdure-bench");
 
-/** Gives a new directory; main.ts removes it with all others. */
+/**
+ * Gives a new directory; main.ts removes it with all others. It is a project of its own, because the
+ * checkout around it may be one, too.
+ */
 export async function inDirectory<T>(work: (directory: string) => Promise<T>): Promise<T> {
   mkdirSync(BENCH_DIR, { recursive: true });
-  return work(mkdtempSync(join(BENCH_DIR, "work-")));
+  const directory = mkdtempSync(join(BENCH_DIR, "work-"));
+  mkdirSync(join(directory, ".perdure"), { mode: 0o700 });
+  return work(directory);
 }

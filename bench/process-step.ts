@@ -9,7 +9,7 @@
  *   this floor is higher; the line tells what is ours from what is the size of the program.
  */
 import { spawn, spawnSync } from "node:child_process";
-import { mkdirSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { ProcessExecutor } from "../src/engine/executors/processes.ts";
 import { compare, inDirectory, type Line, PROGRAM, run, timed, timeLine } from "./measure.ts";
@@ -24,8 +24,6 @@ const LIMIT = 2.5;
 
 export async function bench(): Promise<readonly Line[]> {
   return inDirectory(async (directory) => {
-    // A project of its own: the checkout around it is one, too.
-    mkdirSync(join(directory, ".perdure"), { mode: 0o700 });
     writeFileSync(join(directory, "one.yaml"), pipeline(1));
     writeFileSync(join(directory, "many.yaml"), pipeline(STEPS + 1));
     const program = await compare(PROGRAM_ROUNDS, {

@@ -4,7 +4,7 @@
  * and the disk that 100 snapshots of ten changed files each take, against what was changed.
  */
 
-import { mkdirSync, readdirSync, statSync, writeFileSync } from "node:fs";
+import { readdirSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { PACK_EVERY } from "../src/engine/executors/files.ts";
 
@@ -23,7 +23,6 @@ export async function bench(): Promise<readonly Line[]> {
   return inDirectory(async (directory) => {
     makeRepository(directory, FILES);
     const stateDir = join(directory, ".perdure");
-    mkdirSync(stateDir);
     writeFileSync(join(stateDir, ".gitignore"), "*\n");
     const store = await openStore({ project: directory, stateDir });
     const workspace = await openWorkspace(store, {

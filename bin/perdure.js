@@ -18,14 +18,14 @@ if (args.length === 1 && (args[0] === "--version" || args[0] === "-V")) {
 } else {
   // Until `main` sets another one: Node's status for a program that ends before its promise does.
   process.exitCode = 13;
-  const { main, keepCode } = loadProgram();
-  main(args, keepCode);
+  const { main, keptCode } = loadProgram();
+  main(args, keptCode);
 }
 
 /**
  * Loads the program, which is one script (scripts/bundle.ts), with the code that V8 compiled for the
- * same command before. `keepCode` keeps what this process has compiled for the next one; it is absent
- * when there is nothing new. Node's own cache would only hold what runs while a file is loaded.
+ * same command before. `keptCode` keeps what this process has compiled for the next one; it is absent
+ * where nothing can be kept. Node's own cache would only hold what runs while a file is loaded.
  */
 function loadProgram() {
   const { readFileSync } = process.getBuiltinModule("node:fs");
@@ -47,10 +47,14 @@ function loadProgram() {
   const meta = { url: pathToFileURL(filename).href, filename, dirname: dirname(filename) };
   const program = { exports: {} };
   script.runInThisContext()(program, createRequire(filename), meta);
-  const isKept = cache?.code !== undefined && script.cachedDataRejected === false;
-  const keepCode =
-    cache === undefined || isKept ? undefined : () => cache.keep(script.createCachedData());
-  return { main: program.exports.main, keepCode };
+  const keptCode = cache && {
+    stage: script.cachedDataRejected === false ? cache.stage : 0,
+    keep(stage) {
+      this.stage = stage;
+      cache.keep(script.createCachedData(), stage);
+    },
+  };
+  return { main: program.exports.main, keptCode };
 }
 
 /**
@@ -77,8 +81,8 @@ function cacheDirectory() {
 
 /**
  * The compiled code for this command, in a file that starts with the hash of the source, which is its
- * first line, and the checksum of the code. V8 itself compares its version, its settings and no more
- * than the length of the source.
+ * first line, the checksum of the code, and the stage that its process had reached (KeptCode). V8 itself
+ * compares its version, its settings and no more than the length of the source.
  */
 function codeCache(directory, source) {
   const { readFileSync, renameSync, writeFileSync } = process.getBuiltinModule("node:fs");
@@ -87,11 +91,12 @@ function codeCache(directory, source) {
   const file = `${directory}/${/^[a-z]+$/.test(command) ? command : "other"}.code`;
   const hash = source.slice(0, source.indexOf("\n"));
   const headBytes = 128;
-  const headOf = (code) => `${hash} ${crc32(code)}`.padEnd(headBytes);
-  const keep = (code) => {
+  const headOf = (code, stage) => `${hash} ${crc32(code)} ${stage}`.padEnd(headBytes);
+  const keep = (code, stage) => {
     const draft = `${file}.${process.pid}`;
     try {
-      writeFileSync(draft, Buffer.concat([Buffer.from(headOf(code)), code]), { mode: 0o600 });
+      const bytes = Buffer.concat([Buffer.from(headOf(code, stage)), code]);
+      writeFileSync(draft, bytes, { mode: 0o600 });
       renameSync(draft, file);
     } catch {
       // The next start compiles again.
@@ -100,9 +105,11 @@ function codeCache(directory, source) {
   try {
     const bytes = readFileSync(file);
     const code = bytes.subarray(headBytes);
-    if (bytes.toString("latin1", 0, headBytes) === headOf(code)) return { code, keep };
+    const head = bytes.toString("latin1", 0, headBytes);
+    const stage = Number(head.trimEnd().slice(-1));
+    if (head === headOf(code, stage)) return { code, stage, keep };
   } catch {
     // There is none yet.
   }
-  return { code: undefined, keep };
+  return { code: undefined, stage: 0, keep };
 }

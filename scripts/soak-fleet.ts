@@ -6,13 +6,16 @@
  *
  * Four machines with namespaces of their own, and two hosts for PostgreSQL. Needs root, because it
  * makes network namespaces; they are gone with it. Exit status 1 when a promise was broken; the logs
- * are kept and named then. The seed chooses pipelines and faults; the moments are the machine's.
+ * are kept and named then. The seed chooses pipelines and faults; the moments are the machine's. It
+ * ends by itself when a run does not change for five minutes, and says why. The table is the one of
+ * docs/BENCHMARKS.md.
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { parseArgs } from "node:util";
 import { type FleetSoakResult, soakFleet } from "../test/soak/fleet/fleet-soak.ts";
 import { namespacesRefused } from "../test/soak/fleet/network.ts";
+import { DATABASE_AWAY } from "../test/soak/fleet/observer.ts";
 
 const SHOWN_MAX = 20;
 /** Says that this process is in a network namespace of its own. */
@@ -24,7 +27,7 @@ const { values } = parseArgs({
     runs: { type: "string", default: "200" },
     seed: { type: "string", default: String(Date.now() % 1_000_000) },
     partition: { type: "string", default: "60" },
-    step: { type: "string", default: "6" },
+    step: { type: "string", default: "4" },
   },
 });
 
@@ -46,7 +49,7 @@ async function enter(): Promise<number> {
   return status ?? 1;
 }
 
-async function soak(): Promise<number> {
+async function soak(): Promise<never> {
   // With the process that started this one, everything ends.
   process.once("disconnect", () => process.exit(1));
   const kills = Number(values.kills);
@@ -56,12 +59,11 @@ async function soak(): Promise<number> {
   const result = await soakFleet({
     ...{ kills, runs, seed: values.seed, partitionSeconds: Number(values.partition) },
     stepSeconds: Number(values.step),
-    news: (line) => console.log(`${seconds()} s: ${line}`),
+    news: (line) => console.log(`${timeOfDay()} (${seconds()} s): ${line}`),
   });
   report(result, seconds());
-  process.removeAllListeners("disconnect");
-  process.disconnect();
-  return result.violations.length === 0 ? 0 : 1;
+  // What is left of a fleet that is stuck ends with this process.
+  process.exit(result.violations.length === 0 ? 0 : 1);
 }
 
 function report(result: FleetSoakResult, seconds: number): void {
@@ -71,14 +73,12 @@ function report(result: FleetSoakResult, seconds: number): void {
   }
   if (kept !== undefined) console.log(`the logs are in ${kept}`);
   console.log("\n| fault | times | runs | p50 | p90 | max |\n|---|---|---|---|---|---|");
-  for (const fault of Object.keys(faults).toSorted((a, b) => a.localeCompare(b))) {
-    const samples = (times.get(fault) ?? []).toSorted((a, b) => a - b);
-    const at = (share: number): string => {
-      const value = samples[Math.min(samples.length - 1, Math.floor(samples.length * share))];
-      return value === undefined ? "" : `${value.toFixed(1)} s`;
-    };
-    const cells = [fault, faults[fault], samples.length, at(0.5), at(0.9), at(1)];
-    console.log(`| ${cells.join(" | ")} |`);
+  for (const [fault, count] of faults) {
+    console.log(`| ${[fault, count, ...cellsOf(times.get(fault) ?? [])].join(" | ")} |`);
+    const away = times.get(`${fault}${DATABASE_AWAY}`);
+    if (away !== undefined) {
+      console.log(`| ${[`${fault}${DATABASE_AWAY}`, "", ...cellsOf(away)].join(" | ")} |`);
+    }
   }
   const gap = gapSeconds === undefined ? "none" : `${gapSeconds.toFixed(2)} s`;
   console.log(
@@ -86,4 +86,18 @@ function report(result: FleetSoakResult, seconds: number): void {
       `seed ${values.seed}; shortest time between two attempts of a step: ${gap}; ` +
       `${violations.length} broken promises`,
   );
+}
+
+/** How many takeovers there were, and how long they took: the median, 90 %, the longest. */
+function cellsOf(times: readonly number[]): readonly (string | number)[] {
+  const samples = times.toSorted((a, b) => a - b);
+  const at = (share: number): string => {
+    const value = samples[Math.min(samples.length - 1, Math.floor(samples.length * share))];
+    return value === undefined ? "" : `${value.toFixed(1)} s`;
+  };
+  return [samples.length, at(0.5), at(0.9), at(1)];
+}
+
+function timeOfDay(): string {
+  return new Date().toISOString().slice(11, 19);
 }

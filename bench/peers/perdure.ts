@@ -1,5 +1,5 @@
 /** Perdure itself, from its packed tarball, with default settings and without snapshots. */
-import { mkdirSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type Peer, packageOf, packOurs, type Task } from "./peer.ts";
 
@@ -29,8 +29,6 @@ export function perdure(name: string, settings = ""): Peer {
     packages: { perdure: `file:${packOurs()}` },
     works: ["process", "hold"],
     prepare(directory, task) {
-      // A project of its own: the checkout around it is one, too.
-      mkdirSync(join(directory, ".perdure"), { mode: 0o700 });
       writeFileSync(join(directory, "bench.yaml"), pipelineOf(task, settings));
     },
     start: () => command("run", "bench.yaml"),

@@ -8,9 +8,13 @@ import { textOf } from "../runner/file-text.ts";
 import type { PreflightOptions } from "./preflight.ts";
 import { advice, after, Refusal } from "./refusal.ts";
 
+/** Node's own variables for the channel between a process and its parent; `process.env` lacks them. */
+const NODE_CHANNEL = /^NODE_CHANNEL_/;
+
 /**
  * The environment as a plain object. Node asks the system for each variable at each look, so that a
  * mere copy of `process.env` takes quadratic time, minutes for the environment of some CI machines.
+ * The channel of a worker is left out: a Node program in a step would take one of its files for it.
  */
 export function plainEnvironment(): NodeJS.ProcessEnv {
   const text = textOf("/proc/self/environ");
@@ -18,7 +22,7 @@ export function plainEnvironment(): NodeJS.ProcessEnv {
   const env: NodeJS.ProcessEnv = {};
   for (const entry of text.split("\0")) {
     const cut = entry.indexOf("=", 1);
-    if (cut > 0) env[entry.slice(0, cut)] ??= entry.slice(cut + 1);
+    if (cut > 0 && !NODE_CHANNEL.test(entry)) env[entry.slice(0, cut)] ??= entry.slice(cut + 1);
   }
   return env;
 }
@@ -104,24 +108,44 @@ export function keepHeapSmall(): void {
   for (const flag of SMALL_HEAP) setFlagsFromString(flag);
 }
 
-let keepCode: (() => void) | undefined;
-
-/** Sets the function that keeps the compiled code of this program for its next start. */
-export function setKeepCode(keep: (() => void) | undefined): void {
-  keepCode = keep;
+/** The code of this program that V8 has compiled, as it is kept for the next start. */
+export interface KeptCode {
+  /** The stage that its process had reached; 0 if none is kept. */
+  readonly stage: number;
+  /** Keeps what this process has compiled so far. */
+  keep(stage: number): void;
 }
 
-/**
- * Keeps what this process has compiled so far, once. A run calls this when its first step has started:
- * later, V8 has dropped the code of the start.
- */
-export function keepCompiledCode(): void {
-  const keep = keepCode;
-  keepCode = undefined;
-  if (keep === undefined) return;
+/** How far a process came when its code was kept: each stage has executed more of the program. */
+const CODE_STAGES = { command: 1, firstStep: 2, run: 3 };
+/** In a process that lives longer, V8 has dropped the functions of the start. */
+const WHOLE_CODE_SECONDS_MAX = 10;
+
+let keptCode: KeptCode | undefined;
+let hasStartedStep = false;
+
+/** Sets where compiled code is kept. */
+export function setKeptCode(kept: KeptCode | undefined): void {
+  keptCode = kept;
+}
+
+/** Keeps the compiled code of a run when its first step has started: a long run keeps no other. */
+export function keepCodeOfFirstStep(): void {
+  hasStartedStep = true;
+  keepCode(CODE_STAGES.firstStep);
+}
+
+/** Keeps the compiled code of a command at its end. */
+export function keepCodeOfCommand(): void {
+  if (!hasStartedStep) keepCode(CODE_STAGES.command);
+  else if (process.uptime() < WHOLE_CODE_SECONDS_MAX) keepCode(CODE_STAGES.run);
+}
+
+function keepCode(stage: number): void {
+  if (keptCode === undefined || keptCode.stage >= stage) return;
   // V8 accepts only code that was kept under the flags with which it starts.
   if (isHeapSmall) for (const flag of DEFAULT_HEAP) setFlagsFromString(flag);
-  keep();
+  keptCode.keep(stage);
   if (isHeapSmall) for (const flag of SMALL_HEAP) setFlagsFromString(flag);
 }
 

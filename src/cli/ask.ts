@@ -7,7 +7,8 @@ type AskOptions = OutputOptions & { readonly detach?: boolean };
 
 /** True when a person sees the question and can answer. */
 export function canAsk(options: AskOptions): boolean {
-  const isTerminal = process.stdin.isTTY === true && process.stdout.isTTY === true;
+  // Node opens the standard input when it is first named, which takes time.
+  const isTerminal = process.stdout.isTTY === true && process.stdin.isTTY === true;
   return isTerminal && screenKind(options) === "live" && options.detach !== true;
 }
 

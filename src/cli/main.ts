@@ -9,11 +9,12 @@ import { Command, Help } from "commander";
 import {
   changeDirectory,
   checkDirectory,
-  keepCompiledCode,
+  type KeptCode,
+  keepCodeOfCommand,
   packageVersion,
   plainEnvironment,
   requireProc,
-  setKeepCode,
+  setKeptCode,
 } from "../app/this-process.ts";
 import { EXIT, type ExitCode } from "../view/exit-code.ts";
 import { exitOnUnhandledErrors, exitWithError } from "./exit.ts";
@@ -39,8 +40,8 @@ import {
 } from "./run-commands.ts";
 
 /** Parses the arguments, runs the command and sets the exit status. */
-export async function main(args: readonly string[], keepCode?: () => void): Promise<void> {
-  setKeepCode(keepCode);
+export async function main(args: readonly string[], kept?: KeptCode): Promise<void> {
+  setKeptCode(kept);
   process.env = plainEnvironment();
   surviveClosedOutput();
   exitOnUnhandledErrors();
@@ -55,7 +56,7 @@ export async function main(args: readonly string[], keepCode?: () => void): Prom
   try {
     await program.parseAsync(args, { from: "user" });
     process.exitCode = exit;
-    keepCompiledCode();
+    keepCodeOfCommand();
   } catch (error) {
     await exitWithError(error);
   }
@@ -125,7 +126,8 @@ function groupCommands(program: Command): void {
 /** Narrower descriptions of options and commands are not wrapped. */
 const HELP_WIDTH_MIN = 8;
 
-function buildProgram(first: string, finish: Finish): Command {
+/** The commands with their options and helps; `first` is the first word of the command line. */
+export function buildProgram(first: string, finish: Finish): Command {
   const program = new Command("perdure")
     .description(
       "Runs pipelines of AI agents and shell commands. Kill it anywhere; resume continues from there.",

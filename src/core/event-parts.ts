@@ -173,9 +173,10 @@ export type Held = TypeOf<typeof held>;
 
 /**
  * The problem that a person must fix before an agent can succeed: its login, the name of its model,
- * a prompt that does not fit into the model's context, its permissions, or a missing program.
+ * a prompt that does not fit into the model's context, its permissions, a missing program, or one that
+ * fails without a word.
  */
-export type AgentProblem = "auth" | "model" | "overflow" | "denied" | "missing";
+export type AgentProblem = "auth" | "model" | "overflow" | "denied" | "missing" | "silent";
 
 const exitProblem = record({
   reason: word<"output" | "context" | "status" | "check" | "agent" | "denied">(),

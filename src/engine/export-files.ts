@@ -17,6 +17,7 @@ import type { WorkspaceSettings } from "../plan/plan.ts";
 import { writeBundle } from "../workspace/snapshot/bundle.ts";
 import { takeSnapshot } from "../workspace/snapshot/snapshot.ts";
 import {
+  dropRefs,
   HEAD_REFS,
   listRefs,
   openStore,
@@ -141,7 +142,11 @@ export function ownWorkspaces(run: Run): ReadonlyMap<string, string | undefined>
   return known;
 }
 
-/** Gives the files of interrupted attempts the names under which their next owner looks for them. */
+/**
+ * Gives the files of interrupted attempts the names under which their next owner looks for them. Those
+ * are the files that its workspaces are made with. An earlier owner may have taken a newer snapshot that
+ * it could not record: it keeps another name.
+ */
 export async function nameInterrupted(
   store: SnapshotStore,
   run: Run,
@@ -150,10 +155,15 @@ export async function nameInterrupted(
   for (const visit of run.running) {
     const workspace = workspaceOf(visit);
     const saved = workspace === SHARED ? commit : own[workspace];
-    const after = snapshotRef(run.id, attemptOf(visit), "after");
-    const [kept] = await listRefs(store, after);
-    if (kept !== undefined || saved === undefined) continue;
-    await writeRefs(store, [{ ref: after, commit: saved }]);
+    const ref = snapshotRef(run.id, attemptOf(visit), "after");
+    const [kept] = await listRefs(store, ref);
+    if (kept?.commit === saved) continue;
+    if (kept !== undefined) {
+      const unrecorded = snapshotRef(run.id, attemptOf(visit), "unrecorded");
+      await writeRefs(store, [{ ref: unrecorded, commit: kept.commit }]);
+    }
+    if (saved !== undefined) await writeRefs(store, [{ ref, commit: saved }]);
+    else await dropRefs(store, [ref]);
   }
 }
 

@@ -1,5 +1,5 @@
 /** The lines that a worker prints: one for each thing that a person may want to know. */
-import type { WorkerMessage } from "../app/fleet/worker.ts";
+import type { WorkerMessage } from "../app/fleet/worker-message.ts";
 import { formatDuration } from "../util/duration.ts";
 
 const SHORT_ID_LENGTH = 8;

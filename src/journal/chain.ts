@@ -43,8 +43,8 @@ export function chainStart(runId: string): ChainHead {
 /** The checksum of an event that follows one with the checksum `previous`. */
 export function chainCrc(previous: number, event: UnsealedEvent): number {
   const { seq, type, version, time, data, facts } = event;
-  const crc = crc32(`\n${seq}\n${type}\n${version}\n${time}\n${data}`, previous);
-  return facts === undefined ? crc : crc32(`\n${facts}`, crc);
+  const end = facts === undefined ? "" : `\n${facts}`;
+  return crc32(`\n${seq}\n${type}\n${version}\n${time}\n${data}${end}`, previous);
 }
 
 /** Describes the first fault in consecutive events; undefined when the chain is whole. */

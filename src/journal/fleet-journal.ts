@@ -24,10 +24,11 @@ export interface FleetJournal extends Journal, SqlDatabase {
   /** Renews leases in one statement, by the epoch of each run. Without any, it tells the time. */
   renewAll(epochs: ReadonlyMap<string, number>): Promise<LeasesRenewed>;
   /**
-   * Runs without a living owner that may want a driver: their lease has run out, or their inbox has
-   * something newer than the last owner saw. A run that wants none may be among them.
+   * Runs without a living owner that may want a driver: their lease has run out, or does so within a
+   * time, or their inbox has something newer than the last owner saw. A run that wants none may be among
+   * them.
    */
-  unattended(limit: number): Promise<readonly string[]>;
+  unattended(limit: number, withinMs: number): Promise<readonly UnattendedRun[]>;
   /** Wakes a listener when somebody sends a notification to this channel. */
   listen(channel: string): Subscription;
 }
@@ -48,6 +49,12 @@ export interface SqlDatabase {
 
 export interface SqlResult {
   readonly rows: readonly Readonly<Record<string, unknown>>[];
+}
+
+/** A run without a living owner now, or in so many milliseconds unless its owner renews its lease. */
+interface UnattendedRun {
+  readonly runId: string;
+  readonly inMs: number;
 }
 
 /** The answer to a renewal of several leases. */

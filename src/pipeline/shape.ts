@@ -25,6 +25,8 @@ import { DURATION_PATTERN, ENTRIES_MAX, NAME_LENGTH_MAX } from "./values.ts";
 type Issue = z.core.$ZodIssue;
 
 const DAY_MS = 86_400_000;
+/** Compiled schemas cost more than they save, also with a file of 20,000 steps. */
+const WITHOUT_COMPILATION = { jitless: true };
 
 /** The parts of a file's value that have the right shape. */
 export interface ReadShape<Shape = PipelineShape> {
@@ -56,7 +58,7 @@ function shapeIn<Shape>(
   value: unknown,
   report: Report,
 ): ReadShape<Shape> | undefined {
-  const first = schema.safeParse(value);
+  const first = schema.safeParse(value, WITHOUT_COMPILATION);
   if (first.success) return { shape: first.data, cut: new Set() };
   const found = first.error.issues.flatMap((issue) => flatten(issue, []));
   const meant = new Set(found.flatMap((one) => addUnknownKeys(one, schema, report)));
@@ -65,7 +67,7 @@ function shapeIn<Shape>(
     if (!meant.has(one.path.join("."))) addMistake(one, value, report);
   }
   const cut = new Set(found.flatMap((one) => cutOut(value, one)));
-  const second = schema.safeParse(value);
+  const second = schema.safeParse(value, WITHOUT_COMPILATION);
   if (second.success) return { shape: second.data, cut };
   const onlyEmpty = second.error.issues.every(({ message }) => message === "empty-pipeline");
   return onlyEmpty ? { shape: value as Shape, cut } : undefined;

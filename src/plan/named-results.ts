@@ -18,6 +18,7 @@ type OptionalResult = "output" | "identity";
 export function refersTo(plan: Plan, step: string, what: OptionalResult): boolean {
   const { texts, reported } = referencesIn(plan);
   if (what === "output" && reported.has(step)) return true;
+  if (texts.length === 0) return false;
   const word = new RegExp(`\\b${what}\\b`);
   const name = new RegExp(`(?<![\\w-])${step}(?![\\w-])`);
   return texts.some((text) => word.test(text) && (COMPUTED.test(text) || name.test(text)));

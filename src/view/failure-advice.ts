@@ -192,6 +192,11 @@ function troubleAdvice(trouble: AgentProblem, agent: string, shortId: string): A
       return { say: `Log in with ${agent} or renew its key, then continue`, command: resume };
     case "missing":
       return { say: `Install ${agent} or put it on PATH, then continue`, command: resume };
+    case "silent":
+      return {
+        say: `Start ${agent} by hand where the step ran, to see why it ends, then continue`,
+        command: resume,
+      };
     case "model":
       return { say: "Change `model:` in the pipeline, then continue", command: update };
     case "overflow":

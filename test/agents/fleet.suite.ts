@@ -62,10 +62,7 @@ async function eventsOf(runId: string): Promise<readonly { readonly type: string
   return (await journal.log.load(runId)).events.map(({ event }) => event);
 }
 
-// Gemini CLI ends at once in the directory of a worker, and does not say why: it is not shown here.
-const SHOWN = CHOSEN.filter(
-  (name) => name !== "gemini" && agentAdapter(name)?.carried !== undefined,
-);
+const SHOWN = CHOSEN.filter((name) => agentAdapter(name)?.carried !== undefined);
 describe.each(SHOWN)("%s", (agent) => {
   it("continues its conversation on another machine after its own was destroyed", async () => {
     const origin = await AgentProject.forTest(agent);

@@ -351,8 +351,8 @@ steps:
   }
 });
 
-/** The failpoints around a result that is taken. */
-const OURS = /^(reuse|workspace\.appl|workspace\.artifact|journal\.append)/;
+/** The failpoints around a result that is taken; test/crash kills at all those of a run. */
+const OURS = /^(reuse|workspace\.appl|workspace\.artifact)/;
 
 describe("a kill while a result is taken", () => {
   it("runs nothing and loses nothing, at every failpoint", { timeout: 240_000 }, async () => {
@@ -380,7 +380,7 @@ describe("a kill while a result is taken", () => {
       const isOne = CRASH_ALL || (OURS.test(name) && all.lastIndexOf(name) === index);
       return index >= first && isOne ? [index + 1] : [];
     });
-    expect(places.length).toBeGreaterThan(8);
+    expect(places.length).toBeGreaterThan(6);
     for (const nth of places) await walk(nth);
   });
 });

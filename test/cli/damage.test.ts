@@ -2,11 +2,11 @@
 import * as fs from "node:fs";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { eventually, Project, type Result } from "../rig/project.ts";
+import { eventually, PlainProject, type Project, type Result } from "../rig/project.ts";
 
 let project: Project;
 beforeEach(() => {
-  project = new Project();
+  project = new PlainProject();
 });
 afterEach(() => project.remove());
 
@@ -90,7 +90,7 @@ describe("flipped bits", () => {
     const whole = fs.readFileSync(database());
     const asked = JSON.stringify(await eventsOf(runId));
     let found = 0;
-    for (let from = 40; from < whole.length; from += Math.floor(whole.length / 11)) {
+    for (let from = 40; from < whole.length; from += Math.floor(whole.length / 7)) {
       // Most of a small database is empty: the next byte that holds something.
       const at = whole.findIndex((byte, index) => index >= from && byte !== 0);
       const bytes = Buffer.from(whole);
@@ -324,7 +324,7 @@ describe("while the run lives", () => {
     // Without its wrapper: that one would wait for a folder to record the exit status in.
     project.write(
       "p.yaml",
-      `steps:\n  - id: one\n    run: |\n      rm -rf .perdure\n      kill -KILL $PPID $$\n`,
+      `workspace: here\nsteps:\n  - id: one\n    run: |\n      rm -rf .perdure\n      kill -KILL $PPID $$\n`,
     );
     const { exit, stderr } = await project.run(["run", "p.yaml"]);
     expect(exit).toBe(1);

@@ -2,6 +2,7 @@
 import { spawnSync } from "node:child_process";
 import * as fs from "node:fs";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { helps } from "../rig/help.ts";
 import {
   cleanEnvironment,
   type Hold,
@@ -138,9 +139,11 @@ const READING = [
  */
 const SERVING = ["demo", "pull", "push", "schedules", "store", "submit", "ui", "worker", "workers"];
 
+const HELPS = helps();
+
 /** The examples in the help of a command. */
-async function examplesOf(name: string): Promise<readonly string[]> {
-  const help = await project.must([name, "--help"]);
+function examplesOf(name: string): readonly string[] {
+  const help = HELPS.get(name) ?? "";
   const lines = (help.split("\nExamples:\n")[1] ?? "").trimEnd().split("\n");
   expect(lines.length).toBeGreaterThanOrEqual(2);
   return lines.map((line) => line.trim());
@@ -160,8 +163,8 @@ describe("the examples of commands that look", () => {
   });
   afterAll(() => leave());
 
-  it.each(READING)("%s", async (name) => {
-    for (const line of await examplesOf(name)) expectToWork(name, line);
+  it.each(READING)("%s", (name) => {
+    for (const line of examplesOf(name)) expectToWork(name, line);
   });
 
   it("are those of all commands but the ones below", async () => {
@@ -176,14 +179,11 @@ describe("the examples of commands that look", () => {
 
 describe("the examples of commands that change something", () => {
   it.each(CHANGING)("%s", async (name) => {
-    project = new PlainProject();
-    const lines = await examplesOf(name);
-    for (const line of lines) {
+    for (const line of examplesOf(name)) {
+      project = new PlainProject();
       await (SITUATIONS[name] ?? completed)();
       expectToWork(name, line);
       await leave(line);
-      project = new PlainProject();
     }
-    await leave();
   });
 });

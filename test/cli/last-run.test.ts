@@ -3,12 +3,12 @@
  * (resume/L1).
  */
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { type Program, Project } from "../rig/project.ts";
+import { PlainProject, type Program, type Project } from "../rig/project.ts";
 import { Terminal } from "../rig/terminal.ts";
 
 let project: Project;
 beforeEach(() => {
-  project = new Project();
+  project = new PlainProject();
 });
 afterEach(() => project.remove());
 

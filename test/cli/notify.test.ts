@@ -5,7 +5,7 @@
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { eventually, killProcess, Project } from "../rig/project.ts";
+import { eventually, killProcess, PlainProject, type Project } from "../rig/project.ts";
 
 /** What a receiver answers to one request. */
 type Answer = number | "hang" | "reset";
@@ -17,7 +17,7 @@ let received: Readonly<Record<string, unknown>>[];
 let answers: Answer[];
 
 beforeEach(async () => {
-  project = new Project();
+  project = new PlainProject();
   received = [];
   answers = [];
   server = createServer((request, response) => {

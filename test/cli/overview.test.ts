@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { FakeClaude } from "../rig/fake-claude.ts";
 import { stateless, text } from "../rig/model/reply.ts";
-import { Project } from "../rig/project.ts";
+import { PlainProject, type Project } from "../rig/project.ts";
 
 const PRICES = "prices: { fake-model: { input: 1000, output: 2000 } }\n";
 
@@ -19,7 +19,7 @@ beforeAll(async () => {
     const { exit, stdout } = await here.finish(["run", "paid.yaml"]);
     expect(exit, stdout).toBe(0);
   }
-  there = new Project();
+  there = new PlainProject();
   const release = "  - { id: approve, gate: 'Ship it?' }\n  - { id: ship, run: echo shipped }\n";
   there.write("release.yaml", `name: release\nsteps:\n${release}`);
   expect((await there.run(["run", "release.yaml"], { env: env() })).exit).toBe(6);

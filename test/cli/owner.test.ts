@@ -3,15 +3,15 @@ import { type ChildProcess, spawn } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { eventually, type Hold, Project } from "../rig/project.ts";
+import { eventually, type Hold, PlainProject, type Project } from "../rig/project.ts";
 
 /** How many runs start at once; each is a process. */
-const MANY = 30;
+const MANY = 16;
 
 let project: Project;
 let foreign: ChildProcess | undefined;
 beforeEach(() => {
-  project = new Project();
+  project = new PlainProject();
 });
 afterEach(async () => {
   foreign?.kill("SIGKILL");

@@ -1,12 +1,12 @@
 /** The look before the first step is paid for. */
 import * as fs from "node:fs";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { Project, type Result } from "../rig/project.ts";
+import { PlainProject, type Project, type Result } from "../rig/project.ts";
 import { suggestions } from "../rig/suggestion.ts";
 
 let project: Project;
 beforeEach(() => {
-  project = new Project();
+  project = new PlainProject();
   fs.mkdirSync(project.path("bin"));
   fs.mkdirSync(project.path("home"));
 });

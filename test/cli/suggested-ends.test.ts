@@ -23,6 +23,7 @@ const SITE = {
     project = new PlainProject();
   },
   perdure: (words: readonly string[]) => project.run(words, { env: SHOW_CODES }),
+  project: () => project,
   close: () => project.remove(),
 };
 

@@ -16,6 +16,7 @@ const SITE = {
     env = { ...SHOW_CODES, HOME: project.path("home") };
   },
   perdure: (words: readonly string[]) => perdure(words),
+  project: () => project,
   close: () => project.remove(),
 };
 

@@ -14,6 +14,7 @@ const SITE = {
     project = new PlainProject();
   },
   perdure: (words: readonly string[]) => perdure(words, { WANTED: "here" }),
+  project: () => project,
   close: () => project.remove(),
 };
 

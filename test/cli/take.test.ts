@@ -320,8 +320,8 @@ describe("killed at any point", () => {
   const COMMANDS = [["run", "p.yaml"], ["pr"], ["merge", "--squash"]] as const;
 
   /**
-   * Runs the three commands. The run dies at its n-th failpoint and is resumed; the others die at each
-   * of theirs, one after the other, and are repeated.
+   * Runs the three commands. The run dies at its n-th failpoint and is resumed. In a walk whose run
+   * does not die, the others die at each of theirs, one after the other, and are repeated.
    */
   async function walk(nth?: number): Promise<readonly string[]> {
     await project.remove();
@@ -331,7 +331,8 @@ describe("killed at any point", () => {
     const passed: string[] = [];
     for (const words of COMMANDS) {
       const [name] = words;
-      for (let at = name === "run" ? nth : 1; at !== undefined; ) {
+      const start = nth === undefined ? 1 : undefined;
+      for (let at = name === "run" ? nth : start; at !== undefined; ) {
         const log = project.path("bin", `${name}-${at}.failpoints`);
         const kill = { PERDURE_FAILPOINT: String(at), PERDURE_FAILPOINT_LOG: log };
         const { signal } = await project.run(words, { env: { ...env, ...kill } });

@@ -4,13 +4,13 @@ import { rmSync } from "node:fs";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { FakeClaude } from "../rig/fake-claude.ts";
 import { stall, stateless, text } from "../rig/model/reply.ts";
-import { eventually, type Hold, normalised, Project } from "../rig/project.ts";
+import { eventually, type Hold, normalised, PlainProject, type Project } from "../rig/project.ts";
 import { Terminal } from "../rig/terminal.ts";
 
 let project: Project;
 let hold: Hold;
 beforeEach(() => {
-  project = new Project();
+  project = new PlainProject();
   hold = project.hold("test");
 });
 afterEach(() => project.remove());
@@ -52,8 +52,8 @@ function edit(from: string, to: string): void {
 }
 
 /** A run that was killed, step and runner, while `test` was running; it will pass from now on. */
-async function crash(): Promise<string> {
-  project.write("p.yaml", pipeline());
+async function crash(head = ""): Promise<string> {
+  project.write("p.yaml", `${head}${pipeline()}`);
   const runner = project.start(["run", "p.yaml"]);
   await hold.arrived();
   await runner.kill("SIGKILL");
@@ -138,9 +138,8 @@ it("plain resume says that the file was edited, and continues with the plan as i
   const id = await crash();
   edit(project.effect("ship"), project.effect("ship-new"));
   const said = await project.must(["resume", id]);
-  expect(said).toContain(
-    `p.yaml was edited since; the run continues with its plan as it was (adopt the edit: perdure resume ${id} --update)`,
-  );
+  expect(said).toMatch(/\/p\.yaml .*was edited since; the run continues with its plan as it was/);
+  expect(said).toContain(`(adopt the edit: perdure resume ${id} --update)`);
   expect(project.effects()).toEqual({ plan: 1, build: 1, test: 2, ship: 1 });
 });
 
@@ -377,7 +376,7 @@ steps:
   });
 
   it("of the project itself are not put back, since the edit is one of them", async () => {
-    const id = await crash();
+    const id = await crash("workspace: here\n");
     edit(project.effect("build"), project.effect("build-new"));
     const refused = await project.run(["resume", id, "--update", "--yes", "--files", "restore"]);
     expect(refused.exit).toBe(2);

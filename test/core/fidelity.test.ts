@@ -466,7 +466,7 @@ describe("the text", () => {
           expect(preambleOf(again.run, [...again.run.running][0] as Visit, mode)).toBe(reported);
         },
       ),
-      { numRuns: 150 },
+      { numRuns: 60 },
     );
   });
 

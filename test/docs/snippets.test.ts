@@ -1,8 +1,9 @@
 /** The snippets and links of README.md and docs/: each page runs from top to bottom in a project. */
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
-import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { beforeAll, describe, expect, it } from "vitest";
 import { INSTALL_MS_MAX, needBubblewrap } from "../../scripts/bubblewrap.ts";
+import { helps } from "../rig/help.ts";
 import { WALK_MS } from "../rig/patience.ts";
 import { StandIns } from "../rig/stand-ins.ts";
 import { runSnippet, snippetsOf } from "./page.ts";
@@ -74,23 +75,16 @@ function scriptsNamedIn(text: string): readonly string[] {
 }
 
 describe("the commands in the text exist, with their options", () => {
-  const site = new StandIns();
-  afterAll(() => site.remove());
-  const helps = new Map<string, Promise<string>>();
-  const helpOf = (command: string): Promise<string> => {
-    const help = helps.get(command) ?? site.perdure(command, "--help").then(({ stdout }) => stdout);
-    helps.set(command, help);
-    return help;
-  };
+  const known = helps();
 
-  it.each(PAGES)("%s", async (page) => {
+  it.each(PAGES)("%s", (page) => {
     const unknown: string[] = [];
     for (const [, text = ""] of textOf(page).matchAll(/`(perdure [a-z][^`]*)`/g)) {
       const [, command = "", ...words] = text.split(/[\s=]+/);
-      const help = await helpOf(command);
+      const help = known.get(command) ?? "";
       const options = words.filter((word) => /^--[a-z]/.test(word));
-      const known = (option: string): boolean => new RegExp(`${option}\\b`).test(help);
-      if (!help.startsWith(`Usage: perdure ${command}`) || !options.every(known))
+      const isKnown = (option: string): boolean => new RegExp(`${option}\\b`).test(help);
+      if (!help.startsWith(`Usage: perdure ${command}`) || !options.every(isKnown))
         unknown.push(text);
     }
     expect(unknown).toEqual([]);

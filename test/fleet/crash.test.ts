@@ -8,6 +8,7 @@
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
+import { listRefs, openStore } from "../../src/workspace/snapshot/store.ts";
 import { CRASH_ALL } from "../rig/crash-all.ts";
 import { WALK_MS } from "../rig/patience.ts";
 import type { Result } from "../rig/project.ts";
@@ -125,6 +126,31 @@ steps:
   const again = await walk("two", id, undefined);
   expect(again.result.stdout, again.result.stderr).toBe("completed\n");
   expect(fleet.effects()).toEqual({ left: 1, right: 1 });
+});
+
+it("takes a lost step for what its own files say, not for what another machine could not record", async () => {
+  const run = `echo a > a.txt; ${fleet.effect("work")}`;
+  fleet.write("p.yaml", `workspace: directory\nsteps: [{ id: work, run: "${run}" }]\n`);
+  const id = await fleet.submitted();
+  // The machine has the snapshot of a step that has ended, stores it, and is lost before it records it.
+  for (const failpoint of ["workspace.after:2", "ship.appended:1"]) {
+    const { signal } = await fleet.driven("one", id, { PERDURE_FAILPOINT: failpoint });
+    expect(signal, failpoint).toBe("SIGKILL");
+  }
+  await fleet.killStepsOf(id);
+  fleet.destroy("one");
+  const directory = await fleet.fetched("two", id);
+  const snapshots = await openStore({
+    project: directory,
+    stateDir: join(directory, ".perdure"),
+  });
+  const commits = new Map((await listRefs(snapshots)).map(({ ref, commit }) => [ref, commit]));
+  const named = (when: string) => commits.get(`refs/perdure/${id}/work@1.1/${when}`);
+  expect(named("unrecorded")).toEqual(expect.any(String));
+  expect(named("after")).toBe(named("before"));
+  const { result } = await walk("two", id, undefined);
+  expect(result.stdout, result.stderr).toBe("completed\n");
+  expect(fleet.effects()).toEqual({ work: 2 });
 });
 
 /** The numbers of the failpoints to strike: each one in the middle of its occurrences. */

@@ -1,5 +1,5 @@
 /** The queues of a fleet on a real PostgreSQL, and how often a run may fail to be driven. */
-import { afterAll, beforeAll, expect, test } from "vitest";
+import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { DEATHS_MAX, Dispatch, FAILURES_MAX } from "../../src/app/fleet/dispatch.ts";
 import type { FleetJournal } from "../../src/journal/fleet-journal.ts";
 import { openPostgresJournal } from "../../src/journal/postgres/postgres.ts";
@@ -73,6 +73,31 @@ test("a run that was resumed stays so, however often its workers die", async () 
   await dispatch.sendAgain(journal, runId, 7);
   for (const _ of ["taken", "taken again"]) {
     expect((await dispatch.begin(journal, runId, "adopt")).resumeAt).toBe(7);
+  }
+});
+
+test("a run waits by the clock of the store, however fast that of its client is", async () => {
+  const label = "fast-clock";
+  const add = (runId: string) =>
+    journal.transaction((transaction) =>
+      dispatch.add(transaction, runId, { requires: [label], priority: 0 }),
+    );
+  const taken = () => dispatch.take(journal, new Set([label]));
+  // Runs of the tests before need no label.
+  while ((await taken()) !== undefined);
+  vi.useFakeTimers({ toFake: ["Date"], now: Date.now() + 3_600_000 });
+  try {
+    await add("submitted");
+    expect([await taken(), await taken()]).toEqual(["submitted", undefined]);
+    await dispatch.want(journal, "submitted", { afterMs: 0 });
+    expect(await taken()).toBe("submitted");
+    // A pause counts, too, until somebody wants the run at once.
+    await dispatch.want(journal, "submitted", { afterMs: 600_000 });
+    expect(await taken()).toBeUndefined();
+    await dispatch.want(journal, "submitted", "now");
+    expect(await taken()).toBe("submitted");
+  } finally {
+    vi.useRealTimers();
   }
 });
 

@@ -17,14 +17,17 @@ beforeAll(async () => {
 });
 afterAll(() => fleet.end());
 
-/** Three steps, of which the second waits for the test; the third needs a file of the first. */
+/**
+ * Three steps, of which the second waits for the test; the third needs a file of the first. The first
+ * is a program of Node, which must not take over the channel between the worker and its supervisor.
+ */
 function heldFlow(label: string, hold: string): string {
   return `
 requires: [${label}]
 workspace: {kind: directory}
 steps:
   - id: before
-    run: ${fleet.effect(`${label}-before`)}; echo kept > kept.txt
+    run: ${fleet.effect(`${label}-before`)}; '${process.execPath}' -e 'console.log("kept")' > kept.txt
   - id: held
     run: ${fleet.effect(`${label}-held`)}; ${hold}
   - id: after

@@ -210,7 +210,8 @@ test("a run without a living owner is found when its lease has run out, or someb
         ? { type, mode: "now", by: "me" }
         : { type, key: `k${n}`, by: "me", step: "plan" },
     );
-  const found = async () => [...(await journal.unattended(10))].sort();
+  const within = (ms: number) => journal.unattended(10, ms);
+  const found = async () => (await within(0)).map(({ runId }) => runId).toSorted();
   expect(await found()).toEqual([]);
   await ask(0, "skip");
   await journal.leases.release(runIdOf(0), 1);
@@ -222,4 +223,9 @@ test("a run without a living owner is found when its lease has run out, or someb
   await journal.leases.acquire(runIdOf(0), { owner: OWNER, judged: { epoch: 1 } });
   await journal.leases.release(runIdOf(0), 2);
   expect(await found()).toEqual([runIdOf(2)]);
+  // The lease that runs out next is named with the time until then, and the others are not.
+  const [gone, next, ...more] = await within(60_000);
+  expect([gone, more]).toEqual([{ runId: runIdOf(2), inMs: 0 }, []]);
+  expect(next).toEqual({ runId: runIdOf(3), inMs: expect.any(Number) });
+  expect(next?.inMs).toBeGreaterThan(0);
 });

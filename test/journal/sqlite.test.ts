@@ -2,7 +2,7 @@
 
 import * as fs from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
 import { type Journal, takeLease } from "../../src/journal/journal.ts";
@@ -105,18 +105,30 @@ describe("the file", () => {
     connection.close();
   });
 
-  test("a removed or replaced file is an error", async () => {
+  test.each(["", "-wal"])("a removed or replaced file is an error (state.db%s)", async (suffix) => {
     const journal = await open("create");
     const epoch = await fill(journal, 0, 1);
-    fs.renameSync(file, `${file}.away`);
+    // Another run in the same journal: a file that was looked at once is looked at again.
+    await fill(journal, 1, 1);
+    fs.renameSync(file + suffix, `${file}.away`);
+    const append = (): Promise<void> => journal.log.append(runIdOf(0), writeOf(1, epoch));
+    await expect(append()).rejects.toThrow("removed or replaced");
+    fs.writeFileSync(file + suffix, "another");
+    await expect(append()).rejects.toThrow("removed or replaced");
+    await expect(append()).rejects.toThrow("removed or replaced");
+    fs.rmSync(file + suffix);
+  });
+
+  test("B4: the -wal is looked at again when its directory was quiet for a while", async () => {
+    const journal = await open("create");
+    const epoch = await fill(journal, 0, 1);
+    const quiet = new Date(Date.now() - 60_000);
+    fs.utimesSync(dirname(file), quiet, quiet);
+    await fill(journal, 1, 1);
+    fs.renameSync(`${file}-wal`, `${file}.away`);
     await expect(journal.log.append(runIdOf(0), writeOf(1, epoch))).rejects.toThrow(
       "removed or replaced",
     );
-    fs.writeFileSync(file, "another");
-    await expect(journal.log.append(runIdOf(0), writeOf(1, epoch))).rejects.toThrow(
-      "removed or replaced",
-    );
-    fs.rmSync(file);
   });
 });
 

@@ -1,15 +1,18 @@
 /**
  * Follows what the program suggests: brings a situation about, does what the words before a command
  * say, runs the command as it was printed, and expects success. A situation that suggests several
- * commands that change something is brought about once for each of them.
+ * commands that change something is put back for each of them, or is brought about again if a process
+ * works in it.
  *
  * The first such command is run in every situation. Commands that only look, and alternatives to the
  * first one, are run in the first situation of a test file that suggests them.
  */
+import { execFileSync } from "node:child_process";
+import { existsSync, readdirSync, readlinkSync, rmSync } from "node:fs";
 import { expect } from "vitest";
 import type { RefusalCode } from "../../src/app/refusal.ts";
 import type { FailureReason } from "../../src/core/event.ts";
-import type { Result } from "./project.ts";
+import type { Project, Result } from "./project.ts";
 
 export interface Situation {
   /** The code of the refusal; absent when a run ends by itself, or is looked at. */
@@ -29,6 +32,8 @@ export interface Situation {
 /** What a situation needs: a new project for each command, and the program in it. */
 export interface Site {
   readonly open: () => void | Promise<void>;
+  /** The project, if its files are the whole situation: they are kept and put back. */
+  readonly project?: () => Project;
   readonly perdure: (words: readonly string[]) => Promise<Result>;
   readonly close: () => Promise<void>;
 }
@@ -108,14 +113,54 @@ function isNew(suggestion: Suggestion, { code }: Partial<Situation> = {}): boole
   return !isKnown;
 }
 
+/** A situation that was brought about once. */
+interface Kept {
+  readonly met: Result;
+  readonly project: Project;
+}
+
+/** The directories of a project, and where they are kept. */
+function keptPaths({ dir, stateHome }: Project): readonly (readonly [string, string])[] {
+  return [dir, stateHome].map((path) => [path, `${path}.kept`] as const);
+}
+
+/** Copies what exists of some directories, as it is. */
+function copyAll(paths: readonly (readonly [string, string])[]): void {
+  for (const [from, to] of paths) {
+    if (existsSync(from)) execFileSync("cp", ["-a", from, to]);
+  }
+}
+
+/** Whether a process works in a directory. */
+function isAtWork(dir: string): boolean {
+  return readdirSync("/proc").some((name) => {
+    if (!/^\d+$/.test(name)) return false;
+    try {
+      return `${readlinkSync(`/proc/${name}/cwd`)}/`.startsWith(`${dir}/`);
+    } catch {
+      // It has ended meanwhile, or is not ours.
+      return false;
+    }
+  });
+}
+
+function kept(met: Result, site: Site): Kept | undefined {
+  const project = site.project?.();
+  if (project === undefined || isAtWork(project.dir)) return undefined;
+  copyAll(keptPaths(project));
+  return { met, project };
+}
+
 /** Brings a situation about and runs what it suggests, each command that changes something anew. */
 export async function follow(situation: Situation, site: Site): Promise<void> {
   /** Which of the commands that change something are run, by their order. */
   let chosen: readonly number[] | undefined;
+  let again: Kept | undefined;
   for (let turn = 0; turn < (chosen?.length || 1); turn++) {
-    await site.open();
+    if (again === undefined) await site.open();
+    else copyAll(keptPaths(again.project).map(([path, copy]) => [copy, path]));
     try {
-      const met = await situation.meet();
+      const met = again?.met ?? (await situation.meet());
       expectCode(situation, met);
       const all = suggestionsIn(met);
       const of = (kind: Suggestion["kind"]): Suggestion[] => all.filter((one) => one.kind === kind);
@@ -124,6 +169,7 @@ export async function follow(situation: Situation, site: Site): Promise<void> {
       chosen ??= of("change").flatMap((one, index) => {
         return isNew(one, situation) || index === 0 ? [index] : [];
       });
+      if (turn === 0 && chosen.length > 1) again = kept(met, site);
       const looks = turn === 0 ? of("look").filter((one) => isNew(one)) : [];
       const change = of("change").filter((_, index) => index === chosen?.[turn]);
       for (const one of [...looks, ...change, ...of("sequel")]) {
@@ -134,6 +180,9 @@ export async function follow(situation: Situation, site: Site): Promise<void> {
     } finally {
       await site.close();
     }
+  }
+  for (const [, copy] of again === undefined ? [] : keptPaths(again.project)) {
+    rmSync(copy, { recursive: true, force: true });
   }
 }
 

@@ -34,7 +34,7 @@ import { outputReaders } from "../output/output.ts";
 import { hasAgents, lateCostOf, priceListOf } from "../prices.ts";
 import { type Project, removedState } from "../project/project.ts";
 import { RunError, setDrivenRun } from "../refusal.ts";
-import { keepCompiledCode, keepHeapSmall } from "../this-process.ts";
+import { keepCodeOfFirstStep, keepHeapSmall } from "../this-process.ts";
 import { checkHandedOnFiles, openAgents, openFiles, openRunFiles } from "./loop-parts.ts";
 import { thisPerson } from "./owner.ts";
 import { type DrivenRun, listen, OwnerRequests } from "./owner-requests.ts";
@@ -422,7 +422,7 @@ function promptOf(
 /** Prepares this process for a long run, after its first step has started. */
 function prepareProcess({ isWholeProgram }: ExecuteOptions): void {
   if (isWholeProgram !== true) return;
-  keepCompiledCode();
+  keepCodeOfFirstStep();
   keepHeapSmall();
 }
 

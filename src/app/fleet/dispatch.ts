@@ -8,7 +8,9 @@
  *   wants a driver; that of a run that wants none is harmless.
  * Invariants:
  * - dispatch/D1 A run is queued at most once, and earlier when somebody wants it earlier.
- * - dispatch/D2 A job ends in the transaction in which its worker becomes the owner of the run.
+ * - dispatch/D2 A job ends in the transaction in which its worker becomes the owner of the run, or sees
+ *   that the run has one, or queues or parks it again.
+ * - dispatch/D3 The clock of a client or a worker decides nothing: a job waits by the clock of the store.
  */
 import type { PgBoss } from "pg-boss";
 import type { RunStatus } from "../../core/summary.ts";
@@ -49,6 +51,7 @@ export const DEATHS_MAX = 20;
 /** The pause after the first failure; it doubles with each further one. */
 const FAILURE_PAUSE_MS = 1_000;
 const FAILURE_PAUSE_MAX_MS = 60_000;
+const SECOND_MS = 1_000;
 
 /** How many runs with slots of one group are looked at, at once. */
 const HOLDERS_MAX = 1_000;
@@ -69,6 +72,12 @@ export interface RunQueue {
   /** The group whose runs are limited. */
   readonly group?: RunGroup;
 }
+
+/**
+ * When a run wants a driver: now, after a pause, or at a time of the store. Only "now" changes a job that
+ * is queued already.
+ */
+type WantedWhen = "now" | { readonly afterMs: number } | { readonly at: number };
 
 /** What a job says. */
 interface WantedJob {
@@ -95,7 +104,8 @@ interface FailureCount {
 export class Dispatch {
   readonly #journal: FleetJournal;
   readonly #boss: PgBoss;
-  readonly #queues = new Set<string>();
+  /** Those that are known to exist; a set-up has made the first one. */
+  readonly #queues = new Set<string>([QUEUE]);
 
   private constructor(journal: FleetJournal, boss: PgBoss) {
     this.#journal = journal;
@@ -112,7 +122,7 @@ export class Dispatch {
   /** Adds a new run to its queue, in the transaction that creates it. */
   async add(transaction: SqlDatabase, runId: string, queue: RunQueue): Promise<void> {
     await this.register(transaction, runId, queue);
-    await this.want(transaction, runId, {});
+    await this.want(transaction, runId, "now");
   }
 
   /** Says which queue a run belongs to, without adding it. */
@@ -137,26 +147,24 @@ export class Dispatch {
     await joinGroupOf(transaction, runId, like);
   }
 
-  /** Says that a run wants a driver: at once, or at a time. */
-  async want(
-    transaction: SqlDatabase,
-    runId: string,
-    { at }: { readonly at?: number },
-  ): Promise<void> {
+  /** Says that a run wants a driver. */
+  async want(transaction: SqlDatabase, runId: string, when: WantedWhen): Promise<void> {
     const { rows } = await transaction.executeSql(
       `select queue, priority from ${QUEUE_SCHEMA}.wanted_runs where run_id = $1`,
       [runId],
     );
     const name = String(rows[0]?.queue ?? QUEUE);
     const priority = Number(rows[0]?.priority ?? 0);
-    await this.#makeQueue(name);
+    await this.#makeQueue(transaction, name);
     const data: WantedJob = { run_id: runId };
     const options = { singletonKey: runId, priority, db: bossDatabase(transaction) };
-    if (at === undefined) {
+    if (when === "now") {
       // Earlier than a job that is queued for later (dispatch/D1).
-      await this.#boss.upsert(name, data, { ...options, startAfter: new Date() });
+      await this.#boss.upsert(name, data, { ...options, startAfter: 0 });
     } else {
-      await this.#boss.send(name, data, { ...options, startAfter: new Date(at) });
+      // A number counts from now, by the clock of the store (dispatch/D3).
+      const startAfter = "at" in when ? new Date(when.at) : when.afterMs / SECOND_MS;
+      await this.#boss.send(name, data, { ...options, startAfter });
     }
     await transaction.executeSql(`select pg_notify('${CHANNEL}', $1)`, [name]);
   }
@@ -224,7 +232,7 @@ export class Dispatch {
     const { failures, isOver } = await this.blame(transaction, runId, reason);
     if (!isOver) {
       const pauseMs = Math.min(FAILURE_PAUSE_MS * 2 ** (failures - 1), FAILURE_PAUSE_MAX_MS);
-      await this.want(transaction, runId, { at: Date.now() + pauseMs });
+      await this.want(transaction, runId, { afterMs: pauseMs });
       return "again";
     }
     const db = bossDatabase(transaction);
@@ -260,7 +268,7 @@ export class Dispatch {
   }
 
   async #wantUnparked(transaction: SqlDatabase, runId: string | undefined): Promise<void> {
-    if (runId !== undefined) await this.want(transaction, runId, {});
+    if (runId !== undefined) await this.want(transaction, runId, "now");
   }
 
   /** Queues a run again, a dead letter too, with its failures forgotten. `resumeAt` is its last event. */
@@ -274,7 +282,7 @@ export class Dispatch {
       `update ${QUEUE_SCHEMA}.wanted_runs set resume_at = $2, stop = null where run_id = $1`,
       [runId, resumeAt],
     );
-    await this.want(transaction, runId, {});
+    await this.want(transaction, runId, "now");
   }
 
   /**
@@ -298,7 +306,7 @@ export class Dispatch {
       `update ${QUEUE_SCHEMA}.wanted_runs set stop = $2 where run_id = $1`,
       [runId, JSON.stringify(stop)],
     );
-    await this.want(transaction, runId, {});
+    await this.want(transaction, runId, "now");
     return "noted";
   }
 
@@ -353,9 +361,13 @@ export class Dispatch {
     );
   }
 
-  async #makeQueue(name: string): Promise<void> {
+  /** pg-boss makes a queue with a connection of its own, so it is asked only for one that is missing. */
+  async #makeQueue(sql: SqlDatabase, name: string): Promise<void> {
     if (this.#queues.has(name)) return;
-    await this.#boss.createQueue(name, QUEUE_OPTIONS);
+    const { rows } = await sql.executeSql(`select from ${QUEUE_SCHEMA}.queue where name = $1`, [
+      name,
+    ]);
+    if (rows.length === 0) await this.#boss.createQueue(name, QUEUE_OPTIONS);
     this.#queues.add(name);
   }
 }

@@ -307,7 +307,7 @@ export class FleetRun {
     if (isHandedOver(run.state)) {
       await this.#release(async (transaction) => {
         await keepSlot(transaction, this.runId, run.seq);
-        await this.#site.dispatch.want(transaction, this.runId, {});
+        await this.#site.dispatch.want(transaction, this.runId, "now");
       });
       return { how: "handed-over" };
     }

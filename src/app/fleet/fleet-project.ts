@@ -44,7 +44,7 @@ export async function openFleetProject(address: string, near: string): Promise<P
     existingFiles((await journal.files.changedSince(runId, 0)).files);
   const workers: FleetWorkers = {
     ...{ name, near },
-    want: (runId) => withQueues(journal, (to, queues) => queues.want(to, runId, {})),
+    want: (runId) => withQueues(journal, (to, queues) => queues.want(to, runId, "now")),
     resume: (runId, seq) => withQueues(journal, (to, queues) => queues.sendAgain(to, runId, seq)),
     stop: (runId, stop) => withQueues(journal, (to, queues) => queues.stop(to, runId, stop)),
     keepFile: (runId, name) => keepFile(journal, runDirOf(dir, runId), runId, name),

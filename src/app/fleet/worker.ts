@@ -19,12 +19,13 @@ import { AssertionError, assert } from "../../util/assert.ts";
 import type { WorkerState } from "../../view/fleet-overview.ts";
 import { isOwnerAlive, thisOwner } from "../drive/owner.ts";
 import { Dispatch } from "./dispatch.ts";
-import { type DrivenResult, FleetRun } from "./drive-fleet-run.ts";
+import { FleetRun } from "./drive-fleet-run.ts";
 import { ScheduleKeeper } from "./fleet-schedules.ts";
 import { claimSlot } from "./groups.ts";
 import { LeaseKeeper, type LeaseLoss } from "./lease-keeper.ts";
 import { takeoverOf } from "./takeover.ts";
 import { tidyWorkerDisk } from "./worker-disk.ts";
+import type { WorkerMessage } from "./worker-message.ts";
 import { forgetSilentWorkers, reportWorker, workerIdOf } from "./workers.ts";
 
 /** How often a worker looks for runs that want a driver and have none. */
@@ -49,24 +50,6 @@ export interface WorkerSettings {
   readonly concurrency: number;
   readonly labels: readonly string[];
 }
-
-/** What a worker says to a person. */
-export type WorkerMessage =
-  | { readonly type: "ready"; readonly worker: string }
-  | { readonly type: "took"; readonly runId: string; readonly how: "take" | "adopt" }
-  | { readonly type: "ended"; readonly runId: string; readonly result: DrivenResult }
-  | {
-      readonly type: "failed";
-      readonly runId: string;
-      readonly reason: string;
-      readonly next: "again" | "dead";
-    }
-  | { readonly type: "lost"; readonly runId: string; readonly why: LeaseLoss }
-  | { readonly type: "scheduled"; readonly runId: string; readonly name: string }
-  | { readonly type: "store-away"; readonly reason: string }
-  | { readonly type: "store-back" }
-  | { readonly type: "not-removed"; readonly reason: string }
-  | { readonly type: "draining"; readonly runs: number };
 
 interface DrivenFleetRun {
   readonly run: FleetRun;
@@ -263,21 +246,42 @@ export class Worker {
     }
   }
 
-  /** Queues runs that want a driver and have none. */
+  /** Queues what wants a driver and has none, and takes what it may. */
   async #search(): Promise<void> {
     if (this.#state !== "working" || !this.#isReady) return;
-    for (const runId of await this.#journal.unattended(FOUND_MAX)) {
-      if (this.#runs.has(runId)) continue;
-      await this.#journal.transaction((transaction) =>
-        this.#dispatch.want(transaction, runId, { at: Date.now() }),
-      );
-    }
+    await this.#wantUnattended();
     await this.#dispatch.admitWaiting();
     for (const { name, runId } of await this.#scheduled.startDue(this.#storeTime())) {
       this.#say({ type: "scheduled", name, runId });
     }
     await this.#takeAll();
   }
+
+  /** Queues runs without a driver, and comes back when the next lease runs out before the next search. */
+  async #wantUnattended(): Promise<void> {
+    const found = await this.#journal.unattended(FOUND_MAX, SEARCH_EVERY_MS);
+    const others = found.filter(({ runId }) => !this.#runs.has(runId));
+    for (const { runId } of others.filter(({ inMs }) => inMs === 0)) {
+      await this.#journal.transaction((transaction) =>
+        this.#dispatch.want(transaction, runId, { afterMs: 0 }),
+      );
+    }
+    const next = others.map(({ inMs }) => inMs).filter((inMs) => inMs > 0);
+    clearTimeout(this.#expiryTimer);
+    if (next.length === 0 || this.#state !== "working") return;
+    this.#expiryTimer = setTimeout(
+      () => {
+        // `#attempted` never rejects.
+        void this.#attempted(async () => {
+          await this.#wantUnattended();
+          await this.#takeAll();
+        });
+      },
+      Math.min(...next),
+    );
+  }
+
+  #expiryTimer: NodeJS.Timeout | undefined;
 
   /** Takes runs from the queues while there is a place for one. */
   async #takeAll(): Promise<void> {
@@ -319,10 +323,15 @@ export class Worker {
     runId: string,
     sentAt: number,
   ): Promise<TakenRun | undefined> {
-    if (this.#runs.has(runId)) return undefined;
     const judged = await transaction.leases.of(runId);
     const how = takeoverOf(judged, this.#owner, (owner) => !isOwnerAlive(owner));
-    if (how === "wait" || !(await claimSlot(transaction, runId))) return undefined;
+    if (how === "wait") return undefined;
+    if (this.#runs.has(runId)) {
+      // This process still ends what it did under a lease that it has lost: the job is not for nothing.
+      await this.#dispatch.want(transaction, runId, { afterMs: SEARCH_EVERY_MS });
+      return undefined;
+    }
+    if (!(await claimSlot(transaction, runId))) return undefined;
     const acquired = await transaction.leases.acquire(runId, { owner: this.#owner, judged });
     if (!acquired.ok || acquired.time === undefined) return undefined;
     const begun = await this.#dispatch.begin(transaction, runId, how);
@@ -402,6 +411,7 @@ export class Worker {
     if (this.#state === "ended") return;
     this.#state = "ended";
     clearTimeout(this.#leaseTimer);
+    clearTimeout(this.#expiryTimer);
     for (const timer of this.#timers) clearTimeout(timer);
     this.#wanted.close();
     this.#sayGoodbye().then(this.#ended.resolve, this.#ended.reject);

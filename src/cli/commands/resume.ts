@@ -377,7 +377,7 @@ function checkRecover(options: { recover?: string; detach?: boolean }): void {
     const message = `--recover takes ${CHOICES.join(", ")}, not "${recover}"`;
     throw new Refusal("bad-option", message);
   }
-  const terminal = process.stdin.isTTY === true && process.stderr.isTTY === true;
+  const terminal = process.stderr.isTTY === true && process.stdin.isTTY === true;
   if (recover !== "ask" || (terminal && options.detach !== true)) return;
   throw new Refusal("no-terminal", "--recover ask needs a terminal to ask on", {
     ...command("resume", "--recover", "continue"),

@@ -59,7 +59,7 @@ export async function agreeOnUpdate(
 
 async function confirmed({ shortId }: LoadedRun, options: UpdateOptions): Promise<boolean> {
   if (options.yes === true) return true;
-  const terminal = process.stdin.isTTY === true && process.stdout.isTTY === true;
+  const terminal = process.stdout.isTTY === true && process.stdin.isTTY === true;
   if (!terminal || options.detach === true || screenKind(options) === "json") {
     const message = "an update needs your agreement, and there is no terminal to ask on";
     throw new Refusal("no-terminal", message, command("resume", shortId, "--update", "--yes"));

@@ -31,7 +31,7 @@ export function openPrompt(
   keyboard: Keyboard,
   options: PromptOptions,
 ): QuestionPrompt | undefined {
-  const terminal = process.stdin.isTTY === true && process.stdout.isTTY === true;
+  const terminal = process.stdout.isTTY === true && process.stdin.isTTY === true;
   if (!terminal || (kind !== "live" && kind !== "plain")) return undefined;
   return new TerminalPrompt(kind, keyboard, options);
 }

@@ -34,6 +34,7 @@ const TROUBLES: readonly AgentFailureKind[] = [
   "overflow",
   "denied",
   "missing",
+  "silent",
 ] satisfies readonly AgentProblem[];
 
 /** The ending of an agent's attempt, given how its process ended. */

@@ -6,7 +6,7 @@
  */
 import type { FleetJournal, FleetTransaction, SqlResult } from "../fleet-journal.ts";
 import { JournalError } from "../journal.ts";
-import { textIn } from "../sqlite/row.ts";
+import { integerIn, textIn } from "../sqlite/row.ts";
 import { type PostgresClient, PostgresPool, repeated, type Sql } from "./connection.ts";
 import { postgresBlobs, postgresFiles } from "./files.ts";
 import { postgresInbox } from "./inbox.ts";
@@ -54,9 +54,12 @@ export async function openPostgresJournal(
     blobs: postgresBlobs(pool),
     transaction: (body) => transaction(parts, pool, body),
     renewAll: (epochs) => renewAll(pool, epochs),
-    unattended: async (limit) => {
-      const rows = await repeated(pool, { text: LEASE.unattended, values: [limit] });
-      return rows.map((row) => textIn(row, "pipeline_id"));
+    unattended: async (limit, withinMs) => {
+      const rows = await repeated(pool, { text: LEASE.unattended, values: [limit, withinMs] });
+      return rows.map((row) => ({
+        runId: textIn(row, "pipeline_id"),
+        inMs: integerIn(row, "in_ms"),
+      }));
     },
     listen: (channel) => wakeUps.toChannel(channel),
     close: async () => {

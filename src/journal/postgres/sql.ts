@@ -207,13 +207,15 @@ export const LEASE = {
     RETURNING pg_notify('${LOG_CHANNEL}', pipeline_id) AS notified`,
   block: `SELECT pg_advisory_lock(${LEASE_LOCK})`,
   unattended: `
-    SELECT pipeline_id FROM perdure.pipeline_state WHERE owner IS NOT NULL
-      AND held_until <= clock_timestamp()
-    UNION
-    SELECT pipeline_id FROM perdure.pipeline_state AS run WHERE owner IS NULL AND epoch > 0
+    SELECT pipeline_id, greatest(0, ceil(extract(epoch FROM held_until - seen_at) * 1000))::integer
+      AS in_ms
+    FROM perdure.pipeline_state, (SELECT clock_timestamp() AS seen_at) AS clock
+    WHERE owner IS NOT NULL AND held_until <= seen_at + $2::integer * interval '1 ms'
+    UNION ALL
+    SELECT pipeline_id, 0 FROM perdure.pipeline_state AS run WHERE owner IS NULL AND epoch > 0
       AND EXISTS (SELECT FROM perdure.requests
         WHERE requests.run = run.run AND id > requests_seen AND type <> 'stop')
-    LIMIT $1`,
+    ORDER BY in_ms LIMIT $1`,
 } as const;
 
 /**

@@ -22,6 +22,7 @@ import { pathToFileURL } from "node:url";
 import { failpoint } from "../../util/failpoint.ts";
 import { JournalError } from "../journal.ts";
 import { fileCodeOf, guarded, isDeniedWriting } from "../storage-error.ts";
+import { DatabaseFiles } from "./database-files.ts";
 import { APPLICATION_ID, MIGRATIONS, migrate, newestVersion, versionOf } from "./migrations.ts";
 import { forgetNewest, NewestEvent, readNewest } from "./newest-event.ts";
 import type { Row } from "./row.ts";
@@ -80,7 +81,7 @@ export class Database {
   readonly #statements = new Map<string, Prepared>();
   /** Absent while a file is built, read or salvaged, because no event is recorded then. */
   readonly #newest: NewestEvent | undefined;
-  #files: FilesSeen;
+  readonly #files: DatabaseFiles;
   #changedByOthers = false;
   #verifiedAt = Number.NEGATIVE_INFINITY;
 
@@ -88,8 +89,7 @@ export class Database {
     this.file = file;
     this.#connection = connection;
     this.#newest = newest;
-    // Until this connection reads for the first time, another process may still remove the -wal.
-    this.#files = { ...filesOf(file), walInode: 0 };
+    this.#files = new DatabaseFiles(file);
   }
 
   /** All rows of a query. */
@@ -150,15 +150,15 @@ export class Database {
   write<T>(name: string, body: () => T): T {
     failpoint(`journal.${name}.before`);
     this.#checkUntouched();
-    const result = this.#transact(TRANSACTION.write, () => {
-      const value = body();
+    const { value, newest } = this.#transact(TRANSACTION.write, () => {
+      const done = body();
       failpoint(`journal.${name}.inside`);
-      return value;
+      return { value: done, newest: this.#newest && this.integer(EVENT.newest) };
     });
-    this.#files = filesOf(this.file);
-    this.#newest?.record(this.integer(EVENT.newest));
+    this.#files.noteWrite();
+    if (newest !== undefined) this.#newest?.record(newest);
     failpoint(`journal.${name}.after`);
-    return result;
+    return value;
   }
 
   /** Prevents every connection, this one included, from writing until the lock is released. */
@@ -219,12 +219,16 @@ export class Database {
    * them.
    */
   verify(): void {
-    this.#lookAtFiles();
+    this.#look();
     if (this.#changedByOthers) this.#readPages();
   }
 
+  #look(): void {
+    if (this.#files.look()) this.#changedByOthers = true;
+  }
+
   #checkUntouched(): void {
-    this.#lookAtFiles();
+    this.#look();
     // When many runs share a journal, each moves its commits from the -wal into the file.
     const due = performance.now() - this.#verifiedAt > VERIFY_PAUSE_MS;
     if (this.#changedByOthers && due) this.#readPages();
@@ -235,36 +239,6 @@ export class Database {
     this.#changedByOthers = false;
     this.#verifiedAt = performance.now();
   }
-
-  #lookAtFiles(): void {
-    const seen = this.#files;
-    const now = filesOf(this.file);
-    const replaced =
-      now.inode !== seen.inode || (seen.walInode > 0 && now.walInode !== seen.walInode);
-    if (replaced || now.size < seen.size) {
-      const what = replaced ? "removed or replaced" : "truncated";
-      throw new JournalError("broken", `${this.file} was ${what} while this process was using it.`);
-    }
-    if (now.size !== seen.size || now.mtimeMs !== seen.mtimeMs) this.#changedByOthers = true;
-    this.#files = now;
-  }
-}
-
-/** The state of a database file and of its -wal; 0 for a missing file. */
-interface FilesSeen {
-  readonly inode: number;
-  readonly size: number;
-  readonly mtimeMs: number;
-  readonly walInode: number;
-}
-
-function filesOf(file: string): FilesSeen {
-  return guarded(file, () => {
-    const stat = fs.statSync(file, { throwIfNoEntry: false });
-    const wal = fs.statSync(`${file}-wal`, { throwIfNoEntry: false });
-    const { ino = 0, size = 0, mtimeMs = 0 } = stat ?? {};
-    return { inode: ino, size, mtimeMs, walInode: wal?.ino ?? 0 };
-  });
 }
 
 /** Makes SQLite read every page from the file; an older connection would use its cache. */

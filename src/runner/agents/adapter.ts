@@ -79,6 +79,8 @@ export const AGENT_FAILURE_KINDS = [
   "model",
   // The agent's program is not installed.
   "missing",
+  // The agent failed and printed nothing, not even an error.
+  "silent",
   "interrupted",
   "denied",
   "other",

@@ -39,7 +39,7 @@ export abstract class LineReader implements AgentReader {
     stderr: string | undefined,
     also: Partial<Pick<Parameters<typeof unfinished>[0], "silence" | "stopExits">> = {},
   ): AgentFailure {
-    return unfinished({ exit, stderr, spoke: this.#spoke, silence: "other", ...also });
+    return unfinished({ exit, stderr, spoke: this.#spoke, silence: "silent", ...also });
   }
 
   /** The conversation, if it is another than before. */

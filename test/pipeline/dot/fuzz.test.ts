@@ -11,7 +11,7 @@ import { FIXTURES } from "./fixtures.ts";
 import { printDot } from "./print.ts";
 import { withoutPlaces } from "./tree.ts";
 
-const INPUTS = Number(process.env.PERDURE_FUZZ_INPUTS ?? "2000");
+const INPUTS = Number(process.env.PERDURE_FUZZ_INPUTS ?? "1000");
 
 const PIECES = [
   ...["{", "}", "[", "]", "=", ";", ",", ":", "+", "->", "--", '"', "'", "\\", "<", ">", "#", "/"],

@@ -23,12 +23,12 @@ import { type Direction, makeBridge } from "./network.ts";
 import { Observer } from "./observer.ts";
 
 const MACHINES = 4;
-/** How many runs a machine drives at once. */
-const CONCURRENCY = 8;
-/** Runs that wait or work at the same time. */
-const OPEN_MAX = 24;
+/** The most runs that wait or work at the same time. */
+const OPEN_MAX = 32;
+/** How many runs a machine drives at once: all, so that no takeover waits for a free place. */
+const CONCURRENCY = OPEN_MAX;
 /** A pause between two faults of one machine. */
-const PAUSE_MS_MAX = 8_000;
+const PAUSE_MS_MAX = 6_000;
 /** How long a machine that was killed is off. */
 const OFF_MS_MAX = 8_000;
 /** Faults that the leases must survive, and faults after which others take the runs over. */
@@ -39,11 +39,17 @@ const DATABASE_PAUSE_MS = { min: 20_000, max: 60_000 };
 const DATABASE_AWAY_MS_MAX = 12_000;
 /** When nothing disturbs it and no run changes for this long, a fleet is stuck. */
 const STUCK_MS = 150_000;
+/** A run that does not change for this long is stuck, and so is a soak in which nobody is killed. */
+const STALLED_MS = 300_000;
 const LOOK_MS = 100;
 const NEWS_MS = 30_000;
+/** A fleet that is stuck may not end, either. */
+const END_MS_MAX = 60_000;
 const SUBMISSIONS_MAX = 10;
 /** How many runs are submitted at the same time. */
 const LANES = 4;
+/** How many runs that have not completed are explained. */
+const EXPLAINED_MAX = 5;
 
 /** What may happen to a machine; kills are counted. */
 const KILLS = [
@@ -51,10 +57,38 @@ const KILLS = [
   ...["machine", "machine", "machine and its disk"],
 ] as const;
 type Kill = (typeof KILLS)[number];
-const DISTURBANCES = ["short partition", "long partition", "long partition", "pause"] as const;
-const DISTURBANCE_SHARE = 0.12;
+const DISTURBANCES = [
+  ...["short partition", "long partition", "long partition", "pause", "drain"],
+] as const;
+const DISTURBANCE_SHARE = 0.14;
 const DATABASE_FAULTS = ["restart", "crash", "failover"] as const;
 type DatabaseFault = (typeof DATABASE_FAULTS)[number];
+
+/** The names of the faults, in the order of the table. */
+const KILL_NAMES: Readonly<Record<Kill, string>> = {
+  worker: "worker",
+  "worker and supervisor": "worker and supervisor",
+  supervisor: "supervisor (the worker drains)",
+  machine: "machine",
+  "machine and its disk": "machine and its disk",
+};
+const DRAIN = "worker drained (SIGTERM)";
+const PARTITION_NAMES: Readonly<Record<Direction, string>> = {
+  both: "partition, both directions",
+  in: "partition, packets to the machine",
+  out: "partition, packets from the machine",
+};
+const PAUSE = "worker process stopped, 15 to 20 s";
+const SHORT_PARTITION = "partition of up to 3 s";
+const DATABASE_NAMES: Readonly<Record<DatabaseFault, string>> = {
+  restart: "database restarted, away up to 12 s",
+  crash: "database killed, away up to 12 s",
+  failover: "database failed over, away up to 12 s",
+};
+const FAULT_NAMES: readonly string[] = [
+  ...[...Object.values(KILL_NAMES), DRAIN, ...Object.values(PARTITION_NAMES), PAUSE],
+  ...[SHORT_PARTITION, ...Object.values(DATABASE_NAMES)],
+];
 
 export interface FleetSoakOptions {
   readonly kills: number;
@@ -69,8 +103,8 @@ export interface FleetSoakOptions {
 }
 
 export interface FleetSoakResult {
-  /** How often each kind of fault happened. */
-  readonly faults: Readonly<Record<string, number>>;
+  /** How often each kind of fault happened, in the order of the table. */
+  readonly faults: ReadonlyMap<string, number>;
   readonly kills: number;
   readonly runs: number;
   readonly attempts: number;
@@ -102,9 +136,10 @@ class FleetSoak {
   readonly #project: FleetProject;
   readonly #observer: Observer;
   readonly #submitted = new Map<string, readonly SoakStep[]>();
-  readonly #faults: Record<string, number> = {};
+  readonly #faults = new Map<string, number>();
   readonly #violations: Violation[] = [];
   #kills = 0;
+  #killedAt = performance.now();
 
   private constructor(
     root: string,
@@ -134,22 +169,19 @@ class FleetSoak {
   }
 
   async toItsEnd(): Promise<FleetSoakResult> {
-    await Promise.all(this.#machines.map((machine) => this.#awaitReady(machine, 0)));
-    const news = setInterval(() => this.#say(), NEWS_MS);
-    const submitting = this.#submitAll();
-    await Promise.race([submitting, this.#busy()]);
-    const machines = this.#machines.map((machine) => this.#strikeMachine(machine));
-    await Promise.all([submitting, this.#strikeDatabase(), ...machines]);
-    this.#options.news("no more faults; the fleet completes its runs");
-    await this.#calm();
+    const stalled = Promise.withResolvers<void>();
+    const news = setInterval(() => {
+      this.#say();
+      if (this.#isStalled()) stalled.resolve();
+    }, NEWS_MS);
+    await Promise.race([this.#disturbAll(), stalled.promise]);
     clearInterval(news);
     await this.#judge();
     const { lines } = parseFleetLog(fs.readFileSync(join(this.#root, "log"), "utf8"));
-    await this.#observer.close();
-    for (const machine of this.#machines) await machine.end();
-    await this.#database.close();
+    await Promise.race([this.#end(), sleep(END_MS_MAX, undefined, { ref: false })]);
+    const names = FAULT_NAMES.filter((name) => this.#faults.has(name));
     return {
-      faults: this.#faults,
+      faults: new Map(names.map((name) => [name, this.#faults.get(name) ?? 0])),
       ...{ kills: this.#kills, runs: this.#submitted.size, violations: this.#violations },
       attempts: new Set(lines.map(({ runId, step, attempt }) => `${runId} ${step} ${attempt}`))
         .size,
@@ -158,8 +190,41 @@ class FleetSoak {
     };
   }
 
+  /** All faults, and then the time until every run has ended. */
+  async #disturbAll(): Promise<void> {
+    await Promise.all(this.#machines.map((machine) => this.#awaitReady(machine, 0)));
+    const submitting = this.#submitAll();
+    await Promise.race([submitting, this.#busy()]);
+    const machines = this.#machines.map((machine) => this.#strikeMachine(machine));
+    await Promise.all([submitting, this.#strikeDatabase(), ...machines]);
+    this.#options.news("no more faults; the fleet completes its runs");
+    await this.#calm();
+  }
+
+  /** Whether a run, or the soak itself, makes no progress any more. */
+  #isStalled(): boolean {
+    const stuck = this.#observer.stuckFor(STALLED_MS);
+    const isIdle = !this.#isOver && performance.now() - this.#killedAt > STALLED_MS;
+    if (stuck.length === 0 && !isIdle) return false;
+    const what = isIdle ? "nobody was killed" : `run ${stuck[0]} has not changed`;
+    const message = `${what} for ${STALLED_MS / 60_000} minutes`;
+    this.#violations.push({ kind: "stuck", message });
+    return true;
+  }
+
+  async #end(): Promise<void> {
+    await this.#observer.close();
+    for (const machine of this.#machines) await machine.end();
+    await this.#database.close();
+  }
+
   get #isOver(): boolean {
     return this.#kills >= this.#options.kills;
+  }
+
+  /** How many runs wait or work at once: at most half of them, so that the others meet faults, too. */
+  get #openMax(): number {
+    return Math.min(OPEN_MAX, Math.ceil(this.#options.runs / 2));
   }
 
   #random(of: string): Random {
@@ -178,8 +243,8 @@ class FleetSoak {
     const random = this.#random("pipelines");
     let begun = 0;
     const mustWait = (): boolean =>
-      begun >= OPEN_MAX + (runs * this.#kills) / kills ||
-      begun - this.#submitted.size + this.#observer.open.length >= OPEN_MAX;
+      begun >= this.#openMax + (runs * this.#kills) / kills ||
+      begun - this.#submitted.size + this.#observer.open.length >= this.#openMax;
     const lane = async (): Promise<void> => {
       while (begun < runs) {
         if (!this.#isOver && mustWait()) {
@@ -197,8 +262,7 @@ class FleetSoak {
 
   /** Resolves when the fleet has as many runs as it shall have at once. */
   async #busy(): Promise<void> {
-    const enough = Math.min(this.#options.runs, OPEN_MAX);
-    while (this.#submitted.size < enough) await sleep(LOOK_MS);
+    while (this.#submitted.size < this.#openMax) await sleep(LOOK_MS);
   }
 
   async #strikeMachine(machine: Machine): Promise<void> {
@@ -213,9 +277,8 @@ class FleetSoak {
 
   async #kill(machine: Machine, what: Kill, random: Random): Promise<void> {
     const mark = machine.readies;
-    const worker = machine.workerId;
+    this.#observer.hurt(KILL_NAMES[what], machine.workerId);
     if (what === "machine" || what === "machine and its disk") {
-      this.#observer.hurt(what, worker);
       await machine.end();
       if (what !== "machine") machine.destroy();
       this.#countKill(what);
@@ -223,7 +286,6 @@ class FleetSoak {
       await machine.start();
     } else {
       const which = what === "worker and supervisor" ? "both" : what;
-      this.#observer.hurt(what, worker);
       if (!machine.killWorker(which)) return;
       this.#countKill(what);
     }
@@ -234,16 +296,25 @@ class FleetSoak {
     const what = random.pick(DISTURBANCES);
     const direction = random.pick<Direction>(["out", "in", "both"]);
     if (what === "short partition") {
-      this.#count(what);
+      this.#count(SHORT_PARTITION);
       return machine.partition(direction, between(random, SHORT_MS));
     }
+    if (what === "drain") return this.#drain(machine);
     const max = what === "pause" ? PAUSED_MS_MAX : this.#options.partitionSeconds * 1_000;
     const ms = between(random, { min: LONG_MS_MIN, max: Math.max(LONG_MS_MIN, max) });
-    const name = what === "pause" ? "worker paused" : `partition (${direction})`;
+    const name = what === "pause" ? PAUSE : PARTITION_NAMES[direction];
     this.#count(name);
     this.#observer.hurt(name, machine.workerId);
     if (what === "pause") await machine.pauseWorker(ms);
     else await machine.partition(direction, ms);
+  }
+
+  async #drain(machine: Machine): Promise<void> {
+    const mark = machine.readies;
+    this.#observer.hurt(DRAIN, machine.workerId);
+    if (!machine.drainWorker()) return;
+    this.#count(DRAIN);
+    await this.#awaitReady(machine, mark);
   }
 
   async #strikeDatabase(): Promise<void> {
@@ -258,11 +329,12 @@ class FleetSoak {
 
   async #strikeDatabaseOnce(what: DatabaseFault, random: Random): Promise<void> {
     const awayMs = random.below(DATABASE_AWAY_MS_MAX);
-    const at = performance.now();
-    this.#count(`database ${what}`);
+    const name = DATABASE_NAMES[what];
+    this.#count(name);
+    const isBack = this.#observer.silenced(name);
     if (what === "failover") await this.#database.failOver(awayMs);
     else await this.#database.restart(what === "crash" ? "kill" : "fast", awayMs);
-    this.#observer.silenced(`database ${what}`, at);
+    isBack();
     if (what === "failover") await this.#database.addStandby();
   }
 
@@ -284,8 +356,19 @@ class FleetSoak {
     const log = parseFleetLog(fs.readFileSync(join(this.#root, "log"), "utf8"));
     this.#violations.push(...fleetViolations(ends, log));
     if (this.#violations.length === 0) return;
+    const left = ends.filter(({ status }) => status !== "completed");
+    for (const { runId } of left.slice(0, EXPLAINED_MAX)) await this.#explain(runId);
     fs.writeFileSync(join(this.#root, "journal.json"), JSON.stringify(ends, undefined, 1));
     fs.writeFileSync(join(this.#root, "workers.txt"), await this.#project.must(["workers"]));
+  }
+
+  /** Says why a run has not completed, and what the workers have printed about it. */
+  async #explain(runId: string): Promise<void> {
+    const { stdout, stderr } = await this.#project.run(["why", runId]);
+    const printed = this.#machines.flatMap((machine) =>
+      machine.linesAbout(runId).map((line) => `${machine.name}: ${line}`),
+    );
+    this.#options.news([`run ${runId}: ${stdout}${stderr}`.trim(), ...printed].join("\n"));
   }
 
   async #awaitReady(machine: Machine, mark: number): Promise<void> {
@@ -296,11 +379,12 @@ class FleetSoak {
 
   #countKill(what: Kill): void {
     this.#kills += 1;
-    this.#count(what);
+    this.#killedAt = performance.now();
+    this.#count(KILL_NAMES[what]);
   }
 
   #count(what: string): void {
-    this.#faults[what] = (this.#faults[what] ?? 0) + 1;
+    this.#faults.set(what, (this.#faults.get(what) ?? 0) + 1);
   }
 }
 

@@ -17,6 +17,8 @@ import { childrenOf, type Direction, Host } from "./network.ts";
 /** How long the init system waits before it starts the worker again. */
 const RESTART_MS = 500;
 const LOOK_MS = 20;
+const SHORT_ID_LENGTH = 8;
+const LINES_MAX = 10;
 /** A machine whose worker does not take runs for this long, although nobody disturbs it, is stuck. */
 const READY_MS_MAX = 180_000;
 
@@ -53,6 +55,12 @@ export class Machine {
     return `${this.#directory}.log`;
   }
 
+  /** The last lines of its workers that name a run. */
+  linesAbout(runId: string): readonly string[] {
+    const lines = fs.readFileSync(this.log, "utf8").split("\n");
+    return lines.filter((line) => line.includes(runId.slice(0, SHORT_ID_LENGTH))).slice(-LINES_MAX);
+  }
+
   /** The id of its worker; undefined before its first one. */
   get workerId(): string | undefined {
     const file = join(this.#directory, "worker", "worker-id");
@@ -83,6 +91,12 @@ export class Machine {
     const { supervisor, worker } = this.#processes();
     const targets = { worker: [worker], supervisor: [supervisor], both: [supervisor, worker] };
     return targets[which].every((pid) => pid !== undefined && kill(pid));
+  }
+
+  /** Asks the worker to hand its runs over and to end; false without one. */
+  drainWorker(): boolean {
+    const { supervisor } = this.#processes();
+    return supervisor !== undefined && kill(supervisor, "SIGTERM");
   }
 
   /** Stops the worker process for a time. */

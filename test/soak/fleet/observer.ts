@@ -13,6 +13,9 @@ const LOOK_MS = 100;
 const ANSWER_MS = 1_500;
 const ENDED = ["completed", "failed", "stopped"];
 
+/** Follows the name of a fault when the database was away before the run had its next owner. */
+export const DATABASE_AWAY = ", and the database away";
+
 /** A run as the journal has it. */
 interface SeenRun {
   readonly runId: string;
@@ -30,22 +33,24 @@ interface Waiting {
   readonly epoch: number;
 }
 
-/** A fault of the database after which no run has made progress yet. */
+/** A fault of the database, until any run makes progress again. */
 interface Silence {
   readonly fault: string;
   readonly at: number;
+  isBack: boolean;
   /** The last events of all runs together, when the database answered again. */
   events?: number;
+  endedAt?: number;
 }
 
 export class Observer {
   readonly #url: string;
   #runs: ReadonlyMap<string, SeenRun> = new Map();
   #waiting: Waiting[] = [];
-  #silences: Silence[] = [];
+  readonly #silences: Silence[] = [];
   readonly #times = new Map<string, number[]>();
+  readonly #changedAt = new Map<string, number>();
   #isOver = false;
-  #changedAt = performance.now();
   readonly #looking: Promise<void>;
 
   constructor(url: string) {
@@ -73,7 +78,14 @@ export class Observer {
 
   /** Milliseconds since any run has changed. */
   get quietMs(): number {
-    return performance.now() - this.#changedAt;
+    return performance.now() - Math.max(0, ...this.#changedAt.values());
+  }
+
+  /** The runs that have not ended, and have not changed for this long. */
+  stuckFor(ms: number): readonly string[] {
+    const before = performance.now() - ms;
+    const stuck = this.open.filter(({ runId }) => (this.#changedAt.get(runId) ?? 0) < before);
+    return stuck.map(({ runId }) => runId);
   }
 
   /** Seconds from each kind of fault to the next owner of a run, or to the next event after it. */
@@ -88,9 +100,13 @@ export class Observer {
     for (const { runId, epoch } of owned) this.#waiting.push({ fault, at, runId, epoch });
   }
 
-  /** The database was stopped at this time. */
-  silenced(fault: string, at: number): void {
-    this.#silences.push({ fault, at });
+  /** The database stops now; the function that is returned says that it is there again. */
+  silenced(fault: string): () => void {
+    const silence: Silence = { fault, at: performance.now(), isBack: false };
+    this.#silences.push(silence);
+    return () => {
+      silence.isBack = true;
+    };
   }
 
   async close(): Promise<void> {
@@ -129,25 +145,30 @@ export class Observer {
     const now = performance.now();
     const before = this.#runs;
     this.#runs = new Map(rows.map((row) => [row.runId, row]));
-    const hasChanged = rows.some(({ runId, epoch, seq }) => {
+    for (const { runId, epoch, seq } of rows) {
       const old = before.get(runId);
-      return old?.seq !== seq || old.epoch !== epoch;
-    });
-    if (hasChanged) this.#changedAt = now;
+      if (old?.seq !== seq || old.epoch !== epoch) this.#changedAt.set(runId, now);
+    }
     this.#waiting = this.#waiting.filter(({ fault, at, runId, epoch }) => {
       const run = this.#runs.get(runId);
       if (run === undefined || (run.epoch === epoch && !ENDED.includes(run.status))) return true;
       if (run.epoch > epoch && run.worker === null && !ENDED.includes(run.status)) return true;
-      if (run.epoch > epoch) this.#note(fault, now - at);
+      const also = this.#wasAwayAfter(at) ? DATABASE_AWAY : "";
+      if (run.epoch > epoch) this.#note(`${fault}${also}`, now - at);
       return false;
     });
     const events = rows.reduce((sum, { seq }) => sum + seq, 0);
-    this.#silences = this.#silences.filter((silence) => {
+    for (const silence of this.#silences) {
+      if (!silence.isBack || silence.endedAt !== undefined) continue;
       silence.events ??= events;
-      if (events === silence.events) return true;
+      if (events === silence.events) continue;
+      silence.endedAt = now;
       this.#note(silence.fault, now - silence.at);
-      return false;
-    });
+    }
+  }
+
+  #wasAwayAfter(time: number): boolean {
+    return this.#silences.some(({ endedAt }) => endedAt === undefined || endedAt >= time);
   }
 
   #note(fault: string, ms: number): void {

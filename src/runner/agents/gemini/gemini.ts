@@ -231,7 +231,7 @@ class GeminiReader extends LineReader {
     stderr: string | undefined,
   ): AgentFailure {
     const kind = exit === undefined ? undefined : EXITS[exit];
-    const why = super.unfinished(exit, stderr, { silence: kind ?? "other" });
+    const why = super.unfinished(exit, stderr, { silence: kind ?? "silent" });
     return kind === undefined ? why : { ...why, kind };
   }
 
