@@ -2,11 +2,11 @@
  * Removes the files of runs, and keeps their records.
  *
  * Owns: the choice of runs, the removal of their files, and the removal of shared files that no run
- * uses any longer.
+ * uses any longer. The copies of runs of fleets go as a whole (fleet/clean-copies.ts).
  * Does not: remove records of runs from the journal.
  */
 
-import { existsSync, lstatSync, readdirSync, rmSync } from "node:fs";
+import { existsSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { outputsNamedBy } from "../core/outputs.ts";
 import { attemptOf, visitRef } from "../core/run.ts";
@@ -26,6 +26,7 @@ import type { SnapshotStore } from "../workspace/snapshot/store.ts";
 import { WorkspaceError } from "../workspace/workspace-error.ts";
 import type { WorktreeRemoval } from "../workspace/worktree/worktree.ts";
 import { isOwnerAlive, thisOwner } from "./drive/owner.ts";
+import { cleanCopies, sizeOf } from "./fleet/clean-copies.ts";
 import { type LoadedRun, loadRun } from "./loaded-run.ts";
 import { livenessOf, type Project, resolveRunId, shortIdOf } from "./project/project.ts";
 import { Refusal } from "./refusal.ts";
@@ -40,11 +41,12 @@ export interface CleanOptions {
   readonly force?: boolean;
 }
 
+const COPY_ID_SHOWN = 8;
 const STATES = ["completed", "failed", "interrupted", "waiting"] as const;
 type State = (typeof STATES)[number];
 
 /** The result for one run. */
-interface CleanedRun {
+export interface CleanedRun {
   readonly runId: string;
   readonly shortId: string;
   readonly folder: string;
@@ -59,6 +61,19 @@ interface CleanResult {
   readonly bytes: number;
   /** A run has a living owner, so the search for unused outputs did not happen. */
   readonly outputsKept: boolean;
+}
+
+/** Removes the copies of runs of fleets; those that were used after `olderThan` stay. */
+export function cleanFleetCopies(
+  { olderThan, dryRun = false }: CleanOptions,
+  report: (run: CleanedRun) => void,
+): CleanResult {
+  const copies = cleanCopies({ usedBefore: Date.now() - ageOf(olderThan), dryRun });
+  for (const { runId, folder } of copies) {
+    report({ runId, shortId: runId.slice(0, COPY_ID_SHOWN), folder });
+  }
+  const bytes = copies.reduce((sum, one) => sum + one.bytes, 0);
+  return { runs: copies.length, bytes, outputsKept: false };
 }
 
 /** Cleans the named runs, or the runs that the options choose: by default all completed ones. */
@@ -192,18 +207,6 @@ async function outputsOf(
   return (await journal.log.load(runId)).events.flatMap(({ event }) =>
     outputsNamedBy(event).map(({ sha256, bytes }) => [sha256, bytes] as const),
   );
-}
-
-/** The bytes of the files in a folder. */
-function sizeOf(folder: string): number {
-  if (!existsSync(folder)) return 0;
-  let sum = 0;
-  for (const entry of readdirSync(folder, { withFileTypes: true })) {
-    const path = join(folder, entry.name);
-    if (entry.isDirectory()) sum += sizeOf(path);
-    else sum += lstatSync(path, { throwIfNoEntry: false })?.size ?? 0;
-  }
-  return sum;
 }
 
 /**

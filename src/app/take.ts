@@ -14,23 +14,28 @@ import { delimiter, join } from "node:path";
 import { failpoint } from "../util/failpoint.ts";
 import { countText } from "../view/text.ts";
 import type { BranchWork, MergeKind, ResultLocation } from "../workspace/worktree/take.ts";
-import { refuseOfFleet } from "./drive/ownership.ts";
+import { refuseMoved } from "./drive/ownership.ts";
 import { keepsFiles, openRunWorkspace, relinkWorktrees } from "./drive/run-workspace.ts";
 import type { LoadedRun } from "./loaded-run.ts";
-import type { Project } from "./project/project.ts";
+import type { FleetWorkers, Project } from "./project/project.ts";
 import { advice, after, asRefusal, command, type Next, Refusal, when } from "./refusal.ts";
 
 /** The commits of a run on its branch, and where they are. */
 export interface RunResult extends BranchWork {
   readonly place: ResultLocation;
+  /** All its files as a tree, if they are in no directory of this machine. */
+  readonly tree?: string;
 }
+
+/** Where the files are that no commit of a fleet's run has, for people. */
+const IN_FLEET = "the fleet";
 
 /** The result of a worktree run; undefined for other runs, and when its branch is gone. */
 export async function resultOf(project: Project, known: LoadedRun): Promise<RunResult | undefined> {
   const { run, cleanedAt } = known;
   const { workspace, created } = run;
   if (workspace?.kind !== "worktree" || cleanedAt !== undefined) return undefined;
-  // Its branch is on the machine of a worker.
+  // A look at a run brings nothing into a repository.
   if (project.workers !== undefined) return undefined;
   const { branch, base } = workspace;
   if (branch === undefined || base === undefined || created === undefined) return undefined;
@@ -54,20 +59,47 @@ export async function readableResult(
   });
 }
 
+/** The result of a worktree run of a fleet, brought into the repository of this directory. */
+async function fleetResult(
+  project: Project,
+  workers: FleetWorkers,
+  known: LoadedRun,
+): Promise<RunResult | undefined> {
+  const { workspace } = known.run;
+  const { branch, base } = workspace ?? {};
+  if (branch === undefined || base === undefined || known.cleanedAt !== undefined) return undefined;
+  const { bringResult } = await import("./fleet/fleet-result.ts");
+  const work = await bringResult(project, workers, known);
+  if (work === undefined) return undefined;
+  const { workAt } = await import("../workspace/worktree/take.ts");
+  const place = { checkout: workers.near, worktree: IN_FLEET, branch, base };
+  const { commit } = work.head;
+  const left = await workAt(place, { commit, branch }, work.uncommitted);
+  return { ...left, place, tree: work.tree };
+}
+
 /** The result of a worktree run; refuses a run without one. */
 async function needResult(project: Project, known: LoadedRun, verb: string): Promise<RunResult> {
-  const { run, shortId, liveness } = known;
-  refuseOfFleet(project, known, `perdure ${verb}`);
+  const { run, plan, shortId, liveness } = known;
+  const { workers } = project;
+  refuseMoved(known);
   if (liveness === "owned") {
     const message = `run ${shortId} is still at work`;
     throw new Refusal("run-owned", message, after(`wait for its end, or stop it`, verb, shortId));
   }
-  const result = await resultOf(project, known);
+  const result =
+    workers === undefined
+      ? await resultOf(project, known)
+      : await fleetResult(project, workers, known);
   if (result !== undefined) return result;
-  const kind = run.workspace?.kind ?? "here";
+  const kind = run.workspace?.kind ?? plan.workspace?.kind ?? "here";
+  const gone =
+    run.workspace === undefined
+      ? "it has not made its worktree yet"
+      : "its worktree and its branch are gone";
   const where =
     kind === "worktree"
-      ? "its worktree and its branch are gone"
+      ? gone
       : `it worked in ${kind === "here" ? "the project itself" : `a ${kind} of its own`}`;
   const next = kind === "directory" || kind === "copy" ? command("show", shortId) : undefined;
   throw new Refusal("no-workspace", `run ${shortId} has no branch to take: ${where}`, next);
@@ -88,7 +120,9 @@ export async function mergeRun(
 ): Promise<Merged> {
   const result = await needResult(project, known, "merge");
   const { shortId } = known;
-  const { tip, commits, place, branch = tip } = result;
+  const { tip, commits, place } = result;
+  // Of a run of a fleet, the commits are here, and the branch is not.
+  const branch = result.tree === undefined ? (result.branch ?? tip) : tip;
   if (commits === 0) throw nothingCommitted(shortId, result);
   const { mergeInto } = await import("../workspace/worktree/take.ts");
   const merged = await mergeInto(place.checkout, tip, kind, messageOf(known, result, kind));
@@ -157,9 +191,10 @@ interface Applied {
 
 /** Applies the changes of a run to the project's own files, without a commit. */
 export async function applyRun(project: Project, known: LoadedRun): Promise<Applied> {
-  const { tip, place } = await needResult(project, known, "apply");
-  const { applyTo } = await import("../workspace/worktree/take.ts");
-  const applied = await applyTo(place, tip, await leftOutOf(project, known));
+  const { tip, place, tree } = await needResult(project, known, "apply");
+  const { applyTo, filesOfWork } = await import("../workspace/worktree/take.ts");
+  const files = tree ?? (await filesOfWork(place, tip, await leftOutOf(project, known)));
+  const applied = await applyTo(place, files);
   const { checkout } = place;
   if (applied.how === "already") return { files: 0, checkout };
   if (applied.how === "applied") return { files: applied.files, checkout };
@@ -235,7 +270,7 @@ export async function openPullRequest(
   options: PullRequestOptions,
 ): Promise<PullRequest> {
   const result = await needResult(project, known, "pr");
-  const { branch, commits, place, target } = result;
+  const { branch, tip, commits, place, target } = result;
   const { shortId, run } = known;
   if (commits === 0) throw nothingCommitted(shortId, result);
   if (branch === undefined) {
@@ -254,7 +289,7 @@ export async function openPullRequest(
   const tool = TOOLS[name];
   const say = async (words: readonly string[]): Promise<string> =>
     call(name, words, place.checkout, command("pr", shortId));
-  await push(place.checkout, branch, shortId);
+  await push(place.checkout, `${tip}:refs/heads/${branch}`, shortId);
   failpoint("take.pushed");
   const address = addressIn(await say(tool.find(branch)), tool.urlKey);
   if (address !== undefined) return { url: address, isNew: false };
@@ -298,7 +333,7 @@ function isOnPath(program: string): boolean {
   });
 }
 
-async function push(checkout: string, branch: string, shortId: string): Promise<void> {
+async function push(checkout: string, refs: string, shortId: string): Promise<void> {
   const again = command("pr", shortId);
   const remotes = (await call("git", ["remote"], checkout, again)).split("\n").filter(Boolean);
   const remote = remotes.includes("origin") ? "origin" : remotes[0];
@@ -306,7 +341,6 @@ async function push(checkout: string, branch: string, shortId: string): Promise<
     const message = `the repository in ${checkout} has no remote to push to`;
     throw new Refusal("no-workspace", message, after("git remote add origin URL", "pr", shortId));
   }
-  const refs = `refs/heads/${branch}:refs/heads/${branch}`;
   await call("git", ["push", "--quiet", remote, refs], checkout, again);
 }
 

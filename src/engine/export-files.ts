@@ -65,10 +65,18 @@ export interface FilesExport extends SavedFiles {
 
 /** Saves the files and writes the bundle; undefined when there are no files to export. */
 export async function exportFiles(options: ExportFilesOptions): Promise<FilesExport | undefined> {
-  const { plan, run, stateDir, file, withoutBase } = options;
+  const { plan, run, stateDir } = options;
   if (!plan.snapshots) return undefined;
   const store = await openStore({ project: run.created?.cwd ?? ".", stateDir });
-  const saved = await saveFiles(store, options, new Map());
+  return exportSaved(store, await saveFiles(store, options, new Map()), options);
+}
+
+/** Writes the bundle of files that were saved before. */
+export async function exportSaved(
+  store: SnapshotStore,
+  saved: SavedFiles,
+  { run, file, withoutBase }: Pick<ExportFilesOptions, "run" | "file" | "withoutBase">,
+): Promise<FilesExport | undefined> {
   if (saved.commit === undefined) return undefined;
   await nameInterrupted(store, run, saved);
   const { snapshots, heads } = await refsOf(store, run.id);

@@ -1,5 +1,5 @@
 /** The lines that a worker prints: one for each thing that a person may want to know. */
-import type { WorkerMessage } from "../app/fleet/worker.ts";
+import type { WorkerMessage } from "../app/fleet/worker-message.ts";
 import { formatDuration } from "../util/duration.ts";
 
 const SHORT_ID_LENGTH = 8;
@@ -36,6 +36,8 @@ function textOf(message: WorkerMessage, now: number): string {
       return `the store does not answer: ${message.reason}`;
     case "store-back":
       return "the store answers again";
+    case "not-removed":
+      return `the disk keeps what is not needed any more: ${message.reason}`;
     case "draining":
       return `takes no more runs; hands over ${message.runs}`;
   }

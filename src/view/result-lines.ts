@@ -41,6 +41,12 @@ export function resultLines(result: ResultSummary, shortId: string): readonly st
   ].map((line) => `  ${line}`);
 }
 
+/** The lines about the result of a run that a fleet has: only taking it brings it here. */
+export function fleetResultLines(branch: string, shortId: string): readonly string[] {
+  const take = `${commandText("merge", shortId)}   (or: apply, pr; in a clone of its repository)`;
+  return [`  branch  ${branch}, in the fleet`, `  take    ${take}`];
+}
+
 /** The same for programs. */
 export function resultJson(
   result: ResultSummary | undefined,

@@ -7,7 +7,7 @@
  * that the run needs.
  * Does not: bring files into the directory, or carry the history of branches that nobody needs.
  */
-import { existsSync } from "node:fs";
+import { existsSync, statSync } from "node:fs";
 import * as fs from "node:fs/promises";
 import { join, relative, resolve } from "node:path";
 import { failpoint } from "../util/failpoint.ts";
@@ -38,6 +38,8 @@ export interface RepositoryCopy {
 const ORIGIN = "origin";
 /** `https://host/path`, `ssh://host/path`, `file:///path` or `user@host:path`. */
 const ADDRESS = /^[a-z][a-z+.-]*:\/\/|^[^/:]+:/i;
+/** The folder of a worker with what was fetched from the remotes of its runs. */
+export const MIRRORS = "repositories";
 /** The part of a hash that names the mirror of a remote. */
 const MIRROR_LENGTH = 32;
 /** Where a repository is cloned to, before it is moved to its place. */
@@ -162,6 +164,12 @@ async function initialise(top: string, copy: RepositoryCopy, known: string): Pro
   await git(theirs(clone), "remote", "set-url", ORIGIN, remote);
   await fs.rename(join(clone, ".git"), join(top, ".git"));
   await fs.rmdir(clone);
+}
+
+/** When a mirror was used last. */
+export function lastUseOfMirror(mirror: string): number {
+  const mark = join(mirror, FETCHED);
+  return statSync(existsSync(mark) ? mark : mirror).mtimeMs;
 }
 
 /** Brings the base into the mirror of a remote, one fetch after the other. */

@@ -94,14 +94,6 @@ steps:
       return ["waiting", "failed", "completed"].every((moment) => lines.includes(moment));
     });
 
-    for (const words of [["merge"], ["open", "held"], ["export"]]) {
-      const [verb = "", ...rest] = words;
-      const refused = await elsewhere.run([verb, String(fork.run_id), ...rest]);
-      expect([refused.exit === 0, refused.stderr]).toEqual([
-        false,
-        expect.stringContaining("perdure pull"),
-      ]);
-    }
     await elsewhere.must(["pull", String(fork.run_id)]);
     const shown = await elsewhere.document("show", String(fork.run_id));
     expect(shown).toMatchObject({ cwd: elsewhere.dir });

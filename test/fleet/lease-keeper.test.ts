@@ -12,10 +12,10 @@ import {
 } from "../../src/app/fleet/lease-keeper.ts";
 import {
   HANDOVER,
+  isUnchangedSince,
   mayUseDirectory,
   takeoverOf,
   wantsDriver,
-  wantsResume,
 } from "../../src/app/fleet/takeover.ts";
 import type { RunEvent } from "../../src/core/event.ts";
 import type { RunState } from "../../src/core/run.ts";
@@ -201,11 +201,10 @@ describe("a takeover", () => {
       ...{ seq: index + 1, time: 0, version: 1 },
       event: { type } as RunEvent,
     }));
-    expect(wantsResume(undefined, events.slice(0, 1))).toBe(false);
-    expect(wantsResume(1, events.slice(0, 1))).toBe(true);
+    expect(isUnchangedSince(1, events.slice(0, 1))).toBe(true);
     // Whoever took the run has died after its move.
-    expect(wantsResume(1, events.slice(0, 2))).toBe(true);
-    expect(wantsResume(1, events)).toBe(false);
+    expect(isUnchangedSince(1, events.slice(0, 2))).toBe(true);
+    expect(isUnchangedSince(1, events)).toBe(false);
   });
 
   it("uses a directory that nobody followed (takeover/T3)", () => {

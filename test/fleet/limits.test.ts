@@ -130,6 +130,34 @@ steps:
     for (const runId of [next, broken]) await fleet.reached(runId, "run.completed");
     expect(fleet.effectsOf("failed")).toEqual({ broken: 2, next: 1 });
   });
+
+  test("gives the slot of a run that was pulled out of the fleet to the next one", async () => {
+    await fleet.worker("pulled", "--labels", "pulled");
+    const flow = (name: string): string => `
+requires: [pulled]
+concurrency: {group: pulled}
+workspace: {kind: directory}
+steps:
+  - id: ask
+    gate: Continue?
+  - id: only
+    run: ${fleet.effect(`pulled-${name}`)}
+`;
+    const first = await fleet.submitted(flow("first"));
+    await fleet.reached(first, "step.asked");
+    const second = await fleet.submitted(flow("second"));
+    await waits("pulled", 1);
+    await fleet.must(["pull", first]);
+    await fleet.reached(second, "step.asked");
+    expect(await standing("pulled")).toEqual([1, 0]);
+    // Back in the fleet, it waits for the slot that it gave away.
+    await fleet.must(["answer", first, "ask", "approve"]);
+    await fleet.must(["push", first]);
+    await waits("pulled", 1);
+    await fleet.must(["answer", second, "ask", "approve"]);
+    for (const runId of [first, second]) await fleet.reached(runId, "run.completed");
+    expect(fleet.effectsOf("pulled")).toEqual({ second: 1, first: 1 });
+  });
 });
 
 describe("a schedule", () => {

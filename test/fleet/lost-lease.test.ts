@@ -2,7 +2,8 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { thisOwner } from "../../src/app/drive/owner.ts";
 import { Dispatch } from "../../src/app/fleet/dispatch.ts";
-import { Worker, type WorkerMessage } from "../../src/app/fleet/worker.ts";
+import { Worker } from "../../src/app/fleet/worker.ts";
+import type { WorkerMessage } from "../../src/app/fleet/worker-message.ts";
 import type { FleetJournal } from "../../src/journal/fleet-journal.ts";
 import { openPostgresJournal } from "../../src/journal/postgres/postgres.ts";
 import { runSql } from "../rig/postgres.ts";

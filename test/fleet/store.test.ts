@@ -62,6 +62,22 @@ describe("perdure store init", () => {
     }
   });
 
+  test("brings older queues to this version; who may not do that is told so", async () => {
+    const url = await newDatabase();
+    await as(url, "store", "init");
+    const older = "alter table perdure_queue.wanted_runs drop column stop, drop column deaths";
+    await runSql(url, older);
+    fleet.write("older.yaml", "steps: [{id: only, run: echo only}]");
+    for (const role of ["submitter", "worker"]) {
+      const login = await loginAt(url, role);
+      const words = role === "worker" ? ["worker", "--supervised"] : ["submit", "older.yaml"];
+      const { exit, stderr } = await as(login, ...words);
+      expect([exit, stderr]).toEqual([1, expect.stringContaining("perdure store init")]);
+    }
+    await as(url, "store", "init");
+    expect((await as(await loginAt(url, "submitter"), "submit", "older.yaml")).exit).toBe(0);
+  });
+
   test("without the right to create roles, says what an administrator has to do", async () => {
     const server = await startPostgres();
     try {

@@ -14,11 +14,17 @@
  */
 import type { PgBoss } from "pg-boss";
 import type { RunStatus } from "../../core/summary.ts";
-import type { FleetJournal, SqlDatabase, SqlResult } from "../../journal/fleet-journal.ts";
+import type {
+  FleetJournal,
+  FleetTransaction,
+  SqlDatabase,
+  SqlResult,
+} from "../../journal/fleet-journal.ts";
 import type { Subscription } from "../../journal/subscription.ts";
 import { assert } from "../../util/assert.ts";
 import { LABEL } from "../../util/label.ts";
 import type { DeadLetter, QueueSummary } from "../../view/fleet-overview.ts";
+import type { WantedStop } from "../project/project.ts";
 import { freeSlot, joinGroup, joinGroupOf, type RunGroup, unpark, waitedFor } from "./groups.ts";
 import { QUEUE_SCHEMA } from "./queue-schema.ts";
 import {
@@ -84,6 +90,8 @@ interface BegunRun {
   readonly refusal: string | undefined;
   /** The last event of the run when somebody resumed it. */
   readonly resumeAt: number | undefined;
+  /** Somebody stopped the run while no worker had it. */
+  readonly stop: WantedStop | undefined;
 }
 
 /** How often a run could not be driven, and whether that was too often. */
@@ -123,7 +131,7 @@ export class Dispatch {
     await transaction.executeSql(
       `insert into ${QUEUE_SCHEMA}.wanted_runs (run_id, queue, priority) values ($1, $2, $3)
        on conflict (run_id) do update
-         set queue = $2, priority = $3, failures = 0, deaths = 0, reason = null`,
+         set queue = $2, priority = $3, failures = 0, deaths = 0, reason = null, stop = null`,
       [runId, name, queue.priority],
     );
     if (queue.group !== undefined) await joinGroup(transaction, runId, queue.group, queue.priority);
@@ -183,13 +191,14 @@ export class Dispatch {
   async begin(transaction: SqlDatabase, runId: string, how: "take" | "adopt"): Promise<BegunRun> {
     const { rows } = await transaction.executeSql(
       `update ${QUEUE_SCHEMA}.wanted_runs set deaths = deaths + $2
-       where run_id = $1 returning failures, deaths, reason, resume_at`,
+       where run_id = $1 returning failures, deaths, reason, resume_at, stop`,
       [runId, how === "adopt" ? 1 : 0],
     );
-    const { resume_at: resumeAt } = rows[0] ?? {};
+    const { resume_at: resumeAt, stop } = rows[0] ?? {};
     return {
       refusal: refusalOf(rows[0] ?? {}),
       resumeAt: typeof resumeAt === "number" ? resumeAt : undefined,
+      stop: (stop ?? undefined) as WantedStop | undefined,
     };
   }
 
@@ -270,10 +279,35 @@ export class Dispatch {
     if (ids.length > 0) await this.#boss.cancel(DEAD_LETTERS, ids, { db });
     await this.succeed(transaction, runId);
     await transaction.executeSql(
-      `update ${QUEUE_SCHEMA}.wanted_runs set resume_at = $2 where run_id = $1`,
+      `update ${QUEUE_SCHEMA}.wanted_runs set resume_at = $2, stop = null where run_id = $1`,
       [runId, resumeAt],
     );
     await this.want(transaction, runId, "now");
+  }
+
+  /**
+   * Notes that a run which no worker has is to stop, also one that had ended and was resumed; a worker
+   * looks at it at once. The lock of the row decides between this and a worker that takes the run.
+   */
+  async stop(
+    transaction: FleetTransaction,
+    runId: string,
+    stop: WantedStop,
+  ): Promise<"noted" | "owned" | "nothing"> {
+    const { rows } = await transaction.executeSql(
+      `select resume_at = $2 as is_resumed from ${QUEUE_SCHEMA}.wanted_runs where run_id = $1
+       for update`,
+      [runId, stop.seq],
+    );
+    const { owner, hasExpired } = (await transaction.leases.of(runId)) ?? {};
+    if (owner !== undefined && hasExpired !== true) return "owned";
+    if (rows.length === 0 || (stop.hasEnded && rows[0]?.is_resumed !== true)) return "nothing";
+    await transaction.executeSql(
+      `update ${QUEUE_SCHEMA}.wanted_runs set stop = $2 where run_id = $1`,
+      [runId, JSON.stringify(stop)],
+    );
+    await this.want(transaction, runId, "now");
+    return "noted";
   }
 
   /** The runs that no worker could drive. */

@@ -29,22 +29,27 @@ import { sweep } from "../../runner/process/sweep.ts";
 import type { Clock } from "../../util/clock.ts";
 import { driveOwned } from "../drive/drive.ts";
 import { OwnerRequests } from "../drive/owner-requests.ts";
-import { ownWith } from "../drive/ownership.ts";
+import { type OwnOptions, ownWith } from "../drive/ownership.ts";
 import { NO_DISPLAY } from "../drive/screen.ts";
 import { type LoadedRun, loadRun, recordMove } from "../loaded-run.ts";
-import type { Project } from "../project/project.ts";
+import type { Project, WantedStop } from "../project/project.ts";
 import type { FleetParts } from "./dispatch.ts";
 import { fetchRun } from "./fetch.ts";
 import { keepSlot } from "./groups.ts";
 import { openShipper, type Shipper } from "./ship.ts";
-import { HANDOVER, isHandedOver, mayUseDirectory, wantsDriver, wantsResume } from "./takeover.ts";
+import {
+  HANDOVER,
+  isHandedOver,
+  isUnchangedSince,
+  mayUseDirectory,
+  wantsDriver,
+} from "./takeover.ts";
+import { markStored, OWNER_NOTE } from "./worker-disk.ts";
 
 /** How often the output of running steps is shipped. */
 const SHIP_EVERY_MS = 2_000;
 /** A run that waits for a longer time than this gives its place at the worker to another one. */
 const WAIT_MAX_MS = 5_000;
-/** The file in the folder of a run that names the owner which uses it. */
-const NOTE = "owner.json";
 
 /** The lease of a run, as its owner sees it. */
 export interface RunLease {
@@ -56,6 +61,13 @@ export interface RunLease {
   deadline(): number;
   /** The clock of the store, so that the times of a run fit together wherever it was driven. */
   readonly clock: Clock;
+}
+
+/** What somebody wanted of a run while no worker had it. */
+interface WantedDrive {
+  /** The last event of a run that had ended when somebody resumed it. */
+  readonly resumeAt: number | undefined;
+  readonly stop: WantedStop | undefined;
 }
 
 /** What driving a run needs of its worker. */
@@ -130,13 +142,10 @@ export class FleetRun {
     await this.#endSteps();
   }
 
-  /**
-   * Drives the run until it has nothing more to do here. `resumeAt` is the last event of a run that had
-   * ended when somebody resumed it.
-   */
-  async drive(resumeAt: number | undefined): Promise<DrivenResult> {
+  /** Drives the run until it has nothing more to do here. */
+  async drive(wanted: WantedDrive): Promise<DrivenResult> {
     try {
-      return await this.#drive(resumeAt);
+      return await this.#drive(wanted);
     } catch (error) {
       const isLost = this.#loss !== undefined || isStale(error);
       if (isLost) this.#loss ??= new LeaseLost("another owner has the run");
@@ -149,7 +158,7 @@ export class FleetRun {
 
   /** Drives nothing: ends what an earlier process of this worker has left running. */
   async refuse(reason: string): Promise<never> {
-    const before = noteIn(join(this.#home, NOTE));
+    const before = noteIn(join(this.#home, OWNER_NOTE));
     if (before !== undefined) await endOnLeash(before.leash);
     throw new Error(reason);
   }
@@ -161,7 +170,7 @@ export class FleetRun {
     if (leash !== undefined) await endOnLeash(leash);
   }
 
-  async #drive(resumeAt: number | undefined): Promise<DrivenResult> {
+  async #drive({ resumeAt, stop }: WantedDrive): Promise<DrivenResult> {
     const { journal } = this.#site;
     const somewhere = this.#projectIn(join(this.#home, "project"));
     const first = await loadRun(somewhere, this.runId);
@@ -172,7 +181,7 @@ export class FleetRun {
     if (this.#isDraining) requests.end(HANDOVER);
     const { owner, epoch } = this.#lease;
     // The lease proves that the steps of an earlier owner are dead; those of this worker are adopted.
-    const options = { takeOver: true, beside: true };
+    const options = { takeOver: true, beside: true, ...stopOption(stop, first) };
     const known = await loadRun(base, this.runId);
     const owned = await ownWith(base, known, options, { owner, epoch });
     const shipper = await openShipper({
@@ -194,7 +203,9 @@ export class FleetRun {
       await stopShipping();
       if (this.#loss !== undefined) throw this.#loss;
       await shipper.close();
-      return await this.#end(run);
+      const ended = await this.#end(run);
+      markStored(this.#home, epoch);
+      return ended;
     } finally {
       await stopShipping();
     }
@@ -204,7 +215,7 @@ export class FleetRun {
   async #wantsDriver(known: LoadedRun, resumeAt: number | undefined): Promise<boolean> {
     const { run, answers } = known;
     if (known.cleanedAt !== undefined) return false;
-    if (wantsResume(resumeAt, known.events)) return true;
+    if (resumeAt !== undefined && isUnchangedSince(resumeAt, known.events)) return true;
     const requests = await this.#site.journal.inbox.after(this.runId, 0);
     // A message alone continues no run that has ended: its agent gets it later.
     const pending = pendingAmong(requests, run).filter(({ type }) => type !== "message").length;
@@ -219,7 +230,7 @@ export class FleetRun {
     const { journal } = this.#site;
     const { epoch, owner } = this.#lease;
     const { boot } = owner;
-    const note = join(this.#home, NOTE);
+    const note = join(this.#home, OWNER_NOTE);
     const before = noteIn(note);
     const usedUnder = before?.boot === boot ? before?.epoch : undefined;
     const previousOwnerIsUs = mayUseDirectory(usedUnder, epoch);
@@ -327,6 +338,12 @@ export class FleetRun {
       await then(transaction);
     });
   }
+}
+
+/** The stop of a run that no worker had, unless the run has continued since then. */
+function stopOption(stop: WantedStop | undefined, { events }: LoadedRun): Pick<OwnOptions, "stop"> {
+  if (stop === undefined || !isUnchangedSince(stop.seq, events)) return {};
+  return { stop: { mode: stop.mode, by: stop.by } };
 }
 
 /** When a run continues by itself: a time comes, or the time for an answer is over. */

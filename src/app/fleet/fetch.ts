@@ -20,7 +20,7 @@ import { basename, dirname, join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { EVENT_VERSION, type RunMoved } from "../../core/event.ts";
 import { evolve, replay } from "../../core/evolve.ts";
-import { attemptOf, type Run } from "../../core/run.ts";
+import { attemptOf, type Run, type Visit } from "../../core/run.ts";
 import { worksApart } from "../../core/workspace-files.ts";
 import { nameInterrupted, ownWorkspaces, type SavedFiles } from "../../engine/export-files.ts";
 import { workspaceAt } from "../../engine/run-workspace.ts";
@@ -35,7 +35,12 @@ import type { Part } from "../../workspace/archive.ts";
 import { describeFile } from "../../workspace/artifact.ts";
 import { flush } from "../../workspace/disk.ts";
 import type { Repository } from "../../workspace/repository.ts";
-import { makeRepository, placeBranch, placeHead } from "../../workspace/repository-copy.ts";
+import {
+  MIRRORS,
+  makeRepository,
+  placeBranch,
+  placeHead,
+} from "../../workspace/repository-copy.ts";
 import { readSnapshot } from "../../workspace/snapshot/details.ts";
 import { restoreSnapshot } from "../../workspace/snapshot/restore.ts";
 import { openStore, type SnapshotStore } from "../../workspace/snapshot/store.ts";
@@ -68,12 +73,10 @@ export interface FetchedRun {
   readonly moved?: RunMoved;
 }
 
-/** The folder of a worker with what was fetched from the remotes of its runs. */
-const KNOWN = "repositories";
 const MARK = "complete.json";
 const EARLIER = ".earlier";
 /** The claim of a process that another machine had started. */
-const ELSEWHERE = "on another machine\n";
+export const ELSEWHERE = "on another machine\n";
 
 /** Makes the directory of a run, or finds the one that this worker has used before. */
 export async function fetchRun(options: FetchOptions): Promise<FetchedRun> {
@@ -151,7 +154,7 @@ async function makeDirectory(
   createStateDir(dir);
   const { repository: copy } = about;
   const repository =
-    copy && (await makeRepository(directory, copy, join(dirname(dirname(into)), KNOWN)));
+    copy && (await makeRepository(directory, copy, join(dirname(dirname(into)), MIRRORS)));
   const staging = join(into, "staging");
   const parts = await stage(store.blobs, stored, staging);
   failpoint("fetch.staged");
@@ -244,10 +247,14 @@ async function placeFiles(
   await restoreSnapshot(await workspaceAt(store, top ?? cwd, dir, settings, index), wanted);
 }
 
+/** The visits whose attempts may have started elsewhere (fetch/F2). */
+export function maybeStarted({ running }: Run): readonly Visit[] {
+  return [...running].filter((visit) => !worksApart(visit) || visit.base !== undefined);
+}
+
 /** fetch/F2. */
 export function claimRunning({ run, dir }: IncomingRun): void {
-  for (const visit of run.running) {
-    if (worksApart(visit) && visit.base === undefined) continue;
+  for (const visit of maybeStarted(run)) {
     const folder = attemptDirOf(dir, attemptOf(visit));
     mkdirSync(folder, { recursive: true, mode: 0o700 });
     writeFileSync(join(folder, ATTEMPT_FILE.pid), ELSEWHERE, { mode: 0o600, flush: true });

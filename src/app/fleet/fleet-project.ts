@@ -14,15 +14,17 @@ import type { FleetJournal, FleetTransaction } from "../../journal/fleet-journal
 import { JournalError } from "../../journal/journal.ts";
 import { openStore, storeName } from "../../journal/open.ts";
 import type { NewRun, RunLog } from "../../journal/run-log.ts";
+import type { StoredFile } from "../../journal/stored-files.ts";
 import type { Subscription } from "../../journal/subscription.ts";
 import { sha256 } from "../../util/json.ts";
 import type { FleetWorkers, Project } from "../project/project.ts";
 import { userStatePath } from "../project/user-state.ts";
 import { RUN_PART } from "../transfer/run-archive.ts";
 import { Dispatch } from "./dispatch.ts";
+import { aboutOf } from "./fetch.ts";
 import { forkedFiles } from "./forked-files.ts";
 import { refreshCopy } from "./reading-copy.ts";
-import { filesOf, StoredParts } from "./stored-parts.ts";
+import { existingFiles, filesOf, StoredParts, writePart } from "./stored-parts.ts";
 
 /** How often the output of a run is fetched while somebody follows the run. */
 const FETCH_EVERY_MS = 1_000;
@@ -38,12 +40,20 @@ export async function openFleetProject(address: string, near: string): Promise<P
   const fetchFiles: FleetWorkers["fetchFiles"] = async (runId, what) => {
     await refreshCopy({ store: journal, runId, dir, near, snapshots: what === "snapshots" });
   };
+  const storedOf = async (runId: string): Promise<readonly StoredFile[]> =>
+    existingFiles((await journal.files.changedSince(runId, 0)).files);
   const workers: FleetWorkers = {
-    name,
+    ...{ name, near },
     want: (runId) => withQueues(journal, (to, queues) => queues.want(to, runId, "now")),
     resume: (runId, seq) => withQueues(journal, (to, queues) => queues.sendAgain(to, runId, seq)),
+    stop: (runId, stop) => withQueues(journal, (to, queues) => queues.stop(to, runId, stop)),
     keepFile: (runId, name) => keepFile(journal, runDirOf(dir, runId), runId, name),
     fetchFiles,
+    about: async (runId) => aboutOf(journal.blobs, await storedOf(runId), runId),
+    fetchPart: async (runId, part, to) => {
+      const file = (await storedOf(runId)).find(({ path }) => path === part);
+      if (file !== undefined) await writePart(journal.blobs, file, { to });
+    },
   };
   const { leases, inbox } = journal;
   const log: RunLog = {
@@ -60,13 +70,13 @@ export async function openFleetProject(address: string, near: string): Promise<P
 }
 
 /** Opens the queues for one change, in one transaction with the journal; they hold no process. */
-async function withQueues(
+async function withQueues<T>(
   journal: FleetJournal,
-  change: (transaction: FleetTransaction, queues: Dispatch) => Promise<void>,
-): Promise<void> {
+  change: (transaction: FleetTransaction, queues: Dispatch) => Promise<T>,
+): Promise<T> {
   const queues = await Dispatch.open(journal, "client");
   try {
-    await journal.transaction((transaction) => change(transaction, queues));
+    return await journal.transaction((transaction) => change(transaction, queues));
   } finally {
     await queues.close();
   }

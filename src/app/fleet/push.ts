@@ -107,6 +107,7 @@ async function give(
     const epoch = (await to.leases.of(id))?.epoch ?? NO_EPOCH;
     await to.files.put(id, epoch, files);
     await carryRequests(project.journal.inbox, to.inbox, run);
+    for (const [attempt, answer] of known.answers) await to.inbox.answer(id, { attempt, answer });
     await to.leases.release(id, epoch);
     const { requires = [], concurrency: limit } = plan;
     const group = limit && { name: limit.group, max: limit.max };

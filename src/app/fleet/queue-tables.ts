@@ -40,6 +40,9 @@ create table if not exists ${QUEUE_SCHEMA}.wanted_runs (
   resume_at integer,
   reason text
 );
+alter table ${QUEUE_SCHEMA}.wanted_runs add column if not exists deaths integer not null default 0;
+alter table ${QUEUE_SCHEMA}.wanted_runs add column if not exists resume_at integer;
+alter table ${QUEUE_SCHEMA}.wanted_runs add column if not exists stop jsonb;
 create table if not exists ${QUEUE_SCHEMA}.workers (
   worker text primary key,
   host text not null,
@@ -70,12 +73,18 @@ do $$ begin
 end $$;
 `;
 
-/** The newest of the tables: with it, all are there. */
-const NEWEST = `${QUEUE_SCHEMA}.group_runs`;
+/** The columns of wanted_runs that came last: with them, and with the groups, everything is there. */
+const NEWEST = { columns: ["deaths", "resume_at", "stop"], groups: `${QUEUE_SCHEMA}.group_runs` };
 
-/** True when the queues are set up. */
+/** True when the queues are set up, by this version or a newer one. */
 export async function hasQueues(sql: SqlDatabase): Promise<boolean> {
-  const { rows } = await sql.executeSql("select to_regclass($1) is not null as there", [NEWEST]);
+  const { columns, groups } = NEWEST;
+  const { rows } = await sql.executeSql(
+    `select to_regclass($2) is not null and count(*) = cardinality($1::text[]) as there
+     from pg_attribute where attrelid = to_regclass('${QUEUE_SCHEMA}.wanted_runs')
+       and attname = any ($1) and not attisdropped`,
+    [columns, groups],
+  );
   return rows[0]?.there === true;
 }
 

@@ -50,6 +50,8 @@ interface CopyNote {
   readonly bundles: readonly string[];
 }
 
+/** The end of the name of a lock. */
+export const LOCK = ".lock";
 const SQLITE_BUSY = 5;
 const NOTHING: CopyNote = { revision: 0, files: {}, bundles: [] };
 
@@ -60,8 +62,18 @@ const LOCKED_LOOK_MS = 20;
 export async function refreshCopy(options: CopyOptions): Promise<boolean> {
   const { runId, dir } = options;
   createStateDir(dir);
-  await fs.mkdir(join(dir.root, "copies"), { recursive: true, mode: 0o700 });
-  return alone(join(dir.root, "copies", `${runId}.lock`), () => refreshAlone(options));
+  await fs.mkdir(copiesOf(dir), { recursive: true, mode: 0o700 });
+  const lock = join(copiesOf(dir), `${runId}${LOCK}`);
+  return alone(lock, async () => {
+    // Whoever removes copies sees when this one was used last.
+    await fs.utimes(lock, new Date(), new Date());
+    return refreshAlone(options);
+  });
+}
+
+/** The folder with the locks and the notes of copies; a lock stays when its copy is removed. */
+export function copiesOf(dir: StateDir): string {
+  return join(dir.root, "copies");
 }
 
 /** Calls `body` in one process at a time (reading-copy/C2). */
@@ -73,6 +85,14 @@ async function alone<T>(file: string, body: () => Promise<T>): Promise<T> {
   } finally {
     lock.close();
   }
+}
+
+/** The lock of a copy, until it is closed; undefined while another process has it. */
+export function lockedNow(file: string): DatabaseSync | undefined {
+  const lock = new DatabaseSync(file);
+  if (isLocked(lock)) return lock;
+  lock.close();
+  return undefined;
 }
 
 function isLocked(lock: DatabaseSync): boolean {
@@ -143,8 +163,9 @@ async function readBundles(
   return wanted;
 }
 
-function noteFile(dir: StateDir, runId: string): string {
-  return join(dir.root, "copies", `${runId}.json`);
+/** The note of what a copy has. */
+export function noteFile(dir: StateDir, runId: string): string {
+  return join(copiesOf(dir), `${runId}.json`);
 }
 
 function noteOf(dir: StateDir, runId: string): CopyNote {

@@ -15,7 +15,8 @@
  * - takeover/T4 A job means only that somebody should look: a run that has ended is driven again only
  *   for a request that it has not handled.
  * - takeover/T5 A run that its worker stopped in order to hand it over wants a driver, and so does one
- *   that a person resumed, until it is driven: whoever takes it may die before that.
+ *   that a person resumed, until it is driven: whoever takes it may die before that. The same holds for
+ *   a stop of a run that no worker has: it counts until the run has an event after it.
  */
 import type { Owner, Recorded } from "../../core/event.ts";
 import type { RunState } from "../../core/run.ts";
@@ -68,8 +69,7 @@ export function isHandedOver(state: RunState): boolean {
   return state.reason.code === "requested" && state.reason.by === HANDOVER;
 }
 
-/** Whether a run that somebody resumed after an event has only moved since then (takeover/T5). */
-export function wantsResume(resumeAt: number | undefined, events: readonly Recorded[]): boolean {
-  if (resumeAt === undefined) return false;
-  return events.every(({ seq, event }) => seq <= resumeAt || event.type === "run.moved");
+/** Whether a run that somebody resumed or stopped after an event has only moved since then. */
+export function isUnchangedSince(last: number, events: readonly Recorded[]): boolean {
+  return events.every(({ seq, event }) => seq <= last || event.type === "run.moved");
 }

@@ -19,11 +19,13 @@ import { AssertionError, assert } from "../../util/assert.ts";
 import type { WorkerState } from "../../view/fleet-overview.ts";
 import { isOwnerAlive, thisOwner } from "../drive/owner.ts";
 import { Dispatch } from "./dispatch.ts";
-import { type DrivenResult, FleetRun } from "./drive-fleet-run.ts";
+import { FleetRun } from "./drive-fleet-run.ts";
 import { ScheduleKeeper } from "./fleet-schedules.ts";
 import { claimSlot } from "./groups.ts";
 import { LeaseKeeper, type LeaseLoss } from "./lease-keeper.ts";
 import { takeoverOf } from "./takeover.ts";
+import { tidyWorkerDisk } from "./worker-disk.ts";
+import type { WorkerMessage } from "./worker-message.ts";
 import { forgetSilentWorkers, reportWorker, workerIdOf } from "./workers.ts";
 
 /** How often a worker looks for runs that want a driver and have none. */
@@ -32,6 +34,8 @@ const SEARCH_EVERY_MS = 1_000;
 const FOUND_MAX = 100;
 /** How often it reads which queues there are. */
 const REFRESH_EVERY_MS = 5_000;
+/** How often it removes what it does not need any more from its disk. */
+const TIDY_EVERY_MS = 3_600_000;
 /** A run that was driven for this long is driven well. */
 const DRIVEN_WELL_MS = 30_000;
 /** How long a worker that ends waits for its runs to be stored. */
@@ -46,23 +50,6 @@ export interface WorkerSettings {
   readonly concurrency: number;
   readonly labels: readonly string[];
 }
-
-/** What a worker says to a person. */
-export type WorkerMessage =
-  | { readonly type: "ready"; readonly worker: string }
-  | { readonly type: "took"; readonly runId: string; readonly how: "take" | "adopt" }
-  | { readonly type: "ended"; readonly runId: string; readonly result: DrivenResult }
-  | {
-      readonly type: "failed";
-      readonly runId: string;
-      readonly reason: string;
-      readonly next: "again" | "dead";
-    }
-  | { readonly type: "lost"; readonly runId: string; readonly why: LeaseLoss }
-  | { readonly type: "scheduled"; readonly runId: string; readonly name: string }
-  | { readonly type: "store-away"; readonly reason: string }
-  | { readonly type: "store-back" }
-  | { readonly type: "draining"; readonly runs: number };
 
 interface DrivenFleetRun {
   readonly run: FleetRun;
@@ -149,6 +136,7 @@ export class Worker {
     this.#keepLeases();
     this.#every(SEARCH_EVERY_MS, () => this.#search());
     this.#every(REFRESH_EVERY_MS, () => this.#dispatch.refresh());
+    this.#every(TIDY_EVERY_MS, () => this.#tidy());
     this.#watchQueues().catch((error: unknown) => this.#ended.reject(error));
   }
 
@@ -230,6 +218,17 @@ export class Worker {
     await forgetSilentWorkers(this.#journal);
     await this.#adoptOwn();
     await this.#takeAll();
+    await this.#tidy();
+  }
+
+  /** Makes room on the disk; a failure says nothing about the store. */
+  async #tidy(): Promise<void> {
+    try {
+      await tidyWorkerDisk(this.#settings.directory, (runId) => this.#runs.has(runId));
+    } catch (error) {
+      if (isBug(error)) throw error;
+      this.#say({ type: "not-removed", reason: messageOf(error) });
+    }
   }
 
   async #noteDrivenWell(driven: DrivenFleetRun): Promise<void> {
@@ -339,7 +338,7 @@ export class Worker {
     return { ...begun, runId, how, epoch: acquired.epoch, sentAt, time: acquired.time };
   }
 
-  #drive({ runId, how, epoch, sentAt, time, refusal, resumeAt }: TakenRun): void {
+  #drive({ runId, how, epoch, sentAt, time, refusal, resumeAt, stop }: TakenRun): void {
     this.#keeper.took(runId, epoch, sentAt, time);
     const lease = {
       owner: this.#owner,
@@ -352,7 +351,7 @@ export class Worker {
     const site = { journal: this.#journal, dispatch: this.#dispatch, directory };
     const run = new FleetRun(site, runId, lease);
     this.#say({ type: "took", runId, how });
-    const driving = refusal === undefined ? run.drive(resumeAt) : run.refuse(refusal);
+    const driving = refusal === undefined ? run.drive({ resumeAt, stop }) : run.refuse(refusal);
     const done = driving
       .then((result) => {
         if (result.how !== "lost") this.#say({ type: "ended", runId, result });

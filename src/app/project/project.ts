@@ -7,6 +7,7 @@
  */
 import { existsSync, lstatSync, readdirSync } from "node:fs";
 import { dirname, join, relative, resolve } from "node:path";
+import type { StopMode } from "../../core/event.ts";
 import { createStateDir, STATE_DIR, type StateDir, stateDirOf } from "../../engine/state-dir.ts";
 import type { Journal } from "../../journal/journal.ts";
 import type { Lease } from "../../journal/leases.ts";
@@ -16,6 +17,7 @@ import { isOwnerAlive, isOwnerElsewhere } from "../drive/owner.ts";
 import { storeAddress } from "../fleet/store-address.ts";
 import { repositoryRoot } from "../pipeline/configuration-file.ts";
 import { advice, command, Refusal, when } from "../refusal.ts";
+import type { ArchivedRun } from "../transfer/run-archive.ts";
 import { rememberProject } from "./known-projects.ts";
 import { foreignOwner, refuseUntrusted, rememberTrust } from "./state-trust.ts";
 
@@ -33,18 +35,36 @@ export interface Project {
   readonly workers?: FleetWorkers;
 }
 
+/** A stop of a run that no worker has. */
+export interface WantedStop {
+  /** The last event of the run: a run that has continued since then does not stop. */
+  readonly seq: number;
+  /** It had ended by then: only a resume may make it continue. */
+  readonly hasEnded: boolean;
+  readonly mode: StopMode;
+  readonly by: string;
+}
+
 /** A fleet as a process sees it that only reads and steers its runs. */
 export interface FleetWorkers {
   /** The server and the database, for people. */
   readonly name: string;
+  /** The directory of the person who asks; its repository may have commits of the runs. */
+  readonly near: string;
   /** Queues a run that has something new to do. */
   want(runId: string): Promise<void>;
   /** Queues a run that has ended or could not be driven, so that it continues after this event. */
   resume(runId: string, seq: number): Promise<void>;
+  /** Stops a run that no worker has, as of this event; "owned" when one has just taken it. */
+  stop(runId: string, stop: WantedStop): Promise<"noted" | "owned" | "nothing">;
   /** Stores a file of a run's folder that no worker writes. */
   keepFile(runId: string, name: string): Promise<void>;
   /** Brings the copy of a run's files up to date: output and artifacts, or its snapshots too. */
   fetchFiles(runId: string, what: "output" | "snapshots"): Promise<void>;
+  /** The description of a run in the store. */
+  about(runId: string): Promise<ArchivedRun>;
+  /** Writes a stored file of a run to a path. */
+  fetchPart(runId: string, part: string, to: string): Promise<void>;
 }
 
 /**

@@ -17,6 +17,7 @@ import { ownedError } from "../drive/ownership.ts";
 import { NO_DISPLAY } from "../drive/screen.ts";
 import { type LoadedRun, loadRun } from "../loaded-run.ts";
 import {
+  type FleetWorkers,
   isElsewhere,
   livenessOf,
   type Project,
@@ -35,8 +36,11 @@ interface StoppedRun {
 
 /** The result of the request to stop a run. */
 type StopResult =
-  /** The owner has the request and stops the run as soon as the mode allows. */
-  | ({ readonly kind: "asked"; readonly owner: Owner } & StoppedRun)
+  /**
+   * The owner has the request and stops the run as soon as the mode allows. Without an owner, no worker
+   * of the fleet has the run: the next one stops it before it starts a step.
+   */
+  | ({ readonly kind: "asked"; readonly owner: Owner | undefined } & StoppedRun)
   /** The owner was dead; the steps that it left running have ended. */
   | ({ readonly kind: "ended"; readonly steps: readonly string[] } & StoppedRun);
 
@@ -52,8 +56,8 @@ export async function stopRun(
   const shortId = await shortIdOf(journal, runId);
   const by = thisStopper();
   if (lease?.owner === undefined || livenessOf(lease) !== "owned") {
-    // The steps of a worker whose lease has run out are dead.
-    if (project.workers !== undefined) throw unownedError(await loadRun(project, runId));
+    const { workers } = project;
+    if (workers !== undefined) return stopQueued(project, workers, { runId, mode, by });
     return endOrphans(project, await loadRun(project, runId), { mode, by });
   }
   if (lease.owner.place !== undefined) throw ownedError(shortId, lease.owner);
@@ -65,6 +69,26 @@ export async function stopRun(
   if (lease.owner.opens !== undefined) throw ownedError(shortId, lease.owner);
   await journal.inbox.send(runId, { type: "stop", mode, by });
   return { kind: "asked", runId, shortId, owner: lease.owner };
+}
+
+/**
+ * Stops a run that no worker has: it is queued, waits for a time, or its worker is gone. Its steps are
+ * dead then, and the worker that takes it records the stop.
+ */
+async function stopQueued(
+  project: Project,
+  workers: FleetWorkers,
+  { runId, mode, by }: { readonly runId: string; readonly mode: StopMode; readonly by: string },
+): Promise<StopResult> {
+  const known = await loadRun(project, runId);
+  const { run, shortId } = known;
+  if (known.cleanedAt !== undefined || waitsForPerson(run)) throw unownedError(known);
+  const hasEnded = ["completed", "failed", "stopped"].includes(run.state.status);
+  const outcome = await workers.stop(runId, { seq: run.seq, hasEnded, mode, by });
+  if (outcome === "nothing") throw unownedError(known);
+  // A worker has just taken it, and reads its requests.
+  if (outcome === "owned") return stopRun(project, runId, mode);
+  return { kind: "asked", runId, shortId, owner: undefined };
 }
 
 /** Ends the steps that a dead owner left; this process owns the run meanwhile. */

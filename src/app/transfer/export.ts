@@ -21,12 +21,12 @@ import type { JsonObject } from "../../util/json.ts";
 import { type PartSource, writeArchive } from "../../workspace/archive.ts";
 import { WorkspaceError } from "../../workspace/workspace-error.ts";
 import { isOwnerAlive, ownerText, thisOwner } from "../drive/owner.ts";
-import { refuseOfFleet } from "../drive/ownership.ts";
+import { refuseMoved } from "../drive/ownership.ts";
 import { runEnvironment } from "../drive/run-environment.ts";
 import { relinkWorktrees } from "../drive/run-workspace.ts";
-import { type LoadedRun, reloadOwned, reloadRun } from "../loaded-run.ts";
+import { type LoadedRun, loadRun, reloadOwned, reloadRun } from "../loaded-run.ts";
 import { masked } from "../output/secret-mask.ts";
-import type { Project } from "../project/project.ts";
+import type { FleetWorkers, Project } from "../project/project.ts";
 import { command, filesRefusal, Refusal, when } from "../refusal.ts";
 import { packageVersion } from "../this-process.ts";
 import {
@@ -35,6 +35,7 @@ import {
   BUNDLE_PART,
   carriedConversations,
   EVENTS_PART,
+  type ExportParts,
   folderParts,
   PLAN_PART,
 } from "./run-archive.ts";
@@ -45,6 +46,8 @@ export interface ExportOptions {
   /** Copies the present state of a run that another process drives. */
   readonly force?: boolean;
 }
+
+const NO_FILES = "the files in its workspace are not in it: the pipeline keeps no snapshots";
 
 /** What an archive holds. */
 interface ExportedRun {
@@ -68,7 +71,9 @@ export async function exportRun(
   file: string,
   options: ExportOptions,
 ): Promise<ExportedRun> {
-  refuseOfFleet(project, known, "perdure export");
+  refuseMoved(known);
+  const { workers } = project;
+  if (workers !== undefined) return exportOfFleet(project, workers, known, { file, ...options });
   refuse(known, options);
   const epoch = await acquire(project, known, options);
   try {
@@ -77,7 +82,7 @@ export async function exportRun(
         ? await reloadRun(project, known)
         : await reloadOwned(project, known, { epoch });
     await relinkWorktrees(project, now);
-    return await writeRun(project, now, file, options);
+    return await writeRun(now, file, ({ bundle }) => partsHere(project, now, bundle, options));
   } catch (error) {
     if (!(error instanceof WorkspaceError)) throw error;
     throw filesRefusal(error, undefined);
@@ -86,20 +91,34 @@ export async function exportRun(
   }
 }
 
+/**
+ * The same for a run of a fleet, from the copy of its files. Nobody takes its lease: a run that nobody
+ * owned before and after the store was read has not changed meanwhile.
+ */
+async function exportOfFleet(
+  project: Project,
+  workers: FleetWorkers,
+  known: LoadedRun,
+  options: ExportOptions & { readonly file: string },
+): Promise<ExportedRun> {
+  refuseUnavailable(known, options);
+  const { seq } = known.run;
+  const { fleetParts } = await import("../fleet/export-parts.ts");
+  return writeRun(known, options.file, async (place) => {
+    const parts = await fleetParts(project, workers, known, { ...options, ...place });
+    const now = await loadRun(project, known.id);
+    refuseUnavailable(now, options);
+    if (now.run.seq === seq || options.force === true) return parts;
+    const message = `run ${known.shortId} has continued while it was read`;
+    throw new Refusal("run-changed", message, command("export", known.shortId));
+  });
+}
+
 /** Refuses a cleaned run, and without `force` also a run that a process may change. */
-function refuse(known: LoadedRun, { force }: ExportOptions): void {
-  const { shortId, cleanedAt, lease, liveness } = known;
-  if (cleanedAt !== undefined) {
-    const message = `the files of run ${shortId} were removed by perdure clean`;
-    throw new Refusal("files-removed", message, command("show", shortId));
-  }
-  if (force === true) return;
-  if (liveness === "owned" && lease?.owner !== undefined) {
-    throw new Refusal("run-owned", `run ${shortId} is owned by ${ownerText(lease.owner)}`, [
-      command("stop", shortId),
-      when("a copy of it as it is now", "export", shortId, "--force"),
-    ]);
-  }
+function refuse(known: LoadedRun, options: ExportOptions): void {
+  refuseUnavailable(known, options);
+  if (options.force === true) return;
+  const { shortId } = known;
   const living = [...known.run.running].find((visit) =>
     mayLive(attemptDirOf(known.dir, attemptOf(visit))),
   );
@@ -112,6 +131,19 @@ function refuse(known: LoadedRun, { force }: ExportOptions): void {
       when("a copy", "export", shortId, "--force"),
     ],
   );
+}
+
+function refuseUnavailable(known: LoadedRun, { force }: ExportOptions): void {
+  const { shortId, cleanedAt, lease, liveness } = known;
+  if (cleanedAt !== undefined) {
+    const message = `the files of run ${shortId} were removed by perdure clean`;
+    throw new Refusal("files-removed", message, command("show", shortId));
+  }
+  if (force === true || liveness !== "owned" || lease?.owner === undefined) return;
+  throw new Refusal("run-owned", `run ${shortId} is owned by ${ownerText(lease.owner)}`, [
+    command("stop", shortId),
+    when("a copy of it as it is now", "export", shortId, "--force"),
+  ]);
 }
 
 /**
@@ -132,54 +164,76 @@ async function acquire(
   throw new Refusal("run-owned", message, command("stop", known.shortId));
 }
 
-async function writeRun(
+/** Where the parts of an export are written before the archive is. */
+interface ExportPlace {
+  readonly scratch: string;
+  readonly bundle: string;
+}
+
+async function partsHere(
   project: Project,
   known: LoadedRun,
-  file: string,
+  bundle: string,
   options: ExportOptions,
-): Promise<ExportedRun> {
-  const { id, plan, run, dir, events } = known;
+): Promise<ExportParts> {
+  const { plan, run, dir } = known;
   const notes: string[] = [];
-  mkdirSync(dir.root, { recursive: true, mode: 0o700 });
-  const bundle = join(dir.root, `export-${process.pid}.bundle`);
+  const files = await saveFiles(project, known, bundle, options, notes);
+  const open = openConversations({ plan, run, dir, env: runEnvironment(run) });
+  for (const { why } of open) if (why !== undefined) notes.push(why);
+  const conversations = carriedConversations(open);
+  const transcripts = conversations.map(({ part, file }) => ({ path: part, file }));
+  const parts = [...folderParts(dir.root, "", notes), ...transcripts];
+  return { project: dirname(project.dir.root), files, conversations, parts, notes };
+}
+
+/** Writes the archive with what the journal has, and with the other parts of the run. */
+async function writeRun(
+  known: LoadedRun,
+  file: string,
+  otherParts: (place: ExportPlace) => Promise<ExportParts>,
+): Promise<ExportedRun> {
+  const { id, plan, dir, events } = known;
+  const scratch = join(dir.root, `export-${process.pid}`);
+  mkdirSync(scratch, { recursive: true, mode: 0o700 });
+  const bundle = join(scratch, BUNDLE_PART);
   try {
-    const exported = await saveFiles(project, known, bundle, options, notes);
-    const conversations = openConversations({ plan, run, dir, env: runEnvironment(run) });
-    for (const { why } of conversations) if (why !== undefined) notes.push(why);
-    const carried = carriedConversations(conversations);
+    const made = await otherParts({ scratch, bundle });
+    const { project, files, conversations, parts: others, notes } = made;
+    const { kind } = plan.workspace ?? {};
+    const lacksFiles = files === undefined && known.run.workspace !== undefined && kind !== "here";
     const recorded = events.map(({ event }) => event);
     const artifacts = artifactParts(dir, recorded);
     const parts: readonly PartSource[] = [
       { path: EVENTS_PART, text: eventsText(id, events) },
       { path: PLAN_PART, text: plansText(known) },
-      ...folderParts(dir.root, "", notes),
+      ...others,
       ...artifacts,
-      ...(exported === undefined ? [] : [{ path: BUNDLE_PART, file: bundle }]),
-      ...carried.map((one) => ({ path: one.part, file: one.file })),
+      ...(files === undefined ? [] : [{ path: BUNDLE_PART, file: bundle }]),
     ];
     const about: ArchivedRun = {
       perdure: packageVersion(),
       run: id,
       pipeline: plan.name,
-      project: dirname(project.dir.root),
+      project,
       exportedAt: new Date().toISOString(),
-      ...(exported?.commit === undefined ? {} : { commit: exported.commit, own: exported.own }),
-      base: exported?.base ?? [],
-      conversations: carried,
+      ...(files?.commit === undefined ? {} : { commit: files.commit, own: files.own }),
+      base: files?.base ?? [],
+      conversations,
       ...(known.answers.size === 0 ? {} : { answers: Object.fromEntries(known.answers) }),
     };
     await writeArchive(file, about as unknown as JsonObject, parts);
     return {
       bytes: statSync(file).size,
       events: events.length,
-      snapshots: exported?.snapshots ?? 0,
+      snapshots: files?.snapshots ?? 0,
       artifacts: artifacts.length,
-      conversations: carried.length,
+      conversations: conversations.length,
       holdsSecrets: holdsSecrets(known),
-      notes,
+      notes: lacksFiles ? [NO_FILES, ...notes] : notes,
     };
   } finally {
-    rmSync(bundle, { force: true });
+    rmSync(scratch, { recursive: true, force: true });
   }
 }
 
@@ -195,9 +249,6 @@ async function saveFiles(
   try {
     const stateDir = project.dir.root;
     const saved = await exportFiles({ plan: workspace, run, dir, stateDir, file, withoutBase });
-    if (saved === undefined && run.workspace !== undefined && workspace.kind !== "here") {
-      notes.push("the files in its workspace are not in it: the pipeline keeps no snapshots");
-    }
     return saved;
   } catch (error) {
     const optional = workspace.kind === "here" && run.snapshot === undefined;

@@ -11,6 +11,7 @@ import { join } from "node:path";
 import type { Answer, RunEvent, VisitRef } from "../../core/event.ts";
 import { outputsNamedBy } from "../../core/outputs.ts";
 import type { OpenConversation } from "../../engine/agent/open-conversations.ts";
+import type { FilesExport } from "../../engine/export-files.ts";
 import type { RunDir } from "../../engine/state-dir.ts";
 import { isAnswer } from "../../journal/request-codec.ts";
 import { isObject, type JsonObject } from "../../util/json.ts";
@@ -63,6 +64,17 @@ export interface ArchivedRun {
   readonly conversations: readonly ArchivedConversation[];
   /** Answers that are not in its events yet, by attempt. */
   readonly answers?: Readonly<Record<string, Answer>>;
+}
+
+/** The parts of a run that are not in its journal. */
+export interface ExportParts {
+  /** The directory of its project. */
+  readonly project: string;
+  readonly files: FilesExport | undefined;
+  readonly conversations: readonly ArchivedConversation[];
+  /** The files of its folder and its transcripts. */
+  readonly parts: readonly PartSource[];
+  readonly notes: readonly string[];
 }
 
 /** Parses the description of a run. Throws when the archive does not hold a run. */

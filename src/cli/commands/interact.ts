@@ -240,8 +240,11 @@ export async function stopCommand(id: string | undefined, options: StopOptions):
     return EXIT.done;
   }
   if (result.kind === "asked") {
-    print(`Asked ${ownerText(result.owner)} to stop run ${shortId} ${WHEN[mode]}.`);
-    if (mode === "now") {
+    const { owner } = result;
+    if (owner === undefined) {
+      print(`No worker has run ${shortId}: the next one stops it, and starts no step.`);
+    } else print(`Asked ${ownerText(owner)} to stop run ${shortId} ${WHEN[mode]}.`);
+    if (mode === "now" && owner !== undefined) {
       print(`Stop its steps at once, even in the middle of a call: perdure stop ${shortId}`);
     }
   } else {

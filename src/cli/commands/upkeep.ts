@@ -1,8 +1,13 @@
 /** `perdure clean`, `export` and `import`: maintain the state of a project. */
 
 import { resolve } from "node:path";
-import { type CleanOptions, cleanRuns } from "../../app/clean.ts";
-import { openLocalProject } from "../../app/project/project.ts";
+import {
+  type CleanedRun,
+  type CleanOptions,
+  cleanFleetCopies,
+  cleanRuns,
+} from "../../app/clean.ts";
+import { findStateDir, hasRuns, isUnused, openLocalProject } from "../../app/project/project.ts";
 import { filesOption } from "../../app/rewind/rewind-files.ts";
 import { type ExportOptions, exportRun } from "../../app/transfer/export.ts";
 import { importRun } from "../../app/transfer/import.ts";
@@ -14,6 +19,8 @@ import { openNamed } from "../named-run.ts";
 import { print, printDocument } from "../print.ts";
 import { type OutputOptions, wantsJson } from "../screen/output-options.ts";
 
+const NOTHING_CLEANED = { runs: 0, bytes: 0, outputsKept: false };
+
 /** Cleans the named runs, or all finished ones, and reports each. */
 export async function cleanCommand(
   ids: readonly string[],
@@ -22,14 +29,23 @@ export async function cleanCommand(
   const dryRun = options.dryRun === true;
   const json = wantsJson(options);
   const cleaned: DocumentJson<"clean">["runs"][number][] = [];
-  // It removes files of this machine; a store keeps those of its runs.
-  const project = await openLocalProject(process.cwd(), "read-write");
-  const { runs, bytes, outputsKept } = await cleanRuns(project, ids, options, (run) => {
+  const report = (run: CleanedRun): void => {
     const { runId: run_id, folder, kept: kept_because = null } = run;
     cleaned.push({ run_id, folder, kept_because });
     const done = `${dryRun ? "would remove" : "removed"} ${folder}`;
     if (!json) print(`${run.shortId}  ${kept_because === null ? done : `kept: ${kept_because}`}`);
-  });
+  };
+  // It removes files of this machine; a store keeps those of its runs.
+  const copies = ids.length === 0 ? cleanFleetCopies(options, report) : NOTHING_CLEANED;
+  const dir = findStateDir(process.cwd());
+  const hasProject = dir !== undefined && !isUnused(dir);
+  const isOfFleet = copies.runs > 0 || (await hasRuns(process.cwd()));
+  const isDone = !hasProject && ids.length === 0 && isOfFleet;
+  const here = isDone
+    ? NOTHING_CLEANED
+    : await cleanRuns(await openLocalProject(process.cwd(), "read-write"), ids, options, report);
+  const { outputsKept } = here;
+  const [runs, bytes] = [here.runs + copies.runs, here.bytes + copies.bytes];
   if (json) {
     const rest = { runs: cleaned, bytes, outputs_kept: outputsKept };
     printDocument("clean", { dry_run: dryRun, ...rest });

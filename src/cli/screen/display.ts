@@ -75,7 +75,14 @@ export async function printResult(
   known: LoadedRun,
   say: (line: string) => void,
 ): Promise<void> {
-  if (known.run.workspace?.kind !== "worktree") return;
+  const { workspace } = known.run;
+  if (workspace?.kind !== "worktree") return;
+  if (project.workers !== undefined) {
+    const { fleetResultLines } = await import("../../view/result-lines.ts");
+    const lines = fleetResultLines(workspace.branch ?? "", known.shortId);
+    for (const line of lines) say(line);
+    return;
+  }
   const { resultOf } = await import("../../app/take.ts");
   const result = await resultOf(project, known).catch((error: unknown) => {
     // A run is not worse because its branch cannot be looked at.

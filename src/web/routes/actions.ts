@@ -181,11 +181,7 @@ export const actionRoutes = {
   stop: async (dashboard, { path, body: { mode } }) =>
     changing(dashboard, path.run, async (project, known) => {
       const stopped = await stopRun(project, known.id, mode);
-      const line =
-        stopped.kind === "asked"
-          ? `Asked ${ownerText(stopped.owner)} to stop the run ${WHEN[mode]}.`
-          : "Its runner was dead; the steps that it left running have ended.";
-      return doneJson(known.id, [line]);
+      return doneJson(known.id, [stopLine(stopped, mode)]);
     }),
   answer: async (dashboard, { path, body: { step, attempt, choice = "", text } }) =>
     changing(dashboard, path.run, async (project, known) => {
@@ -241,6 +237,16 @@ const WHEN = {
   "after-turn": "after the running turns",
   "after-step": "after the running steps",
 } as const;
+
+function stopLine(stopped: Awaited<ReturnType<typeof stopRun>>, mode: keyof typeof WHEN): string {
+  if (stopped.kind === "ended") {
+    return "Its runner was dead; the steps that it left running have ended.";
+  }
+  const { owner } = stopped;
+  if (owner === undefined)
+    return "No worker has the run: the next one stops it, and starts no step.";
+  return `Asked ${ownerText(owner)} to stop the run ${WHEN[mode]}.`;
+}
 
 const DELIVERY = {
   "not-recorded": "the owner of the run has not read it yet",

@@ -13,7 +13,7 @@ import { existsSync } from "node:fs";
 import { failpoint } from "../../util/failpoint.ts";
 import { pathUnder, type RawPath, rawPath, shownPath, splitNul } from "../disk.ts";
 import { git, gitHas, gitLine } from "../git.ts";
-import { findRepository, headOf, theirs } from "../repository.ts";
+import { findRepository, type Head, headOf, theirs } from "../repository.ts";
 import { treeOf } from "./commit.ts";
 
 /** The worktree of a run, which may be gone, and the checkout that its work is taken into. */
@@ -51,10 +51,19 @@ const MERGE_TREE_MINOR = 38;
 
 /** Looks at what a run left; undefined when its branch is gone. */
 export async function workOf(place: ResultLocation): Promise<BranchWork | undefined> {
-  const { checkout, worktree, branch, base } = place;
+  const { checkout, worktree, branch } = place;
   const there = existsSync(worktree);
   const head = there ? await headOf(worktree) : await headAt(checkout, branch);
   if (head === undefined) return undefined;
+  return workAt(place, head, there ? await uncommittedIn(worktree) : []);
+}
+
+/** What a run left, once its last commit is in the repository of the checkout. */
+export async function workAt(
+  { checkout, base }: Pick<ResultLocation, "checkout" | "base">,
+  head: Head,
+  uncommitted: readonly string[],
+): Promise<BranchWork> {
   const call = theirs(checkout);
   const target = await headOf(checkout);
   const count = async (range: string): Promise<number> =>
@@ -69,7 +78,7 @@ export async function workOf(place: ResultLocation): Promise<BranchWork | undefi
     branch: head.branch?.replace(LONG_NAME, ""),
     commits,
     ...(await statOf(checkout, base, head.commit)),
-    uncommitted: there ? await uncommittedIn(worktree) : [],
+    uncommitted,
     target: target?.branch?.replace(LONG_NAME, ""),
     newOnTarget: await count(`${base}..HEAD`),
     isMerged: commits > 0 && exit === 0,
@@ -191,13 +200,20 @@ type ApplyResult =
   /** It does not fit, in git's own words; nothing was changed. */
   | { readonly how: "not-fitting"; readonly message: string };
 
-/** Applies the work to the files of a checkout; nothing is committed there. */
-export async function applyTo(
-  { checkout, worktree, base }: ResultLocation,
+/** The files of the work as a tree: those of the worktree, or of its last commit when that is gone. */
+export async function filesOfWork(
+  { worktree }: ResultLocation,
   tip: string,
   leftOut: readonly string[],
+): Promise<string> {
+  return existsSync(worktree) ? treeOf(worktree, leftOut) : tip;
+}
+
+/** Applies the work to the files of a checkout; nothing is committed there. */
+export async function applyTo(
+  { checkout, base }: Pick<ResultLocation, "checkout" | "base">,
+  tree: string,
 ): Promise<ApplyResult> {
-  const tree = existsSync(worktree) ? await treeOf(worktree, leftOut) : tip;
   const repository = await findRepository(checkout);
   const top = repository?.topLevel ?? checkout;
   const paths = await pathsToChange(top, base, tree);
