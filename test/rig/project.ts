@@ -340,7 +340,8 @@ export class Project {
       await program.ended;
     }
     // Runners in the background first: they would start the steps again.
-    await killGroups(this.#backgroundProcesses());
+    const background = this.#backgroundProcesses();
+    await killAll(background, background);
     await this.killSteps();
   }
 

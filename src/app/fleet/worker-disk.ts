@@ -46,16 +46,16 @@ export async function tidyWorkerDisk(
   isDriven: (runId: string) => boolean,
 ): Promise<void> {
   const [runs, mirrors] = [join(directory, "runs"), join(directory, MIRRORS)];
+  for (const place of [runs, mirrors]) await removeRests(place);
   for (const name of namesIn(runs)) {
     const folder = join(runs, name);
     const isUsed =
       isDriven(name) || !isStored(folder) || isYoung(join(folder, STORED), RUN_KEPT_MS);
-    if (name.endsWith(REMOVED) || !isUsed) await remove(folder);
+    if (!isUsed) await remove(folder);
   }
   for (const name of namesIn(mirrors)) {
     const mirror = join(mirrors, name);
-    const isOld = Date.now() - lastUseOfMirror(mirror) > MIRROR_KEPT_MS;
-    if (name.endsWith(REMOVED) || isOld) await remove(mirror);
+    if (Date.now() - lastUseOfMirror(mirror) > MIRROR_KEPT_MS) await remove(mirror);
   }
 }
 
@@ -75,14 +75,17 @@ function isYoung(file: string, keptMs: number): boolean {
   return Date.now() - statSync(file).mtimeMs < keptMs;
 }
 
-/** worker-disk/K2. */
+/** worker-disk/K2. The rename comes at once: a run that is taken later makes its directory anew. */
 async function remove(folder: string): Promise<void> {
-  const removed = folder.endsWith(REMOVED) ? folder : folder + REMOVED;
-  if (removed !== folder) {
-    await fs.rm(removed, { recursive: true, force: true });
-    renameSync(folder, removed);
+  renameSync(folder, folder + REMOVED);
+  await fs.rm(folder + REMOVED, { recursive: true, force: true });
+}
+
+/** Removes what was renamed before a kill. */
+async function removeRests(place: string): Promise<void> {
+  for (const name of namesIn(place)) {
+    if (name.endsWith(REMOVED)) await fs.rm(join(place, name), { recursive: true, force: true });
   }
-  await fs.rm(removed, { recursive: true, force: true });
 }
 
 function namesIn(directory: string): readonly string[] {
