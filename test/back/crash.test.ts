@@ -80,7 +80,8 @@ it("a fork that is killed is there whole, or not at all", { timeout: WALK_MS }, 
     expect(died, where).toBe(turn > 0);
     if (!died) {
       const passed = repo.project.read("failpoints").trim().split("\n");
-      places = [0, ...(CRASH_ALL ? passed.map((_, index) => index + 1) : new Set(passed))];
+      const names = [...new Set(passed)].map((name) => `${name}:1`);
+      places = [0, ...(CRASH_ALL ? passed.map((_, index) => index + 1) : names)];
     }
     const made = repo.ids().filter((one) => !before.includes(one));
     outcomes.add(`${died ? "killed" : "done"}, ${made.length} made`);

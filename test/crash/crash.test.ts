@@ -137,6 +137,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   repository: "runs of a fleet; test/fleet/crash.test.ts kills them there",
   push: "`perdure push`; test/fleet/anywhere.test.ts kills it there",
   pull: "`perdure pull`; test/fleet/anywhere.test.ts kills it there",
+  copies: "`perdure clean` on a fleet; test/fleet/commands.test.ts kills it there",
   reuse: "steps with `cache`; test/cli/cache.test.ts kills them there",
   repair: "`perdure doctor --repair`; test/journal/repair.test.ts kills it there",
 };

@@ -203,7 +203,7 @@ steps:
 
   /** The names of the failpoints among those that were passed. */
   function namesOf(passed: readonly string[], ours: RegExp): readonly string[] {
-    return [...new Set(passed.filter((name) => ours.test(name)))];
+    return [...new Set(passed.filter((name) => ours.test(name)))].map((name) => `${name}:1`);
   }
 
   /** The runs in this directory. */
