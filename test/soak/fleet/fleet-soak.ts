@@ -45,7 +45,8 @@ const LOOK_MS = 100;
 const NEWS_MS = 30_000;
 /** A fleet that is stuck may not end, either. */
 const END_MS_MAX = 60_000;
-const SUBMISSIONS_MAX = 10;
+/** The database is away for less than this. */
+const SUBMISSION_MS_MAX = 180_000;
 /** How many runs are submitted at the same time. */
 const LANES = 4;
 /** How many runs that have not completed are explained. */
@@ -418,10 +419,12 @@ class FleetProject extends PlainProject {
   /** Gives a run to the fleet, also while its database is away; returns its id. */
   async submitted(file: string, text: string): Promise<string> {
     this.write(file, text);
-    for (let attempt = 1; ; attempt++) {
+    const begun = performance.now();
+    for (;;) {
       const { exit, stdout, stderr } = await this.run(["submit", file, "--json"]);
       if (exit === 0) return (JSON.parse(stdout) as { run_id: string }).run_id;
-      if (attempt === SUBMISSIONS_MAX) throw new Error(`perdure submit: ${stdout}${stderr}`);
+      if (performance.now() - begun < SUBMISSION_MS_MAX) continue;
+      throw new Error(`perdure submit: ${stdout}${stderr}`);
     }
   }
 }
