@@ -270,7 +270,8 @@ function snapshots(plan: Plan, run: Run, activity: Activity, now: number): reado
   for (const [visit, entry] of activity.attempts) {
     if (entry.busy) continue;
     if (entry.phase === "ended" && !isToMerge(visit, entry)) {
-      if (entry.adopted) adopted.push([workspaceOf(visit), entry]);
+      // A snapshot of an earlier owner lacks what others have left in the workspace since.
+      if (entry.adopted && workedAlone(run, visit)) adopted.push([workspaceOf(visit), entry]);
       else note(into(workspaceOf(visit)), "after", entry);
     } else if (entry.phase === "preparing" && mayPrepare(run, visit)) {
       const around = workspaceOfScope(visit.record.scope);

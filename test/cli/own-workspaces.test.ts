@@ -1,7 +1,7 @@
 /** Instances that work apart: one workspace for all steps of an item, a round or a group. */
 import { execFileSync } from "node:child_process";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { Project, type Result } from "../rig/project.ts";
+import { eventually, Project, type Result } from "../rig/project.ts";
 
 let project: Project;
 beforeEach(() => {
@@ -35,6 +35,33 @@ function good(result: Result): void {
 async function workspaceFile(name: string): Promise<string> {
   return project.read(".perdure", "runs", await project.newestId(), "workspace", name);
 }
+
+it("stays in the files of the run when a snapshot of another step is older than its merge", async () => {
+  const [shared, apart] = [project.hold("shared"), project.hold("apart")];
+  const failsOnce = `test -e '${project.path("failed")}' || { touch '${project.path("failed")}'; exit 1; }`;
+  project.write(
+    "p.yaml",
+    `
+workspace: directory
+steps:
+  - { id: shared, needs: [], run: "${shared.command}; ${project.effect("shared")}" }
+  - { id: apart, needs: [], workspace: own, run: "${apart.command}; echo merged > made" }
+  - { id: last, needs: [shared, apart], retry: 2, run: "${failsOnce}; cat made > seen" }
+`,
+  );
+  // The runner dies when it has the snapshot of one step and has not recorded it; the other one ends then.
+  const runner = project.start(["run", "p.yaml"], {
+    env: { PERDURE_FAILPOINT: "workspace.after:2" },
+  });
+  await Promise.all([shared.arrived(), apart.arrived()]);
+  shared.release();
+  expect((await runner.ended).signal).toBe("SIGKILL");
+  apart.release();
+  await eventually("no step is left", () => project.stepProcesses().length === 0);
+  good(await project.run(["resume"]));
+  expect(await workspaceFile("seen")).toBe("merged\n");
+  expect(project.effects()).toEqual({ shared: 1 });
+});
 
 describe("workspace: own on a fan-out", () => {
   it("is one worktree for all steps of an item, in which they can commit", async () => {
