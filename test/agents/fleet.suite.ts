@@ -68,7 +68,7 @@ describe.each(SHOWN)("%s", (agent) => {
     const origin = await AgentProject.forTest(agent);
     const { model } = origin;
     // What it prints is not in the command itself.
-    const counted = shell(`${origin.effect("tool")}; echo kept > kept; echo counted $((6 * 7))`);
+    const counted = shell(`${origin.effect("tool")}; echo kept > kept; printf 'count%s' ed`);
     model.play(stateless(counted, stall("middle", text("All done."))));
     origin.pipeline("Do it.");
     origin.write("p.yaml", `workspace: directory\n${origin.read("p.yaml")}`);
@@ -77,7 +77,7 @@ describe.each(SHOWN)("%s", (agent) => {
       .ended;
     const { run_id: runId } = JSON.parse(submitted.stdout) as { run_id: string };
     await model.stalled();
-    await expect.poll(() => storedConversations(runId), PATIENCE).toMatch(/counted 42/);
+    await expect.poll(() => storedConversations(runId), PATIENCE).toMatch(/counted/);
     await destroy(first, runId);
     const before = model.requests("work").length;
     model.release();
@@ -90,7 +90,7 @@ describe.each(SHOWN)("%s", (agent) => {
     const turns = request === undefined ? [] : conversationOf(request);
     for (const turn of [
       { type: "user", text: "Do it." },
-      { type: "result", text: expect.stringContaining("counted 42") },
+      { type: "result", text: expect.stringContaining("counted") },
       { type: "user", text: expect.stringContaining("You were interrupted") },
     ]) {
       expect(turns).toContainEqual(expect.objectContaining(turn));
