@@ -54,9 +54,9 @@ steps:
     env: { PERDURE_FAILPOINT: "workspace.after:2" },
   });
   await Promise.all([shared.arrived(), apart.arrived()]);
-  shared.release();
+  await shared.release();
   expect((await runner.ended).signal).toBe("SIGKILL");
-  apart.release();
+  await apart.release();
   await eventually("no step is left", () => project.stepProcesses().length === 0);
   good(await project.run(["resume"]));
   expect(await workspaceFile("seen")).toBe("merged\n");
