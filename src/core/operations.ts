@@ -261,7 +261,7 @@ function isToRestore(run: Run, visit: Visit, entry: AttemptActivity): boolean {
 /** One snapshot in each workspace, for every attempt that waits for one (operations/R2). */
 function snapshots(plan: Plan, run: Run, activity: Activity, now: number): readonly Operation[] {
   const wanted = new Map<string, SnapshotWanted>();
-  const adopted: [string, AttemptActivity][] = [];
+  const adopted: [Visit, AttemptActivity][] = [];
   const into = (workspace: string): SnapshotWanted => {
     const known = wanted.get(workspace) ?? { entries: [], during: [], before: [], after: [] };
     wanted.set(workspace, known);
@@ -270,8 +270,7 @@ function snapshots(plan: Plan, run: Run, activity: Activity, now: number): reado
   for (const [visit, entry] of activity.attempts) {
     if (entry.busy) continue;
     if (entry.phase === "ended" && !isToMerge(visit, entry)) {
-      // A snapshot of an earlier owner lacks what others have left in the workspace since.
-      if (entry.adopted && workedAlone(run, visit)) adopted.push([workspaceOf(visit), entry]);
+      if (entry.adopted) adopted.push([visit, entry]);
       else note(into(workspaceOf(visit)), "after", entry);
     } else if (entry.phase === "preparing" && mayPrepare(run, visit)) {
       const around = workspaceOfScope(visit.record.scope);
@@ -290,22 +289,28 @@ function snapshots(plan: Plan, run: Run, activity: Activity, now: number): reado
     around.scopes = [...(around.scopes ?? []), scope.id];
   }
   return [
-    ...adopted.flatMap(([workspace, entry]) => adoptedSnapshot(activity, workspace, entry)),
+    ...adopted.flatMap(([visit, entry]) => adoptedSnapshot(run, activity, visit, entry)),
     ...[...wanted].flatMap(([workspace, one]) => snapshotFor(activity, workspace, one)),
   ];
 }
 
-/** A snapshot for each adopted attempt: an earlier owner may have saved its files already. */
+/**
+ * A snapshot for each adopted attempt: an earlier owner may have saved its files already. What it has
+ * saved lacks the work that others have left in the workspace since; then it is not used.
+ */
 function adoptedSnapshot(
+  run: Run,
   activity: Activity,
-  workspace: string,
+  visit: Visit,
   entry: AttemptActivity,
 ): readonly Operation[] {
+  const workspace = workspaceOf(visit);
   if (activity.files.has(workspace)) return [];
   activity.files.set(workspace, "snapshot");
   entry.busy = true;
-  const serves = { after: [entry.at] };
-  return [{ type: "snapshot", workspace, serves, adopted: true, needs: "workspace" }];
+  const operation = { type: "snapshot", workspace, serves: { after: [entry.at] } } as const;
+  const adopted = workedAlone(run, visit) ? ({ adopted: true } as const) : {};
+  return [{ ...operation, ...adopted, needs: "workspace" }];
 }
 
 interface SnapshotWanted {
