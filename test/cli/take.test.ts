@@ -3,7 +3,7 @@ import { execFileSync } from "node:child_process";
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { Project, type Result } from "../rig/project.ts";
+import { eventually, Project, type Result } from "../rig/project.ts";
 
 let project: Project;
 beforeEach(() => {
@@ -147,6 +147,40 @@ describe("a worktree run", () => {
     const { stdout } = good(await project.run(["run", "p.yaml"]));
     expect(stdout).toMatch(/the work of one@1 is not committed: git add failed .*index\.lock/);
     expect(stdout).toContain("0 commits, 0 files, +0 -0, 1 uncommitted file");
+  });
+
+  it("waits for the git of a killed owner, which still adds the work of a step", async () => {
+    const adding = project.hold("adding");
+    repository(`name: change
+workspace: worktree
+steps:
+  - { id: one, run: "echo 1 > one" }
+  - { id: two, run: "echo 2 > two" }
+`);
+    project.write(".gitattributes", "one filter=slow\n");
+    git("add", ".");
+    git("commit", "-qm", "attributes");
+    // The first git that adds the file waits, and holds the lock of the index.
+    const once = `mkdir '${project.path(".git", "once")}' 2> /dev/null`;
+    git("config", "filter.slow.clean", `if ${once}; then ${adding.command}; fi; cat`);
+    const first = project.start(["run", "p.yaml"]);
+    await adding.arrived();
+    await first.kill();
+    // This git is the real one, and names what it is asked for.
+    const path = process.env.PATH ?? "";
+    const text = `#!/bin/sh\necho "$*" >> '${project.path("calls")}'\nPATH='${path}' exec git "$@"\n`;
+    fs.mkdirSync(project.path("bin"));
+    fs.writeFileSync(project.path("bin/git"), text, { mode: 0o755 });
+    const env = { PATH: `${project.path("bin")}:${path}` };
+    const second = project.start(["resume"], { env });
+    await eventually(
+      "the second owner adds the work, too",
+      () => project.exists("calls") && project.read("calls").includes(" add -A"),
+    );
+    await adding.release();
+    const { stdout } = good(await second.ended);
+    expect(stdout).not.toContain("not committed");
+    expect(commitsOn(await branchName())).toEqual(["change: one|one@1", "change: two|two@1"]);
   });
 
   it("leaves a merge that a step has begun alone, and says so", async () => {

@@ -10,11 +10,14 @@ import { existsSync } from "node:fs";
 import { copyFile, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { setTimeout } from "node:timers/promises";
 import { failpoint } from "../../util/failpoint.ts";
 import { absent, shownPath, splitNul } from "../disk.ts";
 import { durably, type GitCall, git, gitLine, IDENTITY } from "../git.ts";
-import { findRepository, headOf, theirs } from "../repository.ts";
+import { findRepository, headOf, type Repository, theirs } from "../repository.ts";
 import { GENERATED } from "../snapshot/left-out.ts";
+import { WorkspaceError } from "../workspace-error.ts";
+import { isWorkedIn } from "./worktree-list.ts";
 
 /** The work of some steps of a run. */
 interface WorkToCommit {
@@ -45,10 +48,41 @@ const RUN_TRAILER = "Perdure-Run: ";
 const STEP_TRAILER = "Perdure-Step: ";
 const SUBJECT_STEPS_MAX = 5;
 
-/** Commits all changes in a worktree. After a kill at any moment, a second call completes it. */
+/** How long a commit waits for a git that holds the lock of the worktree. */
+const LOCKED_MS_MAX = 10_000;
+const LOCKED_PAUSE_MS = 20;
+
+/**
+ * Commits all changes in a worktree. After a kill at any moment, a second call completes it: it waits
+ * for the git that a killed owner had started, and for that of a step.
+ */
 export async function commitWork(directory: string, all: WorkToCommit): Promise<CommitResult> {
   const repository = await findRepository(directory);
   if (repository === undefined) return { skipped: `${directory} is in no git repository` };
+  try {
+    return await commitOnce(directory, repository, all);
+  } catch (error) {
+    const isGits = error instanceof WorkspaceError && error.code === "git-failed";
+    if (!isGits || !(await isUnlocked(directory, repository))) throw error;
+    return commitOnce(directory, repository, all);
+  }
+}
+
+/** Waits while a process in the directory holds the lock of the index; false when it stays. */
+async function isUnlocked(directory: string, { gitDir }: Repository): Promise<boolean> {
+  const deadline = performance.now() + LOCKED_MS_MAX;
+  while (existsSync(join(gitDir, "index.lock"))) {
+    if (performance.now() > deadline || !isWorkedIn(directory)) return false;
+    await setTimeout(LOCKED_PAUSE_MS);
+  }
+  return true;
+}
+
+async function commitOnce(
+  directory: string,
+  repository: Repository,
+  all: WorkToCommit,
+): Promise<CommitResult> {
   const busy = Object.entries(UNDER_WAY).find(([name]) =>
     existsSync(join(repository.gitDir, name)),
   );

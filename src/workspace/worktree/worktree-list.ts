@@ -116,7 +116,7 @@ export async function commitOf(repository: Repository, name: string): Promise<st
 }
 
 /** True when a process has its working directory in this one; only Linux shows it. */
-function isWorkedIn(path: string): boolean {
+export function isWorkedIn(path: string): boolean {
   return namesIn("/proc").some((pid) => {
     if (!/^\d+$/.test(pid)) return false;
     try {
