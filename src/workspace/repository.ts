@@ -7,10 +7,10 @@
  * Does not: write anything.
  */
 
-import { existsSync, readFileSync, statSync } from "node:fs";
+import { existsSync, lstatSync, readFileSync, statSync } from "node:fs";
 import { readdir, realpath } from "node:fs/promises";
 import { homedir } from "node:os";
-import { join, relative, resolve } from "node:path";
+import { dirname, join, relative, resolve } from "node:path";
 import { absent, shownPath, splitNul } from "./disk.ts";
 import { type GitCall, type GitResult, git, gitFailure, gitVersion } from "./git.ts";
 
@@ -90,8 +90,34 @@ function askSettings(directory: string): Promise<GitResult> {
   return git(call, "config", "-z", "--type=path", "--get-regexp", names);
 }
 
+/** The repositories that were found, by directory, with the identity of their `.git`. */
+const found = new Map<string, { readonly repository: Repository; readonly mark: string }>();
+
 /** The repository whose working files a directory belongs to, if there is one. */
 export async function findRepository(directory: string): Promise<Repository | undefined> {
+  const known = found.get(directory);
+  if (known !== undefined && known.mark === markOf(directory, known.repository)) {
+    return known.repository;
+  }
+  const repository = await askForRepository(directory);
+  const mark = repository && markOf(directory, repository);
+  if (repository === undefined || mark === undefined) found.delete(directory);
+  else found.set(directory, { repository, mark });
+  return repository;
+}
+
+/** The same as long as git would give the same answer: no other `.git` is nearer to a directory. */
+function markOf(directory: string, { gitDir, topLevel }: Repository): string | undefined {
+  const head = statSync(join(gitDir, "HEAD"), { throwIfNoEntry: false });
+  if (head === undefined) return undefined;
+  for (let at = directory; ; at = dirname(at)) {
+    const git = lstatSync(join(at, ".git"), { throwIfNoEntry: false });
+    if (git !== undefined && at === topLevel) return `${git.dev} ${git.ino} ${git.birthtimeMs}`;
+    if (git !== undefined || at === dirname(at)) return undefined;
+  }
+}
+
+async function askForRepository(directory: string): Promise<Repository | undefined> {
   const call = placesCall(directory);
   const result = await answerTo(askPlaces, directory);
   if (result.exit === NO_REPOSITORY) {

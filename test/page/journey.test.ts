@@ -90,7 +90,7 @@ test("start, watch, kill, resume, answer, travel back, fork", async () => {
   await page.getByText("live", { exact: true }).waitFor();
 
   // Resumed from the page: the step that survived its runner is not started again.
-  await page.getByRole("button", { name: "Resume" }).first().click();
+  await page.locator(".page-head").getByRole("button", { name: "Resume" }).click();
   await page.getByRole("dialog").getByRole("button", { name: "Resume" }).click();
   await status("running").waitFor();
   await hold.release();

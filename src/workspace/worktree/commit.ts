@@ -14,7 +14,7 @@ import { setTimeout } from "node:timers/promises";
 import { failpoint } from "../../util/failpoint.ts";
 import { absent, shownPath, splitNul } from "../disk.ts";
 import { durably, type GitCall, git, gitLine, IDENTITY } from "../git.ts";
-import { findRepository, headOf, type Repository, theirs } from "../repository.ts";
+import { findRepository, headIn, type Repository, theirs } from "../repository.ts";
 import { GENERATED } from "../snapshot/left-out.ts";
 import { WorkspaceError } from "../workspace-error.ts";
 import { isWorkedIn } from "./worktree-list.ts";
@@ -48,6 +48,8 @@ const RUN_TRAILER = "Perdure-Run: ";
 const STEP_TRAILER = "Perdure-Step: ";
 const SUBJECT_STEPS_MAX = 5;
 
+/** The exit status of `git commit` when no file has changed. */
+const NOTHING_TO_COMMIT = 1;
 /** How long a commit waits for a git that holds the lock of the worktree. */
 const LOCKED_MS_MAX = 10_000;
 const LOCKED_PAUSE_MS = 20;
@@ -93,14 +95,16 @@ async function commitOnce(
   failpoint("workspace.work-added");
   const last = await lastCommit(directory, all.runId);
   const work = { ...all, steps: all.steps.filter((step) => !last.steps.includes(step)) };
-  const { exit } = await git({ ...call, answers: [1] }, "diff", "--cached", "--quiet");
   // An earlier owner may have been killed after a commit that it could not report.
-  const isKnown = work.steps.length < all.steps.length;
-  if (exit === 0 || work.steps.length === 0) return isKnown ? { commit: last.commit } : {};
-  const making = { ...call, env: await identityFor(directory), input: messageFor(work) };
-  await git(making, "commit", "--quiet", "--no-verify", "--cleanup=verbatim", "--file=-");
+  const known = work.steps.length < all.steps.length ? { commit: last.commit } : {};
+  if (work.steps.length === 0) return known;
+  const env = await identityFor(directory);
+  const making = { ...call, env, input: messageFor(work), answers: [NOTHING_TO_COMMIT] };
+  const flags = ["--quiet", "--no-verify", "--cleanup=verbatim", "--file=-"];
+  const { exit } = await git(making, "commit", ...flags);
+  if (exit === NOTHING_TO_COMMIT) return known;
   failpoint("workspace.work-committed");
-  const head = await headOf(directory);
+  const head = await headIn(repository);
   return head === undefined ? {} : { commit: head.commit };
 }
 
@@ -149,11 +153,16 @@ async function lastCommit(
   return { commit, steps: named.map((line) => line.slice(STEP_TRAILER.length)) };
 }
 
+/** Whether git knows the user, by directory. */
+const hasUser = new Map<string, boolean>();
+
 /** The user's own name, if git knows one. */
 async function identityFor(directory: string): Promise<Readonly<Record<string, string>>> {
   const call = { ...theirs(directory), answers: [1] };
-  const { exit } = await git(call, "config", "--get", "user.email");
-  return exit === 0 ? {} : IDENTITY;
+  const known =
+    hasUser.get(directory) ?? (await git(call, "config", "--get", "user.email")).exit === 0;
+  hasUser.set(directory, known);
+  return known ? {} : IDENTITY;
 }
 
 function messageFor(work: WorkToCommit): string {
