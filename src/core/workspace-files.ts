@@ -8,7 +8,8 @@
  * (operations.ts).
  * Invariants:
  * - files/W3 A step that completed with changed files in a worktree is named by one commit: it stays
- *   in `uncommitted` until `run.committed` names it, whoever owns the run then.
+ *   in `uncommitted` until `run.committed` names it, whoever owns the run then. A restore of files
+ *   that have its work keeps that commit.
  * - files/W1 A workspace is `clean` only while it is known to equal its last snapshot: no process
  *   has started in it since, and the owner is the same.
  */
@@ -83,6 +84,11 @@ export function isUnmade(run: Run, visit: Visit): boolean {
 /** What is known of the files in a workspace. */
 export function filesIn(run: Run, workspace: string): WorkspaceFiles {
   return run.files.get(workspace) ?? UNKNOWN;
+}
+
+/** The commit of the run's branch to check out with the files of a snapshot, if it is a later one. */
+export function commitWith(run: Run, snapshot: string): string | undefined {
+  return filesIn(run, SHARED).commits?.get(snapshot);
 }
 
 /** The snapshot that a workspace equals now; undefined when its files may have changed since. */
@@ -244,6 +250,21 @@ function noteUncommitted(run: Run, name: string): void {
   if (run.workspace?.commits !== undefined) draft(run).uncommitted.add(name);
 }
 
+/**
+ * Records a commit of the work in the run's workspace. The last snapshot was taken before it, and so was
+ * the base of a step that failed then: who restores one of them keeps the commit.
+ */
+function noteCommit(run: Run, commit: string | undefined): void {
+  const { snapshot, commits = new Map<string, string>() } = draft(filesIn(run, SHARED));
+  if (commit === undefined || snapshot === undefined) return;
+  commits.set(snapshot, commit);
+  for (const visit of run.failed) {
+    const isShared = workspaceOf(visit) === SHARED && workedAlone(run, visit);
+    if (isShared && visit.base !== undefined) commits.set(visit.base, commit);
+  }
+  noteFiles(run, SHARED, { commits });
+}
+
 /** Applies an event about the run's own workspace to the run. */
 export function applyToFiles(run: Run, event: FilesEvent): void {
   switch (event.type) {
@@ -257,7 +278,7 @@ export function applyToFiles(run: Run, event: FilesEvent): void {
       return noteFiles(run, SHARED, { snapshot: event.commit, clean: true });
     case "run.committed":
       for (const step of event.steps) draft(run).uncommitted.delete(step);
-      return;
+      return noteCommit(run, event.commit);
     default:
       return unreachable(event);
   }
