@@ -306,7 +306,8 @@ function snapshots(plan: Plan, run: Run, activity: Activity, now: number): reado
 
 /**
  * A snapshot for each adopted attempt: an earlier owner may have saved its files already. What it has
- * saved lacks the work that others have left in the workspace since; then it is not used.
+ * saved lacks the work that others have left in the workspace since; then it is not used, unless the
+ * workspace does not have the files of the run yet.
  */
 function adoptedSnapshot(
   run: Run,
@@ -319,7 +320,8 @@ function adoptedSnapshot(
   activity.files.set(workspace, "snapshot");
   entry.busy = true;
   const operation = { type: "snapshot", workspace, serves: { after: [entry.at] } } as const;
-  const adopted = workedAlone(run, visit) ? ({ adopted: true } as const) : {};
+  const isKept = workedAlone(run, visit) || run.restoring !== undefined;
+  const adopted = isKept ? ({ adopted: true } as const) : {};
   return [{ ...operation, ...adopted, needs: "workspace" }];
 }
 

@@ -149,8 +149,12 @@ export function startsOver(
   return (wanted ?? usual) === "restart" && workedAlone(run, visit);
 }
 
-/** The steps whose work is to be committed now: after each step, or at the end of the run. */
+/**
+ * The steps whose work is to be committed now: after each step, or at the end of the run. A commit of
+ * files that are about to be replaced would not stay on the branch.
+ */
 export function stepsToCommit(run: Run): readonly string[] {
+  if (run.restoring !== undefined) return [];
   const due = run.workspace?.commits === "step" || isIdle(run);
   return due ? [...run.uncommitted] : [];
 }
