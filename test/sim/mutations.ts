@@ -71,7 +71,7 @@ const MUTATIONS: readonly Mutation[] = [
     file: OPERATIONS,
     from: "!entry.restored && workedAlone(run, visit)",
     to: "!entry.restored",
-    firstSeed: 2_000,
+    firstSeed: 5_000,
   },
   {
     name: "a new round of a loop keeps the edges of the last one",
