@@ -78,6 +78,7 @@ export class Checkers {
   readonly #continued = new Set<string>();
   /** What was committed since a person last had files restored. */
   readonly #committed: Extract<Recorded["event"], { type: "run.committed" }>[] = [];
+  #wasRestored = false;
   /** The last snapshot of the run's files that an event names. */
   #snapshot: string | undefined;
 
@@ -175,6 +176,7 @@ export class Checkers {
       // The branch goes back with the files.
       this.#snapshot = run.snapshot;
       this.#committed.length = 0;
+      this.#wasRestored = true;
     }
     this.#files.expectKept(this.#snapshot, run.snapshot);
     this.#snapshot = run.snapshot;
@@ -197,6 +199,8 @@ export class Checkers {
     while (worked.attempt > 1 && !this.#world.processes.has(attemptText(worked))) {
       worked = { ...worked, attempt: worked.attempt - 1 };
     }
+    // A person may have taken out what a merge had brought before it was recorded.
+    if (worked !== event && this.#wasRestored) return;
     const process = this.#world.processes.get(attemptText(worked));
     if (process !== undefined && !process.killed) this.#files.expectSaved(worked, commit);
   }
