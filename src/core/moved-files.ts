@@ -19,7 +19,7 @@ export interface SavedFiles {
 }
 
 /** Snapshots that were stored while the run was driven, and the last event before each. */
-export interface StoredSaves extends Partial<SavedFiles> {
+export interface SavedSnapshots extends Partial<SavedFiles> {
   readonly seq?: number;
   readonly ownSeq?: number;
 }
@@ -45,7 +45,7 @@ export function ownWorkspaces(run: Run): ReadonlyMap<string, string | undefined>
  * The newest snapshots: those that were stored last, unless a later event knows more about the same
  * files.
  */
-export function savedIn(stored: StoredSaves, at: (seq: number) => Run): SavedFiles {
+export function savedIn(stored: SavedSnapshots, at: (seq: number) => Run): SavedFiles {
   const { commit, own = {}, seq = 0, ownSeq = 0 } = stored;
   const [then, thenOwn, now] = [at(seq), at(ownSeq), at(Number.POSITIVE_INFINITY)];
   const isNewest = (workspace: string): boolean =>
