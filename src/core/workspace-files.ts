@@ -256,16 +256,15 @@ function noteUncommitted(run: Run, name: string): void {
 
 /**
  * Records a commit of the work in the run's workspace. The last snapshot was taken before it, and so was
- * the base of a step that failed then: who restores one of them keeps the commit.
+ * the base of a step that did not complete: who restores one of them keeps the commit.
  */
 function noteCommit(run: Run, commit: string | undefined): void {
   const { snapshot, commits = new Map<string, string>() } = draft(filesIn(run, SHARED));
   if (commit === undefined || snapshot === undefined) return;
   commits.set(snapshot, commit);
-  for (const visit of run.failed) {
-    const isShared = workspaceOf(visit) === SHARED && workedAlone(run, visit);
-    if (isShared && visit.base !== undefined) commits.set(visit.base, commit);
-  }
+  const { latest } = filesIn(run, SHARED);
+  const isOpen = latest !== undefined && latest.state.status !== "completed";
+  if (isOpen && latest.base !== undefined) commits.set(latest.base, commit);
   noteFiles(run, SHARED, { commits });
 }
 

@@ -236,8 +236,8 @@ const MUTATIONS: readonly Mutation[] = [
   {
     name: "a retry after the end of a run takes its commit off the branch",
     file: WORKSPACE_FILES,
-    from: "if (isShared && visit.base !== undefined) commits.set(visit.base, commit);",
-    to: "void isShared;",
+    from: "if (isOpen && latest.base !== undefined) commits.set(latest.base, commit);",
+    to: "void isOpen;",
   },
   {
     name: "a moved run gets files that are older than its last event",
