@@ -15,11 +15,12 @@ import { mkdir, rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import type { WorkspaceUsed } from "../core/event.ts";
 import type { Run } from "../core/run.ts";
+import { commitWith } from "../core/workspace-files.ts";
 import type { WorkspaceSettings } from "../plan/plan.ts";
 import { failpoint } from "../util/failpoint.ts";
 import { copyProject, makeDirectory } from "../workspace/copy.ts";
 import { findRepository, pathWithin, type Repository } from "../workspace/repository.ts";
-import { readSnapshot } from "../workspace/snapshot/details.ts";
+import { headWith } from "../workspace/snapshot/details.ts";
 import { differences, type FileDifference } from "../workspace/snapshot/difference.ts";
 import { restoreSnapshot } from "../workspace/snapshot/restore.ts";
 import { takeSnapshot } from "../workspace/snapshot/snapshot.ts";
@@ -105,8 +106,8 @@ export async function makeRunWorkspace({
 /** The first commit of a run's branch; a fork includes the commits of the other run's steps. */
 async function tipOf(store: SnapshotStore, run: Run, base: string): Promise<string> {
   if (run.origin === undefined || run.restoring === undefined) return base;
-  const { details } = await readSnapshot(store, run.restoring.commit);
-  return details.head?.commit ?? base;
+  const head = await headWith(store, run.restoring.commit);
+  return head?.commit ?? base;
 }
 
 /** Checks the workspace of a run that resumes, and repairs it where that is safe. */
@@ -171,16 +172,16 @@ async function findWorktree(options: RunWorkspaceOptions, placed: WorkspaceUsed)
 
 async function restoreWorktree(options: RunWorkspaceOptions, path: string): Promise<void> {
   await restoreFiles(options, path);
-  const { snapshot } = options.run;
-  if (snapshot !== undefined) await restoreHead(options.store, path, snapshot);
+  const { run, store } = options;
+  if (run.snapshot === undefined) return;
+  await restoreHead(store, path, run.snapshot, commitWith(run, run.snapshot));
 }
 
 /** The commit that was checked out at the last snapshot; it includes the steps' commits. */
 async function lastHead({ run, store }: RunWorkspaceOptions, base: string): Promise<string> {
   if (run.snapshot === undefined) return base;
-  const { details } = await readSnapshot(store, run.snapshot);
-  const head = details.head?.commit;
-  return head !== undefined && (await hasCommit(store, head)) ? head : base;
+  const head = await headWith(store, run.snapshot, commitWith(run, run.snapshot));
+  return head !== undefined && (await hasCommit(store, head.commit)) ? head.commit : base;
 }
 
 /** The differences from the last snapshot, unless the run itself may have made them. */

@@ -327,7 +327,8 @@ export class FilesExecutor implements Executor<FilesOperationType> {
     const aside =
       kept?.commit ?? (await takeSnapshot(shared, { ref, message: "set aside" })).commit;
     failpoint("workspace.aside");
-    await this.#restoreFiles({ workspace: SHARED, to: commit }, `${ref}-more`);
+    const to = { workspace: SHARED, to: commit, ...defined({ head: operation.head }) };
+    await this.#restoreFiles(to, `${ref}-more`);
     failpoint("workspace.rewound");
     return { type: "restored", commit, aside };
   }
@@ -337,7 +338,7 @@ export class FilesExecutor implements Executor<FilesOperationType> {
    * under a name that starts with `aside`, and saved again when they change meanwhile.
    */
   async #restoreFiles(
-    { workspace, to }: { readonly workspace: string; readonly to: string },
+    { workspace, to, head }: { readonly workspace: string; readonly to: string; head?: string },
     aside: string,
   ): Promise<void> {
     const place = await this.#workspace(workspace);
@@ -352,7 +353,7 @@ export class FilesExecutor implements Executor<FilesOperationType> {
     }
     if (paths.length > 0) throw blockedError(place.path, paths);
     const { kind, path } = this.placed;
-    if (workspace === SHARED && kind === "worktree") await restoreHead(this.store, path, to);
+    if (workspace === SHARED && kind === "worktree") await restoreHead(this.store, path, to, head);
     this.#last.delete(workspace);
   }
 

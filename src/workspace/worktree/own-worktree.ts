@@ -26,7 +26,7 @@ import {
   type Repository,
   theirs,
 } from "../repository.ts";
-import { readSnapshot } from "../snapshot/details.ts";
+import { headWith, readSnapshot } from "../snapshot/details.ts";
 import { restoreSnapshot } from "../snapshot/restore.ts";
 import { returnCommit, type SnapshotStore } from "../snapshot/store.ts";
 import type { Workspace } from "../snapshot/workspace.ts";
@@ -158,8 +158,9 @@ export async function restoreHead(
   store: SnapshotStore,
   path: string,
   snapshot: string,
+  later?: string,
 ): Promise<void> {
-  const { head } = (await readSnapshot(store, snapshot)).details;
+  const head = await headWith(store, snapshot, later);
   if (head !== undefined) await moveHead(store, path, head);
 }
 
