@@ -28,7 +28,7 @@ import { hasCommit, returnCommit, type SnapshotStore } from "../workspace/snapsh
 import { openWorkspace, type Workspace } from "../workspace/snapshot/workspace.ts";
 import { WorkspaceError } from "../workspace/workspace-error.ts";
 import { copyUncommitted } from "../workspace/worktree/commit.ts";
-import { restoreHead } from "../workspace/worktree/own-worktree.ts";
+import { moveHead } from "../workspace/worktree/own-worktree.ts";
 import {
   createWorktree,
   repairWorktree,
@@ -54,9 +54,13 @@ const CHANGES_SHOWN_MAX = 5;
 /** The file in the folder of a run that is there while its workspace is made again. */
 const REMAKING = "remaking-workspace";
 
+/** Where the branches of runs are. */
+const BRANCHES = "perdure/";
+const LONG_NAME = "refs/heads/";
+
 /** The branch of a run. */
 export function branchOf(runId: string): string {
-  return `perdure/${runId.slice(0, BRANCH_ID_LENGTH)}`;
+  return `${BRANCHES}${runId.slice(0, BRANCH_ID_LENGTH)}`;
 }
 
 /** The directory of a run's own workspace. */
@@ -106,7 +110,8 @@ export async function makeRunWorkspace({
 /** The first commit of a run's branch; a fork includes the commits of the other run's steps. */
 async function tipOf(store: SnapshotStore, run: Run, base: string): Promise<string> {
   if (run.origin === undefined || run.restoring === undefined) return base;
-  const head = await headWith(store, run.restoring.commit);
+  const { commit } = run.restoring;
+  const head = await headWith(store, commit, commitWith(run, commit));
   return head?.commit ?? base;
 }
 
@@ -172,9 +177,24 @@ async function findWorktree(options: RunWorkspaceOptions, placed: WorkspaceUsed)
 
 async function restoreWorktree(options: RunWorkspaceOptions, path: string): Promise<void> {
   await restoreFiles(options, path);
-  const { run, store } = options;
+  const { run } = options;
   if (run.snapshot === undefined) return;
-  await restoreHead(store, path, run.snapshot, commitWith(run, run.snapshot));
+  await restoreHead(options, path, run.snapshot, commitWith(run, run.snapshot));
+}
+
+/** Checks out the commit of a snapshot, or a later one with the same work, and its branch. */
+export async function restoreHead(
+  { run, store }: Pick<RunWorkspaceOptions, "run" | "store">,
+  path: string,
+  snapshot: string,
+  later: string | undefined,
+): Promise<void> {
+  const head = await headWith(store, snapshot, later);
+  if (head === undefined) return;
+  // The snapshots that a fork starts with name the branch of the other run.
+  const isOthers = run.origin !== undefined && head.branch?.startsWith(LONG_NAME + BRANCHES);
+  const branch = isOthers === true ? LONG_NAME + branchOf(run.id) : head.branch;
+  await moveHead(store, path, { commit: head.commit, branch });
 }
 
 /** The commit that was checked out at the last snapshot; it includes the steps' commits. */

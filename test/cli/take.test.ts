@@ -162,6 +162,22 @@ describe("a worktree run", () => {
     expect(good(await project.run(["apply"])).stdout).toContain("Changed 1 file in");
   });
 
+  it("has the commits of the steps that a fork keeps", async () => {
+    repository(`name: change\nworkspace: worktree\nsteps:${STEPS}`);
+    good(await project.run(["run", "p.yaml"]));
+    const id = await project.newestId();
+    good(await project.run(["fork", id, "--at", "two"]));
+    expect(await project.newestId()).not.toBe(id);
+    good(await project.run(["resume"]));
+    const both = ["change: one|one@1", "change: two|two@1"];
+    expect(commitsOn(await branchName())).toEqual(both);
+    expect(commitsOn(`perdure/${id.slice(0, 8)}`)).toEqual(both);
+    // A step before whose commit the fork starts is committed there.
+    good(await project.run(["fork", id, "--at", "one"]));
+    good(await project.run(["resume"]));
+    expect(commitsOn(await branchName())).toEqual(both);
+  });
+
   it("completes although git cannot commit, and says so", async () => {
     const lock = 'touch \\"$(git rev-parse --git-dir)/index.lock\\"; echo 1 > one';
     repository(`name: change\nworkspace: worktree\nsteps:\n  - { id: one, run: "${lock}" }\n`);

@@ -26,7 +26,7 @@ import {
   type Repository,
   theirs,
 } from "../repository.ts";
-import { headWith, readSnapshot } from "../snapshot/details.ts";
+import { readSnapshot } from "../snapshot/details.ts";
 import { restoreSnapshot } from "../snapshot/restore.ts";
 import { returnCommit, type SnapshotStore } from "../snapshot/store.ts";
 import type { Workspace } from "../snapshot/workspace.ts";
@@ -151,21 +151,10 @@ export async function removeOwnWorktrees(
 }
 
 /**
- * Checks out the branch and the commit of a snapshot without changing files. Otherwise a step that
- * commits would find its work already committed.
+ * Checks out a branch at a commit without changing files. Otherwise a step that commits would find its
+ * work already committed.
  */
-export async function restoreHead(
-  store: SnapshotStore,
-  path: string,
-  snapshot: string,
-  later?: string,
-): Promise<void> {
-  const head = await headWith(store, snapshot, later);
-  if (head !== undefined) await moveHead(store, path, head);
-}
-
-/** Checks out a branch at a commit without changing files. */
-async function moveHead(store: SnapshotStore, path: string, wanted: Head): Promise<void> {
+export async function moveHead(store: SnapshotStore, path: string, wanted: Head): Promise<void> {
   const now = await headOf(path);
   if (now?.commit === wanted.commit && now.branch === wanted.branch) return;
   const repository = await findRepository(path);
