@@ -149,7 +149,8 @@ async function findWorktree(options: RunWorkspaceOptions, placed: WorkspaceUsed)
   const path = workspacePathOf(dir);
   const project = run.created?.cwd ?? ".";
   const { branch = branchOf(run.id), base = "HEAD" } = placed;
-  const state = await stateOfWorktree({ project, path, branch });
+  const mayBeHalfMade = lacksFiles(dir);
+  const state = await stateOfWorktree({ project, path, branch, mayBeHalfMade });
   switch (state.status) {
     case "there": {
       const repository = await needRepository(project);

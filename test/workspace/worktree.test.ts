@@ -63,7 +63,7 @@ class Rig {
 
   async state(): Promise<WorktreeState> {
     const { project, path } = this;
-    return stateOfWorktree({ project, path, branch: BRANCH });
+    return stateOfWorktree({ project, path, branch: BRANCH, mayBeHalfMade: false });
   }
 }
 
