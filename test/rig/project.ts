@@ -318,6 +318,21 @@ export class Project {
     await killGroups(this.stepProcesses());
   }
 
+  /** Remembers all files of this project; what it gives puts them back, while no program works here. */
+  keep(): () => void {
+    const copy = (from: string, to: string) => execFileSync("cp", ["-a", `${from}/.`, to]);
+    fs.mkdirSync(this.#kept);
+    copy(this.dir, this.#kept);
+    return () => {
+      for (const name of fs.readdirSync(this.dir)) fs.rmSync(this.path(name), { recursive: true });
+      copy(this.#kept, this.dir);
+    };
+  }
+
+  get #kept(): string {
+    return `${this.dir}.kept`;
+  }
+
   /** Ends what is left of the programs, decides their runs again and removes the directory. */
   async remove(): Promise<void> {
     await this.#endAll();
@@ -352,7 +367,7 @@ export class Project {
   }
 
   #removeFiles(): void {
-    for (const path of [this.dir, this.stateHome]) {
+    for (const path of [this.dir, this.stateHome, this.#kept]) {
       fs.rmSync(path, { recursive: true, force: true, maxRetries: 5 });
     }
   }
