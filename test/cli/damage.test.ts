@@ -5,7 +5,6 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { checkJournal } from "../../src/journal/repair/check.ts";
 import { openSqliteJournal } from "../../src/journal/sqlite/sqlite.ts";
 import { eventually, PlainProject, type Project, type Result } from "../rig/project.ts";
-import { replayJournals } from "../rig/replayed.ts";
 
 let project: Project;
 
@@ -20,14 +19,13 @@ function inOwnProjects(): void {
 /** The tests share a run: each begins with all files as they were when it was made. */
 function withRun(make: () => Promise<string>): () => string {
   let runId: string;
-  let restore: () => void;
+  let restore: () => Promise<void>;
   beforeAll(async () => {
     project = new PlainProject();
     runId = await make();
     restore = project.keep();
   });
   beforeEach(() => restore());
-  afterEach(() => replayJournals(project.dir));
   afterAll(() => project.remove());
   return () => runId;
 }

@@ -318,12 +318,16 @@ export class Project {
     await killGroups(this.stepProcesses());
   }
 
-  /** Remembers all files of this project; what it gives puts them back, while no program works here. */
-  keep(): () => void {
+  /**
+   * Remembers all files of this project. What it gives decides the runs again, as `remove` does, and
+   * puts the files back; no program works here meanwhile.
+   */
+  keep(): () => Promise<void> {
     const copy = (from: string, to: string) => execFileSync("cp", ["-a", `${from}/.`, to]);
     fs.mkdirSync(this.#kept);
     copy(this.dir, this.#kept);
-    return () => {
+    return async () => {
+      await replayJournals(this.dir);
       for (const name of fs.readdirSync(this.dir)) fs.rmSync(this.path(name), { recursive: true });
       copy(this.#kept, this.dir);
     };
