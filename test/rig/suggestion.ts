@@ -7,11 +7,11 @@
  * The first such command is run in every situation. Commands that only look, and alternatives to the
  * first one, are run in the first situation of a test file that suggests them.
  */
-import { execFileSync } from "node:child_process";
-import { existsSync, readdirSync, readlinkSync, rmSync } from "node:fs";
+import { readdirSync, readlinkSync } from "node:fs";
 import { expect } from "vitest";
 import type { RefusalCode } from "../../src/app/refusal.ts";
 import type { FailureReason } from "../../src/core/event.ts";
+import { forget, keep, putBack } from "./kept-project.ts";
 import type { Project, Result } from "./project.ts";
 
 export interface Situation {
@@ -119,18 +119,6 @@ interface Kept {
   readonly project: Project;
 }
 
-/** The directories of a project, and where they are kept. */
-function keptPaths({ dir, stateHome }: Project): readonly (readonly [string, string])[] {
-  return [dir, stateHome].map((path) => [path, `${path}.kept`] as const);
-}
-
-/** Copies what exists of some directories, as it is. */
-function copyAll(paths: readonly (readonly [string, string])[]): void {
-  for (const [from, to] of paths) {
-    if (existsSync(from)) execFileSync("cp", ["-a", from, to]);
-  }
-}
-
 /** Whether a process works in a directory. */
 function isAtWork(dir: string): boolean {
   return readdirSync("/proc").some((name) => {
@@ -147,7 +135,7 @@ function isAtWork(dir: string): boolean {
 function kept(met: Result, site: Site): Kept | undefined {
   const project = site.project?.();
   if (project === undefined || isAtWork(project.dir)) return undefined;
-  copyAll(keptPaths(project));
+  keep(project);
   return { met, project };
 }
 
@@ -158,7 +146,7 @@ export async function follow(situation: Situation, site: Site): Promise<void> {
   let again: Kept | undefined;
   for (let turn = 0; turn < (chosen?.length || 1); turn++) {
     if (again === undefined) await site.open();
-    else copyAll(keptPaths(again.project).map(([path, copy]) => [copy, path]));
+    else putBack(again.project);
     try {
       const met = again?.met ?? (await situation.meet());
       expectCode(situation, met);
@@ -181,9 +169,7 @@ export async function follow(situation: Situation, site: Site): Promise<void> {
       await site.close();
     }
   }
-  for (const [, copy] of again === undefined ? [] : keptPaths(again.project)) {
-    rmSync(copy, { recursive: true, force: true });
-  }
+  if (again !== undefined) forget(again.project);
 }
 
 function expectCode({ code }: Situation, { exit, stdout, stderr }: Result): void {
