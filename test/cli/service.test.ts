@@ -5,10 +5,11 @@ import { chmodSync, mkdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, expect, it } from "vitest";
+import { bundledProgram } from "../rig/bundled-program.ts";
 import { machineWith, needNamespaces } from "../rig/namespace.ts";
 import { killProcess, PlainProject, type Program, type Project } from "../rig/project.ts";
 
-const PASS = resolve(import.meta.dirname, "../rig/service-pass.ts");
+const PASS = await bundledProgram(resolve(import.meta.dirname, "../rig/service-pass.ts"));
 const BOOT_ID = "/proc/sys/kernel/random/boot_id";
 const HOUR_MS = 3_600_000;
 const DAY_MS = 24 * HOUR_MS;
