@@ -3,7 +3,7 @@ import { spawnSync } from "node:child_process";
 import * as fs from "node:fs";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { helps } from "../rig/help.ts";
-import { forget, keep, putBack } from "../rig/kept-project.ts";
+import { KeptProject } from "../rig/kept-project.ts";
 import {
   cleanEnvironment,
   type Hold,
@@ -181,20 +181,18 @@ describe("the examples of commands that look", () => {
 
 describe("the examples of commands that change something", () => {
   /** Situations that were brought about; they are put back for each example. */
-  const known = new Map<() => Promise<void>, Project>();
+  const known = new Map<() => Promise<void>, KeptProject>();
   afterAll(() => {
-    for (const one of known.values()) forget(one);
+    for (const one of known.values()) one.forget();
   });
 
   async function enter(situation: () => Promise<void>): Promise<void> {
     const found = known.get(situation);
-    project = found ?? new PlainProject();
-    if (found !== undefined) return putBack(found);
+    project = found?.project ?? new PlainProject();
+    if (found !== undefined) return found.putBack();
     await situation();
     // A run that lives cannot be kept.
-    if (held !== undefined) return;
-    keep(project);
-    known.set(situation, project);
+    if (held === undefined) known.set(situation, new KeptProject(project));
   }
 
   it.each(CHANGING)("%s", async (name) => {

@@ -1,6 +1,6 @@
 /**
- * A project as it was at some moment, kept beside it: tests of the same situation bring it about once
- * and put it back. It lies where it was, because a journal names directories.
+ * A project as it is now, kept beside it: tests that need the same situation bring it about once and
+ * put it back. It lies where it was, because a journal names directories.
  *
  * Does not: keep processes. Nobody works in a project that is kept or put back.
  */
@@ -8,9 +8,30 @@ import { execFileSync } from "node:child_process";
 import { existsSync, rmSync } from "node:fs";
 import type { Project } from "./project.ts";
 
-/** The directories of a project, and where they are kept. */
-function keptPaths({ dir, stateHome }: Project): readonly (readonly [string, string])[] {
-  return [dir, stateHome].map((path) => [path, `${path}.kept`] as const);
+/** How many were kept; it makes their names different. */
+let count = 0;
+
+export class KeptProject {
+  readonly project: Project;
+  /** The directories of the project, and where they are kept. */
+  readonly #paths: readonly (readonly [string, string])[];
+
+  constructor(project: Project) {
+    count++;
+    this.project = project;
+    this.#paths = [project.dir, project.stateHome].map((path) => [path, `${path}.kept-${count}`]);
+    copyAll(this.#paths);
+  }
+
+  /** Puts the files back after the project was removed. */
+  putBack(): void {
+    copyAll(this.#paths.map(([path, copy]) => [copy, path]));
+  }
+
+  /** Removes what was kept. */
+  forget(): void {
+    for (const [, copy] of this.#paths) rmSync(copy, { recursive: true, force: true });
+  }
 }
 
 /** Copies what exists of some directories, as it is. */
@@ -18,19 +39,4 @@ function copyAll(paths: readonly (readonly [string, string])[]): void {
   for (const [from, to] of paths) {
     if (existsSync(from)) execFileSync("cp", ["-a", from, to]);
   }
-}
-
-/** Keeps the files of a project as they are now. */
-export function keep(project: Project): void {
-  copyAll(keptPaths(project));
-}
-
-/** Puts the kept files of a project back, which was removed. */
-export function putBack(project: Project): void {
-  copyAll(keptPaths(project).map(([path, copy]) => [copy, path]));
-}
-
-/** Removes what was kept. */
-export function forget(project: Project): void {
-  for (const [, copy] of keptPaths(project)) rmSync(copy, { recursive: true, force: true });
 }

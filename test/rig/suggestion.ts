@@ -11,7 +11,7 @@ import { readdirSync, readlinkSync } from "node:fs";
 import { expect } from "vitest";
 import type { RefusalCode } from "../../src/app/refusal.ts";
 import type { FailureReason } from "../../src/core/event.ts";
-import { forget, keep, putBack } from "./kept-project.ts";
+import { KeptProject } from "./kept-project.ts";
 import type { Project, Result } from "./project.ts";
 
 export interface Situation {
@@ -116,7 +116,7 @@ function isNew(suggestion: Suggestion, { code }: Partial<Situation> = {}): boole
 /** A situation that was brought about once. */
 interface Kept {
   readonly met: Result;
-  readonly project: Project;
+  readonly files: KeptProject;
 }
 
 /** Whether a process works in a directory. */
@@ -135,8 +135,7 @@ function isAtWork(dir: string): boolean {
 function kept(met: Result, site: Site): Kept | undefined {
   const project = site.project?.();
   if (project === undefined || isAtWork(project.dir)) return undefined;
-  keep(project);
-  return { met, project };
+  return { met, files: new KeptProject(project) };
 }
 
 /** Brings a situation about and runs what it suggests, each command that changes something anew. */
@@ -146,7 +145,7 @@ export async function follow(situation: Situation, site: Site): Promise<void> {
   let again: Kept | undefined;
   for (let turn = 0; turn < (chosen?.length || 1); turn++) {
     if (again === undefined) await site.open();
-    else putBack(again.project);
+    else again.files.putBack();
     try {
       const met = again?.met ?? (await situation.meet());
       expectCode(situation, met);
@@ -169,7 +168,7 @@ export async function follow(situation: Situation, site: Site): Promise<void> {
       await site.close();
     }
   }
-  if (again !== undefined) forget(again.project);
+  again?.files.forget();
 }
 
 function expectCode({ code }: Situation, { exit, stdout, stderr }: Result): void {
