@@ -2,6 +2,7 @@
 import * as fs from "node:fs";
 import { resolve } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { bundledProgram } from "../rig/bundled-program.ts";
 import type { AcpAction } from "../rig/fake-acp.ts";
 import {
   eventually,
@@ -11,7 +12,7 @@ import {
   type Result,
 } from "../rig/project.ts";
 
-const FAKE = resolve(import.meta.dirname, "../rig/fake-acp.ts");
+const FAKE = await bundledProgram(resolve(import.meta.dirname, "../rig/fake-acp.ts"));
 
 let project: Project;
 beforeEach(() => {

@@ -1,8 +1,9 @@
 /** `perdure clean`: what goes, what stays and why, and what is left after a kill. */
 import * as fs from "node:fs";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { checkJournal } from "../../src/journal/repair/check.ts";
 import { CRASH_ALL } from "../rig/crash-all.ts";
+import { KeptProject } from "../rig/kept-project.ts";
 import { Project } from "../rig/project.ts";
 import { kilobytes, snapshotNames, userGit, userState } from "../workspace/rig.ts";
 
@@ -199,10 +200,12 @@ describe("a worktree", () => {
     const { reflog: _before, ...before } = userState(project.dir);
     const id = await run("true", WORKTREE);
     fs.rmSync(project.path("p.yaml"));
-    const restore = project.keep();
+    const kept = new KeptProject(project);
+    onTestFinished(() => kept.forget());
     let kills = 0;
     for (let nth = 1; ; nth += CRASH_ALL ? 1 : 3) {
-      await restore();
+      await project.remove();
+      kept.putBack();
       const env = { PERDURE_FAILPOINT: String(nth) };
       const killed = await project.run(["clean", id, "--force"], { env });
       if (killed.signal !== null) {

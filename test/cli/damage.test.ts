@@ -4,6 +4,7 @@ import { DatabaseSync } from "node:sqlite";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { checkJournal } from "../../src/journal/repair/check.ts";
 import { openSqliteJournal } from "../../src/journal/sqlite/sqlite.ts";
+import { KeptProject } from "../rig/kept-project.ts";
 import { eventually, PlainProject, type Project, type Result } from "../rig/project.ts";
 
 let project: Project;
@@ -19,14 +20,16 @@ function inOwnProjects(): void {
 /** The tests share a run: each begins with all files as they were when it was made. */
 function withRun(make: () => Promise<string>): () => string {
   let runId: string;
-  let restore: () => Promise<void>;
+  let kept: KeptProject;
   beforeAll(async () => {
     project = new PlainProject();
     runId = await make();
-    restore = project.keep();
+    kept = new KeptProject(project);
+    await project.remove();
   });
-  beforeEach(() => restore());
-  afterAll(() => project.remove());
+  beforeEach(() => kept.putBack());
+  afterEach(() => project.remove());
+  afterAll(() => kept.forget());
   return () => runId;
 }
 

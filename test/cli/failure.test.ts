@@ -4,8 +4,9 @@
  * again, and the agent learns what failed. Every command that a failure suggests is run as printed.
  */
 import * as fs from "node:fs";
-import { afterEach, describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it, onTestFinished } from "vitest";
 import { FakeClaude } from "../rig/fake-claude.ts";
+import { KeptProject } from "../rig/kept-project.ts";
 import {
   overflow,
   queue,
@@ -98,11 +99,13 @@ describe("a failure of the service", () => {
   it("continues in the same conversation, also after a kill, or in another one", async () => {
     const failed = await failedWith(401, LOGIN);
     const id = await project.newestId();
-    const restore = project.keep();
+    const kept = new KeptProject(project);
+    onTestFinished(() => kept.forget());
     await continues(suggested(failed), 401);
 
     // The attempt that learned of it is killed: the next one learns of it as well.
-    await restore();
+    await project.remove();
+    kept.putBack();
     project.model.play(stateless(effect("a"), stall("accept", effect("b")), DONE));
     const runner = project.begin(["resume", id]);
     await project.model.stalled();
@@ -117,14 +120,16 @@ describe("a failure of the service", () => {
     expect(requestAfter(asked)).toContain("the script says 401");
 
     // A person asks for another conversation.
-    await restore();
+    await project.remove();
+    kept.putBack();
     project.model.play(stateless(effect("a"), effect("b"), DONE));
     good(await project.finish(["resume", id, "--recover", "restart"]));
     expect(await project.said()).toEqual(["work: task in 1", "work: task in 2"]);
     expect(JSON.stringify(project.model.requests("work").at(-1))).not.toContain("failed (agent)");
 
     // The conversation is gone: another one learns what failed, and the terminal says so.
-    await restore();
+    await project.remove();
+    kept.putBack();
     fs.rmSync(project.path("config", "projects", "here"), { recursive: true });
     fs.mkdirSync(project.path("config", "projects", "here"));
     asked = project.model.requests("work").length;

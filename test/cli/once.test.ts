@@ -2,7 +2,8 @@
  * Effects that must happen once, with the real program and a real repository: a step that pushes is
  * killed between its push and its receipt, and its probe or a person says whether it happened (P4).
  */
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, onTestFinished } from "vitest";
+import { KeptProject } from "../rig/kept-project.ts";
 import { eventually } from "../rig/project.ts";
 import { block, MOMENTS, type Moment, PushProject } from "../rig/push-project.ts";
 import { onceRound } from "../soak/once-round.ts";
@@ -88,7 +89,8 @@ describe("with a probe", () => {
     const asked = project.hold("probe");
     const probe = `${project.effect("asked")}\n${asked.command}\n${project.probe}`;
     const id = await cutOff({ probe });
-    const restore = project.keep();
+    const kept = new KeptProject(project);
+    onTestFinished(() => kept.forget());
     const killed = project.start(["resume", id]);
     await asked.arrived();
     await killed.kill("SIGKILL");
@@ -105,7 +107,8 @@ describe("with a probe", () => {
     expect(project.pushes()).toHaveLength(1);
     expect(project.effects()).toMatchObject({ asked: 2, ship: 1 });
 
-    await restore();
+    await project.remove();
+    kept.putBack();
     const stopped = project.start(["resume", id]);
     await asked.arrived();
     expect((await stopped.kill("SIGINT")).exit).toBe(130);
@@ -215,14 +218,16 @@ describe("without a probe", () => {
     expect(stopped.exit).toBe(3);
     for (const line of words(id)) expect(stopped.stdout).toContain(`${line}\n`);
     expect(project.pushes()).toHaveLength(1);
-    const restore = project.keep();
+    const kept = new KeptProject(project);
+    onTestFinished(() => kept.forget());
     const verdicts = [
       ["done", 0, 1, 1],
       ["redo", 0, 2, 1],
       ["abort", 3, 1, undefined],
     ] as const;
     for (const [verdict, exit, pushes, ship] of verdicts) {
-      await restore();
+      await project.remove();
+      kept.putBack();
       const out = await project.must(["settle", id, "push", verdict]);
       expect(out).toMatch(new RegExp(`^Step push of run ${id} is settled by \\S+@\\S+: `));
       expect(out).toContain(`Continue: perdure resume ${id}\n`);
@@ -236,7 +241,8 @@ describe("without a probe", () => {
       expect(project.effects().ship).toBe(ship);
     }
 
-    await restore();
+    await project.remove();
+    kept.putBack();
     const both = await Promise.all([
       project.run(["settle", id, "push", "done"]),
       project.run(["settle", id, "push", "abort"]),

@@ -318,25 +318,6 @@ export class Project {
     await killGroups(this.stepProcesses());
   }
 
-  /**
-   * Remembers all files of this project. What it gives decides the runs again, as `remove` does, and
-   * puts the files back; no program works here meanwhile.
-   */
-  keep(): () => Promise<void> {
-    const copy = (from: string, to: string) => execFileSync("cp", ["-a", `${from}/.`, to]);
-    fs.mkdirSync(this.#kept);
-    copy(this.dir, this.#kept);
-    return async () => {
-      await replayJournals(this.dir);
-      for (const name of fs.readdirSync(this.dir)) fs.rmSync(this.path(name), { recursive: true });
-      copy(this.#kept, this.dir);
-    };
-  }
-
-  get #kept(): string {
-    return `${this.dir}.kept`;
-  }
-
   /** Ends what is left of the programs, decides their runs again and removes the directory. */
   async remove(): Promise<void> {
     await this.#endAll();
@@ -371,7 +352,7 @@ export class Project {
   }
 
   #removeFiles(): void {
-    for (const path of [this.dir, this.stateHome, this.#kept]) {
+    for (const path of [this.dir, this.stateHome]) {
       fs.rmSync(path, { recursive: true, force: true, maxRetries: 5 });
     }
   }
