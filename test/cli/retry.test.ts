@@ -203,7 +203,7 @@ files: the files stay as they are (--files restore restores the snapshot before 
 });
 
 it("resume --from-step takes what lies before as done; --dry-run says so and changes nothing", async () => {
-  diamond();
+  diamond("workspace: here\n");
   await project.run(["run", "p.yaml"]);
   const id = await shortId();
   const before = project.read(

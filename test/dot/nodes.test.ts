@@ -8,15 +8,19 @@ beforeEach(() => {
 });
 afterEach(() => project.remove());
 
-it("reports every node that cannot work", async () => {
-  const { exit, stderr } = await project.validate(
+it("reports every node that cannot work, and a second exit", async () => {
+  const wrong = await project.validate(
     `a [shape=parallelogram, tool_comand="make"]; b [shape=house]; c [shape=insulator]
-    end [shape=Msquare]; start -> a -> b -> c -> exit; c -> end`,
+    start -> a -> b -> c -> exit`,
   );
-  expect(exit).toBe(4);
-  for (const rule of ["tool-command", "manager-child", "wait-duration", "terminal_node"]) {
-    expect(stderr).toContain(`error[${rule}]`);
+  expect(wrong.exit).toBe(4);
+  for (const rule of ["tool-command", "manager-child", "wait-duration"]) {
+    expect(wrong.stderr).toContain(`error[${rule}]`);
   }
+  const { exit, stderr } = await project.validate(
+    "end [shape=Msquare]; a [prompt=x]; start -> a -> exit; a -> end",
+  );
+  expect([exit, stderr]).toEqual([4, expect.stringContaining("error[terminal_node]")]);
 });
 
 describe("a diamond with a prompt", () => {
