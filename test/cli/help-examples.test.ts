@@ -3,6 +3,7 @@ import { spawnSync } from "node:child_process";
 import * as fs from "node:fs";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { helps } from "../rig/help.ts";
+import { KeptProject } from "../rig/kept-project.ts";
 import {
   cleanEnvironment,
   type Hold,
@@ -44,6 +45,7 @@ async function ran(pipeline: string, exit: number): Promise<void> {
 
 const completed = (): Promise<void> => ran(RELEASE, 0);
 const asking = (): Promise<void> => ran(GATE, 6);
+const agentToCome = (): Promise<void> => ran(AGENT, 6);
 
 /** A run that a rewind has left stopped. */
 async function interrupted(): Promise<void> {
@@ -81,10 +83,10 @@ const SITUATIONS: Readonly<Record<string, () => Promise<void>>> = {
   apply: worktree,
   import: exported,
   merge: worktree,
-  open: () => ran(AGENT, 6),
+  open: agentToCome,
   pr: worktree,
   resume: interrupted,
-  say: () => ran(AGENT, 6),
+  say: agentToCome,
   settle: () => ran(EFFECT, 3),
   skip: asking,
   stop: living,
@@ -178,10 +180,24 @@ describe("the examples of commands that look", () => {
 });
 
 describe("the examples of commands that change something", () => {
+  /** Situations that were brought about; they are put back for each example. */
+  const known = new Map<() => Promise<void>, KeptProject>();
+  afterAll(() => {
+    for (const one of known.values()) one.forget();
+  });
+
+  async function enter(situation: () => Promise<void>): Promise<void> {
+    const found = known.get(situation);
+    project = found?.project ?? new PlainProject();
+    if (found !== undefined) return found.putBack();
+    await situation();
+    // A run that lives cannot be kept.
+    if (held === undefined) known.set(situation, new KeptProject(project));
+  }
+
   it.each(CHANGING)("%s", async (name) => {
     for (const line of examplesOf(name)) {
-      project = new PlainProject();
-      await (SITUATIONS[name] ?? completed)();
+      await enter(SITUATIONS[name] ?? completed);
       expectToWork(name, line);
       await leave(line);
     }

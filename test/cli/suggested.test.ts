@@ -3,7 +3,8 @@
  * before it say, and reaches success. (Runs that end by themselves: suggested-ends.test.ts.)
  */
 import * as fs from "node:fs";
-import { it } from "vitest";
+import { afterAll, it } from "vitest";
+import { KeptProject } from "../rig/kept-project.ts";
 import { PlainProject, type Project, type Result } from "../rig/project.ts";
 import { follow, SHOW_CODES, type Situation } from "../rig/suggestion.ts";
 
@@ -36,20 +37,29 @@ const GOOD = '  - { id: one, run: "true" }\n';
 const BAD = '  - { id: one, run: "test -e ready" }\n';
 const GATE = "  - { id: ok, gate: { ask: ship it? } }\n";
 
-async function completed(): Promise<string> {
-  await started(GOOD);
+/** Projects with a run of certain steps, which are put back for each situation that begins with one. */
+const made = new Map<string, KeptProject>();
+afterAll(() => {
+  for (const one of made.values()) one.forget();
+});
+
+/** A run of these steps, as far as it comes, in a project that has nothing else. */
+async function madeOnce(steps: string): Promise<string> {
+  const known = made.get(steps);
+  if (known === undefined) {
+    await started(steps);
+    made.set(steps, new KeptProject(project));
+  } else {
+    fs.rmdirSync(project.dir);
+    project = known.project;
+    known.putBack();
+  }
   return project.newestId();
 }
 
-async function failed(): Promise<string> {
-  await started(BAD);
-  return project.newestId();
-}
-
-async function waiting(): Promise<string> {
-  await started(GATE);
-  return project.newestId();
-}
+const completed = (): Promise<string> => madeOnce(GOOD);
+const failed = (): Promise<string> => madeOnce(BAD);
+const waiting = (): Promise<string> => madeOnce(GATE);
 
 const SITUATIONS: Readonly<Record<string, Situation>> = {
   "resume after a failure, without naming the run": {
@@ -134,16 +144,18 @@ const SITUATIONS: Readonly<Record<string, Situation>> = {
   "a run whose pipeline another run was named with": {
     code: "bad-option",
     meet: async () => {
+      const id = await failed();
       project.write("q.yaml", `steps:\n${GOOD}`);
-      return perdure(["run", "q.yaml", "--run", await failed()]);
+      return perdure(["run", "q.yaml", "--run", id]);
     },
     first: () => project.write("ready", ""),
   },
   "a run that is resumed with another file": {
     code: "wrong-pipeline",
     meet: async () => {
+      const id = await failed();
       project.write("q.yaml", `steps:\n${GOOD}`);
-      return perdure(["run", "q.yaml", "--resume", await failed()]);
+      return perdure(["run", "q.yaml", "--resume", id]);
     },
     first: () => project.write("ready", ""),
   },

@@ -7,11 +7,11 @@
  * The first such command is run in every situation. Commands that only look, and alternatives to the
  * first one, are run in the first situation of a test file that suggests them.
  */
-import { execFileSync } from "node:child_process";
-import { existsSync, readdirSync, readlinkSync, rmSync } from "node:fs";
+import { readdirSync, readlinkSync } from "node:fs";
 import { expect } from "vitest";
 import type { RefusalCode } from "../../src/app/refusal.ts";
 import type { FailureReason } from "../../src/core/event.ts";
+import { KeptProject } from "./kept-project.ts";
 import type { Project, Result } from "./project.ts";
 
 export interface Situation {
@@ -116,19 +116,7 @@ function isNew(suggestion: Suggestion, { code }: Partial<Situation> = {}): boole
 /** A situation that was brought about once. */
 interface Kept {
   readonly met: Result;
-  readonly project: Project;
-}
-
-/** The directories of a project, and where they are kept. */
-function keptPaths({ dir, stateHome }: Project): readonly (readonly [string, string])[] {
-  return [dir, stateHome].map((path) => [path, `${path}.kept`] as const);
-}
-
-/** Copies what exists of some directories, as it is. */
-function copyAll(paths: readonly (readonly [string, string])[]): void {
-  for (const [from, to] of paths) {
-    if (existsSync(from)) execFileSync("cp", ["-a", from, to]);
-  }
+  readonly files: KeptProject;
 }
 
 /** Whether a process works in a directory. */
@@ -147,8 +135,7 @@ function isAtWork(dir: string): boolean {
 function kept(met: Result, site: Site): Kept | undefined {
   const project = site.project?.();
   if (project === undefined || isAtWork(project.dir)) return undefined;
-  copyAll(keptPaths(project));
-  return { met, project };
+  return { met, files: new KeptProject(project) };
 }
 
 /** Brings a situation about and runs what it suggests, each command that changes something anew. */
@@ -158,7 +145,7 @@ export async function follow(situation: Situation, site: Site): Promise<void> {
   let again: Kept | undefined;
   for (let turn = 0; turn < (chosen?.length || 1); turn++) {
     if (again === undefined) await site.open();
-    else copyAll(keptPaths(again.project).map(([path, copy]) => [copy, path]));
+    else again.files.putBack();
     try {
       const met = again?.met ?? (await situation.meet());
       expectCode(situation, met);
@@ -181,9 +168,7 @@ export async function follow(situation: Situation, site: Site): Promise<void> {
       await site.close();
     }
   }
-  for (const [, copy] of again === undefined ? [] : keptPaths(again.project)) {
-    rmSync(copy, { recursive: true, force: true });
-  }
+  again?.files.forget();
 }
 
 function expectCode({ code }: Situation, { exit, stdout, stderr }: Result): void {
