@@ -369,19 +369,24 @@ steps: [{ id: b, workspace: own, run: "cat in ../readme > out; git log --format=
     expect(project.read("part", "log")).toBe("part\nbegin\n");
   });
 
-  it("begins its second attempt with the first commit again", async () => {
-    repository();
-    pipeline(`
+  it.each([".", "part"])(
+    "begins its second attempt with the first commit again: %s",
+    async (part) => {
+      repository();
+      fs.mkdirSync(project.path(part), { recursive: true });
+      const yaml = `
 steps:
   - id: b
     workspace: own
     retry: 2
     run: "echo x >> x; git add x; git commit -qm x; git log --format=%s > log; test $PERDURE_ATTEMPT = 2"
-`);
-    good(await project.run(["run", "p.yaml"], { env: IDENTITY }));
-    expect(project.read("log")).toBe("x\nbegin\n");
-    expect(project.read("x")).toBe("x\n");
-  });
+`;
+      project.write(join(part, "p.yaml"), yaml);
+      good(await project.run(["run", "p.yaml"], { env: IDENTITY, cwd: project.path(part) }));
+      expect(project.read(part, "log")).toBe("x\nbegin\n");
+      expect(project.read(part, "x")).toBe("x\n");
+    },
+  );
 });
 
 describe("a step with a workspace of its own", () => {

@@ -53,6 +53,14 @@ it("a repository that was found is looked for again when it is gone, or when ano
   expect(await findRepository(inner)).toMatchObject({ topLevel: top, objectFormat: "sha256" });
 });
 
+it("two who need the store first at the same time make one", async () => {
+  const project = scratch();
+  const place = { project, stateDir: join(project, ".perdure") };
+  const [one, other] = await Promise.all([openStore(place), openStore(place)]);
+  expect(one.gitDir).toBe(other.gitDir);
+  expect(fs.readdirSync(place.stateDir)).toEqual(["snapshots.git"]);
+});
+
 describe("a workspace", () => {
   it("below the top of a repository holds its own part, under the rules of the whole", async () => {
     const top = gitProject({ ".gitignore": "*.log\n", "app/a.txt": "a", "lib/b.txt": "b" });

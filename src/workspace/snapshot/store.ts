@@ -340,17 +340,19 @@ async function writeAbout(gitDir: string, about: About): Promise<void> {
 }
 
 /** Makes the private directory under another name, then renames it. */
+let making = 0;
+
 async function makeStore(gitDir: string, repository: Repository | undefined): Promise<About> {
   const format = repository?.objectFormat ?? "sha1";
   const about: About = { version: VERSION, format };
-  const made = `${gitDir}.${process.pid}`;
+  const made = `${gitDir}.${process.pid}-${making++}`;
   await fs.rm(made, { recursive: true, force: true });
   await fs.mkdir(made, { recursive: true, mode: 0o700 });
   await makeSafe(made, format);
   await writeAbout(made, about);
   failpoint("workspace.store-made");
   await fs.rename(made, gitDir).catch(async (error: NodeJS.ErrnoException) => {
-    // Another process has just created it.
+    // Somebody else has just created it.
     if (error.code !== "ENOTEMPTY" && error.code !== "EEXIST") throw error;
     await fs.rm(made, { recursive: true, force: true });
   });

@@ -14,7 +14,7 @@
  */
 import { existsSync } from "node:fs";
 import { mkdir, readdir, rename, symlink } from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { failpoint } from "../../util/failpoint.ts";
 import { absent, kindAt } from "../disk.ts";
 import { durably, git, gitAmongWorktrees } from "../git.ts";
@@ -57,7 +57,9 @@ export async function makeOwnDirectory(
   const { store, path } = own;
   const { repository } = store;
   const { head } = (await readSnapshot(store, snapshot)).details;
-  const isPlain = existsSync(path) && (await kindAt(path, ".git")) === undefined;
+  // A link leads to a part of a worktree.
+  const isDirectory = (await kindAt(dirname(path), basename(path))) === "directory";
+  const isPlain = isDirectory && (await kindAt(path, ".git")) === undefined;
   const isBegun = isPlain && ((await readdir(path).catch(absent)) ?? []).length > 0;
   if (repository === undefined || head === undefined || isBegun) {
     return makePlainDirectory(own, snapshot, how);
