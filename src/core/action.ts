@@ -65,6 +65,8 @@ export type Operation =
       readonly workspace: string;
       readonly from: string;
       readonly to: string;
+      /** The commit to check out in the run's worktree, if it is later than the snapshot. */
+      readonly head?: string;
       readonly needs: Extract<Resource, "workspace-alone">;
     }
   /** Look for the result of an earlier run that did the same work on the files of `base`. */
@@ -91,6 +93,8 @@ export type Operation =
       readonly type: "rewind-files";
       readonly commit: string;
       readonly since: number;
+      /** As for `restore`. */
+      readonly head?: string;
       readonly needs: Extract<Resource, "workspace-alone">;
     }
   /**

@@ -14,6 +14,7 @@
  *   ends: of two that run at the same time, the later one waits for the earlier.
  */
 import type { Plan } from "../plan/plan.ts";
+import { defined } from "../util/defined.ts";
 import type { Operation } from "./action.ts";
 import { type Activity, type AttemptActivity, isToMerge, track } from "./activity.ts";
 import { foundBy, isToRecall, recallOf } from "./attempt/reuse.ts";
@@ -22,6 +23,7 @@ import type { AttemptRef } from "./event.ts";
 import { isToEnd } from "./graph/composite-end.ts";
 import { attemptOf, childScopes, type Run, type Scope, stepOf, type Visit } from "./run.ts";
 import {
+  commitWith,
   filesIn,
   isUnmade,
   othersIn,
@@ -102,7 +104,8 @@ function rewindFiles(run: Run, activity: Activity): readonly Operation[] {
   const { mode } = run.state.status === "stopping" ? run.state : { mode: "after-step" };
   if (mode !== "after-step") return [];
   activity.files.set(SHARED, "restore");
-  return [{ type: "rewind-files", ...restoring, needs: "workspace-alone" }];
+  const head = commitWith(run, restoring.commit);
+  return [{ type: "rewind-files", ...restoring, ...defined({ head }), needs: "workspace-alone" }];
 }
 
 /** Commits what steps left before the next process starts in the same files. */
@@ -147,7 +150,7 @@ function preparation(
     if (unmade !== undefined) return makeWorkspace(activity, entry, unmade);
     // The snapshot is under way (snapshots).
     if (visit.base === undefined) return [];
-    if (isToRestore(run, visit, entry)) return restore(activity, visit, entry);
+    if (isToRestore(run, visit, entry)) return restore(run, activity, visit, entry);
     if (foundBy(visit) !== undefined) return reuse(run, activity, visit, entry);
     if (entry.recalled !== true && isToRecall(run, visit)) {
       entry.busy = true;
@@ -206,7 +209,12 @@ function isWorkedIn(activity: Activity, workspace: string): boolean {
 }
 
 /** Restores the files of an attempt, after the current ones are saved (`snapshots`). */
-function restore(activity: Activity, visit: Visit, entry: AttemptActivity): readonly Operation[] {
+function restore(
+  run: Run,
+  activity: Activity,
+  visit: Visit,
+  entry: AttemptActivity,
+): readonly Operation[] {
   const workspace = workspaceOf(visit);
   const { aside, at } = entry;
   if (aside === undefined || activity.files.has(workspace)) return [];
@@ -214,7 +222,9 @@ function restore(activity: Activity, visit: Visit, entry: AttemptActivity): read
   activity.files.set(workspace, "restore");
   entry.busy = true;
   const to = visit.base ?? aside;
-  return [{ type: "restore", at, workspace, from: aside, to, needs: "workspace-alone" }];
+  const head = workspace === SHARED ? commitWith(run, to) : undefined;
+  const files = { workspace, from: aside, to, ...defined({ head }) };
+  return [{ type: "restore", at, ...files, needs: "workspace-alone" }];
 }
 
 /** Makes the changes of an earlier result, once nobody works in the files. */
@@ -296,7 +306,8 @@ function snapshots(plan: Plan, run: Run, activity: Activity, now: number): reado
 
 /**
  * A snapshot for each adopted attempt: an earlier owner may have saved its files already. What it has
- * saved lacks the work that others have left in the workspace since; then it is not used.
+ * saved lacks the work that others have left in the workspace since; then it is not used, unless the
+ * workspace does not have the files of the run yet.
  */
 function adoptedSnapshot(
   run: Run,
@@ -309,7 +320,8 @@ function adoptedSnapshot(
   activity.files.set(workspace, "snapshot");
   entry.busy = true;
   const operation = { type: "snapshot", workspace, serves: { after: [entry.at] } } as const;
-  const adopted = workedAlone(run, visit) ? ({ adopted: true } as const) : {};
+  const isKept = workedAlone(run, visit) || run.restoring !== undefined;
+  const adopted = isKept ? ({ adopted: true } as const) : {};
   return [{ ...operation, ...adopted, needs: "workspace" }];
 }
 

@@ -1,13 +1,11 @@
 /**
  * The run as a value: the fold of its events. Only evolve.ts changes it; everything else reads it.
  *
- * Owns: the types of a run, its scopes and visits, lookups in them, and `draft`, which opens them
- * for change.
+ * Owns: the types of a run, its scopes and visits, lookups in them, and `draft` to change them.
  * Does not: know how it came about (evolve.ts) or what comes next (next-actions.ts).
  * Invariants:
- * - run/C2 Only `evolve` makes a Run from a Run. It takes over the old one: after `run =
- *   evolve(plan, run, event)` the argument must not be used again. Otherwise a run of 100,000 steps
- *   would be copied 200,000 times.
+ * - run/C2 Only `evolve` makes a Run from a Run. It takes over the old one, without a copy: after
+ *   `run = evolve(plan, run, event)` the argument must not be used again.
  * - core/C4 Each visit that is not over is in exactly one of the sets `running`, `composites` and
  *   those in `waiting`: the set that its state names.
  */
@@ -132,6 +130,8 @@ export interface WorkspaceFiles {
   readonly base?: string;
   /** The last snapshot of it. */
   readonly snapshot?: string;
+  /** Of the run's workspace: the commit that has the work in a snapshot, for those that lack it. */
+  readonly commits?: ReadonlyMap<string, string>;
   /** The files equal the last snapshot. */
   readonly clean: boolean;
   /** The visit whose process was started in it last. */

@@ -8,7 +8,8 @@
  * (operations.ts).
  * Invariants:
  * - files/W3 A step that completed with changed files in a worktree is named by one commit: it stays
- *   in `uncommitted` until `run.committed` names it, whoever owns the run then.
+ *   in `uncommitted` until `run.committed` names it, whoever owns the run then. A restore of files
+ *   that have its work keeps that commit.
  * - files/W1 A workspace is `clean` only while it is known to equal its last snapshot: no process
  *   has started in it since, and the owner is the same.
  */
@@ -85,6 +86,11 @@ export function filesIn(run: Run, workspace: string): WorkspaceFiles {
   return run.files.get(workspace) ?? UNKNOWN;
 }
 
+/** The commit of the run's branch to check out with the files of a snapshot, if it is a later one. */
+export function commitWith(run: Run, snapshot: string): string | undefined {
+  return filesIn(run, SHARED).commits?.get(snapshot);
+}
+
 /** The snapshot that a workspace equals now; undefined when its files may have changed since. */
 export function knownBase(run: Run, workspace: string): string | undefined {
   const { clean, snapshot } = filesIn(run, workspace);
@@ -143,8 +149,12 @@ export function startsOver(
   return (wanted ?? usual) === "restart" && workedAlone(run, visit);
 }
 
-/** The steps whose work is to be committed now: after each step, or at the end of the run. */
+/**
+ * The steps whose work is to be committed now: after each step, or at the end of the run. A commit of
+ * files that are about to be replaced would not stay on the branch.
+ */
 export function stepsToCommit(run: Run): readonly string[] {
+  if (run.restoring !== undefined) return [];
   const due = run.workspace?.commits === "step" || isIdle(run);
   return due ? [...run.uncommitted] : [];
 }
@@ -244,6 +254,20 @@ function noteUncommitted(run: Run, name: string): void {
   if (run.workspace?.commits !== undefined) draft(run).uncommitted.add(name);
 }
 
+/**
+ * Records a commit of the work in the run's workspace. The last snapshot was taken before it, and so was
+ * the base of a step that did not complete: who restores one of them keeps the commit.
+ */
+function noteCommit(run: Run, commit: string | undefined): void {
+  const { snapshot, commits = new Map<string, string>() } = draft(filesIn(run, SHARED));
+  if (commit === undefined || snapshot === undefined) return;
+  commits.set(snapshot, commit);
+  const { latest } = filesIn(run, SHARED);
+  const isOpen = latest !== undefined && latest.state.status !== "completed";
+  if (isOpen && latest.base !== undefined) commits.set(latest.base, commit);
+  noteFiles(run, SHARED, { commits });
+}
+
 /** Applies an event about the run's own workspace to the run. */
 export function applyToFiles(run: Run, event: FilesEvent): void {
   switch (event.type) {
@@ -257,7 +281,7 @@ export function applyToFiles(run: Run, event: FilesEvent): void {
       return noteFiles(run, SHARED, { snapshot: event.commit, clean: true });
     case "run.committed":
       for (const step of event.steps) draft(run).uncommitted.delete(step);
-      return;
+      return noteCommit(run, event.commit);
     default:
       return unreachable(event);
   }

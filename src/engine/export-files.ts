@@ -10,9 +10,9 @@
  *   owner that records its loss elsewhere finds them.
  */
 import { existsSync } from "node:fs";
-import { isOver } from "../core/graph/visit-state.ts";
-import { attemptOf, type Run, waitingFor } from "../core/run.ts";
-import { filesIn, hasOwnFiles, SHARED, worksApart, workspaceOf } from "../core/workspace-files.ts";
+import { ownWorkspaces, type SavedFiles } from "../core/moved-files.ts";
+import { attemptOf, type Run } from "../core/run.ts";
+import { SHARED, workspaceOf } from "../core/workspace-files.ts";
 import type { WorkspaceSettings } from "../plan/plan.ts";
 import { writeBundle } from "../workspace/snapshot/bundle.ts";
 import { takeSnapshot } from "../workspace/snapshot/snapshot.ts";
@@ -46,14 +46,6 @@ interface ExportFilesOptions extends TravellingRun {
   readonly file: string;
   /** Omits the content of the user's own commits, because the other repository has them. */
   readonly withoutBase: boolean;
-}
-
-/** Snapshots of the files as they are now. */
-export interface SavedFiles {
-  /** Those of the run's workspace; absent when it has none yet. */
-  readonly commit?: string;
-  /** Those of the workspaces of single steps and instances, by name. */
-  readonly own: Readonly<Record<string, string>>;
 }
 
 /** The exported snapshots of the current files, and the number of all snapshots. */
@@ -123,23 +115,6 @@ export async function saveFiles(
     if (existsSync(path)) own[workspace] = await take(workspace, path, last);
   }
   return { ...(commit === undefined ? {} : { commit }), own };
-}
-
-/**
- * The workspaces of single steps and instances whose work is not merged, and the last snapshot of
- * each that the journal knows.
- */
-export function ownWorkspaces(run: Run): ReadonlyMap<string, string | undefined> {
-  const known = new Map<string, string | undefined>();
-  const waiting = waitingFor(run, "owner", "retry", "slot", "probe", "person");
-  for (const visit of [...run.running, ...waiting, ...run.failed]) {
-    if (worksApart(visit)) known.set(workspaceOf(visit), visit.base);
-  }
-  for (const scope of run.scopes.values()) {
-    const isOpen = scope.parent !== undefined && !isOver(scope.parent.state);
-    if (isOpen && hasOwnFiles(run, scope)) known.set(scope.id, filesIn(run, scope.id).snapshot);
-  }
-  return known;
 }
 
 /**

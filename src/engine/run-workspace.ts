@@ -15,11 +15,12 @@ import { mkdir, rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import type { WorkspaceUsed } from "../core/event.ts";
 import type { Run } from "../core/run.ts";
+import { commitWith } from "../core/workspace-files.ts";
 import type { WorkspaceSettings } from "../plan/plan.ts";
 import { failpoint } from "../util/failpoint.ts";
 import { copyProject, makeDirectory } from "../workspace/copy.ts";
 import { findRepository, pathWithin, type Repository } from "../workspace/repository.ts";
-import { readSnapshot } from "../workspace/snapshot/details.ts";
+import { headWith } from "../workspace/snapshot/details.ts";
 import { differences, type FileDifference } from "../workspace/snapshot/difference.ts";
 import { restoreSnapshot } from "../workspace/snapshot/restore.ts";
 import { takeSnapshot } from "../workspace/snapshot/snapshot.ts";
@@ -27,7 +28,7 @@ import { hasCommit, returnCommit, type SnapshotStore } from "../workspace/snapsh
 import { openWorkspace, type Workspace } from "../workspace/snapshot/workspace.ts";
 import { WorkspaceError } from "../workspace/workspace-error.ts";
 import { copyUncommitted } from "../workspace/worktree/commit.ts";
-import { restoreHead } from "../workspace/worktree/own-worktree.ts";
+import { moveHead } from "../workspace/worktree/own-worktree.ts";
 import {
   createWorktree,
   repairWorktree,
@@ -53,9 +54,13 @@ const CHANGES_SHOWN_MAX = 5;
 /** The file in the folder of a run that is there while its workspace is made again. */
 const REMAKING = "remaking-workspace";
 
+/** Where the branches of runs are. */
+const BRANCHES = "perdure/";
+const LONG_NAME = "refs/heads/";
+
 /** The branch of a run. */
 export function branchOf(runId: string): string {
-  return `perdure/${runId.slice(0, BRANCH_ID_LENGTH)}`;
+  return `${BRANCHES}${runId.slice(0, BRANCH_ID_LENGTH)}`;
 }
 
 /** The directory of a run's own workspace. */
@@ -105,8 +110,9 @@ export async function makeRunWorkspace({
 /** The first commit of a run's branch; a fork includes the commits of the other run's steps. */
 async function tipOf(store: SnapshotStore, run: Run, base: string): Promise<string> {
   if (run.origin === undefined || run.restoring === undefined) return base;
-  const { details } = await readSnapshot(store, run.restoring.commit);
-  return details.head?.commit ?? base;
+  const { commit } = run.restoring;
+  const head = await headWith(store, commit, commitWith(run, commit));
+  return head?.commit ?? base;
 }
 
 /** Checks the workspace of a run that resumes, and repairs it where that is safe. */
@@ -143,7 +149,8 @@ async function findWorktree(options: RunWorkspaceOptions, placed: WorkspaceUsed)
   const path = workspacePathOf(dir);
   const project = run.created?.cwd ?? ".";
   const { branch = branchOf(run.id), base = "HEAD" } = placed;
-  const state = await stateOfWorktree({ project, path, branch });
+  const mayBeHalfMade = lacksFiles(dir);
+  const state = await stateOfWorktree({ project, path, branch, mayBeHalfMade });
   switch (state.status) {
     case "there": {
       const repository = await needRepository(project);
@@ -171,16 +178,31 @@ async function findWorktree(options: RunWorkspaceOptions, placed: WorkspaceUsed)
 
 async function restoreWorktree(options: RunWorkspaceOptions, path: string): Promise<void> {
   await restoreFiles(options, path);
-  const { snapshot } = options.run;
-  if (snapshot !== undefined) await restoreHead(options.store, path, snapshot);
+  const { run } = options;
+  if (run.snapshot === undefined) return;
+  await restoreHead(options, path, run.snapshot, commitWith(run, run.snapshot));
+}
+
+/** Checks out the commit of a snapshot, or a later one with the same work, and its branch. */
+export async function restoreHead(
+  { run, store }: Pick<RunWorkspaceOptions, "run" | "store">,
+  path: string,
+  snapshot: string,
+  later: string | undefined,
+): Promise<void> {
+  const head = await headWith(store, snapshot, later);
+  if (head === undefined) return;
+  // The snapshots that a fork starts with name the branch of the other run.
+  const isOthers = run.origin !== undefined && head.branch?.startsWith(LONG_NAME + BRANCHES);
+  const branch = isOthers === true ? LONG_NAME + branchOf(run.id) : head.branch;
+  await moveHead(store, path, { commit: head.commit, branch });
 }
 
 /** The commit that was checked out at the last snapshot; it includes the steps' commits. */
 async function lastHead({ run, store }: RunWorkspaceOptions, base: string): Promise<string> {
   if (run.snapshot === undefined) return base;
-  const { details } = await readSnapshot(store, run.snapshot);
-  const head = details.head?.commit;
-  return head !== undefined && (await hasCommit(store, head)) ? head : base;
+  const head = await headWith(store, run.snapshot, commitWith(run, run.snapshot));
+  return head !== undefined && (await hasCommit(store, head.commit)) ? head.commit : base;
 }
 
 /** The differences from the last snapshot, unless the run itself may have made them. */

@@ -52,8 +52,8 @@ import { ChangeSignal, type Subscription } from "./subscription.ts";
 
 /** Faults that a simulator injects, and the time that it sets. */
 interface MemoryOptions {
-  /** Called before each append; the append throws its error. */
-  readonly beforeAppend?: () => void;
+  /** Called before each append with what it writes; the append throws its error. */
+  readonly beforeAppend?: (write: Write) => void;
   /** The clock of the journal's leases, and how long one is held; without it they never run out. */
   readonly leaseTime?: () => LeaseTime;
 }
@@ -187,7 +187,7 @@ function memoryLog(runs: MemoryRuns, clock: LeaseClock, options: MemoryOptions):
         run.planTexts,
       ),
     append: async (runId, write) => {
-      options.beforeAppend?.();
+      options.beforeAppend?.(write);
       const fingerprint = planStoredBy(write);
       append(runs.find(runId), write);
       runs.marks.push(runId);

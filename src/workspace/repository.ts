@@ -7,7 +7,7 @@
  * Does not: write anything.
  */
 
-import { existsSync, lstatSync, readFileSync, statSync } from "node:fs";
+import { existsSync, lstatSync, readFileSync, realpathSync, statSync } from "node:fs";
 import { readdir, realpath } from "node:fs/promises";
 import { homedir } from "node:os";
 import { dirname, join, relative, resolve } from "node:path";
@@ -55,7 +55,7 @@ const early = new Map<string, EarlyAnswer>();
  * reads a journal. Each answer is used once.
  */
 export function askEarly(directory: string): void {
-  for (const ask of [askPlaces, askSettings]) {
+  for (const ask of hasGit(directory) ? [askPlaces, askSettings] : [askSettings]) {
     const result = ask(directory);
     early.set(`${ask.name} ${directory}`, { startedAt: performance.now(), result });
     // The code that needs the answer gets the error.
@@ -95,6 +95,7 @@ const found = new Map<string, { readonly repository: Repository; readonly mark: 
 
 /** The repository whose working files a directory belongs to, if there is one. */
 export async function findRepository(directory: string): Promise<Repository | undefined> {
+  if (!hasGit(directory)) return undefined;
   const known = found.get(directory);
   if (known !== undefined && known.mark === markOf(directory, known.repository)) {
     return known.repository;
@@ -104,6 +105,19 @@ export async function findRepository(directory: string): Promise<Repository | un
   if (repository === undefined || mark === undefined) found.delete(directory);
   else found.set(directory, { repository, mark });
   return repository;
+}
+
+/** False when git would find nothing: neither here nor above is a `.git`. */
+function hasGit(directory: string): boolean {
+  try {
+    for (let at = realpathSync(directory); ; at = dirname(at)) {
+      if (lstatSync(join(at, ".git"), { throwIfNoEntry: false }) !== undefined) return true;
+      if (at === dirname(at)) return false;
+    }
+  } catch {
+    // Git is asked, and reports a better error.
+    return true;
+  }
 }
 
 /** The same as long as git would give the same answer: no other `.git` is nearer to a directory. */

@@ -5,6 +5,7 @@ import * as fs from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
+import { bundledProgram } from "../rig/bundled-program.ts";
 import type { Action } from "../rig/fake-agent/action.ts";
 import { at, type Json, textAt } from "../rig/model/json.ts";
 import {
@@ -20,7 +21,7 @@ import {
 import { type FakeModel, startModel } from "../rig/model/server.ts";
 import { eventually, Hold } from "../rig/project.ts";
 
-const PROGRAM = join(import.meta.dirname, "../rig/fake-agent.ts");
+const PROGRAM = await bundledProgram(join(import.meta.dirname, "../rig/fake-agent.ts"));
 
 interface Ended {
   readonly exit: number | null;

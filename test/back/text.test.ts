@@ -223,9 +223,9 @@ steps:
     ✓ Run 1a2b3c4d (greet) completed in 5ms.
       2 steps
       Details: perdure show 1a2b3c4d
-      branch  1a2b3c4d: 2 commits, 2 files, +2 -0, nothing uncommitted
+      branch  perdure/1a2b3c4d: 2 commits, 2 files, +2 -0, nothing uncommitted
       files   DIR/repo/.perdure/runs/1a2b3c4d-(uuid)/workspace
-      look    git diff main...1a2b3c4d
+      look    git diff main...perdure/1a2b3c4d
       take    perdure merge 1a2b3c4d   (or: apply, pr)
     [exit 0]
     "
@@ -254,9 +254,9 @@ steps:
     Run 1a2b3c4d (greet) completed in 5ms.
     2 of 2 steps completed: make, greet.
     A new run: perdure run DIR/p.yaml -i '{"who":"bob"}'
-      branch  1a2b3c4d: 2 commits, 2 files, +2 -0, nothing uncommitted
+      branch  perdure/1a2b3c4d: 2 commits, 2 files, +2 -0, nothing uncommitted
       files   DIR/repo/.perdure/runs/1a2b3c4d-(uuid)/workspace
-      look    git diff main...1a2b3c4d
+      look    git diff main...perdure/1a2b3c4d
       take    perdure merge 1a2b3c4d   (or: apply, pr)
     [exit 0]
     "

@@ -1,8 +1,9 @@
 /** `perdure clean`: what goes, what stays and why, and what is left after a kill. */
 import * as fs from "node:fs";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { checkJournal } from "../../src/journal/repair/check.ts";
 import { CRASH_ALL } from "../rig/crash-all.ts";
+import { KeptProject } from "../rig/kept-project.ts";
 import { Project } from "../rig/project.ts";
 import { kilobytes, snapshotNames, userGit, userState } from "../workspace/rig.ts";
 
@@ -83,14 +84,17 @@ describe("chooses runs", () => {
     expect(await project.must(["clean", "--dry-run", big])).toMatch(/In all: (29|3\d)\d\.\d KB/);
   });
 
-  it.each([
-    [["--status", "done"], '--status takes completed, failed, interrupted, waiting, not "done"'],
-    [["--keep-last", "-1"], '--keep-last takes a whole number, not "-1"'],
-    [["--max-size", "big"], '--max-size takes a size such as 500MB or 2GB, not "big"'],
-  ])("refuses %s", async (args, message) => {
+  it("refuses words that it does not know", async () => {
     await run("true");
-    const { exit, stderr } = await project.run(["clean", ...args]);
-    expect({ exit, stderr }).toEqual({ exit: 2, stderr: `error: ${message}\n` });
+    const refusals: readonly (readonly [readonly string[], string])[] = [
+      [["--status", "done"], '--status takes completed, failed, interrupted, waiting, not "done"'],
+      [["--keep-last", "-1"], '--keep-last takes a whole number, not "-1"'],
+      [["--max-size", "big"], '--max-size takes a size such as 500MB or 2GB, not "big"'],
+    ];
+    for (const [args, message] of refusals) {
+      const { exit, stderr } = await project.run(["clean", ...args]);
+      expect({ exit, stderr }).toEqual({ exit: 2, stderr: `error: ${message}\n` });
+    }
   });
 });
 
@@ -194,10 +198,14 @@ describe("a worktree", () => {
   it("is removed wholly by the next clean, wherever the first was killed", async () => {
     withGit();
     const { reflog: _before, ...before } = userState(project.dir);
+    const id = await run("true", WORKTREE);
+    fs.rmSync(project.path("p.yaml"));
+    const kept = new KeptProject(project);
+    onTestFinished(() => kept.forget());
     let kills = 0;
     for (let nth = 1; ; nth += CRASH_ALL ? 1 : 3) {
-      const id = await run("true", { ...WORKTREE, name: "p" });
-      fs.rmSync(project.path("p.yaml"));
+      await project.remove();
+      kept.putBack();
       const env = { PERDURE_FAILPOINT: String(nth) };
       const killed = await project.run(["clean", id, "--force"], { env });
       if (killed.signal !== null) {

@@ -1,14 +1,37 @@
 /** A damaged state: every command stops loudly and names the repair; the repair loses nothing. */
 import * as fs from "node:fs";
 import { DatabaseSync } from "node:sqlite";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { checkJournal } from "../../src/journal/repair/check.ts";
+import { openSqliteJournal } from "../../src/journal/sqlite/sqlite.ts";
+import { KeptProject } from "../rig/kept-project.ts";
 import { eventually, PlainProject, type Project, type Result } from "../rig/project.ts";
 
 let project: Project;
-beforeEach(() => {
-  project = new PlainProject();
-});
-afterEach(() => project.remove());
+
+/** Each test has a project of its own. */
+function inOwnProjects(): void {
+  beforeEach(() => {
+    project = new PlainProject();
+  });
+  afterEach(() => project.remove());
+}
+
+/** The tests share a run: each begins with all files as they were when it was made. */
+function withRun(make: () => Promise<string>): () => string {
+  let runId: string;
+  let kept: KeptProject;
+  beforeAll(async () => {
+    project = new PlainProject();
+    runId = await make();
+    kept = new KeptProject(project);
+    await project.remove();
+  });
+  beforeEach(() => kept.putBack());
+  afterEach(() => project.remove());
+  afterAll(() => kept.forget());
+  return () => runId;
+}
 
 const REPAIR = "perdure doctor --repair";
 
@@ -52,159 +75,170 @@ async function repairedAndResumed(runId: string): Promise<void> {
   expect(repaired.exit, repaired.stdout + repaired.stderr).toBe(0);
   expect(repaired.stdout).toContain(`✓ run ${runId} restored`);
   expect(repaired.stdout).toContain("The state is intact again. See the runs: perdure list runs");
-  expect(await project.must(["doctor"])).toContain("✓ the journal is intact");
+  expect(checkJournal(database())).toEqual([]);
   const resumed = await project.run(["resume", await project.newestId()]);
   expect(resumed.exit, resumed.stdout + resumed.stderr).toBe(0);
   expect(project.effects()).toEqual({ one: 1, two: 1, three: 1 });
 }
 
-it("repairs a truncated journal", async () => {
-  const runId = await failedRun();
-  fs.truncateSync(database(), Math.floor(fs.statSync(database()).size / 2));
-  await refused(["resume"]);
-  await refused(["list", "runs"]);
-  await repairedAndResumed(runId);
-});
+describe("a run that failed half way", () => {
+  const failed = withRun(failedRun);
 
-it("repairs a journal of length zero", async () => {
-  const runId = await failedRun();
-  fs.truncateSync(database(), 0);
-  await refused(["resume"]);
-  await refused(["run", "p.yaml"]);
-  await repairedAndResumed(runId);
-});
+  it("repairs a truncated journal", async () => {
+    fs.truncateSync(database(), Math.floor(fs.statSync(database()).size / 2));
+    await refused(["resume"]);
+    await refused(["list", "runs"]);
+    await repairedAndResumed(failed());
+  });
 
-it("repairs a missing journal, and starts no new one that would hide the runs", async () => {
-  const runId = await failedRun();
-  for (const suffix of ["", "-wal", "-shm"]) fs.rmSync(database() + suffix, { force: true });
-  for (const args of [["resume"], ["list", "runs"], ["run", "p.yaml"], ["why"]]) {
-    const { stderr } = await refused(args);
-    expect(stderr).toContain("state.db is missing");
-  }
-  await repairedAndResumed(runId);
-});
+  it("repairs a journal of length zero", async () => {
+    fs.truncateSync(database(), 0);
+    await refused(["resume"]);
+    await refused(["run", "p.yaml"]);
+    await repairedAndResumed(failed());
+  });
 
-describe("flipped bits", () => {
-  it("never go unnoticed, wherever they are", async () => {
-    const runId = await failedRun();
-    const whole = fs.readFileSync(database());
-    const asked = JSON.stringify(await eventsOf(runId));
-    let found = 0;
-    for (let from = 40; from < whole.length; from += Math.floor(whole.length / 7)) {
-      // Most of a small database is empty: the next byte that holds something.
-      const at = whole.findIndex((byte, index) => index >= from && byte !== 0);
-      const bytes = Buffer.from(whole);
-      bytes[at] = (bytes[at] ?? 0) ^ 0x10;
-      fs.writeFileSync(database(), bytes);
-      const checked = await project.run(["doctor"]);
-      expect(checked.stderr).not.toContain("internal error");
-      if (checked.exit !== 0) {
-        expect(checked.stderr).toContain(REPAIR);
-        const repaired = await project.run(["doctor", "--repair"]);
-        expect(repaired.exit, repaired.stdout + repaired.stderr).toBe(0);
-        found++;
-      }
-      expect(JSON.stringify(await eventsOf(runId)), `bit at ${at}`).toBe(asked);
+  it("repairs a missing journal, and starts no new one that would hide the runs", async () => {
+    for (const suffix of ["", "-wal", "-shm"]) fs.rmSync(database() + suffix, { force: true });
+    for (const args of [["resume"], ["list", "runs"], ["run", "p.yaml"], ["why"]]) {
+      const { stderr } = await refused(args);
+      expect(stderr).toContain("state.db is missing");
     }
-    expect(found).toBeGreaterThan(0);
-    expect((await project.run(["resume", await project.newestId()])).exit).toBe(0);
-    expect(project.effects()).toEqual({ one: 1, two: 1, three: 1 });
+    await repairedAndResumed(failed());
   });
 
-  it("in an event stop the resume before anything runs", async () => {
-    const runId = await failedRun();
-    const bytes = fs.readFileSync(database());
-    const at = bytes.lastIndexOf('"step":"two"');
-    expect(at).toBeGreaterThan(0);
-    bytes[at + 9] = (bytes[at + 9] ?? 0) ^ 1;
-    fs.writeFileSync(database(), bytes);
-    await refused(["resume", runId]);
+  describe("flipped bits", () => {
+    it("never go unnoticed, wherever they are", async () => {
+      const whole = fs.readFileSync(database());
+      const asked = JSON.stringify(await eventsOf(failed()));
+      let found = 0;
+      for (let from = 40; from < whole.length; from += Math.floor(whole.length / 7)) {
+        // Most of a small database is empty: the next byte that holds something.
+        const at = whole.findIndex((byte, index) => index >= from && byte !== 0);
+        const bytes = Buffer.from(whole);
+        bytes[at] = (bytes[at] ?? 0) ^ 0x10;
+        fs.writeFileSync(database(), bytes);
+        const checked = await project.run(["doctor"]);
+        expect(checked.stderr).not.toContain("internal error");
+        if (checked.exit !== 0) {
+          expect(checked.stderr).toContain(REPAIR);
+          const repaired = await project.run(["doctor", "--repair"]);
+          expect(repaired.exit, repaired.stdout + repaired.stderr).toBe(0);
+          found++;
+        }
+        expect(JSON.stringify(await eventsOf(failed())), `bit at ${at}`).toBe(asked);
+      }
+      expect(found).toBeGreaterThan(0);
+      expect((await project.run(["resume", await project.newestId()])).exit).toBe(0);
+      expect(project.effects()).toEqual({ one: 1, two: 1, three: 1 });
+    });
+
+    it("in an event stop the resume before anything runs", async () => {
+      const bytes = fs.readFileSync(database());
+      const at = bytes.lastIndexOf('"step":"two"');
+      expect(at).toBeGreaterThan(0);
+      bytes[at + 9] = (bytes[at + 9] ?? 0) ^ 1;
+      fs.writeFileSync(database(), bytes);
+      await refused(["resume", failed()]);
+      expect(project.effects()).toEqual({ one: 1, two: 1 });
+      await repairedAndResumed(failed());
+    });
+  });
+
+  it("leaves a journal of a newer version alone", async () => {
+    const journal = new DatabaseSync(database());
+    journal.exec("PRAGMA user_version = 99");
+    journal.close();
+    for (const args of [
+      ["resume"],
+      ["list"],
+      ["run", "p.yaml"],
+      ["doctor"],
+      ["doctor", "--repair"],
+    ]) {
+      const result = await project.run(args);
+      expect(result.exit, args.join(" ")).toBe(1);
+      expect(result.stderr).toContain("a newer perdure wrote it. Upgrade perdure to use it.");
+      expect(result.stderr).toContain("next: use the newer perdure that wrote it");
+    }
     expect(project.effects()).toEqual({ one: 1, two: 1 });
-    await repairedAndResumed(runId);
   });
 });
 
+/** Everything that a journal has of a run. */
 async function eventsOf(runId: string): Promise<unknown> {
-  const shown = JSON.parse(await project.must(["show", runId, "--json"])) as {
-    steps: unknown;
-    status: unknown;
-  };
-  return [shown.status, shown.steps];
+  const journal = await openSqliteJournal(database(), { mode: "read-only" });
+  try {
+    const { events, plans } = await journal.log.load(runId);
+    return [events, ...plans];
+  } finally {
+    await journal.close();
+  }
 }
 
-it("mends a torn last line of the events file, and says nothing false about it", async () => {
-  const hold = project.hold("one");
-  project.write(
-    "p.yaml",
-    `steps:
+describe("a run that was killed", () => {
+  inOwnProjects();
+
+  it("mends a torn last line of the events file, and says nothing false about it", async () => {
+    const hold = project.hold("one");
+    project.write(
+      "p.yaml",
+      `steps:
   - id: one
     run: |
       ${hold.command}
       ${project.effect("one")}
 `,
-  );
-  const running = project.start(["run", "p.yaml"]);
-  await hold.arrived();
-  const [runId = ""] = await project.runIds();
-  const file = project.path(".perdure", "runs", runId, "events.jsonl");
-  // The files are written while the step is already at work.
-  const reported = (): boolean =>
-    fs.existsSync(file) && fs.readFileSync(file, "utf8").endsWith("}\n");
-  await eventually("the second copy is written", reported);
-  await running.kill("SIGKILL");
-  fs.truncateSync(file, fs.statSync(file).size - 5);
-  await hold.release();
+    );
+    const running = project.start(["run", "p.yaml"]);
+    await hold.arrived();
+    const [runId = ""] = await project.runIds();
+    const file = project.path(".perdure", "runs", runId, "events.jsonl");
+    // The files are written while the step is already at work.
+    const reported = (): boolean =>
+      fs.existsSync(file) && fs.readFileSync(file, "utf8").endsWith("}\n");
+    await eventually("the second copy is written", reported);
+    await running.kill("SIGKILL");
+    fs.truncateSync(file, fs.statSync(file).size - 5);
+    await hold.release();
 
-  const resumed = await project.run(["resume"]);
+    const resumed = await project.run(["resume"]);
 
-  expect(resumed.exit, resumed.stderr).toBe(0);
-  expect(resumed.stderr).toBe("");
-  expect(project.effects()).toEqual({ one: 1 });
-  const lines = fs.readFileSync(file, "utf8").trimEnd().split("\n");
-  const seqs = lines.map((line) => (JSON.parse(line) as { seq: number }).seq);
-  expect(seqs).toEqual(seqs.map((_, index) => index + 1));
-  expect(await project.must(["doctor", "--repair"])).toContain("✓ nothing is broken");
-});
+    expect(resumed.exit, resumed.stderr).toBe(0);
+    expect(resumed.stderr).toBe("");
+    expect(project.effects()).toEqual({ one: 1 });
+    const lines = fs.readFileSync(file, "utf8").trimEnd().split("\n");
+    const seqs = lines.map((line) => (JSON.parse(line) as { seq: number }).seq);
+    expect(seqs).toEqual(seqs.map((_, index) => index + 1));
+    expect(await project.must(["doctor", "--repair"])).toContain("✓ nothing is broken");
+  });
 
-it("leaves a journal of a newer version alone", async () => {
-  await failedRun();
-  const journal = new DatabaseSync(database());
-  journal.exec("PRAGMA user_version = 99");
-  journal.close();
-  for (const args of [
-    ["resume"],
-    ["list"],
-    ["run", "p.yaml"],
-    ["doctor"],
-    ["doctor", "--repair"],
-  ]) {
-    const result = await project.run(args);
-    expect(result.exit, args.join(" ")).toBe(1);
-    expect(result.stderr).toContain("a newer perdure wrote it. Upgrade perdure to use it.");
-    expect(result.stderr).toContain("next: use the newer perdure that wrote it");
-  }
-  expect(project.effects()).toEqual({ one: 1, two: 1 });
-});
+  it("does not repair a journal away from under a living run", async () => {
+    const hold = project.hold("one");
+    project.write("p.yaml", `steps:\n  - id: one\n    run: ${hold.command}\n`);
+    const running = project.start(["run", "p.yaml"]);
+    await hold.arrived();
+    const [runId = ""] = await project.runIds();
+    const bytes = fs.readFileSync(database());
+    fs.writeFileSync(database(), bytes.fill(0, 0, 100));
 
-it("does not repair a journal away from under a living run", async () => {
-  const hold = project.hold("one");
-  project.write("p.yaml", `steps:\n  - id: one\n    run: ${hold.command}\n`);
-  const running = project.start(["run", "p.yaml"]);
-  await hold.arrived();
-  const [runId = ""] = await project.runIds();
-  const bytes = fs.readFileSync(database());
-  fs.writeFileSync(database(), bytes.fill(0, 0, 100));
+    const result = await project.run(["doctor", "--repair"]);
 
-  const result = await project.run(["doctor", "--repair"]);
-
-  expect(result.exit).toBe(7);
-  expect(result.stderr).toContain(`Process ${running.pid} is working on run ${runId}`);
-  expect(result.stderr).toContain(`next: kill ${running.pid}, then: perdure doctor --repair`);
+    expect(result.exit).toBe(7);
+    expect(result.stderr).toContain(`Process ${running.pid} is working on run ${runId}`);
+    expect(result.stderr).toContain(`next: kill ${running.pid}, then: perdure doctor --repair`);
+  });
 });
 
 describe("a journal that lost its newest events", () => {
-  /** A run that was killed in its second step, with its commits still in the -wal. */
+  const killed = withRun(killedRun);
+
+  /** A run that was killed in its second step, with its commits still in the -wal; one before it. */
   async function killedRun(): Promise<string> {
+    project.write("first.yaml", `steps:\n  - id: a\n    run: ${project.effect("one")}\n`);
+    await project.must(["run", "first.yaml"]);
+    fs.copyFileSync(database(), project.path("backup"));
+    fs.rmSync(project.path("effects"));
     const hold = project.hold("two");
     project.write(
       "p.yaml",
@@ -227,6 +261,7 @@ describe("a journal that lost its newest events", () => {
     );
     await running.kill("SIGKILL");
     await hold.release();
+    await eventually("the step ends", () => project.stepProcesses().length === 0);
     return runId;
   }
 
@@ -245,25 +280,18 @@ describe("a journal that lost its newest events", () => {
   }
 
   it("because its -wal was removed is refused by every command until it is repaired", async () => {
-    const runId = await killedRun();
     expect(fs.statSync(`${database()}-wal`).size).toBeGreaterThan(0);
     for (const suffix of ["-wal", "-shm"]) fs.rmSync(database() + suffix);
-    await refusedEverywhere(runId);
+    await refusedEverywhere(killed());
   });
 
   it("because an older copy was put back is refused as well", async () => {
-    project.write("first.yaml", `steps:\n  - id: a\n    run: ${project.effect("one")}\n`);
-    await project.must(["run", "first.yaml"]);
-    fs.copyFileSync(database(), project.path("backup"));
-    fs.rmSync(project.path("effects"));
-    const runId = await killedRun();
     for (const suffix of ["-wal", "-shm"]) fs.rmSync(database() + suffix);
     fs.copyFileSync(project.path("backup"), database());
-    await refusedEverywhere(runId);
+    await refusedEverywhere(killed());
   });
 
   it("is found by doctor from the second copies alone", async () => {
-    await killedRun();
     for (const suffix of ["-wal", "-shm", "-newest"]) fs.rmSync(database() + suffix);
     const { stdout } = await refused(["doctor"]);
     expect(stdout).toMatch(/✗ run \S+: Run \S+ has 0 events, and its second copy \d+\./);
@@ -271,6 +299,8 @@ describe("a journal that lost its newest events", () => {
 });
 
 describe("while the run lives", () => {
+  inOwnProjects();
+
   const ways: Record<string, { damage: () => void; says: string }> = {
     "the journal is overwritten": {
       damage: () => fs.writeFileSync(database(), Buffer.alloc(fs.statSync(database()).size, 0x21)),

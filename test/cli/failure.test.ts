@@ -4,8 +4,9 @@
  * again, and the agent learns what failed. Every command that a failure suggests is run as printed.
  */
 import * as fs from "node:fs";
-import { afterEach, describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it, onTestFinished } from "vitest";
 import { FakeClaude } from "../rig/fake-claude.ts";
+import { KeptProject } from "../rig/kept-project.ts";
 import {
   overflow,
   queue,
@@ -60,66 +61,110 @@ function requestAfter(count: number): string {
 }
 
 describe("a failure of the service", () => {
+  const LOGIN = "Log in with claude or renew its key, then continue: perdure resume";
   const failures = [
-    [401, "Log in with claude or renew its key, then continue: perdure resume"],
-    [403, "Log in with claude or renew its key, then continue: perdure resume"],
+    [403, LOGIN],
     [404, "Change `model:` in the pipeline, then continue: perdure resume"],
     [400, "Continue its conversation: perdure resume"],
   ] as const;
+  const afterStatus = (status: number): Script =>
+    stateless(effect("a"), refuse(status, effect("b")), DONE);
 
-  it.each(failures)("with status %i continues in the same conversation", async (status, advice) => {
-    await open(step(), stateless(effect("a"), refuse(status, effect("b")), DONE));
+  /** Fails a run, as the service says. */
+  async function failedWith(status: number, advice: string): Promise<Result> {
+    await open(step(), afterStatus(status));
     const failed = await project.finish(["run", "p.yaml"]);
     expect(failed.exit).toBe(3);
     expect(failed.stdout).toContain(advice);
-    const asked = project.model.requests("work").length;
-    if (status === 404) project.write("p.yaml", step("model: another"));
-    const yes = status === 404 ? ["--yes"] : [];
-    good(await project.finish([...suggested(failed), ...yes]));
+    return failed;
+  }
 
+  async function continues(args: readonly string[], status: number): Promise<void> {
+    const asked = project.model.requests("work").length;
+    good(await project.finish(args));
     expect(project.effects()).toEqual({ a: 1, b: 1 });
     expect(await project.said()).toEqual(["work: task in 1", "work: failed in 1"]);
     expect(requestAfter(asked)).toContain("tool_result");
     expect(requestAfter(asked)).toContain("The last attempt at this task failed (agent)");
     expect(requestAfter(asked)).toContain(`the script says ${status}`);
+  }
+
+  it.each(failures)("with status %i continues in the same conversation", async (status, advice) => {
+    const failed = await failedWith(status, advice);
+    if (status === 404) project.write("p.yaml", step("model: another"));
+    const yes = status === 404 ? ["--yes"] : [];
+    await continues([...suggested(failed), ...yes], status);
   });
 
-  it("is reported again when the attempt that learned it is killed", async () => {
-    await open(step(), stateless(effect("a"), refuse(401, stall("accept", effect("b"))), DONE));
-    expect((await project.finish(["run", "p.yaml"])).exit).toBe(3);
+  it("continues in the same conversation, also after a kill, or in another one", async () => {
+    const failed = await failedWith(401, LOGIN);
+    const id = await project.newestId();
+    const kept = new KeptProject(project);
+    onTestFinished(() => kept.forget());
+    await continues(suggested(failed), 401);
+
+    // The attempt that learned of it is killed: the next one learns of it as well.
+    await project.remove();
+    kept.putBack();
     project.model.play(stateless(effect("a"), stall("accept", effect("b")), DONE));
-    const runner = project.begin(["resume", ...(await project.runIds())]);
+    const runner = project.begin(["resume", id]);
     await project.model.stalled();
     await runner.kill("SIGKILL");
     await project.killSteps();
     project.model.release();
-    const asked = project.model.requests("work").length;
+    let asked = project.model.requests("work").length;
     good(await project.finish(["resume"]));
-
     expect(project.effects()).toEqual({ a: 1, b: 1 });
     expect((await project.said()).at(-1)).toBe("work: interrupted in 1");
     expect(requestAfter(asked)).toContain("You were interrupted");
     expect(requestAfter(asked)).toContain("the script says 401");
+
+    // A person asks for another conversation.
+    await project.remove();
+    kept.putBack();
+    project.model.play(stateless(effect("a"), effect("b"), DONE));
+    good(await project.finish(["resume", id, "--recover", "restart"]));
+    expect(await project.said()).toEqual(["work: task in 1", "work: task in 2"]);
+    expect(JSON.stringify(project.model.requests("work").at(-1))).not.toContain("failed (agent)");
+
+    // The conversation is gone: another one learns what failed, and the terminal says so.
+    await project.remove();
+    kept.putBack();
+    fs.rmSync(project.path("config", "projects", "here"), { recursive: true });
+    fs.mkdirSync(project.path("config", "projects", "here"));
+    asked = project.model.requests("work").length;
+    const resumed = await project.finish(["resume", id]);
+    good(resumed);
+    expect(await project.said()).toEqual(["work: task in 1", "work: task in 2"]);
+    expect(resumed.stdout).toContain("in a new conversation: its last attempt failed, and its");
+    expect(requestAfter(asked)).toContain("the script says 401");
+    expect(requestAfter(asked)).toContain("What was done before is in the files");
   });
 });
 
 describe("a limit", () => {
-  const limits = [
-    ["timeout", "timeout: 2s", 5],
-    ["idle_timeout", "idle_timeout: 1s", 5],
-  ] as const;
-
-  it.each(limits)("of %s keeps the conversation", async (_name, key, exit) => {
-    await open(step(key), stateless(effect("a"), stall("accept", effect("b")), DONE));
+  it("of time keeps the conversation, whether the agent works or is idle", async () => {
+    await open(
+      `steps:
+  - { id: slow, agent: claude, prompt: Do this., needs: [], timeout: 2s }
+  - { id: idle, agent: claude, prompt: Do that., needs: [], idle_timeout: 1s }
+`,
+      when("Do this", effect("a"), stall("accept", effect("b")), DONE),
+      when("Do that", effect("c"), stall("accept", effect("d")), DONE),
+    );
     const failed = await project.finish(["run", "p.yaml"]);
-    expect(failed.exit).toBe(exit);
+    expect(failed.exit).toBe(5);
     project.model.release();
     const asked = project.model.requests("work").length;
     good(await project.finish(suggested(failed)));
 
-    expect(project.effects()).toEqual({ a: 1, b: 1 });
-    expect(await project.said()).toEqual(["work: task in 1", "work: failed in 1"]);
-    expect(requestAfter(asked)).toContain("The last attempt at this task failed");
+    expect(project.effects()).toEqual({ a: 1, b: 1, c: 1, d: 1 });
+    const said = await project.said();
+    expect(said.slice(0, 2).toSorted()).toEqual(["idle: task in 2", "slow: task in 1"]);
+    expect(said.slice(2).toSorted()).toEqual(["idle: failed in 2", "slow: failed in 1"]);
+    for (const request of project.model.requests("work").slice(asked)) {
+      expect(JSON.stringify(request)).toContain("The last attempt at this task failed");
+    }
   });
 
   it("of turns asks a person for more, and then continues", async () => {
@@ -233,30 +278,6 @@ steps:
 });
 
 describe("another conversation", () => {
-  it("is begun when a person asks for it", async () => {
-    await open(step(), stateless(effect("a"), refuse(401, effect("b")), DONE));
-    expect((await project.finish(["run", "p.yaml"])).exit).toBe(3);
-    const [id = ""] = await project.runIds();
-    good(await project.finish(["resume", id, "--recover", "restart"]));
-    expect(await project.said()).toEqual(["work: task in 1", "work: task in 2"]);
-    expect(JSON.stringify(project.model.requests("work").at(-1))).not.toContain("failed (agent)");
-  });
-
-  it("learns what failed, and the terminal says so, when the first one is gone", async () => {
-    await open(step(), stateless(effect("a"), refuse(401, effect("b")), DONE));
-    expect((await project.finish(["run", "p.yaml"])).exit).toBe(3);
-    fs.rmSync(project.path("config", "projects", "here"), { recursive: true });
-    fs.mkdirSync(project.path("config", "projects", "here"));
-    const [id = ""] = await project.runIds();
-    const asked = project.model.requests("work").length;
-    const resumed = await project.finish(["resume", id]);
-    good(resumed);
-    expect(await project.said()).toEqual(["work: task in 1", "work: task in 2"]);
-    expect(resumed.stdout).toContain("in a new conversation: its last attempt failed, and its");
-    expect(requestAfter(asked)).toContain("the script says 401");
-    expect(requestAfter(asked)).toContain("What was done before is in the files");
-  });
-
   it("takes over from one that is too long for the model, with notes from its record", async () => {
     await open(
       step(),

@@ -2,7 +2,8 @@
  * Effects that must happen once, with the real program and a real repository: a step that pushes is
  * killed between its push and its receipt, and its probe or a person says whether it happened (P4).
  */
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, onTestFinished } from "vitest";
+import { KeptProject } from "../rig/kept-project.ts";
 import { eventually } from "../rig/project.ts";
 import { block, MOMENTS, type Moment, PushProject } from "../rig/push-project.ts";
 import { onceRound } from "../soak/once-round.ts";
@@ -84,13 +85,15 @@ describe("with a probe", () => {
     );
   });
 
-  it("that was killed itself is asked again", async () => {
+  it("that was killed itself, or stopped with the run, is asked again", async () => {
     const asked = project.hold("probe");
     const probe = `${project.effect("asked")}\n${asked.command}\n${project.probe}`;
     const id = await cutOff({ probe });
-    const resumed = project.start(["resume", id]);
+    const kept = new KeptProject(project);
+    onTestFinished(() => kept.forget());
+    const killed = project.start(["resume", id]);
     await asked.arrived();
-    await resumed.kill("SIGKILL");
+    await killed.kill("SIGKILL");
     const left = project.stepProcesses();
     expect(left).not.toEqual([]);
     const again = project.start(["resume", id]);
@@ -103,19 +106,18 @@ describe("with a probe", () => {
     expect(project.stepProcesses()).toEqual([]);
     expect(project.pushes()).toHaveLength(1);
     expect(project.effects()).toMatchObject({ asked: 2, ship: 1 });
-  });
 
-  it("that is stopped with the run is asked again", async () => {
-    const asked = project.hold("probe");
-    const id = await cutOff({ probe: `${asked.command}\n${project.probe}` });
-    const resumed = project.start(["resume", id]);
+    await project.remove();
+    kept.putBack();
+    const stopped = project.start(["resume", id]);
     await asked.arrived();
-    expect((await resumed.kill("SIGINT")).exit).toBe(130);
+    expect((await stopped.kill("SIGINT")).exit).toBe(130);
     expect(project.stepProcesses()).toEqual([]);
-    const again = project.start(["resume", id]);
+    const resumed = project.start(["resume", id]);
     await asked.release();
-    expect((await again.ended).exit).toBe(0);
+    expect((await resumed.ended).exit).toBe(0);
     expect(project.pushes()).toHaveLength(1);
+    expect(project.effects()).toMatchObject({ asked: 2, ship: 1 });
   });
 
   it("that does not know leaves it to a person, who may ask it again by resuming", async () => {
@@ -209,35 +211,38 @@ describe("without a probe", () => {
     `Output: perdure logs ${id} push`,
   ];
 
-  it.each([
-    ["done", 0, 1, 1],
-    ["redo", 0, 2, 1],
-    ["abort", 3, 1, undefined],
-  ] as const)("a person settles it: %s", async (verdict, exit, pushes, ship) => {
+  it("a person settles it, and of two people at once the word of one counts", async () => {
     const id = await cutOff();
     expect(await project.must(["resume", "--dry-run", id])).toContain("push  needs settle  ");
     const stopped = await project.run(["resume", id]);
     expect(stopped.exit).toBe(3);
     for (const line of words(id)) expect(stopped.stdout).toContain(`${line}\n`);
     expect(project.pushes()).toHaveLength(1);
-    const out = await project.must(["settle", id, "push", verdict]);
-    expect(out).toMatch(new RegExp(`^Step push of run ${id} is settled by \\S+@\\S+: `));
-    expect(out).toContain(`Continue: perdure resume ${id}\n`);
-    expect(project.pushes()).toHaveLength(1);
-    const twice = await project.run(["settle", id, "push", "done"]);
-    expect(twice.exit).toBe(2);
-    expect(twice.stderr).toContain("there is nothing to settle: step push is ");
+    const kept = new KeptProject(project);
+    onTestFinished(() => kept.forget());
+    const verdicts = [
+      ["done", 0, 1, 1],
+      ["redo", 0, 2, 1],
+      ["abort", 3, 1, undefined],
+    ] as const;
+    for (const [verdict, exit, pushes, ship] of verdicts) {
+      await project.remove();
+      kept.putBack();
+      const out = await project.must(["settle", id, "push", verdict]);
+      expect(out).toMatch(new RegExp(`^Step push of run ${id} is settled by \\S+@\\S+: `));
+      expect(out).toContain(`Continue: perdure resume ${id}\n`);
+      expect(project.pushes()).toHaveLength(1);
+      const twice = await project.run(["settle", id, "push", "done"]);
+      expect(twice.exit).toBe(2);
+      expect(twice.stderr).toContain("there is nothing to settle: step push is ");
+      const resumed = await project.run(["resume", id]);
+      expect(resumed.exit, verdict + resumed.stdout + resumed.stderr).toBe(exit);
+      expect(project.pushes()).toHaveLength(pushes);
+      expect(project.effects().ship).toBe(ship);
+    }
 
-    const resumed = await project.run(["resume", id]);
-
-    expect(resumed.exit, resumed.stdout + resumed.stderr).toBe(exit);
-    expect(project.pushes()).toHaveLength(pushes);
-    expect(project.effects().ship).toBe(ship);
-  });
-
-  it("two people at once: the word of one counts", async () => {
-    const id = await cutOff();
-    await project.run(["resume", id]);
+    await project.remove();
+    kept.putBack();
     const both = await Promise.all([
       project.run(["settle", id, "push", "done"]),
       project.run(["settle", id, "push", "abort"]),

@@ -1,10 +1,10 @@
 /** Tries, their counters, and going back: what survives a kill and what runs again (P1, P4, P5). */
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { eventually, Project } from "../rig/project.ts";
+import { eventually, PlainProject, type Project } from "../rig/project.ts";
 
 let project: Project;
 beforeEach(() => {
-  project = new Project();
+  project = new PlainProject();
 });
 afterEach(() => project.remove());
 
@@ -19,10 +19,10 @@ function until(name: string): string {
 }
 
 /** plan -> build -> ship, and docs beside build. */
-function diamond(): void {
+function diamond(settings = ""): void {
   project.write(
     "p.yaml",
-    `steps:
+    `${settings}steps:
   - id: plan
     run: ${project.effect("plan")}
   - id: build
@@ -120,12 +120,27 @@ it("on_resume: fresh grants all tries again; keep grants none and says what to t
   expect(project.effects()).toEqual({ fresh: 4, keep: 3 });
 });
 
-it("retry of a failed step runs it and what waits for it, and nothing that is done", async () => {
+it("retry of a failed step runs it and what waits for it; one that cannot be is refused", async () => {
   diamond();
   expect((await project.run(["run", "p.yaml"])).exit).toBe(3);
+  const id = await shortId();
+  const unknown = await project.run(["retry", id, "bild"]);
+  expect(unknown.exit).toBe(2);
+  expect(unknown.stderr).toBe(
+    `error: run ${id} has no step bild; did you mean build?
+  next: perdure show ${id}
+`,
+  );
+  for (const more of [[], ["--dry-run"]]) {
+    const early = await project.run(["retry", id, "ship", ...more]);
+    expect(early.exit).toBe(2);
+    expect(early.stderr).toContain(
+      "error: step ship cannot run yet: step build before it is not done",
+    );
+    expect(early.stderr).toContain(`next: perdure show ${id}`);
+  }
   expect(project.effects()).toEqual({ plan: 1, build: 1, docs: 1 });
   project.write("flag", "");
-  const id = await shortId();
 
   expect((await project.run(["retry", id, "build"])).exit).toBe(0);
 
@@ -166,7 +181,7 @@ it("retry of a failed fan-out tries the failed items again, and no others", asyn
 });
 
 it("retry of a completed step runs all behind it again, but not an independent branch", async () => {
-  diamond();
+  diamond("workspace: here\n");
   project.write("flag", "");
   await project.must(["run", "p.yaml"]);
   const id = await shortId();
@@ -187,29 +202,8 @@ files: the files stay as they are (--files restore restores the snapshot before 
   expect(project.effects()).toEqual({ plan: 1, build: 2, docs: 1, ship: 2 });
 });
 
-it("refuses a retry that cannot be, and names the steps there are", async () => {
-  diamond();
-  await project.run(["run", "p.yaml"]);
-  const id = await shortId();
-  const unknown = await project.run(["retry", id, "bild"]);
-  expect(unknown.exit).toBe(2);
-  expect(unknown.stderr).toBe(
-    `error: run ${id} has no step bild; did you mean build?
-  next: perdure show ${id}
-`,
-  );
-  for (const more of [[], ["--dry-run"]]) {
-    const early = await project.run(["retry", id, "ship", ...more]);
-    expect(early.exit).toBe(2);
-    expect(early.stderr).toContain(
-      "error: step ship cannot run yet: step build before it is not done",
-    );
-    expect(early.stderr).toContain(`next: perdure show ${id}`);
-  }
-});
-
 it("resume --from-step takes what lies before as done; --dry-run says so and changes nothing", async () => {
-  diamond();
+  diamond("workspace: here\n");
   await project.run(["run", "p.yaml"]);
   const id = await shortId();
   const before = project.read(

@@ -92,6 +92,27 @@ describe("a worktree run", () => {
     good(await project.run(["apply"]));
   });
 
+  it("keeps the commit of a step when another one starts again from its files", async () => {
+    const failsOnce = `test -e '${project.path("failed")}' || { touch '${project.path("failed")}'; exit 1; }`;
+    const own = `echo 2 > added; git add added; git commit -qm own; ${failsOnce}`;
+    const steps = (retry: string): string => `
+  - { id: one, run: "echo two >> readme" }
+  - { id: two, ${retry}run: "${own}" }
+`;
+    repository(`name: change\nworkspace: worktree\nsteps:${steps("retry: 2, ")}`);
+    good(await project.run(["run", "p.yaml"]));
+    expect(commitsOn(await branchName())).toEqual(["change: one|one@1", "own|"]);
+
+    // The same where a person retries the step, and the directory has gone meanwhile.
+    fs.rmSync(project.path("failed"));
+    project.write("p.yaml", `name: change\nworkspace: worktree\nsteps:${steps("")}`);
+    expect((await project.run(["run", "p.yaml"])).exit).toBe(3);
+    const id = await project.newestId();
+    fs.rmSync(project.path(".perdure", "runs", id, "workspace"), { recursive: true });
+    good(await project.run(["resume", id]));
+    expect(commitsOn(await branchName())).toEqual(["change: one|one@1", "own|"]);
+  });
+
   it("commits on the branch that a step has switched to, after the step's own commit", async () => {
     const own = "git switch -qc mine; echo x > x; git add x; git commit -qm own; echo y > y";
     repository(`name: change\nworkspace: worktree\nsteps:\n  - { id: one, run: "${own}" }\n`);
@@ -139,6 +160,22 @@ describe("a worktree run", () => {
     expect(files).toEqual([".gitignore", "new", "one", "p.yaml", "readme"]);
     // What the user has already is not applied again.
     expect(good(await project.run(["apply"])).stdout).toContain("Changed 1 file in");
+  });
+
+  it("has the commits of the steps that a fork keeps", async () => {
+    repository(`name: change\nworkspace: worktree\nsteps:${STEPS}`);
+    good(await project.run(["run", "p.yaml"]));
+    const id = await project.newestId();
+    good(await project.run(["fork", id, "--at", "two"]));
+    expect(await project.newestId()).not.toBe(id);
+    good(await project.run(["resume"]));
+    const both = ["change: one|one@1", "change: two|two@1"];
+    expect(commitsOn(await branchName())).toEqual(both);
+    expect(commitsOn(`perdure/${id.slice(0, 8)}`)).toEqual(both);
+    // A step before whose commit the fork starts is committed there.
+    good(await project.run(["fork", id, "--at", "one"]));
+    good(await project.run(["resume"]));
+    expect(commitsOn(await branchName())).toEqual(both);
   });
 
   it("completes although git cannot commit, and says so", async () => {

@@ -118,37 +118,34 @@ steps:
 });
 
 describe("an answer with a schema", () => {
-  const yaml = `
-steps:
-  - id: count
-    agent: claude
-    prompt: How many?
-    output_schema: { type: object, required: [n], properties: { n: { type: integer } } }
-  - { id: next, run: 'echo "n\${{ results.count.answer.n }}" >> effects' }
-`;
-
-  it("is asked for again until it fits, in the same conversation", async () => {
+  it("is asked for again until it fits, in the same conversation; else the step fails", async () => {
+    const schema = "{ type: object, required: [n], properties: { n: { type: integer } } }";
     project = await FakeClaude.open(
+      when("How much?", text('{ "n": "three" }')),
       when("cannot be used", text('```json\n{ "n": 3 }\n```')),
       stateless(text("There are three.")),
     );
-    pipeline(yaml);
-    good(await project.finish(["run", "p.yaml"]));
-
-    expect(project.effects()).toEqual({ n3: 1 });
-    expect(await project.said()).toEqual(["count: task in 1", "count: correct in 1"]);
-    const [continued] = await project.events("step.continued");
-    expect(continued?.ask).toEqual({ kind: "correct", why: "it is not JSON" });
-  });
-
-  it("fails the step when it never fits", async () => {
-    project = await FakeClaude.open(stateless(text('{ "n": "three" }')));
-    pipeline(yaml);
+    pipeline(`
+defaults: { agent: claude }
+steps:
+  - { id: count, prompt: How many?, output_schema: ${schema} }
+  - { id: next, run: 'echo "n\${{ results.count.answer.n }}" >> effects' }
+  - { id: never, prompt: How much?, output_schema: ${schema} }
+`);
     const result = await project.finish(["run", "p.yaml"]);
 
     expect(result.exit).toBe(3);
+    expect(project.effects()).toEqual({ n3: 1 });
+    expect(await project.said()).toEqual([
+      "count: task in 1",
+      "count: correct in 1",
+      "never: task in 2",
+      ...Array.from({ length: 3 }, () => "never: correct in 2"),
+    ]);
+    const [continued] = await project.events("step.continued");
+    expect(continued?.ask).toEqual({ kind: "correct", why: "it is not JSON" });
     expect(result.stdout).toContain("its agent's answer does not match the schema: ");
-    expect(project.model.requests("work")).toHaveLength(4);
+    expect(project.model.requests("work")).toHaveLength(6);
   });
 });
 
@@ -161,23 +158,7 @@ steps:
   - { id: build, prompt: Follow the plan., session: main }
 `;
 
-  it("is shared by the steps that name it, and by no other", async () => {
-    project = await FakeClaude.open(stateless(text("The plan is to win.")));
-    pipeline(yaml);
-    good(await project.finish(["run", "p.yaml"]));
-
-    expect(await project.said()).toEqual([
-      "plan: task in 1",
-      "review: task in 2",
-      "build: task in 1",
-    ]);
-    const asked = JSON.stringify(project.model.requests("work").at(-1));
-    expect(asked).toContain("The plan is to win.");
-    expect(asked).not.toContain("something else");
-    expect(asked).not.toContain("You were interrupted");
-  });
-
-  it("goes on after a kill in its second step", async () => {
+  it("is shared by the steps that name it, and goes on after a kill in its second step", async () => {
     project = await FakeClaude.open(
       when("Follow the plan", stall("accept", shell("echo built >> effects")), text("Built.")),
       stateless(text("The plan is to win.")),
@@ -185,13 +166,19 @@ steps:
     pipeline(yaml);
     const runner = project.begin(["run", "p.yaml"]);
     await project.model.stalled();
+    const asked = JSON.stringify(project.model.requests("work").at(-1));
+    expect(asked).toContain("The plan is to win.");
+    expect(asked).not.toContain("something else");
+    expect(asked).not.toContain("You were interrupted");
     await runner.kill("SIGKILL");
     await project.killSteps();
     project.model.release();
     good(await project.finish(["resume"]));
 
     expect(project.effects()).toEqual({ built: 1 });
-    expect((await project.said()).slice(2)).toEqual([
+    expect(await project.said()).toEqual([
+      "plan: task in 1",
+      "review: task in 2",
       "build: task in 1",
       "build: interrupted in 1",
     ]);
@@ -381,16 +368,7 @@ describe("recovery", () => {
     project.model.release();
   }
 
-  it("starts anew when a person says so", async () => {
-    await cutOff();
-    good(await project.finish(["resume", "--recover", "restart"]));
-    expect(await project.said()).toEqual(["work: task in 1", "work: task in 2"]);
-    // Its files are put back to where it began, so what it had written is written once.
-    expect(project.effects()).toEqual({ tool: 1 });
-    expect(project.model.requests("work").length).toBeGreaterThan(3);
-  });
-
-  it("is foretold by a dry run", async () => {
+  it("starts anew when a person says so, which a dry run foretells", async () => {
     await cutOff();
     const dryRun = async (...more: readonly string[]): Promise<string> => {
       const reported = await project.finish(["resume", "--dry-run", ...more]);
@@ -401,49 +379,52 @@ describe("recovery", () => {
     expect(await dryRun()).toContain(`${gone} continues\n`);
     expect(await dryRun("--recover", "restart")).toContain(`${gone} starts again\n`);
     expect(await project.said()).toEqual(["work: task in 1"]);
-    fs.rmSync(project.path("config", "projects"), { recursive: true });
+    const folder = project.path("config", "projects");
+    fs.renameSync(folder, `${folder}.away`);
     expect(await dryRun()).toContain(`${gone} starts again\n`);
+    fs.renameSync(`${folder}.away`, folder);
+
+    good(await project.finish(["resume", "--recover", "restart"]));
+    expect(await project.said()).toEqual(["work: task in 1", "work: task in 2"]);
+    // Its files are put back to where it began, so what it had written is written once.
+    expect(project.effects()).toEqual({ tool: 1 });
+    expect(project.model.requests("work").length).toBeGreaterThan(3);
   });
 
-  it("takes the last word of an agent whose exit status was lost", async () => {
-    project = await FakeClaude.open(stateless(stall("accept", text("Done."))));
-    pipeline("steps: [{ id: work, agent: claude, prompt: Do it. }]");
+  it("takes the last word of an agent whose exit status was lost, and runs only its check", async () => {
+    const late = (words: string): Script => when(words, stall("accept", text("Done.")));
+    project = await FakeClaude.open(late("Do this"), late("Do that"));
+    pipeline(`
+steps:
+  - { id: work, agent: claude, prompt: Do this., needs: [] }
+  - { id: checked, agent: claude, prompt: Do that., needs: [], check: echo check >> effects }
+`);
     const runner = project.begin(["run", "p.yaml"]);
-    await project.model.stalled();
+    await eventually("both ask", () => project.model.stalls().length === 2);
     await runner.kill("SIGKILL");
     project.model.release();
     const [id = ""] = await project.runIds();
-    const claim = project.path(".perdure", "runs", id, "attempts", "work@1.1", "pid");
-    await eventually("the agent ends", () => /^0 /.test(fs.readFileSync(claim, "utf8")));
-    await eventually("its wrapper ends", () => project.stepProcesses().length === 0);
-    // As if the machine had died right before it was written.
-    fs.writeFileSync(claim, `${".".repeat(15)}${fs.readFileSync(claim, "utf8").slice(15)}`);
+    for (const name of ["work", "checked"]) {
+      const claim = project.path(".perdure", "runs", id, "attempts", `${name}@1.1`, "pid");
+      await eventually("the agent ends", () => /^0 /.test(fs.readFileSync(claim, "utf8")));
+    }
+    await eventually("their wrappers end", () => project.stepProcesses().length === 0);
+    for (const name of ["work", "checked"]) {
+      const claim = project.path(".perdure", "runs", id, "attempts", `${name}@1.1`, "pid");
+      // As if the machine had died right before it was written, and right before the check.
+      fs.writeFileSync(claim, `${".".repeat(15)}${fs.readFileSync(claim, "utf8").slice(15)}`);
+    }
+    fs.rmSync(project.path("effects"));
     const reported = await project.finish(["resume", "--dry-run"]);
-    expect(reported.stdout).toContain(
-      "work  take result  its process is gone, but its agent had finished",
+    expect(reported.stdout).toMatch(
+      /work +take result +its process is gone, but its agent had finished/,
     );
     good(await project.finish(["resume"]));
-    expect(await project.events("step.adopted")).toMatchObject([{ found: "result" }]);
-    expect(await project.said()).toEqual(["work: task in 1"]);
-    expect((await project.events("step.completed"))[0]?.answer).toBe("Done.");
-  });
-
-  it("runs only the check of an agent that had answered", async () => {
-    project = await FakeClaude.open(stateless(stall("accept", text("Done."))));
-    pipeline("steps: [{ id: work, agent: claude, prompt: Do it., check: echo check >> effects }]");
-    const runner = project.begin(["run", "p.yaml"]);
-    await project.model.stalled();
-    await runner.kill("SIGKILL");
-    project.model.release();
-    const [id = ""] = await project.runIds();
-    const claim = project.path(".perdure", "runs", id, "attempts", "work@1.1", "pid");
-    await eventually("the agent ends", () => /^0 /.test(fs.readFileSync(claim, "utf8")));
-    await eventually("its wrapper ends", () => project.stepProcesses().length === 0);
-    // As if the machine had died right before the check.
-    fs.writeFileSync(claim, `${".".repeat(15)}${fs.readFileSync(claim, "utf8").slice(15)}`);
-    fs.rmSync(project.path("effects"));
-    good(await project.finish(["resume"]));
-    expect(await project.said()).toEqual(["work: task in 1"]);
+    const adopted = await project.events("step.adopted");
+    expect(adopted.find(({ step }) => step === "work")).toMatchObject({ found: "result" });
+    expect((await project.said()).toSorted()).toEqual(["checked: task in 2", "work: task in 1"]);
+    const completed = await project.events("step.completed");
+    expect(completed.find(({ step }) => step === "work")?.answer).toBe("Done.");
     expect(await project.events("step.failed")).toEqual([]);
     expect(project.effects()).toEqual({ check: 1 });
   });

@@ -10,6 +10,12 @@
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { expect } from "vitest";
+import {
+  journalProblems,
+  leftoversIn,
+  unfinishedRuns,
+  usedStateDir,
+} from "../../src/app/doctor.ts";
 import { readEventsFile } from "../../src/journal/events-file.ts";
 import { checkJournal } from "../../src/journal/repair/check.ts";
 import { type KillPlace, killAtEach } from "../rig/kill-walk.ts";
@@ -87,7 +93,7 @@ async function goOn(
   const walked = await walk(project, runArgs(pipeline), place);
   const where = `${pipeline.name}: ${before}, then at ${walked.failpoints.at(-1)}`;
   if (isKilled(walked) && !(await runExists(project, walked, where))) {
-    await expectNoRun(project, where);
+    await expectNoRun(project, walked, where);
   }
   return walked;
 }
@@ -217,8 +223,20 @@ async function runExists(
 }
 
 /** Half a creation is no creation: nothing is listed, and nothing calls for a repair. */
-async function expectNoRun(project: Project, where: string): Promise<void> {
+async function expectNoRun(
+  project: Project,
+  { failpoints }: QuickScan,
+  where: string,
+): Promise<void> {
   expect(await project.runIds(), `${where}: runs that are listed`).toEqual([]);
+  const dir = usedStateDir(project.dir);
+  if (dir !== undefined) {
+    expect(journalProblems(dir), `${where}: doctor`).toEqual([]);
+    expect(await leftoversIn(dir.root), `${where}: doctor`).toEqual([]);
+    expect(await unfinishedRuns(dir), `${where}: doctor`).toEqual([]);
+  }
+  // The program looks at the machine, too, so it is started for one of these kills.
+  if (failpoints.at(-1) !== LAST_BEFORE_RUN) return;
   const { exit, stderr } = await project.run(["doctor"]);
   expect({ exit, stderr }, `${where}: doctor`).toEqual({ exit: 0, stderr: "" });
 }

@@ -27,6 +27,16 @@ async function killedWhenRemade(id: string): Promise<void> {
   throw new Error("the failpoint was not passed");
 }
 
+/** Removes the worktree, and kills those who make it again, one after the other. */
+async function killedWhileRemade(id: string): Promise<void> {
+  fs.rmSync(project.path(".perdure", "runs", id, "workspace"), { recursive: true });
+  for (const name of ["worktree-added", "worktree-checked-out", "worktree-filled"]) {
+    const env = { PERDURE_FAILPOINT: `workspace.${name}:1` };
+    const { signal, stderr } = await project.run(["resume", id], { env });
+    expect(signal, `${name}: ${stderr}`).toBe("SIGKILL");
+  }
+}
+
 test.each(["directory", "worktree"])("a %s keeps the files of completed steps", async (kind) => {
   project.write("tracked", "tracked\n");
   userGit(project.dir, "init", "-q", "-b", "main");
@@ -48,6 +58,7 @@ steps:
   const id = await project.newestId();
   project.write("go", "");
   await killedWhenRemade(id);
+  if (kind === "worktree") await killedWhileRemade(id);
   const { exit, stdout, stderr } = await project.run(["resume", id]);
   expect(exit, stdout + stderr).toBe(0);
   expect(project.read(".perdure", "runs", id, "workspace", "kept.txt")).toBe("kept\n");

@@ -135,15 +135,21 @@ describe("a gate", () => {
 });
 
 describe("the syntax of conditions", () => {
-  it.each([
-    ["outcome=success && ", 0],
-    ["outcome = = x", 4],
-    ["context.=x", 4],
-    ["&& &&", 4],
-    ["outcome=success || ", 4],
-    ["preferred_label=More work needed", 0],
-  ])("%s: %i", async (condition, status) => {
-    const body = `${tool("a", "true")} start -> a; a -> exit [condition="${condition}"]; a -> exit`;
-    expect((await project.validate(body)).exit).toBe(status);
+  const edges = (conditions: readonly string[]): string =>
+    `${tool("a", "true")} start -> a
+${conditions.map((condition) => `a -> exit [condition="${condition}"]`).join("\n")}\na -> exit`;
+
+  it("is checked in every condition", async () => {
+    const wrong = ["outcome = = x", "context.=x", "&& &&", "outcome=success || "];
+    const { exit, stderr } = await project.validate(edges(wrong));
+    expect(exit).toBe(4);
+    // Each has an error, whose place is shown.
+    for (const condition of wrong)
+      expect(stderr).toContain(`| a -> exit [condition="${condition}"]`);
+  });
+
+  it("allows an empty clause at the end, and words with spaces", async () => {
+    const right = ["outcome=success && ", "preferred_label=More work needed"];
+    expect((await project.validate(edges(right))).exit).toBe(0);
   });
 });

@@ -15,6 +15,9 @@ afterEach(() => project.remove());
 const FAIL = { outcome: "fail", notes: "red" };
 const ROUTES = `start -> a; a -> exit [condition="outcome=success"]; a -> fix [condition="outcome=fail"]
   ${tool("fix", "true")}; fix -> exit`;
+/** The same for a second stage; the first one must succeed. */
+const ROUTES_BEHIND = `${ROUTES.replace("start -> a", "start -> before")}
+  before -> a [condition="outcome=success"]; before -> exit [condition="outcome=fail"]`;
 
 describe("a stage that writes status.json", () => {
   it("has a directory of its own, also without --logs and in branches", async () => {
@@ -35,17 +38,19 @@ describe("a stage that writes status.json", () => {
 
   it("understands the words that files use", async () => {
     const words = ["failure", "Error", "FAIL", "failed"];
-    for (const outcome of words) {
-      const ran = await project.play(`${tool("a", report("status.json", { outcome }))} ${ROUTES}`);
-      expect([outcome, ran.path]).toEqual([outcome, "start a fix exit"]);
-    }
+    const stages = words.map((outcome, at) => {
+      const next = at + 1 < words.length ? `a${at + 1}` : "b";
+      return `${tool(`a${at}`, report("status.json", { outcome }))}; ${tool(`fix${at}`, "true")}
+        a${at} -> exit [condition="outcome=success"]; a${at} -> fix${at} [condition="outcome=fail"]
+        fix${at} -> ${next}`;
+    });
     const partly = { status: "PARTIAL_SUCCESS", preferred_next_label: "Ship" };
     const ran = await project.play(
-      `${tool("a", report("status.json", partly))} start -> a; a -> b [label="Hold"]; a -> exit [label="ship"]
-      ${tool("b", "true")}; b -> exit`,
+      `${stages.join("\n")}; start -> a0; ${tool("b", report("status.json", partly))}
+      b -> c [label="Hold"]; b -> exit [label="ship"]; ${tool("c", "true")}; c -> exit`,
     );
-    expect(ran.path).toBe("start a exit");
-    expect(ran.checkpoint.perdure.outcomes.a).toBe("partial_success");
+    expect(ran.path).toBe("start a0 fix0 a1 fix1 a2 fix2 a3 fix3 b exit");
+    expect(ran.checkpoint.perdure.outcomes.b).toBe("partial_success");
   });
 });
 
@@ -56,33 +61,38 @@ describe("a status.json that this attempt did not write", () => {
     git("init", "-q");
     git("add", "status.json");
     const own = '{"outcome":"fail"}';
-    const ran = await project.play(`${tool("a", "true")} ${ROUTES}`);
-    expect(ran.path).toBe("start a exit");
-    expect(project.read("status.json")).toBe(JSON.stringify(FAIL));
-    const wrote = await project.play(`${tool("a", `echo '${own}' > status.json`)} ${ROUTES}`);
-    expect(wrote.path).toBe("start a fix exit");
+    const ran = await project.play(
+      `${tool("before", "true")}; ${tool("a", `cp status.json seen; echo '${own}' > status.json`)}
+      ${ROUTES_BEHIND}`,
+    );
+    expect(ran.path).toBe("start before a fix exit");
+    expect(project.read("seen")).toBe(JSON.stringify(FAIL));
     expect(project.read("status.json")).toBe(JSON.stringify(FAIL));
   });
 
   it("is not taken from the attempt or the visit before", async () => {
-    const once = 'test -e seen || { touch seen; echo \'{"outcome":"retry"}\' > "$FILE"; }';
-    for (const file of ["$ATTRACTOR_STAGE_DIR/status.json", "status.json"]) {
-      const body = `${tool("a", `rm -f seen.$1; FILE="${file}"; ${once}`, "max_retries=1")} ${ROUTES}`;
-      const ran = await project.play(body);
-      expect(ran).toMatchObject({ exit: 0, path: "start a exit" });
-      await project.begin(["run", project.write("x.yaml", "steps: [{id: x, run: rm seen}]")]).ended;
-    }
-    const loop = `${tool("a", `test -e two || { touch two; ${report("$ATTRACTOR_STAGE_DIR/status.json", FAIL)}; }`)}
-      start -> a; a -> a [condition="outcome=fail"]; a -> exit [condition="outcome=success"]`;
-    expect((await project.play(loop)).path).toBe("start a a exit");
+    const stages = ["$ATTRACTOR_STAGE_DIR/status.json", "status.json"].map((file, at) => {
+      const retry = report(file, { outcome: "retry" });
+      return tool(`a${at}`, `test -e seen${at} || { touch seen${at}; ${retry}; }`, "max_retries=1");
+    });
+    const fail = report("$ATTRACTOR_STAGE_DIR/status.json", FAIL);
+    const ran = await project.play(
+      `${stages.join("; ")}; ${tool("b", `test -e two || { touch two; ${fail}; }`)}
+      start -> a0; a0 -> a1 [condition="outcome=success"]; a0 -> exit [condition="outcome=fail"]
+      a1 -> b [condition="outcome=success"]; a1 -> exit [condition="outcome=fail"]
+      b -> b [condition="outcome=fail"]; b -> exit [condition="outcome=success"]`,
+    );
+    expect(ran).toMatchObject({ exit: 0, path: "start a0 a1 b b exit" });
+    for (const name of ["seen0", "seen1", "two"]) expect(project.exists(name)).toBe(true);
   });
 
   it("is another file of the project if it is no report", async () => {
-    const command = `echo '{"services": []}' > status.json`;
-    expect((await project.play(`${tool("a", command)} ${ROUTES}`)).path).toBe("start a exit");
-    expect(project.read("status.json")).toBe('{"services": []}\n');
-    const broken = await project.play(`${tool("a", "echo '{outcome' > status.json")} ${ROUTES}`);
-    expect(broken.path).toBe("start a fix exit");
+    const ran = await project.play(
+      `${tool("before", `echo '{"services": []}' > status.json`)}
+      ${tool("a", "cp status.json seen; echo '{outcome' > status.json")} ${ROUTES_BEHIND}`,
+    );
+    expect(ran.path).toBe("start before a fix exit");
+    expect(project.read("seen")).toBe('{"services": []}\n');
   });
 });
 
@@ -148,40 +158,42 @@ describe("a report and a kill", () => {
 
 describe("a prompt", () => {
   it("that speaks of status.json learns the path", async () => {
-    await project.play(`a [prompt="Build. Write status.json."]; start -> a -> exit`);
-    await project.play(`a [prompt="Write to $KILROY_STAGE_STATUS_PATH."]; start -> a -> exit`);
-    await project.play(`a [prompt="Build."]; start -> a -> exit`);
+    const ran = await project.play(
+      `a [prompt="Build. Write status.json."]; b [prompt="Write to $KILROY_STAGE_STATUS_PATH."]
+      c [prompt="Build."]; start -> a -> b -> c -> exit`,
+    );
+    expect(ran.path).toBe("start a b c exit");
     const said = project.prompts().map(([, prompt]) => prompt.includes("PERDURE_STATUS_FILE"));
     expect(said).toEqual([true, false, false]);
   });
 });
 
 describe("an answer with routing JSON", () => {
-  const routes = `start -> a; a -> exit [label="Ship"]; a -> fix [label="Fix"]; ${tool("fix", "true")}; fix -> exit`;
-
   it("counts alone and in a fenced block at the end", async () => {
     const cases: readonly (readonly [string, string])[] = [
-      ['{"preferred_next_label": "Fix"}', "start a fix exit"],
-      ['It is red.\n```json\n{"preferred_label": "fix"}\n```', "start a fix exit"],
-      ['```json\n{"preferred_label": "fix"}\n```\nThat was an example.', "start a exit"],
-      ['The schema is {"preferred_label": "fix"}', "start a exit"],
-      ['{"status": "healthy"}', "start a exit"],
+      ['{"preferred_next_label": "Fix"}', "fix"],
+      ['It is red.\n```json\n{"preferred_label": "fix"}\n```', "fix"],
+      ['```json\n{"preferred_label": "fix"}\n```\nThat was an example.', "done"],
+      ['The schema is {"preferred_label": "fix"}', "done"],
+      ['{"status": "healthy"}', "done"],
     ];
-    for (const [answer, path] of cases) {
-      project.write("answer", answer);
-      project.agent("cat answer");
-      expect([answer, (await project.play(`a [prompt="Go."] ${routes}`)).path]).toEqual([
-        answer,
-        path,
-      ]);
-    }
+    project.agent('cat "answer-$ATTRACTOR_NODE_ID"');
+    const stages = cases.map(([answer], at) => {
+      project.write(`answer-a${at}`, answer);
+      const next = at + 1 < cases.length ? `a${at + 1}` : "exit";
+      return `a${at} [prompt="Go."]; a${at} -> done${at} [label="Ship"]; a${at} -> fix${at} [label="Fix"]
+        ${tool(`done${at}`, "true")}; done${at} -> ${next}; ${tool(`fix${at}`, "true")}; fix${at} -> ${next}`;
+    });
+    const { path } = await project.play(`start -> a0; ${stages.join("\n")}`);
+    const taken = cases.map(([, way], at) => `a${at} ${way}${at}`);
+    expect(path).toBe(`start ${taken.join(" ")} exit`);
   });
 
   it("can report a failure, and a file outweighs it", async () => {
-    project.agent(`echo '{"outcome": "fail", "failure_reason": "red"}'`);
-    expect((await project.play(`a [prompt="Go."] ${ROUTES}`)).path).toBe("start a fix exit");
-    project.agent(`${report("status.json", { outcome: "success" })}; echo '{"outcome": "fail"}'`);
-    expect((await project.play(`a [prompt="Go."] ${ROUTES}`)).path).toBe("start a exit");
+    project.agent(`test "$ATTRACTOR_NODE_ID" = a || ${report("status.json", { outcome: "success" })}
+      echo '{"outcome": "fail", "failure_reason": "red"}'`);
+    const ran = await project.play(`before [prompt="Go."]; a [prompt="Go."] ${ROUTES_BEHIND}`);
+    expect(ran.path).toBe("start before a fix exit");
   });
 });
 
@@ -194,14 +206,16 @@ describe("the record of a stage", () => {
       node_retries: {},
       perdure: { outcomes: { a: "success" } },
     });
-    await project.play(`${tool("a", retry, "max_retries=1")} ${ROUTES}`);
+    await project.play(
+      `${tool("a", retry, "max_retries=1")}; b [prompt="Go."]
+      start -> a; a -> exit [condition="outcome=success"]; a -> b [condition="outcome=fail"]; b -> exit`,
+    );
     expect(JSON.parse(project.read("logs-2", "a", "status.json"))).toMatchObject({
       outcome: "fail",
       failure_reason: expect.stringContaining("max retries exceeded"),
     });
-    await project.play(`a [prompt="Go."]; start -> a -> exit`);
-    expect(JSON.parse(project.read("logs-3", "a", "status.json"))).toMatchObject({
-      notes: "Stage completed: a",
+    expect(JSON.parse(project.read("logs-2", "b", "status.json"))).toMatchObject({
+      notes: "Stage completed: b",
     });
   });
 

@@ -8,13 +8,14 @@ import { setTimeout } from "node:timers/promises";
 import { fetchRun } from "../../src/app/fleet/fetch.ts";
 import { textOf } from "../../src/app/fleet/stored-parts.ts";
 import { findMarked, runMarker } from "../../src/runner/process/sweep.ts";
+import { bundledProgram } from "../rig/bundled-program.ts";
 import { PATIENCE_MS } from "../rig/patience.ts";
 import { killGroups, type Program, Project, type Result } from "../rig/project.ts";
 import { userGit } from "../workspace/rig.ts";
 import { openTestStore, type TestStore } from "./test-store.ts";
 
-const PROGRAM = join(import.meta.dirname, "worker-program.ts");
-const SUBMIT = join(import.meta.dirname, "submit-program.ts");
+const PROGRAM = await bundledProgram(join(import.meta.dirname, "worker-program.ts"));
+const SUBMIT = await bundledProgram(join(import.meta.dirname, "submit-program.ts"));
 
 const LOOK_AGAIN_MS = 50;
 

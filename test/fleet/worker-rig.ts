@@ -4,6 +4,10 @@
  */
 import { readFileSync } from "node:fs";
 import { expect } from "vitest";
+import { Dispatch, type FleetParts } from "../../src/app/fleet/dispatch.ts";
+import { submitRun } from "../../src/app/fleet/submit.ts";
+import { requirePlan } from "../../src/app/pipeline/pipeline-file.ts";
+import { createdStateDir } from "../../src/app/project/project.ts";
 import type { RunEvent } from "../../src/core/event.ts";
 import type { FleetJournal } from "../../src/journal/fleet-journal.ts";
 import { openPostgresJournal } from "../../src/journal/postgres/postgres.ts";
@@ -24,28 +28,54 @@ export class Fleet extends PlainProject {
   readonly url: string;
   #flows = 0;
   readonly journal: FleetJournal;
+  readonly #dispatch: Dispatch;
+  /** The last submission by this process. */
+  #submitted: Promise<unknown> = Promise.resolve();
 
-  private constructor(url: string, journal: FleetJournal) {
+  private constructor(url: string, { journal, dispatch }: FleetParts) {
     super();
     this.url = url;
     this.journal = journal;
+    this.#dispatch = dispatch;
   }
 
   static async open(): Promise<Fleet> {
     const url = await newDatabase();
-    return new Fleet(url, await openPostgresJournal(url, { mode: "create" }));
+    const journal = await openPostgresJournal(url, { mode: "create" });
+    return new Fleet(url, { journal, dispatch: await Dispatch.open(journal, "client") });
   }
 
   override get own(): Readonly<Record<string, string>> {
     return { ...super.own, PERDURE_STORE: this.url };
   }
 
-  /** Gives a run of this pipeline to the fleet; returns its id. */
+  /**
+   * Gives a run of this pipeline to the fleet; returns its id. With words for the command line,
+   * `perdure submit` does it; without them this process does the same, which costs less.
+   */
   async submitted(text: string, ...words: readonly string[]): Promise<string> {
     this.#flows += 1;
     const name = this.write(`flow-${this.#flows}.yaml`, text);
+    if (words.length === 0) {
+      // One after the other: two that make the state directory at once would be two processes.
+      const submission = this.#submitted.then(() => this.#submit(this.path(name)));
+      this.#submitted = submission.catch(() => undefined);
+      return submission;
+    }
     const document = await this.document("submit", name, ...words);
     return String(document.run_id);
+  }
+
+  async #submit(file: string): Promise<string> {
+    const { plan, sha256 } = await requirePlan(file);
+    const { requires = [], concurrency } = plan;
+    const group = concurrency && { name: concurrency.group, max: concurrency.max };
+    const parts = { journal: this.journal, dispatch: this.#dispatch };
+    return submitRun(parts, createdStateDir(this.dir), {
+      plan,
+      origin: { file, fileSha256: sha256, input: {}, args: ["submit", file], cwd: this.dir },
+      queue: { requires, priority: 0, ...(group && { group }) },
+    });
   }
 
   /** The document that a command prints with --json. */
@@ -129,6 +159,7 @@ export class Fleet extends PlainProject {
 
   /** Ends all workers and forgets everything. */
   async end(): Promise<void> {
+    await this.#dispatch.close();
     await this.journal.close();
     await this.discard();
   }

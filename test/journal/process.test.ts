@@ -11,10 +11,11 @@ import { checkJournal } from "../../src/journal/repair/check.ts";
 import { repair } from "../../src/journal/repair/repair.ts";
 import { openSqliteJournal } from "../../src/journal/sqlite/sqlite.ts";
 import { seededRandom } from "../../src/util/random.ts";
+import { bundledProgram } from "../rig/bundled-program.ts";
 import { batch, fill, OWNER, runIdOf, summarise, writeOf } from "./sample-run.ts";
 import { writeSecondCopy } from "./second-copy.ts";
 
-const PROGRAM = join(import.meta.dirname, "journal-process.ts");
+const PROGRAM = await bundledProgram(join(import.meta.dirname, "journal-process.ts"));
 const NOBODY = 65_534;
 const KILLS = 20;
 

@@ -7,11 +7,12 @@ import * as fs from "node:fs";
 import { resolve } from "node:path";
 import type { RunEvent } from "../../src/core/event.ts";
 import { statOf } from "../../src/runner/process/identity.ts";
+import { bundledProgram } from "./bundled-program.ts";
 import type { Script } from "./model/reply.ts";
 import { type FakeModel, startModel } from "./model/server.ts";
 import { killProcess, PlainProject, type Program, type Result } from "./project.ts";
 
-const FAKE = resolve(import.meta.dirname, "fake-agent.ts");
+const FAKE = await bundledProgram(resolve(import.meta.dirname, "fake-agent.ts"));
 
 /** A program that takes Claude's flags and hands those that matter to the fake agent. */
 export const FAKE_CLAUDE = `#!/bin/sh

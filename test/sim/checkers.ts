@@ -51,7 +51,7 @@ const BUILT_IN = /^(outcome|preferred_label|current_node|last_stage|last_respons
 /** What is checked of the files of a run. */
 type FilesChecks = Pick<
   FakeFiles,
-  "expectSaved" | "expectReused" | "expectBystanders" | "expectCommitted"
+  "expectSaved" | "expectReused" | "expectBystanders" | "expectCommitted" | "expectKept"
 >;
 
 export class Checkers {
@@ -76,6 +76,11 @@ export class Checkers {
   readonly #misrouted = new Set<string>();
   /** Attempts whose conversation continued with a message. */
   readonly #continued = new Set<string>();
+  /** What was committed since a person last had files restored. */
+  readonly #committed: Extract<Recorded["event"], { type: "run.committed" }>[] = [];
+  #wasRestored = false;
+  /** The last snapshot of the run's files that an event names. */
+  #snapshot: string | undefined;
 
   constructor(plan: Plan, runId: string, journal: MemoryJournal, world: World, files: FilesChecks) {
     this.#files = files;
@@ -157,19 +162,47 @@ export class Checkers {
       this.#checkSnapshot(event, run);
       this.#checkResult(event, event.context);
     }
+    this.#checkFiles(recorded, run);
     this.#people.afterAppend(run);
     if (run.running.size > this.#roomMax) fail("more steps run than there is room for");
     if (recorded.length > EVENTS_PER_TURN * 2) fail(`one turn made ${recorded.length} events`);
+  }
+
+  /** What completed steps left stays in the files of the run, unless a person has them restored. */
+  #checkFiles(recorded: readonly Recorded[], run: Run): void {
+    for (const { event } of recorded) {
+      if (event.type === "run.committed") this.#committed.push(event);
+      if (event.type !== "run.restored") continue;
+      // The branch goes back with the files.
+      this.#snapshot = run.snapshot;
+      this.#committed.length = 0;
+      this.#wasRestored = true;
+    }
+    this.#files.expectKept(this.#snapshot, run.snapshot);
+    this.#snapshot = run.snapshot;
+  }
+
+  /** On another machine the run has its files and its commits. */
+  afterMove(recorded: readonly Recorded[], run: Run): void {
+    this.afterAppend(recorded, run);
+    for (const event of this.#committed) this.#files.expectCommitted(event);
   }
 
   /** What a completed step left is in its snapshot; its work apart was merged into that. */
   #checkSnapshot(event: Extract<Recorded["event"], { type: "step.completed" }>, run: Run): void {
     const visit = findVisit(run, event);
     if (visit === undefined || event.settledBy) return;
-    const process = this.#world.processes.get(attemptText(event));
-    const ended = process !== undefined && !process.killed;
-    if (event.from !== undefined) this.#files.expectReused(event, event.snapshot?.commit);
-    if (ended) this.#files.expectSaved(event, event.snapshot?.commit);
+    const commit = event.snapshot?.commit;
+    if (event.from !== undefined) return this.#files.expectReused(event, commit);
+    // Work that did not fit is merged by a later attempt, which has no process.
+    let worked: AttemptRef = event;
+    while (worked.attempt > 1 && !this.#world.processes.has(attemptText(worked))) {
+      worked = { ...worked, attempt: worked.attempt - 1 };
+    }
+    // A person may have taken out what a merge had brought before it was recorded.
+    if (worked !== event && this.#wasRestored) return;
+    const process = this.#world.processes.get(attemptText(worked));
+    if (process !== undefined && !process.killed) this.#files.expectSaved(worked, commit);
   }
 
   #noteStart(at: AttemptRef, run: Run): void {
@@ -235,6 +268,7 @@ export class Checkers {
     this.#conversationsOf.afterOwner(run, status, this.#journal.contents.load(this.#runId).events);
     if (this.#world.alive().length > 0) fail(`the run is ${status}, but a process lives`);
     this.#files.expectBystanders();
+    for (const event of this.#committed) this.#files.expectCommitted(event);
     this.#sameAfterReplay(run);
     if (status === "stopped") return;
     if (waitsForPerson(run)) return;
@@ -244,11 +278,8 @@ export class Checkers {
     if (mustFail !== (status === "failed")) fail(`${run.failed.size} failures: ${status}`);
     if (missed?.back !== undefined) fail(`the run ended before it went back: ${missed.message}`);
     if (status === "completed") this.#nothingPending(run);
-    const { events } = this.#journal.contents.load(this.#runId);
-    const named = events.flatMap(({ event }) =>
-      event.type === "run.committed" ? event.steps : [],
-    );
-    this.#files.expectCommitted(run, named);
+    const [left] = run.uncommitted;
+    if (left !== undefined) fail(`the work of ${left} was not committed`);
   }
 
   #sameAfterReplay(run: Run): void {

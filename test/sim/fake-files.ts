@@ -3,11 +3,18 @@
  * crash leaves them half done. What must never happen to files is checked here, where it would.
  */
 import type { Operation } from "../../src/core/action.ts";
-import type { AttemptRef } from "../../src/core/event.ts";
+import type { AttemptRef, RunEvent } from "../../src/core/event.ts";
 import type { Fact, MergeReport } from "../../src/core/fact.ts";
-import { findVisit, type Run, visitRef } from "../../src/core/run.ts";
+import { ownWorkspaces, type SavedFiles } from "../../src/core/moved-files.ts";
+import { attemptOf, findVisit, type Run, visitRef } from "../../src/core/run.ts";
 import { attemptText, visitText } from "../../src/core/step-path.ts";
-import { SHARED, workedAlone, worksApart, workspaceOf } from "../../src/core/workspace-files.ts";
+import {
+  commitWith,
+  SHARED,
+  workedAlone,
+  worksApart,
+  workspaceOf,
+} from "../../src/core/workspace-files.ts";
 import type { FilesOperationType } from "../../src/engine/executors/executor.ts";
 import type { Random } from "../../src/util/random.ts";
 import { Violation } from "./conversation-checkers.ts";
@@ -15,6 +22,22 @@ import type { World } from "./world.ts";
 
 export type FilesAction = Extract<Operation, { type: FilesOperationType }>;
 type Tree = ReadonlyMap<string, string>;
+
+/** A snapshot: the files, and in the run's workspace the commit that was checked out with them. */
+interface Snapshot {
+  readonly tree: Tree;
+  readonly head?: string;
+}
+
+/** A commit on the run's branch. */
+interface BranchCommit {
+  readonly steps: readonly string[];
+  readonly tree: Tree;
+  readonly parent: string;
+}
+
+/** The commit that the run's branch starts with. */
+const BASE = "b0";
 
 interface UnderWay {
   readonly operation: FilesAction;
@@ -25,17 +48,28 @@ export class FakeFiles {
   readonly #world: World;
   readonly #random: Random;
   readonly #workspaces = new Map<string, Map<string, string>>();
-  readonly #commits = new Map<string, Tree>();
+  readonly #snapshots = new Map<string, Snapshot>();
   /** Snapshots by what is in them; a file's content is its name. */
   readonly #idOf = new Map<string, string>();
+  /** Those of an earlier run. */
+  readonly #earlier = new Set<string>();
   readonly #operations: UnderWay[] = [];
   readonly #workspaceOf = new Map<string, string>();
   /** Attempts that completed. */
   readonly #completed = new Set<string>();
+  /** Those whose files a person took out of the run's files. */
+  readonly #takenBack = new Set<string>();
   /** Files that somebody else wrote into the shared workspace. */
   readonly #bystanders = new Map<string, string>();
-  /** The steps that each commit on the run's branch names. */
-  readonly #branch: (readonly string[])[] = [];
+  /** Those of them that were lost with a machine. */
+  readonly #lostBystanders = new Set<string>();
+  /** Snapshots by the attempt that they were taken after, recorded or not. */
+  readonly #after = new Map<string, string>();
+  /** Every commit that was made on the run's branch, and the last one that the branch has now. */
+  readonly #branch = new Map<string, BranchCommit>([
+    [BASE, { steps: [], tree: new Map(), parent: "" }],
+  ]);
+  #head = BASE;
   /** Planted: a merge makes the whole workspace what it computed, whatever was written since. */
   wholeMerges = false;
 
@@ -88,6 +122,9 @@ export class FakeFiles {
 
   begin(operation: FilesAction, run: Run): void {
     if (operation.type === "merge") expectTurn(operation.at, run);
+    if (operation.type === "commit" && run.restoring !== undefined) {
+      fail(`${operation.steps.join()} is committed, and a restore takes the branch back`);
+    }
     for (const workspace of workspacesOf(operation)) {
       const other = this.#operationIn(workspace);
       if (other !== undefined) fail(`${operation.type} begins during ${other.operation.type}`);
@@ -138,7 +175,9 @@ export class FakeFiles {
   earlier(at: AttemptRef, base: string): { readonly base: string; readonly after: string } {
     const names = ["one", "two"].map((name) => `${visitText(at)}.reused-${name}`);
     const files = new Map([...this.#tree(base), ...names.map((name) => [name, name] as const)]);
-    return { base, after: this.#commit(files) };
+    const after = this.#commit({ tree: files });
+    this.#earlier.add(after);
+    return { base, after };
   }
 
   /** A step that took an earlier result has all its files, and nothing of it ran. */
@@ -154,8 +193,71 @@ export class FakeFiles {
     const shared = this.#in(SHARED);
     for (const [name, content] of this.#bystanders) {
       if (shared.get(name) === content) continue;
-      const kept = [...this.#commits.values()].some((tree) => tree.get(name) === content);
-      if (!kept) fail(`the file ${name} of a bystander is lost`);
+      const kept = [...this.#snapshots.values()].some(({ tree }) => tree.get(name) === content);
+      if (!kept && !this.#lostBystanders.has(name)) fail(`the file ${name} of a bystander is lost`);
+    }
+  }
+
+  /** The files as they are now, for a machine that may have to continue the run. */
+  save(run: Run): SavedFiles {
+    const own = [...ownWorkspaces(run).keys()].filter((one) => this.#workspaces.has(one));
+    return {
+      commit: this.#take(SHARED),
+      own: Object.fromEntries(own.map((workspace) => [workspace, this.#take(workspace)])),
+    };
+  }
+
+  /** The same files with a later commit of the branch checked out. */
+  withCommit(snapshot: string, head: string): string {
+    return this.#commit({ tree: this.#tree(snapshot), head });
+  }
+
+  /**
+   * The machine is destroyed, and another one has only these files. The project of a person there has
+   * other files until those of the run are restored.
+   */
+  moveTo(run: Run, { commit, own }: SavedFiles, isRestoredLater: boolean): void {
+    for (const name of this.#bystanders.keys()) this.#lostBystanders.add(name);
+    this.#workspaces.clear();
+    this.#head = BASE;
+    if (commit !== undefined) {
+      if (!isRestoredLater) this.#workspaces.set(SHARED, new Map(this.#tree(commit)));
+      this.#checkOut(commit, commitWith(run, commit));
+    }
+    for (const [workspace, saved] of Object.entries(own)) {
+      this.#workspaces.set(workspace, new Map(this.#tree(saved)));
+    }
+    for (const visit of run.running) {
+      const workspace = workspaceOf(visit);
+      const saved = workspace === SHARED ? commit : own[workspace];
+      const name = attemptText(attemptOf(visit));
+      if (saved === undefined) this.#after.delete(name);
+      else this.#after.set(name, saved);
+    }
+  }
+
+  /** The files of the run keep what completed attempts left in them. */
+  expectKept(before: string | undefined, after: string | undefined): void {
+    if (before === undefined || after === undefined || before === after) return;
+    const [then, now] = [this.#tree(before), this.#tree(after)];
+    for (const attempt of this.#completed) {
+      const path = `${attempt}.end`;
+      if (then.has(path) && !now.has(path)) fail(`${path} is gone from the files of the run`);
+    }
+  }
+
+  /** What an event says is committed is on the branch: the commit, and the files of the steps. */
+  expectCommitted(committed: Extract<RunEvent, { type: "run.committed" }>): void {
+    const branch = this.#onBranch();
+    const { commit, steps } = committed;
+    const attempts = [...this.#completed].filter((one) => steps.includes(visitOf(one)));
+    if (attempts.some((attempt) => this.#takenBack.has(attempt))) return;
+    if (commit !== undefined && !branch.includes(this.#branchCommit(commit))) {
+      fail(`the commit of ${steps.join()} is not on the branch any more`);
+    }
+    for (const attempt of attempts) {
+      if (branch.some(({ tree }) => tree.has(`${attempt}.end`))) continue;
+      fail(`an event says that ${attempt} is committed, and no commit has its files`);
     }
   }
 
@@ -163,7 +265,11 @@ export class FakeFiles {
     switch (operation.type) {
       case "snapshot": {
         const { workspace, serves } = operation;
-        const commit = this.#commit(this.#in(workspace));
+        const [ended] = serves.after ?? [];
+        const kept = operation.adopted && ended && this.#after.get(attemptText(ended));
+        const commit = kept ?? this.#take(workspace);
+        // An owner that dies now has stored it, and could not record it.
+        if (ended !== undefined) this.#after.set(attemptText(ended), commit);
         const base = serves.aside && findVisit(run, serves.aside)?.base;
         const changed = base === undefined || !sameTree(this.#tree(base), this.#tree(commit));
         return { type: "snapshotted", workspace, serves, snapshot: { commit }, changed };
@@ -176,9 +282,10 @@ export class FakeFiles {
         return { type: "files-ready", at, workspace, how: "made" };
       }
       case "restore": {
-        const { at, workspace, from, to } = operation;
+        const { at, workspace, from, to, head } = operation;
         const before = this.#completedIn(workspace);
         this.#apply(workspace, from, to, 1);
+        if (workspace === SHARED) this.#checkOut(to, head);
         const lost = before.find((path) => !this.#in(workspace).has(path));
         if (lost !== undefined) fail(`${lost} is gone: its files were put back for another step`);
         return { type: "files-ready", at, workspace, how: "restored" };
@@ -193,12 +300,17 @@ export class FakeFiles {
         return { type: "reused", at, workspace, problem };
       }
       case "rewind-files": {
-        const aside = this.#commit(this.#in(SHARED));
+        const aside = this.#take(SHARED);
         this.#apply(SHARED, aside, operation.commit, 1);
+        this.#checkOut(operation.commit, operation.head);
+        for (const attempt of this.#completed) {
+          if (!this.#in(SHARED).has(`${attempt}.end`)) this.#takenBack.add(attempt);
+        }
         return { type: "restored", commit: operation.commit, aside };
       }
       case "merge": {
         const { at, workspace } = operation;
+        this.#after.set(attemptText(at), this.#take(visitText(at)));
         return { type: "merged", at, workspace, result: this.#merge(visitText(at), operation) };
       }
       case "merge-scope": {
@@ -210,19 +322,42 @@ export class FakeFiles {
     }
   }
 
-  /** Makes a commit for the steps that no commit names yet. */
+  /** Commits what differs from the last commit, for the steps that it does not name. */
   #commitSteps(steps: readonly string[]): Fact {
-    const fresh = steps.filter((step) => !this.#branch.some((named) => named.includes(step)));
-    if (fresh.length > 0) this.#branch.push(fresh);
-    return { type: "committed", steps, commit: `b${this.#branch.length}` };
+    const last = this.#branchCommit(this.#head);
+    const fresh = steps.filter((step) => !last.steps.includes(step));
+    if (fresh.length === 0 || sameTree(last.tree, this.#in(SHARED))) {
+      // An earlier owner may have made the commit, and could not report it.
+      const known = fresh.length < steps.length ? { commit: this.#head } : {};
+      return { type: "committed", steps, ...known };
+    }
+    const commit = `b${this.#branch.size}`;
+    const tree = new Map(this.#in(SHARED));
+    this.#branch.set(commit, { steps: fresh, tree, parent: this.#head });
+    this.#head = commit;
+    return { type: "committed", steps, commit };
   }
 
-  /** A run that has ended left nothing uncommitted, and its commits were made. */
-  expectCommitted(run: Run, named: readonly string[]): void {
-    const [left] = run.uncommitted;
-    if (left !== undefined) fail(`the work of ${left} was not committed`);
-    const lost = named.find((step) => !this.#branch.some((commit) => commit.includes(step)));
-    if (lost !== undefined) fail(`an event says that ${lost} is committed, and no commit has it`);
+  /** Checks out the commit of a snapshot, or a later one that has the same work. */
+  #checkOut(snapshot: string, later?: string): void {
+    this.#head = later ?? this.#snapshot(snapshot).head ?? this.#head;
+  }
+
+  /** The commits that the run's branch has now, the last one first. */
+  #onBranch(): readonly BranchCommit[] {
+    const commits: BranchCommit[] = [];
+    for (let at = this.#head; at !== ""; ) {
+      const commit = this.#branchCommit(at);
+      commits.push(commit);
+      at = commit.parent;
+    }
+    return commits;
+  }
+
+  #branchCommit(commit: string): BranchCommit {
+    const found = this.#branch.get(commit);
+    if (found === undefined) fail(`there is no commit ${commit}`);
+    return found;
   }
 
   /** Adds what was done apart; sometimes it does not fit, until somebody has seen to it. */
@@ -232,22 +367,22 @@ export class FakeFiles {
   ): MergeReport {
     const { workspace, base, conflicts } = operation;
     const theirs = this.#in(own);
-    const ours = this.#commit(this.#in(workspace));
-    const saved = { commit: this.#commit(theirs) };
+    const ours = this.#take(workspace);
+    const saved = { commit: this.#take(own) };
     if (conflicts.length === 0 && this.#random.chance(0.15)) {
       return { ok: false, paths: ["fought-over"], base: ours, theirs: saved };
     }
     // While the merge was computed, other steps kept writing.
-    if (workspace === SHARED) this.bystander(`meanwhile-${this.#commits.size}`);
+    if (workspace === SHARED) this.bystander(`meanwhile-${this.#snapshots.size}`);
     const merged = new Map(this.#tree(ours));
     const before = this.#tree(base);
     for (const [path, content] of theirs) if (!before.has(path)) merged.set(path, content);
     if (this.wholeMerges) this.#workspaces.set(workspace, merged);
-    else this.#apply(workspace, ours, this.#commit(merged), 1);
+    else this.#apply(workspace, ours, this.#commit({ tree: merged }), 1);
     for (const path of theirs.keys()) {
       if (!before.has(path) && !this.#in(workspace).has(path)) fail(`${path} was not merged`);
     }
-    const snapshot = { commit: this.#commit(this.#in(workspace)) };
+    const snapshot = { commit: this.#take(workspace) };
     return { ok: true, snapshot, theirs: saved.commit };
   }
 
@@ -313,26 +448,35 @@ export class FakeFiles {
   }
 
   #tree(commit: string): Tree {
-    const tree = this.#commits.get(commit);
-    if (tree === undefined) fail(`there is no snapshot ${commit}`);
-    return tree;
+    return this.#snapshot(commit).tree;
   }
 
-  #commit(files: Tree): string {
-    const content = [...files.keys()].sort().join();
+  #snapshot(commit: string): Snapshot {
+    const snapshot = this.#snapshots.get(commit);
+    if (snapshot === undefined) fail(`there is no snapshot ${commit}`);
+    return snapshot;
+  }
+
+  /** Takes a snapshot of a workspace. */
+  #take(workspace: string): string {
+    const tree = this.#in(workspace);
+    return this.#commit(workspace === SHARED ? { tree, head: this.#head } : { tree });
+  }
+
+  #commit({ tree, head }: Snapshot): string {
+    const content = `${head ?? ""} ${[...tree.keys()].sort().join()}`;
     const known = this.#idOf.get(content);
     if (known !== undefined) return known;
-    const id = `c${this.#commits.size + 1}`;
-    this.#commits.set(id, new Map(files));
+    const id = `c${this.#snapshots.size + 1}`;
+    this.#snapshots.set(id, { tree: new Map(tree), ...(head === undefined ? {} : { head }) });
     this.#idOf.set(content, id);
     return id;
   }
 
   /** A snapshot that a person may ask for. */
   anyCommit(): string {
-    return this.#commits.size === 0
-      ? this.#commit(this.#in(SHARED))
-      : this.#random.pick([...this.#commits.keys()]);
+    const taken = [...this.#snapshots.keys()].filter((one) => !this.#earlier.has(one));
+    return taken.length === 0 ? this.#take(SHARED) : this.#random.pick(taken);
   }
 }
 
@@ -361,6 +505,11 @@ function expectTurn(at: AttemptRef, run: Run): void {
       other.record.position < visit.record.position,
   );
   if (earlier) fail(`${attemptText(at)} is merged before ${visitText(visitRef(earlier))}`);
+}
+
+/** The visit of an attempt, by their names. */
+function visitOf(attempt: string): string {
+  return attempt.slice(0, attempt.lastIndexOf("."));
 }
 
 function sameTree(one: Tree, other: Tree): boolean {

@@ -30,6 +30,8 @@ interface Mutation extends Change {
 }
 
 const OPERATIONS = "src/core/operations.ts";
+const WORKSPACE_FILES = "src/core/workspace-files.ts";
+const MOVED_FILES = "src/core/moved-files.ts";
 const LEASE_KEEPER = "src/app/fleet/lease-keeper.ts";
 const TAKEOVER = "src/app/fleet/takeover.ts";
 /** The journal, too, refuses the lease of another worker. */
@@ -69,7 +71,7 @@ const MUTATIONS: readonly Mutation[] = [
     file: OPERATIONS,
     from: "!entry.restored && workedAlone(run, visit)",
     to: "!entry.restored",
-    firstSeed: 2_000,
+    firstSeed: 5_000,
   },
   {
     name: "a new round of a loop keeps the edges of the last one",
@@ -167,13 +169,13 @@ const MUTATIONS: readonly Mutation[] = [
   },
   {
     name: "who worked beside a step is forgotten",
-    file: "src/core/workspace-files.ts",
+    file: WORKSPACE_FILES,
     from: "draft(other).crowded = true;\n    draft(visit).crowded = true;",
     to: "",
   },
   {
     name: "files that others have changed count as unchanged",
-    file: "src/core/workspace-files.ts",
+    file: WORKSPACE_FILES,
     from: "return clean ? snapshot : undefined;",
     to: "return snapshot;",
   },
@@ -206,6 +208,55 @@ const MUTATIONS: readonly Mutation[] = [
     file: OPERATIONS,
     from: 'if (operation !== undefined && operation !== "snapshot") return [];',
     to: 'if (operation === "restore" || operation === "merge") return [];',
+  },
+  {
+    name: "a snapshot of an earlier owner is used although other work was merged since",
+    file: OPERATIONS,
+    from: "workedAlone(run, visit) || run.restoring !== undefined;",
+    to: "visit.attempts > 0;",
+  },
+  {
+    name: "files that are not restored yet are recorded as those of an attempt",
+    file: OPERATIONS,
+    from: "workedAlone(run, visit) || run.restoring !== undefined;",
+    to: "workedAlone(run, visit);",
+  },
+  {
+    name: "work is committed before a restore takes the branch back",
+    file: WORKSPACE_FILES,
+    from: "if (run.restoring !== undefined) return [];\n",
+    to: "",
+  },
+  {
+    name: "a restore takes the commit of an earlier step off the branch",
+    file: WORKSPACE_FILES,
+    from: "  commits.set(snapshot, commit);\n",
+    to: "",
+  },
+  {
+    name: "a retry after the end of a run takes its commit off the branch",
+    file: WORKSPACE_FILES,
+    from: "if (isOpen && latest.base !== undefined) commits.set(latest.base, commit);",
+    to: "void isOpen;",
+  },
+  {
+    name: "a moved run gets files that are older than its last event",
+    file: MOVED_FILES,
+    from: "then.snapshot === now.snapshot ?",
+    to: "then.id === now.id ?",
+  },
+  {
+    name: "work that is not merged yet is left behind by a move",
+    file: MOVED_FILES,
+    from: "(isNewest(workspace) ? own[workspace] : undefined) ?? known",
+    to: "isNewest(workspace) ? known : undefined",
+  },
+  {
+    name: "what takes the result of an earlier run counts as started elsewhere",
+    file: MOVED_FILES,
+    from: "foundBy(visit) === undefined && ",
+    to: "",
+    firstSeed: 4_400,
   },
   {
     name: "an owner that was replaced writes",

@@ -41,6 +41,7 @@ import { Checkers, plansIn } from "./checkers.ts";
 import { Violation } from "./conversation-checkers.ts";
 import { editedPlan } from "./edited-plan.ts";
 import { FakeFiles } from "./fake-files.ts";
+import { Moves } from "./moves.ts";
 import { CHOOSES, randomPlan } from "./random-plan.ts";
 import { snapshot } from "./snapshot.ts";
 import { type SimProcess, World } from "./world.ts";
@@ -124,6 +125,11 @@ class Simulation {
   /** Attempts whose process this owner has started or adopted. */
   readonly #held = new Set<string>();
   readonly #files: FakeFiles;
+  readonly #moves: Moves;
+  /** Dice of their own, so that runs that stay on one machine stay what they were. */
+  readonly #moveRandom: Random;
+  /** The epoch of the current owner. */
+  #epoch = 0;
   /** Owners that were replaced while they slept. */
   readonly #sleepers: Loop[] = [];
   #bystanders = 0;
@@ -149,11 +155,17 @@ class Simulation {
     this.#files = new FakeFiles(this.#world, seededRandom(seed ^ 0xf11e5));
     this.#files.wholeMerges = bug === "merge-whole-tree";
     this.#journal = memoryJournal({
-      beforeAppend: () => {
+      beforeAppend: (write) => {
         if (this.#chance(0.03)) throw this.#crash("append fails");
+        if (write.epoch === this.#epoch && this.#keepsFiles()) this.#moves.beforeAppend(write);
       },
     });
     this.#planOf = plansIn(this.#journal);
+    this.#moveRandom = seededRandom(seed ^ 0x30fe5);
+    this.#moves = new Moves({
+      ...{ runId: RUN_ID, journal: this.#journal, planOf: this.#planOf, random: this.#moveRandom },
+      ...{ files: this.#files, world: this.#world },
+    });
     this.#checkers = new Checkers(this.#plan, RUN_ID, this.#journal, this.#world, this.#files);
   }
 
@@ -215,7 +227,9 @@ class Simulation {
     const { log, leases } = this.#journal;
     const acquired = await takeLease(leases, RUN_ID, { owner, isAlive: () => false });
     if (!acquired.ok) throw new Violation("a dead owner was not replaced");
+    this.#epoch = acquired.epoch;
     this.#checkers.requests.beforeOwner();
+    await this.#move(number);
     await this.#settle(acquired.epoch);
     if (this.#chance(0.12)) await this.#update(owner, acquired.epoch);
     const loaded = this.#journal.contents.load(RUN_ID);
@@ -230,7 +244,7 @@ class Simulation {
       run: replay(this.#planOf, RUN_ID, events),
       epoch: acquired.epoch,
       keepsFiles: plan.workspace?.snapshots === true,
-      placed: this.#place(plan),
+      ...this.#place(plan),
       executors: this.#executors(() => loop, gates),
       ...(this.#chance(0.1) ? { recover: this.#random.pick(["continue", "restart"]) } : {}),
       watch: (recorded, run) => this.#checkers.afterAppend(recorded, run),
@@ -258,11 +272,13 @@ class Simulation {
   }
 
   /** Where the run works; a worktree gets a commit for each step, one at the end, or none. */
-  #place({ workspace }: Plan): WorkspaceUsed {
+  #place({ workspace }: Plan): { readonly placed?: WorkspaceUsed } {
     const kind = workspace?.kind ?? "here";
     const commits = this.#random.pick(["step", "end", undefined] as const);
     const isKept = kind === "worktree" && workspace?.snapshots === true;
-    return { kind, path: "/project", ...(isKept && commits !== undefined ? { commits } : {}) };
+    if (kind === "here") return {};
+    const how = isKept && commits !== undefined ? { commits } : {};
+    return { placed: { kind, path: "/project", ...how } };
   }
 
   #endOwner(run: Run): void {
@@ -270,6 +286,22 @@ class Simulation {
     this.#files.crash(run);
     // What executors had still to say is said to nobody; processes are found by the next owner.
     this.#late.splice(0, Number.POSITIVE_INFINITY, ...this.#late.filter(isAboutProcess));
+  }
+
+  /** The machine of the last owner may be gone; what it had still to say is said to nobody. */
+  async #move(owner: number): Promise<void> {
+    const isLost = owner > 1 && !this.#calm && this.#moveRandom.chance(0.15);
+    if (isLost && this.#keepsFiles()) this.#moves.destroy();
+    const moved = await this.#moves.move(this.#epoch, this.#world.clock);
+    if (moved === undefined) return;
+    this.#note(JSON.stringify(moved));
+    this.#late.length = 0;
+    const { events } = this.#journal.contents.load(RUN_ID);
+    this.#checkers.afterMove(events.slice(-1), replay(this.#planOf, RUN_ID, events));
+  }
+
+  #keepsFiles(): boolean {
+    return this.#plan.workspace?.snapshots === true;
   }
 
   /** Somebody has edited the pipeline; what still runs of the steps that this touches is let be. */
@@ -570,6 +602,7 @@ class Simulation {
     if (this.#random.chance(0.7)) this.#late.push(...(await this.#pending(this.#read, run)));
     if (this.#chance(0.02)) for (const process of this.#world.alive()) this.#world.kill(process);
     this.#collect(run);
+    if (this.#keepsFiles()) this.#moves.sometimesSave(run);
     this.#late.push(...this.#files.ended(run));
     while (this.#late.length > 0 && (facts.length === 0 || this.#random.chance(0.5))) {
       const fact = this.#late.splice(this.#random.below(this.#late.length), 1)[0];
@@ -756,10 +789,10 @@ class Simulation {
   }
 
   #leave(at: AttemptRef, ending: { readonly how: string }): void {
-    const kept = this.#plan.workspace?.snapshots === true;
-    if (kept && ending.how === "exited" && this.#world.processes.has(attemptText(at))) {
-      this.#files.leave(at);
-    }
+    const process = this.#world.processes.get(attemptText(at));
+    // One that was killed wrote nothing more, whatever its last word was.
+    const isDone = process?.killed === false && ending.how === "exited";
+    if (isDone && this.#keepsFiles()) this.#files.leave(at);
   }
 
   #planted(ending: Extract<Fact, { type: "process-ended" }>["ending"]): typeof ending {

@@ -22,6 +22,7 @@ const EVENTS: readonly string[] = [
   "run.finishing",
   "run.funded",
   "run.messaged",
+  "run.moved",
   "run.opened",
   "run.placed",
   "run.restarted",

@@ -45,6 +45,8 @@ export class World {
   readonly #transcripts = new Set<string>();
   /** Session -> the messages that were said in it. */
   readonly #heard = new Map<string, readonly string[]>();
+  /** Attempts that may have run on a machine that is gone. */
+  readonly #elsewhere = new Set<string>();
   #sessions = 0;
 
   constructor(random: Random) {
@@ -155,6 +157,7 @@ export class World {
   /** What a resumed runner finds out about an attempt; undefined while it is alive. */
   evidence(at: AttemptRef): Ending | undefined {
     const process = this.processes.get(attemptText(at));
+    if (this.#elsewhere.has(attemptText(at))) return lostOf(process);
     if (process === undefined) {
       return { how: "lost", started: false, message: "it had not started" };
     }
@@ -166,6 +169,20 @@ export class World {
     if (!this.isAlive(process)) return;
     process.killed = true;
     process.killedAt = this.now;
+  }
+
+  /** The machine is gone with all its processes; these attempts may have been among them. */
+  destroy(attempts: readonly AttemptRef[]): void {
+    for (const process of this.alive()) this.kill(process);
+    for (const at of attempts) {
+      this.#elsewhere.add(attemptText(at));
+      const process = this.processes.get(attemptText(at));
+      // How it had ended is known to nobody.
+      if (process !== undefined && !process.killed) {
+        process.killed = true;
+        process.killedAt = this.now;
+      }
+    }
   }
 
   /** The next time at which a process ends by itself. */
@@ -181,13 +198,18 @@ export function endedWell(ending: Ending): boolean {
   return ending.reported?.outcome !== "fail" && ending.reported?.outcome !== "retry";
 }
 
-function traceOf({ trace, ending }: SimProcess): Ending {
-  const lost = { how: "lost", started: true, message: "its process is gone" } as const;
-  const { spent } = ending;
+function traceOf(process: SimProcess): Ending {
+  const { trace, ending } = process;
   if (trace === "word" && ending.how === "exited" && ending.exit === 0) {
     return { ...ending, fromStream: true };
   }
-  return trace === "nothing" || spent === undefined ? lost : { ...lost, spent };
+  return lostOf(process);
+}
+
+function lostOf(process: SimProcess | undefined): Ending {
+  const lost = { how: "lost", started: true, message: "its process is gone" } as const;
+  const spent = process?.ending.spent;
+  return process?.trace === "nothing" || spent === undefined ? lost : { ...lost, spent };
 }
 
 function shellEnding(random: Random): Ending {

@@ -6,6 +6,7 @@ import { applyChanges } from "../../src/workspace/snapshot/apply.ts";
 import { takeSnapshot } from "../../src/workspace/snapshot/snapshot.ts";
 import type { Workspace } from "../../src/workspace/snapshot/workspace.ts";
 import { contentOf, gitProject, inProcess, open, scratch, write } from "./rig.ts";
+import { workOn } from "./workspace-work.ts";
 
 const FILES = {
   ".gitignore": "*.log\n",
@@ -133,7 +134,7 @@ describe("applying changes", () => {
     const { workspace, from, to, then } = await twoSnapshots(project);
     for (let n = 1; ; n++) {
       const killed = await inProcess(n, "apply", project, from, to);
-      expect((await inProcess(0, "apply", project, from, to)).output.trim()).toBe("[]");
+      expect(await workOn("apply", project, from, to)).toBe("[]");
       expect(contentOf(project)).toEqual(then);
       if (killed.signal === null) break;
       await applyChanges(workspace, { from: to, to: from });

@@ -20,6 +20,7 @@ import {
   userState,
   write,
 } from "./rig.ts";
+import { workOn } from "./workspace-work.ts";
 
 const REF = "refs/perdure/r1/one";
 /** More failpoints than any of these passes. */
@@ -52,8 +53,7 @@ async function walk(
       return n - 1;
     }
     expect(killed.signal).toBe("SIGKILL");
-    const again = await inProcess(0, ...args);
-    expect(again, again.output).toMatchObject({ exit: 0 });
+    await workOn(...args);
     await check();
   }
   throw new Error("too many failpoints");
@@ -87,7 +87,7 @@ describe.each([
         for (const { commit } of await listRefs(store))
           expect(await hasCommit(store, commit)).toBe(true);
         write(project, { "new/file": "n\n" });
-        expect((await inProcess(0, "snapshot", project, REF)).output.trim()).toBe(tree);
+        expect(await workOn("snapshot", project, REF)).toBe(tree);
       },
     });
     write(project, { "new/file": "n\n" });
@@ -161,10 +161,9 @@ it("a snapshot or restore killed together with its git, anywhere, spoils nothing
   const { status: _before, ...state } = userState(project);
   for (let round = 0; round < 8; round++) {
     await killedLoop(project, commit, round % 4);
-    const again = await inProcess(0, "restore", project, commit);
-    expect(again.output.trim()).toBe("true");
+    expect(await workOn("restore", project, commit)).toBe("true");
     expect(contentOf(project)).toEqual(then);
-    expect((await inProcess(0, "snapshot", project, REF)).output.trim()).toBe(tree);
+    expect(await workOn("snapshot", project, REF)).toBe(tree);
     expect(await checkStore(store)).toEqual([]);
   }
   const { status: _after, ...after } = userState(project);
@@ -214,7 +213,7 @@ it("a killed making or removing of a worktree is finished by the next", async ()
   const { reflog: _before, ...state } = userState(project);
   const made = await walk(["worktree", project, base], {
     prepare: async () => {
-      expect(await inProcess(0, "remove-worktree", project)).toMatchObject({ exit: 0 });
+      expect(await workOn("remove-worktree", project)).toBe("removed");
     },
     check: async () => {
       expect(contentOf(path)).toEqual(whole);
@@ -225,7 +224,7 @@ it("a killed making or removing of a worktree is finished by the next", async ()
   expect(made).toBeGreaterThanOrEqual(5);
   await walk(["remove-worktree", project], {
     prepare: async () => {
-      expect(await inProcess(0, "worktree", project, base)).toMatchObject({ exit: 0 });
+      expect(await workOn("worktree", project, base)).toBe(base);
     },
     check: async () => expect(fs.existsSync(path)).toBe(false),
   });

@@ -12,18 +12,27 @@ import { gitProject, userGit, write } from "./rig.ts";
 /** More git calls than any of these runs makes. */
 const CALLS_MAX = 300;
 
-/**
- * A git in front of the real one. At call N it leaves the locks and half-made files of the command,
- * then kills its parent and itself.
- */
-const FAKE = `#!/bin/bash
-dir=$(dirname "$0")
-export PATH=\${PATH#"$dir":}
+/** A git in front of the real one, which costs little: it only counts the calls until call N. */
+const FAKE = `#!/bin/sh
+dir=\${0%/*}
+PATH=\${PATH#"$dir":}
 [ -e "$dir/at" ] || exec git "$@"
 # Only our own calls count, not those of steps.
 [ "\${PERDURE_STEP:-}" = "" ] || exec git "$@"
-echo >> "$dir/calls"
-[ "$(wc -l < "$dir/calls")" = "$(cat "$dir/at")" ] || exec git "$@"
+printf x >> "$dir/calls"
+read -r calls < "$dir/calls"
+read -r at < "$dir/at"
+[ "\${#calls}" = "$at" ] || exec git "$@"
+exec bash "$dir/die" "$dir" "$@"
+`;
+
+/**
+ * What call N is: it leaves the locks and half-made files of the command, then kills its parent and
+ * itself.
+ */
+const DIE = `
+dir=$1
+shift
 rm "$dir/at"
 words=()
 skip=""
@@ -65,7 +74,7 @@ let project: Project;
 beforeEach(() => {
   const files = { ".gitignore": "effects\nbin/\n*.yaml\n", "a.txt": "a\n", "d/b.txt": "b\n" };
   project = new Project(gitProject(files));
-  write(project.dir, { "bin/git": FAKE });
+  write(project.dir, { "bin/git": FAKE, "bin/die": DIE });
   fs.chmodSync(project.path("bin", "git"), 0o755);
 });
 afterEach(() => project.remove());
@@ -83,12 +92,13 @@ async function runKilledAt(n: number): Promise<readonly string[]> {
   fs.rmSync(project.path("effects"), { force: true });
   fs.rmSync(project.path("bin", "calls"), { force: true });
   fs.rmSync(project.path("bin", "killed"), { force: true });
-  fs.writeFileSync(project.path("bin", "at"), String(n));
+  fs.writeFileSync(project.path("bin", "at"), `${n}\n`);
+  const before = (await project.runIds()).length;
   const first = await project.run(["run", "p.yaml"], { env });
   const killed = project.exists("bin", "killed");
   fs.rmSync(project.path("bin", "at"), { force: true });
   if (first.signal === "SIGKILL") {
-    const began = (await project.runIds()).length > 0;
+    const began = (await project.runIds()).length > before;
     // A run that died before it was recorded is simply begun again.
     const again = began ? ["resume"] : ["run", "p.yaml"];
     const resumed = await project.run(again, { env });
@@ -116,6 +126,13 @@ steps:
 `,
 };
 
+/** Nothing of any of the runs is left when they are cleaned. */
+async function expectCleaned(): Promise<void> {
+  await project.must(["clean", ...(await project.runIds()), "--force"]);
+  expect(userGit(project.dir, "worktree", "list").trim().split("\n")).toHaveLength(1);
+  expect(userGit(project.dir, "branch", "--list", "perdure/*")).toBe("");
+}
+
 it.each([
   ["here", { one: 1, two: 1 }],
   ["worktree", { one: 1, two: 2 }],
@@ -132,15 +149,12 @@ it.each([
       for (const command of killed) commands.add(command);
       // A step is never done twice: each attempt that began is counted once.
       expect(project.effects(), `call ${n}: ${killed.join()}`).toEqual(effects);
-      const id = (await project.runIds())[0] ?? "";
-      await project.must(["clean", id, "--force"]);
-      expect(userGit(project.dir, "worktree", "list").trim().split("\n")).toHaveLength(1);
-      expect(userGit(project.dir, "branch", "--list", "perdure/*")).toBe("");
       userGit(project.dir, "checkout", "-q", "--", ".");
       fs.rmSync(project.path("one"), { force: true });
       fs.rmSync(project.path("two"), { force: true });
       if (killed.length === 0) {
         expect(commands.size).toBeGreaterThan(3);
+        await expectCleaned();
         return;
       }
     }

@@ -37,6 +37,22 @@ describe("an early question to git", () => {
   });
 });
 
+it("a repository that was found is looked for again when it is gone, or when another is nearer", async () => {
+  const top = scratch();
+  const inner = join(top, "inner");
+  fs.mkdirSync(inner);
+  userGit(top, "init", "-q");
+  for (let times = 0; times < 2; times++) {
+    expect(await findRepository(inner)).toMatchObject({ topLevel: top, objectFormat: "sha1" });
+  }
+  userGit(inner, "init", "-q");
+  expect((await findRepository(inner))?.topLevel).toBe(inner);
+  for (const place of [top, inner]) fs.rmSync(join(place, ".git"), { recursive: true });
+  expect(await findRepository(inner)).toBeUndefined();
+  userGit(top, "init", "-q", "--object-format=sha256");
+  expect(await findRepository(inner)).toMatchObject({ topLevel: top, objectFormat: "sha256" });
+});
+
 describe("a workspace", () => {
   it("below the top of a repository holds its own part, under the rules of the whole", async () => {
     const top = gitProject({ ".gitignore": "*.log\n", "app/a.txt": "a", "lib/b.txt": "b" });

@@ -4,7 +4,6 @@ import { once } from "node:events";
 import * as fs from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join, resolve } from "node:path";
-import { fileURLToPath } from "node:url";
 import { onTestFinished } from "vitest";
 import {
   listRefs,
@@ -13,8 +12,9 @@ import {
   type SnapshotStore,
 } from "../../src/workspace/snapshot/store.ts";
 import { openWorkspace, type Workspace } from "../../src/workspace/snapshot/workspace.ts";
+import { bundledProgram } from "../rig/bundled-program.ts";
 
-const PROCESS = fileURLToPath(new URL("workspace-process.ts", import.meta.url));
+const PROCESS = await bundledProgram(join(import.meta.dirname, "workspace-process.ts"));
 
 /** A directory that is gone when the test is over. */
 export function scratch(): string {

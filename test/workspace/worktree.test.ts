@@ -3,11 +3,12 @@ import * as fs from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
 import { findRepository, type Repository } from "../../src/workspace/repository.ts";
+import { headWith } from "../../src/workspace/snapshot/details.ts";
 import { restoreSnapshot } from "../../src/workspace/snapshot/restore.ts";
 import { takeSnapshot } from "../../src/workspace/snapshot/snapshot.ts";
 import { returnCommit, type SnapshotStore } from "../../src/workspace/snapshot/store.ts";
 import { openWorkspace, type Workspace } from "../../src/workspace/snapshot/workspace.ts";
-import { restoreHead } from "../../src/workspace/worktree/own-worktree.ts";
+import { moveHead } from "../../src/workspace/worktree/own-worktree.ts";
 import {
   createWorktree,
   removeWorktree,
@@ -62,7 +63,7 @@ class Rig {
 
   async state(): Promise<WorktreeState> {
     const { project, path } = this;
-    return stateOfWorktree({ project, path, branch: BRANCH });
+    return stateOfWorktree({ project, path, branch: BRANCH, mayBeHalfMade: false });
   }
 }
 
@@ -201,7 +202,8 @@ describe("the state of a worktree", () => {
     const { commit, tip } = await rig.worked();
     userGit(rig.path, ...change);
     expect(await rig.state()).toEqual({ status: "there" });
-    await restoreHead(rig.store, rig.path, commit);
+    const head = await headWith(rig.store, commit);
+    await moveHead(rig.store, rig.path, head ?? { commit, branch: undefined });
     expect(userGit(rig.path, "rev-parse", "HEAD").trim()).toBe(tip);
     userGit(rig.path, "commit", "-q", "--allow-empty", "-m", "goes on");
   });

@@ -8,6 +8,7 @@
  *   machine that takes the run over (fetch/F2).
  */
 import { basename, join } from "node:path";
+import { maybeStarted } from "../../core/moved-files.ts";
 import { attemptOf } from "../../core/run.ts";
 import { exportSaved } from "../../engine/export-files.ts";
 import { attemptDirOf } from "../../engine/state-dir.ts";
@@ -16,7 +17,7 @@ import type { PartSource } from "../../workspace/archive.ts";
 import type { LoadedRun } from "../loaded-run.ts";
 import type { FleetWorkers, Project } from "../project/project.ts";
 import { type ExportParts, folderParts, RUN_PART } from "../transfer/run-archive.ts";
-import { ELSEWHERE, maybeStarted } from "./fetch.ts";
+import { ELSEWHERE } from "./fetch.ts";
 import { fetchNewest } from "./fleet-result.ts";
 
 interface FleetExport {

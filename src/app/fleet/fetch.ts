@@ -20,9 +20,10 @@ import { basename, dirname, join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { EVENT_VERSION, type RunMoved } from "../../core/event.ts";
 import { evolve, replay } from "../../core/evolve.ts";
-import { attemptOf, type Run, type Visit } from "../../core/run.ts";
-import { worksApart } from "../../core/workspace-files.ts";
-import { nameInterrupted, ownWorkspaces, type SavedFiles } from "../../engine/export-files.ts";
+import { maybeStarted, savedIn } from "../../core/moved-files.ts";
+import { attemptOf, type Run } from "../../core/run.ts";
+import { commitWith } from "../../core/workspace-files.ts";
+import { nameInterrupted } from "../../engine/export-files.ts";
 import { workspaceAt } from "../../engine/run-workspace.ts";
 import { attemptDirOf, createStateDir, runDirOf, stateDirOf } from "../../engine/state-dir.ts";
 import type { BlobStore } from "../../journal/blob-store.ts";
@@ -41,7 +42,7 @@ import {
   placeBranch,
   placeHead,
 } from "../../workspace/repository-copy.ts";
-import { readSnapshot } from "../../workspace/snapshot/details.ts";
+import { headWith } from "../../workspace/snapshot/details.ts";
 import { restoreSnapshot } from "../../workspace/snapshot/restore.ts";
 import { openStore, type SnapshotStore } from "../../workspace/snapshot/store.ts";
 import { parsePlan } from "../loaded-run.ts";
@@ -199,34 +200,17 @@ export async function stage(
   return parts;
 }
 
-/**
- * The newest snapshots: those of the last shipment, unless a later event knows more about the same
- * files.
- */
-export function savedIn(about: ArchivedRun, at: (seq: number) => Run): SavedFiles {
-  const { commit, own = {}, seq = 0, ownSeq = 0 } = about;
-  const [then, thenOwn, now] = [at(seq), at(ownSeq), at(Number.POSITIVE_INFINITY)];
-  const isNewest = (workspace: string): boolean =>
-    thenOwn.files.get(workspace)?.snapshot === now.files.get(workspace)?.snapshot;
-  const kept: Record<string, string> = {};
-  for (const [workspace, known] of ownWorkspaces(now)) {
-    const saved = (isNewest(workspace) ? own[workspace] : undefined) ?? known;
-    if (saved !== undefined) kept[workspace] = saved;
-  }
-  const shared = commit !== undefined && then.snapshot === now.snapshot ? { commit } : {};
-  return { ...shared, own: kept };
-}
-
 /** Makes the run's branch, so that its commits can be taken even if nobody continues it. */
 export async function placeRunBranch(
   store: SnapshotStore,
   repository: Repository,
-  { workspace }: Run,
+  run: Run,
   commit: string | undefined,
 ): Promise<void> {
+  const { workspace } = run;
   const branch = `refs/heads/${workspace?.branch ?? ""}`;
   if (workspace?.branch === undefined || commit === undefined) return;
-  const { head } = (await readSnapshot(store, commit)).details;
+  const head = await headWith(store, commit, commitWith(run, commit));
   if (head?.branch !== branch) return;
   await placeBranch(store, repository, { branch, commit: head.commit });
 }
@@ -245,11 +229,6 @@ async function placeFiles(
   const top = settings.kind === "worktree" ? store.repository?.topLevel : undefined;
   const index = isHere ? "shared" : "project";
   await restoreSnapshot(await workspaceAt(store, top ?? cwd, dir, settings, index), wanted);
-}
-
-/** The visits whose attempts may have started elsewhere (fetch/F2). */
-export function maybeStarted({ running }: Run): readonly Visit[] {
-  return [...running].filter((visit) => !worksApart(visit) || visit.base !== undefined);
 }
 
 /** fetch/F2. */

@@ -7,8 +7,8 @@
  */
 import { dirname } from "node:path";
 import { replay } from "../../core/evolve.ts";
+import { type SavedFiles, savedIn } from "../../core/moved-files.ts";
 import type { Run } from "../../core/run.ts";
-import type { SavedFiles } from "../../engine/export-files.ts";
 import { git } from "../../workspace/git.ts";
 import { findRepository, type Repository, theirs } from "../../workspace/repository.ts";
 import { openStore, type SnapshotStore } from "../../workspace/snapshot/store.ts";
@@ -17,7 +17,6 @@ import type { LoadedRun } from "../loaded-run.ts";
 import type { FleetWorkers, Project } from "../project/project.ts";
 import { advice, Refusal } from "../refusal.ts";
 import type { ArchivedRun } from "../transfer/run-archive.ts";
-import { savedIn } from "./fetch.ts";
 
 /** The newest files of a run that a store has, in the copy of this machine. */
 export interface FetchedFiles {

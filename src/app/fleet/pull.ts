@@ -14,6 +14,7 @@ import { existsSync, mkdirSync, renameSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { EVENT_VERSION, type Recorded, type RunMoved } from "../../core/event.ts";
 import { evolve, replay } from "../../core/evolve.ts";
+import { savedIn } from "../../core/moved-files.ts";
 import type { Run } from "../../core/run.ts";
 import { fullSummary } from "../../core/summary.ts";
 import { workspaceOf } from "../../engine/launch.ts";
@@ -33,7 +34,7 @@ import type { FilesOption } from "../rewind/rewind-files.ts";
 import { moveOf, stagingIn } from "../transfer/import.ts";
 import type { ArchivedRun } from "../transfer/run-archive.ts";
 import type { FleetParts } from "./dispatch.ts";
-import { aboutOf, claimRunning, freeTranscripts, placeRunBranch, savedIn, stage } from "./fetch.ts";
+import { aboutOf, claimRunning, freeTranscripts, placeRunBranch, stage } from "./fetch.ts";
 import {
   appendRecorded,
   carryRequests,

@@ -36,10 +36,7 @@ const FOUND_MAX = 100;
 const REFRESH_EVERY_MS = 5_000;
 /** How often it removes what it does not need any more from its disk. */
 const TIDY_EVERY_MS = 3_600_000;
-/**
- * A run that was driven for this long is driven well. One that kills its worker does so sooner; a longer
- * time would count the deaths that its neighbours cause.
- */
+/** A run that was driven for this long is driven well: one that kills its worker does so sooner. */
 const DRIVEN_WELL_MS = 10_000;
 /** How long a worker that ends waits for its runs to be stored. */
 export const DRAIN_MAX_MS = 60_000;

@@ -42,7 +42,7 @@ import {
   waitingFor,
 } from "../run.ts";
 import { parseVisit, ROOT_SCOPE, visitText } from "../step-path.ts";
-import { restoreFirst } from "../workspace-files.ts";
+import { filesIn, noteFiles, restoreFirst, SHARED } from "../workspace-files.ts";
 import { forwardEdges, leave, locate, reopen, startAgain } from "./edge.ts";
 import { reopenScope } from "./scope.ts";
 import { abandonInside, enter, recordAt, requeue, startVisit } from "./visit.ts";
@@ -247,7 +247,10 @@ export function fork(run: Run, event: RunForked): void {
   for (const [name, one] of run.shared) draft(run).shared.set(name, { ...one, left: true });
   delete draft(run).workspace;
   delete draft(run).snapshot;
+  const { commits } = filesIn(run, SHARED);
   draft(run).files.clear();
+  // Its branch starts with the commits of the other run.
+  if (commits !== undefined) noteFiles(run, SHARED, { commits });
   delete draft(run).recover;
   delete draft(run).restoring;
   restoreFirst(run, event.restore);

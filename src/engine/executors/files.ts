@@ -39,11 +39,7 @@ import {
 import type { Workspace } from "../../workspace/snapshot/workspace.ts";
 import { WorkspaceError } from "../../workspace/workspace-error.ts";
 import { commitWork } from "../../workspace/worktree/commit.ts";
-import {
-  makeOwnDirectory,
-  type OwnDirectory,
-  restoreHead,
-} from "../../workspace/worktree/own-worktree.ts";
+import { makeOwnDirectory, type OwnDirectory } from "../../workspace/worktree/own-worktree.ts";
 import type { LaunchInput } from "../launch.ts";
 import {
   branchOf,
@@ -51,6 +47,7 @@ import {
   type ForeignFiles,
   makeRunWorkspace,
   type RunWorkspaceOptions,
+  restoreHead,
   workspaceAt,
 } from "../run-workspace.ts";
 import { refWord, snapshotName } from "../snapshot-name.ts";
@@ -327,7 +324,8 @@ export class FilesExecutor implements Executor<FilesOperationType> {
     const aside =
       kept?.commit ?? (await takeSnapshot(shared, { ref, message: "set aside" })).commit;
     failpoint("workspace.aside");
-    await this.#restoreFiles({ workspace: SHARED, to: commit }, `${ref}-more`);
+    const to = { workspace: SHARED, to: commit, ...defined({ head: operation.head }) };
+    await this.#restoreFiles(to, `${ref}-more`);
     failpoint("workspace.rewound");
     return { type: "restored", commit, aside };
   }
@@ -337,7 +335,7 @@ export class FilesExecutor implements Executor<FilesOperationType> {
    * under a name that starts with `aside`, and saved again when they change meanwhile.
    */
   async #restoreFiles(
-    { workspace, to }: { readonly workspace: string; readonly to: string },
+    { workspace, to, head }: { readonly workspace: string; readonly to: string; head?: string },
     aside: string,
   ): Promise<void> {
     const place = await this.#workspace(workspace);
@@ -352,7 +350,8 @@ export class FilesExecutor implements Executor<FilesOperationType> {
     }
     if (paths.length > 0) throw blockedError(place.path, paths);
     const { kind, path } = this.placed;
-    if (workspace === SHARED && kind === "worktree") await restoreHead(this.store, path, to);
+    const known = { run: this.#options.run, store: this.store };
+    if (workspace === SHARED && kind === "worktree") await restoreHead(known, path, to, head);
     this.#last.delete(workspace);
   }
 

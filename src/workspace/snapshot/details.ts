@@ -7,7 +7,7 @@
 
 import { type RawPath, shownPath } from "../disk.ts";
 import { git } from "../git.ts";
-import { inStoreAndProject, missingCommit, type SnapshotStore } from "./store.ts";
+import { hasCommit, inStoreAndProject, missingCommit, type SnapshotStore } from "./store.ts";
 
 export type SkipReason =
   | "too-large"
@@ -66,6 +66,20 @@ export function messageOf(message: string, details: Details): string {
     (one) => `\\u${one.charCodeAt(0).toString(16).padStart(4, "0")}`,
   );
   return `${message}\n\n${MARK}${json}\n`;
+}
+
+/**
+ * The branch and the commit to check out with the files of a snapshot: those at that time, or a later
+ * commit with the same work, if it is there.
+ */
+export async function headWith(
+  store: SnapshotStore,
+  snapshot: string,
+  later?: string,
+): Promise<SnapshotDetails["head"]> {
+  const { head } = (await readSnapshot(store, snapshot)).details;
+  if (head === undefined || later === undefined || !(await hasCommit(store, later))) return head;
+  return { ...head, commit: later };
 }
 
 /** Reads the commit of a snapshot; a commit of the user has no details. */

@@ -151,20 +151,10 @@ export async function removeOwnWorktrees(
 }
 
 /**
- * Checks out the branch and the commit of a snapshot without changing files. Otherwise a step that
- * commits would find its work already committed.
+ * Checks out a branch at a commit without changing files. Otherwise a step that commits would find its
+ * work already committed.
  */
-export async function restoreHead(
-  store: SnapshotStore,
-  path: string,
-  snapshot: string,
-): Promise<void> {
-  const { head } = (await readSnapshot(store, snapshot)).details;
-  if (head !== undefined) await moveHead(store, path, head);
-}
-
-/** Checks out a branch at a commit without changing files. */
-async function moveHead(store: SnapshotStore, path: string, wanted: Head): Promise<void> {
+export async function moveHead(store: SnapshotStore, path: string, wanted: Head): Promise<void> {
   const now = await headOf(path);
   if (now?.commit === wanted.commit && now.branch === wanted.branch) return;
   const repository = await findRepository(path);

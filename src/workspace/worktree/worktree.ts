@@ -303,18 +303,18 @@ interface WorktreeQuestion {
   readonly project: string;
   readonly path: string;
   readonly branch: string;
+  /** An earlier owner may have been killed while it made the worktree again. */
+  readonly mayBeHalfMade: boolean;
 }
 
-/** Reads the state of a worktree. */
-export async function stateOfWorktree({
-  project,
-  path,
-  branch,
-}: WorktreeQuestion): Promise<WorktreeState> {
+/** Reads the state of a worktree. A half-made one counts as missing. */
+export async function stateOfWorktree(question: WorktreeQuestion): Promise<WorktreeState> {
+  const { project, path, branch, mayBeHalfMade } = question;
   const repository = await findRepository(project);
   if (repository === undefined) return { status: "not-a-repository" };
   if (await isThere(repository, path)) return { status: "there" };
-  if (existsSync(path)) return { status: "not-a-worktree" };
+  const isHalfMade = mayBeHalfMade && entryOf(repository, path) !== undefined;
+  if (existsSync(path) && !isHalfMade) return { status: "not-a-worktree" };
   const holder = holderOf(repository, branch);
   if (holder !== undefined && holder !== path && existsSync(holder)) {
     return { status: "branch-held-elsewhere", holder };

@@ -65,6 +65,7 @@ export class FleetRun {
       expectReused: () => undefined,
       expectBystanders: (): void => undefined,
       expectCommitted: (): void => undefined,
+      expectKept: (): void => undefined,
     };
     this.planOf = plansIn(journal);
     this.checkers = new Checkers(plan, runId, journal, this.world, files);
