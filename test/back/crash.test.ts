@@ -7,13 +7,20 @@ import { join } from "node:path";
 import { expect, it } from "vitest";
 import { CRASH_ALL } from "../rig/crash-all.ts";
 import { WALK_MS } from "../rig/patience.ts";
-import { Repo } from "./rig.ts";
+import { type MadeRun, MadeRuns, type Repo } from "./rig.ts";
 
 /** More failpoints than either passes. */
 const FAILPOINTS_MAX = 400;
 /** Each kill is followed by a whole run, so not every failpoint is visited. */
 const STRIDE = CRASH_ALL ? 1 : 25;
 const WHOLE = { "log.txt": "one\na\nb\nc\n", "a.txt": "a\n", "c.txt": "c\n" };
+
+const RUNS = new MadeRuns();
+
+/** The completed run that each test begins with. */
+function completed(): Promise<MadeRun> {
+  return RUNS.again("completed", (repo) => repo.made("sequential", "worktree"));
+}
 
 /** Kills a command at a failpoint, by its number or name; false when it got through. */
 async function killed(
@@ -30,9 +37,7 @@ async function killed(
 }
 
 it("a rewind that is killed anywhere is done by the next one", { timeout: WALK_MS }, async () => {
-  const repo = new Repo();
-  const own = repo.own();
-  const id = await repo.made("sequential", "worktree");
+  const { repo, id, own } = await completed();
   let rounds = 1;
   for (let nth = 1; ; nth += STRIDE) {
     expect(nth).toBeLessThan(FAILPOINTS_MAX);
@@ -52,8 +57,7 @@ it("a rewind that is killed anywhere is done by the next one", { timeout: WALK_M
 });
 
 it("a rewind that is killed continues with `resume` as well", { timeout: WALK_MS }, async () => {
-  const repo = new Repo();
-  const id = await repo.made("sequential", "worktree");
+  const { repo, id } = await completed();
   for (let nth = 3; ; nth += STRIDE * 3) {
     const died = await killed(repo, nth, "rewind", id, "b");
     await repo.must("resume", id, "--quiet");
@@ -66,9 +70,7 @@ it("a rewind that is killed continues with `resume` as well", { timeout: WALK_MS
 });
 
 it("a fork that is killed is there whole, or not at all", { timeout: WALK_MS }, async () => {
-  const repo = new Repo();
-  const own = repo.own();
-  const id = await repo.made("sequential", "worktree");
+  const { repo, id, own } = await completed();
   const there = repo.files("worktree", id);
   const outcomes = new Set<string>();
   // The failpoints that a whole one passes; the first command is not killed.
@@ -102,8 +104,7 @@ it("a fork that is killed is there whole, or not at all", { timeout: WALK_MS }, 
 it("a fork is rebuilt with its lineage when the journal is lost", {
   timeout: WALK_MS,
 }, async () => {
-  const repo = new Repo();
-  const id = await repo.made("sequential", "worktree");
+  const { repo, id } = await completed();
   await repo.must("fork", id, "--at", "b");
   const [fork = ""] = repo.ids();
   const database = join(repo.dir, ".perdure", "state.db");

@@ -2,21 +2,19 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
-import type { Hold } from "../rig/project.ts";
 import { Terminal } from "../rig/terminal.ts";
-import { type Kind, Repo } from "./rig.ts";
+import { type Kind, type MadeRun, MadeRuns, Repo } from "./rig.ts";
+
+const RUNS = new MadeRuns();
 
 /** A run whose step has written a file and waits; then the runner is stopped, or all is killed. */
-async function cutOff(
-  repo: Repo,
-  kind: Kind,
-  how: "stop" | "kill",
-): Promise<{ id: string; hold: Hold }> {
-  const hold = repo.project.hold("b");
-  const file = repo.project.path("p.yaml");
-  writeFileSync(
-    file,
-    `name: cut
+function cutOff(kind: Kind, how: "stop" | "kill"): Promise<MadeRun> {
+  return RUNS.again(`${kind} ${how}`, async (repo) => {
+    const hold = repo.project.hold("b");
+    const file = repo.project.path("p.yaml");
+    writeFileSync(
+      file,
+      `name: cut
 workspace: ${kind}
 steps:
   - id: a
@@ -29,20 +27,20 @@ steps:
       test -e '${repo.project.path("go")}' || ${hold.command}
       echo whole >> log.txt
 `,
-  );
-  const program = repo.project.start(["run", file], { cwd: repo.dir });
-  await hold.arrived();
-  await program.kill(how === "stop" ? "SIGINT" : "SIGKILL");
-  if (how === "kill") await repo.project.killSteps();
-  writeFileSync(repo.project.path("go"), "");
-  return { id: repo.ids()[0] ?? "", hold };
+    );
+    const program = repo.project.start(["run", file], { cwd: repo.dir });
+    await hold.arrived();
+    await program.kill(how === "stop" ? "SIGINT" : "SIGKILL");
+    if (how === "kill") await repo.project.killSteps();
+    writeFileSync(repo.project.path("go"), "");
+    return repo.ids()[0] ?? "";
+  });
 }
 
 const DONE = ["b@1.1 was interrupted: 2 files changed, +2", "  M log.txt  +1", "  A new.txt  +1"];
 
 it.each(["stop", "kill"] as const)("after a %s in a worktree it is set aside", async (how) => {
-  const repo = new Repo();
-  const { id } = await cutOff(repo, "worktree", how);
+  const { repo, id } = await cutOff("worktree", how);
   const short = id.slice(0, 8);
   const why = (await repo.must("why", id)).split("\n");
   expect(why.slice(3, 6)).toEqual(DONE);
@@ -58,16 +56,14 @@ it.each(["stop", "kill"] as const)("after a %s in a worktree it is set aside", a
 });
 
 it("continues with it when a person says so, and the timeline tells", {}, async () => {
-  const repo = new Repo();
-  const { id } = await cutOff(repo, "worktree", "stop");
+  const { repo, id } = await cutOff("worktree", "stop");
   expect(await repo.must("resume", id, "--recover", "continue")).toContain("resume continues it");
   expect(repo.files("worktree", id)).toMatchObject({ "log.txt": "one\na\nhalf\nhalf\nwhole\n" });
   expect(await repo.must("timeline", id)).toContain("--recover continue");
 });
 
 it("in the user's own directory it continues; a restart shows what it overwrites", {}, async () => {
-  const repo = new Repo();
-  const { id } = await cutOff(repo, "here", "stop");
+  const { repo, id } = await cutOff("here", "stop");
   writeFileSync(join(repo.dir, "later.txt"), "written by hand\n");
   expect(await repo.must("why", id)).toContain("resume continues it (--recover restart");
   const restarted = await repo.must("resume", id, "--recover", "restart");
@@ -85,8 +81,7 @@ it("in the user's own directory it continues; a restart shows what it overwrites
 });
 
 it("what is taken back is continued with", async () => {
-  const repo = new Repo();
-  const { id } = await cutOff(repo, "worktree", "stop");
+  const { repo, id } = await cutOff("worktree", "stop");
   writeFileSync(join(repo.place("worktree", id), "log.txt"), "overwritten\n");
   const refused = await repo.run("rewind", id, "b@1.1");
   const [, snapshot = ""] = /its files alone: perdure rewind \w+ (\w+)/.exec(refused.stderr) ?? [];
@@ -96,8 +91,7 @@ it("what is taken back is continued with", async () => {
 });
 
 it("asks about each on a terminal", async () => {
-  const repo = new Repo();
-  const { id } = await cutOff(repo, "worktree", "stop");
+  const { repo, id } = await cutOff("worktree", "stop");
   const terminal = new Terminal(repo.project, { columns: 120, rows: 40 });
   onTestFinished(() => terminal.close());
   terminal.perdure(`-C ${repo.dir} resume ${id} --recover ask`);

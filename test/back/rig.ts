@@ -6,7 +6,7 @@ import { execFileSync } from "node:child_process";
 import * as fs from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { expect, onTestFinished } from "vitest";
+import { afterAll, expect, onTestFinished } from "vitest";
 import { checkJournal } from "../../src/journal/repair/check.ts";
 import { type StoredRun, storedRuns } from "../crash/canonical.ts";
 import { Project, type Result, runIdsIn } from "../rig/project.ts";
@@ -188,6 +188,41 @@ export class Repo {
   /** What git finds wrong with the repository. */
   fsck(): string {
     return userGit(this.dir, "fsck", "--no-dangling", "--no-progress");
+  }
+}
+
+export interface MadeRun {
+  readonly repo: Repo;
+  readonly id: string;
+  /** What is the user's alone, before the run. */
+  readonly own: Readonly<Record<string, string>>;
+}
+
+/** The runs of a test file that are each made once, and are there again for each test. */
+export class MadeRuns {
+  readonly #known = new Map<string, MadeRun>();
+  readonly #removals: (() => Promise<void>)[] = [];
+
+  constructor() {
+    afterAll(async () => {
+      for (const remove of this.#removals) await remove();
+    });
+  }
+
+  /** The run of this name; `make` gives its id. */
+  async again(name: string, make: (repo: Repo) => Promise<string>): Promise<MadeRun> {
+    const known = this.#known.get(name);
+    if (known !== undefined) {
+      await known.repo.restore();
+      return known;
+    }
+    const repo = new Repo((remove) => this.#removals.push(remove));
+    const own = repo.own();
+    const id = await make(repo);
+    repo.keep();
+    const run = { repo, id, own };
+    this.#known.set(name, run);
+    return run;
   }
 }
 

@@ -1,8 +1,8 @@
 /** Going back with the real program: which steps run again, and which files are there, byte for byte. */
 import { writeFileSync } from "node:fs";
-import { afterAll, describe, expect, it } from "vitest";
+import { describe, expect, it } from "vitest";
 import { snapshotNames, userGit } from "../workspace/rig.ts";
-import { type Kind, Repo, type Shape } from "./rig.ts";
+import { type Kind, type MadeRun, MadeRuns, type Repo, type Shape } from "./rig.ts";
 
 interface Case {
   readonly shape: Shape;
@@ -191,34 +191,15 @@ const CASES: readonly Case[] = [
   },
 ];
 
-interface MadeRun {
-  readonly repo: Repo;
-  readonly id: string;
-  /** What is the user's alone, before the run. */
-  readonly own: Readonly<Record<string, string>>;
-}
+const RUNS = new MadeRuns();
 
-/** A run of each shape and kind is made once, and is there again for each test. */
-const made = new Map<string, MadeRun>();
-const removals: (() => Promise<void>)[] = [];
-afterAll(async () => {
-  for (const remove of removals) await remove();
-});
-
-async function madeRun({ shape, kind }: Pick<Case, "shape" | "kind">): Promise<MadeRun> {
-  const known = made.get(`${shape} ${kind}`);
-  if (known !== undefined) {
-    await known.repo.restore();
-    return known;
-  }
-  const repo = new Repo((remove) => removals.push(remove));
-  const own = repo.own();
-  const id = await repo.made(shape, kind);
-  writeFileSync(repo.project.path("go"), "");
-  repo.keep();
-  const run = { repo, id, own };
-  made.set(`${shape} ${kind}`, run);
-  return run;
+/** A run of a shape and a kind; a step that has failed would succeed now. */
+function madeRun({ shape, kind }: Pick<Case, "shape" | "kind">): Promise<MadeRun> {
+  return RUNS.again(`${shape} ${kind}`, async (repo) => {
+    const id = await repo.made(shape, kind);
+    writeFileSync(repo.project.path("go"), "");
+    return id;
+  });
 }
 
 describe("going back", () => {
@@ -259,8 +240,7 @@ steps:
   }
 
   it("find their branch as it was when the run goes back", async () => {
-    const repo = new Repo();
-    const id = await committed(repo);
+    const { repo, id } = await RUNS.again("commits", committed);
     const place = repo.place("worktree", id);
     const [second, first] = userGit(place, "log", "--format=%H").split("\n");
     await repo.must("rewind", id, "b");
@@ -276,8 +256,7 @@ steps:
   });
 
   it("have their commits in a fork", async () => {
-    const repo = new Repo();
-    const id = await committed(repo);
+    const { repo, id } = await RUNS.again("commits", committed);
     const first = userGit(repo.place("worktree", id), "rev-parse", "HEAD~1").trim();
     await repo.must("fork", id, "--at", "b", "--start", "--quiet");
     const place = repo.place("worktree", repo.ids()[0] ?? "");

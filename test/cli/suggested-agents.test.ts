@@ -3,7 +3,7 @@
  * run as it was printed, after doing what the words before it say, and reaches success.
  */
 import * as fs from "node:fs";
-import { expect, it } from "vitest";
+import { afterAll, expect, it } from "vitest";
 import type { FailureReason, LimitReached } from "../../src/core/event.ts";
 import { FAKE_CLAUDE, FakeClaude } from "../rig/fake-claude.ts";
 import {
@@ -17,6 +17,7 @@ import {
   times,
   when,
 } from "../rig/model/reply.ts";
+import type { FakeModel } from "../rig/model/server.ts";
 import type { Hold, Result } from "../rig/project.ts";
 import { type AgentReason, follow, SHOW_CODES, type Situation } from "../rig/suggestion.ts";
 
@@ -25,13 +26,21 @@ let hold: Hold;
 /** Variables of the person, beside those of the agent. */
 let env: Record<string, string>;
 
+/** The models answer until the end: a project that is put back still asks its own. */
+const models: FakeModel[] = [];
+afterAll(async () => {
+  for (const model of models) await model.close();
+});
+
 const SITE = {
   open: async () => {
     project = await FakeClaude.open();
+    models.push(project.model);
     env = {};
   },
+  project: () => project,
   perdure: (words: readonly string[]) => perdure(words),
-  close: () => project.close(),
+  close: () => project.remove(),
 };
 
 async function perdure(
