@@ -36,7 +36,7 @@ export function move(run: Run, event: RunMoved): void {
   noteFiles(run, SHARED, { snapshot: event.commit, clean: false });
   // The run's own workspace is made again from the snapshot; the project belongs to a person.
   const shared = workspace === undefined || workspace.kind === "here";
-  if (shared && event.files === "restore") restoreFirst(run, event.commit);
+  if (shared && event.files === "restore") restoreFirst(run, event.commit, true);
 }
 
 function moveVisit(visit: Visit, at: (path: string) => string): void {

@@ -3,7 +3,7 @@
  * names the resource that it needs, and is offered only while that resource is free. So concurrency
  * is decided here, never by the order in which promises resolve.
  *
- * Owns: the order of operations on files, and which attempt waits for which.
+ * Owns: the order of operations on files; which attempt waits for which.
  * Does not: carry anything out (room `engine`), or make events (decide.ts).
  * Invariants:
  * - operations/R1 While a workspace is restored, merged into or committed, no process starts in it;
@@ -87,9 +87,9 @@ export function isToWithdraw(visit: Visit, { phase, busy }: AttemptActivity): bo
   return phase === "preparing" && !busy && foundBy(visit) === undefined;
 }
 
-/** A result that was found is taken in any case: some of its changes may have been made (reuse/Q1). */
+/** A result that was found is taken although the run stops: some changes may be made (reuse/Q1). */
 function mayPrepare(run: Run, visit: Visit): boolean {
-  return mayBegin(run) || foundBy(visit) !== undefined;
+  return mayBegin(run) || (foundBy(visit) !== undefined && run.restoring === undefined);
 }
 
 /** True when attempts may start: not while the run stops, nor before its files are restored. */
@@ -97,15 +97,17 @@ function mayBegin(run: Run): boolean {
   return run.state.status === "running" && run.restoring === undefined;
 }
 
-/** Restores the files of the whole run for a person: nothing else may be under way. */
+/** Restores the files of the whole run for a person: nothing else may work, or be under way. */
 function rewindFiles(run: Run, activity: Activity): readonly Operation[] {
-  const { restoring } = run;
-  if (restoring === undefined || activity.files.size > 0 || run.running.size > 0) return [];
+  const { restoring, running } = run;
+  if (restoring === undefined || activity.files.size > 0) return [];
+  if ([...running].some((visit) => foundBy(visit) === undefined)) return [];
   const { mode } = run.state.status === "stopping" ? run.state : { mode: "after-step" };
-  if (mode !== "after-step") return [];
+  if (mode !== "after-step" && running.size === 0) return [];
   activity.files.set(SHARED, "restore");
-  const head = commitWith(run, restoring.commit);
-  return [{ type: "rewind-files", ...restoring, ...defined({ head }), needs: "workspace-alone" }];
+  const { commit, since } = restoring;
+  const head = defined({ head: commitWith(run, commit) });
+  return [{ type: "rewind-files", commit, since, ...head, needs: "workspace-alone" }];
 }
 
 /** Commits what steps left before the next process starts in the same files. */
@@ -305,9 +307,8 @@ function snapshots(plan: Plan, run: Run, activity: Activity, now: number): reado
 }
 
 /**
- * A snapshot for each adopted attempt: an earlier owner may have saved its files already. What it has
- * saved lacks the work that others have left in the workspace since; then it is not used, unless the
- * workspace does not have the files of the run yet.
+ * A snapshot for each adopted attempt. What an earlier owner saved is used, unless others have worked
+ * there since, or it is that of a cached result; for a moved run it is what its files will be.
  */
 function adoptedSnapshot(
   run: Run,
@@ -320,8 +321,8 @@ function adoptedSnapshot(
   activity.files.set(workspace, "snapshot");
   entry.busy = true;
   const operation = { type: "snapshot", workspace, serves: { after: [entry.at] } } as const;
-  const isKept = workedAlone(run, visit) || run.restoring !== undefined;
-  const adopted = isKept ? ({ adopted: true } as const) : {};
+  const isOurs = workedAlone(run, visit) && visit.recall === undefined;
+  const adopted = isOurs || run.restoring?.moved === true ? ({ adopted: true } as const) : {};
   return [{ ...operation, ...adopted, needs: "workspace" }];
 }
 

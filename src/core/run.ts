@@ -91,7 +91,7 @@ export interface Run {
   /** Completed steps and merged instances whose changes no commit of its branch names yet. */
   readonly uncommitted: ReadonlySet<string>;
   /** The snapshot to restore before anything starts, and the event that asked for it. */
-  readonly restoring?: { readonly commit: string; readonly since: number };
+  readonly restoring?: { readonly commit: string; readonly since: number; readonly moved?: true };
   /** For a fork: its origin, and the commit that the other run's worktree started with. */
   readonly origin?: Origin & { readonly base?: string };
   /** The owner's choice for interrupted work. */

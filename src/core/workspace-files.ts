@@ -16,6 +16,7 @@
 
 import type { Plan, Recover } from "../plan/plan.ts";
 import { unreachable } from "../util/assert.ts";
+import { defined } from "../util/defined.ts";
 import type { Conversation, RunEvent, Saved } from "./event.ts";
 import {
   draft,
@@ -149,12 +150,8 @@ export function startsOver(
   return (wanted ?? usual) === "restart" && workedAlone(run, visit);
 }
 
-/**
- * The steps whose work is to be committed now: after each step, or at the end of the run. A commit of
- * files that are about to be replaced would not stay on the branch.
- */
+/** The steps whose work is to be committed now: after each step, or at the end of the run. */
 export function stepsToCommit(run: Run): readonly string[] {
-  if (run.restoring !== undefined) return [];
   const due = run.workspace?.commits === "step" || isIdle(run);
   return due ? [...run.uncommitted] : [];
 }
@@ -178,8 +175,10 @@ export function noteFiles(run: Run, workspace: string, change: Partial<Workspace
 }
 
 /** Restores the files to this snapshot, if there is one, before anything else starts. */
-export function restoreFirst(run: Run, commit: string | undefined): void {
-  if (commit !== undefined) draft(run).restoring = { commit, since: run.seq + 1 };
+export function restoreFirst(run: Run, commit: string | undefined, moved?: true): void {
+  if (commit === undefined) return;
+  const isMoved = moved ?? run.restoring?.moved;
+  draft(run).restoring = { commit, since: run.seq + 1, ...defined({ moved: isMoved }) };
 }
 
 /** Forgets that files equal a snapshot: a new owner does not know what happened since. */

@@ -122,9 +122,6 @@ export class FakeFiles {
 
   begin(operation: FilesAction, run: Run): void {
     if (operation.type === "merge") expectTurn(operation.at, run);
-    if (operation.type === "commit" && run.restoring !== undefined) {
-      fail(`${operation.steps.join()} is committed, and a restore takes the branch back`);
-    }
     for (const workspace of workspacesOf(operation)) {
       const other = this.#operationIn(workspace);
       if (other !== undefined) fail(`${operation.type} begins during ${other.operation.type}`);

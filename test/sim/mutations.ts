@@ -44,12 +44,13 @@ const ALSO_IN_THE_JOURNAL: Change = {
 const MUTATIONS: readonly Mutation[] = [
   {
     name: "a result that was taken in part is left so, and the step runs on top of it",
+    firstSeed: 3000,
     file: OPERATIONS,
     from: 'return phase === "preparing" && !busy && foundBy(visit) === undefined;',
     to: 'return phase === "preparing" && !busy;',
     also: [
       {
-        from: "return mayBegin(run) || foundBy(visit) !== undefined;",
+        from: "return mayBegin(run) || (foundBy(visit) !== undefined && run.restoring === undefined);",
         to: "return mayBegin(run);",
       },
     ],
@@ -210,22 +211,23 @@ const MUTATIONS: readonly Mutation[] = [
     to: 'if (operation === "restore" || operation === "merge") return [];',
   },
   {
+    name: "the snapshot of a result that could not be taken is recorded for the work after it",
+    file: OPERATIONS,
+    from: "workedAlone(run, visit) && visit.recall === undefined",
+    to: "workedAlone(run, visit)",
+    firstSeed: 11_900,
+  },
+  {
     name: "a snapshot of an earlier owner is used although other work was merged since",
     file: OPERATIONS,
-    from: "workedAlone(run, visit) || run.restoring !== undefined;",
-    to: "visit.attempts > 0;",
+    from: "const isOurs = workedAlone(run, visit) &&",
+    to: "const isOurs =",
   },
   {
     name: "files that are not restored yet are recorded as those of an attempt",
     file: OPERATIONS,
-    from: "workedAlone(run, visit) || run.restoring !== undefined;",
-    to: "workedAlone(run, visit);",
-  },
-  {
-    name: "work is committed before a restore takes the branch back",
-    file: WORKSPACE_FILES,
-    from: "if (run.restoring !== undefined) return [];\n",
-    to: "",
+    from: "isOurs || run.restoring?.moved === true ?",
+    to: "isOurs ?",
   },
   {
     name: "a restore takes the commit of an earlier step off the branch",
