@@ -261,10 +261,7 @@ function othersRestore(run: Run, activity: Activity, visit: Visit, workspace: st
   return false;
 }
 
-/**
- * True when files must be restored. An own workspace is made again instead. Work that was merged
- * after the attempt was to start must stay: then nothing is restored.
- */
+/** True when files must be restored. An own workspace is made again; work that was merged stays. */
 function isToRestore(run: Run, visit: Visit, entry: AttemptActivity): boolean {
   if (visit.restore !== true || worksApart(visit)) return false;
   return entry.phase === "preparing" && !entry.restored && workedAlone(run, visit);

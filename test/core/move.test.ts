@@ -39,7 +39,7 @@ it("keeps the project's files where that was asked for", () => {
     const at = { seq: play.run.seq + 1, time: play.now, version: EVENT_VERSION };
     const event: RunMoved = { type: "run.moved", ...MOVE, commit: "c1", files };
     const run = evolve(play.plan, play.run, { ...at, event });
-    const restoring = { commit: "c1", since: run.seq };
+    const restoring = { commit: "c1", since: run.seq, moved: true };
     expect(run.restoring).toEqual(files === "restore" ? restoring : undefined);
   }
 });
