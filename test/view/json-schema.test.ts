@@ -12,11 +12,11 @@ it("the published schemas are those that the code makes (run: npm run schema)", 
   for (const [name, schema] of readSchemas()) expect(schema, name).toEqual(made.get(name));
 });
 
-/** Within so many seeds the simulator meets every event but those of forks and moves. */
+/** Within so many seeds the simulator meets every event but that of forks. */
 const SEEDS_MAX = 1_000;
 const EVENTS_PER_TYPE = 20;
-/** Only the program itself forks and moves runs (test/cli/json.test.ts). */
-const NOT_SIMULATED = ["run.forked", "run.moved"];
+/** Only the program itself forks runs (test/cli/json.test.ts). */
+const NOT_SIMULATED = ["run.forked"];
 
 it("every event that the simulator meets fits its schema (view/E1)", async () => {
   const checked = new Map<string, number>();
