@@ -14,7 +14,7 @@ export default defineConfig({
   test: {
     include: ["test/**/*.test.ts"],
     // They mostly wait for processes and disks: two cores are not busy with fewer.
-    maxWorkers: 6,
+    maxWorkers: 5,
     // A process for each file would cost 0.2 s; no test changes what others see of it.
     isolate: false,
     sequence: { sequencer: SlowFirst },

@@ -61,11 +61,13 @@ function kept(content: string): string {
   return project.path(".perdure", "artifacts", hash.slice(0, 2), hash);
 }
 
+/** The outputs in the whole lines of the events file, which may be written just now. */
 function outputs(runId: string): readonly Output[] {
-  return project
-    .read(".perdure", "runs", runId, "events.jsonl")
-    .trim()
+  const file = [".perdure", "runs", runId, "events.jsonl"];
+  const text = project.exists(...file) ? project.read(...file) : "";
+  return text
     .split("\n")
+    .slice(0, -1)
     .map((line) => JSON.parse(line) as { type: RunEvent["type"]; data: { outputs?: object } })
     .filter(({ type }) => type === "step.completed")
     .flatMap(({ data }) => Object.values((data.outputs ?? {}) as Record<string, Output>));
