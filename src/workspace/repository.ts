@@ -92,6 +92,8 @@ function askSettings(directory: string): Promise<GitResult> {
 
 /** The repositories that were found, by directory, with the identity of their `.git`. */
 const found = new Map<string, { readonly repository: Repository; readonly mark: string }>();
+/** A process that drives many runs, one after the other, forgets the first ones. */
+const FOUND_MAX = 1_000;
 
 /** The repository whose working files a directory belongs to, if there is one. */
 export async function findRepository(directory: string): Promise<Repository | undefined> {
@@ -104,6 +106,7 @@ export async function findRepository(directory: string): Promise<Repository | un
   const mark = repository && markOf(directory, repository);
   if (repository === undefined || mark === undefined) found.delete(directory);
   else found.set(directory, { repository, mark });
+  if (found.size > FOUND_MAX) found.clear();
   return repository;
 }
 

@@ -186,6 +186,20 @@ describe("a worktree run", () => {
     expect(stdout).toContain("0 commits, 0 files, +0 -0, 1 uncommitted file");
   });
 
+  it("says so, too, when git ends as if there were nothing to commit", async () => {
+    repository(`name: change\nworkspace: worktree\nsteps:\n  - { id: one, run: "echo 1 > one" }\n`);
+    const path = process.env.PATH ?? "";
+    const text = `#!/bin/sh
+case "$*" in *"commit --quiet"*) echo "error: Error building trees" >&2; exit 1 ;; esac
+PATH='${path}' exec git "$@"
+`;
+    fs.mkdirSync(project.path("bin"));
+    fs.writeFileSync(project.path("bin/git"), text, { mode: 0o755 });
+    const env = { PATH: `${project.path("bin")}:${path}` };
+    const { stdout } = good(await project.run(["run", "p.yaml"], { env }));
+    expect(stdout).toContain("the work of one@1 is not committed: git commit failed in");
+  });
+
   it("waits for the git of a killed owner, which still adds the work of a step", async () => {
     const adding = project.hold("adding");
     repository(`name: change

@@ -339,9 +339,9 @@ async function writeAbout(gitDir: string, about: About): Promise<void> {
   await replaceFile(join(gitDir, ABOUT_FILE), `${JSON.stringify(about)}\n`);
 }
 
-/** Makes the private directory under another name, then renames it. */
 let making = 0;
 
+/** Makes the private directory under another name, then renames it. */
 async function makeStore(gitDir: string, repository: Repository | undefined): Promise<About> {
   const format = repository?.objectFormat ?? "sha1";
   const about: About = { version: VERSION, format };

@@ -13,7 +13,7 @@ import { join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import { failpoint } from "../../util/failpoint.ts";
 import { absent, shownPath, splitNul } from "../disk.ts";
-import { durably, type GitCall, git, gitLine, IDENTITY } from "../git.ts";
+import { durably, type GitCall, git, gitFailure, gitLine, IDENTITY } from "../git.ts";
 import { findRepository, headIn, type Repository, theirs } from "../repository.ts";
 import { GENERATED } from "../snapshot/left-out.ts";
 import { WorkspaceError } from "../workspace-error.ts";
@@ -48,7 +48,7 @@ const RUN_TRAILER = "Perdure-Run: ";
 const STEP_TRAILER = "Perdure-Step: ";
 const SUBJECT_STEPS_MAX = 5;
 
-/** The exit status of `git commit` when no file has changed. */
+/** The exit status of `git commit` when no file has changed, and after some failures. */
 const NOTHING_TO_COMMIT = 1;
 /** How long a commit waits for a git that holds the lock of the worktree. */
 const LOCKED_MS_MAX = 10_000;
@@ -65,15 +65,15 @@ export async function commitWork(directory: string, all: WorkToCommit): Promise<
     return await commitOnce(directory, repository, all);
   } catch (error) {
     const isGits = error instanceof WorkspaceError && error.code === "git-failed";
-    if (!isGits || !(await isUnlocked(directory, repository))) throw error;
+    if (!isGits || !(await waitForLocks(directory, repository))) throw error;
     return commitOnce(directory, repository, all);
   }
 }
 
-/** Waits while a process in the directory holds the lock of the index; false when it stays. */
-async function isUnlocked(directory: string, { gitDir }: Repository): Promise<boolean> {
+/** Waits while a process in the directory holds a lock of the worktree; false when it stays. */
+async function waitForLocks(directory: string, { gitDir }: Repository): Promise<boolean> {
   const deadline = performance.now() + LOCKED_MS_MAX;
-  while (existsSync(join(gitDir, "index.lock"))) {
+  while (["index.lock", "HEAD.lock"].some((name) => existsSync(join(gitDir, name)))) {
     if (performance.now() > deadline || !isWorkedIn(directory)) return false;
     await setTimeout(LOCKED_PAUSE_MS);
   }
@@ -98,11 +98,16 @@ async function commitOnce(
   // An earlier owner may have been killed after a commit that it could not report.
   const known = work.steps.length < all.steps.length ? { commit: last.commit } : {};
   if (work.steps.length === 0) return known;
-  const env = await identityFor(directory);
+  const env = await identityFor(repository);
   const making = { ...call, env, input: messageFor(work), answers: [NOTHING_TO_COMMIT] };
   const flags = ["--quiet", "--no-verify", "--cleanup=verbatim", "--file=-"];
-  const { exit } = await git(making, "commit", ...flags);
-  if (exit === NOTHING_TO_COMMIT) return known;
+  const made = await git(making, "commit", ...flags);
+  if (made.exit === NOTHING_TO_COMMIT) {
+    const { exit } = await git({ ...call, answers: [1] }, "diff", "--cached", "--quiet");
+    // There is something to commit, so git has failed.
+    if (exit !== 0) throw gitFailure(making, ["commit"], made);
+    return known;
+  }
   failpoint("workspace.work-committed");
   const head = await headIn(repository);
   return head === undefined ? {} : { commit: head.commit };
@@ -153,15 +158,15 @@ async function lastCommit(
   return { commit, steps: named.map((line) => line.slice(STEP_TRAILER.length)) };
 }
 
-/** Whether git knows the user, by directory. */
-const hasUser = new Map<string, boolean>();
+/** Whether git knows the user in a repository. */
+const hasUser = new WeakMap<Repository, boolean>();
 
 /** The user's own name, if git knows one. */
-async function identityFor(directory: string): Promise<Readonly<Record<string, string>>> {
-  const call = { ...theirs(directory), answers: [1] };
+async function identityFor(repository: Repository): Promise<Readonly<Record<string, string>>> {
+  const call = { ...theirs(repository.topLevel), answers: [1] };
   const known =
-    hasUser.get(directory) ?? (await git(call, "config", "--get", "user.email")).exit === 0;
-  hasUser.set(directory, known);
+    hasUser.get(repository) ?? (await git(call, "config", "--get", "user.email")).exit === 0;
+  hasUser.set(repository, known);
   return known ? {} : IDENTITY;
 }
 
