@@ -536,9 +536,10 @@ it("validate", async () => {
 });
 
 it("doctor", async () => {
-  // Agents and isolation depend on the machine, prices on the list: other tests have lines on them.
+  // Agents, isolation and sandboxes depend on the machine, prices on the list: other tests have
+  // lines on them.
   const machine =
-    /^(✓ (claude|codex|gemini|opencode|prices) .*|· not on PATH: .*|. steps can.*)\n/gm;
+    /^(✓ (claude|codex|gemini|opencode|prices) .*|· (not on PATH:|`runs_in:) .*|. steps can.*)\n/gm;
   const doctor = async (...args: string[]): Promise<string> =>
     (await said("doctor", ...args))
       .replace(/^perdure .*$/m, "perdure VERSION")
