@@ -240,6 +240,7 @@ function allowances(
 
 type Dispatched = Extract<Fact, { type: "dispatched" }>;
 
+/** The events of a visit that can start. */
 function dispatch(
   plan: Plan,
   run: Run,
@@ -247,9 +248,51 @@ function dispatch(
   fact: Dispatched,
   now: number,
 ): readonly RunEvent[] {
-  const { offer, base } = fact;
-  const step = stepOf(visit);
   const at: AttemptRef = { ...visitRef(visit), attempt: visit.attempts + 1 };
+  const instead = insteadOfWork(plan, run, visit, at, fact);
+  if (instead !== undefined) return instead;
+  const started = { type: "step.started", ...at } as const;
+  const cannotStart = (message: string): readonly RunEvent[] =>
+    failAtStart(run, visit, at, "expression", message);
+  const { work } = stepOf(visit);
+  switch (work.kind) {
+    case "gate":
+    case "wait": {
+      const begun = begin({ run, visit, at, now }, work, fact.material);
+      return begun.ok ? begun.events : cannotStart(begun.message);
+    }
+    case "each": {
+      const found = selectItems(run, visit, work, itemsOf(run, visit, work, fact.items));
+      return found.ok ? [{ ...started, items: found.items }] : cannotStart(found.message);
+    }
+    case "pipeline": {
+      if (work.input === undefined) break;
+      const input = renderInput(run, visit, work.input);
+      return input.ok ? [{ ...started, input: input.value }] : cannotStart(input.message);
+    }
+    case "pass":
+      return [started, pass(run, visit, work, at)];
+    case "pick":
+      return [started, pick(run, visit, at)];
+    case "fail": {
+      const text = renderIn(run, visit, work.message);
+      if (!text.ok) return cannotStart(text.message);
+      return failAtStart(run, visit, at, "declared", text.text);
+    }
+    default:
+  }
+  return [{ ...started, ...workStart(plan, run, visit, fact) }];
+}
+
+/** What happens in place of the work: the visit is skipped, fails, asks somebody, or is judged. */
+function insteadOfWork(
+  plan: Plan,
+  run: Run,
+  visit: Visit,
+  at: AttemptRef,
+  fact: Dispatched,
+): readonly RunEvent[] | undefined {
+  const step = stepOf(visit);
   if (visit.attempts === 0) {
     const by = run.skips.get(stepPath(at));
     if (by !== undefined) return skip(run, visit, at, by);
@@ -270,43 +313,27 @@ function dispatch(
   const permission = permissionQuestion(visit, at);
   if (permission !== undefined) return permission;
   const again = waitsFor(visit.state, "retry") ? itemGrants(run, visit) : [];
-  if (again.length > 0) return again;
-  if (step.work.kind === "gate" || step.work.kind === "wait") {
-    const begun = begin({ run, visit, at, now }, step.work, fact.material);
-    return begun.ok ? begun.events : failAtStart(run, visit, at, "expression", begun.message);
-  }
-  const started = { type: "step.started", ...at } as const;
-  if (step.work.kind === "each") {
-    const found = selectItems(run, visit, step.work, itemsOf(run, visit, step.work, fact.items));
-    if (!found.ok) return failAtStart(run, visit, at, "expression", found.message);
-    return [{ ...started, items: found.items }];
-  }
-  if (step.work.kind === "pipeline" && step.work.input !== undefined) {
-    const input = renderInput(run, visit, step.work.input);
-    if (!input.ok) return failAtStart(run, visit, at, "expression", input.message);
-    return [{ ...started, input: input.value }];
-  }
-  if (step.work.kind === "pass") return [started, pass(run, visit, step.work, at)];
-  if (step.work.kind === "pick") return [started, pick(run, visit, at)];
-  if (step.work.kind === "fail") {
-    const text = renderIn(run, visit, step.work.message);
-    if (!text.ok) return failAtStart(run, visit, at, "expression", text.message);
-    return failAtStart(run, visit, at, "declared", text.text);
-  }
+  return again.length > 0 ? again : undefined;
+}
+
+/** What the work of a visit starts with: its files, its conversation, its messages. */
+function workStart(
+  plan: Plan,
+  run: Run,
+  visit: Visit,
+  { offer, base }: Dispatched,
+): Partial<Extract<RunEvent, { type: "step.started" }>> {
   const conversation = offer === undefined ? undefined : converse(plan, run, visit, offer);
-  const fidelity = briefingFor(plan, run, visit, conversation);
   const messages = messagesToSend(run, visit, conversation, offer);
-  const report = reportFor(run, visit, conversation);
-  return [
-    {
-      ...started,
-      ...filesFor(plan, run, visit, conversation, base),
-      ...(conversation === undefined ? {} : { conversation }),
-      ...(messages.length === 0 ? {} : { messages }),
-      ...(fidelity === undefined ? {} : { fidelity }),
-      ...(report === undefined ? {} : { report }),
-    },
-  ];
+  return {
+    ...filesFor(plan, run, visit, conversation, base),
+    ...defined({
+      conversation,
+      messages: messages.length === 0 ? undefined : messages,
+      fidelity: briefingFor(plan, run, visit, conversation),
+      report: reportFor(run, visit, conversation),
+    }),
+  };
 }
 
 /** The event that completes a step which does nothing, with its simulated result if it has one. */
