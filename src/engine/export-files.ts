@@ -10,7 +10,7 @@
  *   owner that records its loss elsewhere finds them.
  */
 import { existsSync } from "node:fs";
-import { ownWorkspaces, type SavedFiles } from "../core/moved-files.ts";
+import { ownWorkspaces, type SavedFiles } from "../core/move.ts";
 import { attemptOf, type Run } from "../core/run.ts";
 import { SHARED, workspaceOf } from "../core/workspace-files.ts";
 import type { WorkspaceSettings } from "../plan/plan.ts";

@@ -33,10 +33,21 @@ function simulatedStep(step: Step, what: Simulation): Step {
   if (work.kind !== "pass" || step.work.kind === "pass") {
     return { ...step, work, ...withoutJudges(step) };
   }
-  const { check: _, probe: __, own: ___, isolate: ____, leavesRunning: _____, ...rest } = step;
-  const { notDone: ______, capture: _______, runsIn: ________, ...kept } = rest;
-  return { ...kept, work, outputs: {}, once: false };
+  const kept = Object.entries(step).filter(([field]) => !OF_REAL_WORK.has(field));
+  return { ...(Object.fromEntries(kept) as unknown as Step), work, outputs: {}, once: false };
 }
+
+/** The fields that mean nothing for a step whose work is simulated. */
+const OF_REAL_WORK: ReadonlySet<string> = new Set<keyof Step>([
+  "check",
+  "probe",
+  "own",
+  "isolate",
+  "leavesRunning",
+  "notDone",
+  "capture",
+  "runsIn",
+]);
 
 /** A simulated judge passes everything. */
 function withoutJudges(step: Step): Pick<Step, "check"> {

@@ -5,7 +5,7 @@
 import type { Operation } from "../../src/core/action.ts";
 import type { AttemptRef, RunEvent } from "../../src/core/event.ts";
 import type { Fact, MergeReport } from "../../src/core/fact.ts";
-import { ownWorkspaces, type SavedFiles } from "../../src/core/moved-files.ts";
+import { ownWorkspaces, type SavedFiles } from "../../src/core/move.ts";
 import { attemptOf, findVisit, type Run, visitRef } from "../../src/core/run.ts";
 import { attemptText, visitText } from "../../src/core/step-path.ts";
 import {

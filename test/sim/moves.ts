@@ -4,7 +4,7 @@
  */
 import type { RunEvent, RunMoved } from "../../src/core/event.ts";
 import { replay } from "../../src/core/evolve.ts";
-import { maybeStarted, type SavedSnapshots, savedIn } from "../../src/core/moved-files.ts";
+import { maybeStarted, type SavedSnapshots, savedIn } from "../../src/core/move.ts";
 import { attemptOf, type Run } from "../../src/core/run.ts";
 import { fullSummary } from "../../src/core/summary.ts";
 import type { MemoryJournal } from "../../src/journal/memory.ts";

@@ -31,7 +31,7 @@ interface Mutation extends Change {
 
 const OPERATIONS = "src/core/operations.ts";
 const WORKSPACE_FILES = "src/core/workspace-files.ts";
-const MOVED_FILES = "src/core/moved-files.ts";
+const MOVED = "src/core/move.ts";
 const LEASE_KEEPER = "src/app/fleet/lease-keeper.ts";
 const TAKEOVER = "src/app/fleet/takeover.ts";
 /** The journal, too, refuses the lease of another worker. */
@@ -243,19 +243,19 @@ const MUTATIONS: readonly Mutation[] = [
   },
   {
     name: "a moved run gets files that are older than its last event",
-    file: MOVED_FILES,
+    file: MOVED,
     from: "then.snapshot === now.snapshot ?",
     to: "then.id === now.id ?",
   },
   {
     name: "work that is not merged yet is left behind by a move",
-    file: MOVED_FILES,
+    file: MOVED,
     from: "(isNewest(workspace) ? own[workspace] : undefined) ?? known",
     to: "isNewest(workspace) ? known : undefined",
   },
   {
     name: "what takes the result of an earlier run counts as started elsewhere",
-    file: MOVED_FILES,
+    file: MOVED,
     from: "foundBy(visit) === undefined && ",
     to: "",
     firstSeed: 4_400,

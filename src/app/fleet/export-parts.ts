@@ -8,7 +8,7 @@
  *   machine that takes the run over (fetch/F2).
  */
 import { basename, join } from "node:path";
-import { maybeStarted } from "../../core/moved-files.ts";
+import { maybeStarted } from "../../core/move.ts";
 import { attemptOf } from "../../core/run.ts";
 import { exportSaved } from "../../engine/export-files.ts";
 import { attemptDirOf } from "../../engine/state-dir.ts";

@@ -20,7 +20,7 @@ import { basename, dirname, join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { EVENT_VERSION, type RunMoved } from "../../core/event.ts";
 import { evolve, replay } from "../../core/evolve.ts";
-import { maybeStarted, savedIn } from "../../core/moved-files.ts";
+import { maybeStarted, savedIn } from "../../core/move.ts";
 import { attemptOf, type Run } from "../../core/run.ts";
 import { commitWith } from "../../core/workspace-files.ts";
 import { nameInterrupted } from "../../engine/export-files.ts";

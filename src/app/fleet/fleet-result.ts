@@ -7,7 +7,7 @@
  */
 import { dirname } from "node:path";
 import { replay } from "../../core/evolve.ts";
-import { type SavedFiles, savedIn } from "../../core/moved-files.ts";
+import { type SavedFiles, savedIn } from "../../core/move.ts";
 import type { Run } from "../../core/run.ts";
 import { git } from "../../workspace/git.ts";
 import { findRepository, type Repository, theirs } from "../../workspace/repository.ts";

@@ -14,7 +14,7 @@ import { existsSync, mkdirSync, renameSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { EVENT_VERSION, type Recorded, type RunMoved } from "../../core/event.ts";
 import { evolve, replay } from "../../core/evolve.ts";
-import { savedIn } from "../../core/moved-files.ts";
+import { savedIn } from "../../core/move.ts";
 import type { Run } from "../../core/run.ts";
 import { fullSummary } from "../../core/summary.ts";
 import { workspaceOf } from "../../engine/launch.ts";

@@ -12,7 +12,7 @@
 import { mkdirSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { RunEvent } from "../../core/event.ts";
-import type { SavedFiles } from "../../core/moved-files.ts";
+import type { SavedFiles } from "../../core/move.ts";
 import type { Run } from "../../core/run.ts";
 import { type OpenedWorkspaces, refsOf, saveFiles } from "../../engine/export-files.ts";
 import { workspaceAt } from "../../engine/run-workspace.ts";
