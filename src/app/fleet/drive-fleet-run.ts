@@ -44,7 +44,7 @@ import {
   mayUseDirectory,
   wantsDriver,
 } from "./takeover.ts";
-import { markStored, OWNER_NOTE } from "./worker-disk.ts";
+import { markStored, OWNER_NOTE } from "./worker-directory.ts";
 
 /** How often the output of running steps is shipped. */
 const SHIP_EVERY_MS = 2_000;

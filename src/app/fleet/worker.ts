@@ -20,13 +20,13 @@ import type { WorkerState } from "../../view/fleet-overview.ts";
 import { isOwnerAlive, thisOwner } from "../drive/owner.ts";
 import { Dispatch } from "./dispatch.ts";
 import { FleetRun } from "./drive-fleet-run.ts";
-import { ScheduleKeeper } from "./fleet-schedules.ts";
+import { forgetSilentWorkers, reportWorker } from "./fleet-overview.ts";
 import { claimSlot } from "./groups.ts";
 import { LeaseKeeper, type LeaseLoss } from "./lease-keeper.ts";
+import { ScheduleKeeper } from "./submit.ts";
 import { takeoverOf } from "./takeover.ts";
-import { tidyWorkerDisk } from "./worker-disk.ts";
+import { tidyWorkerDisk, workerIdOf } from "./worker-directory.ts";
 import type { WorkerMessage } from "./worker-message.ts";
-import { forgetSilentWorkers, reportWorker, workerIdOf } from "./workers.ts";
 
 /** How often a worker looks for runs that want a driver and have none. */
 const SEARCH_EVERY_MS = 1_000;

@@ -103,7 +103,7 @@ async function exportOfFleet(
 ): Promise<ExportedRun> {
   refuseUnavailable(known, options);
   const { seq } = known.run;
-  const { fleetParts } = await import("../fleet/export-parts.ts");
+  const { fleetParts } = await import("../fleet/fleet-files.ts");
   return writeRun(known, options.file, async (place) => {
     const parts = await fleetParts(project, workers, known, { ...options, ...place });
     const now = await loadRun(project, known.id);
