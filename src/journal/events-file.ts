@@ -18,8 +18,14 @@ import type { Recorded } from "../core/event.ts";
 import { assert } from "../util/assert.ts";
 import { failpoint } from "../util/failpoint.ts";
 import { isObject } from "../util/json.ts";
-import { type ChainHead, chainCrc, chainStart, type UnsealedEvent } from "./chain.ts";
-import { decode, encodeRecorded } from "./event-codec.ts";
+import {
+  type ChainHead,
+  chainCrc,
+  chainStart,
+  decode,
+  encodeRecorded,
+  type UnsealedEvent,
+} from "./event-codec.ts";
 import { JournalError } from "./journal.ts";
 import { syncFile } from "./sqlite/database.ts";
 import { guarded } from "./storage-error.ts";

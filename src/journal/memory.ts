@@ -11,8 +11,7 @@ import { outputsNamedBy } from "../core/outputs.ts";
 import type { StepSummary, SummaryChange } from "../core/summary.ts";
 import { assert } from "../util/assert.ts";
 import { sha256 } from "../util/json.ts";
-import type { UnsealedEvent } from "./chain.ts";
-import { decode, encode, encodeAll, encodeRecorded } from "./event-codec.ts";
+import { decode, encode, encodeAll, encodeRecorded, type UnsealedEvent } from "./event-codec.ts";
 import {
   type Answered,
   type AnswerRequest,

@@ -16,11 +16,14 @@ import {
   type ChainHead,
   chainCrc,
   chainStart,
+  decodeAll,
+  encode,
+  encodeAll,
+  encodeRecorded,
   type StoredEvent,
   type UnsealedEvent,
   verifyChain,
-} from "../chain.ts";
-import { decodeAll, encode, encodeAll, encodeRecorded } from "../event-codec.ts";
+} from "../event-codec.ts";
 import { JournalError } from "../journal.ts";
 import {
   type ChangedRuns,

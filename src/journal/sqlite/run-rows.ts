@@ -16,10 +16,10 @@ import {
   type ChainHead,
   chainCrc,
   chainStart,
+  decodeOwner,
   type StoredEvent,
   type UnsealedEvent,
-} from "../chain.ts";
-import { decodeOwner } from "../event-codec.ts";
+} from "../event-codec.ts";
 import type { AnswerRequest, Request, SentRequest } from "../inbox.ts";
 import { JournalError } from "../journal.ts";
 import type { Lease } from "../leases.ts";
