@@ -18,7 +18,7 @@ import { EVENT_VERSION, EVENTS, type Owner, type Recorded, type RunEvent } from 
 import { owner } from "../core/event-parts.ts";
 import { record } from "../core/shape.ts";
 import { isObject } from "../util/json.ts";
-import { JournalError } from "./journal.ts";
+import { JournalError } from "./journal-error.ts";
 import type { Write } from "./run-log.ts";
 
 const CHECKS = new Map(Object.entries(EVENTS).map(([type, fields]) => [type, record(fields)]));

@@ -26,9 +26,8 @@ import {
   encodeRecorded,
   type UnsealedEvent,
 } from "./event-codec.ts";
-import { JournalError } from "./journal.ts";
+import { guarded, JournalError } from "./journal-error.ts";
 import { syncFile } from "./sqlite/database.ts";
-import { guarded } from "./storage-error.ts";
 
 const FILE_MODE = 0o600;
 const NEWLINE = 0x0a;

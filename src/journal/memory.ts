@@ -17,12 +17,15 @@ import {
   type AnswerRequest,
   answerInTime,
   answersAmong,
+  decodeRequest,
+  encodeRequest,
   type Inbox,
   type NewAnswer,
   type Request,
   type SentRequest,
 } from "./inbox.ts";
-import { type Journal, JournalError } from "./journal.ts";
+import type { Journal } from "./journal.ts";
+import { JournalError } from "./journal-error.ts";
 import type {
   Acquired,
   AcquireRequest,
@@ -33,7 +36,6 @@ import type {
   LeaseTime,
 } from "./leases.ts";
 import { findResults, searchRuns } from "./memory-search.ts";
-import { decodeRequest, encodeRequest } from "./request-codec.ts";
 import {
   isSpending,
   type LoadedRun,

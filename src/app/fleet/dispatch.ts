@@ -19,7 +19,7 @@ import type {
   FleetTransaction,
   SqlDatabase,
   SqlResult,
-} from "../../journal/fleet-journal.ts";
+} from "../../journal/journal.ts";
 import type { Subscription } from "../../journal/subscription.ts";
 import { assert } from "../../util/assert.ts";
 import { LABEL } from "../../util/label.ts";

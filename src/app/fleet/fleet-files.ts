@@ -34,14 +34,14 @@ import {
 import { ELSEWHERE } from "./fetch.ts";
 
 /** The newest files of a run that a store has, in the copy of this machine. */
-export interface FetchedFiles {
+interface FetchedFiles {
   readonly about: ArchivedRun;
   readonly saved: SavedFiles;
   readonly store: SnapshotStore;
 }
 
 /** Fetches the snapshots of a run, and finds the newest ones. */
-export async function fetchNewest(
+async function fetchNewest(
   { dir }: Project,
   workers: FleetWorkers,
   known: LoadedRun,

@@ -6,7 +6,7 @@
  * Does not: decide anything about runs. A row says who was there; only leases say who owns a run.
  */
 import { hostname } from "node:os";
-import type { SqlDatabase } from "../../journal/fleet-journal.ts";
+import type { SqlDatabase } from "../../journal/journal.ts";
 import type { FleetOverview, KnownWorker, WorkerState } from "../../view/fleet-overview.ts";
 import { packageVersion } from "../this-process.ts";
 import type { FleetParts } from "./dispatch.ts";
@@ -18,7 +18,7 @@ import { scheduleSummaries } from "./submit.ts";
 const FORGOTTEN_AFTER = "7 days";
 
 /** What a worker says about itself. */
-export interface WorkerReport {
+interface WorkerReport {
   readonly worker: string;
   readonly labels: readonly string[];
   readonly concurrency: number;
@@ -50,7 +50,7 @@ export async function forgetSilentWorkers(sql: SqlDatabase): Promise<void> {
 }
 
 /** The workers of a fleet, those that were seen last first. */
-export async function knownWorkers(sql: SqlDatabase): Promise<readonly KnownWorker[]> {
+async function knownWorkers(sql: SqlDatabase): Promise<readonly KnownWorker[]> {
   const { rows } = await sql.executeSql(
     `select worker, host, pid, version, labels, concurrency, runs, state,
        extract(epoch from started_at) * 1000 as started,

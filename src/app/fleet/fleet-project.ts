@@ -11,12 +11,16 @@
  */
 import { join } from "node:path";
 import { type RunDir, runDirOf, stateDirOf } from "../../engine/state-dir.ts";
-import type { BlobStore } from "../../journal/blob-store.ts";
-import type { FleetJournal, FleetTransaction } from "../../journal/fleet-journal.ts";
-import { JournalError } from "../../journal/journal.ts";
+import type {
+  BlobStore,
+  FleetJournal,
+  FleetTransaction,
+  StoredFile,
+  StoredFiles,
+} from "../../journal/journal.ts";
+import { JournalError } from "../../journal/journal-error.ts";
 import { openStore, storeName } from "../../journal/open.ts";
 import type { NewRun, RunLog } from "../../journal/run-log.ts";
-import type { StoredFile, StoredFiles } from "../../journal/stored-files.ts";
 import type { Subscription } from "../../journal/subscription.ts";
 import { sha256 } from "../../util/json.ts";
 import type { FleetWorkers, Project } from "../project/project.ts";

@@ -13,7 +13,7 @@
  * - groups/G2 A slot belongs to a run, not to a worker or a job; so the death of a worker frees none and
  *   loses none. A slot is free when its run has ended by its events, or was moved out of the fleet.
  */
-import type { SqlDatabase } from "../../journal/fleet-journal.ts";
+import type { SqlDatabase } from "../../journal/journal.ts";
 import type { GroupSummary } from "../../view/fleet-overview.ts";
 import { QUEUE_SCHEMA } from "./queue-tables.ts";
 

@@ -5,8 +5,8 @@
  * Does not: queue anything (dispatch.ts).
  */
 import { type ConstructorOptions, PgBoss } from "pg-boss";
-import type { FleetJournal, SqlDatabase } from "../../journal/fleet-journal.ts";
-import { JournalError } from "../../journal/journal.ts";
+import type { FleetJournal, SqlDatabase } from "../../journal/journal.ts";
+import { JournalError } from "../../journal/journal-error.ts";
 
 /** The schema of the queues, and of what this room keeps beside them. */
 export const QUEUE_SCHEMA = "perdure_queue";

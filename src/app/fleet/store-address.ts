@@ -5,7 +5,7 @@
  * Does not: load PostgreSQL before a store is opened, so every command may ask for the address.
  */
 
-import type { FleetJournal } from "../../journal/fleet-journal.ts";
+import type { FleetJournal } from "../../journal/journal.ts";
 import { isStoreAddress, openStore, storeName } from "../../journal/open.ts";
 import { configurationTexts, projectDirectory } from "../pipeline/configuration-file.ts";
 import { advice, Refusal } from "../refusal.ts";

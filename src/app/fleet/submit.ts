@@ -21,10 +21,13 @@ import { EVENT_VERSION, type RunCreated } from "../../core/event.ts";
 import { initialSummary } from "../../core/summary.ts";
 import { runDirOf, type StateDir } from "../../engine/state-dir.ts";
 import { decode, encode, parseObject } from "../../journal/event-codec.ts";
-import type { FleetJournal, FleetTransaction } from "../../journal/fleet-journal.ts";
+import type {
+  FleetJournal,
+  FleetTransaction,
+  StoredFile,
+  StoredSchedule,
+} from "../../journal/journal.ts";
 import type { NewRun } from "../../journal/run-log.ts";
-import type { StoredFile } from "../../journal/stored-files.ts";
-import type { StoredSchedule } from "../../journal/stored-schedules.ts";
 import type { Plan } from "../../plan/plan.ts";
 import { assert } from "../../util/assert.ts";
 import { lastTime, MISSED_GRACE_MS, nextTime, parseCron, scheduledRunId } from "../../util/cron.ts";
@@ -67,7 +70,7 @@ export interface StoredRun {
 }
 
 /** Creates a run with its files and its place in a queue, in one transaction (submit/B1). */
-export async function createQueued(
+async function createQueued(
   { transaction, dispatch }: Pick<FleetParts, "dispatch"> & { transaction: FleetTransaction },
   { run, files, queue }: StoredRun,
 ): Promise<void> {
@@ -146,7 +149,7 @@ export async function scheduleSummaries(
 }
 
 /** A run that was started for a time of a schedule. */
-export interface StartedSchedule {
+interface StartedSchedule {
   readonly name: string;
   readonly runId: string;
 }

@@ -14,7 +14,7 @@ import { openConversations } from "../../engine/agent/open-conversations.ts";
 import { exportFiles, type FilesExport } from "../../engine/export-files.ts";
 import { attemptDirOf } from "../../engine/state-dir.ts";
 import { eventsText } from "../../journal/events-file.ts";
-import { takeLease } from "../../journal/journal.ts";
+import { takeLease } from "../../journal/leases.ts";
 import { planFingerprints } from "../../journal/run-log.ts";
 import { mayLive } from "../../runner/process/adopt.ts";
 import type { JsonObject } from "../../util/json.ts";

@@ -212,7 +212,7 @@ export function continuePrompt(task: string, calls: UnknownCalls, opening = INTE
  * The paragraphs about tool calls in a prompt that continues a conversation; none when the agent
  * knows all results.
  */
-export function callParagraphs({ open, finished }: UnknownCalls): readonly string[] {
+function callParagraphs({ open, finished }: UnknownCalls): readonly string[] {
   return [...finishedCalls(finished), ...openCalls(open)];
 }
 

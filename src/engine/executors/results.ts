@@ -231,7 +231,7 @@ async function outputBytes(
 const KEY_VERSION = 1;
 
 /** The key of the work of a visit; throws ExpressionError or TemplateError. */
-export function workKey(site: LaunchInput, visit: Visit, filesHash: string): string {
+function workKey(site: LaunchInput, visit: Visit, filesHash: string): string {
   const { plan } = site;
   const step = stepOf(visit);
   const { work } = step;
@@ -275,7 +275,7 @@ export function workKey(site: LaunchInput, visit: Visit, filesHash: string): str
  * The outputs of the step and of the steps that are not before it, below its workspace: they are
  * products of earlier runs, and not what the work starts from. Those of steps before it count.
  */
-export function productsOf(site: LaunchInput, visit: Visit): readonly string[] {
+function productsOf(site: LaunchInput, visit: Visit): readonly string[] {
   const root = rootOf(site, visit);
   const found = new Set(Object.values(outputPaths(site, visit)));
   for (let at: Visit | undefined = visit; at !== undefined; at = at.record.scope.parent) {

@@ -16,9 +16,8 @@
  */
 import pg from "pg";
 import { failpoint } from "../../util/failpoint.ts";
-import { JournalError, type JournalErrorCode } from "../journal.ts";
+import { fileCodeOf, JournalError, type JournalErrorCode } from "../journal-error.ts";
 import type { Row } from "../sqlite/row.ts";
-import { fileCodeOf } from "../storage-error.ts";
 import { addressName, addressSettings } from "./address.ts";
 import { type Statement, TRANSACTION } from "./sql.ts";
 

@@ -5,8 +5,8 @@
  * Does not: judge owners (leases.ts), or decide when a worker gives up (app/fleet).
  */
 
-import type { LeasesRenewed } from "../fleet-journal.ts";
-import { JournalError } from "../journal.ts";
+import type { LeasesRenewed } from "../journal.ts";
+import { JournalError } from "../journal-error.ts";
 import type {
   Acquired,
   AcquireRequest,

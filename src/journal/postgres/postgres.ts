@@ -4,10 +4,9 @@
  * Owns: how its parts belong together, which versions of the tables it opens, and the schedules.
  * Does not: create tables that are there: least privilege is for everybody after the first.
  */
-import type { FleetJournal, FleetTransaction, SqlResult } from "../fleet-journal.ts";
-import { JournalError } from "../journal.ts";
+import type { FleetJournal, FleetTransaction, SqlResult, StoredSchedules } from "../journal.ts";
+import { JournalError } from "../journal-error.ts";
 import { integerIn, textIn } from "../sqlite/row.ts";
-import type { StoredSchedules } from "../stored-schedules.ts";
 import {
   type PostgresClient,
   PostgresPool,
@@ -115,7 +114,7 @@ async function executeSql(sql: Sql, text: string, values: readonly unknown[]): P
 }
 
 /** The port on a server. */
-export function postgresSchedules(sql: Sql): StoredSchedules {
+function postgresSchedules(sql: Sql): StoredSchedules {
   return {
     list: async () => {
       const rows = await repeated(sql, { text: SCHEDULE.list });

@@ -24,7 +24,7 @@ import {
   type UnsealedEvent,
   verifyChain,
 } from "../event-codec.ts";
-import { JournalError } from "../journal.ts";
+import { JournalError } from "../journal-error.ts";
 import {
   type ChangedRuns,
   type FoundRuns,

@@ -24,7 +24,8 @@ import {
   type StoredEvent,
   verifyChain,
 } from "../event-codec.ts";
-import { type Journal, JournalError } from "../journal.ts";
+import type { Journal } from "../journal.ts";
+import { JournalError } from "../journal-error.ts";
 import {
   type ChangedRuns,
   type FoundRuns,
