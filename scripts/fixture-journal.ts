@@ -23,7 +23,7 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { EVENT_VERSION, type RunEvent } from "../src/core/event.ts";
-import { takeLease } from "../src/journal/journal.ts";
+import { takeLease } from "../src/journal/leases.ts";
 import { MIGRATIONS, newestVersion } from "../src/journal/sqlite/migrations.ts";
 import { openSqliteJournal } from "../src/journal/sqlite/sqlite.ts";
 import { canonicalJson, sha256 } from "../src/util/json.ts";

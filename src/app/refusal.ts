@@ -8,8 +8,7 @@
  */
 import type { Owner } from "../core/event.ts";
 import { Refusal as CoreRefusal } from "../core/graph/rewind.ts";
-import { JournalError, type JournalErrorCode } from "../journal/journal.ts";
-import { storageError } from "../journal/storage-error.ts";
+import { JournalError, type JournalErrorCode, storageError } from "../journal/journal-error.ts";
 import type { ConfigurationText } from "../pipeline/configuration.ts";
 import type { Diagnostic } from "../pipeline/diagnostic.ts";
 import type { DocumentJson } from "../view/json/documents.ts";

@@ -68,7 +68,7 @@ async function fleetResult(
   const { workspace } = known.run;
   const { branch, base } = workspace ?? {};
   if (branch === undefined || base === undefined || known.cleanedAt !== undefined) return undefined;
-  const { bringResult } = await import("./fleet/fleet-result.ts");
+  const { bringResult } = await import("./fleet/fleet-files.ts");
   const work = await bringResult(project, workers, known);
   if (work === undefined) return undefined;
   const { workAt } = await import("../workspace/worktree/take.ts");

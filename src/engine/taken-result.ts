@@ -15,7 +15,7 @@ import { findVisit, stepOf } from "../core/run.ts";
 import { failpoint } from "../util/failpoint.ts";
 import { describeFile, putArtifact, targetOutside } from "../workspace/artifact.ts";
 import { applyChanges } from "../workspace/snapshot/apply.ts";
-import { changedUnsaved } from "../workspace/snapshot/unsaved.ts";
+import { changedUnsaved } from "../workspace/snapshot/recorded-change.ts";
 import type { Workspace } from "../workspace/snapshot/workspace.ts";
 import { type LaunchInput, outputPaths } from "./launch.ts";
 

@@ -2,28 +2,36 @@
  * The fleet as a program of its own in `dist`, with PostgreSQL and the queues, so that no other command
  * loads them: the worker process, and the commands that give runs to a fleet.
  *
- * Owns: the signals of a worker, and its lines.
+ * Owns: the signals of a worker, and the lines that it prints: one for each thing that a person may want
+ *   to know.
  * Does not: parse the command line (cli).
  */
 import { Dispatch, type FleetParts } from "../app/fleet/dispatch.ts";
-import { scheduleSummaries, submitSchedule } from "../app/fleet/fleet-schedules.ts";
-import { fleetStoreName, openFleetStore } from "../app/fleet/fleet-store.ts";
+import { fleetOverview } from "../app/fleet/fleet-overview.ts";
 import type { MovedRun } from "../app/fleet/moving.ts";
-import { fleetOverview } from "../app/fleet/overview.ts";
 import { pullRun } from "../app/fleet/pull.ts";
 import { pushRun } from "../app/fleet/push.ts";
 import { initStore } from "../app/fleet/store.ts";
-import { requiredStoreAddress } from "../app/fleet/store-address.ts";
-import { type Submission, submitRun } from "../app/fleet/submit.ts";
+import {
+  fleetStoreName,
+  openFleetStore,
+  requiredStoreAddress,
+} from "../app/fleet/store-address.ts";
+import {
+  type Submission,
+  scheduleSummaries,
+  submitRun,
+  submitSchedule,
+} from "../app/fleet/submit.ts";
 import { Worker, type WorkerSettings } from "../app/fleet/worker.ts";
-import { lockWorkerDirectory } from "../app/fleet/worker-lock.ts";
-import { workerIdOf } from "../app/fleet/workers.ts";
+import { lockWorkerDirectory, workerIdOf } from "../app/fleet/worker-directory.ts";
+import type { WorkerMessage } from "../app/fleet/worker-message.ts";
 import { masked } from "../app/output/secret-mask.ts";
 import { createdStateDir } from "../app/project/project.ts";
 import { asRefusal, command, type Next, Refusal, type RefusalCode } from "../app/refusal.ts";
 import type { FilesOption } from "../app/rewind/rewind-files.ts";
+import { formatDuration } from "../util/duration.ts";
 import type { FleetOverview, PreparedStore, ScheduleSummary } from "../view/fleet-overview.ts";
-import { workerLine } from "./worker-lines.ts";
 
 export { openFleetProject } from "../app/fleet/fleet-project.ts";
 export { supervise } from "./supervisor.ts";
@@ -141,5 +149,59 @@ async function answered<T>(body: () => Promise<T>): Promise<FleetResult<T>> {
     if (refusal === undefined) throw error;
     const { code, message, next } = refusal;
     return { ok: false, refusal: { code, message, next } };
+  }
+}
+
+const SHORT_ID_LENGTH = 8;
+
+const LOSSES = {
+  "not-renewed": "its lease could not be renewed in time",
+  "another-owner": "another worker has it",
+  "slow-clock": "the clock of this machine runs slow",
+} as const;
+
+/** A message of a worker as one line, with the time in front. */
+function workerLine(message: WorkerMessage, now: Date): string {
+  return `${now.toISOString().slice(0, 19)}Z ${textOf(message, now.getTime())}`;
+}
+
+function textOf(message: WorkerMessage, now: number): string {
+  const run = "runId" in message ? `run ${message.runId.slice(0, SHORT_ID_LENGTH)}` : "";
+  switch (message.type) {
+    case "ready":
+      return `worker ${message.worker.slice(0, SHORT_ID_LENGTH)} takes runs`;
+    case "took":
+      return message.how === "adopt" ? `${run}: continues here after a restart` : `${run}: taken`;
+    case "ended":
+      return `${run}: ${endText(message.result, now)}`;
+    case "failed":
+      return message.next === "dead"
+        ? `${run}: could not be driven, and is a dead letter now: ${message.reason}`
+        : `${run}: could not be driven, and is queued again: ${message.reason}`;
+    case "lost":
+      return `${run}: given up, and its steps are ended: ${LOSSES[message.why]}`;
+    case "scheduled":
+      return `${run}: started by the schedule of ${message.name}`;
+    case "store-away":
+      return `the store does not answer: ${message.reason}`;
+    case "store-back":
+      return "the store answers again";
+    case "not-removed":
+      return `the disk keeps what is not needed any more: ${message.reason}`;
+    case "draining":
+      return `takes no more runs; hands over ${message.runs}`;
+  }
+}
+
+function endText(result: Extract<WorkerMessage, { type: "ended" }>["result"], now: number): string {
+  switch (result.how) {
+    case "left":
+      return result.status === "running" ? "waits for a person" : result.status;
+    case "waits":
+      return `waits for ${formatDuration(Math.max(0, result.until - now))}`;
+    case "handed-over":
+      return "handed over";
+    case "lost":
+      return "given up";
   }
 }

@@ -18,11 +18,16 @@ import type { Recorded } from "../core/event.ts";
 import { assert } from "../util/assert.ts";
 import { failpoint } from "../util/failpoint.ts";
 import { isObject } from "../util/json.ts";
-import { type ChainHead, chainCrc, chainStart, type UnsealedEvent } from "./chain.ts";
-import { decode, encodeRecorded } from "./event-codec.ts";
-import { JournalError } from "./journal.ts";
+import {
+  type ChainHead,
+  chainCrc,
+  chainStart,
+  decode,
+  encodeRecorded,
+  type UnsealedEvent,
+} from "./event-codec.ts";
+import { guarded, JournalError } from "./journal-error.ts";
 import { syncFile } from "./sqlite/database.ts";
-import { guarded } from "./storage-error.ts";
 
 const FILE_MODE = 0o600;
 const NEWLINE = 0x0a;

@@ -1,8 +1,9 @@
 /**
  * The port for all requests from outside: one queue of typed requests for each run. The owner reads a
- * request as a fact; a request becomes part of the run only through an event.
+ * request as a fact; a request becomes part of the run only through an event. Requests are stored as JSON
+ * text, which is decoded and checked like events.
  *
- * Owns: the order of requests, and which answer counts.
+ * Owns: the fields of requests and their check, their order, and which answer counts.
  * Does not: decide what follows from a request (room `core`).
  * Invariants:
  * - journal/H1 Of all answers to one attempt of a gate, the first recorded one counts, regardless
@@ -11,7 +12,23 @@
  *   stop expires with the owner that it was sent to.
  */
 import type { Answer, Message, StopMode, Verdict } from "../core/event.ts";
+import { message, verdict } from "../core/event-parts.ts";
 import type { Fact } from "../core/fact.ts";
+import { answer } from "../core/question-parts.ts";
+import { stopMode } from "../core/run-event.ts";
+import {
+  flag,
+  integer,
+  listOf,
+  number,
+  oneOf,
+  optional,
+  record,
+  type Shape,
+  text,
+} from "../core/shape.ts";
+import { parseObject } from "./event-codec.ts";
+import { JournalError } from "./journal-error.ts";
 import type { Subscription } from "./subscription.ts";
 
 export interface Inbox {
@@ -176,4 +193,57 @@ export function pendingAmong(
     const key = keyOf(request);
     return key !== undefined && !handled.has(key);
   });
+}
+
+const budget = record({
+  usd: optional(number),
+  tokens: optional(number),
+  turns: optional(number),
+  timeMs: optional(number),
+});
+
+const signed = { key: text, by: text };
+const files = optional(oneOf("keep", "restore"));
+const repeat = optional(flag);
+const formerVerb = optional(oneOf("rewind", "invalidate"));
+const turns = optional(integer);
+const items = optional(listOf(integer));
+const aboutAttempt = { ...signed, step: text, attempt: optional(text) };
+
+const REQUEST_CHECKS = new Map<string, Shape<unknown>>([
+  ["stop", record({ mode: stopMode, by: text })],
+  ["message", record({ scope: text, step: text, message })],
+  ["add-budget", record({ key: optional(text), by: optional(text), added: budget })],
+  ["retry", record({ ...aboutAttempt, files, failed: optional(flag), items, turns, repeat })],
+  ["rewind", record({ ...signed, verb: formerVerb, step: text, files, repeat })],
+  ["skip", record(aboutAttempt)],
+  ["settle", record({ ...aboutAttempt, as: verdict, identity: optional(text) })],
+  ["answer", record({ attempt: text, answer: record(answer) })],
+]);
+
+/** The stored form of a request. */
+export function encodeRequest(request: SentRequest | AnswerRequest): {
+  type: string;
+  data: string;
+} {
+  const { type, ...data } = request;
+  return { type, data: JSON.stringify(data) };
+}
+
+/** The request in a row. Throws "broken" or "newer". */
+export function decodeRequest(id: number, type: string, data: string): Request {
+  const where = `Request ${id}`;
+  const check = REQUEST_CHECKS.get(type);
+  if (check === undefined) {
+    throw new JournalError("newer", `${where} is a "${type}": a newer perdure wrote it.`);
+  }
+  const value = parseObject(data, where);
+  const fault = check(value);
+  if (fault !== undefined) throw new JournalError("broken", `${where} is damaged at ${fault}.`);
+  return { id, type, ...value } as unknown as Request;
+}
+
+/** True when a value has the shape of an answer. */
+export function isAnswer(value: unknown): value is Answer {
+  return record(answer)(value) === undefined;
 }

@@ -4,7 +4,7 @@
  * Owns: that a run has one owner at a time, that epochs only grow, and, where leases run out, the only
  *   clock that counts.
  * Does not: know whether an owner is alive. The caller reads a lease, judges its holder by its own
- *   evidence, and acquires against exactly the lease that it has judged (`takeLease` in journal.ts).
+ *   evidence, and acquires against exactly the lease that it has judged (`takeLease`).
  * Invariants:
  * - leases/J2 Each owner has a higher epoch than all owners before it; an append names its epoch,
  *   so an owner that was replaced cannot write.
@@ -12,6 +12,7 @@
  *   that came in between wins.
  */
 import type { Owner } from "../core/event.ts";
+import { JournalError } from "./journal-error.ts";
 
 /**
  * How long a lease that runs out is held after its last renewal. A shorter one than the usual would leave
@@ -75,4 +76,46 @@ export type Acquired =
 /** While the block exists, no process acquires a lease. */
 export interface LeaseBlock {
   lift(): Promise<void>;
+}
+
+/** How often other processes may acquire the lease first before `takeLease` gives up. */
+const ACQUIRE_ROUNDS_MAX = 100;
+
+/** The owner that asks for a lease, and the evidence that a holder is alive. */
+interface LeaseClaim {
+  readonly owner: Owner;
+  readonly isAlive: (owner: Owner) => boolean;
+}
+
+/** The caller has the lease, or a living owner does. */
+type Claimed =
+  | { readonly ok: true; readonly epoch: number; readonly time?: LeaseTime }
+  | { readonly ok: false; readonly owner: Owner };
+
+/** Acquires the lease of a run unless its holder lives; judges again when the lease has changed. */
+export async function takeLease(
+  leases: Leases,
+  runId: string,
+  claim: LeaseClaim,
+): Promise<Claimed> {
+  for (let round = 0; round < ACQUIRE_ROUNDS_MAX; round++) {
+    const judged = await leases.of(runId);
+    const holder = judged?.owner;
+    if (holder !== undefined && isHeld(judged, claim)) return { ok: false, owner: holder };
+    const acquired = await leases.acquire(runId, { owner: claim.owner, judged });
+    if (acquired.ok) return acquired;
+  }
+  throw new JournalError("busy", `Too many processes want to own run ${runId} at once.`);
+}
+
+/**
+ * A worker of a fleet holds its lease until that runs out, even when its process is dead: its steps
+ * may live. Only the next process of the same worker sees them, and may go by the process.
+ */
+function isHeld(
+  { owner: holder, hasExpired }: Lease = { epoch: 0 },
+  { owner, isAlive }: LeaseClaim,
+): boolean {
+  if (holder === undefined || hasExpired === true) return false;
+  return (holder.worker !== undefined && holder.worker !== owner.worker) || isAlive(holder);
 }

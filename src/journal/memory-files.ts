@@ -6,10 +6,15 @@
  */
 import { createHash } from "node:crypto";
 import { assert } from "../util/assert.ts";
-import { BLOB_BYTES_MAX, type BlobStore, UNUSED_BLOB_KEPT_MS } from "./blob-store.ts";
-import { JournalError } from "./journal.ts";
+import {
+  BLOB_BYTES_MAX,
+  type BlobStore,
+  type StoredFile,
+  type StoredFiles,
+  UNUSED_BLOB_KEPT_MS,
+} from "./journal.ts";
+import { JournalError } from "./journal-error.ts";
 import type { Leases } from "./leases.ts";
-import type { StoredFile, StoredFiles } from "./stored-files.ts";
 
 interface MemoryFiles {
   readonly revisions: Map<string, { readonly file: StoredFile; readonly revision: number }>;

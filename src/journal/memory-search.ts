@@ -1,7 +1,6 @@
 /** The search of the journal in memory: the same runs as the SQLite journal finds, in the same order. */
 import type { RunStatus, StepState, StepSummary } from "../core/summary.ts";
-import type { UnsealedEvent } from "./chain.ts";
-import { decode } from "./event-codec.ts";
+import { decode, type UnsealedEvent } from "./event-codec.ts";
 import type { Lease } from "./leases.ts";
 import {
   type FoundRun,

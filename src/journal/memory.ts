@@ -11,19 +11,21 @@ import { outputsNamedBy } from "../core/outputs.ts";
 import type { StepSummary, SummaryChange } from "../core/summary.ts";
 import { assert } from "../util/assert.ts";
 import { sha256 } from "../util/json.ts";
-import type { UnsealedEvent } from "./chain.ts";
-import { decode, encode, encodeAll, encodeRecorded } from "./event-codec.ts";
+import { decode, encode, encodeAll, encodeRecorded, type UnsealedEvent } from "./event-codec.ts";
 import {
   type Answered,
   type AnswerRequest,
   answerInTime,
   answersAmong,
+  decodeRequest,
+  encodeRequest,
   type Inbox,
   type NewAnswer,
   type Request,
   type SentRequest,
 } from "./inbox.ts";
-import { type Journal, JournalError } from "./journal.ts";
+import type { Journal } from "./journal.ts";
+import { JournalError } from "./journal-error.ts";
 import type {
   Acquired,
   AcquireRequest,
@@ -34,7 +36,6 @@ import type {
   LeaseTime,
 } from "./leases.ts";
 import { findResults, searchRuns } from "./memory-search.ts";
-import { decodeRequest, encodeRequest } from "./request-codec.ts";
 import {
   isSpending,
   type LoadedRun,

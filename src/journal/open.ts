@@ -2,8 +2,7 @@
  * Opens the journal of a project, which is a SQLite file, or of a fleet, which is a server; callers see
  * only the ports. What speaks to a server is loaded only for the address of one.
  */
-import type { FleetJournal } from "./fleet-journal.ts";
-import type { Journal } from "./journal.ts";
+import type { FleetJournal, Journal } from "./journal.ts";
 import type { PreparedDatabase } from "./postgres/migrations.ts";
 import { openSqliteJournal } from "./sqlite/sqlite.ts";
 

@@ -2,9 +2,8 @@
 import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { acp } from "../../src/runner/agents/acp/acp.ts";
+import { type AcpLine, acp } from "../../src/runner/agents/acp/acp.ts";
 import { answerPermission, type RequestedCall } from "../../src/runner/agents/acp/permission.ts";
-import type { AcpLine } from "../../src/runner/agents/acp/stream.ts";
 import { AcpUpdates } from "../../src/runner/agents/acp/updates.ts";
 import { AgentFollower, type AgentReport } from "../../src/runner/agents/report.ts";
 import type { Json } from "../../src/util/json.ts";

@@ -6,13 +6,13 @@ import { copyFileSync, globSync, mkdtempSync, readFileSync, rmSync, writeFileSyn
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { continuePrompt, NO_CALLS } from "../../src/engine/agent/agent-prompt.ts";
 import type {
   AgentAdapter,
   AgentEvent,
   AgentFailureKind,
 } from "../../src/runner/agents/adapter.ts";
 import { agentFailureOf } from "../../src/runner/agents/agent-failure.ts";
-import { continuePrompt, NO_CALLS } from "../../src/runner/agents/continue-prompt.ts";
 import { gemini } from "../../src/runner/agents/gemini/gemini.ts";
 import { agentAdapter } from "../../src/runner/agents/registry.ts";
 import { AgentFollower, type AgentReport, STALL_FAILURES } from "../../src/runner/agents/report.ts";

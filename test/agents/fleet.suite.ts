@@ -5,7 +5,7 @@
 import * as fs from "node:fs";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { textOf } from "../../src/app/fleet/stored-parts.ts";
-import type { FleetJournal } from "../../src/journal/fleet-journal.ts";
+import type { FleetJournal } from "../../src/journal/journal.ts";
 import { openPostgresJournal } from "../../src/journal/postgres/postgres.ts";
 import { agentAdapter } from "../../src/runner/agents/registry.ts";
 import { findMarked, runMarker } from "../../src/runner/process/sweep.ts";

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import type { Recorded, RunCreated, RunEvent } from "../../src/core/event.ts";
 import { initialSummary } from "../../src/core/summary.ts";
-import { takeLease } from "../../src/journal/journal.ts";
+import { takeLease } from "../../src/journal/leases.ts";
 import { openSqliteJournal } from "../../src/journal/sqlite/sqlite.ts";
 import type { Plan } from "../../src/plan/plan.ts";
 import { normalised, Project } from "../rig/project.ts";

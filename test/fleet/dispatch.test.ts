@@ -1,7 +1,7 @@
 /** The queues of a fleet on a real PostgreSQL, and how often a run may fail to be driven. */
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { DEATHS_MAX, Dispatch, FAILURES_MAX } from "../../src/app/fleet/dispatch.ts";
-import type { FleetJournal } from "../../src/journal/fleet-journal.ts";
+import type { FleetJournal } from "../../src/journal/journal.ts";
 import { openPostgresJournal } from "../../src/journal/postgres/postgres.ts";
 import { newDatabase } from "../rig/postgres.ts";
 

@@ -3,9 +3,13 @@ import * as fs from "node:fs";
 import { join } from "node:path";
 import { beforeEach, describe, expect, it } from "vitest";
 import { filesOf, StoredParts, textOf, writePart } from "../../src/app/fleet/stored-parts.ts";
-import { BLOB_BYTES_MAX, type Blob, type BlobStore } from "../../src/journal/blob-store.ts";
+import {
+  BLOB_BYTES_MAX,
+  type Blob,
+  type BlobStore,
+  type StoredFile,
+} from "../../src/journal/journal.ts";
 import { memoryBlobs } from "../../src/journal/memory-files.ts";
-import type { StoredFile } from "../../src/journal/stored-files.ts";
 import { scratch } from "../workspace/rig.ts";
 
 const PART = "run/attempts/a@1.1/output.log";

@@ -8,7 +8,7 @@ import { loadRun } from "../../src/app/loaded-run.ts";
 import type { RunEvent } from "../../src/core/event.ts";
 import { fullSummary } from "../../src/core/summary.ts";
 import { stateDirOf } from "../../src/engine/state-dir.ts";
-import { takeLease } from "../../src/journal/journal.ts";
+import { takeLease } from "../../src/journal/leases.ts";
 import { newDatabase } from "../rig/postgres.ts";
 import type { Hold } from "../rig/project.ts";
 import { userGit } from "../workspace/rig.ts";

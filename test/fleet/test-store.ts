@@ -7,12 +7,11 @@ import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import type { FilesTransaction } from "../../src/app/fleet/ship.ts";
-import { openBlobDirectory } from "../../src/journal/blob-directory.ts";
-import type { BlobStore } from "../../src/journal/blob-store.ts";
-import { type Journal, JournalError } from "../../src/journal/journal.ts";
+import type { BlobStore, Journal, StoredFile, StoredFiles } from "../../src/journal/journal.ts";
+import { JournalError } from "../../src/journal/journal-error.ts";
 import { isStoreAddress, openStore } from "../../src/journal/open.ts";
 import { openSqliteJournal } from "../../src/journal/sqlite/sqlite.ts";
-import type { StoredFile, StoredFiles } from "../../src/journal/stored-files.ts";
+import { openBlobDirectory } from "./blob-directory.ts";
 
 export interface TestStore extends Journal {
   readonly files: StoredFiles;

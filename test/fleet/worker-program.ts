@@ -15,7 +15,7 @@ import { openShipper } from "../../src/app/fleet/ship.ts";
 import { loadRun } from "../../src/app/loaded-run.ts";
 import { fullSummary } from "../../src/core/summary.ts";
 import { stateDirOf } from "../../src/engine/state-dir.ts";
-import { takeLease } from "../../src/journal/journal.ts";
+import { takeLease } from "../../src/journal/leases.ts";
 import { openTestStore } from "./test-store.ts";
 
 const SHIP_EVERY_MS = 100;

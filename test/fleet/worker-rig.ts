@@ -9,7 +9,7 @@ import { submitRun } from "../../src/app/fleet/submit.ts";
 import { requirePlan } from "../../src/app/pipeline/pipeline-file.ts";
 import { createdStateDir } from "../../src/app/project/project.ts";
 import type { RunEvent } from "../../src/core/event.ts";
-import type { FleetJournal } from "../../src/journal/fleet-journal.ts";
+import type { FleetJournal } from "../../src/journal/journal.ts";
 import { openPostgresJournal } from "../../src/journal/postgres/postgres.ts";
 import { findMarked, runMarker } from "../../src/runner/process/sweep.ts";
 import { newDatabase } from "../rig/postgres.ts";

@@ -6,7 +6,7 @@ import * as fs from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import { JournalError } from "../../src/journal/journal.ts";
+import { JournalError } from "../../src/journal/journal-error.ts";
 import { checkJournal } from "../../src/journal/repair/check.ts";
 import { repair } from "../../src/journal/repair/repair.ts";
 import type { LoadedRun } from "../../src/journal/run-log.ts";

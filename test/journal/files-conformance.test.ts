@@ -1,22 +1,25 @@
-/** The conformance suite of the ports for files (blob-store.ts, stored-files.ts). */
+/** The conformance suite of the ports for files (`BlobStore`, `StoredFiles`). */
 import { createHash } from "node:crypto";
 import { mkdtempSync, readdirSync, rmSync, utimesSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { openBlobDirectory } from "../../src/journal/blob-directory.ts";
 import {
   BLOB_BYTES_MAX,
   type Blob,
   type BlobStore,
+  type Journal,
+  type StoredFile,
+  type StoredFiles,
   UNUSED_BLOB_KEPT_MS,
-} from "../../src/journal/blob-store.ts";
-import { type Journal, JournalError, takeLease } from "../../src/journal/journal.ts";
+} from "../../src/journal/journal.ts";
+import { JournalError } from "../../src/journal/journal-error.ts";
+import { takeLease } from "../../src/journal/leases.ts";
 import { memoryJournal } from "../../src/journal/memory.ts";
 import { memoryBlobs, memoryStoredFiles } from "../../src/journal/memory-files.ts";
 import { openPostgresJournal } from "../../src/journal/postgres/postgres.ts";
-import type { StoredFile, StoredFiles } from "../../src/journal/stored-files.ts";
 import { sha256 } from "../../src/util/json.ts";
+import { openBlobDirectory } from "../fleet/blob-directory.ts";
 import { emptyStore, runSql } from "../rig/postgres.ts";
 import { newRun, OWNER, runIdOf } from "./sample-run.ts";
 

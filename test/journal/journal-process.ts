@@ -4,7 +4,8 @@
  * and as its last line the code of the JournalError that ended it.
  */
 import { writeSync } from "node:fs";
-import { JournalError, takeLease } from "../../src/journal/journal.ts";
+import { JournalError } from "../../src/journal/journal-error.ts";
+import { takeLease } from "../../src/journal/leases.ts";
 import { repair } from "../../src/journal/repair/repair.ts";
 import { openSqliteJournal } from "../../src/journal/sqlite/sqlite.ts";
 import { OWNER, open, runIdOf, summarise, writeOf } from "./sample-run.ts";

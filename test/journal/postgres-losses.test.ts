@@ -1,7 +1,7 @@
 /** The journal in PostgreSQL when connections are lost and servers restart: nothing is guessed. */
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
-import type { FleetJournal } from "../../src/journal/fleet-journal.ts";
-import { JournalError } from "../../src/journal/journal.ts";
+import type { FleetJournal } from "../../src/journal/journal.ts";
+import { JournalError } from "../../src/journal/journal-error.ts";
 import { openPostgresJournal } from "../../src/journal/postgres/postgres.ts";
 import { type LossyProxy, startProxy } from "../rig/lossy-proxy.ts";
 import { emptyStore, type PostgresServer, runSql, startPostgres } from "../rig/postgres.ts";

@@ -1,8 +1,8 @@
 /** The journal in PostgreSQL, beyond the conformance suite: setting it up, rights, losses. */
 import { afterEach, describe, expect, test } from "vitest";
 import { initStore } from "../../src/app/fleet/store.ts";
-import type { FleetJournal } from "../../src/journal/fleet-journal.ts";
-import { JournalError } from "../../src/journal/journal.ts";
+import type { FleetJournal } from "../../src/journal/journal.ts";
+import { JournalError } from "../../src/journal/journal-error.ts";
 import { openPostgresJournal } from "../../src/journal/postgres/postgres.ts";
 import { newDatabase, runSql, sharedPostgres } from "../rig/postgres.ts";
 import { fill, newRun, OWNER, runIdOf, writeOf } from "./sample-run.ts";

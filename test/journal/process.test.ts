@@ -6,7 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { takeLease } from "../../src/journal/journal.ts";
+import { takeLease } from "../../src/journal/leases.ts";
 import { checkJournal } from "../../src/journal/repair/check.ts";
 import { repair } from "../../src/journal/repair/repair.ts";
 import { openSqliteJournal } from "../../src/journal/sqlite/sqlite.ts";

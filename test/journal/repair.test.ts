@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { takeLease } from "../../src/journal/journal.ts";
+import { takeLease } from "../../src/journal/leases.ts";
 import { repair } from "../../src/journal/repair/repair.ts";
 import type { LoadedRun } from "../../src/journal/run-log.ts";
 import { openSqliteJournal } from "../../src/journal/sqlite/sqlite.ts";

@@ -2,7 +2,8 @@
 
 import type { Owner, Recorded, RunEvent } from "../../src/core/event.ts";
 import type { StepSummary, SummaryChange } from "../../src/core/summary.ts";
-import { type Journal, takeLease } from "../../src/journal/journal.ts";
+import type { Journal } from "../../src/journal/journal.ts";
+import { takeLease } from "../../src/journal/leases.ts";
 import type { NewRun, Write } from "../../src/journal/run-log.ts";
 import { canonicalJson, sha256 } from "../../src/util/json.ts";
 

@@ -5,7 +5,8 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, describe, expect, test } from "vitest";
-import { type Journal, takeLease } from "../../src/journal/journal.ts";
+import type { Journal } from "../../src/journal/journal.ts";
+import { takeLease } from "../../src/journal/leases.ts";
 import { checkJournal } from "../../src/journal/repair/check.ts";
 import { Database, type OpenMode } from "../../src/journal/sqlite/database.ts";
 import {

@@ -7,7 +7,8 @@
 import { globSync } from "node:fs";
 import { join } from "node:path";
 import { replayTurns } from "../../src/core/replay.ts";
-import { type Journal, JournalError } from "../../src/journal/journal.ts";
+import type { Journal } from "../../src/journal/journal.ts";
+import { JournalError } from "../../src/journal/journal-error.ts";
 import { openSqliteJournal } from "../../src/journal/sqlite/sqlite.ts";
 import type { Plan } from "../../src/plan/plan.ts";
 

@@ -36,7 +36,7 @@ const LEASE_KEEPER = "src/app/fleet/lease-keeper.ts";
 const TAKEOVER = "src/app/fleet/takeover.ts";
 /** The journal, too, refuses the lease of another worker. */
 const ALSO_IN_THE_JOURNAL: Change = {
-  in: "src/journal/journal.ts",
+  in: "src/journal/leases.ts",
   from: "holder.worker !== undefined && holder.worker !== owner.worker",
   to: "holder.worker === null",
 };

@@ -19,20 +19,20 @@ import type {
   FleetTransaction,
   SqlDatabase,
   SqlResult,
-} from "../../journal/fleet-journal.ts";
+} from "../../journal/journal.ts";
 import type { Subscription } from "../../journal/subscription.ts";
 import { assert } from "../../util/assert.ts";
 import { LABEL } from "../../util/label.ts";
 import type { DeadLetter, QueueSummary } from "../../view/fleet-overview.ts";
 import type { WantedStop } from "../project/project.ts";
 import { freeSlot, joinGroup, joinGroupOf, type RunGroup, unpark, waitedFor } from "./groups.ts";
-import { QUEUE_SCHEMA } from "./queue-schema.ts";
 import {
   bossDatabase,
   DEAD_LETTERS,
   hasQueues,
   QUEUE,
   QUEUE_OPTIONS,
+  QUEUE_SCHEMA,
   setUpQueues,
   startBoss,
   stopBoss,

@@ -20,9 +20,9 @@ import { waitsFor } from "../../core/graph/visit-state.ts";
 import { waitsForPerson } from "../../core/next-actions.ts";
 import { type Run, waitingFor } from "../../core/run.ts";
 import { runDirOf, stateDirOf } from "../../engine/state-dir.ts";
-import type { FleetJournal, SqlDatabase } from "../../journal/fleet-journal.ts";
 import { pendingAmong } from "../../journal/inbox.ts";
-import { JournalError } from "../../journal/journal.ts";
+import type { FleetJournal, SqlDatabase } from "../../journal/journal.ts";
+import { JournalError } from "../../journal/journal-error.ts";
 import type { RunLog } from "../../journal/run-log.ts";
 import { leashFile, leashMarker, writeLeash } from "../../runner/process/leash.ts";
 import { sweep } from "../../runner/process/sweep.ts";
@@ -44,7 +44,7 @@ import {
   mayUseDirectory,
   wantsDriver,
 } from "./takeover.ts";
-import { markStored, OWNER_NOTE } from "./worker-disk.ts";
+import { markStored, OWNER_NOTE } from "./worker-directory.ts";
 
 /** How often the output of running steps is shipped. */
 const SHIP_EVERY_MS = 2_000;
@@ -52,7 +52,7 @@ const SHIP_EVERY_MS = 2_000;
 const WAIT_MAX_MS = 5_000;
 
 /** The lease of a run, as its owner sees it. */
-export interface RunLease {
+interface RunLease {
   readonly owner: Owner;
   readonly epoch: number;
   /** True while the lease counts on this machine. */

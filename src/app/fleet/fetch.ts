@@ -26,9 +26,8 @@ import { commitWith } from "../../core/workspace-files.ts";
 import { nameInterrupted } from "../../engine/export-files.ts";
 import { workspaceAt } from "../../engine/run-workspace.ts";
 import { attemptDirOf, createStateDir, runDirOf, stateDirOf } from "../../engine/state-dir.ts";
-import type { BlobStore } from "../../journal/blob-store.ts";
+import type { BlobStore, StoredFile, StoredFiles } from "../../journal/journal.ts";
 import { planFingerprints, type RunLog } from "../../journal/run-log.ts";
-import type { StoredFile, StoredFiles } from "../../journal/stored-files.ts";
 import type { Plan } from "../../plan/plan.ts";
 import { ATTEMPT_FILE } from "../../runner/process/attempt-folder.ts";
 import { failpoint } from "../../util/failpoint.ts";
@@ -67,7 +66,7 @@ interface FetchOptions {
 }
 
 /** A run whose directory is here. */
-export interface FetchedRun {
+interface FetchedRun {
   /** The project's directory. */
   readonly directory: string;
   /** What the owner records first; absent when the run was already here. */

@@ -5,7 +5,7 @@
  * Owns: loading it. It has other copies of our classes, so its errors become errors of this program.
  */
 import { createRequire } from "node:module";
-import { JournalError, type JournalErrorCode } from "../../journal/journal.ts";
+import { JournalError, type JournalErrorCode } from "../../journal/journal-error.ts";
 import { WorkspaceError } from "../../workspace/workspace-error.ts";
 import { type Next, Refusal, type RefusalCode } from "../refusal.ts";
 

@@ -2,7 +2,8 @@
  * The runs of a fleet for a process that only reads and steers them: `list`, `logs`, `answer`, the
  * dashboard. It has the journal of the store, and a copy of the files of each run that it loads.
  *
- * Owns: where the copies are and when they are brought up to date, and how a run reaches the workers.
+ * Owns: where the copies are and when they are brought up to date, how a run reaches the workers, and
+ *   which stored files a fork begins with.
  * Does not: own or drive a run.
  * Invariants:
  * - fleet-project/P1 A copy is brought up to date after the events were read: it has every file that
@@ -10,21 +11,26 @@
  */
 import { join } from "node:path";
 import { type RunDir, runDirOf, stateDirOf } from "../../engine/state-dir.ts";
-import type { FleetJournal, FleetTransaction } from "../../journal/fleet-journal.ts";
-import { JournalError } from "../../journal/journal.ts";
+import type {
+  BlobStore,
+  FleetJournal,
+  FleetTransaction,
+  StoredFile,
+  StoredFiles,
+} from "../../journal/journal.ts";
+import { JournalError } from "../../journal/journal-error.ts";
 import { openStore, storeName } from "../../journal/open.ts";
 import type { NewRun, RunLog } from "../../journal/run-log.ts";
-import type { StoredFile } from "../../journal/stored-files.ts";
 import type { Subscription } from "../../journal/subscription.ts";
 import { sha256 } from "../../util/json.ts";
 import type { FleetWorkers, Project } from "../project/project.ts";
 import { userStatePath } from "../project/user-state.ts";
-import { RUN_PART } from "../transfer/run-archive.ts";
+import { ABOUT_PART, NAMES_PART, RUN_PART } from "../transfer/run-archive.ts";
 import { Dispatch } from "./dispatch.ts";
 import { aboutOf } from "./fetch.ts";
-import { forkedFiles } from "./forked-files.ts";
 import { refreshCopy } from "./reading-copy.ts";
-import { existingFiles, filesOf, StoredParts, writePart } from "./stored-parts.ts";
+import { parseAbout } from "./ship.ts";
+import { existingFiles, filesOf, StoredParts, textOf, writePart } from "./stored-parts.ts";
 
 /** How often the output of a run is fetched while somebody follows the run. */
 const FETCH_EVERY_MS = 1_000;
@@ -139,4 +145,33 @@ async function createFork(journal: FleetJournal, run: NewRun): Promise<void> {
     await transaction.files.put(run.runId, 0, files);
     await queues.place(transaction, run.runId, from);
   });
+}
+
+/**
+ * The files that a fork begins with: those of the other run under names of its own, without the folders
+ * of attempts. Content is stored once, whoever names it.
+ */
+async function forkedFiles(
+  { files, blobs }: { readonly files: StoredFiles; readonly blobs: BlobStore },
+  from: string,
+  fork: string,
+): Promise<readonly StoredFile[]> {
+  const stored = existingFiles((await files.changedSince(from, 0)).files).filter(
+    ({ path }) => !path.startsWith(RUN_PART),
+  );
+  const renamed = [];
+  for (const file of stored) {
+    if (file.path === ABOUT_PART) {
+      // The files at the last shipment of the other run; the events of the fork name its own.
+      const { commit: _, own: __, ...about } = parseAbout(await textOf(blobs, file));
+      renamed.push({ path: ABOUT_PART, text: `${JSON.stringify({ ...about, run: fork })}\n` });
+    }
+    if (file.path === NAMES_PART) {
+      const names = await textOf(blobs, file);
+      renamed.push({ path: NAMES_PART, text: names.replaceAll(`/${from}/`, `/${fork}/`) });
+    }
+  }
+  const own = filesOf(await StoredParts.none(blobs).upload(renamed, "whole"));
+  const isOwn = new Set(own.map(({ path }) => path));
+  return [...stored.filter(({ path }) => !isOwn.has(path)), ...own];
 }

@@ -13,28 +13,13 @@
  * - groups/G2 A slot belongs to a run, not to a worker or a job; so the death of a worker frees none and
  *   loses none. A slot is free when its run has ended by its events, or was moved out of the fleet.
  */
-import type { SqlDatabase } from "../../journal/fleet-journal.ts";
+import type { SqlDatabase } from "../../journal/journal.ts";
 import type { GroupSummary } from "../../view/fleet-overview.ts";
-import { QUEUE_SCHEMA } from "./queue-schema.ts";
+import { QUEUE_SCHEMA } from "./queue-tables.ts";
 
 const TABLE = `${QUEUE_SCHEMA}.group_runs`;
 /** The first number of the locks of groups. */
 const LOCKS = 1_886_544_243;
-
-/** The table, for the set-up of the queues. */
-export const GROUP_TABLE = `
-create table if not exists ${TABLE} (
-  run_id text primary key,
-  group_name text not null,
-  group_max integer not null,
-  priority integer not null,
-  holds_slot boolean not null default false,
-  parked_at timestamptz,
-  resume_at integer
-);
-create index if not exists group_runs_by_name on ${TABLE} (group_name)
-  where holds_slot or parked_at is not null;
-`;
 
 /** The group of a run: of all runs that name it, so many are under way at once. */
 export interface RunGroup {

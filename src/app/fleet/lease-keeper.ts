@@ -58,7 +58,7 @@ export interface Renewal {
 }
 
 /** The answer to a renewal. */
-export interface RenewalAnswer extends LeaseTime {
+interface RenewalAnswer extends LeaseTime {
   /** The runs of the renewal whose lease is another's now, or has run out. */
   readonly lost: readonly string[];
 }
@@ -67,7 +67,7 @@ export interface RenewalAnswer extends LeaseTime {
 export type LeaseLoss = "not-renewed" | "another-owner" | "slow-clock";
 
 /** A run that the worker must give up: end its steps first, then drop it without a word to the store. */
-export interface LostLease {
+interface LostLease {
   readonly runId: string;
   readonly epoch: number;
   readonly why: LeaseLoss;

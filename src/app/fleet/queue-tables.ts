@@ -5,10 +5,11 @@
  * Does not: queue anything (dispatch.ts).
  */
 import { type ConstructorOptions, PgBoss } from "pg-boss";
-import type { FleetJournal, SqlDatabase } from "../../journal/fleet-journal.ts";
-import { JournalError } from "../../journal/journal.ts";
-import { GROUP_TABLE } from "./groups.ts";
-import { QUEUE_SCHEMA } from "./queue-schema.ts";
+import type { FleetJournal, SqlDatabase } from "../../journal/journal.ts";
+import { JournalError } from "../../journal/journal-error.ts";
+
+/** The schema of the queues, and of what this room keeps beside them. */
+export const QUEUE_SCHEMA = "perdure_queue";
 
 /** The queue of runs that require no label; the names of the others begin with it. */
 export const QUEUE = "runs";
@@ -55,7 +56,17 @@ create table if not exists ${QUEUE_SCHEMA}.workers (
   started_at timestamptz not null,
   seen_at timestamptz not null
 );
-${GROUP_TABLE}
+create table if not exists ${QUEUE_SCHEMA}.group_runs (
+  run_id text primary key,
+  group_name text not null,
+  group_max integer not null,
+  priority integer not null,
+  holds_slot boolean not null default false,
+  parked_at timestamptz,
+  resume_at integer
+);
+create index if not exists group_runs_by_name on ${QUEUE_SCHEMA}.group_runs (group_name)
+  where holds_slot or parked_at is not null;
 `;
 
 /** A submitter changes jobs only to queue a run earlier, and to send a dead letter again. */

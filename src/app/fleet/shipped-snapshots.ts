@@ -56,7 +56,7 @@ interface StoredSnapshots {
 }
 
 /** Parts to store, stored ones to remove, and what to call when that has happened. */
-export interface Shipment {
+interface Shipment {
   readonly parts: readonly PartSource[];
   readonly removed: readonly string[];
   readonly done: () => void;

@@ -1,9 +1,12 @@
 /**
- * The address of the store of a fleet: `PERDURE_STORE`, or `store` of the configuration.
+ * The store of a fleet that serves a directory: its address, from `PERDURE_STORE` or `store` of the
+ * configuration, and the way to open it.
  *
- * Does not: load PostgreSQL, so every command may ask for it.
+ * Does not: load PostgreSQL before a store is opened, so every command may ask for the address.
  */
-import { isStoreAddress } from "../../journal/open.ts";
+
+import type { FleetJournal } from "../../journal/journal.ts";
+import { isStoreAddress, openStore, storeName } from "../../journal/open.ts";
 import { configurationTexts, projectDirectory } from "../pipeline/configuration-file.ts";
 import { advice, Refusal } from "../refusal.ts";
 
@@ -42,4 +45,14 @@ async function configuredAddress(from: string): Promise<string | undefined> {
   // Without its value, a command could steer the runs of another place.
   const message = `the configuration cannot be read: ${wrong.message}`;
   throw new Refusal("bad-option", message, advice(`correct the file, or ${EXPORT}`));
+}
+
+/** Opens the store that the environment names, and makes its tables where there are none. */
+export async function openFleetStore(): Promise<FleetJournal> {
+  return openStore(await requiredStoreAddress(process.cwd()), "create");
+}
+
+/** The name of that store, without its user and password. */
+export async function fleetStoreName(): Promise<string> {
+  return storeName(await requiredStoreAddress(process.cwd()));
 }

@@ -11,8 +11,13 @@
 import { createHash } from "node:crypto";
 import * as fs from "node:fs/promises";
 import { dirname } from "node:path";
-import { BLOB_BYTES_MAX, type Blob, type BlobStore } from "../../journal/blob-store.ts";
-import type { StoredFile, StoredFiles } from "../../journal/stored-files.ts";
+import {
+  BLOB_BYTES_MAX,
+  type Blob,
+  type BlobStore,
+  type StoredFile,
+  type StoredFiles,
+} from "../../journal/journal.ts";
 import { formatBytes, parseBytes } from "../../util/bytes.ts";
 import { isInside, type PartSource } from "../../workspace/archive.ts";
 import { absent } from "../../workspace/disk.ts";

@@ -32,7 +32,7 @@ interface KnownLease {
 }
 
 /** "take" a lease that is free, "adopt" one of this worker's own directory, or "wait" for its end. */
-export type Takeover = "take" | "adopt" | "wait";
+type Takeover = "take" | "adopt" | "wait";
 
 /** What a worker may do with the lease of a run that wants a driver. */
 export function takeoverOf(

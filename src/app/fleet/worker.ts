@@ -11,7 +11,7 @@
  * - worker/W2 A run is driven only under a lease that this process has taken and keeps.
  */
 import type { Owner } from "../../core/event.ts";
-import type { FleetJournal } from "../../journal/fleet-journal.ts";
+import type { FleetJournal } from "../../journal/journal.ts";
 import type { LeaseTime } from "../../journal/leases.ts";
 import type { Subscription } from "../../journal/subscription.ts";
 import { uptimeSeconds } from "../../runner/process/leash.ts";
@@ -20,13 +20,13 @@ import type { WorkerState } from "../../view/fleet-overview.ts";
 import { isOwnerAlive, thisOwner } from "../drive/owner.ts";
 import { Dispatch } from "./dispatch.ts";
 import { FleetRun } from "./drive-fleet-run.ts";
-import { ScheduleKeeper } from "./fleet-schedules.ts";
+import { forgetSilentWorkers, reportWorker } from "./fleet-overview.ts";
 import { claimSlot } from "./groups.ts";
 import { LeaseKeeper, type LeaseLoss } from "./lease-keeper.ts";
+import { ScheduleKeeper } from "./submit.ts";
 import { takeoverOf } from "./takeover.ts";
-import { tidyWorkerDisk } from "./worker-disk.ts";
+import { tidyWorkerDisk, workerIdOf } from "./worker-directory.ts";
 import type { WorkerMessage } from "./worker-message.ts";
-import { forgetSilentWorkers, reportWorker, workerIdOf } from "./workers.ts";
 
 /** How often a worker looks for runs that want a driver and have none. */
 const SEARCH_EVERY_MS = 1_000;
@@ -39,7 +39,7 @@ const TIDY_EVERY_MS = 3_600_000;
 /** A run that was driven for this long is driven well: one that kills its worker does so sooner. */
 const DRIVEN_WELL_MS = 10_000;
 /** How long a worker that ends waits for its runs to be stored. */
-export const DRAIN_MAX_MS = 60_000;
+const DRAIN_MAX_MS = 60_000;
 
 const SECOND_MS = 1_000;
 

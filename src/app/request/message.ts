@@ -16,7 +16,7 @@ import { parseStepPath, parseVisit, stepPath } from "../../core/step-path.ts";
 import { workspaceOf } from "../../engine/launch.ts";
 import { recordRequest } from "../../engine/record.ts";
 import { pendingAmong } from "../../journal/inbox.ts";
-import { takeLease } from "../../journal/journal.ts";
+import { takeLease } from "../../journal/leases.ts";
 import { indexOf } from "../../plan/graph-index.ts";
 import type { Plan, Step } from "../../plan/plan.ts";
 import { systemClock } from "../../util/clock.ts";

@@ -18,7 +18,8 @@ import {
 } from "../../core/graph/update.ts";
 import { attemptOf, visitRef } from "../../core/run.ts";
 import { attemptText, stepPath } from "../../core/step-path.ts";
-import { type Journal, JournalError } from "../../journal/journal.ts";
+import type { Journal } from "../../journal/journal.ts";
+import { JournalError } from "../../journal/journal-error.ts";
 import { envNamesOf } from "../../plan/build.ts";
 import { freeze, type Plan } from "../../plan/plan.ts";
 import type { Json } from "../../util/json.ts";

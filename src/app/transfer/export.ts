@@ -14,7 +14,7 @@ import { openConversations } from "../../engine/agent/open-conversations.ts";
 import { exportFiles, type FilesExport } from "../../engine/export-files.ts";
 import { attemptDirOf } from "../../engine/state-dir.ts";
 import { eventsText } from "../../journal/events-file.ts";
-import { takeLease } from "../../journal/journal.ts";
+import { takeLease } from "../../journal/leases.ts";
 import { planFingerprints } from "../../journal/run-log.ts";
 import { mayLive } from "../../runner/process/adopt.ts";
 import type { JsonObject } from "../../util/json.ts";
@@ -103,7 +103,7 @@ async function exportOfFleet(
 ): Promise<ExportedRun> {
   refuseUnavailable(known, options);
   const { seq } = known.run;
-  const { fleetParts } = await import("../fleet/export-parts.ts");
+  const { fleetParts } = await import("../fleet/fleet-files.ts");
   return writeRun(known, options.file, async (place) => {
     const parts = await fleetParts(project, workers, known, { ...options, ...place });
     const now = await loadRun(project, known.id);

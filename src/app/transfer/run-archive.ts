@@ -13,7 +13,7 @@ import { outputsNamedBy } from "../../core/outputs.ts";
 import type { OpenConversation } from "../../engine/agent/open-conversations.ts";
 import type { FilesExport } from "../../engine/export-files.ts";
 import type { RunDir } from "../../engine/state-dir.ts";
-import { isAnswer } from "../../journal/request-codec.ts";
+import { isAnswer } from "../../journal/inbox.ts";
 import { isObject, type JsonObject } from "../../util/json.ts";
 import type { PartSource } from "../../workspace/archive.ts";
 import { artifactPath } from "../../workspace/artifact.ts";

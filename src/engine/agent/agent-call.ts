@@ -18,7 +18,6 @@ import { attemptOf, findVisit, stepOf, type Visit, visitRef } from "../../core/r
 import type { AgentDefinition, AgentSettings, Judge, Plan, Work } from "../../plan/plan.ts";
 import type { AgentAdapter, AgentCall } from "../../runner/agents/adapter.ts";
 import { agentHome } from "../../runner/agents/agent-home.ts";
-import type { UnknownCalls } from "../../runner/agents/continue-prompt.ts";
 import { agentAdapter } from "../../runner/agents/registry.ts";
 import { holds } from "../../runner/agents/transcript.ts";
 import { textOf } from "../../runner/file-text.ts";
@@ -38,7 +37,7 @@ import {
 } from "../launch.ts";
 import { withDirectories } from "../sandbox.ts";
 import { attemptDirOf, PROMPT_FILE } from "../state-dir.ts";
-import { failureReport, promptText } from "./agent-prompt.ts";
+import { failureReport, promptText, type UnknownCalls } from "./agent-prompt.ts";
 import { prepareRelay, readRelay, relayFileIn } from "./agent-relay.ts";
 import { judgePrompt, VERDICT_SCHEMA } from "./judge.ts";
 

@@ -14,7 +14,6 @@ import type { ConversationOffer, Ending } from "../../core/fact.ts";
 import { stepOf, type Visit } from "../../core/run.ts";
 import { checksOf } from "../../plan/plan.ts";
 import type { FinishedCall, Ledger } from "../../runner/agents/adapter.ts";
-import { NO_CALLS, type UnknownCalls } from "../../runner/agents/continue-prompt.ts";
 import type { AgentReport } from "../../runner/agents/report.ts";
 import type { PriceList } from "../../runner/agents/usage.ts";
 import { ATTEMPT_FILE } from "../../runner/process/attempt-folder.ts";
@@ -37,6 +36,7 @@ import {
   turnsAllowed,
   turnsLeftOf,
 } from "./agent-call.ts";
+import { NO_CALLS, type UnknownCalls } from "./agent-prompt.ts";
 import { keepNotes, notesFromStreams, readRelay, takeRelay } from "./agent-relay.ts";
 import { judgeAgent, spentOf } from "./agent-verdict.ts";
 import { type AgentLimits, AgentWatch } from "./agent-watch.ts";

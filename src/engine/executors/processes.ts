@@ -29,8 +29,6 @@ import type { AgentSteps, FollowedAgent } from "../agent/agent-steps.ts";
 import { collectEvidence, withExposures } from "../evidence/evidence.ts";
 import { withPrinted } from "../evidence/printed.ts";
 import { prepareStage, takeStageStatus } from "../evidence/stage-status.ts";
-import { findMaterial } from "../gate-material.ts";
-import { findItems } from "../item-source.ts";
 import {
   attemptIdOf,
   LaunchError,
@@ -40,6 +38,7 @@ import {
   prepareLaunch,
 } from "../launch.ts";
 import { attemptDirOf } from "../state-dir.ts";
+import { findItems, findMaterial } from "../visit-input.ts";
 import type { Executor, FactWriter } from "./executor.ts";
 
 interface ProcessOptions extends Omit<LaunchInput, "run"> {

@@ -8,8 +8,7 @@
  */
 import { readFileSync } from "node:fs";
 import type { ClientConfig } from "pg";
-import { JournalError } from "../journal.ts";
-import { guarded } from "../storage-error.ts";
+import { guarded, JournalError } from "../journal-error.ts";
 
 /** The settings of `sslmode`; those of libpq that may fall back to no encryption are refused. */
 const SSL_MODES = ["disable", "require", "verify-ca", "verify-full"] as const;

@@ -1,17 +1,23 @@
 /**
  * The files of runs in PostgreSQL: which ones there are, and their content as blobs.
  *
- * Owns: the fencing of their writers (stored-files/B4), and the verification of content
- *   (blob-store/B2).
+ * Owns: the fencing of their writers (journal/P4), and the verification of content
+ *   (journal/P2).
  * Does not: cut files into blobs (app/fleet).
  */
 import { createHash } from "node:crypto";
 import { assert } from "../../util/assert.ts";
-import { BLOB_BYTES_MAX, type Blob, type BlobStore, UNUSED_BLOB_KEPT_MS } from "../blob-store.ts";
-import { JournalError } from "../journal.ts";
+import {
+  BLOB_BYTES_MAX,
+  type Blob,
+  type BlobStore,
+  type StoredFile,
+  type StoredFiles,
+  UNUSED_BLOB_KEPT_MS,
+} from "../journal.ts";
+import { JournalError } from "../journal-error.ts";
 import { integerIn, type Row, textIn } from "../sqlite/row.ts";
 import { unknownRun } from "../sqlite/run-rows.ts";
-import type { StoredFile, StoredFiles } from "../stored-files.ts";
 import { repeated, type Sql } from "./connection.ts";
 import { BLOB, FILE, putBlobs } from "./sql.ts";
 

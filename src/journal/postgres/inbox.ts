@@ -11,12 +11,12 @@ import {
   type AnswerRequest,
   answerInTime,
   answersAmong,
+  encodeRequest,
   type Inbox,
   keyOf,
   type NewAnswer,
   type SentRequest,
 } from "../inbox.ts";
-import { encodeRequest } from "../request-codec.ts";
 import { integerIn, type Row } from "../sqlite/row.ts";
 import { requestIn, unknownRun } from "../sqlite/run-rows.ts";
 import { repeated, type Sql } from "./connection.ts";

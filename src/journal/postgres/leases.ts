@@ -5,8 +5,8 @@
  * Does not: judge owners (leases.ts), or decide when a worker gives up (app/fleet).
  */
 
-import type { LeasesRenewed } from "../fleet-journal.ts";
-import { JournalError } from "../journal.ts";
+import type { LeasesRenewed } from "../journal.ts";
+import { JournalError } from "../journal-error.ts";
 import type {
   Acquired,
   AcquireRequest,
@@ -17,8 +17,7 @@ import type {
 } from "../leases.ts";
 import { integerIn, type Row, textIn } from "../sqlite/row.ts";
 import { leaseIn, unknownRun } from "../sqlite/run-rows.ts";
-import { type PostgresPool, repeated, type Sql } from "./connection.ts";
-import { serverError } from "./server-error.ts";
+import { type PostgresPool, repeated, type Sql, serverError } from "./connection.ts";
 import { LEASE } from "./sql.ts";
 
 /** A renewal that takes longer is given up: its worker has a deadline. */

@@ -10,7 +10,7 @@
  * - postgres/M3 A migration says which older programs may still work with its tables; they are not
  *   disturbed while it runs. A program that may not is refused when it opens the journal.
  */
-import { JournalError } from "../journal.ts";
+import { JournalError } from "../journal-error.ts";
 import { LEASE_MS } from "../leases.ts";
 import { integerIn, textIn } from "../sqlite/row.ts";
 import type { PostgresClient } from "./connection.ts";
@@ -161,7 +161,7 @@ CREATE TABLE IF NOT EXISTS perdure.store (
 `;
 
 /** The groups of rights; people and workers log in with roles of their own that belong to one. */
-export const ROLES = ["perdure_reader", "perdure_submitter", "perdure_worker"] as const;
+const ROLES = ["perdure_reader", "perdure_submitter", "perdure_worker"] as const;
 
 /**
  * Roles belong to the whole server, so another database may have created them. A user who may not

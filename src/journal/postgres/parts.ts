@@ -1,5 +1,5 @@
 /** What the ports on one server share in one process. */
-import type { ChainHead } from "../chain.ts";
+import type { ChainHead } from "../event-codec.ts";
 import type { Sql } from "./connection.ts";
 import type { WakeUps } from "./wake-ups.ts";
 

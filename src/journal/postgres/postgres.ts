@@ -1,22 +1,26 @@
 /**
  * The journal in PostgreSQL: the truth about every run of a fleet.
  *
- * Owns: how its parts belong together, and which versions of the tables it opens.
+ * Owns: how its parts belong together, which versions of the tables it opens, and the schedules.
  * Does not: create tables that are there: least privilege is for everybody after the first.
  */
-import type { FleetJournal, FleetTransaction, SqlResult } from "../fleet-journal.ts";
-import { JournalError } from "../journal.ts";
+import type { FleetJournal, FleetTransaction, SqlResult, StoredSchedules } from "../journal.ts";
+import { JournalError } from "../journal-error.ts";
 import { integerIn, textIn } from "../sqlite/row.ts";
-import { type PostgresClient, PostgresPool, repeated, type Sql } from "./connection.ts";
+import {
+  type PostgresClient,
+  PostgresPool,
+  repeated,
+  type Sql,
+  serverError,
+} from "./connection.ts";
 import { postgresBlobs, postgresFiles } from "./files.ts";
 import { postgresInbox } from "./inbox.ts";
 import { postgresLeases, renewAll } from "./leases.ts";
 import { checkVersion, migrate, type PreparedDatabase } from "./migrations.ts";
 import { Heads, type PostgresParts } from "./parts.ts";
 import { postgresRunLog } from "./run-log.ts";
-import { postgresSchedules } from "./schedules.ts";
-import { serverError } from "./server-error.ts";
-import { LEASE } from "./sql.ts";
+import { LEASE, SCHEDULE } from "./sql.ts";
 import { WakeUps } from "./wake-ups.ts";
 
 /**
@@ -107,4 +111,35 @@ function transaction<T>(
 async function executeSql(sql: Sql, text: string, values: readonly unknown[]): Promise<SqlResult> {
   const rows: unknown = await sql.once(values.length === 0 ? { text } : { text, values });
   return { rows: rows as SqlResult["rows"] };
+}
+
+/** The port on a server. */
+function postgresSchedules(sql: Sql): StoredSchedules {
+  return {
+    list: async () => {
+      const rows = await repeated(sql, { text: SCHEDULE.list });
+      return rows.map((row) => ({
+        name: textIn(row, "name"),
+        cron: textIn(row, "cron"),
+        since: integerIn(row, "since"),
+        ...(row.last_run === null ? {} : { lastRun: textIn(row, "last_run") }),
+      }));
+    },
+    runOf: async (name) => {
+      const [row] = await repeated(sql, { text: SCHEDULE.run, values: [name] });
+      return row === undefined ? undefined : textIn(row, "run");
+    },
+    put: async (name, cron, { text, blobs }) => {
+      await repeated(sql, { text: SCHEDULE.put, values: [name, cron, text, blobs] });
+    },
+    ran: async (name, runId) => {
+      await repeated(sql, { text: SCHEDULE.ran, values: [name, runId] });
+    },
+    remove: async (name) => {
+      return sql.settled(async (isAgain) => {
+        const removed = await sql.once({ text: SCHEDULE.remove, values: [name] });
+        return removed.length > 0 || isAgain;
+      });
+    },
+  };
 }

@@ -16,12 +16,15 @@ import {
   type ChainHead,
   chainCrc,
   chainStart,
+  decodeAll,
+  encode,
+  encodeAll,
+  encodeRecorded,
   type StoredEvent,
   type UnsealedEvent,
   verifyChain,
-} from "../chain.ts";
-import { decodeAll, encode, encodeAll, encodeRecorded } from "../event-codec.ts";
-import { JournalError } from "../journal.ts";
+} from "../event-codec.ts";
+import { JournalError } from "../journal-error.ts";
 import {
   type ChangedRuns,
   type FoundRuns,

@@ -263,7 +263,7 @@ export const FILE = {
     FROM perdure.pipeline_state AS run LEFT JOIN perdure.files
       ON files.run = run.run AND revision > $2
     WHERE pipeline_id = $1 ORDER BY path`,
-  /** stored-files/B4, stored-files/B5: changes nothing when the lease is not the writer's. */
+  /** journal/P4, journal/P5: changes nothing when the lease is not the writer's. */
   put: `
     WITH moved AS (
       UPDATE perdure.pipeline_state SET files_revision = files_revision + 1

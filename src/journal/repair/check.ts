@@ -5,7 +5,7 @@
  * Does not: change anything.
  */
 
-import { JournalError } from "../journal.ts";
+import { JournalError } from "../journal-error.ts";
 import { type Database, openDatabase } from "../sqlite/database.ts";
 import { textIn } from "../sqlite/row.ts";
 import { leaseIn, runSummaryIn, stepSummaryIn } from "../sqlite/run-rows.ts";

@@ -20,7 +20,7 @@ import { failpoint } from "../../util/failpoint.ts";
 import { canonicalJson, sha256 } from "../../util/json.ts";
 import { encodeRecorded } from "../event-codec.ts";
 import { readEventsFile } from "../events-file.ts";
-import { JournalError } from "../journal.ts";
+import { guarded, JournalError } from "../journal-error.ts";
 import type { Lease } from "../leases.ts";
 import { planFingerprints } from "../run-log.ts";
 import {
@@ -34,7 +34,6 @@ import { forgetNewest } from "../sqlite/newest-event.ts";
 import { createdIn, insertRequest, insertRun, isoTime } from "../sqlite/run-rows.ts";
 import { LEASE, RUN, SUMMARY, TRANSACTION } from "../sqlite/sql.ts";
 import { loadRun } from "../sqlite/sqlite.ts";
-import { guarded } from "../storage-error.ts";
 import { checkJournal, type Problem } from "./check.ts";
 import { removeCopy, type Salvage, type SalvagedRun, salvage } from "./salvage.ts";
 

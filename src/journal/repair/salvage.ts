@@ -10,16 +10,14 @@ import * as fs from "node:fs";
 import { DatabaseSync } from "node:sqlite";
 import type { Recorded } from "../../core/event.ts";
 import { sha256 } from "../../util/json.ts";
-import { chainCrc, chainStart, type StoredEvent } from "../chain.ts";
-import { decode } from "../event-codec.ts";
+import { chainCrc, chainStart, decode, type StoredEvent } from "../event-codec.ts";
 import type { Request } from "../inbox.ts";
-import { JournalError } from "../journal.ts";
+import { JournalError, storageError } from "../journal-error.ts";
 import type { Lease } from "../leases.ts";
 import { Database } from "../sqlite/database.ts";
 import { integerIn, optionalTimeIn, type Row, textIn } from "../sqlite/row.ts";
 import { leaseIn, requestIn, storedEvent } from "../sqlite/run-rows.ts";
 import { SALVAGE } from "../sqlite/sql.ts";
-import { storageError } from "../storage-error.ts";
 
 const COPY_SUFFIX = ".salvage";
 

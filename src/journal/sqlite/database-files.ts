@@ -10,8 +10,7 @@
  */
 import * as fs from "node:fs";
 import { dirname } from "node:path";
-import { JournalError } from "../journal.ts";
-import { guarded } from "../storage-error.ts";
+import { guarded, JournalError } from "../journal-error.ts";
 
 /** Two changes of a directory within this time may leave it with the same time. */
 const TIME_STEP_MAX_MS = 100;

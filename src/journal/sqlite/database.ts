@@ -20,8 +20,7 @@ import {
 } from "node:sqlite";
 import { pathToFileURL } from "node:url";
 import { failpoint } from "../../util/failpoint.ts";
-import { JournalError } from "../journal.ts";
-import { fileCodeOf, guarded, isDeniedWriting } from "../storage-error.ts";
+import { fileCodeOf, guarded, isDeniedWriting, JournalError } from "../journal-error.ts";
 import { DatabaseFiles } from "./database-files.ts";
 import { APPLICATION_ID, MIGRATIONS, migrate, newestVersion, versionOf } from "./migrations.ts";
 import { forgetNewest, NewestEvent, readNewest } from "./newest-event.ts";

@@ -5,7 +5,7 @@
  * Does not: judge owners (leases.ts).
  */
 
-import { JournalError } from "../journal.ts";
+import { JournalError } from "../journal-error.ts";
 import type { Acquired, AcquireRequest, HeldLease, Lease, LeaseBlock, Leases } from "../leases.ts";
 import type { Database } from "./database.ts";
 import { textIn } from "./row.ts";

@@ -11,7 +11,7 @@
  *   event holds
  * them.
  */
-import { JournalError } from "../journal.ts";
+import { JournalError } from "../journal-error.ts";
 
 /** "PERD": identifies the SQLite files of this program. */
 export const APPLICATION_ID = 0x50455244;

@@ -11,7 +11,7 @@
  *   may lag behind a whole database and never leads it.
  */
 import * as fs from "node:fs";
-import { fileCodeOf, guarded } from "../storage-error.ts";
+import { fileCodeOf, guarded } from "../journal-error.ts";
 
 /** The suffix of the file, after the name of the database. */
 export const NEWEST_SUFFIX = "-newest";

@@ -1,6 +1,6 @@
 /** Reads the columns of rows that SQLite returns; a column of the wrong type is damage. */
 import type { SQLOutputValue } from "node:sqlite";
-import { JournalError } from "../journal.ts";
+import { JournalError } from "../journal-error.ts";
 
 /** One row, by the names of its columns. */
 export type Row = Readonly<Record<string, SQLOutputValue>>;

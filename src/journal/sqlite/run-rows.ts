@@ -16,14 +16,19 @@ import {
   type ChainHead,
   chainCrc,
   chainStart,
+  decodeOwner,
   type StoredEvent,
   type UnsealedEvent,
-} from "../chain.ts";
-import { decodeOwner } from "../event-codec.ts";
-import type { AnswerRequest, Request, SentRequest } from "../inbox.ts";
-import { JournalError } from "../journal.ts";
+} from "../event-codec.ts";
+import {
+  type AnswerRequest,
+  decodeRequest,
+  encodeRequest,
+  type Request,
+  type SentRequest,
+} from "../inbox.ts";
+import { JournalError } from "../journal-error.ts";
 import type { Lease } from "../leases.ts";
-import { decodeRequest, encodeRequest } from "../request-codec.ts";
 import type { FoundRun, FoundRuns, RunSummary } from "../run-log.ts";
 import type { Database } from "./database.ts";
 import {

@@ -13,9 +13,19 @@ import type { Recorded, RunMoved } from "../../core/event.ts";
 import { movedPath } from "../../core/move.ts";
 import { assert } from "../../util/assert.ts";
 import { sha256 } from "../../util/json.ts";
-import { type ChainHead, chainCrc, chainStart, type StoredEvent, verifyChain } from "../chain.ts";
-import { decodeAll, encode, encodeAll, encodeRecorded } from "../event-codec.ts";
-import { type Journal, JournalError } from "../journal.ts";
+import {
+  type ChainHead,
+  chainCrc,
+  chainStart,
+  decodeAll,
+  encode,
+  encodeAll,
+  encodeRecorded,
+  type StoredEvent,
+  verifyChain,
+} from "../event-codec.ts";
+import type { Journal } from "../journal.ts";
+import { JournalError } from "../journal-error.ts";
 import {
   type ChangedRuns,
   type FoundRuns,

@@ -1,16 +1,21 @@
 /**
- * The change between two snapshots of an earlier run, as something that can be made again elsewhere.
+ * The change that a step made, as something that can be made again elsewhere: the difference between
+ * two snapshots, and what changed in files that no snapshot holds, because git ignores them or they
+ * are left out.
  *
  * Owns: the hash of the files that work depends on; whether a change is whole, how large it is, and
- * whether it fits other files.
- * Does not: make the change (apply.ts).
+ * whether it fits other files; finding the files outside of snapshots that changed since a time.
+ * Does not: make the change (apply.ts), or read the files that no snapshot holds.
  */
 import { createHash } from "node:crypto";
-import { shownPath } from "../disk.ts";
+import { lstatSync, readdirSync, realpathSync, type Stats } from "node:fs";
+import { dirname, relative, resolve } from "node:path";
+import { pathUnder, type RawPath, rawPath, shownPath, splitNul } from "../disk.ts";
 import { git } from "../git.ts";
 import { readSnapshot } from "./details.ts";
 import { changesBetween, type FileChange, openBlobReader } from "./restore-plan.ts";
 import { inStoreAndProject, type SnapshotStore } from "./store.ts";
+import { inWorkspace, isOutside, type Workspace } from "./workspace.ts";
 
 /** The tree without files, which git knows without storing it. */
 const EMPTY_TREE = {
@@ -123,4 +128,74 @@ export async function misfits(
     return side?.kind !== to?.kind || side?.hash !== to?.hash;
   };
   return changes.filter(isMisfit).map(({ path }) => shownPath(path));
+}
+
+/** How many files are looked at; beyond that, it is unknown whether one has changed. */
+const LOOKS_MAX = 200_000;
+/** How many changed paths are named. */
+const NAMED_MAX = 5;
+/** The clock of a file system is behind that of the system by up to one tick. */
+const TICK_MS = 20;
+
+/** The first paths that changed since a time, in files that no snapshot holds. */
+export async function changedUnsaved(
+  workspace: Workspace,
+  { since, skipped, except }: UnsavedSearch,
+): Promise<readonly string[]> {
+  const flags = ["-z", "--others", "--ignored", "--exclude-standard", "--directory"];
+  const call = inWorkspace(workspace, workspace.indexFile);
+  const ignored = splitNul((await git(call, "ls-files", ...flags)).stdout);
+  const waiting = [...ignored, ...skipped.map(rawPath)]
+    .map((path) => (path.endsWith("/") ? path.slice(0, -1) : path) as RawPath)
+    .filter((path) => path !== "" && !path.startsWith("../") && !isOutside(workspace, path));
+  const kept = except.map((path) => within(workspace, path));
+  const changed: string[] = [];
+  for (let looks = 0; waiting.length > 0 && changed.length < NAMED_MAX; looks++) {
+    const path = waiting.pop() as RawPath;
+    if (looks >= LOOKS_MAX) return [...changed, shownPath(path)];
+    const facts = lookAt(workspace, path);
+    if (facts === undefined || kept.includes(path)) continue;
+    if (facts.isDirectory()) waiting.push(...inside(workspace, path));
+    const holdsKept = facts.isDirectory() && kept.some((one) => one.startsWith(`${path}/`));
+    if (facts.ctimeMs >= since - TICK_MS && !holdsKept) changed.push(shownPath(path));
+  }
+  return changed;
+}
+
+interface UnsavedSearch {
+  /** Milliseconds since 1970. */
+  readonly since: number;
+  /** Files and directories that the last snapshot leaves out. */
+  readonly skipped: readonly string[];
+  /** Absolute paths that may change. */
+  readonly except: readonly string[];
+}
+
+/** A path below the workspace, whatever links lead to it. */
+function within({ path: root }: Workspace, path: string): string {
+  const parent = resolve(dirname(path));
+  const lookup = (directory: string): string => {
+    try {
+      return realpathSync(directory);
+    } catch {
+      return directory;
+    }
+  };
+  return rawPath(relative(root, resolve(lookup(parent), relative(parent, resolve(path)))));
+}
+
+function lookAt({ path: root }: Workspace, path: RawPath): Stats | undefined {
+  return lstatSync(pathUnder(root, path), { throwIfNoEntry: false });
+}
+
+function inside({ path: root }: Workspace, path: RawPath): readonly RawPath[] {
+  try {
+    const names = readdirSync(pathUnder(root, path), { encoding: "latin1" });
+    return names.map((name) => `${path}/${name}` as RawPath);
+  } catch (error) {
+    // A directory that went away or cannot be read: its own times say whether it changed.
+    const { code = "" } = error as NodeJS.ErrnoException;
+    if (["ENOENT", "ENOTDIR", "EACCES"].includes(code)) return [];
+    throw error;
+  }
 }

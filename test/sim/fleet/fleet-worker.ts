@@ -5,8 +5,8 @@
 import { LeaseKeeper, type Renewal } from "../../../src/app/fleet/lease-keeper.ts";
 import { mayUseDirectory, takeoverOf } from "../../../src/app/fleet/takeover.ts";
 import type { Owner } from "../../../src/core/event.ts";
-import { JournalError, takeLease } from "../../../src/journal/journal.ts";
-import type { Leases } from "../../../src/journal/leases.ts";
+import { JournalError } from "../../../src/journal/journal-error.ts";
+import { type Leases, takeLease } from "../../../src/journal/leases.ts";
 import type { Random } from "../../../src/util/random.ts";
 import { type Directory, type Machine, SimulatedProcess } from "./machine.ts";
 import type { Cancel } from "./schedule.ts";

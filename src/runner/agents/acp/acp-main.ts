@@ -1,7 +1,7 @@
 /**
  * The client of the Agent Client Protocol that is the process of a step: `node acp-main.js
  * CALL_FILE`. It starts the agent as its child, has the conversation, prints it as lines
- * (stream.ts) to the file that is its standard output, and ends after the prompt. It works without
+ * (acp.ts) to the file that is its standard output, and ends after the prompt. It works without
  * a runner.
  *
  * Owns: the agent's process, signals, the last line and the exit status.
@@ -26,9 +26,9 @@ import {
 } from "@agentclientprotocol/sdk";
 import type { Json } from "../../../util/json.ts";
 import { at, textAt } from "../stream-json.ts";
+import type { AcpCall, AcpLine } from "./acp.ts";
 import { answerPermission } from "./permission.ts";
 import { AcpError, openSession, troubleBehind } from "./session.ts";
-import type { AcpCall, AcpLine } from "./stream.ts";
 import { AcpUpdates } from "./updates.ts";
 
 /** How long an agent may take to open a conversation; some are fetched by their command first. */

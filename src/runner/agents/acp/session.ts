@@ -19,7 +19,7 @@ import type { Json } from "../../../util/json.ts";
 import type { AgentFailure, AgentFailureKind } from "../adapter.ts";
 import { agentFailure, agentFailureOf } from "../agent-failure.ts";
 import { at, listAt, numberAt, textAt } from "../stream-json.ts";
-import type { AcpCall } from "./stream.ts";
+import type { AcpCall } from "./acp.ts";
 
 /** No longer in the protocol, but Gemini CLI still has it. */
 const SET_MODEL = "session/set_model";

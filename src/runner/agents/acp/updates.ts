@@ -1,6 +1,6 @@
 /**
  * Turns the updates that an agent sends during a prompt over the Agent Client Protocol into lines
- * (stream.ts).
+ * (acp.ts).
  *
  * Owns: when each line is printed. Text arrives in pieces and is printed in lines; a pending tool
  * call is held for a moment, because its input often arrives after it.
@@ -12,8 +12,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { ruleFor } from "../../../util/agent-access.ts";
 import type { Json } from "../../../util/json.ts";
 import { at, headOf, inputText, listAt, numberAt, textAt } from "../stream-json.ts";
+import type { AcpLine } from "./acp.ts";
 import type { RequestedCall } from "./permission.ts";
-import type { AcpLine } from "./stream.ts";
 
 /** How long text and pending calls are held back; the idle timeout must see them. */
 const HOLD_MS = 500;

@@ -1,6 +1,6 @@
 /**
  * The program of the stand-in: `node stand-in-main.js CALL_FILE`. It prints what it does as lines of
- * acp/stream.ts, writes the outputs that its step declares and that are not there, and answers with
+ * acp/acp.ts, writes the outputs that its step declares and that are not there, and answers with
  * the first value that fits the schema of the answer, or with a sentence.
  *
  * Owns: what the stand-in does.
@@ -11,7 +11,7 @@ import { dirname } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import { STAND_IN_AGENT } from "../../../util/agent-access.ts";
 import { isObject, type Json } from "../../../util/json.ts";
-import type { AcpLine } from "../acp/stream.ts";
+import type { AcpLine } from "../acp/acp.ts";
 import type { StandInCall } from "./stand-in.ts";
 
 /** Long enough to be watched, or killed. */

@@ -4,7 +4,7 @@
  *
  * Owns: how it is started, and where it keeps its conversations.
  * Does not: act (stand-in-main.ts is its program), or read its lines: it prints those of our client of
- * the Agent Client Protocol (acp/stream.ts).
+ * the Agent Client Protocol (acp/acp.ts).
  */
 import { randomUUID } from "node:crypto";
 import { existsSync } from "node:fs";
@@ -12,7 +12,7 @@ import { basename, extname, join } from "node:path";
 import { STAND_IN_AGENT } from "../../../util/agent-access.ts";
 import { defined } from "../../../util/defined.ts";
 import type { Json } from "../../../util/json.ts";
-import { AcpReader } from "../acp/stream.ts";
+import { AcpReader } from "../acp/acp.ts";
 import type { AgentAdapter, AgentCall } from "../adapter.ts";
 import { folderIn, homeIn, isPlainId } from "../agent-home.ts";
 

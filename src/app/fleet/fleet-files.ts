@@ -1,14 +1,23 @@
 /**
- * The result of a run of a fleet, brought to this machine: its commits and its files come from the store,
- * into the copy of the run, and from there into the repository of the person who takes them.
+ * The files of a run of a fleet, brought to this machine for the person who takes the run's result or
+ * exports the run. They come from the store into the copy of the run.
  *
- * Owns: which snapshot is the result, and in which repository it may be taken.
- * Does not: merge or apply anything (take.ts), or change the run, which stays in the fleet.
+ * Owns: which snapshot is the result, in which repository it may be taken, and which parts an exported
+ *   file has.
+ * Does not: merge or apply anything (take.ts), write the exported file (transfer/export.ts), or change the
+ *   run, which stays in the fleet.
+ * Invariants:
+ * - fleet-files/X1 In an exported file, an attempt that the journal calls running has a claim of a process
+ *   elsewhere, as on a machine that takes the run over (fetch/F2).
  */
-import { dirname } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { replay } from "../../core/evolve.ts";
-import { type SavedFiles, savedIn } from "../../core/move.ts";
-import type { Run } from "../../core/run.ts";
+import { maybeStarted, type SavedFiles, savedIn } from "../../core/move.ts";
+import { attemptOf, type Run } from "../../core/run.ts";
+import { exportSaved } from "../../engine/export-files.ts";
+import { attemptDirOf } from "../../engine/state-dir.ts";
+import { ATTEMPT_FILE } from "../../runner/process/attempt-folder.ts";
+import type { PartSource } from "../../workspace/archive.ts";
 import { git } from "../../workspace/git.ts";
 import { findRepository, type Repository, theirs } from "../../workspace/repository.ts";
 import { openStore, type SnapshotStore } from "../../workspace/snapshot/store.ts";
@@ -16,17 +25,23 @@ import { bringWork, type StoredWork } from "../../workspace/worktree/stored-work
 import type { LoadedRun } from "../loaded-run.ts";
 import type { FleetWorkers, Project } from "../project/project.ts";
 import { advice, Refusal } from "../refusal.ts";
-import type { ArchivedRun } from "../transfer/run-archive.ts";
+import {
+  type ArchivedRun,
+  type ExportParts,
+  folderParts,
+  RUN_PART,
+} from "../transfer/run-archive.ts";
+import { ELSEWHERE } from "./fetch.ts";
 
 /** The newest files of a run that a store has, in the copy of this machine. */
-export interface FetchedFiles {
+interface FetchedFiles {
   readonly about: ArchivedRun;
   readonly saved: SavedFiles;
   readonly store: SnapshotStore;
 }
 
 /** Fetches the snapshots of a run, and finds the newest ones. */
-export async function fetchNewest(
+async function fetchNewest(
   { dir }: Project,
   workers: FleetWorkers,
   known: LoadedRun,
@@ -87,4 +102,46 @@ async function isRelated({ topLevel }: Repository, commit: string): Promise<bool
 function notItsRepository({ shortId }: LoadedRun, why: string): Refusal {
   const message = `the result of run ${shortId} cannot be taken here: ${why}`;
   return new Refusal("no-workspace", message, advice("type it in a clone of its repository"));
+}
+
+interface FleetExport {
+  /** A folder for what is fetched. */
+  readonly scratch: string;
+  /** The file for the snapshots. */
+  readonly bundle: string;
+  /** Leaves out the commits that the project's own repository has. */
+  readonly withoutBase?: boolean;
+}
+
+/** Fetches what an exported file has. */
+export async function fleetParts(
+  project: Project,
+  workers: FleetWorkers,
+  known: LoadedRun,
+  { scratch, bundle, withoutBase = false }: FleetExport,
+): Promise<ExportParts> {
+  const { id, run, dir } = known;
+  const { about, saved, store } = await fetchNewest(project, workers, known);
+  const files = await exportSaved(store, saved, { run, file: bundle, withoutBase });
+  const { conversations } = about;
+  const transcripts: PartSource[] = [];
+  for (const [index, { part }] of conversations.entries()) {
+    const file = join(scratch, `transcript-${index}`);
+    await workers.fetchPart(id, part, file);
+    transcripts.push({ path: part, file });
+  }
+  const notes: string[] = [];
+  const folder = folderParts(dir.root, "", notes);
+  const parts = [...folder, ...claimsFor(known, folder), ...transcripts];
+  return { project: run.created?.project ?? about.project, files, conversations, parts, notes };
+}
+
+/** fleet-files/X1. */
+function claimsFor({ run, dir }: LoadedRun, folder: readonly PartSource[]): readonly PartSource[] {
+  const there = new Set(folder.map(({ path }) => path));
+  return maybeStarted(run)
+    .map((visit) => basename(attemptDirOf(dir, attemptOf(visit))))
+    .map((name) => `${RUN_PART}attempts/${name}/${ATTEMPT_FILE.pid}`)
+    .filter((path) => !there.has(path))
+    .map((path) => ({ path, text: ELSEWHERE }));
 }

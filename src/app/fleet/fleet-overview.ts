@@ -1,38 +1,29 @@
 /**
- * The workers of a fleet, as each of them reports itself.
+ * What a person reads about a fleet: its workers, as each of them reports itself, its queues, groups,
+ * schedules and dead letters.
  *
- * Owns: their rows, and the identity of a worker: a file in its directory.
+ * Owns: the rows of workers.
  * Does not: decide anything about runs. A row says who was there; only leases say who owns a run.
  */
-import { randomUUID } from "node:crypto";
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { hostname } from "node:os";
-import { join } from "node:path";
-import type { SqlDatabase } from "../../journal/fleet-journal.ts";
-import type { KnownWorker, WorkerState } from "../../view/fleet-overview.ts";
+import type { SqlDatabase } from "../../journal/journal.ts";
+import type { FleetOverview, KnownWorker, WorkerState } from "../../view/fleet-overview.ts";
 import { packageVersion } from "../this-process.ts";
-import { QUEUE_SCHEMA } from "./queue-schema.ts";
+import type { FleetParts } from "./dispatch.ts";
+import { groupSummaries } from "./groups.ts";
+import { QUEUE_SCHEMA } from "./queue-tables.ts";
+import { scheduleSummaries } from "./submit.ts";
 
 /** A worker that was silent for longer than this is forgotten. */
 const FORGOTTEN_AFTER = "7 days";
 
 /** What a worker says about itself. */
-export interface WorkerReport {
+interface WorkerReport {
   readonly worker: string;
   readonly labels: readonly string[];
   readonly concurrency: number;
   readonly runs: readonly string[];
   readonly state: WorkerState;
-}
-
-/** The id of the worker of a directory; a new directory gets a new one. */
-export function workerIdOf(directory: string): string {
-  mkdirSync(join(directory, "runs"), { recursive: true, mode: 0o700 });
-  const file = join(directory, "worker-id");
-  if (existsSync(file)) return readFileSync(file, "utf8").trim();
-  const id = randomUUID();
-  writeFileSync(file, `${id}\n`, { mode: 0o600, flag: "wx" });
-  return id;
 }
 
 /** Stores what a worker says about itself, and that it said so now. */
@@ -59,7 +50,7 @@ export async function forgetSilentWorkers(sql: SqlDatabase): Promise<void> {
 }
 
 /** The workers of a fleet, those that were seen last first. */
-export async function knownWorkers(sql: SqlDatabase): Promise<readonly KnownWorker[]> {
+async function knownWorkers(sql: SqlDatabase): Promise<readonly KnownWorker[]> {
   const { rows } = await sql.executeSql(
     `select worker, host, pid, version, labels, concurrency, runs, state,
        extract(epoch from started_at) * 1000 as started,
@@ -80,4 +71,15 @@ export async function knownWorkers(sql: SqlDatabase): Promise<readonly KnownWork
     seenAt: Number(row.seen),
     silentMs: Number(row.silent),
   }));
+}
+
+/** Reads the state of a fleet; the rights of a reader are enough. */
+export async function fleetOverview({ journal, dispatch }: FleetParts): Promise<FleetOverview> {
+  return {
+    workers: await knownWorkers(journal),
+    queues: await dispatch.queues(),
+    groups: await groupSummaries(journal),
+    schedules: await scheduleSummaries(journal, Date.now()),
+    deadLetters: await dispatch.deadLetters(),
+  };
 }

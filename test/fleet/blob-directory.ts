@@ -1,19 +1,23 @@
 /**
  * Blobs in a directory that all machines share: `<root>/<first two digits>/<hash>`.
  *
- * Owns: these files, complete and durable (blob-store/B1), and the removal of unused ones.
+ * Owns: these files, complete and durable (journal/P1), and the removal of unused ones.
  * Does not: create the directory itself. One that is not mounted would be created on the disk of one
  *   machine, and no other machine would find what is in it.
  */
 import { createHash, randomUUID } from "node:crypto";
 import * as fs from "node:fs/promises";
 import { join } from "node:path";
-import { assert } from "../util/assert.ts";
-import { failpoint } from "../util/failpoint.ts";
-import { BLOB_BYTES_MAX, type Blob, type BlobStore, UNUSED_BLOB_KEPT_MS } from "./blob-store.ts";
-import { JournalError } from "./journal.ts";
-import { fileCodeOf, storageError } from "./storage-error.ts";
-import type { StoredFiles } from "./stored-files.ts";
+import {
+  BLOB_BYTES_MAX,
+  type Blob,
+  type BlobStore,
+  type StoredFiles,
+  UNUSED_BLOB_KEPT_MS,
+} from "../../src/journal/journal.ts";
+import { fileCodeOf, JournalError, storageError } from "../../src/journal/journal-error.ts";
+import { assert } from "../../src/util/assert.ts";
+import { failpoint } from "../../src/util/failpoint.ts";
 
 const FOLDER_LENGTH = 2;
 const SHA256 = /^[0-9a-f]{64}$/;
@@ -66,7 +70,7 @@ async function missingIn(
   return missing;
 }
 
-/** True when the blob is there; it is then younger than a day (blob-store/B3). */
+/** True when the blob is there; it is then younger than a day (journal/P3). */
 async function keepsBlob(path: string): Promise<boolean> {
   const facts = await fs.stat(path).catch(ifAbsent);
   if (facts === undefined) return false;

@@ -1,10 +1,44 @@
 /**
- * Converts failures of SQLite and the file system into a JournalError for a person.
+ * The errors of a journal, and how failures of SQLite and the file system become one.
  *
- * Owns: the mapping of codes, and the words.
+ * Owns: the codes, the mapping of the codes of others, and the words.
  * Does not: retry or hide anything.
  */
-import { JournalError, type JournalErrorCode } from "./journal.ts";
+/** An error of a journal; `app` has a remedy for each code. */
+export class JournalError extends Error {
+  override readonly name = "JournalError";
+  readonly code: JournalErrorCode;
+  constructor(code: JournalErrorCode, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.code = code;
+  }
+}
+
+export type JournalErrorCode =
+  /** Another owner has written to the run: this writer must stop at once. */
+  | "stale-writer"
+  | "disk-full"
+  | "read-only"
+  /** The file, a page of it or a chain of checksums is damaged. */
+  | "broken"
+  /** Written by a newer program. */
+  | "newer"
+  /** Written by an older program, in a format that this one does not read. */
+  | "older"
+  /** The server has no tables of this version yet, and this user may not make them. */
+  | "not-set-up"
+  /** The server refuses this user: its password, its certificate, or a database that is missing. */
+  | "forbidden"
+  | "login-refused"
+  /** Another process keeps the database locked. */
+  | "busy"
+  | "unknown-run"
+  /** The store lacks a piece of a file that it should have. */
+  | "unknown-blob"
+  /** The server of the journal cannot be reached; what it had confirmed is not lost. */
+  | "unreachable"
+  /** Any other failure of reading or writing. */
+  | "io";
 
 const PRIMARY_CODE_MASK = 0xff;
 
