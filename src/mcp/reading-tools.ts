@@ -9,9 +9,9 @@ import {
   shownRun,
   timelineOfRun,
 } from "../app/look/inspect.ts";
-import { uncertainEffects } from "../app/look/machine-questions.ts";
+import { uncertainEffects } from "../app/look/overview.ts";
 import { listRuns, withSecretsHidden } from "../app/look/run-list.ts";
-import { logPage } from "../app/output/log-page.ts";
+import { logPage } from "../app/output/logs.ts";
 import { outputTails } from "../app/output/output.ts";
 import { listPipelines } from "../app/pipeline/pipeline-list.ts";
 import { findStateDir, hasRuns, type Project, resolveRunId } from "../app/project/project.ts";

@@ -3,8 +3,8 @@
  * first one.
  */
 
-import { demonstrate } from "../../app/demo.ts";
-import { pipelineTemplates, writeTemplate } from "../../app/init.ts";
+import { demonstrate, pipelineTemplates, writeTemplate } from "../../app/init.ts";
+
 import { readConfigurationFile, readPipeline } from "../../app/pipeline/pipeline-file.ts";
 import { findPipeline } from "../../app/pipeline/pipeline-name.ts";
 import { knownPrices, priceFile } from "../../app/prices.ts";
