@@ -12,19 +12,20 @@ import { once } from "node:events";
 import { createRequire } from "node:module";
 import { setTimeout } from "node:timers/promises";
 import { actThrough } from "../../app/drive/owner.ts";
+import { loadFleet } from "../../app/fleet/fleet-program.ts";
 import { storeAddress } from "../../app/fleet/store-address.ts";
 import { userStatePath, writeUserState } from "../../app/project/user-state.ts";
 import { Refusal } from "../../app/refusal.ts";
 import { ServiceLoop } from "../../app/service/service.ts";
 import { installUnit, serviceStanding, uninstallUnit } from "../../app/service/unit.ts";
+import type * as fleet from "../../fleet/main.ts";
 import type { serve as serveAgent } from "../../mcp/main.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { reportText, serviceJson, serviceLines } from "../../view/service-text.ts";
 import { isoText } from "../../view/text.ts";
 import type { serve } from "../../web/main.ts";
-import { loadFleet } from "../fleet-program.ts";
 import { print, printDocument, printError } from "../print.ts";
-import { type OutputOptions, wantsJson } from "../screen/output-options.ts";
+import { type OutputOptions, wantsJson } from "../terminal.ts";
 
 interface UiOptions {
   readonly port?: string;
@@ -42,7 +43,7 @@ export async function uiCommand(options: UiOptions): Promise<ExitCode> {
   const readOnly = options.readOnly === true;
   const from = process.cwd();
   const hasStore = (await storeAddress(from)) !== undefined;
-  const readFleet = hasStore ? () => loadFleet().overview() : undefined;
+  const readFleet = hasStore ? () => loadFleet<typeof fleet>().overview() : undefined;
   const served = await web.serve({ from, port, listen, token, readOnly, readFleet });
   if (!served.ok) {
     const { code, message, next } = served.refusal;
