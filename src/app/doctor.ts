@@ -110,7 +110,7 @@ function sandboxLines(): readonly string[] {
 }
 
 /** A run that has neither completed nor failed. */
-export interface UnfinishedRun {
+interface UnfinishedRun {
   readonly runId: string;
   readonly pipeline: string;
   readonly state: "waiting" | "running" | "interrupted";

@@ -3,20 +3,21 @@
  *
  * A process of its own delivers, the notifier: the owner of the run starts it and never waits for it, and
  * it outlives the owner. What is due follows from the events (view/notification.ts), what was delivered
- * from a note beside the run (delivery-note.ts). So whoever is killed, the next notifier delivers the
- * rest: at least once.
+ * from `notices.json` beside the run. So whoever is killed, the next notifier delivers the rest: at least
+ * once. Without that file, all notices are delivered again.
  *
- * Owns: the delivery, its limits, and the claim that lets one notifier work on a run.
+ * Owns: the delivery, its limits, its note, and the claim that lets one notifier work on a run.
  * Does not: change the run.
  * Invariants:
  * - notify/N2 A notice is noted as sent only after its receiver has accepted it.
  * - notify/N3 No event is missed: after a notifier has released its claim, it looks once more.
  */
 import { spawn } from "node:child_process";
-import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { setTimeout } from "node:timers/promises";
 import type { Recorded } from "../core/event.ts";
+import { textOf } from "../runner/file-text.ts";
 import { type Identity, ownIdentity, processLiveness } from "../runner/process/identity.ts";
 import {
   hasNotices,
@@ -27,7 +28,6 @@ import {
 } from "../view/notification.ts";
 import { firstLine, isoText } from "../view/text.ts";
 import { why } from "../view/why.ts";
-import { CLAIM_FILE, NOTE_FILE, readDeliveries, writeDeliveries } from "./delivery-note.ts";
 import { type LoadedRun, reloadRun, whyInputOf } from "./loaded-run.ts";
 import { masked, maskedJson } from "./output/secret-mask.ts";
 import type { Project } from "./project/project.ts";
@@ -76,7 +76,7 @@ function startNotifier({ id, dir }: Pick<LoadedRun, "id" | "dir">): void {
 }
 
 /** What the notifier did, and what it leaves. */
-export interface DeliveryReport {
+interface DeliveryReport {
   readonly sent: number;
   /** Notices whose next attempt is due later, or that have none left. */
   readonly unsent: number;
@@ -297,4 +297,37 @@ function isClaimed(path: string): boolean {
     if ((error as NodeJS.ErrnoException).code === "ENOENT") return false;
     throw error;
   }
+}
+
+/** In the folder of a run: the process that delivers its notices. */
+export const CLAIM_FILE = "notifier.json";
+/** The name of the note. */
+export const NOTE_FILE = "notices.json";
+
+/** The deliveries of a run, by the ids of the notices. */
+type NoticeDeliveries = Readonly<Record<string, NoticeDelivery>>;
+
+interface NoteText {
+  /** The run; a copy of a run has the files of the other one. */
+  readonly run: string;
+  readonly deliveries: NoticeDeliveries;
+}
+
+/** The deliveries of a run, as far as they can be read. */
+function readDeliveries(folder: string, run: string): NoticeDeliveries {
+  try {
+    const noted = JSON.parse(textOf(join(folder, NOTE_FILE)) ?? "{}") as Partial<NoteText>;
+    return noted.run === run ? (noted.deliveries ?? {}) : {};
+  } catch (error) {
+    if (error instanceof SyntaxError) return {};
+    throw error;
+  }
+}
+
+/** Replaces the note of a run. */
+function writeDeliveries(folder: string, run: string, deliveries: NoticeDeliveries): void {
+  const path = join(folder, NOTE_FILE);
+  const note: NoteText = { run, deliveries };
+  writeFileSync(`${path}.new`, JSON.stringify(note), { mode: 0o600 });
+  renameSync(`${path}.new`, path);
 }

@@ -3,7 +3,8 @@
  * command for people.
  *
  * Owns: the one type of error that the use cases throw, the remedy for each failure of the journal
- * and of files, and the one text form of the next command.
+ * and of files, the one text form of the next command, and the document that every face gives a program
+ * for a refusal or a bug of Perdure.
  * Does not: print, or choose an exit status; the faces do, by the code.
  */
 import type { Owner } from "../core/event.ts";
@@ -12,6 +13,7 @@ import { JournalError, type JournalErrorCode, storageError } from "../journal/jo
 import type { ConfigurationText } from "../pipeline/configuration.ts";
 import type { Diagnostic } from "../pipeline/diagnostic.ts";
 import type { DocumentJson } from "../view/json/documents.ts";
+import { diagnosticJson } from "../view/json/part-json.ts";
 import { commandText } from "../view/text.ts";
 import { WorkspaceError } from "../workspace/workspace-error.ts";
 
@@ -326,4 +328,41 @@ export function filesRefusal(error: WorkspaceError, shortId: string | undefined)
     { ...command("resume", shortId, "--files", "keep"), note: "continue with them" },
     { ...command("resume", shortId, "--files", "restore"), note: "set them aside" },
   ]);
+}
+
+/** The value of a refusal. */
+export function refusalJson(refusal: Refusal): DocumentJson<"error"> {
+  if (refusal instanceof PrintedRefusal) return { error: refusal.printed };
+  const { code, message, next } = refusal;
+  const texts = nextLines(next);
+  return {
+    error: {
+      code,
+      message,
+      next: next.map(({ command: words }, index) => ({
+        text: texts[index] ?? "",
+        command: words === undefined ? null : commandText(...words),
+      })),
+      ...(refusal instanceof PipelineInvalid
+        ? { diagnostics: refusal.diagnostics.map(diagnosticJson) }
+        : {}),
+      ...(refusal instanceof InputRefusal ? { fields: refusal.fields } : {}),
+    },
+  };
+}
+
+/** The value of any error; one that is no refusal is a bug of Perdure. */
+export function errorJson(error: unknown): DocumentJson<"error"> {
+  const refusal = asRefusal(error);
+  if (refusal !== undefined) return refusalJson(refusal);
+  const run = error instanceof RunError ? [error.shortId] : [];
+  const text = "This is a bug in perdure. The journal is valid; continue";
+  const next = [{ text, command: commandText("resume", ...run) }];
+  return { error: { code: "internal", message: bugText(error), next } };
+}
+
+/** The stack of an error that is a bug of Perdure. */
+export function bugText(error: unknown): string {
+  const bug = error instanceof RunError ? error.cause : error;
+  return bug instanceof Error ? (bug.stack ?? bug.message) : String(bug);
 }

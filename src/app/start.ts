@@ -21,8 +21,8 @@ import type { Json } from "../util/json.ts";
 import { isSecretVariable, secretInputs } from "../util/secrets.ts";
 import { rememberedAtStart } from "./drive/run-environment.ts";
 import { hideSecrets } from "./output/secret-mask.ts";
-import { projectDirectory } from "./pipeline/configuration-file.ts";
-import { addEnvironmentFiles } from "./pipeline/environment-file.ts";
+import { addEnvironmentFiles, projectDirectory } from "./pipeline/configuration-file.ts";
+
 import { fitInput, refuseUnknownKeys } from "./pipeline/input.ts";
 import { checkPrices, pricesAtStart } from "./prices.ts";
 import { livenessOf, type Project, shortIdOf } from "./project/project.ts";

@@ -9,14 +9,17 @@ import { debuglog } from "node:util";
 import { CommanderError } from "commander";
 import {
   asRefusal,
+  bugText,
   drivenRun,
+  errorJson,
   nextLines,
   PipelineInvalid,
   type Refusal,
   type RefusalCode,
   RunError,
+  refusalJson,
 } from "../app/refusal.ts";
-import { bugText, errorJson, refusalJson } from "../app/refusal-json.ts";
+
 import { EXIT, type ExitCode } from "../view/exit-code.ts";
 import { commandText } from "../view/text.ts";
 import {

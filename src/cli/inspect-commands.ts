@@ -130,7 +130,7 @@ export function addOverviewCommands(program: Command, finish: Finish): void {
     .addOption(jsonOption())
     .addHelpText("after", examples("perdure inbox", "perdure inbox --json"))
     .action(async (options) =>
-      finish(await (await import("./commands/overview.ts")).inboxCommand(options)),
+      finish(await (await import("./commands/list.ts")).inboxCommand(options)),
     );
   program
     .command("cost")
@@ -144,7 +144,7 @@ export function addOverviewCommands(program: Command, finish: Finish): void {
       examples("perdure cost", "perdure cost --since 7d --by day,model --all-projects"),
     )
     .action(async (options) =>
-      finish(await (await import("./commands/overview.ts")).costCommand(options)),
+      finish(await (await import("./commands/list.ts")).costCommand(options)),
     );
 }
 

@@ -1,11 +1,13 @@
 /**
  * The program: its commands and their options.
  *
- * Owns: the command line and the exit status.
+ * Owns: the command line and the exit status; the refusal of an unknown command, which names ours for
+ * those that other systems have and that Perdure had.
  * Does not: carry out a command (`commands/` does). The first command that needs a file there loads
  * it, because a list of runs must not wait for a YAML parser.
  */
 import { Command, Help } from "commander";
+import { command, type Next, Refusal } from "../app/refusal.ts";
 import {
   changeDirectory,
   checkDirectory,
@@ -16,10 +18,10 @@ import {
   requireProc,
   setKeptCode,
 } from "../app/this-process.ts";
+import { nearest } from "../util/nearest.ts";
 import { EXIT, type ExitCode } from "../view/exit-code.ts";
 import { exitOnUnhandledErrors, exitWithError } from "./exit.ts";
 import { addFleetCommands } from "./fleet-commands.ts";
-import { unknownCommand } from "./foreign-commands.ts";
 import { addCheckpointCommands, addResultCommands, addRewindCommands } from "./history-commands.ts";
 import {
   addDocumentCommands,
@@ -219,4 +221,58 @@ function asksForJson(args: readonly string[]): boolean {
   const end = args.indexOf("--");
   const options = end < 0 ? args : args.slice(0, end);
   return options.includes("--json");
+}
+
+const noted = (note: string, ...words: readonly string[]): Next => ({ ...command(...words), note });
+
+const RUN = noted("starts a pipeline", "run", "FILE");
+const LIST = noted("all runs and their states", "list");
+const SHOW = noted("one run with all its steps", "show");
+const STOP = noted("it can be resumed", "stop");
+const VALIDATE = noted("finds every mistake in a file", "validate", "FILE");
+const REWIND = noted("returns to before a step", "rewind", "RUN", "STEP");
+
+/** The commands of others, by what a person types. */
+const FOREIGN: Readonly<Record<string, readonly Next[]>> = {
+  abort: [STOP],
+  approve: [noted("answers the open question", "answer", "GATE", "approve")],
+  cancel: [STOP],
+  check: [VALIDATE],
+  checkpoints: [noted("the checkpoints of a run", "timeline")],
+  continue: [noted("continues where the run stopped", "resume")],
+  cook: [RUN],
+  describe: [SHOW],
+  exec: [RUN],
+  history: [noted("the checkpoints of a run", "timeline")],
+  inspect: [SHOW],
+  invalidate: [noted("files stay as they are", "rewind", "RUN", "STEP", "--files", "keep")],
+  kill: [STOP],
+  lint: [VALIDATE],
+  log: [noted("what the steps printed", "logs")],
+  ls: [LIST],
+  ps: [LIST],
+  reject: [noted("answers the open question", "answer", "GATE", "reject")],
+  rerun: [noted("runs a step again", "retry", "RUN", "STEP")],
+  reset: [REWIND],
+  restart: [noted("runs a step again", "retry", "RUN", "STEP"), RUN],
+  restore: [
+    noted("only files: those of a snapshot", "rewind", "RUN", "SNAPSHOT"),
+    noted("files and steps: to before a step", "rewind", "RUN", "STEP", "--files", "restore"),
+  ],
+  rollback: [REWIND],
+  runs: [LIST],
+  start: [RUN],
+  status: [LIST, SHOW],
+  tail: [noted("keeps printing", "logs", "--follow")],
+  undo: [REWIND],
+  version: [command("--version")],
+  watch: [noted("Ctrl-C leaves the run running", "attach")],
+};
+
+/** The refusal of a word that is no command, with the command that is probably meant. */
+function unknownCommand(word: string, commands: readonly string[]): Refusal {
+  const known = Object.hasOwn(FOREIGN, word) ? FOREIGN[word] : undefined;
+  const near = known === undefined ? nearest(word, commands) : undefined;
+  const next = known ?? (near === undefined ? command("--help") : command(near, "--help"));
+  return new Refusal("bad-option", `there is no command ${word}`, next);
 }

@@ -84,7 +84,7 @@ function addServiceCommand(program: Command, finish: Finish): void {
     .option("--once", "with run: look at all projects once, and end")
     .addHelpText("after", examples("perdure service status", "perdure service run --once"))
     .action(async (word, options) =>
-      finish(await (await import("./commands/service.ts")).serviceCommand(word, options)),
+      finish(await (await import("./commands/serve.ts")).serviceCommand(word, options)),
     );
 }
 

@@ -1,6 +1,6 @@
 /** Opens the run that the words of a command name; says which one, where others could be meant. */
 import { type LoadedRun, loadRun } from "../app/loaded-run.ts";
-import { meantRun, type RunWords } from "../app/project/named-run.ts";
+import { meantRun, type RunWords } from "../app/project/names.ts";
 import { openProject, type Project } from "../app/project/project.ts";
 import { printError } from "./print.ts";
 

@@ -2,6 +2,7 @@
 import { dirname } from "node:path";
 import { z } from "zod";
 import { type LoadedRun, loadRun, whyInputOf } from "../app/loaded-run.ts";
+import { waitForRun } from "../app/look/attach.ts";
 import {
   compareRun,
   lastQuestion,
@@ -9,14 +10,13 @@ import {
   shownRun,
   timelineOfRun,
 } from "../app/look/inspect.ts";
-import { uncertainEffects } from "../app/look/machine-questions.ts";
+import { uncertainEffects } from "../app/look/overview.ts";
 import { listRuns, withSecretsHidden } from "../app/look/run-list.ts";
-import { logPage } from "../app/output/log-page.ts";
+import { logPage } from "../app/output/logs.ts";
 import { outputTails } from "../app/output/output.ts";
-import { listPipelines } from "../app/pipeline/pipeline-list.ts";
+import { listPipelines } from "../app/pipeline/pipeline-name.ts";
 import { findStateDir, hasRuns, type Project, resolveRunId } from "../app/project/project.ts";
 import { openQuestions as openQuestionsOf } from "../app/request/answer.ts";
-import { waitForRun } from "../app/request/wait.ts";
 import { partialWork } from "../app/rewind/interrupted-work.ts";
 import { readableResult } from "../app/take.ts";
 import { attemptOf } from "../core/run.ts";

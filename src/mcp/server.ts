@@ -19,8 +19,8 @@ import {
 import { actThrough } from "../app/drive/owner.ts";
 import { listRuns } from "../app/look/run-list.ts";
 import { masked, maskedJson } from "../app/output/secret-mask.ts";
-import { nextLines, type Refusal } from "../app/refusal.ts";
-import { errorJson } from "../app/refusal-json.ts";
+import { errorJson, nextLines, type Refusal } from "../app/refusal.ts";
+
 import { packageVersion } from "../app/this-process.ts";
 import type { JsonObject } from "../util/json.ts";
 import type { DocumentShape } from "../view/json/document-parts.ts";

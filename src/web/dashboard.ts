@@ -3,11 +3,10 @@
  * server was started.
  */
 import { type LoadedRun, loadRun } from "../app/loaded-run.ts";
-import type { FollowedRun } from "../app/look/followed-run.ts";
-import { FollowedRuns } from "../app/look/followed-runs.ts";
-import { MachineQuestions } from "../app/look/machine-questions.ts";
+import { type FollowedRun, FollowedRuns } from "../app/look/followed-run.ts";
 import { MachineRuns } from "../app/look/machine-runs.ts";
-import { Spendings } from "../app/look/spending.ts";
+import { MachineQuestions, Spendings } from "../app/look/overview.ts";
+
 import { Conversations } from "../app/output/conversation.ts";
 import { OpenProjects, type ReadableProject } from "../app/project/open-projects.ts";
 import { openProject, type Project } from "../app/project/project.ts";

@@ -10,8 +10,8 @@
 import { type Context, Hono } from "hono";
 import { bodyLimit } from "hono/body-limit";
 import { masked, maskedJson } from "../app/output/secret-mask.ts";
-import { asRefusal, type Refusal } from "../app/refusal.ts";
-import { refusalJson } from "../app/refusal-json.ts";
+import { asRefusal, type Refusal, refusalJson } from "../app/refusal.ts";
+
 import { type Fields, record } from "../core/shape.ts";
 import type { DocumentJson } from "../view/json/documents.ts";
 import { SCHEMA_VERSION } from "../view/json/schema-version.ts";

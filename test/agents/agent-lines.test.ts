@@ -1,6 +1,6 @@
 /** A conversation as a person reads it. */
 import { expect, test } from "vitest";
-import { AgentLines } from "../../src/app/output/agent-lines.ts";
+import { AgentLines } from "../../src/app/output/output.ts";
 import type { AgentEvent } from "../../src/runner/agents/adapter.ts";
 
 function shown(...events: readonly AgentEvent[]): readonly string[] {

@@ -5,7 +5,7 @@ import {
   type LiveFrame,
   type ScreenStream,
 } from "../../src/cli/screen/live-area.ts";
-import { terminalStyle } from "../../src/cli/screen/terminal-style.ts";
+import { terminalStyle } from "../../src/cli/terminal.ts";
 
 const ESC = "\u001b";
 const CODES = new RegExp(`${ESC}\\[\\??(\\d*)([A-Za-z])|[\\s\\S]`, "g");

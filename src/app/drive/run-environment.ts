@@ -17,7 +17,7 @@ import { envNamesOf } from "../../plan/build.ts";
 import type { Plan } from "../../plan/plan.ts";
 import { isMarked, isSecretVariable, markSecrets, secretsIn } from "../../util/secrets.ts";
 import { commandText, shortList } from "../../view/text.ts";
-import { addEnvironmentFiles } from "../pipeline/environment-file.ts";
+import { addEnvironmentFiles } from "../pipeline/configuration-file.ts";
 import { advice, after, Refusal } from "../refusal.ts";
 
 const SALT_BYTES = 16;

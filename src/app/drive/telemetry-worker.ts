@@ -2,21 +2,30 @@
  * The thread that exports a run (telemetry.ts starts it): folds the events into spans and
  * measurements, follows the streams of agents, masks secrets, and sends.
  *
- * What the collector has received is noted (telemetry-note.ts). The next process that drives the run
+ * What the collector has received is noted (`writeNote`). The next process that drives the run
  * sends everything after that, so a kill loses no span; what was received just before the note is
  * sent twice, as the same span.
  *
- * Owns: the order: the turns and tools of an attempt come before its own span.
+ * The stream of an agent has no times. The first process that reads a line notes its time in a file
+ * beside the stream, and every later reader takes the time from there: after a kill the same lines make
+ * the same spans.
+ *
+ * Owns: the order: the turns and tools of an attempt come before its own span; the file with the times.
  * Does not: change the run, or read the journal.
  */
+
+import { appendFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { parentPort, workerData } from "node:worker_threads";
 import type { ReadableSpan, SpanExporter } from "@opentelemetry/sdk-trace";
 import type { AttemptRef, Recorded, RunEvent, UsageBefore } from "../../core/event.ts";
 import { attemptText } from "../../core/step-path.ts";
 import { attemptDirOf, PROMPT_FILE } from "../../engine/state-dir.ts";
+import type { AgentAdapter } from "../../runner/agents/adapter.ts";
 import { agentAdapter } from "../../runner/agents/registry.ts";
 import { textOf } from "../../runner/file-text.ts";
+import { ATTEMPT_FILE } from "../../runner/process/attempt-folder.ts";
+import { type FollowedFile, followLines } from "../../runner/process/output.ts";
 import { Meters } from "../../telemetry/meters.ts";
 import {
   readableSpan,
@@ -28,14 +37,19 @@ import { SpanQueue } from "../../telemetry/span-queue.ts";
 import { assert } from "../../util/assert.ts";
 import { redactJson } from "../../util/secrets.ts";
 import { attemptEnd } from "../../view/attempt-history.ts";
+import { ConversationTrace } from "../../view/trace/conversation-trace.ts";
 import { eventMeasurements, spanMeasurements } from "../../view/trace/measurement.ts";
 import { RunTrace } from "../../view/trace/run-trace.ts";
 import type { Span } from "../../view/trace/span.ts";
 import type { TracedAgent } from "../../view/trace/span-attributes.ts";
 import { hideMarked, hideSecrets, maskedJson } from "../output/secret-mask.ts";
-import type { TelemetryOrder, TelemetryReport, TelemetryStart } from "./telemetry.ts";
-import { type TelemetryNote, writeNote } from "./telemetry-note.ts";
-import { TracedConversation } from "./traced-conversation.ts";
+import {
+  type TelemetryNote,
+  type TelemetryOrder,
+  type TelemetryReport,
+  type TelemetryStart,
+  writeNote,
+} from "./telemetry.ts";
 
 /** The source of the spans of a run, beside those of its attempts. */
 const RUN_SOURCE = "run";
@@ -291,3 +305,80 @@ port.on("message", (order: TelemetryOrder) => {
   // A rejection ends the thread, and the run says so.
   last = last.then(() => obey(order));
 });
+
+/** The file with the time of each line that says something: `<end of the line> <time>`. */
+const TIMES_FILE = "stream-times";
+
+interface ConversationOptions {
+  /** The folder of the attempt. */
+  readonly folder: string;
+  readonly adapter: AgentAdapter;
+  readonly trace: ConstructorParameters<typeof ConversationTrace>[0];
+  readonly onSpans: (spans: readonly Span[]) => void;
+}
+
+/** A stream that is being followed. */
+export class TracedConversation {
+  readonly #options: ConversationOptions;
+  readonly #trace: ConversationTrace;
+  readonly #times: Map<number, number>;
+  readonly #file: FollowedFile;
+  #lastAt: number;
+
+  constructor(options: ConversationOptions) {
+    this.#options = options;
+    this.#trace = new ConversationTrace(options.trace);
+    this.#lastAt = options.trace.startedAt;
+    this.#times = readTimes(join(options.folder, TIMES_FILE));
+    const reader = options.adapter.reader();
+    this.#file = followLines(
+      join(options.folder, ATTEMPT_FILE.output),
+      (line, end) => {
+        const events = line.startsWith("{") ? reader.line(line) : [];
+        if (events.length === 0) return;
+        const time = this.#timeOf(end);
+        options.onSpans(events.flatMap((event) => this.#trace.add(maskedJson(event), time)));
+      },
+      { onError: () => undefined },
+    );
+  }
+
+  /** Reads the rest of the stream of an attempt that ended at this time. */
+  async close(endedAt: number): Promise<void> {
+    // A stream that cannot be read any more has no further spans.
+    await this.#file.close().catch(() => undefined);
+    this.#options.onSpans(this.#trace.end(Math.max(endedAt, this.#lastAt)));
+  }
+
+  /** Stops following; what is open stays open for the next process. */
+  async stop(): Promise<void> {
+    await this.#file.close().catch(() => undefined);
+  }
+
+  /** The time of the line that ends here. A line that nobody saw is as old as its file at most. */
+  #timeOf(end: number): number {
+    const known = this.#times.get(end);
+    const time = Math.max(this.#lastAt, known ?? Math.min(Date.now(), this.#writtenAt()));
+    this.#lastAt = time;
+    if (known === undefined) {
+      appendFileSync(join(this.#options.folder, TIMES_FILE), `${end} ${time}\n`, { mode: 0o600 });
+    }
+    return time;
+  }
+
+  #writtenAt(): number {
+    const path = join(this.#options.folder, ATTEMPT_FILE.output);
+    return Math.round(statSync(path, { throwIfNoEntry: false })?.mtimeMs ?? Date.now());
+  }
+}
+
+/** The noted times, by the end of their line; an incomplete last line does not count. */
+function readTimes(path: string): Map<number, number> {
+  const lines = (textOf(path) ?? "").split("\n").slice(0, -1);
+  return new Map(
+    lines.map((line) => {
+      const [end = "", time = ""] = line.split(" ");
+      return [Number(end), Number(time)];
+    }),
+  );
+}

@@ -1,18 +1,24 @@
 /**
  * Exports what happens in a run as OpenTelemetry's traces and metrics, for whoever drives it. A
- * thread of its own makes the spans and talks to the collector (telemetry-worker.ts), so a slow
+ * thread of its own makes the spans and sends them to the collector (telemetry-worker.ts), so a slow
  * collector, a full queue or an error in there neither slows nor ends the run.
  *
- * Owns: the thread, what it gets, and how long its end may take.
+ * Owns: the thread, what it gets, and how long its end may take; `telemetry.json` in the folder of a
+ * run, which says what the collector has received. The next process that drives the run continues
+ * there; without the file all spans are sent again, and they are the same.
  * Does not: know spans. The settings are read before this file is loaded (telemetry/settings.ts).
  * Invariants:
  * - telemetry/W1 Nothing that goes wrong here reaches the run: it becomes one line for a person.
  */
+
+import { mkdirSync, renameSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { Worker } from "node:worker_threads";
 import type { AttemptRef, Recorded, RunCreated } from "../../core/event.ts";
 import { attemptText } from "../../core/step-path.ts";
 import type { RunDir } from "../../engine/state-dir.ts";
 import type { Plan } from "../../plan/plan.ts";
+import { textOf } from "../../runner/file-text.ts";
 import { isSampled, type TelemetrySettings } from "../../telemetry/settings.ts";
 import { spanIdOf, type TraceRef, traceOf, traceparentOf } from "../../telemetry/span-id.ts";
 import type { SecretMarks } from "../../util/secrets.ts";
@@ -20,7 +26,6 @@ import { countText } from "../../view/text.ts";
 import type { LoadedRun } from "../loaded-run.ts";
 import { hiddenSecrets } from "../output/secret-mask.ts";
 import { packageVersion } from "../this-process.ts";
-import { readNote, type TelemetryNote, writeNote } from "./telemetry-note.ts";
 
 /** What the thread knows from the start. */
 export interface TelemetryStart {
@@ -255,4 +260,38 @@ class TelemetryThread {
 
 function withoutFacts({ seq, time, version, event }: Recorded): Recorded {
   return { seq, time, version, event };
+}
+
+const NOTE_FILE = "telemetry.json";
+
+/** What the collector has received: up to which event, and up to which span of open attempts. */
+export interface TelemetryNote {
+  /** The run; a copy of a run has the files of the other one. */
+  readonly run: string;
+  readonly spans: number;
+  readonly metrics: number;
+  readonly attempts: Readonly<Record<string, number>>;
+}
+
+/** The note of a run; undefined when there is none that can be read. */
+export function readNote(folder: string, run: string): TelemetryNote | undefined {
+  const text = textOf(join(folder, NOTE_FILE));
+  if (text === undefined) return undefined;
+  try {
+    const { spans = 0, metrics = 0, attempts = {}, ...noted } = JSON.parse(text) as NoteText;
+    return noted.run === run ? { run, spans, metrics, attempts } : undefined;
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined;
+    throw error;
+  }
+}
+
+type NoteText = Partial<TelemetryNote>;
+
+/** Replaces the note of a run. */
+export function writeNote(folder: string, note: TelemetryNote): void {
+  const path = join(folder, NOTE_FILE);
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  writeFileSync(`${path}.new`, JSON.stringify(note), { mode: 0o600 });
+  renameSync(`${path}.new`, path);
 }

@@ -29,9 +29,9 @@ import { ATTEMPT_FILE } from "../../runner/process/attempt-folder.ts";
 import { failpoint } from "../../util/failpoint.ts";
 import { type JsonObject, sha256 } from "../../util/json.ts";
 import type { PartSource } from "../../workspace/archive.ts";
-import { CLAIM_FILE, NOTE_FILE } from "../delivery-note.ts";
 import { runEnvironment } from "../drive/run-environment.ts";
 import { type LoadedRun, parsePlan } from "../loaded-run.ts";
+import { CLAIM_FILE, NOTE_FILE } from "../notify.ts";
 import type { Project } from "../project/project.ts";
 import { packageVersion } from "../this-process.ts";
 import {

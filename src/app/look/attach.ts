@@ -1,14 +1,21 @@
-/** Watches a run that another process drives, and answers its questions. */
-import type { Answer, AttemptRef } from "../../core/event.ts";
+/**
+ * Follows a run that another process drives: on a screen, where a person answers its questions, or by
+ * waiting for it.
+ *
+ * Owns: when following is over.
+ * Does not: drive the run.
+ */
+import type { Answer, AttemptRef, Recorded } from "../../core/event.ts";
 import { evolve } from "../../core/evolve.ts";
 import { isIdle } from "../../core/run.ts";
 import type { Answered } from "../../journal/inbox.ts";
+import type { Subscription } from "../../journal/subscription.ts";
 import type { Display } from "../drive/screen.ts";
-import { hideSecretsOf, type LoadedRun, readPlans } from "../loaded-run.ts";
+import { hideSecretsOf, type LoadedRun, readPlans, reloadRun } from "../loaded-run.ts";
 import { type OutputReaders, outputReaders } from "../output/output.ts";
 import { hasAgents, priceListOf } from "../prices.ts";
 import { livenessOf, openProject, type Project } from "../project/project.ts";
-import { giveAnswer } from "../request/answer.ts";
+import { giveAnswer, openQuestions } from "../request/answer.ts";
 import { stopRun } from "../request/stop.ts";
 import { earlierEstimates } from "./earlier-runs.ts";
 
@@ -109,4 +116,70 @@ async function answerFrom(
   } finally {
     await project.journal.close();
   }
+}
+
+/** How often the owner is looked at: a killed one wakes nobody. */
+const OWNER_LOOK_MS = 1_000;
+/** How long an owner that leaves a run may take to continue it with an answer that came meanwhile. */
+const RETURN_MS_MAX = 30_000;
+
+interface WaitOptions {
+  readonly timeoutMs: number;
+  /** Also waits while a question is open and other steps are running. */
+  readonly pastQuestions: boolean;
+  /** Ends the wait. */
+  readonly signal: AbortSignal;
+  /** Gets the events that were recorded meanwhile. */
+  readonly onNews: (now: LoadedRun, news: readonly Recorded[]) => Promise<void>;
+}
+
+/**
+ * Waits until nobody drives a run any more, because it has ended or was killed, or it asks a question,
+ * or the time is up. Do not use `known` afterwards.
+ */
+export async function waitForRun(
+  project: Project,
+  known: LoadedRun,
+  { timeoutMs, pastQuestions, signal, onNews }: WaitOptions,
+): Promise<LoadedRun> {
+  const until = Date.now() + timeoutMs;
+  let now = known;
+  let ownedAt = Date.now();
+  for (;;) {
+    // Before the run is read, so that no change is missed.
+    const subscription = project.journal.log.subscribe(known.id);
+    try {
+      const before = now.events.length;
+      now = await reloadRun(project, now);
+      if (now.events.length > before) await onNews(now, now.events.slice(before));
+      // An owner of a run that has ended is about to leave it, or to open it again.
+      if (now.liveness === "owned") ownedAt = Date.now();
+      const isLeft = now.answers.size === 0 || Date.now() - ownedAt > RETURN_MS_MAX;
+      const left = until - Date.now();
+      const isOver = now.liveness === "owned" ? asks(now, pastQuestions) : isLeft;
+      if (isOver || left <= 0 || signal.aborted) return now;
+      await changedWithin(subscription, Math.min(left, OWNER_LOOK_MS), signal);
+    } finally {
+      subscription.close();
+    }
+  }
+}
+
+/** Resolves when something may have changed, the time is up, or nobody waits any more. */
+async function changedWithin(
+  subscription: Subscription,
+  timeoutMs: number,
+  signal: AbortSignal,
+): Promise<void> {
+  const close = (): void => subscription.close();
+  const patience = setTimeout(close, timeoutMs);
+  signal.addEventListener("abort", close);
+  await subscription.changed();
+  clearTimeout(patience);
+  signal.removeEventListener("abort", close);
+}
+
+/** True when a person can answer a question of a run now. */
+function asks(known: LoadedRun, pastQuestions: boolean): boolean {
+  return !pastQuestions && openQuestions(known).some(({ answer }) => answer === undefined);
 }

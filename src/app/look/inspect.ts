@@ -1,11 +1,11 @@
 /**
- * Looks at runs without changing them: the run to show, the history of a step, a replay, and the
- * differences between checkpoints in files and context.
+ * Looks at runs without changing them: the run to show, the history of a step, a replay, the
+ * differences between checkpoints in files and context, and two runs side by side.
  *
- * Owns: loading what each of these needs, and masking secrets before a text is shortened.
+ * Owns: loading what each of these needs, and masking secrets before a text is shortened. The files of
+ * two runs are compared when both keep snapshots in the same project.
  * Does not: turn the result into words (view).
  */
-
 import type { Question, Recorded } from "../../core/event.ts";
 import { replay } from "../../core/evolve.ts";
 import { move } from "../../core/move.ts";
@@ -16,8 +16,13 @@ import type { Plan } from "../../plan/plan.ts";
 import type { Json } from "../../util/json.ts";
 import { checkpointNamed, NOW, type Point, spanNamed } from "../../view/checkpoint-name.ts";
 import { type Explained, explainStep } from "../../view/explain.ts";
-import { type ContextChange, contextChange } from "../../view/file-changes.ts";
+import { type ContextChange, contextChange, fileJson } from "../../view/file-changes.ts";
+import type { comparison } from "../../view/json/dashboard-documents.ts";
+import type { DocumentOf } from "../../view/json/document-parts.ts";
+import { type StepRowJson, stepRowsJson } from "../../view/json/step-json.ts";
+import { runElapsed, runStatusOf } from "../../view/step-status.ts";
 import { type TimelineEntry, timelineOf } from "../../view/timeline.ts";
+import { snapshotAt } from "../../view/work-history.ts";
 import {
   differences,
   type FileDifference,
@@ -28,8 +33,8 @@ import { hasCommit, type SnapshotStore } from "../../workspace/snapshot/store.ts
 import { keepsFiles, openRunWorkspace, type RunWorkspace } from "../drive/run-workspace.ts";
 import { type LoadedRun, parsePlan } from "../loaded-run.ts";
 import { hidesMarked, maskedJson } from "../output/secret-mask.ts";
+import { pointNamed, stepNamed } from "../project/names.ts";
 import { type Project, shortIdOf } from "../project/project.ts";
-import { pointNamed, stepNamed } from "../project/step-name.ts";
 import { command, naming, Refusal } from "../refusal.ts";
 
 /** A run as it is shown: masked before any text is shortened, as no mark recognises a part. */
@@ -193,4 +198,81 @@ export function firstBase(events: readonly Recorded[]): string | undefined {
     if (event.type === "step.based") return event.base;
   }
   return undefined;
+}
+
+/** A run and its project. */
+interface ComparedRun {
+  readonly project: Project;
+  readonly known: LoadedRun;
+}
+
+type Comparison = DocumentOf<typeof comparison>;
+
+/** Compares two runs. */
+export async function comparedRuns(
+  left: ComparedRun,
+  right: ComparedRun,
+  now: number,
+): Promise<Comparison> {
+  const { added, changed, removed } = contextChange(
+    left.known.run.context,
+    right.known.run.context,
+  );
+  return {
+    left: sideJson(left.known, now),
+    right: sideJson(right.known, now),
+    steps: stepsSideBySide(left.known, right.known, now),
+    context: { added, changed, removed },
+    input: {
+      left: left.known.run.created?.input ?? null,
+      right: right.known.run.created?.input ?? null,
+    },
+    files: await filesBetween(left, right),
+  };
+}
+
+function sideJson(
+  { id, shortId, run, plan, liveness }: LoadedRun,
+  now: number,
+): Comparison["left"] {
+  const { inputTokens, outputTokens, costUsd = null } = run.spent;
+  const tokens = inputTokens + outputTokens;
+  return {
+    run_id: id,
+    short_id: shortId,
+    pipeline: plan.name,
+    status: runStatusOf(run, liveness),
+    elapsed_ms: runElapsed(run, liveness, now),
+    cost_usd: costUsd,
+    tokens: tokens === 0 ? null : tokens,
+  };
+}
+
+/** All steps of both runs, in the order of the left one; those of the right one alone come last. */
+function stepsSideBySide(left: LoadedRun, right: LoadedRun, now: number): Comparison["steps"] {
+  const rows = (known: LoadedRun): ReadonlyMap<string, StepRowJson> =>
+    new Map(
+      stepRowsJson(known.run, { liveness: known.liveness, now }).map((row) => [row.step, row]),
+    );
+  const [one, other] = [rows(left), rows(right)];
+  const steps = new Set([...one.keys(), ...other.keys()]);
+  return Array.from(steps, (step) => {
+    const [a, b] = [one.get(step), other.get(step)];
+    const same = a?.status === b?.status && a?.message === b?.message;
+    return { step, left: a ?? null, right: b ?? null, same };
+  });
+}
+
+async function filesBetween(left: ComparedRun, right: ComparedRun): Promise<Comparison["files"]> {
+  const sameProject = left.project.dir.root === right.project.dir.root;
+  if (!sameProject || !keepsFiles(left.known) || !keepsFiles(right.known)) return null;
+  const [a, b] = [lastSnapshot(left.known), lastSnapshot(right.known)];
+  if (a === undefined || b === undefined) return null;
+  const { store } = await openRunWorkspace(left.project, left.known);
+  if (!(await hasCommit(store, a)) || !(await hasCommit(store, b))) return null;
+  return (await differences(store, a, b)).map(fileJson);
+}
+
+function lastSnapshot({ events }: LoadedRun): string | undefined {
+  return snapshotAt(events, events.at(-1)?.seq ?? 0);
 }

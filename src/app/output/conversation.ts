@@ -24,7 +24,7 @@ import type { DocumentOf } from "../../view/json/document-parts.ts";
 import { isoText, plainLines } from "../../view/text.ts";
 import type { LoadedRun } from "../loaded-run.ts";
 import { command, Refusal } from "../refusal.ts";
-import { AgentLines } from "./agent-lines.ts";
+import { AgentLines } from "./output.ts";
 import { type AttemptStart, attemptNamed, hasEnded } from "./output-part.ts";
 import { masked } from "./secret-mask.ts";
 

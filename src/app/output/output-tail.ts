@@ -17,15 +17,16 @@ import type { FailedOutput } from "../../view/end-card.ts";
 import { principalFailure } from "../../view/failure-advice.ts";
 import { commandText, plainText } from "../../view/text.ts";
 import type { LoadedRun } from "../loaded-run.ts";
-import type { OutputLine } from "./agent-lines.ts";
 import {
   type AgentActivity,
+  type OutputLine,
   type OutputReaders,
   outputFiles,
   outputReaders,
   type PrintedAttempt,
   printedAttempt,
 } from "./output.ts";
+
 import { masked } from "./secret-mask.ts";
 
 const LINES_KEPT_MAX = 500;

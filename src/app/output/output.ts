@@ -1,9 +1,12 @@
 /**
  * The output of a run's attempts: the files that hold it, and readers that turn them into the lines
- * that a person sees.
+ * that a person sees; of an agent its words, its tool calls and their results, its delays and its
+ * problems.
  *
- * Owns: the order and the labels of the files, and how much of an output is read.
- * Does not: judge a stream; the adapters are loaded only for plans that use them.
+ * Owns: the order and the labels of the files, how much of an output is read, and how much of a tool
+ * call and of its result is shown.
+ * Does not: judge a stream or choose colours; a line names its tone. The adapters are loaded only for
+ * plans that use them.
  */
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 import { join } from "node:path";
@@ -13,17 +16,18 @@ import { findVisit, stepOf, type Visit } from "../../core/run.ts";
 import { attemptText } from "../../core/step-path.ts";
 import { attemptDirOf, type RunDir } from "../../engine/state-dir.ts";
 import { checksOf, type Plan, type Step } from "../../plan/plan.ts";
+import type { AgentEvent } from "../../runner/agents/adapter.ts";
 import type { AgentReport } from "../../runner/agents/report.ts";
 import type { PriceList } from "../../runner/agents/usage.ts";
 import { ATTEMPT_FILE, checkOutputFile } from "../../runner/process/attempt-folder.ts";
 import { followLines } from "../../runner/process/output.ts";
 import { closeAll } from "../../util/close.ts";
 import { defined } from "../../util/defined.ts";
+import { formatDuration } from "../../util/duration.ts";
 import type { LiveSpending } from "../../view/live/live-input.ts";
-import type { Tone } from "../../view/text.ts";
+import { firstLine, plainText, type Tone } from "../../view/text.ts";
 import type { LoadedRun } from "../loaded-run.ts";
 import { hasAgents } from "../prices.ts";
-import { AgentLines, callText, type OutputLine } from "./agent-lines.ts";
 import { masked } from "./secret-mask.ts";
 
 /** A file of an attempt with what it printed. */
@@ -207,4 +211,84 @@ export function followAttempt(
     ),
   );
   return { close: () => closeAll(files) };
+}
+
+/** A line of output. */
+export interface OutputLine {
+  readonly text: string;
+  readonly tone?: Tone;
+}
+
+type EventOf<T extends AgentEvent["type"]> = Extract<AgentEvent, { type: T }>;
+
+const INPUT_SHOWN_MAX = 120;
+const RESULT_LINES_MAX = 3;
+const RESULT_WIDTH_MAX = 200;
+/** Results name their tool while several calls are open; more calls than this are not remembered. */
+const OPEN_CALLS_MAX = 64;
+
+/** The lines of one stream, event by event. */
+export class AgentLines {
+  readonly #open = new Map<string, string>();
+
+  /** What a person sees of an event. */
+  of(event: AgentEvent): readonly OutputLine[] {
+    switch (event.type) {
+      case "text":
+        return event.text.split("\n").map((text) => ({ text }));
+      case "tool-started":
+        return [this.#started(event)];
+      case "tool-ended":
+        return this.#ended(event);
+      case "retrying":
+        return [{ text: retryText(event), tone: "wait" }];
+      case "denied":
+        return [{ text: `✗ not permitted: ${event.tool}`, tone: "bad" }];
+      case "result":
+        if (event.ok) return [];
+        return [{ text: `✗ ${event.trouble?.message ?? "it did not succeed"}`, tone: "bad" }];
+      default:
+        return [];
+    }
+  }
+
+  #started({ id, name, input }: EventOf<"tool-started">): OutputLine {
+    const [oldest] = this.#open.keys();
+    if (this.#open.size >= OPEN_CALLS_MAX && oldest !== undefined) this.#open.delete(oldest);
+    this.#open.set(id, name);
+    return { text: callText(name, input), tone: "busy" };
+  }
+
+  #ended({ id, ok, result }: EventOf<"tool-ended">): readonly OutputLine[] {
+    const name = this.#open.get(id);
+    const isOneOfSeveral = this.#open.size > 1;
+    this.#open.delete(id);
+    const named = isOneOfSeveral && name !== undefined ? `${name}: ` : "";
+    const all = (result ?? "").split("\n").map(plainText);
+    const lines = all.filter((line) => line.trim() !== "");
+    const [first, ...rest] = lines
+      .slice(0, RESULT_LINES_MAX)
+      .map((line) => line.slice(0, RESULT_WIDTH_MAX));
+    const left = lines.length - RESULT_LINES_MAX;
+    const more = left > 0 ? [`  … ${left} more lines`] : [];
+    if (ok && first === undefined) return [];
+    const lead = ok ? `← ${named}${first}` : `✗ ${name ?? "the call"} failed: ${first ?? ""}`;
+    const tone: Tone = ok ? "dim" : "bad";
+    return [lead, ...rest.map((line) => `  ${line}`), ...more].map((text) => ({ text, tone }));
+  }
+}
+
+/** "→ Bash: npm test". */
+function callText(name: string, input: string): string {
+  const shown = firstLine(input).slice(0, INPUT_SHOWN_MAX);
+  return shown === "" ? `→ ${name}` : `→ ${name}: ${shown}`;
+}
+
+/** "… overloaded (529): asks its model again in 0.6s (retry 2 of 10)". */
+function retryText({ trouble, delayMs, attempt, attemptsMax }: EventOf<"retrying">): string {
+  const when = delayMs === undefined ? "" : ` in ${formatDuration(delayMs)}`;
+  const total = attemptsMax === undefined ? "" : ` of ${attemptsMax}`;
+  const which = attempt === undefined ? "" : ` (retry ${attempt}${total})`;
+  const again = when === "" && which === "" ? "" : `: asks its model again${when}${which}`;
+  return `… ${trouble.message}${again}`;
 }

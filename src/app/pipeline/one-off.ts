@@ -1,12 +1,16 @@
 /**
- * Runs without a pipeline file: one prompt or one command from the command line, or a pipeline from
- * standard input. They are runs like all others: durable, listed and resumable.
+ * Pipelines for which the user has no file: one prompt or one command from the command line, a pipeline
+ * from standard input, or one that a program submits as text. Their runs are like all others: durable,
+ * listed and resumable.
  *
- * Owns: the pipeline that such a command line stands for.
- * Does not: read the plan of it (pipeline-file.ts).
+ * Owns: the pipeline that such a command line stands for, and the files of submitted pipelines. A run
+ * keeps its plan, so such a file matters only for an update.
+ * Does not: read a plan (pipeline-file.ts).
  */
 import { existsSync, readFileSync } from "node:fs";
 import { defined } from "../../util/defined.ts";
+import { sha256 } from "../../util/json.ts";
+import { userStatePath, writeUserState } from "../project/user-state.ts";
 import { command, Refusal } from "../refusal.ts";
 import { isDotFile } from "./pipeline-file.ts";
 import { knownPipeline } from "./pipeline-name.ts";
@@ -80,4 +84,14 @@ function standardInput({ input = [] }: OneOffOptions): string {
     throw new Refusal("bad-option", message, command("run", "-", "--input", "@input.json"));
   }
   return readFileSync(0, "utf8");
+}
+
+const FOLDER = "submitted";
+const NAME_LENGTH = 16;
+
+/** The file of a pipeline in DOT; the same text has the same file. */
+export function submittedFile(source: string): string {
+  const place = [FOLDER, `${sha256(source).slice(0, NAME_LENGTH)}.dot`];
+  writeUserState(place, source);
+  return userStatePath(...place);
 }

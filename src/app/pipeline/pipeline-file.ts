@@ -24,10 +24,10 @@ import {
 import {
   configurationTexts,
   hashOfFiles,
+  planPaths,
   projectDirectory,
   shownPath,
 } from "./configuration-file.ts";
-import { planPaths } from "./environment-file.ts";
 
 interface ReadPipeline {
   readonly plan?: Plan;

@@ -1,15 +1,19 @@
 /**
  * Pipelines by their names: `perdure run release` finds `release.yaml` here, or in a folder
- * `pipelines` here or above.
+ * `pipelines` here or above; and the pipelines that can be started in a project: those of its folder
+ * `pipelines`, and the files of its newest runs.
  *
- * Owns: where pipelines are looked for, and which ones a person is offered.
- * Does not: read them as pipelines (pipeline-file.ts).
+ * Owns: where pipelines are looked for, which ones a person is offered, and what is said about each.
+ * Does not: run anything. A TypeScript module is a program, so a list does not read it.
  */
-import { existsSync, globSync, readFileSync } from "node:fs";
+import { existsSync, globSync, readFileSync, statSync } from "node:fs";
 import { basename, dirname, extname, join, relative, resolve } from "node:path";
+import type { Json } from "../../util/json.ts";
 import { nearest } from "../../util/nearest.ts";
+import type { Project } from "../project/project.ts";
 import { after, command, Refusal, when } from "../refusal.ts";
 import { PROJECT_FILE } from "./configuration-file.ts";
+import { readPipeline } from "./pipeline-file.ts";
 
 const EXTENSIONS = [".yaml", ".yml", ".dot", ".gv", ".ts"];
 const FOLDER = "pipelines";
@@ -102,7 +106,7 @@ function nameOf(file: string): string {
 }
 
 /** The first comment of a file, without its marks; undefined when the file begins otherwise. */
-export function commentAt(text: string): string | undefined {
+function commentAt(text: string): string | undefined {
   const lines = text.split("\n");
   const [first = ""] = lines;
   const start = first.startsWith("#!") || first.startsWith("# yaml-language-server") ? 1 : 0;
@@ -113,4 +117,58 @@ export function commentAt(text: string): string | undefined {
     .join(" ")
     .trim();
   return comment === "" ? undefined : comment.slice(0, ABOUT_CHARACTERS_MAX);
+}
+
+/** How many of the newest runs are looked at for files, and how many files are listed. */
+const RUNS_MAX = 500;
+const FILES_MAX = 200;
+
+/** A pipeline that can be started. */
+export interface ListedPipeline {
+  /** What `perdure run` takes in the directory of the project. */
+  readonly name: string;
+  readonly file: string;
+  /** The comment at the top of its file. */
+  readonly description: string | undefined;
+  readonly steps: number;
+  /** JSON Schema of its input. */
+  readonly input: Json;
+  /** Why it cannot be started as it is. */
+  readonly problem: string | undefined;
+}
+
+/** The pipelines of the project in a directory; `project` is absent before its first run. */
+export async function listPipelines(
+  directory: string,
+  project: Project | undefined,
+): Promise<readonly ListedPipeline[]> {
+  const runs = project === undefined ? [] : await project.journal.log.list({ limit: RUNS_MAX });
+  const used = [...new Set(runs.map(({ file }) => file))].filter(
+    (file) => file !== "" && existsSync(file) && statSync(file).isFile(),
+  );
+  const files = [...new Set([...pipelineFiles(directory), ...used])].slice(0, FILES_MAX);
+  const listed: ListedPipeline[] = [];
+  for (const file of files) listed.push(await listedPipeline(directory, file));
+  return listed;
+}
+
+async function listedPipeline(directory: string, file: string): Promise<ListedPipeline> {
+  const name = relative(directory, file);
+  const about = { name: name.startsWith("..") ? file : name, file };
+  const unknown = { ...about, description: undefined, steps: 0, input: null, problem: undefined };
+  if (extname(file) === ".ts") return unknown;
+  try {
+    const { plan, text, diagnostics } = await readPipeline(file, {}, directory);
+    const description = commentAt(text);
+    const mistake = diagnostics.find(({ severity }) => severity === "error");
+    if (plan === undefined) {
+      const problem = mistake?.message ?? "it is not a valid pipeline";
+      return { ...unknown, description, problem };
+    }
+    const { inputSchema: input = null, graph } = plan;
+    return { ...unknown, description, steps: graph.steps.length, input };
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    return { ...unknown, problem: error.message };
+  }
 }

@@ -12,7 +12,6 @@ import { type StateDir, stateDirOf } from "../../engine/state-dir.ts";
 import { storeAddress } from "../fleet/store-address.ts";
 import { projectDirectory } from "../pipeline/configuration-file.ts";
 import { asRefusal, command, Refusal } from "../refusal.ts";
-import { knownProjects, projectKey, projectName } from "./known-projects.ts";
 import {
   findStateDir,
   isUnused,
@@ -21,6 +20,7 @@ import {
   type Project,
   runsNamed,
 } from "./project.ts";
+import { knownProjects, projectKey, projectName } from "./user-state.ts";
 
 /** A project of this machine. */
 interface ListedProject {

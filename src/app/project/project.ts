@@ -18,8 +18,8 @@ import { storeAddress } from "../fleet/store-address.ts";
 import { repositoryRoot } from "../pipeline/configuration-file.ts";
 import { advice, command, Refusal, when } from "../refusal.ts";
 import type { ArchivedRun } from "../transfer/run-archive.ts";
-import { rememberProject } from "./known-projects.ts";
 import { foreignOwner, refuseUntrusted, rememberTrust } from "./state-trust.ts";
+import { rememberProject } from "./user-state.ts";
 
 /** The length of the shortest prefix of a run id that a person may type. */
 const PREFIX_MIN = 4;

@@ -18,8 +18,8 @@ import { utcText } from "../../view/text.ts";
 import { thisPerson } from "../drive/owner.ts";
 import { ownedError, refuseMoved } from "../drive/ownership.ts";
 import type { LoadedRun } from "../loaded-run.ts";
+import { ambiguousStep, namesMeant } from "../project/names.ts";
 import { livenessOf, type Project } from "../project/project.ts";
-import { ambiguousStep, namesMeant } from "../project/step-name.ts";
 import { command, Refusal } from "../refusal.ts";
 
 /** The open question of that name. Throws a refusal that says what happened to the question. */

@@ -1,11 +1,11 @@
 /**
  * Asks the living owner of a run for something: sends a request, and waits until the run has handled
- * it.
+ * it. A run that workers of a fleet drive can also be queued again.
  *
- * Owns: which runs take requests, how long the asker waits, and the result that it gets.
+ * Owns: which runs take requests, how long the asker waits, the result that it gets, and which options
+ * need the machine of the run.
  * Does not: handle a request; the owner does, or the next one (core/request.ts).
  */
-
 import { randomBytes } from "node:crypto";
 import type { Owner, RefusedRequest } from "../../core/event.ts";
 import { seenLast } from "../../core/graph/retry.ts";
@@ -15,9 +15,10 @@ import type { Budget } from "../../plan/plan.ts";
 import { defined } from "../../util/defined.ts";
 import { failpoint } from "../../util/failpoint.ts";
 import { thisPerson } from "../drive/owner.ts";
+import { refuseOfFleet, unavailable } from "../drive/ownership.ts";
 import { type LoadedRun, reloadRun } from "../loaded-run.ts";
+import { stepNamed } from "../project/names.ts";
 import { isElsewhere, type Project } from "../project/project.ts";
-import { stepNamed } from "../project/step-name.ts";
 import { command, type Next, Refusal, type RefusalCode, when } from "../refusal.ts";
 import { namesOf, type RewindRequest } from "../rewind/rewind-preview.ts";
 
@@ -169,4 +170,27 @@ export async function askForBudget(
 ): Promise<AskResult> {
   const request = { type: "add-budget", key: newKey(), by: thisPerson(), added } as const;
   return askOwner(project, known, request, { typed: ["resume", known.shortId], start });
+}
+
+/** Queues a run so that a worker continues it. Refuses one that has completed or has an owner. */
+export async function resumeByWorkers({ workers }: Project, known: LoadedRun): Promise<void> {
+  const { id, run, shortId } = known;
+  const refusal = unavailable(known);
+  if (refusal !== undefined) throw refusal;
+  if (run.state.status === "completed") {
+    throw new Refusal("impossible", `run ${shortId} has completed`, command("show", shortId));
+  }
+  await workers?.resume(id, run.seq);
+}
+
+/** Refuses options that only the process can follow which drives the run. */
+export function refuseOptions(
+  project: Project,
+  known: LoadedRun,
+  options: Readonly<Record<string, unknown>>,
+): void {
+  const given = Object.entries(options).find(([, value]) => value !== undefined && value !== false);
+  if (given === undefined) return;
+  const option = given[0].replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+  refuseOfFleet(project, known, `--${option}`);
 }

@@ -25,8 +25,8 @@ import { isOwnerAlive, thisOwner, thisPerson } from "../drive/owner.ts";
 import { refuseMoved } from "../drive/ownership.ts";
 import { RunFiles } from "../drive/run-files.ts";
 import { type LoadedRun, loadRun, reloadRun } from "../loaded-run.ts";
+import { stepNamed } from "../project/names.ts";
 import type { Project } from "../project/project.ts";
-import { stepNamed } from "../project/step-name.ts";
 import { advice, command, Refusal, RunError } from "../refusal.ts";
 import { newKey, reloadUntil } from "./ask-owner.ts";
 

@@ -22,8 +22,8 @@ import { asOwner, ownedError } from "../drive/ownership.ts";
 import { runEnvironment } from "../drive/run-environment.ts";
 import { RunFiles } from "../drive/run-files.ts";
 import { type LoadedRun, loadRun, reloadRun } from "../loaded-run.ts";
+import { stepNamed } from "../project/names.ts";
 import type { Project } from "../project/project.ts";
-import { stepNamed } from "../project/step-name.ts";
 import { advice, command, Refusal, RunError, when } from "../refusal.ts";
 import { type AskResult, askOwner, newKey, takesRequests } from "./ask-owner.ts";
 

@@ -18,8 +18,8 @@ import { unavailable } from "../drive/ownership.ts";
 import { storeAddress } from "../fleet/store-address.ts";
 import { type LoadedRun, loadRun } from "../loaded-run.ts";
 import { checkPricesOnResume, parseBudget } from "../prices.ts";
+import { stepNamed } from "../project/names.ts";
 import type { Project } from "../project/project.ts";
-import { stepNamed } from "../project/step-name.ts";
 import { Refusal } from "../refusal.ts";
 import { checkResume } from "../resume.ts";
 import { forkRun, planFork } from "../rewind/fork.ts";
@@ -42,8 +42,15 @@ import {
   understood,
 } from "../rewind/rewind-preview.ts";
 import { answerGate } from "./answer.ts";
-import { type AskResult, askForBudget, askForRewind, takesRequests } from "./ask-owner.ts";
-import { refuseOptions, resumeByWorkers } from "./by-workers.ts";
+import {
+  type AskResult,
+  askForBudget,
+  askForRewind,
+  refuseOptions,
+  resumeByWorkers,
+  takesRequests,
+} from "./ask-owner.ts";
+
 import { runOwnCommand } from "./own-command.ts";
 import { type Settled, settleStep } from "./settle.ts";
 import { type SkippedStep, skipStep } from "./skip.ts";

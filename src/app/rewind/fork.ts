@@ -31,8 +31,8 @@ import { RunFiles } from "../drive/run-files.ts";
 import { keepsFiles, openRunWorkspace } from "../drive/run-workspace.ts";
 import { type LoadedRun, loadRun } from "../loaded-run.ts";
 import { fitInput, parseInput, refuseUnknownKeys, type TypedInput } from "../pipeline/input.ts";
+import { stepNamed } from "../project/names.ts";
 import type { Project } from "../project/project.ts";
-import { stepNamed } from "../project/step-name.ts";
 import { advice, command, naming, Refusal } from "../refusal.ts";
 import type { FilesOption } from "./rewind-files.ts";
 

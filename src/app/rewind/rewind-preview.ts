@@ -36,8 +36,8 @@ import {
 import { commitText } from "../../view/text.ts";
 import type { Confirm } from "../drive/screen.ts";
 import type { LoadedRun } from "../loaded-run.ts";
+import { stepNamed } from "../project/names.ts";
 import type { Project } from "../project/project.ts";
-import { stepNamed } from "../project/step-name.ts";
 import { advice, command, naming, Refusal, RunError, when } from "../refusal.ts";
 import { assumedOutputs, type FilesOption, type FilesPlan, planFiles } from "./rewind-files.ts";
 

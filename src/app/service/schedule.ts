@@ -88,7 +88,7 @@ export function scheduleStanding(schedule: Schedule, now: number): ScheduleStand
 }
 
 /** What became of the time that was due. */
-export interface StartedTime {
+interface StartedTime {
   readonly time: number;
   readonly runId?: string;
   readonly problem?: string;

@@ -17,7 +17,7 @@ const FOLDER = "service";
 const KEY_LENGTH = 16;
 
 /** The service as its last pass left it. */
-export interface ServiceNote {
+interface ServiceNote {
   readonly identity: Identity;
   readonly seenAt: number;
   /** The boot before this one. */
@@ -41,7 +41,7 @@ interface FailedStart {
 }
 
 /** When the service may clean for the first time, and how many runs it had found then. */
-export interface CleanNote {
+interface CleanNote {
   readonly from: number;
   readonly runs: number;
 }

@@ -1,30 +1,40 @@
 /**
- * The service: what keeps the runs of a user going when no terminal is open.
+ * The service: it continues the runs of a user when no terminal is open.
  *
  * It looks at all known projects, again and again. It continues runs whose owner has died, gates that were
  * answered and waits whose time has come, starts schedules, delivers notices that are due, and cleans
- * stale runs. Everything that it
- * starts is a process of its own, so the service can die at any time; all that it knows of runs it reads
- * from their journals again.
+ * stale runs, as `perdure clean` does. Everything that it starts is a process of its own, so the service
+ * can die at any time; all that it knows of runs it reads from their journals again.
  *
- * Owns: one pass over all projects, and what is remembered between two passes.
- * Does not: drive runs. Runs in PostgreSQL belong to the workers of the fleet.
+ * Owns: one pass over all projects, and what is remembered between two passes; which runs are stale, and
+ * that people hear of it a day before the first time.
+ * Does not: drive runs; runs in PostgreSQL belong to the workers of the fleet. Remove files itself or
+ * judge whether a branch is merged (clean.ts); what would lose work is kept there.
+ * Invariants:
+ * - service/S3 The service removes nothing that exists nowhere else, and no run that is not completed.
  */
-
 import { pendingAmong } from "../../journal/inbox.ts";
 import type { RunSummary } from "../../journal/run-log.ts";
+import { readConfiguration } from "../../pipeline/configuration.ts";
 import { ownIdentity, processLiveness } from "../../runner/process/identity.ts";
+import { parseAge } from "../../util/duration.ts";
 import type { ServiceProblem, ServiceReport } from "../../view/service-text.ts";
+import { cleanRuns } from "../clean.ts";
 import { type LoadedRun, loadRun } from "../loaded-run.ts";
 import { continueNotices } from "../notify.ts";
+import { configurationTexts } from "../pipeline/configuration-file.ts";
 import { OpenProjects, type ReadableProject } from "../project/open-projects.ts";
-import { livenessOf, type Project } from "../project/project.ts";
+import { livenessOf, openLocalProject, type Project } from "../project/project.ts";
 import { asRefusal, command, Refusal } from "../refusal.ts";
 import { resumeRun } from "../request/steer.ts";
 import { type Continuation, continuationOf, type EarlierBoot } from "./continuation.ts";
 import { Schedules, startDue } from "./schedule.ts";
-import { readServiceNote, writeServiceNote } from "./service-note.ts";
-import { cleanStale } from "./stale-runs.ts";
+import {
+  readCleanNote,
+  readServiceNote,
+  writeCleanNote,
+  writeServiceNote,
+} from "./service-note.ts";
 
 /** How often the service looks for stale runs. */
 const CLEAN_EVERY_MS = 3_600_000;
@@ -218,4 +228,59 @@ function remember(among: Map<string, Looked>, runId: string, looked: Looked): vo
   among.set(runId, looked);
   const [oldest] = among.keys();
   if (among.size > REMEMBERED_MAX && oldest !== undefined) among.delete(oldest);
+}
+
+const STALE_AFTER = "7d";
+/** How long people can say otherwise before the first clean. */
+const NOTICE_MS = 24 * 3_600_000;
+/** How many runs of a project one pass cleans; the next one continues. */
+const CLEANED_MAX = 100;
+
+/** Cleans the stale runs of a project; gives how many it cleaned. */
+async function cleanStale(project: Project, directory: string, now: number): Promise<number> {
+  const age = staleAfter(directory);
+  if (age === undefined) return 0;
+  const stale = await staleRuns(project, now - age);
+  if (stale.length === 0) return 0;
+  const note = readCleanNote();
+  if (note === undefined) writeCleanNote({ from: now + NOTICE_MS, runs: stale.length });
+  if (note === undefined || now < note.from) return 0;
+  let cleaned = 0;
+  const writable = await openLocalProject(directory, "read-write");
+  try {
+    await cleanRuns(writable, stale, {}, ({ kept }) => {
+      if (kept === undefined) cleaned++;
+    });
+  } finally {
+    await writable.journal.close();
+  }
+  return cleaned;
+}
+
+/** The age from which runs of a project are cleaned; undefined for never. */
+function staleAfter(directory: string): number | undefined {
+  const { shape, diagnostics } = readConfiguration(configurationTexts(directory));
+  // A file with a mistake may say `never`.
+  if (diagnostics.some(({ severity }) => severity === "error")) return undefined;
+  return parseAge(shape.service?.clean ?? STALE_AFTER);
+}
+
+async function staleRuns({ journal, dir }: Project, before: number): Promise<readonly string[]> {
+  const completed = await journal.log.list({ status: ["completed"] });
+  const old = completed.filter((run) => run.cleanedAt === undefined && run.updatedAt <= before);
+  const stale: string[] = [];
+  for (const { runId } of old.slice(-CLEANED_MAX)) {
+    if (!holdsWork(await loadRun({ journal, dir }, runId))) stale.push(runId);
+  }
+  return stale;
+}
+
+/**
+ * True when files of the user's or of steps may be in the run's folder and nowhere else: those of a
+ * directory of its own, and those that a restore set aside. A worktree is checked when it is removed.
+ */
+function holdsWork({ plan, events }: LoadedRun): boolean {
+  const { kind } = plan.workspace ?? {};
+  if (kind === "directory" || kind === "copy") return true;
+  return events.some(({ event }) => "aside" in event && event.aside !== undefined);
 }

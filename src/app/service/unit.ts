@@ -60,7 +60,7 @@ function quoted(word: string): string {
 }
 
 /** What an installation did. */
-export interface InstalledUnit {
+interface InstalledUnit {
   readonly unit: string;
   /** False where there is no systemd to start it. */
   readonly isStarted: boolean;

@@ -26,7 +26,7 @@ export const PLAN_PART = "plan.json";
 export const BUNDLE_PART = "snapshots.bundle";
 export const RUN_PART = "run/";
 export const ARTIFACT_PART = "artifacts/";
-export const TRANSCRIPT_PART = "transcripts/";
+const TRANSCRIPT_PART = "transcripts/";
 /** In a store: the description; bundles, each without what the ones before it hold; their names. */
 export const ABOUT_PART = "about.json";
 export const BUNDLES_PART = "bundles/";

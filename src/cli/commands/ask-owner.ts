@@ -9,13 +9,18 @@ import { ownerText } from "../../app/drive/owner.ts";
 import type { LoadedRun } from "../../app/loaded-run.ts";
 import { checkPricesOnResume, parseBudget } from "../../app/prices.ts";
 import type { Project } from "../../app/project/project.ts";
-import { type AskResult, askForBudget, askForRewind } from "../../app/request/ask-owner.ts";
-import { refuseOptions, resumeByWorkers } from "../../app/request/by-workers.ts";
+import {
+  type AskResult,
+  askForBudget,
+  askForRewind,
+  refuseOptions,
+  resumeByWorkers,
+} from "../../app/request/ask-owner.ts";
+
 import { confirmRepeat, namesOf, type RewindRequest } from "../../app/rewind/rewind-preview.ts";
 import { commandText } from "../../view/text.ts";
-import { confirmation } from "../ask.ts";
 import { print, printDocument } from "../print.ts";
-import { type OutputOptions, wantsJson } from "../screen/output-options.ts";
+import { confirmation, type OutputOptions, wantsJson } from "../terminal.ts";
 
 interface AskOptions extends OutputOptions {
   readonly budget?: string;

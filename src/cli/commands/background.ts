@@ -6,7 +6,7 @@ import { resumeInBackground } from "../../app/resume.ts";
 import { EXIT, type ExitCode, exitCodeOf } from "../../view/exit-code.ts";
 import { print, printDocument } from "../print.ts";
 import { printOutcome } from "../screen/display.ts";
-import { type OutputOptions, screenKind, wantsJson } from "../screen/output-options.ts";
+import { type OutputOptions, screenKind, wantsJson } from "../terminal.ts";
 
 /** The options about gates and results for the process in the background. */
 export function gateOptions(options: {

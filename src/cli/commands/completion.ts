@@ -8,9 +8,9 @@
 import type { Argument, Command, Option } from "commander";
 import { type LoadedRun, loadRun } from "../../app/loaded-run.ts";
 import { offeredPipelines } from "../../app/pipeline/pipeline-name.ts";
-import { meantRun } from "../../app/project/named-run.ts";
+import { meantRun, shortPath, stepPaths } from "../../app/project/names.ts";
 import { openProject, type Project, runsNamed, shortIdOf } from "../../app/project/project.ts";
-import { shortPath, stepPaths } from "../../app/project/step-name.ts";
+
 import { Refusal } from "../../app/refusal.ts";
 import { openQuestions } from "../../app/request/answer.ts";
 import { waitsFor } from "../../core/graph/visit-state.ts";

@@ -22,7 +22,7 @@ import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import type { DocumentJson } from "../../view/json/documents.ts";
 import { countText } from "../../view/text.ts";
 import { print, printDocument, readPlan } from "../print.ts";
-import { type OutputOptions, wantsJson } from "../screen/output-options.ts";
+import { type OutputOptions, wantsJson } from "../terminal.ts";
 
 interface DoctorOptions extends OutputOptions {
   readonly repair?: boolean;

@@ -5,11 +5,13 @@
  * Does not: store a run or drive one.
  */
 import { resolve } from "node:path";
+import { loadFleet } from "../../app/fleet/fleet-program.ts";
 import { parseInput } from "../../app/pipeline/input.ts";
 import { userStatePath } from "../../app/project/user-state.ts";
 import { advice, Refusal } from "../../app/refusal.ts";
 import { filesOption } from "../../app/rewind/rewind-files.ts";
 import { prepareRun } from "../../app/start.ts";
+import type * as fleet from "../../fleet/main.ts";
 import { parseDuration } from "../../util/duration.ts";
 import { LABEL, LABEL_FORM } from "../../util/label.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
@@ -21,9 +23,8 @@ import {
 } from "../../view/fleet-overview.ts";
 import { storeJson, storeLines } from "../../view/store-text.ts";
 import { commandText } from "../../view/text.ts";
-import { loadFleet, resultOf } from "../fleet-program.ts";
 import { print, printDocument, printError } from "../print.ts";
-import { stdoutStyle, stdoutWidth } from "../screen/terminal-style.ts";
+import { stdoutStyle, stdoutWidth } from "../terminal.ts";
 import { pipelineOf, type RunOptions } from "./run.ts";
 
 const CONCURRENCY_DEFAULT = 4;
@@ -56,7 +57,7 @@ export async function submitCommand(file: string, options: SubmitOptions): Promi
     },
   };
   if (options.schedule === true) return schedulePipeline(named, submission, options);
-  const runId = resultOf(await loadFleet().submit(cwd, submission));
+  const runId = resultOf(await loadFleet<typeof fleet>().submit(cwd, submission));
   if (options.json === true) {
     printDocument("submitted", { run_id: runId, requires: [...new Set(requires)], priority });
     return EXIT.done;
@@ -70,7 +71,7 @@ export async function submitCommand(file: string, options: SubmitOptions): Promi
 /** Gives a pipeline to the fleet, which starts it at the times that it says. */
 async function schedulePipeline(
   file: string,
-  submission: Parameters<ReturnType<typeof loadFleet>["schedule"]>[1],
+  submission: Parameters<typeof fleet.schedule>[1],
   { json }: SubmitOptions,
 ): Promise<ExitCode> {
   const { schedule: cron } = submission.plan;
@@ -78,7 +79,7 @@ async function schedulePipeline(
     const message = `${file} does not say when it starts`;
     throw new Refusal("bad-option", message, advice('add `on: {schedule: "0 3 * * *"}` to it'));
   }
-  const name = resultOf(await loadFleet().schedule(process.cwd(), submission, cron));
+  const name = resultOf(await loadFleet<typeof fleet>().schedule(process.cwd(), submission, cron));
   if (json === true) printDocument("scheduled", { name, schedule: cron });
   else print(`The fleet starts ${name} at ${cron} (UTC). See it: perdure schedules`);
   return EXIT.done;
@@ -91,7 +92,7 @@ interface SchedulesOptions {
 
 /** Shows the pipelines that the fleet starts at certain times, or removes one of them. */
 export async function schedulesCommand({ remove, json }: SchedulesOptions): Promise<ExitCode> {
-  const schedules = resultOf(await loadFleet().schedules(remove));
+  const schedules = resultOf(await loadFleet<typeof fleet>().schedules(remove));
   if (json === true) printDocument("schedules", scheduleListJson(schedules));
   else for (const line of scheduleLines(schedules, stdoutStyle(), stdoutWidth())) print(line);
   return EXIT.done;
@@ -109,7 +110,7 @@ export async function storeCommand(_action: string, options: StoreOptions): Prom
   if (lease !== undefined && leaseMs === undefined) {
     throw new Refusal("bad-option", `--lease takes a duration such as 30s, not "${lease}"`);
   }
-  const setUp = resultOf(await loadFleet().init(leaseMs));
+  const setUp = resultOf(await loadFleet<typeof fleet>().init(leaseMs));
   if (options.json === true) printDocument("store", storeJson(setUp));
   else for (const line of storeLines(setUp)) print(line);
   return EXIT.done;
@@ -122,7 +123,7 @@ interface MoveOptions {
 
 /** Moves a run of this machine to the fleet. */
 export async function pushCommand(run: string, options: MoveOptions): Promise<ExitCode> {
-  const moved = resultOf(await loadFleet().push(process.cwd(), run));
+  const moved = resultOf(await loadFleet<typeof fleet>().push(process.cwd(), run));
   const { shortId, pipeline, place, isThere } = moved;
   if (printedMove(moved, options)) return EXIT.done;
   if (isThere) print(`Run ${shortId} of ${pipeline} is in the fleet at ${place} already`);
@@ -134,7 +135,7 @@ export async function pushCommand(run: string, options: MoveOptions): Promise<Ex
 /** Moves a run of the fleet to this machine. */
 export async function pullCommand(run: string, options: MoveOptions): Promise<ExitCode> {
   const files = filesOption(options.files);
-  const moved = resultOf(await loadFleet().pull(process.cwd(), run, files));
+  const moved = resultOf(await loadFleet<typeof fleet>().pull(process.cwd(), run, files));
   const { shortId, pipeline, place, isThere } = moved;
   if (printedMove(moved, options)) return EXIT.done;
   print(`Run ${shortId} of ${pipeline} is ${isThere ? "already " : ""}here, in ${place}`);
@@ -153,7 +154,7 @@ function printedMove(
 
 /** Shows the workers of the fleet, its queues and its dead letters. */
 export async function workersCommand(options: { readonly json?: boolean }): Promise<ExitCode> {
-  const overview = resultOf(await loadFleet().overview());
+  const overview = resultOf(await loadFleet<typeof fleet>().overview());
   if (options.json === true) printDocument("workers", fleetJson(overview));
   else for (const line of fleetLines(overview, stdoutStyle(), stdoutWidth())) print(line);
   return EXIT.done;
@@ -177,11 +178,11 @@ export async function workerCommand(options: WorkerOptions): Promise<ExitCode> {
   const labels = [...new Set(labelsIn("--labels", options.labels))];
   const directory = resolve(options.directory ?? userStatePath("worker"));
   if (options.supervised === true) {
-    resultOf(await loadFleet().work({ directory, concurrency, labels }));
+    resultOf(await loadFleet<typeof fleet>().work({ directory, concurrency, labels }));
     return EXIT.done;
   }
   const argv = [process.execPath, ...process.argv.slice(1), "--supervised"];
-  const status = await loadFleet().supervise({ argv, say: printError });
+  const status = await loadFleet<typeof fleet>().supervise({ argv, say: printError });
   return status === 0 ? EXIT.done : EXIT.error;
 }
 
@@ -198,4 +199,11 @@ function numberIn(option: string, text: string, min: number, max: number): numbe
   if (Number.isSafeInteger(number) && number >= min && number <= max) return number;
   const message = `${option} takes a whole number from ${min} to ${max}, not "${text}"`;
   throw new Refusal("bad-option", message);
+}
+
+/** The value of a result; throws its refusal. */
+function resultOf<T>(result: fleet.FleetResult<T>): T {
+  if (result.ok) return result.value;
+  const { code, message, next } = result.refusal;
+  throw new Refusal(code, message, next);
 }

@@ -32,11 +32,16 @@ import { forkJson, rewindJson } from "../../view/json/action-json.ts";
 import type { DocumentJson } from "../../view/json/documents.ts";
 import { changeLines } from "../../view/preview/resume-plan.ts";
 import { commandText, commitText, countText } from "../../view/text.ts";
-import { confirmation } from "../ask.ts";
 import { openNamed } from "../named-run.ts";
 import { print, printDocument } from "../print.ts";
-import { type OutputOptions, wantsJson } from "../screen/output-options.ts";
-import { stdoutStyle, stdoutWidth } from "../screen/terminal-style.ts";
+import {
+  confirmation,
+  type OutputOptions,
+  stdoutStyle,
+  stdoutWidth,
+  wantsJson,
+} from "../terminal.ts";
+
 import { askedLines } from "./ask-owner.ts";
 
 interface RewindOptions extends OutputOptions {

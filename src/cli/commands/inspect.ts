@@ -21,7 +21,7 @@ import { type LogLine, printLogs } from "../../app/output/logs.ts";
 import { failedOutput } from "../../app/output/output-tail.ts";
 import { masked } from "../../app/output/secret-mask.ts";
 import { knownPipeline } from "../../app/pipeline/pipeline-name.ts";
-import type { RunWords } from "../../app/project/named-run.ts";
+import type { RunWords } from "../../app/project/names.ts";
 import { hasRuns, openProject } from "../../app/project/project.ts";
 import { advice, Refusal } from "../../app/refusal.ts";
 import { exposureLines } from "../../view/attempt-text.ts";
@@ -63,8 +63,7 @@ import {
   readPlan,
 } from "../print.ts";
 import { isOver, printResult } from "../screen/display.ts";
-import { type OutputOptions, wantsJson } from "../screen/output-options.ts";
-import { stdoutStyle, stdoutWidth } from "../screen/terminal-style.ts";
+import { type OutputOptions, stdoutStyle, stdoutWidth, wantsJson } from "../terminal.ts";
 
 async function openToShow(
   given: readonly (string | undefined)[],

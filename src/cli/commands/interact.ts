@@ -23,7 +23,7 @@ import { commandText } from "../../view/text.ts";
 import { openNamed } from "../named-run.ts";
 import { isOutputClosed, print, printDocument } from "../print.ts";
 import { displayOf, printOutcome } from "../screen/display.ts";
-import { type OutputOptions, screenKind, wantsJson } from "../screen/output-options.ts";
+import { type OutputOptions, screenKind, wantsJson } from "../terminal.ts";
 import { pendingLines } from "./ask-owner.ts";
 
 interface AnswerOptions extends OutputOptions {

@@ -1,14 +1,17 @@
-/** `perdure list`: the runs of a project, from the summary rows alone. */
+/**
+ * Commands about many runs: `perdure list` from the summary rows alone, `perdure inbox` and
+ * `perdure cost`.
+ */
 
 import { listRuns, withSecretsHidden } from "../../app/look/run-list.ts";
 import { Refusal } from "../../app/refusal.ts";
 import { firstCleanAt } from "../../app/service/service-note.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
+import { costLines, inboxLines } from "../../view/overview-text.ts";
 import { pipelineListJson, type RunRow, runListJson, runTable } from "../../view/run-table.ts";
 import { cleanLine } from "../../view/service-text.ts";
 import { print, printDocument, printError, printJson } from "../print.ts";
-import { type OutputOptions, wantsJson } from "../screen/output-options.ts";
-import { stdoutStyle, stdoutWidth } from "../screen/terminal-style.ts";
+import { type OutputOptions, stdoutStyle, stdoutWidth, wantsJson } from "../terminal.ts";
 
 interface ListOptions extends OutputOptions {
   readonly status?: string;
@@ -50,4 +53,28 @@ function emptyText({ status, pipeline }: ListOptions): string {
   const of = pipeline === undefined ? "" : ` of ${pipeline}`;
   const what = status === undefined ? "" : ` with status ${status}`;
   return `No runs${of}${what}. See all of them: perdure list runs`;
+}
+
+/** Everything that waits for a person. */
+export async function inboxCommand(options: OutputOptions): Promise<ExitCode> {
+  const { inboxOfMachine } = await import("../../app/look/overview.ts");
+  const inbox = await inboxOfMachine(process.cwd());
+  if (wantsJson(options)) printDocument("inbox", inbox);
+  else for (const line of inboxLines(inbox, stdoutStyle())) print(line);
+  return EXIT.done;
+}
+
+interface CostOptions extends OutputOptions {
+  readonly since: string;
+  readonly by: string;
+  readonly allProjects?: boolean;
+}
+
+/** What agents used over time. */
+export async function costCommand(options: CostOptions): Promise<ExitCode> {
+  const { costOfRuns } = await import("../../app/look/overview.ts");
+  const costs = await costOfRuns(process.cwd(), options);
+  if (wantsJson(options)) printDocument("costs", costs);
+  else for (const line of costLines(costs, stdoutStyle())) print(line);
+  return EXIT.done;
 }

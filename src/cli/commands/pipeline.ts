@@ -3,8 +3,8 @@
  * first one.
  */
 
-import { demonstrate } from "../../app/demo.ts";
-import { pipelineTemplates, writeTemplate } from "../../app/init.ts";
+import { demonstrate, pipelineTemplates, writeTemplate } from "../../app/init.ts";
+
 import { readConfigurationFile, readPipeline } from "../../app/pipeline/pipeline-file.ts";
 import { findPipeline } from "../../app/pipeline/pipeline-name.ts";
 import { knownPrices, priceFile } from "../../app/prices.ts";
@@ -14,10 +14,8 @@ import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { ratesJson } from "../../view/json/action-json.ts";
 import { diagnosticJson } from "../../view/json/part-json.ts";
 import { countText, padText, tableLines } from "../../view/text.ts";
-import { ask, canAsk } from "../ask.ts";
 import { print, printDiagnostics, printDocument, readPlan } from "../print.ts";
-import { type OutputOptions, wantsJson } from "../screen/output-options.ts";
-import { stdoutWidth } from "../screen/terminal-style.ts";
+import { ask, canAsk, type OutputOptions, stdoutWidth, wantsJson } from "../terminal.ts";
 
 /** Checks each file; the status is 4 when one of them cannot be run. */
 export async function validateCommand(

@@ -18,8 +18,8 @@ import {
   directoryUserOf,
   sharingLines,
 } from "../../app/project/directory-sharing.ts";
+import { stepNamed } from "../../app/project/names.ts";
 import { openProject, type Project, resolveRunId } from "../../app/project/project.ts";
-import { stepNamed } from "../../app/project/step-name.ts";
 import { command, Refusal } from "../../app/refusal.ts";
 import { takesRequests } from "../../app/request/ask-owner.ts";
 import {
@@ -52,12 +52,17 @@ import { resumePlanJson } from "../../view/json/action-json.ts";
 import { standingJson } from "../../view/json/run-json.ts";
 import { interruptedLines } from "../../view/preview/interrupted-work.ts";
 import { why } from "../../view/why.ts";
-import { confirmation } from "../ask.ts";
 import { runNamed } from "../named-run.ts";
 import { print, printDiagnostics, printDocument, printError } from "../print.ts";
 import { displayOf } from "../screen/display.ts";
-import { type OutputOptions, screenKind, wantsJson } from "../screen/output-options.ts";
-import { stdoutWidth } from "../screen/terminal-style.ts";
+import {
+  confirmation,
+  type OutputOptions,
+  screenKind,
+  stdoutWidth,
+  wantsJson,
+} from "../terminal.ts";
+
 import { detach, endOfPart, gateOptions } from "./background.ts";
 import type { AgreedUpdate } from "./update.ts";
 

@@ -31,11 +31,17 @@ import { keepHeapSmall } from "../../app/this-process.ts";
 import { defined } from "../../util/defined.ts";
 import type { ExitCode } from "../../view/exit-code.ts";
 import { countText, tableLines } from "../../view/text.ts";
-import { ask, canAsk, confirmation } from "../ask.ts";
 import { print, printDiagnostics, printError, readPlan } from "../print.ts";
 import { displayOf } from "../screen/display.ts";
-import { type OutputOptions, screenKind } from "../screen/output-options.ts";
-import { stdoutWidth } from "../screen/terminal-style.ts";
+import {
+  ask,
+  canAsk,
+  confirmation,
+  type OutputOptions,
+  screenKind,
+  stdoutWidth,
+} from "../terminal.ts";
+
 import { detach, endOfPart, gateOptions } from "./background.ts";
 import { nothingStarted } from "./resume.ts";
 

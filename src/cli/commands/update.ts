@@ -7,10 +7,8 @@ import { previewUpdate, readEdit } from "../../app/rewind/update.ts";
 import type { UpdateRequested } from "../../core/fact.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { updatePlanLines } from "../../view/preview/update-plan.ts";
-import { ask } from "../ask.ts";
 import { print, printDiagnostics, printDocument } from "../print.ts";
-import { type OutputOptions, screenKind } from "../screen/output-options.ts";
-import { stdoutWidth } from "../screen/terminal-style.ts";
+import { ask, type OutputOptions, screenKind, stdoutWidth } from "../terminal.ts";
 
 interface UpdateOptions extends OutputOptions {
   readonly dryRun?: boolean;

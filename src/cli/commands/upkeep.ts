@@ -17,7 +17,7 @@ import type { DocumentJson } from "../../view/json/documents.ts";
 import { countText } from "../../view/text.ts";
 import { openNamed } from "../named-run.ts";
 import { print, printDocument } from "../print.ts";
-import { type OutputOptions, wantsJson } from "../screen/output-options.ts";
+import { type OutputOptions, wantsJson } from "../terminal.ts";
 
 const NOTHING_CLEANED = { runs: 0, bytes: 0, outputsKept: false };
 

@@ -12,10 +12,9 @@ import type { Project } from "../../app/project/project.ts";
 import { asRefusal } from "../../app/refusal.ts";
 import { endCard } from "../../view/end-card.ts";
 import { print, printError } from "../print.ts";
+import { type ScreenKind, terminalStyle } from "../terminal.ts";
 import { Keyboard } from "./keyboard.ts";
-import type { ScreenKind } from "./output-options.ts";
 import { openPrompt } from "./question-prompt.ts";
-import { terminalStyle } from "./terminal-style.ts";
 
 /** The display of this kind. */
 export function displayOf(kind: ScreenKind): Display {
@@ -29,7 +28,7 @@ export function displayOf(kind: ScreenKind): Display {
           return new (await import("./live-screen.ts")).LiveScreen(options, keyboard);
         case "plain":
           if (isWorkflow()) {
-            return new (await import("./workflow-screen.ts")).WorkflowScreen(options);
+            return new (await import("./line-screen.ts")).WorkflowScreen(options);
           }
           return new (await import("./line-screen.ts")).LineScreen(options);
         case "json":

@@ -40,9 +40,9 @@ import { remainingMs } from "../../view/live/remaining-time.ts";
 import { finishedLines, spentNote } from "../../view/live/step-row.ts";
 import type { Estimate } from "../../view/preview/estimate.ts";
 import { commandText, type Tone, wrapAdvice } from "../../view/text.ts";
+import { stdoutStyle } from "../terminal.ts";
 import type { Keyboard, PressedKey } from "./keyboard.ts";
 import { LiveArea, type LiveFrame } from "./live-area.ts";
-import { stdoutStyle } from "./terminal-style.ts";
 
 /** How many running outputs a frame reads, and how many finished ones. */
 const TAILS_READ_MAX = 64;

@@ -19,8 +19,8 @@ import {
   materialLines,
 } from "../../view/question-text.ts";
 import { cutText, plainText, wrapText } from "../../view/text.ts";
+import type { ScreenKind } from "../terminal.ts";
 import { isForeground, type Keyboard, type PressedKey } from "./keyboard.ts";
-import type { ScreenKind } from "./output-options.ts";
 
 /** How much of a long question the live view makes room for. */
 const QUESTION_ROWS_MAX = 8;

@@ -3,7 +3,7 @@
  * waits for a person, and this interface.
  */
 import { thisUser } from "../../app/drive/owner.ts";
-import { listPipelines } from "../../app/pipeline/pipeline-list.ts";
+import { listPipelines } from "../../app/pipeline/pipeline-name.ts";
 import { packageVersion } from "../../app/this-process.ts";
 import type { RunStatus } from "../../core/summary.ts";
 import { fleetJson } from "../../view/fleet-overview.ts";

@@ -3,8 +3,14 @@
  * back: differences, moments, files of snapshots, two runs side by side.
  */
 import { whyInputOf } from "../../app/loaded-run.ts";
-import { comparedRuns } from "../../app/look/compare-runs.ts";
-import { compareRun, explain, maskedRun, timelineOfRun } from "../../app/look/inspect.ts";
+import {
+  comparedRuns,
+  compareRun,
+  explain,
+  maskedRun,
+  timelineOfRun,
+} from "../../app/look/inspect.ts";
+
 import { fileIn, filesIn } from "../../app/look/run-content.ts";
 import { openQuestions } from "../../app/request/answer.ts";
 import { partialWork } from "../../app/rewind/interrupted-work.ts";

@@ -3,8 +3,8 @@ import { createReadStream } from "node:fs";
 import { Readable } from "node:stream";
 import type { LoadedRun } from "../../app/loaded-run.ts";
 import { lastQuestion } from "../../app/look/inspect.ts";
-import { artifactIn } from "../../app/look/run-content.ts";
-import { stepMeant, stepPageOf } from "../../app/look/step-page.ts";
+import { artifactIn, stepMeant, stepPageOf } from "../../app/look/run-content.ts";
+
 import {
   followOutput,
   type OutputPart,
