@@ -22,7 +22,7 @@ import type { Journal } from "../journal/journal.ts";
 import type { Subscription } from "../journal/subscription.ts";
 import type { Json, JsonObject } from "../util/json.ts";
 import { EXIT, type ExitCode, exitCodeOf } from "../view/exit-code.ts";
-import { type EventJson, eventJson } from "../view/json/event-json.ts";
+import { type EventJson, eventJson } from "../view/json/part-json.ts";
 import { runStatusOf } from "../view/step-status.ts";
 import { type StepNode, stepTree } from "../view/step-tree.ts";
 import { type Why, why } from "../view/why.ts";

@@ -22,7 +22,7 @@ import { readableResult } from "../app/take.ts";
 import { attemptOf } from "../core/run.ts";
 import { integer, listOf, nullable, record, text, time } from "../core/shape.ts";
 import { attemptText } from "../core/step-path.ts";
-import { exposureLines } from "../view/attempt-text.ts";
+import { exposureLines } from "../view/attempt-history.ts";
 import { eventLine } from "../view/event-line.ts";
 import { diffJson, questionsJson, refJson, timelineJson } from "../view/json/action-json.ts";
 import { pipelines } from "../view/json/dashboard-documents.ts";

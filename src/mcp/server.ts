@@ -25,7 +25,7 @@ import { packageVersion } from "../app/this-process.ts";
 import type { JsonObject } from "../util/json.ts";
 import type { DocumentShape } from "../view/json/document-parts.ts";
 import { SchemaParts } from "../view/json/json-schema.ts";
-import { SCHEMA_VERSION } from "../view/json/schema-version.ts";
+import { SCHEMA_VERSION } from "../view/json/part-json.ts";
 import { reportMarkdown } from "../view/report/markdown.ts";
 import { CHANGING_TOOLS } from "./changing-tools.ts";
 import { READING_TOOLS, reportOf, showOf } from "./reading-tools.ts";

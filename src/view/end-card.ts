@@ -8,9 +8,9 @@
  *   after a backslash, so that a copy of it works.
  */
 
-import { completedCounts } from "./completed-steps.ts";
 import { spentText } from "./cost-text.ts";
 import { RUN_STYLES, runStatusOf } from "./step-status.ts";
+import { completedCounts } from "./step-tree.ts";
 import { commandRows, displayWidth, plainStyle, type Style, wrapText } from "./text.ts";
 import { type WhyInput, why, whyAdvice, whyLines } from "./why.ts";
 

@@ -24,7 +24,7 @@ import type {
 import { findVisit, type Run, stepOf } from "../core/run.ts";
 import { stepPath } from "../core/step-path.ts";
 import { formatDuration } from "../util/duration.ts";
-import { exposureText, leftoverText, stepReportText } from "./attempt-text.ts";
+import { exposureText, leftoverText, stepReportText } from "./attempt-history.ts";
 import { fundsText } from "./cost-text.ts";
 import { failureText, messageText, stopText, warningText } from "./failure-text.ts";
 import { messageLine } from "./message-text.ts";

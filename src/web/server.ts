@@ -14,7 +14,7 @@ import { asRefusal, type Refusal } from "../app/refusal.ts";
 import { refusalJson } from "../app/refusal-json.ts";
 import { type Fields, record } from "../core/shape.ts";
 import type { DocumentJson } from "../view/json/documents.ts";
-import { SCHEMA_VERSION } from "../view/json/schema-version.ts";
+import { SCHEMA_VERSION } from "../view/json/part-json.ts";
 import {
   type Access,
   COOKIE,

@@ -14,10 +14,10 @@ import { attemptText, parseVisit, stepPath, visitText } from "../../core/step-pa
 import { fingerprintsOf } from "../../plan/fingerprint.ts";
 import type { Plan } from "../../plan/plan.ts";
 import type { Json } from "../../util/json.ts";
-import { checkpointNamed, NOW, type Point, spanNamed } from "../../view/checkpoint-name.ts";
 import { type Explained, explainStep } from "../../view/explain.ts";
 import { type ContextChange, contextChange } from "../../view/file-changes.ts";
 import { type TimelineEntry, timelineOf } from "../../view/timeline.ts";
+import { checkpointNamed, NOW, type Point, spanNamed } from "../../view/work-history.ts";
 import {
   differences,
   type FileDifference,

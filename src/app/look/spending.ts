@@ -14,7 +14,7 @@ import {
   type AttemptSpending,
   agentsByStep,
   spendingOf,
-} from "../../view/spending-history.ts";
+} from "../../view/json/cost-json.ts";
 import { parsePlan } from "../loaded-run.ts";
 import type { Project } from "../project/project.ts";
 

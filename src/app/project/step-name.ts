@@ -9,8 +9,8 @@
 import type { AttemptRef } from "../../core/event.ts";
 import { attemptText, parseStepPath, stepPath } from "../../core/step-path.ts";
 import { nearest } from "../../util/nearest.ts";
-import { BASE, isSnapshotName, NOW } from "../../view/checkpoint-name.ts";
 import { shortList } from "../../view/text.ts";
+import { BASE, isSnapshotName, NOW } from "../../view/work-history.ts";
 import type { LoadedRun } from "../loaded-run.ts";
 import { command, Refusal } from "../refusal.ts";
 

@@ -18,8 +18,9 @@ import {
   fleetLines,
   scheduleLines,
   scheduleListJson,
+  storeJson,
+  storeLines,
 } from "../../view/fleet-overview.ts";
-import { storeJson, storeLines } from "../../view/store-text.ts";
 import { commandText } from "../../view/text.ts";
 import { loadFleet, resultOf } from "../fleet-program.ts";
 import { print, printDocument, printError } from "../print.ts";

@@ -18,7 +18,7 @@ import { attemptOf, findVisit, type Run, stepOf } from "../../core/run.ts";
 import { attemptText, stepPath } from "../../core/step-path.ts";
 import { AttemptClock, attemptEnd } from "../../view/attempt-history.ts";
 import { eventLine } from "../../view/event-line.ts";
-import { eventJson } from "../../view/json/event-json.ts";
+import { eventJson } from "../../view/json/part-json.ts";
 import { outputLine } from "../../view/text.ts";
 import { print, printJson, printRaw } from "../print.ts";
 import { LineQueue, startedBefore } from "./line-queue.ts";

@@ -10,9 +10,8 @@ import { type Run, visitRef, waitingFor } from "../../core/run.ts";
 import { isReached } from "../../core/run-end.ts";
 import { stepPath } from "../../core/step-path.ts";
 import type { Json, JsonObject } from "../../util/json.ts";
-import { stepReportJson } from "../attempt-text.ts";
-import { pathsOf } from "../completed-steps.ts";
-import { rootSteps, stepTree } from "../step-tree.ts";
+import { stepReportJson } from "../attempt-history.ts";
+import { pathsOf, rootSteps, stepTree } from "../step-tree.ts";
 import { isoText } from "../text.ts";
 import { originJson, outputsJson } from "./part-json.ts";
 

@@ -22,7 +22,7 @@ import { findVisit, type Run, stepOf } from "../../core/run.ts";
 import { stepPath } from "../../core/step-path.ts";
 import type { Graph, Step } from "../../plan/plan.ts";
 import { type Json, type JsonObject, sha256 } from "../../util/json.ts";
-import { briefingJson, stepReportJson } from "../attempt-text.ts";
+import { briefingJson, stepReportJson } from "../attempt-history.ts";
 import { checkJson } from "../failure-text.ts";
 import { commandText, isoText } from "../text.ts";
 import { originJson, outputsJson } from "./part-json.ts";

@@ -14,8 +14,7 @@ import { isoText } from "../text.ts";
 import { type WhyInput, why, whyAdvice } from "../why.ts";
 import type { interruptedWork, PartOf, step } from "./document-parts.ts";
 import type { DocumentJson } from "./documents.ts";
-import { printed } from "./event-json.ts";
-import { originJson, outputsJson, spentJson, timeJson, usedJson } from "./part-json.ts";
+import { originJson, outputsJson, printed, spentJson, timeJson, usedJson } from "./part-json.ts";
 
 /** The value of `show --json`. */
 export function showJson(input: ShowInput, result?: ResultSummary): DocumentJson<"show"> {

@@ -3,7 +3,7 @@ import { type LoadedRun, whyInputOf } from "../../app/loaded-run.ts";
 import type { AgentActivity } from "../../app/output/output.ts";
 import { attemptOf, type Run, visitRef } from "../../core/run.ts";
 import { attemptText, stepPath } from "../../core/step-path.ts";
-import { exposureLines } from "../../view/attempt-text.ts";
+import { exposureLines } from "../../view/attempt-history.ts";
 import { fileJson } from "../../view/file-changes.ts";
 import { type OverviewJson, overviewJson } from "../../view/json/run-row-json.ts";
 import { type StepRowJson, stepRowJson } from "../../view/json/step-json.ts";
