@@ -27,8 +27,15 @@ export type {
 export type { Json } from "../util/json.ts";
 export type { ExitCode } from "../view/exit-code.ts";
 export type { EventJson } from "../view/json/part-json.ts";
-export type { AnswerSource, OpenQuestion, QuestionAnswer } from "./answers.ts";
-export type { RunHandle, RunResult, RunView, StepView } from "./run-handle.ts";
+export type {
+  AnswerSource,
+  OpenQuestion,
+  QuestionAnswer,
+  RunHandle,
+  RunResult,
+  RunView,
+  StepView,
+} from "./run-handle.ts";
 export type {
   DotOptions,
   OpenedRun,

@@ -45,8 +45,8 @@ import type { Plan, PlanReading, Recover } from "../plan/plan.ts";
 import { defined } from "../util/defined.ts";
 import type { Json } from "../util/json.ts";
 import type { EventJson } from "../view/json/part-json.ts";
-import type { AnswerSource } from "./answers.ts";
 import {
+  type AnswerSource,
   drivenRun,
   endedRun,
   eventStream,

@@ -35,8 +35,7 @@ import { runReport } from "../view/report/report.ts";
 import { reportJson } from "../view/report/report-json.ts";
 import { runListJson } from "../view/run-table.ts";
 import { isoText } from "../view/text.ts";
-import { run, step } from "./input.ts";
-import { type AnyTool, type ToolCall, tool, withProject, withRun } from "./tool.ts";
+import { type AnyTool, run, step, type ToolCall, tool, withProject, withRun } from "./tool.ts";
 
 const RUNS_DEFAULT = 20;
 const RUNS_MAX = 200;

@@ -109,7 +109,7 @@ function loneItem({ parent, graph, item }: Scope): Pick<StepNode, "item"> {
 }
 
 /** An item by its position and its text: "map[3] (docs/a.md)". */
-export function itemLabel(step: string, { index, item = null }: Scope): string {
+function itemLabel(step: string, { index, item = null }: Scope): string {
   return `${itemName(step, index)} (${itemText(item)})`;
 }
 

@@ -17,13 +17,13 @@ import { attemptText } from "../../core/step-path.ts";
 import { attemptDirOf, PROMPT_FILE } from "../../engine/state-dir.ts";
 import { agentAdapter } from "../../runner/agents/registry.ts";
 import { textOf } from "../../runner/file-text.ts";
-import { Meters } from "../../telemetry/meters.ts";
 import {
+  Meters,
   readableSpan,
   resourceOf,
   sendSpans,
   spanExporter,
-} from "../../telemetry/span-exporter.ts";
+} from "../../telemetry/exporters.ts";
 import { SpanQueue } from "../../telemetry/span-queue.ts";
 import { assert } from "../../util/assert.ts";
 import { redactJson } from "../../util/secrets.ts";

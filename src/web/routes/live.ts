@@ -10,8 +10,7 @@ import { type StepRowJson, stepRowJson } from "../../view/json/step-json.ts";
 import { stepTree } from "../../view/step-tree.ts";
 import { isoText } from "../../view/text.ts";
 import type { Routes, StreamEvent } from "../answer.ts";
-import { type AskedRun, askedRun, type Dashboard } from "../dashboard.ts";
-import { pause } from "../wakeups.ts";
+import { type AskedRun, askedRun, type Dashboard, pause } from "../dashboard.ts";
 import { numberIn } from "./machine.ts";
 
 export const liveRoutes = {

@@ -25,8 +25,7 @@ import { reportHtml } from "../../view/report/html.ts";
 import { runReport } from "../../view/report/report.ts";
 import { reportJson } from "../../view/report/report-json.ts";
 import { RequestError, type Routes, type StreamEvent } from "../answer.ts";
-import { askedRun, type Dashboard } from "../dashboard.ts";
-import { pause } from "../wakeups.ts";
+import { askedRun, type Dashboard, pause } from "../dashboard.ts";
 import { numberIn } from "./machine.ts";
 import { needed, wholeNumber } from "./step.ts";
 
