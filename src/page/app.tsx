@@ -8,7 +8,7 @@
  */
 import { lazy, type ReactNode, Suspense, useEffect, useState } from "react";
 import { Link, Route, Switch, useLocation } from "wouter";
-import { DARK, LIGHT } from "../view/graph/palette.ts";
+import { DARK, LIGHT } from "../view/graph/markup.ts";
 import { type Doc, type Loaded, ServerContext, useDocument } from "./api.ts";
 import { useKeys } from "./browser.ts";
 import { useConnectionLost, useLive } from "./live.ts";

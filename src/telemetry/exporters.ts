@@ -30,8 +30,7 @@ import { MeterProvider, MetricReader, type PushMetricExporter } from "@opentelem
 import type { ReadableSpan, SpanExporter } from "@opentelemetry/sdk-trace";
 import { METRICS, type Measurement, type MetricName } from "../view/trace/measurement.ts";
 import type { Span, SpanAttributes } from "../view/trace/span.ts";
-import type { TelemetryProtocol } from "./settings.ts";
-import { spanIdOf, type TraceRef, traceOf } from "./span-id.ts";
+import { spanIdOf, type TelemetryProtocol, type TraceRef, traceOf } from "./settings.ts";
 import type { SpanDelivery } from "./span-queue.ts";
 
 /** The name under which the spans and metrics of Perdure appear. */

@@ -19,8 +19,7 @@ import type {
 } from "../core/event.ts";
 import { attemptText, stepPath, visitText } from "../core/step-path.ts";
 import type { JsonObject } from "../util/json.ts";
-import { messageText } from "./failure-text.ts";
-import { confirmedText } from "./once-text.ts";
+import { confirmedText, messageText } from "./failure-text.ts";
 import { cutText, plainText, shortList } from "./text.ts";
 
 export interface Attempt {

@@ -14,10 +14,9 @@ import { valueText } from "../util/template.ts";
 import { type Attempt, attemptHistory, stepReportText } from "./attempt-history.ts";
 import { spentText } from "./cost-text.ts";
 import { standingLines } from "./end-card.ts";
-import { exitText, failureText, messageText, warningText } from "./failure-text.ts";
+import { confirmedText, exitText, failureText, messageText, warningText } from "./failure-text.ts";
 import { messageRows } from "./message-text.ts";
 import { type KnownNotice, noticeRows } from "./notification.ts";
-import { confirmedText } from "./once-text.ts";
 import {
   answeredText,
   choicesText,

@@ -11,8 +11,8 @@ import {
   newestOutput,
   type ScreenSize,
 } from "../../src/view/live/live-input.ts";
+import { finishedLines, spentNote } from "../../src/view/live/live-steps.ts";
 import { liveLines } from "../../src/view/live/live-view.ts";
-import { finishedLines, spentNote } from "../../src/view/live/step-row.ts";
 import { remainingMs } from "../../src/view/preview/estimate.ts";
 import { displayWidth, plainStyle } from "../../src/view/text.ts";
 import { chain, loose, planOf, ref, Scribe, step, T0 } from "./scribe.ts";

@@ -1,7 +1,8 @@
 /** `perdure inbox` and `perdure cost`: what many runs have in common. */
 import { costOfRuns, inboxOfMachine } from "../../app/look/overview.ts";
+import { costLines } from "../../view/cost-text.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
-import { costLines, inboxLines } from "../../view/overview-text.ts";
+import { inboxLines } from "../../view/question-text.ts";
 import { print, printDocument } from "../print.ts";
 import { type OutputOptions, wantsJson } from "../screen/output-options.ts";
 import { stdoutStyle } from "../screen/terminal-style.ts";

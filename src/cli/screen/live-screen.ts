@@ -38,8 +38,8 @@ import {
   newestOutput,
   type ScreenSize,
 } from "../../view/live/live-input.ts";
+import { finishedLines, spentNote } from "../../view/live/live-steps.ts";
 import { liveLines } from "../../view/live/live-view.ts";
-import { finishedLines, spentNote } from "../../view/live/step-row.ts";
 import { type Estimate, remainingMs } from "../../view/preview/estimate.ts";
 import { commandText, type Tone, wrapAdvice } from "../../view/text.ts";
 import type { Keyboard, PressedKey } from "./keyboard.ts";

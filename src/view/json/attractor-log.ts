@@ -22,7 +22,7 @@ import type { AttractorCheckpoint, Graph, Plan, Step, Work } from "../../plan/pl
 import { isObject, type Json, type JsonObject } from "../../util/json.ts";
 import { rootSteps } from "../step-tree.ts";
 import { isoText } from "../text.ts";
-import { visitEnd } from "./checkpoint.ts";
+import { visitEnd } from "./run-files.ts";
 
 /** How many lines of its log and how many completed nodes a checkpoint holds: the newest. */
 const LINES_MAX = 1_000;

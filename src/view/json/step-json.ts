@@ -25,7 +25,7 @@ import { refJson } from "./action-json.ts";
 import type { runPage, stepPage } from "./dashboard-documents.ts";
 import type { DocumentOf } from "./document-parts.ts";
 import { printedName, spentJson, timeJson } from "./part-json.ts";
-import { receiptJson } from "./receipt.ts";
+import { receiptJson } from "./run-files.ts";
 
 type AttemptJson = DocumentOf<typeof stepPage>["attempts"][number];
 
