@@ -16,7 +16,7 @@ import { stateDirOf } from "../src/engine/state-dir.ts";
 import { openSqliteJournal } from "../src/journal/sqlite/sqlite.ts";
 import type { Plan } from "../src/plan/plan.ts";
 import { AttemptClock } from "../src/view/attempt-history.ts";
-import { NodeHistory } from "../src/view/json/checkpoint.ts";
+import { NodeHistory } from "../src/view/json/run-files.ts";
 import { collectGarbage, inDirectory, type Line, run } from "./measure.ts";
 import { type Follower, launchedIn, openRun, succeeded } from "./noop-run.ts";
 import { frozenPlan } from "./plans.ts";

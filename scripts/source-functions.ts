@@ -7,14 +7,15 @@ export interface SourceFunction {
 }
 
 const HEAD = /^( *)(export )?(private |static |async )*(function\b|#?\w+\(.*\).* \{$)/;
-const STATEMENT = /^\s*(if|for|while|switch|return|it|describe)\b/;
+/** A statement, or a call that takes a function: its last line is not a lone brace. */
+const NO_FUNCTION = /^\s*(if|for|while|switch|return|it|describe)\b|=> \{$/;
 
 /** Lists the functions and methods that have a body of their own lines. */
 export function functionsIn(lines: readonly string[]): readonly SourceFunction[] {
   const found: SourceFunction[] = [];
   lines.forEach((line, index) => {
     const head = HEAD.exec(line);
-    if (head === null || STATEMENT.test(line)) return;
+    if (head === null || NO_FUNCTION.test(line)) return;
     const end = lines.findIndex((later, at) => at > index && later === `${head[1] ?? ""}}`);
     if (end > index) found.push({ line: index + 1, lines: end - index });
   });

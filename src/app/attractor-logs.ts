@@ -32,8 +32,12 @@ import { defined } from "../util/defined.ts";
 import { failpoint } from "../util/failpoint.ts";
 import { isObject, type JsonObject } from "../util/json.ts";
 import { renderText } from "../util/template.ts";
-import { AttractorLog, attemptOfEnd, statusJson } from "../view/json/attractor-log.ts";
-import { AttractorProgress } from "../view/json/attractor-progress.ts";
+import {
+  AttractorLog,
+  AttractorProgress,
+  attemptOfEnd,
+  statusJson,
+} from "../view/json/attractor-log.ts";
 import { loadRun } from "./loaded-run.ts";
 import { type ReadPlan, requirePlan } from "./pipeline/pipeline-file.ts";
 import { createProject, openLocalProject, type Project } from "./project/project.ts";

@@ -9,7 +9,7 @@ import { masked, maskedJson } from "../app/output/secret-mask.ts";
 import { diagnosticsText, type ReadPlan, requirePlan } from "../app/pipeline/pipeline-file.ts";
 import type { DiagnosticTexts } from "../app/refusal.ts";
 import type { DOCUMENTS, DocumentJson } from "../view/json/documents.ts";
-import { SCHEMA_VERSION } from "../view/json/schema-version.ts";
+import { SCHEMA_VERSION } from "../view/json/part-json.ts";
 import { terminalText, wrapAdvice } from "../view/text.ts";
 
 let closed = false;

@@ -26,9 +26,16 @@ export type {
 } from "../plan/attractor/build.ts";
 export type { Json } from "../util/json.ts";
 export type { ExitCode } from "../view/exit-code.ts";
-export type { EventJson } from "../view/json/event-json.ts";
-export type { AnswerSource, OpenQuestion, QuestionAnswer } from "./answers.ts";
-export type { RunHandle, RunResult, RunView, StepView } from "./run-handle.ts";
+export type { EventJson } from "../view/json/part-json.ts";
+export type {
+  AnswerSource,
+  OpenQuestion,
+  QuestionAnswer,
+  RunHandle,
+  RunResult,
+  RunView,
+  StepView,
+} from "./run-handle.ts";
 export type {
   DotOptions,
   OpenedRun,

@@ -1,9 +1,12 @@
 /**
- * A run for a program: a handle on a run that this process drives, its events, and its state.
+ * A run for a program: a handle on a run that this process drives, its events, its state, and the answers
+ * that the program gives to its questions.
  *
- * Owns: the events, the result and the stop request of a driven run. Each reader of events has its
- * own position in the journal, so a slow reader needs no queue and misses nothing.
- * Does not: drive the run (app/drive/drive.ts does, as for the command line), handle signals, or print.
+ * Owns: the events, the result and the stop request of a driven run, and asking the program's function
+ * about each open question, once. Each reader of events has its own position in the journal, so a slow
+ * reader needs no queue and misses nothing.
+ * Does not: drive the run (app/drive/drive.ts does, as for the command line), handle signals, print, or
+ * record answers (room `engine`). An answer from elsewhere counts when it comes first.
  * Invariants:
  * - library/H1 A reader is optional: the run continues whether a program reads its events or not.
  * - library/H2 When `done` settles, the lease is released. The process still lives, so a lease that
@@ -13,20 +16,30 @@ import { dirname } from "node:path";
 import { driveOwned, type ExecuteOptions } from "../app/drive/drive.ts";
 import { OwnerRequests } from "../app/drive/owner-requests.ts";
 import { type OwnedRun, own } from "../app/drive/ownership.ts";
+import {
+  type Display,
+  NO_DISPLAY,
+  type PromptOptions,
+  type QuestionPrompt,
+} from "../app/drive/screen.ts";
 import { type LoadedRun, loadRun, whyInputOf } from "../app/loaded-run.ts";
 import { openProject, type Project } from "../app/project/project.ts";
-import { asRefusal } from "../app/refusal.ts";
+import { asRefusal, Refusal } from "../app/refusal.ts";
+import { replyOf } from "../core/attempt/gate.ts";
 import type { Output, StopMode } from "../core/event.ts";
+import { waitsFor } from "../core/graph/visit-state.ts";
+import { attemptOf, type Run, type Visit } from "../core/run.ts";
+import { attemptText } from "../core/step-path.ts";
 import { type RunStatus, type StepState, stepStateOf } from "../core/summary.ts";
 import type { Journal } from "../journal/journal.ts";
 import type { Subscription } from "../journal/subscription.ts";
 import type { Json, JsonObject } from "../util/json.ts";
 import { EXIT, type ExitCode, exitCodeOf } from "../view/exit-code.ts";
-import { type EventJson, eventJson } from "../view/json/event-json.ts";
+import { type EventJson, eventJson } from "../view/json/part-json.ts";
+import { gateName } from "../view/question-text.ts";
 import { runStatusOf } from "../view/step-status.ts";
 import { type StepNode, stepTree } from "../view/step-tree.ts";
 import { type Why, why } from "../view/why.ts";
-import { type AnswerSource, answeringDisplay } from "./answers.ts";
 
 /** The state of a run after this process has driven it. */
 export interface RunResult extends RunView {
@@ -252,4 +265,89 @@ function stepView({ path, record, visit }: StepNode): StepView {
     outputs: completed?.outputs ?? {},
     ...(completed?.answer === undefined ? {} : { answer: completed.answer }),
   };
+}
+
+/** A question of a run. */
+export interface OpenQuestion {
+  /** The step that asks, as `perdure answer` names it. */
+  readonly gate: string;
+  readonly question: string;
+  readonly choices: readonly { readonly key: string; readonly label: string }[];
+  /** Whether the answer may or must have words of its own. */
+  readonly text: "none" | "optional" | "required";
+}
+
+/** The answer to a question: a choice by its key or label, and words. */
+export interface QuestionAnswer {
+  readonly choice: string;
+  readonly text?: string;
+}
+
+/** Answers a question, or leaves it to people: then it returns nothing. */
+export type AnswerSource = (
+  question: OpenQuestion,
+) => QuestionAnswer | undefined | Promise<QuestionAnswer | undefined>;
+
+/** Shows nothing, and lets a function answer questions. */
+function answeringDisplay(source: AnswerSource | undefined): Display {
+  if (source === undefined) return NO_DISPLAY;
+  return { ...NO_DISPLAY, openPrompt: (options) => new ProgramPrompt(source, options) };
+}
+
+class ProgramPrompt implements QuestionPrompt {
+  readonly #source: AnswerSource;
+  readonly #options: PromptOptions;
+  /** The attempts whose questions the function was asked. */
+  readonly #asked = new Set<string>();
+  /** Those of them that it leaves to people. */
+  readonly #left = new Set<string>();
+  #open: readonly string[] = [];
+
+  constructor(source: AnswerSource, options: PromptOptions) {
+    this.#source = source;
+    this.#options = options;
+  }
+
+  /** False when the function leaves all open questions to people. */
+  get isOpen(): boolean {
+    return this.#open.length === 0 || this.#open.some((attempt) => !this.#left.has(attempt));
+  }
+
+  show(): void {
+    // There is no screen.
+  }
+
+  footer(): readonly string[] {
+    return [];
+  }
+
+  close(): void {
+    this.#open = [];
+  }
+
+  update(run: Run): void {
+    const open = [...run.waiting.person];
+    this.#open = open.map((visit) => attemptText(attemptOf(visit)));
+    for (const visit of open) {
+      const attempt = attemptText(attemptOf(visit));
+      if (this.#asked.has(attempt)) continue;
+      this.#asked.add(attempt);
+      this.#ask(visit, attempt).catch((error: unknown) => this.#options.onError(error));
+    }
+  }
+
+  async #ask(visit: Visit, attempt: string): Promise<void> {
+    const { state } = visit;
+    if (!waitsFor(state, "person")) return;
+    const { question, choices, text } = state;
+    const answer = await this.#source({ gate: gateName(visit), question, choices, text });
+    if (answer === undefined) {
+      this.#left.add(attempt);
+      return this.#options.onGone();
+    }
+    const reply = replyOf(state, answer.choice, answer.text);
+    if (!reply.ok) throw new Refusal("bad-answer", `${gateName(visit)}: ${reply.message}`);
+    const { ok: _, ...said } = reply;
+    await this.#options.answer(attemptOf(visit), said, "program");
+  }
 }

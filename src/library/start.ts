@@ -44,9 +44,9 @@ import type { DotExtensions } from "../plan/attractor/build.ts";
 import type { Plan, PlanReading, Recover } from "../plan/plan.ts";
 import { defined } from "../util/defined.ts";
 import type { Json } from "../util/json.ts";
-import type { EventJson } from "../view/json/event-json.ts";
-import type { AnswerSource } from "./answers.ts";
+import type { EventJson } from "../view/json/part-json.ts";
 import {
+  type AnswerSource,
   drivenRun,
   endedRun,
   eventStream,

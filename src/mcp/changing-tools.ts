@@ -21,6 +21,7 @@ import { attemptOf } from "../core/run.ts";
 import { refJson, rewindJson } from "../view/json/action-json.ts";
 import { DOCUMENTS } from "../view/json/documents.ts";
 import {
+  type AnyTool,
   agreed,
   beside,
   dryRun,
@@ -30,9 +31,11 @@ import {
   resume,
   run,
   step,
+  tool,
   turns,
-} from "./input.ts";
-import { type AnyTool, tool, withProject, withRun } from "./tool.ts";
+  withProject,
+  withRun,
+} from "./tool.ts";
 
 const start = tool({
   name: "start_run",

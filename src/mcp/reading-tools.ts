@@ -22,7 +22,7 @@ import { readableResult } from "../app/take.ts";
 import { attemptOf } from "../core/run.ts";
 import { integer, listOf, nullable, record, text, time } from "../core/shape.ts";
 import { attemptText } from "../core/step-path.ts";
-import { exposureLines } from "../view/attempt-text.ts";
+import { exposureLines } from "../view/attempt-history.ts";
 import { eventLine } from "../view/event-line.ts";
 import { diffJson, questionsJson, refJson, timelineJson } from "../view/json/action-json.ts";
 import { pipelines } from "../view/json/dashboard-documents.ts";
@@ -35,8 +35,7 @@ import { runReport } from "../view/report/report.ts";
 import { reportJson } from "../view/report/report-json.ts";
 import { runListJson } from "../view/run-table.ts";
 import { isoText } from "../view/text.ts";
-import { run, step } from "./input.ts";
-import { type AnyTool, type ToolCall, tool, withProject, withRun } from "./tool.ts";
+import { type AnyTool, run, step, type ToolCall, tool, withProject, withRun } from "./tool.ts";
 
 const RUNS_DEFAULT = 20;
 const RUNS_MAX = 200;

@@ -1,20 +1,20 @@
 /**
- * The frame around all pages: navigation, the state of the connection, keys and messages.
+ * The frame around all pages: navigation, the state of the connection, keys and messages; light or dark,
+ * as the person chose here or as their system prefers.
  *
- * Owns: the addresses of the pages.
+ * Owns: the addresses of the pages, and the colours of states, which come from the same table as those of
+ * `perdure graph` and the report.
  * Does not: show a run. Each page is loaded when it is first opened.
  */
 import { lazy, type ReactNode, Suspense, useEffect, useState } from "react";
 import { Link, Route, Switch, useLocation } from "wouter";
-import type { Doc } from "./api.ts";
-import { type Loaded, ServerContext, useDocument } from "./api.ts";
+import { DARK, LIGHT } from "../view/graph/markup.ts";
+import { type Doc, type Loaded, ServerContext, useDocument } from "./api.ts";
 import { useKeys } from "./browser.ts";
 import { useConnectionLost, useLive } from "./live.ts";
 import { Button, Empty, Failure, Loading } from "./parts/basics.tsx";
-import { Dialog } from "./parts/dialog.tsx";
+import { Dialog, Toasts } from "./parts/dialog.tsx";
 import { Icon, type IconName } from "./parts/icon.tsx";
-import { Toasts } from "./parts/toast.tsx";
-import { chooseTheme, chosenTheme, type Theme } from "./theme.ts";
 
 const RunsPage = lazy(async () => ({
   default: (await import("./runs/runs-page.tsx")).RunsPage,
@@ -275,4 +275,41 @@ function SignedOut(): ReactNode {
       </Empty>
     </main>
   );
+}
+
+type Theme = "light" | "dark" | "system";
+
+const STORED = "perdure.theme";
+const prefersDark = matchMedia("(prefers-color-scheme: dark)");
+prefersDark.addEventListener("change", () => applyTheme());
+
+/** The theme that the person chose. */
+function chosenTheme(): Theme {
+  const stored = localStorage.getItem(STORED);
+  return stored === "light" || stored === "dark" ? stored : "system";
+}
+
+/** Remembers the theme in this browser. */
+function chooseTheme(theme: Theme): void {
+  localStorage.setItem(STORED, theme);
+  applyTheme();
+}
+
+/** Sets the colours of the document. */
+export function applyTheme(): void {
+  const chosen = chosenTheme();
+  paint(chosen === "dark" || (chosen === "system" && prefersDark.matches));
+}
+
+// Paper is white.
+window.addEventListener("beforeprint", () => paint(false));
+window.addEventListener("afterprint", () => applyTheme());
+
+function paint(isDark: boolean): void {
+  const { documentElement } = document;
+  documentElement.dataset.theme = isDark ? "dark" : "light";
+  for (const [tint, { fill, line }] of Object.entries(isDark ? DARK : LIGHT)) {
+    documentElement.style.setProperty(`--${tint}-fill`, fill);
+    documentElement.style.setProperty(`--${tint}-line`, line);
+  }
 }

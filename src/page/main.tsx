@@ -1,8 +1,7 @@
 /** Mounts the page. */
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
-import { App } from "./app.tsx";
-import { applyTheme } from "./theme.ts";
+import { App, applyTheme } from "./app.tsx";
 import "./styles/base.css";
 import "./styles/parts.css";
 import "./styles/shell.css";

@@ -1,5 +1,5 @@
 /**
- * What agents used: tokens, turns and money, in words.
+ * What agents used: tokens, turns and money, in words; and the lines of `perdure cost`.
  *
  * Owns: how an estimate (`~$0.12`) and a lower bound (`at least`) are marked.
  */
@@ -9,7 +9,8 @@ import { unpricedIn, usdText } from "../core/spending.ts";
 import type { Budget } from "../plan/plan.ts";
 import { formatDuration } from "../util/duration.ts";
 import { noPriceText } from "./failure-text.ts";
-import { plainText } from "./text.ts";
+import type { DocumentJson } from "./json/documents.ts";
+import { countText, plainStyle, plainText, type Style, tableLines } from "./text.ts";
 
 /** "12345 tokens in, 678 out, 3 turns, ~$0.12"; undefined when no model was used. */
 export function spentText(spent: Spent): string | undefined {
@@ -61,4 +62,27 @@ export function budgetText({ usd, tokens, turns, timeMs }: Budget): string {
     ...(turns === undefined ? [] : [`${turns} turns`]),
     ...(timeMs === undefined ? [] : [formatDuration(timeMs)]),
   ].join(", ");
+}
+
+/** The lines of `perdure cost`. */
+export function costLines(
+  costs: DocumentJson<"costs">,
+  style: Style = plainStyle,
+): readonly string[] {
+  const { by, rows, total } = costs;
+  if (rows.length === 0) return [`No agent has used anything since ${costs.since.slice(0, 10)}.`];
+  const share = (usd: number): string =>
+    total.usd === 0 ? "" : `${((usd / total.usd) * 100).toFixed()}%`;
+  const header = [...by.map((column) => column.toUpperCase()), "RUNS", "TOKENS", "COST", "SHARE"];
+  const cells = rows.map((row) => [
+    ...by.map((column) => plainText(row[column] ?? "")),
+    ...[String(row.runs), row.tokens.toLocaleString("en"), usdText(row.usd), share(row.usd)],
+  ]);
+  const sum = [String(total.runs), total.tokens.toLocaleString("en"), usdText(total.usd)];
+  const last = [...by.map((_, at) => (at === 0 ? "total" : "")), ...sum];
+  const toneOf = (at: number): "dim" | undefined => (at === 0 ? "dim" : undefined);
+  const lines = tableLines([header, ...cells, last], { style, toneOf });
+  if (total.unknown_price === 0) return lines;
+  const runs = countText(total.unknown_price, "run");
+  return [...lines, `${runs} used a model without a known price; see: perdure prices`];
 }

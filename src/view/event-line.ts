@@ -24,11 +24,16 @@ import type {
 import { findVisit, type Run, stepOf } from "../core/run.ts";
 import { stepPath } from "../core/step-path.ts";
 import { formatDuration } from "../util/duration.ts";
-import { exposureText, leftoverText, stepReportText } from "./attempt-text.ts";
+import { exposureText, leftoverText, stepReportText } from "./attempt-history.ts";
 import { fundsText } from "./cost-text.ts";
-import { failureText, messageText, stopText, warningText } from "./failure-text.ts";
+import {
+  failureText,
+  messageText,
+  stopText,
+  uncertaintyText,
+  warningText,
+} from "./failure-text.ts";
 import { messageLine } from "./message-text.ts";
-import { uncertaintyText } from "./once-text.ts";
 import { updateText } from "./preview/update-plan.ts";
 import {
   answerText,

@@ -10,7 +10,7 @@ import { deniedText } from "../core/conversation/permission.ts";
 import type { Conversation, Recorded, RunEvent } from "../core/event.ts";
 import { attemptText, parseVisit, stepPath, visitText } from "../core/step-path.ts";
 import { formatDuration } from "../util/duration.ts";
-import { briefingText, leftoverText } from "./attempt-text.ts";
+import { briefingText, leftoverText } from "./attempt-history.ts";
 import { failureText, messageText } from "./failure-text.ts";
 import type { DocumentJson } from "./json/documents.ts";
 import { rerunText } from "./preview/update-plan.ts";

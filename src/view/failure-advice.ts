@@ -20,8 +20,8 @@ import {
 } from "../core/run.ts";
 import { stepPath } from "../core/step-path.ts";
 import type { Budget } from "../plan/plan.ts";
-import { NAMES_MAX } from "./completed-steps.ts";
 import { failedCheckLines, failureText, messageText } from "./failure-text.ts";
+import { NAMES_MAX } from "./step-tree.ts";
 import { commandText, plainText } from "./text.ts";
 
 /** How many more turns to suggest when an agent has used up its turns. */

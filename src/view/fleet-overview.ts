@@ -1,4 +1,7 @@
-/** What a person reads about a fleet: its workers, its queues, and the runs that nobody could drive. */
+/**
+ * What a person or a program reads about a fleet: its store, its workers, its queues and schedules, and
+ * the runs that no worker could drive.
+ */
 import { formatDuration } from "../util/duration.ts";
 import type { DocumentJson } from "./json/documents.ts";
 import { plainText, type Style, tableLines } from "./text.ts";
@@ -180,4 +183,38 @@ function groupCells({ group, max, running, waiting }: GroupSummary): readonly st
 
 function shownState({ state, silentMs }: KnownWorker): WorkerState | "silent" {
   return state !== "ended" && silentMs > SILENT_AFTER_MS ? "silent" : state;
+}
+
+/** The document of `perdure store init --json`. */
+export function storeJson(setUp: PreparedStore): DocumentJson<"store"> {
+  const { store, before, version, leaseMs, missingRoles } = setUp;
+  return {
+    ...{ store, version_before: before, version, lease_ms: leaseMs },
+    missing_roles: [...missingRoles],
+  };
+}
+
+/** The lines of `perdure store init`. */
+export function storeLines(setUp: PreparedStore): readonly string[] {
+  const { store, version, leaseMs, missingRoles } = setUp;
+  return [
+    `${store} is a store of Perdure, version ${version}`,
+    `Tables: ${tablesText(setUp)}`,
+    `Lease: ${formatDuration(leaseMs)}; a silent machine is replaced after that time`,
+    ...(missingRoles.length === 0
+      ? [
+          "Roles: perdure_reader, perdure_submitter and perdure_worker have their rights",
+          "Give a login the rights of one: GRANT perdure_worker TO name",
+        ]
+      : [
+          "Roles: this user may not create them, so nobody else can use the store yet",
+          "Let an administrator of the server run, and then set the store up again:",
+          ...missingRoles.map((role) => `  CREATE ROLE ${role} NOLOGIN;`),
+        ]),
+  ];
+}
+
+function tablesText({ before, version }: PreparedStore): string {
+  if (before === 0) return "made, with those of the queues";
+  return before < version ? `brought from version ${before} to ${version}` : "were there";
 }

@@ -1,5 +1,6 @@
 /**
- * Questions of gates and their answers, in words.
+ * Questions of gates and their answers, in words; and the lines of `perdure inbox`: the questions and
+ * uncertain effects of all projects.
  *
  * Owns: how a question, its answer and the commands that answer it are written.
  * Does not: ask anybody or record anything.
@@ -15,7 +16,16 @@ import { formatBytes } from "../util/bytes.ts";
 import { formatDuration } from "../util/duration.ts";
 import { isObject, type Json } from "../util/json.ts";
 import { messageText } from "./failure-text.ts";
-import { commandText, cutText, firstLine, plainText, utcText } from "./text.ts";
+import type { DocumentJson } from "./json/documents.ts";
+import {
+  commandText,
+  cutText,
+  firstLine,
+  plainStyle,
+  plainText,
+  type Style,
+  utcText,
+} from "./text.ts";
 
 /** How much of a question a single line shows. */
 const QUESTION_WIDTH_MAX = 120;
@@ -136,4 +146,32 @@ export function spokenLines(events: Iterable<Recorded>, at: AttemptRef): readonl
 /** How long a wait still lasts. */
 export function wakeText(at: number, now: number): string {
   return at <= now ? "until now" : `for ${formatDuration(at - now)} more, until ${utcText(at)} UTC`;
+}
+
+type Waiting = DocumentJson<"inbox">[keyof DocumentJson<"inbox">][number];
+
+/** The lines of `perdure inbox`. */
+export function inboxLines(
+  inbox: DocumentJson<"inbox">,
+  style: Style = plainStyle,
+): readonly string[] {
+  const questions = inbox.questions.flatMap((one) => {
+    const choices = one.choices.map(({ label }) => plainText(label)).join(", ");
+    const state = one.answered ? " (answered; perdure resume continues it)" : "";
+    return [
+      `${named(one, style)} asks: ${plainText(one.question)}${state}`,
+      ...(choices === "" ? [] : [`  choices: ${choices}`]),
+      `  ${commandText("-C", one.directory, "answer", one.short_id, one.step)}`,
+    ];
+  });
+  const uncertain = inbox.uncertain.flatMap((one) => [
+    `${named(one, style)} may or may not have happened: ${plainText(one.message)}`,
+    `  ${commandText("-C", one.directory, "settle", one.short_id, one.step)}`,
+  ]);
+  const lines = [...questions, ...uncertain];
+  return lines.length === 0 ? ["Nothing waits for a person."] : lines;
+}
+
+function named({ step, pipeline, short_id }: Waiting, style: Style): string {
+  return `${style("strong", plainText(step))} of ${plainText(pipeline)} (${short_id})`;
 }

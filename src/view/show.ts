@@ -11,14 +11,12 @@ import { hasProcess, isPrompt, stepOf, type Visit, visitRef } from "../core/run.
 import { attemptText, visitText } from "../core/step-path.ts";
 import { formatDuration } from "../util/duration.ts";
 import { valueText } from "../util/template.ts";
-import { type Attempt, attemptHistory } from "./attempt-history.ts";
-import { stepReportText } from "./attempt-text.ts";
+import { type Attempt, attemptHistory, stepReportText } from "./attempt-history.ts";
 import { spentText } from "./cost-text.ts";
 import { standingLines } from "./end-card.ts";
-import { exitText, failureText, messageText, warningText } from "./failure-text.ts";
+import { confirmedText, exitText, failureText, messageText, warningText } from "./failure-text.ts";
 import { messageRows } from "./message-text.ts";
 import { type KnownNotice, noticeRows } from "./notification.ts";
-import { confirmedText } from "./once-text.ts";
 import {
   answeredText,
   choicesText,

@@ -16,7 +16,6 @@ import { waitsForPerson } from "../core/next-actions.ts";
 import { attemptOf, currentVisit, type Run, stepOf, type Visit, visitRef } from "../core/run.ts";
 import { attemptText, stepPath, visitText } from "../core/step-path.ts";
 import { formatDuration } from "../util/duration.ts";
-import { doneText, fanOutsWithFailures, NAMES_MAX, pathsOf } from "./completed-steps.ts";
 import { priceRemedy } from "./cost-text.ts";
 import {
   type Advice,
@@ -39,6 +38,7 @@ import {
   wakeText,
 } from "./question-text.ts";
 import { attemptWords, type Liveness, RUN_STYLES, runStatusOf } from "./step-status.ts";
+import { doneText, fanOutsWithFailures, NAMES_MAX, pathsOf } from "./step-tree.ts";
 import {
   commandText,
   countText,

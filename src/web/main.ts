@@ -14,8 +14,7 @@ import { readUserState, writeUserState } from "../app/project/user-state.ts";
 import { advice, asRefusal, command, Refusal } from "../app/refusal.ts";
 import { accessOf, isLoopback } from "./access.ts";
 import { Dashboard, type DashboardOptions } from "./dashboard.ts";
-import { readPageFiles } from "./page-files.ts";
-import { buildServer } from "./server.ts";
+import { buildServer, readPageFiles } from "./server.ts";
 
 const DEFAULT_PORT = 4790;
 /** How many ports are tried when the user has not chosen one. */
@@ -37,7 +36,7 @@ interface ServeOptions extends DashboardOptions {
 }
 
 /** A server that listens, or why it does not. The caller has its own copy of the class Refusal. */
-export type Served =
+type Served =
   | {
       readonly ok: true;
       /** The first address, with the token. */

@@ -9,7 +9,7 @@ import type { Json, JsonObject } from "../util/json.ts";
 import type { DocumentShape } from "../view/json/document-parts.ts";
 import { DOCUMENTS } from "../view/json/documents.ts";
 import { SchemaParts } from "../view/json/json-schema.ts";
-import { SCHEMA_VERSION } from "../view/json/schema-version.ts";
+import { SCHEMA_VERSION } from "../view/json/part-json.ts";
 import type { Endpoint } from "./endpoint.ts";
 
 const SCHEMAS = "#/components/schemas/";

@@ -1,12 +1,18 @@
 /**
  * The server: passes each request that the rules admit to its route, and makes the response.
  *
- * Owns: the order of the checks, the headers of every response, errors as documents, and masking.
- * Does not: decide who may ask (access.ts), answer (`routes/`), or listen (main.ts).
+ * Owns: the order of the checks, the headers of every response, errors as documents, masking, and the
+ * files of the page, which the build has made.
+ * Does not: decide who may ask (access.ts), answer (`routes/`), or listen (main.ts). It does not join a
+ * path of a request with anything: a request names one of the files that were there when the server
+ * started, or none.
  * Invariants:
  * - web/B1 Every response carries the headers of HEADERS, errors included.
  * - web/B2 What a run printed is sent as JSON or as text, never as markup; secrets are masked.
  */
+
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { extname, join } from "node:path";
 import { type Context, Hono } from "hono";
 import { bodyLimit } from "hono/body-limit";
 import { masked, maskedJson } from "../app/output/secret-mask.ts";
@@ -14,7 +20,7 @@ import { asRefusal, type Refusal, refusalJson } from "../app/refusal.ts";
 
 import { type Fields, record } from "../core/shape.ts";
 import type { DocumentJson } from "../view/json/documents.ts";
-import { SCHEMA_VERSION } from "../view/json/schema-version.ts";
+import { SCHEMA_VERSION } from "../view/json/part-json.ts";
 import {
   type Access,
   COOKIE,
@@ -26,6 +32,7 @@ import {
 } from "./access.ts";
 import {
   type Asked,
+  eventStream,
   RequestError,
   type Route,
   type Routes,
@@ -35,14 +42,12 @@ import {
 import type { Dashboard } from "./dashboard.ts";
 import type { Endpoint } from "./endpoint.ts";
 import { ENDPOINTS } from "./endpoints.ts";
-import { type PageFiles, pageFile } from "./page-files.ts";
 import { actionRoutes } from "./routes/actions.ts";
 import { attractorRoutes } from "./routes/attractor.ts";
 import { liveRoutes } from "./routes/live.ts";
 import { machineRoutes } from "./routes/machine.ts";
 import { runRoutes } from "./routes/run.ts";
 import { stepRoutes } from "./routes/step.ts";
-import { eventStream } from "./stream.ts";
 
 /** The route of every address: each file of `routes/` answers those of one subject. */
 const ROUTES: Routes = {
@@ -251,4 +256,47 @@ const STATUSES: Readonly<Partial<Record<Refusal["code"], number>>> = {
 
 function statusOf({ code }: Refusal): number {
   return STATUSES[code] ?? (code.startsWith("journal-") ? 503 : 409);
+}
+
+const TYPES: Readonly<Record<string, string>> = {
+  ".html": "text/html; charset=utf-8",
+  ".js": "text/javascript; charset=utf-8",
+  ".css": "text/css; charset=utf-8",
+  ".svg": "image/svg+xml",
+  ".png": "image/png",
+  ".ico": "image/x-icon",
+  ".woff2": "font/woff2",
+  ".json": "application/json",
+};
+/** The names of these files contain the hash of their content. */
+const HASHED = "/assets/";
+const KEPT_FOR_EVER = "public, max-age=31536000, immutable";
+
+/** The files by their addresses. */
+type PageFiles = ReadonlyMap<string, SentBytes>;
+
+/** Reads the files of the page; none when it was not built. */
+export function readPageFiles(directory: string): PageFiles {
+  const files = new Map<string, SentBytes>();
+  if (!existsSync(directory)) return files;
+  const entries = readdirSync(directory, { recursive: true, withFileTypes: true });
+  for (const entry of entries.filter((one) => one.isFile())) {
+    const path = join(entry.parentPath, entry.name);
+    const address = path.slice(directory.length).replaceAll("\\", "/");
+    files.set(address, {
+      type: TYPES[extname(path)] ?? "application/octet-stream",
+      body: new Uint8Array(readFileSync(path)),
+      headers: { "Cache-Control": address.startsWith(HASHED) ? KEPT_FOR_EVER : "no-cache" },
+    });
+  }
+  return files;
+}
+
+/** The file at an address; every address of the page itself is answered with its first file. */
+function pageFile(files: PageFiles, address: string): SentBytes | undefined {
+  const file = files.get(address);
+  // The names of pipelines and steps may have dots; they stand below the first folder.
+  const isFile = address.startsWith(HASHED) || /^\/[^/]*\.\w+$/.test(address);
+  if (file !== undefined || isFile) return file;
+  return files.get("/index.html");
 }

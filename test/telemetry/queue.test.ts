@@ -1,7 +1,12 @@
 /** What waits for a collector, and what the variables ask for. */
 import { describe, expect, it } from "vitest";
-import { isSampled, telemetrySettings } from "../../src/telemetry/settings.ts";
-import { parseTraceparent, spanIdOf, traceOf } from "../../src/telemetry/span-id.ts";
+import {
+  isSampled,
+  parseTraceparent,
+  spanIdOf,
+  telemetrySettings,
+  traceOf,
+} from "../../src/telemetry/settings.ts";
 import { type SpanDelivery, SpanQueue } from "../../src/telemetry/span-queue.ts";
 
 describe("the queue of spans", () => {

@@ -1,8 +1,8 @@
 /** The published schemas of all printed JSON, and the printed form of every event. */
 import { expect, it } from "vitest";
 import { EVENTS, type Recorded } from "../../src/core/event.ts";
-import { eventJson } from "../../src/view/json/event-json.ts";
 import { publishedSchemas } from "../../src/view/json/json-schema.ts";
+import { eventJson } from "../../src/view/json/part-json.ts";
 import { faultsOf, readSchemas } from "../rig/printed-json.ts";
 import { RUN_ID, simulate } from "../sim/simulate.ts";
 

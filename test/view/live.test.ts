@@ -5,13 +5,15 @@ import type { Step } from "../../src/plan/plan.ts";
 import {
   choiceAfter,
   choosableSteps,
+  type LiveInput,
+  type LiveOutput,
   NOTHING_CHOSEN,
   newestOutput,
-} from "../../src/view/live/live-choice.ts";
-import type { LiveInput, LiveOutput, ScreenSize } from "../../src/view/live/live-input.ts";
+  type ScreenSize,
+} from "../../src/view/live/live-input.ts";
+import { finishedLines, spentNote } from "../../src/view/live/live-steps.ts";
 import { liveLines } from "../../src/view/live/live-view.ts";
-import { remainingMs } from "../../src/view/live/remaining-time.ts";
-import { finishedLines, spentNote } from "../../src/view/live/step-row.ts";
+import { remainingMs } from "../../src/view/preview/estimate.ts";
 import { displayWidth, plainStyle } from "../../src/view/text.ts";
 import { chain, loose, planOf, ref, Scribe, step, T0 } from "./scribe.ts";
 

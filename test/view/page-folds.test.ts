@@ -1,10 +1,9 @@
 /** What pages show of a run: its moments, what its agents cost, and the settings of its steps. */
 import { expect, test } from "vitest";
 import type { Step } from "../../src/plan/plan.ts";
-import { costJson, dearestRuns } from "../../src/view/json/cost-json.ts";
+import { agentsByStep, costJson, dearestRuns, spendingOf } from "../../src/view/json/cost-json.ts";
 import { momentJson, momentsJson } from "../../src/view/json/moment-json.ts";
 import { settingsJson } from "../../src/view/json/step-json.ts";
-import { agentsByStep, spendingOf } from "../../src/view/spending-history.ts";
 import { plainLines } from "../../src/view/text.ts";
 import { chain, planOf, RUN_ID, Scribe, step, T0 } from "./scribe.ts";
 

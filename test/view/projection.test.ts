@@ -2,8 +2,13 @@
 import { expect, test } from "vitest";
 import type { AttemptEnd, Recorded, StepCompleted } from "../../src/core/event.ts";
 import { AttemptClock, attemptEnd } from "../../src/view/attempt-history.ts";
-import { checkpointJson, HISTORY_MAX, NodeHistory } from "../../src/view/json/checkpoint.ts";
-import { receiptFileName, receiptJson } from "../../src/view/json/receipt.ts";
+import {
+  checkpointJson,
+  HISTORY_MAX,
+  NodeHistory,
+  receiptFileName,
+  receiptJson,
+} from "../../src/view/json/run-files.ts";
 import { chain, planOf, RUN_ID, ref, Scribe, step, T0 } from "./scribe.ts";
 
 const output = { path: "dist/app", sha256: "0123456789abcdef", bytes: 12 };

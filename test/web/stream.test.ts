@@ -1,6 +1,6 @@
 /** A stream of events and its reader: nothing is made for a reader who does not read. */
 import { expect, it } from "vitest";
-import { eventStream } from "../../src/web/stream.ts";
+import { eventStream } from "../../src/web/answer.ts";
 
 it("the next event is made when the last one was read, and none after the reader has left", async () => {
   let made = 0;

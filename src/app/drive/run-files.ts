@@ -26,8 +26,13 @@ import { clearAttempt } from "../../runner/process/attempt-folder.ts";
 import { failpoint } from "../../util/failpoint.ts";
 import { isObject, type JsonObject, parseJson } from "../../util/json.ts";
 import { AttemptClock, attemptEnd } from "../../view/attempt-history.ts";
-import { checkpointJson, NodeHistory } from "../../view/json/checkpoint.ts";
-import { agentName, receiptFileName, receiptJson } from "../../view/json/receipt.ts";
+import {
+  agentName,
+  checkpointJson,
+  NodeHistory,
+  receiptFileName,
+  receiptJson,
+} from "../../view/json/run-files.ts";
 import type { LoadedRun } from "../loaded-run.ts";
 import { maskedJson } from "../output/secret-mask.ts";
 import { packageVersion } from "../this-process.ts";

@@ -26,13 +26,13 @@ import { agentAdapter } from "../../runner/agents/registry.ts";
 import { textOf } from "../../runner/file-text.ts";
 import { ATTEMPT_FILE } from "../../runner/process/attempt-folder.ts";
 import { type FollowedFile, followLines } from "../../runner/process/output.ts";
-import { Meters } from "../../telemetry/meters.ts";
 import {
+  Meters,
   readableSpan,
   resourceOf,
   sendSpans,
   spanExporter,
-} from "../../telemetry/span-exporter.ts";
+} from "../../telemetry/exporters.ts";
 import { SpanQueue } from "../../telemetry/span-queue.ts";
 import { assert } from "../../util/assert.ts";
 import { redactJson } from "../../util/secrets.ts";
@@ -40,8 +40,7 @@ import { attemptEnd } from "../../view/attempt-history.ts";
 import { ConversationTrace } from "../../view/trace/conversation-trace.ts";
 import { eventMeasurements, spanMeasurements } from "../../view/trace/measurement.ts";
 import { RunTrace } from "../../view/trace/run-trace.ts";
-import type { Span } from "../../view/trace/span.ts";
-import type { TracedAgent } from "../../view/trace/span-attributes.ts";
+import type { Span, TracedAgent } from "../../view/trace/span.ts";
 import { hideMarked, hideSecrets, maskedJson } from "../output/secret-mask.ts";
 import {
   type TelemetryNote,

@@ -19,8 +19,14 @@ import { attemptText } from "../../core/step-path.ts";
 import type { RunDir } from "../../engine/state-dir.ts";
 import type { Plan } from "../../plan/plan.ts";
 import { textOf } from "../../runner/file-text.ts";
-import { isSampled, type TelemetrySettings } from "../../telemetry/settings.ts";
-import { spanIdOf, type TraceRef, traceOf, traceparentOf } from "../../telemetry/span-id.ts";
+import {
+  isSampled,
+  spanIdOf,
+  type TelemetrySettings,
+  type TraceRef,
+  traceOf,
+  traceparentOf,
+} from "../../telemetry/settings.ts";
 import type { SecretMarks } from "../../util/secrets.ts";
 import { countText } from "../../view/text.ts";
 import type { LoadedRun } from "../loaded-run.ts";

@@ -14,7 +14,6 @@ import { attemptText, parseVisit, stepPath, visitText } from "../../core/step-pa
 import { fingerprintsOf } from "../../plan/fingerprint.ts";
 import type { Plan } from "../../plan/plan.ts";
 import type { Json } from "../../util/json.ts";
-import { checkpointNamed, NOW, type Point, spanNamed } from "../../view/checkpoint-name.ts";
 import { type Explained, explainStep } from "../../view/explain.ts";
 import { type ContextChange, contextChange, fileJson } from "../../view/file-changes.ts";
 import type { comparison } from "../../view/json/dashboard-documents.ts";
@@ -22,7 +21,13 @@ import type { DocumentOf } from "../../view/json/document-parts.ts";
 import { type StepRowJson, stepRowsJson } from "../../view/json/step-json.ts";
 import { runElapsed, runStatusOf } from "../../view/step-status.ts";
 import { type TimelineEntry, timelineOf } from "../../view/timeline.ts";
-import { snapshotAt } from "../../view/work-history.ts";
+import {
+  checkpointNamed,
+  NOW,
+  type Point,
+  snapshotAt,
+  spanNamed,
+} from "../../view/work-history.ts";
 import {
   differences,
   type FileDifference,

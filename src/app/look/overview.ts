@@ -16,15 +16,16 @@ import type { AttemptRef } from "../../core/event.ts";
 import { attemptOf, isUncertain, stepOf, type Visit } from "../../core/run.ts";
 import { planFingerprints, type RunSummary } from "../../journal/run-log.ts";
 import { parseAge } from "../../util/duration.ts";
-import { COST_COLUMNS, costsJson } from "../../view/json/cost-json.ts";
-import type { DocumentJson } from "../../view/json/documents.ts";
-import { inboxJson } from "../../view/json/run-row-json.ts";
 import {
   type AgentsByStep,
   type AttemptSpending,
   agentsByStep,
+  COST_COLUMNS,
+  costsJson,
   spendingOf,
-} from "../../view/spending-history.ts";
+} from "../../view/json/cost-json.ts";
+import type { DocumentJson } from "../../view/json/documents.ts";
+import { inboxJson } from "../../view/json/run-row-json.ts";
 import { type LoadedRun, parsePlan } from "../loaded-run.ts";
 import { OpenProjects, type ReadableProject } from "../project/open-projects.ts";
 import type { Project } from "../project/project.ts";

@@ -21,9 +21,13 @@ import { runDirOf } from "../../engine/state-dir.ts";
 import { assert } from "../../util/assert.ts";
 import { failpoint } from "../../util/failpoint.ts";
 import type { Json } from "../../util/json.ts";
-import { type ForkPoint, forkPointAfterLast, forkPointBefore } from "../../view/checkpoint-name.ts";
 import { changeLines } from "../../view/preview/resume-plan.ts";
-import { savedBy } from "../../view/work-history.ts";
+import {
+  type ForkPoint,
+  forkPointAfterLast,
+  forkPointBefore,
+  savedBy,
+} from "../../view/work-history.ts";
 import { planRestore, shownPlan } from "../../workspace/snapshot/restore-plan.ts";
 import { listRefs, REFS, writeRefs } from "../../workspace/snapshot/store.ts";
 import { thisPerson } from "../drive/owner.ts";

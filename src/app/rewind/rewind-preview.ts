@@ -26,7 +26,6 @@ import {
   parseVisit,
   stepPath,
 } from "../../core/step-path.ts";
-import { checkpointNamed } from "../../view/checkpoint-name.ts";
 import {
   changeLines,
   type RewindPlan,
@@ -34,6 +33,7 @@ import {
   rewindPlan,
 } from "../../view/preview/resume-plan.ts";
 import { commitText } from "../../view/text.ts";
+import { checkpointNamed } from "../../view/work-history.ts";
 import type { Confirm } from "../drive/screen.ts";
 import type { LoadedRun } from "../loaded-run.ts";
 import { stepNamed } from "../project/names.ts";

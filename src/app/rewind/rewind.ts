@@ -10,7 +10,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { findStep } from "../../core/run.ts";
 import { parseVisit, stepPath } from "../../core/step-path.ts";
-import { checkpointNamed } from "../../view/checkpoint-name.ts";
+import { checkpointNamed } from "../../view/work-history.ts";
 import { restoreSnapshot } from "../../workspace/snapshot/restore.ts";
 import {
   planRestore,

@@ -20,8 +20,9 @@ import {
   fleetLines,
   scheduleLines,
   scheduleListJson,
+  storeJson,
+  storeLines,
 } from "../../view/fleet-overview.ts";
-import { storeJson, storeLines } from "../../view/store-text.ts";
 import { commandText } from "../../view/text.ts";
 import { print, printDocument, printError } from "../print.ts";
 import { stdoutStyle, stdoutWidth } from "../terminal.ts";

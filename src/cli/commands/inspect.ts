@@ -24,7 +24,7 @@ import { knownPipeline } from "../../app/pipeline/pipeline-name.ts";
 import type { RunWords } from "../../app/project/names.ts";
 import { hasRuns, openProject } from "../../app/project/project.ts";
 import { advice, Refusal } from "../../app/refusal.ts";
-import { exposureLines } from "../../view/attempt-text.ts";
+import { exposureLines } from "../../view/attempt-history.ts";
 import { standingLines } from "../../view/end-card.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { explainJson, explainLines } from "../../view/explain.ts";

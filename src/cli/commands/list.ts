@@ -6,8 +6,9 @@
 import { listRuns, withSecretsHidden } from "../../app/look/run-list.ts";
 import { Refusal } from "../../app/refusal.ts";
 import { firstCleanAt } from "../../app/service/service-note.ts";
+import { costLines } from "../../view/cost-text.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
-import { costLines, inboxLines } from "../../view/overview-text.ts";
+import { inboxLines } from "../../view/question-text.ts";
 import { pipelineListJson, type RunRow, runListJson, runTable } from "../../view/run-table.ts";
 import { cleanLine } from "../../view/service-text.ts";
 import { print, printDocument, printError, printJson } from "../print.ts";

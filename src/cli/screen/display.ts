@@ -10,7 +10,7 @@ import { type LoadedRun, whyInputOf } from "../../app/loaded-run.ts";
 import { failedOutput } from "../../app/output/output-tail.ts";
 import type { Project } from "../../app/project/project.ts";
 import { asRefusal } from "../../app/refusal.ts";
-import { endCard } from "../../view/end-card.ts";
+import { endCard, fleetResultLines, resultLines } from "../../view/end-card.ts";
 import { print, printError } from "../print.ts";
 import { type ScreenKind, terminalStyle } from "../terminal.ts";
 import { Keyboard } from "./keyboard.ts";
@@ -77,7 +77,6 @@ export async function printResult(
   const { workspace } = known.run;
   if (workspace?.kind !== "worktree") return;
   if (project.workers !== undefined) {
-    const { fleetResultLines } = await import("../../view/result-lines.ts");
     const lines = fleetResultLines(workspace.branch ?? "", known.shortId);
     for (const line of lines) say(line);
     return;
@@ -89,6 +88,5 @@ export async function printResult(
     return undefined;
   });
   if (result === undefined) return;
-  const { resultLines } = await import("../../view/result-lines.ts");
   for (const line of resultLines(result, known.shortId)) say(line);
 }

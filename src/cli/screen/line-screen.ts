@@ -25,7 +25,7 @@ import { attemptText, stepPath } from "../../core/step-path.ts";
 import { AttemptClock, attemptEnd } from "../../view/attempt-history.ts";
 import { eventLine } from "../../view/event-line.ts";
 import { failureText, messageText, warningMessages } from "../../view/failure-text.ts";
-import { eventJson } from "../../view/json/event-json.ts";
+import { eventJson } from "../../view/json/part-json.ts";
 import { outputLine, plainText } from "../../view/text.ts";
 import {
   annotation,

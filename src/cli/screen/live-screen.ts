@@ -30,15 +30,17 @@ import { principalFailure } from "../../view/failure-advice.ts";
 import {
   choiceAfter,
   choosableSteps,
+  type LiveChoice,
+  type LiveInput,
   type LiveKey,
+  type LiveOutput,
   NOTHING_CHOSEN,
   newestOutput,
-} from "../../view/live/live-choice.ts";
-import type { LiveChoice, LiveInput, LiveOutput, ScreenSize } from "../../view/live/live-input.ts";
+  type ScreenSize,
+} from "../../view/live/live-input.ts";
+import { finishedLines, spentNote } from "../../view/live/live-steps.ts";
 import { liveLines } from "../../view/live/live-view.ts";
-import { remainingMs } from "../../view/live/remaining-time.ts";
-import { finishedLines, spentNote } from "../../view/live/step-row.ts";
-import type { Estimate } from "../../view/preview/estimate.ts";
+import { type Estimate, remainingMs } from "../../view/preview/estimate.ts";
 import { commandText, type Tone, wrapAdvice } from "../../view/text.ts";
 import { stdoutStyle } from "../terminal.ts";
 import type { Keyboard, PressedKey } from "./keyboard.ts";

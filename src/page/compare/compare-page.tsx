@@ -11,8 +11,8 @@ import { runHref, stepHref } from "../links.ts";
 import { Button, Card, Empty, Failure, Loading } from "../parts/basics.tsx";
 import { FileList } from "../parts/diff.tsx";
 import { countText, durationText, moneyText } from "../parts/figures.tsx";
+import { Status, StatusMark } from "../parts/icon.tsx";
 import { Json } from "../parts/json.tsx";
-import { Status, StatusMark } from "../parts/status.tsx";
 import "../styles/compare.css";
 
 type Comparison = Doc<"comparison">;

@@ -6,7 +6,7 @@ import { useDocument, useServer } from "../api.ts";
 import { runHref } from "../links.ts";
 import { Card, Empty, Failure, Loading } from "../parts/basics.tsx";
 import { Ago, countText, Duration, Money, moneyText } from "../parts/figures.tsx";
-import { Status } from "../parts/status.tsx";
+import { Status } from "../parts/icon.tsx";
 import { CostChart } from "./cost-chart.tsx";
 import "../styles/cost.css";
 

@@ -5,7 +5,7 @@ import { type CommandDoc, useDocument } from "../api.ts";
 import { runHref } from "../links.ts";
 import { Card, CommandLine, Empty, Failure, Loading } from "../parts/basics.tsx";
 import { Ago, fullTime } from "../parts/figures.tsx";
-import { type AnyStatus, Status } from "../parts/status.tsx";
+import { type AnyStatus, Status } from "../parts/icon.tsx";
 import "../styles/fleet.css";
 
 type Fleet = CommandDoc<"workers">;

@@ -17,7 +17,7 @@ import {
 } from "../api.ts";
 import { Button, Failure } from "../parts/basics.tsx";
 import { Ago, durationText, fullTime, useNow } from "../parts/figures.tsx";
-import { StatusMark } from "../parts/status.tsx";
+import { StatusMark } from "../parts/icon.tsx";
 import { Material } from "./material.tsx";
 
 interface QuestionCardProps {

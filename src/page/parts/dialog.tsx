@@ -1,12 +1,12 @@
 /**
- * A question to the person in front of the page; the browser keeps the keyboard inside. A change that
+ * What appears above a page: a question to the person in front of it, and short messages at its edge,
+ * which readers of the screen hear too. The browser keeps the keyboard inside a question. A change that
  * the server can describe before it happens is previewed: what runs again, what is kept, what happens
  * to files.
  */
-import { type ReactNode, useEffect, useId, useRef, useState } from "react";
+import { type ReactNode, useEffect, useId, useRef, useState, useSyncExternalStore } from "react";
 import { type ApiError, asApiError, type Doc, post } from "../api.ts";
 import { Button, Failure, Loading } from "./basics.tsx";
-import { say } from "./toast.tsx";
 import "../styles/preview.css";
 
 interface DialogProps {
@@ -152,7 +152,7 @@ function usePreview(path: string, body: PreviewDialogProps["body"]): PreviewStat
   return state;
 }
 
-const SHOWN_MAX = 12;
+const NAMES_MAX = 12;
 
 /** What a request would do, in words and lists. */
 function Preview({ done }: { done: Doc<"done"> }): ReactNode {
@@ -183,12 +183,12 @@ function Preview({ done }: { done: Doc<"done"> }): ReactNode {
 
 function Names({ title, names }: { title: string; names: readonly string[] }): ReactNode {
   if (names.length === 0) return null;
-  const more = names.length - SHOWN_MAX;
+  const more = names.length - NAMES_MAX;
   return (
     <section>
       <h3>{title}</h3>
       <ul className="preview-names">
-        {names.slice(0, SHOWN_MAX).map((name) => (
+        {names.slice(0, NAMES_MAX).map((name) => (
           <li key={name}>
             <code>{name}</code>
           </li>
@@ -244,5 +244,49 @@ export function Check({ isOn, onChange, children }: CheckProps): ReactNode {
       <input type="checkbox" checked={isOn} onChange={(event) => onChange(event.target.checked)} />
       {children}
     </label>
+  );
+}
+
+interface Message {
+  readonly id: number;
+  readonly text: string;
+  readonly tint: "done" | "failed";
+}
+
+const MESSAGE_MS = 6_000;
+const MESSAGES_MAX = 4;
+
+let messages: readonly Message[] = [];
+let nextId = 1;
+const watchers = new Set<() => void>();
+
+function change(next: readonly Message[]): void {
+  messages = next;
+  for (const watcher of watchers) watcher();
+}
+
+/** Shows a message for a few seconds. */
+export function say(text: string, tint: Message["tint"] = "done"): void {
+  const message = { id: nextId++, text, tint };
+  change([...messages, message].slice(-MESSAGES_MAX));
+  window.setTimeout(() => change(messages.filter(({ id }) => id !== message.id)), MESSAGE_MS);
+}
+
+export function Toasts(): ReactNode {
+  const shown = useSyncExternalStore(
+    (watcher) => {
+      watchers.add(watcher);
+      return () => watchers.delete(watcher);
+    },
+    () => messages,
+  );
+  return (
+    <div className="toasts" role="status" aria-live="polite">
+      {shown.map(({ id, text, tint }) => (
+        <p key={id} data-tint={tint}>
+          {text}
+        </p>
+      ))}
+    </div>
   );
 }

@@ -1,5 +1,71 @@
-/** The icons: lines on a grid of 16, in the colour of the text around them. */
+/**
+ * The icons, lines on a grid of 16 in the colour of the text around them; and the state of a run, a step
+ * or an attempt: an icon and a word, in the colours of every other picture.
+ */
 import type { ReactNode } from "react";
+import type { RunStatus, StepStatus } from "../api.ts";
+
+export type AnyStatus = RunStatus | StepStatus;
+
+type TintName = "pending" | "running" | "waiting" | "done" | "failed" | "skipped";
+
+const LOOKS: Readonly<Record<AnyStatus, { readonly tint: TintName; readonly icon: IconName }>> = {
+  queued: { tint: "pending", icon: "dot" },
+  pending: { tint: "pending", icon: "dot" },
+  running: { tint: "running", icon: "start" },
+  waiting: { tint: "waiting", icon: "question" },
+  retrying: { tint: "waiting", icon: "retry" },
+  interrupted: { tint: "waiting", icon: "pause" },
+  completed: { tint: "done", icon: "check" },
+  failed: { tint: "failed", icon: "cross" },
+  skipped: { tint: "skipped", icon: "skip" },
+};
+
+/** The tint of a state, as the CSS variables `--TINT-fill` and `--TINT-line` name it. */
+export function tintOf(status: AnyStatus): TintName {
+  return LOOKS[status].tint;
+}
+
+/** A chip with the word; `word` says it in finer words than the state itself. */
+export function Status({ status, word }: { status: AnyStatus; word?: string }): ReactNode {
+  return (
+    <span className="status" data-tint={tintOf(status)} data-status={status}>
+      <StatusMark status={status} />
+      {word ?? status}
+    </span>
+  );
+}
+
+/** The mark alone, for dense rows; its name is there for readers of the screen. */
+export function StatusMark({ status, label }: { status: AnyStatus; label?: string }): ReactNode {
+  return (
+    <span className="status-mark" data-tint={tintOf(status)} data-status={status}>
+      <Icon name={LOOKS[status].icon} size={12} />
+      {label === undefined ? null : <span className="hidden-text">{label}</span>}
+    </span>
+  );
+}
+
+const ATTEMPT_MARKS: Readonly<Record<string, AnyStatus>> = {
+  running: "running",
+  asked: "waiting",
+  waiting: "waiting",
+  uncertain: "waiting",
+  paused: "waiting",
+  interrupted: "interrupted",
+  continued: "interrupted",
+  lost: "failed",
+  failed: "failed",
+  conflicted: "failed",
+  completed: "completed",
+  relayed: "completed",
+  submitted: "completed",
+};
+
+/** The state of a step that looks like the state of an attempt. */
+export function markOf(status: string): AnyStatus {
+  return ATTEMPT_MARKS[status] ?? "pending";
+}
 
 const PATHS = {
   runs: "M2.5 4h11M2.5 8h11M2.5 12h7",

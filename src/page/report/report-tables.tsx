@@ -7,8 +7,7 @@ import { Link } from "wouter";
 import type { CommandDoc } from "../api.ts";
 import { stepHref } from "../links.ts";
 import { durationText, fullTime, moneyText } from "../parts/figures.tsx";
-import { Status, tintOf } from "../parts/status.tsx";
-import { markOf } from "../step/attempt-list.tsx";
+import { markOf, Status, tintOf } from "../parts/icon.tsx";
 
 type ReportDoc = CommandDoc<"report">;
 

@@ -8,8 +8,7 @@ import { Link } from "wouter";
 import type { RunRow } from "../api.ts";
 import { useIsPhone, useKeys, useTop } from "../browser.ts";
 import { Ago, countText, Duration, Money, Progress } from "../parts/figures.tsx";
-import { Icon } from "../parts/icon.tsx";
-import { Status, tintOf } from "../parts/status.tsx";
+import { Icon, Status, tintOf } from "../parts/icon.tsx";
 
 const ROW_PX = 46;
 const CARD_PX = 92;

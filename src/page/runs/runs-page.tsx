@@ -1,11 +1,15 @@
-/** All runs of this machine, live: which one needs me, and where is the one that I look for? */
+/**
+ * All runs of this machine, live: which one needs me, and where is the one that I look for? Search and
+ * filters are kept in the address, so that a link and the back button bring them back.
+ */
 import { type ReactNode, useCallback, useEffect, useMemo, useRef, useState } from "react";
-import { Link, useLocation } from "wouter";
+import { Link, useLocation, useSearchParams } from "wouter";
 import {
   type ApiError,
   address,
   asApiError,
   type Doc,
+  type RunStatus,
   read,
   useMayAct,
   useServer,
@@ -13,11 +17,19 @@ import {
 import { useLive } from "../live.ts";
 import { Button, CommandLine, Empty, Failure, Loading } from "../parts/basics.tsx";
 import { countText } from "../parts/figures.tsx";
-import { Icon } from "../parts/icon.tsx";
-import { FilterBar, useRunFilter } from "./filter-bar.tsx";
-import { isOpen, paramsOf, type RunFilter, type RunRows, withChanges } from "./run-filter.ts";
+import { Icon, tintOf } from "../parts/icon.tsx";
+import {
+  filterOf,
+  isOpen,
+  paramsOf,
+  type RunFilter,
+  type RunRows,
+  STATUSES,
+  withChanges,
+} from "./run-filter.ts";
 import { RunTable } from "./run-table.tsx";
 import "../styles/runs.css";
+import { useKeys } from "../browser.ts";
 
 /** Runs that can be compared at once. */
 const COMPARED = 2;
@@ -195,4 +207,157 @@ function joined(before: RunRows, page: RunRows): RunRows {
   const known = new Set(before.runs.map(({ run_id: id }) => id));
   const added = page.runs.filter(({ run_id: id }) => !known.has(id));
   return { ...page, runs: [...before.runs, ...added] };
+}
+
+/** The list is read again when a person has stopped typing for this long. */
+const TYPING_MS = 150;
+
+/** The filter in the address, and how to change it. */
+function useRunFilter(): readonly [
+  RunFilter,
+  (change: Partial<RunFilter>, isTyped?: "typed") => void,
+] {
+  const [params, setParams] = useSearchParams();
+  const text = params.toString();
+  const filter = useMemo(() => filterOf(new URLSearchParams(text)), [text]);
+  const change = (next: Partial<RunFilter>, isTyped?: "typed"): void => {
+    // What a person types letter by letter is one step of the back button.
+    setParams(paramsOf({ ...filter, ...next }), { replace: isTyped === "typed" });
+  };
+  return [filter, change];
+}
+
+interface FilterBarProps {
+  readonly filter: RunFilter;
+  readonly onChange: (change: Partial<RunFilter>, isTyped?: "typed") => void;
+  readonly list: Doc<"runRows"> | undefined;
+  readonly projects: ReadonlyMap<string, string>;
+}
+
+function FilterBar({ filter, onChange, list, projects }: FilterBarProps): ReactNode {
+  const pipelines = list?.pipelines ?? [];
+  return (
+    <search className="filter-bar">
+      <SearchField value={filter.q} onChange={(q) => onChange({ q }, "typed")} />
+      <StatusChips
+        chosen={filter.status}
+        counts={list?.by_status ?? {}}
+        onChange={(status) => onChange({ status })}
+      />
+      <div className="filter-selects">
+        <Choice
+          label="Pipeline"
+          all="All pipelines"
+          value={filter.pipeline}
+          options={pipelines.map((name) => [name, name])}
+          onChange={(pipeline) => onChange({ pipeline })}
+        />
+        {projects.size > 1 ? (
+          <Choice
+            label="Project"
+            all="All projects"
+            value={filter.project}
+            options={[...projects]}
+            onChange={(project) => onChange({ project })}
+          />
+        ) : null}
+      </div>
+    </search>
+  );
+}
+
+function SearchField(props: { value: string; onChange: (text: string) => void }): ReactNode {
+  const { value, onChange } = props;
+  const [text, setText] = useState(value);
+  const field = useRef<HTMLInputElement>(null);
+  const timer = useRef<number>(undefined);
+  useKeys({ "/": () => field.current?.focus() });
+  // The back button changes the address, and the field follows.
+  useEffect(() => setText(value), [value]);
+  // A page that was left must not change the address of the next one.
+  useEffect(() => () => window.clearTimeout(timer.current), []);
+  const type = (next: string): void => {
+    setText(next);
+    window.clearTimeout(timer.current);
+    if (next.trim() === value) return;
+    timer.current = window.setTimeout(() => onChange(next.trim()), TYPING_MS);
+  };
+  return (
+    <label className="search-field">
+      <Icon name="search" size={14} />
+      <span className="hidden-text">Search runs</span>
+      <input
+        ref={field}
+        type="search"
+        value={text}
+        placeholder="Search id, pipeline, step, input"
+        onChange={(event) => type(event.target.value)}
+        onKeyDown={(event) => {
+          if (event.key !== "Escape") return;
+          type("");
+          event.currentTarget.blur();
+        }}
+      />
+      <span className="key" aria-hidden="true">
+        <kbd>/</kbd>
+      </span>
+    </label>
+  );
+}
+
+interface ChipsProps {
+  readonly chosen: readonly RunStatus[];
+  readonly counts: Readonly<Record<string, number>>;
+  readonly onChange: (status: readonly RunStatus[]) => void;
+}
+
+function StatusChips({ chosen, counts, onChange }: ChipsProps): ReactNode {
+  const all = Object.values(counts).reduce((sum, count) => sum + count, 0);
+  const toggle = (status: RunStatus): void => {
+    const isChosen = chosen.includes(status);
+    onChange(isChosen ? chosen.filter((other) => other !== status) : [...chosen, status]);
+  };
+  return (
+    <fieldset className="chips">
+      <legend className="hidden-text">State</legend>
+      <button type="button" aria-pressed={chosen.length === 0} onClick={() => onChange([])}>
+        All <span className="figure">{countText(all)}</span>
+      </button>
+      {STATUSES.filter(
+        (status) => status !== "queued" || chosen.includes(status) || (counts[status] ?? 0) > 0,
+      ).map((status) => (
+        <button
+          key={status}
+          type="button"
+          data-tint={tintOf(status)}
+          aria-pressed={chosen.includes(status)}
+          onClick={() => toggle(status)}
+        >
+          <span className="chip-dot" aria-hidden="true" />
+          {status} <span className="figure">{countText(counts[status] ?? 0)}</span>
+        </button>
+      ))}
+    </fieldset>
+  );
+}
+
+interface ChoiceProps {
+  readonly label: string;
+  readonly all: string;
+  readonly value: string;
+  readonly options: readonly (readonly [value: string, label: string])[];
+  readonly onChange: (value: string) => void;
+}
+
+function Choice({ label, all, value, options, onChange }: ChoiceProps): ReactNode {
+  return (
+    <select aria-label={label} value={value} onChange={(event) => onChange(event.target.value)}>
+      <option value="">{all}</option>
+      {options.map(([name, text]) => (
+        <option key={name} value={name}>
+          {text}
+        </option>
+      ))}
+    </select>
+  );
 }

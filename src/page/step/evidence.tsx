@@ -1,17 +1,15 @@
 /**
- * What is known about an attempt: what it was told, its checks, its receipt, why it ran, what it
- * changed, and the files that it passed on.
+ * The attempts of a step, the newest first, and what is known about one of them: its instructions, its
+ * checks, its receipt, why it ran, what it changed, and the files that it passed on.
  */
 import { type ReactNode, useEffect, useState } from "react";
 import { type CommandDoc, type Doc, runPath, useDocument } from "../api.ts";
 import { Material } from "../inbox/material.tsx";
 import { Copy, Empty, Failure, Loading, Part } from "../parts/basics.tsx";
 import { Diff } from "../parts/diff.tsx";
-import { bytesText } from "../parts/figures.tsx";
-import { Icon } from "../parts/icon.tsx";
+import { Ago, bytesText, Duration, Money } from "../parts/figures.tsx";
+import { Icon, markOf, Status, StatusMark } from "../parts/icon.tsx";
 import { Json } from "../parts/json.tsx";
-import { Status } from "../parts/status.tsx";
-import type { StepAttempt } from "./attempt-list.tsx";
 import "../styles/inbox.css";
 
 /** What the agent was told, or the command that ran; then the settings of the step. */
@@ -235,4 +233,63 @@ function parsed(text: string): Doc<"stepPage">["settings"][string] | undefined {
   } catch {
     return undefined;
   }
+}
+
+export type StepAttempt = Doc<"stepPage">["attempts"][number];
+
+interface AttemptListProps {
+  readonly attempts: readonly StepAttempt[];
+  readonly chosen: string;
+  readonly onChoose: (name: string) => void;
+}
+
+/** A list beside the details; on a phone, a field to choose from. */
+export function AttemptList({ attempts, chosen, onChoose }: AttemptListProps): ReactNode {
+  return (
+    <nav className="attempts" aria-label="Attempts">
+      <h2>{attempts.length === 1 ? "1 attempt" : `${attempts.length} attempts`}</h2>
+      <select
+        aria-label="Attempt"
+        value={chosen}
+        onChange={(event) => onChoose(event.target.value)}
+      >
+        {attempts.map(({ name, visit, attempt, status }) => (
+          <option key={name} value={name}>
+            Visit {visit}, attempt {attempt}: {status}
+          </option>
+        ))}
+      </select>
+      <ol>
+        {attempts.map((attempt, index) => (
+          <li key={attempt.name}>
+            {attempt.visit === attempts[index - 1]?.visit ? null : <h3>Visit {attempt.visit}</h3>}
+            <button
+              type="button"
+              aria-pressed={attempt.name === chosen}
+              onClick={() => onChoose(attempt.name)}
+            >
+              <AttemptLines attempt={attempt} />
+            </button>
+          </li>
+        ))}
+      </ol>
+    </nav>
+  );
+}
+
+function AttemptLines({ attempt }: { attempt: StepAttempt }): ReactNode {
+  const { status, started_at, ended_at, worked_ms, spent } = attempt;
+  return (
+    <>
+      <StatusMark status={markOf(status)} />
+      <span className="attempt-name">
+        Attempt {attempt.attempt} <span className="faint">{status}</span>
+      </span>
+      <span className="attempt-figures">
+        {ended_at === null ? <Duration runningSince={started_at} /> : <Duration ms={worked_ms} />}
+        {spent?.cost_usd === undefined ? null : <Money usd={spent.cost_usd} />}
+        <Ago time={started_at} />
+      </span>
+    </>
+  );
 }

@@ -12,10 +12,19 @@ import { pathInAddress, stepHref, timeHref, useAddressQuery } from "../links.ts"
 import { useLive } from "../live.ts";
 import { Breadcrumb, Empty, Loading, Refused, Tabs } from "../parts/basics.tsx";
 import { countText, Duration, Money } from "../parts/figures.tsx";
-import { Status } from "../parts/status.tsx";
-import { AttemptList, markOf, type StepAttempt } from "./attempt-list.tsx";
+import { markOf, Status } from "../parts/icon.tsx";
 import { Conversation } from "./conversation.tsx";
-import { Artifacts, Changes, Checks, Question, Receipt, Task, Why } from "./evidence.tsx";
+import {
+  Artifacts,
+  AttemptList,
+  Changes,
+  Checks,
+  Question,
+  Receipt,
+  type StepAttempt,
+  Task,
+  Why,
+} from "./evidence.tsx";
 import { OutputView } from "./output-view.tsx";
 import { StepActions } from "./step-actions.tsx";
 import { StepsInside } from "./step-table.tsx";

@@ -9,7 +9,7 @@ import { type Doc, runPath, type StepRow, useDocument } from "../api.ts";
 import { stepHref } from "../links.ts";
 import { Empty, Failure, Loading } from "../parts/basics.tsx";
 import { Duration } from "../parts/figures.tsx";
-import { StatusMark } from "../parts/status.tsx";
+import { StatusMark } from "../parts/icon.tsx";
 import "../styles/step-table.css";
 
 const ROW_PX = 34;

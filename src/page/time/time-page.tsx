@@ -1,22 +1,21 @@
 /**
  * Time travel: the run as it was after any of its events, what changed between two of them, and a
- * fork or a rewind from there.
+ * fork or a rewind from there. Every event is a position of the slider; failures, answers and
+ * checkpoints stand out.
  *
  * Owns: the parts of the page. The position is in travel.ts.
  */
 import { useVirtualizer } from "@tanstack/react-virtual";
-import { type ReactNode, useEffect, useRef, useState } from "react";
+import { type ReactNode, useEffect, useMemo, useRef, useState } from "react";
 import { type Doc, runPath, useDocument, useMayAct } from "../api.ts";
 import { useAtMostEvery, useTitle } from "../browser.ts";
 import { useAddressQuery } from "../links.ts";
 import { useLive } from "../live.ts";
 import { Breadcrumb, Button, Empty, Failure, Loading, Refused, Tabs } from "../parts/basics.tsx";
-import { ClockTime, Money } from "../parts/figures.tsx";
-import { Status } from "../parts/status.tsx";
+import { ClockTime, fullTime, Money } from "../parts/figures.tsx";
+import { Status } from "../parts/icon.tsx";
 import { ForkDialog, RewindDialog } from "../step/step-actions.tsx";
-import { FilesThen } from "./files-then.tsx";
-import { CompareMoments, ContextThen, GraphThen, StepsThen } from "./moment-views.tsx";
-import { Slider } from "./slider.tsx";
+import { CompareMoments, ContextThen, FilesThen, GraphThen, StepsThen } from "./moment-views.tsx";
 import { type Moment, type MomentDoc, type TimePosition, useMoment, useTravel } from "./travel.ts";
 import "../styles/step.css";
 import "../styles/time.css";
@@ -214,6 +213,131 @@ function MomentList({ travel }: { travel: TimePosition }): ReactNode {
           );
         })}
       </ol>
+    </div>
+  );
+}
+
+/** So many places along the slider can have a mark of their own. */
+const PLACES = 400;
+const RANKS = { failure: 3, answer: 2, checkpoint: 1 } as const;
+
+interface SliderProps {
+  readonly travel: TimePosition;
+  /** The moment that others are compared with. */
+  readonly pinned: number | undefined;
+  readonly children?: ReactNode;
+}
+
+function Slider({ travel, pinned, children }: SliderProps): ReactNode {
+  const { moments, index, go } = travel;
+  const last = moments.length - 1;
+  const moment = moments[index];
+  const near = (direction: 1 | -1): number | undefined => nextMark(moments, index, direction);
+  return (
+    <section className="time-travel" aria-label="Moments">
+      <div className="time-line" aria-live="polite">
+        <span className="time-number figure">
+          {moment?.sequence ?? 0} <span className="faint">of {moments[last]?.sequence ?? 0}</span>
+        </span>
+        {moment === undefined ? null : <ClockTime time={moment.time} />}
+        <strong className="time-text" data-tone={moment?.tone ?? ""}>
+          {moment?.text}
+        </strong>
+      </div>
+      <div className="time-bar">
+        <Marks moments={moments} pinned={pinned} />
+        <input
+          className="time-slider"
+          type="range"
+          min={0}
+          max={last}
+          value={index}
+          aria-label="Moment"
+          aria-valuetext={moment === undefined ? "" : `${moment.text}, ${fullTime(moment.time)}`}
+          onChange={(event) => go(Number(event.target.value))}
+        />
+      </div>
+      <div className="time-buttons">
+        <Button look="quiet" icon="first" aria-label="First moment" onClick={() => go(0)} />
+        <Button
+          look="quiet"
+          icon="left"
+          aria-label="Previous moment"
+          onClick={() => go(index - 1)}
+        />
+        <Button look="quiet" icon="right" aria-label="Next moment" onClick={() => go(index + 1)} />
+        <Button look="quiet" icon="last" aria-label="Last moment" onClick={() => go(last)} />
+        <Button
+          look="quiet"
+          disabled={near(-1) === undefined}
+          onClick={() => go(near(-1) ?? index)}
+        >
+          Previous mark
+        </Button>
+        <Button look="quiet" disabled={near(1) === undefined} onClick={() => go(near(1) ?? index)}>
+          Next mark
+        </Button>
+        <Legend />
+        {children}
+      </div>
+    </section>
+  );
+}
+
+/** The nearest marked moment in a direction. */
+function nextMark(
+  moments: readonly Moment[],
+  index: number,
+  direction: 1 | -1,
+): number | undefined {
+  for (let at = index + direction; at >= 0 && at < moments.length; at += direction) {
+    if (moments[at]?.mark !== null) return at;
+  }
+  return undefined;
+}
+
+function Legend(): ReactNode {
+  return (
+    <span className="time-legend faint small">
+      <i data-mark="failure" /> failure
+      <i data-mark="answer" /> answer
+      <i data-mark="checkpoint" /> checkpoint
+    </span>
+  );
+}
+
+interface Mark {
+  readonly at: number;
+  readonly kind: keyof typeof RANKS;
+}
+
+/** At most one mark for each place: the most important one. */
+function marksOf(moments: readonly Moment[]): readonly Mark[] {
+  const places = new Map<number, Mark>();
+  const last = Math.max(1, moments.length - 1);
+  for (const [index, { mark }] of moments.entries()) {
+    if (mark === null) continue;
+    const at = index / last;
+    const place = Math.round(at * PLACES);
+    const there = places.get(place);
+    if (there === undefined || RANKS[there.kind] < RANKS[mark])
+      places.set(place, { at, kind: mark });
+  }
+  return [...places.values()];
+}
+
+function Marks(props: { moments: readonly Moment[]; pinned: number | undefined }): ReactNode {
+  const { moments, pinned } = props;
+  const marks = useMemo(() => marksOf(moments), [moments]);
+  const pin = moments.findIndex(({ sequence }) => sequence === pinned);
+  return (
+    <div className="time-marks" aria-hidden="true">
+      {marks.map(({ at, kind }) => (
+        <i key={at} data-mark={kind} style={{ left: `${100 * at}%` }} />
+      ))}
+      {pin < 0 ? null : (
+        <b style={{ left: `${(100 * pin) / Math.max(1, moments.length - 1)}%` }}>A</b>
+      )}
     </div>
   );
 }

@@ -6,7 +6,7 @@ import {
   leftOutText,
   type Picture,
 } from "./drawing.ts";
-import { FAINT, LIGHT } from "./palette.ts";
+import { FAINT, LIGHT } from "./markup.ts";
 
 /** The text; its last line ends with a line break. */
 export function dotText(drawing: Drawing): string {

@@ -44,7 +44,7 @@ import {
   statusOf,
 } from "../step-status.ts";
 import { cutText, plainText } from "../text.ts";
-import { TINTS, type Tint } from "./palette.ts";
+import { TINTS, type Tint } from "./markup.ts";
 
 /** The limits of a picture that a person can read. */
 export const NODES_MAX = 500;

@@ -6,7 +6,7 @@ import {
   leftOutText,
   type Picture,
 } from "./drawing.ts";
-import { INK, LIGHT, type Tint } from "./palette.ts";
+import { INK, LIGHT, type Tint } from "./markup.ts";
 
 /** The text; its last line ends with a line break. */
 export function mermaidText(drawing: Drawing): string {

@@ -26,8 +26,19 @@ import {
   SMALL_LINE,
 } from "./geometry.ts";
 import type { Point, Route } from "./layout.ts";
-import { element, styleSheet, xmlText } from "./markup.ts";
-import { DARK, FAINT, GROUND, INK, LIGHT, MONOSPACE, SANS, type Tint } from "./palette.ts";
+import {
+  DARK,
+  element,
+  FAINT,
+  GROUND,
+  INK,
+  LIGHT,
+  MONOSPACE,
+  SANS,
+  styleSheet,
+  type Tint,
+  xmlText,
+} from "./markup.ts";
 
 const MARGIN = 20;
 /** The radius of the corners of a box. */

@@ -7,10 +7,10 @@ import type { AttemptRef, Question } from "../../core/event.ts";
 import { waitsFor } from "../../core/graph/visit-state.ts";
 import { attemptOf, type Visit } from "../../core/run.ts";
 import { stepPath } from "../../core/step-path.ts";
-import type { Point } from "../checkpoint-name.ts";
 import { type ChangedFile, type ContextChange, fileJson } from "../file-changes.ts";
 import { isoText } from "../text.ts";
 import type { TimelineEntry } from "../timeline.ts";
+import type { Point } from "../work-history.ts";
 import type { attempt, PartOf, price, question } from "./document-parts.ts";
 import type { DocumentJson } from "./documents.ts";
 

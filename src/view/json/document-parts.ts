@@ -58,7 +58,7 @@ const attemptStatus = oneOf(
   ...(["paused", "interrupted", "continued", "relayed", "submitted", "conflicted"] as const),
 );
 
-/** The colours of boxes (view/graph/palette.ts); `plain` is a step of a pipeline that is no run. */
+/** The colours of boxes (view/graph/markup.ts); `plain` is a step of a pipeline that is no run. */
 export const tint = oneOf(
   ...(["plain", "pending", "running", "waiting", "done", "failed", "handled", "skipped"] as const),
 );

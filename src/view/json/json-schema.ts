@@ -12,8 +12,7 @@ import { type Fields, isOptional, type Shape, type ShapeKind } from "../../core/
 import type { Json, JsonObject } from "../../util/json.ts";
 import * as documentParts from "./document-parts.ts";
 import { COMMANDS, DOCUMENTS } from "./documents.ts";
-import { printedName, publicFields } from "./event-json.ts";
-import { SCHEMA_VERSION } from "./schema-version.ts";
+import { printedName, publicFields, SCHEMA_VERSION } from "./part-json.ts";
 
 const DIALECT = "https://json-schema.org/draft/2020-12/schema";
 

@@ -4,9 +4,9 @@ import { visitRef } from "../../core/run.ts";
 import { visitText } from "../../core/step-path.ts";
 import { stepStateOf } from "../../core/summary.ts";
 import { type Attempt, attemptHistory } from "../attempt-history.ts";
+import { type ResultSummary, resultJson } from "../end-card.ts";
 import { messagesJson } from "../message-text.ts";
 import { noticesJson } from "../notification.ts";
-import { type ResultSummary, resultJson } from "../result-lines.ts";
 import type { ShowInput } from "../show.ts";
 import { runStatusOf, STEP_STYLES } from "../step-status.ts";
 import { type StepNode, stepTree } from "../step-tree.ts";
@@ -14,8 +14,7 @@ import { isoText } from "../text.ts";
 import { type WhyInput, why, whyAdvice } from "../why.ts";
 import type { interruptedWork, PartOf, step } from "./document-parts.ts";
 import type { DocumentJson } from "./documents.ts";
-import { printed } from "./event-json.ts";
-import { originJson, outputsJson, spentJson, timeJson, usedJson } from "./part-json.ts";
+import { originJson, outputsJson, printed, spentJson, timeJson, usedJson } from "./part-json.ts";
 
 /** The value of `show --json`. */
 export function showJson(input: ShowInput, result?: ResultSummary): DocumentJson<"show"> {

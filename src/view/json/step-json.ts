@@ -24,9 +24,8 @@ import { type AttemptWork, workHistory } from "../work-history.ts";
 import { refJson } from "./action-json.ts";
 import type { runPage, stepPage } from "./dashboard-documents.ts";
 import type { DocumentOf } from "./document-parts.ts";
-import { printedName } from "./event-json.ts";
-import { spentJson, timeJson } from "./part-json.ts";
-import { receiptJson } from "./receipt.ts";
+import { printedName, spentJson, timeJson } from "./part-json.ts";
+import { receiptJson } from "./run-files.ts";
 
 type AttemptJson = DocumentOf<typeof stepPage>["attempts"][number];
 

@@ -2,12 +2,14 @@
  * Everything that a frame of the live view shows, as values: the run, the output that was read so far,
  * the person's choice, the size of the terminal and the time.
  *
- * Owns: these types, and what running agents have spent together with what the run has recorded.
- * Does not: read anything.
+ * Owns: these types, what running agents have spent together with what the run has recorded, the meaning
+ * of the keys that only change the view, and which output is the newest one.
+ * Does not: read anything, or act on the run; the keys that do so belong to the screen.
  */
-import { attemptOf, type Run, type Visit } from "../../core/run.ts";
+import { attemptOf, hasProcess, type Run, type Visit } from "../../core/run.ts";
 import { attemptText } from "../../core/step-path.ts";
 import { formatDuration } from "../../util/duration.ts";
+import { stepTree } from "../step-tree.ts";
 import type { Style, Tone } from "../text.ts";
 
 export interface ScreenSize {
@@ -118,4 +120,76 @@ const SECOND_MS = 1_000;
 export function clockText(ms: number): string {
   if (ms < MINUTE_MS) return `${Math.max(0, Math.floor(ms / SECOND_MS))}s`;
   return formatDuration(ms);
+}
+
+/** Nothing is chosen. */
+export const NOTHING_CHOSEN: LiveChoice = { isExpanded: false, showsHelp: false, scrolledBy: 0 };
+
+/** The keys that change the view. */
+export type LiveKey = "up" | "down" | "enter" | "escape" | "page-up" | "page-down" | "?";
+
+const PAGE_LINES = 10;
+/** The pane stays with a step that has printed something in this time. */
+const STAY_MS = 3_000;
+
+/** The choice after a key. `steps` are the paths that can be chosen, in their order. */
+export function choiceAfter(
+  choice: LiveChoice,
+  key: LiveKey,
+  steps: readonly string[],
+): LiveChoice {
+  switch (key) {
+    case "up":
+    case "down":
+      return { ...choice, showsHelp: false, scrolledBy: 0, step: neighbour(choice, key, steps) };
+    case "enter":
+      return { ...choice, showsHelp: false, isExpanded: !choice.isExpanded };
+    case "escape":
+      return choice.showsHelp ? { ...choice, showsHelp: false } : NOTHING_CHOSEN;
+    case "page-up":
+      return { ...choice, showsHelp: false, scrolledBy: choice.scrolledBy + PAGE_LINES };
+    case "page-down":
+      return { ...choice, scrolledBy: Math.max(0, choice.scrolledBy - PAGE_LINES) };
+    case "?":
+      return { ...choice, showsHelp: !choice.showsHelp };
+  }
+}
+
+/** From nothing, "up" leads to the last step and "down" to the first one. */
+function neighbour(
+  { step }: LiveChoice,
+  key: "up" | "down",
+  steps: readonly string[],
+): string | undefined {
+  const at = step === undefined ? -1 : steps.indexOf(step);
+  if (at < 0) return key === "up" ? steps.at(-1) : steps[0];
+  const next = key === "up" ? Math.max(0, at - 1) : Math.min(steps.length - 1, at + 1);
+  return steps[next];
+}
+
+/** The steps that have, or had, a process: their paths, in the order of the view. */
+export function choosableSteps(run: Run): readonly string[] {
+  const paths: string[] = [];
+  for (const { path, step, visit } of stepTree(run)) {
+    if (visit !== undefined && visit.attempts > 0 && hasProcess(step)) paths.push(path);
+  }
+  return paths;
+}
+
+/** The attempt whose output is shown when nothing is chosen; it changes only after a pause. */
+export function newestOutput(
+  before: string | undefined,
+  running: ReadonlyMap<string, LiveOutput>,
+  now: number,
+): string | undefined {
+  const current = before === undefined ? undefined : running.get(before);
+  if (current !== undefined && current.lines.length > 0 && now - current.changedAt < STAY_MS) {
+    return before;
+  }
+  let newest: readonly [string, LiveOutput] | undefined;
+  for (const [at, output] of running) {
+    if (output.lines.length === 0) continue;
+    if (newest === undefined || output.changedAt > newest[1].changedAt) newest = [at, output];
+  }
+  return newest?.[0];
 }

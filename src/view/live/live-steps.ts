@@ -1,17 +1,33 @@
 /**
- * Which steps the live view shows: all of them while they fit. If they do not fit, completed steps are
- * only counted, then pending ones; active steps stay, with the last completed and the next pending
- * ones if there is room. The chosen step is always shown.
+ * Which steps the live view shows, and the line of each: glyph, name, state, time, cost, turns, attempt,
+ * and what it does or prints now. All steps are shown while they fit. If they do not fit, completed steps
+ * are only counted, then pending ones; active steps stay, with the last completed and the next pending
+ * ones if there is room. The chosen step is always shown. A finished attempt leaves the view at its top,
+ * with the end of its output.
  *
- * Owns: this choice, and the lines that count the rest.
- * Does not: write the line of a step (step-row.ts).
+ * Owns: this choice, the lines that count the rest, the columns, which of them a narrow terminal leaves
+ * out, and how many lines of an output stay in the scrollback.
  */
+
+import type { Spent } from "../../core/event.ts";
+import type { Wait } from "../../core/graph/visit-state.ts";
 import type { Run, Visit } from "../../core/run.ts";
-import type { StepStatus } from "../step-status.ts";
+import { usdText } from "../../core/spending.ts";
+import { formatDuration } from "../../util/duration.ts";
+import { failureText, messageText } from "../failure-text.ts";
+import { choicesText, questionText, wakeText } from "../question-text.ts";
+import { attemptOrdinal, elapsedOf, STEP_STYLES, type StepStatus } from "../step-status.ts";
 import { nodeOf, type StepNode, stepTree } from "../step-tree.ts";
-import { cutText } from "../text.ts";
-import type { LiveInput } from "./live-input.ts";
-import { stepLines } from "./step-row.ts";
+import {
+  countText,
+  cutText,
+  displayWidth,
+  padText,
+  plainText,
+  type Style,
+  wrapAdvice,
+} from "../text.ts";
+import { clockText, type LiveInput, type LiveLine, outputOf, visitSpending } from "./live-input.ts";
 
 type Group = "active" | "done" | "skipped" | "pending";
 
@@ -176,4 +192,201 @@ function mostUrgent(
     }
   }
   return [...kept];
+}
+
+const NAME_WIDTH_MIN = 12;
+/** Narrower terminals show no words for states and no turns: the glyph says the state. */
+const WORDS_WIDTH_MIN = 60;
+/** With fewer columns left, the last column is empty. */
+const SAID_WIDTH_MIN = 6;
+
+const MOVING: ReadonlySet<StepStatus> = new Set([
+  "running",
+  "failed",
+  "waiting",
+  "interrupted",
+  "uncertain",
+  "asked",
+  "sleeping",
+]);
+
+interface Cells {
+  readonly isChosen: boolean;
+  readonly status: StepStatus;
+  readonly name: string;
+  readonly state: string;
+  readonly elapsed: string;
+  readonly cost: string;
+  readonly turns: string;
+  readonly attempt: string;
+  readonly said: string;
+}
+
+type Column = "state" | "elapsed" | "cost" | "turns" | "attempt";
+const RIGHT_ALIGNED: ReadonlySet<Column> = new Set<Column>(["elapsed", "cost", "turns"]);
+
+/** One line for each step, in aligned columns, none wider than `width`. */
+function stepLines(nodes: readonly StepNode[], input: LiveInput, width: number): readonly string[] {
+  const cells = nodes.map((node) => cellsOf(node, input));
+  const isWide = width >= WORDS_WIDTH_MIN;
+  const columns: readonly Column[] = isWide
+    ? ["state", "elapsed", "cost", "turns", "attempt"]
+    : ["elapsed", "cost"];
+  const widest = (of: (cell: Cells) => string): number =>
+    cells.reduce((most, cell) => Math.max(most, displayWidth(of(cell))), 0);
+  const nameMax = Math.max(NAME_WIDTH_MIN, Math.floor(width / (isWide ? 3 : 2)));
+  const nameWidth = Math.min(
+    nameMax,
+    widest(({ name }) => name),
+  );
+  const widths = columns.map((column) => ({ column, width: widest((cell) => cell[column]) }));
+  const { style } = input;
+  return cells.map((cell) => {
+    const { glyph, tone } = STEP_STYLES[cell.status];
+    const name = padText(cutText(cell.name, nameWidth), nameWidth);
+    const rest = widths.flatMap(({ column, width: columnWidth }) =>
+      columnWidth === 0 ? [] : [aligned(cell[column], columnWidth, RIGHT_ALIGNED.has(column))],
+    );
+    const mark = cell.isChosen ? "›" : " ";
+    const front = `${mark}${glyph} ${[name, ...rest].join("  ")}`;
+    const isRoom = width - displayWidth(front) >= SAID_WIDTH_MIN;
+    const said = cell.said === "" || !isRoom ? "" : `  ${cell.said}`;
+    const line = cutText((front + said).trimEnd(), width);
+    const back = line.startsWith(front) ? line.slice(front.length) : "";
+    const lead = line.slice(0, line.length - back.length);
+    return style(cell.isChosen ? "strong" : tone, lead) + (back && style("dim", back));
+  });
+}
+
+function aligned(text: string, width: number, isRight: boolean): string {
+  return isRight
+    ? " ".repeat(Math.max(0, width - displayWidth(text))) + text
+    : padText(text, width);
+}
+
+function cellsOf(node: StepNode, input: LiveInput): Cells {
+  const { visit, status, label, item, depth, path } = node;
+  const elapsed = visit && elapsedOf(visit, "owned", input.now);
+  const { turns, costUsd } = visit === undefined ? NOTHING : visitSpending(input, visit);
+  const isOver = visit?.state.status === "completed" || visit?.state.status === "failed";
+  return {
+    isChosen: input.choice.step === path,
+    status,
+    name: "  ".repeat(depth) + plainText(item ?? label),
+    state: STEP_STYLES[status].word,
+    elapsed: elapsed === undefined ? "" : isOver ? formatDuration(elapsed) : clockText(elapsed),
+    cost: costUsd === undefined ? "" : usdText(costUsd),
+    turns: turns === 0 ? "" : countText(turns, "turn"),
+    attempt: attemptCell(node),
+    said: said(node, input),
+  };
+}
+
+const NOTHING = { turns: 0, costUsd: undefined } as const;
+
+function attemptCell({ visit, status }: StepNode): string {
+  if (visit === undefined || visit.instances !== undefined) return "";
+  // An interrupted step has no current attempt.
+  if (!MOVING.has(status) || status === "interrupted") return "";
+  const { number, last } = attemptOrdinal(visit);
+  const total = last === undefined ? "" : `/${last}`;
+  return number > 1 ? `attempt ${number}${total}` : "";
+}
+
+/** The last column: the agent's tool, the last line of output, or the reason of a failure. */
+function said(node: StepNode, input: LiveInput): string {
+  const { visit } = node;
+  if (visit === undefined) return "";
+  const { state } = visit;
+  switch (state.status) {
+    case "running":
+      return progressText(visit, node, input);
+    case "waiting":
+      return state.for === "close" ? progressText(visit, node, input) : waitText(state, input.now);
+    case "failed":
+      return failureText(state);
+    default:
+      return "";
+  }
+}
+
+function progressText(visit: Visit, { step }: StepNode, input: LiveInput): string {
+  const { instances } = visit;
+  if (instances?.items !== undefined) return `${instances.ended} of ${instances.total} items`;
+  if (step.work.kind === "branches" && instances !== undefined) {
+    return `${instances.ended} of ${instances.total} branches`;
+  }
+  if (step.work.kind === "loop") {
+    return `iteration ${instances?.opened ?? 1} of ${step.work.iterationsMax}`;
+  }
+  const output = outputOf(input, visit);
+  const last = output?.lines.findLast(({ text }) => text.trim() !== "")?.text.trim();
+  return plainText(output?.tool ?? last ?? "");
+}
+
+function waitText(wait: Wait, now: number): string {
+  switch (wait.for) {
+    case "retry": {
+      const due = wait.until <= now ? "now" : `in ${clockText(wait.until - now)}`;
+      return `${due}: ${messageText(wait.message)}`;
+    }
+    case "person":
+      return `${questionText(wait)} ${choicesText(wait)}`;
+    case "time":
+      return wakeText(wait.wake.at, now);
+    case "owner":
+    case "probe":
+      return messageText(wait.message);
+    default:
+      return "";
+  }
+}
+
+/** An output of so many lines is shown whole. */
+const WHOLE_LINES_MAX = 20;
+/** Of a longer one, the end. */
+const END_LINES = 10;
+/** Of an attempt that failed. */
+const FAILED_END_LINES = 20;
+
+interface FinishedOutput {
+  readonly lines: readonly LiveLine[];
+  /** There was more than these lines. */
+  readonly isCut: boolean;
+  readonly hasFailed: boolean;
+  /** The command that shows all of it. */
+  readonly logs: string;
+}
+
+/** What an agent used in the attempt: " ($0.31, 6 turns)"; empty for other steps. */
+export function spentNote(spent: Spent | undefined): string {
+  if (spent === undefined || spent.turns === 0) return "";
+  const cost = spent.costUsd === undefined ? [] : [usdText(spent.costUsd)];
+  return ` (${[...cost, countText(spent.turns, "turn")].join(", ")})`;
+}
+
+/** The output below the line that says how the attempt ended. */
+export function finishedLines(
+  output: FinishedOutput,
+  { style, width }: { readonly style: Style; readonly width: number },
+): readonly string[] {
+  const lines = trimmed(output.lines);
+  if (lines.length === 0) return [];
+  const isWhole = !output.isCut && lines.length <= WHOLE_LINES_MAX;
+  const end = isWhole ? lines.length : output.hasFailed ? FAILED_END_LINES : END_LINES;
+  const shown = lines.slice(-end).map(({ text, tone }) => {
+    const said = tone === undefined ? text : style(tone, text);
+    return `  ${style("dim", "│")} ${said}`.trimEnd();
+  });
+  const left = output.isCut ? "earlier lines" : `${lines.length - end} earlier lines`;
+  if (isWhole) return shown;
+  const more = wrapAdvice(`  │ … ${left}: ${output.logs}`, width);
+  return [...more.map((row) => style("dim", row)), ...shown];
+}
+
+/** Without empty lines at the beginning and the end. */
+function trimmed(lines: readonly LiveLine[]): readonly LiveLine[] {
+  const isText = ({ text }: LiveLine): boolean => text.trim() !== "";
+  const first = lines.findIndex(isText);
+  return first < 0 ? [] : lines.slice(first, lines.findLastIndex(isText) + 1);
 }

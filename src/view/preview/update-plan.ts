@@ -10,7 +10,7 @@ import { currentVisit, findRecord, isDone, type Run } from "../../core/run.ts";
 import { ROOT_SCOPE } from "../../core/step-path.ts";
 import type { Plan } from "../../plan/plan.ts";
 import { formatDuration } from "../../util/duration.ts";
-import { repeatText } from "../once-text.ts";
+import { repeatText } from "../failure-text.ts";
 import { statusOf } from "../step-status.ts";
 import { countText, shortList, tableLines } from "../text.ts";
 import { costText, type Estimate, estimateText, sumOf } from "./estimate.ts";

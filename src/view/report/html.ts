@@ -5,8 +5,21 @@
  * Does not: load or run anything: no scripts, no external files, and a policy that says so.
  */
 import { formatDuration } from "../../util/duration.ts";
-import { element, rounded, styleSheet, xmlLines, xmlText } from "../graph/markup.ts";
-import { DARK, GROUND, INK, LIGHT, LINE, MONOSPACE, SANS, type Tint } from "../graph/palette.ts";
+import {
+  DARK,
+  element,
+  GROUND,
+  INK,
+  LIGHT,
+  LINE,
+  MONOSPACE,
+  rounded,
+  SANS,
+  styleSheet,
+  type Tint,
+  xmlLines,
+  xmlText,
+} from "../graph/markup.ts";
 import { svgText } from "../graph/svg.ts";
 import { cutText, displayWidth, plainText } from "../text.ts";
 import type { Bar, RunReport } from "./report.ts";

@@ -16,7 +16,7 @@ import { type RunStatus, type StepState, stepStateOf } from "../../core/summary.
 import type { Budget, Plan, Step } from "../../plan/plan.ts";
 import { type Attempt, attemptEnd, attemptOutcome } from "../attempt-history.ts";
 import { type Drawing, runDrawing } from "../graph/drawing.ts";
-import { TINTS, type Tint } from "../graph/palette.ts";
+import { TINTS, type Tint } from "../graph/markup.ts";
 import { resultText, type ShowInput } from "../show.ts";
 import { elapsedOf, runElapsed, runStatusOf, type StepStatus, stateWord } from "../step-status.ts";
 import { stepTree } from "../step-tree.ts";

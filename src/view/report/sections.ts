@@ -12,7 +12,7 @@ import type { Spent } from "../../core/event.ts";
 import { formatDuration } from "../../util/duration.ts";
 import type { Json } from "../../util/json.ts";
 import { budgetText, spentText } from "../cost-text.ts";
-import { TINTS, type Tint } from "../graph/palette.ts";
+import { TINTS, type Tint } from "../graph/markup.ts";
 import { STEP_STYLES } from "../step-status.ts";
 import { cutText, plainText, utcText } from "../text.ts";
 import { ownerText } from "./history.ts";

@@ -13,8 +13,13 @@
  */
 import type { UsageBefore } from "../../core/event.ts";
 import { defined } from "../../util/defined.ts";
-import { OpenSpan, type Span, type SpanAttributes } from "./span.ts";
-import { agentAttributes, type TracedAgent } from "./span-attributes.ts";
+import {
+  agentAttributes,
+  OpenSpan,
+  type Span,
+  type SpanAttributes,
+  type TracedAgent,
+} from "./span.ts";
 
 interface UsedTokens {
   readonly inputTokens: number;

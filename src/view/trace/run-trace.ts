@@ -15,19 +15,23 @@ import type { AttemptEnd, AttemptRef, Recorded, RunEvent, VisitRef } from "../..
 import { attemptText, stepPath, visitText } from "../../core/step-path.ts";
 import type { Plan } from "../../plan/plan.ts";
 import { attemptEnd } from "../attempt-history.ts";
-import { OpenSpan, RUN_KEY, type Span, type SpanAttributes, type SpanLink } from "./span.ts";
 import {
   agentAttributes,
   attemptAttributes,
   attemptError,
+  OpenSpan,
+  RUN_KEY,
   runError,
   runEventAttributes,
+  type Span,
+  type SpanAttributes,
+  type SpanLink,
   spentAttributes,
   stepEventAttributes,
   type TracedAgent,
   tracedAgent,
   tracedStep,
-} from "./span-attributes.ts";
+} from "./span.ts";
 
 /** Finds the plan with a fingerprint. */
 type PlanOf = (fingerprint: string) => Plan | undefined;

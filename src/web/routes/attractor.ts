@@ -19,8 +19,7 @@ import type {
   pipelineEvent,
   pipelineQuestions,
 } from "../../view/json/attractor-documents.ts";
-import { AttractorLog } from "../../view/json/attractor-log.ts";
-import { AttractorProgress } from "../../view/json/attractor-progress.ts";
+import { AttractorLog, AttractorProgress } from "../../view/json/attractor-log.ts";
 import type { DocumentOf } from "../../view/json/document-parts.ts";
 import { timeJson } from "../../view/json/part-json.ts";
 import { runStatusOf } from "../../view/step-status.ts";

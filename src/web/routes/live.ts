@@ -3,15 +3,14 @@ import { type LoadedRun, whyInputOf } from "../../app/loaded-run.ts";
 import type { AgentActivity } from "../../app/output/output.ts";
 import { attemptOf, type Run, visitRef } from "../../core/run.ts";
 import { attemptText, stepPath } from "../../core/step-path.ts";
-import { exposureLines } from "../../view/attempt-text.ts";
+import { exposureLines } from "../../view/attempt-history.ts";
 import { fileJson } from "../../view/file-changes.ts";
 import { type OverviewJson, overviewJson } from "../../view/json/run-row-json.ts";
 import { type StepRowJson, stepRowJson } from "../../view/json/step-json.ts";
 import { stepTree } from "../../view/step-tree.ts";
 import { isoText } from "../../view/text.ts";
 import type { Routes, StreamEvent } from "../answer.ts";
-import { type AskedRun, askedRun, type Dashboard } from "../dashboard.ts";
-import { pause } from "../wakeups.ts";
+import { type AskedRun, askedRun, type Dashboard, pause } from "../dashboard.ts";
 import { numberIn } from "./machine.ts";
 
 export const liveRoutes = {

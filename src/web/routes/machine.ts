@@ -10,10 +10,9 @@ import { fleetJson } from "../../view/fleet-overview.ts";
 import { costJson, dearestRuns } from "../../view/json/cost-json.ts";
 import { inboxJson, runRowJson } from "../../view/json/run-row-json.ts";
 import { RequestError, type Routes, type StreamEvent } from "../answer.ts";
-import type { Dashboard } from "../dashboard.ts";
+import { type Dashboard, wakeups } from "../dashboard.ts";
 import { ENDPOINTS } from "../endpoints.ts";
 import { openApi } from "../openapi.ts";
-import { wakeups } from "../wakeups.ts";
 
 const ROWS_DEFAULT = 50;
 const ROWS_MAX = 500;

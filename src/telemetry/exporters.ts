@@ -1,10 +1,22 @@
 /**
- * Gives spans to OpenTelemetry's own exporters, and metrics to its own sums.
+ * Gives the spans and the measurements of a run to OpenTelemetry: spans to its own exporters, and
+ * measurements to its own instruments, whose sums are exported at an interval and at the end.
  *
- * Owns: the translation of our values to theirs, and the resource: who sends them.
- * Does not: decide what is exported, or when. The exporters read their own variables.
+ * Owns: the translation of our values to theirs, the resource (who sends them), the instruments, and up to
+ * which event the exported sums go.
+ * Does not: measure, or decide what is exported, or when. The exporters read their own variables.
  */
-import { type Attributes, type HrTime, SpanKind, SpanStatusCode } from "@opentelemetry/api";
+
+import { randomUUID } from "node:crypto";
+import {
+  type Attributes,
+  type HrTime,
+  type Meter,
+  SpanKind,
+  SpanStatusCode,
+} from "@opentelemetry/api";
+import { OTLPMetricExporter as JsonMetricExporter } from "@opentelemetry/exporter-metrics-otlp-http";
+import { OTLPMetricExporter as ProtoMetricExporter } from "@opentelemetry/exporter-metrics-otlp-proto";
 import { OTLPTraceExporter as JsonTraceExporter } from "@opentelemetry/exporter-trace-otlp-http";
 import { OTLPTraceExporter as ProtoTraceExporter } from "@opentelemetry/exporter-trace-otlp-proto";
 import {
@@ -14,14 +26,15 @@ import {
   type Resource,
   resourceFromAttributes,
 } from "@opentelemetry/resources";
+import { MeterProvider, MetricReader, type PushMetricExporter } from "@opentelemetry/sdk-metrics";
 import type { ReadableSpan, SpanExporter } from "@opentelemetry/sdk-trace";
+import { METRICS, type Measurement, type MetricName } from "../view/trace/measurement.ts";
 import type { Span, SpanAttributes } from "../view/trace/span.ts";
-import type { TelemetryProtocol } from "./settings.ts";
-import { spanIdOf, type TraceRef, traceOf } from "./span-id.ts";
+import { spanIdOf, type TelemetryProtocol, type TraceRef, traceOf } from "./settings.ts";
 import type { SpanDelivery } from "./span-queue.ts";
 
 /** The name under which the spans and metrics of Perdure appear. */
-export const SCOPE_NAME = "perdure";
+const SCOPE_NAME = "perdure";
 
 /** Who sends: the same for every process that drives a run, unless the variables differ. */
 export function resourceOf(version: string, more: SpanAttributes = {}): Resource {
@@ -70,7 +83,7 @@ const REQUEST_TIMEOUT = 408;
 const TOO_MANY_REQUESTS = 429;
 
 /** A collector that answers with 4xx will not take the same batch later. */
-export function failedDelivery(error: Error | undefined): SpanDelivery {
+function failedDelivery(error: Error | undefined): SpanDelivery {
   const status = error !== undefined && "code" in error ? Number(error.code) : Number.NaN;
   const isRefusal = status >= 400 && status < 500;
   const isTemporary = status === REQUEST_TIMEOUT || status === TOO_MANY_REQUESTS;
@@ -136,11 +149,90 @@ function hrTime(ms: number): HrTime {
 }
 
 /** Attributes as OpenTelemetry takes them. */
-export function attributesOf(attributes: SpanAttributes): Attributes {
+function attributesOf(attributes: SpanAttributes): Attributes {
   return Object.fromEntries(
     Object.entries(attributes).map(([name, value]) => [
       name,
       typeof value === "object" ? [...value] : value,
     ]),
   );
+}
+
+/** Buckets for durations: from a command that ends at once to an agent that works for a day. */
+const SECONDS_BUCKETS = [
+  ...[0.1, 0.5, 1, 5, 10, 30, 60, 120, 300, 600],
+  ...[1_800, 3_600, 7_200, 21_600, 86_400],
+];
+/** The buckets that the conventions for generative AI recommend for tokens. */
+const TOKEN_BUCKETS = Array.from({ length: 14 }, (_, index) => 4 ** index);
+
+/** Reads the sums when it is asked; it has no timer. */
+class AskedReader extends MetricReader {
+  protected override async onForceFlush(): Promise<void> {
+    // Nothing is kept back.
+  }
+
+  protected override async onShutdown(): Promise<void> {
+    // Nothing is held.
+  }
+}
+
+/** The metrics of one process. */
+export class Meters {
+  readonly #exporter: PushMetricExporter;
+  readonly #reader: AskedReader;
+  readonly #record: ReadonlyMap<MetricName, (measurement: Measurement) => void>;
+  #isEmpty = true;
+
+  constructor(protocol: TelemetryProtocol, version: string) {
+    this.#exporter =
+      protocol === "http/json" ? new JsonMetricExporter() : new ProtoMetricExporter();
+    const exporter = this.#exporter;
+    this.#reader = new AskedReader({
+      ...(exporter.selectAggregationTemporality === undefined
+        ? {}
+        : {
+            aggregationTemporalitySelector: (type) =>
+              exporter.selectAggregationTemporality?.(type) ?? 0,
+          }),
+    });
+    // Two processes that drive a run one after the other have sums of their own.
+    const resource = resourceOf(version, { "service.instance.id": randomUUID() });
+    const provider = new MeterProvider({ resource, readers: [this.#reader] });
+    const meter = provider.getMeter(SCOPE_NAME, version);
+    const names = Object.keys(METRICS) as readonly MetricName[];
+    this.#record = new Map(names.map((name) => [name, recorderOf(meter, name)]));
+  }
+
+  add(measurement: Measurement): void {
+    this.#isEmpty = false;
+    this.#record.get(measurement.metric)?.(measurement);
+  }
+
+  /** Sends the sums so far; the result never rejects. */
+  async send(): Promise<SpanDelivery> {
+    if (this.#isEmpty) return { type: "received" };
+    const { resourceMetrics } = await this.#reader.collect();
+    return new Promise((done) => {
+      this.#exporter.export(resourceMetrics, ({ code, error }) =>
+        done(code === 0 ? { type: "received" } : failedDelivery(error)),
+      );
+    });
+  }
+}
+
+function recorderOf(meter: Meter, name: MetricName): (measurement: Measurement) => void {
+  const { kind, unit, about: description } = METRICS[name];
+  if (kind === "counter") {
+    const counter = meter.createCounter(name, { unit, description });
+    return ({ value, attributes }) => counter.add(value, attributesOf(attributes));
+  }
+  if (kind === "gauge") {
+    const gauge = meter.createGauge(name, { unit, description });
+    return ({ value, attributes }) => gauge.record(value, attributesOf(attributes));
+  }
+  const explicitBucketBoundaries = unit === "s" ? SECONDS_BUCKETS : TOKEN_BUCKETS;
+  const advice = { explicitBucketBoundaries };
+  const histogram = meter.createHistogram(name, { unit, description, advice });
+  return ({ value, attributes }) => histogram.record(value, attributesOf(attributes));
 }
