@@ -166,28 +166,27 @@ describe("a worktree", () => {
     expect(userGit(project.dir, "worktree", "list").trim().split("\n")).toHaveLength(1);
   });
 
-  it("whose work was merged goes, with its branch", async () => {
+  it("whose work was merged goes, with its branch, unless that is checked out", async () => {
     withGit();
     const id = await run(`git add -A; ${COMMIT}`, WORKTREE);
-    userGit(project.dir, "merge", "-q", `perdure/${id.slice(0, 8)}`);
+    const branch = `perdure/${id.slice(0, 8)}`;
+    const tree = project.path(".perdure", "runs", id, "workspace");
+    userGit(tree, "switch", "-q", "--detach");
+    userGit(project.dir, "switch", "-q", branch);
+    expect(await project.must(["clean", id, "--force"])).toContain(
+      `kept: the branch ${branch} is checked out in`,
+    );
+    expect(folders()).toEqual([id]);
+    userGit(project.dir, "switch", "-q", "main");
+    userGit(tree, "switch", "-q", branch);
+
+    userGit(project.dir, "merge", "-q", branch);
     const { reflog: _before, ...before } = userState(project.dir);
     expect(await project.must(["clean"])).toContain(`removed ${project.path(".perdure")}`);
     expect(branches()).toBe("main\n");
     expect(refs()).toBe("");
     const { reflog: _after, ...after } = userState(project.dir);
     expect(after).toMatchObject({ status: before.status, index: before.index });
-  });
-
-  it("whose branch is checked out elsewhere is kept, even when forced", async () => {
-    withGit();
-    const id = await run(`git add -A; ${COMMIT}`, WORKTREE);
-    const branch = `perdure/${id.slice(0, 8)}`;
-    userGit(project.path(".perdure", "runs", id, "workspace"), "switch", "-q", "--detach");
-    userGit(project.dir, "switch", "-q", branch);
-    expect(await project.must(["clean", id, "--force"])).toContain(
-      `kept: the branch ${branch} is checked out in`,
-    );
-    expect(folders()).toEqual([id]);
   });
 
   it("is removed wholly by the next clean, wherever the first was killed", async () => {
