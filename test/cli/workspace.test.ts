@@ -295,31 +295,40 @@ steps:
     expect(result.stderr).toMatch(remedy);
   });
 
-  it.each([
-    ["another branch", "git switch -qc else"],
-    ["no branch, and a commit", "git switch -q --detach; echo c > c; git add c; git commit -qm c"],
-    ["its branch without the first commit", "git commit -q --amend --allow-empty -m other"],
-    [
-      "a branch, its own being gone",
-      "git switch -qc else; git branch -D $(git branch --list 'perdure/*')",
-    ],
-  ])("with %s checked out by a step: it is resumed", async (_what, work) => {
+  it("with something else checked out by a step: it is resumed", async () => {
     repository();
-    const hold = project.hold("two");
-    pipeline(`
-workspace: worktree
-steps:
-  - { id: one, run: "${work}; echo one > one" }
-  - { id: two, run: "${hold.command}; cat one > two; git commit -q --allow-empty -m more" }
-`);
+    const own = "$(git branch --list 'perdure/*' --format='%(refname:short)')";
+    /** What a step does, and the branch that is checked out then. */
+    const works: readonly (readonly [string, RegExp])[] = [
+      ["git switch -qc else", /^else$/],
+      // No branch, and a commit.
+      [`git switch -q ${own}; git switch -q --detach; git commit -q --allow-empty -m c`, /^$/],
+      // Its branch without the first commit.
+      [`git switch -q ${own}; git commit -q --amend --allow-empty -m other`, /^perdure\/\w{8}$/],
+      // A branch, its own being gone.
+      [`git switch -qc gone; git branch -qD ${own}`, /^gone$/],
+    ];
+    const holds = works.map((_, index) => project.hold(String(index)));
+    const steps = works.map(
+      ([work], index) => `
+  - { id: work-${index}, run: "${work}; echo ${index} > one" }
+  - id: hold-${index}
+    run: "${holds[index]?.command}; cat one >> ${project.path("seen")}; git commit -q --allow-empty -m more"`,
+    );
+    pipeline(`workspace: worktree\nsteps:${steps.join("")}\n`);
     const env = { GIT_CONFIG_COUNT: "0", ...IDENTITY };
-    const runner = project.start(["run", "p.yaml"], { env });
-    await hold.arrived();
-    await killAll(runner);
-    const resumed = project.start(["resume"], { env });
-    await hold.release();
-    good(await resumed.ended);
-    expect(await workspaceFile("two")).toBe("one\n");
+    let runner = project.start(["run", "p.yaml"], { env });
+    for (const [index, hold] of holds.entries()) {
+      await hold.arrived();
+      await killAll(runner);
+      const place = project.path(await runDir(), "workspace");
+      expect(git("-C", place, "branch", "--show-current")).toMatch(works[index]?.[1] ?? "");
+      if (index === 2) expect(git("-C", place, "log", "--format=%s")).not.toContain("begin");
+      runner = project.start(["resume"], { env });
+      await hold.release();
+    }
+    good(await runner.ended);
+    expect(project.read("seen")).toBe("0\n1\n2\n3\n");
   });
 
   it("was begun in a directory that no commit has: it is made", async () => {
