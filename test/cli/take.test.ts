@@ -45,21 +45,31 @@ function good(result: Result): Result {
 }
 
 /** The run that most tests begin with is made once, and put back for each of them. */
-let made: { readonly kept: KeptProject; readonly result: Result } | undefined;
+let made: Made | undefined;
+interface Made {
+  readonly kept: KeptProject;
+  readonly result: Result;
+  /** The failpoints that it has passed. */
+  readonly passed: readonly string[];
+}
 afterAll(() => made?.kept.forget());
 
 /** A worktree run of three steps that has completed, with two commits. */
-async function completed(): Promise<Result> {
+async function completed(): Promise<Made> {
   if (made === undefined) {
     repository(`name: change\nworkspace: worktree\nsteps:${STEPS}`);
-    const result = good(await project.run(["run", "p.yaml"]));
-    made = { kept: new KeptProject(project), result };
+    const log = `${project.dir}.failpoints`;
+    const env = { PERDURE_FAILPOINT_LOG: log };
+    const result = good(await project.run(["run", "p.yaml"], { env }));
+    const passed = fs.readFileSync(log, "utf8").trim().split("\n");
+    fs.rmSync(log);
+    made = { kept: new KeptProject(project), result, passed };
   } else {
     await project.remove();
     project = made.kept.project;
     made.kept.putBack();
   }
-  return made.result;
+  return made;
 }
 
 /** The subject of each commit after the first, oldest first, with the steps that it names. */
@@ -75,7 +85,7 @@ async function branchName(): Promise<string> {
 
 describe("a worktree run", () => {
   it("commits what each completed step leaves, and says where it is", async () => {
-    const { stdout } = await completed();
+    const { stdout } = (await completed()).result;
     const branch = await branchName();
     expect(commitsOn(branch)).toEqual(["change: one|one@1", "change: two|two@1"]);
     expect(git("log", "-1", "--format=%an %(trailers:key=Perdure-Run,valueonly)", branch)).toBe(
@@ -406,16 +416,14 @@ describe("killed at any point", () => {
     return { points, isKilled };
   }
 
-  /** A run that dies at its n-th failpoint and is resumed, or does not die. */
-  async function walk(nth: number): Promise<readonly string[]> {
+  /** A run that dies at its n-th failpoint and is resumed. */
+  async function walk(nth: number): Promise<void> {
     await project.remove();
     project = new Project();
     repository(`name: change\nworkspace: worktree\nsteps:${STEPS}`);
-    fs.mkdirSync(project.path("bin"));
-    const { points, isKilled } = await passing(["run", "p.yaml"], {
-      PERDURE_FAILPOINT: String(nth),
-    });
-    if (isKilled) good(await project.run(["resume"]));
+    const env = { PERDURE_FAILPOINT: String(nth) };
+    expect((await project.run(["run", "p.yaml"], { env })).signal).toBe("SIGKILL");
+    good(await project.run(["resume"]));
     expect(subjects(await branchName())).toBe(BRANCH);
     expect(subjects("main")).toBe("begin");
     const branch = await branchName();
@@ -425,11 +433,10 @@ describe("killed at any point", () => {
     expect(names).toEqual([".gitignore", "added", "p.yaml", "readme"]);
     expect(git("status", "--porcelain")).toBe("");
     git("fsck", "--no-dangling");
-    return points;
   }
 
   it("a run leaves each commit once", async () => {
-    const passed = await walk(1_000_000);
+    const { passed } = await completed();
     const ours = (point: string): boolean => point.startsWith("workspace.work-");
     expect(passed.filter(ours)).toEqual([
       ...["workspace.work-added", "workspace.work-committed"],
