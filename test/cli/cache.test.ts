@@ -4,22 +4,26 @@
  */
 import * as fs from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeEach, describe, expect, it } from "vitest";
 import { CRASH_ALL } from "../rig/crash-all.ts";
 import { FakeClaude } from "../rig/fake-claude.ts";
+import { KeptProject } from "../rig/kept-project.ts";
 import { stateless, text } from "../rig/model/reply.ts";
 import { Project, type StartOptions } from "../rig/project.ts";
 
 /** Effects are counted outside of the project: a file in it would be an input of every step. */
-let counted: Project;
+const counted = new Project();
 let project: Project;
 beforeEach(() => {
-  counted = new Project();
   project = new Project();
 });
 afterEach(async () => {
   await project.remove();
+  effects();
+});
+afterAll(async () => {
   await counted.remove();
+  completed?.forget();
 });
 
 /** The effects since the last call. */
@@ -85,6 +89,23 @@ function chain(): void {
   );
 }
 
+/** The chain after its first run. */
+let completed: KeptProject | undefined;
+
+/** Brings the project to the state after the first run of the chain. */
+async function chainCompleted(): Promise<void> {
+  if (completed === undefined) {
+    chain();
+    await run();
+    expect(effects()).toEqual({ gen: 1, use: 1, other: 1 });
+    completed = new KeptProject(project);
+  } else {
+    await project.remove();
+    project = completed.project;
+    completed.putBack();
+  }
+}
+
 const PRODUCTS = ["doubled.txt", "out", "used.txt", "copy.txt"];
 
 function removeProducts(): void {
@@ -102,11 +123,9 @@ function products(): Readonly<Record<string, string>> {
 }
 
 describe("an unchanged pipeline", () => {
-  it("runs nothing the second time, and has the same files and values", async () => {
-    chain();
-    await run();
+  it("runs nothing the second time, and later only what a change leads to", async () => {
+    await chainCompleted();
     const first = await short();
-    expect(effects()).toEqual({ gen: 1, use: 1, other: 1 });
     const files = products();
     removeProducts();
 
@@ -128,16 +147,10 @@ describe("an unchanged pipeline", () => {
     await run("--no-cache");
     expect(effects()).toEqual({ gen: 1, use: 1, other: 1 });
     const newest = await short();
-    expect(await run()).toContain(`reused from run ${newest} (gen@1.1)`);
-    expect(effects()).toEqual({});
-  });
 
-  it("runs only what a changed file or value leads to", async () => {
-    chain();
-    await run();
-    effects();
+    // Only what a changed file or value leads to runs.
     project.write("other.txt", "changed\n");
-    await run();
+    expect(await run()).toContain(`reused from run ${newest} (gen@1.1)`);
     expect(effects()).toEqual({ other: 1 });
     expect(project.read("copy.txt")).toBe("changed\n");
 
@@ -176,9 +189,7 @@ describe("a result is not taken", () => {
   };
 
   it("when its output or its snapshot is damaged, and it is named", async () => {
-    chain();
-    await run();
-    effects();
+    await chainCompleted();
     removeProducts();
     for (const file of kept()) {
       fs.chmodSync(file, 0o600);
@@ -203,17 +214,19 @@ describe("a result is not taken", () => {
   });
 
   it("when it is too old, too large, or its run was cleaned", async () => {
-    chain();
+    project.write("in.txt", "one\n");
+    const step = `run: "${counted.effect("gen")}; cat in.txt > copy.txt", outputs: { a: copy.txt }`;
+    project.write("p.yaml", `steps: [{ id: gen, ${step}, cache: { files: [in.txt] } }]\n`);
     await run();
-    effects();
+    expect(effects()).toEqual({ gen: 1 });
     project.write("perdure.yaml", "cache: { max_size: 1B }\n");
     await run();
-    expect(effects()).toEqual({ gen: 1, use: 1, other: 1 });
+    expect(effects()).toEqual({ gen: 1 });
     expect((await recalls()).gen?.rejected?.[0]?.why).toBe("size");
 
     project.write("perdure.yaml", "cache: { max_age: 1ms }\n");
     await run();
-    expect(effects()).toEqual({ gen: 1, use: 1, other: 1 });
+    expect(effects()).toEqual({ gen: 1 });
     expect((await recalls()).gen?.why).toBe("none");
     fs.rmSync(project.path("perdure.yaml"));
 
@@ -221,12 +234,13 @@ describe("a result is not taken", () => {
     expect(effects()).toEqual({});
     const [taker = "", ...earlier] = await project.runIds();
     await project.must(["clean", ...earlier]);
-    removeProducts();
+    fs.rmSync(project.path("copy.txt"));
     await run();
     expect(effects()).toEqual({});
+    expect(project.read("copy.txt")).toBe("one\n");
     await project.must(["clean", taker, (await project.runIds())[0] ?? ""]);
     await run();
-    expect(effects()).toEqual({ gen: 1, use: 1, other: 1 });
+    expect(effects()).toEqual({ gen: 1 });
   });
 
   it("when its changes do not fit the files", async () => {
@@ -246,28 +260,28 @@ describe("a result is not taken", () => {
   });
 
   it("when it changed files that no snapshot holds, unless nobody needs them", async () => {
-    project.write(".gitignore", "build/\nnode_modules/\n");
+    project.write(".gitignore", "build-*/\nnode_modules/\n");
     fs.mkdirSync(project.path("node_modules"));
-    const steps = (more: string): string =>
-      `steps:\n  - id: make\n    run: "${counted.effect("make")}; mkdir -p build; echo b > build/b"\n` +
-      `    cache: ${more}\n`;
-    project.write("p.yaml", steps("true"));
+    fs.mkdirSync(project.path("build-output"));
+    project.write("build-output/b", "of an earlier run\n");
+    const step = (id: string, more: string): string =>
+      `  - id: ${id}\n    run: "${counted.effect(id)}; mkdir -p build-${id}; echo ${id} > build-${id}/b"\n` +
+      `    ${more}\n`;
+    const steps = [
+      // An output is kept beside the snapshots.
+      step("output", "cache: true\n    outputs: { b: build-output/b }"),
+      step("make", "cache: true"),
+      step("waste", "cache: { ignored_files: not-needed }"),
+    ];
+    project.write("p.yaml", `steps:\n${steps.join("")}`);
     await run();
-    fs.rmSync(project.path("build"), { recursive: true });
+    expect(effects()).toEqual({ make: 1, waste: 1, output: 1 });
+    for (const path of fs.globSync(project.path("build-*"))) fs.rmSync(path, { recursive: true });
     await run();
-    expect(effects()).toEqual({ make: 2 });
+    expect(effects()).toEqual({ make: 1 });
     expect(await project.must(["explain", await short(), "make"])).toMatch(/not reusable.*build/);
-    project.write("p.yaml", steps("{ ignored_files: not-needed }"));
-    await run();
-    await run();
-    expect(effects()).toEqual({ make: 1 });
-    // An output is kept beside the snapshots.
-    project.write("p.yaml", `${steps("true")}    outputs: { b: build/b }\n`);
-    await run();
-    fs.rmSync(project.path("build"), { recursive: true });
-    await run();
-    expect(effects()).toEqual({ make: 1 });
-    expect(project.read("build/b")).toBe("b\n");
+    expect(project.read("build-output/b")).toBe("output\n");
+    expect(project.exists("build-waste")).toBe(false);
   });
 
   it("when another step works in the same files, or it failed", async () => {
@@ -356,9 +370,7 @@ const OURS = /^(reuse|workspace\.appl|workspace\.artifact)/;
 
 describe("a kill while a result is taken", () => {
   it("runs nothing and loses nothing, at every failpoint", { timeout: 240_000 }, async () => {
-    chain();
-    await run();
-    effects();
+    await chainCompleted();
     const files = products();
     const log = counted.path("failpoints");
     const walk = async (nth: number): Promise<readonly string[]> => {
@@ -385,23 +397,22 @@ describe("a kill while a result is taken", () => {
   });
 });
 
-describe("a step whose result cannot be reused is refused:", () => {
-  it.each([
-    ["it must happen once", "run: make, once: true"],
-    ["it leaves a process running", "run: make, leaves_running: true"],
-    ["its agent continues a conversation", "agent: stand-in, prompt: Do it., session: main"],
-    ["needs snapshots", "run: make", "workspace: { snapshots: false }\n"],
-  ])("%s", async (why, keys, head = "") => {
-    project.write("p.yaml", `${head}steps: [{ id: work, ${keys}, cache: true }]\n`);
-    const { exit, stderr } = await project.run(["validate", "p.yaml"]);
-    expect({ exit, stderr }).toMatchObject({ exit: 4, stderr: expect.stringContaining(why) });
-    expect(stderr).toContain("error[cache]");
-  });
-
-  it("a gate", async () => {
-    project.write("p.yaml", "steps: [{ id: ask, gate: Go?, cache: true }]\n");
-    const { exit, stderr } = await project.run(["validate", "p.yaml"]);
-    expect(exit).toBe(4);
-    expect(stderr).toContain("`cache` has no effect on a gate");
-  });
+it("refuses a step whose result cannot be reused, and says why", async () => {
+  const refusals = [
+    ["it must happen once", "run: make, once: true, cache: true"],
+    ["it leaves a process running", "run: make, leaves_running: true, cache: true"],
+    ["its agent continues a conversation", "agent: x, prompt: Go., session: main, cache: true"],
+    ["`cache` has no effect on a gate", "gate: Go?, cache: true"],
+  ];
+  const steps = refusals.map(([, keys], index) => `  - { id: s${index}, ${keys} }\n`);
+  project.write("p.yaml", `steps:\n${steps.join("")}`);
+  const plain = "steps: [{ id: work, run: make, cache: true }]\n";
+  project.write("none.yaml", `workspace: { snapshots: false }\n${plain}`);
+  const { exit, stderr } = await project.run(["validate", "p.yaml"]);
+  expect(exit).toBe(4);
+  for (const [why] of refusals) expect(stderr).toContain(why);
+  expect(stderr.match(/error\[cache\]/g)).toHaveLength(3);
+  const none = await project.run(["validate", "none.yaml"]);
+  expect(none.exit).toBe(4);
+  expect(none.stderr).toMatch(/error\[cache\].*needs snapshots/);
 });

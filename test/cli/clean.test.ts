@@ -63,7 +63,7 @@ function lines(text: string): readonly string[] {
 }
 
 describe("chooses runs", () => {
-  it("by state, by age, the newest ones and by their size", async () => {
+  it("by state, by age, the newest ones and by their size, with their own artifacts", async () => {
     const good = await run("true");
     const bad = await run("false", { name: "bad" });
     const big = await run('head -c 300000 /dev/zero > "$PERDURE_ATTEMPT_DIR/zeros"');
@@ -82,10 +82,7 @@ describe("chooses runs", () => {
     expect(await would("--older-than", "1d")).toEqual([]);
     expect(folders()).toEqual([good, bad, big].toSorted());
     expect(await project.must(["clean", "--dry-run", big])).toMatch(/In all: (29|3\d)\d\.\d KB/);
-  });
 
-  it("refuses words that it does not know", async () => {
-    await run("true");
     const refusals: readonly (readonly [readonly string[], string])[] = [
       [["--status", "done"], '--status takes completed, failed, interrupted, waiting, not "done"'],
       [["--keep-last", "-1"], '--keep-last takes a whole number, not "-1"'],
@@ -95,20 +92,18 @@ describe("chooses runs", () => {
       const { exit, stderr } = await project.run(["clean", ...args]);
       expect({ exit, stderr }).toEqual({ exit: 2, stderr: `error: ${message}\n` });
     }
+
+    // What goes with a run is what no other run names.
+    expect(artifacts()).toEqual([good, big, "same"].toSorted());
+    await project.must(["clean", good]);
+    expect(folders()).toEqual([bad, big].toSorted());
+    expect(artifacts()).toEqual([big, "same"].toSorted());
+    await project.must(["clean", big]);
+    expect(artifacts()).toEqual([]);
   });
 });
 
 describe("removes", () => {
-  it("artifacts that no run names any more, and only those", async () => {
-    const first = await run("true");
-    const second = await run("true");
-    expect(artifacts()).toEqual([first, second, "same"].toSorted());
-    await project.must(["clean", first]);
-    expect(artifacts()).toEqual([second, "same"].toSorted());
-    await project.must(["clean", second]);
-    expect(artifacts()).toEqual([]);
-  });
-
   it("no artifact while another run is running", async () => {
     const first = await run("true");
     const hold = project.hold("x");
@@ -171,28 +166,27 @@ describe("a worktree", () => {
     expect(userGit(project.dir, "worktree", "list").trim().split("\n")).toHaveLength(1);
   });
 
-  it("whose work was merged goes, with its branch", async () => {
+  it("whose work was merged goes, with its branch, unless that is checked out", async () => {
     withGit();
     const id = await run(`git add -A; ${COMMIT}`, WORKTREE);
-    userGit(project.dir, "merge", "-q", `perdure/${id.slice(0, 8)}`);
+    const branch = `perdure/${id.slice(0, 8)}`;
+    const tree = project.path(".perdure", "runs", id, "workspace");
+    userGit(tree, "switch", "-q", "--detach");
+    userGit(project.dir, "switch", "-q", branch);
+    expect(await project.must(["clean", id, "--force"])).toContain(
+      `kept: the branch ${branch} is checked out in`,
+    );
+    expect(folders()).toEqual([id]);
+    userGit(project.dir, "switch", "-q", "main");
+    userGit(tree, "switch", "-q", branch);
+
+    userGit(project.dir, "merge", "-q", branch);
     const { reflog: _before, ...before } = userState(project.dir);
     expect(await project.must(["clean"])).toContain(`removed ${project.path(".perdure")}`);
     expect(branches()).toBe("main\n");
     expect(refs()).toBe("");
     const { reflog: _after, ...after } = userState(project.dir);
     expect(after).toMatchObject({ status: before.status, index: before.index });
-  });
-
-  it("whose branch is checked out elsewhere is kept, even when forced", async () => {
-    withGit();
-    const id = await run(`git add -A; ${COMMIT}`, WORKTREE);
-    const branch = `perdure/${id.slice(0, 8)}`;
-    userGit(project.path(".perdure", "runs", id, "workspace"), "switch", "-q", "--detach");
-    userGit(project.dir, "switch", "-q", branch);
-    expect(await project.must(["clean", id, "--force"])).toContain(
-      `kept: the branch ${branch} is checked out in`,
-    );
-    expect(folders()).toEqual([id]);
   });
 
   it("is removed wholly by the next clean, wherever the first was killed", async () => {

@@ -2,8 +2,9 @@
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { Project, type Result } from "../rig/project.ts";
+import { afterAll, afterEach, beforeEach, describe, expect, it } from "vitest";
+import { KeptProject } from "../rig/kept-project.ts";
+import { Project, type Result, runIdsIn } from "../rig/project.ts";
 
 let project: Project;
 beforeEach(() => {
@@ -25,8 +26,21 @@ function perdure(dir: string, ...args: readonly string[]): Promise<Result> {
   return project.run(args, { cwd: project.path(dir) });
 }
 
+/** The failed runs by their kind of workspace: each is made once, and put back for its tests. */
+const made = new Map<string, { readonly kept: KeptProject; readonly id: string }>();
+afterAll(() => {
+  for (const { kept } of made.values()) kept.forget();
+});
+
 /** A run that has done `a` and failed at `b`, which works once there is a file `mended`. */
 async function failedRun(workspace: string): Promise<string> {
+  const known = made.get(workspace);
+  if (known !== undefined) {
+    await project.remove();
+    project = known.kept.project;
+    known.kept.putBack();
+    return known.id;
+  }
   writeFileSync(
     project.path("one", "p.yaml"),
     `workspace: ${workspace}
@@ -42,13 +56,13 @@ steps:
     git("one", "commit", "-qm", "first");
   }
   expect((await perdure("one", "run", "p.yaml")).exit).toBe(3);
-  return runIdIn("one");
+  const id = runIdIn("one");
+  made.set(workspace, { kept: new KeptProject(project), id });
+  return id;
 }
 
-async function runIdIn(dir: string): Promise<string> {
-  const listed = await perdure(dir, "list", "runs", "--output", "json");
-  const [first] = JSON.parse(listed.stdout) as { pipeline_id: string; file: string }[];
-  return first?.pipeline_id ?? "";
+function runIdIn(dir: string): string {
+  return runIdsIn(project.path(dir, ".perdure", "state.db"))[0] ?? "";
 }
 
 /** The directory in which a run of this kind works. */
@@ -150,7 +164,7 @@ it("does not continue in a copy while the run lives in the original", async () =
   writeFileSync(project.path("one", "p.yaml"), `steps: [{ id: x, run: "${hold.command}" }]\n`);
   const runner = project.start(["run", "p.yaml"], { cwd: project.path("one") });
   await hold.arrived();
-  const id = await runIdIn("one");
+  const id = runIdIn("one");
   execFileSync("cp", ["-a", "one", "two"], { cwd: project.dir });
 
   expect((await perdure("two", "resume", id, "--as-copy")).exit).toBe(7);

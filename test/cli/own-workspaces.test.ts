@@ -64,8 +64,9 @@ steps:
 });
 
 describe("workspace: own on a fan-out", () => {
-  it("is one worktree for all steps of an item, in which they can commit", async () => {
+  it("is one worktree for all steps of an item; merged in the order of the items", async () => {
     repository();
+    const hold = project.hold("first");
     project.write(
       "p.yaml",
       `
@@ -76,13 +77,19 @@ steps:
     workspace: own
     steps:
       - id: make
-        run: "pwd >> '${project.path("places")}'; echo $PERDURE_ITEM > f$PERDURE_ITEM; git add .; git commit -qm $PERDURE_ITEM"
+        run: "if test $PERDURE_ITEM = 1; then ${hold.command}; fi; pwd >> '${project.path("places")}'; echo $PERDURE_ITEM > f$PERDURE_ITEM; git add .; git commit -qm $PERDURE_ITEM"
       - id: look
         run: "pwd >> '${project.path("places")}'; test \\"$(git log -1 --format=%s)\\" = $PERDURE_ITEM; ls f*; test $(ls f* | wc -l) = 1; echo more >> f$PERDURE_ITEM"
   - { id: after, run: "cat f1 f2 f3 > all" }
 `,
     );
-    good(await project.run(["run", "p.yaml"], { env: IDENTITY }));
+    const runner = project.start(["run", "p.yaml"], { env: IDENTITY });
+    await runner.printed(/✓ map@1\.1\[1\]\/look \(2\) completed/);
+    await runner.printed(/✓ map@1\.1\[2\]\/look \(3\) completed/);
+    await hold.release();
+    good(await runner.ended);
+    const merged = [...runner.stdout.matchAll(/map@1\.1\[(\d)\] was merged/g)];
+    expect(merged.map((match) => match[1])).toEqual(["0", "1", "2"]);
     expect(await workspaceFile("all")).toBe("1\nmore\n2\nmore\n3\nmore\n");
     const places = project.read("places").trim().split("\n");
     expect(new Set(places).size).toBe(3);
@@ -100,31 +107,6 @@ steps:
     );
     good(await project.run(["run", "p.yaml"]));
     expect([project.read("f1"), project.read("f2")]).toEqual(["1\n", "2\n"]);
-  });
-
-  it("merges in the order of the items, not of their ends", async () => {
-    repository();
-    const hold = project.hold("first");
-    project.write(
-      "p.yaml",
-      `
-workspace: worktree
-steps:
-  - id: map
-    for_each: { in: [1, 2] }
-    workspace: own
-    steps:
-      - { id: one, run: "if test $PERDURE_ITEM = 1; then ${hold.command}; fi; echo $PERDURE_ITEM > f$PERDURE_ITEM" }
-`,
-    );
-    const runner = project.start(["run", "p.yaml"]);
-    await runner.printed(/✓ map@1\.1\[1\]\/one \(2\) completed/);
-    await hold.release();
-    good(await runner.ended);
-    const merged = [...runner.stdout.matchAll(/map@1\.1\[(\d)\] was merged/g)].map(
-      (match) => match[1],
-    );
-    expect(merged).toEqual(["0", "1"]);
   });
 
   it("keeps the workspace of an item that failed, and runs nothing of it twice", async () => {
@@ -219,22 +201,24 @@ steps:
 
 it("a retry does not wipe what its neighbour has just written", async () => {
   repository();
+  const writes = (name: string): string =>
+    `for i in 1 2 3 4 5 6 7 8 9; do echo $i > ${name}$i; done`;
   project.write(
     "p.yaml",
     `
 workspace: worktree
 max_parallel: 2
 steps:
-  - { id: fails, needs: [], retry: { attempts: 2, backoff: 1ms }, run: "echo $PERDURE_ATTEMPT >> tries; test $PERDURE_ATTEMPT = 2" }
+  - { id: fails, needs: [], retry: { attempts: 4, backoff: 1ms }, run: "echo $PERDURE_ATTEMPT >> tries; test $PERDURE_ATTEMPT = 4" }
   - { id: pause, needs: [], wait: 1ms }
-  - { id: neighbour, needs: [pause], run: "for i in 1 2 3 4 5 6 7 8 9; do echo $i > n$i; done" }
-  - { id: after, needs: [fails, neighbour], run: "ls n* | wc -l > count" }
+  - { id: one, needs: [pause], run: "${writes("n1")}" }
+  - { id: two, needs: [one], run: "${writes("n2")}" }
+  - { id: three, needs: [two], run: "${writes("n3")}" }
+  - { id: after, needs: [fails, three], run: "ls n* | wc -l > count" }
 `,
   );
-  for (let round = 0; round < 3; round++) {
-    good(await project.run(["run", "p.yaml"]));
-    expect((await workspaceFile("count")).trim()).toBe("9");
-  }
+  good(await project.run(["run", "p.yaml"]));
+  expect((await workspaceFile("count")).trim()).toBe("27");
 });
 
 it("work between two attempts of a step outlives the third", async () => {

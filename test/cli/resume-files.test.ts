@@ -5,7 +5,8 @@
 import { execFileSync } from "node:child_process";
 import { appendFileSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeEach, describe, expect, it } from "vitest";
+import { KeptProject } from "../rig/kept-project.ts";
 import { Project } from "../rig/project.ts";
 
 let project: Project;
@@ -46,7 +47,7 @@ describe("--from-step", () => {
     );
   }
 
-  it("refuses when an output of a step that it takes as done is missing", async () => {
+  it("refuses when an output is missing; hands the files on that are there, and keeps them", async () => {
     pipeline();
     await project.run(["run", "p.yaml", "-i", "name=spec"]);
     for (const args of [
@@ -60,11 +61,7 @@ describe("--from-step", () => {
       expect(stderr).toContain(project.path("spec.md"));
     }
     expect(project.effects()).toEqual({ spec: 1 });
-  });
 
-  it("hands the files on that are there, and keeps them", async () => {
-    pipeline();
-    await project.run(["run", "p.yaml", "-i", "name=spec"]);
     project.write("spec.md", "by hand\n");
     await project.must(["resume", "--from-step", "impl"]);
     expect(project.read("built")).toBe("by hand\n");
@@ -79,7 +76,24 @@ describe("--from-step", () => {
 });
 
 describe("resume --files keep", () => {
-  async function failed(retry = ""): Promise<{ id: string; workspace: string }> {
+  /** The failed run is made once, and put back for each test. */
+  let made: { readonly kept: KeptProject; readonly id: string } | undefined;
+  afterAll(() => made?.kept.forget());
+
+  async function failed(): Promise<{ id: string; workspace: string }> {
+    if (made === undefined) {
+      const id = await makeFailed();
+      made = { kept: new KeptProject(project), id };
+    } else {
+      await project.remove();
+      project = made.kept.project;
+      made.kept.putBack();
+    }
+    return { id: made.id, workspace: project.path(".perdure", "runs", made.id, "workspace") };
+  }
+
+  /** A step that fails twice in each run, until its file has been mended. */
+  async function makeFailed(): Promise<string> {
     repository();
     project.write(
       "p.yaml",
@@ -88,14 +102,13 @@ steps:
   - id: a
     run: ${project.effect("a")}
   - id: b
-    ${retry}
+    retry: { attempts: 2, backoff: 10ms }
     run: echo tried >> log; ${project.effect("b")}; grep -q fixed app.txt && test -e '${project.path("go")}'
 `,
     );
     project.write("go", "");
     expect((await project.run(["run", "p.yaml"])).exit).toBe(3);
-    const id = await newest();
-    return { id, workspace: project.path(".perdure", "runs", id, "workspace") };
+    return newest();
   }
 
   it.each(["edited", "committed"])("goes on with what was %s by hand", async (how) => {
@@ -106,13 +119,13 @@ steps:
     expect(refused.exit).toBe(1);
     const [, advice = ""] = /next: perdure (resume \S+ --files keep)/.exec(refused.stderr) ?? [];
     await project.must(advice.split(" "));
-    expect(project.effects()).toEqual({ a: 1, b: 2 });
+    expect(project.effects()).toEqual({ a: 1, b: 3 });
     expect(readFileSync(join(workspace, "app.txt"), "utf8")).toBe("broken\nfixed\n");
     if (how === "committed") expect(git(workspace, "log", "--format=%s")).toContain("a fix");
   });
 
   it("makes them what every later attempt starts from", async () => {
-    const { id, workspace } = await failed("retry: { attempts: 2, backoff: 10ms }");
+    const { id, workspace } = await failed();
     appendFileSync(join(workspace, "app.txt"), "fixed\n");
     rmSync(project.path("go"));
     expect((await project.run(["resume", id, "--files", "keep"])).exit).toBe(3);

@@ -2,7 +2,8 @@
 import { execFileSync } from "node:child_process";
 import * as fs from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeEach, describe, expect, it } from "vitest";
+import { KeptProject } from "../rig/kept-project.ts";
 import { eventually, Project, type Result } from "../rig/project.ts";
 
 let project: Project;
@@ -43,6 +44,34 @@ function good(result: Result): Result {
   return result;
 }
 
+/** The run that most tests begin with is made once, and put back for each of them. */
+let made: Made | undefined;
+interface Made {
+  readonly kept: KeptProject;
+  readonly result: Result;
+  /** The failpoints that it has passed. */
+  readonly passed: readonly string[];
+}
+afterAll(() => made?.kept.forget());
+
+/** A worktree run of three steps that has completed, with two commits. */
+async function completed(): Promise<Made> {
+  if (made === undefined) {
+    repository(`name: change\nworkspace: worktree\nsteps:${STEPS}`);
+    const log = `${project.dir}.failpoints`;
+    const env = { PERDURE_FAILPOINT_LOG: log };
+    const result = good(await project.run(["run", "p.yaml"], { env }));
+    const passed = fs.readFileSync(log, "utf8").trim().split("\n");
+    fs.rmSync(log);
+    made = { kept: new KeptProject(project), result, passed };
+  } else {
+    await project.remove();
+    project = made.kept.project;
+    made.kept.putBack();
+  }
+  return made;
+}
+
 /** The subject of each commit after the first, oldest first, with the steps that it names. */
 function commitsOn(branch: string): readonly string[] {
   const format = "--format=%s|%(trailers:key=Perdure-Step,valueonly,separator=%x2C)";
@@ -56,9 +85,7 @@ async function branchName(): Promise<string> {
 
 describe("a worktree run", () => {
   it("commits what each completed step leaves, and says where it is", async () => {
-    repository(`name: change\nworkspace: worktree\nsteps:${STEPS}`);
-    const { stdout } = good(await project.run(["run", "p.yaml"]));
-
+    const { stdout } = (await completed()).result;
     const branch = await branchName();
     expect(commitsOn(branch)).toEqual(["change: one|one@1", "change: two|two@1"]);
     expect(git("log", "-1", "--format=%an %(trailers:key=Perdure-Run,valueonly)", branch)).toBe(
@@ -76,7 +103,7 @@ describe("a worktree run", () => {
     expect(git("status", "--porcelain")).toBe("");
   });
 
-  it("commits once at its end, or never, as the author says", async () => {
+  it("commits once at its end, or never, as the author says; `apply` takes that, too", async () => {
     repository(`name: change\nworkspace: { kind: worktree, commit: end }\nsteps:${STEPS}`);
     good(await project.run(["run", "p.yaml"]));
     expect(commitsOn(await branchName())).toEqual(["change: one, two|one@1,two@1"]);
@@ -89,7 +116,17 @@ describe("a worktree run", () => {
     const refused = await project.run(["merge"]);
     expect(refused.exit).not.toBe(0);
     expect(refused.stderr).toMatch(/has no commits; 2 changed files in .*\n.*perdure apply/);
-    good(await project.run(["apply"]));
+
+    // The files are changed beside those of the user's, once, and nothing is committed.
+    git("add", "p.yaml");
+    git("commit", "-qm", "never");
+    project.write("mine", "mine\n");
+    expect(good(await project.run(["apply"])).stdout).toContain("Changed 2 files in");
+    expect(git("status", "--porcelain").split("\n").toSorted()).toEqual(
+      [" M readme", "?? added", "?? mine"].map((line) => line.trim()).toSorted(),
+    );
+    expect(good(await project.run(["apply"])).stdout).toContain("already has the changes");
+    expect(git("rev-list", "--count", "main")).toBe("2");
   });
 
   it("keeps the commit of a step when another one starts again from its files", async () => {
@@ -113,30 +150,23 @@ describe("a worktree run", () => {
     expect(commitsOn(await branchName())).toEqual(["change: one|one@1", "own|"]);
   });
 
-  it("commits on the branch that a step has switched to, after the step's own commit", async () => {
-    const own = "git switch -qc mine; echo x > x; git add x; git commit -qm own; echo y > y";
-    repository(`name: change\nworkspace: worktree\nsteps:\n  - { id: one, run: "${own}" }\n`);
-    good(await project.run(["run", "p.yaml"]));
-    expect(commitsOn("mine")).toEqual(["own|", "change: one|one@1"]);
-  });
-
-  it("commits nothing that snapshots leave out, and no work of a failed step by itself", async () => {
+  it("commits what snapshots hold, on the branch of a step, and nothing of a failed one", async () => {
     const make = "mkdir node_modules; echo m > node_modules/m; echo 1 > kept; echo 2 > späť";
+    const own = "git switch -qc mine; echo x > x; git add x; git commit -qm own; echo y > y";
     repository(
       `name: change\nworkspace: worktree\nsteps:\n  - { id: one, run: "${make}" }\n` +
-        `  - { id: two, run: "echo half > half; exit 1" }\n`,
+        `  - { id: two, run: "${own}" }\n  - { id: three, run: "echo half > half; exit 1" }\n`,
     );
     expect((await project.run(["run", "p.yaml"])).exit).toBe(3);
     const branch = await branchName();
+    const files = (name: string): readonly string[] =>
+      git("-c", "core.quotePath=false", "ls-tree", "-r", "--name-only", name).split("\n");
     expect(commitsOn(branch)).toEqual(["change: one|one@1"]);
-    const files = git("-c", "core.quotePath=false", "ls-tree", "-r", "--name-only", branch);
-    expect(files.split("\n").toSorted()).toEqual([
-      ".gitignore",
-      "kept",
-      "p.yaml",
-      "readme",
-      "späť",
-    ]);
+    const begun = [".gitignore", "kept", "p.yaml", "readme", "späť"];
+    expect(files(branch).toSorted()).toEqual(begun);
+    // A step has switched to another branch: its own commit comes first.
+    expect(commitsOn("mine")).toEqual(["change: one|one@1", "own|", "change: two|two@1"]);
+    expect(files("mine").toSorted()).toEqual([...begun, "x", "y"].toSorted());
   });
 
   it("names the uncommitted changes that it lacks, or takes them along", async () => {
@@ -163,8 +193,7 @@ describe("a worktree run", () => {
   });
 
   it("has the commits of the steps that a fork keeps", async () => {
-    repository(`name: change\nworkspace: worktree\nsteps:${STEPS}`);
-    good(await project.run(["run", "p.yaml"]));
+    await completed();
     const id = await project.newestId();
     good(await project.run(["fork", id, "--at", "two"]));
     expect(await project.newestId()).not.toBe(id);
@@ -173,21 +202,19 @@ describe("a worktree run", () => {
     expect(commitsOn(await branchName())).toEqual(both);
     expect(commitsOn(`perdure/${id.slice(0, 8)}`)).toEqual(both);
     // A step before whose commit the fork starts is committed there.
-    good(await project.run(["fork", id, "--at", "one"]));
-    good(await project.run(["resume"]));
+    good(await project.run(["fork", id, "--at", "one", "--start"]));
     expect(commitsOn(await branchName())).toEqual(both);
   });
 
-  it("completes although git cannot commit, and says so", async () => {
-    const lock = 'touch \\"$(git rev-parse --git-dir)/index.lock\\"; echo 1 > one';
-    repository(`name: change\nworkspace: worktree\nsteps:\n  - { id: one, run: "${lock}" }\n`);
-    const { stdout } = good(await project.run(["run", "p.yaml"]));
-    expect(stdout).toMatch(/the work of one@1 is not committed: git add failed .*index\.lock/);
-    expect(stdout).toContain("0 commits, 0 files, +0 -0, 1 uncommitted file");
-  });
-
-  it("says so, too, when git ends as if there were nothing to commit", async () => {
-    repository(`name: change\nworkspace: worktree\nsteps:\n  - { id: one, run: "echo 1 > one" }\n`);
+  it("completes although git cannot commit or add, and says so", async () => {
+    const lock = 'touch \\"$(git rev-parse --git-dir)/index.lock\\"; echo 2 > two';
+    repository(`name: change
+workspace: worktree
+steps:
+  - { id: one, run: "echo 1 > one" }
+  - { id: two, run: "${lock}" }
+`);
+    // It ends as if there were nothing to commit.
     const path = process.env.PATH ?? "";
     const text = `#!/bin/sh
 case "$*" in *"commit --quiet"*) echo "error: Error building trees" >&2; exit 1 ;; esac
@@ -198,6 +225,8 @@ PATH='${path}' exec git "$@"
     const env = { PATH: `${project.path("bin")}:${path}` };
     const { stdout } = good(await project.run(["run", "p.yaml"], { env }));
     expect(stdout).toContain("the work of one@1 is not committed: git commit failed in");
+    expect(stdout).toMatch(/the work of two@1 is not committed: git add failed .*index\.lock/);
+    expect(stdout).toContain("0 commits, 0 files, +0 -0, 2 uncommitted files");
   });
 
   it("waits for the git of a killed owner, which still adds the work of a step", async () => {
@@ -245,34 +274,32 @@ steps:
 });
 
 describe("perdure merge", () => {
-  const run = async (): Promise<void> => {
-    repository(`name: change\nworkspace: worktree\nsteps:${STEPS}`);
-    good(await project.run(["run", "p.yaml"]));
-  };
+  it("moves the branch forward, once, overwrites nothing, and lets `clean` remove the run", async () => {
+    await completed();
+    const branch = await branchName();
+    expect((await project.run(["clean"])).stdout).toContain("has 2 commits that no other branch");
 
-  it("moves the branch forward, once", async () => {
-    await run();
+    project.write("readme", "local\n");
+    const refused = await project.run(["merge"]);
+    expect(refused.stderr).toContain("commit or stash your changes, then: perdure merge");
+    expect(project.read("readme")).toBe("local\n");
+    git("stash", "-q");
+
     const { stdout } = good(await project.run(["merge"]));
     expect(stdout).toMatch(/^Merged perdure\/\w+ \(2 commits\) into main, which is now at \w+\.$/m);
-    expect(git("rev-parse", "main")).toBe(git("rev-parse", await branchName()));
+    expect(git("rev-parse", "main")).toBe(git("rev-parse", branch));
     expect(project.read("readme")).toBe("one\ntwo\n");
     expect(good(await project.run(["merge"])).stdout).toContain("main already has the work of run");
     // The command that shows the commits shows them also now.
     const [, ...look] = /look {4}git (.*)/.exec(await project.must(["show"])) ?? [];
     expect(git(...(look[0] ?? "").split(" "), "--stat")).toContain("2 files changed");
-  });
 
-  it("lets `clean` remove the run afterwards, which kept it before", async () => {
-    await run();
-    const branch = await branchName();
-    expect((await project.run(["clean"])).stdout).toContain("has 2 commits that no other branch");
-    good(await project.run(["merge"]));
     good(await project.run(["clean"]));
     expect(git("branch", "--list", branch)).toBe("");
   });
 
   it("joins both when the branch has new commits, and says so beforehand", async () => {
-    await run();
+    await completed();
     project.write("mine", "mine\n");
     git("add", "mine");
     git("commit", "-qm", "mine");
@@ -286,7 +313,7 @@ describe("perdure merge", () => {
   });
 
   it("makes one commit of all, once", async () => {
-    await run();
+    await completed();
     good(await project.run(["merge", "--squash"]));
     good(await project.run(["merge", "--squash"]));
     expect(git("rev-list", "--count", "main")).toBe("2");
@@ -294,7 +321,7 @@ describe("perdure merge", () => {
   });
 
   it("names the files in conflict and changes nothing", async () => {
-    await run();
+    await completed();
     project.write("readme", "three\n");
     git("commit", "-qam", "mine");
     const before = git("rev-parse", "main");
@@ -303,16 +330,6 @@ describe("perdure merge", () => {
     expect(refused.stderr).toMatch(/conflicts with main in readme; nothing changed/);
     expect(refused.stderr).toMatch(/git merge perdure\/\w+/);
     expect([git("rev-parse", "main"), git("status", "--porcelain")]).toEqual([before, ""]);
-  });
-
-  it("overwrites no local change", async () => {
-    await run();
-    project.write("readme", "local\n");
-    const refused = await project.run(["merge"]);
-    expect(refused.stderr).toContain("commit or stash your changes, then: perdure merge");
-    expect(project.read("readme")).toBe("local\n");
-    git("stash", "-q");
-    good(await project.run(["merge"]));
   });
 
   it("refuses a run in the project itself", async () => {
@@ -324,21 +341,8 @@ describe("perdure merge", () => {
 });
 
 describe("perdure apply", () => {
-  it("changes the files and commits nothing, beside changes of the user's, once", async () => {
-    repository(`workspace: { kind: worktree, commit: never }\nsteps:${STEPS}`);
-    good(await project.run(["run", "p.yaml"]));
-    project.write("mine", "mine\n");
-    expect(good(await project.run(["apply"])).stdout).toContain("Changed 2 files in");
-    expect(git("status", "--porcelain").split("\n").toSorted()).toEqual(
-      [" M readme", "?? added", "?? mine"].map((line) => line.trim()).toSorted(),
-    );
-    expect(good(await project.run(["apply"])).stdout).toContain("already has the changes");
-    expect(git("rev-list", "--count", "main")).toBe("1");
-  });
-
   it("changes nothing when a file does not fit", async () => {
-    repository(`workspace: worktree\nsteps:${STEPS}`);
-    good(await project.run(["run", "p.yaml"]));
+    await completed();
     project.write("readme", "something else\n");
     const refused = await project.run(["apply"]);
     expect(refused.stderr).toContain("do not fit the files in");
@@ -363,10 +367,16 @@ esac
 }
 
 describe("perdure pr", () => {
-  it("pushes the branch and opens a pull request, once", async () => {
-    repository(`name: change\nworkspace: worktree\nsteps:${STEPS}`);
-    good(await project.run(["run", "p.yaml"]));
+  it("pushes the branch and opens a pull request, once, also after gh has failed", async () => {
+    await completed();
     const env = standInForGh();
+    const gh = project.read("bin", "gh");
+    fs.writeFileSync(project.path("bin", "gh"), "#!/bin/sh\necho not logged in >&2; exit 4\n");
+    const refused = await project.run(["pr"], { env });
+    expect(refused.exit).not.toBe(0);
+    expect(refused.stderr).toMatch(/gh pr list: not logged in\n.*perdure pr [0-9a-f]{8}/);
+
+    fs.writeFileSync(project.path("bin", "gh"), gh);
     const first = good(await project.run(["pr", "--title", "A change"], { env }));
     expect(first.stdout).toBe("Opened https://example.org/pr/1\n");
     const again = good(await project.run(["pr"], { env }));
@@ -377,22 +387,8 @@ describe("perdure pr", () => {
     expect(git("-C", "origin", "rev-parse", branch)).toBe(git("rev-parse", branch));
   });
 
-  it("can be repeated when gh has failed", async () => {
-    repository(`workspace: worktree\nsteps:${STEPS}`);
-    good(await project.run(["run", "p.yaml"]));
-    const env = standInForGh();
-    const gh = project.read("bin", "gh");
-    fs.writeFileSync(project.path("bin", "gh"), "#!/bin/sh\necho not logged in >&2; exit 4\n");
-    const refused = await project.run(["pr"], { env });
-    expect(refused.exit).not.toBe(0);
-    expect(refused.stderr).toMatch(/gh pr list: not logged in\n.*perdure pr [0-9a-f]{8}/);
-    fs.writeFileSync(project.path("bin", "gh"), gh);
-    good(await project.run(["pr"], { env }));
-  });
-
   it("says what is missing: a remote, or a program", async () => {
-    repository(`workspace: worktree\nsteps:${STEPS}`);
-    good(await project.run(["run", "p.yaml"]));
+    await completed();
     const none = join(project.dir, "bin");
     fs.mkdirSync(none);
     fs.symlinkSync(execFileSync("which", ["git"], { encoding: "utf8" }).trim(), join(none, "git"));
@@ -402,60 +398,80 @@ describe("perdure pr", () => {
 });
 
 describe("killed at any point", () => {
-  const COMMANDS = [["run", "p.yaml"], ["pr"], ["merge", "--squash"]] as const;
+  const BRANCH = "begin\nchange: one\nchange: two";
+  const subjects = (name: string): string => git("log", "--reverse", "--format=%s", name);
 
-  /**
-   * Runs the three commands. The run dies at its n-th failpoint and is resumed. In a walk whose run
-   * does not die, the others die at each of theirs, one after the other, and are repeated.
-   */
-  async function walk(nth?: number): Promise<readonly string[]> {
+  /** Runs the program; gives the failpoints that it has passed, and whether it was killed at the last. */
+  async function passing(
+    words: readonly string[],
+    env: Readonly<Record<string, string>>,
+  ): Promise<{ readonly points: readonly string[]; readonly isKilled: boolean }> {
+    const log = project.path("bin", "failpoints");
+    fs.rmSync(log, { force: true });
+    const kill = { ...env, PERDURE_FAILPOINT_LOG: log };
+    const result = await project.run(words, { env: kill });
+    const isKilled = result.signal === "SIGKILL";
+    if (!isKilled) good(result);
+    const points = fs.existsSync(log) ? fs.readFileSync(log, "utf8").trim().split("\n") : [];
+    return { points, isKilled };
+  }
+
+  /** A run that dies at its n-th failpoint and is resumed. */
+  async function walk(nth: number): Promise<void> {
     await project.remove();
     project = new Project();
     repository(`name: change\nworkspace: worktree\nsteps:${STEPS}`);
-    const env = standInForGh();
-    const passed: string[] = [];
-    for (const words of COMMANDS) {
-      const [name] = words;
-      const start = nth === undefined ? 1 : undefined;
-      for (let at = name === "run" ? nth : start; at !== undefined; ) {
-        const log = project.path("bin", `${name}-${at}.failpoints`);
-        const kill = { PERDURE_FAILPOINT: String(at), PERDURE_FAILPOINT_LOG: log };
-        const { signal } = await project.run(words, { env: { ...env, ...kill } });
-        const points = fs.existsSync(log) ? fs.readFileSync(log, "utf8").trim().split("\n") : [];
-        const isKilled = signal === "SIGKILL";
-        if (isKilled) passed.push(...points.slice(-1));
-        at = isKilled && name !== "run" ? points.length + 1 : undefined;
-      }
-      const log = project.path("bin", `${name}.failpoints`);
-      const last = nth !== undefined && name === "run" ? ["resume"] : words;
-      good(await project.run(last, { env: { ...env, PERDURE_FAILPOINT_LOG: log } }));
-      if (nth === undefined && name === "run") {
-        passed.push(...fs.readFileSync(log, "utf8").trim().split("\n"));
-      }
-    }
+    const env = { PERDURE_FAILPOINT: String(nth) };
+    expect((await project.run(["run", "p.yaml"], { env })).signal).toBe("SIGKILL");
+    good(await project.run(["resume"]));
+    expect(subjects(await branchName())).toBe(BRANCH);
+    expect(subjects("main")).toBe("begin");
     const branch = await branchName();
-    const subjects = (name: string): string => git("log", "--reverse", "--format=%s", name);
-    expect(subjects(branch)).toBe("begin\nchange: one\nchange: two");
-    expect(subjects("main")).toBe("begin\nchange");
-    expect(git("rev-parse", `${branch}^{tree}`)).toBe(git("rev-parse", "main^{tree}"));
-    expect(project.read("opened").trim().split("\n").length).toBe(1);
+    const files = ["readme", "added"].map((name) => git("show", `${branch}:${name}`));
+    expect(files).toEqual(["one\ntwo", "2"]);
+    const names = git("ls-tree", "-r", "--name-only", branch).split("\n");
+    expect(names).toEqual([".gitignore", "added", "p.yaml", "readme"]);
     expect(git("status", "--porcelain")).toBe("");
     git("fsck", "--no-dangling");
-    return passed;
   }
 
-  it("a run, its pull request and its merge leave each commit and each request once", async () => {
-    const passed = await walk();
-    const ours = (point: string): boolean => /^(take\.|workspace\.work-)/.test(point);
+  it("a run leaves each commit once", async () => {
+    const { passed } = await completed();
+    const ours = (point: string): boolean => point.startsWith("workspace.work-");
     expect(passed.filter(ours)).toEqual([
       ...["workspace.work-added", "workspace.work-committed"],
       // The commit before has moved HEAD: the step that only looks is looked at.
       "workspace.work-added",
       ...["workspace.work-added", "workspace.work-committed"],
-      ...["take.pushed", "take.opened", "take.commit-made", "take.merged"],
     ]);
     for (const [at, point] of passed.entries()) {
-      if (point.startsWith("workspace.work-")) await walk(at + 1);
+      if (ours(point)) await walk(at + 1);
     }
+  });
+
+  it("a pull request and a merge leave each request and each commit once", async () => {
+    await completed();
+    const env = standInForGh();
+    const passed: string[] = [];
+    for (const words of [["pr"], ["merge", "--squash"]]) {
+      for (let at: number | undefined = 1; at !== undefined; ) {
+        const kill = { ...env, PERDURE_FAILPOINT: String(at) };
+        const { points, isKilled } = await passing(words, kill);
+        if (isKilled) passed.push(...points.slice(-1));
+        at = isKilled ? points.length + 1 : undefined;
+      }
+      // What is done is not done again.
+      good(await project.run(words, { env }));
+    }
+    expect(passed.filter((point) => point.startsWith("take."))).toEqual([
+      ...["take.pushed", "take.opened", "take.commit-made", "take.merged"],
+    ]);
+    const branch = await branchName();
+    expect(subjects(branch)).toBe(BRANCH);
+    expect(subjects("main")).toBe("begin\nchange");
+    expect(git("rev-parse", `${branch}^{tree}`)).toBe(git("rev-parse", "main^{tree}"));
+    expect(project.read("opened").trim().split("\n").length).toBe(1);
+    expect(git("status", "--porcelain")).toBe("");
+    git("fsck", "--no-dangling");
   });
 });

@@ -2,7 +2,8 @@
 import { execFileSync } from "node:child_process";
 import * as fs from "node:fs";
 import { join } from "node:path";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeEach, describe, expect, it } from "vitest";
+import { KeptProject } from "../rig/kept-project.ts";
 import { type Program, Project, type Result } from "../rig/project.ts";
 import { snapshotFile } from "../workspace/rig.ts";
 
@@ -18,13 +19,23 @@ function git(...args: readonly string[]): string {
   return execFileSync("git", [...who, ...args], { cwd: project.dir, env, encoding: "utf8" }).trim();
 }
 
+/** The repository that the tests begin with is made once, and copied for each of them. */
+let template: string | undefined;
+afterAll(() => {
+  if (template !== undefined) fs.rmSync(template, { recursive: true });
+});
+
 function repository(): void {
-  git("init", "-q", "-b", "main");
-  project.write(".gitignore", "effects\nhold-*\nsecret.env\n");
-  project.write("readme", "one\ntwo\nthree\n");
-  git("add", ".");
-  git("commit", "-qm", "begin");
-  project.write("secret.env", "KEY=1\n");
+  if (template === undefined) {
+    git("init", "-q", "-b", "main");
+    project.write(".gitignore", "effects\nhold-*\nsecret.env\n");
+    project.write("readme", "one\ntwo\nthree\n");
+    git("add", ".");
+    git("commit", "-qm", "begin");
+    project.write("secret.env", "KEY=1\n");
+    template = `${project.dir}.template`;
+    fs.cpSync(project.dir, template, { recursive: true });
+  } else fs.cpSync(template, project.dir, { recursive: true });
 }
 
 function saved(ref: string, path: string): string {
@@ -187,7 +198,17 @@ steps:
 });
 
 describe("a worktree that is not as it was left", () => {
+  /** The run that has stopped is made once, and put back for each test. */
+  let made: { readonly kept: KeptProject; readonly path: string } | undefined;
+  afterAll(() => made?.kept.forget());
+
   async function stopped(): Promise<string> {
+    if (made !== undefined) {
+      await project.remove();
+      project = made.kept.project;
+      made.kept.putBack();
+      return made.path;
+    }
     repository();
     pipeline(`
 workspace: worktree
@@ -198,7 +219,9 @@ steps:
     expect((await project.run(["run", "p.yaml"])).exit).toBe(3);
     project.write("go", "");
     const [id = ""] = await project.runIds();
-    return project.path(".perdure", "runs", id, "workspace");
+    const path = project.path(".perdure", "runs", id, "workspace");
+    made = { kept: new KeptProject(project), path };
+    return path;
   }
 
   const branch = (): string => git("branch", "--list", "perdure/*").replace(/^[*+ ]+/, "");
@@ -272,31 +295,40 @@ steps:
     expect(result.stderr).toMatch(remedy);
   });
 
-  it.each([
-    ["another branch", "git switch -qc else"],
-    ["no branch, and a commit", "git switch -q --detach; echo c > c; git add c; git commit -qm c"],
-    ["its branch without the first commit", "git commit -q --amend --allow-empty -m other"],
-    [
-      "a branch, its own being gone",
-      "git switch -qc else; git branch -D $(git branch --list 'perdure/*')",
-    ],
-  ])("with %s checked out by a step: it is resumed", async (_what, work) => {
+  it("with something else checked out by a step: it is resumed", async () => {
     repository();
-    const hold = project.hold("two");
-    pipeline(`
-workspace: worktree
-steps:
-  - { id: one, run: "${work}; echo one > one" }
-  - { id: two, run: "${hold.command}; cat one > two; git commit -q --allow-empty -m more" }
-`);
+    const own = "$(git branch --list 'perdure/*' --format='%(refname:short)')";
+    /** What a step does, and the branch that is checked out then. */
+    const works: readonly (readonly [string, RegExp])[] = [
+      ["git switch -qc else", /^else$/],
+      // No branch, and a commit.
+      [`git switch -q ${own}; git switch -q --detach; git commit -q --allow-empty -m c`, /^$/],
+      // Its branch without the first commit.
+      [`git switch -q ${own}; git commit -q --amend --allow-empty -m other`, /^perdure\/\w{8}$/],
+      // A branch, its own being gone.
+      [`git switch -qc gone; git branch -qD ${own}`, /^gone$/],
+    ];
+    const holds = works.map((_, index) => project.hold(String(index)));
+    const steps = works.map(
+      ([work], index) => `
+  - { id: work-${index}, run: "${work}; echo ${index} > one" }
+  - id: hold-${index}
+    run: "${holds[index]?.command}; cat one >> ${project.path("seen")}; git commit -q --allow-empty -m more"`,
+    );
+    pipeline(`workspace: worktree\nsteps:${steps.join("")}\n`);
     const env = { GIT_CONFIG_COUNT: "0", ...IDENTITY };
-    const runner = project.start(["run", "p.yaml"], { env });
-    await hold.arrived();
-    await killAll(runner);
-    const resumed = project.start(["resume"], { env });
-    await hold.release();
-    good(await resumed.ended);
-    expect(await workspaceFile("two")).toBe("one\n");
+    let runner = project.start(["run", "p.yaml"], { env });
+    for (const [index, hold] of holds.entries()) {
+      await hold.arrived();
+      await killAll(runner);
+      const place = project.path(await runDir(), "workspace");
+      expect(git("-C", place, "branch", "--show-current")).toMatch(works[index]?.[1] ?? "");
+      if (index === 2) expect(git("-C", place, "log", "--format=%s")).not.toContain("begin");
+      runner = project.start(["resume"], { env });
+      await hold.release();
+    }
+    good(await runner.ended);
+    expect(project.read("seen")).toBe("0\n1\n2\n3\n");
   });
 
   it("was begun in a directory that no commit has: it is made", async () => {
@@ -354,39 +386,43 @@ steps:
     expect(git("worktree", "list").split("\n")).toHaveLength(1);
   });
 
-  it("is in the part of it that the run was begun in", async () => {
+  it("begins its second attempt with the first commit again", async () => {
+    repository();
+    pipeline(`
+steps:
+  - id: b
+    workspace: own
+    retry: { attempts: 2, backoff: 1ms }
+    run: "echo x >> x; git add x; git commit -qm x; git log --format=%s > log; test $PERDURE_ATTEMPT = 2"
+`);
+    good(await project.run(["run", "p.yaml"], { env: IDENTITY }));
+    expect(project.read("log")).toBe("x\nbegin\n");
+    expect(project.read("x")).toBe("x\n");
+  });
+
+  it("is in the part of it that the run was begun in, in each attempt", async () => {
     repository();
     fs.mkdirSync(project.path("part"));
     project.write(join("part", "in"), "in\n");
     git("add", "part");
     git("commit", "-qm", "part");
+    const work = [
+      "cat in ../readme > out; git log --format=%s > before",
+      "echo x >> x; git add x; git commit -qm x; git log --format=%s > log",
+    ];
     const yaml = `
-steps: [{ id: b, workspace: own, run: "cat in ../readme > out; git log --format=%s > log" }]
-`;
-    project.write(join("part", "p.yaml"), yaml);
-    good(await project.run(["run", "p.yaml"], { cwd: project.path("part") }));
-    expect(project.read("part", "out")).toBe("in\none\ntwo\nthree\n");
-    expect(project.read("part", "log")).toBe("part\nbegin\n");
-  });
-
-  it.each([".", "part"])(
-    "begins its second attempt with the first commit again: %s",
-    async (part) => {
-      repository();
-      fs.mkdirSync(project.path(part), { recursive: true });
-      const yaml = `
 steps:
   - id: b
     workspace: own
-    retry: 2
-    run: "echo x >> x; git add x; git commit -qm x; git log --format=%s > log; test $PERDURE_ATTEMPT = 2"
+    retry: { attempts: 2, backoff: 1ms }
+    run: "${work.join("; ")}; test $PERDURE_ATTEMPT = 2"
 `;
-      project.write(join(part, "p.yaml"), yaml);
-      good(await project.run(["run", "p.yaml"], { env: IDENTITY, cwd: project.path(part) }));
-      expect(project.read(part, "log")).toBe("x\nbegin\n");
-      expect(project.read(part, "x")).toBe("x\n");
-    },
-  );
+    project.write(join("part", "p.yaml"), yaml);
+    good(await project.run(["run", "p.yaml"], { env: IDENTITY, cwd: project.path("part") }));
+    const read = (name: string): string => project.read("part", name);
+    expect([read("out"), read("before")]).toEqual(["in\none\ntwo\nthree\n", "part\nbegin\n"]);
+    expect([read("log"), read("x")]).toEqual(["x\npart\nbegin\n", "x\n"]);
+  });
 });
 
 describe("a step with a workspace of its own", () => {
@@ -442,26 +478,13 @@ steps:
 });
 
 describe("snapshots", () => {
-  it("name what is too large for them, in the receipt", async () => {
-    repository();
-    pipeline(`
-workspace: { kind: worktree, max_file_mb: 1 }
-steps: [{ id: work, run: "head -c 2000000 /dev/zero > big; echo small > small" }]
-`);
-    good(await project.run(["run", "p.yaml"]));
-    const [id = ""] = await project.runIds();
-    const receipt = JSON.parse(
-      project.read(".perdure", "runs", id, "receipts", "work-shell.json"),
-    ) as { snapshot: object };
-    expect(receipt.snapshot).toMatchObject({ skipped: [{ path: "big", why: "too-large" }] });
-  });
-
-  it("are taken during long steps", async () => {
+  it("are taken during long steps, and name what is too large, in the receipt", async () => {
     repository();
     const hold = project.hold("long");
     pipeline(`
-workspace: { kind: worktree, snapshot_every: 50ms }
-steps: [{ id: work, run: "echo half > half; ${hold.command}" }]
+workspace: { kind: worktree, max_file_mb: 1, snapshot_every: 50ms }
+steps:
+  - { id: work, run: "echo half > half; head -c 2000000 /dev/zero > big; ${hold.command}" }
 `);
     const runner = project.start(["run", "p.yaml", "--json"]);
     await runner.printed("step.saved");
@@ -469,5 +492,9 @@ steps: [{ id: work, run: "echo half > half; ${hold.command}" }]
     good(await runner.ended);
     const [id = ""] = await project.runIds();
     expect(saved(`refs/perdure/${id}/work@1.1/during`, "half")).toBe("half\n");
+    const receipt = JSON.parse(
+      project.read(".perdure", "runs", id, "receipts", "work-shell.json"),
+    ) as { snapshot: object };
+    expect(receipt.snapshot).toMatchObject({ skipped: [{ path: "big", why: "too-large" }] });
   });
 });
