@@ -11,7 +11,7 @@ import { createRequire } from "node:module";
 import { dirname, resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { Script } from "node:vm";
-import type { Project } from "./project.ts";
+import type { Project, StartOptions } from "./project.ts";
 
 /** What bin/perdure.js starts: a script whose value is a function. */
 const PROGRAM = resolve(import.meta.dirname, "../../dist/main.js");
@@ -39,9 +39,10 @@ async function carryOut(commands: readonly string[]): Promise<void> {
 export async function several(
   project: Project,
   commands: readonly (readonly string[])[],
+  options: StartOptions = {},
 ): Promise<readonly string[]> {
   const words = commands.map((command) => JSON.stringify(command));
-  const { exit, stdout, stderr } = await project.script(import.meta.filename, words).ended;
+  const { exit, stdout, stderr } = await project.script(import.meta.filename, words, options).ended;
   const printed = stdout.split("\0");
   if (exit === 0 && printed.length === commands.length + 1) return printed.slice(0, -1);
   throw new Error(`${words[printed.length - 1]}: exit ${exit}\n${stdout}${stderr}`);
