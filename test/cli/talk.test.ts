@@ -302,7 +302,10 @@ describe("stopping", () => {
     project = await FakeClaude.open();
     const hold = project.hold("tool");
     project.model.play(stateless(shell(hold.command), text("Done.")));
-    pipeline("steps: [{ id: work, agent: claude, prompt: Do it., grace: 50ms }]");
+    pipeline(`
+defaults: { grace: 50ms }
+steps: [{ id: work, agent: claude, prompt: Do it. }]
+`);
     const runner = project.begin(["run", "p.yaml"]);
     await hold.arrived();
     const stopped = await runner.kill("SIGTERM");
