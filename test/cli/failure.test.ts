@@ -62,46 +62,58 @@ function requestAfter(count: number): string {
 
 describe("a failure of the service", () => {
   const LOGIN = "Log in with claude or renew its key, then continue: perdure resume";
-  const failures = [
-    [403, LOGIN],
-    [404, "Change `model:` in the pipeline, then continue: perdure resume"],
-    [400, "Continue its conversation: perdure resume"],
-  ] as const;
-  const afterStatus = (status: number): Script =>
-    stateless(effect("a"), refuse(status, effect("b")), DONE);
 
-  /** Fails a run, as the service says. */
-  async function failedWith(status: number, advice: string): Promise<Result> {
-    await open(step(), afterStatus(status));
-    const failed = await project.finish(["run", "p.yaml"]);
+  /** Expects the advice of a failed run, and that this command continues its conversation. */
+  async function continues(
+    failed: Result,
+    { status, advice, exit = 0 }: { status: number; advice: string; exit?: number },
+  ): Promise<Result> {
     expect(failed.exit).toBe(3);
     expect(failed.stdout).toContain(advice);
-    return failed;
-  }
-
-  async function continues(args: readonly string[], status: number): Promise<void> {
+    const yes = status === 404 ? ["--yes"] : [];
     const asked = project.model.requests("work").length;
-    good(await project.finish(args));
-    expect(project.effects()).toEqual({ a: 1, b: 1 });
-    expect(await project.said()).toEqual(["work: task in 1", "work: failed in 1"]);
+    const result = await project.finish([...suggested(failed), ...yes]);
+    expect(result.exit, result.stdout + result.stderr).toBe(exit);
     expect(requestAfter(asked)).toContain("tool_result");
     expect(requestAfter(asked)).toContain("The last attempt at this task failed (agent)");
     expect(requestAfter(asked)).toContain(`the script says ${status}`);
+    return result;
   }
 
-  it.each(failures)("with status %i continues in the same conversation", async (status, advice) => {
-    const failed = await failedWith(status, advice);
-    if (status === 404) project.write("p.yaml", step("model: another"));
-    const yes = status === 404 ? ["--yes"] : [];
-    await continues([...suggested(failed), ...yes], status);
+  it("continues in the same conversation, each time, with what the status asks for", async () => {
+    await open(
+      step(),
+      stateless(
+        effect("a"),
+        refuse(403, effect("b")),
+        refuse(400, effect("c")),
+        refuse(404, effect("d")),
+        DONE,
+      ),
+    );
+    const first = await project.finish(["run", "p.yaml"]);
+    const second = await continues(first, { status: 403, advice: LOGIN, exit: 3 });
+    const advice = "Continue its conversation: perdure resume";
+    const third = await continues(second, { status: 400, advice, exit: 3 });
+    expect(project.effects()).toEqual({ a: 1, b: 1, c: 1 });
+    project.write("p.yaml", step("model: another"));
+    await continues(third, {
+      status: 404,
+      advice: "Change `model:` in the pipeline, then continue: perdure resume",
+    });
+    expect(project.effects()).toEqual({ a: 1, b: 1, c: 1, d: 1 });
+    expect(await project.said()).toEqual(["work: task in 1", FAILED, FAILED, FAILED]);
   });
 
   it("continues in the same conversation, also after a kill, or in another one", async () => {
-    const failed = await failedWith(401, LOGIN);
+    await open(step(), stateless(effect("a"), refuse(401, effect("b")), DONE));
+    const failed = await project.finish(["run", "p.yaml"]);
     const id = await project.newestId();
     const kept = new KeptProject(project);
     onTestFinished(() => kept.forget());
-    await continues(suggested(failed), 401);
+    await continues(failed, { status: 401, advice: LOGIN });
+    expect(project.effects()).toEqual({ a: 1, b: 1 });
+    expect(await project.said()).toEqual(["work: task in 1", FAILED]);
 
     // The attempt that learned of it is killed: the next one learns of it as well.
     await project.remove();
@@ -154,6 +166,8 @@ describe("a limit", () => {
     );
     const failed = await project.finish(["run", "p.yaml"]);
     expect(failed.exit).toBe(5);
+    expect(failed.stdout).toContain("it wrote nothing for 1.0s");
+    expect(project.stepProcesses()).toEqual([]);
     project.model.release();
     const asked = project.model.requests("work").length;
     good(await project.finish(suggested(failed)));
@@ -186,19 +200,6 @@ describe("a limit", () => {
     expect(JSON.stringify(project.model.requests("work").at(-1))).toContain(
       "you may answer 20 more times",
     );
-  });
-
-  it("of a budget names an amount that suffices", async () => {
-    await open(
-      `budget: { tokens: 100 }\n${step()}`,
-      stateless(effect("a"), effect("b"), stall("accept", text("?"))),
-    );
-    const stopped = await project.finish(["run", "p.yaml"]);
-    expect(stopped.exit).toBe(3);
-    expect(stopped.stdout).toMatch(/perdure resume \w+ --budget \+\d+tokens/);
-    project.model.play(stateless(DONE));
-    good(await project.finish(suggested(stopped)));
-    expect(await project.said()).toEqual(["work: task in 1", "work: interrupted in 1"]);
   });
 });
 
@@ -345,18 +346,6 @@ describe("the first signal", () => {
     expect(project.effects()).toEqual({ a: 1 });
     const [interrupted] = await project.events("step.interrupted");
     expect(interrupted?.tool).toMatchObject({ name: "Bash", ok: true });
-    expect(project.stepProcesses()).toEqual([]);
-  });
-
-  it("stops it when the grace period is over", async () => {
-    project = await FakeClaude.open();
-    const hold = project.hold("tool");
-    project.model.play(stateless(shell(hold.command), DONE));
-    project.write("p.yaml", `defaults: { grace: 100ms }\n${step()}`);
-    const runner = project.begin(["run", "p.yaml"]);
-    await hold.arrived();
-    const stopped = await runner.kill("SIGTERM");
-    expect(stopped.exit, stopped.stdout).toBe(143);
     expect(project.stepProcesses()).toEqual([]);
   });
 

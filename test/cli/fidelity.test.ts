@@ -3,8 +3,9 @@
  * kills.
  */
 import * as fs from "node:fs";
-import { afterEach, describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it, onTestFinished } from "vitest";
 import { FakeClaude } from "../rig/fake-claude.ts";
+import { KeptProject } from "../rig/kept-project.ts";
 import { type Reply, type Script, shell, stall, stateless, text } from "../rig/model/reply.ts";
 import type { Result } from "../rig/project.ts";
 
@@ -120,20 +121,17 @@ steps:
     good(await project.finish(["replay"]));
   });
 
-  async function cutOff(): Promise<void> {
+  it("continues in full after a kill, or anew without its transcript", async () => {
     project = await FakeClaude.open(
       when("Follow it", shell("echo built >> effects"), stall("accept", text("Built."))),
       stateless(text("The plan is to win.")),
     );
     project.write("p.yaml", yaml);
     await killed();
-  }
-
-  it("continues in full after a kill", async () => {
-    await cutOff();
+    const kept = new KeptProject(project);
+    onTestFinished(() => kept.forget());
     good(await project.finish(["resume"]));
-    const said = await project.said();
-    expect(said.slice(0, 4)).toEqual([
+    expect((await project.said()).slice(0, 4)).toEqual([
       "plan: task in 1",
       "build: task in 1",
       "build: interrupted in 1",
@@ -141,10 +139,10 @@ steps:
     ]);
     expect(await prompt("build@1.2")).not.toContain("This step is part of run");
     expect(project.effects()).toEqual({ counted: 1, built: 1 });
-  });
 
-  it("begins anew without its transcript, with the longest briefing that is possible", async () => {
-    await cutOff();
+    // Without it, with the longest briefing that is possible.
+    await project.remove();
+    kept.putBack();
     forget();
     good(await project.finish(["resume"]));
     const said = await project.said();
@@ -252,34 +250,32 @@ describe("in a DOT file", () => {
     "tell: full by edge, main by step",
   ];
 
-  it.each([
-    ["goes on in full", true, [], "tell: interrupted in 3", 3],
-    [
-      "is told a summary first",
-      false,
-      ["tell: summary:high by resume, main by step"],
-      "tell: task in 4",
-      4,
-    ],
-  ] as const)(
-    "the edge counts before the node, the node before the graph; what was interrupted %s",
-    async (_what, survives, resumed, said, conversation) => {
-      project = await FakeClaude.open(
-        when("Tell it", shell("echo told >> effects"), stall("accept", text("Told."))),
-        stateless(text("The plan is to win.")),
-      );
-      project.write("p.dot", dot);
-      await killed("p.dot");
-      if (!survives) forget();
+  it("the edge counts before the node, the node before the graph, also after a kill", async () => {
+    project = await FakeClaude.open(
+      when("Tell it", shell("echo told >> effects"), stall("accept", text("Told."))),
+      stateless(text("The plan is to win.")),
+    );
+    project.write("p.dot", dot);
+    await killed("p.dot");
+    const kept = new KeptProject(project);
+    onTestFinished(() => kept.forget());
+    const resumes = async (told: readonly string[], ...said: readonly string[]): Promise<void> => {
       good(await project.finish(["resume"]));
-      expect(await modes()).toEqual([...before, ...resumed, "last: full by step, main by step"]);
-      expect(await project.said()).toEqual([
-        ...["plan: task in 1", "build: task in 2", "review: task in 3", "tell: task in 3", said],
-        `last: task in ${conversation}`,
-      ]);
+      expect(await modes()).toEqual([...before, ...told, "last: full by step, main by step"]);
+      const first = ["plan: task in 1", "build: task in 2", "review: task in 3", "tell: task in 3"];
+      expect(await project.said()).toEqual([...first, ...said]);
       expect(await prompt("build@1.1")).toContain("- plan: completed: The plan is to win.");
       expect(await prompt("plan@1.1")).not.toContain("Steps so far");
       good(await project.finish(["replay"]));
-    },
-  );
+    };
+    // What was interrupted goes on in full.
+    await resumes([], "tell: interrupted in 3", "last: task in 3");
+
+    // Without its conversation it is told a summary first.
+    await project.remove();
+    kept.putBack();
+    forget();
+    const told = "tell: summary:high by resume, main by step";
+    await resumes([told], "tell: task in 4", "last: task in 4");
+  });
 });

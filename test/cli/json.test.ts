@@ -11,11 +11,12 @@ import { FakeClaude } from "../rig/fake-claude.ts";
 import { helps } from "../rig/help.ts";
 import { stateless, text } from "../rig/model/reply.ts";
 import { faultsOf, valuesIn } from "../rig/printed-json.ts";
-import { type Program, Project, type StartOptions } from "../rig/project.ts";
+import { PlainProject, type Program, type Project, type StartOptions } from "../rig/project.ts";
+import { several } from "../rig/several-commands.ts";
 
 let project: Project;
 beforeEach(() => {
-  project = new Project();
+  project = new PlainProject();
 });
 afterEach(() => project.remove());
 
@@ -52,19 +53,49 @@ async function document(...words: Parameters<typeof printed>): Promise<Document>
   return only ?? {};
 }
 
-/** The commands that read something of the newest run, whatever its state is. */
-async function readAll(step: string): Promise<void> {
+/** What some commands print with `--json`, in one process; they only read. */
+async function together(
+  ...commands: readonly (readonly string[])[]
+): Promise<readonly (readonly Document[])[]> {
+  const texts = await several(
+    project,
+    commands.map((command) => [...command, "--json"]),
+  );
+  return commands.map((command, index) => checked(command, texts[index] ?? ""));
+}
+
+/** The same, in a process for each of them. */
+async function apart(
+  ...commands: readonly (readonly string[])[]
+): Promise<readonly (readonly Document[])[]> {
+  const all: (readonly Document[])[] = [];
+  for (const command of commands) all.push(await printed(command));
+  return all;
+}
+
+/** The commands that read something of the newest run, whatever its state is; gives what `why` says. */
+async function readAll(step: string, print = together): Promise<Document> {
   const id = await project.newestId();
   const about = { run_id: id, schema_version: 1 };
-  for (const command of ["show", "why", "report", "timeline", "answer"]) {
-    expect(await document([command, id])).toMatchObject(about);
-  }
-  expect(await document(["explain", id, step])).toMatchObject({ ...about, step });
-  expect(await document(["replay", id])).toMatchObject({ ...about, difference: null });
-  expect((await document(["list"])).runs).toEqual([expect.objectContaining({ run_id: id })]);
-  await document(["graph", id]);
-  await document(["resume", id, "--dry-run"]);
-  for (const line of await printed(["logs", id])) expect(line).toMatchObject(about);
+  const [logs = [], ...documents] = await print(
+    ["logs", id],
+    ...["why", "show", "report", "timeline", "answer"].map((command) => [command, id]),
+    ["explain", id, step],
+    ["replay", id],
+    ["list"],
+    ["graph", id],
+    ["resume", id, "--dry-run"],
+  );
+  for (const line of logs) expect(line).toMatchObject(about);
+  expect(documents).toMatchObject([
+    ...Array.from({ length: 5 }, () => [about]),
+    [{ ...about, step }],
+    [{ ...about, difference: null }],
+    [{ runs: [{ run_id: id }] }],
+    [{}],
+    [{}],
+  ]);
+  return documents[0]?.[0] ?? {};
 }
 
 /** The events of the newest run, as `attach` prints them. */
@@ -80,6 +111,7 @@ async function killed(runner: Program): Promise<void> {
 }
 
 const FANS = `name: fans
+workspace: here
 input: { type: object, properties: { who: { type: string } } }
 steps:
   - id: make
@@ -101,22 +133,28 @@ describe("a run that", () => {
     project.write("p.yaml", FANS);
     const lines = await printed(["run", "p.yaml", "-i", "who=ann"]);
     expect(lines.at(-1)).toMatchObject({ type: "run.completed", schema_version: 1 });
-    await readAll("make");
+    await readAll("make", apart);
     expect(await events()).toEqual(lines);
     const id = await project.newestId();
     expect((await document(["diff", id, "make", "--patch"])).files).not.toEqual([]);
-    expect(await document(["resume", id])).toMatchObject({ run_id: id, status: "completed" });
-    expect(await document(["report", id, "--with-output"])).toMatchObject({ run_id: id });
-    const notices = { run_id: id, schema_version: 1, sent: 0, unsent: 0 };
-    expect(await document(["notify", id])).toMatchObject(notices);
-    await document(["service", "status"]);
-    await document(["doctor"]);
+    const words = [
+      ["resume", id],
+      ["report", id, "--with-output"],
+      ["notify", id],
+    ];
+    expect(await together(...words, ["service", "status"])).toMatchObject([
+      [{ run_id: id, status: "completed" }],
+      [{ run_id: id }],
+      [{ run_id: id, schema_version: 1, sent: 0, unsent: 0 }],
+      [{}],
+    ]);
   });
 
   it("failed, with a check, and is retried", async () => {
     project.write(
       "p.yaml",
       `name: bad
+workspace: here
 steps:
   - { id: a, run: echo made > made }
   - { id: b, run: "true", check: "echo because; test -e flag", retry: { attempts: 2 } }
@@ -124,11 +162,12 @@ steps:
     );
     const lines = await printed(["run", "p.yaml"], { exit: 3 });
     expect(lines.at(-1)).toMatchObject({ type: "run.failed" });
-    await readAll("b");
+    expect((await readAll("b")).check_output).not.toEqual([]);
     const id = await project.newestId();
-    expect((await document(["why", id])).check_output).not.toEqual([]);
-    await document(["retry", id, "b", "--dry-run"]);
-    await document(["rewind", id, "b", "--dry-run"]);
+    const plans = await together(
+      ...["retry", "rewind"].map((command) => [command, id, "b", "--dry-run"]),
+    );
+    expect(plans).toMatchObject([[{}], [{}]]);
     expect(await document(["rewind", id, "b"])).toMatchObject({ runs_again: ["b"], request: null });
     const into = project.path("copy");
     expect(await document(["rewind", id, "a@1.1", "--into", into])).toMatchObject({ into });
@@ -151,10 +190,11 @@ steps:
     await readAll("ask");
     await events(6);
     const id = await project.newestId();
-    await document(["inbox"]);
-    await document(["doctor"]);
-    const { questions } = await document(["answer", id]);
-    expect(questions).toMatchObject([{ step: "ask", attempt: 1, answered: false }]);
+    expect(await together(["inbox"], ["doctor"], ["answer", id])).toMatchObject([
+      [{}],
+      [{}],
+      [{ questions: [{ step: "ask", attempt: 1, answered: false }] }],
+    ]);
     const answer = await document(["answer", id, "ask", "approve", "-t", "well"]);
     expect(answer).toMatchObject({ step: "ask", choice: "A", text: "well", continues: false });
     await printed(["resume", id]);
@@ -164,7 +204,13 @@ steps:
     const hold = project.hold("b");
     project.write(
       "p.yaml",
-      `steps:\n  - { id: a, run: echo 1 > a }\n  - id: b\n    run: |\n      ${hold.command}\n`,
+      `workspace: here
+steps:
+  - { id: a, run: echo 1 > a }
+  - id: b
+    run: |
+      ${hold.command}
+`,
     );
     const runner = project.start(["run", "p.yaml", "--json"]);
     await hold.arrived();
@@ -175,8 +221,7 @@ steps:
     expect(await document(["resume", id, "--budget", "+1h"])).toMatchObject({ request: "handled" });
     await killed(runner);
     checked(["run"], runner.stdout);
-    await readAll("a");
-    expect((await document(["why", id])).status).toBe("interrupted");
+    expect((await readAll("a")).status).toBe("interrupted");
     const { error } = await document(["stop", id], { exit: 1 });
     expect(error).toMatchObject({ code: "nothing-to-stop" });
     await document(["fork", id, "--at", "b", "--dry-run"]);
@@ -184,15 +229,18 @@ steps:
     expect(fork).toMatchObject({ forked_from: { run_id: id } });
     const file = project.path("run.perdure");
     expect(await document(["export", id, "-o", file])).toMatchObject({ run_id: id, file });
-    const there = new Project();
+    const there = new PlainProject();
     const imported = await document(["import", file, "--into", there.dir]);
     expect(imported).toMatchObject({ run_id: id, known: false });
     const moved = await printed(["attach", id], { cwd: there.dir });
     expect(moved.map(({ type }) => type)).toContain("run.moved");
     await there.remove();
-    const forked = await printed(["attach", String(fork.run_id)]);
-    expect(forked.map(({ type }) => type)).toContain("run.forked");
-    await document(["clean", "--all", "--dry-run"]);
+    const [forked, cleaned] = await together(
+      ["attach", String(fork.run_id)],
+      ["clean", "--all", "--dry-run"],
+    );
+    expect(forked?.map(({ type }) => type)).toContain("run.forked");
+    expect(cleaned).toMatchObject([{ dry_run: true }]);
     expect(await document(["clean", "--all", "--force"])).toMatchObject({ dry_run: false });
     await document(["show", id]);
   });
@@ -207,8 +255,7 @@ steps:
     await watcher.printed("step.started");
     expect(await document(["stop"])).toMatchObject({ outcome: "asked", mode: "now" });
     checked(["attach"], (await watcher.ended).stdout);
-    await readAll("a");
-    expect((await document(["why"])).status).toBe("interrupted");
+    expect((await readAll("a")).status).toBe("interrupted");
   });
 
   it("has an effect that must happen once", async () => {
@@ -232,8 +279,7 @@ steps:
   it("is a DOT pipeline", async () => {
     const fixture = resolve(import.meta.dirname, "../fixtures/dot/smoke.dot");
     fs.copyFileSync(fixture, project.path("p.dot"));
-    await document(["validate", "p.dot"]);
-    await document(["graph", "p.dot"]);
+    expect(await together(["validate", "p.dot"], ["graph", "p.dot"])).toMatchObject([[{}], [{}]]);
     const result = await project.run(["run", "p.dot", "--simulate", "all", "--json"]);
     const lines = checked(["run"], result.stdout);
     const started = lines.find(({ type }) => type === "step.started");

@@ -163,16 +163,9 @@ const REFUSALS: Readonly<Record<string, Situation>> = {
   },
 };
 
+/** How each failure comes about; failure.test.ts does the same with other answers of a service. */
 const FAILURES: Readonly<Record<Exclude<AgentReason, "paused"> | `agent ${string}`, Situation>> = {
   agent: { meet: () => run("", refuse(400)), first: recover },
-  "agent auth": { meet: () => run("", refuse(401)), first: recover },
-  "agent model": {
-    meet: () => run("", refuse(404)),
-    first: () => {
-      recover();
-      write("model: another");
-    },
-  },
   "agent overflow": {
     meet: () => run("", times("always", overflow())),
     first: () => {

@@ -14,7 +14,13 @@ import {
   type Project,
   type Result,
 } from "../rig/project.ts";
-import { type AgentReason, follow, SHOW_CODES, type Situation } from "../rig/suggestion.ts";
+import {
+  type AgentReason,
+  follow,
+  SHOW_CODES,
+  type Situation,
+  suggestions,
+} from "../rig/suggestion.ts";
 
 let project: Project;
 
@@ -92,17 +98,66 @@ async function answered(choice: string): Promise<Result> {
 
 const GOAL = "{ id: one, goal: true, run: test -e ready, on_failure: continue }";
 
-/** How each kind of failure comes about, but those of agents. */
-const FAILURES: Readonly<Record<Exclude<FailureReason, AgentReason | NotShown>, Situation>> = {
+/** Failures that a step can have behind another one: `resume` leads from each to the next. */
+type Chained =
+  | "reported"
+  | "retry"
+  | "status"
+  | "check"
+  | "output"
+  | "context"
+  | "timeout"
+  | "idle"
+  | "no-edge";
+
+/** Their steps, which fail until there is a file `ready` of their own. */
+const CHAIN: Readonly<Record<Chained, string>> = {
+  reported: `run: ${reports('{"outcome":"fail"}')}`,
+  retry: `run: ${reports('{"outcome":"retry"}')}`,
+  status: `run: ${reports("no JSON")}`,
+  check: 'run: "true", check: test -e ready',
+  output: `run: "! test -e ready || echo > a", outputs: { a: a }`,
+  context: `run: 'test -e ready || echo "{" > "$PERDURE_CONTEXT"'`,
+  timeout: `run: ${SLOW}, timeout: 100ms`,
+  idle: `run: ${SLOW}, idle_timeout: 100ms`,
+  "no-edge": `run: '! test -e ready || echo go=yes > "$PERDURE_CONTEXT"',
+      edges: [{ to: end, when: context.go == 'yes' }]`,
+};
+
+it("failures that resume leads past, one after the other", async () => {
+  SITE.open();
+  try {
+    const steps = Object.entries(CHAIN).map(([reason, keys]) => {
+      return `{ id: ${reason}, ${keys.replaceAll("test -e ready", `test -e ready-${reason}`)} }`;
+    });
+    write([...steps, '{ id: end, run: "true" }'].join("\n  - "), "context: { go: no }");
+    let met = await project.run(["run", "p.yaml"]);
+    const reasons = Object.keys(CHAIN);
+    for (const [index, reason] of reasons.entries()) {
+      const story = met.stdout + met.stderr;
+      const failed = (await events("step.failed")).at(-1);
+      expect(failed, story).toMatchObject({ step: reason, reason });
+      const id = (await project.newestId()).slice(0, 8);
+      // The failure `exit` suggests and runs the others as well.
+      const known = [`logs ${id} ${reason}`, `resume ${id}`, `skip ${id} ${reason}`];
+      const all = suggestions(met).map((words) => words.join(" "));
+      expect(all, story).toContain(`resume ${id}`);
+      expect(known, story).toEqual(expect.arrayContaining(all));
+      project.write(`ready-${reason}`, "");
+      met = await project.run(["resume", id], { env: SHOW_CODES });
+      const isLast = index === reasons.length - 1;
+      expect(isLast ? [0] : [3, 5], met.stdout + met.stderr).toContain(met.exit);
+    }
+  } finally {
+    await SITE.close();
+  }
+});
+
+/** How each other kind of failure comes about, but those of agents. */
+const FAILURES: Readonly<
+  Record<Exclude<FailureReason, AgentReason | NotShown | Chained>, Situation>
+> = {
   exit: untilReady('{ id: one, run: "test -e ready" }'),
-  reported: untilReady(`{ id: one, run: ${reports('{"outcome":"fail"}')} }`),
-  retry: untilReady(`{ id: one, run: ${reports('{"outcome":"retry"}')} }`),
-  status: untilReady(`{ id: one, run: ${reports("no JSON")} }`),
-  check: untilReady('{ id: one, run: "true", check: test -e ready }'),
-  output: untilReady(`{ id: one, run: "! test -e ready || echo > a", outputs: { a: a } }`),
-  context: untilReady(`{ id: one, run: 'test -e ready || echo "{" > "$PERDURE_CONTEXT"' }`),
-  timeout: untilReady(`{ id: one, run: ${SLOW}, timeout: 100ms }`),
-  idle: untilReady(`{ id: one, run: ${SLOW}, idle_timeout: 100ms }`),
   unanswered: {
     meet: () => {
       write("{ id: one, gate: { ask: ship it?, timeout: 100ms } }");
@@ -119,22 +174,10 @@ const FAILURES: Readonly<Record<Exclude<FailureReason, AgentReason | NotShown>, 
   declared: untilReady(`{ id: look, run: test -e ready, on_failure: continue }
   - { id: one, when: results.look.status == "failed", fail: no good }`),
   expression: untilEdited('{ id: one, run: "true", when: int(context.number) > 1 }', GOOD),
-  "no-edge": {
-    meet: () => {
-      write(
-        `{ id: one, run: '! test -e ready || echo go=yes > "$PERDURE_CONTEXT"',
-      edges: [{ to: end, when: context.go == 'yes' }] }
-  - { id: end, run: "true" }`,
-        "context: { go: no }",
-      );
-      return project.run(["run", "p.yaml"]);
-    },
-    first: getReady,
-  },
-  restart: dot(`a [shape=parallelogram, tool_command="true"]
-    b [shape=parallelogram, tool_command="! test -e ready || echo done=yes >> $PERDURE_CONTEXT"]
-    start -> a -> b; b -> exit [condition="context.done=yes"]
-    b -> a [loop_restart=true, condition="context.done!=yes"]`),
+  restart:
+    dot(`b [shape=parallelogram, tool_command="! test -e ready || echo done=yes >> $PERDURE_CONTEXT"]
+    start -> b; b -> exit [condition="context.done=yes"]
+    b -> b [loop_restart=true, condition="context.done!=yes"]`),
   pick: dot(`p [shape=component]; x [${TOOL}]; y [${TOOL}]; f [shape=tripleoctagon]
     start -> p; p -> x -> f; p -> y -> f; f -> exit`),
   stall: untilReady(loop("echo no")),

@@ -1,7 +1,8 @@
 /** Conversations with agents: handed over, corrected, shared, stopped, and cut short by limits. */
 import * as fs from "node:fs";
-import { afterEach, describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it, onTestFinished } from "vitest";
 import { FakeClaude } from "../rig/fake-claude.ts";
+import { KeptProject } from "../rig/kept-project.ts";
 import {
   queue,
   type Reply,
@@ -200,16 +201,6 @@ describe("limits", () => {
     expect(project.model.requests("work").length).toBeLessThan(20);
   });
 
-  it("end an agent that prints nothing", async () => {
-    project = await FakeClaude.open(stateless(stall("accept", text("Too late."))));
-    pipeline("steps: [{ id: work, agent: claude, prompt: Do it., idle_timeout: 1s }]");
-    const result = await project.finish(["run", "p.yaml"]);
-
-    expect(result.exit).toBe(5);
-    expect(result.stdout).toContain("it wrote nothing for 1.0s");
-    expect(project.stepProcesses()).toEqual([]);
-  });
-
   it("count turns over a kill", async () => {
     project = await FakeClaude.open(
       stateless(
@@ -307,16 +298,19 @@ describe("stopping", () => {
     expect(project.effects()).toEqual({ one: 1, two: 1 });
   });
 
-  it("by SIGINT leaves a receipt with the last tool, the turns and the cost", async () => {
+  it("by a signal, when the grace period is over, leaves a receipt with the last tool", async () => {
     project = await FakeClaude.open();
     const hold = project.hold("tool");
     project.model.play(stateless(shell(hold.command), text("Done.")));
-    pipeline("steps: [{ id: work, agent: claude, prompt: Do it., grace: 50ms }]");
+    pipeline(`
+defaults: { grace: 50ms }
+steps: [{ id: work, agent: claude, prompt: Do it. }]
+`);
     const runner = project.begin(["run", "p.yaml"]);
     await hold.arrived();
-    const stopped = await runner.kill("SIGINT");
+    const stopped = await runner.kill("SIGTERM");
 
-    expect(stopped.exit).toBe(130);
+    expect(stopped.exit, stopped.stdout).toBe(143);
     expect(project.stepProcesses()).toEqual([]);
     expect(await project.receiptOf("work@1.1")).toMatchObject({
       status: "interrupted",
@@ -368,8 +362,10 @@ describe("recovery", () => {
     project.model.release();
   }
 
-  it("starts anew when a person says so, which a dry run foretells", async () => {
+  it("starts anew or continues as a person says, which a dry run foretells", async () => {
     await cutOff();
+    const kept = new KeptProject(project);
+    onTestFinished(() => kept.forget());
     const dryRun = async (...more: readonly string[]): Promise<string> => {
       const reported = await project.finish(["resume", "--dry-run", ...more]);
       good(reported);
@@ -389,6 +385,16 @@ describe("recovery", () => {
     // Its files are put back to where it began, so what it had written is written once.
     expect(project.effects()).toEqual({ tool: 1 });
     expect(project.model.requests("work").length).toBeGreaterThan(3);
+
+    // Nobody can be asked without a terminal, and a word that it does not know is refused.
+    await project.remove();
+    kept.putBack();
+    const asked = await project.finish(["resume", "--recover", "ask"]);
+    expect([asked.exit, asked.stderr]).toEqual([2, expect.stringContaining("needs a terminal")]);
+    expect((await project.finish(["resume", "--recover", "maybe"])).exit).toBe(2);
+    good(await project.finish(["resume", "--recover", "continue"]));
+    expect(await project.said()).toEqual(["work: task in 1", "work: interrupted in 1"]);
+    expect(project.effects()).toEqual({ tool: 1 });
   });
 
   it("takes the last word of an agent whose exit status was lost, and runs only its check", async () => {
@@ -427,15 +433,6 @@ steps:
     expect(completed.find(({ step }) => step === "work")?.answer).toBe("Done.");
     expect(await project.events("step.failed")).toEqual([]);
     expect(project.effects()).toEqual({ check: 1 });
-  });
-
-  it("refuses to ask without a terminal, and words that it does not know", async () => {
-    await cutOff();
-    const asked = await project.finish(["resume", "--recover", "ask"]);
-    expect([asked.exit, asked.stderr]).toEqual([2, expect.stringContaining("needs a terminal")]);
-    expect((await project.finish(["resume", "--recover", "maybe"])).exit).toBe(2);
-    good(await project.finish(["resume", "--recover", "continue"]));
-    expect(project.effects()).toEqual({ tool: 1 });
   });
 
   it("records that it took over a living process, and a result that was there", async () => {
