@@ -1,12 +1,12 @@
 /** A pipeline that is named instead of its file. */
 import * as fs from "node:fs";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { eventually, Project } from "../rig/project.ts";
+import { eventually, PlainProject, type Project } from "../rig/project.ts";
 import { Terminal } from "../rig/terminal.ts";
 
 let project: Project;
 beforeEach(() => {
-  project = new Project();
+  project = new PlainProject();
   fs.mkdirSync(project.path("pipelines"));
   fs.mkdirSync(project.path("deep"));
   const text = (word: string): string => `steps: [{ id: say, run: "echo ${word}" }]\n`;
@@ -75,7 +75,7 @@ it("is not mistaken for a prompt, nor a prompt for it", async () => {
 });
 
 it("is known to validate, graph, doctor and prices", async () => {
-  expect(await project.must(["validate", "release"])).toBe("release: valid, 1 step\n");
+  expect(await project.must(["validate", "release"])).toMatch(/^release: valid, 1 step\n/);
   expect(await project.must(["graph", "release"])).toContain("say");
   expect(await project.must(["doctor", "release"])).toContain("release can run here");
   const found: unknown = JSON.parse(await project.must(["doctor", "release", "--json"]));
