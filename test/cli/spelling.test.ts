@@ -1,5 +1,5 @@
 /** Other spellings, machine output, quiet and colours: what scripts rely on. */
-import { execFileSync } from "node:child_process";
+import { mkdirSync } from "node:fs";
 import { afterAll, afterEach, beforeEach, describe, expect, it } from "vitest";
 import { KeptProject } from "../rig/kept-project.ts";
 import { PlainProject, type Project } from "../rig/project.ts";
@@ -86,15 +86,15 @@ describe("other spellings of resume", () => {
   );
 
   it("with a pipeline file, the last run is the last one of that pipeline", async () => {
-    const id = await newFailedRun("first.yaml");
+    const id = await failedRun();
     await newFailedRun("second.yaml");
     project.write("flag", "");
-    const resumed = await project.must(["run", "first.yaml", "--from-step", "two"]);
-    expect(resumed).toContain(`Resuming run ${id} of first from step 2 of 3: two`);
-    const none = await project.run(["run", "first.yaml", "--resume-last"]);
+    const resumed = await project.must(["run", "p.yaml", "--from-step", "two"]);
+    expect(resumed).toContain(`Resuming run ${id} of p from step 2 of 3: two`);
+    const none = await project.run(["run", "p.yaml", "--resume-last"]);
     expect(none.exit).toBe(2);
     expect(none.stderr).toBe(
-      "error: there is no unfinished run of first.yaml\n  next: perdure list runs\n",
+      "error: there is no unfinished run of p.yaml\n  next: perdure list runs\n",
     );
   });
 });
@@ -103,18 +103,15 @@ it("sessions ls, show and clean are list runs, show and clean", async () => {
   const id = await failedRun();
   expect(await project.must(["sessions", "ls"])).toBe(await project.must(["list", "runs"]));
   expect(await project.must(["sessions"])).toBe(await project.must(["list"]));
-  expect(
-    await project.must(["-C", project.dir, "sessions", "ls", "--output", "json"], { cwd: "/" }),
-  ).toBe(await project.must(["list", "--output", "json"]));
-  expect(await project.must(["sessions", "show", id])).toBe(await project.must(["show", id]));
-  expect(await project.must(["sessions", "clean", "--all", "--dry-run"])).toContain("would remove");
-});
-
-it("works from a directory below the project, and finds the same runs", async () => {
-  const id = await failedRun();
-  execFileSync("mkdir", ["-p", project.path("deep/er")]);
+  // From a directory below the project, too.
+  mkdirSync(project.path("deep/er"), { recursive: true });
   const listed = await project.must(["list", "--output", "json"], { cwd: project.path("deep/er") });
   expect(listed).toContain(id);
+  expect(
+    await project.must(["-C", project.dir, "sessions", "ls", "--output", "json"], { cwd: "/" }),
+  ).toBe(listed);
+  expect(await project.must(["sessions", "show", id])).toBe(await project.must(["show", id]));
+  expect(await project.must(["sessions", "clean", "--all", "--dry-run"])).toContain("would remove");
 });
 
 it("--json is a stream of events, numbered without gaps, and nothing else", async () => {
