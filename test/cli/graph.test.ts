@@ -51,7 +51,7 @@ describe("a fan-out", () => {
     expect(project.read("all")).toBe("a\ne\n");
   });
 
-  it("tries only its failed items again when it is resumed", async () => {
+  it("tries only its failed items again, and one whose file of items was not there", async () => {
     project.write(
       "p.yaml",
       `steps:
@@ -70,17 +70,20 @@ describe("a fan-out", () => {
     run: |
       ${project.effect("strict-$PERDURE_ITEM")}
       test "$PERDURE_ITEM" != y || test -e mended
+  - {id: missing, needs: [], for_each: {in: {file: no.json}}, run: "${project.effect("missing")}"}
 `,
     );
     const failed = await project.run(["run", "p.yaml"]);
     expect(failed.exit).toBe(3);
     expect(failed.stdout).toContain("1 of 2 items failed");
+    expect(failed.stdout).toContain("there is no file no.json of items");
     project.write("mended", "");
+    project.write("no.json", "[1]");
     await project.must(["resume", await project.newestId()]);
     expect(project.effects()).toEqual({
       ...{ "first-a": 1, "first-b": 1, "first-c": 1 },
       ...{ "second-a": 1, "second-b": 1, "second-c": 1 },
-      ...{ "strict-x": 1, "strict-y": 2 },
+      ...{ "strict-x": 1, "strict-y": 2, missing: 1 },
     });
   });
 
@@ -109,15 +112,6 @@ describe("a fan-out", () => {
     await hold.release();
     expect((await resumed.ended).exit).toBe(0);
     expect(project.effects()).toEqual({ "src/a.ts": 2, "src/b.ts": 1, one: 1, two: 1 });
-  });
-
-  it("says which file of items is not there", async () => {
-    project.write("p.yaml", "steps: [{id: e, for_each: {in: {file: no.json}}, run: ls}]");
-    const failed = await project.run(["run", "p.yaml"]);
-    expect(failed.exit).toBe(3);
-    expect(failed.stdout).toContain("there is no file no.json of items");
-    project.write("no.json", "[1]");
-    await project.must(["resume", await project.newestId()]);
   });
 });
 
@@ -292,19 +286,6 @@ describe("a goal", () => {
 });
 
 describe("a failure", () => {
-  it("that the author tolerates is shown and does not fail the run", async () => {
-    project.write(
-      "p.yaml",
-      `steps:
-  - {id: lint, run: exit 4, on_failure: continue}
-  - {id: build, run: "${project.effect("build-${{ results.lint.status }}-${{ results.lint.exit }}")}"}
-`,
-    );
-    await project.must(["run", "p.yaml"]);
-    expect(project.effects()).toEqual({ "build-failed-4": 1 });
-    expect(await states()).toEqual({ lint: "failed", build: "completed" });
-  });
-
   it("fails the run even when another branch finishes, and leaves what waits for it pending", async () => {
     project.write(
       "p.yaml",
@@ -321,10 +302,12 @@ describe("a failure", () => {
     expect(await states()).toMatchObject({ bad: "failed", behind: "pending", last: "completed" });
   });
 
-  it("may lead to a step of its own, and the path not taken is skipped", async () => {
+  it("that is tolerated, or leads to a step of its own, is shown and does not fail the run", async () => {
     project.write(
       "p.yaml",
       `steps:
+  - {id: lint, run: exit 4, on_failure: continue}
+  - {id: build, run: "${project.effect("build-${{ results.lint.status }}-${{ results.lint.exit }}")}"}
   - {id: deploy, run: "false", on_failure: rollback}
   - {id: announce, run: "${project.effect("announce")}"}
   - {id: party, run: "${project.effect("party")}"}
@@ -332,7 +315,11 @@ describe("a failure", () => {
 `,
     );
     await project.must(["run", "p.yaml"]);
-    expect(project.effects()).toEqual({ rollback: 1 });
-    expect(await states()).toMatchObject({ announce: "skipped", party: "skipped" });
+    expect(project.effects()).toEqual({ "build-failed-4": 1, rollback: 1 });
+    expect(await states()).toEqual({
+      ...{ lint: "failed", build: "completed", deploy: "failed" },
+      // The path not taken.
+      ...{ announce: "skipped", party: "skipped", rollback: "completed" },
+    });
   });
 });

@@ -10,7 +10,7 @@ import {
   PlainProject,
   PROGRAM,
   type Program,
-  Project,
+  type Project,
 } from "../rig/project.ts";
 import { userGit } from "../workspace/rig.ts";
 
@@ -21,9 +21,9 @@ steps:
   - { id: test, run: echo tested }
 `;
 
-const GATE = `${RELEASE}  - { id: approve, gate: "Ship it?" }\n`;
 const EFFECT = `${RELEASE}  - { id: publish, run: exit 1, once: true }\n`;
-const AGENT = `${GATE}  - { id: fix, agent: claude, prompt: Fix it. }\n`;
+const AGENT = `${RELEASE}  - { id: approve, gate: "Ship it?" }
+  - { id: fix, agent: claude, prompt: Fix it. }\n`;
 
 let project: Project;
 /** The step that a living run is held in, and its runner. */
@@ -44,12 +44,18 @@ async function ran(pipeline: string, exit: number): Promise<void> {
 }
 
 const completed = (): Promise<void> => ran(RELEASE, 0);
-const asking = (): Promise<void> => ran(GATE, 6);
-const agentToCome = (): Promise<void> => ran(AGENT, 6);
+/** A run that asks a question, with an agent to come. */
+const asking = (): Promise<void> => ran(AGENT, 6);
+
+/** Begins with a situation, which takes the place of the empty project. */
+async function beginWith(situation: () => Promise<void>): Promise<void> {
+  await project.discard();
+  await enter(situation);
+}
 
 /** A run that a rewind has left stopped. */
 async function interrupted(): Promise<void> {
-  await completed();
+  await beginWith(completed);
   await project.must(["rewind", "test"]);
 }
 
@@ -72,9 +78,24 @@ async function worktree(): Promise<void> {
 }
 
 async function exported(): Promise<void> {
-  await completed();
+  await beginWith(completed);
   await project.must(["export", "-o", "run.perdure"]);
   fs.mkdirSync(project.path("elsewhere"));
+}
+
+/** Situations that were brought about; they are put back for each example. */
+const known = new Map<() => Promise<void>, KeptProject>();
+afterAll(() => {
+  for (const one of known.values()) one.forget();
+});
+
+async function enter(situation: () => Promise<void>): Promise<void> {
+  const found = known.get(situation);
+  project = found?.project ?? new PlainProject();
+  if (found !== undefined) return found.putBack();
+  await situation();
+  // A run that lives cannot be kept.
+  if (held === undefined) known.set(situation, new KeptProject(project));
 }
 
 /** The situation of each command's examples; a completed run if none is named. */
@@ -83,10 +104,10 @@ const SITUATIONS: Readonly<Record<string, () => Promise<void>>> = {
   apply: worktree,
   import: exported,
   merge: worktree,
-  open: agentToCome,
+  open: asking,
   pr: worktree,
   resume: interrupted,
-  say: agentToCome,
+  say: asking,
   settle: () => ran(EFFECT, 3),
   skip: asking,
   stop: living,
@@ -115,7 +136,7 @@ const CHANGING = [
   ...["answer", "apply", "fork", "import", "merge", "open", "pr", "resume", "retry", "rewind"],
   ...["run", "say", "settle", "skip", "stop"],
 ];
-/** Commands whose examples can all look at the same completed run. */
+/** Commands whose examples can all look at the same completed run, in a worktree. */
 const READING = [
   ...["attach", "clean", "completion", "cost", "diff", "doctor", "explain", "export", "graph"],
   ...[
@@ -159,10 +180,7 @@ function expectToWork(name: string, line: string): void {
 }
 
 describe("the examples of commands that look", () => {
-  beforeAll(async () => {
-    project = new Project();
-    await completed();
-  });
+  beforeAll(() => enter(worktree));
   afterAll(() => leave());
 
   it.each(READING)("%s", (name) => {
@@ -180,21 +198,6 @@ describe("the examples of commands that look", () => {
 });
 
 describe("the examples of commands that change something", () => {
-  /** Situations that were brought about; they are put back for each example. */
-  const known = new Map<() => Promise<void>, KeptProject>();
-  afterAll(() => {
-    for (const one of known.values()) one.forget();
-  });
-
-  async function enter(situation: () => Promise<void>): Promise<void> {
-    const found = known.get(situation);
-    project = found?.project ?? new PlainProject();
-    if (found !== undefined) return found.putBack();
-    await situation();
-    // A run that lives cannot be kept.
-    if (held === undefined) known.set(situation, new KeptProject(project));
-  }
-
   it.each(CHANGING)("%s", async (name) => {
     for (const line of examplesOf(name)) {
       await enter(SITUATIONS[name] ?? completed);

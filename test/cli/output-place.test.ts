@@ -28,61 +28,51 @@ function kept(): readonly string[] {
     .map((path) => fs.readFileSync(path, "utf8"));
 }
 
-async function expectRefused(args: readonly string[] = []): Promise<void> {
-  const { exit, stdout } = await project.run(["run", "p.yaml", ...args]);
-  expect(stdout).toMatch(/its output "f" is outside of its workspace: \//);
-  expect(exit).toBe(3);
-  expect(kept()).toEqual([]);
+/** Values that would lead an output out of the workspace, by the steps that use them. */
+const VALUES = {
+  up: "../../../../../../../../../../../../tmp/perdure-evil",
+  absolute: "/tmp/perdure-evil",
+  within: "a/../../evil",
+};
+
+/** The steps that try to lead an output out of their workspace, as YAML. */
+function attempts(): Readonly<Record<string, string>> {
+  const values = Object.keys(VALUES).map((step) => [
+    step,
+    `    run: ${project.effect(step)}
+    outputs: { f: "\${{ input.${step} }}/evil.txt" }
+`,
+  ]);
+  return {
+    ...Object.fromEntries(values),
+    file: `    run: ln -sf '${outer.path("secret.txt")}' "$PERDURE_OUTPUT_F"
+    outputs: { f: out-1/f.txt }
+`,
+    folder: `    run: rmdir out-2; ln -s '${outer.path("foreign")}' out-2
+    outputs: { f: out-2/f.txt }
+`,
+  };
 }
 
 describe.each(["here", "copy", "own"])("in the workspace %s", (kind) => {
-  const workspace = kind === "own" ? "here" : kind;
-  const own = kind === "own" ? "\n    workspace: own" : "";
-
-  it.each([
-    "../../../../../../../../../../../../tmp/perdure-evil",
-    "/tmp/perdure-evil",
-    "a/../../evil",
-  ])("a value cannot lead to %s", async (value) => {
-    project.write(
-      "p.yaml",
-      `workspace: ${workspace}
-steps:
-  - id: one${own}
-    run: ${project.effect("one")}
-    outputs: { f: "\${{ input.w }}/evil.txt" }
-`,
+  it("neither a value nor a link in the place of a file or a folder leads out", async () => {
+    const own = kind === "own" ? "    workspace: own\n" : "";
+    const steps = Object.entries(attempts()).map(
+      ([step, text]) => `  - id: ${step}\n    needs: []\n${own}${text}`,
     );
-    await expectRefused(["-i", `w=${value}`]);
-    // It is refused before the step starts, and no folder is made.
+    const workspace = kind === "own" ? "here" : kind;
+    project.write("p.yaml", `workspace: ${workspace}\nsteps:\n${steps.join("")}`);
+    const words = Object.entries(VALUES).flatMap(([name, value]) => ["-i", `${name}=${value}`]);
+    const { exit, stdout } = await project.run(["run", "p.yaml", ...words]);
+    expect(exit).toBe(3);
+    for (const step of Object.keys(attempts())) {
+      const refusal = `✗ ${step} failed: .*its output "f" is outside of its workspace: /`;
+      expect(stdout).toMatch(new RegExp(refusal));
+    }
+    expect(kept()).toEqual([]);
+    // A value is refused before its step starts, and no folder is made.
     expect(project.effects()).toEqual({});
     expect(fs.existsSync("/tmp/perdure-evil")).toBe(false);
-  });
-
-  it("a link in the place of the file is not followed out", async () => {
-    project.write(
-      "p.yaml",
-      `workspace: ${workspace}
-steps:
-  - id: one${own}
-    run: ln -sf '${outer.path("secret.txt")}' "$PERDURE_OUTPUT_F"
-    outputs: { f: out/f.txt }
-`,
-    );
-    await expectRefused();
-  });
-
-  it("a link in the place of a folder is not followed out", async () => {
-    project.write(
-      "p.yaml",
-      `workspace: ${workspace}
-steps:
-  - id: one${own}
-    run: rmdir out; ln -s '${outer.path("foreign")}' out
-    outputs: { f: out/f.txt }
-`,
-    );
-    await expectRefused();
   });
 });
 

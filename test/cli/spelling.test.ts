@@ -1,6 +1,7 @@
 /** Other spellings, machine output, quiet and colours: what scripts rely on. */
-import { execFileSync } from "node:child_process";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { mkdirSync } from "node:fs";
+import { afterAll, afterEach, beforeEach, describe, expect, it } from "vitest";
+import { KeptProject } from "../rig/kept-project.ts";
 import { PlainProject, type Project } from "../rig/project.ts";
 
 let project: Project;
@@ -9,8 +10,25 @@ beforeEach(() => {
 });
 afterEach(() => project.remove());
 
+/** The run of p.yaml, which the tests begin with. */
+let failed: { readonly kept: KeptProject; readonly id: string } | undefined;
+afterAll(() => failed?.kept.forget());
+
+/** Puts the run of p.yaml into the project of the test. */
+async function failedRun(): Promise<string> {
+  if (failed === undefined) {
+    const id = await newFailedRun("p.yaml");
+    failed = { kept: new KeptProject(project), id };
+    return id;
+  }
+  await project.remove();
+  ({ project } = failed.kept);
+  failed.kept.putBack();
+  return failed.id;
+}
+
 /** A run whose second step of three fails until a file is there. */
-async function failedRun(file = "p.yaml"): Promise<string> {
+async function newFailedRun(file: string): Promise<string> {
   project.write(
     file,
     `steps:
@@ -68,15 +86,15 @@ describe("other spellings of resume", () => {
   );
 
   it("with a pipeline file, the last run is the last one of that pipeline", async () => {
-    const id = await failedRun("first.yaml");
-    await failedRun("second.yaml");
+    const id = await failedRun();
+    await newFailedRun("second.yaml");
     project.write("flag", "");
-    const resumed = await project.must(["run", "first.yaml", "--from-step", "two"]);
-    expect(resumed).toContain(`Resuming run ${id} of first from step 2 of 3: two`);
-    const none = await project.run(["run", "first.yaml", "--resume-last"]);
+    const resumed = await project.must(["run", "p.yaml", "--from-step", "two"]);
+    expect(resumed).toContain(`Resuming run ${id} of p from step 2 of 3: two`);
+    const none = await project.run(["run", "p.yaml", "--resume-last"]);
     expect(none.exit).toBe(2);
     expect(none.stderr).toBe(
-      "error: there is no unfinished run of first.yaml\n  next: perdure list runs\n",
+      "error: there is no unfinished run of p.yaml\n  next: perdure list runs\n",
     );
   });
 });
@@ -85,18 +103,15 @@ it("sessions ls, show and clean are list runs, show and clean", async () => {
   const id = await failedRun();
   expect(await project.must(["sessions", "ls"])).toBe(await project.must(["list", "runs"]));
   expect(await project.must(["sessions"])).toBe(await project.must(["list"]));
-  expect(
-    await project.must(["-C", project.dir, "sessions", "ls", "--output", "json"], { cwd: "/" }),
-  ).toBe(await project.must(["list", "--output", "json"]));
-  expect(await project.must(["sessions", "show", id])).toBe(await project.must(["show", id]));
-  expect(await project.must(["sessions", "clean", "--all", "--dry-run"])).toContain("would remove");
-});
-
-it("works from a directory below the project, and finds the same runs", async () => {
-  const id = await failedRun();
-  execFileSync("mkdir", ["-p", project.path("deep/er")]);
+  // From a directory below the project, too.
+  mkdirSync(project.path("deep/er"), { recursive: true });
   const listed = await project.must(["list", "--output", "json"], { cwd: project.path("deep/er") });
   expect(listed).toContain(id);
+  expect(
+    await project.must(["-C", project.dir, "sessions", "ls", "--output", "json"], { cwd: "/" }),
+  ).toBe(listed);
+  expect(await project.must(["sessions", "show", id])).toBe(await project.must(["show", id]));
+  expect(await project.must(["sessions", "clean", "--all", "--dry-run"])).toContain("would remove");
 });
 
 it("--json is a stream of events, numbered without gaps, and nothing else", async () => {
@@ -140,16 +155,16 @@ it("--quiet says nothing about a run that completes, and why and what to do abou
 it("prints no colours into a pipe, whatever the terminal is", async () => {
   await failedRun();
   project.write("bad.yaml", "steps: 1\n");
-  for (const env of [{ NO_COLOR: "1" }, { TERM: "xterm-256color" }]) {
-    for (const args of [["run", "p.yaml"], ["list"], ["show"], ["run", "bad.yaml"], ["--help"]]) {
-      const { stdout, stderr } = await project.run(args, { env });
-      expect(stdout + stderr).not.toContain("\u001b");
-    }
+  const env = { TERM: "xterm-256color" };
+  for (const args of [["run", "p.yaml"], ["list"], ["show"], ["run", "bad.yaml"], ["--help"]]) {
+    const { stdout, stderr } = await project.run(args, { env });
+    expect(stdout + stderr).not.toContain("\u001b");
   }
 });
 
 it("help and version are no errors", async () => {
-  for (const args of [["--help"], ["help"], ["help", "run"], ["list", "--help"], ["-V"]]) {
+  // text.test.ts asks with --help.
+  for (const args of [["help"], ["help", "run"], ["-V"]]) {
     const result = await project.run(args);
     expect(result.exit, args.join(" ")).toBe(0);
     expect(result.stderr).toBe("");

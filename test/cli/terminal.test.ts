@@ -17,27 +17,29 @@ afterEach(async () => {
 
 const SMALL = { columns: 80, rows: 24 };
 const LARGE = { columns: 120, rows: 50 };
-const COUNT = 50;
-const HELD = 25;
+/** More steps than the view has room for. */
+const MANY = 50;
+/** Enough where the size of the view does not matter: each step is a process. */
+const FEW = 6;
 
-/** Fifty steps, one of which is held in the middle. */
-function fifty(): Hold {
+/** Steps, one of which is held in the middle. */
+function heldSteps(count: number): Hold {
   const hold = project.hold("held");
-  const steps = Array.from({ length: COUNT }, (_, at) => {
+  const steps = Array.from({ length: count }, (_, at) => {
     const say = `echo part ${at} of a line that is longer than eighty columns ${"-".repeat(60)}`;
-    const run = at === HELD ? `${say}; ${hold.command}` : say;
+    const run = at === count / 2 ? `${say}; ${hold.command}` : say;
     return `  - id: step-${String(at).padStart(2, "0")}\n    run: ${run}\n`;
   });
-  project.write("p.yaml", `name: fifty\nsteps:\n${steps.join("")}`);
+  project.write("p.yaml", `name: held\nsteps:\n${steps.join("")}`);
   return hold;
 }
 
-async function runHeld(size: TerminalSize, args = "run p.yaml"): Promise<Hold> {
-  const hold = fifty();
+async function runHeld(size: TerminalSize, count: number): Promise<Hold> {
+  const hold = heldSteps(count);
   terminal = new Terminal(project, size);
-  terminal.perdure(args);
+  terminal.perdure("run p.yaml");
   await hold.arrived();
-  await terminal.shows(/▶ step-25 +running/);
+  await terminal.shows(count === MANY ? /▶ step-25 +running/ : /▶ step-03 +running/);
   return hold;
 }
 
@@ -48,14 +50,14 @@ async function shortId(): Promise<string> {
 
 describe.each([SMALL, LARGE])("a terminal of $columns x $rows", (size) => {
   it("shows what moves while it moves, and all of it at the end", async () => {
-    const hold = await runHeld(size);
+    const hold = await runHeld(size, MANY);
     await terminal.shows(/▶ step-25 +running +\S+ +part 25 of a line/);
     await terminal.shows(/^─ step-25@1\.1 ─+\n {2}part 25 of a line/m);
     const id = await shortId();
     const screen = terminal.screen();
 
     expect(screen.length).toBeLessThanOrEqual(size.rows);
-    expect(screen.join("\n")).toMatch(new RegExp(`^ fifty {2}${id} {2}▕█+░+▏ {2}25/50 {2}`, "m"));
+    expect(screen.join("\n")).toMatch(new RegExp(`^ held {2}${id} {2}▕█+░+▏ {2}25/50 {2}`, "m"));
     expect(screen.filter((line) => line.includes("▶ step-25"))).toHaveLength(1);
     expect(screen.join("\n")).toMatch(/✓ (\d+ more completed|step-00 +completed)/);
     expect(screen.join("\n")).toMatch(/✓ step-24 +completed/);
@@ -65,9 +67,9 @@ describe.each([SMALL, LARGE])("a terminal of $columns x $rows", (size) => {
     await terminal.shows("status 0");
     const text = terminal.text();
 
-    expect(text).toContain(`✓ Run ${id} (fifty) completed in `);
+    expect(text).toContain(`✓ Run ${id} (held) completed in `);
     expect(text.match(/^✓ step-\d\d completed in .*\n {2}│ part \d+ of a line/gm)).toHaveLength(
-      COUNT,
+      MANY,
     );
     expect(text).not.toContain("▕");
     await terminal.isBack();
@@ -75,20 +77,20 @@ describe.each([SMALL, LARGE])("a terminal of $columns x $rows", (size) => {
 });
 
 it("Ctrl-C stops the run and prints the command that continues", async () => {
-  await runHeld(SMALL);
+  await runHeld(SMALL, FEW);
   const id = await shortId();
   terminal.key("C-c");
   await terminal.shows("status 130");
 
   const text = terminal.text();
-  expect(text).toContain(`Run ${id} (fifty) was stopped by SIGINT (Ctrl-C).`);
+  expect(text).toContain(`Run ${id} (held) was stopped by SIGINT (Ctrl-C).`);
   expect(text).toContain(`Continue: perdure resume ${id}`);
-  expect(text).toMatch(/^‖ step-25 interrupted/m);
+  expect(text).toMatch(/^‖ step-03 interrupted/m);
   await terminal.isBack();
 });
 
 it("kill -9 leaves a usable terminal, and resume draws the rest", async () => {
-  const hold = await runHeld(SMALL);
+  const hold = await runHeld(SMALL, FEW);
   const [owner] = [...(await project.must(["why"])).matchAll(/pid (\d+)/g)];
   process.kill(Number(owner?.[1]), "SIGKILL");
   await terminal.shows("status 137");
@@ -97,39 +99,39 @@ it("kill -9 leaves a usable terminal, and resume draws the rest", async () => {
   await terminal.shows("still 42 here");
   terminal.clear();
   terminal.perdure("resume");
-  await terminal.shows(/Resuming run \S+ of fifty from\s+step\s+26\s+of\s+50:\s+step-25/);
-  await terminal.shows(/▶ step-25 +running/);
+  await terminal.shows(/Resuming run \S+ of held from\s+step\s+4\s+of\s+6:\s+step-03/);
+  await terminal.shows(/▶ step-03 +running/);
   await hold.release();
   await terminal.shows("status 0");
 });
 
 it("a closed terminal ends nothing: the run continues to its end", async () => {
-  const hold = await runHeld(SMALL);
+  const hold = await runHeld(SMALL, FEW);
   terminal.close();
   await hold.release();
   const attached = await project.run(["attach"]);
   expect(attached.exit, attached.stderr).toBe(0);
-  expect(attached.stdout).toMatch(/✓ Run \w+ \(fifty\) completed in .*\n {2}50 steps\n/);
+  expect(attached.stdout).toMatch(/✓ Run \w+ \(held\) completed in .*\n {2}6 steps\n/);
 });
 
 it("a window that is made smaller is drawn anew, without rubbish", async () => {
-  const hold = await runHeld(LARGE);
+  const hold = await runHeld(LARGE, MANY);
   await terminal.resize(SMALL);
   await eventually("the view fits", () => terminal.screen().length <= SMALL.rows);
   await hold.release();
   await terminal.shows("status 0");
-  expect(terminal.text()).toMatch(/✓ Run \w+ \(fifty\) completed in .*\n {2}50 steps\n/);
+  expect(terminal.text()).toMatch(/✓ Run \w+ \(held\) completed in .*\n {2}50 steps\n/);
 });
 
 describe("a run of a pipeline that has an unfinished run", () => {
   async function asked(): Promise<{ id: string; hold: Hold }> {
-    const hold = await runHeld(SMALL, "run p.yaml");
+    const hold = await runHeld(SMALL, FEW);
     const id = await shortId();
     await project.must(["stop"]);
     await terminal.shows("status 143");
     terminal.clear();
     terminal.perdure("run p.yaml");
-    await terminal.shows(`Run ${id} of p.yaml is unfinished (25 of 50 steps completed).`);
+    await terminal.shows(`Run ${id} of p.yaml is unfinished (3 of 6 steps completed).`);
     await terminal.shows("[r]esume it, [s]kip");
     await terminal.shows("or [a]bort?");
     return { id, hold };
@@ -153,7 +155,7 @@ describe("a run of a pipeline that has an unfinished run", () => {
   });
 
   it("that another process drives: w watches it", async () => {
-    const hold = fifty();
+    const hold = heldSteps(FEW);
     const other = project.start(["run", "p.yaml"]);
     await hold.arrived();
     terminal = new Terminal(project, SMALL);

@@ -2,7 +2,8 @@
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir, userInfo } from "node:os";
 import { join } from "node:path";
-import { afterEach, beforeEach, expect, it } from "vitest";
+import { afterAll, afterEach, beforeEach, expect, it } from "vitest";
+import { KeptProject } from "../rig/kept-project.ts";
 import { normalised, Project } from "../rig/project.ts";
 
 let project: Project;
@@ -10,6 +11,24 @@ beforeEach(() => {
   project = new Project(mkdtempSync(join(tmpdir(), "perdure-text-")));
 });
 afterEach(() => project.remove());
+
+/** A project with the runs of bad.yaml and good.yaml. */
+let kept: KeptProject | undefined;
+afterAll(() => kept?.forget());
+
+/** Puts these runs into the project of the test. */
+async function twoRuns(): Promise<void> {
+  if (kept !== undefined) {
+    await project.remove();
+    ({ project } = kept);
+    return kept.putBack();
+  }
+  good();
+  bad();
+  await project.run(["run", "bad.yaml"]);
+  await project.must(["run", "good.yaml", "-i", "target=all"]);
+  kept = new KeptProject(project);
+}
 
 async function said(...args: readonly string[]): Promise<string> {
   const { exit, stdout, stderr } = await project.run(args);
@@ -178,8 +197,7 @@ it("run with a failure, why, show, logs, dry-run, resume", async () => {
 });
 
 it("show of a completed run names its outputs and its context", async () => {
-  good();
-  await project.must(["run", "good.yaml", "-i", "target=all"]);
+  await twoRuns();
   expect(await said("show")).toMatchInlineSnapshot(`
     "run       1a2b3c4d-(uuid)
     pipeline  release
@@ -203,6 +221,8 @@ it("show of a completed run names its outputs and its context", async () => {
     Run 1a2b3c4d (release) completed in 5ms.
     2 of 2 steps completed: build, test.
     A new run: perdure run DIR/good.yaml -i '{"target":"all"}'
+    --- stderr
+    run 1a2b3c4d (release), the newest
     [exit 0]
     "
   `);
@@ -229,6 +249,8 @@ it("show of a completed run names its outputs and its context", async () => {
       "result": null,
       "warnings": []
     }
+    --- stderr
+    run 1a2b3c4d (release), the newest
     [exit 0]
     "
   `);
@@ -245,10 +267,7 @@ it("list runs, as a table and as JSON, and when there is none", async () => {
     [exit 0]
     "
   `);
-  good();
-  bad();
-  await project.run(["run", "bad.yaml"]);
-  await project.must(["run", "good.yaml", "-i", "target=all"]);
+  await twoRuns();
   expect(await said("list", "runs")).toMatchInlineSnapshot(`
     "PIPELINE-ID  NAME     STATUS     STARTED              STEPS
     1a2b3c4d     release  completed  2026-01-02 03:04:05  2/2
@@ -309,8 +328,6 @@ it("list runs, as a table and as JSON, and when there is none", async () => {
 });
 
 it("clean", async () => {
-  good();
-  bad();
   expect(await said("clean")).toMatchInlineSnapshot(`
     "--- stderr
     error: there are no runs here: no .perdure in DIR or above it
@@ -318,8 +335,7 @@ it("clean", async () => {
     [exit 1]
     "
   `);
-  await project.must(["run", "good.yaml"]);
-  await project.run(["run", "bad.yaml"]);
+  await twoRuns();
   expect(await said("clean", "--older-than", "30d")).toMatchInlineSnapshot(`
     "There is nothing to clean.
     [exit 0]
@@ -342,7 +358,7 @@ it("clean", async () => {
     [exit 0]
     "
   `);
-  const [failed = "", done = ""] = await project.runIds();
+  const [done = "", failed = ""] = await project.runIds();
   expect(await said("clean", "--all", "--dry-run")).toMatchInlineSnapshot(`
     "1a2b3c4d  would remove DIR/.perdure/runs/1a2b3c4d-(uuid)
     In all: 5 KB, and their snapshots.
@@ -352,7 +368,7 @@ it("clean", async () => {
   expect(await said("why", done)).toMatchInlineSnapshot(`
     "Run 1a2b3c4d (release) had completed, and its files were removed on 2026-01-02 03:04:05 UTC.
     2 of 2 steps completed: build, test.
-    It cannot be resumed without its files. Start a new run: perdure run DIR/good.yaml
+    It cannot be resumed without its files. Start a new run: perdure run DIR/good.yaml -i '{"target":"all"}'
     [exit 0]
     "
   `);
@@ -550,8 +566,7 @@ it("doctor", async () => {
     [exit 0]
     "
   `);
-  good();
-  await project.must(["run", "good.yaml"]);
+  await twoRuns();
   expect(await doctor()).toMatchInlineSnapshot(`
     "perdure VERSION
     state: DIR/.perdure
@@ -693,9 +708,10 @@ it("usage errors", async () => {
     [exit 0]
     "
   `);
-  await project.must(["run", "good.yaml"]);
+  await twoRuns();
   expect(await said("show", "abc")).toMatchInlineSnapshot(`
     "--- stderr
+    run 1a2b3c4d (release), the newest
     error: run 1a2b3c4d has no step abc; its steps are build, test
       next: perdure show 1a2b3c4d
     [exit 2]
@@ -703,6 +719,7 @@ it("usage errors", async () => {
   `);
   expect(await said("show", "zzzzzzzz")).toMatchInlineSnapshot(`
     "--- stderr
+    run 1a2b3c4d (release), the newest
     error: run 1a2b3c4d has no step zzzzzzzz; its steps are build, test
       next: perdure show 1a2b3c4d
     [exit 2]

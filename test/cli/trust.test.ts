@@ -53,14 +53,16 @@ function nextOf({ stderr }: Result): string {
 describe("that came with a repository", () => {
   it("runs no code, whatever the command, until git has removed it", async () => {
     cloned(repository((root) => plantStore(join(root, ".perdure"))));
-    for (const args of [["run", project.path("p.yaml")], ["list"], ["resume"], ["doctor"]]) {
-      const result = await project.run(args, { cwd: clone });
-      expect(result.stderr).toContain(`${clone}/.perdure came with the repository: git tracks`);
-      expect(result.exit).toBe(1);
+    const refused = await run(clone);
+    for (const args of [["list"], ["resume"], ["doctor"]]) {
+      const { stderr, exit } = await project.run(args, { cwd: clone });
+      expect({ stderr, exit }).toEqual({ stderr: refused.stderr, exit: 1 });
     }
+    expect(refused.stderr).toContain(`${clone}/.perdure came with the repository: git tracks`);
+    expect(refused.exit).toBe(1);
     expect(project.effects()).toEqual({});
 
-    execFileSync("sh", ["-c", nextOf(await run(clone))]);
+    execFileSync("sh", ["-c", nextOf(refused)]);
     expect((await run(clone)).exit).toBe(0);
     expect(project.effects()).toEqual({ one: 1 });
     expect((await project.run(["list"], { cwd: clone })).stdout).toContain("completed");
@@ -117,12 +119,13 @@ describe("that is a link or holds one", () => {
     async (name) => {
       const target = project.path("elsewhere");
       made(name, target);
-      for (const args of [["run", project.path("p.yaml")], ["list"]]) {
-        const result = await project.run(args, { cwd: clone });
-        expect(result.stderr).toContain(`${clone}/.perdure/${name} is a symbolic link`);
+      const refused = await run(clone);
+      const listed = await project.run(["list"], { cwd: clone });
+      for (const { stderr } of [refused, listed]) {
+        expect(stderr).toContain(`${clone}/.perdure/${name} is a symbolic link`);
       }
       expect(fs.existsSync(target)).toBe(false);
-      execFileSync("sh", ["-c", nextOf(await run(clone))]);
+      execFileSync("sh", ["-c", nextOf(refused)]);
       expect((await run(clone)).exit).toBe(0);
     },
   );

@@ -91,8 +91,8 @@ const EXAMPLES: Readonly<Record<string, Example>> = {
   },
 };
 
-function open({ files = {}, prepare }: Example): StandIns {
-  const site = new StandIns({ ...filesIn("examples"), ...files });
+function open({ files = {}, prepare }: Example, { snapshots = true } = {}): StandIns {
+  const site = new StandIns({ ...filesIn("examples"), ...files }, { snapshots });
   prepare?.(site);
   return site;
 }
@@ -102,7 +102,7 @@ it("every example is here", () => {
 });
 
 /** How often the runner is killed before it may reach the end. */
-const KILLS = 3;
+const KILLS = 2;
 
 /** Starts the runner and kills it when it has printed some lines; false when it ended before. */
 async function killAfter(
@@ -127,7 +127,8 @@ describe.each(Object.entries(EXAMPLES))("%s", (name, example) => {
   let printed = 0;
 
   it("works at the first run", async () => {
-    const site = open(example);
+    // The next test has the snapshots that a run takes by itself.
+    const site = open(example, { snapshots: false });
     try {
       const { exit, stdout, stderr } = await site.perdure(...run);
       expect(exit, stdout + stderr).toBe(0);

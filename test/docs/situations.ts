@@ -6,6 +6,8 @@ export interface Situation {
   readonly files?: Readonly<Record<string, string>>;
   /** Shell text that runs before the snippets. */
   readonly before?: string;
+  /** Its runs take snapshots without asking for them; those of other pages take none. */
+  readonly snapshots?: true;
 }
 
 const ROOT = resolve(import.meta.dirname, "../..");
@@ -119,6 +121,8 @@ steps:
     before: `mkdir node_modules && ln -s '${ROOT}' node_modules/perdure; chmod +x deploy.sh`,
   },
   "docs/PERMISSIONS.md": { files: { "../design/notes.md": "" } },
+  // It reuses the results of earlier runs.
+  "docs/PIPELINES.md": { snapshots: true },
   "docs/RUNNING_AGENTS.md": { files: { "prompts/plan.md": "Make a plan.\n" } },
   "docs/TROUBLESHOOTING.md": {
     before: `echo 'steps: [{ id: test, run: "echo tested" }]' > p.yaml; perdure run p.yaml`,

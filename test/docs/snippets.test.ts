@@ -33,7 +33,7 @@ describe("the snippets run", () => {
   );
 
   it.concurrent.each(pages)("%s", { timeout: WALK_MS }, async (page) => {
-    const site = new StandIns(SITUATIONS[page]?.files);
+    const site = newSite(page);
     try {
       await runPage(site, page);
     } finally {
@@ -49,13 +49,16 @@ describe("the snippets run", () => {
   });
 });
 
+/** A project with the files that a page supposes, and a stand-in for each script that it calls. */
+function newSite(page: string): StandIns {
+  const { files = {}, snapshots = false } = SITUATIONS[page] ?? {};
+  const scripts = scriptsNamedIn(textOf(page)).map((name) => [name, "#!/bin/sh\n"] as const);
+  return new StandIns({ ...Object.fromEntries(scripts), ...files }, { snapshots });
+}
+
 /** Runs a page from top to bottom. */
 async function runPage(site: StandIns, page: string): Promise<void> {
-  const { files = {}, before = "" } = SITUATIONS[page] ?? {};
-  for (const name of scriptsNamedIn(textOf(page))) {
-    if (files[name] === undefined) site.write(name, `#!/bin/sh\n${site.counted(`./${name}`)}`);
-  }
-  site.commit();
+  const { before = "" } = SITUATIONS[page] ?? {};
   const { exit, stdout, stderr } = await site.shell(before);
   expect(exit, stdout + stderr).toBe(0);
   for (const snippet of snippetsOf(join(ROOT, page))) {

@@ -3,7 +3,7 @@ import { execFileSync } from "node:child_process";
 import { cpSync, mkdirSync, readdirSync, readFileSync, symlinkSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { Project } from "../rig/project.ts";
+import { PlainProject, Project } from "../rig/project.ts";
 
 const ROOT = resolve(import.meta.dirname, "../..");
 const MODULES = join(ROOT, "node_modules");
@@ -129,7 +129,7 @@ it("type-checks and runs where it is installed", async () => {
 });
 
 it("reads a pipeline of a project that has no node_modules", async () => {
-  const bare = new Project();
+  const bare = new PlainProject();
   try {
     bare.write("pipeline.ts", PIPELINE);
     const bin = project.path("node_modules", "perdure", "bin", "perdure.js");
@@ -148,7 +148,7 @@ const TEMPLATES = readdirSync(join(ROOT, "templates")).map((file) => file.replac
 
 /** Writes a template in a fresh directory, runs it, kills its runner in the first step, and resumes. */
 async function tryTemplate(template: string): Promise<void> {
-  const fresh = new Project();
+  const fresh = new PlainProject();
   const bin = project.path("node_modules", "perdure", "bin", "perdure.js");
   try {
     const said = await fresh.script(bin, ["init", template]).ended;
@@ -171,7 +171,7 @@ it("writes templates that run as they are in a fresh directory, are killed, and 
 });
 
 it("never replaces a pipeline, and names the templates that there are", async () => {
-  const fresh = new Project();
+  const fresh = new PlainProject();
   try {
     await fresh.must(["init", "fix", "--agent", "claude"]);
     expect(fresh.read("pipelines", "fix.yaml")).toContain("agent: claude\n");

@@ -35,7 +35,7 @@ export class AgentClient {
       command: process.execPath,
       args: [PROGRAM, ...args],
       cwd: project.dir,
-      env: { ...cleanEnvironment(), XDG_STATE_HOME: project.stateHome, ...env },
+      env: { ...cleanEnvironment(), ...project.own, ...env },
     });
     agent.client.onerror = (error) => {
       // The SDK reads progress that arrives together with the result after the result.

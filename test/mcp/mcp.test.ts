@@ -2,15 +2,17 @@
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { expect, it, type TestContext } from "vitest";
-import { Project } from "../rig/project.ts";
+import { PlainProject, Project } from "../rig/project.ts";
 import { AgentClient } from "./agent-client.ts";
 
 /** A new project, and agents for it; all of it ends with the test. */
-function newSite({ onTestFinished }: TestContext): {
+function newSite(
+  { onTestFinished }: TestContext,
+  project: Project = new PlainProject(),
+): {
   readonly project: Project;
   readonly connect: (options?: Parameters<typeof AgentClient.connect>[1]) => Promise<AgentClient>;
 } {
-  const project = new Project();
   const agents: AgentClient[] = [];
   onTestFinished(async () => {
     for (const agent of agents) await agent.close();
@@ -112,7 +114,7 @@ steps:
 });
 
 it.concurrent("changes runs that nobody drives, and says who did it", async (test) => {
-  const { project, connect } = newSite(test);
+  const { project, connect } = newSite(test, new Project());
   project.write(
     "flaky.yaml",
     `name: flaky
@@ -211,7 +213,7 @@ steps:
   expect(people.length).toBeGreaterThanOrEqual(2);
 });
 
-it.concurrent("reads the variables of the project anew for each run", async (test) => {
+it.concurrent("reads the variables of the project anew for each run; has documented tools", async (test) => {
   const { project, connect } = newSite(test);
   const pipeline = project.write(
     "greet.yaml",
@@ -224,12 +226,9 @@ it.concurrent("reads the variables of the project anew for each run", async (tes
     await agent.wait(run);
     expect(await agent.call("read_logs", { run })).toMatchObject({ lines: [{ line: who }] });
   }
-});
-
-it.concurrent("has a line in docs/MCP.md for each tool", async (test) => {
-  const agent = await newSite(test).connect();
   const page = readFileSync(resolve(import.meta.dirname, "../../docs/MCP.md"), "utf8");
   const names = await agent.toolNames();
+  expect(names).toContain("start_run");
   expect(names.filter((name) => !page.includes(`\`${name}\``))).toEqual([]);
 });
 

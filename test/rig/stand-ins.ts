@@ -28,7 +28,7 @@ export class StandIns {
   readonly dir = this.world.path("project");
   readonly environment: Readonly<Record<string, string>>;
 
-  constructor(files: Readonly<Record<string, string>> = {}) {
+  constructor(files: Readonly<Record<string, string>> = {}, { snapshots = true } = {}) {
     for (const folder of [
       "project",
       "bin",
@@ -40,6 +40,10 @@ export class StandIns {
     }
     // What the stand-in of claude reports; a budget in dollars needs it.
     this.world.write("home/.config/perdure/prices.json", '{"fake-model":{"input":3,"output":15}}');
+    // What PlainProject does.
+    if (!snapshots) {
+      this.world.write("home/.config/perdure/config.yaml", "workspace: { snapshots: false }\n");
+    }
     this.program("perdure", `exec '${process.execPath}' '${PROGRAM}' "$@"`);
     for (const name of ["claude", "codex"]) {
       this.program(
