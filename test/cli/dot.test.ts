@@ -357,16 +357,6 @@ describe("nodes", () => {
     });
   });
 
-  it("of other types are run by the command that is registered for them", async () => {
-    project.write(
-      "flow.dot",
-      `digraph f { start [shape=Mdiamond]; exit [shape=Msquare]; a [type=deploy, zone="eu 1"]; start -> a -> exit }`,
-    );
-    const command = `deploy=echo "$PERDURE_NODE_ATTRIBUTES $KILROY_NODE_ID" > reported`;
-    await project.must(["run", "flow.dot", "--handler", command]);
-    expect(project.read("reported")).toBe('{"type":"deploy","zone":"eu 1"} a\n');
-  });
-
   it("are pictured, explained and updated like any others", async () => {
     const flow = (last: string): string =>
       `digraph f { start [shape=Mdiamond]; exit [shape=Msquare]; ${tool("a", project.effect("a"))}
@@ -383,15 +373,16 @@ describe("nodes", () => {
   });
 });
 
-it("a diamond without an earlier outcome takes the edge of a success", async () => {
-  const tool = (name: string): string =>
-    `${name} [shape=parallelogram, tool_command=${JSON.stringify(project.effect(name))}]`;
+it("a diamond without an earlier outcome takes the edge of a success; a command stands for a type", async () => {
   project.write(
     "p.dot",
     `digraph p { start [shape=Mdiamond]; exit [shape=Msquare]; d [shape=diamond]
-    ${tool("good")}; ${tool("bad")}; start -> d; good -> exit; bad -> exit
+    ${tool("good", project.effect("good"))}; ${tool("bad", project.effect("bad"))}
+    a [type=deploy, zone="eu 1"]; start -> d; good -> a; a -> exit; bad -> exit
     d -> bad [condition="outcome!=success"]; d -> good [condition="outcome=success"] }`,
   );
-  await project.must(["run", "p.dot"]);
+  const command = `deploy=echo "$PERDURE_NODE_ATTRIBUTES $KILROY_NODE_ID" > reported`;
+  await project.must(["run", "p.dot", "--handler", command]);
   expect(project.effects()).toEqual({ good: 1 });
+  expect(project.read("reported")).toBe('{"type":"deploy","zone":"eu 1"} a\n');
 });

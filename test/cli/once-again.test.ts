@@ -2,13 +2,13 @@
  * A step that must not happen twice does not, whatever brings it back (P4): retry of a step before it, resume --from-step,
  * rewind, fork, an edit of the pipeline, and the retry of a group around it. Effects are counted.
  */
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import type { Hold, Program } from "../rig/project.ts";
-import { PushProject } from "../rig/push-project.ts";
+import { afterAll, afterEach, beforeEach, describe, expect, it } from "vitest";
+import { Situation } from "../rig/kept-project.ts";
+import { type Hold, PlainProject, type Program, type Project } from "../rig/project.ts";
 
-let project: PushProject;
+let project: Project;
 beforeEach(() => {
-  project = new PushProject();
+  project = new PlainProject();
 });
 afterEach(() => project.remove());
 
@@ -30,7 +30,7 @@ function pipeline(once: string, a = "one"): string {
 `;
 }
 
-async function completed(once: string): Promise<string> {
+async function another(once: string): Promise<string> {
   project.write("p.yaml", pipeline(once));
   await project.must(["run", "p.yaml"]);
   const [id = ""] = await project.runIds();
@@ -38,6 +38,21 @@ async function completed(once: string): Promise<string> {
 }
 
 const WITH_PROBE = `{ probe: '${PROBE}' }`;
+
+const SITUATIONS = {
+  true: new Situation<Project, string>(() => another("true")),
+  [WITH_PROBE]: new Situation<Project, string>(() => another(WITH_PROBE)),
+};
+afterAll(() => {
+  for (const one of Object.values(SITUATIONS)) one.forget();
+});
+
+/** A completed run, which the tests share: each has it as it was when it had ended. */
+async function completed(once: keyof typeof SITUATIONS): Promise<string> {
+  const found = await (SITUATIONS[once] as Situation<Project, string>).in(project);
+  project = found.project;
+  return found.value;
+}
 
 type IncomingEdge = readonly [name: string, bring: (id: string) => readonly (readonly string[])[]];
 
@@ -90,7 +105,7 @@ it("it runs again when its probe says no, and when a person says redo", async ()
   await project.must(["retry", id, "a"]);
   expect(project.effects()).toMatchObject({ a: 3, push: 2, z: 3 });
 
-  const other = await completed("true");
+  const other = await another("true");
   await project.run(["retry", other, "a"]);
   await project.must(["settle", other, "push", "redo"]);
   await project.must(["resume", other]);
@@ -111,7 +126,7 @@ it("an effect that was never confirmed keeps its key over a rewind", async () =>
       ${after.command}
 `,
   );
-  await project.killAll(await startedAt(before, ["run", "p.yaml"]));
+  await killed(await startedAt(before, ["run", "p.yaml"]));
   const [id = ""] = await project.runIds();
   await project.must(["rewind", id, "push"]);
   expect((await project.run(["resume", id])).exit).toBe(3);
@@ -119,12 +134,17 @@ it("an effect that was never confirmed keeps its key over a rewind", async () =>
   const runner = project.start(["resume", id]);
   await before.release();
   await after.arrived();
-  await project.killAll(runner);
+  await killed(runner);
   project.write("know", "");
   await project.must(["resume", id]);
   expect(project.effects()).toEqual({ push: 1 });
   expect(project.read("pushed")).toBe(`${id}/push@1\n`);
 });
+
+async function killed(runner: Program): Promise<void> {
+  await runner.kill("SIGKILL");
+  await project.killSteps();
+}
 
 async function startedAt(hold: Hold, args: readonly string[]): Promise<Program> {
   const runner = project.start(args);
@@ -182,7 +202,7 @@ it("says beforehand what will be asked", async () => {
   const probed = await completed(WITH_PROBE);
   const table = await project.must(["retry", probed, "a", "--dry-run"]);
   expect(table).toMatch(/push +probe first +it comes after a; push@1 happened and must not happen/);
-  const plain = await completed("true");
+  const plain = await another("true");
   expect(await project.must(["resume", plain, "--from-step", "a", "--dry-run"])).toMatch(
     /push +needs settle +it comes after a; push@1 happened .* you are asked first/,
   );

@@ -69,6 +69,7 @@ async function sent(count: number): Promise<void> {
 describe("a retry", () => {
   it("starts a failed step again while another branch runs, and the run completes", async () => {
     const run = await living(failing());
+    expect(await project.must(["retry", run.id, "a", "--dry-run"])).toContain("a     run ");
     project.write("ready", "");
     const said = await project.must(["retry", run.id, "a"]);
     expect(said).toContain(`Retrying step a of run ${run.id}, which process ${run.runner.pid} of `);
@@ -77,17 +78,10 @@ describe("a retry", () => {
     const handled = { schema_version: 1, run_id: await project.newestId(), request: "handled" };
     expect(JSON.parse(json)).toEqual(handled);
     await complete(run);
+    // What --dry-run showed was no request: the retry and the budget are all.
+    expect(await events("request.handled")).toHaveLength(2);
     expect(project.effects()).toEqual({ a: 2, b: 1, c: 1 });
     expect(run.runner.stdout).toMatch(/● \S+@\S+ asked to retry a\n/);
-  });
-
-  it("changes nothing with --dry-run", async () => {
-    const run = await living(failing());
-    expect(await project.must(["retry", run.id, "a", "--dry-run"])).toContain("a     run ");
-    await run.hold.release();
-    expect((await run.runner.ended).exit).toBe(3);
-    expect(project.effects()).toEqual({ a: 1, b: 1 });
-    expect(await events("request.handled")).toEqual([]);
   });
 
   it("of a running step is refused, and what is suggested works", async () => {
@@ -148,8 +142,16 @@ describe("a retry", () => {
 });
 
 describe("a rewind", () => {
-  it("runs a completed step of another branch again", async () => {
+  it("is refused while a step in its part of the graph runs; another branch runs again", async () => {
     const run = await living(project.effect("a"));
+    const refused = await project.run(["rewind", run.id, "b"]);
+    expect(refused.exit).toBe(7);
+    expect(refused.stderr).toContain("error: step b is running, and it would have to run again\n");
+    expect(refused.stderr).toContain(`when it has stopped: perdure rewind ${run.id} b\n`);
+    const unknown = await project.run(["rewind", run.id, "nobody"]);
+    expect(unknown.exit).toBe(2);
+    expect(unknown.stderr).toContain("has no step nobody");
+    expect(project.effects()).toEqual({ a: 1, b: 1 });
     const said = await project.must(["rewind", run.id, "a"]);
     expect(said).toContain(`Step a runs again in run ${run.id}, which process ${run.runner.pid} `);
     await eventually("a runs again", () => project.effects().a === 2);
@@ -176,19 +178,6 @@ steps:
     const { exit, stdout, stderr } = await runner.ended;
     expect(exit, stdout + stderr).toBe(0);
     expect(project.effects()).toEqual({ a: 2, c: 1 });
-  });
-
-  it("is refused while a step in its part of the graph runs", async () => {
-    const run = await living(project.effect("a"));
-    const refused = await project.run(["rewind", run.id, "b"]);
-    expect(refused.exit).toBe(7);
-    expect(refused.stderr).toContain("error: step b is running, and it would have to run again\n");
-    expect(refused.stderr).toContain(`when it has stopped: perdure rewind ${run.id} b\n`);
-    const unknown = await project.run(["rewind", run.id, "nobody"]);
-    expect(unknown.exit).toBe(2);
-    expect(unknown.stderr).toContain("has no step nobody");
-    await complete(run);
-    expect(project.effects()).toEqual({ a: 1, b: 1, c: 1 });
   });
 });
 

@@ -1,8 +1,9 @@
 /** Edited pipelines: what `resume --update` shows is what it does, counted by its effects (P1). */
 import { execFileSync } from "node:child_process";
 import { rmSync } from "node:fs";
-import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeEach, describe, expect, it } from "vitest";
 import { FakeClaude } from "../rig/fake-claude.ts";
+import { Situation } from "../rig/kept-project.ts";
 import { stall, stateless, text } from "../rig/model/reply.ts";
 import { eventually, type Hold, normalised, PlainProject, type Project } from "../rig/project.ts";
 import { Terminal } from "../rig/terminal.ts";
@@ -52,7 +53,7 @@ function edit(from: string, to: string): void {
 }
 
 /** A run that was killed, step and runner, while `test` was running; it will pass from now on. */
-async function crash(head = ""): Promise<string> {
+async function newCrash(head = ""): Promise<string> {
   project.write("p.yaml", `${head}${pipeline()}`);
   const runner = project.start(["run", "p.yaml"]);
   await hold.arrived();
@@ -60,6 +61,16 @@ async function crash(head = ""): Promise<string> {
   await project.killSteps();
   project.write("go", "");
   return shortId();
+}
+
+const crashed = new Situation<Project, string>(newCrash);
+afterAll(() => crashed.forget());
+
+/** The same run for all tests that call this, each time as it was after the kill. */
+async function crash(): Promise<string> {
+  const found = await crashed.in(project);
+  project = found.project;
+  return found.value;
 }
 
 async function table(id: string): Promise<string> {
@@ -300,7 +311,7 @@ it("estimates by other runs of the same file what this one has not done", async 
   await project.must(["run", "p.yaml"]);
   project.write("p.yaml", pipeline());
   rmSync(project.path("go"));
-  const id = await crash();
+  const id = await newCrash();
   edit(project.effect("ship"), project.effect("ship-new"));
   const { steps } = JSON.parse(
     await project.must(["resume", id, "--update", "--dry-run", "--json"]),
@@ -338,13 +349,20 @@ steps:
     run: cat notes > seen; cp notes '${project.path("result")}'
 `;
 
-  async function done(): Promise<string> {
+  const completed = new Situation<Project, string>(async () => {
     execFileSync("git", ["init", "-q", project.dir]);
     project.write("p.yaml", FILES("second"));
     await project.must(["run", "p.yaml"]);
     expect(project.read("result")).toBe("first\nsecond\n");
     project.write("p.yaml", FILES("other"));
     return shortId();
+  });
+  afterAll(() => completed.forget());
+
+  async function done(): Promise<string> {
+    const found = await completed.in(project);
+    project = found.project;
+    return found.value;
   }
 
   it("stay as they are", async () => {
@@ -376,7 +394,7 @@ steps:
   });
 
   it("of the project itself are not put back, since the edit is one of them", async () => {
-    const id = await crash("workspace: here\n");
+    const id = await newCrash("workspace: here\n");
     edit(project.effect("build"), project.effect("build-new"));
     const refused = await project.run(["resume", id, "--update", "--yes", "--files", "restore"]);
     expect(refused.exit).toBe(2);

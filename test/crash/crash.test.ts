@@ -29,8 +29,8 @@ import { type CrashPipeline, PIPELINES, RETRYING, SEQUENTIAL } from "./pipelines
  * attempt before, the next one. Killed earlier again and again, it could never move on.
  */
 const RESUME_FAILPOINTS_MIN = 26;
-/** How many resumes of a run are killed at random, after its first owner. */
-const RESUMES = 2;
+/** How many resumes of a run are killed at random, after its first owner; the other walks kill more. */
+const RESUMES = 1;
 
 const baselines = new Map<CrashPipeline, Promise<Baseline>>();
 

@@ -57,8 +57,9 @@ steps:
     });
     expect(await elsewhere.must(["logs", runId])).toContain("hello");
     expect(await elsewhere.must(["inbox"])).toContain("Continue?");
-    for (const words of [["why"], ["timeline"], ["report"], ["graph"], ["cost"], ["show"]]) {
-      expect((await elsewhere.run(words)).exit, words.join(" ")).toBe(0);
+    // The other ones that read, such as `timeline`, are in commands.test.ts.
+    for (const word of ["why", "report", "show"]) {
+      expect((await elsewhere.run([word])).exit, word).toBe(0);
     }
     expect(await elsewhere.must(["answer", runId, "ask", "approve"])).toContain("continues");
     await hold.arrived();

@@ -104,7 +104,7 @@ describe("the commit that a run starts from", () => {
     const near = await fleet.submitted();
     expect((await aboutOf(near)).base).toEqual([]);
     userGit(fleet.dir, "remote", "set-url", "origin", `file://${remote}`);
-    const asked = await fleet.submitted(["submit", "p.yaml"], { WITH_BASE: "1" });
+    const asked = await fleet.submitted({ withBase: true });
     fs.rmSync(remote, { recursive: true });
     expect(await logAt(near)).toEqual(["first"]);
     expect(await logAt(asked)).toEqual(["first", `file://${remote}`]);

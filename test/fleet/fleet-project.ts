@@ -13,9 +13,9 @@ import { PATIENCE_MS } from "../rig/patience.ts";
 import { killGroups, type Program, Project, type Result } from "../rig/project.ts";
 import { userGit } from "../workspace/rig.ts";
 import { openTestStore, type TestStore } from "./test-store.ts";
+import { submitInto } from "./test-submission.ts";
 
 const PROGRAM = await bundledProgram(join(import.meta.dirname, "worker-program.ts"));
-const SUBMIT = await bundledProgram(join(import.meta.dirname, "submit-program.ts"));
 
 const LOOK_AGAIN_MS = 50;
 
@@ -39,14 +39,12 @@ export class FleetProject extends Project {
     return this.#opened;
   }
 
-  /** Puts a run into the store and returns its id. */
-  async submitted(
-    words: readonly string[] = ["submit", "p.yaml"],
-    env: Readonly<Record<string, string>> = {},
-  ): Promise<string> {
-    const result = await this.script(SUBMIT, [this.storePath, ...words], { env }).ended;
-    if (result.exit !== 0) throw new Error(result.stdout + result.stderr);
-    const id = result.stdout.trim();
+  /** Puts a run of `p.yaml` into the store and returns its id. */
+  async submitted({ withBase = false } = {}): Promise<string> {
+    // Opened for this alone: a test may put the files of a store back.
+    const store = await openTestStore(this.storePath);
+    const id = await submitInto(store, this.dir, { name: "p.yaml", withBase });
+    await store.close();
     this.#ids.push(id);
     return id;
   }

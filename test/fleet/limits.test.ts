@@ -4,8 +4,7 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { runSql } from "../rig/postgres.ts";
-import { eventually } from "../rig/project.ts";
-import { Fleet } from "./worker-rig.ts";
+import { Fleet, storeSays } from "./worker-rig.ts";
 
 let fleet: Fleet;
 beforeAll(async () => {
@@ -30,16 +29,10 @@ async function standing(group: string): Promise<readonly [number, number]> {
 async function waits(group: string, count: number): Promise<void> {
   const text = `select count(*)::int as n from perdure_queue.group_runs
     where group_name = '${group}' and parked_at is not null`;
-  let found = -1;
-  let looking: Promise<void> | undefined;
-  await eventually(`${count} runs of ${group} wait`, () => {
-    looking ??= runSql(fleet.url, text).then(([row]) => {
-      found = Number(row?.n);
-      looking = undefined;
-    });
-    return found === count;
+  await storeSays(`${count} runs of ${group} wait`, async () => {
+    const [row] = await runSql(fleet.url, text);
+    return Number(row?.n) === count;
   });
-  await looking;
 }
 
 /** The first and the last time of a run's events. */

@@ -4,8 +4,8 @@
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { newDatabase, runSql, sharedPostgres, startPostgres } from "../rig/postgres.ts";
-import { eventually, type Result } from "../rig/project.ts";
-import { Fleet } from "./worker-rig.ts";
+import type { Result } from "../rig/project.ts";
+import { Fleet, storeSays } from "./worker-rig.ts";
 
 const ONE = `
 concurrency: {group: roles}
@@ -113,16 +113,10 @@ async function loginAt(url: string, role: string): Promise<string> {
 async function held(runId: string, seconds: number): Promise<void> {
   const text = `select held_until > now() + interval '${seconds} seconds' as long
     from perdure.pipeline_state where pipeline_id = '${runId}'`;
-  let isLong = false;
-  let looking: Promise<void> | undefined;
-  await eventually("the lease is longer", () => {
-    looking ??= runSql(fleet.url, text).then(([row]) => {
-      isLong = row?.long === true;
-      looking = undefined;
-    });
-    return isLong;
+  await storeSays("the lease is longer", async () => {
+    const [row] = await runSql(fleet.url, text);
+    return row?.long === true;
   });
-  await looking;
 }
 
 describe("a login with the rights of a", () => {

@@ -3,6 +3,7 @@
  * their own, started by `perdure worker` as on machines of their own.
  */
 import { readFileSync } from "node:fs";
+import { setTimeout } from "node:timers/promises";
 import { expect } from "vitest";
 import { Dispatch, type FleetParts } from "../../src/app/fleet/dispatch.ts";
 import { submitRun } from "../../src/app/fleet/submit.ts";
@@ -12,9 +13,12 @@ import type { RunEvent } from "../../src/core/event.ts";
 import type { FleetJournal } from "../../src/journal/journal.ts";
 import { openPostgresJournal } from "../../src/journal/postgres/postgres.ts";
 import { findMarked, runMarker } from "../../src/runner/process/sweep.ts";
+import { PATIENCE_MS } from "../rig/patience.ts";
 import { newDatabase } from "../rig/postgres.ts";
 import { faultsOf } from "../rig/printed-json.ts";
 import { eventually, killGroups, killProcess, PlainProject, type Program } from "../rig/project.ts";
+
+const LOOK_AGAIN_MS = 100;
 
 /** A worker with its supervisor. */
 interface FleetWorker {
@@ -140,21 +144,12 @@ export class Fleet extends PlainProject {
 
   /** Resolves when a run has this event, so often, and nobody owns it. */
   async reached(runId: string, type: RunEvent["type"], times = 1): Promise<void> {
-    let found = false;
-    const look = async (): Promise<void> => {
-      const events = await this.events(runId);
-      const isThere = events.filter((event) => event.type === type).length >= times;
+    await storeSays(`run ${runId} has ${type}`, async () => {
       const lease = await this.journal.leases.of(runId);
-      found = isThere && lease?.owner === undefined;
-    };
-    let looking: Promise<void> | undefined;
-    await eventually(`run ${runId} has ${type}`, () => {
-      looking ??= look().finally(() => {
-        looking = undefined;
-      });
-      return found;
+      if (lease?.owner !== undefined) return false;
+      const events = await this.events(runId);
+      return events.filter((event) => event.type === type).length >= times;
     });
-    await looking;
   }
 
   /** Ends all workers and forgets everything. */
@@ -162,5 +157,14 @@ export class Fleet extends PlainProject {
     await this.#dispatch.close();
     await this.journal.close();
     await this.discard();
+  }
+}
+
+/** Waits until the store says something. Each question costs the server, so there are a few a second. */
+export async function storeSays(what: string, holds: () => Promise<boolean>): Promise<void> {
+  const until = performance.now() + PATIENCE_MS;
+  while (!(await holds())) {
+    if (performance.now() > until) throw new Error(`waited in vain: ${what}`);
+    await setTimeout(LOOK_AGAIN_MS);
   }
 }

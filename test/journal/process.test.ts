@@ -17,7 +17,7 @@ import { writeSecondCopy } from "./second-copy.ts";
 
 const PROGRAM = await bundledProgram(join(import.meta.dirname, "journal-process.ts"));
 const NOBODY = 65_534;
-const KILLS = 20;
+const KILLS = 12;
 
 let directory: string;
 let file: string;

@@ -63,18 +63,15 @@ test("every page is free of what axe-core finds, light, dark and on a phone", as
     [compare]: "differ",
   };
   const found: string[] = [];
-  for (const colors of ["light", "dark"] as const) {
-    const size = colors === "dark" ? "phone" : "desktop";
-    const shown = await browser.page({ colors, size });
-    await dashboard.admit(shown.page);
-    for (const [path, words] of Object.entries(pages)) {
-      await shown.page.goto(dashboard.url(path));
-      await shown.page.getByText(words).filter({ visible: true }).first().waitFor();
-      for (const one of await violations(shown.page)) found.push(`${colors} ${path}: ${one}`);
+  for (const [path, words] of Object.entries(pages)) {
+    await page.goto(dashboard.url(path));
+    for (const colors of ["light", "dark"] as const) {
+      await opened.look({ colors, size: colors === "dark" ? "phone" : "desktop" });
+      await page.getByText(words).filter({ visible: true }).first().waitFor();
+      for (const one of await violations(page)) found.push(`${colors} ${path}: ${one}`);
       const isWide = "document.documentElement.scrollWidth > innerWidth";
-      if (await shown.page.evaluate(isWide)) found.push(`${colors} ${path}: it scrolls sideways`);
+      if (await page.evaluate(isWide)) found.push(`${colors} ${path}: it scrolls sideways`);
     }
-    await shown.close();
   }
   expect(found).toEqual([]);
 });

@@ -197,31 +197,29 @@ test("the report prints without the frame, and is one file to send", async () =>
 test("axe finds nothing, in light and in dark, and no page is wider than a phone", async () => {
   const found: string[] = [];
   const inDark = ["steps/talk", "time", "report"];
-  const looks: readonly [PageOptions, readonly string[]][] = [
-    [
+  const onPhone = ["steps/talk", "time/8?tab=compare", "report"];
+  const others = ["steps/flood", "time/8?tab=files", "steps/last?tab=why"];
+  const opened = await browser.page();
+  const { page } = opened;
+  await dashboard.admit(page);
+  for (const path of new Set([...inDark, ...onPhone, ...others])) {
+    await page.goto(dashboard.url(`/runs/${failed}/${path}`));
+    await page.locator("main h1").waitFor();
+    await page.locator(".loading").first().waitFor({ state: "detached" });
+    const looks: readonly PageOptions[] = [
       {},
-      [...inDark, "steps/flood", "time/8?tab=files", "steps/last?tab=why", "time/8?tab=compare"],
-    ],
-    [{ size: "phone" }, ["steps/talk", "time/8?tab=compare", "report"]],
-  ];
-  for (const [options, paths] of looks) {
-    const opened = await browser.page(options);
-    const { page } = opened;
-    await dashboard.admit(page);
-    for (const path of paths) {
-      await page.goto(dashboard.url(`/runs/${failed}/${path}`));
-      await page.locator("main h1").waitFor();
-      await page.locator(".loading").first().waitFor({ state: "detached" });
-      found.push(...(await violations(page)).map((one) => `${path}: ${one}`));
+      ...(inDark.includes(path) ? [{ colors: "dark" } as const] : []),
+      ...(onPhone.includes(path) ? [{ size: "phone" } as const] : []),
+    ];
+    for (const look of looks) {
+      await opened.look(look);
+      const where = `${path} ${JSON.stringify(look)}`;
+      found.push(...(await violations(page)).map((one) => `${where}: ${one}`));
       const isWide = "document.documentElement.scrollWidth > innerWidth";
-      if (await page.evaluate(isWide)) found.push(`${path}: wider than the window`);
-      if (options.size === "phone" || !inDark.includes(path)) continue;
-      await page.emulateMedia({ colorScheme: "dark" });
-      found.push(...(await violations(page)).map((one) => `${path}, dark: ${one}`));
-      await page.emulateMedia({ colorScheme: "light" });
+      if (await page.evaluate(isWide)) found.push(`${where}: wider than the window`);
     }
-    await opened.close();
   }
+  await opened.close();
   expect(found).toEqual([]);
 });
 

@@ -9,7 +9,13 @@ import { execFile } from "node:child_process";
 import * as fs from "node:fs";
 import { dirname, resolve } from "node:path";
 import { promisify } from "node:util";
-import { type Browser, type BrowserContext, chromium, type Page } from "playwright-core";
+import {
+  type Browser,
+  type BrowserContext,
+  type CDPSession,
+  chromium,
+  type Page,
+} from "playwright-core";
 import { installedBrowser } from "../../scripts/browser.ts";
 import { PATIENCE_MS } from "./patience.ts";
 
@@ -67,6 +73,7 @@ export class TestBrowser {
 export class TestPage {
   readonly page: Page;
   readonly #context: BrowserContext;
+  #devtools: CDPSession | undefined;
   readonly #problems: string[] = [];
   readonly #expected: RegExp[] = [];
 
@@ -99,6 +106,15 @@ export class TestPage {
   /** Problems that belong to the test: an attack that is refused, a server that was killed. */
   expectProblem(words: RegExp): void {
     this.#expected.push(words);
+  }
+
+  /** Gives the page, as it is loaded, another size or other colours. */
+  async look({ size = "desktop", colors = "light" }: PageOptions): Promise<void> {
+    await this.page.setViewportSize(SIZES[size]);
+    this.#devtools ??= await this.#context.newCDPSession(this.page);
+    const enabled = size === "phone";
+    await this.#devtools.send("Emulation.setTouchEmulationEnabled", { enabled });
+    await this.page.emulateMedia({ colorScheme: colors });
   }
 
   /** Writes what the page shows as a PNG; `whole` includes what is below the window. */

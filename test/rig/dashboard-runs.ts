@@ -5,6 +5,9 @@
 import type { Hold, Program } from "./project.ts";
 import { StandIns } from "./stand-ins.ts";
 
+/** For runs whose files no page shows. */
+const PLAIN = "workspace: { snapshots: false }";
+
 const PIPELINES = {
   build: `# Builds and tests the parts of the product.
 input:
@@ -30,7 +33,8 @@ steps:
       echo packed
       echo "packed=$(cat version.txt)" >> "$PERDURE_CONTEXT"
 `,
-  broken: `steps:
+  broken: `${PLAIN}
+steps:
   - { id: fetch, run: echo fetched }
   - id: compile
     run: |
@@ -52,7 +56,8 @@ steps:
       default: reject
   - { id: publish, run: echo published >> published.txt }
 `,
-  plan: `steps:
+  plan: `${PLAIN}
+steps:
   - id: scope
     gate:
       ask: "Which part should the agents plan first?"
@@ -60,13 +65,15 @@ steps:
       text: required
   - { id: make, run: echo made }
 `,
-  deploy: `steps:
+  deploy: `${PLAIN}
+steps:
   - id: push
     once: true
     run: |
       HOLD
 `,
-  watch: `steps:
+  watch: `${PLAIN}
+steps:
   - { id: prepare, run: echo prepared }
   - id: measure
     run: |
@@ -74,14 +81,16 @@ steps:
       HOLD
   - { id: report, run: echo reported }
 `,
-  nightly: `steps:
+  nightly: `${PLAIN}
+steps:
   - { id: prepare, run: echo prepared }
   - id: compare
     run: |
       HOLD
   - { id: report, run: echo reported }
 `,
-  review: `steps:
+  review: `${PLAIN}
+steps:
   - { id: read, agent: claude, prompt: Read the change., max_turns: 20 }
   - { id: judge, agent: claude, prompt: Judge it., max_turns: 20 }
 `,

@@ -34,6 +34,35 @@ export class KeptProject {
   }
 }
 
+/**
+ * A situation with which several tests begin: the first one that asks brings it about in its project,
+ * later ones get it as it was then.
+ */
+export class Situation<P extends Project, T> {
+  readonly #make: () => Promise<T>;
+  #made: { readonly kept: KeptProject; readonly project: P; readonly value: T } | undefined;
+
+  constructor(make: () => Promise<T>) {
+    this.#make = make;
+  }
+
+  /** Gives the project that has the situation; that of the test is removed if it is another one. */
+  async in(project: P): Promise<{ readonly project: P; readonly value: T }> {
+    if (this.#made === undefined) {
+      const value = await this.#make();
+      this.#made = { kept: new KeptProject(project), project, value };
+    } else {
+      await project.remove();
+      this.#made.kept.putBack();
+    }
+    return this.#made;
+  }
+
+  forget(): void {
+    this.#made?.kept.forget();
+  }
+}
+
 /** Copies what exists of some directories, as it is. */
 function copyAll(paths: readonly (readonly [string, string])[]): void {
   for (const [from, to] of paths) {

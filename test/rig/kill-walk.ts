@@ -5,7 +5,7 @@
  */
 import { CRASH_ALL } from "./crash-all.ts";
 
-const KILLS_MAX = CRASH_ALL ? 1 : 6;
+const KILLS_MAX = CRASH_ALL ? 1 : 12;
 
 /** A failpoint to strike. */
 export interface KillPlace {
