@@ -39,7 +39,10 @@ const SHOWN: Readonly<
   "cannot-keep-state": NO_COMMAND,
   "cannot-write": SITUATION,
   "directory-shared": SITUATION,
-  "files-in-the-way": { file: "take.test.ts", test: "overwrites no local change" },
+  "files-in-the-way": {
+    file: "take.test.ts",
+    test: "moves the branch forward, once, overwrites nothing, and lets `clean` remove the run",
+  },
   "files-removed": SITUATION,
   impossible: SITUATION,
   "import-running": NO_COMMAND,
@@ -75,7 +78,7 @@ const SHOWN: Readonly<
   "nothing-to-stop": SITUATION,
   "nothing-to-take": {
     file: "take.test.ts",
-    test: "commits once at its end, or never, as the author says",
+    test: "commits once at its end, or never, as the author says; `apply` takes that, too",
   },
   "output-missing": SITUATION,
   "project-copied": SITUATION,
@@ -96,7 +99,10 @@ const SHOWN: Readonly<
     test: "of a running step is refused, and what is suggested works",
   },
   "steps-alive": SITUATION,
-  "tool-failed": { file: "take.test.ts", test: "can be repeated when gh has failed" },
+  "tool-failed": {
+    file: "take.test.ts",
+    test: "pushes the branch and opens a pull request, once, also after gh has failed",
+  },
   "turns-used-up": SITUATION,
   "unknown-price": SITUATION,
   "unknown-run": SITUATION,

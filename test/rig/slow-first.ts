@@ -1,29 +1,41 @@
-/** The order of the test files: those that take minutes begin first, so that none is left alone at the end. */
+/**
+ * The order of the test files: those that take longest begin first, so that none is left alone at the
+ * end. Files that mostly wait, for leases, schedules or a browser, are spread among those that start
+ * many programs, so that the cores are busy from the beginning.
+ */
 import { BaseSequencer, type TestSpecification } from "vitest/node";
 
-/** Those that use the most time of the processor, the longest first. */
-const SLOW: readonly string[] = [
-  ...["page/lists", "page/step", "cli/service", "fleet/anywhere", "fleet/worker", "cli/cache"],
-  ...["docs/snippets", "fleet/crash", "back/table", "cli/help-examples", "page/fleet"],
-  ...["agents/acp", "cli/portable", "crash/crash", "fleet/limits", "cli/take", "cli/json"],
-  ...["sim/simulator", "cli/once-table", "workspace/kill", "library/package", "page/run"],
-  ...["fleet/takeover", "cli/suggested-ends", "cli/update", "workspace/crash", "cli/workspace"],
-  ...["cli/suggested-agents", "mcp/mcp", "fleet/base", "back/crash", "back/partial", "cli/gate"],
-  ...["crash/workspace", "dot/status", "workspace/snapshot", "back/text", "journal/process"],
-  ...["cli/talk", "cli/failure", "cli/damage", "docs/examples", "cli/suggested", "page/journey"],
-  ...["cli/judge", "cli/moved", "cli/once", "cli/suggested-processes", "cli/clean"],
-  ...["library/library", "journal/damage", "web/actions", "fleet/store", "cli/owner"],
-  ...["cli/preflight", "dot/statements-kill", "cli/text", "cli/fidelity", "cli/report"],
-  ...["cli/once-again", "telemetry/export", "durability/durability", "crash/update"],
-  ...["cli/own-workspaces", "workspace/worktree", "cli/disk", "cli/requests"],
-  ...["cli/failed-items", "cli/bubblewrap", "cli/container"],
+/** The files that start many programs, the longest first. */
+const BUSY: readonly string[] = [
+  ...["docs/snippets", "cli/cache", "cli/portable", "cli/json", "cli/take", "cli/suggested-ends"],
+  ...["cli/judge", "back/table", "cli/workspace", "fleet/commands", "fleet/crash", "page/lists"],
+  ...["page/step", "crash/crash", "cli/gate", "cli/suggested-agents", "cli/once-table"],
+  ...["docs/examples", "agents/acp", "cli/update", "cli/talk", "cli/failure", "workspace/kill"],
+  ...["cli/once", "cli/moved", "sim/simulator", "cli/help-examples", "cli/suggested-processes"],
+  ...["library/package", "cli/requests", "cli/suggested", "cli/once-again", "cli/text"],
+  ...["workspace/snapshot", "crash/workspace", "cli/damage", "cli/dot", "cli/own-workspaces"],
+  ...["journal/damage", "cli/clean", "cli/fidelity", "cli/report", "back/text", "cli/spelling"],
+  ...["cli/secrets", "page/run", "cli/say", "back/crash", "workspace/crash", "fleet/take"],
+  ...["fleet/store", "cli/money", "cli/command-line", "dot/status", "cli/retry", "cli/terminal"],
 ];
+/** The files that mostly wait, the longest first. */
+const WAITING: readonly string[] = [
+  ...["fleet/anywhere", "cli/service", "fleet/worker", "page/fleet", "fleet/limits"],
+  ...["fleet/takeover", "fleet/stopped", "soak/fleet-soak", "runner/stop", "durability/durability"],
+];
+/** So many busy files come before the next one that waits. */
+const BUSY_BETWEEN = 4;
+
+const ORDER: readonly string[] = BUSY.flatMap((name, index) => {
+  const waiting = index % BUSY_BETWEEN === 0 ? WAITING.slice(index / BUSY_BETWEEN)[0] : undefined;
+  return waiting === undefined ? [name] : [waiting, name];
+});
 
 export class SlowFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const rank = ({ moduleId }: TestSpecification): number => {
-      const found = SLOW.findIndex((name) => moduleId.endsWith(`/test/${name}.test.ts`));
-      return found < 0 ? SLOW.length : found;
+      const found = ORDER.findIndex((name) => moduleId.endsWith(`/test/${name}.test.ts`));
+      return found < 0 ? ORDER.length : found;
     };
     return (await super.sort(files)).toSorted((one, other) => rank(one) - rank(other));
   }
