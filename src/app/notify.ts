@@ -3,7 +3,7 @@
  *
  * A process of its own delivers, the notifier: the owner of the run starts it and never waits for it, and
  * it outlives the owner. What is due follows from the events (view/notification.ts), what was delivered
- * from `notices.json` beside the run. So whoever is killed, the next notifier delivers the rest: at least
+ * from `notices.json` beside the run. So if one is killed, the next notifier delivers the rest: at least
  * once. Without that file, all notices are delivered again.
  *
  * Owns: the delivery, its limits, its note, and the claim that lets one notifier work on a run.
@@ -292,7 +292,7 @@ function isClaimed(path: string): boolean {
   try {
     return processLiveness(JSON.parse(readFileSync(path, "utf8")) as Identity) !== "dead";
   } catch (error) {
-    // Released meanwhile, or cut off by a kill.
+    // Released meanwhile, or incomplete after a kill.
     if (error instanceof SyntaxError) return false;
     if ((error as NodeJS.ErrnoException).code === "ENOENT") return false;
     throw error;

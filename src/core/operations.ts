@@ -199,7 +199,7 @@ function makeWorkspace(
   if (activity.files.has(workspace) || (afresh && isWorkedIn(activity, workspace))) return [];
   entry.busy = true;
   activity.files.set(workspace, "restore");
-  // An existing workspace stays as it is, whoever uses it.
+  // An existing workspace stays as it is, no matter who uses it.
   const needs = afresh ? "workspace-alone" : "workspace";
   return [{ type: "make-workspace", at: entry.at, ...unmade, needs }];
 }

@@ -1,6 +1,6 @@
 /**
  * Requests from outside that lead to events: retry, rewind, settle, more budget. The owner of the run
- * turns each into a fact, and the run records that it handled the request, also when it refuses it.
+ * turns each into a fact, and the run records that it handled the request, even when it refuses it.
  *
  * Owns: when a run takes a request in, and what it refuses while steps run.
  * Does not: know what a request means (`decide` does), or where requests are kept (room `journal`).

@@ -135,7 +135,7 @@ export function isReached(state: VisitState | undefined): boolean {
   return state?.status === "completed" && REACHED.has(outcomeWord(state));
 }
 
-/** The first goal of a run without failures that was missed, also in branches. */
+/** The first goal of a run without failures that was missed, branches included. */
 export function missedInRun(run: Run): MissedGoal | undefined {
   const root = run.scopes.get(ROOT_SCOPE);
   return root && (missedGoal(root) ?? missedInBranches(run, root));
@@ -206,7 +206,7 @@ function failuresInARow(
   return times;
 }
 
-/** The goals in the branches of a visit, also in branches of branches. */
+/** The goals in the branches of a visit, and in their branches. */
 function* goalsIn(
   run: Run,
   visit: Visit,

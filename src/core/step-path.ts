@@ -59,7 +59,7 @@ export interface NamedVisit {
   readonly attempt?: number;
 }
 
-/** Parses `fix`, `fix@2` or `fix@2.3`, also in a nested scope. */
+/** Parses `fix`, `fix@2` or `fix@2.3`, in nested scopes as well. */
 export function parseVisit(text: string): NamedVisit {
   const { scope, step: last } = parseStepPath(text);
   const [, step = last, visit, attempt] = /^(.*)@(\d+)(?:\.(\d+))?$/.exec(last) ?? [];

@@ -8,7 +8,7 @@
  * (operations.ts).
  * Invariants:
  * - files/W3 A step that completed with changed files in a worktree is named by one commit: it stays
- *   in `uncommitted` until `run.committed` names it, whoever owns the run then. A restore of files
+ *   in `uncommitted` until `run.committed` names it, no matter who owns the run then. A restore of files
  *   that have its work keeps that commit.
  * - files/W1 A workspace is `clean` only while it is known to equal its last snapshot: no process
  *   has started in it since, and the owner is the same.
@@ -129,7 +129,7 @@ export function filesFor(
   if (visit.base === undefined) return base === undefined ? {} : { base };
   const wanted = visit.interrupted === true ? recoverFor(run, visit) : undefined;
   const continues = conversation?.kind === "continue" || conversation?.gone === true;
-  // An own workspace is merged against its base, whoever changed it.
+  // An own workspace is merged against its base, no matter who changed it.
   if (visit.files === "keep" && !continues && stepOf(visit).own !== true) {
     return base === undefined ? { keep: true } : { base };
   }

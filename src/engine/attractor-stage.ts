@@ -91,7 +91,7 @@ function branchPath(scope: Scope | undefined): readonly string[] {
   return path;
 }
 
-/** The output of a tool for the context, also of one that failed. */
+/** The output of a tool for the context, even of one that failed. */
 export function toolKeys({ plan }: Pick<Stage, "plan">, visit: Visit, dir: string): JsonObject {
   if (plan.keys !== "attractor" || stepOf(visit).work.kind !== "shell") return {};
   const text = lastText(join(dir, ATTEMPT_FILE.output), TOOL_OUTPUT_BYTES_MAX).trimEnd();

@@ -90,7 +90,7 @@ export async function refsOf(
 /** Directories that were opened before, by workspace: an unchanged one then costs little. */
 export type OpenedWorkspaces = Map<string, Promise<Workspace>>;
 
-/** Takes snapshots of the workspaces in which the run works, beside whoever else takes some. */
+/** Takes snapshots of the workspaces in which the run works, beside others that take some. */
 export async function saveFiles(
   store: SnapshotStore,
   { plan, run, dir }: TravellingRun,

@@ -56,7 +56,7 @@ interface SandboxSite {
   /** Git does not look for a repository above the workspace. */
   readonly endsAtRoot: boolean;
   readonly env: Readonly<Record<string, string>>;
-  /** Variables that the pipeline sets, also for the client of a container. */
+  /** Variables that the pipeline sets, for the client of a container as well. */
   readonly explicit: Variables;
   readonly agent: AgentHome | undefined;
 }
@@ -133,7 +133,7 @@ export function mountPath(written: string, project: string, home = homedir()): s
   return resolve(project, written.replace(/:ro$/, "").replace(/^~(?=\/|$)/, home));
 }
 
-/** What git needs, also where the workspace is a worktree whose repository is elsewhere. */
+/** What git needs, even where the workspace is a worktree whose repository is elsewhere. */
 function repositoryMounts({ root, runDir, endsAtRoot }: SandboxSite): readonly Mount[] {
   const top = topLevelOf(root, endsAtRoot);
   if (top === undefined) return [];
@@ -145,7 +145,7 @@ function repositoryMounts({ root, runDir, endsAtRoot }: SandboxSite): readonly M
   // Git can live without it, but a step could make it.
   mkdirSync(join(common, "hooks"), { recursive: true });
   const isLinked = common !== gitDir;
-  // The whole of a worktree of the run belongs to it, also if the run works in a subdirectory.
+  // The whole of a worktree of the run belongs to it, even if the run works in a subdirectory.
   const isOurs = !relative(runDir, top).startsWith("..");
   const writable = [
     ...(isOurs ? [top] : []),

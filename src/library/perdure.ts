@@ -58,7 +58,7 @@ export async function run(
 }
 
 /**
- * Continues a run from exactly where it stopped, whoever owned it before. Throws `RunOwned` while
+ * Continues a run from exactly where it stopped, no matter who owned it before. Throws `RunOwned` while
  * another process owns it.
  */
 export async function resume(id: string, options: ResumeOptions = {}): Promise<RunHandle> {

@@ -53,7 +53,7 @@ export interface RunHandle extends AsyncIterable<EventJson> {
   /** The events since this process took the run over; each iterator gets all of them. */
   readonly events: AsyncIterable<EventJson>;
   /**
-   * Resolves when this process has finished with the run, also when the pipeline failed. Rejects if
+   * Resolves when this process has finished with the run, even when the pipeline failed. Rejects if
    * the run cannot continue.
    */
   readonly done: Promise<RunResult>;
@@ -136,7 +136,7 @@ interface HandleParts {
 function handleOf({ id, done, stream, stop }: HandleParts): RunHandle {
   async function* events(): AsyncGenerator<EventJson, void> {
     yield* eventStream({ ...stream(), runId: id });
-    // A program that only reads events gets the error, too.
+    // A program that only reads events also gets the error.
     await done;
   }
   // library/H1: a program that reads neither events nor `done` must not crash by the rejection.

@@ -111,12 +111,12 @@ export interface RetryOptions {
 /** The run has handled a request, or its next owner will. A refused request throws a `Refusal`. */
 export type RequestOutcome = "handled" | "pending";
 
-/** A run that is open for reading, whoever drives it. */
+/** A run that is open for reading; another process may drive it. */
 export interface OpenedRun {
   readonly id: string;
   /** The current state of the run. */
   view(): Promise<RunView>;
-  /** Answers a question of the run: the first answer counts, whoever gives it. */
+  /** Answers a question of the run: the first answer counts, no matter who gives it. */
   answer(gate: string, choice: string, options?: { readonly text?: string }): Promise<void>;
   /** Asks the process that drives the run to run a step, or items of a fan-out, again. */
   retry(step: string | readonly string[], options?: RetryOptions): Promise<RequestOutcome>;

@@ -259,7 +259,7 @@ const waitForRunTool = tool({
   about:
     "Waits until a run has ended, asks a person, or is not driven any more, and says how it " +
     "stands; at most for the given number of seconds, after which the status is still " +
-    "`running` and you can call it again. Reports how it stands, and then each event, as progress.",
+    "`running` and you can call it again. Reports its state, and then each event, as progress.",
   input: z.object({
     run,
     seconds: z

@@ -254,7 +254,7 @@ export class Report implements MistakeReport {
 
   /**
    * In the order of the file, those of other files before them. Several pipelines may find the same
-   * mistake in another file; it is there once.
+   * mistake in another file; it is kept once.
    */
   sorted(): readonly Diagnostic[] {
     const { file } = this.#sourceAt([]);

@@ -301,7 +301,7 @@ function readOne(
 
 const counts = new WeakMap<readonly PipelineStep[], number>();
 
-/** All steps, also those in other steps and files. */
+/** All steps, including those in other steps and files. */
 function countSteps(steps: readonly PipelineStep[]): number {
   const known = counts.get(steps);
   if (known !== undefined) return known;

@@ -341,7 +341,7 @@ export const pipelineSchema = z.strictObject({
 /** A pipeline file whose values have the right shape. */
 export type PipelineShape = z.infer<typeof pipelineSchema>;
 
-/** A configuration file: the keys of a pipeline that may stand there, with the same meaning. */
+/** A configuration file: the keys of a pipeline that it may have, with the same meaning. */
 export const configurationSchema = pipelineSchema
   .pick({
     max_parallel: true,

@@ -25,7 +25,7 @@ import { DURATION_PATTERN, ENTRIES_MAX, NAME_LENGTH_MAX } from "./values.ts";
 type Issue = z.core.$ZodIssue;
 
 const DAY_MS = 86_400_000;
-/** Compiled schemas cost more than they save, also with a file of 20,000 steps. */
+/** Compiled schemas cost more than they save, even with a file of 20,000 steps. */
 const WITHOUT_COMPILATION = { jitless: true };
 
 /** The parts of a file's value that have the right shape. */
@@ -63,7 +63,7 @@ function shapeIn<Shape>(
   const found = first.error.issues.flatMap((issue) => flatten(issue, []));
   const meant = new Set(found.flatMap((one) => addUnknownKeys(one, schema, report)));
   for (const one of found) {
-    // A misspelt key is not reported as missing, too.
+    // A misspelt key is not reported as missing as well.
     if (!meant.has(one.path.join("."))) addMistake(one, value, report);
   }
   const cut = new Set(found.flatMap((one) => cutOut(value, one)));

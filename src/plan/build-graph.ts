@@ -1,5 +1,5 @@
 /**
- * Lowers lists of steps, also nested ones, to graphs.
+ * Lowers lists of steps, nested ones included, to graphs.
  *
  * Owns: the meaning of `defaults`, the built-in defaults, and the limits on visits.
  * Does not: derive edges from keys (pipeline/step-edges.ts) or validate: the pipeline is valid.

@@ -132,7 +132,7 @@ function inAllFiles(
   return [...(namesIn(pipeline) ?? []), ...inside(pipeline.steps)];
 }
 
-/** The agents that the steps of one file name, also nested steps. */
+/** The agents that the steps of one file name, nested steps included. */
 function agentsNamed(steps: readonly PipelineStep[]): readonly string[] {
   return steps.flatMap(({ work, settings: { check = [] } }) => {
     const judges = check.flatMap((one) => (one.kind === "judge" ? [one.agent] : []));

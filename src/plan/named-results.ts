@@ -13,7 +13,7 @@ import type { Graph, Plan, Step } from "./plan.ts";
 type OptionalResult = "output" | "identity";
 
 /**
- * Whether the plan uses this part of a step's result; reports of failures to agents use it, too.
+ * Whether the plan uses this part of a step's result; so do reports of failures to agents.
  */
 export function refersTo(plan: Plan, step: string, what: OptionalResult): boolean {
   const { texts, reported } = referencesIn(plan);

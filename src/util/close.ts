@@ -3,7 +3,7 @@ interface Closable {
   close(): Promise<void>;
 }
 
-/** Closes all of them, in order, also after one has failed; then throws the first error. */
+/** Closes all of them, in order, even after one has failed; then throws the first error. */
 export async function closeAll(all: readonly Closable[]): Promise<void> {
   const errors: unknown[] = [];
   for (const one of all) await one.close().catch((error: unknown) => errors.push(error));

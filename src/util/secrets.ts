@@ -82,7 +82,7 @@ export function secretInputs(
   );
 }
 
-/** A function that masks these values in a text, also a value that is truncated at its end. */
+/** A function that masks these values in a text, including a value that is truncated at its end. */
 export function redactorOf(secrets: Iterable<string>): Redact {
   // A key of several lines is printed line by line.
   const parts = Array.from(secrets).flatMap((secret) =>

@@ -1,7 +1,7 @@
 /**
  * The last lines of a run, or of this process's part of it: what happened, the end of the output of a
  * failed step, and the commands that work, each on a line of its own; below them the result of a worktree
- * run, also as JSON: its branch, how to look at it and how to take it.
+ * run, as text and as JSON: its branch, how to look at it and how to take it.
  *
  * Owns: the layout of the card. Its sentences are those of `why`.
  * Invariants:

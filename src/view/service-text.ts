@@ -1,5 +1,5 @@
 /**
- * What `perdure service` prints: what it did, and how it stands.
+ * What `perdure service` prints: what it did, and its state.
  *
  * Owns: these texts, and the document for programs.
  * Does not: find anything out (app/service).

@@ -65,7 +65,7 @@ function* scopeTree(run: Run, scope: Scope, depth: number): Generator<StepNode> 
   }
 }
 
-/** One step by its path, also in the scope of an earlier attempt. */
+/** One step by its path, even in the scope of an earlier attempt. */
 export function stepNode(run: Run, path: string): StepNode | undefined {
   const record = findStep(run, path);
   if (record === undefined) return [...stepTree(run)].find((node) => node.path === path);

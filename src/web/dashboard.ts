@@ -2,7 +2,7 @@
  * What every route has at hand: the projects of this machine, the runs that are loaded, and how the
  * server was started; and what wakes a stream when a journal of any project may have changed.
  *
- * Owns: one subscription of a stream for each project, also for projects that show up later.
+ * Owns: one subscription of a stream for each project, including projects that show up later.
  * Does not: say what changed.
  */
 

@@ -295,7 +295,7 @@ export function readPageFiles(directory: string): PageFiles {
 /** The file at an address; every address of the page itself is answered with its first file. */
 function pageFile(files: PageFiles, address: string): SentBytes | undefined {
   const file = files.get(address);
-  // The names of pipelines and steps may have dots; they stand below the first folder.
+  // The names of pipelines and steps may have dots; they are below the first folder.
   const isFile = address.startsWith(HASHED) || /^\/[^/]*\.\w+$/.test(address);
   if (file !== undefined || isFile) return file;
   return files.get("/index.html");

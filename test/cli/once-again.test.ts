@@ -49,7 +49,7 @@ afterAll(() => {
 
 /** A completed run, which the tests share: each has it as it was when it had ended. */
 async function completed(once: keyof typeof SITUATIONS): Promise<string> {
-  const found = await (SITUATIONS[once] as Situation<Project, string>).in(project);
+  const found = await SITUATIONS[once].in(project);
   project = found.project;
   return found.value;
 }

@@ -31,7 +31,7 @@ export interface ScreenOptions {
   readonly now: () => number;
   /** Something cannot be shown; called once. Without it, `close` rejects. */
   readonly onError?: (error: unknown) => void;
-  /** What stands below the steps of the live view. */
+  /** The lines below the steps of the live view. */
   readonly footer?: ((width: number) => readonly string[]) | undefined;
   /** What the person who watches can do. */
   readonly controls?: ScreenControls;

@@ -1,5 +1,5 @@
 /**
- * Exports what happens in a run as OpenTelemetry's traces and metrics, for whoever drives it. A
+ * Exports what happens in a run as OpenTelemetry's traces and metrics, for the process that drives it. A
  * thread of its own makes the spans and sends them to the collector (telemetry-worker.ts), so a slow
  * collector, a full queue or an error in there neither slows nor ends the run.
  *

@@ -251,7 +251,7 @@ export class Dispatch {
     await this.#wantUnparked(transaction, await unpark(transaction, group));
   }
 
-  /** Queues runs for the slots of groups that are free, also of a run that has ended elsewhere. */
+  /** Queues runs for the free slots of groups, including that of a run that has ended elsewhere. */
   async admitWaiting(): Promise<void> {
     const { log } = this.#journal;
     for (const { group, isFree, holders } of await waitedFor(this.#journal)) {
@@ -286,7 +286,7 @@ export class Dispatch {
   }
 
   /**
-   * Notes that a run which no worker has is to stop, also one that had ended and was resumed; a worker
+   * Notes that a run which no worker has is to stop, even one that had ended and was resumed; a worker
    * looks at it at once. The lock of the row decides between this and a worker that takes the run.
    */
   async stop(

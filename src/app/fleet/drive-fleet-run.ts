@@ -76,7 +76,7 @@ interface DriveSite extends FleetParts {
   readonly directory: string;
 }
 
-/** How a run stands after this worker has driven it. */
+/** The state of a run after this worker has driven it. */
 export type DrivenResult =
   /** The run has ended, waits for a person, or wants no driver. */
   | { readonly how: "left"; readonly status: string }

@@ -149,7 +149,7 @@ async function createFork(journal: FleetJournal, run: NewRun): Promise<void> {
 
 /**
  * The files that a fork begins with: those of the other run under names of its own, without the folders
- * of attempts. Content is stored once, whoever names it.
+ * of attempts. Content is stored once, however many runs name it.
  */
 async function forkedFiles(
   { files, blobs }: { readonly files: StoredFiles; readonly blobs: BlobStore },

@@ -64,7 +64,7 @@ export async function refreshCopy(options: CopyOptions): Promise<boolean> {
   await fs.mkdir(copiesOf(dir), { recursive: true, mode: 0o700 });
   const lock = join(copiesOf(dir), `${runId}${LOCK}`);
   return alone(lock, async () => {
-    // Whoever removes copies sees when this one was used last.
+    // The removal of copies looks at when this one was used last.
     await fs.utimes(lock, new Date(), new Date());
     return refreshAlone(options);
   });

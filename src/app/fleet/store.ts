@@ -14,7 +14,7 @@ import { setUpQueues } from "./queue-tables.ts";
 
 /**
  * Creates the tables and roles of a store, or brings them to this version, and sets how long leases
- * last. May be repeated, also while workers run.
+ * last. May be repeated, even while workers run.
  */
 export async function initStore(address: string, leaseMs?: number): Promise<PreparedStore> {
   refuseOtherAddress(address);

@@ -15,8 +15,8 @@
  * - takeover/T4 A job means only that somebody should look: a run that has ended is driven again only
  *   for a request that it has not handled.
  * - takeover/T5 A run that its worker stopped in order to hand it over wants a driver, and so does one
- *   that a person resumed, until it is driven: whoever takes it may die before that. The same holds for
- *   a stop of a run that no worker has: it counts until the run has an event after it.
+ *   that a person resumed, until it is driven: the worker that takes it may die before that. In the same
+ *   way, a stop of a run that no worker has counts until the run has an event after it.
  */
 import type { Owner, Recorded } from "../../core/event.ts";
 import type { RunState } from "../../core/run.ts";

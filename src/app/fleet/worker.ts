@@ -421,7 +421,7 @@ export class Worker {
     const { labels, concurrency } = this.#settings;
     const { worker } = this.#owner;
     const report = { worker, labels, concurrency, runs: [], state: this.#state };
-    // Others see its end also without this row.
+    // Others see its end even without this row.
     await reportWorker(this.#journal, report).catch(() => undefined);
     await this.#dispatch.close();
   }

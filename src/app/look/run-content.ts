@@ -4,7 +4,7 @@
  *
  * Owns: which content belongs to a run, and how much of it is read; of a step its settings, all its
  * visits and attempts with their evidence, what it passed on, what it asks, and why it ran.
- * Does not: join a name from outside into a path. A snapshot and a hash must stand in the events of
+ * Does not: join a name from outside into a path. A snapshot and a hash must be in the events of
  * the run, and a path is looked up in the tree of its snapshot.
  */
 import { isUtf8 } from "node:buffer";

@@ -3,7 +3,7 @@
  * calls and their results. It works on a living attempt as on an old one.
  *
  * Owns: turns from the events of a stream, and how much of them is kept.
- * Does not: read a stream (the adapters do), or watch a file; whoever shows it reads again.
+ * Does not: read a stream (the adapters do), or watch a file; the caller reads again.
  * Invariants:
  * - conversation/C1 What is kept has a limit, however long the stream is; each byte is read once.
  * - conversation/C2 A text is masked before it is cut: a part of a secret is not recognised.

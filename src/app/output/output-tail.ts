@@ -3,7 +3,7 @@
  * new and keeps the last lines.
  *
  * Owns: how many lines and characters are kept.
- * Does not: watch files or wait; whoever draws decides when to read.
+ * Does not: watch files or wait; the caller decides when to read.
  * Invariants:
  * - output-tail/O5 A call of `read` reads a limited number of bytes, and what is kept has a limit.
  */

@@ -261,7 +261,7 @@ interface InputProblem {
   readonly text: string;
 }
 
-/** The first problem of each value, as a sentence that stands beside it. */
+/** The first problem of each value, as a sentence that is shown beside it. */
 function fieldsOf(problems: readonly InputProblem[]): Readonly<Record<string, string>> {
   const entries = problems.map(
     ({ place, text }) => [place, text.startsWith(": ") ? text.slice(2) : `This${text}.`] as const,

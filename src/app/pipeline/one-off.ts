@@ -73,7 +73,7 @@ function isFile(named: string | undefined): boolean {
 /** The names of files, as opposed to a prompt that ends with a full stop. */
 const FILE_NAME = /^\S+\.(ya?ml|[cm]?[jt]s)$/i;
 
-/** JSON is YAML, so mistakes in it have a position, too. */
+/** JSON is YAML, so its mistakes have a position as well. */
 function pipelineText(step: object): string {
   return `${JSON.stringify({ name: "ad-hoc", steps: [step] })}\n`;
 }

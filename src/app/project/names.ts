@@ -3,7 +3,7 @@
  * inside a composite step `map@1.1[3]/fix`, or shorter `map[3]/fix`, or only `fix` where that is unique.
  *
  * Owns: which step of a run a name means, and the one refusal of a name that means none; which run a
- * person means, for every command that takes `[run]` and other words after it, also if they name none.
+ * person means, for every command that takes `[run]` and other words after it, even if they name none.
  * Does not: look at visits and attempts; the use cases do. Choose a run to resume (resume.ts), or a run
  * to stop (stop.ts): these ask or refuse where a wrong guess would start or end something.
  */

@@ -1,6 +1,6 @@
 /**
  * Decides whether a `.perdure` may be used. Its journal names commands and its snapshot store has git
- * settings, so whoever creates it decides what runs. A state directory that came with a repository or
+ * settings, so its creator decides what runs. A state directory that came with a repository or
  * an archive, or that belongs to another user, is refused before anything in it is read.
  *
  * Owns: the rules, their messages, and the record of a passed check.

@@ -33,7 +33,7 @@ import { newKey, reloadUntil } from "./ask-owner.ts";
 /** A message goes into the journal and into a prompt; a longer text belongs in a file. */
 const MESSAGE_CHARACTERS_MAX = 16_000;
 
-/** A new message from whoever uses this process. */
+/** A new message from the user of this process. */
 export function newMessage(given: string): Message {
   const text = given.trim();
   if (text === "") throw new Refusal("bad-option", "the message is empty");

@@ -38,7 +38,7 @@ export async function detach(
   return EXIT.done;
 }
 
-/** Says how the run stands when this process has done its part, or leaves it to the background. */
+/** Says what state the run is in when this process has done its part, or leaves it to the background. */
 export async function endOfPart(
   project: Project,
   { known, endedBy, isDetached }: Executed,

@@ -45,7 +45,7 @@ function isWorkflow(): boolean {
   return process.env.GITHUB_ACTIONS === "true" && process.stdout.isTTY !== true;
 }
 
-/** Prints how the run stands when this process has done its part, in the words of `why`. */
+/** Prints the state of the run when this process has done its part, in the words of `why`. */
 export async function printOutcome(
   project: Project,
   known: LoadedRun,

@@ -65,7 +65,7 @@ export class LineScreen implements Screen {
       const end = attemptEnd(event);
       if (end !== undefined) this.#release(attemptText(end));
       if (line !== undefined) this.say(line);
-      // Followed only now, so that no output stands before the line that says whose it is.
+      // Followed only now, so that no output comes before the line that says whose it is.
       if (event.type === "step.started") {
         const visit = findVisit(run, event);
         const printed = { step: visit && stepOf(visit), judge: event.judge };

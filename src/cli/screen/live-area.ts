@@ -153,7 +153,7 @@ export class LiveArea {
   };
 }
 
-/** A line as it is drawn; of what stands in it, a terminal obeys only colours. */
+/** A line as it is drawn; of its content, a terminal obeys only colours. */
 function lineText(line: string): string {
   return `${terminalText(line)}${CLEAR_LINE}\n`;
 }

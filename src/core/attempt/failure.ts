@@ -133,7 +133,7 @@ function timesInARow(run: Run, visit: Visit, signature: string): number {
   return times;
 }
 
-/** The earlier visits of the same step, latest first, also in earlier iterations. */
+/** The earlier visits of the same step, latest first, earlier iterations included. */
 function* visitsBefore(run: Run, visit: Visit): Generator<Visit> {
   const { visits, past, scope, position } = visit.record;
   yield* visits.slice(past, visit.number - 1).reverse();

@@ -10,7 +10,7 @@
  *   steps are unchanged.
  * - update/U1 An agent whose last attempt failed keeps its conversation when the edit changes only
  *   how it is called or checked, since this is how authors fix these failures.
- * - update/U2 No history is lost: the numbers of visits continue, also for a step that was gone in
+ * - update/U2 No history is lost: the numbers of visits continue, even for a step that was gone in
  *   between.
  * - update/U3 A kept step is unchanged, done or not: its live process, its conversation and its
  *   open instances continue. A step that is not kept has no live process.

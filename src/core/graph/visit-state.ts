@@ -73,7 +73,7 @@ export type VisitState =
 export type Wait =
   /** The next turn of the loop, which starts it: gates and waits need no slot. */
   | { readonly for: "start" }
-  /** Its turn in the queue for process slots. Steps without a process stand in it too. */
+  /** Its turn in the queue for process slots. Steps without a process are in it, too. */
   | { readonly for: "slot" }
   /** The time of its next attempt. */
   | {

@@ -45,7 +45,7 @@ interface WatchOptions {
   readonly onError: (error: unknown) => void;
 }
 
-/** Reads one attempt's stream from its first byte, also when an earlier owner started it. */
+/** Reads one attempt's stream from its first byte, even when an earlier owner started it. */
 export class AgentWatch {
   readonly #options: WatchOptions;
   readonly #follower: AgentFollower;

@@ -15,7 +15,7 @@
  *   recorded value.
  * - engine/N3 The content of an output is kept before the event that names it, so no later attempt
  *   can lose it.
- * - engine/X1 All commands and schemas are checked in order, also after one that did not pass, so
+ * - engine/X1 All commands and schemas are checked in order, even after one that did not pass, so
  *   that the author or the agent learns of all faults at once.
  */
 import { existsSync } from "node:fs";

@@ -6,7 +6,7 @@
  * Invariants:
  * - engine/U1 In the project itself, an existing file is never overwritten.
  * - engine/U2 A file that is overwritten in a workspace of the run's own is kept first.
- * - engine/U4 Nothing is written outside of the workspace, also when a link now leads out of it.
+ * - engine/U4 Nothing is written outside of the workspace, even when a link now leads out of it.
  */
 import type { CurrentOutput } from "../../core/outputs.ts";
 import {

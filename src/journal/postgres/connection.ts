@@ -34,7 +34,7 @@ const PAUSE_MS_MAX = 1_000;
 const IDLE_MS = 60_000;
 /**
  * How long the server waits for a process that has fallen silent inside a transaction, or that no longer
- * acknowledges what it is sent: its machine is lost or cut off, and others wait for its locks.
+ * acknowledges what it is sent: its machine or its network is lost, and others wait for its locks.
  */
 const SILENT_MS = 8_000;
 const KEEP_ALIVE_SECONDS = 3;

@@ -89,7 +89,7 @@ function acquire(sql: Sql, runId: string, { owner, judged }: AcquireRequest): Pr
   });
 }
 
-/** A lock of a session, which ends with it: whoever acquires a lease waits for it. */
+/** A lock of a session, which ends with it: the next one to acquire a lease waits for it. */
 async function block(
   pool: PostgresPool,
   dead: readonly HeldLease[],

@@ -118,7 +118,7 @@ export class WakeUps {
     while (this.#unsent.size > 0) {
       const payloads = [...this.#unsent];
       this.#unsent = new Set();
-      // Whoever watches looks by itself when this fails.
+      // Watchers look by themselves when this fails.
       await this.#pool
         .once({ text: NOTICE.send, values: [LOG_CHANNEL, payloads], timeoutMs: ANSWER_MS })
         .catch(() => undefined);

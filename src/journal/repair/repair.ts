@@ -89,7 +89,7 @@ export class LivingRunError extends JournalError {
 
 interface SecondCopy {
   readonly events: readonly Recorded[];
-  /** The current plan of the run; for an updated run, also the earlier ones. */
+  /** The current plan of the run; for an updated run, the earlier ones as well. */
   readonly planTexts: readonly string[];
   readonly notes: readonly string[];
 }

@@ -121,7 +121,7 @@ function Figures({ left, right }: { left: Side; right: Side }): ReactNode {
               <span className="hidden-text">Figure</span>
             </th>
             {[left, right].map((side, index) => (
-              // The same run may stand on both sides.
+              // Both sides may show the same run.
               <th key={`${index}${side.run_id}`} scope="col">
                 <span className="run-title">
                   <Link href={runHref(side.short_id)}>{side.pipeline}</Link>

@@ -1,6 +1,6 @@
 /**
  * A stacked bar for each day, drawn by hand: one colour for each of the dearest pipelines, one for
- * the rest. The same figures stand in a table for everybody who cannot see it.
+ * the rest. A table shows the same figures to everybody who cannot see it.
  */
 import { type ReactNode, useMemo, useState } from "react";
 import type { Doc } from "../api.ts";
@@ -55,7 +55,7 @@ export function CostChart({ cost }: { cost: Cost }): ReactNode {
   );
 }
 
-/** The days of the period, also those on which nothing was spent. */
+/** The days of the period, including those on which nothing was spent. */
 function chartOf(cost: Cost): {
   readonly names: readonly string[];
   readonly columns: readonly Column[];

@@ -280,7 +280,7 @@ function ForkDialog({ overview, rows, onClose }: DialogProps): ReactNode {
       <div className="field">
         <label htmlFor={id}>From</label>
         <select id={id} value={at} onChange={(event) => setAt(event.target.value)}>
-          <option value="">where the run stands now</option>
+          <option value="">where the run is now</option>
           {steps.map(({ step }) => (
             <option key={step} value={step}>
               right before {step}

@@ -1,5 +1,5 @@
 /**
- * What stands above every part of a run's page: what it is, how far it is, what it costs. Below that, the
+ * The head of a run's page: what the run is, how far it is, what it costs. Below that, the
  * card that the terminal prints at the end of a run: what happened, the end of the output of a failed
  * step, and what to do next. What the page can do itself is a button, too.
  */

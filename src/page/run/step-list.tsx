@@ -1,6 +1,6 @@
 /**
  * Every step of a run as a list beside the graph, and in its place on a phone: a tree with filters.
- * Only the rows in sight are in the document. The chosen step has a panel: how it stands, why, and the
+ * Only the rows in sight are in the document. The chosen step has a panel: its state, why, and the
  * end of what it printed.
  */
 import { useVirtualizer } from "@tanstack/react-virtual";

@@ -293,7 +293,7 @@ function useStart(target: { project: string; pipeline: string }): Starting {
       const refusal = asApiError(failure);
       const placed = placedFaults(fields, refusal.fields);
       setFaults(placed);
-      // Faults that stand beside their fields need no other words.
+      // Faults that are shown beside their fields need no other words.
       if (!isAllPlaced(fields, placed)) setError(refusal);
       setBusy(false);
       return false;

@@ -8,7 +8,7 @@
  * Invariants:
  * - plan/W1 An edge with a condition applies to success and failure; an edge without one only to
  *   success, so a failure that no condition handles ends the run. A diamond tests the outcome of
- *   the node before it: an edge to a diamond carries a failure there, also through several
+ *   the node before it: an edge to a diamond carries a failure there, even through several
  *   diamonds. If one edge of a diamond tests the outcome, its other edges are for failures too.
  * - plan/W2 The edges of a step are sorted by the names of their targets, which decides among
  *   equals.

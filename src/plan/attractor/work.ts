@@ -226,7 +226,7 @@ export class DotWork {
     return prompt ?? label;
   }
 
-  /** The edges that test the outcome of a node, also those of the diamonds after it. */
+  /** The edges that test the outcome of a node, including those of the diamonds after it. */
   #edgesAfter({ id }: DotNode): readonly DotEdge[] {
     const { edgeIndex } = this.#lowering;
     const testing = new Set([id]);

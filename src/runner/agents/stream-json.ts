@@ -8,7 +8,7 @@
  */
 import { isObject, type Json, type JsonObject } from "../../util/json.ts";
 
-/** The object in a line; undefined for anything else, also for an incomplete line. */
+/** The object in a line; undefined for anything else, such as an incomplete line. */
 export function objectIn(line: string): JsonObject | undefined {
   if (!line.trimStart().startsWith("{")) return undefined;
   try {

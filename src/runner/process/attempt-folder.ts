@@ -55,7 +55,7 @@ export type Cause = Exclude<ProcessEnding, { how: "exited" | "not-started" }>;
 /** The first line of `pid`, over which the exit status is written. */
 export const RESERVED = ".".repeat(15);
 const RESERVED_BYTES = RESERVED.length + 1;
-/** What stands there while the checks run: the work has exited with 0. */
+/** The content while the checks run: the work has exited with 0. */
 export const UNCHECKED = "0 ?";
 
 const FENCE = "fenced";

@@ -64,7 +64,7 @@ const BEFORE_DEADLINE = (file: string): string =>
  * The text of the watcher. Its arguments are the file and the marker; its parent is the wrapper, whose
  * pid is the number of the group. It ignores the signals of a stop, because a step may ignore them too;
  * SIGUSR1 of the wrapper ends it when the work has ended. All steps on a leash end at its deadline; those
- * of the run's next owner are on another one, also on the same machine. The watcher stays in the run's
+ * of the run's next owner are on another one, even on the same machine. The watcher stays in the run's
  * folder: when the folder is moved away, it does not read the deadline of the next one.
  */
 const WATCHER = `

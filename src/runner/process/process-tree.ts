@@ -24,7 +24,7 @@ import {
 
 /** The processes of one attempt or run, by what identifies them. */
 export interface ProcessTree {
-  /** "NAME=value", as it stands in the environment. */
+  /** "NAME=value", as in the environment. */
   readonly marker: string;
   /** The wrapper, whose pid is the number of its process group. */
   readonly leader?: Identity;

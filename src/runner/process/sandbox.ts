@@ -9,7 +9,7 @@
  *   the environment; a container gets variables by name.
  * - sandbox/X2 All processes inside have the attempt's marker, and a PID namespace of their own whose
  *   first process is in the wrapper's group or, for a container, labelled with the attempt.
- * - sandbox/X3 Containers outlive their client, so whoever ends an attempt ends them by label.
+ * - sandbox/X3 Containers outlive their client, so the end of an attempt ends them by label.
  * - sandbox/X4 Every path is the same inside and outside.
  */
 import { execFile, spawnSync } from "node:child_process";

@@ -1,5 +1,5 @@
 /**
- * Ends all processes of an attempt or a run, also those with another session, group or parent, and
+ * Ends all processes of an attempt or a run, including those with another session, group or parent, and
  * those that an attempt left running after its work ended: background jobs, servers, test runs.
  *
  * Owns: the markers; the order of SIGTERM, grace and SIGKILL; the rounds until nothing is left; the

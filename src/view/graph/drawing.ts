@@ -76,7 +76,7 @@ export interface DrawnNode {
   readonly step?: string;
   readonly state?: StepState;
   readonly label: string;
-  /** What the pipeline says about it, and how it stands. */
+  /** What the pipeline says about it, and its state. */
   readonly notes: readonly string[];
   /** The first part of `notes`, which no event changes. */
   readonly about: readonly string[];

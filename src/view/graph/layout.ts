@@ -5,7 +5,7 @@
  * Owns: the geometry.
  * Does not: draw (svg.ts) or know what a box stands for.
  * Invariants:
- * - view/Q1 Boxes never overlap, and every box lies below those from which a forward edge leads to
+ * - view/Q1 Boxes never overlap, and every box is below those from which a forward edge leads to
  *   it.
  * - view/Q2 The work is bounded: past BENDS_MAX bends an edge is a straight line.
  */

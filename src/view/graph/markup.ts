@@ -82,7 +82,7 @@ const ENTITIES: Readonly<Record<string, string>> = {
   "'": "&#39;",
 };
 
-/** A text for XML and HTML, also for quoted attributes; without control characters. */
+/** A text for XML and HTML, quoted attributes included; without control characters. */
 export function xmlText(text: string): string {
   return plainText(text).replace(/[&<>"']/g, (found) => ENTITIES[found] ?? found);
 }

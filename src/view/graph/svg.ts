@@ -106,7 +106,7 @@ function nodeLines(node: DrawnNode, size: Size, at: Point): readonly string[] {
   ];
 }
 
-/** The label; in a run, the mark of the state stands before it in a circle. */
+/** The label; in a run, the mark of the state is before it in a circle. */
 function labelLines({ step, state, label }: DrawnNode, at: Point): readonly string[] {
   const [x, y] = [at.x + PAD, at.y + PAD / 2 + LINE / 2];
   if (step === undefined) return [element("text", { class: "item", x, y: y + 4 }, xmlText(label))];
@@ -120,7 +120,7 @@ function labelLines({ step, state, label }: DrawnNode, at: Point): readonly stri
   ];
 }
 
-/** What the pipeline says about a step, and how it stands, each cut to the width of the box. */
+/** What the pipeline says about a step, and its state, each cut to the width of the box. */
 function noteLines({ about, notes }: DrawnNode, width: number, at: Point): readonly string[] {
   const letters = Math.floor((width - 2 * PAD) / SMALL_CHAR);
   const lines = [lineText(about), lineText(notes.slice(about.length))];

@@ -44,7 +44,7 @@ function* agentsIn({ steps }: Graph, above: string): Generator<readonly [string,
   }
 }
 
-/** `map@1.1[3]/` becomes `map/`. The steps of `finally` stand at the top, as the plan's own. */
+/** `map@1.1[3]/` becomes `map/`. The steps of `finally` are at the top, as the plan's own. */
 function plainScope(scope: string): string {
   return scope.replace(/^finally@\d+\//, "").replaceAll(/@\d+\.\d+\[\d+\]\//g, "/");
 }
@@ -217,7 +217,7 @@ function dayOf(time: number): string {
   return isoText(time).slice(0, DAY_LENGTH);
 }
 
-/** Every day of a period, also those without a run. */
+/** Every day of a period, including those without a run. */
 function daysBetween(since: number, now: number): readonly string[] {
   const days = new Set<string>();
   for (let at = Math.max(since, now - DAYS_MAX * DAY_MS); at < now; at += DAY_MS) {

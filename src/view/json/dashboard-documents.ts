@@ -145,7 +145,7 @@ const stepRow = record({
   message: nullable(text),
 });
 
-/** What stands above every page of a run. */
+/** The head of every page of a run. */
 const overview = record({
   ...part.standing,
   short_id: text,

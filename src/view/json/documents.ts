@@ -92,7 +92,7 @@ const why = document("What happened, what is done, and what to do next.", {
   warnings: listOf(text),
 });
 
-const standing = document("How a run stands that has nothing left to do.", part.standing);
+const standing = document("The state of a run that has nothing left to do.", part.standing);
 
 const explain = document("Why the attempts of a step were started.", {
   ...part.run,
@@ -166,7 +166,7 @@ const graph = document("The steps and edges of a pipeline, or of a run.", {
       /** Null in the graph of a pipeline. */
       status: nullable(part.stepStatus),
       label: text,
-      /** What the pipeline says about it, and how it stands. */
+      /** What the pipeline says about it, and its state. */
       notes: listOf(text),
       /** The first part of `notes`, which no event changes. */
       about: listOf(text),

@@ -1,6 +1,6 @@
 /**
  * A drawing for programs: its boxes and edges in two lists, each with its position. The page of the
- * dashboard draws them as they stand here.
+ * dashboard draws them as they are here.
  *
  * Owns: the value of `graph --json`; documents.ts describes it.
  */

@@ -1,4 +1,4 @@
-/** A run for programs: `show` and `why` with `--json`, and how a run stands. */
+/** A run for programs: `show` and `why` with `--json`, and the state of a run. */
 import { reported } from "../../core/event-parts.ts";
 import { visitRef } from "../../core/run.ts";
 import { visitText } from "../../core/step-path.ts";

@@ -113,7 +113,7 @@ export function inboxJson(runs: readonly AskingInput[]): InboxJson {
   };
 }
 
-/** What stands above every page of a run. */
+/** The head of every page of a run. */
 export type OverviewJson = DocumentOf<typeof runPage>["overview"];
 
 /** What the head of a run needs beside the run. */

@@ -9,7 +9,7 @@
  * Owns: which spans there are, their parents, and when they start and end.
  * Does not: follow agents inside an attempt (conversation-trace.ts) or export anything.
  * Invariants:
- * - trace/T1 The same events make the same spans, whoever folds them, and each key ends once.
+ * - trace/T1 The same events make the same spans in every process, and each key ends once.
  */
 import type { AttemptEnd, AttemptRef, Recorded, RunEvent, VisitRef } from "../../core/event.ts";
 import { attemptText, stepPath, visitText } from "../../core/step-path.ts";

@@ -58,7 +58,7 @@ function askedJson({ outcome, known }: AskResult, handled: string): Done {
   return doneJson(known.id, lines, { request: outcome });
 }
 
-/** Whether a run goes on with what was recorded. */
+/** Whether a run continues with what was recorded. */
 function continuesLine({
   continues,
   problem,

@@ -67,7 +67,7 @@ export async function readBundle(
   store: SnapshotStore,
   file: string,
 ): Promise<readonly SnapshotRef[]> {
-  // A bundle without its base needs commits of the project, which the store must have, too.
+  // A bundle without its base needs commits of the project, which the store must have as well.
   await linkProject(store);
   const call = { ...inStoreAndProject(store), answers: [1, 128] };
   const path = resolve(file);

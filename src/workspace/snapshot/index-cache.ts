@@ -147,7 +147,7 @@ async function keepSeed(workspace: Workspace, file: string, text: string): Promi
 }
 
 /**
- * Git trusts an entry whose file is older than the index, also if the file changed in the same
+ * Git trusts an entry whose file is older than the index, even if the file changed in the same
  * second after it was read. So the index gets the time of the start of the scan (workspace/X3).
  */
 async function predate(file: string, startMs: number): Promise<void> {

@@ -37,7 +37,7 @@ const UNREADABLE = "\0unreadable";
 export interface QuickScan {
   /** Absent when the files were not scanned one by one. */
   readonly seen?: WorkspaceScan;
-  /** Files with changed content; undefined when there are other changes, too. */
+  /** Files with changed content; undefined when there are other changes. */
   readonly touched: readonly RawPath[] | undefined;
 }
 

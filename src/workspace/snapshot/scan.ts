@@ -159,7 +159,7 @@ async function differingFiles(
 }
 
 /**
- * The files whose content changed since an outline; undefined when there are other changes, too.
+ * The files whose content changed since an outline; undefined when there are other changes.
  */
 export async function touchedSince(
   workspace: Workspace,

@@ -196,7 +196,7 @@ async function readWithGit(workspace: Workspace, scanned: QuickScan | undefined)
   }
 }
 
-/** Reads the files whose content changed; undefined when there are other changes, too. */
+/** Reads the files whose content changed; undefined when there are other changes. */
 async function readTouched(
   workspace: Workspace,
   rules: string,

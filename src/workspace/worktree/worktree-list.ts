@@ -36,7 +36,7 @@ const READY = "perdure-ready";
 const GITDIR = /^gitdir: (.*)\n?$/s;
 const BRANCH = /^ref: (refs\/.+)$/;
 
-/** The linked worktrees, also those without a directory. */
+/** The linked worktrees, including those without a directory. */
 export function listWorktrees({ commonDir }: Repository): readonly ListedWorktree[] {
   const folder = join(commonDir, "worktrees");
   return namesIn(folder).map((name) => {
@@ -82,7 +82,7 @@ export async function markReady(entry: string): Promise<void> {
   await writeFile(join(entry, READY), "", { flush: true });
 }
 
-/** Makes a directory and its entry refer to each other, also after a kill or a move. */
+/** Makes a directory and its entry refer to each other, even after a kill or a move. */
 export async function connect(path: string, entry: string): Promise<void> {
   const gitFile = join(realPath(path), ".git");
   if (textOf(gitFile) !== `gitdir: ${entry}\n`) await writeFile(gitFile, `gitdir: ${entry}\n`);
@@ -90,7 +90,7 @@ export async function connect(path: string, entry: string): Promise<void> {
   if (textOf(back) !== `${gitFile}\n`) await writeFile(back, `${gitFile}\n`);
 }
 
-/** Removes a worktree, also a half-made one. */
+/** Removes a worktree, even a half-made one. */
 export async function removeEntry({ path, entry }: ListedWorktree): Promise<void> {
   if (path !== "") await rm(path, { recursive: true, force: true });
   await rm(entry, { recursive: true, force: true });

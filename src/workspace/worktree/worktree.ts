@@ -114,7 +114,7 @@ export async function repairWorktree(
   return createWorktree({ ...options, base: alive ?? options.tip });
 }
 
-/** A worktree to remove; `force` also if that loses work. */
+/** A worktree to remove; with `force` even if that loses work. */
 export interface WorktreeRemoval extends WorktreeLocation {
   readonly force?: boolean;
 }

@@ -41,7 +41,7 @@ interface Reading {
   readonly total?: number;
 }
 
-/** What kind of record a line is stands at its beginning; the rest can be megabytes long. */
+/** The beginning of a line says what kind of record it is; the rest can be megabytes long. */
 const HEAD_BYTES = 400;
 const RECORD = /"token_usage_record"|"token_count"|"turn_context"/;
 /** An answer of the model: what it said, or a tool that it called. */

@@ -223,7 +223,7 @@ function databaseIn(env: AgentCall["env"]): string {
 
 const ANSWER_CHARACTERS_MAX = 64 * 1024;
 const SECOND_MS = 1_000;
-/** Its exit status after any error, also one after which it continued. */
+/** Its exit status after any error, even one after which it continued. */
 const ERROR_SEEN_EXIT = 1;
 const REJECTED = /rejected permission|prevents you from using this/i;
 
