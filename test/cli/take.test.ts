@@ -447,6 +447,14 @@ describe("killed at any point", () => {
     for (const [at, point] of passed.entries()) {
       if (ours(point)) await walk(at + 1);
     }
+    // The result of a run that was killed can be taken like any other.
+    const env = standInForGh();
+    good(await project.run(["pr"], { env }));
+    expect(git("-C", "origin", "rev-parse", await branchName())).toBe(
+      git("rev-parse", await branchName()),
+    );
+    good(await project.run(["merge"]));
+    expect(git("rev-parse", "main")).toBe(git("rev-parse", await branchName()));
   });
 
   it("a pull request and a merge leave each request and each commit once", async () => {
