@@ -14,6 +14,7 @@ import { arch, platform, tmpdir } from "node:os";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 import { Client } from "pg";
+import { killProcess } from "./project.ts";
 
 /** PostgreSQL refuses to run as root. */
 const DAEMON = { uid: 1, gid: 1 };
@@ -224,7 +225,7 @@ class OwnServer implements PostgresServer {
       process.kill(this.pid(), "SIGINT");
       await gone(join(this.data, "postmaster.pid"));
     }
-    if (how === "kill") killTree(this.pid());
+    if (how === "kill") await killTree(this.pid());
     child.stdin?.end();
     await exit;
   }
@@ -287,8 +288,13 @@ async function gone(file: string): Promise<void> {
   while (fs.existsSync(file)) await new Promise((resolve) => setTimeout(resolve, 5));
 }
 
-/** Ends a process and its children by SIGKILL, the first one first: it starts no others then. */
-function killTree(pid: number): void {
+/**
+ * Ends a process and its children by SIGKILL; it is stopped first, so that it starts no others. They are
+ * dead afterwards: a server does not start while a process of the last one has its memory.
+ */
+async function killTree(pid: number): Promise<void> {
+  process.kill(pid, "SIGSTOP");
   const children = fs.readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").split(" ");
-  for (const one of [pid, ...children.map(Number)]) if (one > 0) process.kill(one, "SIGKILL");
+  const all = [pid, ...children.map(Number)].filter((one) => one > 0);
+  await Promise.all(all.map(killProcess));
 }
