@@ -50,7 +50,6 @@ import type { Recover } from "../../plan/plan.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { resumePlanJson } from "../../view/json/action-json.ts";
 import { standingJson } from "../../view/json/run-json.ts";
-import { interruptedLines } from "../../view/preview/interrupted-work.ts";
 import { why } from "../../view/why.ts";
 import { runNamed } from "../named-run.ts";
 import { print, printDiagnostics, printDocument, printError } from "../print.ts";
@@ -279,7 +278,7 @@ async function continueAlone(
       ...priceLines,
       ...(await sharingLines(project, worker)),
       ...(preview === undefined ? [] : previewLines(now, preview)),
-      ...(options.recover === "ask" ? [] : interruptedWorkLines(interrupted, known.shortId)),
+      ...(options.recover === "ask" ? [] : await interruptedWorkLines(interrupted, known.shortId)),
     ],
   });
   return endOfPart(project, executed, options);
@@ -334,11 +333,13 @@ function greeting(known: LoadedRun, fromStep: string | undefined): readonly stri
   return [...lines, `${edited} (adopt the edit: perdure resume ${shortId} --update)`];
 }
 
-/** The interrupted work, and how it continues. */
-function interruptedWorkLines(
+/** The interrupted work, and how it continues. Most resumes have none, and load nothing for it. */
+async function interruptedWorkLines(
   interrupted: readonly InterruptedVisit[],
   shortId: string,
-): readonly string[] {
+): Promise<readonly string[]> {
+  if (interrupted.length === 0) return [];
+  const { interruptedLines } = await import("../../view/preview/interrupted-work.ts");
   return interrupted.flatMap(({ work }) => interruptedLines(work, shortId));
 }
 
@@ -362,7 +363,7 @@ async function showPlan(
   }
   for (const line of resumePlanLines(steps, stdoutWidth())) print(line);
   for (const line of preview === undefined ? [] : rewindFilesLines(known, preview)) print(line);
-  for (const line of interruptedWorkLines(interrupted, known.shortId)) print(line);
+  for (const line of await interruptedWorkLines(interrupted, known.shortId)) print(line);
   return EXIT.done;
 }
 
@@ -404,6 +405,7 @@ async function recoveryOf(
   const word = recoverWord(given);
   if (word !== undefined) return { recover: word };
   if (given !== "ask" || interrupted.length === 0) return {};
+  const { interruptedLines } = await import("../../view/preview/interrupted-work.ts");
   const lines = createInterface({ input: process.stdin, output: process.stderr });
   const choices: Record<string, Recover> = {};
   try {
