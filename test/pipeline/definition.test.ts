@@ -61,9 +61,9 @@ export function mistyped(): void {
   definePipeline({ steps: [{ id: "a" }] });
   // @ts-expect-error a process key on a step that holds steps
   definePipeline({ steps: [{ id: "a", steps: [{ id: "b", run: "ls" }], timeout: "1m" }] });
-  // @ts-expect-error a number where a duration stands
+  // @ts-expect-error a number in place of a duration
   definePipeline({ steps: [{ id: "a", run: "ls", timeout: 10 }] });
-  // @ts-expect-error a kind of workspace that there is not
+  // @ts-expect-error an unknown kind of workspace
   definePipeline({ workspace: "elsewhere", steps: [{ id: "a", run: "ls" }] });
   // @ts-expect-error an unknown need
   definePipeline({ steps: [{ id: "a", run: "ls", needs: ["c"] }] });
