@@ -3,6 +3,7 @@
  * on all workers together, and pipelines that start at certain times.
  */
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { Dispatch } from "../../src/app/fleet/dispatch.ts";
 import { runSql } from "../rig/postgres.ts";
 import { Fleet, storeSays } from "./worker-rig.ts";
 
@@ -33,6 +34,18 @@ async function waits(group: string, count: number): Promise<void> {
     const [row] = await runSql(fleet.url, text);
     return Number(row?.n) === count;
   });
+}
+
+/** Another worker looks for free slots; this happens after it has read who holds them. */
+async function looksForSlotsDuring(happens: () => Promise<void>): Promise<void> {
+  const { journal } = fleet;
+  const search: typeof journal.log.search = async (query) => {
+    await happens();
+    return journal.log.search(query);
+  };
+  const dispatch = await Dispatch.open({ ...journal, log: { ...journal.log, search } }, "client");
+  await dispatch.admitWaiting();
+  await dispatch.close();
 }
 
 /** The first and the last time of a run's events. */
@@ -93,8 +106,11 @@ steps:
     await hold.arrived();
     const third = await fleet.submitted(flow("third", "run: echo third"));
     await waits("kept", 1);
+    await looksForSlotsDuring(async () => {
+      expect((await drained.supervisor.kill("SIGTERM")).stdout).toContain("handed over");
+    });
+    expect(await standing("kept")).toEqual([1, 1]);
     await fleet.worker("kept-2", "--labels", "kept");
-    expect((await drained.supervisor.kill("SIGTERM")).stdout).toContain("handed over");
     await hold.arrived();
     expect(fleet.effectsOf("kept")).toEqual({ first: 1 });
     await hold.release();

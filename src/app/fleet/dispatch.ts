@@ -20,12 +20,21 @@ import type {
   SqlDatabase,
   SqlResult,
 } from "../../journal/journal.ts";
+import type { RunLog } from "../../journal/run-log.ts";
 import type { Subscription } from "../../journal/subscription.ts";
 import { assert } from "../../util/assert.ts";
 import { LABEL } from "../../util/label.ts";
 import type { DeadLetter, QueueSummary } from "../../view/fleet-overview.ts";
 import type { WantedStop } from "../project/project.ts";
-import { freeSlot, joinGroup, joinGroupOf, type RunGroup, unpark, waitedFor } from "./groups.ts";
+import {
+  freeSlot,
+  joinGroup,
+  joinGroupOf,
+  lockSlot,
+  type RunGroup,
+  unpark,
+  waitedFor,
+} from "./groups.ts";
 import {
   bossDatabase,
   DEAD_LETTERS,
@@ -253,15 +262,14 @@ export class Dispatch {
 
   /** Queues runs for the free slots of groups, including that of a run that has ended elsewhere. */
   async admitWaiting(): Promise<void> {
-    const { log } = this.#journal;
     for (const { group, isFree, holders } of await waitedFor(this.#journal)) {
-      const runIds = holders.slice(0, HOLDERS_MAX);
-      const { runs } = await log.search({ owned: runIds, runIds, limit: HOLDERS_MAX });
-      // groups/G2: what its events say counts, and that it has moved elsewhere.
-      for (const { runId, status, lease } of runs) {
-        const hasEnded = ENDED.has(status) && lease?.owner === undefined;
-        if (!hasEnded && lease?.owner?.place === undefined) continue;
-        await this.#journal.transaction((transaction) => this.leave(transaction, runId));
+      for (const runId of await goneOf(this.#journal.log, holders.slice(0, HOLDERS_MAX))) {
+        await this.#journal.transaction(async (transaction) => {
+          // Since the holders were read, a worker may have handed the run over, or taken it.
+          const holdsSlot = await lockSlot(transaction, runId);
+          const isGone = holdsSlot && (await goneOf(transaction.log, [runId])).length > 0;
+          if (isGone) await this.leave(transaction, runId);
+        });
       }
       if (isFree) await this.#journal.transaction((transaction) => this.admit(transaction, group));
     }
@@ -370,6 +378,16 @@ export class Dispatch {
     if (rows.length === 0) await this.#boss.createQueue(name, QUEUE_OPTIONS);
     this.#queues.add(name);
   }
+}
+
+/** Those of some runs that need no slot: their events say that they have ended, or they have moved away. */
+async function goneOf(log: RunLog, runIds: readonly string[]): Promise<readonly string[]> {
+  const { runs } = await log.search({ owned: runIds, runIds, limit: runIds.length });
+  const gone = runs.filter(({ status, lease }) => {
+    const hasEnded = ENDED.has(status) && lease?.owner === undefined;
+    return hasEnded || lease?.owner?.place !== undefined;
+  });
+  return gone.map(({ runId }) => runId);
 }
 
 function refusalOf({ failures, deaths, reason }: SqlResult["rows"][number]): string | undefined {

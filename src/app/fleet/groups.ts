@@ -85,6 +85,15 @@ export async function keepSlot(
   ]);
 }
 
+/** True when a run has a slot and no worker hands it over; that stays so until the transaction ends. */
+export async function lockSlot(transaction: SqlDatabase, runId: string): Promise<boolean> {
+  const { rows } = await transaction.executeSql(
+    `select from ${TABLE} where run_id = $1 and holds_slot and resume_at is null for update`,
+    [runId],
+  );
+  return rows.length > 0;
+}
+
 /** Gives the slot of a run back; returns the run that may have it now. */
 export async function freeSlot(
   transaction: SqlDatabase,
