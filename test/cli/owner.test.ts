@@ -1,12 +1,19 @@
 /** One owner per run, provably (P6): who is refused, who takes over, and who is left alone. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
+import { setImmediate } from "node:timers/promises";
 import { afterEach, beforeEach, expect, it } from "vitest";
+import { openLocalProject } from "../../src/app/project/project.ts";
+import type { Refusal } from "../../src/app/refusal.ts";
 import { eventually, type Hold, PlainProject, type Project } from "../rig/project.ts";
 
 /** How many runs start at once; each is a process. */
 const MANY = 8;
+/** Enough that a look at a project falls between two of the files that are made. */
+const NEW_PROJECTS = 150;
+const NEW_PROJECTS_SCRIPT = join(import.meta.dirname, "../rig/new-projects.ts");
 
 let project: Project;
 let foreign: ChildProcess | undefined;
@@ -217,4 +224,28 @@ it("lets many runs start at once in one directory", async () => {
     expect(result.exit, result.stderr).toBe(0);
   }
   expect(project.effects()).toEqual({ one: MANY });
+});
+
+it("finds no project, or a whole one, while another process makes it", async () => {
+  const directories = Array.from({ length: NEW_PROJECTS }, (_, at) => project.path(`new-${at}`));
+  const maker = project.script(NEW_PROJECTS_SCRIPT, directories);
+  let isMaking = true;
+  const made = maker.ended.finally(() => {
+    isMaking = false;
+  });
+  const wrong: unknown[] = [];
+  const isThere = async (directory: string): Promise<boolean> => {
+    try {
+      await (await openLocalProject(directory, "read-only")).journal.close();
+      return true;
+    } catch (error) {
+      if ((error as Refusal).code !== "no-runs") wrong.push(error);
+      return false;
+    }
+  };
+  for (const directory of directories) {
+    while (!(await isThere(directory)) && isMaking) await setImmediate();
+  }
+  expect((await made).exit).toBe(0);
+  expect(wrong).toEqual([]);
 });

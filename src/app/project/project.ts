@@ -207,13 +207,19 @@ function newStateDir(from: string): StateDir {
 
 /** True when no run was ever created here: a kill came before the first journal existed. */
 export function isUnused(dir: StateDir): boolean {
-  const runs = join(dir.root, "runs");
-  return !existsSync(dir.database) && (!existsSync(runs) || readdirSync(runs).length === 0);
+  return !existsSync(dir.database) && !hasRunFolders(dir);
+}
+
+function hasRunFolders({ root }: StateDir): boolean {
+  const runs = join(root, "runs");
+  return existsSync(runs) && readdirSync(runs).length > 0;
 }
 
 /** Refuses run folders without a journal: a new journal would hide these runs. */
 function refuseMissingJournal(dir: StateDir): void {
-  if (existsSync(dir.database) || isUnused(dir)) return;
+  const isThere = (): boolean => existsSync(dir.database);
+  // Asked again after the folders: another process may have made the journal, and then a folder.
+  if (isThere() || !hasRunFolders(dir) || isThere()) return;
   const message = `${dir.database} is missing, but there are runs in ${join(dir.root, "runs")}`;
   throw new Refusal("missing-journal", message, command("doctor", "--repair"));
 }
