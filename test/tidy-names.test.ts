@@ -1,9 +1,6 @@
 /**
  * Names: exported types are built from the words of docs/GLOSSARY.md, and the words that the glossary
  * replaced appear in no file name and in no exported name.
- *
- * The list of exceptions holds what has not been renamed yet. It may only become shorter: an entry that
- * is no exception any more fails, too.
  */
 import { readdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
@@ -25,7 +22,7 @@ interface Named {
 }
 
 const files = readdirSync(SRC, { recursive: true, encoding: "utf8" }).filter((name) =>
-  name.endsWith(".ts"),
+  /\.tsx?$/.test(name),
 );
 
 function exported(pattern: RegExp): readonly Named[] {
@@ -49,9 +46,11 @@ function wordsOf(name: string): readonly string[] {
     .split(/[\s_.-]+/);
 }
 
-/** The words of the first columns of the tables, and the list of ordinary words. */
+/** The first columns of the tables: one word in each, or several with commas between them. */
+const rows = [...GLOSSARY.matchAll(/^\| ([a-z][^|]*) \|/gm)].map(([, words = ""]) => words);
+
+/** The words of the tables, and the list of ordinary words. */
 function knownWords(): ReadonlySet<string> {
-  const rows = [...GLOSSARY.matchAll(/^\| ([a-z][^|]*) \|/gm)].map(([, words = ""]) => words);
   const ordinary = GLOSSARY.split("## Ordinary words")[1] ?? "";
   const words = [...rows, ordinary].flatMap((text) => text.toLowerCase().split(/[^a-z]+/));
   return new Set(words.flatMap((word) => [word, `${word}s`]));
@@ -66,6 +65,12 @@ describe("names", () => {
     const known = knownWords();
     const wrong = types.filter(({ name }) => wordsOf(name).some((word) => !known.has(word)));
     expect(different(wrong.map(({ name }) => name))).toEqual([]);
+  });
+
+  it("are explained once", () => {
+    const words = rows.flatMap((row) => row.split(", "));
+    expect(words.length).toBeGreaterThan(150);
+    expect(words.filter((word, index) => words.indexOf(word) !== index)).toEqual([]);
   });
 
   it("do not use words that the glossary replaced", () => {

@@ -206,13 +206,13 @@ function errorText({ message, cause }: Error): string {
 /** What a receiver gets. */
 type NoticeFacts = Readonly<Record<string, string | null>>;
 
-function factsOf(known: LoadedRun, { moment, step, message, time }: Notice): NoticeFacts {
+function factsOf(known: LoadedRun, { kind, step, message, time }: Notice): NoticeFacts {
   const { happened, commands } = why(whyInputOf(known, Date.now()));
   return maskedJson({
     run_id: known.id,
     pipeline: known.plan.name,
     directory: known.run.created?.project ?? known.run.created?.cwd ?? "",
-    on: moment,
+    on: kind,
     time: isoText(time),
     step: step ?? null,
     message,

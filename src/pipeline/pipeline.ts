@@ -50,9 +50,9 @@ export interface CacheLimits {
   readonly bytesMax?: number;
 }
 
-/** The moments of a run that others can be told about. */
-export const NOTICE_MOMENTS = ["waiting", "failed", "completed"] as const;
-export type NoticeMoment = (typeof NOTICE_MOMENTS)[number];
+/** What a receiver can be notified of. */
+export const NOTICE_KINDS = ["waiting", "failed", "completed"] as const;
+export type NoticeKind = (typeof NOTICE_KINDS)[number];
 
 /** A limit for all runs of a fleet that name the same group. */
 export interface ConcurrencyGroup {
@@ -60,9 +60,9 @@ export interface ConcurrencyGroup {
   readonly max: number;
 }
 
-/** Whom to tell what happens to a run, and when: a shell command, or a URL. */
+/** Who is notified, and of what: a shell command, or a URL. */
 export interface NoticeReceiver {
-  readonly on: readonly NoticeMoment[];
+  readonly on: readonly NoticeKind[];
   readonly run?: string;
   /** A URL, or `$NAME`: the variable that holds it. */
   readonly webhook?: string;

@@ -16,7 +16,7 @@ import { AGENT_KEYS } from "./agent-keys.ts";
 import { type KeyRow, type StepKind, shapeOf } from "./key-row.ts";
 import { itemSource } from "./key-values.ts";
 import { FAN_OUT_KEYS, INHERITED_KEYS, PARALLEL_MAX, STEP_KEYS } from "./keys.ts";
-import { NOTICE_MOMENTS } from "./pipeline.ts";
+import { NOTICE_KINDS } from "./pipeline.ts";
 import { prices } from "./prices.ts";
 import {
   age,
@@ -193,7 +193,7 @@ export const ALL_STEP_KEYS = { ...STEP_KEYS, ...AGENT_KEYS, ...BODY_KEYS };
 const notification = z
   .strictObject({
     on: z
-      .array(z.enum(NOTICE_MOMENTS))
+      .array(z.enum(NOTICE_KINDS))
       .min(1)
       .describe("When: a gate asks (waiting), or the run has failed or completed."),
     run: z

@@ -1,16 +1,16 @@
 /**
- * What others are told about a run: a fold over its events. Each question of a gate, each failure and
- * each completion is one notice, for every receiver that the plan names for such a moment.
+ * The notices of a run, as a fold over its events. Each question of a gate, each failure and each
+ * completion is a notice to every receiver that the plan names for that kind.
  *
- * Owns: which notices there are, and their fields for programs.
- * Does not: deliver them, or know which were delivered (app/notify.ts).
+ * Owns: which notices a run has, and their fields for programs.
+ * Does not: deliver notices, or know which were delivered (app/notify.ts).
  * Invariants:
  * - notification/N1 The notices follow from the events and the plan alone, so they can be found again
  *   after any kill.
  */
 import type { Recorded } from "../core/event.ts";
 import { stepPath } from "../core/step-path.ts";
-import type { NoticeMoment, NoticeReceiver } from "../plan/plan.ts";
+import type { NoticeKind, NoticeReceiver } from "../plan/plan.ts";
 import { stopText } from "./failure-text.ts";
 import type { PartOf, sentNotice } from "./json/document-parts.ts";
 import { timeJson } from "./json/part-json.ts";
@@ -32,11 +32,11 @@ export interface KnownNotice {
   readonly delivery: NoticeDelivery | undefined;
 }
 
-/** Something that a receiver is told. */
+/** One message to one receiver. */
 export interface Notice {
   /** Unique in the run: the number of its event, and that of its receiver in the plan. */
   readonly id: string;
-  readonly moment: NoticeMoment;
+  readonly kind: NoticeKind;
   readonly time: number;
   /** The step that asks. */
   readonly step?: string;
@@ -52,13 +52,13 @@ export function noticesOf(
 ): readonly Notice[] {
   let found: Notice[] = [];
   for (const { event, seq, time } of events) {
-    // What happened before a fork was told by the other run.
+    // The other run sent the notices of what happened before the fork.
     if (event.type === "run.forked") found = [];
-    const told = toldBy(event);
-    if (told === undefined) continue;
+    const notice = noticeOf(event);
+    if (notice === undefined) continue;
     for (const [index, receiver] of receivers.entries()) {
-      if (!receiver.on.includes(told.moment)) continue;
-      found.push({ ...told, id: `${seq}.${index}`, time, receiver });
+      if (!receiver.on.includes(notice.kind)) continue;
+      found.push({ ...notice, id: `${seq}.${index}`, time, receiver });
     }
   }
   return found;
@@ -66,13 +66,13 @@ export function noticesOf(
 
 /** True when events may have made notices. */
 export function hasNotices(events: readonly Recorded[]): boolean {
-  return events.some(({ event }) => toldBy(event) !== undefined);
+  return events.some(({ event }) => noticeOf(event) !== undefined);
 }
 
 /** A row for each notice. */
 export function noticeRows(notices: readonly KnownNotice[]): readonly (readonly string[])[] {
   return notices.map(({ notice, delivery }) => [
-    `  ${notice.moment}`,
+    `  ${notice.kind}`,
     plainText(receiverText(notice)),
     deliveryText(delivery),
   ]);
@@ -93,7 +93,7 @@ function receiverText({ receiver: { run, webhook } }: Notice): string {
 /** The notices of a run, for programs. */
 export function noticesJson(notices: readonly KnownNotice[]): readonly PartOf<typeof sentNotice>[] {
   return notices.map(({ notice, delivery }) => ({
-    on: notice.moment,
+    on: notice.kind,
     step: notice.step ?? null,
     time: isoText(notice.time),
     receiver: receiverText(notice),
@@ -104,20 +104,20 @@ export function noticesJson(notices: readonly KnownNotice[]): readonly PartOf<ty
   }));
 }
 
-function toldBy(event: Recorded["event"]): Pick<Notice, "moment" | "message" | "step"> | undefined {
+function noticeOf(event: Recorded["event"]): Pick<Notice, "kind" | "message" | "step"> | undefined {
   switch (event.type) {
     case "step.asked":
-      return { moment: "waiting", step: stepPath(event), message: event.question };
+      return { kind: "waiting", step: stepPath(event), message: event.question };
     case "run.stopped": {
       // Only a person can continue it.
       const { code } = event.reason;
       const isStuck = code === "budget" || code === "conflict";
-      return isStuck ? { moment: "waiting", message: stopText(event.reason) } : undefined;
+      return isStuck ? { kind: "waiting", message: stopText(event.reason) } : undefined;
     }
     case "run.failed":
-      return { moment: "failed", message: event.message };
+      return { kind: "failed", message: event.message };
     case "run.completed":
-      return { moment: "completed", message: "" };
+      return { kind: "completed", message: "" };
     default:
       return undefined;
   }

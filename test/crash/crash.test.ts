@@ -121,7 +121,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   export: "`perdure export`; cli/portable.test.ts kills it there",
   clean: "`perdure clean`; cli/clean.test.ts kills it there",
   workspace: "pipelines whose files are kept; workspace.test.ts kills them there",
-  fork: "`perdure fork`; test/back/crash.test.ts kills it there",
+  fork: "`perdure fork`; test/rewind/crash.test.ts kills it there",
   "attractor-logs": "`run --logs`; dot.test.ts kills it there",
   "stage-status": "stages that write status.json; test/dot/status.test.ts kills them there",
   probe: "steps that must not happen twice; test/cli/once.test.ts kills it there",

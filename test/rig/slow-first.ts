@@ -8,14 +8,21 @@ import { BaseSequencer, type TestSpecification } from "vitest/node";
 /** The files that start many programs, the longest first. */
 const BUSY: readonly string[] = [
   ...["docs/snippets", "cli/cache", "cli/portable", "cli/json", "cli/take", "cli/suggested-ends"],
-  ...["cli/judge", "back/table", "cli/workspace", "fleet/commands", "fleet/crash", "page/lists"],
+  ...["cli/judge", "rewind/table", "cli/workspace", "fleet/commands", "fleet/crash", "page/lists"],
   ...["page/step", "crash/crash", "cli/gate", "cli/suggested-agents", "cli/once-table"],
-  ...["docs/examples", "agents/acp", "cli/update", "cli/talk", "cli/failure", "workspace/kill"],
+  ...[
+    "docs/examples",
+    "agents/acp",
+    "cli/update",
+    "cli/conversation",
+    "cli/failure",
+    "workspace/kill",
+  ],
   ...["cli/once", "cli/moved", "sim/simulator", "cli/help-examples", "cli/suggested-processes"],
   ...["library/package", "cli/requests", "cli/suggested", "cli/once-again", "cli/text"],
   ...["workspace/snapshot", "crash/workspace", "cli/damage", "cli/dot", "cli/own-workspaces"],
-  ...["journal/damage", "cli/clean", "cli/fidelity", "cli/report", "back/text", "cli/spelling"],
-  ...["cli/secrets", "page/run", "cli/say", "back/crash", "workspace/crash", "fleet/take"],
+  ...["journal/damage", "cli/clean", "cli/fidelity", "cli/report", "rewind/text", "cli/spelling"],
+  ...["cli/secrets", "page/run", "cli/say", "rewind/crash", "workspace/crash", "fleet/take"],
   ...["fleet/store", "cli/money", "cli/command-line", "dot/status", "cli/retry", "cli/terminal"],
 ];
 /** The files that mostly wait, the longest first. */
