@@ -7,7 +7,7 @@
 
 import { existsSync, statSync } from "node:fs";
 import { dirname } from "node:path";
-import type { Answer, Recorded, RunMoved } from "../core/event.ts";
+import type { Answer, EventOf, Recorded } from "../core/event.ts";
 import { evolve, replay } from "../core/evolve.ts";
 import { move, movedPath } from "../core/move.ts";
 import { attemptOf, type Run } from "../core/run.ts";
@@ -51,7 +51,7 @@ export interface LoadedRun {
   readonly answers: ReadonlyMap<string, Answer>;
   readonly cleanedAt: number | undefined;
   /** Set when the project has moved; the paths in `run` are already those of the new directory. */
-  readonly moved: RunMoved | undefined;
+  readonly moved: EventOf<"run.moved"> | undefined;
 }
 
 /** Loads a run, with its lease. */
@@ -146,7 +146,7 @@ interface Taking {
 }
 
 /** The move of the `--logs` directory of a run to another one; undefined when it is there already. */
-function movedLogs({ created }: Run, to: string | undefined): RunMoved | undefined {
+function movedLogs({ created }: Run, to: string | undefined): EventOf<"run.moved"> | undefined {
   const from = created?.logs;
   if (from === undefined || to === undefined || from === to) return undefined;
   return { type: "run.moved", from, to };
@@ -176,7 +176,7 @@ export async function recordMove(
   { journal }: Project,
   { id, run }: Pick<LoadedRun, "id" | "run">,
   epoch: number,
-  moved: RunMoved,
+  moved: EventOf<"run.moved">,
 ): Promise<void> {
   const summary = fullSummary(run);
   const write = { epoch, afterSeq: run.seq, time: Date.now(), events: [moved], summary };
@@ -242,7 +242,7 @@ export function whyInputOf(known: LoadedRun, now: number): WhyInput {
 }
 
 /** The move of a run to this project's directory; undefined when it is there already. */
-function moveTo(dir: StateDir, { created }: Run): RunMoved | undefined {
+function moveTo(dir: StateDir, { created }: Run): EventOf<"run.moved"> | undefined {
   if (created === undefined) return undefined;
   const to = dirname(dir.root);
   const from = created.project ?? oldProject(created.cwd, to);
@@ -260,7 +260,11 @@ function oldProject(cwd: string, project: string): string {
  */
 export async function refuseCopy(
   dir: StateDir,
-  run: { readonly id: string; readonly shortId: string; readonly moved?: RunMoved | undefined },
+  run: {
+    readonly id: string;
+    readonly shortId: string;
+    readonly moved?: EventOf<"run.moved"> | undefined;
+  },
   asCopy: boolean,
 ): Promise<void> {
   const { id, shortId, moved } = run;

@@ -8,7 +8,7 @@
 
 import { randomUUID } from "node:crypto";
 import { dirname } from "node:path";
-import type { RunCreated } from "../core/event.ts";
+import type { EventOf } from "../core/event.ts";
 import { initialSummary } from "../core/summary.ts";
 import type { StateDir } from "../engine/state-dir.ts";
 import type { NewRun } from "../journal/run-log.ts";
@@ -28,7 +28,10 @@ import { livenessOf, type Project, shortIdOf } from "./project/project.ts";
 import { checkEnvironment, readiness } from "./this-process.ts";
 
 /** The origin of a run. */
-export type RunOrigin = Pick<RunCreated, "file" | "fileSha256" | "input" | "args" | "cwd" | "logs">;
+export type RunOrigin = Pick<
+  EventOf<"run.created">,
+  "file" | "fileSha256" | "input" | "args" | "cwd" | "logs"
+>;
 
 /** Creates a run of a plan in the journal; returns its id. */
 export async function createRun(
@@ -63,7 +66,7 @@ export async function newRunOf(dir: StateDir, plan: Plan, origin: RunOrigin): Pr
 }
 
 /** The trace in which this process was started, if the spans of its runs are exported. */
-function traceAround(): Pick<RunCreated, "traceparent"> {
+function traceAround(): Pick<EventOf<"run.created">, "traceparent"> {
   const { TRACEPARENT: traceparent = "" } = process.env;
   if (telemetrySettings(process.env)?.traces === undefined) return {};
   return parseTraceparent(traceparent) === undefined ? {} : { traceparent };

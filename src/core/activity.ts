@@ -24,6 +24,7 @@ import type {
   Ending,
   Environment,
   Fact,
+  FactOf,
   ItemsFound,
   MergeReport,
 } from "./fact.ts";
@@ -242,7 +243,7 @@ function entryAt(run: Run, activity: Activity, at: AttemptRef): AttemptActivity 
   return entry?.at.attempt === at.attempt ? entry : undefined;
 }
 
-function takeLookup(activity: Activity, fact: Extract<Fact, { type: "looked-up" }>): void {
+function takeLookup(activity: Activity, fact: FactOf<"looked-up">): void {
   const key = visitText(fact.place);
   if (activity.lookups.get(key)?.pending !== true) return;
   const { items, offer, material } = fact;
@@ -252,7 +253,7 @@ function takeLookup(activity: Activity, fact: Extract<Fact, { type: "looked-up" 
 function processEnded(
   run: Run,
   activity: Activity,
-  { at, ending: ended }: Extract<Fact, { type: "process-ended" }>,
+  { at, ending: ended }: FactOf<"process-ended">,
   now: number,
 ): readonly Fact[] {
   const entry = entryAt(run, activity, at);
@@ -268,7 +269,7 @@ function processEnded(
 function reused(
   run: Run,
   activity: Activity,
-  fact: Extract<Fact, { type: "reused" }>,
+  fact: FactOf<"reused">,
   now: number,
 ): readonly Fact[] {
   const entry = entryAt(run, activity, fact.at);
@@ -287,7 +288,7 @@ function reused(
 function snapshotted(
   run: Run,
   activity: Activity,
-  fact: Extract<Fact, { type: "snapshotted" }>,
+  fact: FactOf<"snapshotted">,
   now: number,
 ): readonly Fact[] {
   const { snapshot, changed } = fact;
@@ -321,7 +322,7 @@ function setAside(
   run: Run,
   activity: Activity,
   at: AttemptRef,
-  { snapshot, changed }: Extract<Fact, { type: "snapshotted" }>,
+  { snapshot, changed }: FactOf<"snapshotted">,
 ): readonly Fact[] {
   const entry = entryAt(run, activity, at);
   const base = findVisit(run, at)?.base;

@@ -35,8 +35,8 @@ import { reportFor } from "./conversation/failure-report.ts";
 import { judgeOf } from "./conversation/judge.ts";
 import { messageEvents, messagesToSend } from "./conversation/message.ts";
 import { permissionQuestion } from "./conversation/permission.ts";
-import type { AttemptRef, FailureReason, RunEvent } from "./event.ts";
-import type { Ending, Fact, ItemsFound } from "./fact.ts";
+import type { AttemptRef, EventOf, FailureReason, RunEvent } from "./event.ts";
+import type { Ending, Fact, FactOf, ItemsFound } from "./fact.ts";
 import { closeScopes } from "./graph/composite-end.ts";
 import { pickBranch } from "./graph/pick.ts";
 import { withRestart } from "./graph/restart.ts";
@@ -139,10 +139,7 @@ function eventsOf(plan: Plan, run: Run, fact: Fact, now: number): readonly RunEv
   }
 }
 
-type AskedFact = Extract<
-  Fact,
-  { type: `${"retry" | "skip" | "rewind" | "restore" | "update"}-requested` }
->;
+type AskedFact = FactOf<`${"retry" | "skip" | "rewind" | "restore" | "update"}-requested`>;
 
 /** The events for what a person asked of the run. */
 function askedEvents(plan: Plan, run: Run, fact: AskedFact): readonly RunEvent[] {
@@ -161,11 +158,8 @@ function askedEvents(plan: Plan, run: Run, fact: AskedFact): readonly RunEvent[]
   }
 }
 
-type AttemptFact = Extract<
-  Fact,
-  {
-    type: "adopted" | "based" | "recalled" | "reused" | "saved" | "session-known" | "attempt-ended";
-  }
+type AttemptFact = FactOf<
+  "adopted" | "based" | "recalled" | "reused" | "saved" | "session-known" | "attempt-ended"
 >;
 
 /** The events for a fact about the running attempt of a visit. */
@@ -201,7 +195,7 @@ function aboutAttempt(
   }
 }
 
-function open(run: Run, fact: Extract<Fact, { type: "opened" }>): readonly RunEvent[] {
+function open(run: Run, fact: FactOf<"opened">): readonly RunEvent[] {
   const { owner, epoch, recover, choices, files, cache, remembers } = fact;
   const opened = { type: "run.opened", owner, epoch } as const;
   const wanted = {
@@ -221,10 +215,7 @@ function runningAt(run: Run, at: AttemptRef): Visit | undefined {
 }
 
 /** The attempts that `resume` grants to the failures of a run, where the author allows that. */
-function allowances(
-  run: Run,
-  { retried, files, turns }: Extract<Fact, { type: "opened" }>,
-): readonly RunEvent[] {
+function allowances(run: Run, { retried, files, turns }: FactOf<"opened">): readonly RunEvent[] {
   const named = [retried ?? []].flat().map((path) => currentVisit(findStep(run, path)));
   const isNamed = (visit: Visit): boolean =>
     named.some((one) => one !== undefined && isWithin(visit, one));
@@ -238,7 +229,7 @@ function allowances(
   });
 }
 
-type Dispatched = Extract<Fact, { type: "dispatched" }>;
+type Dispatched = FactOf<"dispatched">;
 
 /** The events of a visit that can start. */
 function dispatch(
@@ -322,7 +313,7 @@ function workStart(
   run: Run,
   visit: Visit,
   { offer, base }: Dispatched,
-): Partial<Extract<RunEvent, { type: "step.started" }>> {
+): Partial<EventOf<"step.started">> {
   const conversation = offer === undefined ? undefined : converse(plan, run, visit, offer);
   const messages = messagesToSend(run, visit, conversation, offer);
   return {

@@ -272,28 +272,12 @@ export const EVENTS = { ...RUN_EVENTS, ...STEP_EVENTS };
 
 export type RunEvent = Variants<"type", typeof EVENTS>;
 
-/** The event of a type. */
-type EventOf<T extends RunEvent["type"]> = Extract<RunEvent, { type: T }>;
-
-export type RunCreated = EventOf<"run.created">;
-export type RunForked = EventOf<"run.forked">;
-export type RunMoved = EventOf<"run.moved">;
-export type RunRewound = EventOf<"run.rewound">;
-export type RunUpdated = EventOf<"run.updated">;
-export type RunReturned = EventOf<"run.returned">;
-export type RunFinishing = EventOf<"run.finishing">;
-export type RunRestarted = EventOf<"run.restarted">;
-export type RunMessaged = EventOf<"run.messaged">;
-export type RequestHandled = EventOf<"request.handled">;
-export type ScopeEvent = EventOf<"scope.based" | "scope.merged" | "scope.conflicted">;
-export type StepSubmitted = EventOf<"step.submitted">;
-export type StepCompleted = EventOf<"step.completed">;
-export type StepSkipped = EventOf<"step.skipped">;
-export type StepFailed = EventOf<"step.failed">;
+/** The event of a type, or of one of several types. */
+export type EventOf<T extends RunEvent["type"]> = Extract<RunEvent, { type: T }>;
 
 /** The failure of an attempt, as the next one learns it. */
 export type AttemptFailure = Pick<
-  StepFailed,
+  EventOf<"step.failed">,
   "attempt" | "reason" | "message" | "check" | "checks"
 >;
 

@@ -21,7 +21,15 @@ import { conversationAfter, noteBriefing } from "./conversation/conversation.ts"
 import { dropJudged, keepSubmission, noteJudge } from "./conversation/judge.ts";
 import { leaveMessage, noteDelivered, noteSent } from "./conversation/message.ts";
 import { noteDenial } from "./conversation/permission.ts";
-import type { Recorded, RememberedEnvironment, Retry, RunEvent, Spent, VisitRef } from "./event.ts";
+import type {
+  EventOf,
+  Recorded,
+  RememberedEnvironment,
+  Retry,
+  RunEvent,
+  Spent,
+  VisitRef,
+} from "./event.ts";
 import { restartScope } from "./graph/restart.ts";
 import {
   chooseFor,
@@ -237,8 +245,7 @@ function apply(plans: Plans, run: Run, event: RunEvent, time: number): void {
   }
 }
 
-type StepEvent = Extract<RunEvent, { type: StepEventType }>;
-type EventOf<T extends RunEvent["type"]> = Extract<RunEvent, { type: T }>;
+type StepEvent = EventOf<StepEventType>;
 
 function applyToVisit(run: Run, event: StepEvent, time: number): void {
   const visit = meet(run, event, event.type);

@@ -10,6 +10,7 @@ import type {
   Ask,
   AttemptRef,
   CheckEvidence,
+  EventOf,
   ExitProblem,
   Exposure,
   Found,
@@ -27,8 +28,6 @@ import type {
   RefusedRequest,
   RejectedResult,
   RememberedEnvironment,
-  RequestHandled,
-  RunRewound,
   Saved,
   Spent,
   StepReport,
@@ -228,12 +227,12 @@ export type Fact =
       /** The visit to whose start the files are restored, when it is not the last one. */
       readonly visit?: number;
       /** The outputs of the steps that are taken as done. */
-      readonly outputs?: RunRewound["outputs"];
+      readonly outputs?: EventOf<"run.rewound">["outputs"];
     } & FilesRequest)
   /** A person asked for the files of a checkpoint. */
   | { readonly type: "restore-requested"; readonly commit: string; readonly of: string }
   /** A request from the inbox. The run handles it once, and a refusal is recorded too. */
-  | (Omit<RequestHandled, "type" | "refused"> & {
+  | (Omit<EventOf<"request.handled">, "type" | "refused"> & {
       readonly type: "requested";
       /** The attempt of the step that the asker saw; after another one, the request is refused. */
       readonly attempt?: string;
@@ -241,14 +240,12 @@ export type Fact =
     })
   | UpdateRequested;
 
+/** The fact of a type, or of one of several types. */
+export type FactOf<T extends Fact["type"]> = Extract<Fact, { type: T }>;
+
 /** What a request asks of the run, or why its owner could not find out what that is. */
 export type RequestedFact =
-  | Extract<
-      Fact,
-      {
-        type: "retry-requested" | "rewind-requested" | "skip-requested" | "settled" | "funds-added";
-      }
-    >
+  | FactOf<"retry-requested" | "rewind-requested" | "skip-requested" | "settled" | "funds-added">
   | { readonly type: "refused"; readonly refused: RefusedRequest };
 
 /** A person adopted an edit of the pipeline. */

@@ -8,7 +8,7 @@
  */
 
 import { foundBy } from "./attempt/reuse.ts";
-import type { Output, RunMoved } from "./event.ts";
+import type { EventOf, Output } from "./event.ts";
 import { isOver } from "./graph/visit-state.ts";
 import { draft, type Run, type Visit, waitingFor } from "./run.ts";
 import {
@@ -22,7 +22,10 @@ import {
 } from "./workspace-files.ts";
 
 /** A path in the old directory, changed to the new one; other paths stay as they are. */
-export function movedPath({ from, to }: Pick<RunMoved, "from" | "to">, path: string): string {
+export function movedPath(
+  { from, to }: Pick<EventOf<"run.moved">, "from" | "to">,
+  path: string,
+): string {
   if (path === from) return to;
   return path.startsWith(`${from}/`) ? `${to}${path.slice(from.length)}` : path;
 }
@@ -30,7 +33,7 @@ export function movedPath({ from, to }: Pick<RunMoved, "from" | "to">, path: str
 /**
  * Applies `run.moved` to the run: for evolve.ts (run/C2), and to inspect a project that was moved.
  */
-export function move(run: Run, event: RunMoved): void {
+export function move(run: Run, event: EventOf<"run.moved">): void {
   const { created, workspace } = run;
   const at = (path: string): string => movedPath(event, path);
   if (created !== undefined) {

@@ -13,14 +13,14 @@
  */
 
 import { uncertainVisit } from "./attempt/uncertain.ts";
-import type { RequestHandled, RunEvent } from "./event.ts";
-import type { Fact, RequestedFact } from "./fact.ts";
+import type { EventOf, RunEvent } from "./event.ts";
+import type { FactOf, RequestedFact } from "./fact.ts";
 import { isLastSeen } from "./graph/retry.ts";
 import { Refusal } from "./graph/rewind.ts";
 import { attemptOf, outermost, type Run, stepOf, type Visit, visitRef } from "./run.ts";
 import { attemptText, stepPath } from "./step-path.ts";
 
-type Requested = Extract<Fact, { type: "requested" }>;
+type Requested = FactOf<"requested">;
 type Taken = Exclude<RequestedFact, { type: "refused" }>;
 
 /** The events of a request; `decide` makes those of the fact that it asks for. */
@@ -32,7 +32,13 @@ export function requestEvents(
   // A run that stops takes nothing in: the request waits for the next owner.
   if (run.handled.has(request) || run.state.status !== "running") return [];
   const about = step === undefined ? {} : { step };
-  const handled: RequestHandled = { type: "request.handled", request, by, asks, ...about };
+  const handled: EventOf<"request.handled"> = {
+    type: "request.handled",
+    request,
+    by,
+    asks,
+    ...about,
+  };
   if (fact.type === "refused") return [{ ...handled, refused: fact.refused }];
   try {
     refuseLate(run, fact, attempt);

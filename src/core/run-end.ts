@@ -15,8 +15,8 @@ import { closureOf, graphsIn, indexOf, stepAt } from "../plan/graph-index.ts";
 import type { Goal, Graph, Plan } from "../plan/plan.ts";
 import { defined } from "../util/defined.ts";
 import { STALL_AFTER } from "./attempt/failure.ts";
-import type { RunEvent, RunFinishing, RunReturned, StopMode } from "./event.ts";
-import type { Fact } from "./fact.ts";
+import type { EventOf, RunEvent, StopMode } from "./event.ts";
+import type { FactOf } from "./fact.ts";
 import { locate, reopen } from "./graph/edge.ts";
 import { reopenScope } from "./graph/scope.ts";
 import type { VisitState } from "./graph/visit-state.ts";
@@ -37,10 +37,7 @@ import { lastScope, outcomeWord } from "./values.ts";
 const URGENCY: Readonly<Record<StopMode, number>> = { "after-step": 0, "after-turn": 1, now: 2 };
 
 /** The event for a stop request; none when the run already stops at least as urgently. */
-export function stop(
-  run: Run,
-  fact: Extract<Fact, { type: "stop-requested" | "halted" }>,
-): readonly RunEvent[] {
+export function stop(run: Run, fact: FactOf<"stop-requested" | "halted">): readonly RunEvent[] {
   const { mode } = fact;
   const { state } = run;
   const news =
@@ -51,7 +48,7 @@ export function stop(
   return news ? [{ type: "run.stopping", mode, reason }] : [];
 }
 
-type EndEvent = Extract<RunEvent, { type: `run.${RunFinishing["end"]["status"]}` }>;
+type EndEvent = Extract<RunEvent, { type: `run.${EventOf<"run.finishing">["end"]["status"]}` }>;
 
 /**
  * The event that ends a run in which no visit can continue. If the plan has `finally` steps, they
@@ -71,7 +68,7 @@ export function ending(plan: Plan, run: Run): RunEvent {
 }
 
 /** An end as `run.finishing` keeps it. */
-function reached(end: EndEvent): RunFinishing["end"] {
+function reached(end: EndEvent): EventOf<"run.finishing">["end"] {
   switch (end.type) {
     case "run.completed":
       return { status: "completed" };
@@ -83,7 +80,7 @@ function reached(end: EndEvent): RunFinishing["end"] {
 }
 
 /** The end of a run after its `finally` steps; their failure never hides another one (run-end/N2). */
-function finished(run: Run, end: RunFinishing["end"]): EndEvent {
+function finished(run: Run, end: EventOf<"run.finishing">["end"]): EndEvent {
   if (run.state.status === "stopping" && !isIdle(run)) {
     return { type: "run.stopped", reason: run.state.reason };
   }
@@ -95,13 +92,13 @@ function finished(run: Run, end: RunFinishing["end"]): EndEvent {
   return failed === undefined ? { type: "run.completed" } : failedAt(failed);
 }
 
-function failedAt(visit: Visit): Extract<RunEvent, { type: "run.failed" }> {
+function failedAt(visit: Visit): EventOf<"run.failed"> {
   const message = visit.state.status === "failed" ? visit.state.message : "";
   return { type: "run.failed", message: `step ${stepPath(visitRef(visit))}: ${message}` };
 }
 
 /** The end of a run without its `finally` steps, or the return to a step for a missed goal. */
-function endOf(run: Run): EndEvent | RunReturned {
+function endOf(run: Run): EndEvent | EventOf<"run.returned"> {
   if (run.state.status === "stopping" && !isIdle(run)) {
     return { type: "run.stopped", reason: run.state.reason };
   }
@@ -112,7 +109,7 @@ function endOf(run: Run): EndEvent | RunReturned {
 }
 
 /** The event that ends a run without failures: its goals must be reached. */
-function goodEnding(run: Run): EndEvent | RunReturned {
+function goodEnding(run: Run): EndEvent | EventOf<"run.returned"> {
   const missed = missedInRun(run);
   if (missed === undefined) return { type: "run.completed" };
   const { back, message, from } = missed;
@@ -122,7 +119,7 @@ function goodEnding(run: Run): EndEvent | RunReturned {
 /** A missed goal: the event that returns to a step for it, or why there is none. */
 interface MissedGoal {
   readonly message: string;
-  readonly back?: RunReturned;
+  readonly back?: EventOf<"run.returned">;
   /** In the plan's own graph: the step that a person could continue from. */
   readonly from?: string;
 }
@@ -259,7 +256,7 @@ function hasGoals(graph: Graph): boolean {
 }
 
 /** Applies `run.returned` to the run: a loop without an edge. For evolve.ts alone (run/C2). */
-export function returnToStep(run: Run, to: Pick<RunReturned, "scope" | "step">): void {
+export function returnToStep(run: Run, to: Pick<EventOf<"run.returned">, "scope" | "step">): void {
   const { scope, position: start } = locate(run, to);
   const closed = scope.active === 0;
   reopen(run, scope, closureOf(scope.graph, start), { start });

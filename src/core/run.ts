@@ -17,13 +17,12 @@ import type { ConversationState } from "./conversation/conversation-state.ts";
 import type {
   AttemptRef,
   Briefing,
+  EventOf,
   FoundResult,
   Held,
   KnownEffect,
   Message,
   Origin,
-  RunCreated,
-  RunFinishing,
   Spent,
   StopMode,
   StopReason,
@@ -39,7 +38,7 @@ export interface Run {
   /** Sequence number of the last event. */
   readonly seq: number;
   /** Its creation, with the changes of later updates. */
-  readonly created?: RunCreated & { readonly time: number };
+  readonly created?: EventOf<"run.created"> & { readonly time: number };
   readonly state: RunState;
   readonly updatedAt: number;
   readonly context: ReadonlyMap<string, Json>;
@@ -85,7 +84,7 @@ export interface Run {
   /** Instances that succeeded and whose own workspace is not merged yet. */
   readonly merging: ReadonlySet<Scope>;
   /** The end that it has reached, while its `finally` steps run. */
-  readonly finishing?: RunFinishing["end"];
+  readonly finishing?: EventOf<"run.finishing">["end"];
   /** The last execution of its `finally` steps; its index counts the ends. */
   readonly finally?: Scope;
   /** Completed steps and merged instances whose changes no commit of its branch names yet. */

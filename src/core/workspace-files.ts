@@ -17,7 +17,7 @@
 import type { Plan, Recover } from "../plan/plan.ts";
 import { unreachable } from "../util/assert.ts";
 import { defined } from "../util/defined.ts";
-import type { Conversation, RunEvent, Saved } from "./event.ts";
+import type { Conversation, EventOf, Saved } from "./event.ts";
 import {
   draft,
   hasProcess,
@@ -36,7 +36,7 @@ import { visitText } from "./step-path.ts";
 /** The run's own workspace, which steps share. */
 export const SHARED = "";
 
-type FilesEvent = Extract<RunEvent, { type: "run.placed" | "run.restored" | "run.committed" }>;
+type FilesEvent = EventOf<"run.placed" | "run.restored" | "run.committed">;
 
 const UNKNOWN: WorkspaceFiles = { clean: false };
 

@@ -10,7 +10,7 @@
 import { decideAlone } from "../core/advance.ts";
 import type { Owner } from "../core/event.ts";
 import { type Plans, takeChanges } from "../core/evolve.ts";
-import type { Fact, UpdateRequested } from "../core/fact.ts";
+import type { FactOf, UpdateRequested } from "../core/fact.ts";
 import type { Run } from "../core/run.ts";
 import { fullSummary, summaryOf, type WorkspaceOf } from "../core/summary.ts";
 import { encodeTurns } from "../core/turn.ts";
@@ -31,7 +31,7 @@ interface RecordOptions {
 /** Records a verdict, a skip or a message. Throws Refusal when the run cannot take it. */
 export async function recordRequest(
   options: RecordOptions,
-  fact: Extract<Fact, { type: "settled" | "skip-requested" | "message-left" }>,
+  fact: FactOf<"settled" | "skip-requested" | "message-left">,
 ): Promise<Run> {
   const { log, plan, epoch, now } = options;
   const { id, seq: afterSeq } = options.run;

@@ -13,7 +13,7 @@
  */
 import type { Answer, Message, StopMode, Verdict } from "../core/event.ts";
 import { message, verdict } from "../core/event-parts.ts";
-import type { Fact } from "../core/fact.ts";
+import type { FactOf } from "../core/fact.ts";
 import { answer } from "../core/question-parts.ts";
 import { stopMode } from "../core/run-event.ts";
 import {
@@ -69,7 +69,7 @@ interface AddBudgetRequest {
   /** Absent in older journals, where the request expired with its owner. */
   readonly key?: string;
   readonly by?: string;
-  readonly added: Extract<Fact, { type: "funds-added" }>["added"];
+  readonly added: FactOf<"funds-added">["added"];
 }
 
 /** What tells a request from every other one, in all journals, and who asked. */

@@ -13,7 +13,7 @@
  * - run-log/J7 Every event carries a checksum that is chained to the event before it; a broken
  *   chain is an error, and never a shorter run.
  */
-import type { Answer, Recorded, RunCreated, RunEvent, StepCompleted } from "../core/event.ts";
+import type { Answer, EventOf, Recorded, RunEvent } from "../core/event.ts";
 import type { RunStatus, StepSummary, SummaryChange } from "../core/summary.ts";
 import { assert } from "../util/assert.ts";
 import { type Json, sha256 } from "../util/json.ts";
@@ -75,7 +75,7 @@ export interface StoredResult {
   readonly runId: string;
   /** When its work was done. */
   readonly time: number;
-  readonly event: StepCompleted & Required<Pick<StepCompleted, "reusable">>;
+  readonly event: EventOf<"step.completed"> & Required<Pick<EventOf<"step.completed">, "reusable">>;
 }
 
 /** The result in an event, if it may be reused and is not older than a time. */
@@ -93,7 +93,7 @@ export interface NewRun {
   readonly runId: string;
   /** The frozen plan as canonical JSON; its SHA-256 is `created.fingerprint`. */
   readonly planText: string;
-  readonly created: RunCreated;
+  readonly created: EventOf<"run.created">;
   readonly time: number;
   /** Of a fork: the events that follow `run.created`, in the same transaction. */
   readonly past?: readonly Recorded[];

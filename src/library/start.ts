@@ -38,7 +38,7 @@ import {
   understood,
 } from "../app/rewind/rewind-preview.ts";
 import { createRun, prepareRun } from "../app/start.ts";
-import type { RunCreated } from "../core/event.ts";
+import type { EventOf } from "../core/event.ts";
 import type { PipelineDefinition } from "../pipeline/definition.ts";
 import type { DotExtensions } from "../plan/attractor/build.ts";
 import type { Plan, PlanReading, Recover } from "../plan/plan.ts";
@@ -159,7 +159,7 @@ export async function startRun(
   });
 }
 
-type Origin = Pick<RunCreated, "file" | "fileSha256">;
+type Origin = Pick<EventOf<"run.created">, "file" | "fileSha256">;
 
 async function planOf(
   pipeline: PipelineDefinition | string,

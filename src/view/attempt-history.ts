@@ -8,13 +8,13 @@ import type {
   AttemptEnd,
   AttemptRef,
   Briefing,
+  EventOf,
   Exposure,
   FailureReason,
   LeftRunning,
   Recorded,
   RunEvent,
   Spent,
-  StepCompleted,
   StepReport,
 } from "../core/event.ts";
 import { attemptText, stepPath, visitText } from "../core/step-path.ts";
@@ -159,7 +159,7 @@ function ended(open: Attempt, end: AttemptEnd, time: number): Attempt {
 }
 
 /** A completion that a probe or a person confirmed has no exit status. */
-function completed(closed: Attempt, end: StepCompleted): Attempt {
+function completed(closed: Attempt, end: EventOf<"step.completed">): Attempt {
   const { message: _, ...rest } = closed;
   const { exit, settledBy, identity } = end;
   if (settledBy === undefined) return { ...rest, outcome: "completed", exit };

@@ -10,14 +10,10 @@ import { checksFound } from "../core/attempt/check.ts";
 import { deniedText } from "../core/conversation/permission.ts";
 import type {
   AttemptEnd,
+  EventOf,
   Owner,
   Recorded,
-  RequestHandled,
   RunEvent,
-  RunForked,
-  StepCompleted,
-  StepSkipped,
-  StepSubmitted,
   StopReason,
   VisitRef,
 } from "../core/event.ts";
@@ -155,7 +151,7 @@ function recalledLine(event: Extract<RunEvent, { type: "step.recalled" }>): stri
 }
 
 /** Why a step was skipped: " by ada@laptop", or because of its condition. */
-function skippedText({ by }: StepSkipped): string {
+function skippedText({ by }: EventOf<"step.skipped">): string {
   return by === undefined ? ": its condition is false" : ` by ${plainText(by)}`;
 }
 
@@ -184,7 +180,7 @@ export function eventTone({ type }: RunEvent): Tone | undefined {
   }
 }
 
-function completedLine(run: Run, event: StepCompleted, took: string): string {
+function completedLine(run: Run, event: EventOf<"step.completed">, took: string): string {
   const reported = words(stepReportText(event.reported));
   const reused = event.from === undefined ? "" : `: ${reusedText(event.from)}`;
   const said = `${placeText(run, event)} completed${took}${noItems(run, event)}${reused}${reported}`;
@@ -193,7 +189,7 @@ function completedLine(run: Run, event: StepCompleted, took: string): string {
 }
 
 /** A fan-out that had nothing to do says so: its list or its pattern may be wrong. */
-function noItems(run: Run, event: StepCompleted): string {
+function noItems(run: Run, event: EventOf<"step.completed">): string {
   const visit = findVisit(run, event);
   const isEmpty = visit !== undefined && stepOf(visit).work.kind === "each";
   return isEmpty && visit.instances?.total === 0 ? ": it had no items" : "";
@@ -219,7 +215,7 @@ function judgedText(run: Run, event: StepStarted, judge: string): string {
   return `is being judged by ${judge}${ordinal(run, event)}`;
 }
 
-function submittedText(event: StepSubmitted, took: string): string {
+function submittedText(event: EventOf<"step.submitted">, took: string): string {
   const { message, held } = event;
   if (message !== undefined) {
     return `has no verdict: ${messageText(message)}; the judge is asked again`;
@@ -275,7 +271,7 @@ function throughText({ user, host, through }: Owner): string {
   return through === undefined ? "" : ` by ${user}@${host} with ${plainText(through)}`;
 }
 
-function forkerText({ by }: RunForked): string {
+function forkerText({ by }: EventOf<"run.forked">): string {
   return by === undefined ? "" : ` by ${plainText(by)}`;
 }
 
@@ -338,7 +334,7 @@ function runLine(run: Run, { event }: Recorded): string | undefined {
   }
 }
 
-const ASKED: Readonly<Record<RequestHandled["asks"], string>> = {
+const ASKED: Readonly<Record<EventOf<"request.handled">["asks"], string>> = {
   skip: "asked to skip",
   retry: "asked to retry",
   rewind: "asked to rewind to",
@@ -347,7 +343,7 @@ const ASKED: Readonly<Record<RequestHandled["asks"], string>> = {
 };
 
 /** "ann@laptop asked to retry build", and why that was refused. */
-export function requestText({ by, asks, step = "", refused }: RequestHandled): string {
+export function requestText({ by, asks, step = "", refused }: EventOf<"request.handled">): string {
   const asked = `${by} ${ASKED[asks]} ${plainText(step)}`.trimEnd();
   return refused === undefined ? asked : `${asked}; refused: ${messageText(refused.message)}`;
 }
@@ -387,7 +383,7 @@ function left(event: AttemptEnd): string {
   return text === undefined ? "" : `; ${text}`;
 }
 
-function exposed({ exposes }: Pick<StepCompleted, "exposes">): string {
+function exposed({ exposes }: Pick<EventOf<"step.completed">, "exposes">): string {
   const text = exposureText(exposes);
   return text === undefined ? "" : `; warning: ${text}`;
 }

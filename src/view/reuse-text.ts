@@ -5,11 +5,11 @@
  */
 import type {
   EarlierAttempt,
+  EventOf,
   RecallMiss,
   Recorded,
   RejectedResult,
   RunEvent,
-  StepCompleted,
 } from "../core/event.ts";
 import { addSpent, NOTHING_SPENT, usdText } from "../core/spending.ts";
 import { messageText } from "./failure-text.ts";
@@ -62,7 +62,10 @@ const MISSES: Readonly<Record<RecallMiss, string>> = {
 };
 
 /** Why later runs cannot reuse a completed step with `cache`; undefined when they can. */
-export function unusableText({ reusable, snapshot }: StepCompleted): string | undefined {
+export function unusableText({
+  reusable,
+  snapshot,
+}: EventOf<"step.completed">): string | undefined {
   const unsaved = snapshot?.unsaved;
   if (reusable !== undefined || unsaved === undefined) return undefined;
   const files = unsaved.join(", ");

@@ -4,7 +4,7 @@ import { copyFileSync, mkdirSync, mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import type { Recorded, RunCreated, RunEvent } from "../../src/core/event.ts";
+import type { EventOf, Recorded, RunEvent } from "../../src/core/event.ts";
 import { initialSummary } from "../../src/core/summary.ts";
 import { takeLease } from "../../src/journal/leases.ts";
 import { openSqliteJournal } from "../../src/journal/sqlite/sqlite.ts";
@@ -235,7 +235,7 @@ async function copyOf(change: (event: RunEvent) => RunEvent): Promise<Project> {
   const copy = new PlainProject(mkdtempSync(join(tmpdir(), "perdure-copy-")));
   mkdirSync(copy.path(".perdure"), { mode: 0o700 });
   const journal = await openSqliteJournal(copy.path(".perdure/state.db"), { mode: "create" });
-  const [created, ...rest] = events as [Recorded<RunCreated>, ...Recorded[]];
+  const [created, ...rest] = events as [Recorded<EventOf<"run.created">>, ...Recorded[]];
   const summary = initialSummary(JSON.parse(planText) as Plan);
   await journal.log.create({
     runId: id,

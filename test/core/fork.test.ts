@@ -1,6 +1,6 @@
 /** A fork in the pure core: what it has of the other run, and what it must not have. */
 import { expect, it } from "vitest";
-import { EVENT_VERSION, type Recorded, type RunEvent } from "../../src/core/event.ts";
+import { EVENT_VERSION, type EventOf, type Recorded } from "../../src/core/event.ts";
 import { evolve, replay } from "../../src/core/evolve.ts";
 import { attemptOf, type Run } from "../../src/core/run.ts";
 import type { AgentSettings, Plan, Work } from "../../src/plan/plan.ts";
@@ -19,7 +19,7 @@ const SPENT = { inputTokens: 5, cachedTokens: 0, outputTokens: 7, turns: 1, cost
 const FROM = { run: "other", seq: 1 };
 
 /** The run of a play under another id, cut loose from it. */
-function forked(play: Play, event: Partial<Extract<RunEvent, { type: "run.forked" }>> = {}): Run {
+function forked(play: Play, event: Partial<EventOf<"run.forked">> = {}): Run {
   const recorded = play.events.map(
     (one, index): Recorded => ({ seq: index + 1, time: 1_000, version: EVENT_VERSION, event: one }),
   );

@@ -1,6 +1,6 @@
 /** A moved run has the paths of its new place, whatever state it was in. */
 import { expect, it } from "vitest";
-import { EVENT_VERSION, type RunMoved } from "../../src/core/event.ts";
+import { EVENT_VERSION, type EventOf } from "../../src/core/event.ts";
 import { evolve } from "../../src/core/evolve.ts";
 import { movedPath } from "../../src/core/move.ts";
 import { currentVisit } from "../../src/core/run.ts";
@@ -22,7 +22,12 @@ it("moves the paths of a run, and has the project's files put back where that wa
   const outputs = { out: output, far: { ...output, path: "/tmp/x" } };
   play.end("a", { how: "exited", exit: 0, context: {}, outputs });
   play.tell({ type: "placed", workspace: { kind: "worktree", path: "/old/place/w" } });
-  const moved: RunMoved = { type: "run.moved", ...MOVE, commit: "c1", files: "restore" };
+  const moved: EventOf<"run.moved"> = {
+    type: "run.moved",
+    ...MOVE,
+    commit: "c1",
+    files: "restore",
+  };
   const at = { seq: play.run.seq + 1, time: play.now, version: EVENT_VERSION };
   const run = evolve(play.plan, play.run, { ...at, event: moved });
   expect(currentVisit(run.scopes.get("")?.steps[0])?.state).toMatchObject({
@@ -37,7 +42,7 @@ it("keeps the project's files where that was asked for", () => {
   for (const files of ["keep", "restore"] as const) {
     const play = new Play(planOf("a")).open();
     const at = { seq: play.run.seq + 1, time: play.now, version: EVENT_VERSION };
-    const event: RunMoved = { type: "run.moved", ...MOVE, commit: "c1", files };
+    const event: EventOf<"run.moved"> = { type: "run.moved", ...MOVE, commit: "c1", files };
     const run = evolve(play.plan, play.run, { ...at, event });
     const restoring = { commit: "c1", since: run.seq, moved: true };
     expect(run.restoring).toEqual(files === "restore" ? restoring : undefined);

@@ -3,11 +3,11 @@
  * (request/Q2).
  */
 import { describe, expect, it } from "vitest";
-import type { Fact, RequestedFact } from "../../src/core/fact.ts";
+import type { Fact, FactOf, RequestedFact } from "../../src/core/fact.ts";
 import { graphOf, planOf } from "./plans.ts";
 import { bad, lost, ok, Play } from "./play.ts";
 
-type Asks = Extract<Fact, { type: "requested" }>["asks"];
+type Asks = FactOf<"requested">["asks"];
 
 function ask(request: string, asks: Asks, fact: RequestedFact): Fact {
   const about = "step" in fact ? { step: fact.step } : {};

@@ -3,7 +3,7 @@
  */
 import { isDeepStrictEqual } from "node:util";
 import { describe, expect, it } from "vitest";
-import { EVENT_VERSION, type RunEvent, type RunUpdated } from "../../src/core/event.ts";
+import { EVENT_VERSION, type EventOf, type RunEvent } from "../../src/core/event.ts";
 import { replay } from "../../src/core/evolve.ts";
 import { currentVisit, findStep } from "../../src/core/run.ts";
 import { fullSummary } from "../../src/core/summary.ts";
@@ -14,14 +14,14 @@ import { bad, ok, Play } from "./play.ts";
 
 const other: StepChanges = { work: { kind: "shell", run: "other" } };
 
-function lastUpdate(play: Play): RunUpdated {
+function lastUpdate(play: Play): EventOf<"run.updated"> {
   const event = play.events.findLast((one: RunEvent) => one.type === "run.updated");
   if (event?.type !== "run.updated") throw new Error("the run was not updated");
   return event;
 }
 
 /** Adopts a plan, and holds that replay comes to the same run and the counts to the same sums. */
-function update(play: Play, plan: Plan): RunUpdated {
+function update(play: Play, plan: Plan): EventOf<"run.updated"> {
   play.update(plan);
   const events = play.events.map((event, index) => ({
     seq: index + 1,

@@ -3,7 +3,7 @@
  * crash leaves them half done. What must never happen to files is checked here, where it would.
  */
 import type { Operation } from "../../src/core/action.ts";
-import type { AttemptRef, RunEvent } from "../../src/core/event.ts";
+import type { AttemptRef, EventOf } from "../../src/core/event.ts";
 import type { Fact, MergeReport } from "../../src/core/fact.ts";
 import { ownWorkspaces, type SavedFiles } from "../../src/core/move.ts";
 import { attemptOf, findVisit, type Run, visitRef } from "../../src/core/run.ts";
@@ -244,7 +244,7 @@ export class FakeFiles {
   }
 
   /** What an event says is committed is on the branch: the commit, and the files of the steps. */
-  expectCommitted(committed: Extract<RunEvent, { type: "run.committed" }>): void {
+  expectCommitted(committed: EventOf<"run.committed">): void {
     const branch = this.#onBranch();
     const { commit, steps } = committed;
     const attempts = [...this.#completed].filter((one) => steps.includes(visitOf(one)));

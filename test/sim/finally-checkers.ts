@@ -4,13 +4,13 @@
  * Owns: that they start after an end was reached, once for each end, one after the other, and that
  *   they hide no failure.
  */
-import type { RunEvent, RunFinishing } from "../../src/core/event.ts";
+import type { EventOf, RunEvent } from "../../src/core/event.ts";
 import { Violation } from "./conversation-checkers.ts";
 
 const SCOPE = /^finally@(\d+)\/$/;
 
 export class FinallyCheckers {
-  #end: RunFinishing | undefined;
+  #end: EventOf<"run.finishing"> | undefined;
   #ends = 0;
   /** The `finally` steps that started and have not ended. */
   readonly #open = new Set<string>();
@@ -63,7 +63,7 @@ export class FinallyCheckers {
     }
   }
 
-  #begin(event: RunFinishing): void {
+  #begin(event: EventOf<"run.finishing">): void {
     if (this.#end !== undefined) fail("a run that finishes reached another end");
     if (event.number !== ++this.#ends) fail(`end ${event.number} is the ${this.#ends}. one`);
     if (this.#isStopped) fail("a run that a person stopped has reached no end");
@@ -71,7 +71,7 @@ export class FinallyCheckers {
     this.#failed.clear();
   }
 
-  #start({ scope, step, visit, attempt }: Extract<RunEvent, { type: "step.started" }>): void {
+  #start({ scope, step, visit, attempt }: EventOf<"step.started">): void {
     const [, number] = SCOPE.exec(scope) ?? [];
     if ((number === undefined) !== (this.#end === undefined)) {
       fail(`${scope}${step} started ${this.#end === undefined ? "before" : "after"} the end`);
@@ -87,10 +87,7 @@ export class FinallyCheckers {
   }
 
   #stepEnds(
-    event: Extract<
-      RunEvent,
-      { type: "step.completed" | "step.failed" | "step.lost" | "step.interrupted" }
-    >,
+    event: EventOf<"step.completed" | "step.failed" | "step.lost" | "step.interrupted">,
   ): void {
     const open = "retry" in event ? event.retry !== undefined : event.type === "step.interrupted";
     if (open) return;
@@ -99,7 +96,7 @@ export class FinallyCheckers {
     if (event.type !== "step.completed" && !handled) this.#failed.add(event.scope + event.step);
   }
 
-  #over(event: Extract<RunEvent, { type: "run.completed" | "run.failed" }>): void {
+  #over(event: EventOf<"run.completed" | "run.failed">): void {
     const end = this.#end?.end;
     if (end === undefined) {
       if (this.#expected) fail(`${event.type} without its finally steps`);

@@ -5,7 +5,7 @@
  * Owns: that each message reaches the agent of its step, and none reaches a conversation twice.
  * Does not: look at anything else (checkers.ts).
  */
-import type { RunEvent } from "../../src/core/event.ts";
+import type { EventOf, RunEvent } from "../../src/core/event.ts";
 import { attemptText, stepPath, visitText } from "../../src/core/step-path.ts";
 import { Violation } from "./conversation-checkers.ts";
 
@@ -39,7 +39,7 @@ export class MessageCheckers {
     if (turns > 0 && "attempt" in event) this.#answer(visitText(event));
   }
 
-  #started(event: Extract<RunEvent, { type: "step.started" }>): void {
+  #started(event: EventOf<"step.started">): void {
     const { conversation, messages = [] } = event;
     const place = visitText(event);
     if (conversation === undefined) {

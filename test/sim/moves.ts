@@ -2,7 +2,7 @@
  * Machines that are destroyed between two owners: the next one makes the directory of the run elsewhere,
  * from the snapshots that were stored, as `src/app/fleet` does.
  */
-import type { RunEvent, RunMoved } from "../../src/core/event.ts";
+import type { EventOf, RunEvent } from "../../src/core/event.ts";
 import { replay } from "../../src/core/evolve.ts";
 import { maybeStarted, type SavedSnapshots, savedIn } from "../../src/core/move.ts";
 import { attemptOf, type Run } from "../../src/core/run.ts";
@@ -62,7 +62,7 @@ export class Moves {
    * Makes the directory of the run on another machine, if the last one is gone, and records that. An
    * owner that dies before has done nothing: the next one makes the directory again.
    */
-  async move(epoch: number, time: number): Promise<RunMoved | undefined> {
+  async move(epoch: number, time: number): Promise<EventOf<"run.moved"> | undefined> {
     if (!this.#isDestroyed) return undefined;
     const { runId, journal, files, world, random } = this.#options;
     const run = this.#runAt(Number.POSITIVE_INFINITY);
@@ -73,7 +73,7 @@ export class Moves {
     const isImported = run.workspace === undefined && commit !== undefined && random.chance(0.5);
     world.destroy(maybeStarted(run).map(attemptOf));
     files.moveTo(run, { ...saved, ...(commit === undefined ? {} : { commit }) }, isImported);
-    const moved: RunMoved = {
+    const moved: EventOf<"run.moved"> = {
       type: "run.moved",
       from: `/machine-${this.#machines}`,
       to: `/machine-${this.#machines + 1}`,

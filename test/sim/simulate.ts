@@ -11,7 +11,7 @@ import { judgeOf } from "../../src/core/conversation/judge.ts";
 import { messagesIn } from "../../src/core/conversation/message.ts";
 import type { AttemptRef, Owner, Recorded, RunEvent, WorkspaceUsed } from "../../src/core/event.ts";
 import { replay } from "../../src/core/evolve.ts";
-import type { ConversationOffer, Fact, ItemsFound } from "../../src/core/fact.ts";
+import type { ConversationOffer, Fact, FactOf, ItemsFound } from "../../src/core/fact.ts";
 import { seenLast } from "../../src/core/graph/retry.ts";
 import { Refusal } from "../../src/core/graph/rewind.ts";
 import { planUpdate, touchesProcess } from "../../src/core/graph/update.ts";
@@ -796,7 +796,7 @@ class Simulation {
     if (isDone && this.#keepsFiles()) this.#files.leave(at);
   }
 
-  #planted(ending: Extract<Fact, { type: "process-ended" }>["ending"]): typeof ending {
+  #planted(ending: FactOf<"process-ended">["ending"]): typeof ending {
     if (this.#bug === "uncertainty-forgotten" && ending.how === "lost")
       return { ...ending, started: false };
     if (ending.how !== "exited" || ending.exit !== 0) return ending;

@@ -10,7 +10,7 @@ import type {
   Spent,
   StepReport,
 } from "../../src/core/event.ts";
-import type { Ending, Fact, Result } from "../../src/core/fact.ts";
+import type { Ending, FactOf, Result } from "../../src/core/fact.ts";
 import { attemptText } from "../../src/core/step-path.ts";
 import type { Random } from "../../src/util/random.ts";
 
@@ -132,7 +132,7 @@ export class World {
   }
 
   /** What the probe of an attempt finds: the truth, unless it cannot be found out. */
-  probe(at: AttemptRef): Extract<Fact, { type: "probed" }> {
+  probe(at: AttemptRef): FactOf<"probed"> {
     const asked = { type: "probed", at } as const;
     if (this.#random.chance(0.15)) return { ...asked, answer: "unknown", message: "no network" };
     if (!this.happenedIn(at)) return { ...asked, answer: "not-done" };

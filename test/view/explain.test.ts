@@ -1,6 +1,6 @@
 /** Why a step ran, ran again, or is used: every cause that the journal can tell. */
 import { expect, test } from "vitest";
-import type { RunUpdated } from "../../src/core/event.ts";
+import type { EventOf } from "../../src/core/event.ts";
 import { explainJson, explainLines, explainStep } from "../../src/view/explain.ts";
 import { chain, OWNER, planOf, ref, Scribe, step } from "./scribe.ts";
 
@@ -11,7 +11,7 @@ function reported(scribe: Scribe, path: string, fingerprint?: string): string {
 
 const three = (): Scribe => new Scribe(planOf(chain(step("plan"), step("fix"), step("ship"))));
 
-function updated(change: Partial<RunUpdated>): RunUpdated {
+function updated(change: Partial<EventOf<"run.updated">>): EventOf<"run.updated"> {
   return {
     type: "run.updated",
     fingerprint: "g",

@@ -1,6 +1,6 @@
 /** The files that are made from a run: checkpoint, receipt, handoff. */
 import { expect, test } from "vitest";
-import type { AttemptEnd, Recorded, StepCompleted } from "../../src/core/event.ts";
+import type { AttemptEnd, EventOf, Recorded } from "../../src/core/event.ts";
 import { AttemptClock, attemptEnd } from "../../src/view/attempt-history.ts";
 import {
   checkpointJson,
@@ -190,7 +190,7 @@ test("an interrupted and a lost attempt have receipts too", () => {
 
 test("the receipt of what completed is its handoff: it names what is passed on", () => {
   const scribe = example();
-  const last = ends(scribe)[2] as { end: Recorded<StepCompleted>; startedAt: number };
+  const last = ends(scribe)[2] as { end: Recorded<EventOf<"step.completed">>; startedAt: number };
   expect(receiptJson({ run: scribe.run(), ...last, engineVersion: "0.1.0" })).toMatchObject({
     step: "build",
     agent: "claude",

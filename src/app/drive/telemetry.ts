@@ -14,7 +14,7 @@
 import { mkdirSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { Worker } from "node:worker_threads";
-import type { AttemptRef, Recorded, RunCreated } from "../../core/event.ts";
+import type { AttemptRef, EventOf, Recorded } from "../../core/event.ts";
 import { attemptText } from "../../core/step-path.ts";
 import type { RunDir } from "../../engine/state-dir.ts";
 import type { Plan } from "../../plan/plan.ts";
@@ -146,7 +146,7 @@ function nothing({ problem }: TelemetrySettings): Telemetry {
 /** A fork has a trace of its own: what its first event says belongs to the run before. */
 function tracesOf(
   runId: string,
-  created: RunCreated | undefined,
+  created: EventOf<"run.created"> | undefined,
 ): { readonly trace: TraceRef; readonly origin?: TraceRef } {
   const { from, traceparent } = created ?? {};
   if (from === undefined) return { trace: traceOf(runId, traceparent) };

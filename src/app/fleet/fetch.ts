@@ -18,7 +18,7 @@ import { createReadStream, existsSync, mkdirSync, writeFileSync } from "node:fs"
 import * as fs from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { pipeline } from "node:stream/promises";
-import { EVENT_VERSION, type RunMoved } from "../../core/event.ts";
+import { EVENT_VERSION, type EventOf } from "../../core/event.ts";
 import { evolve, replay } from "../../core/evolve.ts";
 import { maybeStarted, savedIn } from "../../core/move.ts";
 import { attemptOf, type Run } from "../../core/run.ts";
@@ -70,7 +70,7 @@ interface FetchedRun {
   /** The project's directory. */
   readonly directory: string;
   /** What the owner records first; absent when the run was already here. */
-  readonly moved?: RunMoved;
+  readonly moved?: EventOf<"run.moved">;
 }
 
 const MARK = "complete.json";
@@ -139,7 +139,7 @@ interface ToFetch {
 async function makeDirectory(
   { store, runId, into }: FetchOptions,
   { stored, about, directory }: ToFetch,
-): Promise<RunMoved> {
+): Promise<EventOf<"run.moved">> {
   const { events, plans } = await store.log.load(runId);
   const planOf = (one: string): Plan => parsePlan(plans.get(one) ?? "", runId);
   const plan = planOf(planFingerprints(events).at(-1) ?? "");
@@ -147,7 +147,7 @@ async function makeDirectory(
   const saved = savedIn(about, at);
   const left = at(events.length);
   const from = left.created?.project ?? about.project;
-  const moved: RunMoved = { type: "run.moved", from, to: directory };
+  const moved: EventOf<"run.moved"> = { type: "run.moved", from, to: directory };
   const seq = events.length + 1;
   const run = evolve(planOf, left, { seq, time: 0, version: EVENT_VERSION, event: moved });
   const dir = stateDirOf(directory);

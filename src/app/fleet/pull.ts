@@ -12,7 +12,7 @@
  */
 import { existsSync, mkdirSync, renameSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { EVENT_VERSION, type Recorded, type RunMoved } from "../../core/event.ts";
+import { EVENT_VERSION, type EventOf, type Recorded } from "../../core/event.ts";
 import { evolve, replay } from "../../core/evolve.ts";
 import { savedIn } from "../../core/move.ts";
 import type { Run } from "../../core/run.ts";
@@ -198,7 +198,7 @@ async function place(
   }
 }
 
-function recordOf(event: RunMoved, seq: number): Recorded {
+function recordOf(event: EventOf<"run.moved">, seq: number): Recorded {
   return { seq, time: Date.now(), version: EVENT_VERSION, event };
 }
 

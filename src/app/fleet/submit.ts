@@ -17,7 +17,7 @@
  */
 import { rmSync } from "node:fs";
 import { join } from "node:path";
-import { EVENT_VERSION, type RunCreated } from "../../core/event.ts";
+import { EVENT_VERSION, type EventOf } from "../../core/event.ts";
 import { initialSummary } from "../../core/summary.ts";
 import { runDirOf, type StateDir } from "../../engine/state-dir.ts";
 import { decode, encode, parseObject } from "../../journal/event-codec.ts";
@@ -226,7 +226,7 @@ async function runFrom(
   const { event } = decode(runId, { seq: 1, type, time, ...template.created });
   const run: NewRun = {
     ...{ runId, planText, time },
-    created: event as RunCreated,
+    created: event as EventOf<"run.created">,
     summary: initialSummary(parsePlan(planText, runId)),
   };
   // The description of the run names it.

@@ -8,7 +8,7 @@
 
 import { uncertainVisit } from "../../core/attempt/uncertain.ts";
 import type { Verdict } from "../../core/event.ts";
-import type { Fact, Result } from "../../core/fact.ts";
+import type { FactOf, Result } from "../../core/fact.ts";
 import { attemptOf, currentVisit, findStep, type Visit } from "../../core/run.ts";
 import { attemptText, parseVisit, stepPath } from "../../core/step-path.ts";
 import { collectResult } from "../../engine/evidence/evidence.ts";
@@ -29,7 +29,7 @@ import { type AskResult, askOwner, newKey, takesRequests } from "./ask-owner.ts"
 
 const VERDICTS: readonly Verdict[] = ["done", "redo", "abort"];
 
-type SettledFact = Extract<Fact, { type: "settled" }>;
+type SettledFact = FactOf<"settled">;
 type GivenVerdict = Pick<SettledFact, "step" | "as" | "by" | "identity">;
 
 /** A verdict, its author, and the result of the request. */
@@ -88,7 +88,7 @@ function uncertainIn({ run, shortId }: LoadedRun, step: string): Visit {
 export async function recordAlone(
   project: Project,
   known: LoadedRun,
-  factOf: (now: LoadedRun) => Promise<Extract<Fact, { type: "settled" | "skip-requested" }>>,
+  factOf: (now: LoadedRun) => Promise<FactOf<"settled" | "skip-requested">>,
 ): Promise<AskResult> {
   const { liveness, lease, shortId } = known;
   const owner = lease?.owner;

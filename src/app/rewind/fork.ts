@@ -11,7 +11,7 @@
 
 import { randomUUID } from "node:crypto";
 import { effectsOf } from "../../core/attempt/effect.ts";
-import { EVENT_VERSION, type Recorded, type RunCreated, type RunForked } from "../../core/event.ts";
+import { EVENT_VERSION, type EventOf, type Recorded } from "../../core/event.ts";
 import { replay } from "../../core/evolve.ts";
 import { stepOf } from "../../core/run.ts";
 import { parseVisit } from "../../core/step-path.ts";
@@ -194,8 +194,8 @@ async function createFork(
   const effects = effectsOf(known.run);
   // The `--logs` directory belongs to the original run alone.
   const { logs: _, ...common } = first.event;
-  const created: RunCreated = { ...common, ...changed, from };
-  const forked: RunForked = {
+  const created: EventOf<"run.created"> = { ...common, ...changed, from };
+  const forked: EventOf<"run.forked"> = {
     type: "run.forked",
     from,
     by: thisPerson(),

@@ -11,7 +11,7 @@
  */
 
 import { resolve } from "node:path";
-import type { RunRewound } from "../../core/event.ts";
+import type { EventOf } from "../../core/event.ts";
 import type { Output } from "../../core/event-parts.ts";
 import type { FilesRequest } from "../../core/fact.ts";
 import { LOSSES_MAX } from "../../core/graph/visit.ts";
@@ -176,7 +176,7 @@ function rootVisit({ at }: VisitWork): number {
   return Number(/^[^@]*@(\d+)/.exec(at.scope)?.[1] ?? 0);
 }
 
-type Outputs = NonNullable<RunRewound["outputs"]>;
+type Outputs = NonNullable<EventOf<"run.rewound">["outputs"]>;
 
 /** The present outputs of these steps. Throws a refusal that names the first missing one. */
 export async function assumedOutputs(

@@ -8,8 +8,8 @@
  */
 
 import { effectsWithin } from "../../core/attempt/effect.ts";
-import type { RunRewound } from "../../core/event.ts";
-import type { Fact } from "../../core/fact.ts";
+import type { EventOf } from "../../core/event.ts";
+import type { FactOf } from "../../core/fact.ts";
 import { hidesFailures, retryEvents } from "../../core/graph/retry.ts";
 import { planRewind } from "../../core/graph/rewind.ts";
 import {
@@ -58,7 +58,7 @@ export interface RewindRequest {
   readonly ofOwner?: true;
 }
 
-type RewindFact = Extract<Fact, { type: "retry-requested" | "rewind-requested" }>;
+type RewindFact = FactOf<"retry-requested" | "rewind-requested">;
 
 /** The fact of a request, and what it does. */
 export interface RewindPreview {
@@ -67,7 +67,7 @@ export interface RewindPreview {
   readonly steps: RewindPlan;
   readonly files: FilesPlan;
   /** Absent when a failed step only gets another attempt. */
-  readonly rewind?: Omit<RunRewound, "type">;
+  readonly rewind?: Omit<EventOf<"run.rewound">, "type">;
 }
 
 /** What a retry names: a step, or items of one fan-out (`map[3] map[7]`). */

@@ -14,7 +14,7 @@
 
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
-import { EVENT_VERSION, type Recorded, type RunMoved } from "../../core/event.ts";
+import { EVENT_VERSION, type EventOf, type Recorded } from "../../core/event.ts";
 import type { Owner } from "../../core/event-parts.ts";
 import { evolve, replay } from "../../core/evolve.ts";
 import { movedPath } from "../../core/move.ts";
@@ -129,7 +129,7 @@ async function takeIn(file: string, { into, files }: ImportOptions): Promise<Imp
 async function resultOf(
   { journal }: Project,
   { about, run }: ExportedState,
-  moved: RunMoved | undefined,
+  moved: EventOf<"run.moved"> | undefined,
 ): Promise<ImportedRun> {
   const { stepsCompleted, stepsTotal } = run;
   return {
@@ -223,9 +223,9 @@ export async function moveOf(
   project: Project,
   { about, plan, run }: Pick<ExportedState, "about" | "plan" | "run">,
   wanted: ForeignFiles | undefined,
-): Promise<RunMoved> {
+): Promise<EventOf<"run.moved">> {
   const to = dirname(project.dir.root);
-  const moved: RunMoved = { type: "run.moved", from: about.project, to };
+  const moved: EventOf<"run.moved"> = { type: "run.moved", from: about.project, to };
   if (about.commit === undefined) return moved;
   const carried = { ...moved, commit: about.commit };
   if (plan.workspace?.kind !== "here") return carried;
@@ -249,7 +249,7 @@ async function freeFor(directory: string): Promise<ForeignFiles> {
 function incomingRun(
   project: Project,
   { about, plan, events, run: left }: ExportedState,
-  moved: RunMoved,
+  moved: EventOf<"run.moved">,
   { parts }: Archive,
 ): ImportedState {
   const seq = events.length + 1;

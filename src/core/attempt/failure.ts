@@ -9,7 +9,7 @@
 import { type JsonObject, sha256 } from "../../util/json.ts";
 import { keysAtEnd } from "../built-in-keys.ts";
 import { afterFailure } from "../conversation/conversation.ts";
-import type { AttemptRef, FailureReason, StepFailed } from "../event.ts";
+import type { AttemptRef, EventOf, FailureReason } from "../event.ts";
 import { edgesAfterFailure } from "../graph/edge.ts";
 import { restartProblem } from "../graph/restart.ts";
 import { isPrompt, type Run, type Scope, stepOf, type Visit, visitRef } from "../run.ts";
@@ -20,7 +20,7 @@ const LAST_LINE_MAX = 200;
 
 /** The evidence of a failure beside its reason. */
 export type FailureEvidence = Pick<
-  StepFailed,
+  EventOf<"step.failed">,
   | "exit"
   | "reported"
   | "answer"
@@ -52,7 +52,7 @@ export function finalFailure(
   reason: FailureReason,
   message: string,
   evidence: FailureEvidence = {},
-): StepFailed {
+): EventOf<"step.failed"> {
   const { said, signature: reported, ...handed } = evidence;
   const context = reason === "no-edge" ? (handed.context ?? {}) : contextAfter(run, visit, handed);
   const known = { ...handed, ...(Object.keys(context).length === 0 ? {} : { context }) };

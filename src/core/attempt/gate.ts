@@ -19,7 +19,15 @@ import { defined } from "../../util/defined.ts";
 import { formatDuration, parseMoment } from "../../util/duration.ts";
 import type { JsonObject } from "../../util/json.ts";
 import { afterPermission } from "../conversation/permission.ts";
-import type { Answer, AttemptRef, Deadline, Material, Question, RunEvent } from "../event.ts";
+import type {
+  Answer,
+  AttemptRef,
+  Deadline,
+  EventOf,
+  Material,
+  Question,
+  RunEvent,
+} from "../event.ts";
 import { enter } from "../graph/visit.ts";
 import { waitsFor } from "../graph/visit-state.ts";
 import { attemptOf, draft, findVisit, type Run, stepOf, type Visit, waitingFor } from "../run.ts";
@@ -159,7 +167,7 @@ export function approvingChoice(choices: readonly Choice[]): Choice | undefined 
 
 // The functions below change a run, for evolve.ts alone (run/C2).
 
-type QuestionEvent = Extract<RunEvent, { type: "step.asked" | "step.answered" }>;
+type QuestionEvent = EventOf<"step.asked" | "step.answered">;
 
 /** Applies an event about a question to the run. */
 export function applyQuestion(run: Run, visit: Visit, event: QuestionEvent, time: number): void {

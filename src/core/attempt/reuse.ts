@@ -15,8 +15,8 @@
 
 import type { Plan } from "../../plan/plan.ts";
 import { defined } from "../../util/defined.ts";
-import type { AttemptRef, FoundResult, RunEvent, Saved, Spent, StepCompleted } from "../event.ts";
-import type { Fact } from "../fact.ts";
+import type { AttemptRef, EventOf, FoundResult, RunEvent, Saved, Spent } from "../event.ts";
+import type { FactOf } from "../fact.ts";
 import { attemptOf, draft, type Run, stepOf, type Visit, visitRef, waitingFor } from "../run.ts";
 import { addSpent } from "../spending.ts";
 import { stepPath } from "../step-path.ts";
@@ -24,9 +24,9 @@ import { stepPath } from "../step-path.ts";
 /** The age from which a result is not reused, unless the author or the configuration says otherwise. */
 const MAX_AGE_MS = 30 * 24 * 60 * 60_000;
 
-type RecalledFact = Extract<Fact, { type: "recalled" }>;
-type ReusedFact = Extract<Fact, { type: "reused" }>;
-type StepRecalled = Extract<RunEvent, { type: "step.recalled" }>;
+type RecalledFact = FactOf<"recalled">;
+type ReusedFact = FactOf<"reused">;
+type StepRecalled = EventOf<"step.recalled">;
 
 /** True when the results of earlier runs are looked at before the process of an attempt starts. */
 export function isToRecall(run: Run, visit: Visit): boolean {
@@ -79,7 +79,7 @@ export function reuseOf(
   run: Run,
   visit: Visit,
   { snapshot, theirs, settledBy, spent: paid }: ReusableEnd,
-): Pick<StepCompleted, "from" | "reusable"> {
+): Pick<EventOf<"step.completed">, "from" | "reusable"> {
   const { key, found } = visit.recall ?? {};
   const from = found?.from;
   const after = theirs ?? snapshot?.commit;

@@ -8,7 +8,7 @@
  * - skip/K1 A person skips no running step, and none whose end the run has already followed.
  */
 import { indexOf } from "../../plan/graph-index.ts";
-import type { FailureReason, RunEvent } from "../event.ts";
+import type { EventOf, FailureReason, RunEvent } from "../event.ts";
 import { chooseEdges } from "../graph/edge.ts";
 import { restartProblem } from "../graph/restart.ts";
 import { Refusal, refuseWhileFinishing } from "../graph/rewind.ts";
@@ -16,7 +16,7 @@ import { currentVisit, findStep, type Run, type Visit, visitRef } from "../run.t
 import { parseStepPath } from "../step-path.ts";
 
 type Skip =
-  | { readonly ok: true; readonly event: Extract<RunEvent, { type: "step.skipped" }> }
+  | { readonly ok: true; readonly event: EventOf<"step.skipped"> }
   | {
       readonly ok: false;
       readonly reason: FailureReason;

@@ -20,8 +20,8 @@
 
 import { assert, unreachable } from "../../util/assert.ts";
 import { defined } from "../../util/defined.ts";
-import type { AttemptRef, KeptExit, RunEvent, StepCompleted, Uncertainty } from "../event.ts";
-import type { Ending, Fact, Result } from "../fact.ts";
+import type { AttemptRef, EventOf, KeptExit, RunEvent, Uncertainty } from "../event.ts";
+import type { Ending, FactOf, Result } from "../fact.ts";
 import { Refusal } from "../graph/rewind.ts";
 import { closeIfOver, revive } from "../graph/scope.ts";
 import { enter, LOSSES_MAX } from "../graph/visit.ts";
@@ -108,11 +108,7 @@ const NO_RESULT: Result = { outputs: {}, context: {} };
  * The events that follow a probe's answer. If the effect did not happen, the attempt ends like any
  * other.
  */
-export function afterProbe(
-  run: Run,
-  fact: Extract<Fact, { type: "probed" }>,
-  now: number,
-): readonly RunEvent[] {
+export function afterProbe(run: Run, fact: FactOf<"probed">, now: number): readonly RunEvent[] {
   const { answer, identity, message, result = NO_RESULT } = fact;
   const visit = findVisit(run, fact.at);
   if (!waitsFor(visit?.state, "probe") || visit.attempts !== fact.at.attempt) return [];
@@ -145,7 +141,7 @@ function named(
   return [{ ...probed, answer: "unknown", message }];
 }
 
-type Probed = Extract<RunEvent, { type: "step.probed" }>;
+type Probed = EventOf<"step.probed">;
 
 /** The results of the attempt's exit, for a completion that a probe or a person declares. */
 function leftOf({ exited }: Uncertainty): Pick<Completion, "answer" | "output" | "left"> {
@@ -154,11 +150,7 @@ function leftOf({ exited }: Uncertainty): Pick<Completion, "answer" | "output" |
 }
 
 /** The events that follow a person's verdict; refuses a step whose effect is certain. */
-export function afterVerdict(
-  run: Run,
-  fact: Extract<Fact, { type: "settled" }>,
-  now: number,
-): readonly RunEvent[] {
+export function afterVerdict(run: Run, fact: FactOf<"settled">, now: number): readonly RunEvent[] {
   const { as, by, identity, result = NO_RESULT } = fact;
   const visit = uncertainVisit(run, fact.step);
   const at = attemptOf(visit);
@@ -283,10 +275,7 @@ function keptOf(ending: Exited): KeptExit {
 
 // The functions below change a run, for evolve.ts alone (run/C2).
 
-type UncertaintyEvent = Extract<
-  RunEvent,
-  { type: "step.uncertain" | "step.probed" | "step.settled" }
->;
+type UncertaintyEvent = EventOf<"step.uncertain" | "step.probed" | "step.settled">;
 
 /** Applies an event about an uncertain effect to the run. */
 export function applyUncertainty(
@@ -333,7 +322,7 @@ export function askProbesAgain(run: Run): void {
 }
 
 /** The identity of a completed visit, and who declared it done. */
-export function declaredBy({ identity, settledBy }: StepCompleted): {
+export function declaredBy({ identity, settledBy }: EventOf<"step.completed">): {
   readonly identity?: string;
   readonly settledBy?: string;
 } {

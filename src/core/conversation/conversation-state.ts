@@ -15,9 +15,9 @@ import type {
   AgentRequest,
   AttemptFailure,
   Conversation,
+  EventOf,
   Output,
   RunEvent,
-  StepFailed,
 } from "../event.ts";
 
 export interface ConversationState {
@@ -114,7 +114,10 @@ export function stateAfter(
 }
 
 /** A failure uses up what was asked; only the limit of turns outlasts it. */
-function afterFailure(conversation: ConversationState, event: StepFailed): ConversationState {
+function afterFailure(
+  conversation: ConversationState,
+  event: EventOf<"step.failed">,
+): ConversationState {
   const { ask: _, turns, turnsGranted: __, ...kept } = conversation;
   const { attempt, reason, message } = event;
   const failure = { attempt, reason, message, ...findingsIn(event) };

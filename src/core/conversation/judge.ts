@@ -14,7 +14,7 @@
 import { checksOf, type Judge, type Step } from "../../plan/plan.ts";
 import { defined } from "../../util/defined.ts";
 import { type CheckFindings, checksFound } from "../attempt/check.ts";
-import type { FailureReason, RunEvent, StepFailed, StepSubmitted } from "../event.ts";
+import type { EventOf, FailureReason, RunEvent } from "../event.ts";
 import type { Ending } from "../fact.ts";
 import { attemptOf, draft, stepOf, type Visit } from "../run.ts";
 
@@ -65,7 +65,10 @@ export function submitAgain(
 }
 
 /** Keeps the work for its judge; for evolve.ts alone (run/C2). */
-export function keepSubmission(visit: Visit, { held, attempt, message }: StepSubmitted): void {
+export function keepSubmission(
+  visit: Visit,
+  { held, attempt, message }: EventOf<"step.submitted">,
+): void {
   const { submitted } = visit;
   const asks = message === undefined ? 0 : (submitted?.asks ?? 0) + 1;
   draft(visit).submitted = { held, attempt: submitted?.attempt ?? attempt, asks };
@@ -98,7 +101,7 @@ const NO_VERDICT: ReadonlySet<FailureReason> = new Set<FailureReason>([
 ]);
 
 /** Drops work that was judged. Work whose judge only failed is kept (judge/U1). */
-export function dropJudged(visit: Visit, event?: StepFailed): void {
+export function dropJudged(visit: Visit, event?: EventOf<"step.failed">): void {
   if (visit.submitted === undefined) return;
   const kept = event !== undefined && event.check === undefined && NO_VERDICT.has(event.reason);
   if (!kept) delete draft(visit).submitted;

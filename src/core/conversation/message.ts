@@ -17,8 +17,8 @@
  *   message costs a turn.
  */
 import { succeeds } from "../attempt/attempt-end.ts";
-import type { AttemptRef, Conversation, Message, RunEvent, RunMessaged } from "../event.ts";
-import type { ConversationOffer, Ending, Fact } from "../fact.ts";
+import type { AttemptRef, Conversation, EventOf, Message, RunEvent } from "../event.ts";
+import type { ConversationOffer, Ending, FactOf } from "../fact.ts";
 import { earlyEnd } from "../graph/composite-end.ts";
 import {
   draft,
@@ -43,7 +43,7 @@ export function messagesFor(
 /** The event of a new message; a request may be read twice (request/Q1). */
 export function messageEvents(
   run: Run,
-  { scope, step, message }: Extract<Fact, { type: "message-left" }>,
+  { scope, step, message }: FactOf<"message-left">,
 ): readonly RunEvent[] {
   if (run.handled.has(message.id)) return [];
   return [{ type: "run.messaged", scope, step, message }];
@@ -113,7 +113,7 @@ export function withMessage(run: Run, at: AttemptRef, ending: Ending): Ending {
 }
 
 /** Records a message; this and all functions below are for evolve.ts alone (run/C2). */
-export function leaveMessage(run: Run, event: RunMessaged): void {
+export function leaveMessage(run: Run, event: EventOf<"run.messaged">): void {
   draft(run).handled.add(event.message.id);
   draft(run).messages.set(stepPath(event), [...messagesFor(run, event), event.message]);
 }
@@ -122,7 +122,7 @@ export function leaveMessage(run: Run, event: RunMessaged): void {
 export function noteSent(
   run: Run,
   visit: Visit,
-  { attempt, messages = [] }: Extract<RunEvent, { type: "step.started" }>,
+  { attempt, messages = [] }: EventOf<"step.started">,
 ): void {
   if (messages.length === 0) return;
   const now = { visit: visit.number, attempt };

@@ -25,7 +25,7 @@ import type { Edge, Graph } from "../../plan/plan.ts";
 import { assert } from "../../util/assert.ts";
 import { normalizedLabel } from "../../util/choice.ts";
 import { contextValue } from "../context.ts";
-import type { FailureReason, StepFailed, StepReport } from "../event.ts";
+import type { EventOf, FailureReason, StepReport } from "../event.ts";
 import {
   currentVisit,
   draft,
@@ -330,8 +330,8 @@ function heaviest(candidates: readonly Candidate[]): Candidate | undefined {
 export function edgesAfterFailure(
   run: Run,
   visit: Visit,
-  known: Pick<StepFailed, "exit" | "reported" | "context" | "answer" | "output">,
-): Pick<StepFailed, "edges" | "handled"> {
+  known: Pick<EventOf<"step.failed">, "exit" | "reported" | "context" | "answer" | "output">,
+): Pick<EventOf<"step.failed">, "edges" | "handled"> {
   const { exit = 1, reported, context = {}, answer, output } = known;
   const left = { answer, output };
   const outcome: Outcome = { status: "failed", exit, context, outputs: {}, reported, ...left };

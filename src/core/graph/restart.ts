@@ -10,7 +10,7 @@
 import { closureOf } from "../../plan/graph-index.ts";
 import type { Graph } from "../../plan/plan.ts";
 import type { Json } from "../../util/json.ts";
-import type { RunEvent, RunRestarted } from "../event.ts";
+import type { EventOf, RunEvent } from "../event.ts";
 import { draft, type Run, type Scope, type Visit } from "../run.ts";
 import { ROOT_SCOPE } from "../step-path.ts";
 import { locate, mark, passOver, reopen, startAgain } from "./edge.ts";
@@ -47,7 +47,7 @@ export function withRestart(run: Run, events: readonly RunEvent[]): readonly Run
   return restarted === undefined ? events : [...events, restarted];
 }
 
-function restartBy(scope: Scope, edges: readonly number[]): RunRestarted | undefined {
+function restartBy(scope: Scope, edges: readonly number[]): EventOf<"run.restarted"> | undefined {
   for (const index of edges) {
     const edge = scope.graph.edges[index];
     const step = edge && scope.graph.steps[edge.to];
@@ -62,7 +62,7 @@ function restartBy(scope: Scope, edges: readonly number[]): RunRestarted | undef
 // The functions below change a run, for evolve.ts alone (run/C2).
 
 /** Applies `run.restarted` to the run: restarts a scope at a step. */
-export function restartScope(run: Run, event: RunRestarted, time: number): void {
+export function restartScope(run: Run, event: EventOf<"run.restarted">, time: number): void {
   const { scope, position: start } = locate(run, event);
   const from = scope.last?.record.position;
   const via = scope.graph.edges.findIndex(

@@ -10,8 +10,8 @@
 import type { Plan } from "../../plan/plan.ts";
 import { defined } from "../../util/defined.ts";
 import { needsTurns } from "../conversation/conversation.ts";
-import type { RunEvent, RunRewound } from "../event.ts";
-import type { Fact } from "../fact.ts";
+import type { EventOf, RunEvent } from "../event.ts";
+import type { Fact, FactOf } from "../fact.ts";
 import {
   attemptOf,
   childScopes,
@@ -81,7 +81,7 @@ function* visitsWithin(run: Run, scope: Scope): Generator<Visit> {
   }
 }
 
-type RetryRequest = Omit<Extract<Fact, { type: "retry-requested" }>, "type">;
+type RetryRequest = Omit<FactOf<"retry-requested">, "type">;
 
 /** The events of a retry: more attempts for a failed step, a rewind for a completed one. */
 export function retryEvents(plan: Plan, run: Run, request: RetryRequest): readonly RunEvent[] {
@@ -113,7 +113,7 @@ export function retryEvents(plan: Plan, run: Run, request: RetryRequest): readon
 }
 
 /** The rewind for a retry of a step of the pipeline; every step before it must be done. */
-function planRetry(plan: Plan, run: Run, step: string): Omit<RunRewound, "type"> {
+function planRetry(plan: Plan, run: Run, step: string): Omit<EventOf<"run.rewound">, "type"> {
   const rewind = planRewind(plan, run, step);
   const before = rewind.assumed[0];
   if (before === undefined) return rewind;
@@ -230,7 +230,12 @@ function itemEvents(
 }
 
 /** The event that reopens a fan-out for some of its items, and every step after it. */
-function itemsRewound(plan: Plan, run: Run, fanOut: Visit, items: readonly string[]): RunRewound {
+function itemsRewound(
+  plan: Plan,
+  run: Run,
+  fanOut: Visit,
+  items: readonly string[],
+): EventOf<"run.rewound"> {
   const { id: step } = stepOf(fanOut);
   const { reopened, assumed } = planRetry(plan, run, step);
   const later = reopened.filter((id) => id !== step);
@@ -297,11 +302,7 @@ export function itemGrants(run: Run, visit: Visit): readonly RunEvent[] {
 }
 
 /** Grants more attempts to a failed visit, and turns if it has used up its own. */
-export function grantFor(
-  run: Run,
-  failed: Visit,
-  turns?: number,
-): Extract<RunEvent, { type: "step.granted" }> {
+export function grantFor(run: Run, failed: Visit, turns?: number): EventOf<"step.granted"> {
   const { attempts } = stepOf(failed).retry;
   const granted = { type: "step.granted", ...visitRef(failed), attempts } as const;
   return turns === undefined || !needsTurns(run, failed) ? granted : { ...granted, turns };

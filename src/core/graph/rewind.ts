@@ -27,8 +27,8 @@ import { assert } from "../../util/assert.ts";
 import { defined } from "../../util/defined.ts";
 import { repeatEffects, takeEffects } from "../attempt/effect.ts";
 import { withoutSession } from "../conversation/conversation-state.ts";
-import type { RunForked, RunRewound } from "../event.ts";
-import type { Fact } from "../fact.ts";
+import type { EventOf } from "../event.ts";
+import type { FactOf } from "../fact.ts";
 import {
   currentVisit,
   draft,
@@ -67,7 +67,11 @@ export function refuseWhileFinishing(run: Run): void {
 }
 
 /** The effect of a rewind to a step: which steps run again, and which are taken as done. */
-export function planRewind(plan: Plan, run: Run, step: string): Omit<RunRewound, "type"> {
+export function planRewind(
+  plan: Plan,
+  run: Run,
+  step: string,
+): Omit<EventOf<"run.rewound">, "type"> {
   refuseWhileFinishing(run);
   const { graph } = plan;
   const start = indexOf(graph).byId.get(step);
@@ -138,8 +142,8 @@ function unfinishedBefore(scope: Scope, start: number): readonly number[] {
 export function rewindEvent(
   plan: Plan,
   run: Run,
-  { step, visit, restore, outputs, repeat }: Extract<Fact, { type: "rewind-requested" }>,
-): RunRewound {
+  { step, visit, restore, outputs, repeat }: FactOf<"rewind-requested">,
+): EventOf<"run.rewound"> {
   return {
     type: "run.rewound",
     ...planRewind(plan, run, step),
@@ -156,7 +160,7 @@ function unknownStep(plan: Plan, step: string): string {
 // The functions below change a run, for evolve.ts alone (run/C2).
 
 /** Applies `run.rewound` to the run. */
-export function rewind(run: Run, event: RunRewound, time: number): void {
+export function rewind(run: Run, event: EventOf<"run.rewound">, time: number): void {
   const { scope, position: start } = locate(run, { scope: ROOT_SCOPE, step: event.step });
   const region = closureOf(scope.graph, start);
   if (event.items !== undefined) {
@@ -206,7 +210,13 @@ function reopenFailure(run: Run, place: string): void {
  * Resolves the edges of every step before the start, on the path to it; the event names those that
  * count as done.
  */
-function leadTo(run: Run, scope: Scope, start: number, event: RunRewound, time: number): void {
+function leadTo(
+  run: Run,
+  scope: Scope,
+  start: number,
+  event: EventOf<"run.rewound">,
+  time: number,
+): void {
   const { byId } = indexOf(scope.graph);
   const assumed = new Set(event.assumed.map((id) => byId.get(id)));
   const path = pathTo(scope.graph, start);
@@ -218,7 +228,13 @@ function leadTo(run: Run, scope: Scope, start: number, event: RunRewound, time: 
 }
 
 /** Records a step as done without an attempt. */
-function assume(run: Run, scope: Scope, position: number, event: RunRewound, time: number): void {
+function assume(
+  run: Run,
+  scope: Scope,
+  position: number,
+  event: EventOf<"run.rewound">,
+  time: number,
+): void {
   const record = recordAt(scope, position);
   if (currentVisit(record) === undefined) startAgain(run, scope, position);
   const visit = currentVisit(record);
@@ -235,7 +251,7 @@ function isLeftOpen(scope: Scope, position: number): boolean {
 }
 
 /** Separates a run from the one whose events it has. */
-export function fork(run: Run, event: RunForked): void {
+export function fork(run: Run, event: EventOf<"run.forked">): void {
   takeEffects(run, event.from.run, event.effects ?? []);
   for (const visit of [...run.running, ...run.waiting.person]) requeue(run, visit);
   for (const { steps } of run.scopes.values()) {

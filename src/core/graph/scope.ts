@@ -19,8 +19,8 @@ import { assert, unreachable } from "../../util/assert.ts";
 import { defined } from "../../util/defined.ts";
 import type { Json } from "../../util/json.ts";
 import { forgetKey } from "../attempt/reuse.ts";
-import type { RunEvent, RunFinishing, ScopeEvent } from "../event.ts";
-import type { Fact } from "../fact.ts";
+import type { EventOf, RunEvent } from "../event.ts";
+import type { FactOf } from "../fact.ts";
 import {
   draft,
   type Instances,
@@ -65,7 +65,7 @@ type EndType = `run.${"stopping" | "finishing" | "stopped" | "completed" | "fail
 /** Applies an event that leads a run to its end. */
 export function applyEnd(
   run: Run,
-  event: Extract<RunEvent, { type: EndType }>,
+  event: EventOf<EndType>,
   graphAtEnd: () => Graph | undefined,
 ): void {
   switch (event.type) {
@@ -98,7 +98,7 @@ export function applyEnd(
 }
 
 /** The `finally` steps of a run run before its end is recorded. */
-function openFinally(run: Run, graph: Graph, { number, end }: RunFinishing): void {
+function openFinally(run: Run, graph: Graph, { number, end }: EventOf<"run.finishing">): void {
   if (run.finally !== undefined) uncountScope(run, run.finally);
   const outer = run.scopes.get(ROOT_SCOPE);
   const at = { id: finallyScopeId(number), index: number - 1, ...defined({ outer }) };
@@ -246,7 +246,7 @@ function instancesOf(visit: Visit): Instances {
 /** The events after the workspace of an instance was made, or its work merged. */
 export function instanceEvents(
   run: Run,
-  fact: Extract<Fact, { type: "scope-based" | "scope-merged" }>,
+  fact: FactOf<"scope-based" | "scope-merged">,
 ): readonly RunEvent[] {
   const scope = run.scopes.get(fact.scope);
   if (scope === undefined) return [];
@@ -266,7 +266,10 @@ export function instanceEvents(
 }
 
 /** Applies an event about the workspace of an instance to the run. */
-export function applyToScope(run: Run, event: ScopeEvent): void {
+export function applyToScope(
+  run: Run,
+  event: EventOf<"scope.based" | "scope.merged" | "scope.conflicted">,
+): void {
   const scope = run.scopes.get(event.scope);
   assert(scope !== undefined, () => `illegal event: there is no instance ${event.scope}`);
   switch (event.type) {

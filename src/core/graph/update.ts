@@ -23,7 +23,7 @@ import { defined } from "../../util/defined.ts";
 import { canonicalJson, isObject, type Json } from "../../util/json.ts";
 import { begin } from "../context.ts";
 import { sharedNames } from "../conversation/conversation.ts";
-import type { Rerun, RunEvent, RunUpdated } from "../event.ts";
+import type { EventOf, Rerun, RunEvent } from "../event.ts";
 import type { UpdateRequested } from "../fact.ts";
 import {
   currentVisit,
@@ -47,7 +47,7 @@ import { recordAt, touch } from "./visit.ts";
 import { isOver } from "./visit-state.ts";
 
 /** What an edit does to the steps of a run. */
-export type PlanUpdate = Pick<RunUpdated, "kept" | "rerun" | "gone">;
+export type PlanUpdate = Pick<EventOf<"run.updated">, "kept" | "rerun" | "gone">;
 
 /** The fields that say how an agent is called and how its work is checked, not what its task is. */
 const CALL_FIELDS: ReadonlySet<string> = new Set([
@@ -186,7 +186,7 @@ function changedInputs(before: Json, after: Json): (name: string) => boolean {
 // The functions below change a run, for evolve.ts alone (run/C2).
 
 /** Applies `run.updated` to the run, which has the new plan from now on. */
-export function adoptPlan(run: Run, event: RunUpdated, plan: Plan, time: number): void {
+export function adoptPlan(run: Run, event: EventOf<"run.updated">, plan: Plan, time: number): void {
   const before = run.scopes.get(ROOT_SCOPE);
   assert(before !== undefined && run.created !== undefined, "a run that is updated was created");
   const { fingerprint, fileSha256, envNames, input, restore } = event;

@@ -12,7 +12,7 @@ import { declaredBy } from "../attempt/uncertain.ts";
 import { handOn } from "../context.ts";
 import { share } from "../conversation/conversation.ts";
 import { dropJudged } from "../conversation/judge.ts";
-import type { StepCompleted, StepFailed, StepSkipped } from "../event.ts";
+import type { EventOf } from "../event.ts";
 import { draft, passesOn, type Run, stepOf, type Visit, visitRef } from "../run.ts";
 import { stepPath } from "../step-path.ts";
 import { leave } from "./edge.ts";
@@ -21,7 +21,12 @@ import { closeIfOver, reopenScope } from "./scope.ts";
 import { abandonInside, absorbFailures, enter } from "./visit.ts";
 
 /** Completes a visit. */
-export function complete(run: Run, visit: Visit, event: StepCompleted, time: number): void {
+export function complete(
+  run: Run,
+  visit: Visit,
+  event: EventOf<"step.completed">,
+  time: number,
+): void {
   handOn(run, visit.record.scope, event.context);
   const { exit, outputs, answer, output, reported, from } = event;
   // It has its result before everything in it has ended (composite-end.ts).
@@ -59,7 +64,7 @@ function noteLast(visit: Visit): void {
 }
 
 /** Fails an attempt, and the visit when there is no further attempt. */
-export function fail(run: Run, visit: Visit, event: StepFailed, time: number): void {
+export function fail(run: Run, visit: Visit, event: EventOf<"step.failed">, time: number): void {
   handOn(run, visit.record.scope, event.context ?? {});
   draft(visit).failures++;
   if (event.effect !== undefined) noteEffect(run, visit, event.effect);
@@ -91,7 +96,12 @@ export function fail(run: Run, visit: Visit, event: StepFailed, time: number): v
 }
 
 /** Skips a visit. A failed one may have ended the item that it is in: the item continues. */
-export function skip(run: Run, visit: Visit, { edges, by }: StepSkipped, time: number): void {
+export function skip(
+  run: Run,
+  visit: Visit,
+  { edges, by }: EventOf<"step.skipped">,
+  time: number,
+): void {
   const { scope } = visit.record;
   const closed = scope.active === 0;
   absorbFailures(run, visit);

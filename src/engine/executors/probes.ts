@@ -14,7 +14,7 @@ import { join } from "node:path";
 import type { Operation } from "../../core/action.ts";
 import { findingsIn } from "../../core/attempt/check.ts";
 import type { AttemptRef } from "../../core/event.ts";
-import type { Fact, Result } from "../../core/fact.ts";
+import type { FactOf, Result } from "../../core/fact.ts";
 import { findVisit, stepOf, type Visit } from "../../core/run.ts";
 import { ATTEMPT_FILE } from "../../runner/process/attempt-folder.ts";
 import { lastLine } from "../../runner/process/output.ts";
@@ -62,7 +62,7 @@ const PROBE_DIR = "probe";
 const DONE_EXIT = 0;
 const NOT_DONE_EXIT = 1;
 
-type Probed = Extract<Fact, { type: "probed" }>;
+type Probed = FactOf<"probed">;
 
 interface ProbeOptions {
   readonly site: () => LaunchInput;

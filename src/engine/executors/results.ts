@@ -20,14 +20,8 @@
 import { isAbsolute, join, relative, resolve } from "node:path";
 import type { Operation } from "../../core/action.ts";
 import { findingsIn } from "../../core/attempt/check.ts";
-import type {
-  AttemptRef,
-  FoundResult,
-  Output,
-  RejectedResult,
-  StepCompleted,
-} from "../../core/event.ts";
-import type { Fact } from "../../core/fact.ts";
+import type { AttemptRef, EventOf, FoundResult, Output, RejectedResult } from "../../core/event.ts";
+import type { FactOf } from "../../core/fact.ts";
 import { findVisit, stepOf, type Visit } from "../../core/run.ts";
 import { attemptText } from "../../core/step-path.ts";
 import { repetitionOf } from "../../core/values.ts";
@@ -77,7 +71,7 @@ interface ResultOptions {
 }
 
 type Recall = Extract<Operation, { type: "recall" }>;
-type Recalled = Omit<Extract<Fact, { type: "recalled" }>, "type" | "at">;
+type Recalled = Omit<FactOf<"recalled">, "type" | "at">;
 type Rejection = Pick<RejectedResult, "why" | "message">;
 
 /** The results executor of one run, for one owner. */
@@ -214,7 +208,7 @@ function valueIfKnown<T>(value: () => T): T | undefined {
 /** The bytes of the kept copies of outputs, or what is wrong with one. */
 async function outputBytes(
   { dir }: LaunchInput,
-  outputs: StepCompleted["outputs"],
+  outputs: EventOf<"step.completed">["outputs"],
 ): Promise<number | string> {
   let sum = 0;
   for (const [name, { sha256, bytes }] of Object.entries<Output>(outputs)) {

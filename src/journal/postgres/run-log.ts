@@ -6,7 +6,7 @@
  *   this process wrote or read: the statement that appends compares it with the stored one.
  * Invariants: run-log/J1, run-log/J2, run-log/J4, run-log/J5 and run-log/J7 of run-log.ts.
  */
-import type { Recorded, RunCreated } from "../../core/event.ts";
+import type { EventOf, Recorded } from "../../core/event.ts";
 import { movedPath } from "../../core/move.ts";
 import type { StepSummary, SummaryChange } from "../../core/summary.ts";
 import { assert } from "../../util/assert.ts";
@@ -121,7 +121,7 @@ async function receive(parts: PostgresParts, run: ReceivedRun): Promise<void> {
 interface RunHeader {
   readonly runId: string;
   readonly planTexts: readonly string[];
-  readonly created: RunCreated;
+  readonly created: EventOf<"run.created">;
   readonly summary: SummaryChange;
   readonly epoch: number;
 }

@@ -14,7 +14,7 @@
 import * as fs from "node:fs";
 import { dirname, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
-import type { Owner, Recorded, RunCreated } from "../../core/event.ts";
+import type { EventOf, Owner, Recorded } from "../../core/event.ts";
 import type { RunStatus, SummaryChange } from "../../core/summary.ts";
 import { failpoint } from "../../util/failpoint.ts";
 import { canonicalJson, sha256 } from "../../util/json.ts";
@@ -98,7 +98,7 @@ interface Restorable {
   readonly runId: string;
   /** By fingerprint. */
   readonly plans: ReadonlyMap<string, string>;
-  readonly created: RunCreated;
+  readonly created: EventOf<"run.created">;
   readonly events: readonly Recorded[];
   readonly summary: SummaryChange;
   readonly lease?: Lease;

@@ -7,7 +7,7 @@
  * - run-rows/J4 The frozen plan is stored with the run.
  * - run-rows/J7 The head of a run moves with its events.
  */
-import type { Recorded, RunCreated } from "../../core/event.ts";
+import type { EventOf, Recorded } from "../../core/event.ts";
 import { movedPath } from "../../core/move.ts";
 import type { RunStatus, StepState, StepSummary, SummaryChange } from "../../core/summary.ts";
 import { assert } from "../../util/assert.ts";
@@ -66,7 +66,7 @@ const STEP_STATES: readonly StepState[] = Object.keys({
 interface RunHeader {
   readonly runId: string;
   readonly planText: string;
-  readonly created: RunCreated;
+  readonly created: EventOf<"run.created">;
   readonly summary: SummaryChange;
 }
 
@@ -187,7 +187,7 @@ export function unknownRun(runId: string): never {
 }
 
 /** The first event of a run, with the path of its file after all moves. */
-export function createdIn(events: readonly Recorded[]): RunCreated {
+export function createdIn(events: readonly Recorded[]): EventOf<"run.created"> {
   const created = events[0]?.event;
   assert(created?.type === "run.created", "the first event of a run is its creation");
   const file = events.reduce(

@@ -9,7 +9,7 @@
  *   the last whole transaction, head included; newest-event.ts and the second copy reveal that.)
  */
 import type { SQLOutputValue } from "node:sqlite";
-import type { Recorded, RunMoved } from "../../core/event.ts";
+import type { EventOf, Recorded } from "../../core/event.ts";
 import { movedPath } from "../../core/move.ts";
 import { assert } from "../../util/assert.ts";
 import { sha256 } from "../../util/json.ts";
@@ -211,7 +211,7 @@ function append(database: Database, runId: string, write: Write): void {
 }
 
 /** Records the new path of the author's file. */
-function moveFile(database: Database, runId: string, moved: RunMoved): void {
+function moveFile(database: Database, runId: string, moved: EventOf<"run.moved">): void {
   const row = database.get(SUMMARY.file, runId);
   if (row !== undefined) database.run(SUMMARY.move, movedPath(moved, textIn(row, "file")), runId);
 }

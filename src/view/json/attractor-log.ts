@@ -9,10 +9,9 @@
  */
 import type {
   AttemptRef,
+  EventOf,
   Recorded,
-  RunCreated,
   RunEvent,
-  StepFailed,
   StepReport,
   VisitEnd,
 } from "../../core/event.ts";
@@ -38,7 +37,7 @@ export class AttractorLog {
   readonly #plan: Plan;
   /** The step that stands for the work of another engine; it is not a node of the file. */
   readonly #before: Step | undefined;
-  #created: Recorded<RunCreated> | undefined;
+  #created: Recorded<EventOf<"run.created">> | undefined;
   #completed: string[] = [];
   #lines: string[] = [];
   #outcomes = new Map<string, string>();
@@ -96,7 +95,7 @@ export class AttractorLog {
     this.#current = this.#completed.at(-1);
   }
 
-  #countRetry({ step, visit, retry }: StepFailed): void {
+  #countRetry({ step, visit, retry }: EventOf<"step.failed">): void {
     if (retry === undefined) return;
     const again = (this.#visits.get(step) ?? 0) < visit ? 0 : (this.#retries.get(step) ?? 0);
     this.#visits.set(step, visit);

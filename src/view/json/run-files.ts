@@ -15,11 +15,11 @@ import { type CheckFindings, checksFound } from "../../core/attempt/check.ts";
 import type {
   AttemptEnd,
   AttemptRef,
+  EventOf,
   LeftRunning,
   Recorded,
   RunEvent,
   Spent,
-  StepCompleted,
   VisitEnd,
 } from "../../core/event.ts";
 import { findVisit, type Run, stepOf, visitRef, waitingFor } from "../../core/run.ts";
@@ -291,7 +291,10 @@ function confirmedJson(event: AttemptEnd): JsonObject {
 }
 
 /** What a completed attempt passes on to later steps. */
-function handoffJson({ run }: ReceiptInput, { event, time }: Recorded<StepCompleted>): JsonObject {
+function handoffJson(
+  { run }: ReceiptInput,
+  { event, time }: Recorded<EventOf<"step.completed">>,
+): JsonObject {
   return {
     finalized_at: isoText(time),
     context_keys: Object.keys(event.context),

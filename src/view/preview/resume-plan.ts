@@ -8,7 +8,7 @@
 import { effectsWithin } from "../../core/attempt/effect.ts";
 import { converse } from "../../core/conversation/conversation.ts";
 import { judgeOf } from "../../core/conversation/judge.ts";
-import type { PromptKind, RunRewound } from "../../core/event.ts";
+import type { EventOf, PromptKind } from "../../core/event.ts";
 import type { ConversationOffer } from "../../core/fact.ts";
 import { resumeGrants } from "../../core/graph/retry.ts";
 import type { Wait } from "../../core/graph/visit-state.ts";
@@ -61,7 +61,7 @@ interface ResumeStep {
   readonly why: string;
 }
 
-type Rewind = Omit<RunRewound, "type">;
+type Rewind = Omit<EventOf<"run.rewound">, "type">;
 type Verdict = Omit<ResumeStep, "step">;
 
 /** What resume would do, step by step. */
@@ -369,7 +369,7 @@ const FILES_MAX = 10;
 /** What a rewind does to the steps of the pipeline. */
 export function rewindPlan(
   run: Run,
-  rewind: Pick<RunRewound, "step" | "reopened" | "assumed" | "repeat">,
+  rewind: Pick<EventOf<"run.rewound">, "step" | "reopened" | "assumed" | "repeat">,
 ): RewindPlan {
   const { step: named, reopened: again, assumed, repeat } = rewind;
   const kept = [...rootSteps(run)]

@@ -4,7 +4,7 @@
  * Owns: the table, and the words for why a step runs again.
  * Does not: choose (core/graph/update.ts) or measure (estimate.ts).
  */
-import type { Rerun, RunUpdated } from "../../core/event.ts";
+import type { EventOf, Rerun } from "../../core/event.ts";
 import type { PlanUpdate } from "../../core/graph/update.ts";
 import { currentVisit, findRecord, isDone, type Run } from "../../core/run.ts";
 import { ROOT_SCOPE } from "../../core/step-path.ts";
@@ -105,7 +105,7 @@ function sum(steps: readonly UpdateStep[]): string {
 const NAMES_MAX = 4;
 
 /** "2 steps run again, 3 are kept, 1 is removed". */
-export function updateText({ kept, rerun, gone }: RunUpdated): string {
+export function updateText({ kept, rerun, gone }: EventOf<"run.updated">): string {
   const steps = (count: number): string => countText(count, "step");
   const parts = [
     `${steps(rerun.length)} ${rerun.length === 1 ? "runs" : "run"} again`,

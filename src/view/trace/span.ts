@@ -9,7 +9,7 @@
  * Does not: know ids or exporters (room `telemetry`); a key identifies a span within its run. Does not
  * hold prompts, answers or outputs; they are content, which a person must ask for.
  */
-import type { AttemptEnd, RunEvent, Spent } from "../../core/event.ts";
+import type { AttemptEnd, EventOf, RunEvent, Spent } from "../../core/event.ts";
 import { graphsIn, indexOf } from "../../plan/graph-index.ts";
 import type { Graph, Plan, Step } from "../../plan/plan.ts";
 import { defined } from "../../util/defined.ts";
@@ -115,8 +115,6 @@ export class OpenSpan {
     };
   }
 }
-
-type EventOf<T extends RunEvent["type"]> = Extract<RunEvent, { type: T }>;
 
 /** The attributes of an attempt that its start says. */
 export function attemptAttributes(event: EventOf<"step.started">): SpanAttributes {
