@@ -56,7 +56,7 @@ export interface KeyRow<
   /** True: the key is part of the fingerprint, so an update that changes it runs the step again. */
   readonly fingerprint: Counts;
   /**
-   * The fields of the plan that the value becomes. Absent: lower.ts or step-edges.ts reads the
+   * The fields of the plan that the value becomes. Absent: lower.ts or step-list.ts reads the
    * key, because it defines the work or the edges of the step.
    */
   readonly lower?: (value: z.output<Schema>, at: Lowering) => Fields;

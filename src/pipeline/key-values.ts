@@ -8,7 +8,6 @@
 import * as z from "zod";
 import { defined } from "../util/defined.ts";
 import type { Json } from "../util/json.ts";
-import { FIDELITIES } from "./fidelity.ts";
 import {
   age,
   ageMs,
@@ -16,6 +15,7 @@ import {
   duration,
   ENTRIES_MAX,
   expression,
+  FIDELITIES,
   id,
   jsonSchema,
   milliseconds,

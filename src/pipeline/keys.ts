@@ -3,13 +3,12 @@
  * follow from it, so a new key is a new row here and the code that uses its field.
  *
  * Owns: every key of a step, apart from the settings of its agent (agent-keys.ts).
- * Does not: lower the work (lower.ts) or the edges of a step (step-edges.ts).
+ * Does not: lower the work (lower.ts) or the edges of a step (step-list.ts).
  * Invariants:
  * - keys/K1 A key that is not in the table does not exist: the schema is made from the table.
  */
 
 import * as z from "zod";
-import { BRIEFING_MODES, FIDELITIES } from "./fidelity.ts";
 import { type FieldsOf, key, STEP_KINDS } from "./key-row.ts";
 import {
   type Capture,
@@ -31,7 +30,19 @@ import {
 } from "./key-values.ts";
 import { bareCondition } from "./rules/expression.ts";
 import { ISOLATE, RUNS_IN } from "./sandbox.ts";
-import { bounded, command, duration, env, id, milliseconds, name, path, visits } from "./values.ts";
+import {
+  BRIEFING_MODES,
+  bounded,
+  command,
+  duration,
+  env,
+  FIDELITIES,
+  id,
+  milliseconds,
+  name,
+  path,
+  visits,
+} from "./values.ts";
 
 export const PARALLEL_MAX = 1_000;
 

@@ -29,7 +29,6 @@ import type {
   PipelineStep,
   PipelineWork,
 } from "./pipeline.ts";
-import { lowerPrices } from "./prices.ts";
 import { agentOf } from "./rules/agent.ts";
 import { isChosen } from "./rules/body.ts";
 import { lowerChecks } from "./rules/check.ts";
@@ -37,9 +36,16 @@ import { bareCondition } from "./rules/expression.ts";
 import { choicesOf, gateOf } from "./rules/gate.ts";
 import type { NamedFiles, NamedPipeline } from "./rules/validate.ts";
 import type { ConfigurationShape, ForEachShape, PipelineShape, StepShape } from "./schema.ts";
-import { linksOf } from "./step-edges.ts";
-import { fanOutOf, hasBody, listIn, pathIn, rootList, type StepList } from "./step-list.ts";
-import { ageMs, milliseconds } from "./values.ts";
+import {
+  fanOutOf,
+  hasBody,
+  linksOf,
+  listIn,
+  pathIn,
+  rootList,
+  type StepList,
+} from "./step-list.ts";
+import { ageMs, lowerPrices, milliseconds } from "./values.ts";
 
 /** How many steps of a run may run at once, unless the file sets it. */
 const PARALLEL_DEFAULT = 4;

@@ -4,8 +4,8 @@
  */
 import type { Json, JsonObject } from "../util/json.ts";
 import type { AgentSettings } from "./agent-keys.ts";
-import type { Fidelity } from "./fidelity.ts";
 import type { StepFields } from "./keys.ts";
+import type { Fidelity, ModelPrice } from "./values.ts";
 
 export interface Pipeline {
   readonly name: string;
@@ -99,20 +99,6 @@ export interface Budget {
   readonly turns?: number;
   /** The total time of all attempts. */
   readonly timeMs?: number;
-}
-
-/** US dollars for a million tokens; runner/agents/usage.ts defines absent prices. */
-export interface ModelRates {
-  readonly input: number;
-  readonly cachedInput?: number;
-  readonly cacheWrite?: number;
-  readonly cacheWrite1h?: number;
-  readonly output: number;
-}
-
-/** The price of a model; `over200k` applies to calls with more input tokens. */
-export interface ModelPrice extends ModelRates {
-  readonly over200k?: ModelRates;
 }
 
 /** Names and their templates. */

@@ -17,7 +17,6 @@ import { type KeyRow, type StepKind, shapeOf } from "./key-row.ts";
 import { itemSource } from "./key-values.ts";
 import { FAN_OUT_KEYS, INHERITED_KEYS, PARALLEL_MAX, STEP_KEYS } from "./keys.ts";
 import { NOTICE_KINDS } from "./pipeline.ts";
-import { prices } from "./prices.ts";
 import {
   age,
   bounded,
@@ -30,6 +29,7 @@ import {
   NAME_LENGTH_MAX,
   name,
   path,
+  prices,
   schemaOrFile,
 } from "./values.ts";
 

@@ -1,11 +1,14 @@
 /**
- * The shapes of small values in a pipeline file: names, texts, durations, environments.
+ * The shapes of values that several keys have: names, texts, durations, environments, the modes of
+ * fidelity, and prices.
  *
- * Owns: these shapes. The message of a pattern is the name of its rule.
+ * Owns: these shapes, and the form of a duration and a price in a plan. The message of a pattern is
+ * the name of its rule.
  * Does not: know the keys that use them (keys.ts, schema.ts).
  */
 import * as z from "zod";
 import { assert } from "../util/assert.ts";
+import { defined } from "../util/defined.ts";
 import { DURATION_MAX_MS, parseAge, parseDuration } from "../util/duration.ts";
 
 export const NAME_LENGTH_MAX = 64;
@@ -66,4 +69,87 @@ export function milliseconds(text: string): number {
   const value = parseDuration(text);
   assert(value !== undefined, "the schema accepted a bad duration");
   return value;
+}
+
+/**
+ * The modes of fidelity: how much an agent learns about the run before its prompt. `full` continues
+ * a conversation; the others are briefings, from the goal alone to 3000 tokens.
+ */
+export const FIDELITIES = [
+  "full",
+  "truncate",
+  "compact",
+  "summary:low",
+  "summary:medium",
+  "summary:high",
+] as const;
+
+export type Fidelity = (typeof FIDELITIES)[number];
+
+/** The modes that are a briefing, not a conversation. */
+export type BriefingMode = Exclude<Fidelity, "full">;
+
+export const BRIEFING_MODES = FIDELITIES.filter((mode): mode is BriefingMode => mode !== "full");
+
+const dollars = z.number().min(0);
+const rates = {
+  input: dollars.describe("US dollars for a million tokens of input."),
+  cached_input: dollars.optional().describe("Of input from a cache. Default: that of input."),
+  cache_write: dollars.optional().describe("Of input written to a cache. Default: that of input."),
+  cache_write_1h: dollars
+    .optional()
+    .describe("Of input written to a cache for an hour. Default: that of other cache writes."),
+  output: dollars.describe("US dollars for a million tokens of output."),
+};
+
+/** The prices of models, by their names. */
+export const prices = z.record(
+  z.string().regex(/\S/, "empty-text"),
+  z.strictObject({
+    ...rates,
+    over_200k: z
+      .strictObject(rates)
+      .optional()
+      .describe("The prices of calls with more than 200,000 tokens of input, where they differ."),
+  }),
+);
+
+type PricesShape = z.output<typeof prices>;
+type RatesShape = Omit<PricesShape[string], "over_200k">;
+
+/** US dollars for a million tokens; runner/agents/usage.ts defines absent prices. */
+interface ModelRates {
+  readonly input: number;
+  readonly cachedInput?: number;
+  readonly cacheWrite?: number;
+  readonly cacheWrite1h?: number;
+  readonly output: number;
+}
+
+/** The price of a model; `over200k` applies to calls with more input tokens. */
+export interface ModelPrice extends ModelRates {
+  readonly over200k?: ModelRates;
+}
+
+/** Prices in the form of a plan. */
+export function lowerPrices(shape: PricesShape): Readonly<Record<string, ModelPrice>> {
+  return Object.fromEntries(
+    Object.entries(shape).map(([model, { over_200k: long, ...rates }]) => [
+      model,
+      { ...lowerRates(rates), ...(long === undefined ? {} : { over200k: lowerRates(long) }) },
+    ]),
+  );
+}
+
+function lowerRates(rates: RatesShape): ModelRates {
+  const { input, cached_input, cache_write, cache_write_1h, output } = rates;
+  return {
+    input,
+    ...defined({
+      cachedInput: cached_input,
+      cacheWrite: cache_write,
+      cacheWrite1h: cache_write_1h,
+    }),
+    output,
+  };
 }

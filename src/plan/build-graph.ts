@@ -2,13 +2,13 @@
  * Lowers lists of steps, nested ones included, to graphs.
  *
  * Owns: the meaning of `defaults`, the built-in defaults, and the limits on visits.
- * Does not: derive edges from keys (pipeline/step-edges.ts) or validate: the pipeline is valid.
+ * Does not: derive edges from keys (pipeline/step-list.ts) or validate: the pipeline is valid.
  */
 
 import type { Check, RetrySettings } from "../pipeline/key-values.ts";
 import type { StepFields } from "../pipeline/keys.ts";
 import type { Env, Pipeline, PipelineBody, PipelineStep } from "../pipeline/pipeline.ts";
-import { edgesOf } from "../pipeline/step-edges.ts";
+import { edgesOf } from "../pipeline/step-list.ts";
 import { assert, unreachable } from "../util/assert.ts";
 import { defined } from "../util/defined.ts";
 import type { JsonObject } from "../util/json.ts";

@@ -10,7 +10,6 @@
  *   it returns to a step that leads to it, so the other edges form no cycle.
  */
 import type { AgentSettings, Relay } from "../pipeline/agent-keys.ts";
-import type { BriefingMode, Fidelity } from "../pipeline/fidelity.ts";
 import type { Capture, Check } from "../pipeline/key-values.ts";
 import type { StepFields } from "../pipeline/keys.ts";
 import type {
@@ -30,6 +29,7 @@ import type {
   WorkspaceSettings,
 } from "../pipeline/pipeline.ts";
 import type { SandboxSettings } from "../pipeline/sandbox.ts";
+import type { BriefingMode, Fidelity } from "../pipeline/values.ts";
 import { canonicalJson, type JsonObject, sha256 } from "../util/json.ts";
 
 /** A pipeline and its plan share these types; later rooms import them from here. */

@@ -9,7 +9,7 @@
  */
 import { assert } from "../../util/assert.ts";
 import { parseDuration } from "../../util/duration.ts";
-import { FIDELITIES } from "../fidelity.ts";
+import { FIDELITIES } from "../values.ts";
 import type { DotAttribute, DotAttributes } from "./ast.ts";
 import type { DotReport } from "./source.ts";
 

@@ -10,8 +10,8 @@
  */
 import { defined } from "../../util/defined.ts";
 import { nearest } from "../../util/nearest.ts";
-import type { Fidelity } from "../fidelity.ts";
 import type { WorkspaceKind, WorkspaceSettings } from "../pipeline.ts";
+import type { Fidelity } from "../values.ts";
 import type { DotAttributes, DotDocument, DotGraph } from "./ast.ts";
 import {
   type AttributeOwner,

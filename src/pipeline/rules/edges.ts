@@ -3,7 +3,7 @@
  * edges, retry targets that lead to their goal, and no unreachable steps.
  *
  * Owns: these rules.
- * Does not: derive edges or search graphs (step-edges.ts).
+ * Does not: derive edges or search graphs (step-list.ts).
  */
 import type { Mistake, Report } from "../diagnostic.ts";
 import type { StepShape } from "../schema.ts";
@@ -12,11 +12,13 @@ import {
   createStepGraph,
   edgesOf,
   failureTarget,
+  isCut,
   type LinkedStep,
+  pathIn,
   type StepEdges,
   type StepGraph,
-} from "../step-edges.ts";
-import { isCut, pathIn, type StepList } from "../step-list.ts";
+  type StepList,
+} from "../step-list.ts";
 
 /** How many steps of a cycle a message shows. */
 const CYCLE_SHOWN_MAX = 10;

@@ -1,12 +1,10 @@
 /**
- * The rules on single keys of steps: a step has only keys that the table (keys.ts) allows for its
- * kind; outputs stay in the workspace; the fidelity and the threads of agent steps, and of the edges
- * that lead to them; and `finally`, which has commands and prompts, one after the other, whose ids
- * no other step has.
+ * The rules on single keys of steps: which keys a kind of step may have (the table in keys.ts), the
+ * fidelity and the threads of agent steps and of the edges that lead to them, where outputs and
+ * directories are, which results can be reused, and what the steps of `finally` may be.
  *
  * Owns: these rules.
- * Does not: check the keys of a command or an agent (rules/agent.ts knows the agent), or what every
- * step has to obey (validate.ts).
+ * Does not: check the agent of a step (rules/agent.ts), or call the rules (validate.ts).
  */
 
 import { posix } from "node:path";
@@ -16,7 +14,7 @@ import type { KeyRow, StepKind } from "../key-row.ts";
 import { ALL_STEP_KEYS, type PipelineShape, type StepShape } from "../schema.ts";
 import { hasBody, isCut, pathIn, type StepList } from "../step-list.ts";
 import { agentOf, conversationsOf } from "./agent.ts";
-import { type KnownNames, RUN_STATUS } from "./expression.ts";
+import { type ExpressionRules, type KnownNames, RUN_STATUS } from "./expression.ts";
 
 /** The kind of a step, from the key that defines its work. */
 export function kindOf(step: StepShape): StepKind {
@@ -228,6 +226,48 @@ export function reportOutputClashes(list: StepList, report: Report): void {
       report.add({ rule: "output-clash", severity: "warning", message, help, path, on: "key" });
     }
   });
+}
+
+/** Reports a step that cannot be cached, and checks the texts of its `cache`. */
+export function checkCache(
+  shape: PipelineShape,
+  list: StepList,
+  index: number,
+  { rules, report }: { readonly rules: ExpressionRules; readonly report: Report },
+): void {
+  const step = list.steps[index] as StepShape;
+  const { cache } = step;
+  if (cache === undefined || cache === false) return;
+  const reason = reasonAgainst(shape, step);
+  if (reason !== undefined) {
+    const [why, help] = reason;
+    const message = `the result of step \`${step.id}\` cannot be reused: ${why}`;
+    report.add({ rule: "cache", message, help, path: pathIn(list, index, "cache"), on: "key" });
+  }
+  if (cache === true || cache.key === undefined) return;
+  rules.text(cache.key, { path: pathIn(list, index, "cache", "key"), step: index });
+}
+
+/** Why the result of a step cannot be reused, and what helps. */
+function reasonAgainst(
+  { workspace, defaults }: PipelineShape,
+  step: StepShape,
+): readonly [string, string] | undefined {
+  const { once, leaves_running: leaves, session, fidelity = defaults?.fidelity } = step;
+  if (once !== undefined && once !== false) {
+    return ["it must happen once in each run", "leave out `cache`, or `once`"];
+  }
+  if (leaves === true) {
+    return ["it leaves a process running", "leave out `cache`, or `leaves_running`"];
+  }
+  if (session !== undefined || (fidelity === "full" && step.run === undefined)) {
+    const help = "leave out `cache`, or give the step a conversation of its own";
+    return ["its agent continues a conversation of this run", help];
+  }
+  const isOff = typeof workspace === "object" && workspace.snapshots === false;
+  if (!isOff) return undefined;
+  const help = "remove `snapshots: false` from the pipeline's `workspace`";
+  return ["that needs snapshots, and this pipeline turns them off", help];
 }
 
 /** Keys that would change the order of the steps, or repeat or merge their work. */

@@ -18,20 +18,25 @@ import {
   createPrecedence,
   createReach,
   failureTarget,
+  fanOutOf,
+  isCut,
   linksOf,
+  listIn,
+  pathIn,
+  rootList,
   type StepEdges,
   type StepGraph,
-} from "../step-edges.ts";
-import { fanOutOf, isCut, listIn, pathIn, rootList, type StepList } from "../step-list.ts";
+  type StepList,
+} from "../step-list.ts";
 import { checkAgent, checkDefaultAgent, checkSessions, checkWork, inFile } from "./agent.ts";
 import { type AgentFiles, checkSchema, checkSettings } from "./agent-file.ts";
 import { checkBody, isChosen, parallelOf } from "./body.ts";
-import { checkCache } from "./cache.ts";
 import { type CheckFiles, checkChecks } from "./check.ts";
 import { checkJumps, indexSteps, reportCycles, resolveNeeds } from "./edges.ts";
 import { type ExpressionPosition, ExpressionRules, type KnownNames } from "./expression.ts";
 import { checkGateOrWait, gateOf } from "./gate.ts";
 import {
+  checkCache,
   checkFidelity,
   checkFinally,
   checkKeys,

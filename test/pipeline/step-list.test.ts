@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { createPrecedence, createStepGraph } from "../../src/pipeline/step-edges.ts";
+import { createPrecedence, createStepGraph } from "../../src/pipeline/step-list.ts";
 
 /** Needs of up to 12 steps, in any direction. */
 const anyNeeds = fc.integer({ min: 1, max: 12 }).chain((count) =>
