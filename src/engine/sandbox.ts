@@ -13,7 +13,7 @@ import { existsSync, mkdirSync, statSync } from "node:fs";
 import { homedir } from "node:os";
 import { dirname, isAbsolute, join, relative, resolve } from "node:path";
 import type { Step } from "../plan/plan.ts";
-import type { AgentHome } from "../runner/agents/agent-home.ts";
+import type { agentHome } from "../runner/agents/agent-home.ts";
 import { textOf } from "../runner/file-text.ts";
 import type { Mount, Sandbox } from "../runner/process/sandbox.ts";
 
@@ -32,7 +32,7 @@ const OF_CLIENT =
 export function isInherited(
   name: string,
   { image, variables = [] }: SandboxSettings,
-  agent: AgentHome | undefined,
+  agent: ReturnType<typeof agentHome>,
 ): boolean {
   const place = image === undefined ? ON_HOST : OF_CLIENT;
   return (
@@ -58,7 +58,7 @@ interface SandboxSite {
   readonly env: Readonly<Record<string, string>>;
   /** Variables that the pipeline sets, for the client of a container as well. */
   readonly explicit: Variables;
-  readonly agent: AgentHome | undefined;
+  readonly agent: ReturnType<typeof agentHome>;
 }
 
 /** The sandbox of a step; throws a MountError for a mount that is not there. */

@@ -3,8 +3,7 @@ import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { type AcpLine, acp } from "../../src/runner/agents/acp/acp.ts";
-import { answerPermission, type RequestedCall } from "../../src/runner/agents/acp/permission.ts";
-import { AcpUpdates } from "../../src/runner/agents/acp/updates.ts";
+import { AcpUpdates, answerPermission } from "../../src/runner/agents/acp/updates.ts";
 import { AgentFollower, type AgentReport } from "../../src/runner/agents/report.ts";
 import type { Json } from "../../src/util/json.ts";
 import { ACP_CASES } from "./acp-record.ts";
@@ -165,7 +164,7 @@ describe("permissions", () => {
     return { options: some.map((kind) => ({ kind, optionId: `the ${kind}`, name: kind })) };
   };
 
-  const call = (kind: string, input = ""): RequestedCall => {
+  const call = (kind: string, input = ""): Parameters<typeof answerPermission>[1] => {
     return { kind, name: "bash", title: `\`${input}\``, input };
   };
 

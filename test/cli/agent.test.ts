@@ -166,7 +166,7 @@ steps: [{ id: work, agent: worker, prompt: Do it. }]
     );
     const { exit, stdout } = await project.run(["run", "p.yaml", "--no-preflight"]);
     expect([exit, project.effects()]).toEqual([3, { call: 1 }]);
-    expect(stdout).toContain("the agent ended with exit status 1 and said nothing");
+    expect(stdout).toContain("the agent ended with exit status 1 and printed nothing");
     // A conversation of Codex may also be gone then; nothing else is known of the others.
     if (adapter !== "codex") expect(stdout).toContain("Start worker by hand");
   },

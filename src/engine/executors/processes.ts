@@ -14,8 +14,7 @@ import { findVisit, type Run, type RunState, stepOf, type Visit } from "../../co
 import { attemptText } from "../../core/step-path.ts";
 import { checksOf } from "../../plan/plan.ts";
 import { adoptProcess, lookAt } from "../../runner/process/adopt.ts";
-import { isUnchecked, readCause } from "../../runner/process/attempt-folder.ts";
-import { hasEndedRound } from "../../runner/process/check-round.ts";
+import { hasEndedRound, isUnchecked, readCause } from "../../runner/process/attempt-folder.ts";
 import { leashMarker } from "../../runner/process/leash.ts";
 import { startChecksAgain, startProcess } from "../../runner/process/start.ts";
 import type { Launch, ProcessEnding, StepProcess } from "../../runner/process/step-process.ts";

@@ -102,38 +102,6 @@ function messageIn(message: string): string {
   return textAt(body, "error", "message") ?? textAt(body, "message") ?? message.trim();
 }
 
-/** The end of a stream without a terminal event. */
-interface Unfinished {
-  readonly exit: number | undefined;
-  readonly stderr: string | undefined;
-  /** Whether it printed any event. */
-  readonly spoke: boolean;
-  /** The kind of failure if it printed nothing, not even to standard error. */
-  readonly silence: AgentFailureKind;
-  /** Its exit statuses after a request to stop, besides 0 and those of signals. */
-  readonly stopExits?: readonly number[];
-}
-
-const SIGNAL_EXITS: readonly number[] = [0, 129, 130, 137, 143];
-/** The exit statuses of a shell that found no such program, or one that it cannot run. */
-const MISSING_EXITS: readonly number[] = [126, 127];
-
-/** Why a stream has no terminal event. */
-export function unfinished(how: Unfinished, nowMs = Date.now()): AgentFailure {
-  const { exit, spoke, stopExits = [] } = how;
-  const stderr = how.stderr?.trim() ?? "";
-  const ended = exit === undefined ? "was killed" : `ended with exit status ${exit}`;
-  if (exit === undefined || SIGNAL_EXITS.includes(exit) || (spoke && stopExits.includes(exit))) {
-    return agentFailure("interrupted", `the agent ${ended} before it was done`);
-  }
-  if (!spoke && MISSING_EXITS.includes(exit))
-    return agentFailure("missing", stderr || `the agent ${ended}`);
-  if (spoke)
-    return agentFailure("other", `the agent ${ended} without a result${stderr && `: ${stderr}`}`);
-  if (stderr === "") return agentFailure(how.silence, `the agent ${ended} and said nothing`);
-  return agentFailureOf({ message: stderr }, nowMs);
-}
-
 function kindIn(
   message: string,
   table: readonly (readonly [RegExp, AgentFailureKind])[],

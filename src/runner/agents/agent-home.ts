@@ -1,9 +1,9 @@
 /**
- * The home directory of agents, what each of them needs of it in a sandbox, and additions to their
- * environment.
+ * What agents need of the user's home directory, and additions to their environment.
  *
- * Owns: the rule that the author's environment takes precedence; the table of homes.
- * Does not: know where an agent keeps a conversation (its adapter).
+ * Owns: the directory of each agent; what it needs of the home in a sandbox; the rule that the
+ * author's environment takes precedence.
+ * Does not: know where in its directory an agent keeps a conversation (its adapter does).
  */
 import { homedir } from "node:os";
 import { join } from "node:path";
@@ -33,7 +33,7 @@ export function isPlainId(session: string): boolean {
 }
 
 /** What an agent needs of the user's home: its login, its settings and its conversations. */
-export interface AgentHome {
+interface AgentHome {
   /** Its directories; it writes nowhere else in the home. */
   readonly directories: (env: Environment) => readonly string[];
   /** The variables with its login and its settings. */
@@ -42,10 +42,23 @@ export interface AgentHome {
   readonly set?: (env: Environment) => Environment;
 }
 
-const claudeHome = (env: Environment): string =>
+/** The directory of Claude Code. */
+export const claudeHome = (env: Environment): string =>
   folderIn(env, "CLAUDE_CONFIG_DIR") ?? join(homeIn(env), ".claude");
 
-/** A folder of the agent below one of the directories of the XDG convention. */
+/** The directory of Codex. */
+export const codexHome = (env: Environment): string =>
+  folderIn(env, "CODEX_HOME") ?? join(homeIn(env), ".codex");
+
+/** The directory of Gemini CLI. */
+export const geminiHome = (env: Environment): string =>
+  join(folderIn(env, "GEMINI_CLI_HOME") ?? homeIn(env), ".gemini");
+
+/** The directory of opencode with its conversations. */
+export const opencodeData = (env: Environment): string =>
+  xdg(env, "XDG_DATA_HOME", ".local", "share");
+
+/** A directory of opencode below one of the XDG convention. */
 const xdg = (env: Environment, name: string, ...usual: readonly string[]): string =>
   join(folderIn(env, name) ?? join(homeIn(env), ...usual), "opencode");
 
@@ -57,16 +70,16 @@ const HOMES: Readonly<Record<KnownAgent, AgentHome>> = {
     set: (env) => ({ CLAUDE_CONFIG_DIR: claudeHome(env) }),
   },
   codex: {
-    directories: (env) => [folderIn(env, "CODEX_HOME") ?? join(homeIn(env), ".codex")],
+    directories: (env) => [codexHome(env)],
     variables: /^(CODEX|OPENAI)_/,
   },
   gemini: {
-    directories: (env) => [join(folderIn(env, "GEMINI_CLI_HOME") ?? homeIn(env), ".gemini")],
+    directories: (env) => [geminiHome(env)],
     variables: /^(GEMINI|GOOGLE)_/,
   },
   opencode: {
     directories: (env) => [
-      xdg(env, "XDG_DATA_HOME", ".local", "share"),
+      opencodeData(env),
       xdg(env, "XDG_CONFIG_HOME", ".config"),
       xdg(env, "XDG_STATE_HOME", ".local", "state"),
     ],
@@ -74,7 +87,7 @@ const HOMES: Readonly<Record<KnownAgent, AgentHome>> = {
   },
 };
 
-/** The home of an adapter's agent; undefined for a program of the author's own. */
+/** What an adapter's agent needs of the home; undefined for a program of the author. */
 export function agentHome(adapter: string): AgentHome | undefined {
   return (HOMES as Readonly<Record<string, AgentHome>>)[adapter];
 }

@@ -14,17 +14,18 @@ import { defined } from "../../util/defined.ts";
 import {
   ATTEMPT_FILE,
   type Cause,
-  type Claim,
   type ExitStatus,
+  endedByRound,
   fence,
   isUnchecked,
   KILLED,
+  lastRound,
+  limitsOfRound,
   readCause,
   readClaim,
   readExit,
   wasKilled,
 } from "./attempt-folder.ts";
-import { endedByRound, lastRound, limitsOfRound } from "./check-round.ts";
 import { ageMs, bootId, HAS_PROC, type Identity, isAlive, processLiveness } from "./identity.ts";
 import { findLive, type ProcessTree } from "./process-tree.ts";
 import { runtimeIn } from "./sandbox.ts";
@@ -165,7 +166,7 @@ async function exited(
 }
 
 /** The claim of the folder, once it is certain; an unclaimed folder gets the fence. */
-async function certainClaim(dir: string, marker: string): Promise<Claim> {
+async function certainClaim(dir: string, marker: string): Promise<ReturnType<typeof readClaim>> {
   const deadline = performance.now() + CLAIM_WAIT_MAX_MS;
   if (readClaim(dir).by === "nobody") fence(dir);
   let claim = readClaim(dir);

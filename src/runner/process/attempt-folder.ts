@@ -1,7 +1,10 @@
 /**
- * The files in an attempt's folder through which a step's process and its runners communicate.
+ * The files in an attempt's folder through which a step's process and its runners communicate. If
+ * only the checks of an attempt are killed, they run again alone, in another round: as a process
+ * with a folder of its own in that of the attempt.
  *
- * Owns: their names, reading the evidence in them, the fence.
+ * Owns: their names, reading the evidence in them, the fence; the folders of rounds, how many there
+ * may be, and the ending of an attempt by a round.
  * Does not: start, follow or end processes.
  * Invariants:
  * - runner/A1 a file counts only when it is complete, newline included; so does the exit status.
@@ -10,12 +13,12 @@
  * - runner/A3 a runner writes why it ends a process to `ending` before the first signal, so that
  *   the next runner does not take the exit status of the signal for that of the work.
  */
-import { mkdirSync, statSync, unlinkSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, statSync, unlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { errorCode, textOf } from "../file-text.ts";
 import { type Identity, parseIdentity } from "./identity.ts";
 import { lastText } from "./output.ts";
-import type { ProcessEnding } from "./step-process.ts";
+import type { Limits, ProcessEnding } from "./step-process.ts";
 
 /** The names of the files in an attempt's folder; `exit` is written by earlier versions only. */
 export const ATTEMPT_FILE = {
@@ -42,7 +45,7 @@ export interface ExitStatus {
 }
 
 /** The claim in the file `pid`: which process may run on this folder. */
-export type Claim =
+type Claim =
   | { readonly by: "nobody" }
   /** Created but not written: the writer is still writing, or died before. */
   | { readonly by: "unknown" }
@@ -175,4 +178,54 @@ export function readCause(dir: string): Cause | undefined {
   const limit = LIMITS.find((known) => known === word);
   if (how === "timed-out" && limit !== undefined) return { how, limit, message };
   return { how: "lost", started: true, message: "it was being stopped when its runner died" };
+}
+
+/** How many rounds an attempt may have, the first one with the work included. */
+const CHECK_ROUNDS_MAX = 5;
+
+function roundFolder(dir: string, round: number): string {
+  return join(dir, `checks-${round}`);
+}
+
+/** The folder of the last round of checks alone; undefined when there was none. */
+export function lastRound(dir: string): string | undefined {
+  let last: string | undefined;
+  for (let round = 2; round <= CHECK_ROUNDS_MAX; round++) {
+    const folder = roundFolder(dir, round);
+    if (!existsSync(folder)) return last;
+    last = folder;
+  }
+  return last;
+}
+
+/** Makes the folder of a new round; undefined when there were too many. */
+export function newRound(dir: string): string | undefined {
+  for (let round = 2; round <= CHECK_ROUNDS_MAX; round++) {
+    const folder = roundFolder(dir, round);
+    if (mkdirSync(folder, { recursive: true, mode: 0o700 }) !== undefined) return folder;
+  }
+  return undefined;
+}
+
+/** True when a round of checks alone has ended. */
+export function hasEndedRound(dir: string): boolean {
+  const round = lastRound(dir);
+  return round !== undefined && readExit(round) !== undefined;
+}
+
+/** The limits of a round; idle time is not measured, because its output is in other files. */
+export function limitsOfRound(limits: Limits): Limits {
+  const { idleTimeoutMs: _, ...others } = limits;
+  return others;
+}
+
+/**
+ * The ending of an attempt whose round ended like this. Only passed checks count: failed ones may
+ * have missed a process of the work that was killed with them.
+ */
+export function endedByRound(ending: ProcessEnding): ProcessEnding {
+  if (ending.how !== "exited") return ending;
+  if (ending.exit === 0) return { ...ending, checkExit: 0 };
+  const message = "its check was killed, and did not pass when it ran again";
+  return { how: "lost", started: true, message };
 }

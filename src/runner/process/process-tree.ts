@@ -35,7 +35,7 @@ export interface ProcessTree {
 }
 
 /** The processes of a tree that are alive. */
-export interface LiveProcesses {
+interface LiveProcesses {
   readonly processes: readonly ProcessStat[];
   /** The process group that is proven to be theirs. */
   readonly group: number | undefined;

@@ -17,8 +17,13 @@ import { defined } from "../../util/defined.ts";
 import { failpoint } from "../../util/failpoint.ts";
 import { quote } from "../../util/shell.ts";
 import { errorCode } from "../file-text.ts";
-import { ATTEMPT_FILE, checkOutputFile } from "./attempt-folder.ts";
-import { endedByRound, limitsOfRound, newRound } from "./check-round.ts";
+import {
+  ATTEMPT_FILE,
+  checkOutputFile,
+  endedByRound,
+  limitsOfRound,
+  newRound,
+} from "./attempt-folder.ts";
 import { identityOf } from "./identity.ts";
 import { LEASH_VARIABLE } from "./leash.ts";
 import { lastLine } from "./output.ts";

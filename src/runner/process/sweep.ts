@@ -18,13 +18,7 @@
 import { spawnSync } from "node:child_process";
 import { textOf } from "../file-text.ts";
 import { HAS_PROC, type ProcessStat, statOf } from "./identity.ts";
-import {
-  findLive,
-  type LiveProcesses,
-  mayBeAlive,
-  type ProcessTree,
-  signal,
-} from "./process-tree.ts";
+import { findLive, mayBeAlive, type ProcessTree, signal } from "./process-tree.ts";
 import { endContainers } from "./sandbox.ts";
 import { pause } from "./waiting.ts";
 
@@ -74,7 +68,7 @@ interface EndOptions {
   /** Once it is aborted, the grace period is over. */
   readonly hurry: AbortSignal;
   /** The processes found just now; they are signalled before anything is awaited. */
-  readonly first: LiveProcesses;
+  readonly first: ReturnType<typeof findLive>;
 }
 
 /** Ends a process tree; returns the pids that survived. */
@@ -131,7 +125,7 @@ async function killAll(
   }
 }
 
-function note(known: Map<number, ProcessStat>, found: LiveProcesses): void {
+function note(known: Map<number, ProcessStat>, found: ReturnType<typeof findLive>): void {
   for (const entry of found.processes) known.set(entry.pid, entry);
 }
 

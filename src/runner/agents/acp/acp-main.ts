@@ -27,7 +27,6 @@ import {
 import type { Json } from "../../../util/json.ts";
 import { at, textAt } from "../stream-json.ts";
 import type { AcpCall, AcpLine } from "./acp.ts";
-import { answerPermission } from "./permission.ts";
 import { AcpError, openSession, troubleBehind } from "./session.ts";
 import { AcpUpdates } from "./updates.ts";
 
@@ -113,10 +112,7 @@ function connect(
         throw RequestError.methodNotFound(method);
       }
       if (stopping.signal !== undefined) return { outcome: { outcome: "cancelled" } };
-      const asked = at(params as Json, "toolCall");
-      const { allowed, outcome } = answerPermission(call, updates.asked(asked), params as Json);
-      updates.answered(asked, allowed);
-      return { outcome };
+      return { outcome: updates.permission(call, params as Json) };
     })
     .connect(ndJsonStream(output, input));
 }

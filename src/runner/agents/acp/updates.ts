@@ -1,19 +1,26 @@
 /**
- * Turns the updates that an agent sends during a prompt over the Agent Client Protocol into lines
- * (acp.ts).
+ * Reads what an agent sends during a prompt over the Agent Client Protocol: turns its updates into
+ * lines (acp.ts), and answers its requests for permission.
  *
- * Owns: when each line is printed. Text arrives in pieces and is printed in lines; a pending tool
- * call is held for a moment, because its input often arrives after it.
- * Does not: send anything to the agent, or decide anything.
+ * Owns: when each line is printed (text arrives in pieces and is printed in lines; a pending tool
+ * call is held for a moment, because its input often arrives after it); which kinds of tools a
+ * step's `permissions` allow, and which its `tools`.
+ * Does not: send anything to the agent, or decide when it asks for permission; its own
+ * configuration does.
  * Invariants: nothing is printed before `begin`, because a loaded conversation first replays old
- * lines.
+ * lines. runner/G4: a call is allowed only once, because a lasting permission would outlive the
+ * step.
  */
 import { setTimeout as sleep } from "node:timers/promises";
-import { ruleFor } from "../../../util/agent-access.ts";
+import {
+  matchesPattern,
+  type PermissionLevel,
+  ruleFor,
+  toolRule,
+} from "../../../util/agent-access.ts";
 import type { Json } from "../../../util/json.ts";
 import { at, headOf, inputText, listAt, numberAt, textAt } from "../stream-json.ts";
-import type { AcpLine } from "./acp.ts";
-import type { RequestedCall } from "./permission.ts";
+import type { AcpCall, AcpLine } from "./acp.ts";
 
 /** How long text and pending calls are held back; the idle timeout must see them. */
 const HOLD_MS = 500;
@@ -27,11 +34,15 @@ const INPUT_CHARACTERS_MAX = 16 * 1024;
 const RESULT_CHARACTERS_MAX = 16 * 1024;
 const TOOLS_MAX = 256;
 
-interface Tool {
+/** A call for which an agent asks permission, as the agent describes it. */
+interface RequestedCall {
   readonly kind: string;
   readonly name: string;
   readonly title: string;
   readonly input: string;
+}
+
+interface Tool extends RequestedCall {
   readonly stage: "held" | "started" | "ended";
 }
 
@@ -81,22 +92,21 @@ export class AcpUpdates {
     }
   }
 
-  /** The call that the agent asks a permission for. */
-  asked(call: Json | undefined): RequestedCall {
-    return this.#known(textAt(call, "toolCallId") ?? "", call);
-  }
-
-  /** Prints the answer to a request for permission; an allowed call begins now at the latest. */
-  answered(call: Json | undefined, allowed: boolean): void {
-    this.flush();
+  /** Answers a request for permission; an allowed call begins now at the latest. */
+  permission(step: AcpCall, request: Json): PermissionAnswer["outcome"] {
+    const call = at(request, "toolCall");
     const id = textAt(call, "toolCallId") ?? "";
+    const { allowed, outcome } = answerPermission(step, this.#known(id, call), request);
+    this.flush();
     const tool = this.#known(id, call);
-    if (!allowed) {
+    if (allowed) {
+      this.#keep(id, tool);
+      this.#started(id);
+    } else {
       const rule = ruleFor(tool.kind, tool.input || tool.title);
-      return this.#print({ type: "denied", tool: tool.title, rule });
+      this.#print({ type: "denied", tool: tool.title, rule });
     }
-    this.#keep(id, tool);
-    this.#started(id);
+    return outcome;
   }
 
   /** The tokens in the agent's answer to the prompt, if it reports them. */
@@ -213,4 +223,52 @@ function usageIn(reported: Json): {
   const inputTokens = input + beside + output <= total ? input + beside : input;
   const outputTokens = inputTokens + output + thought <= total ? output + thought : output;
   return { inputTokens, cachedTokens: cached, outputTokens };
+}
+
+/** The kinds of tools that each level of `permissions` allows. */
+const ALLOWED: Readonly<Record<PermissionLevel, (kind: string) => boolean>> = {
+  default: () => false,
+  plan: (kind) => ["read", "search", "think"].includes(kind),
+  edit: (kind) => ["read", "search", "think", "edit", "move"].includes(kind),
+  all: () => true,
+};
+
+/** The answer to a request, and whether it allows what was asked. */
+interface PermissionAnswer {
+  readonly allowed: boolean;
+  readonly outcome:
+    | { readonly outcome: "selected"; readonly optionId: string }
+    | { readonly outcome: "cancelled" };
+}
+
+/** Answers a request for permission. */
+export function answerPermission(
+  { permissions, allow = [], deny = [] }: Pick<AcpCall, "permissions" | "allow" | "deny">,
+  call: RequestedCall,
+  request: Json,
+): PermissionAnswer {
+  const once = optionOf(request, "allow_once");
+  const named = (rules: readonly string[]): boolean =>
+    rules.some((rule) => ruleMatches(rule, call));
+  const wanted = !named(deny) && (named(allow) || ALLOWED[permissions](call.kind));
+  const allowed = once !== undefined && wanted;
+  const optionId = allowed ? once : optionOf(request, "reject_once");
+  if (optionId === undefined) return { allowed: false, outcome: { outcome: "cancelled" } };
+  return { allowed, outcome: { outcome: "selected", optionId } };
+}
+
+/** Whether a rule matches a call: by name or kind, and by its input or title. */
+function ruleMatches(rule: string, { kind, name, title, input }: RequestedCall): boolean {
+  const { name: wanted, pattern } = toolRule(rule);
+  if (wanted !== name && wanted !== kind) return false;
+  if (pattern === undefined) return true;
+  return [input, title, title.replaceAll("`", "")].some((text) => matchesPattern(pattern, text));
+}
+
+function optionOf(request: Json, kind: string): string | undefined {
+  const options = listAt(request, "options");
+  return textAt(
+    options.find((option) => textAt(option, "kind") === kind),
+    "optionId",
+  );
 }

@@ -29,7 +29,7 @@ import type {
   FinishedCall,
 } from "../adapter.ts";
 import { agentFailure, agentFailureOf } from "../agent-failure.ts";
-import { folderIn, homeIn, isPlainId, unlessSet } from "../agent-home.ts";
+import { claudeHome, isPlainId, unlessSet } from "../agent-home.ts";
 import { LineReader } from "../line-reader.ts";
 import { at, inputText, listAt, numberAt, textAt } from "../stream-json.ts";
 import { callsWithoutResult, hasUserTurn, removalOfEmpty } from "../transcript.ts";
@@ -143,8 +143,7 @@ function filesOf(session: string, env: AgentCall["env"]): readonly string[] {
 }
 
 function projectsIn(env: AgentCall["env"]): string {
-  const home = folderIn(env, "CLAUDE_CONFIG_DIR") ?? join(homeIn(env), ".claude");
-  return join(home, "projects");
+  return join(claudeHome(env), "projects");
 }
 
 /** The folder of the conversations that are begun in a directory. */

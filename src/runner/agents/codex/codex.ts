@@ -25,7 +25,7 @@ import type {
   AgentFailure,
 } from "../adapter.ts";
 import { agentFailureOf } from "../agent-failure.ts";
-import { folderIn, homeIn, isPlainId, unlessSet } from "../agent-home.ts";
+import { codexHome, isPlainId, unlessSet } from "../agent-home.ts";
 import { LineReader } from "../line-reader.ts";
 import { at, inputText, listAt, numberAt, objectIn, tailOf, textAt } from "../stream-json.ts";
 import { hasFirstLine } from "../transcript.ts";
@@ -53,7 +53,7 @@ export const codex: AgentAdapter = {
   newSession: () => undefined,
   transcript,
   carried: (file, { env }) => ({
-    path: join(homeOf(env), "sessions", ...file.split("/").slice(-PARTS_BELOW_SESSIONS)),
+    path: join(codexHome(env), "sessions", ...file.split("/").slice(-PARTS_BELOW_SESSIONS)),
     beside: {},
   }),
   command,
@@ -106,15 +106,11 @@ function command(call: AgentCall): AgentCommand {
 
 function transcript(session: string, { env }: { env: AgentCall["env"] }): string | undefined {
   if (!isPlainId(session)) return undefined;
-  const home = homeOf(env);
+  const home = codexHome(env);
   // It resumes a rollout that has its first line (0.166.0), and fails with an empty one.
   return globSync(`sessions/*/*/*/rollout-*-${session}.jsonl`, { cwd: home })
     .map((name) => join(home, name))
     .find(hasFirstLine);
-}
-
-function homeOf(env: AgentCall["env"]): string {
-  return folderIn(env, "CODEX_HOME") ?? join(homeIn(env), ".codex");
 }
 
 function setting(key: string, value: Toml): readonly string[] {
@@ -171,11 +167,8 @@ class CodexReader extends LineReader {
     }
   }
 
-  protected override unfinished(
-    exit: number | undefined,
-    stderr: string | undefined,
-  ): AgentFailure {
-    return super.unfinished(exit, stderr, { silence: "session-gone", stopExits: INTERRUPT_EXITS });
+  protected override unfinished(exit: number | undefined, stderr?: string): AgentFailure {
+    return super.unfinished(exit, stderr, "session-gone", INTERRUPT_EXITS);
   }
 
   #item(type: string, item: Json | undefined): readonly AgentEvent[] {

@@ -31,7 +31,7 @@ import type {
   TranscriptTarget,
 } from "../adapter.ts";
 import { agentFailure, agentFailureOf } from "../agent-failure.ts";
-import { folderIn, homeIn, isPlainId, unlessSet } from "../agent-home.ts";
+import { geminiHome, isPlainId, unlessSet } from "../agent-home.ts";
 import { LineReader } from "../line-reader.ts";
 import { at, grown, inputText, numberAt, objectIn, textAt } from "../stream-json.ts";
 import { hasUserTurn, removalOfEmpty } from "../transcript.ts";
@@ -134,7 +134,7 @@ function policyRule(text: string, decision: "allow" | "deny", priority: number):
 /** The transcripts of a session; it can be resumed only in the directory in which it started. */
 function filesOf(session: string, cwd: string, env: AgentCall["env"]): readonly string[] {
   if (!isPlainId(session)) return [];
-  const home = homeOf(env);
+  const home = geminiHome(env);
   const name = `session-*-${session.slice(0, ID_CHARACTERS_IN_NAME)}.jsonl`;
   return globSync(`tmp/*/chats/${name}`, { cwd: home })
     .map((file) => join(home, file))
@@ -146,7 +146,7 @@ function carried(
   transcript: string,
   { cwd, env }: { cwd: string; env: AgentCall["env"] },
 ): TranscriptTarget {
-  const tmp = join(homeOf(env), "tmp");
+  const tmp = join(geminiHome(env), "tmp");
   const known = globSync(`*/${ROOT_FILE}`, { cwd: tmp })
     .map((file) => join(tmp, file))
     .find((file) => realPath(textOf(file)?.trim() ?? "") === realPath(cwd));
@@ -159,10 +159,6 @@ function carried(
     path: join(folder, "chats", basename(transcript)),
     beside: { [join(folder, ROOT_FILE)]: cwd },
   };
-}
-
-function homeOf(env: AgentCall["env"]): string {
-  return join(folderIn(env, "GEMINI_CLI_HOME") ?? homeIn(env), ".gemini");
 }
 
 function isOf(file: string, session: string): boolean {
@@ -226,12 +222,9 @@ class GeminiReader extends LineReader {
     }
   }
 
-  protected override unfinished(
-    exit: number | undefined,
-    stderr: string | undefined,
-  ): AgentFailure {
+  protected override unfinished(exit: number | undefined, stderr?: string): AgentFailure {
     const kind = exit === undefined ? undefined : EXITS[exit];
-    const why = super.unfinished(exit, stderr, { silence: kind ?? "silent" });
+    const why = super.unfinished(exit, stderr, kind);
     return kind === undefined ? why : { ...why, kind };
   }
 

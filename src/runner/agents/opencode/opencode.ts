@@ -18,7 +18,7 @@
 
 import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
-import { isAbsolute, join } from "node:path";
+import { join, resolve } from "node:path";
 import { type McpServer, toolRule } from "../../../util/agent-access.ts";
 import { defined } from "../../../util/defined.ts";
 import { isObject, type Json, type JsonObject } from "../../../util/json.ts";
@@ -30,7 +30,7 @@ import type {
   AgentFailure,
 } from "../adapter.ts";
 import { agentFailure, agentFailureOf } from "../agent-failure.ts";
-import { folderIn, homeIn, isPlainId, unlessSet } from "../agent-home.ts";
+import { folderIn, isPlainId, opencodeData, unlessSet } from "../agent-home.ts";
 import { LineReader } from "../line-reader.ts";
 import { at, inputText, listAt, numberAt, objectIn, tailOf, textAt } from "../stream-json.ts";
 import { type Usage, usageOfCall } from "../usage.ts";
@@ -216,9 +216,7 @@ function latestMessage(session: string, env: AgentCall["env"]): string | undefin
 }
 
 function databaseIn(env: AgentCall["env"]): string {
-  const shared = folderIn(env, "XDG_DATA_HOME") ?? join(homeIn(env), ".local", "share");
-  const named = folderIn(env, "OPENCODE_DB") ?? "opencode.db";
-  return isAbsolute(named) ? named : join(shared, "opencode", named);
+  return resolve(opencodeData(env), folderIn(env, "OPENCODE_DB") ?? "opencode.db");
 }
 
 const ANSWER_CHARACTERS_MAX = 64 * 1024;
@@ -304,7 +302,7 @@ class OpencodeReader extends LineReader {
     if (exit === 0 && this.#reason !== undefined && this.#reason !== "tool-calls") {
       return agentFailure("other", `the last answer ended with "${this.#reason}"`);
     }
-    return this.unfinished(exit, stderr, { silence: "session-gone" });
+    return this.unfinished(exit, stderr, "session-gone");
   }
 }
 
