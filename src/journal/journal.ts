@@ -6,7 +6,7 @@
  * Owns: the interfaces of every implementation (test/journal/conformance.test.ts,
  *   test/journal/files-conformance.test.ts). No other room knows which one it has.
  * Does not: define the contracts of the ports for runs (run-log.ts, leases.ts, inbox.ts), or know what a
- *   stored file is for (app/transfer/run-archive.ts) or which schedule is due (app/fleet). The tables of
+ *   stored file is for (app/transfer/run-parts.ts) or which schedule is due (app/fleet). The tables of
  *   queues and workers are behind `executeSql`.
  * Invariants:
  * - journal/T1 What happens in a transaction happens together, or not at all.

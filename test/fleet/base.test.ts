@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { parseAbout } from "../../src/app/fleet/ship.ts";
 import { textOf } from "../../src/app/fleet/stored-parts.ts";
-import type { ArchivedRun } from "../../src/app/transfer/run-archive.ts";
+import type { ArchivedRun } from "../../src/app/transfer/run-parts.ts";
 import { userGit } from "../workspace/rig.ts";
 import { FleetProject, initGit } from "./fleet-project.ts";
 

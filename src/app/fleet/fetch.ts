@@ -45,9 +45,15 @@ import { headWith } from "../../workspace/snapshot/details.ts";
 import { restoreSnapshot } from "../../workspace/snapshot/restore.ts";
 import { openStore, type SnapshotStore } from "../../workspace/snapshot/store.ts";
 import { parsePlan } from "../loaded-run.ts";
-import { type IncomingRun, type NewTranscript, placeParts, transcriptsOf } from "../place-parts.ts";
 import { advice, Refusal } from "../refusal.ts";
-import { ABOUT_PART, type ArchivedRun } from "../transfer/run-archive.ts";
+import {
+  ABOUT_PART,
+  type ArchivedRun,
+  type IncomingRun,
+  type NewTranscript,
+  placeParts,
+  transcriptsOf,
+} from "../transfer/run-parts.ts";
 import { parseAbout } from "./ship.ts";
 import { NO_SNAPSHOTS } from "./shipped-snapshots.ts";
 import { existingFiles, textOf, writePart } from "./stored-parts.ts";

@@ -30,7 +30,7 @@ import {
   type ExportParts,
   folderParts,
   RUN_PART,
-} from "../transfer/run-archive.ts";
+} from "../transfer/run-parts.ts";
 import { ELSEWHERE } from "./fetch.ts";
 
 /** The newest files of a run that a store has, in the copy of this machine. */

@@ -25,7 +25,7 @@ import type { Subscription } from "../../journal/subscription.ts";
 import { sha256 } from "../../util/json.ts";
 import type { FleetWorkers, Project } from "../project/project.ts";
 import { userStatePath } from "../project/user-state.ts";
-import { ABOUT_PART, NAMES_PART, RUN_PART } from "../transfer/run-archive.ts";
+import { ABOUT_PART, NAMES_PART, RUN_PART } from "../transfer/run-parts.ts";
 import { Dispatch } from "./dispatch.ts";
 import { aboutOf } from "./fetch.ts";
 import { refreshCopy } from "./reading-copy.ts";

@@ -27,12 +27,12 @@ import { bringCommits } from "../../workspace/repository-copy.ts";
 import { openStore } from "../../workspace/snapshot/store.ts";
 import { RunFiles } from "../drive/run-files.ts";
 import { loadRun, parsePlan } from "../loaded-run.ts";
-import { type IncomingRun, placeParts } from "../place-parts.ts";
 import { createProject, type Project, resolveRunId, shortIdOf } from "../project/project.ts";
 import { asRefusal } from "../refusal.ts";
 import type { FilesOption } from "../rewind/rewind-files.ts";
 import { moveOf, stagingIn } from "../transfer/import.ts";
-import type { ArchivedRun } from "../transfer/run-archive.ts";
+import type { ArchivedRun } from "../transfer/run-parts.ts";
+import { type IncomingRun, placeParts } from "../transfer/run-parts.ts";
 import type { FleetParts } from "./dispatch.ts";
 import { aboutOf, claimRunning, freeTranscripts, placeRunBranch, stage } from "./fetch.ts";
 import {

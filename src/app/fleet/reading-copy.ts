@@ -22,8 +22,13 @@ import { bringCommits } from "../../workspace/repository-copy.ts";
 import { readBundle } from "../../workspace/snapshot/bundle.ts";
 import { openStore, writeRefs } from "../../workspace/snapshot/store.ts";
 import { replaceFile } from "../../workspace/snapshot/store-files.ts";
-import { refsIn } from "../place-parts.ts";
-import { ARTIFACT_PART, BUNDLES_PART, NAMES_PART, RUN_PART } from "../transfer/run-archive.ts";
+import {
+  ARTIFACT_PART,
+  BUNDLES_PART,
+  NAMES_PART,
+  RUN_PART,
+  refsIn,
+} from "../transfer/run-parts.ts";
 import { aboutOf } from "./fetch.ts";
 import { existingFiles, textOf, writePart } from "./stored-parts.ts";
 

@@ -44,7 +44,7 @@ import {
   NAMES_PART,
   parseArchivedRun,
   RUN_PART,
-} from "../transfer/run-archive.ts";
+} from "../transfer/run-parts.ts";
 import { NO_SNAPSHOTS, ShippedSnapshots } from "./shipped-snapshots.ts";
 import { filesOf, StoredParts, type Upload } from "./stored-parts.ts";
 

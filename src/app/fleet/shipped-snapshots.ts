@@ -31,8 +31,13 @@ import {
   type SnapshotStore,
   writeRefs,
 } from "../../workspace/snapshot/store.ts";
-import { refsIn, refsText } from "../place-parts.ts";
-import { type ArchivedRun, BUNDLES_PART, NAMES_PART } from "../transfer/run-archive.ts";
+import {
+  type ArchivedRun,
+  BUNDLES_PART,
+  NAMES_PART,
+  refsIn,
+  refsText,
+} from "../transfer/run-parts.ts";
 
 /** A run whose files are kept. */
 interface KeptRun {

@@ -2,7 +2,7 @@
  * The parts of a run in a store: files that are cut into blobs, and read back from them.
  *
  * Owns: which parts of a run the store has, what of a file is new, and the limits on sizes.
- * Does not: choose the parts (run-archive.ts, ship.ts), or say when they are stored.
+ * Does not: choose the parts (run-parts.ts, ship.ts), or say when they are stored.
  * Invariants:
  * - stored-parts/B6 Memory is bounded by UPLOAD_BYTES_MAX, whatever the size of a file.
  * - stored-parts/B7 Of a file that only grows, the blobs before its last one are neither read nor

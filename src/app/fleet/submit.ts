@@ -34,7 +34,7 @@ import { lastTime, MISSED_GRACE_MS, nextTime, parseCron, scheduledRunId } from "
 import type { ScheduleSummary } from "../../view/fleet-overview.ts";
 import { parsePlan } from "../loaded-run.ts";
 import { newRunOf, type RunOrigin } from "../start.ts";
-import { ABOUT_PART } from "../transfer/run-archive.ts";
+import { ABOUT_PART } from "../transfer/run-parts.ts";
 import type { FleetParts, RunQueue } from "./dispatch.ts";
 import { parseAbout, storeRun } from "./ship.ts";
 import { filesOf, StoredParts, textOf } from "./stored-parts.ts";

@@ -17,7 +17,7 @@ import { isOwnerAlive, isOwnerElsewhere } from "../drive/owner.ts";
 import { storeAddress } from "../fleet/store-address.ts";
 import { repositoryRoot } from "../pipeline/configuration-file.ts";
 import { advice, command, Refusal, when } from "../refusal.ts";
-import type { ArchivedRun } from "../transfer/run-archive.ts";
+import type { ArchivedRun } from "../transfer/run-parts.ts";
 import { foreignOwner, refuseUntrusted, rememberTrust } from "./state-trust.ts";
 import { rememberProject } from "./user-state.ts";
 

@@ -38,7 +38,7 @@ import {
   type ExportParts,
   folderParts,
   PLAN_PART,
-} from "./run-archive.ts";
+} from "./run-parts.ts";
 
 export interface ExportOptions {
   /** Leaves out the commits that the project's own repository has. */

@@ -37,7 +37,6 @@ import { WorkspaceError } from "../../workspace/workspace-error.ts";
 import { isOwnerAlive, ownerText, thisOwner } from "../drive/owner.ts";
 import { RunFiles } from "../drive/run-files.ts";
 import { loadRun, parsePlan } from "../loaded-run.ts";
-import { type IncomingRun, type NewTranscript, placeParts, transcriptsOf } from "../place-parts.ts";
 import { createProject, type Project, shortIdOf } from "../project/project.ts";
 import { advice, command, filesRefusal, Refusal, when } from "../refusal.ts";
 import type { FilesOption } from "../rewind/rewind-files.ts";
@@ -45,9 +44,13 @@ import {
   type ArchivedConversation,
   type ArchivedRun,
   EVENTS_PART,
+  type IncomingRun,
+  type NewTranscript,
   PLAN_PART,
   parseArchivedRun,
-} from "./run-archive.ts";
+  placeParts,
+  transcriptsOf,
+} from "./run-parts.ts";
 
 interface ImportOptions {
   /** The project that the run continues in. */

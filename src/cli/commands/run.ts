@@ -7,7 +7,6 @@ import { execute } from "../../app/drive/drive.ts";
 import { askGitEarly } from "../../app/drive/loop-parts.ts";
 import { loadRun } from "../../app/loaded-run.ts";
 import { parseInput, type TypedInput } from "../../app/pipeline/input.ts";
-import { oneOffOf } from "../../app/pipeline/one-off.ts";
 import {
   adHocReading,
   type ReadingOptions,
@@ -15,7 +14,7 @@ import {
   readingOf,
   requireAdHocPlan,
 } from "../../app/pipeline/pipeline-file.ts";
-import { findPipeline, offeredPipelines } from "../../app/pipeline/pipeline-name.ts";
+import { findPipeline, offeredPipelines, oneOffOf } from "../../app/pipeline/pipeline-name.ts";
 import { agreeOnSharing, sharingLines } from "../../app/project/directory-sharing.ts";
 import {
   createProject,

@@ -6,7 +6,7 @@
  */
 
 import type { LoadedRun } from "../../app/loaded-run.ts";
-import { submittedFile } from "../../app/pipeline/one-off.ts";
+import { submittedFile } from "../../app/pipeline/pipeline-name.ts";
 import type { Project } from "../../app/project/project.ts";
 import { openQuestions } from "../../app/request/answer.ts";
 import { answerQuestion, startRun } from "../../app/request/steer.ts";
