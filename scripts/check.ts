@@ -21,7 +21,7 @@ const COMPILED_PROGRAMS = join(import.meta.dirname, "../node_modules/.cache/chec
 const UNIT_TESTS = [
   "core/",
   "docs/paths",
-  "fleet/lease-keeper",
+  "fleet/lease-policy",
   "journal/conformance",
   "pipeline/",
   "plan/",

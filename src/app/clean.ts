@@ -2,7 +2,7 @@
  * Removes the files of runs, and keeps their records.
  *
  * Owns: the choice of runs, the removal of their files, and the removal of shared files that no run
- * uses any longer. The copies of runs of fleets go as a whole (fleet/clean-copies.ts).
+ * uses any longer. The copies of runs of fleets go as a whole (fleet/reading-copy.ts).
  * Does not: remove records of runs from the journal.
  */
 
@@ -25,7 +25,7 @@ import type { SnapshotStore } from "../workspace/snapshot/store.ts";
 import { WorkspaceError } from "../workspace/workspace-error.ts";
 import type { WorktreeRemoval } from "../workspace/worktree/worktree.ts";
 import { isOwnerAlive, thisOwner } from "./drive/owner.ts";
-import { cleanCopies, sizeOf } from "./fleet/clean-copies.ts";
+import { cleanCopies, sizeOf } from "./fleet/reading-copy.ts";
 import { type LoadedRun, loadRun } from "./loaded-run.ts";
 import { livenessOf, type Project, resolveRunId, shortIdOf } from "./project/project.ts";
 import { Refusal } from "./refusal.ts";

@@ -7,16 +7,11 @@
  * Does not: parse the command line (cli).
  */
 import { Dispatch, type FleetParts } from "../app/fleet/dispatch.ts";
-import { fleetOverview } from "../app/fleet/fleet-overview.ts";
-import type { MovedRun } from "../app/fleet/moving.ts";
+import { fleetStoreName, openFleetStore, requiredStoreAddress } from "../app/fleet/fleet-access.ts";
+import { fleetOverview, type WorkerMessage } from "../app/fleet/fleet-overview.ts";
+import { type MovedRun, pushRun } from "../app/fleet/moving.ts";
 import { pullRun } from "../app/fleet/pull.ts";
-import { pushRun } from "../app/fleet/push.ts";
-import { initStore } from "../app/fleet/store.ts";
-import {
-  fleetStoreName,
-  openFleetStore,
-  requiredStoreAddress,
-} from "../app/fleet/store-address.ts";
+import { initStore } from "../app/fleet/queue-tables.ts";
 import {
   type Submission,
   scheduleSummaries,
@@ -25,7 +20,6 @@ import {
 } from "../app/fleet/submit.ts";
 import { Worker, type WorkerSettings } from "../app/fleet/worker.ts";
 import { lockWorkerDirectory, workerIdOf } from "../app/fleet/worker-directory.ts";
-import type { WorkerMessage } from "../app/fleet/worker-message.ts";
 import { masked } from "../app/output/secret-mask.ts";
 import { createdStateDir } from "../app/project/project.ts";
 import { asRefusal, command, type Next, Refusal, type RefusalCode } from "../app/refusal.ts";

@@ -2,8 +2,8 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { thisOwner } from "../../src/app/drive/owner.ts";
 import { Dispatch } from "../../src/app/fleet/dispatch.ts";
+import type { WorkerMessage } from "../../src/app/fleet/fleet-overview.ts";
 import { Worker } from "../../src/app/fleet/worker.ts";
-import type { WorkerMessage } from "../../src/app/fleet/worker-message.ts";
 import type { FleetJournal } from "../../src/journal/journal.ts";
 import { openPostgresJournal } from "../../src/journal/postgres/postgres.ts";
 import { runSql } from "../rig/postgres.ts";

@@ -1,6 +1,6 @@
 /** The journal in PostgreSQL, beyond the conformance suite: setting it up, rights, losses. */
 import { afterEach, describe, expect, test } from "vitest";
-import { initStore } from "../../src/app/fleet/store.ts";
+import { initStore } from "../../src/app/fleet/queue-tables.ts";
 import type { FleetJournal } from "../../src/journal/journal.ts";
 import { JournalError } from "../../src/journal/journal-error.ts";
 import { openPostgresJournal } from "../../src/journal/postgres/postgres.ts";

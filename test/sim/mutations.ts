@@ -32,8 +32,7 @@ interface Mutation extends Change {
 const OPERATIONS = "src/core/operations.ts";
 const WORKSPACE_FILES = "src/core/workspace-files.ts";
 const MOVED = "src/core/move.ts";
-const LEASE_KEEPER = "src/app/fleet/lease-keeper.ts";
-const TAKEOVER = "src/app/fleet/takeover.ts";
+const LEASE_POLICY = "src/app/fleet/lease-policy.ts";
 /** The journal, too, refuses the lease of another worker. */
 const ALSO_IN_THE_JOURNAL: Change = {
   in: "src/journal/leases.ts",
@@ -328,21 +327,21 @@ const MUTATIONS: readonly Mutation[] = [
   },
   {
     name: "steps end no earlier than the lease in the store",
-    file: LEASE_KEEPER,
+    file: LEASE_POLICY,
     from: "LEASE_MARGIN_SHARE = 1 / 3",
     to: "LEASE_MARGIN_SHARE = 0",
     fleet: true,
   },
   {
     name: "a worker relies on its own clock alone",
-    file: LEASE_KEEPER,
+    file: LEASE_POLICY,
     from: "CLOCK_SLOW_MAX = 0.1",
     to: "CLOCK_SLOW_MAX = 9",
     fleet: true,
   },
   {
     name: "a worker takes over before the lease has run out",
-    file: TAKEOVER,
+    file: LEASE_POLICY,
     from: "if (owner === undefined || lease?.hasExpired === true) return",
     to: "if (owner === undefined || owner.worker !== worker) return",
     also: [ALSO_IN_THE_JOURNAL],
@@ -350,7 +349,7 @@ const MUTATIONS: readonly Mutation[] = [
   },
   {
     name: "a dead process proves that the steps of another worker's directory are dead",
-    file: TAKEOVER,
+    file: LEASE_POLICY,
     from: "owner.worker === worker && owner.boot === boot",
     to: "owner.boot === boot",
     also: [ALSO_IN_THE_JOURNAL],
@@ -358,14 +357,14 @@ const MUTATIONS: readonly Mutation[] = [
   },
   {
     name: "an old directory is used again although another worker wrote since",
-    file: TAKEOVER,
+    file: LEASE_POLICY,
     from: "return usedUnder === epoch - 1;",
     to: "return usedUnder !== undefined && epoch > 0;",
     fleet: true,
   },
   {
     name: "a doubled job resumes a run that has ended",
-    file: TAKEOVER,
+    file: LEASE_POLICY,
     from: "!hasEnded || pendingRequests > 0",
     to: "!hasEnded || pendingRequests >= 0",
     fleet: true,

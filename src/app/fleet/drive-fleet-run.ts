@@ -6,7 +6,7 @@
  * Does not: take the lease or renew it (worker.ts), or choose what is stored (ship.ts).
  * Invariants:
  * - drive-fleet-run/R1 The directory notes the epoch of the owner that uses it, once it is complete and
- *   before anything starts in it (takeover/T3).
+ *   before anything starts in it (lease-policy/T3).
  * - drive-fleet-run/R2 A directory that is not used again has no living step: its leash is removed and
  *   its processes are ended before it is moved away.
  * - drive-fleet-run/R3 Everything is stored before the lease is released; the release and the next job
@@ -36,14 +36,14 @@ import type { Project, WantedStop } from "../project/project.ts";
 import type { FleetParts } from "./dispatch.ts";
 import { fetchRun } from "./fetch.ts";
 import { keepSlot } from "./groups.ts";
-import { openShipper, type Shipper } from "./ship.ts";
 import {
   HANDOVER,
   isHandedOver,
   isUnchangedSince,
   mayUseDirectory,
   wantsDriver,
-} from "./takeover.ts";
+} from "./lease-policy.ts";
+import { openShipper, type Shipper } from "./ship.ts";
 import { markStored, OWNER_NOTE } from "./worker-directory.ts";
 
 /** How often the output of running steps is shipped. */

@@ -1,33 +1,30 @@
 /**
- * What a person reads about a fleet: its workers, as each of them reports itself, its queues, groups,
- * schedules and dead letters.
+ * What a worker reports: its row in the store, and messages about its runs, its store and its disk, of
+ * which a face makes lines. The rows, queues, groups, schedules and dead letters are the overview of a
+ * fleet.
  *
  * Owns: the rows of workers.
- * Does not: decide anything about runs. A row says who was there; only leases say who owns a run.
+ * Does not: decide anything about runs. A row only says which worker was there; leases say who owns a run.
  */
 import { hostname } from "node:os";
 import type { SqlDatabase } from "../../journal/journal.ts";
 import type { FleetOverview, KnownWorker, WorkerState } from "../../view/fleet-overview.ts";
 import { packageVersion } from "../this-process.ts";
 import type { FleetParts } from "./dispatch.ts";
+import type { DrivenResult } from "./drive-fleet-run.ts";
 import { groupSummaries } from "./groups.ts";
+import type { LeaseLoss } from "./lease-policy.ts";
 import { QUEUE_SCHEMA } from "./queue-tables.ts";
 import { scheduleSummaries } from "./submit.ts";
 
-/** A worker that was silent for longer than this is forgotten. */
+/** The row of a worker that was silent for longer than this is removed. */
 const FORGOTTEN_AFTER = "7 days";
 
-/** What a worker says about itself. */
-interface WorkerReport {
-  readonly worker: string;
-  readonly labels: readonly string[];
-  readonly concurrency: number;
-  readonly runs: readonly string[];
-  readonly state: WorkerState;
-}
-
-/** Stores what a worker says about itself, and that it said so now. */
-export async function reportWorker(sql: SqlDatabase, report: WorkerReport): Promise<void> {
+/** Stores the row of a worker, with the time of the store as the last sign of life. */
+export async function reportWorker(
+  sql: SqlDatabase,
+  report: Pick<KnownWorker, "worker" | "labels" | "concurrency" | "runs" | "state">,
+): Promise<void> {
   const { worker, labels, concurrency, runs, state } = report;
   await sql.executeSql(
     `insert into ${QUEUE_SCHEMA}.workers
@@ -41,7 +38,7 @@ export async function reportWorker(sql: SqlDatabase, report: WorkerReport): Prom
   );
 }
 
-/** Removes the rows of workers that were silent for a week. */
+/** Removes the rows of workers that were silent for too long. */
 export async function forgetSilentWorkers(sql: SqlDatabase): Promise<void> {
   await sql.executeSql(
     `delete from ${QUEUE_SCHEMA}.workers
@@ -49,7 +46,7 @@ export async function forgetSilentWorkers(sql: SqlDatabase): Promise<void> {
   );
 }
 
-/** The workers of a fleet, those that were seen last first. */
+/** The workers of a fleet, the one that was seen last first. */
 async function knownWorkers(sql: SqlDatabase): Promise<readonly KnownWorker[]> {
   const { rows } = await sql.executeSql(
     `select worker, host, pid, version, labels, concurrency, runs, state,
@@ -83,3 +80,21 @@ export async function fleetOverview({ journal, dispatch }: FleetParts): Promise<
     deadLetters: await dispatch.deadLetters(),
   };
 }
+
+/** A message of a worker for people. */
+export type WorkerMessage =
+  | { readonly type: "ready"; readonly worker: string }
+  | { readonly type: "took"; readonly runId: string; readonly how: "take" | "adopt" }
+  | { readonly type: "ended"; readonly runId: string; readonly result: DrivenResult }
+  | {
+      readonly type: "failed";
+      readonly runId: string;
+      readonly reason: string;
+      readonly next: "again" | "dead";
+    }
+  | { readonly type: "lost"; readonly runId: string; readonly why: LeaseLoss }
+  | { readonly type: "scheduled"; readonly runId: string; readonly name: string }
+  | { readonly type: "store-away"; readonly reason: string }
+  | { readonly type: "store-back" }
+  | { readonly type: "not-removed"; readonly reason: string }
+  | { readonly type: "draining"; readonly runs: number };

@@ -3,16 +3,16 @@
  * conversations.
  *
  * Owns: the order. The run is held in the store for this project, its files are placed here, and then
- *   the journal here gets its events; its last step is the one that makes it a run of this machine.
+ *   the journal here gets its events, which makes it a run of this machine.
  * Does not: write the files of a workspace; `resume` does, as after an import.
  * Invariants:
- * - pull/U1 A run that the journal here does not know appears in one transaction. One that was pushed
- *   from here stays held for the store until it has all events.
+ * - pull/U1 A run that the journal here does not know appears in one transaction. A run that was pushed
+ *   from here stays held for the store until the journal here has all its events.
  * - pull/U2 A folder that the run had here before is moved beside the runs, and not removed.
  */
 import { existsSync, mkdirSync, renameSync, rmSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { EVENT_VERSION, type EventOf, type Recorded } from "../../core/event.ts";
+import { EVENT_VERSION, type Recorded } from "../../core/event.ts";
 import { evolve, replay } from "../../core/evolve.ts";
 import { savedIn } from "../../core/move.ts";
 import type { Run } from "../../core/run.ts";
@@ -36,7 +36,7 @@ import { type IncomingRun, placeParts } from "../transfer/run-parts.ts";
 import type { FleetParts } from "./dispatch.ts";
 import { aboutOf, claimRunning, freeTranscripts, placeRunBranch, stage } from "./fetch.ts";
 import {
-  appendRecorded,
+  appendMissing,
   carryRequests,
   hasRun,
   holdFor,
@@ -54,7 +54,7 @@ interface PullOptions {
   readonly named: string;
   /** The name of the store, as leases here know it. */
   readonly store: string;
-  /** Of a run that works in the project itself: its files, or those of the project. */
+  /** For a run that works in the project itself: whether its files or those of the project stay. */
   readonly files?: FilesOption | undefined;
 }
 
@@ -71,7 +71,7 @@ export async function pullRun(store: Store, options: PullOptions): Promise<Moved
     try {
       return await receive(store, project, run, options);
     } catch (error) {
-      // What prevents the move is known now, and the run continues in the fleet.
+      // The run cannot be moved, so it continues in the fleet.
       if (asRefusal(error) !== undefined && (await isNotHere(project, runId))) {
         await store.leases.release(runId, epoch);
       }
@@ -82,7 +82,7 @@ export async function pullRun(store: Store, options: PullOptions): Promise<Moved
   }
 }
 
-/** A run that is held for the store, which does not have it: its push was killed, and it stays here. */
+/** Takes back a run whose push was killed: it is held for the store, but the store does not have it. */
 async function unfinishedPush(
   store: Store,
   { journal, dir }: Project,
@@ -105,12 +105,12 @@ async function isNotHere({ journal }: Project, runId: string): Promise<boolean> 
   return (await journal.leases.of(runId))?.owner?.place !== undefined;
 }
 
-/** The run as the store has it, and its move to this project. */
+/** A run as the store has it. */
 interface ArrivingRun {
+  readonly runId: string;
   readonly events: readonly Recorded[];
   readonly planOf: (fingerprint: string) => Plan;
   readonly planTexts: ReadonlyMap<string, string>;
-  readonly incoming: IncomingRun;
 }
 
 async function receive(
@@ -126,17 +126,18 @@ async function receive(
   refuseDifferent(shortId, ours, loaded.events);
   const plans = new Map([...loaded.plans].map(([one, text]) => [one, parsePlan(text, runId)]));
   const planOf = (one: string): Plan => plans.get(one) ?? parsePlan("", runId);
-  const moved = { place: placeOf(dir), pipeline: planOf(lastPlan(loaded.events)).name };
-  const result = { runId, shortId, ...moved };
+  const plan = planOf(planFingerprints(loaded.events).at(-1) ?? "");
+  const result = { runId, shortId, place: placeOf(dir), pipeline: plan.name };
   if (!(await isNotHere(project, runId))) {
     await carryRequests(store.inbox, journal.inbox, replay(planOf, runId, ours));
     return { ...result, isThere: true };
   }
   if (ours.length <= loaded.events.length) {
-    const parts = { events: loaded.events, planOf, planTexts: loaded.plans };
-    const arriving = await place(store, project, { runId, ...parts }, files);
+    const arriving = { runId, events: loaded.events, planOf, planTexts: loaded.plans };
+    const { run, recorded } = await place(store, project, { ...arriving, plan }, files);
     failpoint("pull.placed");
-    await record(store, project, arriving, isKnown ? name : undefined);
+    const moved = { ...arriving, events: [...loaded.events, recorded] };
+    await record(store, project, moved, run, isKnown ? name : undefined);
   } else {
     const epoch = await holdFor(journal.leases, { runId, shortId }, name);
     await journal.leases.release(runId, epoch);
@@ -148,23 +149,18 @@ async function receive(
   return { ...result, isThere: false };
 }
 
-function lastPlan(events: readonly Recorded[]): string {
-  return planFingerprints(events).at(-1) ?? "";
-}
-
-/** Places the files of a run in this project. */
+/** Places the files of a run in this project; returns the event of its move, and the run after it. */
 async function place(
   store: Store,
   project: Project,
-  { runId, events, planOf, planTexts }: Omit<ArrivingRun, "incoming"> & { readonly runId: string },
+  { runId, events, planOf, plan }: ArrivingRun & { readonly plan: Plan },
   wanted: FilesOption | undefined,
-): Promise<ArrivingRun> {
+): Promise<{ readonly run: Run; readonly recorded: Recorded }> {
   const stored = existingFiles((await store.files.changedSince(runId, 0)).files);
   const about = await aboutOf(store.blobs, stored, runId);
-  const plan = planOf(lastPlan(events));
   const at = (seq: number): Run => replay(planOf, runId, events.slice(0, seq));
-  const { own, commit = at(events.length).snapshot } = savedIn(about, at);
   const left = at(events.length);
+  const { own, commit = left.snapshot } = savedIn(about, at);
   const now: ArchivedRun = {
     ...about,
     own,
@@ -172,7 +168,8 @@ async function place(
     ...(commit === undefined ? {} : { commit }),
   };
   const moved = await moveOf(project, { about: now, plan, run: left }, wanted);
-  const recorded = recordOf(moved, events.length + 1);
+  const seq = events.length + 1;
+  const recorded = { seq, time: Date.now(), version: EVENT_VERSION, event: moved };
   const run = evolve(planOf, left, recorded);
   const staging = stagingIn(project.dir.root);
   try {
@@ -192,14 +189,10 @@ async function place(
     const { repository } = snapshots;
     if (repository !== undefined) await placeRunBranch(snapshots, repository, run, commit);
     claimRunning(incoming);
-    return { events: [...events, recorded], planOf, planTexts, incoming };
+    return { run, recorded };
   } finally {
     rmSync(staging, { recursive: true, force: true });
   }
-}
-
-function recordOf(event: EventOf<"run.moved">, seq: number): Recorded {
-  return { seq, time: Date.now(), version: EVENT_VERSION, event };
 }
 
 /** pull/U2. */
@@ -214,31 +207,24 @@ function setAside(folder: string, earlier: string): void {
 async function record(
   store: Store,
   { journal, dir }: Project,
-  { events, planOf, planTexts, incoming: { run } }: ArrivingRun,
+  { runId, events, planOf, planTexts }: ArrivingRun,
+  run: Run,
   heldFor: string | undefined,
 ): Promise<void> {
-  const runId = run.id;
   const places = workspaceOf(runDirOf(dir, runId));
   const answers = answersAmong(await store.inbox.after(runId, 0));
   if (heldFor === undefined) {
     const texts = planFingerprints(events).map((one) => planTexts.get(one) ?? "");
-    const open = Object.fromEntries(answers);
     const summary = fullSummary(run, places);
+    const open = Object.fromEntries(answers);
     return journal.log.receive({
-      runId,
-      planTexts: [...new Set(texts)],
-      events,
-      answers: open,
-      summary,
+      ...{ runId, planTexts: [...new Set(texts)], events, answers: open, summary },
     });
   }
   const epoch = await holdFor(journal.leases, { runId, shortId: runId }, heldFor);
-  const length = (await journal.log.load(runId)).events.length;
-  const before = replay(planOf, runId, events.slice(0, length));
-  const rest = events.slice(length);
-  await appendRecorded(journal.log, epoch, {
-    ...{ planOf, planTexts, run: before, events: rest, workspaceOf: places },
-  });
+  const known = (await journal.log.load(runId)).events.length;
+  const moving = { runId, planOf, planTexts, events, known, workspaceOf: places };
+  await appendMissing(journal.log, epoch, moving);
   for (const [attempt, answer] of answers) await journal.inbox.answer(runId, { attempt, answer });
   failpoint("pull.appended");
   await journal.leases.release(runId, epoch);

@@ -1,12 +1,22 @@
 /**
- * The tables of the queues: those of pg-boss, and those that this room keeps beside them.
+ * The tables of the queues: those of pg-boss, and those that this room keeps beside them; and the setup
+ * of a whole store.
  *
- * Owns: setting them up, and which role may do what with them.
- * Does not: queue anything (dispatch.ts).
+ * An administrator sets a store up once, so that nobody else needs the right to change tables or roles.
+ * A user who has that right may also just start: the first one makes the tables.
+ *
+ * Owns: setting up the queues, and which role may do what with them.
+ * Does not: queue anything (dispatch.ts), or know the tables of the journal
+ *   (journal/postgres/migrations.ts).
  */
 import { type ConstructorOptions, PgBoss } from "pg-boss";
 import type { FleetJournal, SqlDatabase } from "../../journal/journal.ts";
 import { JournalError } from "../../journal/journal-error.ts";
+import { LEASE_MS } from "../../journal/leases.ts";
+import { isStoreAddress, openStore, setUpStore, storeName } from "../../journal/open.ts";
+import { formatDuration } from "../../util/duration.ts";
+import type { PreparedStore } from "../../view/fleet-overview.ts";
+import { advice, Refusal } from "../refusal.ts";
 
 /** The schema of the queues, and of what this room keeps beside them. */
 export const QUEUE_SCHEMA = "perdure_queue";
@@ -84,7 +94,7 @@ do $$ begin
 end $$;
 `;
 
-/** The columns of wanted_runs that came last: with them, and with the groups, everything is there. */
+/** The newest columns of wanted_runs, and the newest table: where they are, everything is. */
 const NEWEST = { columns: ["deaths", "resume_at", "stop"], groups: `${QUEUE_SCHEMA}.group_runs` };
 
 /** True when the queues are set up, by this version or a newer one. */
@@ -99,12 +109,35 @@ export async function hasQueues(sql: SqlDatabase): Promise<boolean> {
   return rows[0]?.there === true;
 }
 
+/**
+ * Creates the tables and roles of a store, or brings them to this version, and sets how long leases
+ * last. May be repeated, even while workers run.
+ */
+export async function initStore(address: string, leaseMs?: number): Promise<PreparedStore> {
+  if (!isStoreAddress(address)) {
+    const next = advice("give an address such as postgres://user@host/database");
+    throw new Refusal("bad-option", "that is not the address of a store", next);
+  }
+  if (leaseMs !== undefined && (leaseMs < LEASE_MS.min || leaseMs > LEASE_MS.max)) {
+    const [min, max] = [formatDuration(LEASE_MS.min), formatDuration(LEASE_MS.max)];
+    throw new Refusal("bad-option", `--lease takes a duration from ${min} to ${max}`);
+  }
+  const tables = await setUpStore(address, leaseMs);
+  const journal = await openStore(address, "read-write");
+  try {
+    await setUpQueues(journal);
+  } finally {
+    await journal.close();
+  }
+  return { ...tables, store: await storeName(address) };
+}
+
 /** Makes the tables and the first queues, and gives the roles their rights; may be repeated. */
 export async function setUpQueues(journal: FleetJournal): Promise<void> {
   try {
     await journal.transaction(async (transaction) => {
       await transaction.executeSql(LOCK);
-      // pg-boss has transactions of its own, which this one only keeps apart from those of others.
+      // pg-boss uses transactions of its own; this one only serialises set-ups.
       const boss = bossOf(journal, { supervise: false, migrate: true });
       await boss.start();
       try {
@@ -124,7 +157,7 @@ export async function setUpQueues(journal: FleetJournal): Promise<void> {
 
 /**
  * Starts pg-boss for a worker, which keeps the queues in order, or for a client, which writes nothing by
- * itself. Tables of a newer version are used as they are; older ones are changed by who may do that.
+ * itself. Tables of a newer version are used as they are; older ones are migrated if the user may do so.
  */
 export async function startBoss(journal: FleetJournal, role: "worker" | "client"): Promise<PgBoss> {
   const supervise = role === "worker";
@@ -161,17 +194,17 @@ function bossOf(
   const boss = new PgBoss({
     db: bossDatabase(journal),
     schema: QUEUE_SCHEMA,
-    // Only the owner of an index may rebuild it; a worker is not.
+    // Only the owner of an index may rebuild it, and a worker is not the owner.
     reindex: false,
     schedule: false,
     ...how,
   });
-  // Its own statements fail while the server is away; they are repeated, and jobs are only hints.
+  // The statements of its timers fail while the server is away; it repeats them.
   boss.on("error", () => undefined);
   return boss;
 }
 
-/** What pg-boss calls a database; it only ever runs statements. */
+/** A database as pg-boss sees it. */
 export function bossDatabase(sql: SqlDatabase): NonNullable<ConstructorOptions["db"]> {
   return {
     executeSql: async (text, values) => {
@@ -181,7 +214,7 @@ export function bossDatabase(sql: SqlDatabase): NonNullable<ConstructorOptions["
   };
 }
 
-/** Also inside an assertion of pg-boss. */
+/** True for a refusal by the server, even one that pg-boss has wrapped in another error. */
 function isForbidden(error: unknown): boolean {
   if (error instanceof JournalError && error.code === "forbidden") return true;
   return error instanceof Error && error.cause !== undefined && isForbidden(error.cause);

@@ -1,27 +1,31 @@
 /**
- * A copy of a run's files for commands that only read it, such as `logs` and `show`, in the cache of
- * the person who asks. It is brought up to date with what has changed in the store since.
+ * A copy of a run's files for commands that only read it, such as `logs` and `show`. It is in the user's
+ * state directory, and each command first brings it up to date with the store.
  *
- * Owns: which stored files the copy has, and their places below a state directory.
- * Does not: drive the run there, or place transcripts; nothing of the copy is ever shipped.
+ * Owns: which stored files the copy has, their paths below a state directory, and the removal of copies
+ *   that nobody uses any longer. The copies of one store share snapshots and outputs, which are removed
+ *   with the last copy.
+ * Does not: drive the run, place transcripts, or change the store; nothing of a copy is ever shipped.
  * Invariants:
- * - reading-copy/C1 The note of what the copy has is written last. After a kill, files are fetched
- *   again, never skipped.
+ * - reading-copy/C1 The note of what the copy has is written last and removed first. After a kill, files
+ *   are fetched again, never skipped.
  * - reading-copy/C2 One process at a time writes to a copy. The lock is that of a SQLite file, which
  *   ends with its process.
  */
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync, lstatSync, readdirSync, readFileSync, rmSync, statSync } from "node:fs";
 import * as fs from "node:fs/promises";
-import { dirname, join } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { setTimeout } from "node:timers/promises";
-import { createStateDir, runDirOf, type StateDir } from "../../engine/state-dir.ts";
+import { createStateDir, runDirOf, type StateDir, stateDirOf } from "../../engine/state-dir.ts";
 import type { BlobStore, StoredFile, StoredFiles } from "../../journal/journal.ts";
+import { failpoint } from "../../util/failpoint.ts";
 import { artifactPath } from "../../workspace/artifact.ts";
 import { bringCommits } from "../../workspace/repository-copy.ts";
 import { readBundle } from "../../workspace/snapshot/bundle.ts";
 import { openStore, writeRefs } from "../../workspace/snapshot/store.ts";
 import { replaceFile } from "../../workspace/snapshot/store-files.ts";
+import { userStatePath } from "../project/user-state.ts";
 import {
   ARTIFACT_PART,
   BUNDLES_PART,
@@ -55,7 +59,7 @@ interface CopyNote {
 }
 
 /** The end of the name of a lock. */
-export const LOCK = ".lock";
+const LOCK = ".lock";
 const SQLITE_BUSY = 5;
 const NOTHING: CopyNote = { revision: 0, files: {}, bundles: [] };
 
@@ -67,49 +71,37 @@ export async function refreshCopy(options: CopyOptions): Promise<boolean> {
   const { runId, dir } = options;
   createStateDir(dir);
   await fs.mkdir(copiesOf(dir), { recursive: true, mode: 0o700 });
-  const lock = join(copiesOf(dir), `${runId}${LOCK}`);
-  return alone(lock, async () => {
-    // The removal of copies looks at when this one was used last.
-    await fs.utimes(lock, new Date(), new Date());
-    return refreshAlone(options);
-  });
-}
-
-/** The folder with the locks and the notes of copies; a lock stays when its copy is removed. */
-export function copiesOf(dir: StateDir): string {
-  return join(dir.root, "copies");
-}
-
-/** Calls `body` in one process at a time (reading-copy/C2). */
-async function alone<T>(file: string, body: () => Promise<T>): Promise<T> {
-  const lock = new DatabaseSync(file);
+  const file = join(copiesOf(dir), `${runId}${LOCK}`);
+  let lock = lockNow(file);
+  for (; lock === undefined; lock = lockNow(file)) await setTimeout(LOCKED_LOOK_MS);
   try {
-    while (!isLocked(lock)) await setTimeout(LOCKED_LOOK_MS);
-    return await body();
+    // The time of the last use, for the removal of copies.
+    await fs.utimes(file, new Date(), new Date());
+    return await refreshLocked(options);
   } finally {
     lock.close();
   }
 }
 
-/** The lock of a copy, until it is closed; undefined while another process has it. */
-export function lockedNow(file: string): DatabaseSync | undefined {
-  const lock = new DatabaseSync(file);
-  if (isLocked(lock)) return lock;
-  lock.close();
-  return undefined;
+/** The folder with the locks and the notes of copies; a lock stays when its copy is removed. */
+function copiesOf(dir: StateDir): string {
+  return join(dir.root, "copies");
 }
 
-function isLocked(lock: DatabaseSync): boolean {
+/** Locks a copy until the connection is closed; undefined while another process has the lock. */
+function lockNow(file: string): DatabaseSync | undefined {
+  const lock = new DatabaseSync(file);
   try {
     lock.exec("BEGIN EXCLUSIVE");
-    return true;
+    return lock;
   } catch (error) {
-    if ((error as { readonly errcode?: number }).errcode === SQLITE_BUSY) return false;
+    lock.close();
+    if ((error as { readonly errcode?: number }).errcode === SQLITE_BUSY) return undefined;
     throw error;
   }
 }
 
-async function refreshAlone(options: CopyOptions): Promise<boolean> {
+async function refreshLocked(options: CopyOptions): Promise<boolean> {
   const { store, runId, dir } = options;
   const before = noteOf(dir, runId);
   const { revision, files: changed } = await store.files.changedSince(runId, before.revision);
@@ -125,8 +117,10 @@ async function refreshAlone(options: CopyOptions): Promise<boolean> {
   }
   const bundles = options.snapshots === true ? await readBundles(options, files, before) : [];
   const isNew = changed.length > 0 || bundles.length > 0;
-  if (isNew)
-    await keepNote(dir, runId, { revision, files, bundles: [...before.bundles, ...bundles] });
+  if (isNew) {
+    const note: CopyNote = { revision, files, bundles: [...before.bundles, ...bundles] };
+    await replaceFile(noteFile(dir, runId), JSON.stringify(note));
+  }
   return isNew;
 }
 
@@ -168,7 +162,7 @@ async function readBundles(
 }
 
 /** The note of what a copy has. */
-export function noteFile(dir: StateDir, runId: string): string {
+function noteFile(dir: StateDir, runId: string): string {
   return join(copiesOf(dir), `${runId}.json`);
 }
 
@@ -177,6 +171,74 @@ function noteOf(dir: StateDir, runId: string): CopyNote {
   return existsSync(file) ? (JSON.parse(readFileSync(file, "utf8")) as CopyNote) : NOTHING;
 }
 
-async function keepNote(dir: StateDir, runId: string, note: CopyNote): Promise<void> {
-  await replaceFile(noteFile(dir, runId), JSON.stringify(note));
+interface CopiesOptions {
+  /** Copies that were used after this time stay. */
+  readonly usedBefore: number;
+  readonly dryRun: boolean;
+}
+
+/** A copy that was removed, or would be removed without `dryRun`. */
+interface RemovedCopy {
+  readonly runId: string;
+  readonly folder: string;
+  readonly bytes: number;
+}
+
+/** Removes the copies of all stores, apart from those that another process is writing to. */
+export function cleanCopies(options: CopiesOptions): readonly RemovedCopy[] {
+  const fleets = userStatePath("fleet");
+  const names = existsSync(fleets) ? readdirSync(fleets) : [];
+  return names.flatMap((name) => cleanCopiesIn(stateDirOf(join(fleets, name)), options));
+}
+
+function cleanCopiesIn(
+  dir: StateDir,
+  { usedBefore, dryRun }: CopiesOptions,
+): readonly RemovedCopy[] {
+  const copies = copiesOf(dir);
+  const files = existsSync(copies) ? readdirSync(copies) : [];
+  const locks = files.filter((name) => name.endsWith(LOCK));
+  const old = locks.filter((name) => statSync(join(copies, name)).mtimeMs <= usedBefore);
+  const held: DatabaseSync[] = [];
+  const removed: RemovedCopy[] = [];
+  try {
+    for (const name of old) {
+      const lock = lockNow(join(copies, name));
+      if (lock === undefined) continue;
+      held.push(lock);
+      const runId = basename(name, LOCK);
+      const { root: folder } = runDirOf(dir, runId);
+      if (!existsSync(folder)) continue;
+      removed.push({ runId, folder, bytes: sizeOf(folder) });
+      if (!dryRun) rmSync(noteFile(dir, runId), { force: true });
+    }
+    if (dryRun) return removed;
+    failpoint("copies.forgotten");
+    for (const { folder } of removed) rmSync(folder, { recursive: true, force: true });
+    // This process holds every lock, so nobody uses what the copies share.
+    if (held.length === locks.length) removeShared(dir);
+    return removed;
+  } finally {
+    for (const lock of held) lock.close();
+  }
+}
+
+function removeShared(dir: StateDir): void {
+  const { artifacts } = runDirOf(dir, "");
+  for (const path of [join(dir.root, "snapshots.git"), artifacts]) {
+    rmSync(path, { recursive: true, force: true });
+    failpoint("copies.removed");
+  }
+}
+
+/** The bytes of the files in a folder. */
+export function sizeOf(folder: string): number {
+  if (!existsSync(folder)) return 0;
+  let sum = 0;
+  for (const entry of readdirSync(folder, { withFileTypes: true })) {
+    const path = join(folder, entry.name);
+    if (entry.isDirectory()) sum += sizeOf(path);
+    else sum += lstatSync(path, { throwIfNoEntry: false })?.size ?? 0;
+  }
+  return sum;
 }

@@ -3,7 +3,7 @@
  *
  * Owns: the places for runs, the timer of the leases, the search for runs without a driver, and the end
  *   of the worker.
- * Does not: decide about the time of a lease (lease-keeper.ts), or know how a run is driven
+ * Does not: decide about the time of a lease (lease-policy.ts), or know how a run is driven
  *   (drive-fleet-run.ts).
  * Invariants:
  * - worker/W1 The failure of one run never ends another one. A bug of Perdure ends this process; the
@@ -20,13 +20,11 @@ import type { WorkerState } from "../../view/fleet-overview.ts";
 import { isOwnerAlive, thisOwner } from "../drive/owner.ts";
 import { Dispatch } from "./dispatch.ts";
 import { FleetRun } from "./drive-fleet-run.ts";
-import { forgetSilentWorkers, reportWorker } from "./fleet-overview.ts";
+import { forgetSilentWorkers, reportWorker, type WorkerMessage } from "./fleet-overview.ts";
 import { claimSlot } from "./groups.ts";
-import { LeaseKeeper, type LeaseLoss } from "./lease-keeper.ts";
+import { LeaseKeeper, type LeaseLoss, takeoverOf } from "./lease-policy.ts";
 import { ScheduleKeeper } from "./submit.ts";
-import { takeoverOf } from "./takeover.ts";
 import { tidyWorkerDisk, workerIdOf } from "./worker-directory.ts";
-import type { WorkerMessage } from "./worker-message.ts";
 
 /** How often a worker looks for runs that want a driver and have none. */
 const SEARCH_EVERY_MS = 1_000;

@@ -9,7 +9,7 @@
 import { statSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { type StateDir, stateDirOf } from "../../engine/state-dir.ts";
-import { storeAddress } from "../fleet/store-address.ts";
+import { storeAddress } from "../fleet/fleet-access.ts";
 import { projectDirectory } from "../pipeline/configuration-file.ts";
 import { asRefusal, command, Refusal } from "../refusal.ts";
 import {

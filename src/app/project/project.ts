@@ -14,7 +14,7 @@ import type { Lease } from "../../journal/leases.ts";
 import { openJournal } from "../../journal/open.ts";
 import type { Liveness } from "../../view/step-status.ts";
 import { isOwnerAlive, isOwnerElsewhere } from "../drive/owner.ts";
-import { storeAddress } from "../fleet/store-address.ts";
+import { storeAddress } from "../fleet/fleet-access.ts";
 import { repositoryRoot } from "../pipeline/configuration-file.ts";
 import { advice, command, Refusal, when } from "../refusal.ts";
 import type { ArchivedRun } from "../transfer/run-parts.ts";
@@ -110,7 +110,7 @@ export async function openProject(
   if (address === undefined) return openLocalProject(from, mode);
   const local = named === undefined ? undefined : await localProjectOf(from, mode, named);
   if (local !== undefined) return local;
-  const { openFleetProject } = await import("../fleet/fleet-program.ts");
+  const { openFleetProject } = await import("../fleet/fleet-access.ts");
   return openFleetProject<Project>(address, from);
 }
 

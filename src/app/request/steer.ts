@@ -15,7 +15,7 @@ import type { DocumentJson } from "../../view/json/documents.ts";
 import { changeLines } from "../../view/preview/resume-plan.ts";
 import type { RestorePreview } from "../../workspace/snapshot/restore-plan.ts";
 import { unavailable } from "../drive/ownership.ts";
-import { storeAddress } from "../fleet/store-address.ts";
+import { storeAddress } from "../fleet/fleet-access.ts";
 import { type LoadedRun, loadRun } from "../loaded-run.ts";
 import { checkPricesOnResume, parseBudget } from "../prices.ts";
 import { stepNamed } from "../project/names.ts";

@@ -5,7 +5,7 @@
  * Does not: store a run or drive one.
  */
 import { resolve } from "node:path";
-import { loadFleet } from "../../app/fleet/fleet-program.ts";
+import { loadFleet } from "../../app/fleet/fleet-access.ts";
 import { parseInput } from "../../app/pipeline/input.ts";
 import { userStatePath } from "../../app/project/user-state.ts";
 import { advice, Refusal } from "../../app/refusal.ts";

@@ -2,8 +2,12 @@
  * A simulated worker: the real policy of leases and takeovers on a simulated machine and network. Its
  * process dies, is paused and drains; its supervisor starts the next one.
  */
-import { LeaseKeeper, type Renewal } from "../../../src/app/fleet/lease-keeper.ts";
-import { mayUseDirectory, takeoverOf } from "../../../src/app/fleet/takeover.ts";
+import {
+  LeaseKeeper,
+  mayUseDirectory,
+  type Renewal,
+  takeoverOf,
+} from "../../../src/app/fleet/lease-policy.ts";
 import type { Owner } from "../../../src/core/event.ts";
 import { JournalError } from "../../../src/journal/journal-error.ts";
 import { type Leases, takeLease } from "../../../src/journal/leases.ts";
@@ -166,7 +170,7 @@ export class SimulatedWorker {
     }
   }
 
-  /** The run's directory here: as it was left, or made from the store (takeover/T3). */
+  /** The run's directory here: as it was left, or made from the store (lease-policy/T3). */
   async #directory(
     process: SimulatedProcess,
     runId: string,

@@ -3,8 +3,11 @@
  * are those of the simulated machine. Its order (what is stored before what, what ends before what) is
  * that of the worker.
  */
-import { LEASH_WATCH_MS, type LeaseKeeper } from "../../../src/app/fleet/lease-keeper.ts";
-import { wantsDriver } from "../../../src/app/fleet/takeover.ts";
+import {
+  LEASH_WATCH_MS,
+  type LeaseKeeper,
+  wantsDriver,
+} from "../../../src/app/fleet/lease-policy.ts";
 import type { Operation } from "../../../src/core/action.ts";
 import { judgeOf } from "../../../src/core/conversation/judge.ts";
 import { messagesIn } from "../../../src/core/conversation/message.ts";

@@ -1,19 +1,37 @@
 /**
- * The policy by which a worker keeps its leases: when it renews them, until when each one counts on this
- * machine, and when the worker must give a run up. The worker and the simulator call the same code.
+ * The policy of a worker for leases: when it renews its own, until when each one counts on this machine,
+ * when it must give a run up, and when it may take over the run of another worker. The worker and the
+ * simulator call the same code.
  *
- * Owns: every decision about the time of a lease.
- * Does not: read a clock, send a renewal, or end a process. Each time is an argument, in milliseconds of
- *   the machine's boot clock, which also counts while the machine sleeps. Only `store` times are by the
- *   clock of the store.
+ * Owns: every decision about the time of a lease, whether a worker may acquire one, and which directory
+ *   of a run it may use then.
+ * Does not: read a lease, a clock or a disk, send a renewal, or end a process. Each time is an argument,
+ *   in milliseconds of the machine's boot clock, which also counts while the machine sleeps. Only `store`
+ *   times are by the clock of the store.
  * Invariants:
- * - lease-keeper/K1 A lease counts here from when its renewal was sent, not from when the answer
+ * - lease-policy/K1 A lease counts here from when its renewal was sent, not from when the answer
  *   arrived, and it ends here a margin before it can end in the store.
- * - lease-keeper/K2 A worker takes runs only after the store's clock has shown that the clock of this
+ * - lease-policy/K2 A worker takes runs only after the store's clock has shown that the clock of this
  *   machine does not run slow; when it does, the worker gives up all its runs.
- * - lease-keeper/K3 A run that was given up is never renewed again, whatever answer still arrives.
+ * - lease-policy/K3 A run that was given up is never renewed again, whatever answer still arrives.
+ * - lease-policy/T1 A worker takes the lease of another one only after the store's clock says that the
+ *   lease has run out. That a process here is dead proves nothing about the steps of another directory.
+ * - lease-policy/T2 A worker adopts a lease of its own directory at once, if the process that held it is
+ *   proven dead in this boot of this machine: a copy of a machine has another boot.
+ * - lease-policy/T3 The directory of a run is used again only by the owner that directly follows the one
+ *   that used it last, in the same boot: after another owner the disk may be an older image, and no step
+ *   is left to adopt. Otherwise the worker first ends everything that still runs in the directory, moves
+ *   it away, and makes it from the store.
+ * - lease-policy/T4 A job only says that somebody should look: a run that has ended is driven again only
+ *   for a request that it has not handled.
+ * - lease-policy/T5 A run that its worker stopped in order to hand it over wants a driver until it is
+ *   driven, and so does one that a person resumed: the worker that takes it may die before that. In the
+ *   same way, a stop of a run that no worker has counts until the run has an event after it.
  */
-import { LEASE_MS } from "../../journal/leases.ts";
+import type { Owner, Recorded } from "../../core/event.ts";
+import type { RunState } from "../../core/run.ts";
+import type { LeasesRenewed } from "../../journal/journal.ts";
+import { LEASE_MS, type Lease, type LeaseTime } from "../../journal/leases.ts";
 import { assert } from "../../util/assert.ts";
 
 /** How often a worker renews its leases. The renewal is also its sign of life, without any lease. */
@@ -32,7 +50,7 @@ export const LEASH_WATCH_MS = 1_000;
 export const LEASE_MARGIN_SHARE = 1 / 3;
 /** The share by which the clock of this machine may run slower than the store's. */
 export const CLOCK_SLOW_MAX = 0.1;
-/** A step of either clock that is no reason to give runs up: within the margin, with all the rest. */
+/** A jump of either clock by at most this much is no reason to give runs up; the margin covers it. */
 export const CLOCK_STEP_MAX_MS = 1_000;
 /** How many answers are kept to compare the clocks: half a minute of renewals. */
 const COMPARISONS_MAX = 10;
@@ -45,28 +63,16 @@ interface ClockAnswer {
   readonly store: number;
 }
 
-/** Of a lease that runs out: the store's clock now, and how long it is held from then. */
-interface LeaseTime {
-  readonly now: number;
-  readonly heldMs: number;
-}
-
-/** A renewal under way. */
+/** A renewal that was sent. */
 export interface Renewal {
   readonly sentAt: number;
   readonly epochs: ReadonlyMap<string, number>;
 }
 
-/** The answer to a renewal. */
-interface RenewalAnswer extends LeaseTime {
-  /** The runs of the renewal whose lease is another's now, or has run out. */
-  readonly lost: readonly string[];
-}
-
 /** Why a worker must give a run up: no renewal in time, another owner, or a clock that runs slow. */
 export type LeaseLoss = "not-renewed" | "another-owner" | "slow-clock";
 
-/** A run that the worker must give up: end its steps first, then drop it without a word to the store. */
+/** A run that the worker must give up: it ends the steps and tells the store nothing. */
 interface LostLease {
   readonly runId: string;
   readonly epoch: number;
@@ -87,7 +93,7 @@ export class LeaseKeeper {
   #lastSentAt: number | undefined;
   #failed = false;
 
-  /** True when the worker may take runs (lease-keeper/K2). */
+  /** True when the worker may take runs (lease-policy/K2). */
   get mayTake(): boolean {
     return this.#clock.state === "good";
   }
@@ -117,19 +123,19 @@ export class LeaseKeeper {
     return this.#held.get(runId)?.deadline;
   }
 
-  /** True while this lease counts: only then may a step start or an append leave. */
+  /** True while this lease counts; only then may a step start or an event be appended. */
   holds(runId: string, epoch: number, now: number): boolean {
     const held = this.#held.get(runId);
     return held?.epoch === epoch && !this.#lost.has(runId) && now < held.deadline;
   }
 
-  /** When the worker must look again: to renew, to call a renewal failed, or to give a run up. */
+  /** When the worker must act next: renew, count a renewal as failed, or give a run up. */
   nextAt(): number {
     const deadlines = [...this.#held.values()].map(({ deadline }) => deadline);
     return Math.min(this.#renewAt(), ...deadlines);
   }
 
-  /** The renewal to send now, if it is time; a renewal without an answer has failed by then. */
+  /** The renewal to send now, if it is time; an earlier one without an answer counts as failed. */
   renew(now: number): Renewal | undefined {
     if (now < this.#renewAt()) return undefined;
     if (this.#renewal !== undefined) this.failed(this.#renewal);
@@ -139,8 +145,8 @@ export class LeaseKeeper {
     return this.#renewal;
   }
 
-  /** The answer to a renewal arrived. One that came too late still counts from when it was sent. */
-  answered(renewal: Renewal, answer: RenewalAnswer, receivedAt: number): void {
+  /** The answer to a renewal arrived; even a late one counts from when the renewal was sent. */
+  answered(renewal: Renewal, answer: LeasesRenewed, receivedAt: number): void {
     const { sentAt, epochs } = renewal;
     this.#clock.add({ sentAt, receivedAt, store: answer.now });
     for (const [runId, epoch] of epochs) {
@@ -166,7 +172,7 @@ export class LeaseKeeper {
     if (this.#held.get(runId)?.epoch === epoch) this.#lost.add(runId);
   }
 
-  /** The runs that the worker must give up now; each is named once (lease-keeper/K3). */
+  /** The runs that the worker must give up now; each is named once (lease-policy/K3). */
   giveUp(now: number): readonly LostLease[] {
     const slow = this.#clock.state === "slow";
     const lost: LostLease[] = [];
@@ -201,7 +207,7 @@ function deadlineOf(sentAt: number, heldMs: number): number {
 
 /**
  * Compares the clock of this machine with the store's, by the time that passes on each between two
- * answers. How long an answer was under way is unknown, so each comparison has a least and a most.
+ * answers. How long an answer was under way is unknown, so each comparison has a minimum and a maximum.
  */
 class ClockComparison {
   #answers: ClockAnswer[] = [];
@@ -236,4 +242,47 @@ class ClockComparison {
     this.#isGood = false;
     this.#isSlow = false;
   }
+}
+
+/**
+ * What a worker may do with the lease of a run that wants a driver: "take" a free one, "adopt" one of its
+ * own directory, or "wait" for its end. The id of its directory and the boot of its machine identify it.
+ */
+export function takeoverOf(
+  lease: Lease | undefined,
+  { worker, boot }: Pick<Owner, "worker" | "boot">,
+  isProvenDead: (owner: Owner) => boolean,
+): "take" | "adopt" | "wait" {
+  const owner = lease?.owner;
+  if (owner === undefined || lease?.hasExpired === true) return "take";
+  const isOurs = owner.worker === worker && owner.boot === boot;
+  return isOurs && isProvenDead(owner) ? "adopt" : "wait";
+}
+
+/**
+ * Whether the directory that a worker has of a run is the run's newest (lease-policy/T3). `usedUnder` is the
+ * epoch that the directory notes when an owner begins to use it; undefined when that was in another boot.
+ */
+export function mayUseDirectory(usedUnder: number | undefined, epoch: number): boolean {
+  return usedUnder === epoch - 1;
+}
+
+/** The author of the stop by which a worker that ends hands its runs over. */
+export const HANDOVER = "the end of the worker";
+
+/** Whether a worker that has taken the lease of a run drives it, or releases it again (lease-policy/T4). */
+export function wantsDriver(state: RunState, pendingRequests: number): boolean {
+  const hasEnded = ["completed", "failed", "stopped"].includes(state.status);
+  return !hasEnded || pendingRequests > 0 || isHandedOver(state);
+}
+
+/** Whether a worker has stopped a run in order to hand it over (lease-policy/T5). */
+export function isHandedOver(state: RunState): boolean {
+  if (state.status !== "stopped") return false;
+  return state.reason.code === "requested" && state.reason.by === HANDOVER;
+}
+
+/** Whether a run that somebody resumed or stopped after an event has only moved since then. */
+export function isUnchangedSince(last: number, events: readonly Recorded[]): boolean {
+  return events.every(({ seq, event }) => seq <= last || event.type === "run.moved");
 }

@@ -2,21 +2,19 @@ import { describe, expect, it } from "vitest";
 import {
   CLOCK_SLOW_MAX,
   CLOCK_STEP_MAX_MS,
+  HANDOVER,
+  isUnchangedSince,
   LEASE_MARGIN_SHARE,
   LEASH_WATCH_MS,
   LeaseKeeper,
+  mayUseDirectory,
   RENEW_AGAIN_MS,
   RENEW_EVERY_MS,
   RENEW_TIMEOUT_MS,
   type Renewal,
-} from "../../src/app/fleet/lease-keeper.ts";
-import {
-  HANDOVER,
-  isUnchangedSince,
-  mayUseDirectory,
   takeoverOf,
   wantsDriver,
-} from "../../src/app/fleet/takeover.ts";
+} from "../../src/app/fleet/lease-policy.ts";
 import type { RunEvent } from "../../src/core/event.ts";
 import type { RunState } from "../../src/core/run.ts";
 
@@ -81,7 +79,7 @@ describe("a worker", () => {
 });
 
 describe("a lease", () => {
-  it("counts from when its renewal was sent, up to the margin (lease-keeper/K1)", () => {
+  it("counts from when its renewal was sent, up to the margin (lease-policy/K1)", () => {
     const keeper = keeperOf("a");
     const sentAt = RENEW_AGAIN_MS + RENEW_EVERY_MS;
     renewed(keeper, sentAt, { tookMs: 1_900 });
@@ -121,7 +119,7 @@ describe("a lease", () => {
     expect(keeper.deadlineOf("a")).toBe(first + DEADLINE_MS);
   });
 
-  it("is not renewed after its run was given up (lease-keeper/K3)", () => {
+  it("is not renewed after its run was given up (lease-policy/K3)", () => {
     const keeper = keeperOf("a");
     const late = keeper.renew(RENEW_AGAIN_MS + RENEW_EVERY_MS);
     const deadline = RENEW_AGAIN_MS + DEADLINE_MS;
@@ -144,7 +142,7 @@ describe("a lease", () => {
     expect(refused.giveUp(600)).toEqual([{ runId: "b", epoch: 1, why: "another-owner" }]);
   });
 
-  it("is given up when the clock here falls behind the store's (lease-keeper/K2)", () => {
+  it("is given up when the clock here falls behind the store's (lease-policy/K2)", () => {
     const keeper = keeperOf("a");
     const at = RENEW_AGAIN_MS + RENEW_EVERY_MS;
     const renewal = keeper.renew(at);
@@ -167,7 +165,7 @@ describe("a takeover", () => {
   const dead = (): boolean => true;
   const owner = { pid: 1, started: "0", boot: "b", host: "h", user: "u" };
 
-  it("waits for the end of another worker's lease (takeover/T1)", () => {
+  it("waits for the end of another worker's lease (lease-policy/T1)", () => {
     expect(takeoverOf(undefined, me, dead)).toBe("take");
     expect(takeoverOf({ epoch: 3 }, me, dead)).toBe("take");
     const other = { epoch: 3, owner: { ...owner, worker: "w2" } };
@@ -176,14 +174,14 @@ describe("a takeover", () => {
     expect(takeoverOf({ epoch: 3, owner }, me, dead)).toBe("wait");
   });
 
-  it("is immediate in the worker's own directory, in this boot (takeover/T2)", () => {
+  it("is immediate in the worker's own directory, in this boot (lease-policy/T2)", () => {
     const own = { epoch: 3, owner: { ...owner, worker: "w1" } };
     expect(takeoverOf(own, me, dead)).toBe("adopt");
     expect(takeoverOf(own, me, () => false)).toBe("wait");
     expect(takeoverOf(own, { ...me, boot: "c" }, dead)).toBe("wait");
   });
 
-  it("drives a run that has ended only for a request (takeover/T4)", () => {
+  it("drives a run that has ended only for a request (lease-policy/T4)", () => {
     const failed = { status: "failed", message: "no" } as const;
     expect(wantsDriver({ status: "running" }, 0)).toBe(true);
     expect(wantsDriver(failed, 0)).toBe(false);
@@ -207,7 +205,7 @@ describe("a takeover", () => {
     expect(isUnchangedSince(1, events)).toBe(false);
   });
 
-  it("uses a directory that nobody followed (takeover/T3)", () => {
+  it("uses a directory that nobody followed (lease-policy/T3)", () => {
     expect(mayUseDirectory(3, 4)).toBe(true);
     expect(mayUseDirectory(3, 5)).toBe(false);
     expect(mayUseDirectory(undefined, 1)).toBe(false);
