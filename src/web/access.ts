@@ -1,16 +1,17 @@
 /**
- * Who may ask the server for something. A page of another site can make a browser send requests to
- * 127.0.0.1, under a name of its own too (DNS rebinding); other users of this machine can connect.
+ * Who may send requests to the server. A page of another site can make a browser send requests to
+ * 127.0.0.1, even under a host name of that site (DNS rebinding); other users of this machine can
+ * connect.
  *
- * Owns: the rules, and the token and the cookie that they compare.
- * Does not: know the addresses, beyond whether a request may change something.
+ * Owns: the rules, and the token and the cookie that they check.
+ * Does not: know the addresses; of a request it knows only whether it may change something.
  * Invariants:
  * - web/A1 No request is answered from a project before all rules have passed.
  * - web/A2 The cookie does not contain the token, and secrets are compared in constant time.
  */
 import { createHmac, randomBytes, timingSafeEqual } from "node:crypto";
 import { hostname, networkInterfaces } from "node:os";
-import { RequestError } from "./answer.ts";
+import { RequestError } from "./endpoint.ts";
 
 export const COOKIE = "perdure";
 const TOKEN_BYTES = 24;
@@ -25,7 +26,7 @@ export interface Access {
 }
 
 interface AccessOptions {
-  /** The secret of the user's state directory; it makes cookies survive the server. */
+  /** The secret from the user's state directory; with it, cookies stay valid after a restart. */
   readonly secret: string;
   /** The token that the user chose; without it, a new one for each start. */
   readonly token: string | undefined;
@@ -66,12 +67,6 @@ function ownNames(): readonly string[] {
   return [...LOOPBACK, hostname(), ...addresses];
 }
 
-/** The part of a request that the rules look at. */
-interface Request {
-  readonly method: string;
-  readonly headers: Headers;
-}
-
 /** Refuses a request under a foreign name or from a foreign page. */
 export function checkOrigin({ hosts }: Access, { headers }: Request): void {
   const host = headers.get("host")?.toLowerCase() ?? "";
@@ -104,7 +99,7 @@ export function checkToken(access: Access, { headers }: Request): void {
   );
 }
 
-/** Refuses a change on a server that only shows, and a form of another page. */
+/** Refuses a change on a read-only server, and a form of another page. */
 export function checkChange({ readOnly }: Access, { method, headers }: Request): void {
   if (method !== "POST") return;
   if (readOnly) {
@@ -116,7 +111,7 @@ export function checkChange({ readOnly }: Access, { method, headers }: Request):
   }
 }
 
-/** True for the token of the first address. */
+/** True for the token in the address that `perdure ui` printed. */
 export function isToken({ token }: Access, given: string): boolean {
   return isSame(given, token);
 }
@@ -128,7 +123,7 @@ function cookiesIn(headers: Headers): readonly string[] {
   );
 }
 
-/** Compares digests: they have one length, and the time says nothing about the texts. */
+/** Compares digests in constant time: they have equal lengths, and the time reveals nothing. */
 function isSame(one: string, other: string): boolean {
   const digest = (text: string): Buffer => createHmac("sha256", "compared").update(text).digest();
   return timingSafeEqual(digest(one), digest(other));

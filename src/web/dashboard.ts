@@ -1,17 +1,15 @@
 /**
- * What every route has at hand: the projects of this machine, the runs that are loaded, and how the
- * server was started; and what wakes a stream when a journal of any project may have changed.
+ * The state that all routes share: the projects of this machine, the loaded runs, and the options of the
+ * server; and the generators that wake a stream when one run, or any journal, may have changed.
  *
- * Owns: one subscription of a stream for each project, including projects that show up later.
+ * Owns: the subscriptions of streams, also for projects that appear later.
  * Does not: say what changed.
  */
-
 import { setTimeout as sleep } from "node:timers/promises";
 import { type LoadedRun, loadRun } from "../app/loaded-run.ts";
 import { type FollowedRun, FollowedRuns } from "../app/look/followed-run.ts";
 import { MachineRuns } from "../app/look/machine-runs.ts";
 import { MachineQuestions, Spendings } from "../app/look/overview.ts";
-
 import { Conversations } from "../app/output/conversation.ts";
 import { OpenProjects, type ReadableProject } from "../app/project/open-projects.ts";
 import { openProject, type Project } from "../app/project/project.ts";
@@ -24,17 +22,16 @@ type ReadFleet = () => Promise<
   | { readonly ok: false; readonly refusal: Pick<Refusal, "code" | "message" | "next"> }
 >;
 
-/** How a server is started. */
 export interface DashboardOptions {
   /** The directory in which the server was started. */
   readonly from: string;
   readonly readOnly: boolean;
+  /** Absent when no store is named. */
   readonly readFleet?: ReadFleet | undefined;
 }
 
 /** The state of a server. */
 export class Dashboard {
-  /** The directory in which the server was started. */
   readonly from: string;
   readonly readOnly: boolean;
   readonly projects: OpenProjects;
@@ -43,8 +40,6 @@ export class Dashboard {
   readonly questions: MachineQuestions;
   readonly conversations = new Conversations();
   readonly spendings = new Spendings();
-
-  /** Reads the state of the fleet; absent when no store is named. */
   readonly readFleet: ReadFleet | undefined;
   #reading: Promise<FleetOverview> | undefined;
 
@@ -57,7 +52,7 @@ export class Dashboard {
     this.questions = new MachineQuestions(this.projects, this.followed);
   }
 
-  /** The state of the fleet; those who ask at the same time get the same answer. */
+  /** The state of the fleet; simultaneous requests share one reading. */
   async fleet(): Promise<FleetOverview> {
     this.#reading ??= this.#readFleet().finally(() => {
       this.#reading = undefined;
@@ -87,12 +82,12 @@ export interface AskedRun {
   readonly in: ReadableProject;
   /** Open for reading. */
   readonly project: Project;
-  /** As a person may see it. It may change while the route waits for something. */
+  /** Without secrets. It may change while the route awaits something. */
   readonly known: LoadedRun;
   readonly followed: FollowedRun;
 }
 
-/** Opens the run that a path names, by its full or short id, with everything that is new. */
+/** The run with this full or short id, up to date. */
 export async function askedRun(dashboard: Dashboard, id: string): Promise<AskedRun> {
   const found = await dashboard.projects.find(id);
   const { project } = found.in;
@@ -122,10 +117,31 @@ export async function directoryOf(dashboard: Dashboard, key: string | undefined)
   return (await projects.named(key)).directory;
 }
 
-/** A stream sends at most about this often. */
+/** The pause between two messages of a stream. */
 const PAUSE_MS = 100;
 
-/** Yields at once, and then whenever something may have changed; ends with the signal. */
+/** Yields a run at once, and again after each change, until the client has left. */
+export async function* changesOf(
+  dashboard: Dashboard,
+  { project, known }: AskedRun,
+  signal: AbortSignal,
+): AsyncGenerator<FollowedRun> {
+  const { run, leave } = await dashboard.followed.watch(project, known.id);
+  const subscription = project.journal.log.subscribe(known.id);
+  signal.addEventListener("abort", () => subscription.close());
+  try {
+    do {
+      await run.refresh();
+      yield run;
+      await pause(signal);
+    } while (!signal.aborted && (await subscription.changed()));
+  } finally {
+    subscription.close();
+    leave();
+  }
+}
+
+/** Yields at once, and again whenever any journal may have changed, until the client has left. */
 export async function* wakeups(projects: OpenProjects, signal: AbortSignal): AsyncGenerator<void> {
   const watched = new Map<Project, { close(): void }>();
   let wake = Promise.withResolvers<void>();
@@ -135,7 +151,7 @@ export async function* wakeups(projects: OpenProjects, signal: AbortSignal): Asy
     while (!signal.aborted) {
       for (const { project } of await projects.readable()) {
         if (watched.has(project)) continue;
-        // The id only matters for journals in memory.
+        // Only a journal in memory looks at the id.
         const subscription = project.journal.log.subscribe("");
         watched.set(project, subscription);
         void (async () => {
@@ -154,7 +170,7 @@ export async function* wakeups(projects: OpenProjects, signal: AbortSignal): Asy
   }
 }
 
-/** Waits before the next message, or until the client is gone. */
-export async function pause(signal: AbortSignal): Promise<void> {
+/** Waits before the next message, or until the client has left. */
+async function pause(signal: AbortSignal): Promise<void> {
   await sleep(PAUSE_MS, undefined, { signal }).catch(() => undefined);
 }

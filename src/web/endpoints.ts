@@ -11,11 +11,11 @@ import { boolean, integer, json, listOf, number, oneOf, optional, text } from ".
 import * as attractor from "../view/json/attractor-documents.ts";
 import * as dashboard from "../view/json/dashboard-documents.ts";
 import { DOCUMENTS } from "../view/json/documents.ts";
-import { bytes, document, type Endpoint, get, post, stream } from "./endpoint.ts";
+import { bytes, document, type Endpoint, get, post, type Route, stream } from "./endpoint.ts";
 
-const AFTER = "the number after which the stream starts; `Last-Event-ID` counts first";
+const AFTER = "the number after which the stream starts; `Last-Event-ID` takes precedence";
 
-/** The addresses of everything on this machine. */
+/** The addresses of this machine: projects, runs, the fleet and the inbox. */
 const MACHINE_ENDPOINTS = {
   projects: get(
     "/api/projects",
@@ -28,7 +28,7 @@ const MACHINE_ENDPOINTS = {
     pipeline: "the name of a pipeline",
     q: "a part of an id, of the name of a pipeline or a step, or of the input",
     limit: "how many runs; 50 by default",
-    cursor: "`next` of the page before",
+    cursor: "`next` of the previous page",
   }),
   runChanges: get(
     "/api/runs/changes",
@@ -81,7 +81,7 @@ const RUN_ENDPOINTS = {
   }),
   eventStream: get(
     "/api/runs/:run/events/live",
-    "The events of a run, and those that come, as a stream.",
+    "The events of a run, and the new ones, as a stream.",
     stream("event", dashboard.runEvent),
     { after: AFTER },
   ),
@@ -91,7 +91,7 @@ const attempt = "`fix@2.1`; for a step or a visit, its last attempt";
 const file = "which of its outputs; the first one by default";
 const snapshot = "a snapshot or a checkpoint that the run names";
 
-/** The addresses of what is inside of a run: steps, outputs, files, earlier moments, costs. */
+/** The addresses of what a run contains: steps, outputs, files, earlier moments, costs. */
 const CONTENT_ENDPOINTS = {
   step: get(
     "/api/runs/:run/step",
@@ -124,13 +124,13 @@ const CONTENT_ENDPOINTS = {
   ),
   conversation: get(
     "/api/runs/:run/conversation",
-    "What the agent of an attempt was told, its answers, its tool calls and their results.",
+    "The prompts and answers of the agent of an attempt, its tool calls and their results.",
     document(dashboard.conversation),
     { attempt },
   ),
   material: get(
     "/api/runs/:run/material",
-    "What a gate shows with its question.",
+    "The material of a gate's question.",
     document(DOCUMENTS.material),
     { step: "the gate" },
   ),
@@ -206,7 +206,7 @@ const agreed = { agreed: optional(boolean) };
 
 /**
  * The addresses that change a run. A run with a living owner gets a request, which its owner handles;
- * a run that nobody drives is continued in the background.
+ * a run that nobody drives continues in the background.
  */
 const ACTION_ENDPOINTS = {
   start: post("/api/runs", "Starts a run in the background.", sent, {
@@ -228,7 +228,7 @@ const ACTION_ENDPOINTS = {
   }),
   retry: post("/api/runs/:run/retry", "Runs a step again, and every step after it.", sent, {
     step: text,
-    /** Of a fan-out: the positions of its items. */
+    /** Of a fan-out: the numbers of its items. */
     items: optional(listOf(integer)),
     /** Of a fan-out: only the items that failed. */
     failed: optional(boolean),
@@ -241,7 +241,7 @@ const ACTION_ENDPOINTS = {
     mode: oneOf("now", "after-turn", "after-step"),
   }),
   answer: post("/api/runs/:run/answer", "Answers a question.", sent, {
-    /** The gate: a step or a visit, or exactly this attempt. */
+    /** The gate: a step, a visit or an attempt; `attempt` takes precedence. */
     step: optional(text),
     attempt: optional(text),
     choice: optional(text),
@@ -296,7 +296,7 @@ const ATTRACTOR_ENDPOINTS = {
   ),
   pipelineStatus: get(
     "/pipelines/:run",
-    "How a pipeline stands.",
+    "The status of a pipeline.",
     document(attractor.pipelineStatus),
   ),
   pipelineEvents: get(
@@ -360,5 +360,7 @@ export const ENDPOINTS = {
   ...ATTRACTOR_ENDPOINTS,
 } as const satisfies Readonly<Record<string, Endpoint>>;
 
-/** The name of an address in the table. */
-export type EndpointName = keyof typeof ENDPOINTS;
+/** The routes of all addresses. */
+export type Routes = {
+  readonly [N in keyof typeof ENDPOINTS]: Route<(typeof ENDPOINTS)[N]>;
+};

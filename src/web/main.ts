@@ -1,8 +1,8 @@
 /**
- * The server of the dashboard: `perdure ui` loads this file, and nothing else does.
+ * Starts the server of the dashboard; only `perdure ui` loads this file.
  *
- * Owns: listening, and its end.
- * Does not: drive a run, or own one. It can die and come back; runs notice nothing.
+ * Owns: its options, its port, and closing it.
+ * Does not: drive or own a run, so killing the server changes no run.
  */
 import { randomBytes } from "node:crypto";
 import type { Server } from "node:http";
@@ -28,7 +28,6 @@ const CONNECTIONS_MAX = 500;
 const HEADERS_TIMEOUT_MS = 10_000;
 const REQUEST_TIMEOUT_MS = 30_000;
 
-/** How the server is started. */
 interface ServeOptions extends DashboardOptions {
   readonly listen?: string | undefined;
   readonly port?: string | undefined;
@@ -70,7 +69,7 @@ async function listen(options: ServeOptions): Promise<Served> {
   server.maxConnections = CONNECTIONS_MAX;
   const port = await bind(server, address, options.port);
   const access = accessOf({ secret, token, address, port, readOnly });
-  fetch = buildServer({ dashboard, access, files }).fetch;
+  fetch = buildServer(dashboard, access, files).fetch;
   const host = address.includes(":") ? `[${address}]` : address;
   return {
     ok: true,
@@ -131,7 +130,7 @@ function tryPort(
 
 const SECRET_FILE = "ui-secret";
 
-/** The secret that makes the cookies of this user; the first server makes it. */
+/** The secret behind the cookies of this user; the first server creates it. */
 function userSecret(): string {
   const known = readUserState(SECRET_FILE) ?? "";
   if (known !== "") return known;
@@ -139,7 +138,7 @@ function userSecret(): string {
   try {
     writeUserState([SECRET_FILE], secret);
   } catch {
-    // Without the file, the cookies of this server end with it.
+    // Without the file, the cookies are valid only until this server ends.
   }
   return readUserState(SECRET_FILE) ?? secret;
 }

@@ -2,8 +2,8 @@
  * The interface of the server as an OpenAPI 3.1 document, made from the table of addresses and the
  * shapes of the documents.
  *
- * Owns: how a row of the table is described.
- * Does not: list anything itself; what the table does not say is not in the document.
+ * Owns: the description of a row.
+ * Does not: add anything that the table does not say.
  */
 import type { Json, JsonObject } from "../util/json.ts";
 import type { DocumentShape } from "../view/json/document-parts.ts";
@@ -20,17 +20,17 @@ type Table = Readonly<Record<string, Endpoint>>;
 /** The OpenAPI document of a table of addresses. */
 export function openApi(table: Table, version: string): JsonObject {
   const parts = new SchemaParts(`${SCHEMAS}${PART}`);
-  const names = new DocumentNames(table);
+  const names = documentNames(table);
   const paths: Record<string, Record<string, Json>> = {};
   for (const [name, endpoint] of Object.entries(table)) {
     const path = pathOf(endpoint);
     const method = endpoint.method.toLowerCase();
-    // Two rows with one address answer in two forms: the caller chooses with `Accept`.
+    // Two rows with the same address answer in two forms; the caller chooses with `Accept`.
     const others = Object.values(table).filter((one) => isSameAddress(one, endpoint));
     if (paths[path]?.[method] !== undefined) continue;
     paths[path] = { ...paths[path], [method]: operation(name, others, names, parts) };
   }
-  const documents = names.all().map(([name, shape]) => [name, parts.document(shape)] as const);
+  const documents = [...names].map(([shape, name]) => [name, parts.document(shape)] as const);
   const named = [...parts.written].map(([name, schema]) => [`${PART}${name}`, schema] as const);
   return {
     openapi: "3.1.0",
@@ -57,45 +57,32 @@ function pathOf({ path }: Endpoint): string {
   return path.replaceAll(/:(\w+)/g, "{$1}");
 }
 
-/** The names of the documents of a table: that of the command line, or of the first address. */
-class DocumentNames {
-  readonly #names = new Map<DocumentShape, string>();
+type Names = ReadonlyMap<DocumentShape, string>;
 
-  constructor(table: Table) {
-    for (const [name, shape] of Object.entries(DOCUMENTS)) this.#names.set(shape, name);
-    const used = new Set<DocumentShape>([DOCUMENTS.error]);
-    for (const [name, { sent }] of Object.entries(table)) {
-      if (sent.kind === "bytes") continue;
-      const { document } = sent;
-      used.add(document);
-      if (!this.#names.has(document)) this.#names.set(document, this.#free(name));
-    }
-    for (const shape of this.#names.keys()) if (!used.has(shape)) this.#names.delete(shape);
+/** The names of the documents of a table: that of the command, or that of the first address. */
+function documentNames(table: Table): Names {
+  const ofCommands = new Map<DocumentShape, string>(
+    Object.entries(DOCUMENTS).map(([name, shape]) => [shape, name]),
+  );
+  const names = new Map<DocumentShape, string>([[DOCUMENTS.error, "error"]]);
+  for (const [name, { sent }] of Object.entries(table)) {
+    if (sent.kind === "bytes" || names.has(sent.document)) continue;
+    const isTaken = Object.hasOwn(DOCUMENTS, name);
+    const own = isTaken ? `${name}Page` : name;
+    names.set(sent.document, ofCommands.get(sent.document) ?? own);
   }
-
-  of(shape: DocumentShape): string {
-    return this.#names.get(shape) ?? "";
-  }
-
-  all(): readonly (readonly [string, DocumentShape])[] {
-    return [...this.#names].map(([shape, name]) => [name, shape]);
-  }
-
-  #free(name: string): string {
-    const isTaken = [...this.#names.values()].includes(name);
-    return isTaken ? `${name}Page` : name;
-  }
+  return names;
 }
 
 function isSameAddress(one: Endpoint, other: Endpoint): boolean {
   return one.method === other.method && one.path === other.path;
 }
 
-/** What rows of the same address do; `rows` has at least one. */
+/** The description of rows with the same address; there is at least one. */
 function operation(
   name: string,
   rows: readonly Endpoint[],
-  names: DocumentNames,
+  names: Names,
   parts: SchemaParts,
 ): JsonObject {
   const [endpoint] = rows;
@@ -114,7 +101,7 @@ function operation(
       },
       default: {
         description: "Why the request was refused.",
-        content: { "application/json": { schema: refTo(names.of(DOCUMENTS.error)) } },
+        content: { "application/json": { schema: refTo(names, DOCUMENTS.error) } },
       },
     },
   };
@@ -122,26 +109,26 @@ function operation(
 
 function parameters({ path, query }: Endpoint): readonly JsonObject[] {
   const schema = { type: "string" };
-  const inPath = [...path.matchAll(/:(\w+)/g)].map(([, name = ""]) => ({
-    ...{ name, in: "path", required: true, schema },
-  }));
-  const after = Object.entries(query).map(([name, description]) => ({
-    ...{ name, in: "query", required: false, description, schema },
-  }));
-  return [...inPath, ...after];
+  const inPath = [...path.matchAll(/:(\w+)/g)].map(([, name = ""]) => {
+    return { name, in: "path", required: true, schema };
+  });
+  const inQuery = Object.entries(query).map(([name, description]) => {
+    return { name, in: "query", required: false, description, schema };
+  });
+  return [...inPath, ...inQuery];
 }
 
-function sentContent({ sent }: Endpoint, names: DocumentNames): JsonObject {
+function sentContent({ sent }: Endpoint, names: Names): JsonObject {
   switch (sent.kind) {
     case "document":
-      return { "application/json": { schema: refTo(names.of(sent.document)) } };
+      return { "application/json": { schema: refTo(names, sent.document) } };
     case "stream":
-      return { "text/event-stream": { schema: refTo(names.of(sent.document)) } };
+      return { "text/event-stream": { schema: refTo(names, sent.document) } };
     case "bytes":
       return { [sent.type]: { schema: { type: "string", contentMediaType: sent.type } } };
   }
 }
 
-function refTo(name: string): JsonObject {
-  return { $ref: `${SCHEMAS}${name}` };
+function refTo(names: Names, shape: DocumentShape): JsonObject {
+  return { $ref: `${SCHEMAS}${names.get(shape)}` };
 }

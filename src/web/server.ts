@@ -1,11 +1,10 @@
 /**
- * The server: passes each request that the rules admit to its route, and makes the response.
+ * The server: passes each request that the rules allow to its route, and makes the response.
  *
- * Owns: the order of the checks, the headers of every response, errors as documents, masking, and the
- * files of the page, which the build has made.
- * Does not: decide who may ask (access.ts), answer (`routes/`), or listen (main.ts). It does not join a
- * path of a request with anything: a request names one of the files that were there when the server
- * started, or none.
+ * Owns: the order of the checks, the headers of every response, errors as documents, streams, masking,
+ * and the files of the page, which the build has made.
+ * Does not: decide who may ask (access.ts), answer (`routes/`), or listen (main.ts). It never makes a
+ * path of the disk from the path of a request: all files are read when the server starts.
  * Invariants:
  * - web/B1 Every response carries the headers of HEADERS, errors included.
  * - web/B2 What a run printed is sent as JSON or as text, never as markup; secrets are masked.
@@ -30,18 +29,15 @@ import {
   checkToken,
   isToken,
 } from "./access.ts";
+import type { Dashboard } from "./dashboard.ts";
 import {
-  type Asked,
-  eventStream,
+  type Endpoint,
   RequestError,
   type Route,
-  type Routes,
   type SentBytes,
   type StreamEvent,
-} from "./answer.ts";
-import type { Dashboard } from "./dashboard.ts";
-import type { Endpoint } from "./endpoint.ts";
-import { ENDPOINTS } from "./endpoints.ts";
+} from "./endpoint.ts";
+import { ENDPOINTS, type Routes } from "./endpoints.ts";
 import { actionRoutes } from "./routes/actions.ts";
 import { attractorRoutes } from "./routes/attractor.ts";
 import { liveRoutes } from "./routes/live.ts";
@@ -49,7 +45,7 @@ import { machineRoutes } from "./routes/machine.ts";
 import { runRoutes } from "./routes/run.ts";
 import { stepRoutes } from "./routes/step.ts";
 
-/** The route of every address: each file of `routes/` answers those of one subject. */
+/** The route of every address; each file of `routes/` has one subject. */
 const ROUTES: Routes = {
   ...machineRoutes,
   ...liveRoutes,
@@ -85,14 +81,8 @@ const HEADERS: Readonly<Record<string, string>> = {
   "Cache-Control": "no-store",
 };
 
-interface ServerParts {
-  readonly dashboard: Dashboard;
-  readonly access: Access;
-  readonly files: PageFiles;
-}
-
-/** The routes of a server with all checks before them. */
-export function buildServer({ dashboard, access, files }: ServerParts): Hono {
+/** The routes of a server, behind all checks. */
+export function buildServer(dashboard: Dashboard, access: Access, files: PageFiles): Hono {
   const app = new Hono();
   app.use(async (context, next) => {
     for (const [name, value] of Object.entries(HEADERS)) context.header(name, value);
@@ -104,7 +94,10 @@ export function buildServer({ dashboard, access, files }: ServerParts): Hono {
     checkChange(access, context.req.raw);
     return next();
   });
-  app.use(bodyLimit({ maxSize: BODY_BYTES_MAX, onError: () => tooLarge() }));
+  const tooLarge = (): never => {
+    throw new RequestError(413, "too-large", `a request has at most ${BODY_BYTES_MAX} bytes`);
+  };
+  app.use(bodyLimit({ maxSize: BODY_BYTES_MAX, onError: tooLarge }));
   addEndpoints(app, dashboard);
   app.get("*", (context) => {
     const file = /^\/(api|pipelines)(\/|$)/.test(context.req.path)
@@ -122,7 +115,7 @@ export function buildServer({ dashboard, access, files }: ServerParts): Hono {
 
 function addEndpoints(app: Hono, dashboard: Dashboard): void {
   const names = Object.keys(ENDPOINTS) as (keyof typeof ENDPOINTS)[];
-  // `/api/runs/changes` comes before `/api/runs/:run`.
+  // `/api/runs/changes` must come before `/api/runs/:run`.
   const choices = (name: keyof typeof ENDPOINTS): number => ENDPOINTS[name].path.split(":").length;
   for (const name of names.sort((one, other) => choices(one) - choices(other))) {
     const endpoint: Endpoint = ENDPOINTS[name];
@@ -131,12 +124,6 @@ function addEndpoints(app: Hono, dashboard: Dashboard): void {
       answer(context, endpoint, (asked) => route(dashboard, asked)),
     );
   }
-}
-
-const EVENT_STREAM = "text/event-stream";
-
-function tooLarge(): never {
-  throw new RequestError(413, "too-large", `a request has at most ${BODY_BYTES_MAX} bytes`);
 }
 
 /** Exchanges the token of the first address for the cookie. */
@@ -149,29 +136,26 @@ function enter(access: Access, context: Context): Response | undefined {
   const { pathname } = new URL(context.req.url);
   const to = pathname.startsWith("//") ? "/" : pathname;
   if (context.req.header("sec-fetch-site") !== "cross-site") return context.redirect(to, 303);
-  // A browser that comes from elsewhere sends a strict cookie only when our own page leads on.
+  // After a click on another site, a browser sends a strict cookie only if our own page redirects.
   return context.html(`<!doctype html><meta http-equiv="refresh" content="0; url=/">`);
 }
-
-type Answered = Awaited<ReturnType<Route<Endpoint>>>;
 
 async function answer(
   context: Context,
   endpoint: Endpoint,
-  route: (asked: Asked) => Promise<unknown>,
+  route: (asked: Parameters<Route<Endpoint>>[1]) => ReturnType<Route<Endpoint>>,
 ): Promise<Response> {
   const gone = new AbortController();
-  const lastId = context.req.header("last-event-id");
   const query = Object.fromEntries(
     Object.keys(endpoint.query).map((name) => [name, context.req.query(name) || undefined]),
   );
-  const answered = (await route({
+  const answered = await route({
     path: context.req.param(),
     query,
-    body: (endpoint.method === "POST" ? await bodyOf(context, endpoint.body) : {}) as Asked["body"],
-    lastId,
+    body: endpoint.method === "POST" ? await bodyOf(context, endpoint.body) : {},
+    lastId: context.req.header("last-event-id") || undefined,
     signal: gone.signal,
-  })) as Answered;
+  });
   const { sent } = endpoint;
   switch (sent.kind) {
     case "document":
@@ -180,10 +164,66 @@ async function answer(
       return bytes(context, answered as SentBytes);
     case "stream": {
       const events = answered as AsyncIterable<StreamEvent<unknown>>;
-      const abort = (): void => gone.abort();
-      const body = eventStream({ event: sent.event, events, textOf: documentText, abort });
-      return context.body(body, 200, { "Content-Type": EVENT_STREAM });
+      const body = eventStream(sent.event, events, () => gone.abort());
+      return context.body(body, 200, { "Content-Type": "text/event-stream" });
     }
+  }
+}
+
+/** How often a stream without events sends a comment, so that a lost connection is noticed. */
+const KEEP_ALIVE_MS = 15_000;
+/** How long a client waits before it connects again. */
+const RECONNECT_MS = 1_000;
+
+/**
+ * The body of a response with server-sent events. The next event is made after the last one was sent, so
+ * a slow client costs no memory: it gets fewer and newer events. `abort` runs when the client has gone.
+ */
+export function eventStream(
+  event: string,
+  events: AsyncIterable<StreamEvent<unknown>>,
+  abort: () => void,
+): ReadableStream<Uint8Array> {
+  const encoder = new TextEncoder();
+  const iterator = events[Symbol.asyncIterator]();
+  let next: Promise<IteratorResult<StreamEvent<unknown>>> | undefined;
+  return new ReadableStream(
+    {
+      start: (controller) => controller.enqueue(encoder.encode(`retry: ${RECONNECT_MS}\n\n`)),
+      pull: async (controller) => {
+        next ??= iterator.next();
+        const found = await firstOf(next, KEEP_ALIVE_MS);
+        if (found === "late") {
+          controller.enqueue(encoder.encode(": \n\n"));
+          return;
+        }
+        next = undefined;
+        if (found.done === true) {
+          controller.close();
+          return;
+        }
+        const { id, name = event, value } = found.value;
+        const text = `event: ${name}\nid: ${id}\ndata: ${documentText(value)}\n\n`;
+        controller.enqueue(encoder.encode(text));
+      },
+      cancel: async () => {
+        abort();
+        await iterator.return?.();
+      },
+    },
+    { highWaterMark: 0 },
+  );
+}
+
+async function firstOf<T>(promise: Promise<T>, ms: number): Promise<T | "late"> {
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<"late">((done) => {
+    timer = setTimeout(() => done("late"), ms);
+  });
+  try {
+    return await Promise.race([promise, late]);
+  } finally {
+    clearTimeout(timer);
   }
 }
 
@@ -193,7 +233,7 @@ function documentText(value: unknown): string {
   return JSON.stringify(maskedJson({ schema_version: SCHEMA_VERSION, ...(value as object) }));
 }
 
-async function bodyOf(context: Context, fields: Fields): Promise<unknown> {
+async function bodyOf(context: Context, fields: Fields): Promise<Record<string, unknown>> {
   const text = await context.req.text();
   const wrong = (at: string): RequestError =>
     new RequestError(400, "bad-request", `the request is wrong at ${at || "its top"}`);
@@ -207,7 +247,7 @@ async function bodyOf(context: Context, fields: Fields): Promise<unknown> {
   if (fault !== undefined) throw wrong(fault);
   const extra = Object.keys(value as object).find((key) => !Object.hasOwn(fields, key));
   if (extra !== undefined) throw wrong(`.${extra}`);
-  return value;
+  return value as Record<string, unknown>;
 }
 
 function bytes(context: Context, { type, body, headers = {} }: SentBytes): Response {
@@ -215,7 +255,7 @@ function bytes(context: Context, { type, body, headers = {} }: SentBytes): Respo
 }
 
 function failure(context: Context, error: Error): Response {
-  // The error handler starts with a response of its own.
+  // Hono calls the error handler with a new response.
   for (const [name, value] of Object.entries(HEADERS)) context.header(name, value);
   if (error instanceof RequestError) {
     const { status, code, message } = error;
@@ -229,7 +269,7 @@ function failure(context: Context, error: Error): Response {
   return refused(context, 500, { error: { code: "internal", message, next: [] } });
 }
 
-/** An error is a document for programs, and a sentence for a person who opened the address. */
+/** Sends an error: as a document to programs, as a sentence to a person who opened the address. */
 function refused(context: Context, status: number, document: DocumentJson<"error">): Response {
   const isPage = context.req.header("sec-fetch-dest") === "document";
   const [text, type] = isPage
@@ -268,14 +308,14 @@ const TYPES: Readonly<Record<string, string>> = {
   ".woff2": "font/woff2",
   ".json": "application/json",
 };
-/** The names of these files contain the hash of their content. */
+/** The names of the files in this folder contain a hash of their content. */
 const HASHED = "/assets/";
-const KEPT_FOR_EVER = "public, max-age=31536000, immutable";
+const CACHED_FOR_EVER = "public, max-age=31536000, immutable";
 
-/** The files by their addresses. */
+/** Files by address. */
 type PageFiles = ReadonlyMap<string, SentBytes>;
 
-/** Reads the files of the page; none when it was not built. */
+/** Reads the files of the page; there are none if it was not built. */
 export function readPageFiles(directory: string): PageFiles {
   const files = new Map<string, SentBytes>();
   if (!existsSync(directory)) return files;
@@ -286,16 +326,16 @@ export function readPageFiles(directory: string): PageFiles {
     files.set(address, {
       type: TYPES[extname(path)] ?? "application/octet-stream",
       body: new Uint8Array(readFileSync(path)),
-      headers: { "Cache-Control": address.startsWith(HASHED) ? KEPT_FOR_EVER : "no-cache" },
+      headers: { "Cache-Control": address.startsWith(HASHED) ? CACHED_FOR_EVER : "no-cache" },
     });
   }
   return files;
 }
 
-/** The file at an address; every address of the page itself is answered with its first file. */
+/** The file at an address; the page itself answers every address that is not a file. */
 function pageFile(files: PageFiles, address: string): SentBytes | undefined {
   const file = files.get(address);
-  // The names of pipelines and steps may have dots; they are below the first folder.
+  // The name of a pipeline or a step may contain a dot, but never stands in the first folder.
   const isFile = address.startsWith(HASHED) || /^\/[^/]*\.\w+$/.test(address);
   if (file !== undefined || isFile) return file;
   return files.get("/index.html");

@@ -1,8 +1,8 @@
-/** A stream of events and its reader: nothing is made for a reader who does not read. */
+/** Server-sent events: the server makes an event only when its reader asks for it. */
 import { expect, it } from "vitest";
-import { eventStream } from "../../src/web/answer.ts";
+import { eventStream } from "../../src/web/server.ts";
 
-it("the next event is made when the last one was read, and none after the reader has left", async () => {
+it("makes an event after the last one was read, and none after the reader has left", async () => {
   let made = 0;
   let ended = false;
   async function* numbers(): AsyncGenerator<{ id: number; value: { n: number } }> {
@@ -16,20 +16,15 @@ it("the next event is made when the last one was read, and none after the reader
     }
   }
   let isAborted = false;
-  const body = eventStream({
-    event: "number",
-    events: numbers(),
-    textOf: (value) => JSON.stringify(value),
-    abort: () => {
-      isAborted = true;
-    },
+  const body = eventStream("number", numbers(), () => {
+    isAborted = true;
   });
   const reader = body.getReader();
   const read = async (): Promise<string> => new TextDecoder().decode((await reader.read()).value);
   expect(await read()).toBe("retry: 1000\n\n");
   expect(made).toBe(0);
-  expect(await read()).toBe('event: number\nid: 1\ndata: {"n":1}\n\n');
-  expect(await read()).toBe('event: number\nid: 2\ndata: {"n":2}\n\n');
+  expect(await read()).toBe('event: number\nid: 1\ndata: {"schema_version":1,"n":1}\n\n');
+  expect(await read()).toBe('event: number\nid: 2\ndata: {"schema_version":1,"n":2}\n\n');
   expect(made).toBe(2);
   await reader.cancel();
   expect({ made, ended, isAborted }).toEqual({ made: 2, ended: true, isAborted: true });

@@ -1,11 +1,10 @@
 /**
- * The addresses that change a run. What each does is a use case of `app/request/steer.ts`, the same as for
- * other programs; the answer says in words what happened.
+ * The addresses that change a run. Each calls a use case of `app/request/steer.ts`, as other programs
+ * do, and answers with sentences about what happened.
  *
  * Does not: drive a run. A run that continues belongs to a process in the background, which outlives
  * the server.
  */
-
 import { ownerText } from "../../app/drive/owner.ts";
 import { type LoadedRun, loadRun } from "../../app/loaded-run.ts";
 import { parseBudget } from "../../app/prices.ts";
@@ -35,9 +34,9 @@ import type { DocumentOf } from "../../view/json/document-parts.ts";
 import { resumeSentences } from "../../view/preview/resume-plan.ts";
 import { answerText, gateName } from "../../view/question-text.ts";
 import { rootSteps } from "../../view/step-tree.ts";
-import type { Routes } from "../answer.ts";
 import { changing, directoryOf } from "../dashboard.ts";
-import { needed } from "./step.ts";
+import { needed } from "../endpoint.ts";
+import type { Routes } from "../endpoints.ts";
 
 type Done = DocumentOf<typeof done>;
 type Preview = NonNullable<Done["preview"]>;
@@ -46,7 +45,7 @@ function doneJson(runId: string, lines: readonly string[], more: Partial<Done> =
   return { run_id: runId, lines, dry_run: false, request: null, ...more };
 }
 
-/** What became of a request to the owner of a run. */
+/** The result of a request to the owner of a run. */
 function askedJson({ outcome, known }: AskResult, handled: string): Done {
   const owner = known.lease?.owner;
   const who = owner === undefined ? "its owner" : ownerText(owner);
@@ -70,17 +69,13 @@ function continuesLine({
   return problem === undefined ? [] : [`The run does not continue: ${problem.message}`];
 }
 
-interface RestoredFiles {
-  readonly added: readonly string[];
-  readonly changed: readonly string[];
-  readonly removed: readonly string[];
-}
-
-function changedFiles(changes: RestoredFiles | undefined): Preview["files"] {
-  const { added = [], changed = [], removed = [] } = changes ?? {};
-  const of = (status: "added" | "changed" | "removed", paths: readonly string[]) =>
-    paths.map((path) => ({ path, from: null, status, binary: false, added: 0, removed: 0 }));
-  return [...of("changed", changed), ...of("added", added), ...of("removed", removed)];
+function changedFiles(changes: RewindPreview["files"]["changes"]): Preview["files"] {
+  if (changes === undefined) return [];
+  return (["changed", "added", "removed"] as const).flatMap((status) =>
+    changes[status].map((path) => {
+      return { path, from: null, status, binary: false, added: 0, removed: 0 };
+    }),
+  );
 }
 
 function rewindPreview({ steps, files }: RewindPreview): Preview {
@@ -88,7 +83,7 @@ function rewindPreview({ steps, files }: RewindPreview): Preview {
   return { runs_again: again, kept, files: changedFiles(files.changes), warnings: repeats };
 }
 
-/** The steps whose results a fork takes over, and those that run in it. */
+/** The steps whose results a fork keeps, and those that run in it. */
 function forkPreview({ planOf, id, events }: LoadedRun, sequence: number): Preview {
   const run = replay(planOf, id, events.slice(0, sequence));
   const steps = [...rootSteps(run)];
@@ -106,7 +101,7 @@ function resumePreview(steps: Awaited<ReturnType<typeof planResume>>): Preview {
   return { runs_again: [], kept, files: [], warnings: [] };
 }
 
-/** `5usd,30m` for an object with these amounts. */
+/** These amounts in the notation of the command line: `5usd,30m`. */
 function budgetText(amounts: {
   readonly usd?: number;
   readonly tokens?: number;
@@ -124,8 +119,12 @@ function budgetText(amounts: {
   throw new Refusal("bad-option", "name an amount: usd, tokens, turns or time");
 }
 
-/** Gives a run that has just started its limit; a run that has ended needs none. */
-async function limit(directory: string, runId: string, budget: string): Promise<readonly string[]> {
+/** Gives a run its budget right after its start; a run that has ended already needs none. */
+async function addLimit(
+  directory: string,
+  runId: string,
+  budget: string,
+): Promise<readonly string[]> {
   const project = await openProject(directory, "read-write", runId);
   try {
     await addToBudget(project, await loadRun(project, runId), budget);
@@ -142,10 +141,10 @@ export const actionRoutes = {
   start: async (dashboard, { body }) => {
     const { project, pipeline, input, budget, beside } = body;
     const directory = await directoryOf(dashboard, project);
-    // A limit that cannot be understood must not become a run without one.
+    // A budget that cannot be parsed must not start a run without a limit.
     if (budget !== undefined) parseBudget(budget);
     const { run_id } = await startRun(directory, { pipeline, input, beside });
-    const lines = budget === undefined ? [] : await limit(directory, run_id, budget);
+    const lines = budget === undefined ? [] : await addLimit(directory, run_id, budget);
     return doneJson(run_id, [`Started a run of ${pipeline}.`, ...lines]);
   },
   resume: async (dashboard, { path, body }) =>
@@ -185,7 +184,7 @@ export const actionRoutes = {
     }),
   answer: async (dashboard, { path, body: { step, attempt, choice = "", text } }) =>
     changing(dashboard, path.run, async (project, known) => {
-      const gate = needed(attempt ?? step, "step");
+      const gate = needed("step", attempt ?? step);
       const given = await answerQuestion(project, known, gate, { choice, text });
       const line = `${gateName(given.visit)}: ${answerText(given.answer)}.`;
       return doneJson(known.id, [line, ...continuesLine(given)], { request: "handled" });
@@ -204,19 +203,18 @@ export const actionRoutes = {
     }),
   rewind: async (dashboard, { path, body }) =>
     changing(dashboard, path.run, async (project, known) => {
-      const { to, files, agreed, dry_run: dryRun = false } = body;
-      const wanted = { to, files, agreed, dryRun };
+      const { dry_run: dryRun = false, ...rest } = body;
+      const wanted = { ...rest, dryRun };
       const { document, lines, changes, repeats } = await rewindTo(project, known, wanted);
       const { runs_again, kept, request } = document;
-      const preview = {
-        ...{ runs_again, kept, files: changedFiles(changes), warnings: repeats ?? [] },
-      };
+      const files = changedFiles(changes);
+      const preview = { runs_again, kept, files, warnings: repeats ?? [] };
       return doneJson(known.id, lines, { dry_run: dryRun, request, preview });
     }),
   fork: async (dashboard, { path, body }) =>
     changing(dashboard, path.run, async (project, known) => {
-      const { at, input, files, start, dry_run: dryRun = false } = body;
-      const fork = await forkAt(project, known, { at, input, files, start, dryRun });
+      const { dry_run: dryRun = false, ...wanted } = body;
+      const fork = await forkAt(project, known, { ...wanted, dryRun });
       const preview = forkPreview(known, fork.forked_from.sequence);
       return doneJson(fork.run_id ?? known.id, fork.notes, { dry_run: dryRun, preview });
     }),
@@ -243,8 +241,9 @@ function stopLine(stopped: Awaited<ReturnType<typeof stopRun>>, mode: keyof type
     return "Its runner was dead; the steps that it left running have ended.";
   }
   const { owner } = stopped;
-  if (owner === undefined)
-    return "No worker has the run: the next one stops it, and starts no step.";
+  if (owner === undefined) {
+    return "No worker has the run now; the next worker stops it and starts no step.";
+  }
   return `Asked ${ownerText(owner)} to stop the run ${WHEN[mode]}.`;
 }
 

@@ -1,13 +1,12 @@
 /**
  * The addresses of the attractor language: the same runs in its words.
  *
- * Owns: the ids of events (a position in the journal and a position among the events of that place),
- *   so that a client that lost the connection misses none and gets none twice.
+ * Owns: the ids of its events. Each id contains the sequence number of the event of the journal, so a
+ *   client that lost the connection misses no event and gets none twice.
  */
-
 import type { LoadedRun } from "../../app/loaded-run.ts";
+import type { FollowedRun } from "../../app/look/followed-run.ts";
 import { submittedFile } from "../../app/pipeline/pipeline-name.ts";
-import type { Project } from "../../app/project/project.ts";
 import { openQuestions } from "../../app/request/answer.ts";
 import { answerQuestion, startRun } from "../../app/request/steer.ts";
 import { stopRun } from "../../app/request/stop.ts";
@@ -24,47 +23,39 @@ import type { DocumentOf } from "../../view/json/document-parts.ts";
 import { timeJson } from "../../view/json/part-json.ts";
 import { runStatusOf } from "../../view/step-status.ts";
 import { isoText } from "../../view/text.ts";
-import type { Routes, StreamEvent } from "../answer.ts";
-import { askedRun, changing, directoryOf } from "../dashboard.ts";
-import { wholeNumber } from "./step.ts";
+import { askedRun, changesOf, changing, directoryOf } from "../dashboard.ts";
+import { type StreamEvent, wholeNumber } from "../endpoint.ts";
+import type { Routes } from "../endpoints.ts";
 
 type PipelineEvent = DocumentOf<typeof pipelineEvent>;
 type PipelineCheckpoint = DocumentOf<typeof pipelineCheckpoint>;
 
 /** The events after which nothing happens until somebody continues the run. */
 const ENDS: ReadonlySet<string> = new Set(["run.completed", "run.failed", "run.stopped"]);
-/** How many events of the language one event of the journal has at most. */
-const EVENTS_PER_PLACE = 10_000;
+/** How many events of the language one event of the journal can become. */
+const EVENTS_PER_EVENT_MAX = 10_000;
 
 /** The events of a run in the words of the language, until the run is over. */
 async function* eventsOf(
-  project: Project,
-  known: LoadedRun,
+  { plan, id: runId }: LoadedRun,
+  changes: AsyncIterable<FollowedRun>,
   lastId: number,
-  signal: AbortSignal,
 ): AsyncGenerator<StreamEvent<PipelineEvent>> {
-  const progress = new AttractorProgress(known.plan);
-  const subscription = project.journal.log.subscribe(known.id);
-  signal.addEventListener("abort", () => subscription.close());
-  let { events } = known;
-  let seq = 0;
+  const progress = new AttractorProgress(plan);
+  let seen = 0;
   let isOver = false;
-  try {
-    for (;;) {
-      for (const recorded of events) {
-        seq = recorded.seq;
-        isOver = ENDS.has(recorded.event.type) || (isOver && recorded.event.type !== "run.opened");
-        for (const [index, line] of progress.of(recorded, known.id).entries()) {
-          const id = recorded.seq * EVENTS_PER_PLACE + index;
-          const value = line as unknown as PipelineEvent;
-          if (id > lastId) yield { id, name: value.event, value };
-        }
+  for await (const { known } of changes) {
+    const news = known.events.slice(seen);
+    seen += news.length;
+    for (const recorded of news) {
+      isOver = ENDS.has(recorded.event.type) || (isOver && recorded.event.type !== "run.opened");
+      for (const [index, line] of progress.of(recorded, runId).entries()) {
+        const id = recorded.seq * EVENTS_PER_EVENT_MAX + index;
+        const value = line as unknown as PipelineEvent;
+        if (id > lastId) yield { id, name: value.event, value };
       }
-      if (isOver || !(await subscription.changed())) return;
-      events = await project.journal.log.eventsAfter(known.id, seq);
     }
-  } finally {
-    subscription.close();
+    if (isOver) return;
   }
 }
 
@@ -77,7 +68,7 @@ function checkpointOf({ plan, run, events }: LoadedRun, directory: string): Pipe
 
 type QuestionType = DocumentOf<typeof pipelineQuestions>["questions"][number]["type"];
 
-/** The language's word for a question: by what its answer may be. */
+/** The type of a question in the words of the language; it follows from the possible answers. */
 function questionType(
   text: "none" | "optional" | "required",
   choices: readonly { readonly label: string }[],
@@ -115,9 +106,9 @@ export const attractorRoutes = {
     };
   },
   pipelineEvents: async (dashboard, { path, lastId, signal }) => {
-    const { project, known } = await askedRun(dashboard, path.run);
-    const after = wholeNumber(lastId, "Last-Event-ID") ?? 0;
-    return eventsOf(project, known, after, signal);
+    const asked = await askedRun(dashboard, path.run);
+    const after = wholeNumber("Last-Event-ID", lastId) ?? 0;
+    return eventsOf(asked.known, changesOf(dashboard, asked, signal), after);
   },
   cancel: async (dashboard, { path }) =>
     changing(dashboard, path.run, async (project, known) => {

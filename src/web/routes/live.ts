@@ -1,5 +1,6 @@
-/** The page of one run, and the stream of what changes on it. */
+/** The page of one run, and the stream of its changes. */
 import { type LoadedRun, whyInputOf } from "../../app/loaded-run.ts";
+import type { FollowedRun } from "../../app/look/followed-run.ts";
 import type { AgentActivity } from "../../app/output/output.ts";
 import { attemptOf, type Run, visitRef } from "../../core/run.ts";
 import { attemptText, stepPath } from "../../core/step-path.ts";
@@ -9,9 +10,9 @@ import { type OverviewJson, overviewJson } from "../../view/json/run-row-json.ts
 import { type StepRowJson, stepRowJson } from "../../view/json/step-json.ts";
 import { stepTree } from "../../view/step-tree.ts";
 import { isoText } from "../../view/text.ts";
-import type { Routes, StreamEvent } from "../answer.ts";
-import { type AskedRun, askedRun, type Dashboard, pause } from "../dashboard.ts";
-import { numberIn } from "./machine.ts";
+import { type AskedRun, askedRun, changesOf } from "../dashboard.ts";
+import { type StreamEvent, wholeNumber } from "../endpoint.ts";
+import type { Routes } from "../endpoints.ts";
 
 export const liveRoutes = {
   run: async (dashboard, { path }) => {
@@ -27,8 +28,8 @@ export const liveRoutes = {
 
   live: async (dashboard, { path, query, lastId, signal }) => {
     const asked = await askedRun(dashboard, path.run);
-    const after = numberIn("after", lastId ?? query.after ?? "0", Number.MAX_SAFE_INTEGER);
-    return newsOf(dashboard, asked, after, signal);
+    const after = wholeNumber("after", lastId ?? query.after) ?? 0;
+    return newsOf(asked, changesOf(dashboard, asked, signal), after);
   },
 } satisfies Partial<Routes>;
 
@@ -45,50 +46,37 @@ interface News {
   }[];
 }
 
-/** What changes in a run, until the client leaves. */
 async function* newsOf(
-  dashboard: Dashboard,
   asked: AskedRun,
+  changes: AsyncIterable<FollowedRun>,
   after: number,
-  signal: AbortSignal,
 ): AsyncGenerator<StreamEvent<News>> {
-  const { project, known } = asked;
-  const { run: followed, leave } = await dashboard.followed.watch(project, known.id);
-  const subscription = project.journal.log.subscribe(known.id);
-  signal.addEventListener("abort", () => subscription.close());
   const sent = { seq: after, key: "", activities: new Map<string, string>(), liveness: "" };
-  try {
-    do {
-      await followed.refresh();
-      const now: AskedRun = { ...asked, followed, known: followed.known };
-      const { run, liveness } = now.known;
-      const activities = await activitiesByStep(now);
-      const overview = await overviewOf(now, activities);
-      const key = keyOf(overview, activities);
-      if (key === sent.key) continue;
-      const { steps: changed, lines } = followed.changesSince(sent.seq);
-      const steps = changed && new Set([...changed, ...changedActivities(sent, activities)]);
-      // Without an owner, running steps are only known to have run.
-      if (steps !== undefined && sent.liveness !== liveness) addRunning(steps, run);
-      const value = {
-        overview,
-        steps: rowsOf(now.known, steps, activities),
-        graph_version: followed.graphVersion,
-        lines: lines.map(({ seq, time, text, tone = null, step = null }) => {
-          return { sequence: seq, time: isoText(time), text, tone, step };
-        }),
-      };
-      Object.assign(sent, { seq: run.seq, key, liveness });
-      yield { id: run.seq, value };
-      await pause(signal);
-    } while (!signal.aborted && (await subscription.changed()));
-  } finally {
-    subscription.close();
-    leave();
+  for await (const followed of changes) {
+    const now: AskedRun = { ...asked, followed, known: followed.known };
+    const { run, liveness } = now.known;
+    const activities = await activitiesByStep(now);
+    const overview = await overviewOf(now, activities);
+    const key = keyOf(overview, activities);
+    if (key === sent.key) continue;
+    const { steps: changed, lines } = followed.changesSince(sent.seq);
+    const steps = changed && new Set([...changed, ...changedActivities(sent, activities)]);
+    // Running steps change when the owner dies: they are interrupted now.
+    if (steps !== undefined && sent.liveness !== liveness) addRunning(steps, run);
+    const value = {
+      overview,
+      steps: rowsOf(now.known, steps, activities),
+      graph_version: followed.graphVersion,
+      lines: lines.map(({ seq, time, text, tone = null, step = null }) => {
+        return { sequence: seq, time: isoText(time), text, tone, step };
+      }),
+    };
+    Object.assign(sent, { seq: run.seq, key, liveness });
+    yield { id: run.seq, value };
   }
 }
 
-/** Changes with everything on the page that is no mere passing of time. */
+/** A text that changes with everything on the page except the passing of time. */
 function keyOf(overview: OverviewJson, activities: ReadonlyMap<string, AgentActivity>): string {
   const { elapsed_ms: _, estimate_ms: __, ...rest } = overview;
   return JSON.stringify([rest, [...activities]]);

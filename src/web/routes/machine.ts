@@ -1,6 +1,6 @@
 /**
- * The addresses of everything on this machine: projects with their pipelines and costs, runs, what
- * waits for a person, and this interface.
+ * The addresses of this machine: its projects with their pipelines and costs, its runs, everything that
+ * waits for a person, and the description of this interface.
  */
 import { thisUser } from "../../app/drive/owner.ts";
 import { listPipelines } from "../../app/pipeline/pipeline-name.ts";
@@ -8,19 +8,26 @@ import { packageVersion } from "../../app/this-process.ts";
 import type { RunStatus } from "../../core/summary.ts";
 import { fleetJson } from "../../view/fleet-overview.ts";
 import { costJson, dearestRuns } from "../../view/json/cost-json.ts";
+import type * as documents from "../../view/json/dashboard-documents.ts";
+import type { DocumentOf } from "../../view/json/document-parts.ts";
 import { inboxJson, runRowJson } from "../../view/json/run-row-json.ts";
-import { RequestError, type Routes, type StreamEvent } from "../answer.ts";
 import { type Dashboard, wakeups } from "../dashboard.ts";
-import { ENDPOINTS } from "../endpoints.ts";
+import { RequestError, type StreamEvent, wholeNumber } from "../endpoint.ts";
+import { ENDPOINTS, type Routes } from "../endpoints.ts";
 import { openApi } from "../openapi.ts";
 
 const ROWS_DEFAULT = 50;
 const ROWS_MAX = 500;
 const TEXT_LENGTH_MAX = 200;
-/** How far back the first message of a stream looks, for changes since the page was read. */
+/** The first message of a stream repeats the changes of this time, so that the page misses none. */
 const LOOK_BACK_MS = 10_000;
 const STATUSES: readonly RunStatus[] = [
-  ...(["queued", "running", "waiting", "interrupted", "completed", "failed"] as const),
+  "queued",
+  "running",
+  "waiting",
+  "interrupted",
+  "completed",
+  "failed",
 ];
 
 export const machineRoutes = {
@@ -41,7 +48,7 @@ export const machineRoutes = {
   fleet: async (dashboard) => fleetJson(await dashboard.fleet()),
 
   runs: async ({ runs }, { query }) => {
-    const limit = numberIn("limit", query.limit ?? String(ROWS_DEFAULT), ROWS_MAX);
+    const limit = Math.min(wholeNumber("limit", query.limit) ?? ROWS_DEFAULT, ROWS_MAX);
     const status = query.status
       ?.split(",")
       .filter((word) => word !== "")
@@ -49,8 +56,8 @@ export const machineRoutes = {
     const found = await runs.page({
       limit,
       status: status?.length === 0 ? undefined : status,
-      project: query.project || undefined,
-      pipeline: query.pipeline || undefined,
+      project: query.project,
+      pipeline: query.pipeline,
       text: query.q?.trim().slice(0, TEXT_LENGTH_MAX) || undefined,
       after: query.cursor === undefined ? undefined : cursorIn(query.cursor),
     });
@@ -67,7 +74,7 @@ export const machineRoutes = {
   },
 
   runChanges: async (dashboard, { query, lastId, signal }) =>
-    runChanges(dashboard, timeIn(lastId ?? query.after), signal),
+    runChanges(dashboard, wholeNumber("after", lastId ?? query.after) ?? Date.now(), signal),
 
   inbox: async (dashboard) => inboxOf(dashboard),
 
@@ -83,7 +90,9 @@ export const machineRoutes = {
       since,
     );
     const runs = found.runs.map(({ summary, attempts }) => ({
-      ...{ runId: summary.runId, pipeline: summary.pipeline, attempts },
+      runId: summary.runId,
+      pipeline: summary.pipeline,
+      attempts,
     }));
     const ids = dearestRuns(runs, DEAREST_MAX);
     const page = await dashboard.runs.page({ runIds: ids, limit: DEAREST_MAX });
@@ -93,15 +102,15 @@ export const machineRoutes = {
   },
   pipelines: async (dashboard, { path }) => {
     const { project: key } = path;
-    const fresh = dashboard.projects.fresh();
-    const known = key === fresh?.key ? undefined : await dashboard.projects.named(key);
-    const directory = known?.directory ?? fresh?.directory ?? dashboard.from;
-    const listed = await listPipelines(directory, known?.project);
+    const isFresh = key === dashboard.projects.fresh()?.key;
+    const known = isFresh ? undefined : await dashboard.projects.named(key);
+    const listed = await listPipelines(known?.directory ?? dashboard.from, known?.project);
     return {
       project: key,
-      pipelines: listed.map(({ name, file, description, steps, input, problem }) => ({
-        ...{ name, file, description: description ?? null, steps, input },
-        problem: problem ?? null,
+      pipelines: listed.map(({ description = null, problem = null, ...pipeline }) => ({
+        ...pipeline,
+        description,
+        problem,
       })),
     };
   },
@@ -117,40 +126,30 @@ function statusNamed(word: string): RunStatus {
   throw new RequestError(400, "bad-request", `status takes ${STATUSES.join(", ")}`);
 }
 
-/** A whole number of a query, up to a limit. */
-export function numberIn(name: string, text: string, max: number): number {
-  const value = /^\d{1,15}$/.test(text) ? Number(text) : -1;
-  if (value >= 0) return Math.min(value, max);
-  throw new RequestError(400, "bad-request", `${name} takes a whole number`);
-}
-
 function cursorIn(text: string): { createdAt: number; runId: string } {
   const [, time = "", runId = ""] = /^(\d{1,15})\.([0-9a-f-]{1,40})$/.exec(text) ?? [];
   if (time !== "") return { createdAt: Number(time), runId };
-  throw new RequestError(400, "bad-request", "cursor takes what the page before named as `next`");
-}
-
-function timeIn(text: string | undefined): number {
-  const now = Date.now();
-  return text === undefined || !/^\d{1,15}$/.test(text) ? now : Math.min(now, Number(text));
+  throw new RequestError(400, "bad-request", "cursor takes `next` of the previous page");
 }
 
 type Rows = Awaited<ReturnType<Dashboard["runs"]["changed"]>>;
+type RunChanges = DocumentOf<typeof documents.runChanges>;
 
-/** The id of each message is the time at which it was read: a new server continues there as well. */
+/** The id of each message is the time at which it was made, so another server can continue there. */
 async function* runChanges(
   { projects, runs }: Dashboard,
   after: number,
   signal: AbortSignal,
-): AsyncGenerator<StreamEvent<RunChangesValue>> {
+): AsyncGenerator<StreamEvent<RunChanges>> {
   const seen = { marks: new Map(), owned: new Map() };
-  const messageOf = async (rows: Rows): Promise<RunChangesValue> => ({
+  const messageOf = async (rows: Rows): Promise<RunChanges> => ({
     runs: rows.map((row) => runRowJson(row, Date.now())),
     by_status: await runs.counts(),
   });
   let id = Date.now();
   await runs.changed(seen);
-  yield { id, value: await messageOf(await runs.changedAfter(after - LOOK_BACK_MS)) };
+  const first = await runs.changedAfter(Math.min(after, id) - LOOK_BACK_MS);
+  yield { id, value: await messageOf(first) };
   for await (const _ of wakeups(projects, signal)) {
     const at = Date.now();
     const rows = await runs.changed(seen);
@@ -159,11 +158,6 @@ async function* runChanges(
     yield { id, value: await messageOf(rows) };
   }
 }
-
-type RunChangesValue = {
-  readonly runs: readonly ReturnType<typeof runRowJson>[];
-  readonly by_status: Awaited<ReturnType<Dashboard["runs"]["counts"]>>;
-};
 
 async function inboxOf({ questions }: Dashboard): Promise<ReturnType<typeof inboxJson>> {
   const asking = await questions.all();

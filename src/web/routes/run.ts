@@ -1,8 +1,9 @@
 /**
- * The addresses of one run: what the commands print with `--json`, its events, and those that look
- * back: differences, moments, files of snapshots, two runs side by side.
+ * The addresses of one run: the documents that commands print with `--json`, its events, and its past:
+ * differences, moments, files of snapshots, two runs side by side.
  */
 import { whyInputOf } from "../../app/loaded-run.ts";
+import type { FollowedRun } from "../../app/look/followed-run.ts";
 import {
   comparedRuns,
   compareRun,
@@ -10,7 +11,6 @@ import {
   maskedRun,
   timelineOfRun,
 } from "../../app/look/inspect.ts";
-
 import { fileIn, filesIn } from "../../app/look/run-content.ts";
 import { openQuestions } from "../../app/request/answer.ts";
 import { partialWork } from "../../app/rewind/interrupted-work.ts";
@@ -30,10 +30,9 @@ import { interruptedJson } from "../../view/preview/interrupted-work.ts";
 import { reportHtml } from "../../view/report/html.ts";
 import { runReport } from "../../view/report/report.ts";
 import { reportJson } from "../../view/report/report-json.ts";
-import { RequestError, type Routes, type StreamEvent } from "../answer.ts";
-import { askedRun, type Dashboard, pause } from "../dashboard.ts";
-import { numberIn } from "./machine.ts";
-import { needed, wholeNumber } from "./step.ts";
+import { askedRun, changesOf } from "../dashboard.ts";
+import { needed, RequestError, type StreamEvent, wholeNumber } from "../endpoint.ts";
+import type { Routes } from "../endpoints.ts";
 
 /** How many events one answer has. */
 const EVENTS_MAX = 5_000;
@@ -78,17 +77,18 @@ export const runRoutes = {
   graph: async (dashboard, { path, query }) => {
     const { known } = await askedRun(dashboard, path.run);
     const { plan, run, events, liveness, planOf, id } = known;
-    if (query.at === undefined) return graphJson(runDrawing(plan, run, events, liveness));
-    const past = events.slice(0, Math.max(1, numberIn("at", query.at, events.length)));
+    const at = wholeNumber("at", query.at);
+    if (at === undefined) return graphJson(runDrawing(plan, run, events, liveness));
+    const past = events.slice(0, Math.max(1, at));
     const then = replay(planOf, id, past);
     const itsPlan = planOf(then.created?.fingerprint ?? "");
-    // What a step was then is shown as if somebody drove the run: it ran.
+    // A step that ran at that moment is shown as running, whether the run has an owner now or not.
     return graphJson(runDrawing(itsPlan, then, past, "owned"));
   },
 
   events: async (dashboard, { path, query }) => {
     const { known } = await askedRun(dashboard, path.run);
-    const after = numberIn("after", query.after ?? "0", known.events.length);
+    const after = wholeNumber("after", query.after) ?? 0;
     const events = known.events.slice(after, after + EVENTS_MAX);
     return {
       run_id: known.id,
@@ -98,14 +98,15 @@ export const runRoutes = {
   },
 
   eventStream: async (dashboard, { path, query, lastId, signal }) => {
-    const { known } = await askedRun(dashboard, path.run);
-    const after = numberIn("after", lastId ?? query.after ?? "0", known.events.length);
-    return eventsOf(dashboard, known.id, after, signal);
+    const asked = await askedRun(dashboard, path.run);
+    const after = wholeNumber("after", lastId ?? query.after) ?? 0;
+    const seen = Math.min(after, asked.known.events.length);
+    return eventsOf(changesOf(dashboard, asked, signal), seen);
   },
 
   diff: async (dashboard, { path, query }) => {
     const { project, known } = await askedRun(dashboard, path.run);
-    const names = [needed(query.from, "from"), query.to] as const;
+    const names = [needed("from", query.from), query.to] as const;
     const difference = await compareRun(project, known, names, { patch: query.patch === "1" });
     return diffJson(known.id, difference);
   },
@@ -115,25 +116,25 @@ export const runRoutes = {
   },
   moment: async (dashboard, { path }) => {
     const { known } = await askedRun(dashboard, path.run);
-    const sequence = wholeNumber(path.sequence, "sequence") ?? 0;
+    const sequence = wholeNumber("sequence", path.sequence) ?? 0;
     const moment = momentJson(known.planOf, known.id, known.events, sequence);
     if (moment !== undefined) return moment;
     throw new RequestError(404, "not-found", `the run has no event ${path.sequence}`);
   },
   files: async (dashboard, { path, query }) => {
     const { project, known } = await askedRun(dashboard, path.run);
-    const found = await filesIn(project, known, needed(query.snapshot, "snapshot"));
+    const found = await filesIn(project, known, needed("snapshot", query.snapshot));
     const { snapshot, files, leftOut } = found;
     return { run_id: known.id, snapshot, files, left_out: leftOut };
   },
   file: async (dashboard, { path, query }) => {
     const { project, known } = await askedRun(dashboard, path.run);
-    const names = [needed(query.snapshot, "snapshot"), needed(query.path, "path")] as const;
+    const names = [needed("snapshot", query.snapshot), needed("path", query.path)] as const;
     return { run_id: known.id, ...(await fileIn(project, known, ...names)) };
   },
   compare: async (dashboard, { query }) => {
-    const left = await askedRun(dashboard, needed(query.left, "left"));
-    const right = await askedRun(dashboard, needed(query.right, "right"));
+    const left = await askedRun(dashboard, needed("left", query.left));
+    const right = await askedRun(dashboard, needed("right", query.right));
     return comparedRuns(left, right, Date.now());
   },
   reportHtml: async (dashboard, { path }) => {
@@ -151,37 +152,22 @@ export const runRoutes = {
   },
 } satisfies Partial<Routes>;
 
-/** The events of a run, one by one; those that come later too, until the run ends. */
+/** The events of a run after the first `seen` ones, and the new ones until the client leaves. */
 async function* eventsOf(
-  dashboard: Dashboard,
-  runId: string,
-  after: number,
-  signal: AbortSignal,
+  changes: AsyncIterable<FollowedRun>,
+  seen: number,
 ): AsyncGenerator<StreamEvent<{ readonly run_id: string; readonly event: Json }>> {
-  const { project } = await askedRun(dashboard, runId);
-  const { run: followed, leave } = await dashboard.followed.watch(project, runId);
-  const subscription = project.journal.log.subscribe(runId);
-  signal.addEventListener("abort", () => subscription.close());
-  let seen = after;
-  try {
-    do {
-      await followed.refresh();
-      // The run may grow while a slow client reads.
-      for (let at = seen; at < followed.known.events.length && !signal.aborted; at++) {
-        const recorded = followed.known.events[at];
-        if (recorded === undefined) break;
-        yield { id: recorded.seq, value: { run_id: runId, event: printedEvent(runId, recorded) } };
-        seen = recorded.seq;
-      }
-      await pause(signal);
-    } while (!signal.aborted && (await subscription.changed()));
-  } finally {
-    subscription.close();
-    leave();
+  let sent = seen;
+  for await (const { known } of changes) {
+    for (const recorded of known.events.slice(sent)) {
+      const event = printedEvent(known.id, recorded);
+      yield { id: recorded.seq, value: { run_id: known.id, event } };
+      sent = recorded.seq;
+    }
   }
 }
 
-/** Every event is plain JSON, which its type does not say. */
+/** An event as JSON: its type does not say that it is plain JSON. */
 function printedEvent(runId: string, recorded: Recorded): Json {
   return eventJson(runId, recorded) as unknown as Json;
 }

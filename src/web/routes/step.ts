@@ -1,10 +1,9 @@
-/** The addresses of one step: its page, what its attempts printed, and their conversations. */
+/** The addresses of one step: its page, and the outputs and conversations of its attempts. */
 import { createReadStream } from "node:fs";
 import { Readable } from "node:stream";
 import type { LoadedRun } from "../../app/loaded-run.ts";
 import { lastQuestion } from "../../app/look/inspect.ts";
 import { artifactIn, stepMeant, stepPageOf } from "../../app/look/run-content.ts";
-
 import {
   followOutput,
   type OutputPart,
@@ -16,22 +15,9 @@ import type { output } from "../../view/json/dashboard-documents.ts";
 import type { DocumentOf } from "../../view/json/document-parts.ts";
 import { stepRowJson } from "../../view/json/step-json.ts";
 import { stepNode } from "../../view/step-tree.ts";
-import { RequestError, type Routes, type StreamEvent } from "../answer.ts";
 import { askedRun } from "../dashboard.ts";
-
-/** The parameter with this name. */
-export function needed(value: string | undefined, name: string): string {
-  if (value !== undefined && value !== "") return value;
-  throw new RequestError(400, "bad-request", `the parameter ${name} is missing`);
-}
-
-/** A parameter that is a whole number; undefined when it is absent. */
-export function wholeNumber(value: string | undefined, name: string): number | undefined {
-  if (value === undefined || value === "") return undefined;
-  const number = /^-?\d{1,15}$/.test(value) ? Number(value) : undefined;
-  if (number !== undefined) return number;
-  throw new RequestError(400, "bad-request", `${name} takes a whole number, not "${value}"`);
-}
+import { needed, RequestError, type StreamEvent, wholeNumber } from "../endpoint.ts";
+import type { Routes } from "../endpoints.ts";
 
 function partJson(runId: string, part: OutputPart): DocumentOf<typeof output> {
   const { attempt, file, from, to, bytes, ended, text } = part;
@@ -45,10 +31,10 @@ async function* partEvents(
   for await (const part of parts) yield { id: part.to, value: partJson(runId, part) };
 }
 
-/** How much of an output is read at once for a download. */
+/** The size of the parts in which a download is read. */
 const DOWNLOAD_BYTES = 1024 * 1024;
 
-/** An output from its first byte to its present end, part by part. */
+/** An output from its first byte to its current end, in parts. */
 async function* wholeOutput(
   known: LoadedRun,
   wanted: WantedOutput,
@@ -68,10 +54,15 @@ function safeName(name: string): string {
   return name.replaceAll(/[^\w.-]/g, "_").slice(0, 100);
 }
 
+/** The first byte of a part; a negative number counts from the end. */
+function firstByte(text: string | undefined): number | undefined {
+  return wholeNumber("from", text, Number.MIN_SAFE_INTEGER);
+}
+
 export const stepRoutes = {
   step: async (dashboard, { path, query }) => {
     const { known } = await askedRun(dashboard, path.run);
-    const step = stepMeant(known, needed(query.step, "step"));
+    const step = stepMeant(known, needed("step", query.step));
     const { run, liveness } = known;
     const node = stepNode(run, step);
     if (node === undefined) {
@@ -83,25 +74,25 @@ export const stepRoutes = {
   output: async (dashboard, { path, query }) => {
     const { known } = await askedRun(dashboard, path.run);
     const part = await readOutput(known, {
-      attempt: needed(query.attempt, "attempt"),
+      attempt: needed("attempt", query.attempt),
       file: query.file,
-      from: wholeNumber(query.from, "from"),
-      limit: wholeNumber(query.limit, "limit"),
+      from: firstByte(query.from),
+      limit: wholeNumber("limit", query.limit),
     });
     return partJson(known.id, part);
   },
   outputLive: async (dashboard, { path, query, lastId, signal }) => {
     const { project, known } = await askedRun(dashboard, path.run);
     const wanted = {
-      attempt: needed(query.attempt, "attempt"),
+      attempt: needed("attempt", query.attempt),
       file: query.file,
-      from: wholeNumber(lastId, "Last-Event-ID") ?? wholeNumber(query.from, "from"),
+      from: wholeNumber("Last-Event-ID", lastId) ?? firstByte(query.from),
     };
     return partEvents(known.id, followOutput(project, known, wanted, signal));
   },
   outputDownload: async (dashboard, { path, query, signal }) => {
     const { known } = await askedRun(dashboard, path.run);
-    const wanted = { attempt: needed(query.attempt, "attempt"), file: query.file };
+    const wanted = { attempt: needed("attempt", query.attempt), file: query.file };
     const first = await readOutput(known, { ...wanted, limit: 1 });
     const name = safeName(`${first.attempt}-${first.file}`);
     return {
@@ -115,13 +106,13 @@ export const stepRoutes = {
   },
   conversation: async (dashboard, { path, query }) => {
     const { known } = await askedRun(dashboard, path.run);
-    const name = needed(query.attempt, "attempt");
+    const name = needed("attempt", query.attempt);
     const { attempt, turns, leftOut, ended } = await dashboard.conversations.read(known, name);
     return { run_id: known.id, attempt, turns, left_out: leftOut, ended };
   },
   material: async (dashboard, { path, query }) => {
     const { known } = await askedRun(dashboard, path.run);
-    const gate = needed(query.step, "step");
+    const gate = needed("step", query.step);
     return materialJson(known.id, gate, lastQuestion(known, gate).material ?? []);
   },
   artifact: async (dashboard, { path }) => {
