@@ -15,12 +15,12 @@ import { unreachable } from "../util/assert.ts";
 import { defined } from "../util/defined.ts";
 import type { Json } from "../util/json.ts";
 import { complete, endAttempt } from "./attempt/attempt-end.ts";
+import { judgeOf } from "./attempt/check.ts";
 import { effectOf } from "./attempt/effect.ts";
 import { finalFailure } from "./attempt/failure.ts";
 import { answerEvents, begin, wakeEvents } from "./attempt/gate.ts";
 import { notReusedEvents, recalledEvents } from "./attempt/reuse.ts";
 import { simulatedResult } from "./attempt/simulated-result.ts";
-import { skipEvent, skipEvents } from "./attempt/skip.ts";
 import {
   afterProbe,
   afterVerdict,
@@ -29,21 +29,21 @@ import {
   uncertainEnd,
   uncertainEvent,
 } from "./attempt/uncertain.ts";
+import { pickBranch } from "./built-in-keys.ts";
 import { briefingFor } from "./conversation/briefing.ts";
 import { converse } from "./conversation/conversation.ts";
 import { reportFor } from "./conversation/failure-report.ts";
-import { judgeOf } from "./conversation/judge.ts";
 import { messageEvents, messagesToSend } from "./conversation/message.ts";
 import { permissionQuestion } from "./conversation/permission.ts";
 import type { AttemptRef, EventOf, FailureReason, RunEvent } from "./event.ts";
 import type { Ending, Fact, FactOf, ItemsFound } from "./fact.ts";
 import { closeScopes } from "./graph/composite-end.ts";
-import { pickBranch } from "./graph/pick.ts";
 import { withRestart } from "./graph/restart.ts";
 import { grantFor, isWithin, itemGrants, resumeGrants, retryEvents } from "./graph/retry.ts";
 import { refuseWhileFinishing, rewindEvent } from "./graph/rewind.ts";
 import { instanceEvents } from "./graph/scope.ts";
 import { updateEvents } from "./graph/update.ts";
+import { skipEvent, skipEvents } from "./graph/visit-end.ts";
 import { waitsFor } from "./graph/visit-state.ts";
 import { requestEvents } from "./request.ts";
 import {

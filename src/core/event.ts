@@ -35,7 +35,6 @@ import {
   verdict,
 } from "./event-parts.ts";
 import { answer, deadline, question } from "./question-parts.ts";
-import { earlier, foundResult, type RecallMiss, rejectedResult } from "./result-parts.ts";
 import { RUN_EVENTS, retry } from "./run-event.ts";
 import {
   flag,
@@ -46,18 +45,70 @@ import {
   oneOf,
   optional,
   record,
+  type TypeOf,
   text,
+  time,
   type Variants,
   word,
 } from "./shape.ts";
 
 export type * from "./event-parts.ts";
 export type * from "./question-parts.ts";
-export type * from "./result-parts.ts";
 export type * from "./run-event.ts";
 
 /** The version of the vocabulary, stored with each event. */
 export const EVENT_VERSION = 1;
+
+const earlier = record({
+  run: text,
+  /** The attempt that did the work: `build@1.1`. */
+  attempt: text,
+  /** When it completed. */
+  time,
+  /** What it used. */
+  spent: optional(spent),
+});
+/** The attempt of an earlier run whose result a step takes. */
+export type EarlierAttempt = TypeOf<typeof earlier>;
+
+const foundResult = record({
+  from: earlier,
+  /** The result, with the paths that its outputs have in this run. */
+  held,
+  /** The secrets in it. */
+  exposes: optional(listOf(exposure)),
+  /** The snapshots before and after its work: the difference is what it changed. */
+  base: text,
+  after: text,
+});
+/** The result of an earlier run that a step can take. */
+export type FoundResult = TypeOf<typeof foundResult>;
+
+const rejectedResult = record({
+  run: text,
+  attempt: text,
+  /** It is damaged or too large, or its changes do not fit the files. */
+  why: word<"damaged" | "size" | "files" | "changed">(),
+  message: text,
+});
+/** An earlier result with the same key that is not used. */
+export type RejectedResult = TypeOf<typeof rejectedResult>;
+
+/**
+ * Why a step with `cache` runs: no earlier result has its key, its own run or the person wants it
+ * to run (`off`), files that no snapshot holds may matter (`left-out`), another step works in the
+ * same files (`shared`), the files changed while a result was taken (`changed`), the results that
+ * there are cannot be used (`rejected`), or the runs of a fleet share no results (`fleet`).
+ */
+export type RecallMiss =
+  | "none"
+  | "off"
+  | "left-out"
+  | "shared"
+  | "changed"
+  | "damaged"
+  | "rejected"
+  | "fleet";
 
 /** Which edges of the graph were followed. */
 const edges = listOf(integer);
@@ -274,6 +325,9 @@ export type RunEvent = Variants<"type", typeof EVENTS>;
 
 /** The event of a type, or of one of several types. */
 export type EventOf<T extends RunEvent["type"]> = Extract<RunEvent, { type: T }>;
+
+/** An event about one step. */
+export type StepEvent = Extract<RunEvent, { type: `step.${string}` }>;
 
 /** The failure of an attempt, as the next one learns it. */
 export type AttemptFailure = Pick<

@@ -12,13 +12,13 @@ import type { Plan, Work } from "../plan/plan.ts";
 import { assert, unreachable } from "../util/assert.ts";
 import { defined } from "../util/defined.ts";
 import type { Json } from "../util/json.ts";
+import { dropJudged, keepSubmission, noteJudge } from "./attempt/check.ts";
 import { noteEffect } from "./attempt/effect.ts";
 import { applyQuestion, shortenWaits } from "./attempt/gate.ts";
 import { endRecall, forgetKeys, noteRecall, restartRecall } from "./attempt/reuse.ts";
 import { applyUncertainty, askProbesAgain } from "./attempt/uncertain.ts";
 import { begin } from "./context.ts";
 import { conversationAfter, noteBriefing } from "./conversation/conversation.ts";
-import { dropJudged, keepSubmission, noteJudge } from "./conversation/judge.ts";
 import { leaveMessage, noteDelivered, noteSent } from "./conversation/message.ts";
 import { noteDenial } from "./conversation/permission.ts";
 import type {
@@ -28,7 +28,7 @@ import type {
   Retry,
   RunEvent,
   Spent,
-  VisitRef,
+  StepEvent,
 } from "./event.ts";
 import { restartScope } from "./graph/restart.ts";
 import {
@@ -62,7 +62,6 @@ import {
   isComposite,
   type LeftMessage,
   type Run,
-  type RunState,
   type Scope,
   type SharedConversation,
   type StepRecord,
@@ -73,7 +72,7 @@ import {
 import { returnToStep } from "./run-end.ts";
 import { addBudget, addSpent, NOTHING_SPENT, withLateCost } from "./spending.ts";
 import { ROOT_SCOPE, stepPath, visitText } from "./step-path.ts";
-import { mayMeetRun, mayMeetVisit, type RunEventType, type StepEventType } from "./transition.ts";
+import { runAllows, visitAllows } from "./transition.ts";
 import {
   applyToFiles,
   markFilesUncertain,
@@ -145,10 +144,8 @@ export type Plans = Plan | ((fingerprint: string) => Plan);
 export function evolve(plans: Plans, run: Run, recorded: Recorded): Run {
   const { event, seq, time } = recorded;
   assert(seq === run.seq + 1, () => `event ${seq} cannot follow event ${run.seq}`);
-  if (event.type.startsWith("run.")) {
-    const legal = mayMeetRun(run.state.status, event.type as RunEventType);
-    assert(legal, `illegal event: ${event.type} while the run is ${run.state.status}`);
-  }
+  const { status } = run.state;
+  assert(runAllows(status, event.type), `illegal event: ${event.type} while the run is ${status}`);
   apply(plans, run, event, time);
   draft(run).seq = seq;
   draft(run).updatedAt = time;
@@ -245,11 +242,8 @@ function apply(plans: Plans, run: Run, event: RunEvent, time: number): void {
   }
 }
 
-type StepEvent = EventOf<StepEventType>;
-
 function applyToVisit(run: Run, event: StepEvent, time: number): void {
-  const visit = meet(run, event, event.type);
-  if ("attempt" in event) meetAttempt(visit, event);
+  const visit = visitFor(run, event);
   if ("spent" in event) spend(run, visit, event.spent);
   if (ENDS.has(event.type)) endAttempt(run, visit, event, time);
   if ("snapshot" in event && visit.state.status === "running") noteSnapshot(run, visit, event);
@@ -368,7 +362,7 @@ function spend(run: Run, visit: Visit, spent: Spent | undefined): void {
 }
 
 /** Events that end an attempt. */
-const ENDS: ReadonlySet<StepEventType> = new Set<StepEventType>([
+const ENDS: ReadonlySet<StepEvent["type"]> = new Set<StepEvent["type"]>([
   "step.completed",
   "step.failed",
   "step.lost",
@@ -387,29 +381,23 @@ function countTime(run: Run, visit: Visit, time: number): void {
   draft(run).workedMs += Math.max(0, time - visit.state.uncounted);
 }
 
-function become(run: Run, state: RunState): void {
-  draft(run).state = state;
-}
-
-/** The visit of an event; its state must allow the event (core/C5). */
-function meet(run: Run, place: VisitRef, type: StepEventType): Visit {
-  const visit = findVisit(run, place);
-  const text = (): string => `illegal event: ${type} for ${visitText(place)}, which is`;
+/** The visit of an event. Its state must allow the event (core/C5), and the attempt must be its own. */
+function visitFor(run: Run, event: StepEvent): Visit {
+  const visit = findVisit(run, event);
+  const text = (): string => `illegal event: ${event.type} for ${visitText(event)}, which is`;
   assert(visit !== undefined, () => `${text()} not there`);
   const name = stateName(visit.state);
-  assert(mayMeetVisit(name, type), () => `${text()} ${name}`);
-  return visit;
-}
-
-function meetAttempt(visit: Visit, event: { type: StepEventType; attempt: number }): void {
-  const expected = event.type === "step.started" ? visit.attempts + 1 : visit.attempts;
+  assert(visitAllows(name, event.type), () => `${text()} ${name}`);
+  if (!("attempt" in event)) return visit;
   const { attempt } = event;
+  const expected = event.type === "step.started" ? visit.attempts + 1 : visit.attempts;
   assert(attempt === expected, () => `illegal event: attempt ${attempt} is not ${expected}`);
+  return visit;
 }
 
 /** Opens the run for a new owner; the time without an owner is no working time. */
 function open(run: Run, time: number): void {
-  become(run, { status: "running" });
+  draft(run).state = { status: "running" };
   forgetFinally(run);
   markFilesUncertain(run);
   forgetKeys(run);

@@ -2,12 +2,11 @@
  * The transition tables: which events each state allows, and which states follow. `evolve` refuses
  * every other event, a test checks all pairs, and docs/STATE_MACHINE.md is made from the tables.
  */
-import type { RunEvent } from "./event.ts";
+import type { RunEvent, StepEvent } from "./event.ts";
 import type { StateName } from "./graph/visit-state.ts";
 import type { RunState } from "./run.ts";
 
-export type StepEventType = Extract<RunEvent["type"], `step.${string}`>;
-export type RunEventType = Extract<RunEvent["type"], `run.${string}`>;
+type RunEventType = Extract<RunEvent["type"], `run.${string}`>;
 type RunStatusName = RunState["status"];
 
 /** The states that may follow the end of an attempt. */
@@ -20,7 +19,7 @@ const LOST = ["waiting for retry", "failed"] as const;
 
 /** The states that each event may lead a visit to. */
 export const VISIT_TRANSITIONS: Readonly<
-  Record<StateName, Partial<Readonly<Record<StepEventType, readonly StateName[]>>>>
+  Record<StateName, Partial<Readonly<Record<StepEvent["type"], readonly StateName[]>>>>
 > = {
   "waiting for start": {
     "step.started": ["running", "waiting for time"],
@@ -263,12 +262,12 @@ export const SIDE_TRANSITIONS: readonly {
   },
 ];
 
-/** True when a visit in this state allows the event. */
-export function mayMeetVisit(state: StateName, type: StepEventType): boolean {
+/** True when a visit in this state allows an event of this type. */
+export function visitAllows(state: StateName, type: StepEvent["type"]): boolean {
   return VISIT_TRANSITIONS[state][type] !== undefined;
 }
 
-/** True when a run in this state allows the event. */
-export function mayMeetRun(status: RunStatusName, type: RunEventType): boolean {
-  return RUN_TRANSITIONS[status][type] !== undefined;
+/** True when a run in this state allows an event of this type; events of steps are always allowed. */
+export function runAllows(status: RunStatusName, type: RunEvent["type"]): boolean {
+  return !type.startsWith("run.") || RUN_TRANSITIONS[status][type as RunEventType] !== undefined;
 }

@@ -6,10 +6,10 @@
  */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, isAbsolute, join, relative, resolve } from "node:path";
+import { judgeOf } from "../core/attempt/check.ts";
 import { effectKey } from "../core/attempt/effect.ts";
 import { withPreamble } from "../core/conversation/briefing.ts";
 import { withReport } from "../core/conversation/failure-report.ts";
-import { judgeOf } from "../core/conversation/judge.ts";
 import type { AttemptRef, Output } from "../core/event.ts";
 import type { Environment } from "../core/fact.ts";
 import { currentVisit, type Run, stepOf, type Visit } from "../core/run.ts";

@@ -5,11 +5,12 @@
  * Owns: the advice for each reason, and the amounts that it suggests (turns, budget).
  * Does not: name the reasons (failure-text.ts).
  */
-import { skipEvent } from "../core/attempt/skip.ts";
+
 import { needsTurns } from "../core/conversation/conversation.ts";
 import { deniedText } from "../core/conversation/permission.ts";
 import type { AgentProblem, Verdict } from "../core/event.ts";
 import { resumeGrants } from "../core/graph/retry.ts";
+import { skipEvent } from "../core/graph/visit-end.ts";
 import {
   currentVisit,
   type Run,

@@ -1,14 +1,10 @@
 /** Every pair of state and event: allowed as the table says, refused otherwise (core/C5). */
 import { describe, expect, it } from "vitest";
-import { EVENT_VERSION, type RunEvent } from "../../src/core/event.ts";
+import { EVENT_VERSION, type RunEvent, type StepEvent } from "../../src/core/event.ts";
 import { evolve } from "../../src/core/evolve.ts";
 import { type StateName, stateName } from "../../src/core/graph/visit-state.ts";
 import { currentVisit } from "../../src/core/run.ts";
-import {
-  RUN_TRANSITIONS,
-  type StepEventType,
-  VISIT_TRANSITIONS,
-} from "../../src/core/transition.ts";
+import { RUN_TRANSITIONS, VISIT_TRANSITIONS } from "../../src/core/transition.ts";
 import { graphOf, planOf } from "./plans.ts";
 import { bad, lost, OWNER, ok, Play } from "./play.ts";
 
@@ -73,7 +69,7 @@ const HELD = { exit: 0, outputs: {}, context: {} };
 const FILE = { path: "/f", sha256: "0", bytes: 1 };
 
 /** One event of each type about the visit a@1. */
-function stepEvents(attempts: number): Readonly<Record<StepEventType, RunEvent>> {
+function stepEvents(attempts: number): Readonly<Record<StepEvent["type"], RunEvent>> {
   const ref = { ...at, attempt: attempts };
   const message = "m";
   return {
@@ -105,7 +101,7 @@ function stepEvents(attempts: number): Readonly<Record<StepEventType, RunEvent>>
   };
 }
 
-const STEP_EVENTS = Object.keys(stepEvents(0)) as readonly StepEventType[];
+const STEP_EVENTS = Object.keys(stepEvents(0)) as readonly StepEvent["type"][];
 
 function apply(play: Play, event: RunEvent): void {
   const recorded = { seq: play.run.seq + 1, time: play.now, version: EVENT_VERSION, event };

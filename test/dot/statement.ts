@@ -14,8 +14,12 @@ import type { AttemptRef, RunEvent, StepReport, VisitEnd } from "../../src/core/
 import type { Ending } from "../../src/core/fact.ts";
 import { waitsFor } from "../../src/core/graph/visit-state.ts";
 import { attemptOf, findVisit, stepOf, type Visit } from "../../src/core/run.ts";
-import { buildDotPlan, type DotFile, type LoweredDot } from "../../src/plan/attractor/build.ts";
-import { continueFrom } from "../../src/plan/attractor/continue-run.ts";
+import {
+  buildDotPlan,
+  continueFrom,
+  type DotFile,
+  type LoweredDot,
+} from "../../src/plan/attractor/build.ts";
 import type { AttractorCheckpoint, Plan, PlanReading, Step } from "../../src/plan/plan.ts";
 import { simulated } from "../../src/plan/simulate.ts";
 import type { Json, JsonObject } from "../../src/util/json.ts";

@@ -1,8 +1,12 @@
 /** DOT pipelines as plans: what each node and edge becomes, and how their runs proceed. */
 import { describe, expect, it } from "vitest";
 import { evaluateIn } from "../../src/core/values.ts";
-import { buildDotPlan, type DotFile, type LoweredDot } from "../../src/plan/attractor/build.ts";
-import { continueFrom } from "../../src/plan/attractor/continue-run.ts";
+import {
+  buildDotPlan,
+  continueFrom,
+  type DotFile,
+  type LoweredDot,
+} from "../../src/plan/attractor/build.ts";
 import type { Plan, PlanReading, Step } from "../../src/plan/plan.ts";
 import { simulated } from "../../src/plan/simulate.ts";
 import { HOOK_FORBIDS } from "../../src/util/agent-access.ts";

@@ -1,8 +1,8 @@
 /** What must hold in every simulated run, whatever happens to it. */
 import { isDeepStrictEqual } from "node:util";
 import { EVENTS_PER_TURN } from "../../src/core/advance.ts";
+import { missingJudge } from "../../src/core/attempt/check.ts";
 import { contextOwner } from "../../src/core/context.ts";
-import { missingJudge } from "../../src/core/conversation/judge.ts";
 import type { Recorded } from "../../src/core/event.ts";
 import type { AttemptRef } from "../../src/core/event-parts.ts";
 import { replay } from "../../src/core/evolve.ts";

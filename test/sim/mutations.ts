@@ -93,7 +93,7 @@ const MUTATIONS: readonly Mutation[] = [
   },
   {
     name: "work is done again because its judge failed",
-    file: "src/core/conversation/judge.ts",
+    file: "src/core/attempt/check.ts",
     from: "if (!kept) delete draft(visit).submitted;",
     to: "delete draft(visit).submitted;",
   },

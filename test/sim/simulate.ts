@@ -6,8 +6,8 @@
  */
 
 import type { Operation } from "../../src/core/action.ts";
+import { judgeOf } from "../../src/core/attempt/check.ts";
 import { uncertainVisit } from "../../src/core/attempt/uncertain.ts";
-import { judgeOf } from "../../src/core/conversation/judge.ts";
 import { messagesIn } from "../../src/core/conversation/message.ts";
 import type { AttemptRef, Owner, Recorded, RunEvent, WorkspaceUsed } from "../../src/core/event.ts";
 import { replay } from "../../src/core/evolve.ts";

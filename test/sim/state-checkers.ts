@@ -1,14 +1,10 @@
 /** Every change of a visit's state stands in the transition tables. */
-import type { Recorded, RunEvent } from "../../src/core/event.ts";
+import type { Recorded, RunEvent, StepEvent } from "../../src/core/event.ts";
 import { emptyRun, evolve, type Plans } from "../../src/core/evolve.ts";
 import { isOver, type StateName, stateName } from "../../src/core/graph/visit-state.ts";
 import { findVisit, type Run, type Visit, visitRef, visitsOf } from "../../src/core/run.ts";
 import { visitText } from "../../src/core/step-path.ts";
-import {
-  SIDE_TRANSITIONS,
-  type StepEventType,
-  VISIT_TRANSITIONS,
-} from "../../src/core/transition.ts";
+import { SIDE_TRANSITIONS, VISIT_TRANSITIONS } from "../../src/core/transition.ts";
 import { Violation } from "./conversation-checkers.ts";
 
 /** Replays a run, and looks at the state of every visit after each event. */
@@ -42,7 +38,7 @@ function isListed(run: Run, event: RunEvent, visit: Visit, was: StateName, is: S
     "visit" in event &&
     findVisit(run, event as never) === visit
   ) {
-    return VISIT_TRANSITIONS[was][event.type as StepEventType]?.includes(is) === true;
+    return VISIT_TRANSITIONS[was][event.type as StepEvent["type"]]?.includes(is) === true;
   }
   return SIDE_TRANSITIONS.some(
     ({ events, from, to }) => events.includes(event.type) && from.includes(was) && to === is,

@@ -10,7 +10,7 @@
  */
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 import { join } from "node:path";
-import { judgeOf } from "../../core/conversation/judge.ts";
+import { judgeOf } from "../../core/attempt/check.ts";
 import type { AttemptRef, RunEvent } from "../../core/event.ts";
 import { findVisit, stepOf, type Visit } from "../../core/run.ts";
 import { attemptText } from "../../core/step-path.ts";

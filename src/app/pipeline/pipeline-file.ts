@@ -84,10 +84,7 @@ async function readAs(
       ? plan
       : (await import("../../plan/simulate.ts")).simulated(plan, simulate);
   if (continuesFrom === undefined) return whole;
-  const rest = (await import("../../plan/attractor/continue-run.ts")).continueFrom(
-    whole,
-    continuesFrom,
-  );
+  const rest = (await import("../../plan/attractor/build.ts")).continueFrom(whole, continuesFrom);
   if (typeof rest !== "string") return rest;
   const message = `${shownPath(path)} cannot continue after \`${continuesFrom.node}\`: ${rest}`;
   throw new Refusal("bad-logs-directory", message, command("run", shownPath(path)));

@@ -5,8 +5,8 @@
  * Does not: continue the run; its living owner does, or `perdure resume`.
  */
 
-import { skipEvents } from "../../core/attempt/skip.ts";
 import { seenLast } from "../../core/graph/retry.ts";
+import { skipEvents } from "../../core/graph/visit-end.ts";
 import { currentVisit, findStep, visitRef } from "../../core/run.ts";
 import { parseVisit, stepPath } from "../../core/step-path.ts";
 import { defined } from "../../util/defined.ts";

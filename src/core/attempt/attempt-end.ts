@@ -19,7 +19,6 @@ import type { Json } from "../../util/json.ts";
 import { seededRandom, seedOf } from "../../util/random.ts";
 import { keysAtEnd, keysAtRetry } from "../built-in-keys.ts";
 import { ASKS_MAX, afterFailure, RELAYS_MAX } from "../conversation/conversation.ts";
-import { missingJudge, submit, submitAgain } from "../conversation/judge.ts";
 import type {
   AttemptRef,
   Exposure,
@@ -37,7 +36,7 @@ import { LOSSES_MAX } from "../graph/visit.ts";
 import { attemptOf, type Run, stepOf, type Visit, visitRef } from "../run.ts";
 import { visitText } from "../step-path.ts";
 import type { Outcome } from "../values.ts";
-import { failsForGood, findingsIn } from "./check.ts";
+import { failsForGood, findingsIn, missingJudge, submit, submitAgain } from "./check.ts";
 import { type FailureEvidence, finalFailure } from "./failure.ts";
 import { reuseOf, unstartedIn } from "./reuse.ts";
 

@@ -321,14 +321,6 @@ export function askProbesAgain(run: Run): void {
   }
 }
 
-/** The identity of a completed visit, and who declared it done. */
-export function declaredBy({ identity, settledBy }: EventOf<"step.completed">): {
-  readonly identity?: string;
-  readonly settledBy?: string;
-} {
-  return { ...(identity && { identity }), ...(settledBy && { settledBy }) };
-}
-
 /** Makes the visit wait, as failed, for a person's verdict. The rest of the run continues. */
 function waitForPerson(run: Run, visit: Visit, why: string, at: number): void {
   const repeats = visit.uncertainty?.cause === "repeated" && visit.uncertainty.asks === "person";

@@ -10,14 +10,14 @@
  * - core/K2 What is asked for (a relay, a better answer) is asked again after a loss, until it is
  *   there.
  */
-import { findingsIn } from "../attempt/check.ts";
+import { defined } from "../../util/defined.ts";
 import type {
   AgentRequest,
   AttemptFailure,
   Conversation,
   EventOf,
   Output,
-  RunEvent,
+  StepEvent,
 } from "../event.ts";
 
 export interface ConversationState {
@@ -49,8 +49,6 @@ export interface ConversationState {
 
 /** The state before the first attempt. */
 export const NO_CONVERSATION: ConversationState = { asks: 0, relays: 0, turns: 0 };
-
-type StepEvent = Extract<RunEvent, { type: `step.${string}` }>;
 
 /** The state after one more event of the visit; undefined for a visit without an agent. */
 export function stateAfter(
@@ -119,8 +117,8 @@ function afterFailure(
   event: EventOf<"step.failed">,
 ): ConversationState {
   const { ask: _, turns, turnsGranted: __, ...kept } = conversation;
-  const { attempt, reason, message } = event;
-  const failure = { attempt, reason, message, ...findingsIn(event) };
+  const { attempt, reason, message, check, checks } = event;
+  const failure = { attempt, reason, message, ...defined({ check, checks }) };
   const counted = reason === "turns" ? { turns, ...grantOf(conversation) } : { turns: 0 };
   return { ...kept, asks: 0, relays: 0, ...counted, failure };
 }

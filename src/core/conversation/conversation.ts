@@ -15,7 +15,7 @@
 
 import { edgeAt } from "../../plan/graph-index.ts";
 import type { BriefingMode, Edge, Fidelity, Plan } from "../../plan/plan.ts";
-import type { Briefing, Conversation, RunEvent, Thread } from "../event.ts";
+import type { Briefing, Conversation, StepEvent, Thread } from "../event.ts";
 import type { ConversationOffer } from "../fact.ts";
 import {
   currentVisit,
@@ -232,8 +232,6 @@ function unusable(
 }
 
 // The functions below change a run, for evolve.ts alone (run/C2).
-
-type StepEvent = Extract<RunEvent, { type: `step.${string}` }>;
 
 /** Records the briefing of an attempt; one that continues its own conversation has none. */
 export function noteBriefing(visit: Visit, briefing: Briefing | undefined): void {

@@ -19,6 +19,7 @@ import { formatDuration } from "../../util/duration.ts";
 import type { Json, JsonObject } from "../../util/json.ts";
 import { complete, fail } from "../attempt/attempt-end.ts";
 import { finalFailure } from "../attempt/failure.ts";
+import { BRANCH_RESULTS } from "../built-in-keys.ts";
 import { contextValue } from "../context.ts";
 import type { RunEvent, StepReport } from "../event.ts";
 import { attemptOf, childScopes, type Run, type Scope, stepOf, type Visit } from "../run.ts";
@@ -30,7 +31,6 @@ import {
   type Outcome,
   outcomeWord,
 } from "../values.ts";
-import { BRANCH_RESULTS } from "./pick.ts";
 import { itemGrants } from "./retry.ts";
 import { waitsFor } from "./visit-state.ts";
 

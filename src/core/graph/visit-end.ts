@@ -1,24 +1,101 @@
 /**
- * The end of visits: what they pass on, and which edges are followed.
+ * The end of visits: what they pass on, and which edges are followed. A step is skipped when its
+ * condition is false or a person does not want it to run; the run continues as after a completed
+ * step, without a result of the skipped one.
  *
- * Owns: the meaning of `step.completed` and `step.failed`, for evolve.ts alone (run/C2).
+ * Owns: the meaning of `step.completed`, `step.failed` and `step.skipped`, which steps a person can
+ * skip, and the events of a skip.
  * Does not: choose or resolve edges (edge.ts).
+ * Invariants:
+ * - skip/K1 A person skips no running step, and none whose end the run has already followed.
  */
 
+import { indexOf } from "../../plan/graph-index.ts";
 import { defined } from "../../util/defined.ts";
-import { type CheckFindings, checksFound } from "../attempt/check.ts";
+import { type CheckFindings, checksFound, dropJudged } from "../attempt/check.ts";
 import { noteEffect } from "../attempt/effect.ts";
-import { declaredBy } from "../attempt/uncertain.ts";
 import { handOn } from "../context.ts";
 import { share } from "../conversation/conversation.ts";
-import { dropJudged } from "../conversation/judge.ts";
-import type { EventOf } from "../event.ts";
-import { draft, passesOn, type Run, stepOf, type Visit, visitRef } from "../run.ts";
-import { stepPath } from "../step-path.ts";
-import { leave } from "./edge.ts";
-import { restarts } from "./restart.ts";
+import type { EventOf, FailureReason, RunEvent } from "../event.ts";
+import {
+  currentVisit,
+  draft,
+  findStep,
+  passesOn,
+  type Run,
+  stepOf,
+  type Visit,
+  visitRef,
+} from "../run.ts";
+import { parseStepPath, stepPath } from "../step-path.ts";
+import { chooseEdges, leave } from "./edge.ts";
+import { restartProblem, restarts } from "./restart.ts";
+import { Refusal, refuseWhileFinishing } from "./rewind.ts";
 import { closeIfOver, reopenScope } from "./scope.ts";
 import { abandonInside, absorbFailures, enter } from "./visit.ts";
+
+type Skip =
+  | { readonly ok: true; readonly event: EventOf<"step.skipped"> }
+  | {
+      readonly ok: false;
+      readonly reason: FailureReason;
+      readonly message: string;
+    };
+
+/** The event that skips a visit, or why no edge can be followed after it. */
+export function skipEvent(run: Run, visit: Visit, by?: string): Skip {
+  const chosen = chooseEdges(run, visit, { status: "skipped", exit: 0, context: {}, outputs: {} });
+  if (!chosen.ok) return chosen;
+  const { edges } = chosen;
+  const problem = restartProblem(visit, edges);
+  if (problem !== undefined) return { ok: false, reason: "restart", message: problem };
+  const who = by === undefined ? {} : { by };
+  return { ok: true, event: { type: "step.skipped", ...visitRef(visit), edges, ...who } };
+}
+
+/** The events of a person's request to skip a step. */
+export function skipEvents(run: Run, step: string, by: string): readonly RunEvent[] {
+  const place = parseStepPath(step);
+  const scope = run.scopes.get(place.scope);
+  if (scope === undefined || !indexOf(scope.graph).byId.has(place.step)) {
+    throw new Refusal(`there is no step ${step} in this run`, "unknown-step");
+  }
+  if (scope !== run.finally) refuseWhileFinishing(run);
+  else if (run.finishing === undefined) {
+    throw new Refusal(`${step} is a step of \`finally\`, and the run has ended`);
+  }
+  const record = findStep(run, step);
+  const visit = currentVisit(record);
+  if (visit === undefined) {
+    if (record?.unreachable === true) throw new Refusal(`step ${step} will not run in any case`);
+    return [{ type: "run.skipping", ...place, by }];
+  }
+  refuseEnded(run, step, visit);
+  const skipped = skipEvent(run, visit, by);
+  if (!skipped.ok) throw new Refusal(`step ${step} cannot be skipped: ${skipped.message}`);
+  return [skipped.event];
+}
+
+/** Refuses a step that runs, or that the run has already left (skip/K1). */
+function refuseEnded(run: Run, step: string, visit: Visit): void {
+  const { state } = visit;
+  switch (state.status) {
+    case "waiting":
+      if (state.for !== "close") return;
+      throw new Refusal(`step ${step} is about to end`, "step-running");
+    case "running": {
+      const inside = visit.instances === undefined ? "" : "; the steps inside it can be skipped";
+      throw new Refusal(`step ${step} is running${inside}`, "step-running");
+    }
+    case "failed":
+      if (run.failed.has(visit)) return;
+      throw new Refusal(`step ${step} failed, and the run has continued after it`);
+    default:
+      throw new Refusal(`step ${step} has ended: it is ${state.status}`);
+  }
+}
+
+// The functions below change a run, for evolve.ts alone (run/C2).
 
 /** Completes a visit. */
 export function complete(
@@ -28,7 +105,7 @@ export function complete(
   time: number,
 ): void {
   handOn(run, visit.record.scope, event.context);
-  const { exit, outputs, answer, output, reported, from } = event;
+  const { exit, outputs, answer, output, identity, settledBy, reported, from } = event;
   // It has its result before everything in it has ended (composite-end.ts).
   const { opened = 0, ended = 0 } = visit.instances ?? {};
   if (opened > ended) abandonInside(run, visit, time);
@@ -37,9 +114,8 @@ export function complete(
   dropJudged(visit);
   share(run, visit);
   const known = {
-    ...defined({ answer, output, reported, from }),
+    ...defined({ answer, output, identity, settledBy, reported, from }),
     ...notPassed(event),
-    ...declaredBy(event),
   };
   enter(run, visit, { status: "completed", at: time, exit, outputs, ...known, assumed: false });
   noteLast(visit);

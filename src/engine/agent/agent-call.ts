@@ -10,7 +10,7 @@
  */
 import { writeFileSync } from "node:fs";
 import { join, relative, resolve } from "node:path";
-import { judgeOf } from "../../core/conversation/judge.ts";
+import { judgeOf } from "../../core/attempt/check.ts";
 import { messagesFor, messagesIn } from "../../core/conversation/message.ts";
 import type { AttemptRef, UsageBefore, VisitRef } from "../../core/event.ts";
 import type { ConversationOffer } from "../../core/fact.ts";

@@ -8,7 +8,7 @@
  */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { workBefore } from "../../core/conversation/judge.ts";
+import { workBefore } from "../../core/attempt/check.ts";
 import type { AttemptRef, Spent, VisitRef } from "../../core/event.ts";
 import type { ConversationOffer, Ending } from "../../core/fact.ts";
 import { stepOf, type Visit } from "../../core/run.ts";

@@ -2,11 +2,10 @@
  * A judge: an agent that examines completed work and gives a verdict.
  *
  * Owns: the prompt of a judge, and the meaning of its verdict for the attempt.
- * Does not: decide when a judge is asked (core/conversation/judge.ts), or start it (agent-call.ts).
+ * Does not: decide when a judge is asked (core/attempt/check.ts), or start it (agent-call.ts).
  */
 import { join } from "node:path";
-import { checksFound, findings } from "../../core/attempt/check.ts";
-import { judgeOf } from "../../core/conversation/judge.ts";
+import { checksFound, findings, judgeOf } from "../../core/attempt/check.ts";
 import type { CheckEvidence } from "../../core/event.ts";
 import type { Ending } from "../../core/fact.ts";
 import { stepOf, type Visit, visitRef } from "../../core/run.ts";

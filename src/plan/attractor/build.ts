@@ -1,10 +1,15 @@
 /**
  * Lowers a DOT pipeline, with the files that it names, to the plan that a run freezes.
  *
- * Owns: the plan of several files, the names of steps, and the context at the start of a run.
- * Does not: read the disk; the caller does.
+ * Owns: the plan of several files, the names of steps, the context at the start of a run, and the
+ * first step of a plan that continues a run of another engine.
+ * Does not: read the disk or checkpoints; the caller does.
  * Invariants:
  * - plan/W3 A file that is its own child, directly or through other files, is refused.
+ * - plan/W4 When a run continues where another engine stopped, the nodes that were completed there
+ *   do not run again unless an edge leads back to them. The first step of the plan sets the context
+ *   of that run and has the edges of its last node. It is part of the frozen plan, so resume, replay
+ *   and update treat it like any other step.
  */
 import { type Diagnostic, diagnosticAt } from "../../pipeline/diagnostic.ts";
 import type { DotAttributes } from "../../pipeline/dot/ast.ts";
@@ -13,20 +18,25 @@ import type { DotPipeline } from "../../pipeline/dot/model.ts";
 import { DotReport, type DotSource } from "../../pipeline/dot/source.ts";
 import { defined } from "../../util/defined.ts";
 import type { Json, JsonObject } from "../../util/json.ts";
+import { writtenOutcome } from "../../util/outcome.ts";
 import { WORKSPACE_DEFAULT } from "../build.ts";
-import { graphsIn } from "../graph-index.ts";
+import { graphsIn, indexOf } from "../graph-index.ts";
 import {
+  type AttractorCheckpoint,
+  type Edge,
   type Fidelity,
   type Graph,
+  markBackEdges,
   PLAN_FORMAT,
   type Plan,
   type PlanReading,
+  type Step,
   type WorkspaceSettings,
 } from "../plan.ts";
 import { DotAgents } from "./agent.ts";
 import { DotGraphs } from "./graph.ts";
 import { edgeIndexOf } from "./regions.ts";
-import type { DotLowering } from "./work.ts";
+import { type DotLowering, plainStep } from "./work.ts";
 
 /** Only branches run side by side, and each component has its own limit. */
 const ATTRACTOR_PARALLEL_MAX = 64;
@@ -285,4 +295,38 @@ export function ownWorkspace({ workspace, context = {}, graph }: Plan): Partial<
     kind: "graph.workspace" in context ? workspace?.kind : undefined,
     commit: "graph.commit" in context ? workspace?.commit : undefined,
   });
+}
+
+/** Keys that the plan itself sets. */
+const OWN_KEYS = /^graph\./;
+
+/** The plan that starts after a node; a text with the reason if that is impossible. */
+export function continueFrom(
+  plan: Plan,
+  { node, completed, context, label, next }: AttractorCheckpoint,
+): Plan | string {
+  const { steps, edges } = plan.graph;
+  const { byId, entries } = indexOf(plan.graph);
+  const position = byId.get(node);
+  const step = position === undefined ? undefined : steps[position];
+  if (step === undefined) return `there is no node \`${node}\` outside of branches`;
+  const outcome = writtenOutcome(String(context.outcome ?? "success"));
+  const on = outcome === "fail" ? "failed" : "completed";
+  const from = steps.length;
+  const onwards = edges
+    .filter((edge) => edge.from === position && edge.on === on)
+    .map((edge): Edge => ({ ...edge, from, on: "completed" }));
+  if (on === "failed" && onwards.length === 0) return `\`${node}\` has failed, and nothing follows`;
+  const known = Object.entries(context).filter(([key]) => !OWN_KEYS.test(key));
+  const continuesFrom = {
+    node,
+    completed,
+    context: { ...Object.fromEntries(known), outcome },
+    ...defined({ label, next }),
+  };
+  const first: Step = plainStep(`from.${node}`, { kind: "pass", continuesFrom }, 1);
+  // Steps that would start by themselves follow an outcome that this step never has.
+  const never = entries.map((to): Edge => ({ from, to, on: "failed", weight: 0, back: false }));
+  const marked = markBackEdges(from + 1, [...edges, ...onwards, ...never], [from]);
+  return { ...plan, graph: { steps: [...steps, first], edges: marked } };
 }

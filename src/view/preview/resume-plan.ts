@@ -5,9 +5,9 @@
  * Does not: look for processes or files; the caller passes the evidence.
  */
 
+import { judgeOf } from "../../core/attempt/check.ts";
 import { effectsWithin } from "../../core/attempt/effect.ts";
 import { converse } from "../../core/conversation/conversation.ts";
-import { judgeOf } from "../../core/conversation/judge.ts";
 import type { EventOf, PromptKind } from "../../core/event.ts";
 import type { ConversationOffer } from "../../core/fact.ts";
 import { resumeGrants } from "../../core/graph/retry.ts";

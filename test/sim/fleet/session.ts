@@ -9,7 +9,7 @@ import {
   wantsDriver,
 } from "../../../src/app/fleet/lease-policy.ts";
 import type { Operation } from "../../../src/core/action.ts";
-import { judgeOf } from "../../../src/core/conversation/judge.ts";
+import { judgeOf } from "../../../src/core/attempt/check.ts";
 import { messagesIn } from "../../../src/core/conversation/message.ts";
 import type { AttemptRef, Owner } from "../../../src/core/event.ts";
 import { replay } from "../../../src/core/evolve.ts";
