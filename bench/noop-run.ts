@@ -64,8 +64,8 @@ export async function openRun(
   if (!acquired.ok) throw new Error("the lease is free");
   const { events } = await journal.log.load(runId);
   const run = replay(plan, runId, events);
-  const files =
-    options.follower ?? RunFiles.open(dir, run, { planText, planTexts: new Map() }, events);
+  const recorded = { dir, run, events, planText, planTexts: new Map<string, string>() };
+  const files = options.follower ?? RunFiles.open(recorded);
   const engine: Loop = new Loop({
     log: journal.log,
     runId,

@@ -32,7 +32,7 @@ import type { ExecuteOptions } from "./drive/drive.ts";
 import { openAgents, openAttractorLogs } from "./drive/loop-parts.ts";
 import { throughOption } from "./drive/owner.ts";
 import { runEnvironment } from "./drive/run-environment.ts";
-import { RunFiles } from "./drive/run-files.ts";
+import { completeRunFiles } from "./drive/run-files.ts";
 import type { Confirm } from "./drive/screen.ts";
 import type { LoadedRun } from "./loaded-run.ts";
 import { configurationTexts, hashOfFiles } from "./pipeline/configuration-file.ts";
@@ -126,8 +126,7 @@ function foreignChoice(
 
 /** Writes the files that a run lacks when a kill came between its last event and them. */
 export async function completeFiles(project: Project, known: LoadedRun): Promise<void> {
-  const { dir, run, events } = known;
-  RunFiles.open(dir, run, known, events).close(run);
+  completeRunFiles(known);
   await openAttractorLogs(project, known);
 }
 

@@ -27,7 +27,7 @@ import {
 } from "../app/refusal.ts";
 import { answerGate } from "../app/request/answer.ts";
 import { askableOwner, askForRewind } from "../app/request/ask-owner.ts";
-import { settleStep } from "../app/request/settle.ts";
+import { settleStep } from "../app/request/step-decision.ts";
 import { checkResume, completeFiles, resumeOptions } from "../app/resume.ts";
 import { type FilesOption, filesOption } from "../app/rewind/rewind-files.ts";
 import {

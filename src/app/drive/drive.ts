@@ -37,10 +37,10 @@ import { RunError, setDrivenRun } from "../refusal.ts";
 import { keepCodeOfFirstStep, keepHeapSmall } from "../this-process.ts";
 import { checkHandedOnFiles, openAgents, openFiles, openRunFiles } from "./loop-parts.ts";
 import { thisPerson } from "./owner.ts";
-import { type DrivenRun, listen, OwnerRequests } from "./owner-requests.ts";
+import { type DrivenRun, factOf, listen, OwnerRequests } from "./owner-requests.ts";
 import { type OwnedRun, type OwnOptions, own, replacedError } from "./ownership.ts";
 import { type GivenVariables, newlyRemembered, runEnvironment } from "./run-environment.ts";
-import { RunFiles } from "./run-files.ts";
+import { completeRunFiles } from "./run-files.ts";
 import {
   type Display,
   NO_DISPLAY,
@@ -194,9 +194,9 @@ async function takeUpdate(
     // A stop request came meanwhile: the person no longer wants the update.
     if (requests.first !== undefined) return { ...owned, known: latest };
   }
-  const { run, plan, dir, events } = latest;
+  const { run, plan, dir } = latest;
   // Missing receipts describe the steps of the earlier plan, so write them before the update.
-  RunFiles.open(dir, run, latest, events).close(run);
+  completeRunFiles(latest);
   const { log } = project.journal;
   const places = { workspaceOf: workspaceOf(dir) };
   await recordUpdate({ log, run, plan, owner, epoch, now: Date.now(), ...places }, update);
@@ -208,7 +208,6 @@ async function takeUpdate(
 async function pendingFacts(project: Project, known: LoadedRun): Promise<readonly Fact[]> {
   const requests = pendingAmong(await project.journal.inbox.after(known.id, 0), known.run);
   if (requests.length === 0) return [];
-  const { factOf } = await import("./request-facts.ts");
   const facts: Fact[] = [];
   for (const request of requests) facts.push(await factOf(project, async () => known, request));
   return facts;
@@ -314,14 +313,14 @@ async function drive(
     stay: () => options.stay === true || prompt?.isOpen === true,
   });
   try {
-    await requests.attend(drivenRunOf(project, { known, epoch }, mailbox, processes));
+    await requests.connect(drivenRunOf(project, { known, epoch }, mailbox, processes));
     for (const line of (await options.greet?.(known)) ?? []) screen.say(line);
     if (unshown.length > 0) screen.update(unshown, known.run);
     await loop.drive(asked);
     files.close(loop.run);
     return loop.run;
   } finally {
-    await requests.leave();
+    await requests.disconnect();
     prompt?.close();
     await screen.close();
     await closeTelemetry(telemetry, options);
@@ -368,7 +367,6 @@ function drivenRunOf(
   return {
     renewLease: () => project.journal.leases.renew(id, epoch),
     take: async (request: LastingRequest) => {
-      const { factOf } = await import("./request-facts.ts");
       mailbox.post(await factOf(project, () => loadRun(project, id), request));
     },
     stop: (mode, by) => mailbox.post({ type: "stop-requested", mode, by }),

@@ -170,15 +170,14 @@ interface RunFilesWriter {
 
 /** Opens the files of a run, and those in its `--logs` directory. */
 export async function openRunFiles(project: Project, known: LoadedRun): Promise<RunFilesWriter> {
-  const { dir, run, events } = known;
   const attractorLogs = await openAttractorLogs(project, known);
   let opened: RunFiles | undefined;
   const own = (): RunFiles => {
-    opened ??= RunFiles.open(dir, run, known, events);
+    opened ??= RunFiles.open(known);
     return opened;
   };
   // Otherwise open them with the first record: for a long run that takes time, and steps can start.
-  if (mayBeAhead(dir.events, run.seq)) own();
+  if (mayBeAhead(known.dir.events, known.run.seq)) own();
   return {
     record: (news, now) => {
       own().record(news, now);

@@ -1,15 +1,29 @@
 /**
  * The requests that reach the owner of a run, through the inbox, and as signals or calls of this
- * process.
+ * process; and the facts that lasting requests become, for the living owner or the next one.
  *
- * Owns: reading the inbox for as long as a run is driven, and handing each request to the driver, also
- *   a stop that came before there was one.
- * Does not: decide what follows from a request, or turn it into a fact (request-facts.ts). Lasting
- *   requests that came before are facts of the first turn.
+ * Owns: reading the inbox while a run is driven, and passing each request to the driver, also a stop
+ *   that came before there was a driver. What a request needs from the disk (the files to restore, the
+ *   outputs of a step): the owner finds it when it reads the request, because the asker may have seen an
+ *   older state.
+ * Does not: decide what follows from a request (core/request.ts). Lasting requests that came before this
+ *   owner are facts of its first turn.
  */
+import { uncertainVisit } from "../../core/attempt/uncertain.ts";
 import type { StopMode } from "../../core/event.ts";
-import type { Inbox, LastingRequest, Request } from "../../journal/inbox.ts";
+import type { Fact, FactOf, RequestedFact, Result } from "../../core/fact.ts";
+import { attemptOf } from "../../core/run.ts";
+import { collectResult } from "../../engine/evidence/evidence.ts";
+import { attemptDirOf } from "../../engine/state-dir.ts";
+import type { Inbox, Request } from "../../journal/inbox.ts";
+import { keyOf, type LastingRequest } from "../../journal/inbox.ts";
 import type { Subscription } from "../../journal/subscription.ts";
+import { defined } from "../../util/defined.ts";
+import type { LoadedRun } from "../loaded-run.ts";
+import type { Project } from "../project/project.ts";
+import { advice, asRefusal, Refusal, when } from "../refusal.ts";
+import type { RewindRequest } from "../rewind/rewind-preview.ts";
+import { runEnvironment } from "./run-environment.ts";
 
 /** The requests that a driven run accepts. */
 export interface DrivenRun {
@@ -55,18 +69,18 @@ export class OwnerRequests {
     return new OwnerRequests(inbox, runId, requests.at(-1)?.id ?? 0);
   }
 
-  /** Gives the driver all requests, including those that came before it, until `leave`. */
-  async attend(driver: DrivenRun): Promise<void> {
+  /** Gives the driver all requests, including those that came before it, until `disconnect`. */
+  async connect(driver: DrivenRun): Promise<void> {
     this.#driver = driver;
     if (this.first !== undefined) driver.stop(this.#mode ?? "now", this.first);
     const subscription = this.#inbox.subscribe(this.#runId);
     this.#subscription = subscription;
-    await this.#look(driver);
+    await this.#readNew(driver);
     this.#reading = this.#read(subscription, driver);
   }
 
-  /** Ends the work for the driver; when this resolves, nothing reads the inbox. */
-  async leave(): Promise<void> {
+  /** Passes nothing more to the driver; when this resolves, nothing reads the inbox. */
+  async disconnect(): Promise<void> {
     this.#driver = undefined;
     this.#subscription?.close();
     await this.#reading;
@@ -98,21 +112,21 @@ export class OwnerRequests {
     try {
       while (await subscription.changed()) {
         await driver.renewLease();
-        await this.#look(driver);
+        await this.#readNew(driver);
       }
     } catch (error) {
       driver.fail(error);
     }
   }
 
-  async #look(driver: DrivenRun): Promise<void> {
+  async #readNew(driver: DrivenRun): Promise<void> {
     for (const request of await this.#inbox.after(this.#runId, this.#lastRequest)) {
       this.#lastRequest = request.id;
-      this.#hand(driver, request);
+      this.#pass(driver, request);
     }
   }
 
-  #hand(driver: DrivenRun, request: Request): void {
+  #pass(driver: DrivenRun, request: Request): void {
     if (request.type === "stop") this.#stop(request.mode, request.by);
     else if (request.type === "answer") driver.lookForAnswers();
     else this.#taking = this.#taking.then(() => driver.take(request)).catch(driver.fail);
@@ -130,4 +144,83 @@ export function listen(requests: OwnerRequests): () => void {
   return () => {
     for (const [signal, handler] of handlers) process.off(signal, handler);
   };
+}
+
+/** The fact of a request; `load` returns the present run, for requests that depend on it. */
+export async function factOf(
+  project: Project,
+  load: () => Promise<LoadedRun>,
+  request: LastingRequest,
+): Promise<Fact> {
+  if (request.type === "message") {
+    const { scope, step, message } = request;
+    return { type: "message-left", scope, step, message };
+  }
+  const { type: asks, by = "" } = request;
+  const step = "step" in request ? request.step : undefined;
+  const attempt = "attempt" in request ? request.attempt : undefined;
+  const about = defined({ step, attempt });
+  const fact = await askedFact(project, load, request);
+  return { type: "requested", request: keyOf(request) ?? "", by, asks, ...about, fact };
+}
+
+async function askedFact(
+  project: Project,
+  load: () => Promise<LoadedRun>,
+  request: Exclude<LastingRequest, { type: "message" }>,
+): Promise<RequestedFact> {
+  if (request.type === "add-budget") return { type: "funds-added", added: request.added };
+  if (request.type === "skip") {
+    const { step, by } = request;
+    return { type: "skip-requested", step, by };
+  }
+  const known = await load();
+  try {
+    if (request.type === "settle") return await settledFact(known, request);
+    const { previewRewind, rewindFact } = await import("../rewind/rewind-preview.ts");
+    return await rewindFact(known, await previewRewind(project, known, rewindRequest(request)));
+  } catch (error) {
+    const refusal = asRefusal(error, known.shortId);
+    if (refusal === undefined) throw error;
+    const { code, message, next } = refusal;
+    return { type: "refused", refused: { code, message, next } };
+  }
+}
+
+/** A request to retry or rewind, in the form that the commands use. */
+function rewindRequest(
+  request: Extract<LastingRequest, { type: "retry" | "rewind" }>,
+): RewindRequest {
+  const { step, repeat } = request;
+  const files = request.type === "rewind" && request.verb === "invalidate" ? "keep" : request.files;
+  const about = { step, ...defined({ files, repeat }), ofOwner: true } as const;
+  if (request.type === "rewind") return { verb: "rewind", ...about };
+  const { failed, items, turns } = request;
+  return { verb: "retry", ...about, ...defined({ failed, items, turns }) };
+}
+
+/** The fact of a verdict, with the result of the step for the steps after it. */
+export async function settledFact(
+  known: LoadedRun,
+  { step, as, by, identity }: Pick<FactOf<"settled">, "step" | "as" | "by" | "identity">,
+): Promise<FactOf<"settled">> {
+  const result = as === "done" ? await resultOf(known, step) : undefined;
+  return { type: "settled", step, as, by, ...defined({ identity, result }) };
+}
+
+/** The result of the interrupted step. Throws when outputs are missing: no verdict replaces them. */
+async function resultOf({ plan, run, dir, shortId }: LoadedRun, step: string): Promise<Result> {
+  const visit = uncertainVisit(run, step);
+  const attemptDir = attemptDirOf(dir, attemptOf(visit));
+  const found = await collectResult(
+    { plan, run, dir, env: runEnvironment(run) },
+    visit,
+    attemptDir,
+  );
+  if (!("problem" in found)) return found;
+  const { message } = found.problem;
+  throw new Refusal("output-missing", `step ${step} cannot be settled as done: ${message}`, [
+    advice("write the file"),
+    when("or", "settle", shortId, step, "redo"),
+  ]);
 }

@@ -40,6 +40,9 @@ import { packageVersion } from "../this-process.ts";
 /** The checkpoint grows with the run, so writing it may take only this fraction (1/n) of the time. */
 const CHECKPOINT_TIME_SHARE = 20;
 
+/** What the files of a run show. */
+type RecordedRun = Pick<LoadedRun, "dir" | "run" | "events" | "planText" | "planTexts">;
+
 /** The files of one run, open for its owner. */
 export class RunFiles {
   readonly #dir: RunDir;
@@ -54,15 +57,13 @@ export class RunFiles {
     this.#events = events;
   }
 
-  /**
-   * Opens the files of a run and brings them up to date; `events` are all its events, `run` its
-   * state.
-   */
-  static open(dir: RunDir, run: Run, plans: RunPlans, events: readonly Recorded[]): RunFiles {
+  /** Opens the files of a run and brings them up to date. */
+  static open(known: RecordedRun): RunFiles {
+    const { dir, run, events } = known;
     for (const path of [dir.root, dir.receipts, dir.handoffs]) {
       fs.mkdirSync(path, { recursive: true, mode: 0o700 });
     }
-    writePlans(dir, plans);
+    writePlans(known);
     const file = EventsFile.open(dir.events, run.id);
     file.catchUp(events);
     const files = new RunFiles(dir, file);
@@ -150,11 +151,13 @@ export class RunFiles {
   }
 }
 
-/** The text of a run's plan and, for an updated run, the texts of all its plans. */
-type RunPlans = Pick<LoadedRun, "planText" | "planTexts">;
+/** Writes the files that a run lacks when a kill came between its last event and them. */
+export function completeRunFiles(known: LoadedRun): void {
+  RunFiles.open(known).close(known.run);
+}
 
 /** Writes the plans before the events that name them, so that a repair finds all that it needs. */
-function writePlans(dir: RunDir, { planText, planTexts }: RunPlans): void {
+function writePlans({ dir, planText, planTexts }: RecordedRun): void {
   if (planTexts.size > 0) fs.mkdirSync(dir.plans, { recursive: true, mode: 0o700 });
   for (const [name, text] of planTexts) writeWhole(join(dir.plans, `${name}.json`), text);
   writeWhole(dir.plan, planText);

@@ -25,7 +25,7 @@ import type { Plan } from "../../plan/plan.ts";
 import { failpoint } from "../../util/failpoint.ts";
 import { bringCommits } from "../../workspace/repository-copy.ts";
 import { openStore } from "../../workspace/snapshot/store.ts";
-import { RunFiles } from "../drive/run-files.ts";
+import { completeRunFiles } from "../drive/run-files.ts";
 import { loadRun, parsePlan } from "../loaded-run.ts";
 import { createProject, type Project, resolveRunId, shortIdOf } from "../project/project.ts";
 import { asRefusal } from "../refusal.ts";
@@ -145,7 +145,7 @@ async function receive(
   failpoint("pull.received");
   const known = await loadRun({ dir, journal }, runId);
   await carryRequests(store.inbox, journal.inbox, known.run);
-  RunFiles.open(known.dir, known.run, known, known.events).close(known.run);
+  completeRunFiles(known);
   return { ...result, isThere: false };
 }
 

@@ -30,7 +30,7 @@ import { hidesMarked, masked, maskedJson } from "../output/secret-mask.ts";
 import { hasAgents, priceListOf } from "../prices.ts";
 import type { Project } from "../project/project.ts";
 import { earlierEstimates } from "./earlier-runs.ts";
-import { outcomeKey, outcomeOf, type RunOutcome } from "./run-outcome.ts";
+import { outcomeKey, outcomeOf, type RunOutcome } from "./inspect.ts";
 
 /** How many lines of the newest events are kept. */
 const LINES_MAX = 500;

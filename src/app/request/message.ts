@@ -23,7 +23,7 @@ import { systemClock } from "../../util/clock.ts";
 import { failpoint } from "../../util/failpoint.ts";
 import { isOwnerAlive, thisOwner, thisPerson } from "../drive/owner.ts";
 import { refuseMoved } from "../drive/ownership.ts";
-import { RunFiles } from "../drive/run-files.ts";
+import { completeRunFiles } from "../drive/run-files.ts";
 import { type LoadedRun, loadRun, reloadRun } from "../loaded-run.ts";
 import { stepNamed } from "../project/names.ts";
 import type { Project } from "../project/project.ts";
@@ -148,7 +148,7 @@ export async function recordMessages(
   }
   if (run.seq === before) return { ...known, run };
   const now = await loadRun(project, known.id);
-  RunFiles.open(now.dir, now.run, now, now.events).close(now.run);
+  completeRunFiles(now);
   return now;
 }
 

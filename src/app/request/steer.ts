@@ -52,8 +52,7 @@ import {
 } from "./ask-owner.ts";
 
 import { runOwnCommand } from "./own-command.ts";
-import { type Settled, settleStep } from "./settle.ts";
-import { type SkippedStep, skipStep } from "./skip.ts";
+import { type StepDecision, settleStep, skipStep } from "./step-decision.ts";
 
 /** A run that a process in the background drives, or that has ended already. */
 type BackgroundRun = DocumentJson<"detached">;
@@ -264,7 +263,7 @@ export async function settleEffect(
   project: Project,
   known: LoadedRun,
   { step, verdict, identity, resume = true }: SettleWanted,
-): Promise<Settled & Continued> {
+): Promise<Awaited<ReturnType<typeof settleStep>> & Continued> {
   const settled = await settleStep({ project, known }, step, { verdict, identity });
   const isOwned = takesRequests(project, settled.known);
   return { ...settled, ...(await continued(project, settled.known, resume, isOwned)) };
@@ -275,7 +274,7 @@ export async function skipAndContinue(
   project: Project,
   known: LoadedRun,
   { step, resume = true }: { readonly step: string; readonly resume?: boolean | undefined },
-): Promise<SkippedStep & Continued> {
+): Promise<StepDecision & Continued> {
   const skipped = await skipStep({ project, known }, step);
   const isOwned = takesRequests(project, skipped.known);
   return { ...skipped, ...(await continued(project, skipped.known, resume, isOwned)) };

@@ -27,8 +27,6 @@ import {
 import { command, Refusal, when } from "../refusal.ts";
 import { openQuestions } from "./answer.ts";
 
-export type { StopMode };
-
 interface StoppedRun {
   readonly runId: string;
   readonly shortId: string;

@@ -31,7 +31,7 @@ import {
 import { planRestore, shownPlan } from "../../workspace/snapshot/restore-plan.ts";
 import { listRefs, REFS, writeRefs } from "../../workspace/snapshot/store.ts";
 import { thisPerson } from "../drive/owner.ts";
-import { RunFiles } from "../drive/run-files.ts";
+import { completeRunFiles } from "../drive/run-files.ts";
 import { keepsFiles, openRunWorkspace } from "../drive/run-workspace.ts";
 import { type LoadedRun, loadRun } from "../loaded-run.ts";
 import { fitInput, parseInput, refuseUnknownKeys, type TypedInput } from "../pipeline/input.ts";
@@ -86,7 +86,7 @@ export async function forkRun(
   await createFork(project, known, runId, plan);
   failpoint("fork.created");
   const fork = await loadRun(project, runId);
-  RunFiles.open(fork.dir, fork.run, fork, fork.events).close(fork.run);
+  completeRunFiles(fork);
   return fork;
 }
 

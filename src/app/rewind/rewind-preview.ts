@@ -4,7 +4,7 @@
  *
  * Owns: the fact of each command for the engine, its preview, and the question whether an effect may
  *   happen again.
- * Does not: change a run; its owner does (rewind.ts, or the living owner: request-facts.ts).
+ * Does not: change a run; its owner does (rewind.ts, or the living owner: owner-requests.ts).
  */
 
 import { effectsWithin } from "../../core/attempt/effect.ts";

@@ -35,7 +35,7 @@ import { describeFile } from "../../workspace/artifact.ts";
 import { looseFiles } from "../../workspace/repository.ts";
 import { WorkspaceError } from "../../workspace/workspace-error.ts";
 import { isOwnerAlive, ownerText, thisOwner } from "../drive/owner.ts";
-import { RunFiles } from "../drive/run-files.ts";
+import { completeRunFiles } from "../drive/run-files.ts";
 import { loadRun, parsePlan } from "../loaded-run.ts";
 import { createProject, type Project, shortIdOf } from "../project/project.ts";
 import { advice, command, filesRefusal, Refusal, when } from "../refusal.ts";
@@ -157,7 +157,7 @@ async function receive(
   const summary = fullSummary(run, workspaceOf(dir));
   await project.journal.log.receive({ runId, planTexts, events, answers, summary });
   failpoint("import.received");
-  RunFiles.open(dir, run, await loadRun(project, about.run), events).close(run);
+  completeRunFiles(await loadRun(project, runId));
 }
 
 /** Reads the run in an archive: its events must be complete and replay to a run (import/M1). */

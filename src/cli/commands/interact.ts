@@ -11,9 +11,9 @@ import { openProject, type Project } from "../../app/project/project.ts";
 import { answerGate, askedAt, openQuestions } from "../../app/request/answer.ts";
 import { askableOwner } from "../../app/request/ask-owner.ts";
 import { type Delivery, sendMessage } from "../../app/request/message.ts";
-import { type Settled, settleStep } from "../../app/request/settle.ts";
-import { skipStep } from "../../app/request/skip.ts";
-import { type StopMode, stopRun } from "../../app/request/stop.ts";
+import { settleStep, skipStep } from "../../app/request/step-decision.ts";
+import { stopRun } from "../../app/request/stop.ts";
+import type { StopMode, Verdict } from "../../core/event.ts";
 import { waitsForPerson } from "../../core/next-actions.ts";
 import { attemptOf } from "../../core/run.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
@@ -123,7 +123,7 @@ function deliveryLines(
   }
 }
 
-const EFFECT: Readonly<Record<Settled["as"], string>> = {
+const EFFECT: Readonly<Record<Verdict, string>> = {
   done: "it happened",
   redo: "it runs again when the run continues",
   abort: "the step is abandoned",

@@ -280,7 +280,7 @@ async function askAboutUnfinished(
   const answer = await ask(`${unfinished}\n${offer}${skip}, start a [n]ew run, or [a]bort? `);
   if (answer !== "" && kind.startsWith(answer)) return { kind, runId: last.runId };
   if (step !== undefined && answer !== "" && "skip".startsWith(answer)) {
-    const { skipStep } = await import("../../app/request/skip.ts");
+    const { skipStep } = await import("../../app/request/step-decision.ts");
     await skipStep({ project, known: await loadRun(project, last.runId) }, step);
     return { kind: "resume", runId: last.runId };
   }
@@ -289,7 +289,7 @@ async function askAboutUnfinished(
 
 /** The step that a person may want to skip before an unfinished run continues. */
 async function stepToSkip(project: Project, runId: string): Promise<string | undefined> {
-  const { blockingStep } = await import("../../app/request/skip.ts");
+  const { blockingStep } = await import("../../app/request/step-decision.ts");
   return blockingStep(await loadRun(project, runId));
 }
 
