@@ -70,7 +70,7 @@ async function reportError(error: unknown): Promise<ExitCode> {
   return EXIT.error;
 }
 
-/** The line of commander is already on stderr, unless stdout gets JSON. */
+/** Commander has already printed the error on stderr, unless stdout gets JSON. */
 function reportUsage({ exitCode, message }: CommanderError): ExitCode {
   if (exitCode === 0) return EXIT.done;
   if (isJsonExpected()) {

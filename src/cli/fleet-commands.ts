@@ -5,9 +5,10 @@ import {
   addReadingOptions,
   examples,
   type Finish,
-  jsonOption,
   projectFilesOption,
 } from "./options.ts";
+
+const fleetCommands = () => import("./commands/fleet.ts");
 
 /** Declares submit, schedules, worker, workers, store, push and pull. */
 export function addFleetCommands(program: Command, finish: Finish): void {
@@ -19,7 +20,7 @@ export function addFleetCommands(program: Command, finish: Finish): void {
 function addSubmitting(program: Command, finish: Finish): void {
   const submit = program
     .command("submit")
-    .description("give a new run of a pipeline to the workers of a fleet")
+    .description("queue a new run of a pipeline for the workers of a fleet")
     .argument("<file>", "a YAML, DOT or TypeScript file, or a name in pipelines/")
     .optionsGroup("Input:");
   addInputOptions(submit);
@@ -31,7 +32,6 @@ function addSubmitting(program: Command, finish: Finish): void {
   addReadingOptions(submit);
   submit
     .optionsGroup("Options:")
-    .addOption(jsonOption())
     .addHelpText(
       "after",
       examples(
@@ -41,52 +41,46 @@ function addSubmitting(program: Command, finish: Finish): void {
       ),
     )
     .action(async (file, options) =>
-      finish(await (await import("./commands/fleet.ts")).submitCommand(file, options)),
+      finish(await (await fleetCommands()).submitCommand(file, options)),
     );
   program
     .command("schedules")
-    .description("show the pipelines that a fleet starts at certain times")
-    .option("--remove <name>", "remove this one")
-    .addOption(jsonOption())
+    .description("show the pipelines that a fleet starts on a schedule")
+    .option("--remove <name>", "remove the schedule with this name")
     .addHelpText("after", examples("perdure schedules", "perdure schedules --remove nightly"))
-    .action(async (options) =>
-      finish(await (await import("./commands/fleet.ts")).schedulesCommand(options)),
-    );
+    .action(async (options) => finish(await (await fleetCommands()).schedulesCommand(options)));
 }
 
 function addWorking(program: Command, finish: Finish): void {
   program
     .command("worker")
-    .description("drive runs of a fleet on this machine, until SIGTERM hands them over")
+    .description("drive runs of a fleet on this machine; SIGTERM hands them over to other workers")
     .option("--concurrency <number>", "drive this many runs at once; default: 4")
     .option("--labels <labels>", "what this machine has, such as linux,claude")
-    .option("--directory <dir>", "keep its runs here; default: ~/.local/state/perdure/worker")
-    // The process that the supervisor starts.
+    .option(
+      "--directory <dir>",
+      "keep the runs in this directory; default: ~/.local/state/perdure/worker",
+    )
+    // For the process that the supervisor starts.
     .addOption(new Option("--supervised").hideHelp())
     .addHelpText(
       "after",
       examples("perdure worker", "perdure worker --concurrency 8 --labels linux,claude"),
     )
-    .action(async (options) =>
-      finish(await (await import("./commands/fleet.ts")).workerCommand(options)),
-    );
+    .action(async (options) => finish(await (await fleetCommands()).workerCommand(options)));
   program
     .command("workers")
-    .description("show the workers of a fleet, its queues, and runs that no worker could drive")
-    .addOption(jsonOption())
+    .description("show the workers of a fleet, its queues, and the runs that no worker could drive")
     .addHelpText("after", examples("perdure workers", "perdure workers --json"))
-    .action(async (options) =>
-      finish(await (await import("./commands/fleet.ts")).workersCommand(options)),
-    );
+    .action(async (options) => finish(await (await fleetCommands()).workersCommand(options)));
   program
     .command("store")
     .description("set up the PostgreSQL database of a fleet: tables, roles, rights")
     .addArgument(new Argument("<action>", "what to do").choices(["init"]))
     .option("--lease <duration>", "how long a silent worker keeps its runs; default: 12s")
-    .addOption(jsonOption())
     .addHelpText("after", examples("perdure store init", "perdure store init --lease 30s"))
     .action(async (action, options) =>
-      finish(await (await import("./commands/fleet.ts")).storeCommand(action, options)),
+      finish(await (await fleetCommands()).storeCommand(action, options)),
     );
 }
 
@@ -94,20 +88,18 @@ function addMoving(program: Command, finish: Finish): void {
   program
     .command("push")
     .description("move a run of this machine to the fleet")
-    .argument("<run>", "a run, by a unique prefix of its id")
-    .addOption(jsonOption())
+    .argument("<run>", "a run id, or a unique prefix of it")
     .addHelpText("after", examples("perdure push 3f2a", "perdure push 3f2a --json"))
     .action(async (run, options) =>
-      finish(await (await import("./commands/fleet.ts")).pushCommand(run, options)),
+      finish(await (await fleetCommands()).pushCommand(run, options)),
     );
   program
     .command("pull")
     .description("move a run of the fleet to this machine, to continue it here")
-    .argument("<run>", "a run, by a unique prefix of its id")
+    .argument("<run>", "a run id, or a unique prefix of it")
     .addOption(projectFilesOption())
-    .addOption(jsonOption())
     .addHelpText("after", examples("perdure pull 3f2a", "perdure pull 3f2a --files restore"))
     .action(async (run, options) =>
-      finish(await (await import("./commands/fleet.ts")).pullCommand(run, options)),
+      finish(await (await fleetCommands()).pullCommand(run, options)),
     );
 }

@@ -1,12 +1,12 @@
 /**
  * The program: its commands and their options.
  *
- * Owns: the command line and the exit status; the refusal of an unknown command, which names ours for
- * those that other systems have and that Perdure had.
- * Does not: carry out a command (`commands/` does). The first command that needs a file there loads
- * it, because a list of runs must not wait for a YAML parser.
+ * Owns: the command line and the exit status; the refusal of an unknown command, which suggests
+ * Perdure's command for the name that another tool uses.
+ * Does not: carry out a command (`commands/` does). Files of `commands/` are loaded when a command
+ * needs them, because a list of runs must not wait for a YAML parser.
  */
-import { Command, Help } from "commander";
+import { type Argument, Command, Help, type Option } from "commander";
 import { command, type Next, Refusal } from "../app/refusal.ts";
 import {
   changeDirectory,
@@ -22,24 +22,16 @@ import { nearest } from "../util/nearest.ts";
 import { EXIT, type ExitCode } from "../view/exit-code.ts";
 import { exitOnUnhandledErrors, exitWithError } from "./exit.ts";
 import { addFleetCommands } from "./fleet-commands.ts";
-import { addCheckpointCommands, addResultCommands, addRewindCommands } from "./history-commands.ts";
 import {
-  addDocumentCommands,
   addInspectCommands,
-  addNotifyCommand,
-  addOverviewCommands,
+  addMoreInspectCommands,
   describeList,
   describeShow,
 } from "./inspect-commands.ts";
 import { addMaintenanceCommands, describeClean } from "./maintenance-commands.ts";
-import { endWithZeroOrOne, type Finish, jsonOption } from "./options.ts";
+import { endWithZeroOrOne, type Finish } from "./options.ts";
 import { expectJson, isJsonExpected, print, surviveClosedOutput } from "./print.ts";
-import {
-  addAnswerCommands,
-  addAttachCommand,
-  addConversationCommands,
-  addRunCommands,
-} from "./run-commands.ts";
+import { addMoreRunCommands, addRunCommands } from "./run-commands.ts";
 
 /** Parses the arguments, runs the command and sets the exit status. */
 export async function main(args: readonly string[], kept?: KeptCode): Promise<void> {
@@ -64,22 +56,15 @@ export async function main(args: readonly string[], kept?: KeptCode): Promise<vo
   }
 }
 
-/** Where the first word is one of these, only the commands of its group are declared. */
+/** For these first words only the commands of their group are declared, which is faster. */
 const RUNNING: ReadonlySet<string> = new Set(["run", "resume", "retry", "stop"]);
 const LOOKING: ReadonlySet<string> = new Set(["list", "show", "why", "explain", "logs"]);
 
 function addAllCommands(program: Command, finish: Finish): void {
   addRunCommands(program, finish);
-  addAnswerCommands(program, finish);
-  addConversationCommands(program, finish);
-  addRewindCommands(program, finish);
-  addAttachCommand(program, finish);
+  addMoreRunCommands(program, finish);
   addInspectCommands(program, finish);
-  addDocumentCommands(program, finish);
-  addOverviewCommands(program, finish);
-  addNotifyCommand(program, finish);
-  addCheckpointCommands(program, finish);
-  addResultCommands(program, finish);
+  addMoreInspectCommands(program, finish);
   addMaintenanceCommands(program, finish);
   addFleetCommands(program, finish);
   addSessionCommands(program, finish);
@@ -88,7 +73,7 @@ function addAllCommands(program: Command, finish: Finish): void {
 /** The headings of `perdure --help`, and the commands under each. */
 const GROUPS: Readonly<Record<string, readonly string[]>> = {
   "Run:": ["run", "resume", "stop", "attach", "answer", "settle", "skip", "say", "open"],
-  "Look:": [
+  "Inspect:": [
     "list",
     "inbox",
     "show",
@@ -104,10 +89,10 @@ const GROUPS: Readonly<Record<string, readonly string[]>> = {
     "mcp",
   ],
   "Take the result:": ["merge", "apply", "pr"],
-  "Go back:": ["retry", "rewind", "fork"],
+  "Run again:": ["retry", "rewind", "fork"],
   "Write pipelines:": ["init", "demo", "validate", "prices", "completion"],
   "Many machines:": ["submit", "schedules", "worker", "workers", "store", "push", "pull"],
-  "Keep:": ["service", "export", "import", "clean", "doctor", "replay", "notify"],
+  "Maintain:": ["service", "export", "import", "clean", "doctor", "replay", "notify"],
 };
 
 /** Sorts the commands into groups for the help. */
@@ -125,8 +110,15 @@ function groupCommands(program: Command): void {
   }
 }
 
-/** Narrower descriptions of options and commands are not wrapped. */
+/** A column of descriptions that is narrower than this is not wrapped. */
 const HELP_WIDTH_MIN = 8;
+
+/** The text about an option or an argument in a help. */
+function describe({ description, argChoices, defaultValue }: Option | Argument): string {
+  const values = argChoices === undefined ? "" : `: ${argChoices.join(", ")}`;
+  const byDefault = defaultValue === undefined ? "" : `; default: ${defaultValue}`;
+  return `${description}${values}${byDefault}`;
+}
 
 /** The commands with their options and helps; `first` is the first word of the command line. */
 export function buildProgram(first: string, finish: Finish): Command {
@@ -134,8 +126,8 @@ export function buildProgram(first: string, finish: Finish): Command {
     .description(
       "Runs pipelines of AI agents and shell commands. Kill it anywhere; resume continues from there.",
     )
-    .version(packageVersion(), "-V, --version")
-    .option("-C, --project <dir>", "work as if started in this directory")
+    .version(packageVersion(), "-V, --version", "print the version")
+    .option("-C, --project <dir>", "run as if started in this directory")
     .hook("preAction", (command) => {
       requireProc();
       const { project } = command.opts<{ project?: string }>();
@@ -145,16 +137,14 @@ export function buildProgram(first: string, finish: Finish): Command {
     .configureHelp({
       sortSubcommands: false,
       minWidthToWrap: HELP_WIDTH_MIN,
-      optionDescription: ({ description, argChoices, defaultValue }) => {
-        const values = argChoices === undefined ? "" : `: ${argChoices.join(", ")}`;
-        const byDefault = defaultValue === undefined ? "" : `; default: ${defaultValue}`;
-        return `${description}${values}${byDefault}`;
-      },
+      optionDescription: describe,
+      argumentDescription: describe,
       subcommandTerm: (command) =>
         `${command.name()} ${command.usage().replace("[options]", "").trim()}`.trim(),
       visibleCommands: (command) =>
         new Help().visibleCommands(command).filter((one) => one.name() !== "help"),
     })
+    .helpOption("-h, --help", "print this help")
     .showHelpAfterError("(see: perdure --help)")
     .addHelpText("after", EXAMPLES)
     .exitOverride()
@@ -164,15 +154,17 @@ export function buildProgram(first: string, finish: Finish): Command {
         program.commands.map((one) => one.name()),
       );
     });
-  // The reason is printed as JSON (exit.ts).
   program.configureOutput({ writeOut: (text) => print(text.trimEnd()) });
+  // With --json, exit.ts prints the error.
   if (isJsonExpected()) program.configureOutput({ writeErr: () => undefined });
   if (RUNNING.has(first)) addRunCommands(program, finish);
   else if (LOOKING.has(first)) addInspectCommands(program, finish);
   else addAllCommands(program, finish);
   for (const command of program.commands) addJsonOption(command);
   groupCommands(program);
-  for (const command of program.commands) command.exitOverride();
+  for (const command of program.commands) {
+    command.exitOverride().showHelpAfterError(`(see: perdure ${command.name()} --help)`);
+  }
   return program;
 }
 
@@ -180,25 +172,25 @@ const EXAMPLES = `
 Examples:
   perdure run release.yaml -i version=1.2.0    start a pipeline
   perdure resume                               continue the last unfinished run
-  perdure list runs                            see what there is
-  perdure why                                  what happened, and what to type next
+  perdure list runs                            see all runs of this project
+  perdure why                                  see what happened and what to do next
   perdure logs test --follow                   watch one step
 
 Exit status: 0 done, 1 error, 2 usage, 3 the pipeline failed, 4 it is invalid, 5 timed out,
 6 waiting for a person, 7 owned by another process, 130 interrupted, 143 terminated`;
 
-/** Other tools call runs sessions; their names of commands work as well. */
+/** Other tools call runs sessions; their commands work here, too. */
 function addSessionCommands(program: Command, finish: Finish): void {
   const sessions = program
     .command("sessions", { hidden: true })
-    .description("other names of: list runs, show, clean");
+    .description("other names for: list runs, show, clean");
   describeList(sessions.command("ls", { isDefault: true }), finish);
   describeShow(sessions.command("show"), finish);
   describeClean(sessions.command("clean"), finish);
   for (const command of sessions.commands) command.exitOverride();
 }
 
-/** Commands without data: they print a script, write a file, show something, or serve a program. */
+/** Commands that have no data to print: they print a script, or talk to a person or a program. */
 const WITHOUT_JSON: ReadonlySet<string> = new Set([
   "completion",
   "demo",
@@ -208,15 +200,15 @@ const WITHOUT_JSON: ReadonlySet<string> = new Set([
   "worker",
 ]);
 
-/** Declares the option for a command and those inside it. */
+/** Declares `--json` for a command and its subcommands. */
 function addJsonOption(command: Command): void {
   for (const inner of command.commands) addJsonOption(inner);
   const has = command.options.some(({ long }) => long === "--json");
   if (has || command.commands.length > 0 || WITHOUT_JSON.has(command.name())) return;
-  command.addOption(jsonOption());
+  command.option("--json", "print JSON");
 }
 
-/** True when the words ask for JSON. */
+/** True when the arguments contain `--json`. */
 function asksForJson(args: readonly string[]): boolean {
   const end = args.indexOf("--");
   const options = end < 0 ? args : args.slice(0, end);
@@ -232,7 +224,7 @@ const STOP = noted("it can be resumed", "stop");
 const VALIDATE = noted("finds every mistake in a file", "validate", "FILE");
 const REWIND = noted("returns to before a step", "rewind", "RUN", "STEP");
 
-/** The commands of others, by what a person types. */
+/** What to suggest for the name of a command that other tools have. */
 const FOREIGN: Readonly<Record<string, readonly Next[]>> = {
   abort: [STOP],
   approve: [noted("answers the open question", "answer", "GATE", "approve")],
@@ -269,7 +261,7 @@ const FOREIGN: Readonly<Record<string, readonly Next[]>> = {
   watch: [noted("Ctrl-C leaves the run running", "attach")],
 };
 
-/** The refusal of a word that is no command, with the command that is probably meant. */
+/** The refusal of an unknown command, which suggests the command that is probably meant. */
 function unknownCommand(word: string, commands: readonly string[]): Refusal {
   const known = Object.hasOwn(FOREIGN, word) ? FOREIGN[word] : undefined;
   const near = known === undefined ? nearest(word, commands) : undefined;

@@ -1,10 +1,10 @@
-/** Opens the run that the words of a command name; says which one, where others could be meant. */
+/** Opens the run that the arguments of a command name; says which one when several are possible. */
 import { type LoadedRun, loadRun } from "../app/loaded-run.ts";
 import { meantRun, type RunWords } from "../app/project/names.ts";
 import { openProject, type Project } from "../app/project/project.ts";
 import { printError } from "./print.ts";
 
-/** A run, and the words of the command after it. */
+/** A run, and the arguments of the command after it. */
 export interface NamedRun {
   readonly project: Project;
   readonly known: LoadedRun;
@@ -22,7 +22,7 @@ export async function runNamed(
   return meant;
 }
 
-/** Opens the project here, and the run that the words name. */
+/** Opens the project here, and the run that the arguments name. */
 export async function openNamed(
   mode: "read-write" | "read-only",
   words: readonly (string | undefined)[],

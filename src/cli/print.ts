@@ -21,7 +21,7 @@ let closed = false;
 export function surviveClosedOutput(): void {
   process.stdout.on("error", (error: NodeJS.ErrnoException) => {
     if (!closed && error.code !== "EPIPE" && error.code !== "EIO") {
-      printError(`warning: what follows cannot be printed: ${error.message}`);
+      printError(`warning: no more output can be printed: ${error.message}`);
     }
     closed = true;
   });
@@ -33,26 +33,26 @@ export function isOutputClosed(): boolean {
   return closed;
 }
 
-/** A sentence, or a row of a table, on stdout; see `advised`. */
+/** Prints a sentence or a row of a table on stdout, wrapped for a terminal. */
 export function print(line: string): void {
   const stream = standardOutput();
-  writeTo(stream, advised(masked(line), stream));
+  writeTo(stream, wrapped(masked(line), stream));
 }
 
-/** A line of data on stdout, such as the output of a step. */
+/** Prints a line of data on stdout as it is, such as the output of a step. */
 export function printRaw(line: string): void {
   printText(`${line}\n`);
 }
 
-/** Lines for a person: on a terminal, no word is broken, and a copied command works. */
-function advised(text: string, { isTTY, columns }: NodeJS.WriteStream): string {
+/** Wraps lines for a terminal: no word is broken, and a suggested command can still be copied. */
+function wrapped(text: string, { isTTY, columns }: NodeJS.WriteStream): string {
   // Some terminals say that they have no columns.
   const isWrapped = isTTY && columns > 0;
   const rows = text.split("\n").flatMap((line) => (isWrapped ? wrapAdvice(line, columns) : line));
   return `${rows.join("\n")}\n`;
 }
 
-/** A text of whole lines on stdout; with `--json` on stderr, where it is no JSON. */
+/** Prints whole lines on stdout; with `--json` on stderr, because stdout gets only JSON. */
 export function printText(text: string): void {
   writeTo(standardOutput(), masked(text));
 }
@@ -101,15 +101,15 @@ export function printDocumentLine<N extends keyof typeof DOCUMENTS>(
   printJson({ schema_version: SCHEMA_VERSION, ...document }, "one-line");
 }
 
-/** A value as JSON on stdout; on one line for a stream of them. */
+/** Prints a value as JSON on stdout, on one line when it is part of a stream. */
 export function printJson(value: unknown, layout: "lines" | "one-line"): void {
   const space = layout === "lines" ? 2 : undefined;
   process.stdout.write(`${JSON.stringify(maskedJson(value), null, space)}\n`);
 }
 
-/** One line on stderr; see `advised`. */
+/** Prints a line on stderr, wrapped for a terminal. */
 export function printError(line: string): void {
-  writeTo(process.stderr, advised(masked(line), process.stderr));
+  writeTo(process.stderr, wrapped(masked(line), process.stderr));
 }
 
 /** Resolves when all output is written, or cannot be. */
@@ -119,15 +119,15 @@ export async function printed(): Promise<void> {
   }
 }
 
-/** Draws diagnostics on stderr. */
+/** Prints diagnostics on stderr. */
 export async function printDiagnostics(read: DiagnosticTexts): Promise<void> {
   if (read.diagnostics.length === 0) return;
   const color = process.stderr.isTTY === true && process.env.NO_COLOR === undefined;
-  // The lines of a file, with marks below them, are no sentences.
+  // Not wrapped, so that the marks below the lines of a file stay in their columns.
   writeTo(process.stderr, `${masked(await diagnosticsText(read, { color }))}\n`);
 }
 
-/** The plan of a file; its warnings are printed. */
+/** Reads the plan of a file and prints its warnings. */
 export async function readPlan(...read: Parameters<typeof requirePlan>): Promise<ReadPlan> {
   const plan = await requirePlan(...read);
   await printDiagnostics(plan);

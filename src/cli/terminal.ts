@@ -1,6 +1,6 @@
 /**
- * The terminal: its width, whether output has colours, which screen the options choose, and questions to
- * the person there. The gates of a run have their own prompt (screen/question-prompt.ts).
+ * The terminal: its width, its colours, the screen that the options choose, and questions to the person
+ * there. The gates of a run have their own prompt (screen/question-prompt.ts).
  */
 
 import type { Confirm } from "../app/drive/screen.ts";
@@ -86,7 +86,7 @@ async function confirmed(message: string, offer?: string): Promise<boolean> {
   return answer.startsWith(key);
 }
 
-/** The answer in lower case; empty when the person leaves. */
+/** Asks a question; returns the answer in lower case, which is empty when the person leaves. */
 export async function ask(question: string): Promise<string> {
   const { createInterface } = await import("node:readline/promises");
   const lines = createInterface({ input: process.stdin, output: process.stdout });

@@ -81,7 +81,7 @@ describe("chooses runs", () => {
     expect(await would("--all", "--max-size", "1GB")).toEqual([]);
     expect(await would("--older-than", "1d")).toEqual([]);
     expect(folders()).toEqual([good, bad, big].toSorted());
-    expect(await project.must(["clean", "--dry-run", big])).toMatch(/In all: (29|3\d)\d\.\d KB/);
+    expect(await project.must(["clean", "--dry-run", big])).toMatch(/Total: (29|3\d)\d\.\d KB/);
 
     const refusals: readonly (readonly [readonly string[], string])[] = [
       [["--status", "done"], '--status takes completed, failed, interrupted, waiting, not "done"'],

@@ -141,7 +141,7 @@ it("survives a log on a full disk: the run continues and says so once", async ()
   const result = await project.run(["run", "p.yaml"], { through });
 
   expect(result.exit, result.stderr).toBe(0);
-  expect(result.stderr).toMatch(/^warning: what follows cannot be printed: ENOSPC.*\n$/);
+  expect(result.stderr).toMatch(/^warning: no more output can be printed: ENOSPC.*\n$/);
   expect(project.effects()).toEqual({ one: 1 });
 });
 

@@ -146,7 +146,7 @@ describe("a gate that nobody can answer here", () => {
         `  next: perdure answer ${id} approve\n`,
     );
     const said = await project.must(["answer", id, "approve", "A", "--text", "well done"]);
-    expect(said).toContain(`No process is running the run; continue it:\n  perdure resume ${id}\n`);
+    expect(said).toContain(`No process drives the run. Continue it:\n  perdure resume ${id}\n`);
     expect(answers()).toEqual([]);
     expect(await project.must(["why"])).toMatch(
       /now has the answer \(approve: answered "approve" by/,

@@ -153,7 +153,7 @@ it("a completed step can be asked something, and stays completed", async () => {
   screen.type("Why?");
   await screen.shows("agent: Because.");
   screen.type("/exit");
-  await screen.shows(`Look: perdure show ${id.slice(0, 8)}`);
+  await screen.shows(`See the result: perdure show ${id.slice(0, 8)}`);
   await screen.shows("status 0");
   expect(await project.must(["why", id])).toContain("completed in");
   expect(await project.events("run.messaged")).toEqual([]);

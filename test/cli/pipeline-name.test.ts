@@ -35,7 +35,7 @@ it("is one of a list when none is named", async () => {
   const refused = await project.run(["run"]);
   expect(refused.exit).toBe(2);
   expect(refused.stderr).toMatch(
-    /which pipeline is meant\?.*perdure run nightly.*perdure run release/s,
+    /perdure run needs a pipeline.*perdure run nightly.*perdure run release/s,
   );
 });
 
@@ -53,7 +53,7 @@ it("is chosen from a list on a terminal, by its number or its name", async () =>
     );
     await terminal.shows("Which one?");
     terminal.type("7");
-    await terminal.shows("7 is none of them.");
+    await terminal.shows("There is no pipeline 7.");
     terminal.type("rel");
     await terminal.shows("status 0");
     terminal.perdure("run");

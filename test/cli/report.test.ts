@@ -135,7 +135,7 @@ describe("graph", () => {
     `);
     expect(await said("graph", "-o", "run.png")).toMatchInlineSnapshot(`
       "--- stderr
-      error: the file name run.png says no format
+      error: the extension of run.png is not that of a known format
         next: add --format mermaid|dot|svg|json
       [exit 2]
       "

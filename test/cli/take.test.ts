@@ -380,7 +380,7 @@ describe("perdure pr", () => {
     const first = good(await project.run(["pr", "--title", "A change"], { env }));
     expect(first.stdout).toBe("Opened https://example.org/pr/1\n");
     const again = good(await project.run(["pr"], { env }));
-    expect(again.stdout).toBe("There is one already: https://example.org/pr/1\n");
+    expect(again.stdout).toBe("The pull request already exists: https://example.org/pr/1\n");
     const branch = await branchName();
     expect(project.read("opened")).toContain(`--head ${branch} --base main --title A change`);
     expect(project.read("opened").trim().split("\n").length).toBe(1);

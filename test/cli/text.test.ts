@@ -349,7 +349,7 @@ it("clean", async () => {
   `);
   expect(await said("clean", "--dry-run")).toMatchInlineSnapshot(`
     "1a2b3c4d  would remove DIR/.perdure/runs/1a2b3c4d-(uuid)
-    In all: 5 KB, and their snapshots.
+    Total: 5 KB, and the snapshots.
     [exit 0]
     "
   `);
@@ -361,7 +361,7 @@ it("clean", async () => {
   const [done = "", failed = ""] = await project.runIds();
   expect(await said("clean", "--all", "--dry-run")).toMatchInlineSnapshot(`
     "1a2b3c4d  would remove DIR/.perdure/runs/1a2b3c4d-(uuid)
-    In all: 5 KB, and their snapshots.
+    Total: 5 KB, and the snapshots.
     [exit 0]
     "
   `);
@@ -663,13 +663,13 @@ it("usage errors", async () => {
   expect(await said("run", "--frob")).toMatchInlineSnapshot(`
     "--- stderr
     error: unknown option '--frob'
-    (see: perdure --help)
+    (see: perdure run --help)
     [exit 2]
     "
   `);
   expect(await said("run")).toMatchInlineSnapshot(`
     "--- stderr
-    error: which pipeline? perdure run FILE
+    error: perdure run needs a pipeline: perdure run FILE
     (see: perdure --help)
     [exit 2]
     "
@@ -699,7 +699,7 @@ it("usage errors", async () => {
   expect(await said("run", "good.yaml", "-o", "xml")).toMatchInlineSnapshot(`
     "--- stderr
     error: unknown option '-o'
-    (see: perdure --help)
+    (see: perdure run --help)
     [exit 2]
     "
   `);
@@ -752,7 +752,7 @@ it("usage errors", async () => {
   `);
   expect(await said("completion", "tcsh")).toMatchInlineSnapshot(`
     "--- stderr
-    error: there is a completion for bash, zsh, fish, not for tcsh
+    error: there are completion scripts for bash, zsh, fish, not for tcsh
     [exit 2]
     "
   `);
@@ -858,9 +858,9 @@ it("help", async () => {
     continues from there.
 
     Options:
-      -V, --version                  output the version number
-      -C, --project <dir>            work as if started in this directory
-      -h, --help                     display help for command
+      -V, --version                  print the version
+      -C, --project <dir>            run as if started in this directory
+      -h, --help                     print this help
 
     Run:
       run [file]                     start a new run of a pipeline
@@ -868,40 +868,41 @@ it("help", async () => {
       stop [run]                     stop a run; it can be resumed
       attach [run]                   watch a run that another process drives; Ctrl-C
                                      leaves it running
-      answer [run] [gate] [choice]   answer a question of a run; without a choice:
-                                     list its questions
+      answer [run] [gate] [choice]   answer a question of a run, or list its
+                                     questions
       settle [run] <step> <verdict>  say whether an interrupted \`once\` step took
                                      effect
       skip [run] <step>              skip a step that failed, waits or has not
-                                     started; the run continues without it
+                                     started
       say [run] <step> <message...>  send a message to the agent of a step; it
-                                     arrives at its next turn
+                                     arrives with its next turn
       open [run] <step>              open the conversation of a step in the agent's
                                      own program
 
-    Look:
+    Inspect:
       list                           list runs
-      inbox                          everything that waits for a person, in all
+      inbox                          list everything that waits for a person, in all
                                      projects of this machine
-      show [run] [gate]              everything about a run: steps, attempts, times,
-                                     errors, the next command
-      why [run]                      what happened, what is done, and the exact
-                                     command that continues
-      logs [run] [step]              what the steps printed
-      explain [run] <step>           why a step was run again, or why its result is
-                                     used
-      timeline [run]                 the checkpoints of a run in order, with what
-                                     changed from one to the next
-      diff [run] <a> [b]             what a step did to files and context, or what
-                                     changed between two checkpoints
-      graph [run-or-file]            draw a pipeline, or a run with its states
-      report [run]                   a post-mortem of a run: path, times, money,
+      show [run] [gate]              show a run: steps, attempts, times, errors, and
+                                     the next command
+      why [run]                      say what happened, what is done, and which
+                                     command continues the run
+      logs [run] [step]              print the output of the steps
+      explain [run] <step>           say why a step ran again, or why its result was
+                                     kept
+      timeline [run]                 list the checkpoints of a run in order, with
+                                     the changes between them
+      diff [run] <a> [b]             show how a step changed files and context, or
+                                     what changed between two checkpoints
+      graph [run-or-file]            draw a pipeline, or a run with the states of
+                                     its steps
+      report [run]                   write a report on a run: path, times, costs,
                                      context, failures, owners
-      cost                           what agents used over time: runs, tokens and
-                                     money
+      cost                           show what agents used over time: runs, tokens
+                                     and money
       ui                             show the runs of all projects in the browser
-      mcp                            serve an agent: tools of the Model Context
-                                     Protocol over stdin and stdout
+      mcp                            offer Perdure as tools to an agent: an MCP
+                                     server on stdin and stdout
 
     Take the result:
       merge [run]                    merge the branch of a run into the branch that
@@ -911,59 +912,57 @@ it("help", async () => {
       pr [run]                       push the branch of a run and open a pull
                                      request (with gh or glab)
 
-    Go back:
+    Run again:
       retry [run] <step...>          run a step again, and every step after it
-      rewind [run] <point>           return to before a step, with or without the
+      rewind [run] <point>           go back to before a step, with or without the
                                      files, and start nothing
-      fork [run]                     start a new run from a checkpoint of this one
+      fork [run]                     start a new run from a checkpoint of a run
 
     Write pipelines:
-      init [template]                write a commented pipeline from a template, to
-                                     start from
-      demo                           kill a run and resume it before your eyes;
-                                     nothing is left behind
-      validate <files...>            find every mistake in pipeline files, without
+      init [template]                write a commented pipeline from a template
+      demo                           watch a run being killed and resumed; leaves
+                                     nothing behind
+      validate <files...>            report every mistake in pipeline files, without
                                      running them
-      prices [file]                  what models cost, since when, and the source of
-                                     each price
-      completion <shell>             print a completion script
+      prices [file]                  show what models cost, since when, and the
+                                     source of each price
+      completion <shell>             print a completion script for a shell
 
     Many machines:
-      submit <file>                  give a new run of a pipeline to the workers of
-                                     a fleet
-      schedules                      show the pipelines that a fleet starts at
-                                     certain times
-      worker                         drive runs of a fleet on this machine, until
-                                     SIGTERM hands them over
+      submit <file>                  queue a new run of a pipeline for the workers
+                                     of a fleet
+      schedules                      show the pipelines that a fleet starts on a
+                                     schedule
+      worker                         drive runs of a fleet on this machine; SIGTERM
+                                     hands them over to other workers
       workers                        show the workers of a fleet, its queues, and
-                                     runs that no worker could drive
+                                     the runs that no worker could drive
       store <action>                 set up the PostgreSQL database of a fleet:
                                      tables, roles, rights
       push <run>                     move a run of this machine to the fleet
       pull <run>                     move a run of the fleet to this machine, to
                                      continue it here
 
-    Keep:
-      service <action>               continue runs after a reboot, start schedules
-                                     and clean up, without a terminal
-      export [run]                   write a run into a file, to continue it
-                                     elsewhere
-      import <file>                  read a run from a file; perdure resume
-                                     continues it
+    Maintain:
+      service <action>               run a service that resumes runs after a reboot,
+                                     starts scheduled ones and cleans up
+      export [run]                   write a run to a file, to continue it elsewhere
+      import <file>                  add a run from a file to this project; then:
+                                     perdure resume
       clean [runs...]                remove the files of completed runs; their
                                      records stay
       doctor [file]                  check this machine and the state of this
                                      project, or what a pipeline needs
-      replay [run]                   check that this version would decide the same
-                                     (exit 3 if not)
-      notify [run]                   send the notices of a run that are due; runs do
-                                     it by themselves
+      replay [run]                   check that this version of perdure makes the
+                                     same decisions again (exit 3 if not)
+      notify [run]                   send the due notices of a run now; runs also
+                                     send them on their own
 
     Examples:
       perdure run release.yaml -i version=1.2.0    start a pipeline
       perdure resume                               continue the last unfinished run
-      perdure list runs                            see what there is
-      perdure why                                  what happened, and what to type next
+      perdure list runs                            see all runs of this project
+      perdure why                                  see what happened and what to do next
       perdure logs test --follow                   watch one step
 
     Exit status: 0 done, 1 error, 2 usage, 3 the pipeline failed, 4 it is invalid, 5 timed out,
@@ -981,59 +980,61 @@ it("help", async () => {
                                 pipelines/, or - for stdin
 
     Input:
-      -i, --input <value>       key=value, JSON, @file.json or text; may be repeated
-      --input-json <key=json>   JSON, such as tags=[1, 2]; - for all of stdin; may
+      -i, --input <value>       the input: key=value, JSON, @file.json or text; may
                                 be repeated
+      --input-json <key=json>   one input as JSON, such as tags=[1, 2]; - reads the
+                                whole input from stdin; may be repeated
 
     How it runs:
-      -d, --detach              leave the run to a background process
-      --shell <command>         run one command instead of a file
-      --beside                  run in a directory where another run with agents is
-                                running
-      --no-cache                run every step: take no result from an earlier run
-      --no-preflight            do not check first whether agents and programs are
+      -d, --detach              run in the background
+      --shell <command>         run this command instead of a pipeline
+      --beside                  start even while another run with agents uses this
+                                directory
+      --no-cache                run every step, and reuse no results of earlier runs
+      --no-preflight            skip the check that agents and programs are
                                 installed
 
     Questions:
       --stay                    wait for answers when nothing else can run, instead
-                                of ending with status 6
-      --auto-approve            answer every gate with its first choice that does
-                                not reject
+                                of exiting with status 6
+      --auto-approve            answer every gate with its first choice that is not
+                                a rejection
 
     Output:
       --json                    print each event as a line of JSON
-      --plain                   print lines, also on a terminal
-      -q, --quiet               print nothing if the run completes, otherwise only
-                                how it ended
+      --plain                   print plain lines, even on a terminal
+      -q, --quiet               print nothing if the run completes, and only the
+                                outcome if not
 
     Agents and DOT pipelines:
-      --simulate [what]         call no model: agents answer at once; all: run no
-                                commands either
-      --agent <name>            run one prompt instead of a file; DOT: for prompts
-                                without provider
+      --simulate [what]         simulate agents instead of calling a model; with
+                                all: simulate commands, too
+      --agent <name>            run a prompt in place of [file] with this agent;
+                                DOT: for nodes without provider
       --model <name>            the model for that prompt; DOT: for nodes that name
                                 none
-      --permissions <which>     what that agent may do unasked: default, plan, edit,
-                                all
-      --goal <text>             DOT: the goal, in place of the one in the file
-      --goal-file <file>        DOT: a file with the goal
+      --permissions <which>     what that agent may do without asking: default,
+                                plan, edit, all
+      --goal <text>             DOT: the goal, instead of the one in the file
+      --goal-file <file>        DOT: read the goal from this file
       --provider <name>         DOT: the provider for nodes that name none
-      --handler <type=command>  DOT: a command for a node type; may be repeated
-      --compat                  end only with status 0 or 1, as scripts for DOT
+      --handler <type=command>  DOT: the command that runs nodes of this type; may
+                                be repeated
+      --compat                  exit only with status 0 or 1, as scripts for DOT
                                 engines expect
-      --logs <dir>              write checkpoint, prompts and outcomes there, as DOT
-                                engines do
+      --logs <dir>              write the checkpoint, prompts and outcomes to this
+                                directory, as DOT engines do
 
-    A run that exists:
+    Continue an existing run:
       --resume <run>            the same as: perdure resume RUN
       --resume-last             the same as: perdure resume; with FILE: only its
                                 runs
-      --from-step <step>        run this part of the newest run again, with its
-                                input
+      --from-step <step>        run this step and all after it again, in the newest
+                                run
       --run <run>               the run for --from-step, instead of the newest one
 
     Options:
-      -h, --help                display help for command
+      -h, --help                print this help
 
     Examples:
       perdure run release.yaml
@@ -1048,75 +1049,77 @@ it("help", async () => {
     continue a run from where it stopped
 
     Arguments:
-      run                       id, or 4 or more of its first characters; default:
-                                the run that was interrupted last
+      run                       a run id, or at least 4 of its first characters;
+                                default: the run that was interrupted last
 
-    Which run, other spellings:
-      --pipeline-id <run>       the run, as an option
+    Other ways to name the run:
+      --pipeline-id <run>       its id
       --logs <dir>              the run that writes to this directory (run --logs)
 
     What runs:
-      --from-step <step>        take earlier steps as done; run this step and all
-                                after it
-      --update                  adopt the edit of the pipeline's file; shows what
-                                that does, and asks
-      -y, --yes                 with --update or --from-step: agree without being
-                                asked
-      --recover <how>           how interrupted work continues: continue, restart,
+      --from-step <step>        run this step and all after it again; earlier steps
+                                count as done
+      --update                  use the edited pipeline file; shows what that
+                                changes, and asks
+      -y, --yes                 agree to --update or --from-step without being asked
+      --recover <how>           what to do with interrupted work: continue, restart,
                                 ask
-      --files <how>             what happens to the files (default: restore; in the
-                                project itself: keep): keep, restore
-      --dry-run                 show what would happen; change nothing
+      --files <how>             keep the files, or restore those of that point
+                                (default: restore; keep in the project itself):
+                                keep, restore
+      --dry-run                 show what would happen, and change nothing
 
     Budget, turns and variables:
       --budget <amount>         add to the budget: +5usd, +100000tokens, +20turns or
                                 +30m
-      --turns <count>           more turns for agents that used up max_turns: +20
-      --env <name>              use the value of a variable here (NAME), or another
-                                one (NAME=value); may be repeated
+      --turns <count>           give agents that have reached max_turns more turns,
+                                such as +20
+      --env <name>              give a variable the value it has here (NAME) or
+                                another one (NAME=value); may be repeated
 
     How it runs:
-      -d, --detach              leave the run to a background process
-      --beside                  run in a directory where another run with agents is
-                                running
-      --no-cache                run every step: take no result from an earlier run
-      --no-preflight            do not check first whether agents and programs are
+      -d, --detach              run in the background
+      --beside                  start even while another run with agents uses this
+                                directory
+      --no-cache                run every step, and reuse no results of earlier runs
+      --no-preflight            skip the check that agents and programs are
                                 installed
-      --as-copy                 this project is a copy of the run's: continue here,
-                                with the files here
-      --take-over               take the run from an owner elsewhere that you know
-                                to be dead
+      --as-copy                 continue here although this project is a copy of the
+                                run's, with the files here
+      --take-over               take the run over from an owner elsewhere that you
+                                know is dead
 
     Questions:
       --stay                    wait for answers when nothing else can run, instead
-                                of ending with status 6
-      --auto-approve            answer every gate with its first choice that does
-                                not reject
+                                of exiting with status 6
+      --auto-approve            answer every gate with its first choice that is not
+                                a rejection
 
     Output:
       --json                    print each event as a line of JSON
-      --plain                   print lines, also on a terminal
-      -q, --quiet               print nothing if the run completes, otherwise only
-                                how it ended
+      --plain                   print plain lines, even on a terminal
+      -q, --quiet               print nothing if the run completes, and only the
+                                outcome if not
 
     Agents and DOT pipelines:
-      --simulate [what]         call no model: agents answer at once; all: run no
-                                commands either
-      --agent <name>            run one prompt instead of a file; DOT: for prompts
-                                without provider
+      --simulate [what]         simulate agents instead of calling a model; with
+                                all: simulate commands, too
+      --agent <name>            run a prompt in place of [file] with this agent;
+                                DOT: for nodes without provider
       --model <name>            the model for that prompt; DOT: for nodes that name
                                 none
-      --permissions <which>     what that agent may do unasked: default, plan, edit,
-                                all
-      --goal <text>             DOT: the goal, in place of the one in the file
-      --goal-file <file>        DOT: a file with the goal
+      --permissions <which>     what that agent may do without asking: default,
+                                plan, edit, all
+      --goal <text>             DOT: the goal, instead of the one in the file
+      --goal-file <file>        DOT: read the goal from this file
       --provider <name>         DOT: the provider for nodes that name none
-      --handler <type=command>  DOT: a command for a node type; may be repeated
-      --compat                  end only with status 0 or 1, as scripts for DOT
+      --handler <type=command>  DOT: the command that runs nodes of this type; may
+                                be repeated
+      --compat                  exit only with status 0 or 1, as scripts for DOT
                                 engines expect
 
     Options:
-      -h, --help                display help for command
+      -h, --help                print this help
 
     Examples:
       perdure resume

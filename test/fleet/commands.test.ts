@@ -125,7 +125,7 @@ requires: [later]
 steps: [{ id: wait, wait: 1h }, { id: only, run: "${fleet.effect("later-waiting")}" }]
 `),
     ];
-    expect(await fleet.must(["stop", stopped, "--after-step"])).toContain("No worker has run");
+    expect(await fleet.must(["stop", stopped, "--after-step"])).toContain("No worker drives run");
     expect(await fleet.document("stop", resumed)).toMatchObject({ outcome: "asked", steps: [] });
     await fleet.must(["resume", resumed]);
     await fleet.worker("later", "--labels", "later");

@@ -1,7 +1,7 @@
 /**
- * Commands that reach a run which another process drives: its owner is asked, and its answer shown.
+ * Commands for a run that another process drives: they send a request to its owner and show the answer.
  *
- * Owns: which options such a request may have, and the words for what became of it.
+ * Owns: which options such a request may have, and the text about its outcome.
  * Does not: send the request (app/request/ask-owner.ts).
  */
 
@@ -28,41 +28,24 @@ interface AskOptions extends OutputOptions {
   readonly dryRun?: boolean;
 }
 
+/** Options about the output and the start, which any of these requests may have. */
+const WITH_ALL = ["preflight", "cache", "json", "plain", "quiet"];
 /** Options of a request for more budget. */
-const WITH_BUDGET: ReadonlySet<string> = new Set([
-  ...["budget", "pipelineId", "file", "preflight", "cache", "json", "plain", "quiet"],
-]);
-
+const WITH_BUDGET = [...WITH_ALL, "budget", "pipelineId", "file"];
 /** Options of a request to retry a step. */
-const WITH_RETRY: ReadonlySet<string> = new Set([
-  ...["files", "failed", "turns", "yes", "preflight", "cache", "json", "plain", "quiet"],
-]);
-
+const WITH_RETRY = [...WITH_ALL, "files", "failed", "turns", "yes"];
 /** Options of a request that a worker continues a run. */
-const WITH_RESUME: ReadonlySet<string> = new Set([
-  ...[
-    "fromStep",
-    "yes",
-    "detach",
-    "pipelineId",
-    "file",
-    "preflight",
-    "cache",
-    "json",
-    "plain",
-    "quiet",
-  ],
-]);
+const WITH_RESUME = [...WITH_ALL, "fromStep", "yes", "detach", "pipelineId", "file"];
 
 /** True when these are the only options that were given. */
-function areOnly(options: AskOptions, names: ReadonlySet<string>): boolean {
+function areOnly(options: AskOptions, names: readonly string[]): boolean {
   const given = Object.entries(options).filter(([, value]) => value !== undefined);
-  return given.every(([name]) => names.has(name));
+  return given.every(([name]) => names.includes(name));
 }
 
 /**
- * Asks the living owner of a run to retry a step, or to add to the budget if nothing else is wanted.
- * Undefined when only a new owner could do what is wanted.
+ * Asks the living owner of a run to retry a step or to add to the budget. Returns undefined if only a
+ * new owner can do what is wanted.
  */
 export async function askToContinue(
   project: Project,
@@ -78,7 +61,7 @@ export async function askToContinue(
   }
   if (wanted?.verb !== "retry" || !areOnly(options, WITH_RETRY)) {
     if (project.workers === undefined || options.dryRun === true) return undefined;
-    const others = Object.entries(options).filter(([name]) => !WITH_RESUME.has(name));
+    const others = Object.entries(options).filter(([name]) => !WITH_RESUME.includes(name));
     refuseOptions(project, known, Object.fromEntries(others));
     if (wanted === undefined) return resume(project, known, options);
   }
@@ -98,7 +81,7 @@ async function resume(project: Project, known: LoadedRun, options: AskOptions): 
   return "resumed";
 }
 
-/** What became of such a request, in words. */
+/** The text about the outcome of such a request. */
 export function resultLines(
   result: AskResult,
   wanted: RewindRequest | undefined,
@@ -110,7 +93,7 @@ export function resultLines(
   return [`Added ${budget} to the budget of run ${known.shortId}${drivenBy(known)}.`];
 }
 
-/** What became of a request to run steps again. */
+/** The text about the outcome of a request to run steps again. */
 export function askedLines(result: AskResult, wanted: RewindRequest): readonly string[] {
   const { outcome, known, reopened = [] } = result;
   if (outcome !== "handled") return pendingLines(result);
@@ -127,7 +110,7 @@ function drivenBy({ lease }: LoadedRun): string {
   return lease?.owner === undefined ? "" : `, which ${ownerText(lease.owner)} drives`;
 }
 
-/** What is said about a request that the owner of a run has not handled. */
+/** The text about a request that the owner of a run has not handled. */
 export function pendingLines({ outcome, known: { shortId, lease } }: AskResult): readonly string[] {
   const resume = commandText("resume", shortId);
   if (lease?.owner === undefined && outcome === "not-read") {

@@ -1,4 +1,4 @@
-/** The end of what this process does with a run: its outcome, or a process in the background. */
+/** What a command does last with a run: print its outcome, or leave it to a background process. */
 import type { Executed } from "../../app/drive/drive.ts";
 import type { LoadedRun } from "../../app/loaded-run.ts";
 import type { Project } from "../../app/project/project.ts";
@@ -38,7 +38,7 @@ export async function detach(
   return EXIT.done;
 }
 
-/** Says what state the run is in when this process has done its part, or leaves it to the background. */
+/** Prints the outcome of a run, or leaves the run to the background. */
 export async function endOfPart(
   project: Project,
   { known, endedBy, isDetached }: Executed,
@@ -49,13 +49,13 @@ export async function endOfPart(
   return exitCodeOf(known.run, endedBy);
 }
 
-/** Leaves a run that this process has driven to one in the background; its steps keep running. */
+/** Leaves a run to a background process; its steps keep running. */
 async function leaveToBackground(
   project: Project,
   known: LoadedRun,
   options: OutputOptions & Parameters<typeof gateOptions>[0],
 ): Promise<ExitCode> {
-  // Nobody is at its terminal, so it waits for answers from elsewhere.
+  // It has no terminal, so it waits for answers from elsewhere.
   const forwarded = gateOptions({ ...options, stay: true });
   return detach(project, known, [...forwarded, "--beside", "--no-preflight"], options);
 }

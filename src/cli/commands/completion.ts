@@ -35,7 +35,7 @@ export async function completionCommand(shell: string): Promise<ExitCode> {
     return EXIT.done;
   }
   const names = Object.keys(SCRIPTS).join(", ");
-  throw new Refusal("bad-option", `there is a completion for ${names}, not for ${shell}`);
+  throw new Refusal("bad-option", `there are completion scripts for ${names}, not for ${shell}`);
 }
 
 const SCRIPTS: Readonly<Record<string, string>> = {

@@ -1,7 +1,7 @@
 /**
  * `perdure doctor`: checks this machine and the project, or what a pipeline needs; repairs a journal.
  *
- * Owns: the lines and the documents of what was found. A document is made first, and its lines follow.
+ * Owns: the JSON and the text about what was found; the text is made from the JSON.
  * Does not: check or repair (app/doctor.ts).
  */
 import {
@@ -122,7 +122,7 @@ async function checkPipeline(file: string, isText: boolean): Promise<ExitCode> {
     }
     for (const line of permissions) print(line);
     if (ready) print(`${file} can run here: perdure run ${file}`);
-    else print(`${file} cannot run here: ${countText(missing, "thing")} missing`);
+    else print(`${file} cannot run here: ${countText(missing, "requirement")} missing`);
   } else {
     const findings = found.map(({ state: status, text, remedy = null }) => {
       return { status, text, remedy };

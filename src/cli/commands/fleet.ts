@@ -1,8 +1,8 @@
 /**
  * The commands of a fleet: its store, its workers, and what it runs.
  *
- * Owns: their options.
- * Does not: store a run or drive one.
+ * Owns: the values of their options.
+ * Does not: store or drive a run.
  */
 import { resolve } from "node:path";
 import { loadFleet } from "../../app/fleet/fleet-access.ts";
@@ -69,7 +69,7 @@ export async function submitCommand(file: string, options: SubmitOptions): Promi
   return EXIT.done;
 }
 
-/** Gives a pipeline to the fleet, which starts it at the times that it says. */
+/** Gives a pipeline to the fleet, which starts it on its schedule. */
 async function schedulePipeline(
   file: string,
   submission: Parameters<typeof fleet.schedule>[1],
@@ -77,7 +77,7 @@ async function schedulePipeline(
 ): Promise<ExitCode> {
   const { schedule: cron } = submission.plan;
   if (cron === undefined) {
-    const message = `${file} does not say when it starts`;
+    const message = `${file} has no schedule`;
     throw new Refusal("bad-option", message, advice('add `on: {schedule: "0 3 * * *"}` to it'));
   }
   const name = resultOf(await loadFleet<typeof fleet>().schedule(process.cwd(), submission, cron));
@@ -91,7 +91,7 @@ interface SchedulesOptions {
   readonly json?: boolean;
 }
 
-/** Shows the pipelines that the fleet starts at certain times, or removes one of them. */
+/** Shows the pipelines that the fleet starts on a schedule, or removes one of them. */
 export async function schedulesCommand({ remove, json }: SchedulesOptions): Promise<ExitCode> {
   const schedules = resultOf(await loadFleet<typeof fleet>().schedules(remove));
   if (json === true) printDocument("schedules", scheduleListJson(schedules));
@@ -127,8 +127,8 @@ export async function pushCommand(run: string, options: MoveOptions): Promise<Ex
   const moved = resultOf(await loadFleet<typeof fleet>().push(process.cwd(), run));
   const { shortId, pipeline, place, isThere } = moved;
   if (printedMove(moved, options)) return EXIT.done;
-  if (isThere) print(`Run ${shortId} of ${pipeline} is in the fleet at ${place} already`);
-  else print(`Run ${shortId} of ${pipeline} is in the fleet at ${place} now`);
+  if (isThere) print(`Run ${shortId} of ${pipeline} is already in the fleet at ${place}`);
+  else print(`Run ${shortId} of ${pipeline} is now in the fleet at ${place}`);
   print(`Follow it: ${commandText("attach", shortId)}`);
   return EXIT.done;
 }
@@ -171,7 +171,7 @@ interface WorkerOptions {
 /** Drives runs of the fleet until a signal ends the worker. */
 export async function workerCommand(options: WorkerOptions): Promise<ExitCode> {
   if (process.platform !== "linux") {
-    const message = "a worker needs Linux: the leash of its steps counts by /proc/uptime";
+    const message = "a worker needs Linux, because the leash of its steps reads /proc/uptime";
     throw new Refusal("bad-option", message);
   }
   const wanted = options.concurrency ?? String(CONCURRENCY_DEFAULT);

@@ -138,7 +138,7 @@ async function rewindFiles(
   const lines = changes === undefined ? [] : changeLines(changes);
   const isSame = changes !== undefined && lines.length === 0;
   if (!json) for (const line of lines) print(line);
-  if (isSame && !json) print(`The files already are those of ${snapshot.name}.`);
+  if (isSame && !json) print(`The files already match ${snapshot.name}.`);
   if (isSame || options.dryRun === true) {
     const dry_run = options.dryRun === true;
     if (json) printRewind(known, snapshot.name, { dry_run });
@@ -204,13 +204,13 @@ interface MergeOptions extends OutputOptions {
   readonly squash?: boolean;
 }
 
-/** Merges the branch of a run into what is checked out. */
+/** Merges the branch of a run into the branch that is checked out. */
 export async function mergeCommand(
   id: string | undefined,
   options: MergeOptions,
 ): Promise<ExitCode> {
   if (options.ffOnly === true && options.squash === true) {
-    throw new Refusal("bad-option", "--ff-only and --squash exclude each other");
+    throw new Refusal("bad-option", "--ff-only and --squash cannot be combined");
   }
   const kind = options.squash ? "squash" : options.ffOnly ? "fast-forward" : "merge";
   const { project, known } = await openNamed("read-only", [id]);
@@ -231,7 +231,7 @@ export async function mergeCommand(
   }
   if (uncommitted.length > 0) {
     const files = countText(uncommitted.length, "file");
-    print(`Not merged: ${files} in ${place.worktree}, which no commit has.`);
+    print(`Not merged: ${files} in ${place.worktree} that no commit contains.`);
   }
   return EXIT.done;
 }
@@ -257,6 +257,6 @@ export async function pullRequestCommand(
   const { project, known } = await openNamed("read-only", [id]);
   const { url, isNew } = await openPullRequest(project, known, options);
   if (wantsJson(options)) printDocument("pr", { run_id: known.id, url, is_new: isNew });
-  else print(isNew ? `Opened ${url}` : `There is one already: ${url}`);
+  else print(isNew ? `Opened ${url}` : `The pull request already exists: ${url}`);
   return EXIT.done;
 }

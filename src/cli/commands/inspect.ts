@@ -228,13 +228,13 @@ export async function diffCommand(
   return EXIT.done;
 }
 
-/** A patch is alone on stdout, so that `git apply` can read it. */
+/** With `--patch` stdout gets only the patch, so that `git apply` can read it. */
 function printDiff({ from, to, changed, context, patch }: RunDifference): void {
   const say = patch === undefined ? print : printError;
   say(`${from.name} -> ${to.name}: ${totalText(changed)}`);
   if (patch === undefined) for (const line of fileLines(changed)) print(line);
   else printText(patch.text);
-  if (patch?.cut === true) say("the patch is cut: it is too long");
+  if (patch?.cut === true) say("the patch is too long and was cut");
   for (const line of contextLines(context)) say(line);
 }
 
@@ -285,7 +285,7 @@ const GRAPH_FORMATS: Formats<GraphFormat> = {
   json: ["json"],
 };
 
-/** Draws a file or a run; the newest run by default. */
+/** Draws a pipeline file or a run, by default the newest one. */
 export async function graphCommand(
   what: string | undefined,
   options: DocumentOptions,
@@ -343,14 +343,14 @@ const REPORT_FORMATS: Formats<ReportFormat> = {
   json: ["json"],
 };
 
-/** Writes the report on a run; on the newest one by default. */
+/** Writes a report on a run, by default the newest one. */
 export async function reportCommand(
   id: string | undefined,
   options: ReportOptions,
 ): Promise<ExitCode> {
   const json = options.json === true ? { format: "json" } : {};
   const format = formatOf(REPORT_FORMATS, { ...options, ...json });
-  // Masked before it is formatted: a format may escape the characters of a secret.
+  // Masked before it is formatted, because a format may escape the characters of a secret.
   const known = maskedRun((await openToShow([id])).known);
   const { plan, events } = known;
   const outputs =
@@ -400,7 +400,7 @@ function formatOf<F extends string>(formats: Formats<F>, options: DocumentOption
   const extension = extname(output).slice(1).toLowerCase();
   const meant = names.find((name) => formats[name].includes(extension));
   if (meant !== undefined) return meant;
-  const message = `the file name ${output} says no format`;
+  const message = `the extension of ${output} is not that of a known format`;
   throw new Refusal("bad-option", message, advice(`add --format ${names.join("|")}`));
 }
 

@@ -1,5 +1,5 @@
 /**
- * The commands that reach a run from another process: `answer`, `say`, `settle`, `attach`, `open`
+ * The commands that change or watch a run from another process: `answer`, `say`, `settle`, `attach`, `open`
  * and `stop`.
  */
 
@@ -53,7 +53,7 @@ export async function answerCommand(
     return EXIT.done;
   }
   print(`${gateName(visit)}: ${answerText(answer)}`);
-  print(isOwned ? "The run continues." : `No process is running the run; continue it:`);
+  print(isOwned ? "The run continues." : "No process drives the run. Continue it:");
   if (!isOwned) print(`  ${commandText("resume", known.shortId)}`);
   return EXIT.done;
 }
@@ -203,15 +203,16 @@ export async function attachCommand(
   return now.run.state.status === "failed" ? EXIT.failed : EXIT.done;
 }
 
-/** Opens the conversation, and says how the run continues after it. */
+/** Opens the conversation, and says how the run continues afterwards. */
 export async function openCommand(given: readonly (string | undefined)[]): Promise<ExitCode> {
   const opened = await openNamed("read-write", given, { needs: 1, what: "a step" });
   const [name = ""] = opened.words;
   const { processesEnded, completed, step, resume } = await openConversation(opened, name);
   if (processesEnded > 0) {
-    print(`Ended ${processesEnded} processes that the program had left running.`);
+    const count = processesEnded === 1 ? "1 process" : `${processesEnded} processes`;
+    print(`Ended ${count} that the program had left running.`);
   }
-  if (completed) print(`Look: ${commandText("show", opened.known.shortId)}`);
+  if (completed) print(`See the result: ${commandText("show", opened.known.shortId)}`);
   else print(`The conversation of step ${step} continues with: ${commandText(...resume)}`);
   return EXIT.done;
 }
@@ -242,7 +243,7 @@ export async function stopCommand(id: string | undefined, options: StopOptions):
   if (result.kind === "asked") {
     const { owner } = result;
     if (owner === undefined) {
-      print(`No worker has run ${shortId}: the next one stops it, and starts no step.`);
+      print(`No worker drives run ${shortId} now; the next one stops it without starting a step.`);
     } else print(`Asked ${ownerText(owner)} to stop run ${shortId} ${WHEN[mode]}.`);
     if (mode === "now" && owner !== undefined) {
       print(`Stop its steps at once, even in the middle of a call: perdure stop ${shortId}`);

@@ -40,13 +40,12 @@ export async function listCommand(options: ListOptions): Promise<ExitCode> {
   return EXIT.done;
 }
 
-/** Other tools print the list alone, with their names; `--output json` is their spelling. */
+/** `--output json` prints the list as other tools do: without a document, with their field names. */
 function printRows(rows: readonly RunRow[], options: ListOptions): void {
   if (options.json === true) printDocument("runs", runListJson(rows));
   else printJson(pipelineListJson(rows), "lines");
 }
 
-/** There may be runs that were not asked for. */
 function emptyText({ status, pipeline }: ListOptions): string {
   if (status === undefined && pipeline === undefined) {
     return "No runs. Start one with: perdure run FILE";

@@ -40,7 +40,7 @@ export async function validateCommand(
       });
       if (json) continue;
       await printDiagnostics(settings);
-      if (diagnostics.length === 0) print(`${file}: valid settings of pipelines`);
+      if (diagnostics.length === 0) print(`${file}: valid configuration`);
       continue;
     }
     const read = await readPipeline(path);
@@ -149,7 +149,7 @@ async function chosen(): Promise<string> {
   return templates[Number(answer) - 1]?.name ?? answer;
 }
 
-/** Kills a run and resumes it, before your eyes. */
+/** Shows how a run is killed and resumed. */
 export async function demoCommand(): Promise<ExitCode> {
   return (await demonstrate(print)) ? EXIT.done : EXIT.error;
 }

@@ -44,7 +44,7 @@ import {
 import { detach, endOfPart, gateOptions } from "./background.ts";
 import { nothingStarted } from "./resume.ts";
 
-/** The options of `run`; some of them spell `resume`. */
+/** The options of `run`; some of them mean `resume`. */
 export interface RunArguments extends RunOptions {
   readonly resume?: string;
   readonly resumeLast?: boolean;
@@ -52,7 +52,7 @@ export interface RunArguments extends RunOptions {
   readonly run?: string;
 }
 
-/** Refuses options that a spelling of `resume` would ignore. */
+/** Refuses options that would be ignored when `run` means `resume`. */
 export function refuseMixedOptions(file: string | undefined, options: RunArguments): void {
   const { resume, resumeLast, fromStep, run: named } = options;
   const resumes = resume !== undefined || resumeLast === true || fromStep !== undefined;
@@ -134,7 +134,7 @@ export interface RunOptions extends OutputOptions, ReadingOptions, TypedInput {
   readonly scheduled?: string;
 }
 
-/** How often a person may mistype before nothing is started, and how many pipelines are named. */
+/** How often a person may name an unknown pipeline, and how many pipelines are listed. */
 const ANSWERS_MAX = 5;
 const OFFERED_MAX = 50;
 
@@ -144,7 +144,7 @@ export async function runChosen(options: RunOptions): Promise<ExitCode | undefin
   if (offered.length === 0) return undefined;
   if (!canAsk(options)) {
     const next = offered.map(({ name }) => command("run", name));
-    throw new Refusal("bad-option", "which pipeline is meant?", next);
+    throw new Refusal("bad-option", "perdure run needs a pipeline", next);
   }
   const rows = offered.map(({ name, about = "" }, at) => [`${at + 1}`.padStart(3), name, about]);
   for (const line of tableLines(rows, { width: stdoutWidth() })) print(line);
@@ -157,7 +157,7 @@ export async function runChosen(options: RunOptions): Promise<ExitCode | undefin
     const chosen =
       names[Number(answer) - 1] ?? named ?? (begun.length === 1 ? begun[0] : undefined);
     if (chosen !== undefined) return runCommand(chosen, options);
-    print(`${answer} is none of them.`);
+    print(`There is no pipeline ${answer}.`);
   }
   return nothingStarted();
 }
@@ -238,7 +238,7 @@ interface NamedPlan extends Pick<ReadPlan, "plan" | "sha256"> {
   readonly typed: readonly string[];
 }
 
-/** Reads the pipeline that the command line names or stands for. */
+/** Reads the pipeline that the command line names or describes. */
 export async function pipelineOf(
   named: string | undefined,
   options: RunOptions,

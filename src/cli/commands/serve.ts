@@ -58,12 +58,12 @@ export async function uiCommand(options: UiOptions): Promise<ExitCode> {
   return EXIT.done;
 }
 
-/** The file that leads a browser to the address. */
+/** The page that redirects the browser to the address. */
 const BROWSER_FILE = "open.html";
 
 /**
  * Opens an address that contains a secret. Everybody on this machine can read the arguments of a
- * program, so the browser gets the name of a file that leads to the address.
+ * program, so the browser gets the name of a page that redirects to the address.
  */
 function openInBrowser(url: string): void {
   const { DISPLAY, WAYLAND_DISPLAY } = process.env;
@@ -92,7 +92,7 @@ function endedBySignal(): AbortSignal {
 }
 
 const FOR_AGENTS =
-  "This serves an agent, which starts it by itself: claude mcp add perdure -- perdure mcp";
+  "An agent starts this server by itself. Set it up: claude mcp add perdure -- perdure mcp";
 
 /** Serves an agent over stdin and stdout until the client closes its end. */
 export async function mcpCommand(options: { readonly readOnly?: boolean }): Promise<ExitCode> {
@@ -102,15 +102,15 @@ export async function mcpCommand(options: { readonly readOnly?: boolean }): Prom
   return EXIT.done;
 }
 
-/** How long the service waits between two looks at all projects. */
+/** How long the service waits between two checks of all projects. */
 const PASS_EVERY_MS = 20_000;
 
 interface ServiceOptions extends OutputOptions {
-  /** `run` looks once and ends. */
+  /** `run` checks all projects once and exits. */
   readonly once?: boolean;
 }
 
-/** Carries out one of the words after `perdure service`; then says how the service stands. */
+/** Carries out an action of `perdure service`, and reports the state of the service. */
 export async function serviceCommand(action: string, options: ServiceOptions): Promise<ExitCode> {
   const say = wantsJson(options) ? printError : print;
   if (action === "install") install(say);
@@ -130,14 +130,16 @@ type Say = (line: string) => void;
 function install(say: Say): void {
   const { unit, isStarted, endsAtLogout } = installUnit();
   say(`Wrote ${unit}`);
-  if (!isStarted) say("There is no systemd for this user here. Run it: perdure service run");
+  if (!isStarted)
+    say("This user has no systemd here. Run the service yourself: perdure service run");
   else say("The service runs. Look at it: perdure service status");
-  if (endsAtLogout) say("It ends when you log out, unless you type: loginctl enable-linger");
+  if (endsAtLogout)
+    say("The service ends when you log out, unless you run: loginctl enable-linger");
 }
 
 function uninstall(say: Say): void {
   const unit = uninstallUnit();
-  say(unit === undefined ? "It is not installed." : `Removed ${unit}. Runs continue.`);
+  say(unit === undefined ? "The service is not installed." : `Removed ${unit}. Runs continue.`);
 }
 
 /** Serves until a signal comes. */

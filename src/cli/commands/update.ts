@@ -25,7 +25,7 @@ export type AgreedUpdate =
   /** The update was only shown, or the person refused it. */
   | { readonly kind: "over"; readonly exit: ExitCode };
 
-/** The update that a person agrees to; throws a refusal if it is impossible. */
+/** Shows the update and asks for agreement; throws a refusal if the update is impossible. */
 export async function agreeOnUpdate(
   project: Project,
   known: LoadedRun,

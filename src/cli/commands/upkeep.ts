@@ -35,7 +35,7 @@ export async function cleanCommand(
     const done = `${dryRun ? "would remove" : "removed"} ${folder}`;
     if (!json) print(`${run.shortId}  ${kept_because === null ? done : `kept: ${kept_because}`}`);
   };
-  // It removes files of this machine; a store keeps those of its runs.
+  // Removes only files of this machine; the store keeps the files of its runs.
   const copies = ids.length === 0 ? cleanFleetCopies(options, report) : NOTHING_CLEANED;
   const dir = findStateDir(process.cwd());
   const hasProject = dir !== undefined && !isUnused(dir);
@@ -53,7 +53,7 @@ export async function cleanCommand(
   }
   if (runs === 0) print("There is nothing to clean.");
   if (outputsKept) print("The outputs of steps are kept while a run is alive.");
-  if (dryRun && runs > 0) print(`In all: ${formatBytes(bytes)}, and their snapshots.`);
+  if (dryRun && runs > 0) print(`Total: ${formatBytes(bytes)}, and the snapshots.`);
   return EXIT.done;
 }
 
@@ -85,7 +85,7 @@ export async function exportCommand(
   print(`  ${counts.join(", ")}`);
   for (const note of exported.notes) print(`  note: ${note}`);
   if (exported.holdsSecrets) {
-    print("  note: it contains secrets in plain text; protect it as you protect them");
+    print("  note: it contains secrets in plain text; keep it as safe as the secrets");
   }
   print(`Continue it elsewhere, and only there: perdure import FILE && perdure resume ${shortId}`);
   return EXIT.done;

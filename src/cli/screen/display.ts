@@ -45,7 +45,7 @@ function isWorkflow(): boolean {
   return process.env.GITHUB_ACTIONS === "true" && process.stdout.isTTY !== true;
 }
 
-/** Prints the state of the run when this process has done its part, in the words of `why`. */
+/** Prints the state of the run, as `why` does, when this process has done its part. */
 export async function printOutcome(
   project: Project,
   known: LoadedRun,
@@ -54,7 +54,7 @@ export async function printOutcome(
   if (screen === "json") return;
   if (screen === "quiet" && known.run.state.status === "completed") return;
   const say = screen === "quiet" ? printError : print;
-  // Plain lines have shown the output already.
+  // Plain lines have already shown the output.
   const output = screen === "plain" ? undefined : await failedOutput(known);
   const width = screen === "live" ? process.stdout.columns || undefined : undefined;
   const style = terminalStyle(process.env, screen === "quiet" ? process.stderr : process.stdout);
@@ -83,7 +83,7 @@ export async function printResult(
   }
   const { resultOf } = await import("../../app/take.ts");
   const result = await resultOf(project, known).catch((error: unknown) => {
-    // A run is not worse because its branch cannot be looked at.
+    // The run is fine even if its branch cannot be read.
     say(`The run's branch cannot be read: ${asRefusal(error)?.message ?? String(error)}`);
     return undefined;
   });

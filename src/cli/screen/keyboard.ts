@@ -16,11 +16,11 @@ export interface PressedKey {
   readonly text?: string;
 }
 
-/** Takes a key; false passes it on to the next one. */
+/** Handles a key; false passes it on to the next listener. */
 type KeyListener = (key: PressedKey) => boolean;
 
 const ESC = "\u001b";
-/** Sequences of terminals, and single characters. */
+/** The names of escape sequences and control characters. */
 const KEYS: Readonly<Record<string, string>> = {
   [`${ESC}[A`]: "up",
   [`${ESC}[B`]: "down",
@@ -41,7 +41,7 @@ const KEYS: Readonly<Record<string, string>> = {
 };
 const SEQUENCE = new RegExp(`${ESC}(?:\\[[0-?]*[ -/]*[@-~]|O.)|[\\s\\S]`, "gu");
 
-/** The keys in what a terminal sent; sequences that nobody uses are left out. */
+/** The keys in what a terminal sent, without unknown sequences. */
 function keysIn(chunk: string): readonly PressedKey[] {
   return [...chunk.matchAll(SEQUENCE)].flatMap(([text]) => {
     const name = KEYS[text];
@@ -50,13 +50,13 @@ function keysIn(chunk: string): readonly PressedKey[] {
   });
 }
 
-/** Reads keys and gives each one to its listeners, the first one first. */
+/** Reads keys and offers each one to its listeners in order. */
 export class Keyboard {
   #listeners: KeyListener[] = [];
   #onGone: (() => void)[] = [];
   #state: "closed" | "reading" | "gone" = "closed";
   #pressedAt = Number.NEGATIVE_INFINITY;
-  /** True while the keys are the letters of an answer. */
+  /** True while a person types an answer. */
   isTyping = false;
   /** Called before the process is suspended. */
   onSuspend: (() => void) | undefined;
@@ -68,12 +68,12 @@ export class Keyboard {
     return this.#state !== "gone" && process.stdin.isTTY === true && isForeground();
   }
 
-  /** When a key was pressed last, by the clock of `performance.now`. */
+  /** When a key was last pressed, by the clock of `performance.now`. */
   get pressedAt(): number {
     return this.#pressedAt;
   }
 
-  /** Listens to keys that earlier listeners do not take. */
+  /** Adds a listener for the keys that earlier listeners do not handle. */
   listen(listener: KeyListener): void {
     this.#listeners.push(listener);
   }
@@ -83,7 +83,7 @@ export class Keyboard {
     this.#onGone.push(callback);
   }
 
-  /** Begins to read; does nothing when it does already. */
+  /** Starts reading, unless it already does. */
   open(): void {
     if (this.#state !== "closed" || !this.isReachable) return;
     this.#state = "reading";
@@ -97,7 +97,7 @@ export class Keyboard {
     stdin.resume();
   }
 
-  /** Leaves the terminal as it was, and forgets who listened. */
+  /** Restores the terminal and removes all listeners. */
   close(): void {
     this.#listeners = [];
     this.#onGone = [];
@@ -113,11 +113,11 @@ export class Keyboard {
     stdin.off("end", this.#onEnd);
     stdin.pause();
     process.off("SIGCONT", this.#onContinue);
-    // What is gone has no mode to be restored.
+    // A terminal that is gone has no mode to restore.
     if (stdin.isTTY && !stdin.destroyed && isForeground()) stdin.setRawMode(false);
   }
 
-  /** Nobody types here any more. */
+  /** Stops reading for good, because nobody types here any more. */
   leave(): void {
     if (this.#state === "gone") return;
     this.#release();
@@ -150,7 +150,7 @@ export class Keyboard {
   }
 }
 
-/** Whether this process has the terminal, as far as the system tells. */
+/** True if this process is in the foreground of its terminal, as far as the system says. */
 export function isForeground(): boolean {
   if (process.platform !== "linux") return true;
   // pid (name) state parent group session terminal foreground-group ...; a name may hold anything.

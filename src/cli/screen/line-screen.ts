@@ -65,7 +65,7 @@ export class LineScreen implements Screen {
       const end = attemptEnd(event);
       if (end !== undefined) this.#release(attemptText(end));
       if (line !== undefined) this.say(line);
-      // Followed only now, so that no output comes before the line that says whose it is.
+      // Followed only now, so that the output comes after the line that names its step.
       if (event.type === "step.started") {
         const visit = findVisit(run, event);
         const printed = { step: visit && stepOf(visit), judge: event.judge };
@@ -85,7 +85,7 @@ export class LineScreen implements Screen {
     await this.#queue.end();
   }
 
-  /** Steps that another process started: their output is shown from its first byte. */
+  /** Shows the output of steps that another process started, from its first byte. */
   #adopt(events: readonly Recorded[], run: Run): void {
     for (const visit of startedBefore(events, run)) {
       const at = attemptOf(visit);
@@ -132,7 +132,7 @@ export class JsonScreen implements Screen {
   }
 
   refresh(): void {
-    // Nobody types where a program reads.
+    // A program reads this, so nobody types.
   }
 
   async close(): Promise<void> {
@@ -145,7 +145,7 @@ export function printEvents(runId: string, events: readonly Recorded[]): void {
   for (const recorded of events) printJson(eventJson(runId, recorded), "one-line");
 }
 
-/** Carries out one action after the other. */
+/** Carries out actions one after the other. */
 class LineQueue {
   readonly #onError: ScreenOptions["onError"];
   #last: Promise<void> = Promise.resolve();
@@ -159,7 +159,7 @@ class LineQueue {
     this.#last = this.#last.then(action).catch((error: unknown) => this.fail(error));
   }
 
-  /** Reports an error; only the first one counts. */
+  /** Reports an error, if it is the first one. */
   fail(error: unknown): void {
     if (this.#failed !== undefined) return;
     this.#failed = { error };
@@ -176,7 +176,7 @@ class LineQueue {
   }
 }
 
-/** The running visits that another process started: these events do not start them. */
+/** The running visits that another process started, because none of these events starts them. */
 function startedBefore(events: readonly Recorded[], run: Run): readonly Visit[] {
   const started = new Set(
     events.flatMap(({ event }) => (event.type === "step.started" ? [attemptText(event)] : [])),
@@ -184,7 +184,7 @@ function startedBefore(events: readonly Recorded[], run: Run): readonly Visit[] 
   return [...run.running].filter((visit) => !started.has(attemptText(attemptOf(visit))));
 }
 
-/** How much of an output an annotation quotes. */
+/** How many lines of output an annotation quotes. */
 const QUOTED_LINES = 10;
 
 /** Resolves when an attempt has ended. */
@@ -193,7 +193,7 @@ interface Ending {
   readonly end: () => void;
 }
 
-/** The log of a job in GitHub Actions. */
+/** A run in the log of a job in GitHub Actions. */
 export class WorkflowScreen implements Screen {
   readonly #options: ScreenOptions;
   readonly #clock = new AttemptClock();
@@ -234,7 +234,7 @@ export class WorkflowScreen implements Screen {
     await this.#queue.end();
   }
 
-  /** Steps that another process started. */
+  /** Shows the output of steps that another process started. */
   #adopt(events: readonly Recorded[], run: Run): void {
     for (const visit of startedBefore(events, run)) {
       this.#begin(run, attemptOf(visit), printedAttempt(visit).judge);
@@ -249,7 +249,7 @@ export class WorkflowScreen implements Screen {
     this.#queue.add(() => this.#show(at, { step: stepOf(visit), judge }, ended));
   }
 
-  /** One attempt as a group, from its first line to its end. */
+  /** Prints an attempt as a group, from its first line to its end. */
   async #show(at: AttemptRef, printed: PrintedAttempt, ended: Promise<void>): Promise<void> {
     const { dir, readers } = this.#options;
     print(groupStart(attemptText(at)));

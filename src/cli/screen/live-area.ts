@@ -1,6 +1,6 @@
 /**
- * Lines at the bottom of a terminal that are drawn over themselves. Ordinary text is printed above them
- * and stays.
+ * Lines at the bottom of a terminal that are redrawn in place. Ordinary text is printed above them and
+ * stays.
  *
  * Owns: the cursor movements, the pace, and the loss of the terminal.
  * Does not: know what the lines say, or keep the program alive.
@@ -41,20 +41,20 @@ interface LiveAreaOptions {
 /** The pause after a frame, in multiples of the time that it took. */
 const PAUSE_FACTOR = 9;
 
-/** Ten frames a second are as many as an eye needs. */
+/** Ten frames a second look smooth enough. */
 export const FRAME_INTERVAL_MS = 100;
 
 const SIZE_UNKNOWN: ScreenSize = { columns: 80, rows: 24 };
 const ESC = "\u001b[";
 const HIDE_CURSOR = `${ESC}?25l`;
 const SHOW_CURSOR = `${ESC}?25h`;
-/** Terminals that know it show the frame at once; the others ignore it. */
+/** Terminals that support it show the whole frame at once; the others ignore it. */
 const SYNC_BEGIN = `${ESC}?2026h`;
 const SYNC_END = `${ESC}?2026l`;
 const CLEAR_LINE = `${ESC}K`;
 const CLEAR_BELOW = `${ESC}J`;
 
-/** Lines that are drawn over themselves. */
+/** Lines at the bottom of a terminal that are redrawn in place. */
 export class LiveArea {
   readonly #stream: ScreenStream;
   readonly #frame: LiveAreaOptions["frame"];
@@ -125,7 +125,7 @@ export class LiveArea {
     const { columns } = this.size;
     const up = heightOf(this.#drawn, columns);
     const home = up === 0 ? "\r" : `\r${ESC}${up}A`;
-    // A line that is still there is passed over, unless something has moved or wrapped it.
+    // An unchanged line is skipped, unless something has moved or wrapped it.
     const isInPlace = above.length === 0 && columns === this.#columns;
     const before = isInPlace ? this.#drawn : [];
     const area = lines.map((line, at) => (line === before[at] ? "\n" : lineText(line))).join("");
@@ -139,7 +139,7 @@ export class LiveArea {
     try {
       this.#stream.write(text);
     } catch (error) {
-      // Whatever a terminal throws at a write means that nobody can see us any more (cli/T2).
+      // Whatever a write to a terminal throws, nobody can see the output any more (cli/T2).
       this.#onError(error);
     }
   }
@@ -153,12 +153,12 @@ export class LiveArea {
   };
 }
 
-/** A line as it is drawn; of its content, a terminal obeys only colours. */
+/** A line as it is drawn; colours are the only control sequences that it keeps. */
 function lineText(line: string): string {
   return `${terminalText(line)}${CLEAR_LINE}\n`;
 }
 
-/** How many rows of the screen these lines take now: a narrower screen has wrapped them. */
+/** How many rows of the screen these lines take, because a narrower screen wraps them. */
 function heightOf(lines: readonly string[], columns: number): number {
   return lines.reduce((rows, line) => {
     return rows + Math.max(1, Math.ceil(displayWidth(plainText(line)) / columns));

@@ -49,9 +49,9 @@ import { LiveArea, type LiveFrame } from "./live-area.ts";
 /** How many running outputs a frame reads, and how many finished ones. */
 const TAILS_READ_MAX = 64;
 const FINISHED_READ_MAX = 50;
-/** Of a longer queue, only the lines that say how steps ended are printed. */
+/** When the queue is longer, finished steps are printed without their output. */
 const QUEUE_MAX = 500;
-/** Earlier runs are looked at when the first steps have started; short runs never need them. */
+/** Earlier runs are read for estimates only after this time, because short runs need none. */
 const ESTIMATE_AFTER_MS = 1_500;
 
 /** A line that waits to be printed above the area, and the attempt whose output follows it. */
@@ -126,7 +126,7 @@ export class LiveScreen implements Screen {
     for (const recorded of events) {
       const { event } = recorded;
       const line = eventLine(run, recorded, this.#startOf(recorded));
-      // The area shows what runs and what is asked; what stays is how it ended.
+      // The area shows what runs and what is asked; only the ends are printed above it.
       if (line === undefined || SHOWN_IN_AREA.has(event.type)) continue;
       const text = line + spentNote(attemptEnd(event)?.spent);
       this.#queue.push({ text, tone: eventTone(event), ...this.#endIn(event, run) });
@@ -148,7 +148,7 @@ export class LiveScreen implements Screen {
     this.#tails.clear();
   }
 
-  /** The card of a failed run shows the output of the step that failed: it is not shown twice. */
+  /** Drops the output of the failed step, because the card of a failed run shows it. */
   #leaveToCard(): void {
     const run = this.#run;
     const failed = run?.state.status === "failed" ? principalFailure(run) : undefined;
@@ -160,7 +160,7 @@ export class LiveScreen implements Screen {
     );
   }
 
-  /** When the attempt of an event began; remembers who judges in it. */
+  /** The time when the attempt of an event began; remembers the judge of the attempt. */
   #startOf(recorded: Recorded): number | undefined {
     const { event } = recorded;
     if (event.type === "step.started" && event.judge !== undefined) {
@@ -296,7 +296,7 @@ export class LiveScreen implements Screen {
       (estimates) => {
         this.#estimates = estimates;
       },
-      // An estimate is an extra: a journal that cannot be read is reported by those who need it.
+      // Estimates are optional; whoever needs the journal reports that it cannot be read.
       () => undefined,
     );
   }

@@ -22,7 +22,7 @@ import { cutText, plainText, wrapText } from "../../view/text.ts";
 import type { ScreenKind } from "../terminal.ts";
 import { isForeground, type Keyboard, type PressedKey } from "./keyboard.ts";
 
-/** How much of a long question the live view makes room for. */
+/** How many rows of a long question the live view shows. */
 const QUESTION_ROWS_MAX = 8;
 
 /** A prompt, when there is a person at a terminal who sees this kind of screen. */
@@ -41,7 +41,7 @@ class TerminalPrompt implements QuestionPrompt {
   readonly #kind: ScreenKind;
   readonly #options: PromptOptions;
   readonly #input: AnswerInput;
-  /** Questions that were answered here; the run has not taken them up yet. */
+  /** Questions that were answered here, whose answers the run has not handled yet. */
   readonly #given = new Set<string>();
   #screen: Pick<Screen, "say" | "refresh"> | undefined;
   #visit: Visit | undefined;
@@ -50,7 +50,7 @@ class TerminalPrompt implements QuestionPrompt {
   constructor(kind: ScreenKind, keyboard: Keyboard, options: PromptOptions) {
     this.#kind = kind;
     this.#options = options;
-    const onLine = (line: string): void => this.#take(line);
+    const onLine = (line: string): void => this.#answerWith(line);
     if (kind === "live") {
       keyboard.whenGone(options.onGone);
       this.#input = new KeyedAnswer(keyboard, onLine);
@@ -115,7 +115,7 @@ class TerminalPrompt implements QuestionPrompt {
     this.#screen?.say(`Type an answer to ${gateName(visit)}: ${keys}${hints}`);
   }
 
-  #take(line: string): void {
+  #answerWith(line: string): void {
     const visit = this.#visit;
     if (!waitsFor(visit?.state, "person") || line.trim() === "") return;
     if (line.trim() === "?" && visit.state.material !== undefined) {
@@ -131,7 +131,8 @@ class TerminalPrompt implements QuestionPrompt {
     const { answer, onError } = this.#options;
     answer(at, given, "terminal")
       .then(({ first, answer: counts }) => {
-        if (!first) this.#screen?.say(`${gateName(visit)}: ${answerText(counts)}; that counts`);
+        if (!first)
+          this.#screen?.say(`${gateName(visit)}: ${answerText(counts)}, which came first`);
       })
       .catch(onError);
   }
@@ -154,14 +155,17 @@ function materialHint({ state }: Visit): string {
   return material.length === 0 ? "" : `; ? shows ${names}`;
 }
 
-/** More is no answer to a question. */
+/** Longer lines are cut. */
 const LINE_LENGTH_MAX = 4_096;
-/** Keys that were meant for the view must not become an answer. */
+/**
+ * Keys go to a new question only if nobody has pressed one for this long: a key that was meant for the
+ * view must not become an answer.
+ */
 const UNDISTURBED_MS = 2_000;
 
-/** Where a person types an answer. */
+/** How a person types an answer. */
 interface AnswerInput {
-  /** What was typed so far, as far as the live view must show it. */
+  /** What was typed so far, if the live view must show it. */
   readonly text: string;
   /** Whether the keys go to the question. */
   readonly isFocused: boolean;
@@ -182,7 +186,7 @@ class KeyedAnswer implements AnswerInput {
   constructor(keyboard: Keyboard, onLine: (line: string) => void) {
     this.#keyboard = keyboard;
     this.#onLine = onLine;
-    keyboard.listen((key) => this.#isOpen && (this.isFocused ? this.#type(key) : this.#seek(key)));
+    keyboard.listen((key) => this.#isOpen && (this.isFocused ? this.#type(key) : this.#focus(key)));
   }
 
   get text(): string {
@@ -212,8 +216,8 @@ class KeyedAnswer implements AnswerInput {
     this.#text = "";
   }
 
-  /** The keys belong to the view; two of them lead to the question. */
-  #seek({ name }: PressedKey): boolean {
+  /** Two keys move the focus to the question; the view gets all others. */
+  #focus({ name }: PressedKey): boolean {
     if (name !== "a" && name !== "tab") return false;
     this.#keyboard.isTyping = true;
     return true;
@@ -251,7 +255,7 @@ class KeyedAnswer implements AnswerInput {
   }
 }
 
-/** An answer that the terminal hands over as a whole line, and shows while it is typed. */
+/** An answer that is read as a whole line; the terminal itself shows what is typed. */
 class LineAnswer implements AnswerInput {
   readonly text = "";
   readonly isFocused = true;
