@@ -1,5 +1,6 @@
 /** Steps in bubblewrap: what they see and may write, and that they behave like any other step when killed. */
 import { chmodSync, chownSync, mkdirSync, readdirSync, statSync } from "node:fs";
+import { resolve } from "node:path";
 import { afterEach, beforeAll, beforeEach, expect, it } from "vitest";
 import { INSTALL_MS_MAX, needBubblewrap } from "../../scripts/bubblewrap.ts";
 import { FakeClaude } from "../rig/fake-claude.ts";
@@ -8,6 +9,8 @@ import { eventually, PlainProject, Project } from "../rig/project.ts";
 import { userGit } from "../workspace/rig.ts";
 
 const SECRET = "s3cret-of-the-runner";
+/** The stand-in for the agent is here; a checkout in `/tmp` is invisible in a sandbox unless mounted. */
+const ROOT = resolve(import.meta.dirname, "../..");
 
 let project: Project;
 beforeAll(needBubblewrap, INSTALL_MS_MAX);
@@ -249,7 +252,7 @@ it("an agent has its login and its conversations, and continues in a new sandbox
   - id: fix
     agent: claude
     prompt: Fix it.
-    runs_in: {sandbox: bubblewrap, variables: [FAKE_AGENT_HOME]}
+    runs_in: {sandbox: bubblewrap, variables: [FAKE_AGENT_HOME], mounts: ["${ROOT}:ro"]}
 `,
     );
     const HOME = `${fake.stateHome}/home`;
