@@ -31,6 +31,9 @@ interface Cancel {
   readonly needs: Extract<Resource, "nothing">;
 }
 
+/** The operation of a type, or of one of several types. */
+export type OperationOf<T extends Operation["type"]> = Extract<Operation, { type: T }>;
+
 export type Operation =
   /** Start the process of an attempt. */
   | { readonly type: "launch"; readonly at: AttemptRef; readonly needs: Extract<Resource, "slot"> }

@@ -29,8 +29,7 @@ import {
 import type { Workspace } from "../workspace/snapshot/workspace.ts";
 import { makeOwnDirectory } from "../workspace/worktree/own-worktree.ts";
 import { ownDirectoryOf } from "./executors/files.ts";
-import { lacksFiles, workspaceAt } from "./run-workspace.ts";
-import { refWord, snapshotRef } from "./snapshot-name.ts";
+import { lacksFiles, refWord, snapshotRef, workspaceAt } from "./run-workspace.ts";
 import type { RunDir } from "./state-dir.ts";
 
 /** A run and its directories. */

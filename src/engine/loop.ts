@@ -291,11 +291,9 @@ function recordedEvents(
 function beginOperation(executors: Executors, operation: Operation, writer: FactWriter): void {
   const { processes, files, gates, probes, results } = executors;
   switch (operation.type) {
-    case "adopt":
-      return processes.adopt?.(operation.at, writer);
-    case "cancel":
-      return processes.stop?.(operation.at, operation.when);
     case "launch":
+    case "adopt":
+    case "cancel":
     case "look-up":
       return processes.begin(operation, writer);
     case "recall":

@@ -1,8 +1,9 @@
 /**
  * The workspace of a run: made when the run starts, found or repaired when it resumes.
  *
- * Owns: the directory and branch of a run, and the handling of each state in which they are found.
- * Does not: take snapshots (executors/files.ts).
+ * Owns: the directory and branch of a run, the names of its snapshots, and the handling of each state in
+ *   which a workspace is found.
+ * Does not: take snapshots for steps (executors/files.ts).
  * Invariants:
  * - run-workspace/P1 The names come from the run's id and never change.
  * - run-workspace/P2 Repairs use the snapshots; foreign files and branches are refused with the
@@ -13,18 +14,21 @@
 import { existsSync, writeFileSync } from "node:fs";
 import { mkdir, rm } from "node:fs/promises";
 import { join, resolve } from "node:path";
-import type { WorkspaceUsed } from "../core/event.ts";
+import type { AttemptRef, WorkspaceUsed } from "../core/event.ts";
+import type { Served } from "../core/fact.ts";
 import type { Run } from "../core/run.ts";
+import { attemptText } from "../core/step-path.ts";
 import { commitWith } from "../core/workspace-files.ts";
 import type { WorkspaceSettings } from "../plan/plan.ts";
 import { failpoint } from "../util/failpoint.ts";
+import { sha256 } from "../util/json.ts";
 import { copyProject, makeDirectory } from "../workspace/copy.ts";
 import { findRepository, pathWithin, type Repository } from "../workspace/repository.ts";
 import { headWith } from "../workspace/snapshot/details.ts";
 import { differences, type FileDifference } from "../workspace/snapshot/difference.ts";
 import { restoreSnapshot } from "../workspace/snapshot/restore.ts";
 import { takeSnapshot } from "../workspace/snapshot/snapshot.ts";
-import { hasCommit, returnCommit, type SnapshotStore } from "../workspace/snapshot/store.ts";
+import { hasCommit, REFS, returnCommit, type SnapshotStore } from "../workspace/snapshot/store.ts";
 import { openWorkspace, type Workspace } from "../workspace/snapshot/workspace.ts";
 import { WorkspaceError } from "../workspace/workspace-error.ts";
 import { copyUncommitted } from "../workspace/worktree/commit.ts";
@@ -50,6 +54,7 @@ export interface RunWorkspaceOptions {
 }
 
 const BRANCH_ID_LENGTH = 8;
+const HASH_LENGTH = 8;
 const CHANGES_SHOWN_MAX = 5;
 /** The file in the folder of a run that is there while its workspace is made again. */
 const REMAKING = "remaking-workspace";
@@ -237,7 +242,7 @@ async function setAside(
   path: string,
 ): Promise<void> {
   const workspace = await workspaceAt(store, path, dir, plan);
-  const ref = `refs/perdure/${run.id}/aside/foreign-${run.seq}`;
+  const ref = `${REFS}${run.id}/aside/foreign-${run.seq}`;
   await takeSnapshot(workspace, { ref, message: "changes by somebody else" });
 }
 
@@ -307,4 +312,34 @@ function refusal(
     case "not-a-repository":
       return say(`${project} is in no git repository any more`, "put the repository back");
   }
+}
+
+/** The name of a snapshot, after the first attempt that uses it. */
+export function snapshotName({
+  after = [],
+  before = [],
+  during = [],
+  scopes = [],
+  aside,
+}: Served): string {
+  const served: readonly (readonly [string | undefined, string])[] = [
+    [after[0] && attemptText(after[0]), "after"],
+    [aside && attemptText(aside), "aside"],
+    [before[0] && attemptText(before[0]), "before"],
+    [during[0] && attemptText(during[0]), "during"],
+    [scopes[0], "base"],
+  ];
+  const [name, when] = served.find(([one]) => one !== undefined) ?? ["nobody", "taken"];
+  return `${refWord(name ?? "nobody")}/${when}`;
+}
+
+/** The name of an attempt's snapshot. */
+export function snapshotRef(runId: string, at: AttemptRef, when: string): string {
+  return `${REFS}${runId}/${refWord(attemptText(at))}/${when}`;
+}
+
+/** A name as a part of a ref; a name that git does not allow becomes a hash. */
+export function refWord(text: string): string {
+  const plain = text.replace(/[^A-Za-z0-9_@.-]/g, "_");
+  return plain === text ? text : `${plain}.${sha256(text).slice(0, HASH_LENGTH)}`;
 }

@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
-import { type AgentLimits, AgentWatch } from "../../src/engine/agent/agent-watch.ts";
+import { type AgentLimits, AgentWatch } from "../../src/engine/agent/agent-stream.ts";
 import { agentAdapter } from "../../src/runner/agents/registry.ts";
 import { LIST_PRICES } from "../../src/runner/agents/usage.ts";
 import { ATTEMPT_FILE } from "../../src/runner/process/attempt-folder.ts";

@@ -2,7 +2,6 @@
  * The simulated disk: workspaces as maps of files, and snapshots of them. Operations take time, and a
  * crash leaves them half done. What must never happen to files is checked here, where it would.
  */
-import type { Operation } from "../../src/core/action.ts";
 import type { AttemptRef, EventOf } from "../../src/core/event.ts";
 import type { Fact, MergeReport } from "../../src/core/fact.ts";
 import { ownWorkspaces, type SavedFiles } from "../../src/core/move.ts";
@@ -15,12 +14,11 @@ import {
   worksApart,
   workspaceOf,
 } from "../../src/core/workspace-files.ts";
-import type { FilesOperationType } from "../../src/engine/executors/executor.ts";
+import type { FilesOperation } from "../../src/engine/executors/executor.ts";
 import type { Random } from "../../src/util/random.ts";
 import { Violation } from "./conversation-checkers.ts";
 import type { World } from "./world.ts";
 
-export type FilesAction = Extract<Operation, { type: FilesOperationType }>;
 type Tree = ReadonlyMap<string, string>;
 
 /** A snapshot: the files, and in the run's workspace the commit that was checked out with them. */
@@ -40,7 +38,7 @@ interface BranchCommit {
 const BASE = "b0";
 
 interface UnderWay {
-  readonly operation: FilesAction;
+  readonly operation: FilesOperation;
   readonly endsAt: number;
 }
 
@@ -120,7 +118,7 @@ export class FakeFiles {
     this.#write(SHARED, name);
   }
 
-  begin(operation: FilesAction, run: Run): void {
+  begin(operation: FilesOperation, run: Run): void {
     if (operation.type === "merge") expectTurn(operation.at, run);
     for (const workspace of workspacesOf(operation)) {
       const other = this.#operationIn(workspace);
@@ -258,7 +256,7 @@ export class FakeFiles {
     }
   }
 
-  #finish(operation: FilesAction, run: Run): Fact {
+  #finish(operation: FilesOperation, run: Run): Fact {
     switch (operation.type) {
       case "snapshot": {
         const { workspace, serves } = operation;
@@ -360,7 +358,7 @@ export class FakeFiles {
   /** Adds what was done apart; sometimes it does not fit, until somebody has seen to it. */
   #merge(
     own: string,
-    operation: Extract<FilesAction, { type: "merge" | "merge-scope" }>,
+    operation: Extract<FilesOperation, { type: "merge" | "merge-scope" }>,
   ): MergeReport {
     const { workspace, base, conflicts } = operation;
     const theirs = this.#in(own);
@@ -478,7 +476,7 @@ export class FakeFiles {
 }
 
 /** The workspaces that an operation must have for itself among operations. */
-function workspacesOf(operation: FilesAction): readonly string[] {
+function workspacesOf(operation: FilesOperation): readonly string[] {
   switch (operation.type) {
     case "rewind-files":
     case "commit":

@@ -409,6 +409,11 @@ class Simulation {
         begin: (operation) => {
           if (closed) throw new Violation("an executor was used after it was closed");
           if (operation.type === "look-up") return this.#lookUp(operation, run());
+          if (operation.type === "cancel") return this.#cancel(operation.at, operation.when);
+          if (operation.type === "adopt") {
+            this.#held.add(attemptText(operation.at));
+            return this.#adopt(operation.at);
+          }
           // The checkers see what is durable before the process begins.
           loop().show();
           if (this.#chance(0.02)) throw this.#crash("between two spawns");
@@ -417,11 +422,6 @@ class Simulation {
           if (this.#bug !== "spawn-before-append" || !this.#random.chance(0.05)) return;
           this.#spawn({ scope: "", step: "s0", visit: 1, attempt: 99 }, run());
         },
-        adopt: (at) => {
-          this.#held.add(attemptText(at));
-          this.#adopt(at);
-        },
-        stop: (at, when) => this.#cancel(at, when),
         close,
       },
       files: {

@@ -411,7 +411,7 @@ function promptOf(
 ): QuestionPrompt | undefined {
   if (autoApprove === true) return undefined;
   return display.openPrompt?.({
-    answer: (at, reply, from) => gates.give(mailbox, at, { reply, from }),
+    answer: (at, reply, from) => gates.give(mailbox, at, { ...reply, from }),
     onGone: () => mailbox.wake(),
     onError: (error) => mailbox.fail(error),
   });

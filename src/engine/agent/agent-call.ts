@@ -3,7 +3,7 @@
  * command that starts or continues it.
  *
  * Owns: the path from a plan's agent to an adapter's call.
- * Does not: know any one agent (runner/agents) or judge its answer (agent-verdict.ts).
+ * Does not: know any one agent (runner/agents) or judge its answer (agent-stream.ts).
  * Invariants:
  * - engine/B3 The id of a conversation is in the journal before the process that may create it
  *   starts, wherever the agent lets us choose the id.

@@ -38,8 +38,7 @@ import {
 } from "./agent-call.ts";
 import { NO_CALLS, type UnknownCalls } from "./agent-prompt.ts";
 import { keepNotes, notesFromStreams, readRelay, takeRelay } from "./agent-relay.ts";
-import { judgeAgent, spentOf } from "./agent-verdict.ts";
-import { type AgentLimits, AgentWatch } from "./agent-watch.ts";
+import { type AgentLimits, AgentWatch, judgeAgent, spentOf } from "./agent-stream.ts";
 import { verdictEnding } from "./judge.ts";
 
 /** An answer is stored in the journal; a larger one belongs in a file. */

@@ -1,6 +1,5 @@
-/** The interface of executors, which carry out operations: processes, files, gates and probes. */
-import type { Operation } from "../../core/action.ts";
-import type { AttemptRef } from "../../core/event.ts";
+/** The interface of executors, which carry out operations: processes, files, gates, probes, results. */
+import type { Operation, OperationOf } from "../../core/action.ts";
 import type { Fact } from "../../core/fact.ts";
 import type { RunState } from "../../core/run.ts";
 
@@ -17,17 +16,16 @@ export interface FactWriter {
  * Nothing outlives `close`: no timer, no watcher, no promise. The processes of steps live on.
  */
 export interface Executor<T extends Operation["type"]> {
-  begin(operation: Extract<Operation, { type: T }>, writer: FactWriter): void;
-  /** Continues an attempt that an earlier owner started. */
-  adopt?(at: AttemptRef, writer: FactWriter): void;
-  /** Ends the processes of an attempt. */
-  stop?(at: AttemptRef, when: "now" | "after-turn"): void;
+  begin(operation: OperationOf<T>, writer: FactWriter): void;
   /** Releases everything; `status` is the run's status at that time. */
   close(status: RunState["status"]): Promise<void>;
 }
 
-/** The operations on files. */
-export type FilesOperationType =
+/** An operation on the processes of attempts, or a look at the files that the start of a visit needs. */
+export type ProcessOperation = OperationOf<"launch" | "adopt" | "cancel" | "look-up">;
+
+/** An operation on files. */
+export type FilesOperation = OperationOf<
   | "snapshot"
   | "make-workspace"
   | "restore"
@@ -35,31 +33,27 @@ export type FilesOperationType =
   | "rewind-files"
   | "merge"
   | "merge-scope"
-  | "commit";
+  | "commit"
+>;
 
 /** All executors of one owner. */
 export interface Executors {
-  readonly processes: Executor<"launch" | "look-up">;
-  readonly files: Executor<FilesOperationType>;
-  readonly gates: GatesExecutor;
+  readonly processes: Executor<ProcessOperation["type"]>;
+  readonly files: Executor<FilesOperation["type"]>;
+  /** Also reads the inbox, which holds the answers of all processes, and reports new ones. */
+  readonly gates: Executor<"expire"> & { look(writer: FactWriter): Promise<void> };
   readonly probes: Executor<"probe">;
   readonly results: Executor<"recall">;
 }
 
-/** The executor of gates also reads the inbox, which holds the answers of all processes. */
-export interface GatesExecutor extends Executor<"expire"> {
-  /** Reports new answers. */
-  look(writer: FactWriter): Promise<void>;
-}
-
-/** The executor of runs without snapshots, which look for no results. */
+/** The executor of runs without snapshots: it finds no results. */
 export const NO_RESULTS: Executor<"recall"> = {
   begin: ({ at }, writer) => writer.post({ type: "recalled", at }),
   close: () => Promise.resolve(),
 };
 
 /** The executor of runs without snapshots; a run that needs one stops with an error. */
-export const NO_FILES: Executor<FilesOperationType> = {
+export const NO_FILES: Executor<FilesOperation["type"]> = {
   begin: (operation, writer) => {
     const why = "its files are to be put back first, and that needs git: install it, then resume";
     writer.fail(new Error(operation.type === "rewind-files" ? why : `${operation.type} needs git`));

@@ -13,7 +13,7 @@
  */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
-import type { Operation } from "../../core/action.ts";
+import type { OperationOf } from "../../core/action.ts";
 import type { AttemptRef, Saved, WorkspaceUsed } from "../../core/event.ts";
 import type { Fact, MergeReport, Served } from "../../core/fact.ts";
 import { findVisit, type Run } from "../../core/run.ts";
@@ -47,13 +47,14 @@ import {
   type ForeignFiles,
   makeRunWorkspace,
   type RunWorkspaceOptions,
+  refWord,
   restoreHead,
+  snapshotName,
   workspaceAt,
 } from "../run-workspace.ts";
-import { refWord, snapshotName } from "../snapshot-name.ts";
 import { ownPathOf, type RunDir } from "../state-dir.ts";
-import { type ReuseReport, reuseResult, unsavedOf } from "../taken-result.ts";
-import type { Executor, FactWriter, FilesOperationType } from "./executor.ts";
+import type { Executor, FactWriter, FilesOperation } from "./executor.ts";
+import { reuseResult, unsavedOf } from "./results.ts";
 
 /** How many files outside of a snapshot an event names. */
 const SKIPPED_MAX = 20;
@@ -80,7 +81,7 @@ interface FilesOptions {
 }
 
 /** The files executor of one run, for one owner. */
-export class FilesExecutor implements Executor<FilesOperationType> {
+export class FilesExecutor implements Executor<FilesOperation["type"]> {
   readonly placed: WorkspaceUsed;
   readonly store: SnapshotStore;
   readonly #options: FilesOptions;
@@ -119,7 +120,7 @@ export class FilesExecutor implements Executor<FilesOperationType> {
     return new FilesExecutor(options, store, placed, shared);
   }
 
-  begin(operation: Extract<Operation, { type: FilesOperationType }>, writer: FactWriter): void {
+  begin(operation: FilesOperation, writer: FactWriter): void {
     const work = this.#inTurn(operation).then(
       (fact) => {
         this.#underWay.delete(work);
@@ -133,7 +134,7 @@ export class FilesExecutor implements Executor<FilesOperationType> {
     this.#underWay.add(work);
   }
 
-  async #inTurn(operation: Extract<Operation, { type: FilesOperationType }>): Promise<Fact> {
+  async #inTurn(operation: FilesOperation): Promise<Fact> {
     if (this.#atWork === AT_ONCE_MAX) await new Promise<void>((go) => this.#queue.push(go));
     else this.#atWork++;
     try {
@@ -154,34 +155,22 @@ export class FilesExecutor implements Executor<FilesOperationType> {
     await this.#packing;
   }
 
-  async #carryOut(operation: Extract<Operation, { type: FilesOperationType }>): Promise<Fact> {
+  async #carryOut(operation: FilesOperation): Promise<Fact> {
     switch (operation.type) {
       case "snapshot":
         return this.#snapshot(operation);
       case "make-workspace":
         await this.#makeWorkspace(operation);
-        return {
-          type: "files-ready",
-          at: operation.at,
-          workspace: operation.workspace,
-          how: "made",
-        };
+        return filesReady(operation, "made");
       case "restore":
         await this.#restoreFiles(
           operation,
           this.#ref(`${refWord(attemptText(operation.at))}/aside`),
         );
         failpoint("workspace.restored");
-        return {
-          type: "files-ready",
-          at: operation.at,
-          workspace: operation.workspace,
-          how: "restored",
-        };
-      case "reuse": {
-        const { at, workspace } = operation;
-        return { type: "reused", at, workspace, ...defined(await this.#reuse(operation)) };
-      }
+        return filesReady(operation, "restored");
+      case "reuse":
+        return this.#reuse(operation);
       case "rewind-files":
         return this.#rewind(operation);
       case "merge": {
@@ -202,7 +191,7 @@ export class FilesExecutor implements Executor<FilesOperationType> {
     }
   }
 
-  async #snapshot(operation: Extract<Operation, { type: "snapshot" }>): Promise<Fact> {
+  async #snapshot(operation: OperationOf<"snapshot">): Promise<Fact> {
     const { workspace, serves } = operation;
     const kept = operation.adopted === true ? await this.#keptBefore(serves) : undefined;
     if (kept !== undefined) {
@@ -230,12 +219,13 @@ export class FilesExecutor implements Executor<FilesOperationType> {
   }
 
   /** Makes the changes of an earlier result; those that do not fit are undone. */
-  async #reuse(operation: Extract<Operation, { type: "reuse" }>): Promise<ReuseReport> {
-    const { at, workspace, found } = operation;
+  async #reuse({ at, workspace, found }: OperationOf<"reuse">): Promise<Fact> {
     const place = await this.#workspace(workspace);
     this.#last.delete(workspace);
     const start = findVisit(this.#options.run, at)?.base ?? found.base;
-    return reuseResult(place, found, { start, artifacts: this.#options.dir.artifacts });
+    const { artifacts } = this.#options.dir;
+    const report = await reuseResult(place, found, { start, artifacts });
+    return { type: "reused", at, workspace, ...report };
   }
 
   /** A snapshot that an earlier owner took but could not record is used as it is. */
@@ -250,7 +240,7 @@ export class FilesExecutor implements Executor<FilesOperationType> {
     return base === undefined ? undefined : (await readSnapshot(this.store, base)).tree;
   }
 
-  async #makeWorkspace(operation: Extract<Operation, { type: "make-workspace" }>): Promise<void> {
+  async #makeWorkspace(operation: OperationOf<"make-workspace">): Promise<void> {
     const { workspace, base, afresh } = operation;
     const own = ownDirectoryOf(this.store, this.#options, workspace);
     await makeOwnDirectory(own, base, afresh ? "restored" : "as-it-is");
@@ -316,7 +306,7 @@ export class FilesExecutor implements Executor<FilesOperationType> {
   }
 
   /** Restores the files for a person; the current ones are set aside (files/F2). */
-  async #rewind(operation: Extract<Operation, { type: "rewind-files" }>): Promise<Fact> {
+  async #rewind(operation: OperationOf<"rewind-files">): Promise<Fact> {
     const { commit, since } = operation;
     const ref = this.#ref(`aside/${since}`);
     const [kept] = await listRefs(this.store, ref);
@@ -376,14 +366,12 @@ export class FilesExecutor implements Executor<FilesOperationType> {
 
   /** Each workspace has one object, which caches the state of the files. */
   #workspace(workspace: string): Promise<Workspace> {
-    const opened =
-      this.#opened.get(workspace) ?? this.#own(workspace, ownPathOf(this.#options.dir, workspace));
+    const known = this.#opened.get(workspace);
+    if (known !== undefined) return known;
+    const own = ownDirectoryOf(this.store, this.#options, workspace);
+    const opened = own.open(own.path);
     this.#opened.set(workspace, opened);
     return opened;
-  }
-
-  #own(workspace: string, path: string): Promise<Workspace> {
-    return ownDirectoryOf(this.store, this.#options, workspace).open(path);
   }
 
   #hasMarkers(workspace: string, path: string): boolean {
@@ -400,6 +388,13 @@ export class FilesExecutor implements Executor<FilesOperationType> {
   #ref(name: string): string {
     return `${REFS}${this.#options.run.id}/${name}`;
   }
+}
+
+function filesReady(
+  { at, workspace }: OperationOf<"make-workspace" | "restore">,
+  how: "made" | "restored",
+): Fact {
+  return { type: "files-ready", at, workspace, how };
 }
 
 /** The directory of a workspace that belongs to one step or instance. */

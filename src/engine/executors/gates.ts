@@ -9,15 +9,16 @@
  * - engine/E6 An answer becomes a fact only after the inbox recorded it as the first, so the next
  *   owner finds the answers of an owner that died in between.
  */
-import type { Operation } from "../../core/action.ts";
+import type { OperationOf } from "../../core/action.ts";
 import { approvingChoice, deadlineOf } from "../../core/attempt/gate.ts";
 import type { Answer, AttemptRef } from "../../core/event.ts";
 import { waitsFor } from "../../core/graph/visit-state.ts";
 import { attemptOf, findVisit, type Run, stepOf } from "../../core/run.ts";
 import { attemptText } from "../../core/step-path.ts";
 import type { Answered, Inbox } from "../../journal/inbox.ts";
+import { defined } from "../../util/defined.ts";
 import { failpoint } from "../../util/failpoint.ts";
-import type { FactWriter, GatesExecutor } from "./executor.ts";
+import type { Executor, FactWriter } from "./executor.ts";
 
 interface GatesOptions {
   readonly inbox: Inbox;
@@ -29,10 +30,10 @@ interface GatesOptions {
   readonly autoApprove: boolean;
 }
 
-type Reply = Pick<Answer, "choice" | "text">;
+type Reply = Pick<Answer, "choice" | "text" | "from">;
 
 /** The questions of one run, for one owner. */
-export class GateExecutor implements GatesExecutor {
+export class GateExecutor implements Executor<"expire"> {
   readonly #options: GatesOptions;
   /** Attempts whose answer was reported and is not part of the run yet. */
   readonly #taken = new Set<string>();
@@ -59,22 +60,12 @@ export class GateExecutor implements GatesExecutor {
   }
 
   /** The deadline of a question has passed: its default counts, unless it has an answer. */
-  begin({ at }: Extract<Operation, { type: "expire" }>, writer: FactWriter): void {
+  begin({ at }: OperationOf<"expire">, writer: FactWriter): void {
     const { run } = this.#options;
     const visit = findVisit(run(), at);
     if (!waitsFor(visit?.state, "person") || this.#taken.has(attemptText(at))) return;
-    const { default: otherwise } = visit.state;
-    const reply = otherwise === undefined ? {} : { choice: otherwise };
-    this.#claim(writer, at, "timeout", reply).catch((error: unknown) => writer.fail(error));
-  }
-
-  /** Gives an answer from this process; returns whether it was the first. */
-  give(
-    writer: FactWriter,
-    at: AttemptRef,
-    { reply, from }: { readonly reply: Reply; readonly from: Answer["from"] },
-  ): Promise<Answered> {
-    return this.#claim(writer, at, from, reply);
+    const reply = { from: "timeout", ...defined({ choice: visit.state.default }) } as const;
+    this.give(writer, at, reply).catch((error: unknown) => writer.fail(error));
   }
 
   async close(): Promise<void> {
@@ -87,25 +78,17 @@ export class GateExecutor implements GatesExecutor {
     if (visit !== undefined && stepOf(visit).work.kind !== "gate") return;
     const choices = waitsFor(visit?.state, "person") ? visit.state.choices : [];
     const choice = approvingChoice(choices)?.key;
-    if (choice !== undefined) await this.#claim(writer, at, "auto-approve", { choice });
+    if (choice !== undefined) await this.give(writer, at, { choice, from: "auto-approve" });
   }
 
-  #claim(
-    writer: FactWriter,
-    at: AttemptRef,
-    from: Answer["from"],
-    reply: Reply,
-  ): Promise<Answered> {
-    const claim = this.#recordAnswer(writer, at, { ...reply, from });
+  /** Gives an answer from this process; returns whether it was the first. */
+  give(writer: FactWriter, at: AttemptRef, reply: Reply): Promise<Answered> {
+    const claim = this.#recordAnswer(writer, at, reply);
     this.#pending.add(claim);
     return claim.finally(() => this.#pending.delete(claim));
   }
 
-  async #recordAnswer(
-    writer: FactWriter,
-    at: AttemptRef,
-    reply: Reply & Pick<Answer, "from">,
-  ): Promise<Answered> {
+  async #recordAnswer(writer: FactWriter, at: AttemptRef, reply: Reply): Promise<Answered> {
     const { inbox, run, by, now } = this.#options;
     const answer: Answer = { ...reply, by, given: now() };
     failpoint("gate.claim");

@@ -11,7 +11,7 @@
  */
 import { copyFileSync, existsSync, mkdirSync, readdirSync } from "node:fs";
 import { join } from "node:path";
-import type { Operation } from "../../core/action.ts";
+import type { OperationOf } from "../../core/action.ts";
 import { findingsIn } from "../../core/attempt/check.ts";
 import type { AttemptRef } from "../../core/event.ts";
 import type { FactOf, Result } from "../../core/fact.ts";
@@ -78,7 +78,7 @@ export class ProbeExecutor implements Executor<"probe"> {
     this.#options = options;
   }
 
-  begin({ at }: Extract<Operation, { type: "probe" }>, writer: FactWriter): void {
+  begin({ at }: OperationOf<"probe">, writer: FactWriter): void {
     const { site } = this.#options;
     const visit = findVisit(site().run, at);
     if (visit === undefined) return;

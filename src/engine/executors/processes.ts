@@ -5,7 +5,7 @@
  * Owns: the processes of running attempts, and the streams of their agents.
  * Does not: know when an attempt may start, or its files (core/operations.ts, files.ts).
  */
-import type { Operation } from "../../core/action.ts";
+import type { OperationOf } from "../../core/action.ts";
 import { endsWell } from "../../core/attempt/attempt-end.ts";
 import { afterDenial } from "../../core/conversation/permission.ts";
 import type { AttemptRef } from "../../core/event.ts";
@@ -38,7 +38,7 @@ import {
 } from "../launch.ts";
 import { attemptDirOf } from "../state-dir.ts";
 import { findItems, findMaterial } from "../visit-input.ts";
-import type { Executor, FactWriter } from "./executor.ts";
+import type { Executor, FactWriter, ProcessOperation } from "./executor.ts";
 
 interface ProcessOptions extends Omit<LaunchInput, "run"> {
   readonly run: () => Run;
@@ -54,7 +54,7 @@ interface Held {
 }
 
 /** The processes executor of one run, for one owner. */
-export class ProcessExecutor implements Executor<"launch" | "look-up"> {
+export class ProcessExecutor implements Executor<ProcessOperation["type"]> {
   readonly #options: ProcessOptions;
   readonly #processes = new Map<string, Held>();
   /** Requested stops of attempts whose process is not started yet. */
@@ -65,9 +65,20 @@ export class ProcessExecutor implements Executor<"launch" | "look-up"> {
     this.#options = options;
   }
 
-  begin(operation: Extract<Operation, { type: "launch" | "look-up" }>, writer: FactWriter): void {
-    if (operation.type === "look-up") return this.#lookUp(operation, writer);
-    const { at } = operation;
+  begin(operation: ProcessOperation, writer: FactWriter): void {
+    switch (operation.type) {
+      case "launch":
+        return this.#launch(operation.at, writer);
+      case "adopt":
+        return this.#adopt(operation.at, writer);
+      case "cancel":
+        return this.#stop(operation.at, operation.when);
+      case "look-up":
+        return this.#lookUp(operation, writer);
+    }
+  }
+
+  #launch(at: AttemptRef, writer: FactWriter): void {
     const visit = this.#visit(at);
     const { agents } = this.#options;
     if (agents?.serves(visit) !== true) {
@@ -82,7 +93,8 @@ export class ProcessExecutor implements Executor<"launch" | "look-up"> {
       .catch((error: unknown) => writer.fail(error));
   }
 
-  adopt(at: AttemptRef, writer: FactWriter): void {
+  /** Continues an attempt that an earlier owner started. */
+  #adopt(at: AttemptRef, writer: FactWriter): void {
     const dir = attemptDirOf(this.#options.dir, at);
     const found = lookAt(dir);
     if (found !== "dead") {
@@ -96,7 +108,7 @@ export class ProcessExecutor implements Executor<"launch" | "look-up"> {
    * Only agents have turns; other steps run to completion. An agent that must stop now may finish
    * its current call and tool within the grace period, so that the paid answer arrives.
    */
-  stop(at: AttemptRef, when: "now" | "after-turn"): void {
+  #stop(at: AttemptRef, when: "now" | "after-turn"): void {
     const held = this.#processes.get(attemptText(at));
     if (held === undefined) {
       this.#early.set(attemptText(at), when);
@@ -134,7 +146,7 @@ export class ProcessExecutor implements Executor<"launch" | "look-up"> {
   }
 
   /** Reads the facts that the start of a visit needs. */
-  #lookUp(operation: Extract<Operation, { type: "look-up" }>, writer: FactWriter): void {
+  #lookUp(operation: OperationOf<"look-up">, writer: FactWriter): void {
     const { place, what, session } = operation;
     if (what === "items") {
       const items = findItems(this.#site(), place);
@@ -186,7 +198,7 @@ export class ProcessExecutor implements Executor<"launch" | "look-up"> {
     this.#processes.set(key, { process, agent });
     const early = this.#early.get(key);
     this.#early.delete(key);
-    if (early !== undefined) this.stop(at, early);
+    if (early !== undefined) this.#stop(at, early);
     const report = async (ended: ProcessEnding): Promise<void> => {
       const worker = agent === undefined ? "command" : "agent";
       const evidence = await this.#evidence(at, dir, ended, agent);

@@ -1,26 +1,37 @@
 /**
- * The results executor: looks for the result of an earlier run that a step with `cache` can take. It
- * looks by the key of the attempt's work: a hash of everything that its result depends on, as far as
- * Perdure knows it. Two attempts with the same key do the same work on the same files.
+ * Results of earlier runs, for steps with `cache`. The executor looks for one by the key of the attempt's
+ * work: a hash of everything that its result depends on, as far as Perdure knows it. Two attempts with
+ * the same key do the same work on the same files. `reuseResult` puts a result into the workspace in
+ * place of a process.
  *
- * Owns: what counts for the key (docs/adr/0050-reuse.md), the version of that choice, and the judgement
- *   of an earlier result: that it is whole, and fits the files.
- * Does not: decide when it is looked for (core/attempt/reuse.ts), or read or change files of the
- *   workspace (files.ts); the key takes them from its snapshot.
+ * Owns: what counts for the key (docs/adr/0050-reuse.md), the version of that choice, whether an earlier
+ *   result is whole and fits the files, and making its changes path by path.
+ * Does not: decide when a result is looked for or taken (core/attempt/reuse.ts). The key takes the files
+ *   from a snapshot.
  * Invariants:
  * - results/T1 Everything that a reported result names was read and compared with its hash, and is
  *   named in the store for this run, so that a clean of the earlier run does not remove it.
- * - results/T2 A result that is damaged is not used, and is named.
+ * - results/T2 A damaged result is not used, and is named.
  * - results/K1 No secret is part of a key: its value is masked before anything is hashed, so that
  *   nobody can confirm a guess, and a new token does not run a step again.
  * - results/K2 Whatever is not known to be the same makes another key. The id of the run and the
  *   directories of its workspace are the only values of a run that do not count.
+ * - results/X1 Making the same changes again changes nothing, so a kill needs no record beside the event
+ *   that names the result.
+ * - results/X2 A path that somebody changed meanwhile stays as it is; then the other paths are put back,
+ *   and the step runs.
  */
-
 import { isAbsolute, join, relative, resolve } from "node:path";
-import type { Operation } from "../../core/action.ts";
+import type { OperationOf } from "../../core/action.ts";
 import { findingsIn } from "../../core/attempt/check.ts";
-import type { AttemptRef, EventOf, FoundResult, Output, RejectedResult } from "../../core/event.ts";
+import type {
+  AttemptRef,
+  EventOf,
+  FoundResult,
+  Output,
+  RejectedResult,
+  Saved,
+} from "../../core/event.ts";
 import type { FactOf } from "../../core/fact.ts";
 import { findVisit, stepOf, type Visit } from "../../core/run.ts";
 import { attemptText } from "../../core/step-path.ts";
@@ -38,9 +49,21 @@ import { canonicalJson, type Json, sha256 } from "../../util/json.ts";
 import { redactJson, redactorOf } from "../../util/secrets.ts";
 import { renderShell } from "../../util/shell.ts";
 import { renderText, TemplateError } from "../../util/template.ts";
-import { artifactPath, describeFile } from "../../workspace/artifact.ts";
-import { hashFiles, misfits, readChange } from "../../workspace/snapshot/recorded-change.ts";
+import {
+  artifactPath,
+  describeFile,
+  putArtifact,
+  targetOutside,
+} from "../../workspace/artifact.ts";
+import { applyChanges } from "../../workspace/snapshot/apply.ts";
+import {
+  changedUnsaved,
+  hashFiles,
+  misfits,
+  readChange,
+} from "../../workspace/snapshot/recorded-change.ts";
 import { type SnapshotStore, writeRefs } from "../../workspace/snapshot/store.ts";
+import type { Workspace } from "../../workspace/snapshot/workspace.ts";
 import { WorkspaceError } from "../../workspace/workspace-error.ts";
 import { secretsOf } from "../evidence/evidence.ts";
 import {
@@ -53,7 +76,7 @@ import {
   variablesOf,
   workDirOf,
 } from "../launch.ts";
-import { snapshotRef } from "../snapshot-name.ts";
+import { snapshotRef } from "../run-workspace.ts";
 import type { Executor, FactWriter } from "./executor.ts";
 
 /** How many results with the same key are judged, the newest first. */
@@ -70,7 +93,6 @@ interface ResultOptions {
   readonly index: ResultIndex | undefined;
 }
 
-type Recall = Extract<Operation, { type: "recall" }>;
 type Recalled = Omit<FactOf<"recalled">, "type" | "at">;
 type Rejection = Pick<RejectedResult, "why" | "message">;
 
@@ -84,7 +106,7 @@ export class ResultExecutor implements Executor<"recall"> {
     this.#options = options;
   }
 
-  begin(operation: Recall, writer: FactWriter): void {
+  begin(operation: OperationOf<"recall">, writer: FactWriter): void {
     const { at } = operation;
     const work = this.#recall(operation).then(
       (recalled) => {
@@ -106,7 +128,7 @@ export class ResultExecutor implements Executor<"recall"> {
     await Promise.all(this.#underWay);
   }
 
-  async #recall({ at, base, take, since }: Recall): Promise<Recalled> {
+  async #recall({ at, base, take, since }: OperationOf<"recall">): Promise<Recalled> {
     const { store, index } = this.#options;
     const site = this.#options.site();
     const visit = findVisit(site.run, at);
@@ -192,7 +214,7 @@ export class ResultExecutor implements Executor<"recall"> {
   }
 }
 
-/** A value; undefined when an expression in it has none. */
+/** A value; undefined when an expression in it fails. */
 function valueIfKnown<T>(value: () => T): T | undefined {
   try {
     return value();
@@ -257,17 +279,13 @@ function workKey(site: LaunchInput, visit: Visit, filesHash: string): string {
     platform: `${process.platform} ${process.arch}`,
   };
   const hidden = redactJson(redactorOf(secretsOf(site).flatMap(({ texts }) => texts)), whole);
-  const text = withoutPlaces(
-    site,
-    visit,
-    canonicalJson(JSON.parse(JSON.stringify(hidden)) as Json),
-  );
-  return sha256(`${KEY_VERSION}\n${text}`);
+  const json = canonicalJson(JSON.parse(JSON.stringify(hidden)) as Json);
+  return sha256(`${KEY_VERSION}\n${withoutPlaces(site, visit, json)}`);
 }
 
 /**
  * The outputs of the step and of the steps that are not before it, below its workspace: they are
- * products of earlier runs, and not what the work starts from. Those of steps before it count.
+ * products of earlier runs, and the work does not start from them. Outputs of steps before it count.
  */
 function productsOf(site: LaunchInput, visit: Visit): readonly string[] {
   const root = rootOf(site, visit);
@@ -289,11 +307,67 @@ function plainOutputs({ outputs, cwd = ".", work }: Step): readonly string[] {
   return [...own.filter((path) => !path.includes("${{")), ...inner];
 }
 
-/** The text with the same words for the directories of each run. */
+/** The text with the same word for the directories of every run. */
 function withoutPlaces(site: LaunchInput, visit: Visit, text: string): string {
   const inJson = (path: string): string => JSON.stringify(path).slice(1, -1);
   const shared = site.run.workspace?.path ?? site.run.created?.cwd ?? ".";
   return [rootOf(site, visit), shared, site.dir.root]
     .sort((one, other) => other.length - one.length)
     .reduce((at, place) => at.replaceAll(inJson(place), "<workspace>"), text);
+}
+
+/**
+ * Makes the changes of a result in a workspace that was as in the snapshot `start`; returns why the result
+ * was not taken, if it was not.
+ */
+export async function reuseResult(
+  place: Workspace,
+  { base, after, held }: FoundResult,
+  { start, artifacts }: { readonly start: string; readonly artifacts: string },
+): Promise<Pick<FactOf<"reused">, "problem">> {
+  failpoint("reuse.begun");
+  const { changedMeanwhile } = await applyChanges(place, { from: base, to: after });
+  failpoint("reuse.files");
+  let problem: FactOf<"reused">["problem"];
+  if (changedMeanwhile.length > 0) {
+    const shown = changedMeanwhile.slice(0, PATHS_SHOWN_MAX).join(", ");
+    problem = { why: "changed", message: `somebody changed these files meanwhile: ${shown}` };
+  }
+  for (const [name, output] of Object.entries(held.outputs)) {
+    if (problem !== undefined) break;
+    if ((await describeFile(output.path))?.sha256 === output.sha256) continue;
+    const outside = targetOutside([place.path], output.path);
+    const isPut = outside === undefined && (await putArtifact(artifacts, output, output.path));
+    if (isPut) continue;
+    const message = `its output "${name}" cannot be put at ${output.path}`;
+    problem = { why: "damaged", message };
+  }
+  if (problem !== undefined) await applyChanges(place, { from: after, to: start });
+  failpoint("reuse.taken");
+  return defined({ problem });
+}
+
+/** The files that ended steps with `cache` changed and that the snapshot after them does not hold. */
+export async function unsavedOf(
+  site: LaunchInput,
+  ended: readonly AttemptRef[],
+  place: Workspace,
+  { skipped = [] }: Saved,
+): Promise<readonly string[]> {
+  const found = new Set<string>();
+  for (const at of ended) {
+    const visit = findVisit(site.run, at);
+    const settings = visit && stepOf(visit).cache;
+    if (visit?.recall?.key === undefined || settings === undefined) continue;
+    // The snapshots and outputs of a result that was taken hold all its changes.
+    if (settings.dropsIgnored === true || visit.recall.found !== undefined) continue;
+    const search = {
+      since: visit.startedAt ?? 0,
+      skipped: skipped.map(({ path }) => path),
+      // Its outputs are kept beside the snapshots.
+      except: Object.values(outputPaths(site, visit)),
+    };
+    for (const path of await changedUnsaved(place, search)) found.add(path);
+  }
+  return [...found];
 }

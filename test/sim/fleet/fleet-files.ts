@@ -2,13 +2,10 @@
  * The simulated files of a run in one directory: snapshots are names, and an operation needs those that
  * it names to be in this directory, made here or fetched from the store.
  */
-import type { Operation } from "../../../src/core/action.ts";
 import type { Fact } from "../../../src/core/fact.ts";
-import type { FilesOperationType } from "../../../src/engine/executors/executor.ts";
+import type { FilesOperation } from "../../../src/engine/executors/executor.ts";
 import { Violation } from "../conversation-checkers.ts";
 import type { Directory } from "./machine.ts";
-
-type FilesOperation = Extract<Operation, { type: FilesOperationType }>;
 
 /** Carries out an operation on files; gives its report. */
 export function finishFiles(

@@ -385,10 +385,10 @@ export class Session {
       processes: {
         begin: (operation) => {
           if (operation.type === "look-up") this.#lookUp(operation);
+          else if (operation.type === "adopt") this.#adopt(operation.at);
+          else if (operation.type === "cancel") this.#stop(operation.at, operation.when);
           else this.#launch(operation.at);
         },
-        adopt: (at) => this.#adopt(at),
-        stop: (at, when) => this.#stop(at, when),
         close,
       },
       files: {
