@@ -63,7 +63,7 @@ export const AGENT_KEYS = {
     doc: "A file with the text of `system`, relative to the file that names it.",
     example: "system_file: prompts/reviewer.md",
     fingerprint: true,
-    lower: (name, { textFile }): { system?: string } => defined({ system: textFile(name) }),
+    lower: (name, { texts }): { system?: string } => defined({ system: texts.get(name) }),
   }),
   permissions: key({
     ...AGENT,
@@ -111,10 +111,8 @@ export const AGENT_KEYS = {
     example: "mcp: {docs: {command: docs-server}}",
     expects: "a file or a map of servers",
     fingerprint: true,
-    lower: (mcp, { mcpFile }): { mcp?: McpServers } => {
-      const found = typeof mcp === "string" ? mcpFile(mcp) : lowerServers(mcp);
-      return found === undefined ? {} : { mcp: found };
-    },
+    lower: (mcp, files): { mcp?: McpServers } =>
+      defined({ mcp: typeof mcp === "string" ? files.mcp.get(mcp) : lowerServers(mcp) }),
   }),
   directories: key({
     ...AGENT,
@@ -139,9 +137,9 @@ export const AGENT_KEYS = {
     example: "output_schema: {type: object, required: [verdict]}",
     expects: "a JSON Schema or the path of a file that holds one",
     fingerprint: true,
-    lower: (schema, { schemaFile }): { outputSchema?: Json } =>
+    lower: (schema, { schemas }): { outputSchema?: Json } =>
       defined({
-        outputSchema: typeof schema === "string" ? schemaFile(schema) : (schema as Json),
+        outputSchema: typeof schema === "string" ? schemas.get(schema) : (schema as Json),
       }),
   }),
   billing: key({
@@ -186,9 +184,6 @@ export type Relay = { readonly tokens: number } | { readonly share: number };
 export const ACCESS_KEYS = ["tools", "on_denied", "effort", "mcp", "directories"] as const;
 export type AccessKey = (typeof ACCESS_KEYS)[number];
 
-/** The MCP servers in files of their own, by file name. */
-export type McpFiles = ReadonlyMap<string, McpServers>;
-
 function lowerServers(shape: z.infer<typeof servers>): McpServers {
   return Object.fromEntries(
     Object.entries(shape).map(([name, one]): [string, McpServer] => {
@@ -203,20 +198,16 @@ function lowerServers(shape: z.infer<typeof servers>): McpServers {
   );
 }
 
-type ReadServers =
-  | { readonly ok: true; readonly servers: McpServers }
-  | { readonly ok: false; readonly message: string };
-
-/** The servers in the text of a file, or its mistake. */
-export function readServers(text: string): ReadServers {
+/** The servers in the text of a file, or a sentence about its mistake. */
+export function readServers(text: string): McpServers | string {
   const parsed = parseJson(text);
-  if (!parsed.ok) return { ok: false, message: `it is not JSON: ${parsed.message}` };
+  if (!parsed.ok) return `it is not JSON: ${parsed.message}`;
   const { json } = parsed;
   const inner = isObject(json) && isObject(json.mcpServers) ? json.mcpServers : json;
   const read = servers.safeParse(inner);
-  if (read.success) return { ok: true, servers: lowerServers(read.data) };
+  if (read.success) return lowerServers(read.data);
   const where = read.error.issues[0]?.path.join(".") ?? "";
-  return { ok: false, message: `\`${where}\` is no server: it needs a \`command\` or a \`url\`` };
+  return `\`${where}\` is not a server: it needs a \`command\` or a \`url\``;
 }
 
 /** Why an adapter cannot pass on a key, and the alternative. */

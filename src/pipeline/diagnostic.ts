@@ -205,22 +205,14 @@ export interface Mistake {
   readonly length?: number;
 }
 
-/** The part of a report that rules use. */
-export interface MistakeReport {
-  add(mistake: Mistake): void;
-  suggest(name: string, candidates: Iterable<string>, label: string): string;
-}
-
-/** The file that has the value at a path. */
-export type PathSource = (path: Path) => Source;
-
 /** The mistakes found so far in one file, and in the values that it takes from other files. */
-export class Report implements MistakeReport {
+export class Report {
   readonly diagnostics: Diagnostic[];
-  readonly #sourceAt: PathSource;
+  readonly #sourceAt: (path: Path) => Source;
   #suggestions = 0;
 
-  constructor(sourceAt: PathSource, diagnostics: readonly Diagnostic[]) {
+  /** `sourceAt` gives the file that has the value at a path. */
+  constructor(sourceAt: (path: Path) => Source, diagnostics: readonly Diagnostic[]) {
     this.#sourceAt = sourceAt;
     this.diagnostics = [...diagnostics];
   }

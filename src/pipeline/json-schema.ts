@@ -8,10 +8,11 @@
 import { isObject } from "../util/json.ts";
 import { nearest } from "../util/nearest.ts";
 import { PATTERN_HELP, parsePattern } from "../util/pattern.ts";
-import type { Path } from "./diagnostic.ts";
+import type { Path, Report } from "./diagnostic.ts";
 
 /** How deep schemas may be nested. */
 const SCHEMA_DEPTH_MAX = 64;
+const SCHEMA_HELP = "see https://json-schema.org/understanding-json-schema";
 
 /** A mistake in a schema, with its path. */
 interface SchemaProblem {
@@ -100,6 +101,14 @@ export function checkJsonSchema(schema: unknown): readonly SchemaProblem[] {
   const problems: SchemaProblem[] = [];
   check(schema, [], { root: schema, problems });
   return problems;
+}
+
+/** Adds the mistakes of a JSON Schema at a path of the file. */
+export function reportJsonSchema(schema: unknown, path: Path, report: Report): void {
+  for (const problem of checkJsonSchema(schema)) {
+    const { message, help = SCHEMA_HELP, on = "value" } = problem;
+    report.add({ rule: "bad-json-schema", message, help, on, path: [...path, ...problem.path] });
+  }
 }
 
 interface Checking {

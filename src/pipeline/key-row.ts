@@ -25,12 +25,12 @@ export interface Lowering {
   readonly id: string;
   /** The author's own spelling of a number or a boolean: `1.10` and not 1.1. */
   readonly spelling: (...keys: readonly string[]) => string | undefined;
-  /** The MCP servers in a file of their own. */
-  readonly mcpFile: (name: string) => McpServers | undefined;
-  /** The text of a file. */
-  readonly textFile: (name: string) => string | undefined;
-  /** The JSON Schema in a file of its own. */
-  readonly schemaFile: (name: string) => Json | undefined;
+  /** Prompts, instructions and rubrics, by the names of their files. */
+  readonly texts: ReadonlyMap<string, string>;
+  /** The JSON Schemas in files of their own. */
+  readonly schemas: ReadonlyMap<string, Json>;
+  /** The MCP servers in files of their own. */
+  readonly mcp: ReadonlyMap<string, McpServers>;
   /** The checks of the step in their normalized form; some come from files. */
   readonly checks: () => readonly Check[];
 }

@@ -99,13 +99,17 @@ export function lowerRetry(rule: z.output<typeof retry>): RetrySettings {
   const { attempts, backoff, on, on_resume, conversation } = rule;
   const delays = typeof backoff === "string" ? { initial: backoff } : (backoff ?? {});
   const { initial, factor, max, jitter } = delays;
-  return {
-    ...defined({ attempts }),
-    ...(initial === undefined ? {} : { initialMs: milliseconds(initial) }),
-    ...defined({ factor }),
-    ...(max === undefined ? {} : { maxMs: milliseconds(max) }),
-    ...defined({ jitter, on, onResume: on_resume, conversation }),
-  };
+  const [initialMs, maxMs] = [milliseconds(initial), milliseconds(max)];
+  return defined({
+    attempts,
+    initialMs,
+    factor,
+    maxMs,
+    jitter,
+    on,
+    onResume: on_resume,
+    conversation,
+  });
 }
 
 /** When a conversation is handed over to a new one. */
@@ -233,8 +237,7 @@ export function lowerCache(value: z.output<typeof cache>): { cache?: CacheSettin
   if (typeof value === "boolean") return value ? { cache: {} } : {};
   const { key, files, ignored_files: ignored, max_age: maxAge } = value;
   const dropsIgnored = ignored === "not-needed" ? true : undefined;
-  const maxAgeMs = maxAge === undefined ? undefined : ageMs(maxAge);
-  return { cache: defined({ key, files, dropsIgnored, maxAgeMs }) };
+  return { cache: defined({ key, files, dropsIgnored, maxAgeMs: ageMs(maxAge) }) };
 }
 
 export const capture = z.union([

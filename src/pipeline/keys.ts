@@ -38,6 +38,7 @@ import {
   env,
   FIDELITIES,
   id,
+  lowerEnv,
   milliseconds,
   name,
   path,
@@ -348,14 +349,8 @@ export const INHERITED_KEYS = {
     on: WORKING,
     perItem: true,
     fingerprint: true,
-    // Numbers and booleans keep the author's spelling: `VERSION: 1.10` is not 1.1.
-    lower: (values, { spelling }): { env: Readonly<Record<string, string>> } => ({
-      env: Object.fromEntries(
-        Object.entries(values).map(([one, value]) => [
-          one,
-          typeof value === "string" ? value : (spelling("env", one) ?? String(value)),
-        ]),
-      ),
+    lower: (variables, { spelling }): { env: Readonly<Record<string, string>> } => ({
+      env: lowerEnv(variables, (one) => spelling("env", one)),
     }),
   }),
   cwd: key({

@@ -20,11 +20,9 @@ import { type Diagnostic, type ParsedFile, Report } from "./diagnostic.ts";
 import { inputDefaults, lowerPipeline } from "./lower.ts";
 import { isModuleName, type ModuleValue, notPlain, plainValue, readModule } from "./module.ts";
 import type { Pipeline, PipelineStep } from "./pipeline.ts";
-import { readPrompts } from "./rules/agent.ts";
-import { readAgentFiles, readInput } from "./rules/agent-file.ts";
 import { isChosen } from "./rules/body.ts";
-import { readCheckFiles } from "./rules/check.ts";
-import { type NamedPipeline, validate } from "./rules/validate.ts";
+import { inputSchema, type NamedPipeline, readNamedFiles } from "./rules/named-file.ts";
+import { validate } from "./rules/validate.ts";
 import { STEPS_MAX, type StepShape } from "./schema.ts";
 import { readShape } from "./shape.ts";
 import { allLists, isCut, pathIn, rootList, type StepList } from "./step-list.ts";
@@ -139,13 +137,12 @@ function loadFile(files: PipelineFiles, file: string, text: string): LoadedPipel
   if (isModuleName(file) && own.shape.on !== undefined) report.add(SCHEDULE_IN_MODULE);
   const list = rootList(read);
   const readHere: ReadNamed = (name) => files.readNamed(resolveName(files, name));
+  const contents = readNamedFiles(read.shape, list, readHere, report);
   const named = {
-    prompts: readPrompts(list, readHere, report),
-    checks: readCheckFiles(list, readHere, report),
+    ...contents,
     pipelines: readPipelines(list, files, report),
-    agents: readAgentFiles(read.shape, list, readHere, report),
     envFiles: namesOf(read.shape.env_file).map((name) => resolveName(files, name)),
-    ...defined({ input: readInput(read.shape, readHere, report) }),
+    ...defined({ input: inputSchema(read.shape, contents.schemas) }),
   };
   validate(read, named, report);
   const found = report.sorted();

@@ -13,7 +13,7 @@ import { defined } from "../util/defined.ts";
 import { isObject, type Json, type JsonObject } from "../util/json.ts";
 import { templateParts } from "../util/template.ts";
 import { AGENT_KEYS } from "./agent-keys.ts";
-import type { Path, PathSource } from "./diagnostic.ts";
+import type { Path, Source } from "./diagnostic.ts";
 import { type KeyRow, type Lowering, lowerKeys } from "./key-row.ts";
 import { INHERITED_KEYS, STEP_KEYS } from "./keys.ts";
 import type {
@@ -34,7 +34,7 @@ import { isChosen } from "./rules/body.ts";
 import { lowerChecks } from "./rules/check.ts";
 import { bareCondition } from "./rules/expression.ts";
 import { choicesOf, gateOf } from "./rules/gate.ts";
-import type { NamedFiles, NamedPipeline } from "./rules/validate.ts";
+import type { NamedFiles, NamedPipeline } from "./rules/named-file.ts";
 import type { ConfigurationShape, ForEachShape, PipelineShape, StepShape } from "./schema.ts";
 import {
   fanOutOf,
@@ -45,7 +45,7 @@ import {
   rootList,
   type StepList,
 } from "./step-list.ts";
-import { ageMs, lowerPrices, milliseconds } from "./values.ts";
+import { ageMs, lowerEnv, lowerPrices, milliseconds } from "./values.ts";
 
 /** How many steps of a run may run at once, unless the file sets it. */
 const PARALLEL_DEFAULT = 4;
@@ -54,7 +54,7 @@ const PARALLEL_DEFAULT = 4;
 export function lowerPipeline(
   shape: PipelineShape,
   files: NamedFiles,
-  sourceAt: PathSource,
+  sourceAt: (path: Path) => Source,
 ): Pipeline {
   const whole = { shape, files, sourceAt };
   const { file } = sourceAt([]);
@@ -66,7 +66,7 @@ export function lowerPipeline(
     ...(shape.context === undefined ? {} : { context: shape.context as JsonObject }),
     maxParallel: shape.max_parallel ?? PARALLEL_DEFAULT,
     ...defined({ inputSchema: files.input }),
-    env: lowerEnv(shape.env, [], whole),
+    env: lowerEnvAt([], shape.env, whole),
     ...(files.envFiles.length === 0 ? {} : { envFiles: files.envFiles }),
     agents: Object.fromEntries(
       Object.entries(shape.agents ?? {}).map(([name, agent]) => [
@@ -117,7 +117,7 @@ export function lowerSettings({
 function lowerLimits(shape: NonNullable<ConfigurationShape["cache"]>): CacheLimits {
   const { max_age: maxAge, max_size: maxSize } = shape;
   return defined({
-    maxAgeMs: maxAge === undefined ? undefined : ageMs(maxAge),
+    maxAgeMs: ageMs(maxAge),
     bytesMax: maxSize === undefined ? undefined : parseBytes(maxSize),
   });
 }
@@ -133,23 +133,23 @@ function lowerFinally(list: StepList, file: File): readonly PipelineStep[] {
 interface File {
   readonly shape: PipelineShape;
   readonly files: NamedFiles;
-  readonly sourceAt: PathSource;
+  readonly sourceAt: (path: Path) => Source;
 }
 
 /** The surroundings of the keys at a path; `step` is absent outside of steps. */
 function loweringAt(path: Path, step: StepShape | undefined, file: File): Lowering {
+  const { shape, files, sourceAt } = file;
   return {
     id: step?.id ?? "",
-    spelling: (...keys) => scalarAt(file, [...path, ...keys]),
-    mcpFile: (name) => file.files.agents.mcp.get(name),
-    textFile: (name) => file.files.agents.texts.get(name),
-    schemaFile: (name) => file.files.agents.schemas.get(name),
-    checks: () => (step === undefined ? [] : lowerChecks(file.shape, step, file.files.checks)),
+    spelling: (...keys) => {
+      const at = [...path, ...keys];
+      return sourceAt(at).scalarText(at);
+    },
+    texts: files.texts,
+    schemas: files.schemas,
+    mcp: files.mcp,
+    checks: () => (step === undefined ? [] : lowerChecks(shape, step, files)),
   };
-}
-
-function scalarAt({ sourceAt }: File, path: Path): string | undefined {
-  return sourceAt(path).scalarText(path);
 }
 
 function lowerList(list: StepList, file: File): readonly PipelineStep[] {
@@ -175,10 +175,7 @@ function isPerItem({ perItem, on }: KeyRow): boolean {
 }
 
 function lowerBudget({ usd, tokens, turns, time }: NonNullable<PipelineShape["budget"]>): Budget {
-  return {
-    ...defined({ usd, tokens, turns }),
-    ...(time === undefined ? {} : { timeMs: milliseconds(time) }),
-  };
+  return defined({ usd, tokens, turns, timeMs: milliseconds(time) });
 }
 
 const MEGABYTE = 1024 * 1024;
@@ -190,8 +187,10 @@ function lowerWorkspace(shape: PipelineShape["workspace"]): Pipeline["workspace"
   return {
     ...defined({ kind, base, commit, snapshots }),
     ...lowerInclude(include),
-    ...(snapshot_every === undefined ? {} : { snapshotEveryMs: milliseconds(snapshot_every) }),
-    ...(max_file_mb === undefined ? {} : { fileBytesMax: max_file_mb * MEGABYTE }),
+    ...defined({
+      snapshotEveryMs: milliseconds(snapshot_every),
+      fileBytesMax: max_file_mb && max_file_mb * MEGABYTE,
+    }),
   };
 }
 
@@ -210,19 +209,17 @@ function lowerInclude(
 type AgentShape = NonNullable<PipelineShape["agents"]>[string];
 
 function lowerAgent(agent: AgentShape, path: Path, file: File): AgentDefinition {
-  if (typeof agent === "string") return commandAgent(agent);
+  if (typeof agent === "string") {
+    return { adapter: "command", command: agent, args: [], env: {}, settings: {} };
+  }
   const { adapter = "command", command, args = [] } = agent;
   return {
     adapter,
     ...defined({ command }),
     args,
-    env: lowerEnv(agent.env, path, file),
+    env: lowerEnvAt(path, agent.env, file),
     settings: lowerKeys(AGENT_KEYS, agent, loweringAt(path, undefined, file)),
   };
-}
-
-function commandAgent(command: string): AgentDefinition {
-  return { adapter: "command", command, args: [], env: {}, settings: {} };
 }
 
 function lowerWork(step: StepShape, list: StepList, index: number, file: File): PipelineWork {
@@ -242,15 +239,14 @@ function lowerWork(step: StepShape, list: StepList, index: number, file: File): 
   if (waiting !== undefined) return waiting;
   const { run, session } = step;
   const agent = agentOf(file.shape, step);
-  const prompt = file.files.prompts.get(step) ?? step.prompt;
+  const prompt = step.prompt ?? file.files.texts.get(step.prompt_file ?? "");
   if (run !== undefined) return { kind: "shell", run };
   assert(agent !== undefined && prompt !== undefined, "a valid step runs a command or an agent");
-  const sharing = session === undefined ? {} : { session };
   return {
     kind: "agent",
     agent,
     prompt,
-    ...sharing,
+    ...defined({ session }),
     settings: lowerKeys(AGENT_KEYS, step, loweringAt(pathIn(list, index), step, file)),
   };
 }
@@ -306,10 +302,10 @@ function expressionOf(text: string): string {
   return parts.length === 1 ? (parts[0] ?? "") : `(${parts.join(" + ")})`;
 }
 
-/** The environment at a path, with the author's spelling. */
-function lowerEnv(env: PipelineShape["env"], path: Path, file: File): Env {
-  if (env === undefined) return {};
-  return INHERITED_KEYS.env.lower?.(env, loweringAt(path, undefined, file)).env ?? {};
+/** The environment of the object at a path. */
+function lowerEnvAt(path: Path, env: PipelineShape["env"], file: File): Env {
+  const { spelling } = loweringAt(path, undefined, file);
+  return lowerEnv(env ?? {}, (name) => spelling("env", name));
 }
 
 /** The work of a step that contains steps, or of a fan-out. */
@@ -406,8 +402,7 @@ function lowerWithoutProcess(step: StepShape): PipelineWork | undefined {
       })),
       ...defined({ show }),
       text,
-      ...(timeout === undefined ? {} : { timeoutMs: milliseconds(timeout) }),
-      ...(otherwise === undefined ? {} : { default: otherwise.key }),
+      ...defined({ timeoutMs: milliseconds(timeout), default: otherwise?.key }),
     };
   }
   const { wait } = step;

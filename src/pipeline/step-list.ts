@@ -12,6 +12,7 @@
  */
 import { defined } from "../util/defined.ts";
 import type { Path } from "./diagnostic.ts";
+import type { CheckShape } from "./key-values.ts";
 import type { Exit, Links } from "./pipeline.ts";
 import { bareCondition } from "./rules/expression.ts";
 import type { ForEachShape, StepShape } from "./schema.ts";
@@ -66,6 +67,17 @@ export function fanOutOf(step: StepShape | undefined): ForEachShape | undefined 
 export function hasBody(step: StepShape): boolean {
   const own = step.steps ?? step.pipeline;
   return own !== undefined || fanOutOf(step)?.steps !== undefined;
+}
+
+/** The checks of a step, each with its path. */
+export function checksIn(
+  list: StepList,
+  index: number,
+): readonly { readonly check: CheckShape; readonly path: Path }[] {
+  const check = list.steps[index]?.check;
+  const path = pathIn(list, index, "check");
+  if (!Array.isArray(check)) return check === undefined ? [] : [{ check, path }];
+  return check.map((one, position) => ({ check: one, path: [...path, position] }));
 }
 
 /** The path of a step, or of one of its keys. */

@@ -58,17 +58,34 @@ export const duration = z
 export const age = z.string().refine((text) => (parseAge(text) ?? 0) > 0, "bad-age");
 
 /** The milliseconds of an age that the schema accepted. */
-export function ageMs(text: string): number {
+export function ageMs(text: string | undefined): number | undefined {
+  if (text === undefined) return undefined;
   const value = parseAge(text);
   assert(value !== undefined, "the schema accepted a bad age");
   return value;
 }
 
-/** The length of a duration that the schema accepted. */
-export function milliseconds(text: string): number {
+/** The milliseconds of a duration that the schema accepted. */
+export function milliseconds(text: string): number;
+export function milliseconds(text: string | undefined): number | undefined;
+export function milliseconds(text: string | undefined): number | undefined {
+  if (text === undefined) return undefined;
   const value = parseDuration(text);
   assert(value !== undefined, "the schema accepted a bad duration");
   return value;
+}
+
+/** Variables as texts; numbers and booleans keep the author's spelling: `1.10` is not 1.1. */
+export function lowerEnv(
+  variables: z.output<typeof env>,
+  spelling: (name: string) => string | undefined,
+): Readonly<Record<string, string>> {
+  return Object.fromEntries(
+    Object.entries(variables).map(([key, value]) => [
+      key,
+      typeof value === "string" ? value : (spelling(key) ?? String(value)),
+    ]),
+  );
 }
 
 /**

@@ -68,7 +68,7 @@ describe("a schema", () => {
     expect(brief(text)).toEqual(["1:8 schema-file there is no file `in.json`"]);
     expect(brief(text, { "in.json": "{" })[0]).toContain("1:8 schema-file `in.json` is not JSON");
     expect(brief(text, { "in.json": '{"type": "list"}' })[0]).toContain(
-      "is no JSON Schema at type",
+      "is not a valid JSON Schema at type",
     );
   });
 });

@@ -1,15 +1,18 @@
 /**
- * The rules on agents and on agent steps: prompts, settings and conversations.
+ * The rules on agents and on agent steps: their work, settings and conversations.
  *
- * Owns: these rules, and reading prompts from files.
- * Does not: check the text of a prompt (rules/expression.ts).
+ * Owns: these rules.
+ * Does not: read the files that the settings name (rules/named-file.ts).
  */
 import { ADAPTER_NAMES, PROTOCOL_ADAPTER, UNDECLARED_AGENTS } from "../../util/agent-access.ts";
 import { ACCESS_KEYS, type AccessKey, AGENT_KEY_NAMES, inabilityOf } from "../agent-keys.ts";
-import type { MistakeReport, Path, Report } from "../diagnostic.ts";
+import type { Path, Report } from "../diagnostic.ts";
+import { reportJsonSchema } from "../json-schema.ts";
 import type { PipelineShape, StepShape } from "../schema.ts";
 import { stepInWords } from "../shape.ts";
-import { allLists, isCut, pathIn, type StepList } from "../step-list.ts";
+import { isCut, pathIn, type StepList } from "../step-list.ts";
+import type { ExpressionPosition, ExpressionRules } from "./expression.ts";
+import { inFile, type NamedFiles } from "./named-file.ts";
 
 type AgentShape = Exclude<NonNullable<PipelineShape["agents"]>[string], string>;
 
@@ -17,43 +20,6 @@ type AgentShape = Exclude<NonNullable<PipelineShape["agents"]>[string], string>;
 export function agentOf(shape: PipelineShape, step: StepShape): string | undefined {
   const asks = step.prompt !== undefined || step.prompt_file !== undefined;
   return step.agent ?? (asks && step.run === undefined ? shape.defaults?.agent : undefined);
-}
-
-/** The prompts in files of their own. */
-export function readPrompts(
-  root: StepList,
-  readNamed: (name: string) => string | undefined,
-  report: Report,
-): ReadonlyMap<StepShape, string> {
-  const prompts = new Map<StepShape, string>();
-  for (const list of allLists(root)) {
-    for (const [index, step] of list.steps.entries()) {
-      const { prompt_file: name } = step;
-      if (name === undefined || isCut(list, index)) continue;
-      const text = readNamed(name);
-      if (text !== undefined && text.trim() !== "") {
-        prompts.set(step, text);
-        continue;
-      }
-      const [message, help] =
-        text === undefined
-          ? [`there is no file \`${name}\``, "the path is relative to the pipeline's file"]
-          : [`the file \`${name}\` is empty`, "write into it what the agent is asked to do"];
-      report.add({ rule: "prompt-file", message, help, path: pathIn(list, index, "prompt_file") });
-    }
-  }
-  return prompts;
-}
-
-/** A report about another file, at the value that names the file. */
-export function inFile(report: Report, name: string, text: string): MistakeReport {
-  return {
-    suggest: (...args) => report.suggest(...args),
-    add: ({ rule, message, help, severity = "error", path, offset = 0 }) => {
-      const line = text.slice(0, offset).split("\n").length;
-      report.add({ rule, message: `${name}, line ${line}: ${message}`, help, severity, path });
-    },
-  };
 }
 
 /** An agent is a command, or has an adapter. */
@@ -80,6 +46,39 @@ export function checkAgent(agent: AgentShape, path: Path, report: Report): void 
     const help = key === "args" ? "write them into `command`" : "add `adapter:`, or leave it out";
     report.add({ rule: "agent-setting", message, help, path: [...path, key], on: "key" });
   }
+}
+
+/** Adds the mistakes in the texts of an agent's settings. */
+export function checkSettings(
+  {
+    system,
+    system_file: name,
+    output_schema: schema,
+    mcp,
+    directories,
+  }: Pick<StepShape, "system" | "system_file" | "output_schema" | "mcp" | "directories">,
+  position: ExpressionPosition,
+  around: {
+    readonly rules: ExpressionRules;
+    readonly report: Report;
+    readonly files: Pick<NamedFiles, "texts">;
+  },
+): void {
+  const { rules, report, files } = around;
+  const at = (key: string): ExpressionPosition => ({ ...position, path: [...position.path, key] });
+  if (system !== undefined) rules.text(system, at("system"));
+  const text = name === undefined ? undefined : files.texts.get(name);
+  if (name !== undefined && text !== undefined) {
+    rules.into(inFile(report, name, text)).text(text, at("system_file"));
+  }
+  if (name !== undefined && system !== undefined) {
+    const message = "both `system` and `system_file` are given";
+    const { path } = at("system_file");
+    report.add({ rule: "system-file", message, help: "leave one of them out", path, on: "key" });
+  }
+  if (typeof mcp !== "string") rules.texts(mcp, at("mcp"));
+  rules.texts(directories, at("directories"));
+  if (typeof schema === "object") reportJsonSchema(schema, at("output_schema").path, report);
 }
 
 /** The default agent must exist. */

@@ -13,7 +13,7 @@ import {
 import { isObject } from "../../util/json.ts";
 import { checkShellTemplate, reparsedValues } from "../../util/shell.ts";
 import { parseTemplate } from "../../util/template.ts";
-import type { MistakeReport, Path } from "../diagnostic.ts";
+import type { Path, Report } from "../diagnostic.ts";
 
 /** Variables that exist only in loops and fan-outs. */
 const REPEATED: ReadonlySet<string> = new Set(["item", "index", "loop_index"]);
@@ -56,6 +56,9 @@ export interface ExpressionPosition {
   /** The journal keeps its value, so it must not contain secrets of the environment. */
   readonly kept?: true;
 }
+
+/** The part of a report that these rules use; it may be about another file. */
+type MistakeReport = Pick<Report, "add" | "suggest">;
 
 /** Checks the texts of one file. */
 export class ExpressionRules {

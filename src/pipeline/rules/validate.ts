@@ -11,7 +11,7 @@
  */
 import { isObject, type Json } from "../../util/json.ts";
 import type { Report } from "../diagnostic.ts";
-import type { Pipeline } from "../pipeline.ts";
+import { reportJsonSchema } from "../json-schema.ts";
 import type { PipelineShape, StepShape } from "../schema.ts";
 import type { ReadShape } from "../shape.ts";
 import {
@@ -28,10 +28,9 @@ import {
   type StepGraph,
   type StepList,
 } from "../step-list.ts";
-import { checkAgent, checkDefaultAgent, checkSessions, checkWork, inFile } from "./agent.ts";
-import { type AgentFiles, checkSchema, checkSettings } from "./agent-file.ts";
+import { checkAgent, checkDefaultAgent, checkSessions, checkSettings, checkWork } from "./agent.ts";
 import { checkBody, isChosen, parallelOf } from "./body.ts";
-import { type CheckFiles, checkChecks } from "./check.ts";
+import { checkChecks } from "./check.ts";
 import { checkJumps, indexSteps, reportCycles, resolveNeeds } from "./edges.ts";
 import { type ExpressionPosition, ExpressionRules, type KnownNames } from "./expression.ts";
 import { checkGateOrWait, gateOf } from "./gate.ts";
@@ -46,29 +45,11 @@ import {
   reportOutputClashes,
   reportOutputsOutside,
 } from "./key.ts";
+import { inFile, type NamedFiles } from "./named-file.ts";
 
 /** How deep lists of steps may be nested. */
 const NESTING_MAX = 16;
 const INPUT_KEY = /^[A-Za-z_][A-Za-z0-9_]*$/;
-
-/** The contents of other files that a pipeline names. */
-export interface NamedFiles {
-  readonly prompts: ReadonlyMap<StepShape, string>;
-  readonly checks: CheckFiles;
-  /** The pipeline of a step, or those that it chooses from. */
-  readonly pipelines: ReadonlyMap<StepShape, readonly NamedPipeline[]>;
-  readonly agents: AgentFiles;
-  /** The files with variables; a run reads them when it starts. */
-  readonly envFiles: readonly string[];
-  /** The schema of the input. */
-  readonly input?: Json;
-}
-
-/** The pipeline of another file, by the name that a step has for it. */
-export interface NamedPipeline {
-  readonly name: string;
-  readonly pipeline: Pipeline;
-}
 
 /** Adds every mistake beyond the shape to the report. */
 export function validate(read: ReadShape, files: NamedFiles, report: Report): void {
@@ -167,23 +148,14 @@ function checkStep(
   checkLeavesRunning(shape, list, index, report);
   const rules = new ExpressionRules(report, known);
   const variables = new Set([...around.variables, ...namesIn(step)]);
-  const inside = { ...known, variables };
+  const inner = new ExpressionRules(report, { ...known, variables });
   checkGateOrWait(list, index, report);
   const kind = kindOf(step);
   const works = (kind === "command" || kind === "agent") && !repeatsNothing(step);
   if (works) checkWork(shape, list, index, report);
   checkOuterTexts(list, index, rules);
-  checkStepTexts(list, index, new ExpressionRules(report, inside), file);
-  checkChecks({
-    ...{ shape, list, index, report, files: files.checks },
-    rulesFor: (into) => new ExpressionRules(into, inside),
-    checkSchema: (schema, path) => checkSchema(schema, path, report),
-  });
-  const prompt = files.prompts.get(step);
-  if (prompt !== undefined) {
-    const texts = new ExpressionRules(inFile(report, step.prompt_file ?? "", prompt), inside);
-    texts.text(prompt, { path: pathIn(list, index, "prompt_file"), step: index });
-  }
+  checkStepTexts(list, index, inner, file);
+  checkChecks({ shape, list, index, files, report, rules: inner });
   checkInside(list, index, file, { ...around, variables });
 }
 
@@ -285,7 +257,7 @@ function checkPipeline(read: ReadShape, rules: ExpressionRules, { files, report 
     else {
       checkAgent(agent, path, report);
       checkTexts(agent.env, { path: [...path, "env"] }, rules);
-      checkSettings(agent, { path }, { rules, report, files: files.agents });
+      checkSettings(agent, { path }, { rules, report, files });
       const { adapter, command } = agent;
       if (adapter === undefined && command !== undefined) {
         rules.shell(command, { path: [...path, "command"] });
@@ -294,7 +266,7 @@ function checkPipeline(read: ReadShape, rules: ExpressionRules, { files, report 
   }
   checkTexts(shape.defaults?.env, { path: ["defaults", "env"] }, rules);
   const { defaults = {} } = shape;
-  checkSettings(defaults, { path: ["defaults"] }, { rules, report, files: files.agents });
+  checkSettings(defaults, { path: ["defaults"] }, { rules, report, files });
   if (defaults.cwd !== undefined) rules.text(defaults.cwd, { path: ["defaults", "cwd"] });
   reportDirectoryOutside(defaults.cwd, ["defaults", "cwd"], report);
   checkDefaultAgent(shape, cut, report);
@@ -302,7 +274,7 @@ function checkPipeline(read: ReadShape, rules: ExpressionRules, { files, report 
 
 function checkInput(input: Json | undefined, report: Report): void {
   if (!isObject(input)) return;
-  checkSchema(input, ["input"], report);
+  reportJsonSchema(input, ["input"], report);
   if (input.type !== undefined && input.type !== "object" && input.type !== "string") {
     const message = "the input of a pipeline is an object or a text";
     const help = "write `type: object`, with the keys under `properties`, or `input: text`";
@@ -367,8 +339,12 @@ function checkStepTexts(list: StepList, index: number, rules: ExpressionRules, f
   if (isChosen(step)) rules.text(step.pipeline ?? "", { ...at("pipeline"), kept: true });
   if (step.fail !== undefined) rules.text(step.fail, { ...at("fail"), kept: true });
   if (step.prompt !== undefined) rules.text(step.prompt, at("prompt"));
+  const prompt = files.texts.get(step.prompt_file ?? "");
+  if (step.prompt_file !== undefined && prompt !== undefined) {
+    rules.into(inFile(report, step.prompt_file, prompt)).text(prompt, at("prompt_file"));
+  }
   checkQuestionTexts(step, at, rules);
-  checkSettings(step, at(), { rules, report, files: files.agents });
+  checkSettings(step, at(), { rules, report, files });
   if (step.cwd !== undefined) rules.text(step.cwd, at("cwd"));
   reportDirectoryOutside(step.cwd, at("cwd").path, report);
   checkTexts(step.env, at("env"), rules);
