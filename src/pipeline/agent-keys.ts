@@ -84,7 +84,12 @@ export const AGENT_KEYS = {
     doc: 'Single tools, by the agent\'s own names: "Edit" or "Bash(npm test:*)".',
     example: 'tools: {allow: ["Bash(npm test:*)"]}',
     fingerprint: false,
-    lower: ({ allow = [], deny = [] }): { tools: ToolRules } => ({ tools: { allow, deny } }),
+    lower: ({
+      allow = [],
+      deny = [],
+    }): { tools: { readonly allow: readonly string[]; readonly deny: readonly string[] } } => ({
+      tools: { allow, deny },
+    }),
   }),
   on_denied: key({
     ...AGENT,
@@ -167,12 +172,6 @@ export const AGENT_KEY_NAMES = Object.keys(AGENT_KEYS) as AgentKey[];
 
 /** The settings of an agent, or of one step's use of it. */
 export type AgentSettings = FieldsOf<typeof AGENT_KEYS>;
-
-/** `Name` or `Name(pattern)`, with the agent's own names of tools. */
-export interface ToolRules {
-  readonly allow: readonly string[];
-  readonly deny: readonly string[];
-}
 
 /**
  * How full a conversation may become before a new one continues from its notes: tokens, or a share

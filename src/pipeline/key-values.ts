@@ -222,18 +222,17 @@ export const cache = z.union([
   }),
 ]);
 
-/** How the result of a step may be reused by later runs. */
-export interface CacheSettings {
-  /** A template. */
-  readonly key?: string;
-  readonly files?: readonly string[];
-  /** Changes of files that no snapshot holds do not matter. */
-  readonly dropsIgnored?: true;
-  readonly maxAgeMs?: number;
-}
-
-/** The fields of a plan's step for a result that may be reused. */
-export function lowerCache(value: z.output<typeof cache>): { cache?: CacheSettings } {
+/** The fields of a plan's step whose result may be reused by later runs. */
+export function lowerCache(value: z.output<typeof cache>): {
+  cache?: {
+    /** A template. */
+    readonly key?: string;
+    readonly files?: readonly string[];
+    /** Changes of files that no snapshot holds do not matter. */
+    readonly dropsIgnored?: true;
+    readonly maxAgeMs?: number;
+  };
+} {
   if (typeof value === "boolean") return value ? { cache: {} } : {};
   const { key, files, ignored_files: ignored, max_age: maxAge } = value;
   const dropsIgnored = ignored === "not-needed" ? true : undefined;

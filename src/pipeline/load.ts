@@ -44,7 +44,7 @@ export interface LoadedPipeline {
 type ReadNamed = (name: string) => string | undefined;
 
 /** The result of a module of that name; undefined before it has run. */
-export type ReadValue = (name: string) => ModuleValue | undefined;
+type ReadValue = (name: string) => ModuleValue | undefined;
 
 /**
  * Reads a pipeline from the text of a file, and from its value when it is a module; `file` is its

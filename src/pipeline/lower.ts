@@ -19,11 +19,8 @@ import { INHERITED_KEYS, STEP_KEYS } from "./keys.ts";
 import type {
   AgentDefinition,
   Budget,
-  CacheLimits,
   Env,
   Exit,
-  ItemSelection,
-  ItemSource,
   Pipeline,
   PipelineBody,
   PipelineStep,
@@ -114,7 +111,9 @@ export function lowerSettings({
   };
 }
 
-function lowerLimits(shape: NonNullable<ConfigurationShape["cache"]>): CacheLimits {
+function lowerLimits(
+  shape: NonNullable<ConfigurationShape["cache"]>,
+): NonNullable<Pipeline["cache"]> {
   const { max_age: maxAge, max_size: maxSize } = shape;
   return defined({
     maxAgeMs: ageMs(maxAge),
@@ -346,11 +345,13 @@ function literal(value: Json): Json {
   return JSON.parse(JSON.stringify(value).replaceAll("${{", () => "$${{")) as Json;
 }
 
+type EachWork = Extract<PipelineWork, { readonly kind: "each" }>;
+
 function lowerFanOut(
   step: StepShape,
   body: PipelineBody,
   given: { readonly input?: JsonObject },
-): PipelineWork {
+): EachWork {
   const inside = fanOutOf(step);
   const as = inside?.as ?? step.as;
   const maxParallel = inside?.max_parallel ?? step.max_parallel;
@@ -366,7 +367,7 @@ function lowerFanOut(
   };
 }
 
-function lowerSelection(inside: ForEachShape | undefined): { selection?: ItemSelection } {
+function lowerSelection(inside: ForEachShape | undefined): Pick<EachWork, "selection"> {
   const source = (text: string | boolean | undefined): string | undefined =>
     text === undefined ? undefined : bareCondition(String(text)).source;
   const selection = defined({
@@ -377,7 +378,7 @@ function lowerSelection(inside: ForEachShape | undefined): { selection?: ItemSel
   return Object.keys(selection).length === 0 ? {} : { selection };
 }
 
-function lowerItems(items: unknown): string | ItemSource {
+function lowerItems(items: unknown): EachWork["items"] {
   if (typeof items === "string") return bareCondition(items).source;
   if (Array.isArray(items)) return { list: items as readonly Json[] };
   assert(typeof items === "object" && items !== null, "the schema let bad items pass");

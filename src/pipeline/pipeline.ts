@@ -27,10 +27,10 @@ export interface Pipeline {
   readonly budget?: Budget;
   /** The prices of models, by name. */
   readonly prices?: Readonly<Record<string, ModelPrice>>;
-  /** Limits for results of earlier runs. */
-  readonly cache?: CacheLimits;
-  /** The group whose runs are limited on a fleet. */
-  readonly concurrency?: ConcurrencyGroup;
+  /** The age and the size above which the result of an earlier run is not reused. */
+  readonly cache?: { readonly maxAgeMs?: number; readonly bytesMax?: number };
+  /** A limit for all runs of a fleet that name the same group. */
+  readonly concurrency?: { readonly group: string; readonly max: number };
   /** When a run starts by itself (util/cron.ts). */
   readonly schedule?: string;
   /** Whom to tell what happens to a run. */
@@ -44,21 +44,9 @@ export interface Pipeline {
   readonly finally?: readonly PipelineStep[];
 }
 
-/** The age and the size from which the result of an earlier run is not reused. */
-export interface CacheLimits {
-  readonly maxAgeMs?: number;
-  readonly bytesMax?: number;
-}
-
 /** What a receiver can be notified of. */
 export const NOTICE_KINDS = ["waiting", "failed", "completed"] as const;
 export type NoticeKind = (typeof NOTICE_KINDS)[number];
-
-/** A limit for all runs of a fleet that name the same group. */
-export interface ConcurrencyGroup {
-  readonly group: string;
-  readonly max: number;
-}
 
 /** Who is notified, and of what: a shell command, or a URL. */
 export interface NoticeReceiver {
@@ -184,21 +172,21 @@ export type PipelineWork =
     };
 
 /** Which of the items a fan-out takes; the expressions see `item`. */
-export interface ItemSelection {
+interface ItemSelection {
   readonly where?: string;
   readonly sortBy?: string;
   readonly limit?: number;
 }
 
 /** Fails with a message, and does nothing else. */
-export interface FailWork {
+interface FailWork {
   readonly kind: "fail";
   /** A template. */
   readonly message: string;
 }
 
 /** A prompt to an agent. */
-export interface AgentWork {
+interface AgentWork {
   readonly kind: "agent";
   readonly agent: string;
   readonly prompt: string;
@@ -244,7 +232,7 @@ export type WaitWork =
   | { readonly kind: "wait"; readonly until: string };
 
 /** Items in the pipeline, in a JSON file, or file names; texts are templates. */
-export type ItemSource =
+type ItemSource =
   | { readonly list: readonly Json[] }
   /** `path` leads to the list in the file. */
   | { readonly file: string; readonly path?: string }

@@ -29,18 +29,20 @@ const schema = z.union([
 ]);
 
 /** The sandbox of a step, in a plan. */
-export interface SandboxSettings {
-  /** The image of a container; absent for bubblewrap. */
-  readonly image?: string;
-  /** The sandbox has no network. */
-  readonly offline?: true;
-  /** The names of variables that the step takes from the runner. */
-  readonly variables?: readonly string[];
-  /** Further paths; `:ro` at the end of one makes it read-only. */
-  readonly mounts?: readonly string[];
-}
-
-function lower(value: z.output<typeof schema>): { runsIn: SandboxSettings | "host" } {
+function lower(value: z.output<typeof schema>): {
+  runsIn:
+    | "host"
+    | {
+        /** The image of a container; absent for bubblewrap. */
+        readonly image?: string;
+        /** The sandbox has no network. */
+        readonly offline?: true;
+        /** The names of variables that the step takes from the runner. */
+        readonly variables?: readonly string[];
+        /** Further paths; `:ro` at the end of one makes it read-only. */
+        readonly mounts?: readonly string[];
+      };
+} {
   if (value === "host") return { runsIn: "host" };
   if (value === "bubblewrap") return { runsIn: {} };
   const { network, variables = [], mounts = [] } = value;

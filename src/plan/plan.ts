@@ -14,13 +14,10 @@ import type { Capture, Check } from "../pipeline/key-values.ts";
 import type { StepFields } from "../pipeline/keys.ts";
 import type {
   AgentDefinition,
-  AgentWork,
+  PipelineWork as AuthoredWork,
   Budget,
   Choice,
-  FailWork,
   GateWork,
-  ItemSelection,
-  ItemSource,
   NoticeKind,
   NoticeReceiver,
   Pipeline,
@@ -28,7 +25,6 @@ import type {
   WorkspaceKind,
   WorkspaceSettings,
 } from "../pipeline/pipeline.ts";
-import type { SandboxSettings } from "../pipeline/sandbox.ts";
 import type { BriefingMode, Fidelity } from "../pipeline/values.ts";
 import { canonicalJson, type JsonObject, sha256 } from "../util/json.ts";
 
@@ -134,7 +130,7 @@ export interface Step extends Omit<StepFields, Rebuilt> {
   /** Its processes live in a PID namespace of their own. */
   readonly isolate?: true;
   /** Its processes run in a sandbox, not on the host. */
-  readonly runsIn?: SandboxSettings;
+  readonly runsIn?: Exclude<StepFields["runsIn"], "host" | undefined>;
   /** How many times a run may visit the step. */
   readonly visitsMax: number;
   /** When its last attempt failed, the run continues as if the step had completed. */
@@ -163,7 +159,7 @@ export type Recover = "continue" | "restart";
 
 export type Work =
   | { readonly kind: "shell"; readonly run: string }
-  | AgentWork
+  | Extract<AuthoredWork, { readonly kind: "agent" | "fail" }>
   | PipelineWork
   | LoopWork
   | EachWork
@@ -172,7 +168,6 @@ export type Work =
   | BranchesWork
   /** Picks the best of the branches that ended last, by their outcomes. */
   | { readonly kind: "pick" }
-  | FailWork
   | GateWork
   | WaitWork;
 
@@ -259,12 +254,14 @@ export interface LoopWork {
   readonly onExhausted: "fail" | "continue";
 }
 
+type AuthoredEach = Extract<AuthoredWork, { readonly kind: "each" }>;
+
 /** Fan-out: one instance of the graph for each item of a list. */
 export interface EachWork {
   readonly kind: "each";
   /** An expression whose value is a list, or another source of items. */
-  readonly items: string | ItemSource;
-  readonly selection?: ItemSelection;
+  readonly items: AuthoredEach["items"];
+  readonly selection?: NonNullable<AuthoredEach["selection"]>;
   /** A name for the item beside `item`. */
   readonly as?: string;
   readonly graph: Graph;

@@ -5,7 +5,7 @@ import { existsSync, globSync, readFileSync } from "node:fs";
 import { dirname, relative, resolve } from "node:path";
 import type { Configuration, ConfigurationText } from "../../pipeline/configuration.ts";
 import type { Diagnostic } from "../../pipeline/diagnostic.ts";
-import type { LoadedPipeline, ReadValue } from "../../pipeline/load.ts";
+import type { LoadedPipeline } from "../../pipeline/load.ts";
 import type { ModuleValue } from "../../pipeline/module.ts";
 import type { DotExtensions, DotFile, LoweredDot } from "../../plan/attractor/build.ts";
 import type { Plan, PlanReading, Simulation } from "../../plan/plan.ts";
@@ -201,7 +201,7 @@ export async function readDefinition(value: unknown, directory: string): Promise
 /** Repeats `read` until it names no new module; runs each module once. */
 async function withModules(
   directory: string,
-  read: (readValue: ReadValue) => LoadedPipeline,
+  read: (readValue: (name: string) => ModuleValue | undefined) => LoadedPipeline,
 ): Promise<LoadedPipeline> {
   const values = new Map<string, ModuleValue>();
   for (;;) {

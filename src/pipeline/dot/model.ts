@@ -30,7 +30,7 @@ import {
   DOT_EDGES_MAX,
 } from "./collect.ts";
 import { type ParsedCondition, parseCondition } from "./condition.ts";
-import { type NodeType, PROMPT_TYPE, resolveType, SHAPE_DEFAULT } from "./node-type.ts";
+import { type NODE_TYPES, PROMPT_TYPE, resolveType, SHAPE_DEFAULT } from "./node-type.ts";
 import type { DotReport, DotSpan } from "./source.ts";
 import {
   indexStyles,
@@ -45,7 +45,7 @@ const POLL_INTERVAL_DEFAULT_MS = 45_000;
 const MAX_CYCLES_DEFAULT = 1_000;
 
 /** The settings of the whole graph. */
-export interface DotSettings {
+interface DotSettings {
   readonly goal: string;
   readonly label?: string;
   readonly defaultMaxRetries: number;
@@ -79,7 +79,7 @@ export interface DotNode {
   readonly span: DotSpan;
   /** False when only edges mention it. */
   readonly declared: boolean;
-  readonly handler: NodeType;
+  readonly handler: (typeof NODE_TYPES)[number];
   /** A type that the language does not have; `handler` follows from the shape instead. */
   readonly customType?: string;
   readonly shape: string;
@@ -350,7 +350,8 @@ function gateModeOf(mode: string | undefined): DotNode["gateMode"] {
 
 /** Without a shape or type, the ids `start`, `exit` and `end` decide. */
 function nameTheEnds(nodes: readonly DotNode[]): readonly DotNode[] {
-  const has = (handler: NodeType): boolean => nodes.some((node) => node.handler === handler);
+  const has = (handler: DotNode["handler"]): boolean =>
+    nodes.some((node) => node.handler === handler);
   const startMissing = !has("start");
   const exitMissing = !has("exit");
   return nodes.map((node) => {

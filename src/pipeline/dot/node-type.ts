@@ -17,7 +17,7 @@ export const NODE_TYPES = [
   "parallel.fan_in",
   "stack.manager_loop",
 ] as const;
-export type NodeType = (typeof NODE_TYPES)[number];
+type NodeType = (typeof NODE_TYPES)[number];
 
 const SHAPES: ReadonlyMap<string, NodeType> = new Map([
   ["Mdiamond", "start"],

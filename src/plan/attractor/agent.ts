@@ -5,7 +5,7 @@
  * Does not: know how agents are started (room `runner`).
  */
 
-import type { DotNode, DotPipeline, DotSettings } from "../../pipeline/dot/model.ts";
+import type { DotNode, DotPipeline } from "../../pipeline/dot/model.ts";
 import type { DotReport, DotSpan } from "../../pipeline/dot/source.ts";
 import { HOOK_FORBIDS } from "../../util/agent-access.ts";
 import { defined } from "../../util/defined.ts";
@@ -139,7 +139,7 @@ export class DotAgents {
  */
 function withDefaults(
   node: DotNode,
-  { llmModel, reasoningEffort, ...graph }: DotSettings,
+  { llmModel, reasoningEffort, ...graph }: DotPipeline["settings"],
 ): DotNode {
   const llmProvider = adapterFor(node.llmModel) ?? graph.llmProvider;
   return { ...defined({ llmModel, llmProvider, reasoningEffort }), ...node };
@@ -169,7 +169,7 @@ const PRE_HOOK_END = `\n) || { echo '${HOOK_FORBIDS}' >&2; exit 2; }`;
 function hookArgs(
   adapter: string,
   node: DotNode,
-  settings: DotSettings,
+  settings: DotPipeline["settings"],
   report: DotReport,
 ): readonly string[] {
   const pre = node.toolHookPre ?? settings.toolHookPre;

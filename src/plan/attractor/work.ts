@@ -7,7 +7,7 @@
  */
 
 import { conditionToCel } from "../../pipeline/dot/condition.ts";
-import type { DotEdge, DotNode, DotPipeline, DotSettings } from "../../pipeline/dot/model.ts";
+import type { DotEdge, DotNode, DotPipeline } from "../../pipeline/dot/model.ts";
 import { PROMPT_TYPE, WAIT_TYPE } from "../../pipeline/dot/node-type.ts";
 import type { DotReport } from "../../pipeline/dot/source.ts";
 import { defined } from "../../util/defined.ts";
@@ -36,7 +36,7 @@ import { type EdgeIndex, hasBranches, type Region } from "./regions.ts";
 /** A DOT file and everything that lowering it needs. */
 export interface DotLowering {
   readonly pipeline: DotPipeline;
-  readonly settings: DotSettings;
+  readonly settings: DotPipeline["settings"];
   readonly edgeIndex: EdgeIndex;
   readonly reading: PlanReading;
   readonly agents: DotAgents;
