@@ -101,7 +101,7 @@ describe("codex", () => {
     ]);
     expect(files).toEqual({ "output-schema.json": '{"type":"object"}' });
     expect(env).toEqual({ RUST_LOG: "error" });
-    expect(codex.takes).toEqual({ maxTurns: false, outputSchema: true });
+    expect(codex.enforces).toEqual({ maxTurns: false, outputSchema: true });
   });
 });
 

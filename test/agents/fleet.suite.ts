@@ -62,7 +62,7 @@ async function eventsOf(runId: string): Promise<readonly { readonly type: string
   return (await journal.log.load(runId)).events.map(({ event }) => event);
 }
 
-const SHOWN = CHOSEN.filter((name) => agentAdapter(name)?.carried !== undefined);
+const SHOWN = CHOSEN.filter((name) => agentAdapter(name)?.transcriptTarget !== undefined);
 describe.each(SHOWN)("%s", (agent) => {
   it("continues its conversation on another machine after its own was destroyed", async () => {
     const origin = await AgentProject.forTest(agent);

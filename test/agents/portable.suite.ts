@@ -46,7 +46,7 @@ async function carried(agent: AgentProject["agent"]): Promise<string> {
   return said;
 }
 
-const portable = CHOSEN.filter((name) => agentAdapter(name)?.carried !== undefined);
+const portable = CHOSEN.filter((name) => agentAdapter(name)?.transcriptTarget !== undefined);
 describe.each(portable)("%s", (agent) => {
   it("continues its conversation on another machine", async () => {
     expect(await carried(agent)).toContain("1 conversation");
@@ -67,7 +67,7 @@ describe.each(portable)("%s", (agent) => {
   });
 });
 
-const bound = CHOSEN.filter((name) => agentAdapter(name)?.carried === undefined);
+const bound = CHOSEN.filter((name) => agentAdapter(name)?.transcriptTarget === undefined);
 describe.each(bound)("%s", (agent) => {
   it("says that its conversation starts anew elsewhere, and starts it", async () => {
     expect(await carried(agent)).toContain("starts a new one elsewhere");

@@ -64,7 +64,7 @@ export function servedStep(plan: Plan, visit: Visit): ServedStep | undefined {
   }
   // A judge passes nothing on, and it only reads.
   const { relay: _, ...others } = definition.settings;
-  const permissions = adapter.looksWith ?? "default";
+  const permissions = adapter.readOnlyPermissions ?? "default";
   return { adapter, definition, work, settings: { ...others, ...work.settings, permissions } };
 }
 
@@ -211,7 +211,7 @@ function promptOf(site: LaunchInput, visit: Visit, at: AttemptRef, calls: Unknow
   const preamble = kind === "start" ? visit.briefing?.preamble : undefined;
   const { checkpoint, failure } = visit.conversation ?? {};
   const turnsLeft = served && turnsLeftOf(served.settings, visit);
-  const native = served?.adapter.takes?.outputSchema !== false;
+  const native = served?.adapter.enforces?.outputSchema !== false;
   const schema = native ? undefined : served?.settings.outputSchema;
   return promptText({
     says,

@@ -15,7 +15,7 @@ import { join, relative } from "node:path";
 import type { AttemptRef, Output } from "../../core/event.ts";
 import { visitText } from "../../core/step-path.ts";
 import type { AgentAdapter, AgentEvent } from "../../runner/agents/adapter.ts";
-import { grown, headOf, tailOf } from "../../runner/agents/stream-json.ts";
+import { appended, headOf, tailOf } from "../../runner/agents/stream-json.ts";
 import { textOf } from "../../runner/file-text.ts";
 import { ATTEMPT_FILE } from "../../runner/process/attempt-folder.ts";
 import { followLines } from "../../runner/process/output.ts";
@@ -165,7 +165,7 @@ class StreamRecord {
   take(attempt: string, events: readonly AgentEvent[]): void {
     for (const event of events) {
       if (event.type === "text") {
-        this.#text = grown(this.#text, `${event.text}\n`, TEXT_CHARACTERS_MAX);
+        this.#text = appended(this.#text, `${event.text}\n`, TEXT_CHARACTERS_MAX);
       } else if (event.type === "tool-started") {
         this.#add(`${attempt} ${event.id}`, { name: event.name, input: event.input });
       } else if (event.type === "tool-ended") {

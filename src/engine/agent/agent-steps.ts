@@ -289,7 +289,7 @@ export class AgentSteps {
   #limits(visit: Visit): AgentLimits {
     const { adapter, settings } = this.#served(visit);
     const { relay, model } = settings;
-    const turns = adapter.takes?.maxTurns === false ? turnsLeftOf(settings, visit) : undefined;
+    const turns = adapter.enforces?.maxTurns === false ? turnsLeftOf(settings, visit) : undefined;
     const allowed = turnsAllowed(settings, visit);
     const relaying = conversationOf(visit)?.ask?.kind === "relay";
     return {

@@ -47,7 +47,7 @@ export function transcriptHere(
   if (visit === undefined || served === undefined) return {};
   const at = whereOf(site, visit);
   const known = served.adapter.transcript(session, at);
-  const target = served.adapter.carried?.(file, at);
+  const target = served.adapter.transcriptTarget?.(file, at);
   return {
     ...(known === undefined ? {} : { known }),
     ...(target === undefined ? {} : { target }),
@@ -77,7 +77,7 @@ function conversationAt(
   const { adapter } = served;
   const place = visitRef(visit);
   const base = { place, session, agent: adapter.name };
-  if (adapter.carried === undefined) {
+  if (adapter.transcriptTarget === undefined) {
     const why = `${adapter.name} keeps its conversations where they cannot be copied from`;
     return { ...base, why: `${why}: ${stepPath(place)} starts a new one elsewhere` };
   }

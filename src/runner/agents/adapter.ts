@@ -2,7 +2,7 @@
  * The contract of an agent: how its conversation is started, continued and read. Each agent has a
  * folder that implements it; one conformance suite runs on all of them.
  *
- * Owns: the normalised vocabulary of agent streams.
+ * Owns: the events that every agent's stream is translated to.
  * Does not: start processes, or decide what a report means for the step.
  * Invariants:
  * - adapter/G2 Success is the agent's own terminal event, never the exit status alone.
@@ -206,8 +206,8 @@ export interface TranscriptTarget {
 
 export interface AgentAdapter {
   readonly name: string;
-  /** The level of a call that must only read; absent: `default`. */
-  readonly looksWith?: PermissionLevel;
+  /** The permissions of a call that must only read; absent: `default`. */
+  readonly readOnlyPermissions?: PermissionLevel;
   /** The id of a conversation before it exists, or undefined when the agent chooses it. */
   newSession(): string | undefined;
   /** The transcript of a conversation on this disk, if there is one. */
@@ -216,7 +216,10 @@ export interface AgentAdapter {
    * The location on this machine of a transcript from another one, and the files that it needs
    * beside it. Absent: its conversations cannot move; a new one starts on the other machine.
    */
-  carried?(transcript: string, at: { cwd: string; env: AgentCall["env"] }): TranscriptTarget;
+  transcriptTarget?(
+    transcript: string,
+    at: { cwd: string; env: AgentCall["env"] },
+  ): TranscriptTarget;
   command(call: AgentCall): AgentCommand;
   /**
    * The agent's own interactive program with an existing conversation. Absent: it has no such
@@ -250,5 +253,5 @@ export interface AgentAdapter {
   /** It has no program of its own: it starts the author's `command`, which is shell text. */
   readonly needsCommand?: true;
   /** Which limits of a call the agent enforces; the engine enforces the others. Absent: all. */
-  readonly takes?: { readonly maxTurns: boolean; readonly outputSchema: boolean };
+  readonly enforces?: { readonly maxTurns: boolean; readonly outputSchema: boolean };
 }

@@ -1,6 +1,6 @@
 /**
- * Classifies why an agent could not continue, from the words and numbers that it prints. Agents
- * pass on the message of the model's service, so one table serves all of them.
+ * Classifies why an agent could not continue, by the words and numbers that it prints. Agents pass
+ * on the message of the model's service, so one table serves all of them.
  *
  * Owns: the kind of failure for each message, and the delay that it asks for.
  * Does not: decide whether to retry.
@@ -57,6 +57,7 @@ const STATUSES: Readonly<Record<number, AgentFailureKind>> = {
   529: "overloaded",
 };
 
+/** Words that are checked when there is no status. */
 const WORDS_LAST: readonly (readonly [RegExp, AgentFailureKind])[] = [
   [
     /not logged in|log ?in again|unauthori[sz]ed|api key|auth(entication)? (method|failed)/i,

@@ -20,7 +20,7 @@ import type {
   FinishedCall,
   ToolCall,
 } from "./adapter.ts";
-import { grown, headOf, tailOf } from "./stream-json.ts";
+import { appended, headOf, tailOf } from "./stream-json.ts";
 import { addUsage, NOTHING_USED, type PriceList, type Usage } from "./usage.ts";
 
 const TEXT_CHARACTERS_MAX = 64 * 1024;
@@ -133,7 +133,7 @@ export class AgentFollower {
       case "model":
         return { ...report, model: event.model };
       case "text":
-        return { ...report, text: grown(report.text, event.text, TEXT_CHARACTERS_MAX) };
+        return { ...report, text: appended(report.text, event.text, TEXT_CHARACTERS_MAX) };
       case "tool-started":
         return this.#toolStarted(report, event);
       case "tool-ended":
@@ -220,7 +220,7 @@ function withUsage(
 }
 
 function counted(
-  { counting: before, ...so }: AgentReport["usage"],
+  { counting: before, ...usageBefore }: AgentReport["usage"],
   { counting, usage }: Extract<AgentEvent, { type: "usage" }>,
 ): AgentReport["usage"] {
   switch (counting) {
@@ -229,7 +229,7 @@ function counted(
     case "invocation":
       return { counting: "delta", ...usage };
     case "delta":
-      return { counting: before, ...addUsage(so, usage) };
+      return { counting: before, ...addUsage(usageBefore, usage) };
   }
 }
 

@@ -63,7 +63,7 @@ export function inputText(input: Json | undefined): string {
  * A text with more appended. It keeps at least the last `charactersMin` characters and at most
  * twice as many, because cutting it at every piece would copy it every time.
  */
-export function grown(text: string, more: string, charactersMin: number): string {
+export function appended(text: string, more: string, charactersMin: number): string {
   const whole = text + more;
   return whole.length <= 2 * charactersMin ? whole : whole.slice(-charactersMin);
 }

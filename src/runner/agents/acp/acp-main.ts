@@ -36,7 +36,7 @@ const OPEN_MS_MAX = 300_000;
 const CANCEL_MS_MAX = 4_000;
 /** How long it may take to end when its input has ended, and again after SIGTERM. */
 const END_MS_MAX = 2_000;
-const SILENT =
+const NO_CONVERSATION =
   `the agent opened no conversation in ${OPEN_MS_MAX / 1_000} s; ` +
   "does its command speak the Agent Client Protocol?";
 const SIGNAL_EXIT = 128;
@@ -124,7 +124,7 @@ async function resultOf(
   { updates, stopping }: Conversation,
 ): Promise<Extract<AcpLine, { type: "result" }> | undefined> {
   const late = setTimeout(() => {
-    connection.close(new AcpError("other", SILENT));
+    connection.close(new AcpError("other", NO_CONVERSATION));
   }, OPEN_MS_MAX);
   try {
     const session = await openSession(connection.agent, call, (id) => {
@@ -132,7 +132,7 @@ async function resultOf(
     });
     clearTimeout(late);
     if (session.model !== undefined) print({ type: "model", model: session.model });
-    if (session.replays) await updates.silence();
+    if (session.replays) await updates.replayEnd();
     stopping.prompting = session.id;
     updates.begin();
     const answer = await session.prompt();

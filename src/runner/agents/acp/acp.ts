@@ -36,7 +36,7 @@ import {
 } from "../adapter.ts";
 import { agentFailure } from "../agent-failure.ts";
 import { LineReader } from "../line-reader.ts";
-import { at, grown, numberAt, tailOf, textAt } from "../stream-json.ts";
+import { appended, at, numberAt, tailOf, textAt } from "../stream-json.ts";
 import type { Usage } from "../usage.ts";
 
 const CALL_FILE = "acp-call.json";
@@ -48,7 +48,7 @@ export const acp: AgentAdapter = {
   name: "acp",
   continues: true,
   needsCommand: true,
-  takes: { maxTurns: false, outputSchema: false },
+  enforces: { maxTurns: false, outputSchema: false },
   newSession: () => undefined,
   // Only the agent knows where it keeps the conversation, and whether it still has it.
   transcript: (session) => session,
@@ -162,7 +162,7 @@ export class AcpReader extends LineReader {
   /** The line break belongs to the answer; the event is a line without it. */
   #text(text: string): readonly AgentEvent[] {
     const begun = this.#turn();
-    this.#answer = grown(this.#answer, text, ANSWER_CHARACTERS_MAX);
+    this.#answer = appended(this.#answer, text, ANSWER_CHARACTERS_MAX);
     return [...begun, { type: "text", text: text.replace(/\n$/, "") }];
   }
 

@@ -51,7 +51,8 @@ export class AcpUpdates {
   readonly #print: (line: AcpLine) => void;
   readonly #tools = new Map<string, Tool>();
   #begun = false;
-  #heard = 0;
+  /** How many updates have come. */
+  #received = 0;
   #pending: { readonly type: "text" | "thought"; readonly text: string } | undefined;
   #timer: NodeJS.Timeout | undefined;
 
@@ -60,10 +61,11 @@ export class AcpUpdates {
   }
 
   /** Waits for the end of a replay: Gemini CLI continues it after it has opened the session. */
-  async silence(): Promise<void> {
-    let heard = -1;
-    for (let waited = 0; waited < REPLAY_MS_MAX && heard !== this.#heard; waited += SILENCE_MS) {
-      heard = this.#heard;
+  async replayEnd(): Promise<void> {
+    let before = -1;
+    for (let waited = 0; waited < REPLAY_MS_MAX; waited += SILENCE_MS) {
+      if (before === this.#received) return;
+      before = this.#received;
       await sleep(SILENCE_MS);
     }
   }
@@ -75,7 +77,7 @@ export class AcpUpdates {
 
   /** Reads an update; those that are not about the work are ignored. */
   update(update: Json | undefined): void {
-    this.#heard++;
+    this.#received++;
     if (!this.#begun) return;
     switch (textAt(update, "sessionUpdate")) {
       case "agent_message_chunk":

@@ -57,10 +57,10 @@ const QUIET = {
 export const claude: AgentAdapter = {
   name: "claude",
   continues: true,
-  takes: { maxTurns: true, outputSchema: true },
+  enforces: { maxTurns: true, outputSchema: true },
   newSession: () => randomUUID(),
   transcript: (session, { env }) => filesOf(session, env).find(hasUserTurn),
-  carried: (transcript, { cwd, env }) => ({
+  transcriptTarget: (transcript, { cwd, env }) => ({
     path: join(projectsIn(env), folderFor(cwd), basename(transcript)),
     beside: {},
   }),
@@ -233,7 +233,7 @@ class ClaudeReader extends LineReader {
   }
 
   #opened(line: JsonObject): readonly AgentEvent[] {
-    this.#meter.opened(line);
+    this.#meter.init(line);
     const model = textAt(line, "model");
     return model === undefined ? [] : [{ type: "model", model }];
   }
@@ -246,7 +246,7 @@ class ClaudeReader extends LineReader {
     }
     const own = isOwn(line);
     return [
-      ...(this.#meter.whole(line) ? this.#begun(own) : []),
+      ...(this.#meter.message(line) ? this.#begun(own) : []),
       ...content.flatMap((block): readonly AgentEvent[] => {
         if (textAt(block, "type") === "tool_use") return [toolStarted(block)];
         const text = textAt(block, "type") === "text" ? textAt(block, "text") : undefined;
@@ -256,7 +256,7 @@ class ClaudeReader extends LineReader {
   }
 
   #user(line: JsonObject): readonly AgentEvent[] {
-    const used = this.#meter.handedBack(line) ? [this.#meter.reading()] : [];
+    const used = this.#meter.toolResult(line) ? [this.#meter.usage()] : [];
     const content = listAt(line, "message", "content");
     for (const block of content.filter(isSkipped)) {
       const id = textAt(block, "tool_use_id");
@@ -270,11 +270,11 @@ class ClaudeReader extends LineReader {
   #streamed(line: JsonObject): readonly AgentEvent[] {
     switch (textAt(line, "event", "type")) {
       case "message_start":
-        return this.#meter.began(line) ? this.#begun(isOwn(line)) : [];
+        return this.#meter.messageStart(line) ? this.#begun(isOwn(line)) : [];
       case "message_delta":
-        return this.#meter.progressed(line) ? [this.#meter.reading()] : [];
+        return this.#meter.messageDelta(line) ? [this.#meter.usage()] : [];
       case "message_stop":
-        this.#meter.stopped(line);
+        this.#meter.messageStop(line);
         return [];
       default:
         return [];
@@ -282,7 +282,7 @@ class ClaudeReader extends LineReader {
   }
 
   #begun(own: boolean): readonly AgentEvent[] {
-    return [...(own ? [{ type: "turn" } as const] : []), this.#meter.reading()];
+    return [...(own ? [{ type: "turn" } as const] : []), this.#meter.usage()];
   }
 
   /** The limits of the user's subscription: only a rejection and its end matter. */
@@ -308,7 +308,7 @@ class ClaudeReader extends LineReader {
 
   #result(line: JsonObject): readonly AgentEvent[] {
     this.ended = true;
-    this.#meter.concluded(line);
+    this.#meter.result(line);
     const denials = listAt(line, "permission_denials").filter(
       (denial) => !this.#skipped.has(textAt(denial, "tool_use_id") ?? ""),
     );
@@ -317,7 +317,7 @@ class ClaudeReader extends LineReader {
     const structured = at(line, "structured_output");
     return [
       ...this.#denials(denials),
-      this.#meter.reading(),
+      this.#meter.usage(),
       {
         type: "result",
         ok: why === undefined,

@@ -5,8 +5,8 @@
  * input), when its output is known (`message_delta`) and when it ends (`message_stop`). Without
  * them there is only the finished message, whose output is provisional. A `result` reports what all
  * calls used that ended since the result before it, including calls that are not in the stream.
- * Interrupted calls (a kill, an interrupt, a lost connection) are in no result, though they are
- * paid for. The stream still prints the end of an interrupted call, after a message that says
+ * Interrupted calls (a kill, an interrupt, a lost connection) are in no result, although they cost
+ * money. The stream still prints the end of an interrupted call, after a message that says
  * `aborted`. Subagents have no partial messages: their messages with tool calls are printed whole,
  * and their last call is reported with the result that they return (2.1.325).
  *
@@ -35,7 +35,7 @@ import {
 
 /** Messages of subagents come in between, so the lines of one message are not consecutive. */
 const RECENT_CALLS_MAX = 64;
-/** More never run at once: older ones were interrupted. */
+/** No more calls than this run at once, so older ones were interrupted. */
 const OPEN_CALLS_MAX = 64;
 
 interface Call {
@@ -56,7 +56,7 @@ export class ClaudeMeter {
   #final = NOTHING_USED;
   /** The usage of the calls that ended since the last result. */
   #ended = NOTHING_USED;
-  /** Begun and not ended, by the id of the message. */
+  /** The calls that have not ended, by the id of the message. */
   readonly #open = new Map<string, Call>();
   #recent: readonly string[] = [];
   #context: number | undefined;
@@ -67,14 +67,14 @@ export class ClaudeMeter {
     this.#prices = prices;
   }
 
-  /** The line that opens the stream names the model. */
-  opened(line: JsonObject): void {
+  /** Reads the line that opens the stream; it names the model. */
+  init(line: JsonObject): void {
     this.#model = textAt(line, "model");
     this.#window = windowOf(this.#model);
   }
 
-  /** A `message_start`: true if the call is a new one. */
-  began(line: JsonObject): boolean {
+  /** Reads a `message_start`; true if the call is a new one. */
+  messageStart(line: JsonObject): boolean {
     const message = at(line, "event", "message");
     const id = textAt(message, "id");
     if (id === undefined || this.#knows(id)) return false;
@@ -85,23 +85,23 @@ export class ClaudeMeter {
     const usage = this.#usageOf(begun, undefined, model);
     this.#forgetOldest();
     this.#open.set(id, { usage, begun, model, speaker });
-    this.#see(usage, speaker);
+    this.#setContext(usage, speaker);
     return true;
   }
 
-  /** A `message_delta`: what the call has used in all. */
-  progressed(line: JsonObject): boolean {
+  /** Reads a `message_delta`, which reports the whole usage of a call so far; true if it is open. */
+  messageDelta(line: JsonObject): boolean {
     const id = this.#idIn(line);
     const call = this.#open.get(id);
     if (call === undefined) return false;
     const usage = this.#usageOf(call.begun, at(line, "event", "usage"), call.model);
     this.#open.set(id, { ...call, usage });
-    this.#see(usage, call.speaker);
+    this.#setContext(usage, call.speaker);
     return true;
   }
 
-  /** A `message_stop`. */
-  stopped(line: JsonObject): void {
+  /** Reads a `message_stop`. */
+  messageStop(line: JsonObject): void {
     const id = this.#idIn(line);
     const call = this.#open.get(id);
     if (call === undefined) return;
@@ -109,8 +109,8 @@ export class ClaudeMeter {
     this.#end(id, call.usage);
   }
 
-  /** A finished message: true if nothing was reported of it before. */
-  whole(line: JsonObject): boolean {
+  /** Reads a finished message; true if nothing was reported of it before. */
+  message(line: JsonObject): boolean {
     const message = at(line, "message");
     const id = textAt(message, "id");
     if (id === undefined) return false;
@@ -121,12 +121,12 @@ export class ClaudeMeter {
     const reported = aborted ? undefined : at(message, "usage");
     const usage = this.#usageOf(reported, reported, textAt(message, "model"));
     this.#end(id, usage);
-    if (!aborted) this.#see(usage, speakerOf(line));
+    if (!aborted) this.#setContext(usage, speakerOf(line));
     return true;
   }
 
-  /** The result of a tool: true if a subagent returned it. */
-  handedBack(line: JsonObject): boolean {
+  /** Reads the result of a tool; true if a subagent returned it. */
+  toolResult(line: JsonObject): boolean {
     const result = at(line, "tool_use_result");
     const reported = at(result, "usage");
     const agent = textAt(result, "agentId");
@@ -135,8 +135,8 @@ export class ClaudeMeter {
     return true;
   }
 
-  /** A `result`. */
-  concluded(line: JsonObject): void {
+  /** Reads a `result`. */
+  result(line: JsonObject): void {
     const reported = this.#resultUsage(line);
     this.#final = addUsage(this.#final, reported ?? this.#ended);
     this.#ended = NOTHING_USED;
@@ -144,7 +144,7 @@ export class ClaudeMeter {
   }
 
   /** The usage so far. */
-  reading(): AgentEvent {
+  usage(): AgentEvent {
     let usage = addUsage(this.#final, this.#ended);
     for (const call of this.#open.values()) usage = addUsage(usage, call.usage);
     return {
@@ -164,8 +164,8 @@ export class ClaudeMeter {
     this.#ended = addUsage(this.#ended, usage);
   }
 
-  /** The context of a subagent is another one. */
-  #see({ inputTokens, outputTokens }: Usage, speaker: string): void {
+  /** A subagent has a context of its own, which does not count here. */
+  #setContext({ inputTokens, outputTokens }: Usage, speaker: string): void {
     if (speaker === OWN) this.#context = inputTokens + outputTokens;
   }
 

@@ -49,10 +49,10 @@ const PERMISSIONS: Readonly<Record<PermissionLevel, readonly string[]>> = {
 export const codex: AgentAdapter = {
   name: "codex",
   continues: true,
-  takes: { maxTurns: false, outputSchema: true },
+  enforces: { maxTurns: false, outputSchema: true },
   newSession: () => undefined,
   transcript,
-  carried: (file, { env }) => ({
+  transcriptTarget: (file, { env }) => ({
     path: join(codexHome(env), "sessions", ...file.split("/").slice(-PARTS_BELOW_SESSIONS)),
     beside: {},
   }),

@@ -33,7 +33,7 @@ import type {
 import { agentFailure, agentFailureOf } from "../agent-failure.ts";
 import { geminiHome, isPlainId, unlessSet } from "../agent-home.ts";
 import { LineReader } from "../line-reader.ts";
-import { at, grown, inputText, numberAt, objectIn, textAt } from "../stream-json.ts";
+import { appended, at, inputText, numberAt, objectIn, textAt } from "../stream-json.ts";
 import { hasUserTurn, removalOfEmpty } from "../transcript.ts";
 import type { Usage } from "../usage.ts";
 import { geminiLedger, repairGemini, unrecordedCalls } from "./transcript.ts";
@@ -66,12 +66,12 @@ const QUIET = {
 export const gemini: AgentAdapter = {
   name: "gemini",
   continues: true,
-  takes: { maxTurns: false, outputSchema: false },
+  enforces: { maxTurns: false, outputSchema: false },
   // By default it does not start in an untrusted directory.
-  looksWith: "plan",
+  readOnlyPermissions: "plan",
   newSession: () => randomUUID(),
   transcript: (session, { cwd, env }) => filesOf(session, cwd, env).find(hasUserTurn),
-  carried,
+  transcriptTarget,
   command,
   open: ({ session, model, permissions, args }) => ({
     argv: [
@@ -142,7 +142,7 @@ function filesOf(session: string, cwd: string, env: AgentCall["env"]): readonly 
 }
 
 /** Its folder for a directory is the one whose file names that directory. */
-function carried(
+function transcriptTarget(
   transcript: string,
   { cwd, env }: { cwd: string; env: AgentCall["env"] },
 ): TranscriptTarget {
@@ -230,7 +230,7 @@ class GeminiReader extends LineReader {
 
   #text(text: string): readonly AgentEvent[] {
     const begun = this.#turn();
-    this.#answer = grown(this.#answer, text, ANSWER_CHARACTERS_MAX);
+    this.#answer = appended(this.#answer, text, ANSWER_CHARACTERS_MAX);
     return [...begun, { type: "text", text }];
   }
 

@@ -51,7 +51,7 @@ const BASE62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 export const opencode: AgentAdapter = {
   name: "opencode",
   continues: true,
-  takes: { maxTurns: false, outputSchema: false },
+  enforces: { maxTurns: false, outputSchema: false },
   newSession: () => newSession(Date.now()),
   transcript,
   modelIn,

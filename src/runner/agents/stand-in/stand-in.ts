@@ -32,13 +32,13 @@ export interface StandInCall {
 export const standIn: AgentAdapter = {
   name: STAND_IN_AGENT,
   continues: true,
-  takes: { maxTurns: true, outputSchema: true },
+  enforces: { maxTurns: true, outputSchema: true },
   newSession: () => randomUUID(),
   transcript: (session, { env }) => {
     const file = transcriptOf(session, env);
     return isPlainId(session) && existsSync(file) ? file : undefined;
   },
-  carried: (transcript, { env }) => ({
+  transcriptTarget: (transcript, { env }) => ({
     path: transcriptOf(basename(transcript, ".jsonl"), env),
     beside: {},
   }),
