@@ -3,8 +3,8 @@
  * and from commits that were sent along.
  *
  * Owns: which commits the other machine can fetch itself, and what a step finds in the repository
- * there: the branch and the commit that were checked out, its remote, and the names of other commits
- * that the run needs.
+ * there: the branch and the commit that were checked out, its remote, and the names of other
+ * commits that the run needs.
  * Does not: bring files into the directory, or carry the history of branches that nobody needs.
  */
 import { existsSync, statSync } from "node:fs";
@@ -50,7 +50,9 @@ const FETCHED = "perdure-fetched";
 const SLOW = { "http.lowSpeedLimit": "1000", "http.lowSpeedTime": "60" };
 const FAILED = [1, 128];
 
-/** Describes the repository of a project; `names` are names of commits that the run will look up. */
+/**
+ * Describes the repository of a project; `names` are names of commits that the run will look up.
+ */
 export async function describeRepository(
   project: string,
   repository: Repository,
@@ -110,8 +112,8 @@ async function onRemote(
 }
 
 /**
- * Makes the repository of a project with what its remote has. What an earlier repository of the same
- * remote has fetched into the folder `known` is used again, without the network.
+ * Makes the repository of a project with what its remote has. What an earlier repository of the
+ * same remote has fetched into the folder `known` is used again, without the network.
  */
 export async function makeRepository(
   project: string,
@@ -138,8 +140,9 @@ export async function makeRepository(
 const fetching = new Map<string, Promise<void>>();
 
 /**
- * Makes a repository with everything that was fetched from its remote before, and the base. The objects
- * are links to the same files on the disk, so neither repository needs the other afterwards.
+ * Makes a repository with everything that was fetched from its remote before, and the base. The
+ * objects are links to the same files on the disk, so neither repository needs the other
+ * afterwards.
  */
 async function initialise(top: string, copy: RepositoryCopy, known: string): Promise<void> {
   const { remote, base, objectFormat } = copy;
@@ -278,7 +281,9 @@ export async function placeBranch(
   await git(theirs(repository.topLevel), "update-ref", branch, commit);
 }
 
-/** Brings the commits that a run starts from into a store: from a near repository, or the remote. */
+/**
+ * Brings the commits that a run starts from into a store: from a near repository, or the remote.
+ */
 export async function bringCommits(
   store: SnapshotStore,
   { remote, base }: RepositoryCopy,

@@ -51,8 +51,8 @@ const EARLY_MS_MAX = 5_000;
 const early = new Map<string, EarlyAnswer>();
 
 /**
- * Asks git about a directory whose files will be looked at soon, so that git works while this process
- * reads a journal. Each answer is used once.
+ * Asks git about a directory whose files will be looked at soon, so that git works while this
+ * process reads a journal. Each answer is used once.
  */
 export function askEarly(directory: string): void {
   for (const ask of hasGit(directory) ? [askPlaces, askSettings] : [askSettings]) {

@@ -1,6 +1,6 @@
 /**
- * Records what our client of the Agent Client Protocol prints when a real agent is behind it:
- * `node test/agents/acp-record.ts [case...]` runs cases of record-case.ts with Gemini CLI and writes
+ * Records what our client of the Agent Client Protocol prints when a real agent is behind it: `node
+ * test/agents/acp-record.ts [case...]` runs cases of record-case.ts with Gemini CLI and writes
  * `streams/acp/<case>.jsonl` and the entry `acp` of `streams/outcomes.json`.
  *
  * Owns: which of the cases there are for it. Those that continue are not among them: Gemini CLI

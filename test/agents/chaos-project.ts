@@ -1,6 +1,6 @@
 /**
- * A project whose pipeline asks agents one after the other, the fake one and real ones, all of which
- * talk to one fake model.
+ * A project whose pipeline asks agents one after the other, the fake one and real ones, all of
+ * which talk to one fake model.
  *
  * Owns: the pipeline, what the model says to each agent, the agents' homes and transcripts.
  * Does not: kill anything (chaos.ts) or judge a run (chaos-checkers.ts).

@@ -1,4 +1,6 @@
-/** The conversations of all agents as a page shows them, from the recordings of the real programs. */
+/**
+ * The conversations of all agents as a page shows them, from the recordings of the real programs.
+ */
 import { appendFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";

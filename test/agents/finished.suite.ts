@@ -1,6 +1,6 @@
 /**
- * Real agents that are killed when a tool has just finished, before they have written that down: the
- * model learns of the call when the conversation continues, and the effect happens once.
+ * Real agents that are killed when a tool has just finished, before they have written that down:
+ * the model learns of the call when the conversation continues, and the effect happens once.
  */
 import { globSync } from "node:fs";
 import { afterEach, describe, expect, it } from "vitest";

@@ -1,6 +1,7 @@
 /**
- * Real agents on a fleet: the machine that drives a run is destroyed in the middle of a conversation,
- * with its disk and the agent's home, and the worker of another machine continues the conversation.
+ * Real agents on a fleet: the machine that drives a run is destroyed in the middle of a
+ * conversation, with its disk and the agent's home, and the worker of another machine continues the
+ * conversation.
  */
 import * as fs from "node:fs";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";

@@ -1,4 +1,6 @@
-/** Real agents as judges: asked for a verdict, read-only, paid for, and asked again after a kill. */
+/**
+ * Real agents as judges: asked for a verdict, read-only, paid for, and asked again after a kill.
+ */
 import { describe, expect, it } from "vitest";
 import {
   type Reply,

@@ -1,6 +1,6 @@
 /**
- * Real agents whose model is in trouble: the journal and `show` name the kind of trouble, and it uses
- * up no attempt of the step.
+ * Real agents whose model is in trouble: the journal and `show` name the kind of trouble, and it
+ * uses up no attempt of the step.
  */
 import { describe, expect, it } from "vitest";
 import type { PauseReason } from "../../src/core/event.ts";

@@ -1,6 +1,6 @@
 /**
- * Power cuts: what the program relies on was synced before (P7). The program runs under a recording of
- * its system calls; then each of three mistakes is planted in a copy of it and must be found.
+ * Power cuts: what the program relies on was synced before (P7). The program runs under a recording
+ * of its system calls; then each of three mistakes is planted in a copy of it and must be found.
  */
 import { execFileSync } from "node:child_process";
 import * as fs from "node:fs";

@@ -1,6 +1,6 @@
 /**
- * Journals that earlier programs wrote (scripts/fixture-journal.ts) open and resume: finished steps do
- * not run again, and unfinished ones do.
+ * Journals that earlier programs wrote (scripts/fixture-journal.ts) open and resume: finished steps
+ * do not run again, and unfinished ones do.
  */
 import { chmodSync, copyFileSync, mkdirSync, readdirSync } from "node:fs";
 import { join } from "node:path";

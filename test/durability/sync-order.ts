@@ -1,7 +1,7 @@
 /**
- * What must be on the disk before what, held against a recording of system calls: a kill never loses
- * what the kernel has taken, so only the order of writes, syncs and effects can show that a power
- * cut loses nothing either.
+ * What must be on the disk before what, held against a recording of system calls: a kill never
+ * loses what the kernel has taken, so only the order of writes, syncs and effects can show that a
+ * power cut loses nothing either.
  *
  * Invariants that are checked:
  * - durability/D1 An attempt's process is started after the `step.started` that names it is synced.
@@ -23,7 +23,9 @@ export interface Recording {
   readonly events: readonly { readonly type: string; readonly data: string }[];
 }
 
-/** How often each rule was looked at, so that no rule holds for want of a case; and what broke it. */
+/**
+ * How often each rule was looked at, so that no rule holds for want of a case; and what broke it.
+ */
 export interface Verdict {
   readonly attempts: number;
   readonly artifacts: number;
@@ -48,7 +50,10 @@ class Judge {
   readonly #database: string;
   readonly #wal: string;
   readonly #stores: readonly string[];
-  /** Files whose content is not synced, and directories with names that are not; with the line of the last change. */
+  /**
+   * Files whose content is not synced, and directories with names that are not; with the line of
+   * the last change.
+   */
   readonly #content = new Map<string, number>();
   readonly #names = new Map<string, number>();
   readonly #broken: string[] = [];
@@ -208,7 +213,10 @@ class Judge {
   }
 }
 
-/** The absolute paths among the arguments of a call; those that are relative belong to programs of steps. */
+/**
+ * The absolute paths among the arguments of a call; those that are relative belong to programs of
+ * steps.
+ */
 function pathsIn({ text }: Call): readonly string[] {
   return [...text.matchAll(/(?<!\w)"([^"]*)"/g)].map((match) => match[1] ?? "");
 }

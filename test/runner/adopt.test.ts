@@ -6,13 +6,14 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, onTestFinished, test } from "vitest";
 import { adoptProcess, lookAt } from "../../src/runner/process/adopt.ts";
 import { readClaim } from "../../src/runner/process/attempt-folder.ts";
-import { bootId, identityOf, isAlive, ownIdentity } from "../../src/runner/process/identity.ts";
+import { bootId, identityOf, ownIdentity } from "../../src/runner/process/identity.ts";
 import { startProcess } from "../../src/runner/process/start.ts";
 import { findMarked } from "../../src/runner/process/sweep.ts";
 import { wrapperArguments } from "../../src/runner/process/wrapper.ts";
-import { Attempt, LIMITS, release, waitFor } from "./rig.ts";
+import { Attempt, isGone, LIMITS, release, waitFor } from "./rig.ts";
 
 const STARTED = "echo $$ >started\n";
+const PLAIN = { prefix: [], leash: undefined, leavesRunning: false };
 
 const adopt = (attempt: Attempt, limits = LIMITS) =>
   adoptProcess(attempt.dir, attempt.marker, limits);
@@ -23,19 +24,14 @@ function wrapperPid(attempt: Attempt): number {
   return claim.identity.pid;
 }
 
-function isGone(pid: number): boolean {
-  const identity = identityOf(pid);
-  return identity === undefined || !isAlive(identity);
-}
-
-/** The raw stat line of a process, with another start time if asked. */
+/** The line of a claim, with another start time or boot if given. */
 function claimLine(pid: number, start = ownIdentity().start, boot = bootId()): string {
   const fields = ["S", "1", pid, pid, ...Array(15).fill("0"), start, "0"];
   return `${boot} ${pid} (a) b (c) ${fields.join(" ")}\n`;
 }
 
-describe("the runner is killed, the step is not", () => {
-  test("still running: followed to its end, and soon", async () => {
+describe("adopting a step whose runner was killed", () => {
+  test("follows a running step to its end", async () => {
     const attempt = new Attempt();
     const gate = attempt.fifo("gate");
     const runner = await attempt.loneRunner(`${STARTED}read x <gate; echo done; exit 7`);
@@ -48,7 +44,7 @@ describe("the runner is killed, the step is not", () => {
     expect(attempt.text("output.log")).toBe("done\n");
   });
 
-  test("ended meanwhile: its result is taken", async () => {
+  test("takes the result of a step that ended meanwhile", async () => {
     const attempt = new Attempt();
     const gate = attempt.fifo("gate");
     const runner = await attempt.loneRunner(`${STARTED}read x <gate; exit 7`);
@@ -59,7 +55,7 @@ describe("the runner is killed, the step is not", () => {
     expect(await adopt(attempt).ended).toEqual({ how: "exited", exit: 7 });
   });
 
-  test("the wrapper is killed too: lost, and its orphans are dead (runner/D1)", async () => {
+  test("loses a step whose wrapper was killed too, and ends its orphans (runner/D1)", async () => {
     const attempt = new Attempt();
     const orphan = `setsid sh -c 'echo $$ >orphan; exec sleep 600' &\n`;
     const runner = await attempt.loneRunner(`${orphan}${STARTED}exec sleep 600`);
@@ -76,7 +72,7 @@ describe("the runner is killed, the step is not", () => {
     expect(pids.map(isGone)).toEqual([true, true]);
   });
 
-  test("the wrapper is killed while it is followed", async () => {
+  test("loses a step whose wrapper is killed while it is followed", async () => {
     const attempt = new Attempt();
     const runner = await attempt.loneRunner(`${STARTED}exec sleep 600`);
     await runner.kill();
@@ -86,7 +82,7 @@ describe("the runner is killed, the step is not", () => {
     expect(isGone(await attempt.pid("started"))).toBe(true);
   });
 
-  test("an adopted step can be stopped, even before it is found", async () => {
+  test("can be followed by a stop at once, before the step is found", async () => {
     const attempt = new Attempt();
     const runner = await attempt.loneRunner(`${STARTED}exec sleep 600`);
     await runner.kill();
@@ -96,7 +92,7 @@ describe("the runner is killed, the step is not", () => {
     expect(findMarked(attempt.marker)).toEqual([]);
   });
 
-  test("the timeout counts from the process's own start (runner/D2)", async () => {
+  test("counts the timeout from the start of the process (runner/D2)", async () => {
     const attempt = new Attempt();
     const runner = await attempt.loneRunner(`${STARTED}sleep 1; echo >later; exec sleep 600`);
     await runner.kill();
@@ -107,7 +103,7 @@ describe("the runner is killed, the step is not", () => {
     expect(await Promise.race([ended, fromNow])).toMatchObject({ how: "timed-out" });
   });
 
-  test("a file time in the future neither ends it early nor never", async () => {
+  test("measures idle time correctly when a file has a time in the future", async () => {
     const attempt = new Attempt();
     const runner = await attempt.loneRunner(`${STARTED}exec sleep 600`);
     await runner.kill();
@@ -119,7 +115,7 @@ describe("the runner is killed, the step is not", () => {
     expect(performance.now() - start).toBeGreaterThan(450);
   });
 
-  test("killed while stopping it: the signal's exit status is not the work's (runner/A3)", async () => {
+  test("does not take the exit status of a stop for that of the work (runner/A3)", async () => {
     const attempt = new Attempt();
     const gate = attempt.fifo("gate");
     const script = `trap 'read x <gate; exit 0' TERM; ${STARTED}while :; do sleep 0.05; done`;
@@ -139,8 +135,8 @@ describe("the runner is killed, the step is not", () => {
   });
 });
 
-describe("the runner dies around the spawn", () => {
-  test("before it: the step had not started, and never will", async () => {
+describe("adopting a step whose runner died around the spawn", () => {
+  test("reports that the step has not started, and prevents its start", async () => {
     const attempt = new Attempt();
     await attempt.runnerThatDiesAt(1, "touch ran");
     expect(await adopt(attempt).ended).toEqual({
@@ -151,7 +147,7 @@ describe("the runner dies around the spawn", () => {
     expect(attempt.has("ran")).toBe(false);
   });
 
-  test("right after it: the step runs once, or is fenced and never runs", async () => {
+  test("fences the step, or finds that it runs once", async () => {
     for (let round = 0; round < 5; round++) {
       const attempt = new Attempt();
       await attempt.runnerThatDiesAt(2, "echo ran >>ran; exit 7");
@@ -162,25 +158,21 @@ describe("the runner dies around the spawn", () => {
   });
 });
 
-describe("evidence", () => {
-  test("the fence: adopted before it started, it never starts", async () => {
+describe("the evidence in an attempt's folder", () => {
+  test("never lets a step start that was adopted before its start", async () => {
     const attempt = new Attempt();
     const lost = { how: "lost", started: false, message: "it had not started" };
     expect([lookAt(attempt.dir), readClaim(attempt.dir).by]).toEqual(["dead", "nobody"]);
     expect(await adopt(attempt).ended).toEqual(lost);
-    const late = spawnSync(
-      "/bin/sh",
-      wrapperArguments({ dir: attempt.dir, name: "late", prefix: [], isLeftRunning: false }),
-      {
-        cwd: attempt.cwd,
-        env: { PERDURE_SCRIPT: "touch ran" },
-      },
-    );
+    const late = spawnSync("/bin/sh", wrapperArguments(attempt.dir, PLAIN), {
+      cwd: attempt.cwd,
+      env: { PERDURE_SCRIPT: "touch ran" },
+    });
     expect([late.status, attempt.has("ran")]).toEqual([97, false]);
     expect(await adopt(attempt).ended).toEqual(lost);
   });
 
-  test("the race between the fence and the wrapper has one winner", async () => {
+  test("lets either the fence or the wrapper claim the folder, never both", async () => {
     for (let round = 0; round < 20; round++) {
       const attempt = new Attempt();
       const step = startProcess(attempt.launch("touch ran"), LIMITS);
@@ -197,19 +189,22 @@ describe("evidence", () => {
   test.each([
     ["another start time", (pid: number) => claimLine(pid, "1")],
     ["another boot", (pid: number) => claimLine(pid, identityOf(pid)?.start, "other-boot")],
-  ])("a reused pid, %s: lost, and the stranger is not touched", async (_name, line) => {
-    const stranger = spawn("sleep", ["600"], { detached: true, stdio: "ignore" });
-    onTestFinished(() => void stranger.kill("SIGKILL"));
-    await once(stranger, "spawn");
-    for (const pid of [stranger.pid ?? 0, process.pid]) {
-      const attempt = new Attempt();
-      writeFileSync(join(attempt.dir, "pid"), line(pid));
-      expect((await adopt(attempt).ended).how).toBe("lost");
-      expect(isGone(pid)).toBe(false);
-    }
-  });
+  ])(
+    "loses a step whose pid was reused (%s), and does not touch the other process",
+    async (_name, line) => {
+      const stranger = spawn("sleep", ["600"], { detached: true, stdio: "ignore" });
+      onTestFinished(() => void stranger.kill("SIGKILL"));
+      await once(stranger, "spawn");
+      for (const pid of [stranger.pid ?? 0, process.pid]) {
+        const attempt = new Attempt();
+        writeFileSync(join(attempt.dir, "pid"), line(pid));
+        expect((await adopt(attempt).ended).how).toBe("lost");
+        expect(isGone(pid)).toBe(false);
+      }
+    },
+  );
 
-  test("an incomplete claim: lost when nobody is left to complete it", async () => {
+  test("loses a step with an incomplete claim that no process can complete", async () => {
     const attempt = new Attempt();
     writeFileSync(join(attempt.dir, "pid"), `${bootId()} 12`);
     expect(await adopt(attempt).ended).toEqual({
@@ -219,7 +214,7 @@ describe("evidence", () => {
     });
   });
 
-  test("an incomplete claim: waited for while its process lives", async () => {
+  test("waits for an incomplete claim while its process lives", async () => {
     const attempt = new Attempt();
     const gate = attempt.fifo("gate");
     const started = startProcess(attempt.launch(`${STARTED}read x <gate; exit 3`), LIMITS);
@@ -234,10 +229,10 @@ describe("evidence", () => {
     await started.ended;
   });
 
-  test("a step that an earlier version started is followed to its exit status", async () => {
+  test("follows a step of an earlier version to its exit status", async () => {
     const attempt = new Attempt();
     const gate = attempt.fifo("gate");
-    // The files as version 0.1 wrote them: the claim alone, the status beside it, then the bell.
+    // Version 0.1 wrote the claim alone, the status into another file, and then a line to `pid`.
     const wrapper = `read -r stat </proc/$$/stat; echo "$1 $stat" >"$2/pid"; read x <gate
       echo "4 -" >"$2/exit"; echo >>"$2/pid"`;
     const old = spawn("/bin/sh", ["-c", wrapper, "sh", bootId(), attempt.dir], {
@@ -254,7 +249,7 @@ describe("evidence", () => {
     expect(old.pid).toBeGreaterThan(0);
   });
 
-  test("an exit status that is not whole does not count (runner/A1)", async () => {
+  test("ignores an incomplete exit status (runner/A1)", async () => {
     for (const status of ["0 -...........", "0 ............", "12............."]) {
       const attempt = new Attempt();
       const line = claimLine(process.pid, "1");
@@ -267,7 +262,7 @@ describe("evidence", () => {
     expect(await adopt(whole).ended).toEqual({ how: "exited", exit: 0 });
   });
 
-  test("an exit status of an earlier version without its newline does not count (runner/A1)", async () => {
+  test("ignores an exit status of an earlier version without its newline (runner/A1)", async () => {
     const attempt = new Attempt();
     writeFileSync(join(attempt.dir, "pid"), claimLine(process.pid, "1"));
     writeFileSync(join(attempt.dir, "exit"), "0 -");
@@ -278,14 +273,17 @@ describe("evidence", () => {
     [143, "lost"],
     [1, "exited"],
     [0, "exited"],
-  ])("exit %i written when the machine went down: %s", async (exit, how) => {
-    const attempt = new Attempt();
-    writeFileSync(join(attempt.dir, "pid"), claimLine(1, "1", "other-boot"));
-    writeFileSync(join(attempt.dir, "exit"), `${exit} -\n`);
-    expect((await adopt(attempt).ended).how).toBe(how);
-  });
+  ])(
+    "takes exit status %i of a step that ended when the machine went down as: %s",
+    async (exit, how) => {
+      const attempt = new Attempt();
+      writeFileSync(join(attempt.dir, "pid"), claimLine(1, "1", "other-boot"));
+      writeFileSync(join(attempt.dir, "exit"), `${exit} -\n`);
+      expect((await adopt(attempt).ended).how).toBe(how);
+    },
+  );
 
-  test("its folder was removed: what still runs is ended, nothing runs twice", async () => {
+  test("ends a step whose folder was removed", async () => {
     const attempt = new Attempt();
     const runner = await attempt.loneRunner(`${STARTED}exec sleep 600`);
     await runner.kill();
@@ -295,8 +293,8 @@ describe("evidence", () => {
   });
 });
 
-describe("a wrapper that is killed under its runner", () => {
-  test("is lost, and what it ran is dead", async () => {
+describe("a wrapper that is killed while its runner lives", () => {
+  test("is lost, and its work is ended", async () => {
     const attempt = new Attempt();
     const step = startProcess(attempt.launch(`${STARTED}exec sleep 600`), LIMITS);
     const work = await attempt.pid("started");

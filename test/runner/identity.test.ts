@@ -20,7 +20,7 @@ import { Attempt, waitFor } from "./rig.ts";
 /** The system counts in ticks, and Node counts from a moment after its start. */
 const CLOCK_TICKS_MS = 1_000;
 
-test("this process is alive, and no older or younger than it is", () => {
+test("this process is alive and has its true age", () => {
   const own = ownIdentity();
   expect(own.pid).toBe(process.pid);
   expect(isAlive(own)).toBe(true);
@@ -34,7 +34,7 @@ test("this process is alive, and no older or younger than it is", () => {
   expect(age).toBeLessThan(process.uptime() * 1_000 + CLOCK_TICKS_MS);
 });
 
-test("a name with spaces and parentheses does not confuse it", async () => {
+test("a process name may contain spaces and parentheses", async () => {
   const attempt = new Attempt();
   const program = join(attempt.cwd, "a) R (b 1");
   copyFileSync("/bin/sleep", program);
@@ -58,11 +58,11 @@ test("a zombie is dead (I2)", async () => {
   expect(identity !== undefined && isAlive(identity)).toBe(false);
 });
 
-test("there is no identity of what does not run", () => {
+test("a missing process has no identity", () => {
   expect(identityOf(2 ** 22 + 1)).toBeUndefined();
 });
 
-test("the clock continues from the wall time, whatever the system's clock does", () => {
+test("the clock starts at the wall time and ignores changes of the system's clock", () => {
   const clock = systemClock();
   expect(Math.abs(clock.now() - Date.now())).toBeLessThan(1_000);
   const real = Date.now;
@@ -74,7 +74,7 @@ test("the clock continues from the wall time, whatever the system's clock does",
   expect(clock.now()).toBeGreaterThanOrEqual(before);
 });
 
-test("what is known of another system (runner/I4)", () => {
+test("a process of another system is dead only if that is proven (runner/I4)", () => {
   const ours = { boot: "b", namespace: "n", machine: "m" };
   const views: readonly [Partial<typeof ours>, ReturnType<typeof viewOf>][] = [
     [{}, "here"],

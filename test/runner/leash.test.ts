@@ -13,7 +13,9 @@ const HOUR_SECONDS = 3_600;
 /** A stand-in for docker. */
 const RUNTIME = resolve(import.meta.dirname, "../rig/container-runtime.ts");
 
-/** A script that ignores the signals of a stop, with a child in its group and one in another session. */
+/**
+ * A script that ignores the signals of a stop, with children in its group and in another session.
+ */
 const STUBBORN = `
 trap '' TERM INT HUP
 sleep 1000 &
@@ -36,7 +38,7 @@ const allGone = (attempt: Attempt): Promise<unknown> =>
   waitFor("the end of all processes", () => findMarked(attempt.marker).length === 0);
 
 describe("a step on a leash", () => {
-  test("ends as ever while the deadline is far, and leaves nothing running", async () => {
+  test("ends like any other step before the deadline, and leaves no process running", async () => {
     const { attempt, leash } = leashed();
     const checks = [{ script: "echo fine" }];
     const launch = attempt.launch("echo work", { leash, checks });
@@ -56,7 +58,7 @@ describe("a step on a leash", () => {
   });
 
   test.each(["passed", "removed"])(
-    "is killed with its tree when its deadline is %s",
+    "is killed with its process tree when its deadline is %s",
     async (how) => {
       const { attempt, leash } = leashed();
       const { ended } = startProcess(attempt.launch(STUBBORN, { leash }), LIMITS);
@@ -69,14 +71,14 @@ describe("a step on a leash", () => {
     },
   );
 
-  test("is killed in its container, which its watcher finds by asking the runtime", async () => {
+  test("is killed in its container, which its watcher finds through the runtime", async () => {
     const { attempt, leash } = leashed();
     const [bin, state] = ["bin", "runtime"].map((name) => join(attempt.root, name)) as [
       string,
       string,
     ];
     for (const folder of [bin, state, join(attempt.root, "attempts")]) mkdirSync(folder);
-    // The folders of attempts are where a run has them.
+    // The watcher looks for the folders of attempts where a run has them.
     symlinkSync(attempt.dir, join(attempt.root, "attempts", "it"));
     const docker = `#!/bin/sh\nRUNTIME_STATE='${state}' exec '${process.execPath}' '${RUNTIME}' "$@"\n`;
     writeFileSync(join(bin, "docker"), docker, { mode: 0o755 });
@@ -102,7 +104,7 @@ describe("a step on a leash", () => {
   });
 
   test.each(["SIGKILL", "SIGSTOP"] as const)(
-    "outlives %s of its runner, not the deadline",
+    "survives %s of its runner until the deadline",
     async (signal) => {
       const { attempt, leash } = leashed();
       const runner = await attempt.loneRunner(STUBBORN, { leash });
@@ -117,7 +119,7 @@ describe("a step on a leash", () => {
     },
   );
 
-  test("lives on while the deadline is moved on", async () => {
+  test("continues while the deadline is extended", async () => {
     const { attempt, leash } = leashed();
     const gate = attempt.fifo("gate");
     const first = uptimeSeconds() + 2;
@@ -133,7 +135,7 @@ describe("a step on a leash", () => {
     expect(await ended).toEqual({ how: "exited", exit: 0 });
   });
 
-  test("keeps what it leaves running on the same leash", async () => {
+  test("leaves background processes on the same leash", async () => {
     const { attempt, leash } = leashed();
     const limits = { ...LIMITS, leavesRunning: true } as const;
     const script = "sleep 1000 & echo $! >server";
@@ -143,24 +145,24 @@ describe("a step on a leash", () => {
     expect(findMarked(attempt.marker)).toContain(server);
     writeLeash(leash, uptimeSeconds());
     await allGone(attempt);
-    // What failed leaves nothing, and the watcher is no leftover.
+    // A failed step leaves nothing running, and its watcher is not a leftover.
     const failed = leashed();
     const bad = failed.attempt.launch("exit 3", { leash: failed.leash });
     expect(await startProcess(bad, limits).ended).toEqual({ how: "exited", exit: 3 });
   });
 });
 
-describe("an ordinary step", () => {
-  test("has the wrapper that it always had: no watcher, no further argument", async () => {
-    const input = { dir: "/d", name: "n", prefix: [], isLeftRunning: false };
-    const plain = wrapperArguments(input);
-    const held = wrapperArguments({ ...input, leash: "/l" });
+describe("a step without a leash", () => {
+  test("has no watcher and no further arguments", async () => {
+    const options = { prefix: [], leash: undefined, leavesRunning: false };
+    const plain = wrapperArguments("/d", options);
+    const onLeash = wrapperArguments("/d", { ...options, leash: "/l" });
     expect(plain).toHaveLength(8);
-    expect(plain.slice(2)).toEqual(held.slice(2, 8));
+    expect(plain.slice(2)).toEqual(onLeash.slice(2, 8));
     const lines = (text = ""): readonly string[] => text.split("\n");
-    const added = lines(held[1]).filter((line) => !lines(plain[1]).includes(line));
+    const added = lines(onLeash[1]).filter((line) => !lines(plain[1]).includes(line));
     expect(added.join("\n")).toContain("perdure_leash");
-    expect(lines(held[1]).filter((line) => !added.includes(line))).toEqual(lines(plain[1]));
+    expect(lines(onLeash[1]).filter((line) => !added.includes(line))).toEqual(lines(plain[1]));
     const attempt = new Attempt();
     const gate = attempt.fifo("gate");
     const { ended } = startProcess(attempt.launch(`echo yes >started; read -r x <${gate}`), LIMITS);

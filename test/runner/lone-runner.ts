@@ -1,4 +1,4 @@
-/** A runner that the tests kill: starts what it is given and waits for it. */
+/** A runner that the tests kill: starts a process and waits for its end. */
 import { startProcess } from "../../src/runner/process/start.ts";
 import type { Launch, Limits } from "../../src/runner/process/step-process.ts";
 

@@ -21,7 +21,7 @@ function follow(fromOffset = 0) {
   return { file, lines, offsets, start: () => followLines(file, onLine, { fromOffset }) };
 }
 
-test("lines come as the file grows, the incomplete one at close (runner/O1)", async () => {
+test("delivers lines as the file grows, and the incomplete one at close (runner/O1)", async () => {
   const { file, lines, offsets, start } = follow();
   const followed = start();
   writeFileSync(file, "one\ntw");
@@ -35,7 +35,7 @@ test("lines come as the file grows, the incomplete one at close (runner/O1)", as
   expect(offsets).toEqual([4, 9, 10, 15]);
 });
 
-test("it continues from an offset, and a file that never came has no lines", async () => {
+test("continues from an offset, and delivers no lines of a missing file", async () => {
   const { file, lines, start } = follow(4);
   writeFileSync(file, "one\ntwo\n");
   await start().close();
@@ -45,7 +45,7 @@ test("it continues from an offset, and a file that never came has no lines", asy
   expect(missing.lines).toEqual([]);
 });
 
-test("characters survive the edges of chunks (runner/O3)", async () => {
+test("decodes characters whole at the edges of chunks (runner/O3)", async () => {
   const { file, lines, start } = follow();
   const text = `x${"€".repeat(60_000)}`;
   writeFileSync(file, `${text}\n`);
@@ -53,7 +53,7 @@ test("characters survive the edges of chunks (runner/O3)", async () => {
   expect(lines).toEqual([text]);
 });
 
-test("a line that is too long is cut at a character (runner/O2, runner/O3)", async () => {
+test("cuts a line that is too long at a character (runner/O2, runner/O3)", async () => {
   const { file, lines, offsets, start } = follow();
   const long = `x${"€".repeat(LINE_BYTES_MAX)}`;
   writeFileSync(file, `${long}\nnext\n`);
@@ -64,7 +64,7 @@ test("a line that is too long is cut at a character (runner/O2, runner/O3)", asy
   expect(offsets[1]).toBe(Buffer.byteLength(long) + 6);
 });
 
-test("the last line, for live views", () => {
+test("finds the last line for live views", () => {
   const file = join(new Attempt().cwd, "output.log");
   expect(lastLine(file)).toBe("");
   const cases: [string, string][] = [
@@ -81,13 +81,13 @@ test("the last line, for live views", () => {
   }
 });
 
-describe("a reader that fails (runner/O4)", () => {
+describe("a follower of a file (runner/O4)", () => {
   test.each([
     ["its listener throws", (file: string) => writeFileSync(file, "one\ntwo\n"), "no more of this"],
     ["its file is a FIFO", (file: string) => execFileSync("mkfifo", [file]), "is no file"],
     ["its file is a folder", (file: string) => mkdirSync(file), "is no file"],
-    ["a file stands where its folder was", (file: string) => blockFolder(file), "ENOTDIR"],
-  ])("%s: says so once, and again at the end", async (_name, make, message) => {
+    ["its folder is a file now", (file: string) => blockFolder(file), "ENOTDIR"],
+  ])("reports once, and again at the end, that %s", async (_name, make, message) => {
     const file = join(new Attempt().cwd, "below", "output.log");
     mkdirSync(dirname(file));
     make(file);
@@ -113,7 +113,7 @@ function blockFolder(file: string): void {
 }
 
 describe("a file that is read on request", () => {
-  test("gives new lines, and the incomplete one as far as it is written", () => {
+  test("delivers new lines, and shows the incomplete one", () => {
     const file = join(new Attempt().cwd, "output.log");
     const lines: string[] = [];
     const pulled = new PulledFile(file, (line) => lines.push(line), "end");
@@ -129,7 +129,7 @@ describe("a file that is read on request", () => {
     expect(lines).toEqual(["one", "two", "three"]);
   });
 
-  test("skips what came too fast, but never a part of a line", () => {
+  test("skips whole lines when the file grows too fast", () => {
     const file = join(new Attempt().cwd, "output.log");
     const lines: string[] = [];
     const pulled = new PulledFile(file, (line) => lines.push(line), "end");
@@ -142,7 +142,7 @@ describe("a file that is read on request", () => {
     pulled.close();
   });
 
-  test("reads a stream whole, a part at a time", () => {
+  test("reads a whole stream, one part at a time", () => {
     const file = join(new Attempt().cwd, "output.log");
     let count = 0;
     const pulled = new PulledFile(file, () => count++, "whole");

@@ -1,4 +1,4 @@
-/** What the tests of the runner share: real folders, real processes, waiting without sleeps. */
+/** Shared by the tests of the runner: real folders, real processes, waiting without sleeps. */
 import { type ChildProcess, execFileSync, spawn } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
@@ -8,6 +8,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { onTestFinished } from "vitest";
+import { identityOf, isAlive } from "../../src/runner/process/identity.ts";
 import type { Launch, Limits } from "../../src/runner/process/step-process.ts";
 import { attemptMarker, sweep } from "../../src/runner/process/sweep.ts";
 import { eventually } from "../rig/project.ts";
@@ -17,7 +18,7 @@ const LONE_RUNNER = fileURLToPath(new URL("lone-runner.ts", import.meta.url));
 /** Generous limits; a test overrides the one it is about. */
 export const LIMITS: Limits = { outputBytesMax: 10_000_000, graceMs: 10_000 };
 
-/** One attempt of a test: its folder, and a directory of its own to work in. */
+/** One attempt of a test: its folder, and its own working directory. */
 export class Attempt {
   readonly root = mkdtempSync(join(tmpdir(), "perdure-runner-"));
   readonly dir = join(this.root, "attempt");
@@ -69,7 +70,7 @@ export class Attempt {
     return Number(await this.line(name));
   }
 
-  /** A runner of its own that kills itself at the n-th failpoint; resolves when it is dead. */
+  /** A separate runner that kills itself at the n-th failpoint; resolves when it is dead. */
   async runnerThatDiesAt(failpoint: number, script: string): Promise<void> {
     const env = { PERDURE_FAILPOINT: String(failpoint) };
     await once(this.#spawnRunner(this.launch(script), env), "exit");
@@ -83,7 +84,7 @@ export class Attempt {
     });
   }
 
-  /** A runner of its own that starts the script, which says "started"; resolves when it did. */
+  /** A separate runner; resolves when its script has written the file "started". */
   async loneRunner(script: string, more: Partial<Launch> = {}): Promise<LoneRunner> {
     const child = this.#spawnRunner(this.launch(script, more), {});
     await this.line("started");
@@ -102,7 +103,13 @@ interface LoneRunner {
   signal(name: "SIGKILL" | "SIGSTOP"): Promise<void>;
 }
 
-/** Waits until the probe gives something. */
+/** True when no living process has this pid. */
+export function isGone(pid: number): boolean {
+  const identity = identityOf(pid);
+  return identity === undefined || !isAlive(identity);
+}
+
+/** Waits until the probe returns something. */
 export async function waitFor<T>(what: string, probe: () => T | undefined | false): Promise<T> {
   let found: T | undefined | false;
   await eventually(what, () => {

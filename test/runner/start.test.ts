@@ -26,7 +26,7 @@ describe("a step's exit status", () => {
   });
 
   test.each(["kill -9 $$", "sh -c 'kill -9 $$'", "timeout -s KILL 0.01 sleep 60"])(
-    "%s is a loss: the work was killed",
+    "%s kills the work, so the attempt is lost",
     async (script) => {
       const attempt = new Attempt();
       const loss = { how: "lost", started: true, message: "it was killed (SIGKILL)" };
@@ -35,7 +35,7 @@ describe("a step's exit status", () => {
     },
   );
 
-  test("the check decides only after exit 0", async () => {
+  test("is followed by checks only if it is 0", async () => {
     const good = new Attempt();
     expect(await run(good, "echo work", { checks: [{ script: "echo fine >&2" }] })).toEqual({
       how: "exited",
@@ -58,8 +58,8 @@ describe("a step's exit status", () => {
   });
 });
 
-describe("what a step gets", () => {
-  test("stdout and stderr in the order written, in its own directory and session", async () => {
+describe("a step", () => {
+  test("runs in its own directory and session, and its stdout and stderr are in order", async () => {
     const attempt = new Attempt();
     const script = `echo a; echo b >&2; echo c; pwd; ps -o sid= -p $$ | tr -d ' '`;
     await run(attempt, script);
@@ -68,14 +68,14 @@ describe("what a step gets", () => {
     expect(attempt.text("output.log")).toBe(`a\nb\nc\n${attempt.cwd}\n${session}\n`);
   });
 
-  test("stderr in a file of its own when asked", async () => {
+  test("has stderr in a file of its own if required", async () => {
     const attempt = new Attempt();
     await run(attempt, "echo out; echo err >&2", { separateStderr: true });
     expect(attempt.text("output.log")).toBe("out\n");
     expect(attempt.text("stderr.log")).toBe("err\n");
   });
 
-  test("a file as stdin, or nothing", async () => {
+  test("has a file or nothing as stdin", async () => {
     const attempt = new Attempt();
     const stdin = join(attempt.root, "prompt");
     writeFileSync(stdin, "a prompt\n");
@@ -84,7 +84,7 @@ describe("what a step gets", () => {
     expect(await run(new Attempt(), "cat")).toEqual({ how: "exited", exit: 0 });
   });
 
-  test("exactly the environment of the launch, and default signals", async () => {
+  test("has exactly the environment of the launch, and default signals", async () => {
     const attempt = new Attempt();
     const env = { ...attempt.launch("").env, stat: "mine", boot: "mine", check: "mine" };
     await run(attempt, `env; grep -E "^Sig(Ign|Blk)" /proc/self/status`, { env });
@@ -94,7 +94,7 @@ describe("what a step gets", () => {
     expect(lines.filter((line) => /^Sig.*[1-9a-f]/.test(line.slice(6)))).toEqual([]);
   });
 
-  test("files that nobody else can read (runner/T1)", async () => {
+  test("has files that nobody else can read (runner/T1)", async () => {
     const attempt = new Attempt();
     const long = `: ${"x".repeat(100_000)}\n`;
     const before = process.umask(0);
@@ -112,7 +112,7 @@ describe("what a step gets", () => {
     expect(statSync(join(attempt.cwd, "mine")).mode & 0o777).toBe(0o666);
   });
 
-  test("a script that is neither in a file nor in the environment of the work", async () => {
+  test("does not find its script in a file or in its environment", async () => {
     const attempt = new Attempt();
     await run(attempt, "env; kill $$; echo not reached", { checks: [{ script: "true" }] });
     expect(attempt.text("output.log")).not.toContain("SCRIPT");
@@ -120,7 +120,7 @@ describe("what a step gets", () => {
     expect(existsSync(join(attempt.dir, "script.sh"))).toBe(false);
   });
 
-  test("errors with the line of the script that they are on", async () => {
+  test("prints errors with the line number of the script", async () => {
     const attempt = new Attempt();
     const ending = await run(attempt, "# one\ntrue\nno-such-program");
     expect(ending).toEqual({ how: "exited", exit: 127 });
@@ -130,7 +130,7 @@ describe("what a step gets", () => {
   });
 });
 
-describe("a step that cannot start says why", () => {
+describe("a step that cannot start reports that", () => {
   test("its working directory is missing", async () => {
     const attempt = new Attempt();
     const ending = await run(attempt, "true", { cwd: "/no/such/place" });
@@ -148,7 +148,7 @@ describe("a step that cannot start says why", () => {
     expect("message" in ending && ending.message).toContain("pass large values through files");
   });
 
-  test("its stdin is missing, its folder is gone", async () => {
+  test("its stdin or its folder is missing", async () => {
     const attempt = new Attempt();
     const noStdin = await run(attempt, "true", { stdin: "/no/such/prompt" });
     expect("message" in noStdin && noStdin.message).toContain("/no/such/prompt, is not there");
@@ -156,7 +156,7 @@ describe("a step that cannot start says why", () => {
     expect("message" in noFolder && noFolder.message).toContain("/no/such/attempt is gone");
   });
 
-  test("the folder is claimed already (runner/A2)", async () => {
+  test("its folder is already claimed (runner/A2)", async () => {
     const attempt = new Attempt();
     writeFileSync(join(attempt.dir, "pid"), "fenced\n");
     chmodSync(join(attempt.dir, "pid"), 0o600);

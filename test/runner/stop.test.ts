@@ -1,25 +1,19 @@
 import { describe, expect, test } from "vitest";
 import { adoptProcess } from "../../src/runner/process/adopt.ts";
 import { readClaim } from "../../src/runner/process/attempt-folder.ts";
-import { identityOf, isAlive } from "../../src/runner/process/identity.ts";
 import { mayBeAlive } from "../../src/runner/process/process-tree.ts";
 import { startProcess } from "../../src/runner/process/start.ts";
 import { findMarked, sweep } from "../../src/runner/process/sweep.ts";
 import { PATIENCE_MS } from "../rig/patience.ts";
-import { Attempt, LIMITS, release, waitFor } from "./rig.ts";
-
-const alive = (pid: number): boolean => {
-  const identity = identityOf(pid);
-  return identity !== undefined && isAlive(identity);
-};
+import { Attempt, isGone, LIMITS, release, waitFor } from "./rig.ts";
 
 const IGNORES_TERM = `trap "" TERM; echo $$ >ready; while :; do sleep 1; done`;
 
-/** Leaves session, group and parent, and says its pid. */
+/** Leaves its session, group and parent, and writes its pid to a file. */
 const ESCAPES = `(setsid sh -c 'trap "" TERM; echo $$ >escaped; exec sleep 600' &) &\n`;
 
-describe("stop", () => {
-  test("gently: all of the step gets its whole grace, not only its shell (runner/S1)", async () => {
+describe("a stop", () => {
+  test("gives every process the whole grace period, not only the shell (runner/S1)", async () => {
     const attempt = new Attempt();
     // The shell in front dies of SIGTERM at once; the agent under it still has work to do.
     const agent = `trap 'sleep 0.3; echo saved >saved; exit 0' TERM; echo $$ >ready
@@ -38,7 +32,7 @@ describe("stop", () => {
     expect(findMarked(attempt.marker)).toEqual([]);
   });
 
-  test("gently: what ignores SIGTERM is killed after the grace period", async () => {
+  test("kills a process that ignores SIGTERM after the grace period", async () => {
     const attempt = new Attempt();
     const step = startProcess(attempt.launch(IGNORES_TERM), { ...LIMITS, graceMs: 150 });
     const pid = await attempt.pid("ready");
@@ -46,23 +40,23 @@ describe("stop", () => {
     step.stop("gently");
     expect((await step.ended).how).toBe("stopped");
     expect(performance.now() - start).toBeGreaterThan(140);
-    expect(alive(pid)).toBe(false);
+    expect(isGone(pid)).toBe(true);
   });
 
   test.each([
-    ["at-once", ["at-once"]],
-    ["a second gently", ["gently", "gently"]],
-    ["gently, then at-once", ["gently", "at-once"]],
-  ] as const)("%s does not wait for the grace period", async (_name, stops) => {
+    ["a stop at once", ["at-once"]],
+    ["a second gentle stop", ["gently", "gently"]],
+    ["a stop at once after a gentle one", ["gently", "at-once"]],
+  ] as const)("does not wait for the grace period: %s", async (_name, stops) => {
     const attempt = new Attempt();
     const step = startProcess(attempt.launch(IGNORES_TERM), { ...LIMITS, graceMs: 600_000 });
     const pid = await attempt.pid("ready");
     for (const how of stops) step.stop(how);
     expect((await step.ended).how).toBe("stopped");
-    expect(alive(pid)).toBe(false);
+    expect(isGone(pid)).toBe(true);
   });
 
-  test("reaches what left the session, the group and its parent", async () => {
+  test("reaches a process that left the session, the group and its parent", async () => {
     const attempt = new Attempt();
     const step = startProcess(attempt.launch(`${ESCAPES}${IGNORES_TERM}`), {
       ...LIMITS,
@@ -71,7 +65,7 @@ describe("stop", () => {
     const [ready, escaped] = [await attempt.pid("ready"), await attempt.pid("escaped")];
     step.stop("gently");
     expect((await step.ended).how).toBe("stopped");
-    expect([alive(ready), alive(escaped)]).toEqual([false, false]);
+    expect([isGone(ready), isGone(escaped)]).toEqual([true, true]);
   });
 
   test("reaches a member of the group that dropped the marker", async () => {
@@ -82,10 +76,10 @@ describe("stop", () => {
     const [bare] = [await attempt.pid("bare"), await attempt.pid("ready")];
     step.stop("gently");
     await step.ended;
-    expect(alive(bare)).toBe(false);
+    expect(isGone(bare)).toBe(true);
   });
 
-  test("after the exit status is complete changes nothing (runner/V2)", async () => {
+  test("changes nothing after the exit status is complete (runner/V2)", async () => {
     const attempt = new Attempt();
     const gate = attempt.fifo("gate");
     const step = startProcess(attempt.launch(`read x <gate; exit 5`), LIMITS);
@@ -105,7 +99,7 @@ describe("stop", () => {
     expect(await step.ended).toEqual({ how: "exited", exit: 5 });
   });
 
-  test("a step that exits by itself after the signal was stopped all the same", async () => {
+  test("counts as the end of a step that exits by itself after the signal", async () => {
     const attempt = new Attempt();
     const script = `trap 'exit 0' TERM; echo $$ >ready; while :; do sleep 0.05; done`;
     const step = startProcess(attempt.launch(script), LIMITS);
@@ -115,8 +109,8 @@ describe("stop", () => {
   });
 });
 
-describe("limits", () => {
-  test("timeout", async () => {
+describe("a limit", () => {
+  test("ends a step at its timeout", async () => {
     const attempt = new Attempt();
     const step = startProcess(attempt.launch(`${ESCAPES}sleep 600`), {
       ...LIMITS,
@@ -131,7 +125,7 @@ describe("limits", () => {
     expect(findMarked(attempt.marker)).toEqual([]);
   });
 
-  test("idle timeout: not while it writes, but soon after", async () => {
+  test("ends a step that writes nothing for its idle timeout", async () => {
     const attempt = new Attempt();
     const script = `for i in 1 2 3 4 5 6 7 8; do echo $i; sleep 0.2; done; exec sleep 600`;
     const start = performance.now();
@@ -141,13 +135,13 @@ describe("limits", () => {
     expect(performance.now() - start).toBeGreaterThan(2_900);
   });
 
-  test("output", async () => {
+  test("ends a step with too much output", async () => {
     const attempt = new Attempt();
     const step = startProcess(attempt.launch("yes"), { ...LIMITS, outputBytesMax: 1_000 });
     expect(await step.ended).toMatchObject({ how: "timed-out", limit: "output-limit" });
   });
 
-  test("a timeout beyond Node's longest timer does not fire at once", async () => {
+  test("may be longer than Node's longest timer", async () => {
     const step = startProcess(new Attempt().launch("sleep 0.2"), {
       ...LIMITS,
       timeoutMs: 2 ** 33,
@@ -157,9 +151,9 @@ describe("limits", () => {
   });
 });
 
-const waited = (file: string): string => `until [ -s ${file} ]; do sleep 0.01; done\n`;
+const waitForFile = (file: string): string => `until [ -s ${file} ]; do sleep 0.01; done\n`;
 
-describe("what a step leaves running when it exits (runner/V3)", () => {
+describe("a process that a step leaves running when it exits (runner/V3)", () => {
   test.each([
     ["a member of its group", `sh -c 'echo $$ >left; exec sleep 600' &\n`],
     ["one that left session, group and parent", ESCAPES.replace("escaped", "left")],
@@ -167,10 +161,13 @@ describe("what a step leaves running when it exits (runner/V3)", () => {
   ])("is ended and named: %s", async (_name, server) => {
     for (const exit of [0, 3]) {
       const attempt = new Attempt();
-      const step = startProcess(attempt.launch(`${server}${waited("left")}exit ${exit}`), LIMITS);
+      const step = startProcess(
+        attempt.launch(`${server}${waitForFile("left")}exit ${exit}`),
+        LIMITS,
+      );
       const ending = await step.ended;
       const pid = await attempt.pid("left");
-      expect(alive(pid)).toBe(false);
+      expect(isGone(pid)).toBe(true);
       expect(ending).toEqual({
         ...{ how: "exited", exit },
         left: [{ pid, command: expect.stringMatching(/sleep 600$/) }],
@@ -178,37 +175,38 @@ describe("what a step leaves running when it exits (runner/V3)", () => {
     }
   });
 
-  test("is ended where its runner died before, too", async () => {
+  test("is also ended when the runner of the step is dead", async () => {
     const attempt = new Attempt();
-    const script = `${ESCAPES}${waited("escaped")}echo started >started`;
+    const script = `${ESCAPES}${waitForFile("escaped")}echo started >started`;
     const runner = await attempt.loneRunner(script);
     await runner.kill();
     const ending = await adoptProcess(attempt.dir, attempt.marker, LIMITS).ended;
     const pid = await attempt.pid("escaped");
     expect(ending).toMatchObject({ how: "exited", exit: 0, left: [{ pid }] });
-    expect(alive(pid)).toBe(false);
+    expect(isGone(pid)).toBe(true);
   });
 
-  test("ends by itself where it is about to, and is not named", async () => {
+  test("is not named if it ends by itself soon", async () => {
     const attempt = new Attempt();
     const step = startProcess(attempt.launch("(sleep 0.05; echo said >last) &"), LIMITS);
     expect(await step.ended).toEqual({ how: "exited", exit: 0 });
     expect(attempt.text("last")).toBe("said\n");
   });
 
-  test("lives on where the step says so and ended well, and not where it failed", async () => {
+  test("keeps running if the step may leave it running and has succeeded", async () => {
     for (const exit of [0, 1]) {
       const attempt = new Attempt();
-      const script = `${ESCAPES}${waited("escaped")}exit ${exit}`;
+      const script = `${ESCAPES}${waitForFile("escaped")}exit ${exit}`;
       const step = startProcess(attempt.launch(script), { ...LIMITS, leavesRunning: true });
       const ending = await step.ended;
       const pid = await attempt.pid("escaped");
-      expect([exit, alive(pid), "left" in ending]).toEqual([exit, exit === 0, exit === 1]);
+      expect([exit, isGone(pid), "left" in ending]).toEqual([exit, exit === 1, exit === 1]);
     }
   });
 
-  test("a young wrapper without leftovers is known to have none without a walk (runner/L7)", async () => {
-    // Others may fork meanwhile, so many that one of the attempts has to do.
+  test("is ruled out for a young wrapper without a search of /proc (runner/L7)", async () => {
+    // Other programs may start many processes meanwhile, so one success of several attempts is
+    // enough.
     let answers: readonly boolean[] = [];
     const deadline = performance.now() + PATIENCE_MS;
     while (answers.at(1) !== false && performance.now() < deadline) {
@@ -229,8 +227,8 @@ describe("what a step leaves running when it exits (runner/V3)", () => {
   });
 });
 
-describe("sweep", () => {
-  test("finds and ends a server that a step left running on purpose", async () => {
+describe("a sweep", () => {
+  test("ends a server that a step was allowed to leave running", async () => {
     const attempt = new Attempt();
     const step = startProcess(attempt.launch(ESCAPES), { ...LIMITS, leavesRunning: true });
     expect(await step.ended).toEqual({ how: "exited", exit: 0 });
@@ -239,6 +237,6 @@ describe("sweep", () => {
     expect(findMarked(attempt.marker)).toEqual([escaped]);
     expect(findMarked(attempt.marker.slice(0, -1))).toEqual([]);
     expect(await sweep(attempt.marker)).toBe(1);
-    expect(alive(escaped)).toBe(false);
+    expect(isGone(escaped)).toBe(true);
   });
 });

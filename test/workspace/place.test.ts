@@ -1,4 +1,6 @@
-/** Workspaces in every place: below a repository, in a linked worktree, around other repositories. */
+/**
+ * Workspaces in every place: below a repository, in a linked worktree, around other repositories.
+ */
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";

@@ -40,8 +40,8 @@ export abstract class LineReader implements AgentReader {
   protected abstract meaningOf(line: JsonObject): readonly AgentEvent[];
 
   /**
-   * Why the stream has no terminal event. `silence` is the failure of an agent that printed nothing,
-   * not even to standard error; `stopExits` are its exit statuses after a request to stop.
+   * Why the stream has no terminal event. `silence` is the failure of an agent that printed
+   * nothing, not even to standard error; `stopExits` are its exit statuses after a request to stop.
    */
   protected unfinished(
     exit: number | undefined,

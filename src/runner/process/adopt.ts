@@ -2,8 +2,8 @@
  * Adopts the process of an attempt that an earlier runner recorded as started.
  *
  * Owns: finding out how it ended, and following a living one. The evidence, in this order: a
- * complete exit status; nobody claimed the folder (then it is claimed here, and no process can
- * start on it any more); the process that claimed it is alive; the process is lost.
+ * complete exit status; nobody claimed the folder (then it is fenced here, and no process can start
+ * on it any more); the process that claimed it is alive; the process is lost.
  * Does not: guess.
  * Invariants:
  * - runner/D1 before a loss is reported, every process of the attempt is dead.
@@ -162,7 +162,7 @@ async function exited(
     return { how: "lost", started: true, message: "it was ended when the machine went down" };
   }
   const ageMs = Number.POSITIVE_INFINITY;
-  return endedBy(status, { tree, limits, ageMs, hurry: new AbortController().signal });
+  return endedBy(status, { tree, limits, ageMs, skipGrace: new AbortController().signal });
 }
 
 /** The claim of the folder, once it is certain; an unclaimed folder gets the fence. */
@@ -214,6 +214,6 @@ function follow(dir: string, marker: string, limits: Limits, identity: Identity)
 /** runner/D1: kills the remaining processes, then reports the ending. */
 async function conclude(cause: Cause, tree: ProcessTree): Promise<ProcessEnding> {
   const first = findLive(tree);
-  const left = await endAll(tree, { graceMs: 0, hurry: AbortSignal.abort(), first });
+  const left = await endAll(tree, { graceMs: 0, skipGrace: AbortSignal.abort(), first });
   return withSurvivors(cause, left);
 }

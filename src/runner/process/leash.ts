@@ -1,18 +1,19 @@
 /**
- * The leash of a step: a deadline that its worker moves on for as long as it owns the run. A watcher in
- * the session of the step ends the step when the deadline has passed, so the step never outlives the
- * lease under which it was started, whatever became of the worker.
+ * The leash of a step: a deadline that its worker moves on for as long as it owns the run. A
+ * watcher in the session of the step ends the step when the deadline has passed, so the step never
+ * outlives the lease under which it was started, whatever became of the worker.
  *
  * Owns: the file with the deadline, its clock, and the text of the watcher.
  * Does not: know leases, or when the deadline moves (app/fleet).
  * Invariants:
- * - leash/K1 A step on a leash has ended, with every process of its group or on the same leash, a short
- *   while after the deadline (WATCH_SECONDS and the time of the kill), although its worker and
- *   supervisor may be dead or paused. The deadline leaves time for that before the lease runs out.
- * - leash/K2 The watcher kills the wrapper first, so the wrapper records no exit status that the leash
- *   has caused: the attempt is lost.
- * - leash/K3 The clock is the uptime of the machine, which continues while the machine sleeps. Nobody
- *   can set it.
+ * - leash/K1 A step on a leash has ended, with every process of its group or on the same leash, a
+ *   short while after the deadline (WATCH_SECONDS and the time of the kill), although its worker
+ *   and supervisor may be dead or paused. The deadline leaves time for that before the lease runs
+ *   out.
+ * - leash/K2 The watcher kills the wrapper first, so the wrapper records no exit status that the
+ *   leash has caused: the attempt is lost.
+ * - leash/K3 The clock is the uptime of the machine, which continues while the machine sleeps.
+ *   Nobody can set it.
  */
 import { renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -33,7 +34,9 @@ const LEASH_FILE = "leash";
 /** How often the watcher reads the deadline. */
 const WATCH_SECONDS = 1;
 
-/** How often the watcher looks for processes with the marker before it ends the group and itself. */
+/**
+ * How often the watcher looks for processes with the marker before it ends the group and itself.
+ */
 const KILL_ROUNDS_MAX = 20;
 
 /** The file with the deadline of all steps of a run. */
@@ -48,7 +51,9 @@ export function uptimeSeconds(): number {
   return seconds;
 }
 
-/** Moves the deadline of a run's steps, in seconds of uptime. A reader sees the old or the new one. */
+/**
+ * Moves the deadline of a run's steps, in seconds of uptime. A reader sees the old or the new one.
+ */
 export function writeLeash(file: string, deadline: number): void {
   const draft = `${file}.new`;
   writeFileSync(draft, `${Math.floor(deadline)}\n`, { mode: 0o600 });
@@ -61,11 +66,12 @@ const BEFORE_DEADLINE = (file: string): string =>
   `[ "\${perdure_now%.*}" -lt "$perdure_deadline" ]`;
 
 /**
- * The text of the watcher. Its arguments are the file and the marker; its parent is the wrapper, whose
- * pid is the number of the group. It ignores the signals of a stop, because a step may ignore them too;
- * SIGUSR1 of the wrapper ends it when the work has ended. All steps on a leash end at its deadline; those
- * of the run's next owner are on another one, even on the same machine. The watcher stays in the run's
- * folder: when the folder is moved away, it does not read the deadline of the next one.
+ * The text of the watcher. Its arguments are the file and the marker; its parent is the wrapper,
+ * whose pid is the number of the group. It ignores the signals of a stop, because a step may ignore
+ * them too; SIGUSR1 of the wrapper ends it when the work has ended. All steps on a leash end at its
+ * deadline; those of the run's next owner are on another one, even on the same machine. The watcher
+ * stays in the run's folder: when the folder is moved away, it does not read the deadline of the
+ * next one.
  */
 const WATCHER = `
 trap '' TERM INT HUP
@@ -101,21 +107,23 @@ done
 kill -9 -- "-$PPID"
 `;
 
-/** The lines by which the wrapper starts the watcher; the work must not start after the deadline. */
-export const TAKE_LEASH = `
+/**
+ * The lines by which the wrapper starts the watcher; the work must not start after the deadline.
+ */
+export const START_WATCHER = `
 ${BEFORE_DEADLINE('"$6"')} || exit 1
 /bin/sh -c "$7" perdure-leash "$6" "${LEASH_VARIABLE}=$6" \\
   </dev/null >/dev/null 2>&1 &
 perdure_leash=$!`;
 
-/** The lines by which it ends the watcher, unless the work has left something running on purpose. */
-export const DROP_LEASH = `
+/** The lines by which it ends the watcher, unless the work may leave processes running. */
+export const END_WATCHER = `
 case "$8 $perdure_work $perdure_check" in
   stay\\ 0\\ 0 | stay\\ 0\\ -) ;;
   *) kill -USR1 "$perdure_leash"; wait "$perdure_leash" ;;
 esac 2>/dev/null`;
 
 /** The further arguments of a wrapper on a leash. */
-export function leashArguments(file: string, isLeftRunning: boolean): string[] {
-  return [file, WATCHER, isLeftRunning ? "stay" : "end"];
+export function leashArguments(file: string, leavesRunning: boolean): string[] {
+  return [file, WATCHER, leavesRunning ? "stay" : "end"];
 }

@@ -73,8 +73,8 @@ const PULL_BYTES_MAX = 512 * 1024;
 const SKIP_TO_BYTES = 64 * 1024;
 
 /**
- * A file that is read when its reader asks for it: no watch, no timer, no promise. A reader that only
- * shows the end skips what came too fast.
+ * A file that is read when its reader asks for it: no watch, no timer, no promise. A reader that
+ * only shows the end skips what came too fast.
  */
 export class PulledFile {
   readonly #file: string;

@@ -1,14 +1,15 @@
 /**
  * Sandboxes: the command of bubblewrap, docker or podman in which the work of a step runs.
  *
- * Owns: these commands, which of them work on this machine, and ending the containers of an attempt.
+ * Owns: these commands, which of them work on this machine, and ending the containers of an
+ * attempt.
  * Does not: choose mounts and variables (engine/sandbox.ts). The wrapper stays outside of every
  * sandbox, so claim, output, exit status, adoption and limits are those of any other step.
  * Invariants:
- * - sandbox/X1 No value of a variable is in the command: all users see arguments. Bubblewrap inherits
- *   the environment; a container gets variables by name.
- * - sandbox/X2 All processes inside have the attempt's marker, and a PID namespace of their own whose
- *   first process is in the wrapper's group or, for a container, labelled with the attempt.
+ * - sandbox/X1 No value of a variable is in the command: all users see arguments. Bubblewrap
+ *   inherits the environment; a container gets variables by name.
+ * - sandbox/X2 All processes inside have the attempt's marker, and a PID namespace of their own
+ *   whose first process is in the wrapper's group or, for a container, labelled with the attempt.
  * - sandbox/X3 Containers outlive their client, so the end of an attempt ends them by label.
  * - sandbox/X4 Every path is the same inside and outside.
  */
@@ -106,10 +107,10 @@ function containerMount({ path, mode }: Mount): readonly string[] {
 }
 
 /**
- * The first shell in a container: it passes a signal to the work, and ends after it and everything that
- * the work has started. Without it the shell of the work would die of SIGTERM, and with it the container,
- * while a process below still saves its files. The work is in the background, because a shell handles a
- * signal only between commands.
+ * The first shell in a container: it passes a signal to the work, and ends after it and everything
+ * that the work has started. Without it the shell of the work would die of SIGTERM, and with it the
+ * container, while a process below still saves its files. The work is in the background, because a
+ * shell handles a signal only between commands.
  */
 const FIRST_SHELL = `perdure_stat() {
   read -r perdure_line < "/proc/$1/stat" && set -- \${perdure_line##*) } || return 1

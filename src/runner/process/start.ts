@@ -1,8 +1,8 @@
 /**
- * Starts a step as a process that outlives this runner, in a PID namespace of its own if asked.
+ * Starts a step as a process that outlives this runner, in a PID namespace of its own if required.
  *
- * Owns: the files it starts from, the spawn, the command that makes a namespace, and the reason
- * when it could not start.
+ * Owns: the files that it starts from, the spawn, the command that makes a namespace, and the
+ * reason when it could not start.
  * Does not: limits and stops (supervision.ts), finding it again (adopt.ts).
  * Invariants:
  * - runner/R1 the process leads its own session and group and carries the attempt's id.
@@ -11,7 +11,7 @@
  */
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { closeSync, openSync, statSync, writeFileSync } from "node:fs";
-import { basename, join } from "node:path";
+import { join } from "node:path";
 import { assert } from "../../util/assert.ts";
 import { defined } from "../../util/defined.ts";
 import { failpoint } from "../../util/failpoint.ts";
@@ -94,30 +94,27 @@ export function startProcess(launch: Launch, limits: Limits): StepProcess {
 }
 
 /**
- * Runs only the checks of an attempt again, whose work is done; undefined when they were interrupted
- * too often. They have a folder of their own for their claim and their status, and write their logs
- * where those of the attempt are.
+ * Runs only the checks of an attempt again, because its work is done; undefined when they were
+ * interrupted too often. They have a folder of their own for their claim and their status, and
+ * write to the logs of the attempt.
  */
 export function startChecksAgain(launch: Launch, limits: Limits): StepProcess | undefined {
   const { dir, checks = [], env, cwd, isolate, leash, sandbox } = launch;
   const folder = newRound(dir);
   if (folder === undefined) return undefined;
-  for (const number of checks.keys()) {
-    writeFileSync(join(dir, checkOutputFile(number + 1)), "", { mode: OWNER_ONLY });
-  }
+  emptyCheckLogs(dir, checks);
   writeFileSync(join(dir, ATTEMPT_FILE.checkExits), "", { mode: OWNER_ONLY });
-  const script = checkSequence(dir, checks.map(stored(dir)));
-  const kept = defined({ isolate, leash, sandbox });
-  const alone = { dir: folder, cwd, env, script, separateStderr: false, ...kept };
-  const process = startProcess(alone, limitsOfRound(limits));
+  const script = sequenceOf(dir, checks);
+  const where = defined({ isolate, leash, sandbox });
+  const round = { dir: folder, cwd, env, script, separateStderr: false, ...where };
+  const process = startProcess(round, limitsOfRound(limits));
   return { ...process, ended: process.ended.then(endedByRound) };
 }
 
-function spawnWrapper(launch: Launch, isLeftRunning: boolean): ChildProcess {
+function spawnWrapper(launch: Launch, leavesRunning: boolean): ChildProcess {
   const { dir, cwd, leash } = launch;
-  const held = leash === undefined ? {} : { [LEASH_VARIABLE]: leash };
   if (launch.sandbox !== undefined) recordRuntime(dir, launch.sandbox);
-  const env = { ...launch.env, ...held };
+  const env = { ...launch.env, ...defined({ [LEASH_VARIABLE]: leash }) };
   const opened: number[] = [];
   const open = (file: string, flags: "r" | "a"): number => {
     const fd = openSync(file, flags, OWNER_ONLY);
@@ -129,7 +126,7 @@ function spawnWrapper(launch: Launch, isLeftRunning: boolean): ChildProcess {
     const stdout = open(join(dir, ATTEMPT_FILE.output), "a");
     const stderr = launch.separateStderr ? open(join(dir, ATTEMPT_FILE.stderr), "a") : stdout;
     const prefix = launch.isolate === true ? ISOLATION : [];
-    const args = wrapperArguments({ dir, name: basename(dir), prefix, leash, isLeftRunning });
+    const args = wrapperArguments(dir, { prefix, leash, leavesRunning });
     failpoint("runner.spawn.before");
     const child = spawn("/bin/sh", args, {
       cwd,
@@ -149,23 +146,21 @@ function spawnWrapper(launch: Launch, isLeftRunning: boolean): ChildProcess {
 function scriptsOf(launch: Launch): Record<string, string> {
   const { dir, script, checks = [] } = launch;
   const text = (file: string, whole: string): string =>
-    placedText(launch, file, scriptText(join(dir, file), whole));
+    sandboxText(launch, file, scriptText(join(dir, file), whole));
   const work = { [SCRIPT_VARIABLE]: text(ATTEMPT_FILE.script, script) };
   const [first] = checks;
   if (first === undefined) return work;
-  for (const number of checks.keys()) {
-    writeFileSync(join(dir, checkOutputFile(number + 1)), "", { mode: OWNER_ONLY });
-  }
-  const alone = checks.length === 1 && first.onlyWarns !== true;
-  const all = alone ? first.script : checkSequence(dir, checks.map(stored(dir)));
+  emptyCheckLogs(dir, checks);
+  const isAlone = checks.length === 1 && first.onlyWarns !== true;
+  const all = isAlone ? first.script : sequenceOf(dir, checks);
   return { ...work, [CHECK_VARIABLE]: text(ATTEMPT_FILE.check, all) };
 }
 
 /**
- * The text that the wrapper runs for a script: the script itself, or the command of the sandbox that
- * gets the script in the variable that the wrapper got it in.
+ * The text that the wrapper runs for a script: the script itself, or the command of the sandbox,
+ * which gets the script in the same variable as the wrapper.
  */
-function placedText({ dir, cwd, env, sandbox }: Launch, file: string, script: string): string {
+function sandboxText({ dir, cwd, env, sandbox }: Launch, file: string, script: string): string {
   if (sandbox === undefined) return script;
   const inner = `${SCRIPT_VARIABLE}=${quote(script)}\nexport ${SCRIPT_VARIABLE}\n`;
   const names = [...Object.keys(env), SCRIPT_VARIABLE];
@@ -176,12 +171,19 @@ function placedText({ dir, cwd, env, sandbox }: Launch, file: string, script: st
   return scriptText(join(dir, `sandbox-${file}`), whole);
 }
 
-/** Stores the text of a check in a file if it does not fit into a variable. */
-function stored(dir: string): (check: CheckScript, index: number) => CheckScript {
-  return (check, index) => ({
+/** The script that runs all checks; the text of a long one is in a file. */
+function sequenceOf(dir: string, checks: readonly CheckScript[]): string {
+  const texts = checks.map((check, index) => ({
     ...check,
     script: scriptText(join(dir, `check-${index + 1}.sh`), check.script),
-  });
+  }));
+  return checkSequence(dir, texts);
+}
+
+function emptyCheckLogs(dir: string, checks: readonly CheckScript[]): void {
+  for (const index of checks.keys()) {
+    writeFileSync(join(dir, checkOutputFile(index + 1)), "", { mode: OWNER_ONLY });
+  }
 }
 
 /** The text itself; for a long text, a command that reads it from a file. */

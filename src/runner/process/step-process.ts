@@ -2,7 +2,9 @@
 import type { Sandbox } from "./sandbox.ts";
 import type { Leftover } from "./sweep.ts";
 
-/** The input of a start. Templates are already rendered; the journal stores nothing of it. */
+/**
+ * What a process is started with. Templates are already rendered; the journal stores none of it.
+ */
 export interface Launch {
   /** The attempt's own folder (absolute, exists, mode 0700). */
   readonly dir: string;
@@ -19,7 +21,9 @@ export interface Launch {
   readonly isolate?: true;
   /** Where the work and its checks run; absent: on this machine like the wrapper. */
   readonly sandbox?: Sandbox;
-  /** The file with the deadline that ends the process (leash.ts); only steps of a fleet have one. */
+  /**
+   * The file with the deadline that ends the process (leash.ts); only steps of a fleet have one.
+   */
   readonly leash?: string;
   /** Agents: stderr goes to a file of its own instead of into the output. */
   readonly separateStderr: boolean;

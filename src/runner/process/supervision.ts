@@ -1,8 +1,8 @@
 /**
- * Supervises the process of a step, whether this runner started it or found it: its limits, its
+ * Supervises the process of a step, whether this runner started it or adopted it: its limits, its
  * stop, its end.
  *
- * Owns: the timers, the gauge of the output, the one ending.
+ * Owns: the timers, the measurement of the output, the one ending.
  * Does not: notice that the process ended (the caller reports it by `wrapperEnded`), or read its
  * output.
  * Invariants:
@@ -40,21 +40,21 @@ interface Subject {
   readonly ageMs: number;
 }
 
-/** How often the size of the output is checked. */
-const GAUGE_CHECK_MS = 1_000;
+/** How often the output is measured. */
+const OUTPUT_CHECK_MS = 1_000;
 
 /** Supervises one process until it has ended. */
 export class Supervision implements StepProcess {
   readonly ended: Promise<ProcessEnding>;
   readonly #subject: Subject;
-  readonly #readGauge: () => OutputReading;
+  readonly #readOutput: () => OutputReading;
   readonly #resolve: (ending: ProcessEnding) => void;
   readonly #reject: (error: unknown) => void;
-  readonly #hurry = new AbortController();
+  readonly #skipGrace = new AbortController();
   readonly #startedAt: number;
   #cause: Cause | "exited" | undefined;
-  #disarmTimeout: (() => void) | undefined;
-  #disarmGauge: (() => void) | undefined;
+  #cancelTimeout: (() => void) | undefined;
+  #cancelOutputCheck: (() => void) | undefined;
 
   constructor(subject: Subject) {
     const { promise, resolve, reject } = Promise.withResolvers<ProcessEnding>();
@@ -63,20 +63,20 @@ export class Supervision implements StepProcess {
     this.#reject = reject;
     this.#subject = subject;
     this.#startedAt = performance.now() - subject.ageMs;
-    this.#readGauge = outputGauge(subject.dir, subject.ageMs);
+    this.#readOutput = outputReader(subject.dir, subject.ageMs);
     const { timeoutMs, idleTimeoutMs = Number.POSITIVE_INFINITY } = subject.limits;
     if (timeoutMs !== undefined) {
       const message = `it ran longer than its timeout of ${formatDuration(timeoutMs)}`;
-      this.#disarmTimeout = longTimer(timeoutMs - subject.ageMs, () =>
+      this.#cancelTimeout = longTimer(timeoutMs - subject.ageMs, () =>
         this.guarded(() => this.#end({ how: "timed-out", limit: "timeout", message })),
       );
     }
-    this.#armGauge(subject.ageMs > 0 ? 0 : idleTimeoutMs);
+    this.#scheduleOutputCheck(subject.ageMs > 0 ? 0 : idleTimeoutMs);
   }
 
   stop(how: "gently" | "at-once"): void {
     const stoppedBefore = typeof this.#cause === "object" && this.#cause.how === "stopped";
-    if (how === "at-once" || stoppedBefore) this.#hurry.abort();
+    if (how === "at-once" || stoppedBefore) this.#skipGrace.abort();
     this.guarded(() => this.#end({ how: "stopped", message: "it was stopped" }));
   }
 
@@ -85,13 +85,13 @@ export class Supervision implements StepProcess {
     try {
       action();
     } catch (error) {
-      this.#disarm();
+      this.#cancelTimers();
       this.#reject(error);
     }
   }
 
   release(): void {
-    this.#disarm();
+    this.#cancelTimers();
     this.#cause ??= "exited";
   }
 
@@ -104,7 +104,7 @@ export class Supervision implements StepProcess {
     if (status !== undefined && !killed) {
       this.#exited(status);
     } else {
-      this.#hurry.abort();
+      this.#skipGrace.abort();
       this.#endFor(killed ? KILLED : { how: "lost", started: true, message: lossMessage });
     }
   }
@@ -117,19 +117,19 @@ export class Supervision implements StepProcess {
   /** The wrapper ran nothing. */
   notStarted(message: string): void {
     if (this.#cause !== undefined) return;
-    this.#disarm();
+    this.#cancelTimers();
     this.#cause = "exited";
     this.#resolve({ how: "not-started", message });
   }
 
   #exited(status: ExitStatus): void {
-    this.#disarm();
+    this.#cancelTimers();
     this.#cause = "exited";
     const { limits } = this.#subject;
     const tree = { ...this.#subject.tree, leaderJustEnded: true } as const;
     const ageMs = performance.now() - this.#startedAt;
-    const hurry = this.#hurry.signal;
-    endedBy(status, { tree, limits, ageMs, hurry }).then(this.#resolve, this.#reject);
+    const skipGrace = this.#skipGrace.signal;
+    endedBy(status, { tree, limits, ageMs, skipGrace }).then(this.#resolve, this.#reject);
   }
 
   #end(cause: Cause): void {
@@ -144,24 +144,24 @@ export class Supervision implements StepProcess {
 
   #endFor(cause: Cause, first = findLive(this.#subject.tree)): void {
     this.#cause = cause;
-    this.#disarm();
+    this.#cancelTimers();
     const { tree, limits } = this.#subject;
     const { graceMs } = limits;
-    endAll(tree, { graceMs, hurry: this.#hurry.signal, first }).then(
+    endAll(tree, { graceMs, skipGrace: this.#skipGrace.signal, first }).then(
       (left) => this.#resolve(withSurvivors(cause, left)),
       this.#reject,
     );
   }
 
-  #armGauge(idleLeftMs: number): void {
-    const delayMs = Math.max(1, Math.min(GAUGE_CHECK_MS, idleLeftMs));
-    this.#disarmGauge = longTimer(delayMs, () => this.guarded(() => this.#checkGauge()));
+  #scheduleOutputCheck(idleLeftMs: number): void {
+    const delayMs = Math.max(1, Math.min(OUTPUT_CHECK_MS, idleLeftMs));
+    this.#cancelOutputCheck = longTimer(delayMs, () => this.guarded(() => this.#checkOutput()));
   }
 
-  #checkGauge(): void {
+  #checkOutput(): void {
     const { idleTimeoutMs = Number.POSITIVE_INFINITY, outputBytesMax } = this.#subject.limits;
-    const { bytes, idleMs } = this.#readGauge();
-    this.#armGauge(idleTimeoutMs - idleMs);
+    const { bytes, idleMs } = this.#readOutput();
+    this.#scheduleOutputCheck(idleTimeoutMs - idleMs);
     if (bytes > outputBytesMax) {
       const message = `it wrote more than ${outputBytesMax} bytes of output`;
       this.#end({ how: "timed-out", limit: "output-limit", message });
@@ -171,21 +171,21 @@ export class Supervision implements StepProcess {
     }
   }
 
-  #disarm(): void {
-    this.#disarmTimeout?.();
-    this.#disarmGauge?.();
+  #cancelTimers(): void {
+    this.#cancelTimeout?.();
+    this.#cancelOutputCheck?.();
   }
 }
 
 /** The ending of a process with this exit status, once its leftovers are ended (runner/V3). */
 export async function endedBy(
   status: ExitStatus,
-  subject: Pick<Subject, "tree" | "limits" | "ageMs"> & { readonly hurry: AbortSignal },
+  subject: Pick<Subject, "tree" | "limits" | "ageMs"> & { readonly skipGrace: AbortSignal },
 ): Promise<ProcessEnding> {
-  const { tree, limits, ageMs, hurry } = subject;
+  const { tree, limits, ageMs, skipGrace } = subject;
   const endedWell = status.exit === 0 && (status.checkExit ?? 0) === 0;
   const mayStay = limits.leavesRunning === true && endedWell;
-  const left = mayStay ? [] : await endLeftovers(tree, ageMs, hurry);
+  const left = mayStay ? [] : await endLeftovers(tree, ageMs, skipGrace);
   return { how: "exited", ...status, ...(left.length === 0 ? {} : { left }) };
 }
 
@@ -195,7 +195,7 @@ export function withSurvivors(cause: Cause, left: readonly number[]): Cause {
   return { ...cause, message: `${cause.message}; these did not die: ${left.join(", ")}` };
 }
 
-/** One reading of the gauge. */
+/** How much output there is, and for how long there was no more. */
 interface OutputReading {
   readonly bytes: number;
   readonly idleMs: number;
@@ -204,12 +204,12 @@ interface OutputReading {
 const FILES = [ATTEMPT_FILE.output, ATTEMPT_FILE.stderr];
 
 /**
- * A gauge of the output files of a process of that age. Idle time is counted on the monotonic clock
- * from the change that was seen last; the modification time only positions a change between two
+ * Measures the output files of a process of that age. Idle time is counted on the monotonic clock
+ * from the last change that was seen; the modification time only positions a change between two
  * readings (or, at the first one, within the life of the process), so a change of the system's
  * clock has no larger effect.
  */
-function outputGauge(dir: string, processAgeMs: number): () => OutputReading {
+function outputReader(dir: string, processAgeMs: number): () => OutputReading {
   let readAt = performance.now();
   let activeAt = readAt - processAgeMs;
   let before = { bytes: -1, modifiedMs: -1 };

@@ -1,6 +1,6 @@
 /**
- * Ends all processes of an attempt or a run, including those with another session, group or parent, and
- * those that an attempt left running after its work ended: background jobs, servers, test runs.
+ * Ends all processes of an attempt or a run, including those with another session, group or parent,
+ * and those that an attempt left running after its work ended: background jobs, servers, test runs.
  *
  * Owns: the markers; the order of SIGTERM, grace and SIGKILL; the rounds until nothing is left; the
  * list of leftovers for the attempt's receipt.
@@ -65,8 +65,8 @@ export async function sweep(marker: string): Promise<number> {
 /** How to end a process tree. */
 interface EndOptions {
   readonly graceMs: number;
-  /** Once it is aborted, the grace period is over. */
-  readonly hurry: AbortSignal;
+  /** Ends the grace period at once when it is aborted. */
+  readonly skipGrace: AbortSignal;
   /** The processes found just now; they are signalled before anything is awaited. */
   readonly first: ReturnType<typeof findLive>;
 }
@@ -74,36 +74,36 @@ interface EndOptions {
 /** Ends a process tree; returns the pids that survived. */
 export async function endAll(
   tree: ProcessTree,
-  { graceMs, hurry, first }: EndOptions,
+  { graceMs, skipGrace, first }: EndOptions,
 ): Promise<readonly number[]> {
   const known = new Map<number, ProcessStat>();
-  note(known, first);
-  signal(first, hurry.aborted ? "SIGKILL" : "SIGTERM");
-  await waitOut(tree, known, graceMs, hurry);
+  remember(known, first);
+  signal(first, skipGrace.aborted ? "SIGKILL" : "SIGTERM");
+  await waitForExit(tree, known, graceMs, skipGrace);
   const left = await killAll(tree, known);
   if (tree.runtime !== undefined) await endContainers(tree.runtime, tree.marker);
   return left;
 }
 
 /** Waits for the processes that got SIGTERM. A process that is found later gets it then. */
-async function waitOut(
+async function waitForExit(
   tree: ProcessTree,
   known: Map<number, ProcessStat>,
   graceMs: number,
-  hurry: AbortSignal,
+  skipGrace: AbortSignal,
 ): Promise<void> {
   const deadline = performance.now() + graceMs;
   let pauseMs = PAUSE_MIN_MS;
-  while (!hurry.aborted) {
-    if (living(known).length === 0) {
+  while (!skipGrace.aborted) {
+    if (stillAlive(known).length === 0) {
       const found = findLive(tree);
       if (found.processes.length === 0) return;
-      note(known, found);
+      remember(known, found);
       signal(found, "SIGTERM");
     }
     const leftMs = deadline - performance.now();
     if (leftMs <= 0) return;
-    await pause(Math.min(pauseMs, leftMs), hurry);
+    await pause(Math.min(pauseMs, leftMs), skipGrace);
     pauseMs = Math.min(pauseMs * 2, PAUSE_MAX_MS);
   }
 }
@@ -115,9 +115,9 @@ async function killAll(
   let pauseMs = PAUSE_MIN_MS;
   for (let round = 0; ; round++) {
     const found = findLive(tree);
-    note(known, found);
+    remember(known, found);
     // Processes from an earlier search belong to it even if the group can no longer be proven.
-    const left = living(known);
+    const left = stillAlive(known);
     if (left.length === 0 || round === SWEEP_ROUNDS_MAX) return left.map(({ pid }) => pid);
     signal({ processes: left, group: found.group }, "SIGKILL");
     await pause(pauseMs);
@@ -125,12 +125,12 @@ async function killAll(
   }
 }
 
-function note(known: Map<number, ProcessStat>, found: ReturnType<typeof findLive>): void {
+function remember(known: Map<number, ProcessStat>, found: ReturnType<typeof findLive>): void {
   for (const entry of found.processes) known.set(entry.pid, entry);
 }
 
 /** The known processes that live, with their current groups. */
-function living(known: ReadonlyMap<number, ProcessStat>): readonly ProcessStat[] {
+function stillAlive(known: ReadonlyMap<number, ProcessStat>): readonly ProcessStat[] {
   return [...known.values()].flatMap(({ pid, start }) => {
     const now = statOf(pid);
     return now !== undefined && now.start === start && !now.zombie ? [now] : [];
@@ -145,9 +145,9 @@ export interface Leftover {
   readonly survived?: true;
 }
 
-/** How long a process may take to end by itself, such as the reader of a pipe. */
+/** How long a leftover, such as the reader of a pipe, may take to end by itself. */
 const SELF_END_MS_MAX = 500;
-/** It gets as many chances to run on a busy machine, where each pause takes longer. */
+/** On a busy machine, where each pause takes longer, it gets as many chances to run. */
 const SELF_END_CHECKS_MIN = 8;
 const CHECK_MIN_MS = 5;
 /** From SIGTERM to SIGKILL. */
@@ -160,23 +160,23 @@ const COMMAND_LENGTH_MAX = 200;
 export async function endLeftovers(
   tree: ProcessTree,
   ageMs: number,
-  hurry: AbortSignal,
+  skipGrace: AbortSignal,
 ): Promise<readonly Leftover[]> {
   // A client that lost its connection exits before its container.
   if (tree.runtime !== undefined) await endContainers(tree.runtime, tree.marker);
   if (!mayBeAlive(tree, ageMs)) return [];
-  const left = await stillRunning(tree, hurry);
+  const left = await stillRunning(tree, skipGrace);
   if (left.length === 0) return [];
   const named = left.slice(0, NAMED_MAX).map(({ pid }) => ({ pid, command: commandOf(pid) }));
   const first = findLive(tree);
-  const survivors = await endAll(tree, { graceMs: GRACE_MS, hurry, first });
+  const survivors = await endAll(tree, { graceMs: GRACE_MS, skipGrace, first });
   return named.map((one) => (survivors.includes(one.pid) ? { ...one, survived: true } : one));
 }
 
 /** The processes that are still alive after a moment. */
 async function stillRunning(
   tree: ProcessTree,
-  hurry: AbortSignal,
+  skipGrace: AbortSignal,
 ): Promise<readonly ProcessStat[]> {
   const deadline = performance.now() + SELF_END_MS_MAX;
   for (let check = 1, pauseMs = CHECK_MIN_MS; ; check++, pauseMs *= 2) {
@@ -187,8 +187,8 @@ async function stillRunning(
     });
     const leftMs = deadline - performance.now();
     const isOver = leftMs <= 0 && check >= SELF_END_CHECKS_MIN;
-    if (left.length === 0 || isOver || hurry.aborted) return left;
-    await pause(leftMs > 0 ? Math.min(pauseMs, leftMs) : CHECK_MIN_MS, hurry);
+    if (left.length === 0 || isOver || skipGrace.aborted) return left;
+    await pause(leftMs > 0 ? Math.min(pauseMs, leftMs) : CHECK_MIN_MS, skipGrace);
   }
 }
 

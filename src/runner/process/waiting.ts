@@ -17,16 +17,16 @@ export function longTimer(delayMs: number, fire: () => void): () => void {
 }
 
 /** Waits for the delay, or until the signal is aborted. */
-export function pause(delayMs: number, hurry?: AbortSignal): Promise<void> {
+export function pause(delayMs: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const done = (): void => {
       clearTimeout(timer);
-      hurry?.removeEventListener("abort", done);
+      signal?.removeEventListener("abort", done);
       resolve();
     };
     const timer = setTimeout(done, delayMs);
-    if (hurry?.aborted) done();
-    else hurry?.addEventListener("abort", done);
+    if (signal?.aborted) done();
+    else signal?.addEventListener("abort", done);
   });
 }
 

@@ -20,11 +20,11 @@
  * system is an argument, because the shell reads files byte by byte. The shell prints "Terminated"
  * into the output when a signal ends the work; preventing that would cost each step 0.2 ms.
  */
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { quote } from "../../util/shell.ts";
 import { ATTEMPT_FILE, checkOutputFile, RESERVED, UNCHECKED } from "./attempt-folder.ts";
 import { HAS_PROC, systemText } from "./identity.ts";
-import { DROP_LEASH, leashArguments, TAKE_LEASH } from "./leash.ts";
+import { END_WATCHER, leashArguments, START_WATCHER } from "./leash.ts";
 import type { CheckScript } from "./step-process.ts";
 
 /** The wrapper's exit status when it could not claim the folder; otherwise it exits with 0. */
@@ -49,15 +49,15 @@ const READ_STAT = HAS_PROC
  */
 export const EVALUATE = `'eval "unset ${SCRIPT_VARIABLE} ${CHECK_VARIABLE}; $${SCRIPT_VARIABLE}"'`;
 
-/** The text of the wrapper; `leash` has the lines that start and end the watcher of a leash. */
-const wrapperText = (leash: { readonly take: string; readonly drop: string }): string => `
+/** The text of the wrapper, with the lines that start and end the watcher of a leash. */
+const wrapperText = (startWatcher: string, endWatcher: string): string => `
 umask 077
 set -C
 ${READ_STAT} || exit ${UNCLAIMED_EXIT}
 printf '%s\\n' '${RESERVED}' "$2 $perdure_stat" >"$1/pid" || exit ${UNCLAIMED_EXIT}
 set +C
 umask "$5"
-trap : TERM INT HUP${leash.take}
+trap : TERM INT HUP${startWatcher}
 $4 /bin/sh -e -c ${EVALUATE} "$3"
 perdure_work=$?
 perdure_check=-
@@ -66,7 +66,7 @@ if [ "$perdure_work\${${CHECK_VARIABLE}+check}" = 0check ]; then
   ${SCRIPT_VARIABLE}=$${CHECK_VARIABLE} /bin/sh -e -c ${EVALUATE} "$3" \\
     </dev/null >>"$1/check.log" 2>&1
   perdure_check=$?
-fi${leash.drop}
+fi${endWatcher}
 perdure_attempts=0
 until printf '%s\\n' "$perdure_work $perdure_check" 1<>"$1/pid"; do
   perdure_attempts=$((perdure_attempts + 1))
@@ -76,10 +76,10 @@ done
 exit 0
 `;
 
-const WRAPPER = wrapperText({ take: "", drop: "" });
+const WRAPPER = wrapperText("", "");
 
 /** The wrapper of a step of a fleet run; no other step has a watcher. */
-const WRAPPER_ON_LEASH = wrapperText({ take: TAKE_LEASH, drop: DROP_LEASH });
+const WRAPPER_ON_LEASH = wrapperText(START_WATCHER, END_WATCHER);
 
 /**
  * One script that runs several checks in their order, each in a shell of its own with a log of its
@@ -104,24 +104,21 @@ export function checkSequence(dir: string, checks: readonly CheckScript[]): stri
 
 const KEEP_FIRST_FAILURE = '[ "$perdure_failed" != 0 ] || perdure_failed=$perdure_exit';
 
-/** The work of a wrapper. */
-interface WrapperInput {
-  /** The folder that the wrapper claims. */
-  readonly dir: string;
-  readonly name: string;
-  /** A command in front of the work. */
-  readonly prefix: readonly string[];
-  /** The file with the deadline of a step that is on a leash. */
-  readonly leash?: string | undefined;
-  /** The work may leave processes running. */
-  readonly isLeftRunning: boolean;
-}
-
-/** The arguments of /bin/sh for the work of a folder. */
-export function wrapperArguments(input: WrapperInput): string[] {
-  const { dir, name, prefix, leash, isLeftRunning } = input;
+/** The arguments of /bin/sh for the work of the folder that the wrapper claims. */
+export function wrapperArguments(
+  dir: string,
+  options: {
+    /** A command in front of the work. */
+    readonly prefix: readonly string[];
+    /** The file with the deadline of a step that is on a leash. */
+    readonly leash: string | undefined;
+    /** The work may leave processes running. */
+    readonly leavesRunning: boolean;
+  },
+): string[] {
+  const { prefix, leash, leavesRunning } = options;
   const umask = process.umask().toString(8);
-  const own = ["perdure", dir, systemText(), name, prefix.join(" "), umask];
+  const own = ["perdure", dir, systemText(), basename(dir), prefix.join(" "), umask];
   if (leash === undefined) return ["-c", WRAPPER, ...own];
-  return ["-c", WRAPPER_ON_LEASH, ...own, ...leashArguments(leash, isLeftRunning)];
+  return ["-c", WRAPPER_ON_LEASH, ...own, ...leashArguments(leash, leavesRunning)];
 }

@@ -69,8 +69,8 @@ export function messageOf(message: string, details: Details): string {
 }
 
 /**
- * The branch and the commit to check out with the files of a snapshot: those at that time, or a later
- * commit with the same work, if it is there.
+ * The branch and the commit to check out with the files of a snapshot: those at that time, or a
+ * later commit with the same work, if it is there.
  */
 export async function headWith(
   store: SnapshotStore,

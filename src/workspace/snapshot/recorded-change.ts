@@ -1,7 +1,7 @@
 /**
- * The change that a step made, as something that can be made again elsewhere: the difference between
- * two snapshots, and what changed in files that no snapshot holds, because git ignores them or they
- * are left out.
+ * The change that a step made, as something that can be made again elsewhere: the difference
+ * between two snapshots, and what changed in files that no snapshot holds, because git ignores them
+ * or they are left out.
  *
  * Owns: the hash of the files that work depends on; whether a change is whole, how large it is, and
  * whether it fits other files; finding the files outside of snapshots that changed since a time.

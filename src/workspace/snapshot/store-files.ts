@@ -49,8 +49,9 @@ const ENTRIES: ReadonlySet<string> = new Set([
 let replaced = 0;
 
 /**
- * Removes foreign entries from a git directory, and writes its own (store-directory/S2). The calls are
- * synchronous, because a run waits for them: most have nothing to do, and a promise takes longer.
+ * Removes foreign entries from a git directory, and writes its own (store-directory/S2). The calls
+ * are synchronous, because a run waits for them: most have nothing to do, and a promise takes
+ * longer.
  */
 export async function makeSafe(gitDir: string, format: ObjectFormat): Promise<void> {
   needOwnDirectory(gitDir);

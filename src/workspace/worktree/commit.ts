@@ -1,5 +1,6 @@
 /**
- * Commits of the work that steps leave in a run's worktree, on the branch that is checked out there.
+ * Commits of the work that steps leave in a run's worktree, on the branch that is checked out
+ * there.
  *
  * Owns: what is committed, the message with its trailers, and recognising a commit that an earlier
  * owner made and could not report.
@@ -55,8 +56,8 @@ const LOCKED_MS_MAX = 10_000;
 const LOCKED_PAUSE_MS = 20;
 
 /**
- * Commits all changes in a worktree. After a kill at any moment, a second call completes it: it waits
- * for the git that a killed owner had started, and for that of a step.
+ * Commits all changes in a worktree. After a kill at any moment, a second call completes it: it
+ * waits for the git that a killed owner had started, and for that of a step.
  */
 export async function commitWork(directory: string, all: WorkToCommit): Promise<CommitResult> {
   const repository = await findRepository(directory);

@@ -153,8 +153,8 @@ export async function removeOwnWorktrees(
 }
 
 /**
- * Checks out a branch at a commit without changing files. Otherwise a step that commits would find its
- * work already committed.
+ * Checks out a branch at a commit without changing files. Otherwise a step that commits would find
+ * its work already committed.
  */
 export async function moveHead(store: SnapshotStore, path: string, wanted: Head): Promise<void> {
   const now = await headOf(path);

@@ -1,9 +1,9 @@
 /**
- * The work of a worktree that is not on this machine: its last snapshot is in a store of snapshots, and
- * becomes part of a repository here, without a worktree and without a branch.
+ * The work of a worktree that is not on this machine: its last snapshot is in a store of snapshots,
+ * and becomes part of a repository here, without a worktree and without a branch.
  *
- * Owns: the commits in the repository, and the files that no commit has, as a tree with the content that
- * `git add` would have stored.
+ * Owns: the commits in the repository, and the files that no commit has, as a tree with the content
+ * that `git add` would have stored.
  * Does not: fetch the snapshot, or change a branch, the index or a file of the user.
  */
 import { mkdtemp, rm } from "node:fs/promises";
@@ -109,7 +109,9 @@ async function withoutIgnored(
   return files.filter(({ isNew, path }) => !isNew || !ignored.has(path));
 }
 
-/** The tree of a commit with other files; the content goes through the filters of the repository. */
+/**
+ * The tree of a commit with other files; the content goes through the filters of the repository.
+ */
 async function treeWith(
   store: SnapshotStore,
   repository: Repository,

@@ -5,8 +5,8 @@
  * Owns: what the work is (commits, changed files, what is not committed), and how it is taken.
  * Does not: choose the run or the words for a person (app/take.ts). No hook of the repository runs.
  * Invariants:
- * - take/K1 The user's branch moves by one fast-forward to a commit that is complete: a kill leaves it
- *   where it was, or where it should be. Git itself refuses to overwrite local changes.
+ * - take/K1 The user's branch moves by one fast-forward to a commit that is complete: a kill leaves
+ *   it where it was, or where it should be. Git itself refuses to overwrite local changes.
  * - take/K2 Taking the same work a second time changes nothing.
  */
 import { existsSync } from "node:fs";
@@ -200,7 +200,9 @@ type ApplyResult =
   /** It does not fit, in git's own words; nothing was changed. */
   | { readonly how: "not-fitting"; readonly message: string };
 
-/** The files of the work as a tree: those of the worktree, or of its last commit when that is gone. */
+/**
+ * The files of the work as a tree: those of the worktree, or of its last commit when that is gone.
+ */
 export async function filesOfWork(
   { worktree }: ResultLocation,
   tip: string,

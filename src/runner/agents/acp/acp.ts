@@ -14,8 +14,10 @@
  * - `result`: the last line, why the prompt ended: the protocol's stop reason, or `error`.
  *
  * Owns: how the client is started; the lines, their meaning and their reader. The protocol does not
- * mark the end of an answer of the model: the next answer begins with the first line after the tools.
- * Does not: speak the protocol (session.ts), or keep the content of the lines, except the last answer.
+ * mark the end of an answer of the model: the next answer begins with the first line after the
+ * tools.
+ * Does not: speak the protocol (session.ts), or keep the content of the lines, except the last
+ * answer.
  * Invariants: runner/G4. A request of the agent is rejected unless the author permitted it.
  * - acp/G2 success is the stop reason `end_turn`.
  * - acp/G3 as in adapter.ts.

@@ -1,6 +1,6 @@
 /**
- * The program of the stand-in: `node stand-in-main.js CALL_FILE`. It prints what it does as lines of
- * acp/acp.ts, writes the outputs that its step declares and that are not there, and answers with
+ * The program of the stand-in: `node stand-in-main.js CALL_FILE`. It prints what it does as lines
+ * of acp/acp.ts, writes the outputs that its step declares and that are not there, and answers with
  * the first value that fits the schema of the answer, or with a sentence.
  *
  * Owns: what the stand-in does.

@@ -1,10 +1,11 @@
 /**
- * The stand-in: an agent without a model, which is part of Perdure. It lets people try a pipeline before
- * they pay for it: it writes the outputs that its step declares and answers as its step asks.
+ * The stand-in: an agent without a model, which is part of Perdure. It lets people try a pipeline
+ * before they pay for it: it writes the outputs that its step declares and answers as its step
+ * asks.
  *
  * Owns: how it is started, and where it keeps its conversations.
- * Does not: act (stand-in-main.ts is its program), or read its lines: it prints those of our client of
- * the Agent Client Protocol (acp/acp.ts).
+ * Does not: act (stand-in-main.ts is its program), or read its lines: it prints those of our client
+ * of the Agent Client Protocol (acp/acp.ts).
  */
 import { randomUUID } from "node:crypto";
 import { existsSync } from "node:fs";
