@@ -13,7 +13,7 @@ import { spawn } from "node:child_process";
 import { mkdirSync, openSync, realpathSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { sessionWanted } from "../core/conversation/conversation.ts";
-import type { ConversationOffer, UpdateRequested } from "../core/fact.ts";
+import type { ConversationOffer, FactOf } from "../core/fact.ts";
 import { attemptOf, findRecord, isDone, type Visit, visitRef, waitingFor } from "../core/run.ts";
 import { attemptText, ROOT_SCOPE } from "../core/step-path.ts";
 import type { AgentSteps } from "../engine/agent/agent-steps.ts";
@@ -257,7 +257,7 @@ async function found(
 
 /** The options of a resume that decide what the steps ahead need. */
 interface ResumeRequest {
-  readonly update?: UpdateRequested | undefined;
+  readonly update?: FactOf<"update-requested"> | undefined;
   readonly request?: RewindRequest | undefined;
   readonly preview?: RewindPreview | undefined;
   readonly recover?: Recover | undefined;

@@ -131,7 +131,7 @@ export type Operation =
   | {
       readonly type: "look-up";
       readonly place: VisitRef;
-      readonly what: LookupKind;
+      readonly what: "items" | "conversation" | "material";
       /** The conversation to look for. */
       readonly session?: string;
       readonly needs: Extract<Resource, "nothing">;
@@ -142,9 +142,6 @@ export type Operation =
       readonly at: AttemptRef;
       readonly needs: Extract<Resource, "person">;
     };
-
-/** What has to be looked up outside before a visit can start. */
-export type LookupKind = "items" | "conversation" | "material";
 
 /** A change of the run that needs nothing from outside. A `start` may be followed by operations. */
 export type Decision =

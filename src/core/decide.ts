@@ -10,7 +10,7 @@
  * - core/D2 A lost attempt never uses up the author's retries (operations/R2).
  */
 import { refersTo } from "../plan/named-results.ts";
-import type { EachWork, PassWork, Plan } from "../plan/plan.ts";
+import type { Plan, WorkOf } from "../plan/plan.ts";
 import { unreachable } from "../util/assert.ts";
 import { defined } from "../util/defined.ts";
 import type { Json } from "../util/json.ts";
@@ -25,9 +25,9 @@ import {
   afterProbe,
   afterVerdict,
   exitOnce,
-  repeated,
+  interruptedEvent,
+  repeatedEvents,
   uncertainEnd,
-  uncertainEvent,
 } from "./attempt/uncertain.ts";
 import { pickBranch } from "./built-in-keys.ts";
 import { briefingFor } from "./conversation/briefing.ts";
@@ -300,7 +300,7 @@ function insteadOfWork(
   const judge = judgeOf(visit);
   if (judge !== undefined) return [{ type: "step.started", ...at, judge: judge.agent }];
   const effect = visit.held === undefined ? effectOf(run, visit) : undefined;
-  if (effect !== undefined) return repeated(at, visit, effect);
+  if (effect !== undefined) return repeatedEvents(at, visit, effect);
   const permission = permissionQuestion(visit, at);
   if (permission !== undefined) return permission;
   const again = waitsFor(visit.state, "retry") ? itemGrants(run, visit) : [];
@@ -328,7 +328,7 @@ function workStart(
 }
 
 /** The event that completes a step which does nothing, with its simulated result if it has one. */
-function pass(run: Run, visit: Visit, work: PassWork, at: AttemptRef): RunEvent {
+function pass(run: Run, visit: Visit, work: WorkOf<"pass">, at: AttemptRef): RunEvent {
   const { simulates, continuesFrom } = work;
   if (simulates === undefined) {
     const { context = {}, label, next } = continuesFrom ?? {};
@@ -359,7 +359,7 @@ function pick(run: Run, visit: Visit, at: AttemptRef): RunEvent {
 function itemsOf(
   run: Run,
   visit: Visit,
-  work: EachWork,
+  work: WorkOf<"each">,
   items: ItemsFound | undefined,
 ): ItemsFound {
   if (typeof work.items !== "string") {
@@ -398,8 +398,8 @@ function endAttemptOrAsk(
   ending: Ending,
   now: number,
 ): readonly RunEvent[] {
-  const cutOff = uncertainEnd(visit, ending);
-  if (cutOff !== undefined) return [uncertainEvent(visit, cutOff)];
+  const interrupted = uncertainEnd(visit, ending);
+  if (interrupted !== undefined) return [interruptedEvent(visit, interrupted)];
   const events = endAttempt(run, visit, ending, now);
   const end = events.at(-1);
   if (ending.how !== "exited" || end === undefined) return events;

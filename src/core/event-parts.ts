@@ -178,13 +178,12 @@ export type Held = TypeOf<typeof held>;
  */
 export type AgentProblem = "auth" | "model" | "overflow" | "denied" | "missing" | "silent";
 
+/** The problem with the work of an attempt, although it exited with 0. */
 const exitProblem = record({
   reason: word<"output" | "context" | "status" | "check" | "agent" | "denied">(),
   message: text,
   trouble: optional(word<AgentProblem>()),
 });
-/** The problem with the files of an attempt that exited with 0. */
-export type ExitProblem = TypeOf<typeof exitProblem>;
 
 export const leftRunning = record({
   pid: integer,
@@ -199,12 +198,13 @@ export type LeftRunning = TypeOf<typeof leftRunning>;
 export const keptExit = record({
   ...heldFields,
   problem: optional(exitProblem),
-  /** The end of what it printed, and the signature of its failure. */
+  /** The end of what it printed before it failed, for a step that may be visited again. */
   said: optional(text),
+  /** The signature of its failure, when it is not made from `said`. */
   signature: optional(text),
   left: optional(listOf(leftRunning)),
 });
-/** The exit of an attempt, while its effect is uncertain. */
+/** The exit of an attempt; an event keeps it while the effect of the attempt is uncertain. */
 export type KeptExit = TypeOf<typeof keptExit>;
 
 /** Why an attempt failed. */
@@ -285,9 +285,8 @@ export const knownEffect = record({
 /** An effect that must happen once and that has happened, or may have. */
 export type KnownEffect = TypeOf<typeof knownEffect>;
 
-export const probeAnswer = oneOf("done", "not-done", "unknown");
 /** The answer of a probe about an effect. */
-export type ProbeAnswer = TypeOf<typeof probeAnswer>;
+export const probeAnswer = oneOf("done", "not-done", "unknown");
 
 export const verdict = oneOf("done", "redo", "abort");
 /** A person's verdict on an effect: it happened, do it again, or give it up. */
@@ -323,14 +322,12 @@ export const spent = record({
 /** The use of a model by one attempt, or by many attempts together. */
 export type Spent = TypeOf<typeof spent>;
 
-const says = oneOf("task", "relayed", "interrupted", "relay", "correct", "failed", "permitted");
 /**
  * What the prompt of an attempt says: the task; the task after a handoff; that it was interrupted;
  * that it must hand over; that its answer does not fit; what failed; what a person answered about a
  * denied call.
  */
-export type PromptKind = TypeOf<typeof says>;
-
+const says = oneOf("task", "relayed", "interrupted", "relay", "correct", "failed", "permitted");
 export const conversation = record({
   /** Absent when the agent chooses the id itself; `step.session` then names it. */
   session: optional(text),
@@ -345,12 +342,11 @@ export const conversation = record({
 /** The conversation of an attempt with its agent, and why it is that one. */
 export type Conversation = TypeOf<typeof conversation>;
 
+/** A conversation that steps share, by its name or by the last step in it. */
 const thread = record({
   name: text,
   by: oneOf("step", "edge", "pipeline", "group", "previous"),
 });
-/** A conversation that steps share, by its name or by the last step in it. */
-export type Thread = TypeOf<typeof thread>;
 
 const fidelity: Shape<Fidelity> = oneOf(
   ...(["full", "truncate", "compact", "summary:low", "summary:medium", "summary:high"] as const),
@@ -387,8 +383,6 @@ export const ask = variants("kind", {
  * Why a conversation continues although its agent neither failed nor was interrupted from outside.
  */
 export type Ask = TypeOf<typeof ask>;
-/** A request to an agent in its conversation; it is repeated after a loss until it is fulfilled. */
-export type AgentRequest = Exclude<Ask, { kind: "message" }>;
 
 export const message = record({
   /** Identifies the message; the prompt names it. */
@@ -401,12 +395,11 @@ export const message = record({
 /** A message of a person or a manager to an agent. */
 export type Message = TypeOf<typeof message>;
 
-export const found = oneOf("alive", "ended", "result");
 /**
  * What a new owner found of an attempt: its process, its exit status, or the last result in its
  * agent's stream.
  */
-export type Found = TypeOf<typeof found>;
+export const found = oneOf("alive", "ended", "result");
 
 /** Why an agent could not continue, through no fault of the step. */
 export type PauseReason = "rate-limit" | "overloaded" | "quota" | "server" | "cut" | "session-gone";

@@ -59,6 +59,7 @@ export type * from "./run-event.ts";
 /** The version of the vocabulary, stored with each event. */
 export const EVENT_VERSION = 1;
 
+/** The attempt of an earlier run whose result a step takes. */
 const earlier = record({
   run: text,
   /** The attempt that did the work: `build@1.1`. */
@@ -68,8 +69,6 @@ const earlier = record({
   /** What it used. */
   spent: optional(spent),
 });
-/** The attempt of an earlier run whose result a step takes. */
-export type EarlierAttempt = TypeOf<typeof earlier>;
 
 const foundResult = record({
   from: earlier,

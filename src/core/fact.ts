@@ -11,11 +11,10 @@ import type {
   AttemptRef,
   CheckEvidence,
   EventOf,
-  ExitProblem,
   Exposure,
-  Found,
   FoundResult,
   Held,
+  KeptExit,
   LastTool,
   LeftRunning,
   Material,
@@ -23,7 +22,6 @@ import type {
   Output,
   Owner,
   PauseReason,
-  ProbeAnswer,
   RecallMiss,
   RefusedRequest,
   RejectedResult,
@@ -63,7 +61,11 @@ export type Fact =
       readonly retried?: string | readonly string[];
     }
   /** An attempt of an earlier owner was found. */
-  | { readonly type: "adopted"; readonly at: AttemptRef; readonly found: Found }
+  | {
+      readonly type: "adopted";
+      readonly at: AttemptRef;
+      readonly found: EventOf<"step.adopted">["found"];
+    }
   /** The engine has a slot for this visit. */
   | {
       readonly type: "dispatched";
@@ -171,7 +173,7 @@ export type Fact =
   | {
       readonly type: "probed";
       readonly at: AttemptRef;
-      readonly answer: ProbeAnswer;
+      readonly answer: EventOf<"step.probed">["answer"];
       readonly identity?: string;
       readonly message?: string;
       readonly result?: Result;
@@ -238,7 +240,19 @@ export type Fact =
       readonly attempt?: string;
       readonly fact: RequestedFact;
     })
-  | UpdateRequested;
+  /** A person adopted an edit of the pipeline. */
+  | {
+      readonly type: "update-requested";
+      readonly plan: Plan;
+      /** The fingerprint of the new plan. */
+      readonly fingerprint: string;
+      readonly fileSha256: string;
+      readonly envNames: readonly string[];
+      /** The run's input with the defaults of the new schema. */
+      readonly input: Json;
+      /** The snapshot to restore the files to. */
+      readonly restore?: string;
+    };
 
 /** The fact of a type, or of one of several types. */
 export type FactOf<T extends Fact["type"]> = Extract<Fact, { type: T }>;
@@ -247,20 +261,6 @@ export type FactOf<T extends Fact["type"]> = Extract<Fact, { type: T }>;
 export type RequestedFact =
   | FactOf<"retry-requested" | "rewind-requested" | "skip-requested" | "settled" | "funds-added">
   | { readonly type: "refused"; readonly refused: RefusedRequest };
-
-/** A person adopted an edit of the pipeline. */
-export interface UpdateRequested {
-  readonly type: "update-requested";
-  readonly plan: Plan;
-  /** The fingerprint of the new plan. */
-  readonly fingerprint: string;
-  readonly fileSha256: string;
-  readonly envNames: readonly string[];
-  /** The run's input with the defaults of the new schema. */
-  readonly input: Json;
-  /** The snapshot to restore the files to. */
-  readonly restore?: string;
-}
 
 /**
  * What a person wants when a step runs again. Without a choice about files, the step's own rule
@@ -347,25 +347,12 @@ export type Ending = {
   /** The end of what it printed, where the plan refers to it. */
   readonly output?: string;
 } & (
-  | {
+  | (KeptExit & {
       readonly how: "exited";
-      readonly exit: number;
-      readonly outputs: Readonly<Record<string, Output>>;
-      readonly context: JsonObject;
-      readonly answer?: Json;
-      readonly check?: CheckEvidence;
-      readonly checks?: readonly CheckEvidence[];
-      readonly reported?: StepReport;
       readonly exposes?: readonly Exposure[];
-      /** The problem with its files, although it exited with 0. */
-      readonly problem?: ExitProblem;
-      /** The end of what it printed before it failed, for a step that may be visited again. */
-      readonly said?: string;
-      /** The signature of its failure, when it is not made from `said`. */
-      readonly signature?: string;
       /** There is no exit status; its agent's stream holds its result. */
       readonly fromStream?: true;
-    }
+    })
   /** It succeeded, but its work conflicts with that of others. */
   | {
       readonly how: "conflicted";

@@ -78,12 +78,6 @@ export interface SavedFiles {
   readonly own: Readonly<Record<string, string>>;
 }
 
-/** Snapshots that were stored while the run was driven, and the last event before each. */
-export interface SavedSnapshots extends Partial<SavedFiles> {
-  readonly seq?: number;
-  readonly ownSeq?: number;
-}
-
 /**
  * The workspaces of single steps and instances whose work is not merged, and the last snapshot of
  * each that the journal knows.
@@ -105,7 +99,11 @@ export function ownWorkspaces(run: Run): ReadonlyMap<string, string | undefined>
  * The newest snapshots: those that were stored last, unless a later event knows more about the same
  * files.
  */
-export function savedIn(stored: SavedSnapshots, at: (seq: number) => Run): SavedFiles {
+export function savedIn(
+  /** Snapshots that were stored while the run was driven, and the last event before each. */
+  stored: Partial<SavedFiles> & { readonly seq?: number; readonly ownSeq?: number },
+  at: (seq: number) => Run,
+): SavedFiles {
   const { commit, own = {}, seq = 0, ownSeq = 0 } = stored;
   const [then, thenOwn, now] = [at(seq), at(ownSeq), at(Number.POSITIVE_INFINITY)];
   const isNewest = (workspace: string): boolean =>

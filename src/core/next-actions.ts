@@ -9,7 +9,7 @@
  * - core/A1 The cost of a call depends on what is active, not on how many steps the plan has.
  */
 import type { Plan } from "../plan/plan.ts";
-import type { Action, Decision, LookupKind, Operation } from "./action.ts";
+import type { Action, Decision, Operation } from "./action.ts";
 import { type Activity, forgetEnded } from "./activity.ts";
 import { sessionWanted } from "./conversation/conversation.ts";
 import { steeringOf } from "./conversation/message.ts";
@@ -108,6 +108,8 @@ function withdrawals(
 function mustCommit(run: Run, activity: Activity | undefined): boolean {
   return activity?.keepsFiles === true && stepsToCommit(run).length > 0;
 }
+
+type LookupKind = Extract<Operation, { type: "look-up" }>["what"];
 
 /** The lookup that a visit needs before each of its attempts. */
 function lookupFor(plan: Plan, visit: Visit): LookupKind | undefined {

@@ -4,7 +4,7 @@
  * Owns: their fields, and the check of what is read from disk.
  * Does not: decide anything about them (attempt/gate.ts).
  */
-import type { Choice, GateWork } from "../plan/plan.ts";
+import type { Choice, WorkOf } from "../plan/plan.ts";
 import {
   type FieldsOf,
   flag,
@@ -31,7 +31,7 @@ const choice: Shape<Choice> = record({
   free: optional(flag),
   next: optional(text),
 });
-const answerText: Shape<GateWork["text"]> = oneOf("none", "optional", "required");
+const answerText: Shape<WorkOf<"gate">["text"]> = oneOf("none", "optional", "required");
 
 const material = record({
   name: text,

@@ -11,7 +11,7 @@
  */
 
 import { indexOf } from "../plan/graph-index.ts";
-import type { EachWork, Plan } from "../plan/plan.ts";
+import type { Plan, WorkOf } from "../plan/plan.ts";
 import { defined } from "../util/defined.ts";
 import { ExpressionError, evaluateSource, type Scope as Values } from "../util/expression.ts";
 import { LazyMap } from "../util/expression-value.ts";
@@ -81,7 +81,7 @@ export function conditionOf(plan: Plan, run: Run, visit: Visit, env: Environment
 export function selectItems(
   run: Run,
   visit: Visit,
-  { selection, as }: EachWork,
+  { selection, as }: WorkOf<"each">,
   found: ItemsFound,
 ): ItemsFound {
   if (!found.ok || selection === undefined) return found;

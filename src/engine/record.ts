@@ -10,7 +10,7 @@
 import { decideAlone } from "../core/advance.ts";
 import type { Owner } from "../core/event.ts";
 import { type Plans, takeChanges } from "../core/evolve.ts";
-import type { FactOf, UpdateRequested } from "../core/fact.ts";
+import type { FactOf } from "../core/fact.ts";
 import type { Run } from "../core/run.ts";
 import { fullSummary, summaryOf, type WorkspaceOf } from "../core/summary.ts";
 import { encodeTurns } from "../core/turn.ts";
@@ -47,7 +47,7 @@ export async function recordRequest(
 /** Records that the run continues with another plan. Throws Refusal or JournalError. */
 export async function recordUpdate(
   options: RecordOptions & { readonly owner: Owner },
-  update: UpdateRequested,
+  update: FactOf<"update-requested">,
 ): Promise<void> {
   const { log, plan, owner, epoch, now } = options;
   const plans: Plans = (fingerprint) => (fingerprint === update.fingerprint ? update.plan : plan);

@@ -24,7 +24,7 @@ import { checksOf, type Edge, type Graph, type Plan, type Step } from "./plan.ts
 /** The version of the choice of fields; a new version changes every fingerprint. */
 const FINGERPRINT_VERSION = 1;
 
-export interface StepFingerprint {
+interface StepFingerprint {
   /** The hash of all other fields. */
   readonly hash: string;
   /** The hash of each field of its definition, by the author's key; absent fields have none. */

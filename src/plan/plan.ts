@@ -38,11 +38,9 @@ export type {
   Check,
   Choice,
   Fidelity,
-  GateWork,
   NoticeKind,
   NoticeReceiver,
   Relay,
-  WaitWork,
   WorkspaceKind,
   WorkspaceSettings,
 };
@@ -157,13 +155,13 @@ export interface Goal {
 /** An interrupted conversation is continued, or replaced by a new one. */
 export type Recover = "continue" | "restart";
 
+/** What a step does. */
 export type Work =
   | { readonly kind: "shell"; readonly run: string }
   | Extract<AuthoredWork, { readonly kind: "agent" | "fail" }>
   | PipelineWork
   | LoopWork
   | EachWork
-  /** No work: a step where edges meet and part. Its outcome is that of the step before it. */
   | PassWork
   | BranchesWork
   /** Picks the best of the branches that ended last, by their outcomes. */
@@ -171,8 +169,11 @@ export type Work =
   | GateWork
   | WaitWork;
 
+/** Work of a kind, or of one of several kinds. */
+export type WorkOf<K extends Work["kind"]> = Extract<Work, { kind: K }>;
+
 /** Another pipeline, run as a part of this one. */
-export interface PipelineWork {
+interface PipelineWork {
   readonly kind: "pipeline";
   readonly graph: Graph;
   /** The input of its steps; texts are templates. Absent: the input of the scope around it. */
@@ -184,7 +185,7 @@ export interface PipelineWork {
 }
 
 /** The limits of a sub-pipeline that is watched. */
-export interface Watch {
+interface Watch {
   /** The length of a cycle, and how many there may be; absent: no limit. */
   readonly everyMs?: number;
   readonly cyclesMax?: number;
@@ -194,7 +195,8 @@ export interface Watch {
   readonly steer?: { readonly says: string; readonly everyMs: number };
 }
 
-export interface PassWork {
+/** No work: a step where edges meet and part. Its outcome is that of the step before it. */
+interface PassWork {
   readonly kind: "pass";
   /** The simulated work that it stands for; the step has an outcome of its own then. */
   readonly simulates?: Simulated;
@@ -226,7 +228,7 @@ export interface Simulated {
  * Branches that run side by side: one instance of each graph, each with a context of its own, which
  * ends with the branch. A branch that fails does not fail the run.
  */
-export interface BranchesWork {
+interface BranchesWork {
   readonly kind: "branches";
   readonly branches: readonly Branch[];
   /** How many may be open at once. */
@@ -244,7 +246,7 @@ interface Branch {
 }
 
 /** Repeats its graph, one instance after the other. */
-export interface LoopWork {
+interface LoopWork {
   readonly kind: "loop";
   readonly graph: Graph;
   /** An expression over the last instance; the loop ends when it is true. */
@@ -257,7 +259,7 @@ export interface LoopWork {
 type AuthoredEach = Extract<AuthoredWork, { readonly kind: "each" }>;
 
 /** Fan-out: one instance of the graph for each item of a list. */
-export interface EachWork {
+interface EachWork {
   readonly kind: "each";
   /** An expression whose value is a list, or another source of items. */
   readonly items: AuthoredEach["items"];
@@ -279,21 +281,19 @@ export interface RetryPolicy {
    * answered its question in time.
    */
   readonly on?: "any" | "retry";
-  readonly backoff: Backoff;
+  readonly backoff: {
+    readonly initialMs: number;
+    readonly factor: number;
+    readonly maxMs: number;
+    /** 0 = none; 0.5 = each delay times a number between 0.5 and 1.5. */
+    readonly jitter: number;
+  };
   /** Whether `resume` grants a failed step new attempts (`fresh`) or none (`keep`). */
   readonly onResume: "fresh" | "keep";
   /**
    * After a failure an agent's next attempt starts a new conversation. Absent: its own continues.
    */
   readonly conversation?: "fresh";
-}
-
-export interface Backoff {
-  readonly initialMs: number;
-  readonly factor: number;
-  readonly maxMs: number;
-  /** 0 = none; 0.5 = each delay times a number between 0.5 and 1.5. */
-  readonly jitter: number;
 }
 
 export interface Edge {

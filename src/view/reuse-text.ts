@@ -4,8 +4,8 @@
  * Owns: where a result comes from, what it saved, and why another one was not used.
  */
 import type {
-  EarlierAttempt,
   EventOf,
+  FoundResult,
   RecallMiss,
   Recorded,
   RejectedResult,
@@ -19,7 +19,7 @@ import { countText, utcText } from "./text.ts";
 const SHORT_ID_LENGTH = 8;
 
 /** "reused from run 4f2a91c3 (build@1.1), which cost $0.31". */
-export function reusedText({ run, attempt, spent }: EarlierAttempt): string {
+export function reusedText({ run, attempt, spent }: FoundResult["from"]): string {
   const cost = spent?.costUsd === undefined ? "" : `, which cost ${usdText(spent.costUsd)}`;
   return `reused from run ${run.slice(0, SHORT_ID_LENGTH)} (${attempt})${cost}`;
 }

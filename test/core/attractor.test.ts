@@ -7,7 +7,7 @@ import type { StepReport } from "../../src/core/event.ts";
 import { replay } from "../../src/core/evolve.ts";
 import type { Ending } from "../../src/core/fact.ts";
 import { LOOP_RESTARTS_MAX } from "../../src/core/graph/restart.ts";
-import type { BranchesWork, Graph, Plan } from "../../src/plan/plan.ts";
+import type { Graph, Plan, WorkOf } from "../../src/plan/plan.ts";
 import type { Json } from "../../src/util/json.ts";
 import { snapshot } from "../sim/snapshot.ts";
 import { graphOf, planOf, type StepChanges, stepOf } from "./plans.ts";
@@ -91,7 +91,10 @@ describe("built-in keys", () => {
   });
 });
 
-const branches = (changes: Partial<BranchesWork>, graphs: Record<string, Graph>): StepChanges => ({
+const branches = (
+  changes: Partial<WorkOf<"branches">>,
+  graphs: Record<string, Graph>,
+): StepChanges => ({
   work: {
     kind: "branches",
     branches: Object.entries(graphs).map(([id, graph]) => ({ id, graph })),
@@ -103,7 +106,7 @@ const branches = (changes: Partial<BranchesWork>, graphs: Record<string, Graph>)
 
 describe("branches", () => {
   const two = { left: graphOf("x>y"), right: graphOf("z") };
-  const plan = (changes: Partial<BranchesWork> = {}): Plan =>
+  const plan = (changes: Partial<WorkOf<"branches">> = {}): Plan =>
     planOf("p>f f>end", {
       p: { ...branches(changes, two), split: "one" },
       f: { work: { kind: "pick" }, split: "one" },

@@ -4,7 +4,7 @@ import { signatureOf } from "../../src/core/attempt/failure.ts";
 import type { VisitRef } from "../../src/core/event.ts";
 import type { Ending, ItemsFound } from "../../src/core/fact.ts";
 import { stepStateOf } from "../../src/core/summary.ts";
-import type { LoopWork } from "../../src/plan/plan.ts";
+import type { WorkOf } from "../../src/plan/plan.ts";
 import type { Json } from "../../src/util/json.ts";
 import { graphOf, planOf, type StepChanges } from "./plans.ts";
 import { bad, ok, Play } from "./play.ts";
@@ -18,7 +18,7 @@ const said = (text: string): Ending => ({
   said: text,
 });
 
-const loop = (changes: Partial<LoopWork> = {}, graph = graphOf("x>y")): StepChanges => ({
+const loop = (changes: Partial<WorkOf<"loop">> = {}, graph = graphOf("x>y")): StepChanges => ({
   work: { kind: "loop", graph, iterationsMax: 3, onExhausted: "fail", ...changes },
 });
 

@@ -3,7 +3,7 @@
  * (core/O1, core/O2).
  */
 import { describe, expect, it } from "vitest";
-import type { ProbeAnswer, RunEvent, Verdict } from "../../src/core/event.ts";
+import type { EventOf, RunEvent, Verdict } from "../../src/core/event.ts";
 import { replay } from "../../src/core/evolve.ts";
 import type { Ending, Fact, Result } from "../../src/core/fact.ts";
 import { Refusal } from "../../src/core/graph/rewind.ts";
@@ -22,7 +22,11 @@ const stopped: Ending = { how: "stopped", message: "it was stopped" };
 const timedOut: Ending = { how: "timed-out", limit: "timeout", message: "too long" };
 const NOTHING: Result = { outputs: {}, context: {} };
 
-function answer(play: Play, said: ProbeAnswer, more: Partial<Fact> = {}): Play {
+function answer(
+  play: Play,
+  said: EventOf<"step.probed">["answer"],
+  more: Partial<Fact> = {},
+): Play {
   const at = play.operations("probe")[0]?.at;
   if (at === undefined) throw new Error("no probe is asked");
   return play.tell({ type: "probed", at, answer: said, ...more } as Fact);

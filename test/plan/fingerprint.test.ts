@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { loadPipeline } from "../../src/pipeline/load.ts";
 import { buildPlan } from "../../src/plan/build.ts";
-import { changedFields, fingerprintsOf, type StepFingerprint } from "../../src/plan/fingerprint.ts";
+import { changedFields, fingerprintsOf } from "../../src/plan/fingerprint.ts";
 import type { Plan, Step } from "../../src/plan/plan.ts";
 import { graphOf, planOf } from "../core/plans.ts";
 
@@ -17,7 +17,7 @@ function hashes(plan: Plan): Readonly<Record<string, string>> {
   return Object.fromEntries([...fingerprintsOf(plan)].map(([id, { hash }]) => [id, hash]));
 }
 
-function one(plan: Plan, id: string): StepFingerprint {
+function one(plan: Plan, id: string): Parameters<typeof changedFields>[0] {
   const found = fingerprintsOf(plan).get(id);
   if (found === undefined) throw new Error(`no step ${id}`);
   return found;

@@ -4,7 +4,7 @@
  */
 import type { EventOf, RunEvent } from "../../src/core/event.ts";
 import { replay } from "../../src/core/evolve.ts";
-import { maybeStarted, type SavedSnapshots, savedIn } from "../../src/core/move.ts";
+import { maybeStarted, savedIn } from "../../src/core/move.ts";
 import { attemptOf, type Run } from "../../src/core/run.ts";
 import { fullSummary } from "../../src/core/summary.ts";
 import type { MemoryJournal } from "../../src/journal/memory.ts";
@@ -26,7 +26,7 @@ interface MovesOptions {
 /** The machines of one simulated run, and what is stored for the next one. */
 export class Moves {
   readonly #options: MovesOptions;
-  #stored: SavedSnapshots = {};
+  #stored: Parameters<typeof savedIn>[0] = {};
   /** The machine is gone, and no event says yet where the run continues. */
   #isDestroyed = false;
   #machines = 1;

@@ -8,11 +8,11 @@ import {
   type Goal,
   type Graph,
   markBackEdges,
-  type PipelineWork,
   PLAN_FORMAT,
   type Plan,
   type Step,
   type Work,
+  type WorkOf,
   type WorkspaceSettings,
 } from "../../src/plan/plan.ts";
 import { canonicalJson } from "../../src/util/json.ts";
@@ -334,7 +334,7 @@ function randomOnce(random: Random): Pick<Step, "once" | "probe"> {
 }
 
 /** Some sub-pipelines are watched; the graph decides, so that the seeds keep their other plans. */
-function watchFor({ steps, edges }: Graph): Pick<PipelineWork, "watch"> {
+function watchFor({ steps, edges }: Graph): Pick<WorkOf<"pipeline">, "watch"> {
   if (steps.length % 3 !== 0) return {};
   const until = { until: 'context.dice == "1"', steer: { says: "go on", everyMs: 150 } };
   return { watch: edges.length % 2 === 0 ? until : { everyMs: 200, cyclesMax: steps.length } };

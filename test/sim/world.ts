@@ -2,14 +2,7 @@
  * The simulated outside: processes that live on when their runner dies, conversations, and time.
  */
 import { type CheckFindings, checksFound, findings } from "../../src/core/attempt/check.ts";
-import type {
-  AttemptRef,
-  Conversation,
-  Held,
-  PromptKind,
-  Spent,
-  StepReport,
-} from "../../src/core/event.ts";
+import type { AttemptRef, Conversation, Held, Spent, StepReport } from "../../src/core/event.ts";
 import type { Ending, FactOf, Result } from "../../src/core/fact.ts";
 import { attemptText } from "../../src/core/step-path.ts";
 import type { Random } from "../../src/util/random.ts";
@@ -238,7 +231,7 @@ function randomWords(random: Random): StepReport {
 }
 
 /** How an agent ends, after what was said to it. */
-function agentEnding(random: Random, says: PromptKind): Ending {
+function agentEnding(random: Random, says: Conversation["says"]): Ending {
   const spent = randomSpent(random);
   return { ...agentWord(random, says), spent };
 }
@@ -282,7 +275,7 @@ function judgeWord(random: Random, held: Held): Ending {
   }
 }
 
-function agentWord(random: Random, says: PromptKind): Ending {
+function agentWord(random: Random, says: Conversation["says"]): Ending {
   if (says === "relay" && random.chance(0.7)) {
     return { how: "relayed", checkpoint: { path: "/notes", sha256: "0", bytes: 1 } };
   }

@@ -10,7 +10,7 @@
  */
 import { access } from "node:fs/promises";
 import type { Recorded } from "../../core/event.ts";
-import type { Fact, UpdateRequested } from "../../core/fact.ts";
+import type { Fact, FactOf } from "../../core/fact.ts";
 import { planUpdate, touchesProcess } from "../../core/graph/update.ts";
 import { waitsForPerson } from "../../core/next-actions.ts";
 import type { Run } from "../../core/run.ts";
@@ -182,7 +182,7 @@ async function takeUpdate(
   owned: OwnedRun,
   requests: OwnerRequests,
   options: ExecuteOptions,
-  update: UpdateRequested,
+  update: FactOf<"update-requested">,
 ): Promise<OwnedRun> {
   const { known, owner, epoch } = owned;
   let latest = known;

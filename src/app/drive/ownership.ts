@@ -9,7 +9,7 @@
  */
 
 import type { Owner, StopMode } from "../../core/event.ts";
-import type { UpdateRequested } from "../../core/fact.ts";
+import type { FactOf } from "../../core/fact.ts";
 import { attemptOf, visitRef } from "../../core/run.ts";
 import { stepPath } from "../../core/step-path.ts";
 import { attemptDirOf } from "../../engine/state-dir.ts";
@@ -41,7 +41,7 @@ export interface OwnOptions {
   /** Starts no step: stops those that run, in this mode. */
   readonly stop?: { readonly mode: StopMode; readonly by: string };
   /** The edit that the person adopted after they saw the run as it was loaded. */
-  readonly update?: UpdateRequested;
+  readonly update?: FactOf<"update-requested">;
   /** The person says that an owner elsewhere and its steps are dead. */
   readonly takeOver?: boolean;
   /** The run may share its directory with other runs. */

@@ -7,7 +7,7 @@
  * - plan-update/P1 No completed step runs again before a person has seen that it will, and agreed.
  */
 
-import type { UpdateRequested } from "../../core/fact.ts";
+import type { FactOf } from "../../core/fact.ts";
 import { refuseWhileFinishing } from "../../core/graph/rewind.ts";
 import {
   filesBefore,
@@ -38,7 +38,11 @@ const RUNS_ASKED_MAX = 20;
 
 /** The present pipeline file of a run. */
 type PipelineEdit = { readonly read: ReadPlan } & (
-  | { readonly kind: "changed"; readonly update: UpdateRequested; readonly changes: PlanUpdate }
+  | {
+      readonly kind: "changed";
+      readonly update: FactOf<"update-requested">;
+      readonly changes: PlanUpdate;
+    }
   /** The plan is the same; `edited` says whether the text of the file differs. */
   | { readonly kind: "same"; readonly edited: boolean }
 );
@@ -74,7 +78,7 @@ export async function readEdit(
   const changes = changesOf(known, plan, input);
   const restore = files === "restore" ? restorePoint(known, plan, changes) : undefined;
   const envNames = envNamesOf(plan);
-  const update: UpdateRequested = {
+  const update: FactOf<"update-requested"> = {
     type: "update-requested",
     ...{ plan, fingerprint, fileSha256, envNames, input },
     ...(restore === undefined ? {} : { restore }),

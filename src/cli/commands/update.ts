@@ -4,7 +4,7 @@ import type { Project } from "../../app/project/project.ts";
 import { command, Refusal } from "../../app/refusal.ts";
 import { filesOption } from "../../app/rewind/rewind-files.ts";
 import { previewUpdate, readEdit } from "../../app/rewind/update.ts";
-import type { UpdateRequested } from "../../core/fact.ts";
+import type { FactOf } from "../../core/fact.ts";
 import { EXIT, type ExitCode } from "../../view/exit-code.ts";
 import { updatePlanLines } from "../../view/preview/update-plan.ts";
 import { print, printDiagnostics, printDocument } from "../print.ts";
@@ -19,7 +19,7 @@ interface UpdateOptions extends OutputOptions {
 }
 
 export type AgreedUpdate =
-  | { readonly kind: "update"; readonly update: UpdateRequested }
+  | { readonly kind: "update"; readonly update: FactOf<"update-requested"> }
   /** The edit changes no step. */
   | { readonly kind: "same" }
   /** The update was only shown, or the person refused it. */

@@ -12,23 +12,13 @@
  *   an exit status other than 0 has failed, whatever it reports.
  */
 
-import type { Backoff, RetryPolicy } from "../../plan/plan.ts";
+import type { RetryPolicy } from "../../plan/plan.ts";
 import { unreachable } from "../../util/assert.ts";
 import { defined } from "../../util/defined.ts";
-import type { Json } from "../../util/json.ts";
 import { seededRandom, seedOf } from "../../util/random.ts";
 import { keysAtEnd, keysAtRetry } from "../built-in-keys.ts";
 import { ASKS_MAX, afterFailure, RELAYS_MAX } from "../conversation/conversation.ts";
-import type {
-  AttemptRef,
-  Exposure,
-  FailureReason,
-  LeftRunning,
-  Retry,
-  RunEvent,
-  Saved,
-  Spent,
-} from "../event.ts";
+import type { AttemptRef, EventOf, FailureReason, Retry, RunEvent } from "../event.ts";
 import type { Ending, Result } from "../fact.ts";
 import { chooseEdges } from "../graph/edge.ts";
 import { restartProblem } from "../graph/restart.ts";
@@ -101,17 +91,9 @@ function isPartialSuccess(visit: Visit): boolean {
 }
 
 /** The result that completes a visit: from an exit, a probe or a person. */
-export interface Completion extends Result {
-  readonly answer?: Json;
-  readonly output?: string;
-  readonly spent?: Spent;
-  readonly snapshot?: Saved | undefined;
-  readonly theirs?: string;
-  readonly left?: readonly LeftRunning[];
-  readonly exposes?: readonly Exposure[];
-  readonly identity?: string | undefined;
-  readonly settledBy?: string | undefined;
-}
+type Completion = Result &
+  Pick<Ending, "spent" | "snapshot" | "theirs" | "left"> &
+  Pick<EventOf<"step.completed">, "answer" | "output" | "exposes" | "identity" | "settledBy">;
 
 /** The event that completes a visit, or fails it when no edge can be followed. */
 export function complete(
@@ -137,9 +119,7 @@ export function complete(
   }
   const completed = { type: "step.completed", ...at, exit, outputs, context } as const;
   const evidence = {
-    ...defined({ answer }),
-    ...(identity && { identity }),
-    ...(settledBy && { settledBy }),
+    ...defined({ answer, identity, settledBy }),
     ...words,
     ...(exposes && { exposes }),
     ...findingsIn(result),
@@ -194,15 +174,11 @@ function isRetried({ on }: RetryPolicy, reason: FailureReason): boolean {
 }
 
 /** The spending, snapshot, processes and denied calls of an attempt, for the event that ends it. */
-export function traceOf(end: {
-  readonly spent?: Spent;
-  readonly snapshot?: Saved | undefined;
-  readonly left?: readonly LeftRunning[];
-  readonly denied?: readonly string[];
-}): Pick<Ending, "spent" | "snapshot" | "left" | "denied"> {
-  const { spent, snapshot, left, denied } = end;
+export function traceOf({ spent, snapshot, left, denied }: Trace): Trace {
   return defined({ denied, left, snapshot, spent });
 }
+
+type Trace = Pick<Ending, "spent" | "snapshot" | "left" | "denied">;
 
 /** The events that end an attempt. */
 export function endAttempt(
@@ -329,7 +305,12 @@ function pause(visit: Visit, ending: Extract<Ending, { how: "paused" }>, now: nu
 }
 
 /** The next attempt after the n-th failure of a visit. */
-function retryAfterFailure(backoff: Backoff, failures: number, now: number, salt: string): Retry {
+function retryAfterFailure(
+  backoff: RetryPolicy["backoff"],
+  failures: number,
+  now: number,
+  salt: string,
+): Retry {
   const plain = Math.min(backoff.initialMs * backoff.factor ** (failures - 1), backoff.maxMs);
   const spread = 1 + backoff.jitter * (2 * seededRandom(seedOf(`${salt}#${failures}`)).next() - 1);
   const delayMs = Math.round(plain * spread);
@@ -337,7 +318,7 @@ function retryAfterFailure(backoff: Backoff, failures: number, now: number, salt
 }
 
 /** The backoff between attempts of a step that is lost again and again. */
-const LOSS_PAUSE: Backoff = { initialMs: 500, factor: 2, maxMs: 60_000, jitter: 0.2 };
+const LOSS_PAUSE = { initialMs: 500, factor: 2, maxMs: 60_000, jitter: 0.2 };
 
 /** The next attempt after the n-th loss of a visit: at once after the first loss. */
 function retryAfterLoss(losses: number, now: number, salt: string): Retry {

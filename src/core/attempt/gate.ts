@@ -13,7 +13,7 @@
  *   it has none.
  */
 
-import type { Choice, GateWork, WaitWork } from "../../plan/plan.ts";
+import type { Choice, WorkOf } from "../../plan/plan.ts";
 import { choiceNamed, choiceOf } from "../../util/choice.ts";
 import { defined } from "../../util/defined.ts";
 import { formatDuration, parseMoment } from "../../util/duration.ts";
@@ -54,7 +54,7 @@ interface Start {
 /** Starts a gate or a wait and sets its deadline. */
 export function begin(
   { run, visit, at, now }: Start,
-  work: GateWork | WaitWork,
+  work: WorkOf<"gate" | "wait">,
   material: readonly Material[] | undefined,
 ): Begun {
   const started = { type: "step.started", ...at } as const;
@@ -78,7 +78,7 @@ export function begin(
 function wakeOf(
   run: Run,
   visit: Visit,
-  work: WaitWork,
+  work: WorkOf<"wait">,
   now: number,
 ): Deadline | { readonly message: string } {
   if ("forMs" in work) return { at: now + work.forMs, delayMs: work.forMs };

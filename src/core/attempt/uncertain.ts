@@ -20,7 +20,7 @@
 
 import { assert, unreachable } from "../../util/assert.ts";
 import { defined } from "../../util/defined.ts";
-import type { AttemptRef, EventOf, KeptExit, RunEvent, Uncertainty } from "../event.ts";
+import type { AttemptRef, EventOf, RunEvent, Uncertainty } from "../event.ts";
 import type { Ending, FactOf, Result } from "../fact.ts";
 import { Refusal } from "../graph/rewind.ts";
 import { closeIfOver, revive } from "../graph/scope.ts";
@@ -38,7 +38,7 @@ import {
   stepOf,
   type Visit,
 } from "../run.ts";
-import { type Completion, complete, endAttempt, succeeds } from "./attempt-end.ts";
+import { complete, endAttempt, succeeds } from "./attempt-end.ts";
 import { effectOf, forgetEffect, noteEffect } from "./effect.ts";
 import { finalFailure } from "./failure.ts";
 
@@ -64,19 +64,22 @@ export function uncertainEnd(visit: Visit, ending: Ending): Interrupted | undefi
   }
 }
 
-/** The event for an uncertain effect. */
-export function uncertainEvent(visit: Visit, ending: Interrupted): RunEvent {
+/** The event for an attempt that was interrupted and leaves its effect uncertain. */
+export function interruptedEvent(visit: Visit, ending: Interrupted): RunEvent {
   const { message, spent, snapshot } = ending;
-  return {
-    type: "step.uncertain",
-    ...attemptOf(visit),
-    cause: causeOf(ending),
-    message,
-    asks: stepOf(visit).probe === undefined ? "person" : "probe",
-    ...("tool" in ending && ending.tool !== undefined && { tool: ending.tool }),
-    ...(snapshot && { snapshot }),
-    ...(spent && { spent }),
-  };
+  const tool = "tool" in ending ? ending.tool : undefined;
+  const known = defined({ tool, snapshot, spent });
+  return uncertainEvent(visit, attemptOf(visit), { cause: causeOf(ending), message, ...known });
+}
+
+/** The event for an uncertain effect; it says whether the probe or a person is asked. */
+function uncertainEvent(
+  visit: Visit,
+  at: AttemptRef,
+  known: Omit<EventOf<"step.uncertain">, "type" | "asks" | keyof AttemptRef>,
+): RunEvent {
+  const asks = stepOf(visit).probe === undefined ? "person" : "probe";
+  return { type: "step.uncertain", ...at, asks, ...known };
 }
 
 function causeOf(ending: Interrupted): Uncertainty["cause"] {
@@ -87,88 +90,89 @@ function causeOf(ending: Interrupted): Uncertainty["cause"] {
 /**
  * The events of a visit that would repeat an effect: the effect is uncertain before anything runs.
  */
-export function repeated(at: AttemptRef, visit: Visit, effect: Effect): readonly RunEvent[] {
+export function repeatedEvents(at: AttemptRef, visit: Visit, effect: Effect): readonly RunEvent[] {
   const { place, run, done } = effect;
   const where = run === undefined ? place : `${place} of run ${run.slice(0, RUN_ID_SHOWN)}`;
+  const message = done === true ? `it happened as ${where}` : `it may have happened as ${where}`;
   return [
     { type: "step.started", ...at },
-    {
-      type: "step.uncertain",
-      ...at,
-      cause: "repeated",
-      message: done === true ? `it happened as ${where}` : `it may have happened as ${where}`,
-      asks: stepOf(visit).probe === undefined ? "person" : "probe",
-    },
+    uncertainEvent(visit, at, { cause: "repeated", message }),
   ];
 }
-
-const NO_RESULT: Result = { outputs: {}, context: {} };
 
 /**
  * The events that follow a probe's answer. If the effect did not happen, the attempt ends like any
  * other.
  */
 export function afterProbe(run: Run, fact: FactOf<"probed">, now: number): readonly RunEvent[] {
-  const { answer, identity, message, result = NO_RESULT } = fact;
+  const { answer, identity, message, result } = fact;
   const visit = findVisit(run, fact.at);
   if (!waitsFor(visit?.state, "probe") || visit.attempts !== fact.at.attempt) return [];
   const said = { answer, ...(identity && { identity }), ...(message && { message }) };
   const probed = { type: "step.probed", ...attemptOf(visit), ...said } as const;
   const uncertainty = uncertaintyOf(visit);
   if (answer === "unknown") return [probed];
-  if (uncertainty.cause === "identity") return [...named(run, visit, { uncertainty, probed })];
+  if (uncertainty.cause === "identity") return identityEvents(run, visit, uncertainty, probed);
   if (answer === "not-done") {
     return [probed, ...endAttempt(run, visit, endingOf(uncertainty), now)];
   }
-  const { snapshot } = uncertainty;
-  const done = { ...earlier(run, visit), ...leftOf(uncertainty), ...result, snapshot };
-  const declared = { ...done, settledBy: "its probe", ...(identity && { identity }) };
-  return [probed, complete(run, visit, 0, declared)];
+  return [probed, completeDeclared(run, visit, { result, identity, settledBy: "its probe" })];
 }
 
 /** The events that follow when a step succeeded and its probe was asked for the identity. */
-function named(
+function identityEvents(
   run: Run,
   visit: Visit,
-  { uncertainty, probed }: { uncertainty: Uncertainty; probed: Probed },
+  { exited, snapshot }: Uncertainty,
+  probed: EventOf<"step.probed">,
 ): readonly RunEvent[] {
-  const { exited, snapshot } = uncertainty;
+  const { identity } = probed;
   if (probed.answer === "done" && exited !== undefined) {
-    const { identity } = probed;
-    return [probed, complete(run, visit, exited.exit, { ...exited, snapshot, identity })];
+    const result = { ...exited, ...defined({ snapshot, identity }) };
+    return [probed, complete(run, visit, exited.exit, result)];
   }
   const message = "it exited with 0, but its probe says that it did not happen";
   return [{ ...probed, answer: "unknown", message }];
 }
 
-type Probed = EventOf<"step.probed">;
-
-/** The results of the attempt's exit, for a completion that a probe or a person declares. */
-function leftOf({ exited }: Uncertainty): Pick<Completion, "answer" | "output" | "left"> {
+/**
+ * Completes a visit that its probe or a person declared done. It has what is known of the exit of
+ * its attempt, and of the earlier visit that had the effect: this visit stands for the same effect.
+ */
+function completeDeclared(
+  run: Run,
+  visit: Visit,
+  { result = { outputs: {}, context: {} }, identity, settledBy }: Declared,
+): RunEvent {
+  const { snapshot, exited } = uncertaintyOf(visit);
   const { answer, output, left } = exited ?? {};
-  return defined({ answer, output, left });
+  const before = effectOf(run, visit)?.visit?.state;
+  const earlier = before?.status === "completed" ? before : undefined;
+  return complete(run, visit, 0, {
+    ...defined({ answer: earlier?.answer, reported: earlier?.reported }),
+    ...defined({ answer, output, left }),
+    ...result,
+    ...defined({ identity: identity || earlier?.identity, snapshot }),
+    settledBy,
+  });
+}
+
+interface Declared {
+  readonly result: Result | undefined;
+  readonly identity: string | undefined;
+  readonly settledBy: string;
 }
 
 /** The events that follow a person's verdict; refuses a step whose effect is certain. */
 export function afterVerdict(run: Run, fact: FactOf<"settled">, now: number): readonly RunEvent[] {
-  const { as, by, identity, result = NO_RESULT } = fact;
+  const { as, by, identity, result } = fact;
   const visit = uncertainVisit(run, fact.step);
   const at = attemptOf(visit);
   const settled = { type: "step.settled", ...at, as, by, ...(identity && { identity }) } as const;
-  const uncertainty = uncertaintyOf(visit);
-  const { message, snapshot } = uncertainty;
+  const { message } = uncertaintyOf(visit);
   switch (as) {
     case "done":
-      return [
-        settled,
-        complete(run, visit, 0, {
-          ...earlier(run, visit),
-          ...leftOf(uncertainty),
-          ...result,
-          ...(identity && { identity }),
-          ...{ settledBy: by, snapshot },
-        }),
-      ];
+      return [settled, completeDeclared(run, visit, { result, identity, settledBy: by })];
     case "redo":
       // A person's verdict outweighs the limit on attempts.
       return [settled, { type: "step.lost", ...at, message, retry: { at: now, delayMs: 0 } }];
@@ -177,14 +181,6 @@ export function afterVerdict(run: Run, fact: FactOf<"settled">, now: number): re
     default:
       return unreachable(as);
   }
-}
-
-/** The result of the earlier visit that had the effect; this visit stands for the same effect. */
-function earlier(run: Run, visit: Visit): Pick<Completion, "answer" | "reported" | "identity"> {
-  const state = effectOf(run, visit)?.visit?.state;
-  if (state?.status !== "completed") return {};
-  const { answer, reported, identity } = state;
-  return defined({ answer, reported, identity });
 }
 
 /** The ending that the attempt would have had with a certain effect. */
@@ -232,66 +228,48 @@ export function uncertainVisit(run: Run, path: string): Visit {
   throw new Refusal(`there is nothing to settle: step ${path} is ${status}`);
 }
 
-type Exited = Extract<Ending, { how: "exited" }>;
-
 /**
  * The event for an attempt that exited, of a step that must happen once: `end` is the event for any
  * other step. A success is done; its probe is asked only when the plan uses the identity.
  */
 export function exitOnce(
   visit: Visit,
-  ending: Exited,
+  ending: Extract<Ending, { how: "exited" }>,
   end: RunEvent,
   wantsIdentity: boolean,
 ): RunEvent {
   const { once, probe, notDone = [] } = stepOf(visit);
   if (!once || notDone.includes(ending.exit)) return end;
-  const at = attemptOf(visit);
-  const { spent, snapshot } = ending;
-  const uncertainEvent = (cause: "exit" | "identity", message: string): RunEvent => ({
-    ...{ type: "step.uncertain", ...at, cause, message },
-    asks: probe === undefined ? "person" : "probe",
-    exited: keptOf(ending),
-    ...(snapshot && { snapshot }),
-    ...(spent && { spent }),
-  });
+  const { how: _, fromStream: __, spent, snapshot, ...exited } = ending;
+  const uncertain = (cause: "exit" | "identity", message: string): RunEvent =>
+    uncertainEvent(visit, attemptOf(visit), {
+      ...{ cause, message, exited },
+      ...defined({ snapshot, spent }),
+    });
   if (end.type === "step.completed") {
-    return probe !== undefined && wantsIdentity
-      ? uncertainEvent("identity", "it exited with 0")
-      : end;
+    return probe !== undefined && wantsIdentity ? uncertain("identity", "it exited with 0") : end;
   }
   if (end.type !== "step.failed") return end;
   // The effect happened; only the choice of edges failed.
   if (succeeds(visit, ending)) return { ...end, effect: "done" };
   const leadsOn = end.retry === undefined && (end.handled === true || end.edges.length > 0);
   if (probe === undefined && leadsOn) return { ...end, effect: "uncertain" };
-  return uncertainEvent("exit", end.message);
-}
-
-function keptOf(ending: Exited): KeptExit {
-  const { how: _, spent: __, snapshot: ___, fromStream: ____, ...kept } = ending;
-  return kept;
+  return uncertain("exit", end.message);
 }
 
 // The functions below change a run, for evolve.ts alone (run/C2).
-
-type UncertaintyEvent = EventOf<"step.uncertain" | "step.probed" | "step.settled">;
 
 /** Applies an event about an uncertain effect to the run. */
 export function applyUncertainty(
   run: Run,
   visit: Visit,
-  event: UncertaintyEvent,
+  event: EventOf<"step.uncertain" | "step.probed" | "step.settled">,
   time: number,
 ): void {
   switch (event.type) {
     case "step.uncertain": {
       const { cause, message, asks, tool, snapshot, exited } = event;
-      const known = {
-        ...(tool && { tool }),
-        ...(snapshot && { snapshot }),
-        ...(exited && { exited }),
-      };
+      const known = defined({ tool, snapshot, exited });
       draft(visit).uncertainty = { cause, message, asks, ...known };
       if (cause !== "repeated") {
         noteEffect(run, visit, cause === "identity" ? "done" : "uncertain");

@@ -30,7 +30,6 @@ import {
   sharingOf,
   startsNewConversation,
   threadOf,
-  type WantedFidelity,
 } from "./conversation.ts";
 
 /** The briefing of the next attempt of a visit; undefined when it needs none. */
@@ -91,7 +90,7 @@ function whyNotFull(
     : `the conversation of ${sharing.shared.step} is gone`;
 }
 
-function sourceText({ by }: WantedFidelity, visit: Visit): string {
+function sourceText({ by }: Pick<Briefing, "by">, visit: Visit): string {
   if (by !== "edge") return `the ${by}`;
   const incoming = incomingEdge(visit);
   const from = incoming?.scope.graph.steps[incoming.edge.from]?.id;

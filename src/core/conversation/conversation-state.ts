@@ -11,14 +11,10 @@
  *   there.
  */
 import { defined } from "../../util/defined.ts";
-import type {
-  AgentRequest,
-  AttemptFailure,
-  Conversation,
-  EventOf,
-  Output,
-  StepEvent,
-} from "../event.ts";
+import type { Ask, AttemptFailure, Conversation, EventOf, Output, StepEvent } from "../event.ts";
+
+/** A request to an agent in its conversation; it is repeated after a loss until it is fulfilled. */
+type AgentRequest = Exclude<Ask, { kind: "message" }>;
 
 export interface ConversationState {
   /** The conversation to continue; absent after an end that needs a new one. */

@@ -14,8 +14,8 @@
  */
 
 import { edgeAt } from "../../plan/graph-index.ts";
-import type { BriefingMode, Edge, Fidelity, Plan } from "../../plan/plan.ts";
-import type { Briefing, Conversation, StepEvent, Thread } from "../event.ts";
+import type { BriefingMode, Edge, Plan } from "../../plan/plan.ts";
+import type { Briefing, Conversation, StepEvent } from "../event.ts";
 import type { ConversationOffer } from "../fact.ts";
 import {
   currentVisit,
@@ -174,7 +174,7 @@ export function sharingOf(plan: Plan, run: Run, visit: Visit): Sharing {
 export function sharedNames(visit: Visit): readonly string[] {
   const { work } = stepOf(visit);
   if (work.kind !== "agent") return [];
-  const thread: Thread | undefined = visit.briefing?.thread;
+  const thread = visit.briefing?.thread;
   const named = thread === undefined || thread.by === "previous" ? [] : [threadKey(thread.name)];
   return work.session === undefined ? named : [work.session, ...named];
 }
@@ -267,12 +267,6 @@ interface IncomingEdge {
   readonly edge: Edge;
 }
 
-/** The fidelity of a visit, and which of edge, step and pipeline sets it. */
-export interface WantedFidelity {
-  readonly mode: Fidelity;
-  readonly by: Exclude<Briefing["by"], "resume">;
-}
-
 /** The edge that led to a visit: its own, or that of the composite step around it. */
 export function incomingEdge(visit: Visit): IncomingEdge | undefined {
   const { scope } = visit.record;
@@ -283,7 +277,7 @@ export function incomingEdge(visit: Visit): IncomingEdge | undefined {
 /**
  * The fidelity of a visit: from the edge, the step, then the pipeline; undefined when none sets it.
  */
-export function fidelityOf(plan: Plan, visit: Visit): WantedFidelity | undefined {
+export function fidelityOf(plan: Plan, visit: Visit): Pick<Briefing, "mode" | "by"> | undefined {
   const edge = incomingEdge(visit)?.edge.fidelity;
   if (edge !== undefined) return { mode: edge, by: "edge" };
   const { fidelity: own } = stepOf(visit);
@@ -295,7 +289,7 @@ export function fidelityOf(plan: Plan, visit: Visit): WantedFidelity | undefined
  * The thread of a visit: from the step, the edge, the pipeline, the group around it, and last the
  * step before it. Undefined for a first step that names none.
  */
-export function threadOf(plan: Plan, visit: Visit): Thread | undefined {
+export function threadOf(plan: Plan, visit: Visit): Briefing["thread"] {
   const { thread, threadGroup } = stepOf(visit);
   const incoming = incomingEdge(visit);
   if (thread !== undefined) return { name: thread, by: "step" };

@@ -13,7 +13,7 @@
  * - early-end/K1 A process is ended only for a reason that stays true, so no interrupted visit waits
  *   for a result that does not come. A condition may change, so it only prevents starts.
  */
-import type { BranchesWork, LoopWork } from "../../plan/plan.ts";
+import type { WorkOf } from "../../plan/plan.ts";
 import { defined } from "../../util/defined.ts";
 import { formatDuration } from "../../util/duration.ts";
 import type { Json, JsonObject } from "../../util/json.ts";
@@ -65,7 +65,7 @@ export function closeScopes(run: Run, visit: Visit, now: number): readonly RunEv
   return [finalFailure(run, visit, attemptOf(visit), "items", message)];
 }
 
-function closeBranches(run: Run, visit: Visit, work: BranchesWork, now: number): RunEvent {
+function closeBranches(run: Run, visit: Visit, work: WorkOf<"branches">, now: number): RunEvent {
   // A goal without a step to return to inside its branch counts at the end of the run.
   const back = missedInside(run, visit)?.back;
   if (back !== undefined) return back;
@@ -78,7 +78,7 @@ function closeBranches(run: Run, visit: Visit, work: BranchesWork, now: number):
  * The event after a successful iteration: the loop completes, continues, or has used up its
  * iterations.
  */
-function endIteration(run: Run, visit: Visit, work: LoopWork, now: number): RunEvent {
+function endIteration(run: Run, visit: Visit, work: WorkOf<"loop">, now: number): RunEvent {
   const done = (): RunEvent => complete(run, visit, 0, { outputs: {}, context: {} });
   const iteration = visit.instances?.opened ?? 0;
   const { until, iterationsMax } = work;
@@ -104,7 +104,7 @@ type BranchesEnd =
   | { readonly ok: false; readonly context: JsonObject; readonly message: string };
 
 /** The joined result of a step whose branches have all ended. */
-function endOfBranches(run: Run, visit: Visit, work: BranchesWork): BranchesEnd {
+function endOfBranches(run: Run, visit: Visit, work: WorkOf<"branches">): BranchesEnd {
   const results = [...childScopes(run, visit)].map((scope) => resultOf(run, work, scope));
   const failed = results.filter(({ outcome }) => outcome === "fail").length;
   const statuses = results.map(({ id, outcome }) => [`parallel.branch.${id}.status`, outcome]);
@@ -125,7 +125,7 @@ function endOfBranches(run: Run, visit: Visit, work: BranchesWork): BranchesEnd 
 /** What `parallel.results` says of one branch. */
 type BranchResult = JsonObject & { readonly id: string; readonly outcome: string };
 
-function resultOf(run: Run, { branches }: BranchesWork, scope: Scope): BranchResult {
+function resultOf(run: Run, { branches }: WorkOf<"branches">, scope: Scope): BranchResult {
   const id = branches[scope.index]?.id ?? "";
   const { last, failures, context = new Map<string, Json>() } = scope;
   const changes = [...context].filter(([key]) => !INNER_KEYS.test(key));

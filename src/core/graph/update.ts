@@ -24,7 +24,7 @@ import { canonicalJson, isObject, type Json } from "../../util/json.ts";
 import { begin } from "../context.ts";
 import { sharedNames } from "../conversation/conversation.ts";
 import type { EventOf, Rerun, RunEvent } from "../event.ts";
-import type { UpdateRequested } from "../fact.ts";
+import type { FactOf } from "../fact.ts";
 import {
   currentVisit,
   draft,
@@ -107,7 +107,11 @@ function mayContinue(run: Run, step: string): boolean {
 }
 
 /** The events of an update; none when the run has this plan already. Throws Refusal. */
-export function updateEvents(before: Plan, run: Run, fact: UpdateRequested): readonly RunEvent[] {
+export function updateEvents(
+  before: Plan,
+  run: Run,
+  fact: FactOf<"update-requested">,
+): readonly RunEvent[] {
   const { plan, fingerprint, fileSha256, envNames, restore } = fact;
   if (freeze(before).fingerprint === fingerprint) return [];
   refuseOtherWorkspace(before, plan, run);

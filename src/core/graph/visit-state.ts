@@ -9,8 +9,8 @@ import type {
   AgentProblem,
   CheckEvidence,
   Deadline,
-  EarlierAttempt,
   FailureReason,
+  FoundResult,
   Output,
   Question,
   StepReport,
@@ -37,7 +37,7 @@ export type VisitState =
       /** The probe or the person that declared it done. */
       readonly settledBy?: string;
       /** The attempt of an earlier run whose result it has. */
-      readonly from?: EarlierAttempt;
+      readonly from?: FoundResult["from"];
       readonly reported?: StepReport;
       /** Checks that did not pass and only warn. */
       readonly checks?: readonly CheckEvidence[];

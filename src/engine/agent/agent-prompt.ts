@@ -10,7 +10,7 @@
 import { checksFound, fails, warns } from "../../core/attempt/check.ts";
 import { withPreamble } from "../../core/conversation/briefing.ts";
 import { withReport } from "../../core/conversation/failure-report.ts";
-import type { AttemptFailure, CheckEvidence, Message, PromptKind } from "../../core/event.ts";
+import type { AttemptFailure, CheckEvidence, Conversation, Message } from "../../core/event.ts";
 import type { FinishedCall, ToolCall } from "../../runner/agents/adapter.ts";
 import { headOf } from "../../runner/agents/stream-json.ts";
 import type { Json } from "../../util/json.ts";
@@ -19,7 +19,7 @@ import type { Json } from "../../util/json.ts";
 export const RELAY_SECTIONS = ["Done", "Remaining", "Decisions", "Files touched"] as const;
 
 interface PromptInput {
-  readonly says: PromptKind;
+  readonly says: Conversation["says"];
   /** The briefing on the run, at the start of a conversation. */
   readonly preamble?: string;
   /** The report on the failure that led to the step. */

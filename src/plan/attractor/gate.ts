@@ -9,7 +9,7 @@ import type { DotEdge, DotNode, DotPipeline } from "../../pipeline/dot/model.ts"
 import type { DotReport } from "../../pipeline/dot/source.ts";
 import { choiceNamed, choiceOf } from "../../util/choice.ts";
 import { defined } from "../../util/defined.ts";
-import type { Choice, GateWork } from "../plan.ts";
+import type { Choice, WorkOf } from "../plan.ts";
 import { expandVariables } from "./prompt.ts";
 import type { EdgeIndex } from "./regions.ts";
 
@@ -22,7 +22,7 @@ interface GateLowering {
 }
 
 /** The question of a `wait.human` node. */
-export function gateOf(node: DotNode, lowering: GateLowering): GateWork {
+export function gateOf(node: DotNode, lowering: GateLowering): WorkOf<"gate"> {
   const { edgeIndex, pipeline } = lowering;
   const edges = edgeIndex.outgoing(node.id);
   if (edges.length === 0) {

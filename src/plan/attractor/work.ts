@@ -12,15 +12,7 @@ import { PROMPT_TYPE, WAIT_TYPE } from "../../pipeline/dot/node-type.ts";
 import type { DotReport } from "../../pipeline/dot/source.ts";
 import { defined } from "../../util/defined.ts";
 import { quote } from "../../util/shell.ts";
-import type {
-  Backoff,
-  PipelineWork,
-  PlanReading,
-  RetryPolicy,
-  Step,
-  Watch,
-  Work,
-} from "../plan.ts";
+import type { PlanReading, RetryPolicy, Step, Work, WorkOf } from "../plan.ts";
 import type { DotAgents } from "./agent.ts";
 import { gateOf } from "./gate.ts";
 import {
@@ -46,7 +38,7 @@ export interface DotLowering {
   /** The text of a file whose name is relative to this one. */
   readonly readText: (name: string) => string | undefined;
   /** Another DOT file as work, or a text with the reason why it cannot run. */
-  readonly child: (name: string, cwd: string | undefined) => PipelineWork | string;
+  readonly child: (name: string, cwd: string | undefined) => WorkOf<"pipeline"> | string;
   /** The name of a node's step: not every name of a node is a valid name of a step. */
   readonly stepId: (node: string) => string;
   /** The name of the step that stands for a node outside of the branch. */
@@ -68,9 +60,7 @@ const ATTRACTOR_RETRY: RetryPolicy = {
 const { backoff: BACKOFF } = ATTRACTOR_RETRY;
 
 /** The named policies of the language. */
-const RETRY_PRESETS: Readonly<
-  Record<string, { readonly attempts: number; readonly backoff: Backoff }>
-> = {
+const RETRY_PRESETS: Readonly<Record<string, Pick<RetryPolicy, "attempts" | "backoff">>> = {
   none: { attempts: 1, backoff: BACKOFF },
   standard: { attempts: 5, backoff: BACKOFF },
   aggressive: { attempts: 5, backoff: { ...BACKOFF, initialMs: 500 } },
@@ -107,6 +97,9 @@ type NodeWork = Pick<Step, "work" | "env" | "retry"> &
       | "threadGroup"
     >
   >;
+
+/** The instructions of a manager. */
+type Steer = NonNullable<WorkOf<"pipeline">["watch"]>["steer"];
 
 /** A step with the defaults of the language. */
 export function plainStep(id: string, work: Work, visitsMax: number): Step {
@@ -292,7 +285,7 @@ export class DotWork {
   }
 
   /** The instructions of a manager for the agents of its pipeline. */
-  #steer(node: DotNode): Watch["steer"] {
+  #steer(node: DotNode): Steer {
     const { report, pipeline } = this.#lowering;
     if (!node.steers) return undefined;
     const text = node.steeringMessage ?? node.prompt;
@@ -346,7 +339,7 @@ export class DotWork {
 }
 
 /** How a manager watches its child; without an interval or a number of cycles, without a limit. */
-function watchOf(node: DotNode, steer: Watch["steer"]): Pick<PipelineWork, "watch"> {
+function watchOf(node: DotNode, steer: Steer): Pick<WorkOf<"pipeline">, "watch"> {
   const { managerPollIntervalMs: everyMs, managerMaxCycles: cyclesMax, attributes } = node;
   const limited = attributes.has("manager.max_cycles") || attributes.has("manager.poll_interval");
   const limit = limited && everyMs > 0 ? { everyMs, cyclesMax } : {};

@@ -22,16 +22,7 @@ import {
 import { usdText } from "../../core/spending.ts";
 import { ROOT_SCOPE, stepPath } from "../../core/step-path.ts";
 import { type StepState, stepStateOf } from "../../core/summary.ts";
-import type {
-  BranchesWork,
-  EachWork,
-  Edge,
-  Graph,
-  LoopWork,
-  Plan,
-  Step,
-  WaitWork,
-} from "../../plan/plan.ts";
+import type { Edge, Graph, Plan, Step, WorkOf } from "../../plan/plan.ts";
 import { formatDuration } from "../../util/duration.ts";
 import { failureText } from "../failure-text.ts";
 import { questionText } from "../question-text.ts";
@@ -257,7 +248,7 @@ class DrawingBuilder {
     return { nodes, edges: [] };
   }
 
-  #branches({ branches }: BranchesWork, visit: Visit | undefined): Picture {
+  #branches({ branches }: WorkOf<"branches">, visit: Visit | undefined): Picture {
     const run = this.#shown?.run;
     const scopes = run === undefined || visit === undefined ? [] : [...childScopes(run, visit)];
     const nodes = branches.flatMap(({ id: name, graph }, index): readonly DrawnNode[] => {
@@ -355,17 +346,17 @@ function workNotes({ work, when, once, goal }: Step): readonly string[] {
   ];
 }
 
-function waitText(work: WaitWork): string {
+function waitText(work: WorkOf<"wait">): string {
   return "until" in work ? `until ${work.until}` : formatDuration(work.forMs);
 }
 
-function loopNotes({ until, iterationsMax }: LoopWork): readonly string[] {
+function loopNotes({ until, iterationsMax }: WorkOf<"loop">): readonly string[] {
   const times = iterationsMax === 1 ? "once" : `${iterationsMax} times`;
   return until === undefined ? [times] : [`until ${until}`, `at most ${times}`];
 }
 
 /** Where the items of a fan-out come from. */
-function itemsText(items: EachWork["items"]): string {
+function itemsText(items: WorkOf<"each">["items"]): string {
   if (typeof items === "string") return items;
   if ("list" in items) return `${items.list.length} items`;
   return "file" in items ? items.file : items.glob;

@@ -8,7 +8,7 @@
 import { judgeOf } from "../../core/attempt/check.ts";
 import { effectsWithin } from "../../core/attempt/effect.ts";
 import { converse } from "../../core/conversation/conversation.ts";
-import type { EventOf, PromptKind } from "../../core/event.ts";
+import type { Conversation, EventOf } from "../../core/event.ts";
 import type { ConversationOffer } from "../../core/fact.ts";
 import { resumeGrants } from "../../core/graph/retry.ts";
 import type { Wait } from "../../core/graph/visit-state.ts";
@@ -238,7 +238,7 @@ function runningVerdict(visit: Visit, input: ResumePlanInput): Verdict {
 }
 
 /** What happens to a conversation that continues with each kind of message. */
-const CONTINUATIONS: Readonly<Record<PromptKind, string>> = {
+const CONTINUATIONS: Readonly<Record<Conversation["says"], string>> = {
   task: "the shared conversation continues",
   interrupted: "its conversation continues",
   relay: "its conversation continues, to be handed over",
