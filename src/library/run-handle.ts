@@ -61,7 +61,7 @@ export interface RunHandle extends AsyncIterable<EventJson> {
   stop(mode?: StopMode): Promise<RunResult>;
 }
 
-type HandleOptions = Omit<ExecuteOptions, "display" | "greet"> & {
+type HandleOptions = Omit<ExecuteOptions, "display" | "openingLines"> & {
   readonly signal?: AbortSignal | undefined;
   readonly answer?: AnswerSource | undefined;
 };

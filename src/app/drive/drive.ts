@@ -22,7 +22,7 @@ import { type LaunchInput, workspaceOf } from "../../engine/launch.ts";
 import { Loop, Mailbox } from "../../engine/loop.ts";
 import { recordUpdate } from "../../engine/record.ts";
 import type { ForeignFiles } from "../../engine/run-workspace.ts";
-import { type RunDir, runDirOf } from "../../engine/state-dir.ts";
+import { runDirOf } from "../../engine/state-dir.ts";
 import { type LastingRequest, pendingAmong } from "../../journal/inbox.ts";
 import type { Budget, Recover } from "../../plan/plan.ts";
 import { telemetrySettings } from "../../telemetry/settings.ts";
@@ -30,16 +30,15 @@ import { type Clock, systemClock } from "../../util/clock.ts";
 import { defined } from "../../util/defined.ts";
 import { failpoint } from "../../util/failpoint.ts";
 import { hideSecretsOf, type LoadedRun, loadRun, reloadRun } from "../loaded-run.ts";
-import { outputReaders } from "../output/output.ts";
-import { hasAgents, lateCostOf, priceListOf } from "../prices.ts";
+import { lateCostOf } from "../prices.ts";
 import { type Project, removedState } from "../project/project.ts";
 import { RunError, setDrivenRun } from "../refusal.ts";
 import { keepCodeOfFirstStep, keepHeapSmall } from "../this-process.ts";
-import { checkHandedOnFiles, openAgents, openFiles, openRunFiles } from "./loop-parts.ts";
+import { checkOutputsOnResume, openAgents, openFiles, openRunFiles } from "./loop-parts.ts";
 import { thisPerson } from "./owner.ts";
 import { type DrivenRun, factOf, listen, OwnerRequests } from "./owner-requests.ts";
 import { type OwnedRun, type OwnOptions, own, replacedError } from "./ownership.ts";
-import { type GivenVariables, newlyRemembered, runEnvironment } from "./run-environment.ts";
+import { newlyRemembered, runEnvironment } from "./run-environment.ts";
 import { completeRunFiles } from "./run-files.ts";
 import {
   type Display,
@@ -47,15 +46,13 @@ import {
   type QuestionPrompt,
   type Screen,
   type ScreenControls,
+  type ScreenOptions,
+  screenOf,
 } from "./screen.ts";
-import type { Telemetry } from "./telemetry.ts";
 
 export interface ExecuteOptions extends OwnOptions {
   readonly display: Display;
-  /**
-   * What the person asks for besides continuing; called when this process owns the run and no step
-   * runs.
-   */
+  /** What the person asks for besides continuing; called once the run is owned and no step runs. */
   readonly requested?: (known: LoadedRun) => Promise<readonly Fact[]>;
   /** What the person added to the budget. */
   readonly added?: Budget;
@@ -65,7 +62,7 @@ export interface ExecuteOptions extends OwnOptions {
   readonly recover?: Recover;
   /** The same for single visits, by their step path (`fix@2`). */
   readonly choices?: Readonly<Record<string, Recover>>;
-  /** Interrupted work continues with the files as they are, because the person wants that. */
+  /** The person wants interrupted work to continue with the files as they are. */
   readonly files?: "keep";
   /** What the person wants done with changes by others in the run's own workspace. */
   readonly foreign?: ForeignFiles;
@@ -76,23 +73,23 @@ export interface ExecuteOptions extends OwnOptions {
   /** The gates answer every question with the choice that approves. */
   readonly autoApprove?: boolean;
   /** Variables that the person gave new values. */
-  readonly variables?: GivenVariables;
+  readonly variables?: Readonly<Record<string, string>>;
   /** Of a fleet run: the file with the deadline of its steps. */
   readonly leash?: string;
   /** Leaves the run when nothing can happen for longer than this. */
   readonly waitMaxMs?: number;
   /** The clock of the run; without it, that of this machine. */
   readonly clock?: Clock;
-  /** This process is there for this run alone: the settings of its heap are ours. */
+  /** This process only drives this run, so it may change the settings of its heap. */
   readonly isWholeProgram?: boolean;
-  /** Said once the lease is ours. */
-  readonly greet?: (known: LoadedRun) => Promise<readonly string[]>;
+  /** Lines for the person, once this process owns the run. */
+  readonly openingLines?: (known: LoadedRun) => Promise<readonly string[]>;
 }
 
-/** The run after this process has driven it. */
+/** A run after this process has driven it. */
 export interface Executed {
   readonly known: LoadedRun;
-  /** The signal or the request that ended this process's part, if one did. */
+  /** The signal or the request that ended the drive, if one did. */
   readonly endedBy: string | undefined;
   /** The person left the run to a process in the background; its steps are still running. */
   readonly isDetached: boolean;
@@ -264,47 +261,45 @@ async function drive(
   asked: readonly Fact[],
 ): Promise<Run> {
   const { log, inbox } = project.journal;
+  const { plan } = known;
   const dir = runDirOf(project.dir, known.id);
   const clock = options.clock ?? systemClock();
-  const { variables = {} } = options;
+  const { variables = {}, turns, recover, choices, files, cache, waitMaxMs } = options;
   const env = runEnvironment(known.run, variables);
-  const remembers = newlyRemembered(known, variables);
-  const files = await openRunFiles(project, known);
+  const runFiles = await openRunFiles(project, known);
   const now = (): number => clock.now();
-  const unshown = unshownUpdate(known);
   const mailbox = new Mailbox();
   const currentRun = (): Run => loop.run;
   const autoApprove = options.autoApprove === true;
   const gates = new GateExecutor({ inbox, now, run: currentRun, by: thisPerson(), autoApprove });
   const prompt = promptOf(options, gates, mailbox);
-  const controls = controlsOf(mailbox, currentRun);
-  const around = { project, dir, now, prompt, mailbox, controls };
-  const screen = await screenFor(options, known, around);
-  prompt?.show(screen);
-  const { plan } = known;
+  const past = known.events.slice(0, known.events.length - unshownUpdate(known).length);
+  const shown = { ...(await screenOf(project, known)), past, now, mailbox, currentRun };
+  const screen = await openScreen(options, shown, prompt);
   const traceVariables: LaunchInput["traceVariables"] = (at) => telemetry?.variables(at) ?? {};
   const launch = { plan, dir, env, traceVariables, ...defined({ leash: options.leash }) };
   const site = (): LaunchInput => ({ ...launch, run: loop.run });
   const agents = await openAgents(known, site);
   const { kept, results } = await openFiles(project, known, options.foreign, site, screen);
-  for (const line of await checkHandedOnFiles(known, asked)) screen.say(line);
+  for (const line of await checkOutputsOnResume(known, asked)) screen.say(line);
   const processes = new ProcessExecutor({ ...launch, run: currentRun, agents });
   const probes = new ProbeExecutor({ site });
-  const telemetry = await telemetryOf(known);
+  const settings = telemetrySettings(process.env);
+  const telemetry = settings && (await import("./telemetry.ts")).openTelemetry(known, settings);
   const notify = plan.notify && (await import("../notify.ts")).watchNotices(known);
   const loop: Loop = new Loop({
     ...{ log, plan, epoch, clock, owner, env, runId: known.id, run: known.run },
-    ...recoveryIn(options),
-    ...(remembers === undefined ? {} : { remembers }),
+    ...defined({ turns, recover, choices, files, cache, waitMaxMs }),
+    ...defined({ remembers: newlyRemembered(known, variables) }),
     workspaceOf: workspaceOf(dir),
     keepsFiles: kept !== undefined && plan.workspace?.snapshots === true,
     ...(kept === undefined || kept.placed.kind === "here" ? {} : { placed: kept.placed }),
     queue: mailbox,
     executors: { processes, gates, probes, files: kept ?? NO_FILES, results },
     watch: (events, run) => {
-      prepareProcess(options);
+      if (options.isWholeProgram === true) prepareForLongRun();
       hideSecretsOf(plan, run);
-      files.record(events, run);
+      runFiles.record(events, run);
       prompt?.update(run);
       screen.update(events, run);
       telemetry?.record(events);
@@ -314,34 +309,18 @@ async function drive(
   });
   try {
     await requests.connect(drivenRunOf(project, { known, epoch }, mailbox, processes));
-    for (const line of (await options.greet?.(known)) ?? []) screen.say(line);
-    if (unshown.length > 0) screen.update(unshown, known.run);
+    for (const line of (await options.openingLines?.(known)) ?? []) screen.say(line);
+    if (past.length < known.events.length) screen.update(unshownUpdate(known), known.run);
     await loop.drive(asked);
-    files.close(loop.run);
+    runFiles.close(loop.run);
     return loop.run;
   } finally {
     await requests.disconnect();
     prompt?.close();
     await screen.close();
-    await closeTelemetry(telemetry, options);
+    const notExported = await telemetry?.close();
+    if (notExported !== undefined) options.display.warn?.(notExported);
   }
-}
-
-/** The export of a run's spans and metrics; loaded only when the variables ask for it. */
-async function telemetryOf(known: LoadedRun): Promise<Telemetry | undefined> {
-  const settings = telemetrySettings(process.env);
-  if (settings === undefined) return undefined;
-  const { openTelemetry } = await import("./telemetry.ts");
-  return openTelemetry(known, settings);
-}
-
-/** Ends the export; a person reads what was not exported. */
-async function closeTelemetry(
-  telemetry: Telemetry | undefined,
-  { display }: ExecuteOptions,
-): Promise<void> {
-  const line = await telemetry?.close();
-  if (line !== undefined) display.warn?.(line);
 }
 
 /** What the person at the screen can do with a key. */
@@ -357,7 +336,7 @@ function controlsOf(mailbox: Mailbox, currentRun: () => Run): ScreenControls {
   };
 }
 
-/** Turns requests of others into facts for the loop, or into signals for its processes. */
+/** Passes requests of others to the loop as facts, or to its processes as signals. */
 function drivenRunOf(
   project: Project,
   { known: { id }, epoch }: Pick<OwnedRun, "known" | "epoch">,
@@ -376,31 +355,24 @@ function drivenRunOf(
   };
 }
 
-/** Opens the screen of a run; all events but an update that no screen has shown are its past. */
-async function screenFor(
+/** Opens the screen of a run, with the prompt for its questions. */
+async function openScreen(
   { display }: ExecuteOptions,
-  known: LoadedRun,
-  around: {
-    readonly project: Project;
-    readonly dir: RunDir;
-    readonly now: () => number;
-    readonly prompt: QuestionPrompt | undefined;
-    readonly mailbox: Mailbox;
-    readonly controls: ScreenControls;
-  },
+  {
+    mailbox,
+    currentRun,
+    ...shown
+  }: ScreenOptions & { readonly mailbox: Mailbox; readonly currentRun: () => Run },
+  prompt: QuestionPrompt | undefined,
 ): Promise<Screen> {
-  const { project, dir, now, prompt, mailbox, controls } = around;
-  const { events, id: runId, shortId, plan } = known;
-  const unshown = unshownUpdate(known).length;
-  return display.openScreen({
-    ...{ runId, shortId, dir, now, controls },
-    past: unshown === 0 ? events : events.slice(0, -unshown),
-    readers: await outputReaders(plan, hasAgents(plan) ? await priceListOf(plan) : undefined),
-    estimates: () =>
-      import("../look/earlier-runs.ts").then((one) => one.earlierEstimates(project, known)),
+  const screen = await display.openScreen({
+    ...shown,
+    controls: controlsOf(mailbox, currentRun),
     onError: (error) => mailbox.fail(error),
     footer: prompt && ((width) => prompt.footer(width)),
   });
+  prompt?.show(screen);
+  return screen;
 }
 
 /** The prompt for the questions of the run, if a person could answer them here. */
@@ -417,26 +389,10 @@ function promptOf(
   });
 }
 
-/** Prepares this process for a long run, after its first step has started. */
-function prepareProcess({ isWholeProgram }: ExecuteOptions): void {
-  if (isWholeProgram !== true) return;
+/** Prepares this process for a long run; before the first step it would only delay the start. */
+function prepareForLongRun(): void {
   keepCodeOfFirstStep();
   keepHeapSmall();
-}
-
-/** What the person wants done with interrupted work, and how long the loop waits. */
-function recoveryIn({
-  recover,
-  choices,
-  files,
-  cache,
-  turns,
-  waitMaxMs,
-}: ExecuteOptions): Pick<
-  ExecuteOptions,
-  "recover" | "choices" | "files" | "cache" | "turns" | "waitMaxMs"
-> {
-  return defined({ turns, recover, choices, files, cache, waitMaxMs });
 }
 
 /** The update that `takeUpdate` recorded last, before there was a screen to show it. */

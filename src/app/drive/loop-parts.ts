@@ -26,20 +26,20 @@ import { RunFiles } from "./run-files.ts";
 import { relinkWorktrees } from "./run-workspace.ts";
 import type { Screen } from "./screen.ts";
 
-/** Lets git look at a directory of which snapshots are kept, while this process reads the journal. */
+/** Starts git on a directory that has snapshots, so that it works while the journal is read. */
 export async function askGitEarly({ dir }: Project, directory = dirname(dir.root)): Promise<void> {
   if (!existsSync(join(dir.root, "snapshots.git"))) return;
   const { askEarly } = await import("../../workspace/repository.ts");
   askEarly(directory);
 }
 
-/** What keeps the files of a run, and what looks for results of earlier runs. */
+/** The executors for the files of a run, and for results of earlier runs. */
 interface FileParts {
   readonly kept: FilesExecutor | undefined;
   readonly results: Executor<"recall">;
 }
 
-/** Opens the parts of a run that keep files; each is loaded only for plans that want it. */
+/** Opens these executors; the code of each is loaded only for plans that need it. */
 export async function openFiles(
   project: Project,
   known: LoadedRun,
@@ -92,7 +92,8 @@ async function openFilesExecutor(
     };
     // Git reports its version while the rest is loaded and opened.
     const [, files] = await Promise.all([gitVersion(), open()]);
-    if (run.workspace === undefined) for (const line of await leftBehind(known)) screen.say(line);
+    if (run.workspace === undefined)
+      for (const line of await uncommittedLines(known)) screen.say(line);
     return files;
   } catch (error) {
     if (!(error instanceof WorkspaceError)) throw error;
@@ -106,8 +107,8 @@ async function openFilesExecutor(
 
 const FILES_SHOWN_MAX = 5;
 
-/** The uncommitted changes of the project that a new worktree does not have. */
-async function leftBehind({ plan, run }: LoadedRun): Promise<readonly string[]> {
+/** A line about the uncommitted changes of the project, which a new worktree does not have. */
+async function uncommittedLines({ plan, run }: LoadedRun): Promise<readonly string[]> {
   const { workspace } = plan;
   if (workspace?.kind !== "worktree" || workspace.uncommitted === true) return [];
   const { looseFiles } = await import("../../workspace/repository.ts");
@@ -128,7 +129,7 @@ function hasOwnWorkspaces(graph: Graph): boolean {
  * those that it may. Returns lines for a person. Throws when an output and its copy are both
  * missing.
  */
-export async function checkHandedOnFiles(
+export async function checkOutputsOnResume(
   { plan, run, events, dir, shortId }: LoadedRun,
   asked: readonly Fact[],
 ): Promise<readonly string[]> {
@@ -162,7 +163,7 @@ function reopenedBy(plan: Plan, run: Run, step: string): readonly string[] {
   return known ? planRewind(plan, run, step).reopened : [];
 }
 
-/** Keeps the projections of a run in files up to date. */
+/** Writes the projections of a run, event by event. */
 interface RunFilesWriter {
   record(events: readonly Recorded[], run: Run): void;
   close(run: Run): void;
@@ -176,7 +177,7 @@ export async function openRunFiles(project: Project, known: LoadedRun): Promise<
     opened ??= RunFiles.open(known);
     return opened;
   };
-  // Otherwise open them with the first record: for a long run that takes time, and steps can start.
+  // Otherwise the first record opens them: that takes time for a long run, and steps can start before.
   if (mayBeAhead(known.dir.events, known.run.seq)) own();
   return {
     record: (news, now) => {

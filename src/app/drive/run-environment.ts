@@ -36,7 +36,7 @@ interface PlannedRun {
 }
 
 /** Variables with values from `--env`. */
-export type GivenVariables = Readonly<Record<string, string>>;
+type GivenVariables = Readonly<Record<string, string>>;
 
 /** The variables and marks that a new run of this plan remembers. */
 export function rememberedAtStart(plan: Plan): RememberedEnvironment {

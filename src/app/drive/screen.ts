@@ -7,10 +7,12 @@ import type { Run } from "../../core/run.ts";
 import type { RunDir } from "../../engine/state-dir.ts";
 import type { Answered } from "../../journal/inbox.ts";
 import type { Estimate } from "../../view/preview/estimate.ts";
-import type { OutputReaders } from "../output/output.ts";
+import type { LoadedRun } from "../loaded-run.ts";
+import { type OutputReaders, pricedReaders } from "../output/output.ts";
+import type { Project } from "../project/project.ts";
 
 export interface Screen {
-  /** Says something about the run as a whole. */
+  /** Prints a line about the run as a whole. */
   say(line: string): void;
   /** A batch of events; `run` is the run after it. */
   update(events: readonly Recorded[], run: Run): void;
@@ -29,7 +31,7 @@ export interface ScreenOptions {
   /** How the output of a step is read. */
   readonly readers: OutputReaders;
   readonly now: () => number;
-  /** Something cannot be shown; called once. Without it, `close` rejects. */
+  /** Called once, when something cannot be shown. Without it, `close` rejects. */
   readonly onError?: (error: unknown) => void;
   /** The lines below the steps of the live view. */
   readonly footer?: ((width: number) => readonly string[]) | undefined;
@@ -51,7 +53,7 @@ export interface ScreenControls {
 
 /** Asks the questions of a run's gates, one at a time. */
 export interface QuestionPrompt {
-  /** Whether somebody could still answer here. */
+  /** True while somebody can answer here. */
   readonly isOpen: boolean;
   /** Where a plain line about a question is printed. */
   show(screen: Pick<Screen, "say" | "refresh">): void;
@@ -69,16 +71,16 @@ export interface PromptOptions {
     reply: Pick<Answer, "choice" | "text">,
     from: "terminal" | "program",
   ) => Promise<Answered>;
-  /** An answer could not be recorded. */
+  /** Called when an answer cannot be recorded. */
   readonly onError: (error: unknown) => void;
-  /** Nobody is at the terminal any more. */
+  /** Called when nobody is at the terminal any more. */
   readonly onGone: () => void;
 }
 
 /** How a face shows a run, and asks its questions. */
 export interface Display {
   openScreen(options: ScreenOptions): Promise<Screen>;
-  /** A line beside the screen, after it was closed. */
+  /** Prints a line after the screen was closed. */
   warn?(line: string): void;
   /** A prompt, when there is somebody who could answer. */
   openPrompt?(options: PromptOptions): QuestionPrompt | undefined;
@@ -94,5 +96,38 @@ export const NO_DISPLAY: Display = {
   }),
 };
 
-/** Asks a person to agree; `offer` names what happens then ("start it all the same"). */
+/** Asks a person to agree; `offer` names what happens then ("start it anyway"). */
 export type Confirm = (message: string, offer?: string) => Promise<boolean>;
+
+/** What every screen of a run needs, whoever drives the run. */
+export async function screenOf(
+  project: Project,
+  known: LoadedRun,
+): Promise<Pick<ScreenOptions, "runId" | "shortId" | "dir" | "readers" | "estimates">> {
+  const { id: runId, shortId, dir, plan } = known;
+  const estimates = (): Promise<ReadonlyMap<string, Estimate>> => earlierEstimates(project, known);
+  return { runId, shortId, dir, readers: await pricedReaders(plan), estimates };
+}
+
+/** How many completed runs give estimates; more would make a screen wait. */
+const RUNS_MAX = 3;
+/** Larger runs give no estimates, for the same reason. */
+const STEPS_MAX = 1_000;
+
+/** The median time of each step in the newest completed runs of the same pipeline file. */
+export async function earlierEstimates(
+  { journal: { log } }: Project,
+  { id, run }: LoadedRun,
+): Promise<ReadonlyMap<string, Estimate>> {
+  const { estimatesOf } = await import("../../view/preview/estimate.ts");
+  const { file } = run.created ?? {};
+  if (file === undefined || file === "") return new Map();
+  // One more than wanted: the run itself may be among them.
+  const runs = await log.list({ file, status: ["completed"], limit: RUNS_MAX + 1 });
+  const earlier = runs
+    .filter(({ runId, stepsTotal }) => runId !== id && stepsTotal <= STEPS_MAX)
+    .slice(0, RUNS_MAX);
+  const events = [];
+  for (const { runId } of earlier) events.push(...(await log.eventsAfter(runId, 0)));
+  return estimatesOf(events);
+}

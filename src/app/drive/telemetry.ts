@@ -72,7 +72,7 @@ interface HiddenSecrets {
 }
 
 /** The export of one run by one process. */
-export interface Telemetry {
+interface Telemetry {
   /** The variables with which the processes of an attempt join its trace. */
   variables(at: AttemptRef): Readonly<Record<string, string>>;
   record(events: readonly Recorded[]): void;

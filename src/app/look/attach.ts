@@ -10,14 +10,11 @@ import { evolve } from "../../core/evolve.ts";
 import { isIdle } from "../../core/run.ts";
 import type { Answered } from "../../journal/inbox.ts";
 import type { Subscription } from "../../journal/subscription.ts";
-import type { Display } from "../drive/screen.ts";
+import { type Display, screenOf } from "../drive/screen.ts";
 import { hideSecretsOf, type LoadedRun, readPlans, reloadRun } from "../loaded-run.ts";
-import { type OutputReaders, outputReaders } from "../output/output.ts";
-import { hasAgents, priceListOf } from "../prices.ts";
 import { livenessOf, openProject, type Project } from "../project/project.ts";
 import { giveAnswer, openQuestions } from "../request/answer.ts";
 import { stopRun } from "../request/stop.ts";
-import { earlierEstimates } from "./earlier-runs.ts";
 
 /** The events that end a run. */
 const ENDS: ReadonlySet<string> = new Set(["run.completed", "run.failed", "run.stopped"]);
@@ -27,7 +24,7 @@ interface Watcher {
   readonly display: Display;
   /** True when the display is closed. */
   readonly isClosed: () => boolean;
-  /** Calls `leave` when the person wants to leave. */
+  /** Takes the function to call when the person wants to leave. */
   readonly onLeave: (leave: () => void) => void;
 }
 
@@ -50,11 +47,8 @@ export async function followRun(
     onError: fail,
   });
   const screen = await display.openScreen({
-    runId: known.id,
-    shortId: known.shortId,
+    ...(await screenOf(project, known)),
     past: known.events,
-    readers: await readersFor(known),
-    dir: known.dir,
     now: Date.now,
     footer: prompt && ((width) => prompt.footer(width)),
     controls: {
@@ -62,7 +56,6 @@ export async function followRun(
       stopAfterStep: () => void stopFrom(known).catch(fail),
       detach: () => subscription.close(),
     },
-    estimates: () => earlierEstimates(project, known),
   });
   prompt?.show(screen);
   let { run } = known;
@@ -90,10 +83,6 @@ export async function followRun(
   if (failure !== undefined) throw failure.error;
 }
 
-async function readersFor({ plan }: LoadedRun): Promise<OutputReaders> {
-  return outputReaders(plan, hasAgents(plan) ? await priceListOf(plan) : undefined);
-}
-
 /** Asks the owner to stop after the steps that are running. */
 async function stopFrom(known: LoadedRun): Promise<void> {
   const project = await openProject(process.cwd(), "read-write", known.id);
@@ -104,7 +93,7 @@ async function stopFrom(known: LoadedRun): Promise<void> {
   }
 }
 
-/** A watcher only reads the journal, until the person answers a question. */
+/** Records an answer. A watcher only reads the journal, so it opens it again to write. */
 async function answerFrom(
   known: LoadedRun,
   at: AttemptRef,
@@ -118,7 +107,7 @@ async function answerFrom(
   }
 }
 
-/** How often the owner is looked at: a killed one wakes nobody. */
+/** How often the owner is checked: one that was killed wakes nobody. */
 const OWNER_LOOK_MS = 1_000;
 /** How long an owner that leaves a run may take to continue it with an answer that came meanwhile. */
 const RETURN_MS_MAX = 30_000;
@@ -146,7 +135,7 @@ export async function waitForRun(
   let now = known;
   let ownedAt = Date.now();
   for (;;) {
-    // Before the run is read, so that no change is missed.
+    // Subscribed before the run is read, so that no change is missed.
     const subscription = project.journal.log.subscribe(known.id);
     try {
       const before = now.events.length;
@@ -156,7 +145,9 @@ export async function waitForRun(
       if (now.liveness === "owned") ownedAt = Date.now();
       const isLeft = now.answers.size === 0 || Date.now() - ownedAt > RETURN_MS_MAX;
       const left = until - Date.now();
-      const isOver = now.liveness === "owned" ? asks(now, pastQuestions) : isLeft;
+      const isAsking =
+        !pastQuestions && openQuestions(now).some(({ answer }) => answer === undefined);
+      const isOver = now.liveness === "owned" ? isAsking : isLeft;
       if (isOver || left <= 0 || signal.aborted) return now;
       await changedWithin(subscription, Math.min(left, OWNER_LOOK_MS), signal);
     } finally {
@@ -172,14 +163,9 @@ async function changedWithin(
   signal: AbortSignal,
 ): Promise<void> {
   const close = (): void => subscription.close();
-  const patience = setTimeout(close, timeoutMs);
+  const timer = setTimeout(close, timeoutMs);
   signal.addEventListener("abort", close);
   await subscription.changed();
-  clearTimeout(patience);
+  clearTimeout(timer);
   signal.removeEventListener("abort", close);
-}
-
-/** True when a person can answer a question of a run now. */
-function asks(known: LoadedRun, pastQuestions: boolean): boolean {
-  return !pastQuestions && openQuestions(known).some(({ answer }) => answer === undefined);
 }

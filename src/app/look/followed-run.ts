@@ -10,31 +10,30 @@
  * - app/F1 What is kept for watchers does not grow with their number or their slowness.
  */
 import type { Recorded } from "../../core/event.ts";
-import { evolve, replay, takeChanges } from "../../core/evolve.ts";
-import { move } from "../../core/move.ts";
+import { evolve, takeChanges } from "../../core/evolve.ts";
 import { attemptOf, type Run, type StepRecord, stepOf } from "../../core/run.ts";
 import { attemptText, stepPath } from "../../core/step-path.ts";
 import { AttemptClock } from "../../view/attempt-history.ts";
 import { eventLine, eventTone } from "../../view/event-line.ts";
 import type { Estimate } from "../../view/preview/estimate.ts";
 import type { Tone } from "../../view/text.ts";
+import { earlierEstimates } from "../drive/screen.ts";
 import { hideSecretsOf, type LoadedRun, loadRun, reloadRun } from "../loaded-run.ts";
 import {
   type AgentActivity,
   type OutputReaders,
-  outputReaders,
+  pricedReaders,
   printedAttempt,
 } from "../output/output.ts";
 import { OutputTail } from "../output/output-tail.ts";
-import { hidesMarked, masked, maskedJson } from "../output/secret-mask.ts";
-import { hasAgents, priceListOf } from "../prices.ts";
+import { masked, maskedJson } from "../output/secret-mask.ts";
+import { hasAgents } from "../prices.ts";
 import type { Project } from "../project/project.ts";
-import { earlierEstimates } from "./earlier-runs.ts";
-import { outcomeKey, outcomeOf, type RunOutcome } from "./inspect.ts";
+import { outcomeKey, outcomeOf, type RunOutcome, shownRun } from "./inspect.ts";
 
 /** How many lines of the newest events are kept. */
 const LINES_MAX = 500;
-/** The streams of so many agents at most are read for what they do now. */
+/** How many running agents have their streams read for what they do now. */
 const AGENTS_READ_MAX = 32;
 
 /** An event as the terminal prints it. */
@@ -77,9 +76,9 @@ export class FollowedRun {
   private constructor(project: Project, known: LoadedRun) {
     this.#project = project;
     this.#known = known;
-    this.#shown = shownOf(known);
+    this.#shown = shownRun(known);
     this.#since = known.run.seq;
-    this.#begin();
+    this.#noteAll();
   }
 
   /** Loads a run to follow it. */
@@ -131,7 +130,7 @@ export class FollowedRun {
     const { run, plan, dir } = this.#known;
     const activities = new Map<string, AgentActivity>();
     if (!hasAgents(plan)) return activities;
-    this.#readers ??= priceListOf(plan).then((prices) => outputReaders(plan, prices));
+    this.#readers ??= pricedReaders(plan);
     const readers = await this.#readers;
     const agents = [...run.running].filter((visit) => stepOf(visit).work.kind === "agent");
     for (const visit of agents.slice(0, AGENTS_READ_MAX)) {
@@ -159,13 +158,13 @@ export class FollowedRun {
     return this.#estimates;
   }
 
-  /** What the run leaves, as it was looked at last. It is looked at again when something changed. */
+  /** The outcome of the run as of the last look; a new look starts when something has changed. */
   outcome(): RunOutcome {
     void this.#look();
     return this.#outcome;
   }
 
-  /** What the run leaves, as it is now. */
+  /** The outcome of the run as it is now. */
   async outcomeNow(): Promise<RunOutcome> {
     await this.#look();
     return this.#outcome;
@@ -179,7 +178,7 @@ export class FollowedRun {
     this.#looking = this.#looking.then(async () => {
       this.#outcome = await outcomeOf(this.#project, this.#shown);
     });
-    // The next look reports what is wrong with the journal; the files are only an extra.
+    // Errors of the journal show up elsewhere; the outcome is only an extra.
     this.#looking = this.#looking.catch(() => undefined);
     return this.#looking;
   }
@@ -197,9 +196,9 @@ export class FollowedRun {
     const isSame = known.run === before.run;
     this.#known = known;
     if (!isSame) {
-      this.#shown = shownOf(known);
+      this.#shown = shownRun(known);
       this.#since = known.run.seq;
-      this.#begin();
+      this.#noteAll();
       return;
     }
     const news = known.events.slice(before.events.length);
@@ -210,8 +209,8 @@ export class FollowedRun {
     for (const record of takeChanges(this.#shown.run)) this.#mark(record, known.run.seq);
   }
 
-  /** Starts again with the run as it is. */
-  #begin(): void {
+  /** Notes the events of the run from the first one. */
+  #noteAll(): void {
     this.#clock = new AttemptClock();
     this.#lines = [];
     this.#changedAt = new Map();
@@ -236,21 +235,12 @@ export class FollowedRun {
     if (this.#lines.length > 2 * LINES_MAX) this.#lines = this.#lines.slice(-LINES_MAX);
   }
 
-  /** A step changed, and so did the counts of the composite steps that it is in. */
+  /** Marks a step as changed, with the composite steps around it, whose counts have changed. */
   #mark(record: StepRecord, seq: number): void {
     for (let at: StepRecord | undefined = record; at !== undefined; at = at.scope.parent?.record) {
       this.#changedAt.set(stepPath({ scope: at.scope.id, step: stepOf(at).id }), seq);
     }
   }
-}
-
-/** Masked before any text is shortened: no mark recognises a part of a secret. */
-function shownOf(known: LoadedRun): LoadedRun {
-  if (!hidesMarked()) return known;
-  const events = maskedJson(known.events);
-  const run = replay(known.planOf, known.id, events);
-  if (known.moved !== undefined) move(run, known.moved);
-  return { ...known, events, run };
 }
 
 /** The shown run after new events; `news` is undefined when it is the known one itself. */
@@ -259,7 +249,7 @@ function addShown(
   known: LoadedRun,
   news: readonly Recorded[] | undefined,
 ): LoadedRun {
-  if (news === undefined) return hidesMarked() ? shownOf(known) : known;
+  if (news === undefined) return shownRun(known);
   const hidden = maskedJson(news);
   const run = hidden.reduce<Run>((before, one) => evolve(known.planOf, before, one), shown.run);
   return { ...known, events: [...shown.events, ...hidden], run };
@@ -334,7 +324,7 @@ export class FollowedRuns {
   #entry(project: Project, runId: string): LoadedEntry {
     const known = this.#runs.get(runId);
     this.#runs.delete(runId);
-    // A journal that was repaired is another one.
+    // After a repair the project has another journal.
     const entry = known?.project === project ? known : this.#load(project, runId);
     this.#runs.set(runId, entry);
     this.#unload();

@@ -8,24 +8,23 @@
 import { createReadStream, existsSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
-import type { AttemptRef, RunEvent } from "../../core/event.ts";
-import { findVisit, stepOf } from "../../core/run.ts";
+import type { AttemptRef } from "../../core/event.ts";
 import { attemptText, parseVisit, stepPath } from "../../core/step-path.ts";
 import { attemptDirOf } from "../../engine/state-dir.ts";
 import type { Subscription } from "../../journal/subscription.ts";
 import { followLines } from "../../runner/process/output.ts";
 import { closeAll } from "../../util/close.ts";
-import { attemptEnd } from "../../view/attempt-history.ts";
 import { spokenLines } from "../../view/question-text.ts";
 import { type LoadedRun, loadRun } from "../loaded-run.ts";
 import { isAttemptOf, stepNamed } from "../project/names.ts";
 import { livenessOf, type Project } from "../project/project.ts";
 import { command, Refusal } from "../refusal.ts";
-import { type OutputReaders, outputFiles, outputReaders, type PrintedLine } from "./output.ts";
+import { type OutputLine, type OutputReaders, outputReaders, startedAttempt } from "./output.ts";
+import { type AttemptStart, hasEnded } from "./output-part.ts";
 import { masked } from "./secret-mask.ts";
 
 /** A line of a log. */
-export interface LogLine extends PrintedLine {
+export interface LogLine extends OutputLine {
   /** The step that printed it; absent where only one was asked for. */
   readonly path: string | undefined;
   readonly at: AttemptRef;
@@ -53,7 +52,8 @@ export async function printLogs(
     const message = `the files of run ${shortId} were removed by perdure clean`;
     throw new Refusal("files-removed", message, command("show", shortId));
   }
-  const wanted: Wanted = { ...reader, step, readers: await outputReaders(known.plan), lines: 0 };
+  const readers = await outputReaders(known.plan);
+  const wanted: Wanted = { ...reader, step, readers, lines: 0 };
   const shown = new Set<string>();
   const subscription = project.journal.log.subscribe(known.id);
   do {
@@ -61,8 +61,8 @@ export async function printLogs(
     for (const at of attemptsOf(now, step)) {
       if (shown.has(attemptText(at))) continue;
       shown.add(attemptText(at));
-      const running = reader.follow && isRunning(now, at);
-      if (running) await followAttempt({ project, subscription }, now, at, wanted);
+      const isRunning = reader.follow && !hasEnded(now, at);
+      if (isRunning) await followAttempt({ project, subscription }, now, at, wanted);
       else await printAttempt(now, at, wanted);
     }
     if (!reader.follow || (await isOver(project, known.id, reader))) break;
@@ -70,8 +70,6 @@ export async function printLogs(
   subscription.close();
   return wanted.lines;
 }
-
-type Started = Extract<RunEvent, { type: "step.started" }>;
 
 /** What to print, and for whom. */
 interface Wanted extends LogReader {
@@ -83,36 +81,30 @@ interface Wanted extends LogReader {
 
 /** A file of an attempt, and the function that prints its lines. */
 interface PrintedFile {
-  readonly name: string;
+  readonly path: string;
   readonly show: (line: string) => void;
 }
 
-/**
- * A line names its step, unless the person asked for that step. A mark shows the lines of checks
- * and judges.
- */
-function printedFiles(known: LoadedRun, at: Started, wanted: Wanted): readonly PrintedFile[] {
-  const visit = findVisit(known.run, at);
-  const printed = { step: visit && stepOf(visit), judge: at.judge };
-  const read = wanted.readers(printed);
-  const path = stepPath(at);
+/** A line names its step, unless the person asked for that step. */
+function printedFiles(known: LoadedRun, at: AttemptStart, wanted: Wanted): readonly PrintedFile[] {
+  const { files } = wanted.readers(startedAttempt(known, at));
+  const step = stepPath(at);
   const asked = wanted.step === undefined ? undefined : stepPath(parseVisit(wanted.step));
-  return outputFiles(printed).map(({ name, mark, isWork }) => ({
-    name,
+  return files.map(({ name, lines }) => ({
+    path: join(attemptDirOf(known.dir, at), name),
     show: (line) => {
-      for (const shown of isWork ? read.line(line) : [{ text: line }]) {
+      for (const shown of lines(line)) {
         wanted.lines++;
-        wanted.print({ ...shown, mark, at, path: asked === path ? undefined : path });
+        wanted.print({ ...shown, at, path: asked === step ? undefined : step });
       }
     },
   }));
 }
 
-async function printAttempt(known: LoadedRun, at: Started, wanted: Wanted): Promise<void> {
+async function printAttempt(known: LoadedRun, at: AttemptStart, wanted: Wanted): Promise<void> {
   const files = printedFiles(known, at, wanted);
   for (const line of spokenLines(known.events, at)) files[0]?.show(line);
-  for (const { name, show } of files) {
-    const path = join(attemptDirOf(known.dir, at), name);
+  for (const { path, show } of files) {
     if (!existsSync(path)) continue;
     for await (const line of createInterface({ input: createReadStream(path) })) show(line);
   }
@@ -121,15 +113,12 @@ async function printAttempt(known: LoadedRun, at: Started, wanted: Wanted): Prom
 async function followAttempt(
   { project, subscription }: { readonly project: Project; readonly subscription: Subscription },
   known: LoadedRun,
-  at: Started,
+  at: AttemptStart,
   wanted: Wanted,
 ): Promise<void> {
-  const folder = attemptDirOf(known.dir, at);
-  const files = printedFiles(known, at, wanted).map(({ name, show }) =>
-    followLines(join(folder, name), show),
-  );
+  const files = printedFiles(known, at, wanted).map(({ path, show }) => followLines(path, show));
   while (
-    isRunning(await loadRun(project, known.id), at) &&
+    !hasEnded(await loadRun(project, known.id), at) &&
     !(await isOver(project, known.id, wanted))
   ) {
     await subscription.changed();
@@ -147,20 +136,12 @@ async function isOver(
 }
 
 /** The attempts of a step and of the steps inside it, or of the whole run. */
-function attemptsOf({ events }: LoadedRun, step: string | undefined): readonly Started[] {
+function attemptsOf({ events }: LoadedRun, step: string | undefined): readonly AttemptStart[] {
   return events.flatMap(({ event }) =>
     event.type === "step.started" && (step === undefined || isAttemptOf(step, event))
       ? [event]
       : [],
   );
-}
-
-function isRunning({ events }: LoadedRun, at: AttemptRef): boolean {
-  const key = attemptText(at);
-  return !events.some(({ event }) => {
-    const end = attemptEnd(event);
-    return end !== undefined && attemptText(end) === key;
-  });
 }
 
 const LINES_MAX = 1000;

@@ -6,12 +6,11 @@
  * Does not: join a name from outside into a path; the attempt and the file are looked up.
  * Invariants:
  * - output-part/O1 A part costs the memory of one part, however long the file is.
- * - output-part/O2 A part ends where the next one begins: inside of no letter, secret or escape.
+ * - output-part/O2 A part ends where the next one begins: never inside a character, a secret or an escape.
  */
 import * as fs from "node:fs/promises";
 import { join } from "node:path";
-import type { RunEvent } from "../../core/event.ts";
-import { findVisit, stepOf } from "../../core/run.ts";
+import type { EventOf, Recorded } from "../../core/event.ts";
 import { attemptText } from "../../core/step-path.ts";
 import { attemptDirOf } from "../../engine/state-dir.ts";
 import { errorCode } from "../../runner/file-text.ts";
@@ -23,27 +22,27 @@ import type { LoadedRun } from "../loaded-run.ts";
 import { stepNamed } from "../project/names.ts";
 import type { Project } from "../project/project.ts";
 import { command, Refusal } from "../refusal.ts";
-import { type OutputFile, outputFiles, outputReaders } from "./output.ts";
+import { type OutputFile, outputFiles, outputReaders, startedAttempt } from "./output.ts";
 import { masked } from "./secret-mask.ts";
 
-/** How much of an output one answer holds, by default and at most. */
+/** How many bytes of an output one answer holds, by default and at most. */
 const PART_BYTES = 64 * 1024;
 const PART_BYTES_MAX = 1024 * 1024;
 /** How far around a cut a secret is looked for. */
 const AROUND_BYTES = 4 * 1024;
 /** How far a cut moves in one step when it falls into a secret. */
 const MOVE_BYTES = 8;
-/** How often a file is looked at that the system does not watch. */
+/** How often a file that the system does not watch is read. */
 const LOOK_MS = 500;
 /** How often a fast writer is read. */
 const BATCH_MS = 100;
-/** How long the last line may be incomplete before it is given. */
+/** How long an incomplete last line is held back. */
 const QUIET_MS = 400;
 
 const NEWLINE = 0x0a;
 
 /** The start of an attempt. */
-export type AttemptStart = Extract<RunEvent, { type: "step.started" }>;
+export type AttemptStart = EventOf<"step.started">;
 
 /** The part of an output that somebody wants. */
 export interface WantedOutput {
@@ -87,8 +86,11 @@ function isInside(attempt: string, name: string): boolean {
   return attempt.startsWith(name) && /^(@\d+)?\.\d+$/.test(attempt.slice(name.length));
 }
 
-/** True when an attempt has ended, so that it prints nothing more. */
-export function hasEnded({ events }: LoadedRun, at: AttemptStart): boolean {
+/** True when one of these events ended an attempt: it prints nothing more. */
+export function hasEnded(
+  { events }: { readonly events: readonly Recorded[] },
+  at: AttemptStart,
+): boolean {
   const key = attemptText(at);
   return events.some(({ event }) => {
     const end = attemptEnd(event);
@@ -108,22 +110,17 @@ export async function writtenOutput(
 ): Promise<readonly SizedOutput[]> {
   const folder = attemptDirOf(known.dir, at);
   const files: SizedOutput[] = [];
-  for (const file of filesOf(known, at)) {
+  for (const file of outputFiles(startedAttempt(known, at))) {
     const bytes = (await fs.stat(join(folder, file.name)).catch(missing))?.size ?? 0;
     if (bytes > 0) files.push({ ...file, bytes });
   }
   return files;
 }
 
-function filesOf(known: LoadedRun, at: AttemptStart): readonly OutputFile[] {
-  const visit = findVisit(known.run, at);
-  return outputFiles({ step: visit && stepOf(visit), judge: at.judge });
-}
-
 /** Where an output is, and how its bytes become text. */
 interface OutputSource {
   readonly at: AttemptStart;
-  readonly file: OutputFile;
+  readonly name: string;
   readonly path: string;
   /** Of the stream of an agent: what a person sees of some of its lines. */
   readonly words: ((lines: readonly string[]) => string) | undefined;
@@ -131,29 +128,24 @@ interface OutputSource {
 
 async function sourceOf(known: LoadedRun, wanted: WantedOutput): Promise<OutputSource> {
   const at = attemptNamed(known, wanted.attempt);
-  const files = filesOf(known, at);
+  const { files } = (await outputReaders(known.plan))(startedAttempt(known, at));
   const file = files.find(({ name }) => name === (wanted.file ?? files[0]?.name));
   if (file === undefined) {
     const names = files.map(({ name }) => name).join(", ");
     const message = `${attemptText(at)} has no output ${wanted.file}; it has ${names}`;
     throw new Refusal("missing-file", message, command("logs", known.shortId, attemptText(at)));
   }
-  const visit = findVisit(known.run, at);
-  const reader = (await outputReaders(known.plan))({
-    step: visit && stepOf(visit),
-    judge: at.judge,
-  });
-  const isStream = file.isWork && reader.activity() !== undefined;
+  const { name, isStream } = file;
   const words = (lines: readonly string[]): string =>
-    lines.flatMap((line) => reader.line(line).map(({ text }) => `${text}\n`)).join("");
-  const path = join(attemptDirOf(known.dir, at), file.name);
-  return { at, file, path, words: isStream ? words : undefined };
+    lines.flatMap((line) => file.lines(line).map(({ text }) => `${text}\n`)).join("");
+  const path = join(attemptDirOf(known.dir, at), name);
+  return { at, name, path, words: isStream ? words : undefined };
 }
 
 /** Reads a part of what an attempt printed. */
 export async function readOutput(known: LoadedRun, wanted: WantedOutput): Promise<OutputPart> {
   const source = await sourceOf(known, wanted);
-  // Looked up before the file is read: what comes after an end is in the file already.
+  // Asked before the file is read: an attempt that has ended has written all of it.
   return partOf(source, wanted, hasEnded(known, source.at));
 }
 
@@ -162,7 +154,7 @@ async function partOf(
   { from: given = 0, limit = PART_BYTES }: WantedOutput,
   isOver: boolean,
 ): Promise<OutputPart> {
-  const names = { attempt: attemptText(source.at), file: source.file.name };
+  const names = { attempt: attemptText(source.at), file: source.name };
   const file = await fs.open(source.path, "r").catch(missing);
   if (file === undefined) return { ...names, from: 0, to: 0, bytes: 0, ended: isOver, text: "" };
   try {
@@ -205,26 +197,26 @@ async function textPart(output: OpenOutput, start: number, length: number): Prom
   return { from: read + begin, to: read + cut, text };
 }
 
-/** The first place from `at` on that is inside of no letter, secret or terminal escape. */
+/** The first position from `at` on that is not inside a character, a secret or a terminal escape. */
 function boundary(bytes: Buffer, at: number): number {
   if (at <= 0 || at >= bytes.length || bytes[at - 1] === NEWLINE) return Math.max(0, at);
   const from = bytes.lastIndexOf(NEWLINE, at - 1) + 1;
-  for (let cut = letterStart(bytes, at); cut < bytes.length; ) {
+  for (let cut = characterStart(bytes, at); cut < bytes.length; ) {
     const newline = bytes.indexOf(NEWLINE, cut);
     const before = bytes.toString("utf8", Math.max(from, cut - AROUND_BYTES), cut);
     const until = Math.min(newline < 0 ? bytes.length : newline, cut + AROUND_BYTES);
     const after = bytes.toString("utf8", cut, until);
     if (shown(before + after) === shown(before) + shown(after)) return cut;
-    cut = letterStart(bytes, cut + MOVE_BYTES);
+    cut = characterStart(bytes, cut + MOVE_BYTES);
   }
-  return letterStart(bytes, at);
+  return characterStart(bytes, at);
 }
 
 function shown(text: string): string {
   return withoutEscapes(masked(text));
 }
 
-function letterStart(bytes: Buffer, at: number): number {
+function characterStart(bytes: Buffer, at: number): number {
   let start = at;
   while (start < bytes.length && ((bytes[start] ?? 0) & 0xc0) === 0x80) start++;
   return start;
@@ -271,7 +263,7 @@ function missing(error: unknown): undefined {
   throw error;
 }
 
-/** Gives what an attempt prints from a byte on, part by part, until it has ended. */
+/** Yields what an attempt prints from a byte on, part by part, until it has ended. */
 export async function* followOutput(
   project: Project,
   known: LoadedRun,
@@ -297,10 +289,7 @@ export async function* followOutput(
     await changeOf(source.path, signal);
     const news = await project.journal.log.eventsAfter(known.id, seq);
     seq = news.at(-1)?.seq ?? seq;
-    isOver ||= news.some(({ event }) => {
-      const end = attemptEnd(event);
-      return end !== undefined && attemptText(end) === attemptText(source.at);
-    });
+    isOver ||= hasEnded({ events: news }, source.at);
   }
 }
 

@@ -13,20 +13,20 @@ import { attemptOf, hasProcess, stepOf } from "../../core/run.ts";
 import { stepPath } from "../../core/step-path.ts";
 import { attemptDirOf, type RunDir } from "../../engine/state-dir.ts";
 import { PulledFile } from "../../runner/process/output.ts";
+import { defined } from "../../util/defined.ts";
 import type { FailedOutput } from "../../view/end-card.ts";
 import { principalFailure } from "../../view/failure-advice.ts";
 import { commandText, plainText } from "../../view/text.ts";
 import type { LoadedRun } from "../loaded-run.ts";
 import {
   type AgentActivity,
+  markedText,
   type OutputLine,
   type OutputReaders,
-  outputFiles,
   outputReaders,
   type PrintedAttempt,
   printedAttempt,
 } from "./output.ts";
-
 import { masked } from "./secret-mask.ts";
 
 const LINES_KEPT_MAX = 500;
@@ -38,9 +38,12 @@ interface TailSource {
   readonly readers: OutputReaders;
 }
 
+/** A tail is complete after so many reads, or the output is longer than anybody reads. */
+const READS_MAX = 16;
+
 /** Reads the output of one attempt from its first byte, or from its end if it is long. */
 export class OutputTail {
-  readonly #files: readonly { readonly file: PulledFile; readonly showsPartial: boolean }[];
+  readonly #files: readonly { readonly file: PulledFile; readonly isStream: boolean }[];
   readonly #activity: () => AgentActivity | undefined;
   #lines: OutputLine[] = [];
   #dropped = false;
@@ -48,16 +51,14 @@ export class OutputTail {
   constructor({ dir, at, readers }: TailSource, printed: PrintedAttempt) {
     const folder = attemptDirOf(dir, at);
     const reader = readers(printed);
-    // The stream of an agent is read whole: its usage is a sum over all of it.
-    const isStream = reader.activity() !== undefined;
     this.#activity = () => reader.activity();
-    this.#files = outputFiles(printed).map(({ name, mark, isWork }) => {
-      const isWhole = isWork && isStream;
-      const take = (line: string): void => {
-        for (const one of isWork ? reader.line(line) : [{ text: line }]) this.#keep(one, mark);
+    this.#files = reader.files.map(({ name, isStream, lines }) => {
+      const take = (text: string): void => {
+        for (const line of lines(text)) this.#keep(line);
       };
-      const file = new PulledFile(join(folder, name), take, isWhole ? "whole" : "end");
-      return { file, showsPartial: !isWhole };
+      // The stream of an agent is read whole: its usage is a sum over all of it.
+      const from = isStream ? "whole" : "end";
+      return { file: new PulledFile(join(folder, name), take, from), isStream };
     });
   }
 
@@ -68,10 +69,10 @@ export class OutputTail {
 
   /** The last lines, newest last, without escapes and secrets. */
   lines(): readonly OutputLine[] {
-    const open = this.#files.flatMap(({ file, showsPartial }) =>
-      showsPartial && file.partial !== "" ? [shown({ text: file.partial }, undefined)] : [],
+    const partial = this.#files.flatMap(({ file, isStream }) =>
+      isStream || file.partial === "" ? [] : [shown({ text: file.partial })],
     );
-    return open.length === 0 ? this.#lines : [...this.#lines, ...open];
+    return partial.length === 0 ? this.#lines : [...this.#lines, ...partial];
   }
 
   /** True when there were more lines than are kept. */
@@ -86,36 +87,32 @@ export class OutputTail {
     return bytes > 0;
   }
 
+  /** Reads the rest of an attempt that has ended. */
+  readToEnd(): void {
+    for (let reads = 0; reads < READS_MAX && this.read(); reads++);
+    this.close();
+  }
+
   /** Ends the reading; the incomplete last lines count. */
   close(): void {
     for (const { file } of this.#files) file.close();
   }
 
-  #keep(line: OutputLine, mark: string | undefined): void {
-    this.#lines.push(shown(line, mark));
+  #keep(line: OutputLine): void {
+    this.#lines.push(shown(line));
     if (this.#lines.length < 2 * LINES_KEPT_MAX) return;
     this.#lines = this.#lines.slice(-LINES_KEPT_MAX);
     this.#dropped = true;
   }
 }
 
-/** Masked before it is cut: half of a secret is not recognised. */
-function shown({ text, tone }: OutputLine, mark: string | undefined): OutputLine {
+/** Masked before it is shortened: half of a secret is not recognised. */
+function shown({ text, tone, ...of }: OutputLine): OutputLine {
   const plain = plainText(masked(text)).slice(0, LINE_CHARACTERS_MAX);
-  const marked = mark === undefined ? plain : `${mark} │ ${plain}`;
-  return tone === undefined ? { text: marked } : { text: marked, tone };
+  return { text: markedText({ ...of, text: plain }), ...defined({ tone }) };
 }
 
 const FAILED_LINES_MAX = 20;
-/** A tail is complete after so many reads, or the output is longer than anybody reads. */
-const READS_MAX = 16;
-
-/** Reads a tail to its end. */
-export function readToEnd(tail: OutputTail): void {
-  for (let reads = 0; reads < READS_MAX && tail.read(); reads++);
-  tail.close();
-}
-
 /** The end of the output of the step that made a run fail; undefined when it printed nothing. */
 export async function failedOutput({
   run,
@@ -130,7 +127,7 @@ export async function failedOutput({
     { dir, at, readers: await outputReaders(plan) },
     printedAttempt(visit),
   );
-  readToEnd(tail);
+  tail.readToEnd();
   const lines = tail.lines().map(({ text }) => text);
   while (lines.at(-1)?.trim() === "") lines.pop();
   if (lines.length === 0) return undefined;

@@ -11,13 +11,13 @@
 import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 import { join } from "node:path";
 import { judgeOf } from "../../core/attempt/check.ts";
-import type { AttemptRef, RunEvent } from "../../core/event.ts";
+import type { AttemptRef, EventOf } from "../../core/event.ts";
 import { findVisit, stepOf, type Visit } from "../../core/run.ts";
 import { attemptText } from "../../core/step-path.ts";
 import { attemptDirOf, type RunDir } from "../../engine/state-dir.ts";
 import { checksOf, type Plan, type Step } from "../../plan/plan.ts";
 import type { AgentEvent } from "../../runner/agents/adapter.ts";
-import type { AgentReport } from "../../runner/agents/report.ts";
+import type { AgentFollower, AgentReport } from "../../runner/agents/report.ts";
 import type { PriceList } from "../../runner/agents/usage.ts";
 import { ATTEMPT_FILE, checkOutputFile } from "../../runner/process/attempt-folder.ts";
 import { followLines } from "../../runner/process/output.ts";
@@ -27,13 +27,13 @@ import { formatDuration } from "../../util/duration.ts";
 import type { LiveSpending } from "../../view/live/live-input.ts";
 import { firstLine, plainText, type Tone } from "../../view/text.ts";
 import type { LoadedRun } from "../loaded-run.ts";
-import { hasAgents } from "../prices.ts";
+import { hasAgents, priceListOf } from "../prices.ts";
 import { masked } from "./secret-mask.ts";
 
 /** A file of an attempt with what it printed. */
 export interface OutputFile {
   readonly name: string;
-  /** Who speaks in it, beside the step itself: a check, or a judge. */
+  /** A check or a judge that wrote it, if the step itself did not. */
   readonly mark?: string;
   /** It holds the stream of an agent, or what a command printed. */
   readonly isWork: boolean;
@@ -49,6 +49,12 @@ export interface PrintedAttempt {
 /** The attempt that a visit is at. */
 export function printedAttempt(visit: Visit): PrintedAttempt {
   return { step: stepOf(visit), judge: judgeOf(visit)?.agent };
+}
+
+/** The attempt that an event started. */
+export function startedAttempt({ run }: LoadedRun, at: EventOf<"step.started">): PrintedAttempt {
+  const visit = findVisit(run, at);
+  return { step: visit && stepOf(visit), judge: at.judge };
 }
 
 /** The files of an attempt, in the order in which they are written. */
@@ -72,36 +78,54 @@ export interface AgentActivity extends LiveSpending {
   readonly tool?: string;
 }
 
-/** Turns the lines of an attempt's work into what is shown of them. */
+/** A file of an attempt, and what a person sees of its lines. */
+interface ReadableFile {
+  readonly name: string;
+  /** It holds the stream of an agent. */
+  readonly isStream: boolean;
+  readonly lines: (text: string) => readonly OutputLine[];
+}
+
+/** Reads the output of one attempt. */
 interface OutputReader {
-  line(text: string): readonly OutputLine[];
+  readonly files: readonly ReadableFile[];
   /** Of an agent: its activity after the lines that were read. */
   activity(): AgentActivity | undefined;
 }
 
-/** Gives a reader for the work of one attempt: that of its step's agent, or of its judge. */
+/** Returns the reader of an attempt, for its step's agent or its judge. */
 export type OutputReaders = (attempt: PrintedAttempt) => OutputReader;
-
-const asItIs: OutputReader = { line: (text) => [{ text }], activity: () => undefined };
 
 /** The readers for the steps of a plan. Without prices, a cost is known only if the agent says it. */
 export async function outputReaders(plan: Plan, prices?: PriceList): Promise<OutputReaders> {
-  if (!hasAgents(plan)) return () => asItIs;
+  if (!hasAgents(plan)) return (printed) => readerOf(printed, undefined);
   const { agentAdapter } = await import("../../runner/agents/registry.ts");
   const { AgentFollower } = await import("../../runner/agents/report.ts");
-  return ({ step, judge }) => {
+  return (printed) => {
+    const { step, judge } = printed;
     const agent = judge ?? (step?.work.kind === "agent" ? step.work.agent : "");
     const adapter = agentAdapter(plan.agents[agent]?.adapter ?? "");
-    if (adapter === undefined) return asItIs;
-    const follower = new AgentFollower(adapter, prices);
-    const lines = new AgentLines();
-    return {
-      // What is no part of the stream (an error of the program itself) is shown as it is.
-      line: (text) =>
-        text.startsWith("{") ? follower.line(text).flatMap((one) => lines.of(one)) : [{ text }],
-      activity: () => activityIn(follower.report),
-    };
+    return readerOf(printed, adapter && new AgentFollower(adapter, prices));
   };
+}
+
+/** The same with the prices of the plan. */
+export async function pricedReaders(plan: Plan): Promise<OutputReaders> {
+  return outputReaders(plan, hasAgents(plan) ? await priceListOf(plan) : undefined);
+}
+
+function readerOf(printed: PrintedAttempt, follower: AgentFollower | undefined): OutputReader {
+  const agentLines = new AgentLines();
+  const files = outputFiles(printed).map(({ name, mark, isWork }): ReadableFile => {
+    const shown = (line: OutputLine): OutputLine => (mark === undefined ? line : { ...line, mark });
+    // What is no part of the stream (an error of the program itself) is shown as it is.
+    const lines = (text: string): readonly OutputLine[] =>
+      isWork && follower !== undefined && text.startsWith("{")
+        ? follower.line(text).flatMap((one) => agentLines.of(one).map(shown))
+        : [shown({ text })];
+    return { name, isStream: isWork && follower !== undefined, lines };
+  });
+  return { files, activity: () => follower && activityIn(follower.report) };
 }
 
 function activityIn({
@@ -131,27 +155,20 @@ const ATTEMPTS_MAX = 200;
 export async function outputTails(known: LoadedRun): Promise<ReadonlyMap<string, string>> {
   const readers = await outputReaders(known.plan);
   const tails = new Map<string, string>();
-  for (const at of attemptsOf(known).slice(-ATTEMPTS_MAX)) {
-    const visit = findVisit(known.run, at);
-    const printed = { step: visit && stepOf(visit), judge: at.judge };
-    const read = readers(printed);
-    const lines = outputFiles(printed)
-      .flatMap(({ name, mark, isWork }) => {
-        const tail = tailOf(join(attemptDirOf(known.dir, at), name));
-        const shown = isWork
-          ? tail.flatMap((line) => read.line(line).map(({ text }) => text))
-          : tail;
-        return mark === undefined ? shown : shown.map((line) => `${mark} │ ${line}`);
-      })
+  const starts = known.events.flatMap(({ event }) =>
+    event.type === "step.started" ? [event] : [],
+  );
+  for (const at of starts.slice(-ATTEMPTS_MAX)) {
+    const { files } = readers(startedAttempt(known, at));
+    const lines = files
+      .flatMap((file) =>
+        tailOf(join(attemptDirOf(known.dir, at), file.name)).flatMap((line) => file.lines(line)),
+      )
       .slice(-TAIL_LINES_MAX)
-      .map(masked);
+      .map((line) => masked(markedText(line)));
     if (lines.length > 0) tails.set(attemptText(at), lines.join("\n"));
   }
   return tails;
-}
-
-function attemptsOf({ events }: LoadedRun): readonly Extract<RunEvent, { type: "step.started" }>[] {
-  return events.flatMap(({ event }) => (event.type === "step.started" ? [event] : []));
 }
 
 function tailOf(path: string): readonly string[] {
@@ -175,20 +192,7 @@ function tailOf(path: string): readonly string[] {
   }
 }
 
-/** A line that an attempt printed, and who says it beside the step itself. */
-export interface PrintedLine {
-  readonly text: string;
-  readonly mark: string | undefined;
-  readonly tone?: Tone;
-}
-
-/** The files of an attempt that are being followed. */
-export interface FollowedAttempt {
-  /** Resolves when everything that is in the files has been given. */
-  close(): Promise<void>;
-}
-
-/** Gives each line that an attempt prints, from the first byte on. */
+/** Calls `onLine` with each line that an attempt prints; the result reads the rest and stops. */
 export function followAttempt(
   {
     dir,
@@ -196,30 +200,30 @@ export function followAttempt(
     readers,
   }: { readonly dir: RunDir; readonly at: AttemptRef; readonly readers: OutputReaders },
   printed: PrintedAttempt,
-  onLine: (line: PrintedLine) => void,
-  onError: (error: unknown) => void,
-): FollowedAttempt {
+  onLine: (line: OutputLine) => void,
+  onError?: (error: unknown) => void,
+): () => Promise<void> {
   const folder = attemptDirOf(dir, at);
-  const read = readers(printed);
-  const files = outputFiles(printed).map(({ name, mark, isWork }) =>
-    followLines(
-      join(folder, name),
-      (line) => {
-        for (const one of isWork ? read.line(line) : [{ text: line }]) onLine({ ...one, mark });
-      },
-      { onError },
-    ),
+  const followed = readers(printed).files.map(({ name, lines }) =>
+    followLines(join(folder, name), (line) => lines(line).forEach(onLine), defined({ onError })),
   );
-  return { close: () => closeAll(files) };
+  return () => closeAll(followed);
 }
 
-/** A line of output. */
+/** A line that an attempt printed. */
 export interface OutputLine {
   readonly text: string;
+  /** A check or a judge that printed it, if the step itself did not. */
+  readonly mark?: string;
   readonly tone?: Tone;
 }
 
-type EventOf<T extends AgentEvent["type"]> = Extract<AgentEvent, { type: T }>;
+/** "check │ 3 tests failed". */
+export function markedText({ mark, text }: OutputLine): string {
+  return mark === undefined ? text : `${mark} │ ${text}`;
+}
+
+type StreamEvent<T extends AgentEvent["type"]> = Extract<AgentEvent, { type: T }>;
 
 const INPUT_SHOWN_MAX = 120;
 const RESULT_LINES_MAX = 3;
@@ -252,14 +256,14 @@ export class AgentLines {
     }
   }
 
-  #started({ id, name, input }: EventOf<"tool-started">): OutputLine {
+  #started({ id, name, input }: StreamEvent<"tool-started">): OutputLine {
     const [oldest] = this.#open.keys();
     if (this.#open.size >= OPEN_CALLS_MAX && oldest !== undefined) this.#open.delete(oldest);
     this.#open.set(id, name);
     return { text: callText(name, input), tone: "busy" };
   }
 
-  #ended({ id, ok, result }: EventOf<"tool-ended">): readonly OutputLine[] {
+  #ended({ id, ok, result }: StreamEvent<"tool-ended">): readonly OutputLine[] {
     const name = this.#open.get(id);
     const isOneOfSeveral = this.#open.size > 1;
     this.#open.delete(id);
@@ -285,7 +289,7 @@ function callText(name: string, input: string): string {
 }
 
 /** "… overloaded (529): asks its model again in 0.6s (retry 2 of 10)". */
-function retryText({ trouble, delayMs, attempt, attemptsMax }: EventOf<"retrying">): string {
+function retryText({ trouble, delayMs, attempt, attemptsMax }: StreamEvent<"retrying">): string {
   const when = delayMs === undefined ? "" : ` in ${formatDuration(delayMs)}`;
   const total = attemptsMax === undefined ? "" : ` of ${attemptsMax}`;
   const which = attempt === undefined ? "" : ` (retry ${attempt}${total})`;

@@ -157,9 +157,10 @@ async function filesDone(
 }
 
 async function lastOutput({ plan, dir }: LoadedRun, visit: Visit): Promise<readonly string[]> {
-  const file = join(attemptDirOf(dir, attemptOf(visit)), "output.log");
-  const read = (await outputReaders(plan))(printedAttempt(visit));
-  const lines = [...linesFromEnd(file, OUTPUT_BYTES_MAX)].toReversed();
-  const shown = lines.flatMap((line) => read.line(line).map(({ text }) => text));
+  const [output] = (await outputReaders(plan))(printedAttempt(visit)).files;
+  if (output === undefined) return [];
+  const path = join(attemptDirOf(dir, attemptOf(visit)), output.name);
+  const lines = [...linesFromEnd(path, OUTPUT_BYTES_MAX)].toReversed();
+  const shown = lines.flatMap((line) => output.lines(line).map(({ text }) => text));
   return shown.filter((line) => line.trim() !== "").slice(-OUTPUT_LINES);
 }

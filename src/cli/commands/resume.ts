@@ -272,7 +272,7 @@ async function continueAlone(
     ...(update === undefined ? {} : { update }),
     ...recovery,
     variables,
-    greet: async (now) => [
+    openingLines: async (now) => [
       ...greeting(now, preview?.rewind?.step),
       ...environmentLines(now, typed, variables),
       ...priceLines,

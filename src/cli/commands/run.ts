@@ -213,7 +213,7 @@ export async function runCommand(
     const forwarded = [...gateOptions(options), ...(beside ? ["--beside"] : []), "--no-preflight"];
     return detach(project, { id: runId, shortId }, forwarded, options);
   }
-  const greet = async (): Promise<readonly string[]> => [
+  const openingLines = async (): Promise<readonly string[]> => [
     `Run ${runId} of ${plan.name} (${countText(plan.graph.steps.length, "step")})`,
     `If it is interrupted: perdure resume ${shortId}`,
     ...priceLines,
@@ -222,7 +222,7 @@ export async function runCommand(
   const { stay = false, autoApprove = false } = options;
   const known = await loadRun(project, runId);
   const executed = await execute(project, known, {
-    ...{ display: displayOf(screen), greet, stay, autoApprove, beside },
+    ...{ display: displayOf(screen), openingLines, stay, autoApprove, beside },
     ...(options.cache === false ? { cache: "off" } : {}),
   });
   return endOfPart(project, executed, options);

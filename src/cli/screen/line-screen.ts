@@ -12,13 +12,13 @@
  */
 import type { Screen, ScreenOptions } from "../../app/drive/screen.ts";
 import {
-  type FollowedAttempt,
   followAttempt,
+  markedText,
+  type OutputLine,
   type PrintedAttempt,
-  type PrintedLine,
   printedAttempt,
 } from "../../app/output/output.ts";
-import { OutputTail, readToEnd } from "../../app/output/output-tail.ts";
+import { OutputTail } from "../../app/output/output-tail.ts";
 import type { AttemptRef, Recorded } from "../../core/event.ts";
 import { attemptOf, findVisit, hasProcess, type Run, stepOf, type Visit } from "../../core/run.ts";
 import { attemptText, stepPath } from "../../core/step-path.ts";
@@ -42,7 +42,8 @@ export class LineScreen implements Screen {
   readonly #options: ScreenOptions;
   readonly #clock = new AttemptClock();
   readonly #style = stdoutStyle();
-  readonly #followed = new Map<string, FollowedAttempt>();
+  /** How to stop following each attempt. */
+  readonly #followed = new Map<string, () => Promise<void>>();
   readonly #queue: LineQueue;
   #isFirst = true;
 
@@ -97,8 +98,7 @@ export class LineScreen implements Screen {
   #follow(at: AttemptRef, printed: PrintedAttempt): void {
     const path = stepPath(at);
     const { dir, readers } = this.#options;
-    const onLine = (line: PrintedLine): void =>
-      printRaw(outputLine({ path, ...line }, this.#style));
+    const onLine = (line: OutputLine): void => printRaw(outputLine({ path, ...line }, this.#style));
     const onError = (error: unknown): void => this.#queue.fail(error);
     this.#followed.set(
       attemptText(at),
@@ -108,9 +108,9 @@ export class LineScreen implements Screen {
 
   #release(key: string): void {
     this.#queue.add(async () => {
-      const followed = this.#followed.get(key);
+      const stop = this.#followed.get(key);
       this.#followed.delete(key);
-      await followed?.close();
+      await stop?.();
     });
   }
 }
@@ -253,18 +253,15 @@ export class WorkflowScreen implements Screen {
   async #show(at: AttemptRef, printed: PrintedAttempt, ended: Promise<void>): Promise<void> {
     const { dir, readers } = this.#options;
     print(groupStart(attemptText(at)));
-    const followed = followAttempt(
+    const stop = followAttempt(
       { dir, at, readers },
       printed,
-      ({ text, mark }) => {
-        const plain = plainText(text);
-        print(workflowOutput(mark === undefined ? plain : `${mark} │ ${plain}`));
-      },
+      (line) => print(workflowOutput(markedText({ ...line, text: plainText(line.text) }))),
       (error) => this.#queue.fail(error),
     );
     await ended;
     this.#endings.delete(attemptText(at));
-    await followed.close();
+    await stop();
     print(GROUP_END);
   }
 
@@ -294,7 +291,7 @@ export class WorkflowScreen implements Screen {
     if (visit === undefined || !hasProcess(stepOf(visit))) return [];
     const { dir, readers } = this.#options;
     const tail = new OutputTail({ dir, at, readers }, { step: stepOf(visit) });
-    readToEnd(tail);
+    tail.readToEnd();
     return tail
       .lines()
       .slice(-QUOTED_LINES)

@@ -11,7 +11,7 @@
 
 import type { Screen, ScreenOptions } from "../../app/drive/screen.ts";
 import { type PrintedAttempt, printedAttempt } from "../../app/output/output.ts";
-import { OutputTail, readToEnd } from "../../app/output/output-tail.ts";
+import { OutputTail } from "../../app/output/output-tail.ts";
 import { masked } from "../../app/output/secret-mask.ts";
 import type { AttemptRef, Recorded } from "../../core/event.ts";
 import {
@@ -233,7 +233,7 @@ export class LiveScreen implements Screen {
     const key = attemptText(at);
     const isNew = !this.#tails.has(key);
     const read = this.#tailOf(at, printedAttempt(visit), now);
-    if (isNew && !run.running.has(visit)) readToEnd(read.tail);
+    if (isNew && !run.running.has(visit)) read.tail.readToEnd();
     return [key, outputIn(read)];
   }
 
@@ -272,7 +272,7 @@ export class LiveScreen implements Screen {
       return head;
     }
     const { tail } = this.#tailOf(at, printed, 0);
-    readToEnd(tail);
+    tail.readToEnd();
     this.#tails.delete(key);
     const logs = commandText("logs", this.#options.shortId, stepPath(at));
     const output = { lines: tail.lines(), isCut: tail.isCut, hasFailed, logs };
