@@ -2,9 +2,11 @@
  * The public names of `import ... from "perdure"`.
  *
  * Owns: these names; everything else may change.
- * Does not: load the rest of the program early: a pipeline file imports only `definePipeline`.
+ * Does not: load the rest of the program before `run`, `resume` or `openRun` is called, because most
+ * pipeline files need only `definePipeline`.
  * Invariants:
- * - library/L1 Nothing in here prints, ends the process, or touches its signals or its directory.
+ * - library/L1 The library prints nothing, never ends the process, and leaves its signals and its
+ *   directory alone.
  */
 import type { PipelineDefinition } from "../pipeline/definition.ts";
 import type { RunHandle } from "./run-handle.ts";

@@ -3,10 +3,10 @@
  * that the program gives to its questions.
  *
  * Owns: the events, the result and the stop request of a driven run, and asking the program's function
- * about each open question, once. Each reader of events has its own position in the journal, so a slow
+ * once about each open question. Each reader of events has its own position in the journal, so a slow
  * reader needs no queue and misses nothing.
- * Does not: drive the run (app/drive/drive.ts does, as for the command line), handle signals, print, or
- * record answers (room `engine`). An answer from elsewhere counts when it comes first.
+ * Does not: drive the run (app/drive/drive.ts), handle signals, print, or record answers (room `engine`).
+ * Of several answers the first counts, also if it comes from elsewhere.
  * Invariants:
  * - library/H1 A reader is optional: the run continues whether a program reads its events or not.
  * - library/H2 When `done` settles, the lease is released. The process still lives, so a lease that
@@ -98,51 +98,35 @@ export async function drivenRun(
       over = true;
     }
   };
-  return handleOf({
-    id,
-    done: drive(),
-    stream: () => ({
-      from: dirname(project.dir.root),
-      after,
-      isOver: async () => over,
-    }),
-    stop: (mode) => requests.end("its program", mode),
-  });
+  const from = dirname(project.dir.root);
+  return handleOf({ from, runId: id, after, isOver: async () => over }, drive(), (mode) =>
+    requests.end("its program", mode),
+  );
 }
 
 /** The handle of a run that has already ended. */
 export async function endedRun(project: Project, known: LoadedRun): Promise<RunHandle> {
   const done = Promise.resolve({ ...runView(known), exitCode: EXIT.done });
   await project.journal.close();
-  return handleOf({
-    id: known.id,
-    done,
-    stream: () => ({
-      from: dirname(project.dir.root),
-      after: known.run.seq,
-      isOver: async () => true,
-    }),
-    stop: () => undefined,
-  });
+  const { id: runId, run } = known;
+  const from = dirname(project.dir.root);
+  return handleOf({ from, runId, after: run.seq, isOver: async () => true }, done, () => undefined);
 }
 
-interface HandleParts {
-  readonly id: string;
-  readonly done: Promise<RunResult>;
-  readonly stream: () => Omit<Parameters<typeof eventStream>[0], "runId">;
-  readonly stop: (mode: StopMode | undefined) => void;
-}
-
-function handleOf({ id, done, stream, stop }: HandleParts): RunHandle {
+function handleOf(
+  stream: StreamOptions,
+  done: Promise<RunResult>,
+  stop: (mode: StopMode | undefined) => void,
+): RunHandle {
   async function* events(): AsyncGenerator<EventJson, void> {
-    yield* eventStream({ ...stream(), runId: id });
-    // A program that only reads events also gets the error.
+    yield* eventStream(stream);
+    // A program that only reads events gets the error, too.
     await done;
   }
-  // library/H1: a program that reads neither events nor `done` must not crash by the rejection.
+  // library/H1: the rejection must not end a program that reads neither events nor `done`.
   done.catch(() => undefined);
   return {
-    id,
+    id: stream.runId,
     done,
     events: { [Symbol.asyncIterator]: events },
     [Symbol.asyncIterator]: events,
@@ -168,7 +152,7 @@ interface StreamOptions {
   readonly runId: string;
   /** Events after this one. */
   readonly after: number;
-  /** Called before each read: true when no event can follow those that the journal has then. */
+  /** Called before each read; true when the journal has all events already. */
   readonly isOver: (journal: Journal) => Promise<boolean>;
 }
 
@@ -182,7 +166,7 @@ export async function* eventStream(options: StreamOptions): AsyncGenerator<Event
       const over = await options.isOver(journal);
       const news = await journal.log.eventsAfter(options.runId, seq);
       if (news.length > 0) {
-        // Closed while the reader works on these events.
+        // The reader may take long; it needs no subscription meanwhile.
         subscription?.close();
         subscription = undefined;
         for (const recorded of news) {
@@ -217,7 +201,7 @@ export interface RunView {
 }
 
 export interface StepView {
-  /** `build`, or `each@1.1[3]/test` for a step in another one. */
+  /** `build`, or `each@1.1[3]/test` for a step inside another step. */
   readonly id: string;
   readonly state: StepState;
   /** The number of the latest visit; 0 when the run has not visited the step. */
@@ -273,17 +257,17 @@ export interface OpenQuestion {
   readonly gate: string;
   readonly question: string;
   readonly choices: readonly { readonly key: string; readonly label: string }[];
-  /** Whether the answer may or must have words of its own. */
+  /** Whether the answer may or must contain a text. */
   readonly text: "none" | "optional" | "required";
 }
 
-/** The answer to a question: a choice by its key or label, and words. */
+/** The answer to a question: the key or the label of a choice, and a text. */
 export interface QuestionAnswer {
   readonly choice: string;
   readonly text?: string;
 }
 
-/** Answers a question, or leaves it to people: then it returns nothing. */
+/** Answers a question; returns nothing to leave it to people. */
 export type AnswerSource = (
   question: OpenQuestion,
 ) => QuestionAnswer | undefined | Promise<QuestionAnswer | undefined>;
@@ -297,9 +281,9 @@ function answeringDisplay(source: AnswerSource | undefined): Display {
 class ProgramPrompt implements QuestionPrompt {
   readonly #source: AnswerSource;
   readonly #options: PromptOptions;
-  /** The attempts whose questions the function was asked. */
+  /** The attempts whose questions the function has got. */
   readonly #asked = new Set<string>();
-  /** Those of them that it leaves to people. */
+  /** The attempts whose questions it leaves to people. */
   readonly #left = new Set<string>();
   #open: readonly string[] = [];
 

@@ -16,6 +16,7 @@ import {
   openProject,
   type Project,
   resolveRunId,
+  withProject,
 } from "../app/project/project.ts";
 import {
   advice,
@@ -72,15 +73,15 @@ export interface RunOptions {
   readonly preflight?: boolean;
   /** For a file in DOT: the directory for the files that the language describes. */
   readonly logs?: string;
-  /** For a file in DOT: how it is read. */
+  /** For a file in DOT: how to read it. */
   readonly dot?: DotOptions;
 }
 
-/** How a file in DOT is read; the plan that follows is frozen with the run. */
+/** How to read a file in DOT; a resumed run keeps the plan that it started with. */
 export interface DotOptions extends Omit<PlanReading, "continuesFrom">, DotExtensions {}
 
 export interface ResumeOptions extends Omit<RunOptions, "input" | "dot" | "logs"> {
-  /** Takes earlier steps as done, and runs this step and every step after it. */
+  /** Counts earlier steps as done, and runs this step and every step after it. */
   readonly fromStep?: string;
   /** Continues interrupted work, or restarts it. */
   readonly recover?: Recover;
@@ -88,7 +89,7 @@ export interface ResumeOptions extends Omit<RunOptions, "input" | "dot" | "logs"
   readonly budget?: string;
   /** More turns for agents that have used up their `max_turns`: `+20`. */
   readonly turns?: string;
-  /** With `fromStep`: keeps the files, or restores those of before the step. */
+  /** With `fromStep`: keeps the files, or restores them as they were before the step. */
   readonly files?: FilesOption;
   /** Takes the run over from an owner on another machine that is known to be dead. */
   readonly takeOver?: boolean;
@@ -100,7 +101,7 @@ export interface OpenOptions {
 }
 
 export interface RetryOptions {
-  /** What becomes of the files. */
+  /** Keeps the files, or restores them as they were before the step. */
   readonly files?: FilesOption;
   /** Of a fan-out that completed: only its failed items. */
   readonly failed?: boolean;
@@ -108,7 +109,7 @@ export interface RetryOptions {
   readonly turns?: number;
 }
 
-/** The run has handled a request, or its next owner will. A refused request throws a `Refusal`. */
+/** The run has handled the request, or its next owner will. A refused request throws a `Refusal`. */
 export type RequestOutcome = "handled" | "pending";
 
 /** A run that is open for reading; another process may drive it. */
@@ -230,18 +231,16 @@ async function continueRun(
 export async function openForReading(id: string, options: OpenOptions): Promise<OpenedRun> {
   return withRefusals(async () => {
     const from = resolve(options.cwd ?? ".");
-    const reading = async <T>(body: (project: Project) => Promise<T>): Promise<T> => {
-      const project = await openProject(from, "read-only", id);
-      try {
-        return await body(project);
-      } finally {
-        await project.journal.close();
-      }
-    };
+    const reading = <T>(body: (project: Project) => Promise<T>): Promise<T> =>
+      withProject([from, "read-only", id], body);
     const runId = await reading(({ journal }) => resolveRunId(journal, id));
     return {
       id: runId,
-      answer: (gate, choice, { text } = {}) => answerAs(from, runId, gate, { choice, text }),
+      answer: async (gate, choice, { text } = {}) => {
+        await writing(from, runId, (project, known) =>
+          answerGate(project, known, gate, { choice, text, from: "program" }),
+        );
+      },
       retry: (step, asked = {}) =>
         askAs(from, runId, { verb: "retry", ...retriedBy([step].flat()), ...asked }),
       rewind: (step, { files } = {}) => askAs(from, runId, { verb: "rewind", step, files }),
@@ -260,17 +259,6 @@ export async function openForReading(id: string, options: OpenOptions): Promise<
         }),
     };
   });
-}
-
-async function answerAs(
-  from: string,
-  runId: string,
-  gate: string,
-  reply: { readonly choice: string; readonly text: string | undefined },
-): Promise<void> {
-  await writing(from, runId, (project, known) =>
-    answerGate(project, known, gate, { ...reply, from: "program" }),
-  );
 }
 
 /** Asks the process that drives a run, which may be this one. */
@@ -297,14 +285,11 @@ async function writing<T>(
   runId: string,
   body: (project: Project, known: LoadedRun) => Promise<T>,
 ): Promise<T> {
-  const project = await openProject(from, "read-write", runId);
-  try {
-    return await body(project, await loadRun(project, runId));
-  } catch (error) {
-    throw asRefusal(error) ?? error;
-  } finally {
-    await project.journal.close();
-  }
+  return withRefusals(() =>
+    withProject([from, "read-write", runId], async (project) =>
+      body(project, await loadRun(project, runId)),
+    ),
+  );
 }
 
 /** Closes the project if there is no handle that will close it. */

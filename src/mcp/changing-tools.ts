@@ -1,8 +1,9 @@
 /**
- * The tools that change something: start, continue and stop runs, answer questions, run steps again.
- * Runs that they start belong to a process in the background, never to the server.
+ * The tools that change something: they start, continue and stop runs, answer questions and run steps
+ * again. A process in the background drives the runs, never the server.
  */
 import { z } from "zod";
+import { withProject } from "../app/project/project.ts";
 import { sendMessage } from "../app/request/message.ts";
 import {
   addToBudget,
@@ -33,7 +34,6 @@ import {
   step,
   tool,
   turns,
-  withProject,
   withRun,
 } from "./tool.ts";
 
@@ -90,8 +90,8 @@ const stop = tool({
   }),
   document: DOCUMENTS.stop,
   effects: "adds-once",
-  call: async ({ run: id, mode = "now" }, call) =>
-    withProject(call, "read-write", async (project) => {
+  call: async ({ run: id, mode = "now" }, { directory }) =>
+    withProject([directory, "read-write", id], async (project) => {
       const stopped = await stopRun(project, id, mode);
       const steps = stopped.kind === "ended" ? stopped.steps : [];
       return { run_id: stopped.runId, mode, outcome: stopped.kind, steps };

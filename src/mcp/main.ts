@@ -1,23 +1,23 @@
 /**
- * The server of the Model Context Protocol: tools and resources for agents. `perdure mcp` loads it as a
- * program of its own in `dist`, so that no other command does; it serves on stdin and stdout until the
- * client closes them.
+ * The server of the Model Context Protocol: tools and resources for agents. Only `perdure mcp` loads it,
+ * as a bundle of its own. It serves on stdin and stdout until the client closes them.
  *
- * Owns: stdin and stdout, how tools are declared to a client, and how a result, a refusal and progress
- * are sent.
- * Does not: do what a tool does.
+ * Owns: stdin and stdout, the declaration of tools, and the form of results, refusals and progress.
+ * Does not: carry out a tool (reading-tools.ts, changing-tools.ts).
  * Invariants:
  * - mcp/M1 Nothing leaves the server with a secret in it: every document is masked here.
  * - mcp/M2 A refusal is a result with `isError` and the document `error`, so that the agent reads its
  *   code and the next command; a broken request is an error of the protocol.
- * - mcp/M3 Stdout carries nothing but the protocol: whatever else this process prints goes to stderr.
+ * - mcp/M3 Stdout carries only the protocol; everything else that this process prints goes to stderr.
  */
-
 import { Writable } from "node:stream";
 import {
+  type CallToolResult,
   CLIENT_INFO_META_KEY,
   fromJsonSchema,
+  type ListResourcesResult,
   McpServer,
+  type ReadResourceResult,
   ResourceTemplate,
   type ServerContext,
   type ToolAnnotations,
@@ -40,7 +40,7 @@ import { type AnyTool, type ToolCall, withRun } from "./tool.ts";
 interface ServerOptions {
   /** The directory of the project. */
   readonly directory: string;
-  /** Offers only the tools that look. */
+  /** Offers only the tools that change nothing. */
   readonly readOnly: boolean;
 }
 
@@ -62,19 +62,15 @@ function mcpServer({ directory, readOnly }: ServerOptions): McpServer {
   return server;
 }
 
-const HINTS: Readonly<Record<AnyTool["effects"], ToolAnnotations>> = {
-  reads: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
-  adds: {
-    readOnlyHint: false,
-    destructiveHint: false,
-    idempotentHint: false,
-    openWorldHint: false,
-  },
-  "adds-once": {
-    ...{ readOnlyHint: false, destructiveHint: false, idempotentHint: true, openWorldHint: false },
-  },
-  works: { readOnlyHint: false, destructiveHint: true, idempotentHint: false, openWorldHint: true },
-};
+function annotations({ title, effects }: AnyTool): ToolAnnotations {
+  return {
+    title,
+    readOnlyHint: effects === "reads",
+    destructiveHint: effects === "works",
+    idempotentHint: effects === "reads" || effects === "adds-once",
+    openWorldHint: effects === "works",
+  };
+}
 
 function addTool(server: McpServer, directory: string, tool: AnyTool): void {
   const config = {
@@ -82,7 +78,7 @@ function addTool(server: McpServer, directory: string, tool: AnyTool): void {
     description: tool.about,
     inputSchema: tool.input,
     outputSchema: fromJsonSchema(schemaOf(tool.document)),
-    annotations: { title: tool.title, ...HINTS[tool.effects] },
+    annotations: annotations(tool),
   };
   server.registerTool(tool.name, config, async (input, context) => {
     actThrough(clientOf(server, context));
@@ -96,7 +92,7 @@ function addTool(server: McpServer, directory: string, tool: AnyTool): void {
   });
 }
 
-/** The JSON Schema of a document, from the same table as that of the commands. */
+/** The JSON Schema of a document. */
 function schemaOf(document: DocumentShape): JsonObject {
   const parts = new SchemaParts("#/$defs/");
   const schema = parts.document(document);
@@ -105,22 +101,15 @@ function schemaOf(document: DocumentShape): JsonObject {
     : { ...schema, $defs: Object.fromEntries(parts.written) };
 }
 
-/** The document of a tool, as text for agents and as a value for programs (mcp/M1). */
-function result(
-  document: object,
-  warnings: readonly string[] = [],
-): {
-  readonly content: { readonly type: "text"; readonly text: string }[];
-  readonly structuredContent: Record<string, unknown>;
-} {
-  const structuredContent = maskedJson({ schema_version: SCHEMA_VERSION, ...document });
-  return {
-    content: [JSON.stringify(structuredContent), ...warnings].map((text) => ({
-      type: "text" as const,
-      text,
-    })),
-    structuredContent,
-  };
+/** The result of a tool: its document as text for agents and as a value for programs (mcp/M1). */
+function result(document: object, warnings: readonly string[] = []): CallToolResult {
+  const structuredContent = maskedDocument(document);
+  const texts = [JSON.stringify(structuredContent), ...warnings];
+  return { content: texts.map((text) => ({ type: "text", text })), structuredContent };
+}
+
+function maskedDocument(document: object): Record<string, unknown> {
+  return maskedJson({ schema_version: SCHEMA_VERSION, ...document });
 }
 
 /** The name that the client gave when it connected, or with this request. */
@@ -136,7 +125,7 @@ function callOf(directory: string, { mcpReq }: ServerContext, warnings: string[]
   const report = async (progress: number, message: string): Promise<void> => {
     if (progressToken === undefined) return;
     const params = { progressToken, progress, message: masked(message) };
-    // A client that is gone needs no progress.
+    // The client may have closed the connection.
     await mcpReq.notify({ method: "notifications/progress", params }).catch(() => undefined);
   };
   const warn = (problem: Refusal | undefined): void => {
@@ -160,9 +149,7 @@ function addResources(server: McpServer, directory: string): void {
     report: async () => undefined,
     warn: () => undefined,
   };
-  const list = async (): Promise<{
-    resources: { uri: string; name: string; mimeType: string }[];
-  }> => {
+  const list = async (): Promise<ListResourcesResult> => {
     const rows = await listRuns(directory, { limit: String(LISTED_RUNS_MAX) });
     return {
       resources: rows.map(({ runId, pipeline }) => ({
@@ -178,9 +165,8 @@ function addResources(server: McpServer, directory: string): void {
     { title: "A run", description: "Everything about a run, as JSON", mimeType: JSON_TYPE },
     async (uri, { run }) =>
       withRun(call, "read-only", String(run), async (project, known) => {
-        const shown = await showOf(project, known);
-        const document = maskedJson({ schema_version: SCHEMA_VERSION, ...shown });
-        return text(uri, JSON_TYPE, JSON.stringify(document));
+        const document = maskedDocument(await showOf(project, known));
+        return content(uri, JSON_TYPE, JSON.stringify(document));
       }),
   );
   server.registerResource(
@@ -189,17 +175,13 @@ function addResources(server: McpServer, directory: string): void {
     { title: "The report on a run", description: "Its post-mortem", mimeType: MARKDOWN_TYPE },
     async (uri, { run }) =>
       withRun(call, "read-only", String(run), async (_, known) =>
-        text(uri, MARKDOWN_TYPE, masked(reportMarkdown(await reportOf(known, false)))),
+        content(uri, MARKDOWN_TYPE, masked(reportMarkdown(await reportOf(known, false)))),
       ),
   );
 }
 
-function text(
-  uri: URL,
-  mimeType: string,
-  content: string,
-): { contents: { uri: string; mimeType: string; text: string }[] } {
-  return { contents: [{ uri: uri.href, mimeType, text: content }] };
+function content(uri: URL, mimeType: string, text: string): ReadResourceResult {
+  return { contents: [{ uri: uri.href, mimeType, text }] };
 }
 
 /** Serves a client on stdin and stdout; resolves when it has closed them. */
@@ -217,7 +199,7 @@ export async function serve(options: ServerOptions): Promise<void> {
   await handle.close();
 }
 
-/** The stream for the protocol; every other writer of stdout writes to stderr from now on (mcp/M3). */
+/** The stream for the protocol; from now on, all other output to stdout goes to stderr (mcp/M3). */
 function protocolOutput(): Writable {
   const { stdout, stderr } = process;
   const write = stdout.write.bind(stdout);

@@ -1,4 +1,4 @@
-/** The tools that only look: runs, their steps, output, files and questions, and pipelines. */
+/** The tools that change nothing: they read runs with their steps, output, files and questions. */
 import { dirname } from "node:path";
 import { z } from "zod";
 import { type LoadedRun, loadRun, whyInputOf } from "../app/loaded-run.ts";
@@ -15,13 +15,20 @@ import { listRuns, withSecretsHidden } from "../app/look/run-list.ts";
 import { logPage } from "../app/output/logs.ts";
 import { outputTails } from "../app/output/output.ts";
 import { listPipelines } from "../app/pipeline/pipeline-name.ts";
-import { findStateDir, hasRuns, type Project, resolveRunId } from "../app/project/project.ts";
+import {
+  findStateDir,
+  hasRuns,
+  type Project,
+  resolveRunId,
+  withProject,
+} from "../app/project/project.ts";
 import { openQuestions as openQuestionsOf } from "../app/request/answer.ts";
 import { partialWork } from "../app/rewind/interrupted-work.ts";
 import { readableResult } from "../app/take.ts";
 import { attemptOf } from "../core/run.ts";
 import { integer, listOf, nullable, record, text, time } from "../core/shape.ts";
 import { attemptText } from "../core/step-path.ts";
+import { defined } from "../util/defined.ts";
 import { exposureLines } from "../view/attempt-history.ts";
 import { eventLine } from "../view/event-line.ts";
 import { diffJson, questionsJson, refJson, timelineJson } from "../view/json/action-json.ts";
@@ -35,7 +42,7 @@ import { runReport } from "../view/report/report.ts";
 import { reportJson } from "../view/report/report-json.ts";
 import { runListJson } from "../view/run-table.ts";
 import { isoText } from "../view/text.ts";
-import { type AnyTool, run, step, type ToolCall, tool, withProject, withRun } from "./tool.ts";
+import { type AnyTool, run, step, type ToolCall, tool, withRun } from "./tool.ts";
 
 const RUNS_DEFAULT = 20;
 const RUNS_MAX = 200;
@@ -59,11 +66,8 @@ const listRunsTool = tool({
   document: DOCUMENTS.runs,
   effects: "reads",
   call: async ({ status, pipeline, limit = RUNS_DEFAULT }, { directory }) => {
-    const rows = await listRuns(directory, {
-      ...(status === undefined ? {} : { status }),
-      ...(pipeline === undefined ? {} : { pipeline }),
-      limit: String(limit),
-    });
+    const filter = defined({ status, pipeline, limit: String(limit) });
+    const rows = await listRuns(directory, filter);
     return runListJson(await withSecretsHidden(directory, rows));
   },
 });
@@ -114,10 +118,10 @@ const logsPage = document("A part of what the attempts of a run printed.", {
   ...part.run,
   /** The step that was asked for; null for all steps. */
   step: nullable(text),
-  /** The number of the first line here; the first of all is 0. */
+  /** The number of the first of these lines; the first line of all has the number 0. */
   first: integer,
   lines: listOf(record({ ...part.attempt, by: nullable(text), line: text })),
-  /** Where the next part starts; null when this is the end of what was printed so far. */
+  /** The number of the first line of the next part; null when nothing more was printed so far. */
   next: nullable(integer),
 });
 
@@ -216,7 +220,7 @@ const report = tool({
     ),
 });
 
-/** The report on a run; masked before it is formatted, as a format may escape characters. */
+/** The report on a run. Secrets are masked before it is formatted, as a format may escape them. */
 export async function reportOf(
   loaded: LoadedRun,
   withOutput: boolean,
@@ -236,11 +240,10 @@ const listPipelinesTool = tool({
   input: z.object({}),
   document: pipelines,
   effects: "reads",
-  call: async (_, call) => {
-    const { directory } = call;
+  call: async (_, { directory }) => {
     const dir = findStateDir(directory);
     const listed = (await hasRuns(directory))
-      ? await withProject(call, "read-only", (project) => listPipelines(directory, project))
+      ? await withProject([directory, "read-only"], (project) => listPipelines(directory, project))
       : await listPipelines(directory, undefined);
     return {
       project: dir === undefined ? directory : dirname(dir.root),
@@ -291,17 +294,17 @@ const waitForRunTool = tool({
 });
 
 async function reportNews(
-  { report: say }: ToolCall,
+  call: ToolCall,
   { run: now }: LoadedRun,
   news: LoadedRun["events"],
 ): Promise<void> {
   for (const recorded of news) {
     const line = eventLine(now, recorded);
-    if (line !== undefined) await say(recorded.seq, line);
+    if (line !== undefined) await call.report(recorded.seq, line);
   }
 }
 
-/** How many runs that may wait for a person are looked at. */
+/** At most so many runs that may wait for a person are loaded. */
 const ASKING_RUNS_MAX = 200;
 
 const openQuestions = document("What people are asked, with what they need to see.", {
@@ -331,8 +334,11 @@ const listQuestions = tool({
   input: z.object({ run: run.optional() }),
   document: openQuestions,
   effects: "reads",
-  call: async ({ run: id }, call) => {
-    const found = await questionedRuns(call, id);
+  call: async ({ run: id }, { directory }) => {
+    if (id === undefined && !(await hasRuns(directory))) return { questions: [], uncertain: [] };
+    const found = await withProject([directory, "read-only", id], (project) =>
+      questionsOf(project, id),
+    );
     return {
       questions: found.flatMap(({ questions }) => questions),
       uncertain: found.flatMap(({ uncertain }) => uncertain),
@@ -340,48 +346,39 @@ const listQuestions = tool({
   },
 });
 
-async function questionedRuns(call: ToolCall, id: string | undefined): Promise<readonly Listed[]> {
-  if (id === undefined && !(await hasRuns(call.directory))) return [];
-  return withProject(call, "read-only", async (project) => questionsOf(project, id), id);
-}
-
-/** One run after the other, so that only one is in memory. */
+/** Loads the runs one by one, so that only one is in memory. */
 async function questionsOf(project: Project, id: string | undefined): Promise<readonly Listed[]> {
+  const { log } = project.journal;
+  const asking = { owned: [], asking: true, limit: ASKING_RUNS_MAX };
+  const runIds =
+    id === undefined
+      ? (await log.search(asking)).runs.map(({ runId }) => runId)
+      : [await resolveRunId(project.journal, id)];
   const found: Listed[] = [];
-  for (const runId of await runsToAsk(project, id)) {
+  for (const runId of runIds) {
     found.push(questionsIn(shownRun(await loadRun(project, runId))));
   }
   return found;
 }
 
-async function runsToAsk({ journal }: Project, id: string | undefined): Promise<readonly string[]> {
-  if (id !== undefined) return [await resolveRunId(journal, id)];
-  const { runs } = await journal.log.search({ owned: [], asking: true, limit: ASKING_RUNS_MAX });
-  return runs.map(({ runId }) => runId);
-}
-
 function questionsIn(known: LoadedRun): Listed {
   const about = { run_id: known.id, pipeline: known.plan.name };
-  const { questions } = questionsJson(known.id, openQuestionsOf(known));
-  const byAttempt = openQuestionsOf(known).map(({ visit }) => attemptText(attemptOf(visit)));
   return {
-    questions: questions.map((question, index) => ({
-      ...about,
-      ...question,
-      material: materialOf(known, byAttempt[index] ?? question.step),
-    })),
+    questions: openQuestionsOf(known).flatMap((open) => {
+      const asked = lastQuestion(known, attemptText(attemptOf(open.visit))).material ?? [];
+      const material = asked.map(({ name, text, leftOut: left_out = 0 }) => {
+        return { name, text, left_out };
+      });
+      const { questions } = questionsJson(known.id, [open]);
+      return questions.map((question) => ({ ...about, ...question, material }));
+    }),
     uncertain: [...uncertainEffects(known)].map(({ at, since, message }) => {
       return { ...about, ...refJson(at), since: isoText(since), message };
     }),
   };
 }
 
-function materialOf(known: LoadedRun, attempt: string): Listed["questions"][number]["material"] {
-  const { material = [] } = lastQuestion(known, attempt);
-  return material.map(({ name, text, leftOut: left_out = 0 }) => ({ name, text, left_out }));
-}
-
-/** The tools that only look. */
+/** The tools that change nothing. */
 export const READING_TOOLS: readonly AnyTool[] = [
   ...[listRunsTool, showRun, why, readLogs, diff, timeline, report],
   ...[listPipelinesTool, waitForRunTool, listQuestions],

@@ -1,18 +1,17 @@
 /**
- * A tool for agents: what it takes, which document it returns, and what it may do to a run; and the
- * arguments that several tools have, with the words that an agent reads about them.
+ * A tool for agents: its arguments, its document, and what it may do to a run; and the arguments that
+ * several tools share, with their descriptions for agents.
  *
- * Owns: the type, and the opening and closing of the project around a call.
  * Does not: speak the protocol (main.ts).
  */
 import { z } from "zod";
 import { type LoadedRun, loadRun } from "../app/loaded-run.ts";
-import { openProject, type Project, resolveRunId } from "../app/project/project.ts";
+import { type Project, resolveRunId, withProject } from "../app/project/project.ts";
 import type { Refusal } from "../app/refusal.ts";
 import type { Json } from "../util/json.ts";
 import type { DocumentOf, DocumentShape } from "../view/json/document-parts.ts";
 
-/** The program and the person behind a call, and how they learn about its progress. */
+/** One call of a tool. */
 export interface ToolCall {
   /** The directory of the project. */
   readonly directory: string;
@@ -20,19 +19,19 @@ export interface ToolCall {
   readonly signal: AbortSignal;
   /** Reports progress; `position` grows with each report. */
   readonly report: (position: number, message: string) => Promise<void>;
-  /** Says, beside the document, why the run does not continue with what was recorded. */
+  /** Adds to the result why the run does not continue, although the change is recorded. */
   readonly warn: (problem: Refusal | undefined) => void;
 }
 
-/** What a tool does to the world, for clients that ask a person first. */
+/** What a tool does, for clients that ask a person before they call it. */
 type Effects =
-  /** Looks only. */
+  /** Changes nothing. */
   | "reads"
-  /** Adds something that takes nothing away. */
+  /** Adds something and removes nothing. */
   | "adds"
   /** Adds something; a second call with the same arguments changes nothing more. */
   | "adds-once"
-  /** Starts work again, gives work up, or lets it start. */
+  /** Starts, repeats or abandons work. */
   | "works";
 
 /** A tool of the server. */
@@ -52,36 +51,21 @@ export type AnyTool = Omit<Tool, "call"> & {
   readonly call: (input: never, call: ToolCall) => Promise<object>;
 };
 
-/** Declares a tool; the compiler holds its call against its input and its document. */
+/** Declares a tool; the compiler checks its call against its input and its document. */
 export function tool<I extends z.ZodObject, D extends DocumentShape>(of: Tool<I, D>): AnyTool {
   return of;
 }
 
-/** Opens the project of a call, and closes it afterwards. */
-export async function withProject<T>(
-  { directory }: ToolCall,
-  mode: "read-only" | "read-write",
-  body: (project: Project) => Promise<T>,
-  named?: string,
-): Promise<T> {
-  const project = await openProject(directory, mode, named);
-  try {
-    return await body(project);
-  } finally {
-    await project.journal.close();
-  }
-}
-
-/** Opens the project of a call and loads a run of it. */
+/** Opens the project of a call, loads a run, and closes the project after `body`. */
 export async function withRun<T>(
-  call: ToolCall,
+  { directory }: ToolCall,
   mode: "read-only" | "read-write",
   run: string,
   body: (project: Project, known: LoadedRun) => Promise<T>,
 ): Promise<T> {
-  const load = async (project: Project): Promise<T> =>
-    body(project, await loadRun(project, await resolveRunId(project.journal, run)));
-  return withProject(call, mode, load, run);
+  return withProject([directory, mode, run], async (project) =>
+    body(project, await loadRun(project, await resolveRunId(project.journal, run))),
+  );
 }
 
 export const run = z
@@ -122,7 +106,7 @@ export const resume = z
       "the change waits for resume_run",
   );
 
-/** A model writes an object only where the schema says that it may. */
+/** Any JSON; the schema names the types because models write an object only where it says so. */
 export const pipelineInput = z
   .union([
     z.record(z.string(), z.unknown()),
@@ -134,7 +118,7 @@ export const pipelineInput = z
   .optional()
   .describe("The input of the run; list_pipelines has the schema of each pipeline's input");
 
-/** The same as JSON, which it is: it was read from JSON. */
+/** The input as JSON: the protocol has parsed it from JSON. */
 export function jsonInput(input: z.output<typeof pipelineInput>): Json | undefined {
   return input as Json | undefined;
 }

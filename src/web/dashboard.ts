@@ -12,7 +12,7 @@ import { MachineRuns } from "../app/look/machine-runs.ts";
 import { MachineQuestions, Spendings } from "../app/look/overview.ts";
 import { Conversations } from "../app/output/conversation.ts";
 import { OpenProjects, type ReadableProject } from "../app/project/open-projects.ts";
-import { openProject, type Project } from "../app/project/project.ts";
+import { type Project, withProject } from "../app/project/project.ts";
 import { Refusal } from "../app/refusal.ts";
 import type { FleetOverview } from "../view/fleet-overview.ts";
 
@@ -101,13 +101,10 @@ export async function changing<T>(
   id: string,
   change: (project: Project, known: LoadedRun) => Promise<T>,
 ): Promise<T> {
-  const found = await dashboard.projects.find(id);
-  const project = await openProject(found.in.directory, "read-write", found.runId);
-  try {
-    return await change(project, await loadRun(project, found.runId));
-  } finally {
-    await project.journal.close();
-  }
+  const { in: from, runId } = await dashboard.projects.find(id);
+  return withProject([from.directory, "read-write", runId], async (project) =>
+    change(project, await loadRun(project, runId)),
+  );
 }
 
 /** The directory of the project with a key; without a key, that of the server. */

@@ -114,6 +114,19 @@ export async function openProject(
   return openFleetProject<Project>(address, from);
 }
 
+/** Opens a project as `openProject` does, and closes its journal after `body`. */
+export async function withProject<T>(
+  opening: Parameters<typeof openProject>,
+  body: (project: Project) => Promise<T>,
+): Promise<T> {
+  const project = await openProject(...opening);
+  try {
+    return await body(project);
+  } finally {
+    await project.journal.close();
+  }
+}
+
 /** The project of a run that lives on this machine; undefined when a store has it, or nobody. */
 async function localProjectOf(
   from: string,

@@ -8,7 +8,7 @@
 import { ownerText } from "../../app/drive/owner.ts";
 import { type LoadedRun, loadRun } from "../../app/loaded-run.ts";
 import { parseBudget } from "../../app/prices.ts";
-import { openProject } from "../../app/project/project.ts";
+import { withProject } from "../../app/project/project.ts";
 import { Refusal } from "../../app/refusal.ts";
 import type { AskResult } from "../../app/request/ask-owner.ts";
 import { sendMessage } from "../../app/request/message.ts";
@@ -125,16 +125,15 @@ async function addLimit(
   runId: string,
   budget: string,
 ): Promise<readonly string[]> {
-  const project = await openProject(directory, "read-write", runId);
-  try {
-    await addToBudget(project, await loadRun(project, runId), budget);
-    return [`Its budget is ${budget}.`];
-  } catch (error) {
-    if (!(error instanceof Refusal)) throw error;
-    return [`It has no limit: ${error.message}`];
-  } finally {
-    await project.journal.close();
-  }
+  return withProject([directory, "read-write", runId], async (project) => {
+    try {
+      await addToBudget(project, await loadRun(project, runId), budget);
+      return [`Its budget is ${budget}.`];
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error;
+      return [`It has no limit: ${error.message}`];
+    }
+  });
 }
 
 export const actionRoutes = {
