@@ -3,109 +3,117 @@
  * `node scripts/state-machine.ts`. A test compares the file with what the tables say now.
  */
 import { writeFileSync } from "node:fs";
+import type { WaitReason } from "../src/core/graph/visit-state.ts";
 import { RUN_TRANSITIONS, SIDE_TRANSITIONS, VISIT_TRANSITIONS } from "../src/core/transition.ts";
 
 type Transitions = Readonly<Record<string, Partial<Readonly<Record<string, readonly string[]>>>>>;
 
-interface Edge {
-  readonly from: string;
-  readonly event: string;
-  readonly to: string;
-}
+const WAITS: Readonly<Record<WaitReason, string>> = {
+  start: "the next turn of the loop; gates and waits need no slot",
+  slot: "its turn in the queue for process slots",
+  retry: "the time of its next attempt",
+  owner: "an owner that continues it, after an interruption",
+  probe: "its probe, which says whether its effect happened",
+  person: "a person's answer",
+  time: "the time that its author set",
+  close: "the decision how it ends: it is composite, and all its instances have ended",
+};
+
+const WAITING = "waiting for ";
 
 /** The whole document. */
 export function stateMachineText(): string {
   return `${[
     "# The state machine",
     "",
-    "Made from `src/core/transition.ts` by `node scripts/state-machine.ts`; do not edit.",
-    "`evolve` refuses an event that is not listed for a state.",
+    "Made from `src/core/transition.ts` by `node scripts/state-machine.ts`; do not edit. `evolve` refuses",
+    "an event that the table does not list for the state of its run or visit.",
     "",
     "## A run",
     "",
-    ...diagram(edgesOf(RUN_TRANSITIONS), "created"),
+    ...diagram(RUN_TRANSITIONS, "created"),
     "",
-    ...table(RUN_TRANSITIONS),
+    ...table(RUN_TRANSITIONS, "run"),
     "",
     "## A visit of a step",
     "",
-    "A visit waits for something, runs, or is over.",
+    "A visit waits, runs, or is over. In the diagram, all states of waiting are one. A visit waits for",
     "",
-    ...diagram(edgesOf(VISIT_TRANSITIONS), "waiting for slot"),
+    ...Object.entries(WAITS).map(([reason, what]) => `- *${reason}*: ${what}`),
     "",
-    ...table(VISIT_TRANSITIONS),
+    ...diagram(VISIT_TRANSITIONS, `${WAITING}slot`),
     "",
-    "## Visits that change when the run does",
+    ...table(VISIT_TRANSITIONS, "step"),
     "",
-    "These have no event of their own: the run's event moves them.",
+    "## Visits that an event of the run or of another visit changes",
     "",
     ...sideTable(),
   ].join("\n")}\n`;
 }
 
-function edgesOf(transitions: Transitions): readonly Edge[] {
-  return Object.entries(transitions).flatMap(([from, events]) =>
-    Object.entries(events).flatMap(([event, targets]) =>
-      (targets ?? []).map((to) => ({ from, event, to })),
-    ),
-  );
-}
-
-const WAITING = "waiting for ";
-
-/** The diagram; events that do not change a state are only in the table. */
-function diagram(edges: readonly Edge[], start: string): readonly string[] {
-  const words = new Map<string, string[]>();
-  for (const { from, event, to } of edges) {
-    if (from === to) continue;
-    const key = `${nodeOf(from)} --> ${nodeOf(to)}`;
-    words.set(key, [...(words.get(key) ?? []), event.replace(/^(run|step)\./, "")]);
+/** The changes between states; events that change no state are only in the table. */
+function diagram(transitions: Transitions, start: string): readonly string[] {
+  const types = new Map<string, Set<string>>();
+  for (const [from, events] of Object.entries(transitions)) {
+    for (const [event, targets = []] of Object.entries(events)) {
+      for (const to of targets) {
+        const change = `${nodeOf(from)} --> ${nodeOf(to)}`;
+        if (nodeOf(from) === nodeOf(to)) continue;
+        types.set(change, (types.get(change) ?? new Set()).add(shortName(event)));
+      }
+    }
   }
-  const names = new Set(edges.flatMap(({ from, to }) => [from, to]));
-  const waiting = [...names].filter((name) => name.startsWith(WAITING)).map(nodeOf);
-  const group = waiting.length === 0 ? [] : ["  state waiting {", ...waiting.map(indent), "  }"];
-  const lines = Array.from(words, ([key, events]) => `  ${key}: ${events.join(", ")}`);
-  return ["```mermaid", "stateDiagram-v2", ...group, `  [*] --> ${nodeOf(start)}`, ...lines, "```"];
+  const lines = Array.from(types, ([change, events]) => `  ${change}: ${[...events].join(", ")}`);
+  return ["```mermaid", "stateDiagram-v2", `  [*] --> ${nodeOf(start)}`, ...lines, "```"];
 }
 
-function indent(line: string): string {
-  return `    ${line}`;
+function nodeOf(state: string): string {
+  return state.startsWith(WAITING) ? "waiting" : state;
 }
 
-/** The name of a state in the diagram; the waiting states are inside the box `waiting`. */
-function nodeOf(name: string): string {
-  return name.startsWith(WAITING) ? `for_${name.slice(WAITING.length)}` : name;
+/** `run.opened` is "opened", and `step.started` is "started". */
+function shortName(event: string): string {
+  return event.replace(/^\w+\./, "");
 }
 
-/** One row for each state. */
-function table(transitions: Transitions): readonly string[] {
-  const rows = Object.entries(transitions).map(([from, events]) => {
-    const cells = Object.entries(events).map(([event, targets = []]) => {
-      const stays = targets.length === 1 && targets[0] === from;
-      return stays ? `\`${event}\`` : `\`${event}\` → ${targets.join(" or ")}`;
+/** One row for each state that an event can meet. */
+function table(transitions: Transitions, prefix: "run" | "step"): readonly string[] {
+  const rows = Object.entries(transitions).flatMap(([from, events]) => {
+    const all = Object.entries(events);
+    const stays = all.filter(([, targets = []]) => targets.every((to) => to === from));
+    const changes = all.filter((one) => !stays.includes(one));
+    const kept = stays.map(([event]) => shortName(event)).join(", ");
+    const byTarget = Map.groupBy(changes, ([, targets = []]) => statesText(targets));
+    const changed = Array.from(byTarget, ([target, group]) => {
+      return `${group.map(([event]) => shortName(event)).join(", ")} → ${target}`;
     });
-    return `| ${from} | ${cells.join("<br>")} |`;
+    return all.length === 0 ? [] : [`| ${from} | ${changed.join("; ")} | ${kept} |`];
   });
-  return ["| State | Events, and the state after each that changes it |", "|---|---|", ...rows];
-}
-
-function sideTable(): readonly string[] {
-  const rows = SIDE_TRANSITIONS.map(
-    ({ events, from, to, why }) =>
-      `| ${events.map((event) => `\`${event}\``).join(", ")} | ${fromText(from)} | ${to} | ${why} |`,
-  );
   return [
-    "| Event of the run | Visits that are | Become | Because |",
-    "|---|---|---|---|",
+    `| State | \`${prefix}.*\` events that change it | those that do not |`,
+    "|---|---|---|",
     ...rows,
   ];
 }
 
-function fromText(from: readonly string[]): string {
-  const waiting = from.filter((name) => name.startsWith(WAITING));
-  const others = from.filter((name) => !name.startsWith(WAITING));
-  const reasons = waiting.map((name) => name.slice(WAITING.length)).join(", ");
-  return [...(waiting.length === 0 ? [] : [`${WAITING}${reasons}`]), ...others].join("; ");
+function sideTable(): readonly string[] {
+  const rows = SIDE_TRANSITIONS.map(({ events, from, to, why }) => {
+    const types = events.map((event) => `\`${event}\``).join(", ");
+    return `| ${types} | ${statesText(from)} | ${to} | ${why} |`;
+  });
+  return ["| Event | Visits that are | Become | Because |", "|---|---|---|---|", ...rows];
+}
+
+/** The names of states; those of waiting share their first words. */
+function statesText(states: readonly string[]): string {
+  const reasons = states
+    .filter((state) => state.startsWith(WAITING))
+    .map((state) => state.slice(WAITING.length));
+  const others = states.filter((state) => !state.startsWith(WAITING));
+  const whole = reasons.length === Object.keys(WAITS).length;
+  const waiting = whole ? "waiting" : WAITING + reasons.join(" or ");
+  const all = [...others, ...(reasons.length === 0 ? [] : [waiting])];
+  return all.join(", ").replace(/, ([^,]*)$/, " or $1");
 }
 
 if (import.meta.main) {
