@@ -4,16 +4,16 @@
  *   node scripts/browser.ts     prints the path of the program
  *
  * Owns: where a browser is looked for, and how it is installed: from the packages of Debian (and of
- * systems made from it) as root, otherwise with playwright-core into its cache.
+ * systems based on it) as root, otherwise with playwright-core into its cache.
  * Does not: start it; `test/rig/browser.ts` does.
  */
 import * as fs from "node:fs";
 import { delimiter, join, resolve } from "node:path";
 import { chromium } from "playwright-core";
-import { command, installFromDebian, installing } from "./debian.ts";
+import { command, installFromDebian, withInstallLock } from "./debian.ts";
 
 const NAMES = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
-/** The fonts are for text, for signs such as `✓`, and for Chinese, Japanese and Korean. */
+/** The fonts are for Latin text, for symbols such as `✓`, and for Chinese, Japanese and Korean. */
 const PACKAGES = ["chromium", "fonts-liberation", "fonts-dejavu-core", "fonts-wqy-microhei"];
 const ROOT = resolve(import.meta.dirname, "..");
 
@@ -38,13 +38,13 @@ function isProgram(path: string): boolean {
   }
 }
 
-/** Installs a browser unless another process has just done it; gives its path. */
+/** Installs a browser unless another process has just done it; returns its path. */
 function install(): string {
-  return installing(() => {
+  return withInstallLock(() => {
     const found = installedBrowser();
     if (found !== undefined) return found;
-    const ways = [() => installFromDebian(PACKAGES), installFromPlaywright];
-    const failures = ways.flatMap((way) => (installedBrowser() === undefined ? way() : []));
+    const installers = [() => installFromDebian(PACKAGES), installFromPlaywright];
+    const failures = installers.flatMap((run) => (installedBrowser() === undefined ? run() : []));
     const path = installedBrowser();
     if (path !== undefined) return path;
     throw new Error(`${failures.join("\n\n")}\n

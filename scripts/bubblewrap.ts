@@ -3,18 +3,18 @@
  *
  *   node scripts/bubblewrap.ts
  *
- * Owns: the check that it works here, and what a developer is told where it cannot be installed.
+ * Owns: the check that it works here, and the message for a developer when it cannot be installed.
  */
 import { spawnSync } from "node:child_process";
-import { installFromDebian, installing } from "./debian.ts";
+import { installFromDebian, withInstallLock } from "./debian.ts";
 
-/** For `beforeAll`: the first test run on a new machine installs the package. */
+/** The timeout of `beforeAll`, because the first test run on a new machine installs the package. */
 export const INSTALL_MS_MAX = 1_200_000;
 
-/** Throws, naming the package, where bubblewrap does not work and cannot be installed. */
+/** Installs bubblewrap if necessary; throws an error that names the package if that fails. */
 export function needBubblewrap(): void {
   if (problem() === undefined) return;
-  const failures = installing(() =>
+  const failures = withInstallLock(() =>
     problem() === undefined ? [] : installFromDebian(["bubblewrap"]),
   );
   const left = problem();

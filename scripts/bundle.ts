@@ -2,15 +2,15 @@
  * Bundles each program into one file in `dist`, together with the packages that it uses, and writes
  * the licences of those packages beside them.
  *
- * One file starts faster than many: Node finds, reads and links each module separately. Five more
- * things make the start faster (docs/adr/0033-one-file-per-program.md has the measurements):
+ * One file starts faster than many, because Node finds, reads and links each module separately. Five
+ * more things make the start faster (docs/adr/0033-one-file-per-program.md has the measurements):
  * - Built-in modules are taken with `process.getBuiltinModule`. An `import` of `node:fs` or
  *   `node:process` reads every export, and some of those load streams, sockets or the standard input.
  * - Built-in modules that Node has not loaded by itself are loaded by the first call of a function.
  * - White space is removed. Names stay, so that stack traces can be read.
- * - The command line is a script, not a module, because only for scripts compiled code can be kept
- *   that includes the functions which a command has called. Its first line identifies the text.
- * - The text is ASCII. One other letter would make V8 keep two bytes for each letter of the file.
+ * - The command line is a script, not a module, because only the compiled code of scripts can be
+ *   kept with the functions that a command has called. Its first line identifies the text.
+ * - The text is ASCII. A single other character would make V8 use two bytes for every character.
  */
 import { createHash } from "node:crypto";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -32,7 +32,7 @@ const MODULES = {
 const FLEET = { fleet: "src/fleet/main.ts" };
 /** The server for agents. */
 const AGENT_SERVER = { mcp: "src/mcp/main.ts" };
-/** Packages that few runs need, and that load themselves with `require`. */
+/** Packages that few runs need; they stay outside the bundle and are loaded with `require`. */
 const OUTSIDE = ["@cfworker/json-schema", "@marcbachmann/cel-js", "re2js"];
 /** Packages in CommonJS call `require`, which ES modules do not have. */
 const REQUIRE =
@@ -51,7 +51,7 @@ const LOADED_BY_NODE = new Set([
   "node:util",
 ]);
 
-/** Replaces each `import` of a built-in module with a module that takes the exports one by one. */
+/** Replaces each `import` of a built-in module with a module that takes its exports one by one. */
 const builtins: Plugin = {
   name: "builtins",
   setup({ onResolve, onLoad }) {
@@ -74,17 +74,17 @@ function builtinModule(path: string): string {
   const lines = Object.entries(Object.getOwnPropertyDescriptors(exports))
     .filter(([name]) => /^[a-z]\w*$/i.test(name) && name !== "default")
     .map(([name, { value }]) => {
-      // A class has to be there when its module is run; a function only when it is called.
-      const callable = lazy && typeof value === "function" && /^[a-z]/.test(name);
-      const text = callable
+      // A class must exist when its module runs; a function only when it is called.
+      const isDeferred = lazy && typeof value === "function" && /^[a-z]/.test(name);
+      const text = isDeferred
         ? `(...args) => ${take}.${name}(...args)`
         : `/* @__PURE__ */ (() => ${take}.${name})()`;
       return `const own_${name} = ${text};\nexport { own_${name} as ${name} };`;
     });
-  const whole = lazy
+  const namespace = lazy
     ? `/* @__PURE__ */ new Proxy({}, { get: (_, name) => ${take}[name] })`
     : `/* @__PURE__ */ (() => ${take})()`;
-  return [...lines, `export default ${whole};`].join("\n");
+  return [...lines, `export default ${namespace};`].join("\n");
 }
 
 const RESOLVED = Symbol("resolved");
@@ -111,7 +111,7 @@ function licenceOf(name: string): string {
   const names = readdirSync(folder);
   const file = names.find((one) => /^licen[cs]e/i.test(one));
   if (file !== undefined) return readFileSync(join(folder, file), "utf8");
-  // Some packages have it at the end of the page about them.
+  // Some packages have their licence at the end of their README.
   const page = names.find((one) => /^readme\.md$/i.test(one)) ?? "package.json";
   const [, text] = readFileSync(join(folder, page), "utf8").split(/^#+ licen[cs]e$/im);
   if (text?.includes("Permission is hereby granted") === true) return text.trim();
@@ -137,7 +137,7 @@ const shared = {
   metafile: true,
 } as const satisfies BuildOptions;
 
-/** What a module knows of itself; bin/perdure.js gives it to the script. */
+/** The fields of `import.meta`, which bin/perdure.js passes to the script. */
 const META = ["url", "filename", "dirname"];
 
 const results = [
@@ -167,12 +167,12 @@ const results = [
   }),
 ];
 for (const file of results.flatMap(({ metafile }) => Object.keys(metafile.outputs))) {
-  // esbuild leaves only regular expressions as they are.
+  // esbuild escapes everything except regular expressions.
   const text = readFileSync(file, "utf8").replace(/[^\0-\x7f]/g, escapeOf);
   const hash = createHash("sha256").update(text).digest("hex");
   writeFileSync(file, `// ${hash}\n${text}`);
 }
-// A script would import with a warning of Node's.
+// Node prints a warning when a script uses import().
 if (/\bimport\("/.test(readFileSync("dist/main.js", "utf8"))) {
   throw new Error("the command line has a dynamic import that is not bundled: use createRequire");
 }
@@ -181,7 +181,7 @@ const names = new Set(
     .flatMap(({ metafile }) => Object.keys(metafile.inputs))
     .flatMap((path) => PACKAGE.exec(path)?.[1] ?? []),
 );
-/** The fonts of the page; Vite lists the licences of its programs. */
+/** The fonts of the page; Vite lists the licences of its code. */
 for (const font of ["inter", "jetbrains-mono"]) names.add(`@fontsource-variable/${font}`);
 const licences = [...names].sort().map((name) => `${name}\n\n${licenceOf(name)}`);
 writeFileSync(join("dist", "LICENCES.txt"), licences.join(`\n${"-".repeat(80)}\n\n`));

@@ -3,8 +3,8 @@
  *
  *   npm run chaos -- --kills 100 [--seed N] [--agents fake,claude,codex,gemini,opencode]
  *
- * Exit status 1 when a promise was broken; the project is kept and named then. The agents are
- * installed if they are not there; the model is the fake one.
+ * The exit status is 1 when a promise was broken; then the project is kept and named. Missing agents are
+ * installed; the model is the fake one.
  */
 import { parseArgs } from "node:util";
 import { type ChaosResult, chaos } from "../test/agents/chaos.ts";
@@ -28,7 +28,8 @@ const result = await chaos({
   kills: Number(values.kills),
   seed,
   agents: CHAOS_AGENTS.filter((name) => words.includes(name)),
-  onRun: (so) => console.log(`${killsOf(so)} kills, ${so.runs} runs, ${elapsedSeconds()} s`),
+  onRun: (current) =>
+    console.log(`${killsOf(current)} kills, ${current.runs} runs, ${elapsedSeconds()} s`),
 });
 summarise(result);
 process.exitCode = result.violations.length === 0 ? 0 : 1;
@@ -42,10 +43,10 @@ function summarise(all: ChaosResult): void {
   console.log(
     `${count(({ calls }) => calls)} calls served: ${count(({ inFlight }) => inFlight)} calls in ` +
       `flight at a kill, of which ${count(({ counted }) => counted)} were counted (Codex had not ` +
-      `written down yet what ${count(({ unmeasured }) => unmeasured)} of them used)`,
+      `recorded yet what ${count(({ unmeasured }) => unmeasured)} of them used)`,
   );
   console.log(
-    `conversations begun again before anything was answered: ${count(({ restarts }) => restarts)}`,
+    `conversations restarted before the first answer: ${count(({ restarts }) => restarts)}`,
   );
   console.log(`served:   ${shown(sumOf(accounts.map(({ reported }) => reported)))}`);
   console.log(`recorded: ${shown(sumOf(accounts.map(({ recorded }) => recorded)))}`);

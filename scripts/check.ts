@@ -1,6 +1,6 @@
 /**
- * The inner loop: `npm run check`. The checks run side by side, as many as there are cores, and no
- * core waits for a stage to end. All of them run to their end, so that one call shows all mistakes.
+ * The checks to run before every commit: `npm run check`. As many of them run side by side as there
+ * are cores. All of them run to their end, so that one call shows all mistakes.
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -15,7 +15,7 @@ interface Check {
   readonly after?: string;
 }
 
-/** Most checks are programs for Node, which keeps them compiled, and without types, for the next time. */
+/** Where Node caches the compiled code of the checks, most of which are programs for Node. */
 const COMPILED_PROGRAMS = join(import.meta.dirname, "../node_modules/.cache/check-programs");
 
 const UNIT_TESTS = [
@@ -30,7 +30,7 @@ const UNIT_TESTS = [
   "view/",
 ];
 
-/** In this order: those that use all cores by themselves come last. */
+/** In the order of their start; the last ones use all cores by themselves. */
 const CHECKS: readonly Check[] = [
   { name: "build", command: ["npm", "run", "--silent", "build"] },
   { name: "lint", command: ["oxlint", "--type-aware"] },
@@ -49,7 +49,7 @@ const CHECKS: readonly Check[] = [
   },
 ];
 
-/** Runs one check; prints what it said if it failed, or one line. */
+/** Runs a check and prints one line about it, and its output if it failed. */
 async function passes({ name, command: [program, ...args] }: Check): Promise<boolean> {
   const startedAt = performance.now();
   const env = { ...process.env, NODE_COMPILE_CACHE: COMPILED_PROGRAMS };

@@ -17,21 +17,21 @@ import type { DotNode, DotPipeline } from "../src/pipeline/dot/model.ts";
 import { buildDotPlan, type DotFile } from "../src/plan/attractor/build.ts";
 import { simulated } from "../src/plan/simulate.ts";
 import { defined } from "../src/util/defined.ts";
-import { type SimulatedRun, walkThrough } from "./walk-through.ts";
+import { type SimulatedRun, simulateRun } from "./simulate-run.ts";
 
 const PIPELINE = /\.(dot|gv|fabro)$/;
 
-/** What came of one file. */
+/** The result of one file. */
 interface Tried {
   readonly file: string;
   readonly parses: boolean;
   readonly lints: boolean;
-  /** It can run as it is. */
+  /** True if it can run as it is. */
   readonly planned: boolean;
   readonly diagnostics: readonly Diagnostic[];
   readonly pipeline?: DotPipeline;
   /** Absent for files that cannot be run. */
-  readonly walk?: SimulatedRun;
+  readonly run?: SimulatedRun;
 }
 
 /** Why a file does not finish. */
@@ -40,11 +40,11 @@ interface Unfinished {
   readonly why: string;
 }
 
-/** A walk that visits a node so often is caught in a loop with it. */
+/** A node that a run visits so often is part of an endless loop. */
 const LOOP_VISITS_MIN = 5;
 /** The group of files that should finish. */
 const DEFECT = "do not finish, which is a defect";
-/** The group of files whose agents are nobody's. */
+/** The group of files with a provider that no known agent serves. */
 const NEEDS_AGENT = "have a plan with --agent alone: no agent is known for a provider";
 /** The group of files with errors of these rules; all others are invalid. */
 const ERROR_GROUPS: Readonly<Record<string, string>> = {
@@ -80,10 +80,10 @@ function tryOne(root: string, file: string): Tried {
   const read = dotFile(path, text, resolve(root));
   const lowered = buildDotPlan(read, {});
   const { plan: dry } = buildDotPlan(read, { simulate: "all" });
-  const walk = dry && walkThrough(simulated(dry, "all"));
+  const run = dry && simulateRun(simulated(dry, "all"));
   const planned = lowered.plan !== undefined;
   const all = parses ? lowered.diagnostics : diagnostics;
-  return { file, parses, lints, planned, diagnostics: all, ...defined({ pipeline, walk }) };
+  return { file, parses, lints, planned, diagnostics: all, ...defined({ pipeline, run }) };
 }
 
 /** Other files are named relative to a file, or to the directory in which its engine is started. */
@@ -111,7 +111,7 @@ function report(tried: readonly Tried[]): number {
   console.log(`${count(({ parses }) => parses)} parse`);
   console.log(`${count(({ lints }) => lints)} lint without an error`);
   console.log(`${count(({ planned }) => planned)} have a plan`);
-  console.log(`${count(({ walk }) => walk?.end === "completed")} finish when simulated`);
+  console.log(`${count(({ run }) => run?.end === "completed")} finish when simulated`);
   const groups = unfinished(tried);
   for (const [group, lines] of groups) {
     console.log(`${String(lines.length).padStart(5)} ${group}`);
@@ -123,7 +123,7 @@ function report(tried: readonly Tried[]): number {
   return groups.has(DEFECT) ? 1 : 0;
 }
 
-/** The files that do not come to their end, one line each, by the reason. */
+/** The files that do not finish, one line each, by the reason. */
 function unfinished(tried: readonly Tried[]): ReadonlyMap<string, readonly string[]> {
   const groups = new Map<string, string[]>();
   for (const one of tried) {
@@ -135,45 +135,45 @@ function unfinished(tried: readonly Tried[]): ReadonlyMap<string, readonly strin
   return groups;
 }
 
-function whyUnfinished({ walk, pipeline, diagnostics }: Tried): Unfinished | undefined {
+function whyUnfinished({ run, pipeline, diagnostics }: Tried): Unfinished | undefined {
   const error = diagnostics.find(({ severity }) => severity === "error");
-  if (walk?.end === "completed") {
+  if (run?.end === "completed") {
     return error && { group: NEEDS_AGENT, why: error.message };
   }
   if (error !== undefined) {
     const group = ERROR_GROUPS[error.rule] ?? "cannot finish: invalid";
     return { group, why: `${error.rule}: ${error.message}` };
   }
-  const last = walk?.failed;
+  const last = run?.failed;
   if (pipeline?.nodes.get(last ?? "")?.handler === "wait.human") {
     const leaves = pipeline.edges.some(({ from }) => from === last);
     const group = "cannot finish: a gate without edges ends it, as the language says";
     if (!leaves) return { group, why: `the gate \`${last}\`` };
   }
-  const ways = walk && pipeline && waysOut(pipeline, walk.visits);
-  if (ways !== undefined) return { group: "cannot finish: endless by the language", why: ways };
-  return { group: DEFECT, why: walk === undefined ? "it has no plan" : `${walk.why}, ${walk.at}` };
+  const exits = run && pipeline && loopExits(pipeline, run.visits);
+  if (exits !== undefined) return { group: "cannot finish: endless by the language", why: exits };
+  return { group: DEFECT, why: run === undefined ? "it has no plan" : `${run.why}, ${run.at}` };
 }
 
 /**
- * What leads out of the loop in which a walk was caught; undefined when there is none, or when
- * simulated work should have left it.
+ * Why a run cannot leave an endless loop; undefined if there is no such loop, or if simulated work
+ * should have left it.
  */
-function waysOut(
+function loopExits(
   { nodes, edges }: DotPipeline,
   visits: ReadonlyMap<string, number>,
 ): string | undefined {
   const loop = new Set([...nodes.keys()].filter((id) => (visits.get(id) ?? 0) >= LOOP_VISITS_MIN));
   if (loop.size === 0) return undefined;
   const leaving = edges.filter(({ from, to }) => loop.has(from) && !loop.has(to));
-  const doors = new Set(leaving.map(({ from }) => from));
-  const named = [...doors].map((id) => `\`${id}\``).join(", ");
+  const exits = new Set(leaving.map(({ from }) => from));
+  const named = [...exits].map((id) => `\`${id}\``).join(", ");
   const is = (holds: (node: DotNode) => boolean): boolean =>
-    [...doors].every((id) => {
+    [...exits].every((id) => {
       const node = nodes.get(id);
       return node !== undefined && holds(node);
     });
-  if (doors.size === 0) return "no edge leads out of its loop";
+  if (exits.size === 0) return "no edge leads out of its loop";
   if (is(({ handler }) => handler === "wait.human")) {
     return `only another answer at ${named} leads out of its loop`;
   }
@@ -183,7 +183,7 @@ function waysOut(
   return undefined;
 }
 
-/** In how many files each rule speaks, the most frequent first. */
+/** The number of files with a diagnostic of each rule, the most frequent first. */
 function rulesOf(tried: readonly Tried[]): readonly (readonly [string, number])[] {
   const counts = new Map<string, number>();
   for (const { diagnostics } of tried) {

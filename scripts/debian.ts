@@ -1,12 +1,12 @@
 /**
- * Installs packages of Debian (and of systems made from it) for tests that need a program of the system.
+ * Installs packages of Debian (and of systems based on it) for tests that need a program of the system.
  *
  * Owns: the command, and its lock.
  * Does not: know which test needs what (browser.ts, bubblewrap.ts).
  *
  * Invariants:
- * - debian/B1 at most one process installs at a time; whoever waited for it looks again and finds
- *   what it installed.
+ * - debian/B1 at most one process installs at a time; a process that waited looks again and finds
+ *   what the other one installed.
  */
 import { type SpawnSyncReturns, spawnSync } from "node:child_process";
 import * as fs from "node:fs";
@@ -14,14 +14,14 @@ import { dirname, resolve } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 
 const LOCK = resolve(import.meta.dirname, "../node_modules/.cache/install-lock.db");
-/** Of one command. The largest fetches 80 MB and what it depends on. */
+/** How long one command may take; the largest download has 80 MB plus dependencies. */
 const INSTALL_MS_MAX = 540_000;
 /** Another process may run three commands. */
 const WAIT_MS_MAX = 3 * INSTALL_MS_MAX;
 const SHOWN_LINES_MAX = 15;
 
 /** Does something while no other process installs. */
-export function installing<T>(work: () => T): T {
+export function withInstallLock<T>(work: () => T): T {
   fs.mkdirSync(dirname(LOCK), { recursive: true });
   const lock = new DatabaseSync(LOCK, { timeout: WAIT_MS_MAX });
   try {
@@ -33,7 +33,7 @@ export function installing<T>(work: () => T): T {
   }
 }
 
-/** Installs packages, as root on Debian; gives what failed. */
+/** Installs packages, as root on Debian; returns what failed. */
 export function installFromDebian(packages: readonly string[]): readonly string[] {
   if (process.getuid?.() !== 0 || !fs.existsSync("/usr/bin/apt-get")) return [];
   const waiting = ["-o", "DPkg::Lock::Timeout=300"];
@@ -41,7 +41,7 @@ export function installFromDebian(packages: readonly string[]): readonly string[
   return [...command("apt-get", ["update"]), ...command("apt-get", wanted)];
 }
 
-/** Runs a command with its output on stderr; gives a text about it if it failed. */
+/** Runs a command, and names it on stderr; returns a text about it if it failed. */
 export function command(program: string, args: readonly string[]): readonly string[] {
   const words = [program, ...args].join(" ");
   console.error(`$ ${words}`);

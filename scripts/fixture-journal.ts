@@ -1,6 +1,6 @@
 /**
  * Writes the stored journals of this version, which later versions must read and resume. It never
- * replaces one; run it once for each version of the tables or the events, with
+ * replaces one. Run it once for each version of the tables or the events:
  * `npm run build && node scripts/fixture-journal.ts`.
  *
  * - `test/journals/v<version>.db`: events of many types, written through the port, and
@@ -160,7 +160,7 @@ steps:
     retry: { attempts: 2, backoff: { initial: 1ms } }
 `;
 
-/** Makes the runs with the real program in a directory that exists only for this. */
+/** Makes the runs with the real program in a temporary directory. */
 async function writeRuns(file: string): Promise<void> {
   const project = mkdtempSync(join(tmpdir(), "perdure-release-"));
   const program = join(import.meta.dirname, "..", "bin", "perdure.js");

@@ -1,5 +1,5 @@
 /**
- * Writes the tables of docs/HTTP.md from the table of the server's addresses: `node scripts/http.ts`.
+ * Writes the tables of docs/HTTP.md from the table of the server's endpoints: `node scripts/http.ts`.
  * A test compares the page with what the table says now.
  */
 import { readFileSync, writeFileSync } from "node:fs";
@@ -12,7 +12,7 @@ const TABLES: Readonly<Record<string, Readonly<Record<string, Endpoint>>>> = END
 const PAGE = new URL("../docs/HTTP.md", import.meta.url);
 const MARKED = /(<!-- table: (\w+) -->\n)[\s\S]*?(<!-- end -->)/g;
 
-/** The page with the tables of now. */
+/** The page with its tables as the code has them now. */
 export function httpText(page: string): string {
   return page.replaceAll(MARKED, (_, start: string, name: string, end: string) => {
     return `${start}${table(TABLES[name] ?? {})}\n${end}`;
@@ -32,8 +32,8 @@ function takes({ query, body }: Endpoint): string {
   const fields = Object.entries(body).map(([name, shape]) =>
     isOptional(shape) ? `\`${name}\` (optional)` : `\`${name}\``,
   );
-  const said = [...parameters, ...fields];
-  return said.length === 0 ? "" : ` Takes ${said.join("; ")}.`.replaceAll("|", "\\|");
+  const all = [...parameters, ...fields];
+  return all.length === 0 ? "" : ` Takes ${all.join("; ")}.`.replaceAll("|", "\\|");
 }
 
 function form({ sent, about }: Endpoint): string {

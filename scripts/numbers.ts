@@ -56,7 +56,7 @@ function numbersOf(root: string): Numbers {
   };
 }
 
-/** Counts distinct names. */
+/** Counts the distinct names of exported types. */
 function exportedTypes(texts: readonly string[]): number {
   const exported = /^export (?:abstract )?(?:interface|type|class) (\w+)/gm;
   return new Set(texts.flatMap((text) => [...text.matchAll(exported)].map(([, name]) => name)))

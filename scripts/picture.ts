@@ -1,6 +1,6 @@
 /**
  * `npm run picture`: makes docs/live.svg, the picture of the live view in the README. The real program
- * runs in a real terminal, with fake agents, and the screen is drawn as it is at one moment.
+ * runs in a real terminal, with fake agents, and one moment of the screen is drawn.
  */
 import * as fs from "node:fs";
 import { resolve } from "node:path";
@@ -27,7 +27,7 @@ const COLOURS: Readonly<Record<number, string>> = {
 const BACKGROUND = "#161b22";
 const BAR = "#21262d";
 
-/** Tests that fail first, and then pass. */
+/** Test runs that fail first and then pass. */
 const FAKE_NPM = `#!/bin/sh
 case "$*" in
   *exponents*) echo "FAIL parses 1e3"; echo "  expected 1000 but got 1";;
@@ -109,7 +109,7 @@ steps:
   return screen;
 }
 
-/** A window with these lines in it, from the first line of the program on. */
+/** A window with these lines, beginning with the first line of the program. */
 function svgOf(screen: readonly (readonly StyledPart[])[]): string {
   const textOf = (line: readonly StyledPart[]): string => line.map(({ text }) => text).join("");
   const first = screen.findIndex((line) => textOf(line).startsWith("Run "));

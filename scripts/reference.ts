@@ -9,7 +9,7 @@ import { INHERITED_KEYS } from "../src/pipeline/keys.ts";
 import { ALL_STEP_KEYS, publishedSchema } from "../src/pipeline/schema.ts";
 import { isObject } from "../src/util/json.ts";
 
-/** As much of a JSON Schema as the page shows. */
+/** The parts of a JSON Schema that the page shows. */
 interface Schema {
   readonly type?: string;
   readonly enum?: readonly unknown[];

@@ -1,4 +1,4 @@
-/** Writes the JSON Schemas of pipelines and of all printed JSON: `node scripts/schema.ts`. */
+/** Writes the JSON Schemas of pipelines and of all JSON that commands print: `node scripts/schema.ts`. */
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { publishedConfigurationSchema, publishedSchema } from "../src/pipeline/schema.ts";
 import { publishedSchemas } from "../src/view/json/json-schema.ts";

@@ -1,6 +1,6 @@
 /**
  * `npm run screenshots`: makes docs/images, a picture of every page of the dashboard in light, in dark
- * and on a phone. Real runs in a scratch project, the real server, a real browser.
+ * and on a phone, with real runs in a scratch project, the real server and a real browser.
  *
  *   node scripts/screenshots.ts [NAME...]     all pages, or some
  */
@@ -19,7 +19,7 @@ const LOOKS: Readonly<Record<string, PageOptions>> = {
   phone: { size: "phone" },
 };
 
-/** What there is to show: the runs, and the server's name of the project. */
+/** The runs to show, and the id of the project on the server. */
 interface Shown extends ShowcaseRuns {
   readonly project: string;
 }
@@ -37,7 +37,7 @@ const PAGES: Readonly<Record<string, (shown: Shown) => string>> = {
   cost: () => "/cost",
 };
 
-/** Other states of these pages, in one look each. */
+/** Other states of these pages, only in light. */
 const STATES: Readonly<Record<string, (shown: Shown) => string>> = {
   "run-waterfall": ({ completed }) => `/runs/${completed}?tab=waterfall`,
   "run-files": ({ completed }) => `/runs/${completed}?tab=files`,
@@ -48,7 +48,7 @@ const STATES: Readonly<Record<string, (shown: Shown) => string>> = {
   "step-output": ({ failed }) => `/runs/${failed}/steps/test?tab=output`,
 };
 
-/** Until nothing is loading and the streams have shown what there is. */
+/** How long to wait until the streams have shown everything. */
 const QUIET_MS = 700;
 
 async function main(wanted: readonly string[]): Promise<void> {

@@ -4,11 +4,11 @@
  *
  *   npm run soak:fleet -- --kills 500 --runs 200 [--seed N] [--partition SECONDS] [--step SECONDS]
  *
- * Four machines with namespaces of their own, and two hosts for PostgreSQL. Needs root, because it
- * makes network namespaces; they are gone with it. Exit status 1 when a promise was broken; the logs
- * are kept and named then. The seed chooses pipelines and faults; the moments are the machine's. It
- * ends by itself when a run does not change for five minutes, and says why. The table is the one of
- * docs/BENCHMARKS.md.
+ * There are four machines with namespaces of their own, and two hosts for PostgreSQL. This needs root,
+ * because it makes network namespaces, which disappear with it. The exit status is 1 when a promise was
+ * broken; then the logs are kept and named. The seed chooses pipelines and faults; the exact moments
+ * depend on the machine. The soak ends by itself when a run does not change for five minutes, and says
+ * why. It prints the table of docs/BENCHMARKS.md.
  */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -18,7 +18,7 @@ import { namespacesRefused } from "../test/soak/fleet/network.ts";
 import { DATABASE_AWAY } from "../test/soak/fleet/observer.ts";
 
 const SHOWN_MAX = 20;
-/** Says that this process is in a network namespace of its own. */
+/** Set in the process that is in a network namespace of its own. */
 const INSIDE = "PERDURE_SOAK_INSIDE";
 
 const { values } = parseArgs({
@@ -50,7 +50,7 @@ async function enter(): Promise<number> {
 }
 
 async function soak(): Promise<never> {
-  // With the process that started this one, everything ends.
+  // Everything ends with the process that started this one.
   process.once("disconnect", () => process.exit(1));
   const kills = Number(values.kills);
   const runs = Number(values.runs);
@@ -62,7 +62,7 @@ async function soak(): Promise<never> {
     news: (line) => console.log(`${timeOfDay()} (${seconds()} s): ${line}`),
   });
   report(result, seconds());
-  // What is left of a fleet that is stuck ends with this process.
+  // The rest of a stuck fleet ends with this process.
   process.exit(result.violations.length === 0 ? 0 : 1);
 }
 

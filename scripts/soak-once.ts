@@ -1,16 +1,16 @@
 /**
- * Kills a step that pushes, and its runner, before, in and after its push, and counts the pushes:
+ * Kills a step that pushes, and its runner, before, during and after its push, and counts the pushes:
  *
  *   npm run soak:once -- --rounds 100
  *
- * Exit status 1 when a promise was broken.
+ * The exit status is 1 when a promise was broken.
  */
 import { parseArgs } from "node:util";
 import { onceRound } from "../test/soak/once-round.ts";
 
-/** How many rounds go on at the same time. */
+/** How many rounds run at the same time. */
 const LANES = 2;
-const NEWS_EVERY = 10;
+const PROGRESS_EVERY = 10;
 
 const { values } = parseArgs({ options: { rounds: { type: "string", default: "100" } } });
 const rounds = Number(values.rounds);
@@ -28,6 +28,6 @@ async function lane(): Promise<void> {
       broken.push(what);
       console.error(what);
     }
-    if (++done % NEWS_EVERY === 0) console.log(`${done} of ${rounds} rounds`);
+    if (++done % PROGRESS_EVERY === 0) console.log(`${done} of ${rounds} rounds`);
   }
 }

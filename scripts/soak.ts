@@ -3,9 +3,9 @@
  *
  *   npm run soak -- --kills 500 [--seed N] [--minutes M] [--only RUN]
  *
- * Exit status 1 when a promise was broken; the project of such a run is kept and named. The seed
- * chooses pipelines and kills; `--only` repeats one run of it. The moments are the machine's, so a
- * race may need several repetitions to come back.
+ * The exit status is 1 when a promise was broken; the project of such a run is kept and named. The
+ * seed chooses pipelines and kills; `--only` repeats one of its runs. The exact moments depend on the
+ * machine, so a race may take several repetitions to reappear.
  */
 import { parseArgs } from "node:util";
 import { seededRandom, seedOf } from "../src/util/random.ts";
@@ -14,11 +14,11 @@ import { type SoakResult, soakRun } from "../test/soak/soak-run.ts";
 
 const KILLS_DEFAULT = 500;
 const MINUTES_DEFAULT = 60;
-/** How many runs are soaked at the same time. */
+/** How many runs are tested at the same time. */
 const LANES = 2;
 const KILLS_PER_RUN_MAX = 14;
-const NEWS_EVERY = 100;
-/** Of one run. */
+const PROGRESS_EVERY = 100;
+/** How many violations of one run are printed. */
 const SHOWN_MAX = 5;
 
 const KINDS: Readonly<Record<ViolationKind, string>> = {
@@ -44,7 +44,7 @@ const begun = performance.now();
 const deadline = begun + Number(values.minutes) * 60_000;
 const results: SoakResult[] = [];
 let started = 0;
-let news = NEWS_EVERY;
+let nextProgress = PROGRESS_EVERY;
 
 if (values.only === undefined) await Promise.all(Array.from({ length: LANES }, lane));
 else await soak(Number(values.only));
@@ -53,9 +53,9 @@ process.exitCode = summarise();
 async function lane(): Promise<void> {
   while (killsDone() < killsWanted && performance.now() < deadline) {
     await soak(started++);
-    if (killsDone() >= news) {
+    if (killsDone() >= nextProgress) {
       console.log(`${killsDone()} kills, ${results.length} runs, ${elapsedSeconds()} s`);
-      news += NEWS_EVERY;
+      nextProgress += PROGRESS_EVERY;
     }
   }
 }
@@ -70,7 +70,7 @@ async function soak(run: number): Promise<void> {
   }
   if (violations.length === 0) return;
   if (violations.length > SHOWN_MAX) console.log(`  and ${violations.length - SHOWN_MAX} more`);
-  console.log(`  in ${kept}; once more: npm run soak -- --seed ${seed} --only ${run}`);
+  console.log(`  in ${kept}; repeat it: npm run soak -- --seed ${seed} --only ${run}`);
 }
 
 function killsDone(): number {

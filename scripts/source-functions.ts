@@ -1,6 +1,6 @@
 /** Finds the functions of a formatted TypeScript source by their indentation. */
 
-/** One function: the line on which it begins, counted from 1, and how many lines it has before its last brace. */
+/** A function: its first line, counted from 1, and its number of lines without the last brace. */
 export interface SourceFunction {
   readonly line: number;
   readonly lines: number;
@@ -10,7 +10,7 @@ const HEAD = /^( *)(export )?(private |static |async )*(function\b|#?\w+\(.*\).*
 /** A statement, or a call that takes a function: its last line is not a lone brace. */
 const NO_FUNCTION = /^\s*(if|for|while|switch|return|it|describe)\b|=> \{$/;
 
-/** Lists the functions and methods that have a body of their own lines. */
+/** Lists the functions and methods whose body has lines of its own. */
 export function functionsIn(lines: readonly string[]): readonly SourceFunction[] {
   const found: SourceFunction[] = [];
   lines.forEach((line, index) => {

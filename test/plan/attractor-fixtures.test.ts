@@ -1,8 +1,8 @@
-/** Pipelines as people write them: each is read, printed and read again, and walked to its end. */
+/** Pipelines as people write them: each is read, printed and read again, and run to its end. */
 import { readdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { describe, expect, it } from "vitest";
-import { walkThrough } from "../../scripts/walk-through.ts";
+import { simulateRun } from "../../scripts/simulate-run.ts";
 import { loadDot } from "../../src/pipeline/dot/load.ts";
 import { buildDotPlan, type DotFile } from "../../src/plan/attractor/build.ts";
 import { freeze } from "../../src/plan/plan.ts";
@@ -39,8 +39,8 @@ describe.each([...files, ...FIXTURES])("$name", ({ name, text }) => {
     if (plan === undefined) throw new Error("there is no plan");
     const dry = simulated(plan, "all");
     expect(JSON.parse(freeze(dry).text)).toEqual(dry);
-    const walked = walkThrough(dry);
-    expect(walked).toMatchObject({ end: "completed" });
-    expect(walkThrough(dry)).toEqual(walked);
+    const run = simulateRun(dry);
+    expect(run).toMatchObject({ end: "completed" });
+    expect(simulateRun(dry)).toEqual(run);
   });
 });

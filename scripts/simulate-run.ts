@@ -1,6 +1,6 @@
 /**
- * Runs a plan in memory in which nothing needs a process: where a pipeline goes when all work is
- * simulated and every gate is approved.
+ * Runs a plan in memory, with all work simulated and every gate approved, so that no step needs a
+ * process.
  */
 
 import type { Operation } from "../src/core/action.ts";
@@ -15,18 +15,18 @@ import { attemptOf, type Run, stepOf, visitRef } from "../src/core/run.ts";
 import { stepPath } from "../src/core/step-path.ts";
 import type { Plan } from "../src/plan/plan.ts";
 
-/** How many turns a walk may take. */
+/** How many turns a run may take. */
 const TURNS_MAX = 100_000;
-/** How many events a walk may have. */
+/** How many events a run may have. */
 const EVENTS_MAX = 200_000;
 const OWNER: Owner = { pid: 1, started: "1", boot: "b", host: "h", user: "u" };
 
-/** How a walk ended. */
+/** How a simulated run ended. */
 export interface SimulatedRun {
   readonly end: "completed" | "failed" | "endless";
   /** The kind of reason, for counting. */
   readonly why: string;
-  /** Where it ended, for looking at one. */
+  /** Where it ended, for a closer look. */
   readonly at: string;
   /** The step that failed. */
   readonly failed?: string;
@@ -36,8 +36,8 @@ export interface SimulatedRun {
 
 type End = Omit<SimulatedRun, "visits">;
 
-/** Walks through a plan to its end. */
-export function walkThrough(plan: Plan): SimulatedRun {
+/** Runs a plan to its end. */
+export function simulateRun(plan: Plan): SimulatedRun {
   let now = 1_000;
   let run = created(plan, now);
   const activity = newActivity({ env: {}, keepsFiles: false });
@@ -64,7 +64,7 @@ export function walkThrough(plan: Plan): SimulatedRun {
   return { end: "endless", why: "it does not end", at, visits };
 }
 
-/** Nothing is found outside. */
+/** Finds nothing outside of the run. */
 function lookedUp(operation: Operation): readonly Fact[] {
   return operation.type === "look-up" ? [{ type: "looked-up", place: operation.place }] : [];
 }
@@ -80,15 +80,15 @@ function created(plan: Plan, now: number): Run {
     cwd: "/",
     envNames: [],
   };
-  return evolve(plan, emptyRun("walk"), { seq: 1, time: now, version: EVENT_VERSION, event });
+  return evolve(plan, emptyRun("simulated"), { seq: 1, time: now, version: EVENT_VERSION, event });
 }
 
-/** The approving answer to everything that is asked. */
+/** Approves every open question. */
 function approvals(run: Run, given: number): readonly Fact[] {
   return [...run.waiting.person].flatMap((visit) => {
     const choices = waitsFor(visit.state, "person") ? visit.state.choices : [];
     const choice = approvingChoice(choices)?.key ?? "";
-    const answer = { choice, by: "walk", from: "auto-approve", given } as const;
+    const answer = { choice, by: "nobody", from: "auto-approve", given } as const;
     return [{ type: "answered", at: attemptOf(visit), answer } as const];
   });
 }
