@@ -1,11 +1,11 @@
 /**
  * The dashboard in a real browser with much to show: 10,000 runs, a run of 5,000 steps, a fan-out of
- * 2,000 items, an output of 200 MB. Floor of each line: the same page of a project in which there is
- * one of everything, from a server of its own, by turns in the same browser.
+ * 2,000 items, an output of 200 MB. Floor of each line: the same page of a project with one of
+ * everything, from a server of its own, alternately in the same browser.
  *
  * - Until the rows are there: from the request for the page to the first row that can be clicked.
  * - Live: from the commit of an event to its number on the page.
- * - Frames: the slowest of twenty frames while a list scrolls (95th percentile).
+ * - Frames: the 95th percentile of the frame times while a list scrolls.
  * - Memory of the server after 30 visits to each page. Floor: after 10.
  */
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
@@ -13,9 +13,8 @@ import { join } from "node:path";
 import { TestBrowser, type TestPage } from "../test/rig/browser.ts";
 import { Dashboard } from "../test/rig/dashboard.ts";
 import { Project } from "../test/rig/project.ts";
-import { createRuns } from "./list-runs.ts";
 import { compare, inDirectory, type Line, median, PROGRAM, run, timeLine } from "./measure.ts";
-import { NoopRun } from "./noop-run.ts";
+import { createRuns, NoopRun } from "./noop-run.ts";
 import { frozenPlan, type Shape } from "./plans.ts";
 
 const ROUNDS = 5;
@@ -23,11 +22,11 @@ const MEMORY_ROUNDS = 10;
 const MEGABYTE = 1_000_000;
 const OUTPUT_MEGABYTES = 200;
 const LIVE_STEPS = 15;
-/** In one place of a list, and how far each of them scrolls. */
+/** How many frames a list scrolls, and how far in each of them. */
 const FRAMES = 120;
 const FRAME_PIXELS = 120;
 
-/** How much there is to show. */
+/** The size of a project. */
 interface Size {
   readonly runs: number;
   readonly steps: number;
@@ -35,21 +34,21 @@ interface Size {
   readonly outputBytes: number;
 }
 
-const MUCH: Size = {
+const LARGE: Size = {
   runs: 10_000,
   steps: 5_000,
   items: 2_000,
   outputBytes: OUTPUT_MEGABYTES * MEGABYTE,
 };
-const LITTLE: Size = { runs: 1, steps: LIVE_STEPS * 2, items: 2, outputBytes: 1_000 };
+const SMALL: Size = { runs: 1, steps: LIVE_STEPS * 2, items: 2, outputBytes: 1_000 };
 
-/** A page, and what is there when it can be used. */
+/** A page, and the selector of an element that is there when the page can be used. */
 interface View {
   readonly path: string;
   readonly ready: string;
 }
 
-/** A project with its server and a page. */
+/** A project with its server and a page of a browser. */
 interface Site {
   readonly dashboard: Dashboard;
   readonly page: TestPage;
@@ -63,8 +62,8 @@ export async function bench(): Promise<readonly Line[]> {
   return inDirectory(async (directory) => {
     const browser = await TestBrowser.launch();
     const [large, small] = [
-      await open(browser, directory, MUCH),
-      await open(browser, directory, LITTLE),
+      await open(browser, directory, LARGE),
+      await open(browser, directory, SMALL),
     ];
     try {
       const before = serverBytes(large);
@@ -79,7 +78,7 @@ export async function bench(): Promise<readonly Line[]> {
       return [...lines, memoryLine(before, warm, serverBytes(large))];
     } finally {
       for (const site of [large, small]) {
-        // A stream that breaks when its server is busy is opened again by the page.
+        // The page opens a stream again that breaks when its server is busy.
         site.page.expectProblem(/./);
         await site.live.close();
         await site.page.close();
@@ -90,7 +89,7 @@ export async function bench(): Promise<readonly Line[]> {
   });
 }
 
-/** Opens every page so many times. */
+/** Opens every page this many times. */
 async function openAll(site: Site, rounds: number): Promise<void> {
   for (let round = 0; round < rounds; round++) {
     for (const view of Object.values(site.views)) await shown(site, view);
@@ -125,7 +124,7 @@ async function finished(dir: string, steps: number, shape: Shape): Promise<strin
   return opened.runId;
 }
 
-/** A run of which some steps are left, one after the other. */
+/** A run with some sequential steps left. */
 async function almostFinished(dir: string, steps: number): Promise<{ live: NoopRun; id: string }> {
   const { plan, planText } = frozenPlan(steps, "sequence");
   const live = await NoopRun.open(dir, plan, planText);
@@ -144,7 +143,7 @@ function outputRun(dir: string, bytes: number): string {
   return newest?.pipeline_id ?? "";
 }
 
-/** Opens a page anew; gives how long it takes until it can be used. */
+/** Opens a page; returns the time until it can be used. */
 async function shown({ dashboard, page }: Site, { path, ready }: View): Promise<number> {
   const start = performance.now();
   await page.page.goto(dashboard.url(path));
@@ -152,7 +151,7 @@ async function shown({ dashboard, page }: Site, { path, ready }: View): Promise<
   return performance.now() - start;
 }
 
-/** When the browser first painted something of the page that it shows. */
+/** The time of the first paint of the current page. */
 async function firstPaint({ page }: Site): Promise<number> {
   return page.page.evaluate<number>(
     "performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? NaN",
@@ -186,7 +185,7 @@ async function paintLines(large: Site, small: Site): Promise<readonly Line[]> {
   return lines;
 }
 
-/** A frame while a list scrolls, in milliseconds. */
+/** The 95th percentile of the frame times while a list scrolls, in milliseconds. */
 async function slowFrame({ page }: Site, scroller: string): Promise<number> {
   return page.page.evaluate<number>(`(async () => {
     const box = document.querySelector('${scroller}') ?? document.scrollingElement;

@@ -1,10 +1,10 @@
 /**
- * What a user feels: the program with its default settings, snapshots on, in a git repository.
- * Floors: the same with `snapshots: false`, or one `git status` of the same tree, by turns with it.
+ * What a user experiences: the program with its default settings, snapshots on, in a git repository.
+ * Floors: the same with `snapshots: false`, or one `git status` of the same tree.
  *
  * - A sequential step: a run of 51 steps `true` less a run of one, in 500 files.
  * - Steps side by side: 200 steps `sleep 0.1`, 50 at a time, the whole program.
- * - In 20,000 files: what a step, and what a run of one step, takes more than without snapshots.
+ * - In 20,000 files: how much longer a step, and a run of one step, take than without snapshots.
  */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -86,13 +86,13 @@ async function manyFiles(): Promise<readonly Line[]> {
   });
 }
 
-/** What one of so many sequential steps takes, without the start and the end of the program. */
+/** The time of one of so many sequential steps, without the start and the end of the program. */
 async function stepMs(directory: string, snapshots: Snapshots, steps: number): Promise<number> {
   const many = await runMs(directory, snapshots, Array<string>(steps + 1).fill("true"), 1);
   return (many - (await runMs(directory, snapshots, ["true"], 1))) / steps;
 }
 
-/** What the whole program takes for these commands, at most so many at a time. */
+/** The time of a whole run with these commands, at most so many at a time. */
 async function runMs(
   directory: string,
   snapshots: Snapshots,
@@ -102,7 +102,7 @@ async function runMs(
   const needs = atOnce > 1 ? ", needs: []" : "";
   const steps = commands.map((command, at) => `  - { id: s${at}${needs}, run: "${command}" }\n`);
   const workspace = snapshots === "off" ? "workspace: { snapshots: false }\n" : "";
-  // Beside the repository, so that no file of it changes.
+  // Outside of the work tree, so that no file of it changes.
   const file = join(directory, ".git", "bench.yaml");
   writeFileSync(file, `${workspace}max_parallel: ${atOnce}\nsteps:\n${steps.join("")}`);
   return timed(() => run([PROGRAM, "run", file, "--quiet"], directory));

@@ -3,9 +3,9 @@
  * one step after the other on the real disk. Floor: one commit of the same bytes (all that such a
  * step leaves behind, rows and files) into one table of a SQLite file with the same settings.
  *
- * Both are measured in blocks, so that what happens only now and then (SQLite's own checkpoint, our
- * checkpoint.json) is in it. The first line leaves out the files: the program writes them while the
- * next step is at work already.
+ * Both are measured in blocks, so that rare work (SQLite's own checkpoint, our checkpoint.json) is
+ * included. The first line leaves out the files, because the program writes them while the next step
+ * already runs.
  */
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
@@ -16,7 +16,7 @@ import { frozenPlan } from "./plans.ts";
 
 const BLOCK = 50;
 const ROUNDS = 30;
-/** How long the run is from which the bytes of a step are taken. */
+/** The number of steps of the run that shows how many bytes a step has. */
 const SAMPLE_STEPS = 500;
 
 export const NO_FILES: Follower = { record: () => undefined, close: () => undefined };
@@ -51,7 +51,7 @@ async function perOne(work: () => unknown): Promise<number> {
   return took / BLOCK;
 }
 
-/** The bytes that a step leaves on the disk; its share of the plan was there before. */
+/** The bytes that a step leaves on the disk, without its share of the plan. */
 async function stepBytes(project: string): Promise<number> {
   const { planText } = frozenPlan(SAMPLE_STEPS, "sequence");
   // The plan is in state.db and in a file of its own.

@@ -1,7 +1,7 @@
 /**
- * What the runner does at each end of a tool: it asks the rollout of Codex what the conversation has
- * used. Time for a rollout of 200 MB that grew by one answer. Floor: the same for one of 2 MB. Who
- * reads the whole file again each time takes a hundred times as much.
+ * Whenever a tool has ended, the runner reads from the rollout of Codex what the conversation has used.
+ * This is the time for a rollout of 200 MB that grew by one answer. Floor: the same for one of 2 MB.
+ * Reading the whole file again each time would take a hundred times as long.
  */
 import { appendFileSync, closeSync, openSync, writeSync } from "node:fs";
 import { join } from "node:path";

@@ -1,13 +1,13 @@
 /**
- * Runs the benchmarks and prints what each costs in multiples of its floor, which is measured in the
- * same run, by turns with it. Each has a process of its own.
+ * Runs the benchmarks and prints the cost of each in multiples of its floor, which is measured in the
+ * same run, alternating with it. Each benchmark has a process of its own.
  *
- *   node bench/main.ts [NAME...]     all of them, or some; the status is 1 when a limit is missed
+ *   node bench/main.ts [NAME...]     all of them, or some; exits with 1 when a limit is missed
  *   node bench/main.ts --write       also puts the table into docs/BENCHMARKS.md
  *
- * A line that misses its limit is measured again, at most twice, because the machine may do other
- * things, too; the table says at which try it held. A line that held is never measured again, and
- * one that never holds shows its first number, not its best.
+ * A line that misses its limit is measured again, at most twice, because the machine may be busy; the
+ * table says which attempt met the limit. A line that meets its limit is never measured again, and one
+ * that never does shows its first number, not its best.
  */
 import { fork } from "node:child_process";
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -21,20 +21,16 @@ const NAMES = [
   "submit-start",
   "process-step",
   "default-settings",
-  "step-weight",
-  "resume-start",
-  "list-runs",
-  "version",
-  "memory",
   "disk",
+  "commands",
+  "memory",
   "planning",
-  "schedule",
   "snapshot",
   "ledger",
   "package-size",
   "dashboard",
 ] as const;
-const TRIES_MAX = 3;
+const ATTEMPTS_MAX = 3;
 const DOCUMENT = resolve(import.meta.dirname, "../docs/BENCHMARKS.md");
 const BEGIN = "<!-- table: written by `node bench/main.ts --write` -->";
 const END = "<!-- end of the table -->";
@@ -43,7 +39,7 @@ interface Message {
   readonly lines: readonly Line[];
 }
 
-/** In a process of its own: one benchmark. */
+/** Runs one benchmark, in a process of its own. */
 async function runOne(name: string): Promise<void> {
   const { bench } = (await import(`./${name}.ts`)) as { bench: () => Promise<readonly Line[]> };
   process.send?.({ lines: await bench() } satisfies Message);
@@ -63,37 +59,39 @@ function linesOf(name: string): Promise<readonly Line[]> {
   });
 }
 
-/** A line without a limit is there to be known. */
-const holds = ({ ratio, limit }: Line): boolean => limit === undefined || ratio <= limit;
+/** True if a line meets its limit, or has none. */
+const meetsLimit = ({ ratio, limit }: Line): boolean => limit === undefined || ratio <= limit;
 
-/** A line, and the try that it comes from. */
-interface Tried extends Line {
-  readonly at: number;
+/** A line, and the attempt that it comes from. */
+interface MeasuredLine extends Line {
+  readonly attempt: number;
 }
 
-/** The first try of each line, or the first one that held. */
-async function measure(name: string): Promise<readonly Tried[]> {
-  let lines: Tried[] = (await linesOf(name)).map((line) => ({ ...line, at: 1 }));
-  for (let at = 2; at <= TRIES_MAX && !lines.every(holds); at++) {
+/** The first attempt at each line that met its limit, or else the first one. */
+async function measure(name: string): Promise<readonly MeasuredLine[]> {
+  let lines: MeasuredLine[] = (await linesOf(name)).map((line) => ({ ...line, attempt: 1 }));
+  for (let attempt = 2; attempt <= ATTEMPTS_MAX && !lines.every(meetsLimit); attempt++) {
     const next = await linesOf(name);
     lines = lines.map((line, index) => {
       const other = next[index];
-      return !holds(line) && other !== undefined && holds(other) ? { ...other, at } : line;
+      return !meetsLimit(line) && other !== undefined && meetsLimit(other)
+        ? { ...other, attempt }
+        : line;
     });
   }
   return lines;
 }
 
-/** A benchmark that could not be measured misses its limit; the others are measured all the same. */
-function failedLine(name: string, error: unknown): Tried {
+/** The line of a benchmark that failed: it misses its limit, and the others are still measured. */
+function failedLine(name: string, error: unknown): MeasuredLine {
   const measured = error instanceof Error ? error.message : String(error);
-  return { what: name, floor: "", measured, ratio: Number.POSITIVE_INFINITY, limit: 0, at: 1 };
+  return { what: name, floor: "", measured, ratio: Number.POSITIVE_INFINITY, limit: 0, attempt: 1 };
 }
 
-function rowOf(line: Tried): string {
-  const { what, floor, measured, ratio, limit, before, at } = line;
-  const held = at === 1 ? "yes" : `yes, at try ${at}`;
-  const verdict = limit === undefined ? "" : holds(line) ? held : "**no**";
+function rowOf(line: MeasuredLine): string {
+  const { what, floor, measured, ratio, limit, before, attempt } = line;
+  const met = attempt === 1 ? "yes" : `yes, attempt ${attempt}`;
+  const verdict = limit === undefined ? "" : meetsLimit(line) ? met : "**no**";
   const cells = [what, floor, measured, ratio.toFixed(2), before ?? "", limit ?? "", verdict];
   return `| ${cells.join(" | ")} |`;
 }
@@ -116,7 +114,7 @@ function write(text: string): void {
 
 async function main(args: readonly string[]): Promise<void> {
   const wanted = args.filter((arg) => !arg.startsWith("--"));
-  const lines: Tried[] = [];
+  const lines: MeasuredLine[] = [];
   mkdirSync(BENCH_DIR, { recursive: true });
   const head = [
     "| what | floor | measured | ratio | before | limit | ok |",
@@ -131,7 +129,7 @@ async function main(args: readonly string[]): Promise<void> {
   const text = [...head, ...lines.map(rowOf), "", machine()].join("\n");
   if (args.includes("--write")) write(text);
   rmSync(BENCH_DIR, { recursive: true, force: true });
-  process.exitCode = lines.every(holds) ? 0 : 1;
+  process.exitCode = lines.every(meetsLimit) ? 0 : 1;
 }
 
 const [first, name] = process.argv.slice(2);

@@ -1,4 +1,4 @@
-/** Samples and what is made of them. The machine is shared, so only ratios and medians count. */
+/** Samples, medians and ratios: the machine is shared, so absolute times mean little. */
 import { spawnSync } from "node:child_process";
 import { mkdirSync, mkdtempSync } from "node:fs";
 import { join, resolve } from "node:path";
@@ -10,19 +10,18 @@ export interface Line {
   readonly what: string;
   readonly floor: string;
   readonly measured: string;
-  /** What is held against the limit, if there is one. */
+  /** The value that is compared with the limit, if there is one. */
   readonly ratio: number;
   readonly limit?: number;
   /** The ratio of revision fa2da00, before snapshots were made cheap. */
   readonly before?: number;
 }
 
-/** The program as a user starts it; it runs what was built last. */
+/** The program as a user starts it, as it was built last. */
 export const PROGRAM = resolve(import.meta.dirname, "../bin/perdure.js");
 
 const ROOT = resolve(import.meta.dirname, "..");
 
-/** The middle of the samples. */
 export function median(samples: readonly number[]): number {
   return samples.toSorted((a, b) => a - b)[samples.length >> 1] ?? Number.NaN;
 }
@@ -36,7 +35,7 @@ export async function timed(work: () => unknown): Promise<number> {
 
 let collect: (() => void) | undefined;
 
-/** Leaves only what is in use on the heap. */
+/** Collects all garbage on the heap. */
 export function collectGarbage(): void {
   if (collect === undefined) {
     setFlagsFromString("--expose-gc");
@@ -51,7 +50,7 @@ export interface Compared {
   readonly ratio: number;
 }
 
-/** Measures both by turns, so that the machine treats them alike; the first round warms up. */
+/** Measures both alternately, so that both see the same load; the first round is a warm-up. */
 export async function compare(
   rounds: number,
   measure: { floor: () => Promise<number>; subject: () => Promise<number> },
@@ -97,13 +96,13 @@ export function run(args: readonly string[], cwd: string): string {
 
 /**
  * Where the benchmarks work: on the disk of the checkout. Nothing is removed from it before the end,
- * because for half a minute after many files were removed ext4 takes 0.5 ms instead of 0.02 to
- * create one near them, and that is all one would measure.
+ * because for half a minute after a removal of many files ext4 takes 0.5 ms instead of 0.02 to create
+ * one near them, which would hide everything else.
  */
 export const BENCH_DIR = join(ROOT, "node_modules/.cache/perdure-bench");
 
 /**
- * Gives a new directory; main.ts removes it with all others. It is a project of its own, because the
+ * Works in a new directory, which main.ts removes at the end. It is a project of its own, because the
  * checkout around it may be one, too.
  */
 export async function inDirectory<T>(work: (directory: string) => Promise<T>): Promise<T> {

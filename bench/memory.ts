@@ -1,14 +1,14 @@
 /**
  * Memory of a run: the live heap, after a full collection, of processes that have run 1,000, 10,000
  * and 100,000 steps which do nothing, eight at a time, through the engine and the journal, with the
- * folds that the run's files are made from. (The files themselves hold no memory, and 300,000 of
+ * folds that the run's files are made from. (The files themselves need no memory, and 300,000 of
  * them would only take long.) A run keeps its plan and the state of each step; it must keep nothing
  * else, and nothing that grows faster than the steps.
  *
- * - Heap per step beyond the plan at 100,000 steps. Floor: the same at 10,000. (At 1,000 it is
- *   shown only: fixed costs weigh more there.)
+ * - Heap per step beyond the plan at 100,000 steps. Floor: the same at 10,000. (The value at
+ *   1,000 is only shown, because fixed costs weigh more there.)
  * - Heap of a process that has done the work. Floor: that of one that has only replayed the same
- *   events, that is, the plan and the state alone. What the work itself leaves behind is between.
+ *   events, and so holds only the plan and the state. The difference is what the work leaves behind.
  */
 import { join } from "node:path";
 import { replay } from "../src/core/evolve.ts";
@@ -23,7 +23,7 @@ import { frozenPlan } from "./plans.ts";
 
 const SIZES = [1_000, 10_000, 100_000] as const;
 
-/** Live bytes: of the plan, of the run on top of it, and of a mere replay of the run. */
+/** Live bytes of the plan, of the run on top of it, and of a mere replay of the run. */
 interface Weight {
   readonly plan: number;
   readonly run: number;
@@ -94,7 +94,7 @@ export function weighReplay(project: string, steps: number): Promise<PlanAndRun>
   });
 }
 
-/** What somebody still needs, so that it stays on the heap. */
+/** A value that stays on the heap until it is closed. */
 interface Kept {
   readonly held: unknown;
   close(): Promise<void>;
@@ -109,7 +109,7 @@ async function weighAround(
     collectGarbage();
     return process.memoryUsage().heapUsed;
   };
-  // Once through everything, so that code and caches do not count as memory of the run.
+  // A warm-up, so that code and caches do not count as memory of the run.
   const warm = frozenPlan(100, "wide");
   await (await work(`${project}-warm-${process.pid}`, warm.plan, warm.planText)).close();
   const empty = live();
@@ -132,7 +132,7 @@ async function work(project: string, plan: Plan, planText: string): Promise<Kept
   return { held: engine, close };
 }
 
-/** What the files of a run remember between two batches. */
+/** The folds that the files of a run keep in memory. */
 class Folds implements Follower {
   readonly #clock = new AttemptClock();
   readonly #history = new NodeHistory();

@@ -1,6 +1,6 @@
 /**
- * A run as the program does it (engine, journal, files), whose steps do nothing: what would be a
- * process reports success at once. What is left is what Perdure itself costs.
+ * A run as the program drives it (engine, journal, files), whose steps do nothing: each attempt reports
+ * success at once. What remains is the cost of Perdure itself.
  */
 
 import { mkdirSync } from "node:fs";
@@ -21,6 +21,7 @@ import { openSqliteJournal } from "../src/journal/sqlite/sqlite.ts";
 import type { Plan } from "../src/plan/plan.ts";
 import { systemClock } from "../src/util/clock.ts";
 import { sha256 } from "../src/util/json.ts";
+import { frozenPlan } from "./plans.ts";
 
 const OWNER = { pid: 4711, started: "8812345", boot: "b7c1", host: "bench", user: "bench" };
 
@@ -32,13 +33,13 @@ export interface OpenRun {
   readonly close: () => Promise<void>;
 }
 
-/** What is told of each batch of events: the files of the run, or less. */
+/** Gets each batch of events, as the files of a run do. */
 export interface Follower {
   record(events: readonly Recorded[], run: Run): void;
   close(run: Run): void;
 }
 
-/** What differs between benchmarks of a run. */
+/** The parts of a run that a benchmark may replace. */
 export interface RunOptions {
   readonly follower?: Follower;
   /** The journal to use; without it, one in a file of the project. */
@@ -46,7 +47,7 @@ export interface RunOptions {
   readonly executors?: (site: { run: () => Run; dir: RunDir }) => Executors;
 }
 
-/** A new run in our hands, wired as the program does it. */
+/** Opens a new run, wired as the program does it. */
 export async function openRun(
   project: string,
   plan: Plan,
@@ -116,7 +117,7 @@ export class NoopRun {
     return this.#engine.run.state.status !== "running";
   }
 
-  /** Everything that runs has succeeded: one turn, which starts what follows. */
+  /** Takes one turn: all running attempts succeed, and the next ones start. */
   async step(): Promise<void> {
     this.#turn = await this.#engine.turn(launchedIn(this.#turn).map(succeeded));
     this.#engine.show();
@@ -131,7 +132,7 @@ export class NoopRun {
   }
 }
 
-/** Executors that carry nothing out: the benchmark reports what they would. */
+/** Executors that do nothing: the benchmark reports in their place. */
 export const IDLE: Executors = {
   processes: { begin: () => undefined, close: () => Promise.resolve() },
   files: NO_FILES,
@@ -145,7 +146,7 @@ export function launchedIn({ operations }: Turn): readonly AttemptRef[] {
   return operations.flatMap((operation) => (operation.type === "launch" ? [operation.at] : []));
 }
 
-/** Says that a process has done its work. */
+/** The fact that a process has done its work. */
 export function succeeded(at: AttemptRef): Fact {
   const ending = { how: "exited", exit: 0, outputs: {}, context: {} } as const;
   return { type: "attempt-ended", at, ending };
@@ -172,4 +173,23 @@ export async function createRun(
     time: run.time,
     summary: initialSummary(run.plan),
   });
+}
+
+/** How many steps each of the runs has that `createRuns` makes. */
+export const LISTED_STEPS = 20;
+const MINUTE_MS = 60_000;
+
+/** Creates a project with runs, a minute apart, through the journal, as the program does. */
+export async function createRuns(project: string, count: number): Promise<void> {
+  const { plan, planText } = frozenPlan(LISTED_STEPS, "sequence");
+  const state = stateDirOf(project);
+  createStateDir(state);
+  const journal = await openSqliteJournal(state.database, { mode: "create" });
+  const start = Date.now() - count * MINUTE_MS;
+  for (let index = 0; index < count; index++) {
+    const runId = crypto.randomUUID();
+    const time = start + index * MINUTE_MS;
+    await createRun(journal, { runId, plan, planText, project, time });
+  }
+  await journal.close();
 }

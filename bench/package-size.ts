@@ -1,7 +1,6 @@
 /**
- * The size of what `npm install perdure` brings: the files of the package itself as `npm pack` would
- * pack them, and the packages that it depends on, theirs included, as they lie in node_modules.
- * Development dependencies are not in it. Floor: 20 MB.
+ * The size of what `npm install perdure` installs: the files that `npm pack` would pack, and the
+ * packages that it depends on, with their own dependencies, as they are in node_modules. Floor: 20 MB.
  */
 import { spawnSync } from "node:child_process";
 import { readdirSync, readFileSync, statSync } from "node:fs";

@@ -3,7 +3,7 @@ import { type Edge, freeze, type Graph, type Plan, type Step } from "../src/plan
 
 export type Shape = "sequence" | "wide" | "join" | "items";
 
-/** A plan of so many steps: one after the other, all at once, all but the last at once; or items. */
+/** A plan with steps one after the other, all at once, or all but the last at once; or with items. */
 export function planOf(steps: number, shape: Shape): Plan {
   return {
     format: 1,
@@ -15,7 +15,7 @@ export function planOf(steps: number, shape: Shape): Plan {
   };
 }
 
-/** The same plan as a run finds it: read back from its text, with nothing shared between steps. */
+/** The same plan as a run reads it from its text, so that steps share nothing. */
 export function frozenPlan(steps: number, shape: Shape): { plan: Plan; planText: string } {
   const { text } = freeze(planOf(steps, shape));
   return { plan: JSON.parse(text) as Plan, planText: text };
@@ -26,7 +26,7 @@ function graphOf(count: number, shape: Shape): Graph {
   return {
     steps: Array.from({ length: count }, (_, position) => stepOf(`step-${position}`)),
     edges: Array.from({ length: shape === "wide" ? 0 : count - 1 }, (_, from) =>
-      arrowOf(from, shape === "join" ? count - 1 : from + 1),
+      edgeOf(from, shape === "join" ? count - 1 : from + 1),
     ),
   };
 }
@@ -49,7 +49,7 @@ function stepOf(id: string): Step {
   };
 }
 
-/** A fan-out of one step over so many items. */
+/** A fan-out of one step over this many items. */
 function eachOf(count: number): Step {
   const list = Array.from({ length: count }, (_, index) => index);
   const graph = { steps: [stepOf("one")], edges: [] };
@@ -63,6 +63,6 @@ function eachOf(count: number): Step {
   return { ...stepOf("each"), work };
 }
 
-function arrowOf(from: number, to: number): Edge {
+function edgeOf(from: number, to: number): Edge {
   return { from, to, on: "completed", weight: 0, back: false };
 }

@@ -20,12 +20,12 @@ const ROUNDS = 20;
 /** How many runs at once the second line has, in one process, and how many steps each does. */
 const RUNS = 1_000;
 const STEPS = 5;
-/** As many as the journal has. */
+/** The number of connections that the journal uses. */
 const CONNECTIONS = 8;
 
 export async function bench(): Promise<readonly Line[]> {
   return inDirectory(async (directory) => {
-    // The server runs as another user when this process is root's.
+    // The server runs as another user when this process runs as root.
     chmodSync(directory, 0o755);
     process.env.TMPDIR = directory;
     const server = await startPostgres({

@@ -6,7 +6,7 @@
  *   the reading of the pipeline and the end. The floor is measured in a small process of its own.
  * - The path alone: driver, engine, journal, wrapper, evidence and files in this process, with the
  *   floor in this process, too. Starting a process takes longer the more memory the parent has, so
- *   this floor is higher; the line tells what is ours from what is the size of the program.
+ *   this floor is higher; the line separates our own cost from that of the size of the program.
  */
 import { spawn, spawnSync } from "node:child_process";
 import { writeFileSync } from "node:fs";

@@ -1,4 +1,4 @@
-/** A git repository with so many committed files, and texts for them. */
+/** Makes git repositories with committed files. */
 import { execFileSync } from "node:child_process";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -18,7 +18,7 @@ export function makeRepository(directory: string, files: number): void {
   git(directory, "-c", "user.name=b", "-c", "user.email=b@example.org", "commit", "-qm", "bench");
 }
 
-/** Texts that do not shrink to nothing: what is changed is measured in bytes. */
+/** A text that barely compresses, because the benchmark compares bytes. */
 export function textOf(seed: string): string {
   let state = [...seed].reduce((sum, letter) => (sum * 31 + letter.charCodeAt(0)) >>> 0, 7);
   const words: string[] = [];

@@ -1,7 +1,7 @@
 /**
- * What keeping the files of a run costs, on a git repository of 20,000 files: a snapshot when nothing
- * has changed and one of ten changed files, against `git status` on the same tree by turns with them;
- * and the disk that 100 snapshots of ten changed files each take, against what was changed.
+ * The cost of snapshots in a git repository of 20,000 files: a snapshot when nothing has changed and
+ * one of ten changed files, compared with `git status` of the same tree; and the disk space of 100
+ * snapshots of ten changed files each, compared with the bytes that changed.
  */
 
 import { readdirSync, statSync, writeFileSync } from "node:fs";
@@ -48,7 +48,7 @@ export async function bench(): Promise<readonly Line[]> {
       ratio: ms / floorMs,
       limit,
     });
-    // What was there before is packed as well, else packing it would count as a gain.
+    // Packed before as well, or else packing the first snapshots would count as a gain.
     await packStore(store);
     const before = bytesIn(store.objectDir);
     let written = 0;

@@ -1,9 +1,9 @@
 /**
- * From the submission of a run to its first step on a worker that waits, with a real PostgreSQL on the
+ * From the submission of a run to its first step on an idle worker, with a real PostgreSQL on the
  * disk of the checkout: the step's own process writes down the time. Floor: an empty `node -e 0`, start
  * to end.
  *
- * The first line submits from a process that has its connection already, as a server does; the second
+ * The first line submits from a process that is already connected, as a server is; the second
  * one starts `perdure submit`.
  */
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
@@ -19,13 +19,13 @@ import { startPostgres } from "../test/rig/postgres.ts";
 import { compare, emptyNodeMs, inDirectory, type Line, PROGRAM, timeLine } from "./measure.ts";
 
 const ROUNDS = 10;
-/** 200 ms, where an empty Node takes 40. */
+/** That is 200 ms where an empty Node takes 40. */
 const LIMIT = 5;
 const FLOOR = "`node -e 0`";
 
 export async function bench(): Promise<readonly Line[]> {
   return inDirectory(async (directory) => {
-    // The server runs as another user when this process is root's.
+    // The server runs as another user when this process runs as root.
     chmodSync(directory, 0o755);
     process.env.TMPDIR = directory;
     const server = await startPostgres({ settings: ["fsync=on", "full_page_writes=on"] });
@@ -77,22 +77,22 @@ export async function bench(): Promise<readonly Line[]> {
   });
 }
 
-/** Starts a worker, and resolves when it takes runs. */
+/** Starts a worker; resolves when it takes runs. */
 async function startWorker(env: NodeJS.ProcessEnv, directory: string): Promise<ChildProcess> {
   const args = [PROGRAM, "worker", "--directory", join(directory, "worker")];
   const worker = spawn(process.execPath, args, { env, stdio: ["ignore", "pipe", "inherit"] });
-  let said = "";
+  let output = "";
   await new Promise<void>((resolve, reject) => {
-    worker.once("exit", () => reject(new Error(`the worker has ended: ${said}`)));
+    worker.once("exit", () => reject(new Error(`the worker has ended: ${output}`)));
     worker.stdout.on("data", (chunk: Buffer) => {
-      said += chunk.toString();
-      if (said.includes("takes runs")) resolve();
+      output += chunk.toString();
+      if (output.includes("takes runs")) resolve();
     });
   });
   return worker;
 }
 
-/** How long it takes from now until the step of the run that is submitted has started. */
+/** The time from a submission to the start of its step. */
 async function untilStep(stamp: string, submit: () => Promise<unknown>): Promise<number> {
   rmSync(stamp, { force: true });
   const { promise: written, resolve } = Promise.withResolvers<void>();

@@ -1,4 +1,4 @@
-/** DBOS on PostgreSQL: a durable engine as a library. The server belongs to the measurement. */
+/** DBOS on PostgreSQL: a durable engine as a library. The measurement starts the server. */
 import { symlinkSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { type PostgresServer, runSql, startPostgres } from "../../test/rig/postgres.ts";

@@ -8,7 +8,8 @@
  * Does not: know how a peer is started (one file for each of them).
  *
  * The peers take turns in each round, each time in a new repository of 500 files. Times are
- * medians. A step's time is that of 101 steps less that of one, so the start does not count.
+ * medians. A step's time is that of 101 steps less that of one, divided by 100, so the start does not
+ * count.
  */
 import { readFileSync, writeFileSync } from "node:fs";
 import { availableParallelism, loadavg } from "node:os";
@@ -31,7 +32,7 @@ const DOCUMENT = resolve(import.meta.dirname, "../../docs/BENCHMARKS.md");
 const BEGIN = "<!-- peers: written by `npm run peers -- --write` -->";
 const END = "<!-- end of the peers -->";
 
-/** What one peer's rounds gave. */
+/** The measurements of one peer. */
 interface Samples {
   readonly one: number[];
   readonly nothing: number[];
@@ -49,7 +50,7 @@ function noSamples(): Samples {
   return { one, nothing, process, version, resume, repeated: new Set(), bytes, memory } as Samples;
 }
 
-/** Gives a new repository with the peer's program in it. */
+/** Works in a new repository that contains the peer's program. */
 function inProject<T>(peer: Peer, task: Task, act: (directory: string) => Promise<T>): Promise<T> {
   return inDirectory(async (directory) => {
     makeRepository(directory, FILES);
@@ -95,7 +96,7 @@ async function round(peer: Peer, samples: Samples): Promise<void> {
   samples.repeated.add(repeated);
 }
 
-/** What does not change from round to round. */
+/** Measures what does not change from round to round. */
 async function once(peer: Peer, samples: Samples): Promise<void> {
   const grown = (await stateBytes(peer, STEPS + 1)) - (await stateBytes(peer, 1));
   samples.bytes.push(grown / STEPS);
@@ -156,7 +157,8 @@ function tableOf(measured: ReadonlyMap<Peer, Samples>): string {
 function write(table: string): void {
   const [before, rest] = readFileSync(DOCUMENT, "utf8").split(BEGIN);
   const after = rest?.split(END)[1];
-  if (before === undefined || after === undefined) throw new Error(`${DOCUMENT} has no place`);
+  if (before === undefined || after === undefined)
+    throw new Error(`${DOCUMENT} has no table of peers`);
   writeFileSync(DOCUMENT, `${before}${BEGIN}\n${table}\n${END}${after}`);
 }
 

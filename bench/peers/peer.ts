@@ -1,8 +1,8 @@
 /**
- * A program that is measured beside ours, and what all of them do: a sequence of steps that each
+ * A program that is measured beside Perdure, and the task of all of them: a sequence of steps that each
  * do the same work.
  *
- * Owns: how a peer is installed, and the words in which a peer's program is told what to do.
+ * Owns: how a peer is installed, and the environment variables that tell its program what to do.
  * Does not: measure (main.ts).
  *
  * A peer's program reads its task from the environment: STEPS (how many), WORK (what each does):
@@ -33,20 +33,20 @@ export interface Task {
 
 export interface Peer {
   readonly name: string;
-  /** What npm installs: the package that counts first, with exact versions. */
+  /** The packages to install, the peer itself first, with exact versions. */
   readonly packages: Readonly<Record<string, string>>;
-  /** Versions of packages deeper down, where those that the peer asks for cannot be had together. */
+  /** Versions of indirect dependencies, where those that the peer asks for conflict. */
   readonly overrides?: Readonly<Record<string, string>>;
-  /** What its steps can be. */
+  /** The kinds of work that its steps can do. */
   readonly works: readonly Work[];
   /** Writes the peer's program into a new directory. */
   prepare(directory: string, task: Task): Promise<void> | void;
   start(directory: string, task: Task): Command;
-  /** How a run continues that was killed; undefined where only a person can do that. */
+  /** Resumes a killed run; undefined where only a person can do that. */
   resume?(directory: string, task: Task): Command;
   /** Prints its version and nothing else; undefined for a library. */
   version?(): Command;
-  /** The bytes that its runs have left; undefined: all new files below the directory. */
+  /** The bytes that its runs leave; by default those of all new files below the directory. */
   stateBytes?(directory: string): Promise<number>;
   close?(): Promise<void>;
 }
@@ -100,7 +100,7 @@ export function sizeOf(folder: string): InstalledSize {
   return { bytes, files };
 }
 
-/** Our own package, packed and installed as a user would. */
+/** Packs our own package; returns the tarball. */
 export function packOurs(): string {
   mkdirSync(PEERS_DIR, { recursive: true });
   const args = ["pack", "--ignore-scripts", "--json", "--pack-destination", PEERS_DIR];
@@ -110,7 +110,7 @@ export function packOurs(): string {
   return join(PEERS_DIR, packed.filename);
 }
 
-/** What the programs of the engines share: the work of a step, in JavaScript. */
+/** The work of a step in JavaScript, which the programs of the peers share. */
 export const WORK_SCRIPT = `
 import { spawn } from "node:child_process";
 import { appendFileSync, existsSync, writeFileSync } from "node:fs";
@@ -131,7 +131,7 @@ async function work(index) {
 }
 `;
 
-/** The variables that tell a program its task. */
+/** The environment variables with the task of a program. */
 export function environmentOf({ steps, work, hold }: Task): Readonly<Record<string, string>> {
   const held = hold === undefined ? {} : { HOLD: String(hold) };
   return { STEPS: String(steps), WORK: work, ...held };

@@ -1,4 +1,4 @@
-/** Perdure itself, from its packed tarball, with default settings and without snapshots. */
+/** Perdure itself, from its packed tarball. */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type Peer, packageOf, packOurs, type Task } from "./peer.ts";
@@ -17,7 +17,7 @@ function pipelineOf(task: Task, settings: string): string {
   return `name: bench\n${settings}steps:\n${steps.join("")}`;
 }
 
-/** Perdure with these settings of its pipelines. */
+/** Perdure with pipelines that have these settings. */
 export function perdure(name: string, settings = ""): Peer {
   const program = join(packageOf(name, "perdure"), "bin/perdure.js");
   const command = (...args: readonly string[]) => ({

@@ -1,4 +1,4 @@
-/** Runs the programs of peers: how long they take, what they need, and what a kill costs. */
+/** Runs the programs of peers, and measures their time, their memory and the cost of a kill. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
@@ -9,7 +9,7 @@ import type { Command, Peer, Task } from "./peer.ts";
 const POLL_MS = 20;
 const WAIT_MAX_MS = 300_000;
 
-/** A program that has been started, and what it has said on its standard error. */
+/** A program that has been started. */
 interface Started {
   readonly child: ChildProcess;
   readonly pid: number;
@@ -24,14 +24,14 @@ function startProgram({ argv, env }: Command, cwd: string): Started {
     stdio: ["ignore", "pipe", "pipe"],
   });
   if (child.pid === undefined) throw new Error(`${program} cannot be started`);
-  let said = "";
+  let output = "";
   for (const stream of [child.stdout, child.stderr]) {
     stream?.on("data", (data) => {
-      said = `${said}${String(data)}`.slice(-2_000);
+      output = `${output}${String(data)}`.slice(-2_000);
     });
   }
   const ended = once(child, "exit").then(([status]) => {
-    if (status !== 0) throw new Error(`${argv.join(" ")} ended with ${status}: ${said}`);
+    if (status !== 0) throw new Error(`${argv.join(" ")} ended with ${status}: ${output}`);
   });
   return { child, pid: child.pid, ended };
 }
@@ -43,7 +43,7 @@ export async function runToEnd(command: Command, cwd: string): Promise<number> {
   return performance.now() - start;
 }
 
-/** The most memory that one process of a program had. */
+/** The peak memory of the largest process of a program. */
 export async function peakMemory(command: Command, cwd: string): Promise<number> {
   const { child, pid, ended } = startProgram(command, cwd);
   let peak = 0;
@@ -55,7 +55,7 @@ export async function peakMemory(command: Command, cwd: string): Promise<number>
   return peak;
 }
 
-/** Kills a program with everything below it in a step, resumes it, and looks at what the steps did. */
+/** Kills a program with all its processes in a step, resumes it, and counts what the steps did. */
 export async function resumeAfterKill(
   peer: Peer,
   cwd: string,
@@ -102,7 +102,7 @@ function treeOf(pid: number): readonly number[] {
   return found;
 }
 
-/** What `look` says, or undefined when the process has ended meanwhile. */
+/** The result of `look`, or undefined if the process has ended. */
 function ifAlive<T>(look: () => T): T | undefined {
   try {
     return look();

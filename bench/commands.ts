@@ -1,14 +1,25 @@
 /**
- * From the start of `perdure resume` to the first new step, in a short run and in a long one, with
- * snapshots in a repository of 500 files: the step's own process writes down the time. Floor: an empty
- * `node -e 0`, start to end.
+ * How long commands take. Floor: an empty `node -e 0`, start to end.
  *
- * The first step that is not done fails each time, so that the same run can be resumed again and again.
+ * - `perdure --version`, and `perdure list runs` in a project with 10,000 runs, start to end.
+ * - From the start of `perdure resume` to the first new step, in a short run and in a long one, with
+ *   snapshots in a repository of 500 files: the step's own process writes down the time. The first
+ *   step that is not done fails each time, so that the same run can be resumed again and again.
  */
 import { spawnSync } from "node:child_process";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { compare, emptyNodeMs, inDirectory, type Line, PROGRAM, timeLine } from "./measure.ts";
+import {
+  compare,
+  emptyNodeMs,
+  inDirectory,
+  type Line,
+  PROGRAM,
+  run,
+  timed,
+  timeLine,
+} from "./measure.ts";
+import { createRuns, LISTED_STEPS } from "./noop-run.ts";
 import { makeRepository } from "./repository.ts";
 
 interface Size {
@@ -20,34 +31,55 @@ const SIZES: readonly Size[] = [
   { steps: 20, done: 10 },
   { steps: 1_000, done: 900 },
 ];
-const LIMIT = 4;
+const RESUME_LIMIT = 4;
 const FILES = 500;
 const ROUNDS = 20;
+const VERSION_ROUNDS = 30;
+const FLOOR = "`node -e 0`";
 const EXIT_FAILED = 3;
 
 export async function bench(): Promise<readonly Line[]> {
-  const lines: Line[] = [];
-  for (const size of SIZES) lines.push(await measure(size));
+  const lines = [await versionLine(), await listLine()];
+  for (const size of SIZES) lines.push(await resumeLine(size));
   return lines;
 }
 
-function measure(size: Size): Promise<Line> {
+async function versionLine(): Promise<Line> {
+  const compared = await compare(VERSION_ROUNDS, {
+    floor: emptyNodeMs,
+    subject: () => timed(() => run([PROGRAM, "--version"], import.meta.dirname)),
+  });
+  return timeLine("`perdure --version`", FLOOR, compared, 1.5);
+}
+
+function listLine(): Promise<Line> {
+  return inDirectory(async (directory) => {
+    await createRuns(directory, 10_000);
+    const compared = await compare(ROUNDS, {
+      floor: emptyNodeMs,
+      subject: () => timed(() => run([PROGRAM, "list", "runs"], directory)),
+    });
+    return timeLine(`\`list runs\` over 10,000 runs of ${LISTED_STEPS} steps`, FLOOR, compared, 3);
+  });
+}
+
+function resumeLine(size: Size): Promise<Line> {
   return inDirectory(async (directory) => {
     makeRepository(directory, FILES);
     writeFileSync(join(directory, "bench.yaml"), pipeline(size));
     perdure(directory, "run", "bench.yaml", "--quiet");
-    const [run = ""] = readdirSync(join(directory, ".perdure", "runs"));
+    const [runId = ""] = readdirSync(join(directory, ".perdure", "runs"));
     const compared = await compare(ROUNDS, {
       floor: emptyNodeMs,
       subject: async () => {
         const start = performance.timeOrigin + performance.now();
-        perdure(directory, "resume", run, "--quiet");
+        perdure(directory, "resume", runId, "--quiet");
         return firstStepAt(directory) - start;
       },
     });
     const done = `${size.done.toLocaleString("en")} of ${size.steps.toLocaleString("en")} done`;
     const what = `start of \`resume\` to the first new step, ${done}, default settings`;
-    return timeLine(what, "`node -e 0`", compared, LIMIT);
+    return timeLine(what, FLOOR, compared, RESUME_LIMIT);
   });
 }
 
