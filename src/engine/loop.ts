@@ -19,13 +19,7 @@
 import type { Operation } from "../core/action.ts";
 import { type Activity, newActivity } from "../core/activity.ts";
 import { advance, type Turn } from "../core/advance.ts";
-import {
-  EVENT_VERSION,
-  type Owner,
-  type Recorded,
-  type RememberedEnvironment,
-  type WorkspaceUsed,
-} from "../core/event.ts";
+import type { Owner, Recorded, RememberedEnvironment, WorkspaceUsed } from "../core/event.ts";
 import { takeChanges } from "../core/evolve.ts";
 import type { Environment, Fact } from "../core/fact.ts";
 import { retriedBy } from "../core/graph/retry.ts";
@@ -33,7 +27,7 @@ import { waitsForPerson } from "../core/next-actions.ts";
 import type { Run, RunState } from "../core/run.ts";
 import { summaryOf, type WorkspaceOf } from "../core/summary.ts";
 import { recordedTurn, TurnLog } from "../core/turn.ts";
-import type { RunLog, Write } from "../journal/run-log.ts";
+import { type RunLog, recordedIn } from "../journal/run-log.ts";
 import type { Plan, Recover } from "../plan/plan.ts";
 import { assert, unreachable } from "../util/assert.ts";
 import type { Clock } from "../util/clock.ts";
@@ -226,7 +220,7 @@ export class Loop {
       const summary = summaryOf(turn.run, changes, this.#options.workspaceOf);
       const write = { afterSeq, time: now, facts: factsText, events: turn.events };
       await log.append(runId, { epoch, ...write, summary });
-      this.#unseen.push(...recordedEvents(write));
+      this.#unseen.push(...recordedIn(write));
     }
     this.#broken = false;
     return turn;
@@ -275,17 +269,6 @@ export class Loop {
 /** The time until the loop must act again; undefined when only a fact can wake it. */
 function waitMs({ wakeAt }: Turn, now: number): number | undefined {
   return wakeAt === undefined ? undefined : wakeAt - now;
-}
-
-/** The events of an append as a reader of the journal receives them. */
-function recordedEvents(
-  write: Pick<Write, "afterSeq" | "time" | "events"> & { readonly facts: string },
-): readonly Recorded[] {
-  const { afterSeq, time, events, facts } = write;
-  return events.map((event, index) => {
-    const recorded = { seq: afterSeq + 1 + index, time, version: EVENT_VERSION, event };
-    return index === 0 ? { ...recorded, facts } : recorded;
-  });
 }
 
 function beginOperation(executors: Executors, operation: Operation, writer: FactWriter): void {

@@ -17,9 +17,11 @@
 import { EVENT_VERSION, EVENTS, type Owner, type Recorded, type RunEvent } from "../core/event.ts";
 import { owner } from "../core/event-parts.ts";
 import { record } from "../core/shape.ts";
-import { isObject } from "../util/json.ts";
+import { assert } from "../util/assert.ts";
+import { defined } from "../util/defined.ts";
+import { isObject, sha256 } from "../util/json.ts";
 import { JournalError } from "./journal-error.ts";
-import type { Write } from "./run-log.ts";
+import type { NewRun } from "./run-log.ts";
 
 const CHECKS = new Map(Object.entries(EVENTS).map(([type, fields]) => [type, record(fields)]));
 
@@ -31,16 +33,18 @@ export function encode(event: RunEvent, seq: number, time: number): UnsealedEven
 
 /** The stored form of a recorded event, without its checksum. */
 export function encodeRecorded({ event, seq, time, version, facts }: Recorded): UnsealedEvent {
-  const encoded = { ...encode(event, seq, time), version };
-  return facts === undefined ? encoded : { ...encoded, facts };
+  return { ...encode(event, seq, time), version, ...defined({ facts }) };
 }
 
-/** The events of an append; the first one carries the turns that produced them. */
-export function encodeAll({ events, afterSeq, time, facts }: Write): readonly UnsealedEvent[] {
-  return events.map((event, index) => {
-    const encoded = encode(event, afterSeq + 1 + index, time);
-    return index > 0 || facts === undefined ? encoded : { ...encoded, facts };
-  });
+/** The stored form of the events that create a run; those of a fork include its past. */
+export function encodeNew({
+  planText,
+  created,
+  time,
+  past = [],
+}: NewRun): readonly UnsealedEvent[] {
+  assert(sha256(planText) === created.fingerprint, "J4: the fingerprint is the plan's own");
+  return [encode(created, 1, time), ...past.map(encodeRecorded)];
 }
 
 /** Decodes an event. Throws "broken" or "newer", and names the run, the event and the field. */
@@ -59,12 +63,7 @@ export function decode(runId: string, stored: UnsealedEvent): Recorded {
     throw new JournalError("broken", `${where} (${type}) is damaged: wrong value at ${fault}.`);
   }
   const event = { type, ...data } as unknown as RunEvent;
-  return { seq, time, version, event, ...(facts === undefined ? {} : { facts }) };
-}
-
-/** Decodes consecutive events. */
-export function decodeAll(runId: string, stored: readonly StoredEvent[]): Recorded[] {
-  return stored.map((event) => decode(runId, event));
+  return { seq, time, version, event, ...defined({ facts }) };
 }
 
 /** The owner in a lease's row. Throws "broken". */
@@ -140,13 +139,13 @@ function chainFault(from: ChainHead, events: readonly StoredEvent[]): string | u
   return undefined;
 }
 
-/** Throws "broken" unless the events follow `from` without a fault and end at `head`. */
-export function verifyChain(
+/** Decodes events that follow `from` and end at `head`. Throws "broken" unless their chain is whole. */
+export function decodeChain(
   runId: string,
   from: ChainHead,
   events: readonly StoredEvent[],
   head: ChainHead,
-): void {
+): readonly Recorded[] {
   const last = events.at(-1) ?? from;
   let fault = chainFault(from, events);
   if (fault === undefined && (last.seq !== head.seq || last.crc !== head.crc)) {
@@ -155,4 +154,5 @@ export function verifyChain(
   if (fault !== undefined) {
     throw new JournalError("broken", `The journal of run ${runId} is damaged: ${fault}.`);
   }
+  return events.map((event) => decode(runId, event));
 }

@@ -1,9 +1,10 @@
 /**
- * The errors of a journal, and how failures of SQLite and the file system become one.
+ * The errors of a journal, and the mapping of failures of SQLite and the file system to them.
  *
- * Owns: the codes, the mapping of the codes of others, and the words.
+ * Owns: the codes and the messages.
  * Does not: retry or hide anything.
  */
+
 /** An error of a journal; `app` has a remedy for each code. */
 export class JournalError extends Error {
   override readonly name = "JournalError";
@@ -12,6 +13,31 @@ export class JournalError extends Error {
     super(message, options);
     this.code = code;
   }
+}
+
+/** The error of a writer whose run has another owner now; `why` says how that was noticed. */
+export function staleWriter(runId: string, why: string): JournalError {
+  return new JournalError("stale-writer", `Another process owns run ${runId} now: ${why}.`);
+}
+
+/** The error of a writer whose lease is not the current one. */
+export function staleLease(runId: string, epoch: number): JournalError {
+  return staleWriter(runId, `lease ${epoch} is not the current one`);
+}
+
+/** The error of a new run whose id is taken. */
+export function takenId(runId: string): JournalError {
+  return new JournalError("stale-writer", `Run ${runId} exists already.`);
+}
+
+/** Throws "broken": a plan is not there, or not the one of its fingerprint. */
+export function missingPlan(fingerprint: string): never {
+  throw new JournalError("broken", `The plan ${fingerprint} is damaged or missing.`);
+}
+
+/** Throws "unknown-run". */
+export function unknownRun(runId: string): never {
+  throw new JournalError("unknown-run", `There is no run ${runId}.`);
 }
 
 export type JournalErrorCode =
@@ -35,7 +61,7 @@ export type JournalErrorCode =
   | "unknown-run"
   /** The store lacks a piece of a file that it should have. */
   | "unknown-blob"
-  /** The server of the journal cannot be reached; what it had confirmed is not lost. */
+  /** The server of the journal cannot be reached; whatever it had confirmed is not lost. */
   | "unreachable"
   /** Any other failure of reading or writing. */
   | "io";
@@ -125,7 +151,7 @@ function codeOf(error: CodedError): JournalErrorCode | undefined {
   if (error.code === "ERR_SQLITE_ERROR") {
     return SQLITE_CODES[Number(error.errcode) & PRIMARY_CODE_MASK] ?? "io";
   }
-  // An integer that is too large for a JavaScript number: ours never are.
+  // An integer that is too large for a JavaScript number; the ones that we write never are.
   if (error.code === "ERR_OUT_OF_RANGE") return "broken";
   if (typeof error.code !== "string" || !/^E[A-Z0-9]+$/.test(error.code)) return undefined;
   return FILE_CODES[error.code] ?? "io";

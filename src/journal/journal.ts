@@ -18,7 +18,9 @@
  *   "stale-writer" and changes nothing.
  * - journal/P5 All files of one `put` appear together, with a higher revision than all before.
  */
+import { createHash } from "node:crypto";
 import type { Inbox } from "./inbox.ts";
+import { JournalError } from "./journal-error.ts";
 import type { Leases, LeaseTime } from "./leases.ts";
 import type { ResultIndex, RunLog } from "./run-log.ts";
 import type { Subscription } from "./subscription.ts";
@@ -62,11 +64,10 @@ export interface FleetTransaction extends SqlDatabase {
 
 /** Statements in SQL, for what is stored beside the journal: the queue, the workers. */
 export interface SqlDatabase {
-  executeSql(text: string, values?: readonly unknown[]): Promise<SqlResult>;
-}
-
-export interface SqlResult {
-  readonly rows: readonly Readonly<Record<string, unknown>>[];
+  executeSql(
+    text: string,
+    values?: readonly unknown[],
+  ): Promise<{ readonly rows: readonly Readonly<Record<string, unknown>>[] }>;
 }
 
 /** A run without a living owner now, or in so many milliseconds unless its owner renews its lease. */
@@ -111,6 +112,15 @@ export interface Blob {
   readonly hash: string;
   /** At most BLOB_BYTES_MAX. */
   readonly bytes: Buffer;
+}
+
+/** The content of a blob, if it is there and has its hash. Throws "unknown-blob" or "broken". */
+export function verifiedBlob(hash: string, bytes: unknown): Buffer {
+  if (!Buffer.isBuffer(bytes)) {
+    throw new JournalError("unknown-blob", `The store lacks the piece ${hash}.`);
+  }
+  if (createHash("sha256").update(bytes).digest("hex") === hash) return bytes;
+  throw new JournalError("broken", `The piece ${hash} of a file is damaged.`);
 }
 
 /** Which files of a run are in the store: their paths, modes and blobs. */

@@ -78,6 +78,15 @@ export interface LeaseBlock {
   lift(): Promise<void>;
 }
 
+/** The held leases whose holder is not among those that the caller has judged to be dead. */
+export function unjudged(
+  held: readonly HeldLease[],
+  dead: readonly HeldLease[],
+): readonly HeldLease[] {
+  const judged = new Map(dead.map(({ runId, epoch }) => [runId, epoch]));
+  return held.filter(({ runId, epoch }) => judged.get(runId) !== epoch);
+}
+
 /** How often other processes may acquire the lease first before `takeLease` gives up. */
 const ACQUIRE_ROUNDS_MAX = 100;
 

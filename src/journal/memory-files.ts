@@ -4,7 +4,6 @@
  * Owns: the same refusals as the other implementations.
  * Does not: survive the process.
  */
-import { createHash } from "node:crypto";
 import { assert } from "../util/assert.ts";
 import {
   BLOB_BYTES_MAX,
@@ -12,8 +11,9 @@ import {
   type StoredFile,
   type StoredFiles,
   UNUSED_BLOB_KEPT_MS,
+  verifiedBlob,
 } from "./journal.ts";
-import { JournalError } from "./journal-error.ts";
+import { staleLease } from "./journal-error.ts";
 import type { Leases } from "./leases.ts";
 
 interface MemoryFiles {
@@ -37,9 +37,7 @@ export function memoryStoredFiles(leases: Pick<Leases, "of">): StoredFiles {
     },
     put: async (runId, epoch, files) => {
       const lease = await leases.of(runId);
-      if ((lease?.epoch ?? 0) !== epoch) {
-        throw new JournalError("stale-writer", `Another process owns run ${runId} now.`);
-      }
+      if ((lease?.epoch ?? 0) !== epoch) throw staleLease(runId, epoch);
       const known = filesOf(runId);
       known.revision++;
       for (const file of files) {
@@ -76,14 +74,7 @@ export function memoryBlobs(
         if (!seen(hash)) blobs.set(hash, { bytes: Buffer.from(bytes), seenAt: now() });
       }
     },
-    get: async (hash) => {
-      const bytes = blobs.get(hash)?.bytes;
-      if (bytes === undefined) {
-        throw new JournalError("unknown-blob", `The store lacks the piece ${hash}.`);
-      }
-      if (createHash("sha256").update(bytes).digest("hex") === hash) return bytes;
-      throw new JournalError("broken", `The piece ${hash} of a file is damaged.`);
-    },
+    get: async (hash) => verifiedBlob(hash, blobs.get(hash)?.bytes),
     removeUnused: async () => {
       const named = await files.named([...blobs.keys()]);
       let removed = 0;

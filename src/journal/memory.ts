@@ -9,33 +9,24 @@ import type { Answer } from "../core/event.ts";
 import { movedPath } from "../core/move.ts";
 import { outputsNamedBy } from "../core/outputs.ts";
 import type { StepSummary, SummaryChange } from "../core/summary.ts";
-import { assert } from "../util/assert.ts";
+import { defined } from "../util/defined.ts";
 import { sha256 } from "../util/json.ts";
-import { decode, encode, encodeAll, encodeRecorded, type UnsealedEvent } from "./event-codec.ts";
+import { decode, encodeNew, encodeRecorded, type UnsealedEvent } from "./event-codec.ts";
 import {
-  type Answered,
   type AnswerRequest,
   answerInTime,
   answersAmong,
   decodeRequest,
   encodeRequest,
   type Inbox,
-  type NewAnswer,
   type Request,
   type SentRequest,
 } from "./inbox.ts";
 import type { Journal } from "./journal.ts";
-import { JournalError } from "./journal-error.ts";
-import type {
-  Acquired,
-  AcquireRequest,
-  HeldLease,
-  Lease,
-  LeaseBlock,
-  Leases,
-  LeaseTime,
-} from "./leases.ts";
+import { missingPlan, staleLease, staleWriter, takenId, unknownRun } from "./journal-error.ts";
+import { type HeldLease, type Lease, type Leases, type LeaseTime, unjudged } from "./leases.ts";
 import { findResults, searchRuns } from "./memory-search.ts";
+import { createdIn, lastEpochIn } from "./rows.ts";
 import {
   isSpending,
   type LoadedRun,
@@ -46,9 +37,9 @@ import {
   type RunFilter,
   type RunLog,
   type RunSummary,
+  recordedIn,
   type Write,
 } from "./run-log.ts";
-import { createdIn, lastEpochIn } from "./sqlite/run-rows.ts";
 import { ChangeSignal, type Subscription } from "./subscription.ts";
 
 /** Faults that a simulator injects, and the time that it sets. */
@@ -132,9 +123,7 @@ class MemoryRuns {
   }
 
   find(runId: string): StoredRun {
-    const run = this.#runs.get(runId);
-    if (run === undefined) throw new JournalError("unknown-run", `There is no run ${runId}.`);
-    return run;
+    return this.#runs.get(runId) ?? unknownRun(runId);
   }
 
   all(): readonly StoredRun[] {
@@ -142,9 +131,7 @@ class MemoryRuns {
   }
 
   add(run: StoredRun, planTexts: readonly string[]): void {
-    if (this.#runs.has(run.runId)) {
-      throw new JournalError("stale-writer", `Run ${run.runId} exists already.`);
-    }
+    if (this.#runs.has(run.runId)) throw takenId(run.runId);
     this.#runs.set(run.runId, run);
     this.marks.push(run.runId);
     for (const text of planTexts) this.plans.set(sha256(text), text);
@@ -155,8 +142,7 @@ class MemoryRuns {
     const { cleanedAt } = summary;
     const decoded = events.map((event) => decode(runId, event));
     const plans = new Map(planFingerprints(decoded).map((one) => [one, this.plan(one)]));
-    const cleaned = cleanedAt === undefined ? {} : { cleanedAt };
-    return { runId, planText, plans, events: decoded, ...cleaned };
+    return { runId, planText, plans, events: decoded, ...defined({ cleanedAt }) };
   }
 
   stepsOf(runId: string): readonly StepSummary[] {
@@ -172,9 +158,7 @@ class MemoryRuns {
   }
 
   plan(fingerprint: string): string {
-    const text = this.plans.get(fingerprint);
-    if (text !== undefined) return text;
-    throw new JournalError("broken", `The plan ${fingerprint} is damaged or missing.`);
+    return this.plans.get(fingerprint) ?? missingPlan(fingerprint);
   }
 }
 
@@ -235,9 +219,18 @@ function memoryLeases(runs: MemoryRuns, clock: LeaseClock): Leases {
   return {
     of: async (runId) => clock.leaseOf(runs.find(runId)),
     held: async () => held(runs.all(), clock),
-    acquire: async (runId, request) => {
+    acquire: async (runId, { owner, judged }) => {
       while (unblocked !== undefined) await unblocked;
-      return acquire(runs.find(runId), clock, request);
+      const run = runs.find(runId);
+      const lease = clock.leaseOf(run);
+      if (lease?.epoch !== judged?.epoch) return { ok: false };
+      const wasRenewed = judged?.hasExpired === true && lease?.hasExpired !== true;
+      if (wasRenewed && lease?.owner !== undefined) return { ok: false };
+      const epoch = (judged?.epoch ?? 0) + 1;
+      run.lease = { epoch, owner };
+      const time = clock.extend(run);
+      notify(run.followers);
+      return { ok: true, epoch, ...defined({ time }) };
     },
     renew: async (runId, epoch) => {
       const run = runs.find(runId);
@@ -252,20 +245,15 @@ function memoryLeases(runs: MemoryRuns, clock: LeaseClock): Leases {
     },
     block: async (dead) => {
       while (unblocked !== undefined) await unblocked;
-      const judged = new Map(dead.map(({ runId, epoch }) => [runId, epoch]));
-      const others = held(runs.all(), clock).filter(
-        ({ runId, epoch }) => judged.get(runId) !== epoch,
-      );
-      if (others.length > 0) return undefined;
+      if (unjudged(held(runs.all(), clock), dead).length > 0) return undefined;
       const { promise, resolve } = Promise.withResolvers<void>();
       unblocked = promise;
-      const block: LeaseBlock = {
+      return {
         lift: async () => {
           unblocked = undefined;
           resolve();
         },
       };
-      return block;
     },
   };
 }
@@ -278,8 +266,14 @@ function memoryInbox(runs: MemoryRuns): Inbox {
   return {
     send: async (runId, request) => add(runs.find(runId), request),
     answer: async (runId, given) => {
+      const { attempt } = given;
       const run = runs.find(runId);
-      return addAnswer(run, given, (request) => add(run, request));
+      const known = answersAmong(requestsOf(run)).get(attempt);
+      if (known !== undefined) return { first: false, answer: known };
+      const answer = answerInTime(given);
+      add(run, { type: "answer", attempt, answer });
+      const stored = answersAmong(requestsOf(run)).get(attempt) ?? answer;
+      return { first: answer === given.answer, answer: stored };
     },
     after: async (runId, id) => requestsOf(runs.find(runId)).filter((request) => request.id > id),
     answers: async (runId) => runs.answers(runId),
@@ -297,34 +291,17 @@ function notify(signals: ReadonlySet<ChangeSignal>): void {
   for (const signal of signals) signal.notify();
 }
 
-function addAnswer(
-  run: StoredRun,
-  given: NewAnswer,
-  add: (request: AnswerRequest) => void,
-): Answered {
-  const { attempt } = given;
-  const known = answersAmong(requestsOf(run)).get(attempt);
-  if (known !== undefined) return { first: false, answer: known };
-  const answer = answerInTime(given);
-  add({ type: "answer", attempt, answer });
-  return {
-    first: answer === given.answer,
-    answer: answersAmong(requestsOf(run)).get(attempt) ?? answer,
-  };
-}
-
 function requestsOf({ requests }: StoredRun): readonly Request[] {
   return requests.map(({ id, type, data }) => decodeRequest(id, type, data));
 }
 
 function storedRun(run: NewRun): StoredRun {
   const { runId, planText, created, time, summary } = run;
-  assert(sha256(planText) === created.fingerprint, "J4: the fingerprint is the plan's own");
   const { status, stepsCompleted, stepsTotal } = summary;
   return {
     runId,
     planText,
-    events: [encode(created, 1, time), ...(run.past ?? []).map(encodeRecorded)],
+    events: [...encodeNew(run)],
     steps: new Map(summary.steps.map((step) => [step.stepId, step])),
     requests: [],
     followers: new Set(),
@@ -378,9 +355,9 @@ function append(run: StoredRun, write: Write): void {
   refuseStale(run, write.epoch);
   if (events.length !== write.afterSeq) {
     const why = `it has ${events.length} events, and the writer knows ${write.afterSeq}`;
-    throw new JournalError("stale-writer", `Another process owns run ${runId} now: ${why}.`);
+    throw staleWriter(runId, why);
   }
-  events.push(...encodeAll(write));
+  events.push(...recordedIn(write).map(encodeRecorded));
   if (write.planText !== undefined) {
     run.planText = write.planText;
     run.steps.clear();
@@ -395,8 +372,7 @@ function append(run: StoredRun, write: Write): void {
 
 function refuseStale({ runId, lease }: StoredRun, epoch: number): void {
   if (lease?.owner !== undefined && lease.epoch === epoch) return;
-  const why = `lease ${epoch} is not the current one`;
-  throw new JournalError("stale-writer", `Another process owns run ${runId} now: ${why}.`);
+  throw staleLease(runId, epoch);
 }
 
 function change(run: StoredRun, summary: SummaryChange, time: number): void {
@@ -404,18 +380,6 @@ function change(run: StoredRun, summary: SummaryChange, time: number): void {
   const lastSeq = run.events.length;
   run.summary = { ...run.summary, status, stepsCompleted, stepsTotal, updatedAt: time, lastSeq };
   for (const step of steps) run.steps.set(step.stepId, step);
-}
-
-function acquire(run: StoredRun, clock: LeaseClock, { owner, judged }: AcquireRequest): Acquired {
-  const lease = clock.leaseOf(run);
-  if (lease?.epoch !== judged?.epoch) return { ok: false };
-  const wasRenewed = judged?.hasExpired === true && lease?.hasExpired !== true;
-  if (wasRenewed && lease?.owner !== undefined) return { ok: false };
-  const epoch = (judged?.epoch ?? 0) + 1;
-  run.lease = { epoch, owner };
-  const time = clock.extend(run);
-  notify(run.followers);
-  return { ok: true, epoch, ...(time === undefined ? {} : { time }) };
 }
 
 function held(runs: readonly StoredRun[], clock: LeaseClock): readonly HeldLease[] {

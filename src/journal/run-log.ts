@@ -13,9 +13,16 @@
  * - run-log/J7 Every event carries a checksum that is chained to the event before it; a broken
  *   chain is an error, and never a shorter run.
  */
-import type { Answer, EventOf, Recorded, RunEvent } from "../core/event.ts";
+import {
+  type Answer,
+  EVENT_VERSION,
+  type EventOf,
+  type Recorded,
+  type RunEvent,
+} from "../core/event.ts";
 import type { RunStatus, StepSummary, SummaryChange } from "../core/summary.ts";
 import { assert } from "../util/assert.ts";
+import { defined } from "../util/defined.ts";
 import { type Json, sha256 } from "../util/json.ts";
 import type { Lease } from "./leases.ts";
 import type { Subscription } from "./subscription.ts";
@@ -40,7 +47,9 @@ export interface RunLog {
   /** A page of runs, newest first, and how many there are beside it. */
   search(search: RunSearch): Promise<FoundRuns>;
   /** The runs with events since a mark of an earlier call, and the mark after them. */
-  changedSince(mark: number): Promise<ChangedRuns>;
+  changedSince(
+    mark: number,
+  ): Promise<{ readonly mark: number; readonly runIds: readonly string[] }>;
   /** The events after a sequence number that say what was used of a model, or paid for it. */
   spendingAfter(runId: string, seq: number): Promise<readonly Recorded[]>;
   stepsOf(runId: string): Promise<readonly StepSummary[]>;
@@ -143,10 +152,20 @@ export interface RunSummary {
   readonly lease?: Lease;
 }
 
-/**
- * The fingerprint of the plan that a write stores: the one that its `run.updated` names
- * (run-log/J4).
- */
+/** The events of an append as a reader receives them: the first one carries the facts. */
+export function recordedIn({
+  events,
+  afterSeq,
+  time,
+  facts,
+}: Pick<Write, "events" | "afterSeq" | "time" | "facts">): readonly Recorded[] {
+  return events.map((event, index) => ({
+    ...{ seq: afterSeq + 1 + index, time, version: EVENT_VERSION, event },
+    ...(index === 0 ? defined({ facts }) : {}),
+  }));
+}
+
+/** The fingerprint of the plan that a write stores: the one that its `run.updated` names (run-log/J4). */
 export function planStoredBy({ events, planText }: Write): string | undefined {
   const update = events.findLast((event) => event.type === "run.updated");
   const own = planText === undefined ? undefined : sha256(planText);
@@ -214,11 +233,6 @@ export interface FoundRuns {
   readonly byStatus: Readonly<Partial<Record<RunStatus, number>>>;
   /** The names of all pipelines. */
   readonly pipelines: readonly string[];
-}
-
-export interface ChangedRuns {
-  readonly mark: number;
-  readonly runIds: readonly string[];
 }
 
 /** True for an event that says what was used of a model, or paid for it. */

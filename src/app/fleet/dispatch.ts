@@ -14,12 +14,7 @@
  */
 import type { PgBoss } from "pg-boss";
 import type { RunStatus } from "../../core/summary.ts";
-import type {
-  FleetJournal,
-  FleetTransaction,
-  SqlDatabase,
-  SqlResult,
-} from "../../journal/journal.ts";
+import type { FleetJournal, FleetTransaction, SqlDatabase } from "../../journal/journal.ts";
 import type { RunLog } from "../../journal/run-log.ts";
 import type { Subscription } from "../../journal/subscription.ts";
 import { assert } from "../../util/assert.ts";
@@ -390,7 +385,11 @@ async function goneOf(log: RunLog, runIds: readonly string[]): Promise<readonly 
   return gone.map(({ runId }) => runId);
 }
 
-function refusalOf({ failures, deaths, reason }: SqlResult["rows"][number]): string | undefined {
+function refusalOf({
+  failures,
+  deaths,
+  reason,
+}: Readonly<Record<string, unknown>>): string | undefined {
   if (Number(failures ?? 0) >= FAILURES_MAX) return String(reason);
   if (Number(deaths ?? 0) <= DEATHS_MAX) return undefined;
   return `its workers died ${DEATHS_MAX} times in a row while they drove it`;

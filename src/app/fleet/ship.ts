@@ -16,14 +16,14 @@
  *   lost.
  */
 import { basename, dirname, join } from "node:path";
-import { type AttemptRef, EVENT_VERSION, type Recorded } from "../../core/event.ts";
+import type { AttemptRef } from "../../core/event.ts";
 import { evolve, replay } from "../../core/evolve.ts";
 import { move } from "../../core/move.ts";
 import { attemptOf, findVisit, type Run } from "../../core/run.ts";
 import { openConversations } from "../../engine/agent/open-conversations.ts";
 import { attemptDirOf } from "../../engine/state-dir.ts";
 import type { BlobStore, StoredFile, StoredFiles } from "../../journal/journal.ts";
-import type { RunLog, Write } from "../../journal/run-log.ts";
+import { type RunLog, recordedIn, type Write } from "../../journal/run-log.ts";
 import type { Plan } from "../../plan/plan.ts";
 import { ATTEMPT_FILE } from "../../runner/process/attempt-folder.ts";
 import { failpoint } from "../../util/failpoint.ts";
@@ -128,10 +128,10 @@ export async function openShipper(options: ShipperOptions): Promise<Shipper> {
     failpoint("ship.put");
   };
   return {
-    wrap: (log) =>
-      shippedLog(log, (runId, write) =>
-        inTurn(() => appendShipped(options, log, { runId, write, run })),
-      ),
+    wrap: (log) => ({
+      ...log,
+      append: (runId, write) => inTurn(() => appendShipped(options, log, { runId, write, run })),
+    }),
     shipRunning: () => inTurn(async () => (isClosed ? undefined : ship(await run.uploadRunning()))),
     close: () =>
       inTurn(async () => {
@@ -169,27 +169,6 @@ async function appendShipped(
   }
   upload.done();
   failpoint("ship.appended");
-}
-
-/** A run log whose appends go another way. */
-function shippedLog(log: RunLog, append: RunLog["append"]): RunLog {
-  return {
-    append,
-    create: (run) => log.create(run),
-    receive: (run) => log.receive(run),
-    load: (runId) => log.load(runId),
-    plan: (fingerprint) => log.plan(fingerprint),
-    eventsAfter: (runId, seq) => log.eventsAfter(runId, seq),
-    subscribe: (runId) => log.subscribe(runId),
-    list: (filter) => log.list(filter),
-    search: (search) => log.search(search),
-    changedSince: (mark) => log.changedSince(mark),
-    spendingAfter: (runId, seq) => log.spendingAfter(runId, seq),
-    stepsOf: (runId) => log.stepsOf(runId),
-    resolve: (prefix) => log.resolve(prefix),
-    markCleaned: (runId, time) => log.markCleaned(runId, time),
-    outputs: () => log.outputs(),
-  };
 }
 
 /**
@@ -377,12 +356,13 @@ class RunShipper {
     this.#about = { ...this.#about, ...files, own, seq, ownSeq: seq };
   }
 
-  #follow({ events, afterSeq, time, planText }: Write): void {
+  #follow(write: Write): void {
+    const { planText } = write;
     if (planText !== undefined) {
       this.#plans.set(sha256(planText), parsePlan(planText, this.#known.id));
     }
-    for (const [index, event] of events.entries()) {
-      const recorded: Recorded = { seq: afterSeq + 1 + index, time, version: EVENT_VERSION, event };
+    for (const recorded of recordedIn(write)) {
+      const { event } = recorded;
       this.#run = evolve((one) => this.#planOf(one), this.#run, recorded);
       if (event.type === "run.updated") this.#plan = this.#planOf(event.fingerprint);
     }

@@ -17,7 +17,7 @@
 import pg from "pg";
 import { failpoint } from "../../util/failpoint.ts";
 import { fileCodeOf, JournalError, type JournalErrorCode } from "../journal-error.ts";
-import type { Row } from "../sqlite/row.ts";
+import type { Row } from "../rows.ts";
 import { addressName, addressSettings } from "./address.ts";
 import { type Statement, TRANSACTION } from "./sql.ts";
 
@@ -54,10 +54,10 @@ const INT8 = 20;
 export interface Sql {
   /** The server and database, for messages. */
   readonly name: string;
-  /** One statement, tried once. Throws JournalError. */
+  /** One statement, sent once. Throws JournalError. */
   once(statement: Statement): Promise<readonly Row[]>;
   /**
-   * Repeats an operation while the server is away, with `isAgain` when an earlier try may have been
+   * Repeats an operation while the server is away, with `isAgain` when an earlier attempt may have been
    * carried out.
    */
   settled<T>(operation: (isAgain: boolean) => Promise<T>): Promise<T>;
@@ -314,7 +314,7 @@ const NETWORK_CODES = new Set([
   ...["EHOSTDOWN", "ENETUNREACH", "ENETDOWN", "ENOTFOUND", "EAI_AGAIN", "ENOENT"],
 ]);
 
-/** What the driver says without a code when a connection ends or is too slow. */
+/** Errors of the driver without a code: a connection that has ended or is too slow. */
 const LOST =
   /connection terminated|connection error|timeout exceeded|timeout expired|read timeout/i;
 
@@ -337,7 +337,7 @@ export function serverError(error: unknown, name: string): unknown {
   return new JournalError(code, `${name}: ${words} (${error.message}).`, { cause: error });
 }
 
-/** True when a try may or may not have been carried out, and another one may succeed. */
+/** True when a statement may or may not have been carried out, and another attempt may succeed. */
 export function isUnreachable(error: unknown): boolean {
   return error instanceof JournalError && error.code === "unreachable";
 }
@@ -351,6 +351,6 @@ function codeOf(error: Error): JournalErrorCode | undefined {
   const code = fileCodeOf(error);
   if (code === undefined) return LOST.test(error.message) ? "unreachable" : undefined;
   if (NETWORK_CODES.has(code)) return "unreachable";
-  // Certificates, passwords and missing databases have codes too; no later try will succeed.
+  // Certificates, passwords and missing databases have codes too; another attempt would also fail.
   return SQL_CODES[code] ?? SQL_CODES[code.slice(0, 2)] ?? "io";
 }

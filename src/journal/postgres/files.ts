@@ -5,7 +5,6 @@
  *   (journal/P2).
  * Does not: cut files into blobs (app/fleet).
  */
-import { createHash } from "node:crypto";
 import { assert } from "../../util/assert.ts";
 import {
   BLOB_BYTES_MAX,
@@ -14,16 +13,15 @@ import {
   type StoredFile,
   type StoredFiles,
   UNUSED_BLOB_KEPT_MS,
+  verifiedBlob,
 } from "../journal.ts";
-import { JournalError } from "../journal-error.ts";
-import { integerIn, type Row, textIn } from "../sqlite/row.ts";
-import { unknownRun } from "../sqlite/run-rows.ts";
+import { staleLease, unknownRun } from "../journal-error.ts";
+import { integerIn, type Row, textIn } from "../rows.ts";
 import { repeated, type Sql } from "./connection.ts";
 import { BLOB, FILE, putBlobs } from "./sql.ts";
 
-/** The most bytes of blobs in one statement. */
+/** The most bytes of blobs, and the most blobs, in one statement. */
 const BATCH_BYTES_MAX = 4 * BLOB_BYTES_MAX;
-/** The most blobs in one statement. */
 const BATCH_BLOBS_MAX = 500;
 
 /** The port on a server. */
@@ -38,11 +36,9 @@ export function postgresFiles(sql: Sql): StoredFiles {
       const values = [runId, epoch, JSON.stringify(files)];
       const moved = await repeated(sql, { text: FILE.put, values });
       if (moved.length > 0) return;
-      await repeated(sql, { text: FILE.changed, values: [runId, 0] }).then(
-        ([row]) => row ?? unknownRun(runId),
-      );
-      const why = `lease ${epoch} is not the current one`;
-      throw new JournalError("stale-writer", `Another process owns run ${runId} now: ${why}.`);
+      const [row] = await repeated(sql, { text: FILE.changed, values: [runId, 0] });
+      if (row === undefined) unknownRun(runId);
+      throw staleLease(runId, epoch);
     },
     named: async (hashes) => {
       const rows = await repeated(sql, { text: FILE.named, values: [hashes] });
@@ -68,12 +64,7 @@ export function postgresBlobs(sql: Sql): BlobStore {
     },
     get: async (hash) => {
       const [row] = await repeated(sql, { text: BLOB.get, values: [hash] });
-      const bytes: unknown = row?.bytes;
-      if (!Buffer.isBuffer(bytes)) {
-        throw new JournalError("unknown-blob", `The store lacks the piece ${hash}.`);
-      }
-      if (createHash("sha256").update(bytes).digest("hex") === hash) return bytes;
-      throw new JournalError("broken", `The piece ${hash} of a file is damaged.`);
+      return verifiedBlob(hash, row?.bytes);
     },
     removeUnused: async () => {
       const statement = { text: BLOB.removeUnused, values: [UNUSED_BLOB_KEPT_MS] };
@@ -85,13 +76,13 @@ export function postgresBlobs(sql: Sql): BlobStore {
 }
 
 function fileIn(row: Row): StoredFile {
-  const file = {
+  const blobs: unknown = row.blobs;
+  return {
     path: textIn(row, "path"),
     mode: integerIn(row, "mode"),
     bytes: integerIn(row, "bytes"),
+    ...(blobs === null ? {} : { blobs: blobs as readonly string[] }),
   };
-  const blobs: unknown = row.blobs;
-  return blobs === null ? file : { ...file, blobs: blobs as readonly string[] };
 }
 
 /** Each blob once, in the order of their names: two writers wait for each other in one direction. */

@@ -1,8 +1,9 @@
 /**
  * The inbox in PostgreSQL: one table of requests for all runs.
  *
- * Owns: that the first answer to an attempt stays (journal/H1), and that a repeated try adds nothing.
- * Does not: remove requests from the queue; the log of a run says which ones became part of it.
+ * Owns: that the first answer to an attempt stays (journal/H1), and that a repeated statement adds
+ *   nothing.
+ * Does not: remove requests; the log of a run says which ones it has handled.
  */
 import { assert } from "../../util/assert.ts";
 import { canonicalJson } from "../../util/json.ts";
@@ -17,34 +18,31 @@ import {
   type NewAnswer,
   type SentRequest,
 } from "../inbox.ts";
-import { integerIn, type Row } from "../sqlite/row.ts";
-import { requestIn, unknownRun } from "../sqlite/run-rows.ts";
+import { unknownRun } from "../journal-error.ts";
+import { integerIn, requestIn } from "../rows.ts";
 import { repeated, type Sql } from "./connection.ts";
-import type { PostgresParts } from "./parts.ts";
 import { REQUEST, RUN } from "./sql.ts";
+import type { WakeUps } from "./wake-ups.ts";
 
 /** The port on a server. */
-export function postgresInbox({ sql, wakeUps }: PostgresParts): Inbox {
-  const rows = async (
-    text: string,
-    runId: string,
-    ...values: unknown[]
-  ): Promise<readonly Row[]> => {
-    const run = await runOf(sql, runId);
-    return repeated(sql, { text, values: [run, ...values] });
+export function postgresInbox(sql: Sql, wakeUps: WakeUps): Inbox {
+  const requests = async (text: string, runId: string, ...values: unknown[]) => {
+    const [row] = await repeated(sql, { text: RUN.head, values: [runId] });
+    const run = integerIn(row ?? unknownRun(runId), "run");
+    return (await repeated(sql, { text, values: [run, ...values] })).map(requestIn);
   };
   return {
     send: async (runId, request) => {
       await sql.settled(() => insertRequest(sql, runId, request));
     },
     answer: (runId, given) => addAnswer(sql, runId, given),
-    after: async (runId, id) => (await rows(REQUEST.after, runId, id)).map(requestIn),
-    answers: async (runId) => answersAmong((await rows(REQUEST.answers, runId)).map(requestIn)),
+    after: (runId, id) => requests(REQUEST.after, runId, id),
+    answers: async (runId) => answersAmong(await requests(REQUEST.answers, runId)),
     subscribe: (runId) => wakeUps.toInbox(runId),
   };
 }
 
-/** Adds a request; tells whether it is new, and the number of its run. Throws "unknown-run". */
+/** Adds a request; returns whether it is new, and the key of its run. Throws "unknown-run". */
 export async function insertRequest(
   sql: Sql,
   runId: string,
@@ -66,17 +64,9 @@ function addAnswer(sql: Sql, runId: string, given: NewAnswer): Promise<Answered>
     const [row] = await sql.once({ text: REQUEST.answer, values: [run, attempt] });
     const counts = row && requestIn(row);
     assert(counts?.type === "answer", "H1: after an answer there is one");
-    // Another try finds the answer of the first one.
-    const isOurs = isNew || (isAgain && textOf(counts.answer) === textOf(answer));
+    // A repeated attempt finds the answer that the first one has added.
+    const isSame = canonicalJson(counts.answer) === canonicalJson(answer);
+    const isOurs = isNew || (isAgain && isSame);
     return { first: isOurs && answer === given.answer, answer: counts.answer };
   });
-}
-
-function textOf(value: unknown): string {
-  return canonicalJson(value);
-}
-
-async function runOf(sql: Sql, runId: string): Promise<number> {
-  const [row] = await repeated(sql, { text: RUN.head, values: [runId] });
-  return integerIn(row ?? unknownRun(runId), "run");
 }

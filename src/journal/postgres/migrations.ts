@@ -12,7 +12,7 @@
  */
 import { JournalError } from "../journal-error.ts";
 import { LEASE_MS } from "../leases.ts";
-import { integerIn, textIn } from "../sqlite/row.ts";
+import { integerIn, textIn } from "../rows.ts";
 import type { PostgresClient } from "./connection.ts";
 
 /** One step of the schema. */

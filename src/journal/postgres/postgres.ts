@@ -1,12 +1,22 @@
 /**
- * The journal in PostgreSQL: the truth about every run of a fleet.
+ * The journal in PostgreSQL: the truth about every run of a fleet. Leases run out by the clock of the
+ * server, which is the only one that counts.
  *
- * Owns: how its parts belong together, which versions of the tables it opens, and the schedules.
- * Does not: create tables that are there: least privilege is for everybody after the first.
+ * Owns: how its parts belong together, which versions of the tables it opens, the leases (their
+ *   compare-and-swap and renewal) and the schedules.
+ * Does not: judge owners (leases.ts), decide when a worker gives up (app/fleet), or create tables that are
+ *   there: least privilege is for everybody after the first.
  */
-import type { FleetJournal, FleetTransaction, SqlResult, StoredSchedules } from "../journal.ts";
-import { JournalError } from "../journal-error.ts";
-import { integerIn, textIn } from "../sqlite/row.ts";
+import type {
+  FleetJournal,
+  FleetTransaction,
+  LeasesRenewed,
+  SqlDatabase,
+  StoredSchedules,
+} from "../journal.ts";
+import { JournalError, staleLease, unknownRun } from "../journal-error.ts";
+import { type HeldLease, type Leases, type LeaseTime, unjudged } from "../leases.ts";
+import { integerIn, leaseIn, type Row, textIn } from "../rows.ts";
 import {
   type PostgresClient,
   PostgresPool,
@@ -16,12 +26,13 @@ import {
 } from "./connection.ts";
 import { postgresBlobs, postgresFiles } from "./files.ts";
 import { postgresInbox } from "./inbox.ts";
-import { postgresLeases, renewAll } from "./leases.ts";
 import { checkVersion, migrate, type PreparedDatabase } from "./migrations.ts";
-import { Heads, type PostgresParts } from "./parts.ts";
-import { postgresRunLog } from "./run-log.ts";
+import { Heads, postgresRunLog } from "./run-log.ts";
 import { LEASE, SCHEDULE } from "./sql.ts";
 import { WakeUps } from "./wake-ups.ts";
+
+/** A renewal that takes longer is given up: its worker has a deadline. */
+const RENEW_MS = 3_000;
 
 /**
  * "create" makes the tables, or brings them to this version, if they are not there or too old; only then
@@ -52,11 +63,10 @@ export async function openPostgresJournal(
     throw error;
   }
   const wakeUps = new WakeUps(pool);
-  const parts = { sql: pool, heads: new Heads(), wakeUps };
   return {
-    ...portsOf(parts, pool),
+    ...portsOf(pool, pool, wakeUps),
     blobs: postgresBlobs(pool),
-    transaction: (body) => transaction(parts, pool, body),
+    transaction: (body) => pool.transaction((sql) => body(portsOf(sql, pool, wakeUps))),
     renewAll: (epochs) => renewAll(pool, epochs),
     unattended: async (limit, withinMs) => {
       const rows = await repeated(pool, { text: LEASE.unattended, values: [limit, withinMs] });
@@ -86,31 +96,94 @@ async function prepare(client: PostgresClient, mode: OpenMode): Promise<void> {
   }
 }
 
-function portsOf(parts: PostgresParts, pool: PostgresPool): FleetTransaction {
-  const { sql } = parts;
+/** The ports. What a transaction learns of the heads of runs counts only when it is committed. */
+function portsOf(sql: Sql, pool: PostgresPool, wakeUps: WakeUps): FleetTransaction {
   return {
-    log: postgresRunLog(parts),
+    log: postgresRunLog({ sql, heads: new Heads(), wakeUps }),
     leases: postgresLeases(sql, pool),
-    inbox: postgresInbox(parts),
+    inbox: postgresInbox(sql, wakeUps),
     files: postgresFiles(sql),
     schedules: postgresSchedules(sql),
-    executeSql: (text, values = []) => executeSql(sql, text, values),
+    // A text without values may have several statements.
+    executeSql: async (text, values = []) => {
+      const rows: unknown = await sql.once(values.length === 0 ? { text } : { text, values });
+      return { rows: rows as Awaited<ReturnType<SqlDatabase["executeSql"]>>["rows"] };
+    },
   };
 }
 
-/** What a transaction has read or written of heads counts only when it is committed. */
-function transaction<T>(
-  { wakeUps }: PostgresParts,
-  pool: PostgresPool,
-  body: (transaction: FleetTransaction) => Promise<T>,
-): Promise<T> {
-  return pool.transaction((sql) => body(portsOf({ sql, heads: new Heads(), wakeUps }, pool)));
+/** The port on a server; `pool` gives the connection that holds a block. */
+function postgresLeases(sql: Sql, pool: PostgresPool): Leases {
+  return {
+    of: async (runId) => leaseOf(await leaseRow(sql, runId), runId),
+    held: () => heldIn(sql),
+    acquire: async (runId, { owner, judged }) => {
+      const { epoch = 0, hasExpired = false } = judged ?? {};
+      return sql.settled(async (isAgain) => {
+        const values = [runId, epoch, JSON.stringify(owner), hasExpired, isAgain];
+        const [row] = await sql.once({ text: LEASE.acquire, values });
+        if (row !== undefined) {
+          return { ok: true, epoch: integerIn(row, "epoch"), time: timeIn(row) };
+        }
+        await leaseRow(sql, runId);
+        return { ok: false };
+      });
+    },
+    renew: async (runId, epoch) => {
+      const values = [runId, epoch];
+      const [row] = await repeated(sql, { text: LEASE.renew, values, name: "renew" });
+      if (row !== undefined) return timeIn(row);
+      await leaseRow(sql, runId);
+      throw staleLease(runId, epoch);
+    },
+    release: async (runId, epoch) => {
+      const released = await repeated(sql, { text: LEASE.release, values: [runId, epoch] });
+      if (released.length === 0) await leaseRow(sql, runId);
+    },
+    // A lock of a session, which ends with it: the next one to acquire a lease waits for it.
+    block: async (dead) => {
+      const client = await pool.connect();
+      try {
+        await client.query(LEASE.block);
+        if (unjudged(await heldIn(pool), dead).length === 0) return { lift: () => client.end() };
+      } catch (error) {
+        await client.end();
+        throw serverError(error, pool.name);
+      }
+      await client.end();
+      return undefined;
+    },
+  };
 }
 
-/** A text without values may have several statements. */
-async function executeSql(sql: Sql, text: string, values: readonly unknown[]): Promise<SqlResult> {
-  const rows: unknown = await sql.once(values.length === 0 ? { text } : { text, values });
-  return { rows: rows as SqlResult["rows"] };
+/** Extends many leases with one statement, which is sent once. */
+async function renewAll(sql: Sql, epochs: ReadonlyMap<string, number>): Promise<LeasesRenewed> {
+  const values = [[...epochs.keys()], [...epochs.values()]];
+  const [row = {}] = await sql.once({ text: LEASE.renewAll, values, timeoutMs: RENEW_MS });
+  const renewed = new Set(row.run_ids as unknown as readonly string[]);
+  return { ...timeIn(row), lost: [...epochs.keys()].filter((runId) => !renewed.has(runId)) };
+}
+
+async function leaseRow(sql: Sql, runId: string): Promise<Row> {
+  const [row] = await repeated(sql, { text: LEASE.get, values: [runId] });
+  return row ?? unknownRun(runId);
+}
+
+/** Before its first owner, a run has the epoch 0. */
+function leaseOf(row: Row, runId: string): ReturnType<typeof leaseIn> {
+  return row.epoch === 0 ? undefined : leaseIn(row, runId);
+}
+
+async function heldIn(sql: Sql): Promise<readonly HeldLease[]> {
+  return (await repeated(sql, { text: LEASE.held })).flatMap((row) => {
+    const runId = textIn(row, "pipeline_id");
+    const lease = leaseOf(row, runId);
+    return lease?.owner === undefined ? [] : [{ runId, ...lease, owner: lease.owner }];
+  });
+}
+
+function timeIn(row: Row): LeaseTime {
+  return { now: integerIn(row, "now"), heldMs: integerIn(row, "held_ms") };
 }
 
 /** The port on a server. */

@@ -6,7 +6,7 @@
  *   this process wrote or read: the statement that appends compares it with the stored one.
  * Invariants: run-log/J1, run-log/J2, run-log/J4, run-log/J5 and run-log/J7 of run-log.ts.
  */
-import type { EventOf, Recorded } from "../../core/event.ts";
+import type { EventOf } from "../../core/event.ts";
 import { movedPath } from "../../core/move.ts";
 import type { StepSummary, SummaryChange } from "../../core/summary.ts";
 import { assert } from "../../util/assert.ts";
@@ -16,17 +16,41 @@ import {
   type ChainHead,
   chainCrc,
   chainStart,
-  decodeAll,
-  encode,
-  encodeAll,
+  decode,
+  decodeChain,
+  encodeNew,
   encodeRecorded,
   type StoredEvent,
   type UnsealedEvent,
-  verifyChain,
 } from "../event-codec.ts";
-import { JournalError } from "../journal-error.ts";
 import {
-  type ChangedRuns,
+  JournalError,
+  missingPlan,
+  staleLease,
+  staleWriter,
+  takenId,
+  unknownRun,
+} from "../journal-error.ts";
+import {
+  countsIn,
+  createdIn,
+  eventsAfterIn,
+  foundRunIn,
+  headIn,
+  inputText,
+  integerIn,
+  isoTime,
+  lastEpochIn,
+  loadedRunIn,
+  optionalTextIn,
+  planTextIn,
+  type Row,
+  runSummaryIn,
+  stepSummaryIn,
+  storedEvent,
+  textIn,
+} from "../rows.ts";
+import {
   type FoundRuns,
   isSpending,
   type LoadedRun,
@@ -36,28 +60,46 @@ import {
   type ReceivedRun,
   type RunLog,
   type RunSearch,
+  recordedIn,
   type Write,
 } from "../run-log.ts";
-import { integerIn, optionalTextIn, optionalTimeIn, type Row, textIn } from "../sqlite/row.ts";
-import {
-  countsIn,
-  createdIn,
-  foundRunIn,
-  inputText,
-  isoTime,
-  lastEpochIn,
-  runSummaryIn,
-  stepSummaryIn,
-  storedEvent,
-  unknownRun,
-} from "../sqlite/run-rows.ts";
 import { repeated, type Sql } from "./connection.ts";
 import { insertRequest } from "./inbox.ts";
-import type { PostgresParts } from "./parts.ts";
 import { EVENT, listRuns, RUN, searchRuns } from "./sql.ts";
+import type { WakeUps } from "./wake-ups.ts";
+
+/** How many runs' last checksums a process remembers. */
+const HEADS_MAX = 10_000;
+
+/** The heads of runs that this process has read or written, so that an append is one round trip. */
+export class Heads {
+  readonly #heads = new Map<string, ChainHead>();
+
+  get(runId: string): ChainHead | undefined {
+    return this.#heads.get(runId);
+  }
+
+  set(runId: string, head: ChainHead): void {
+    this.#heads.delete(runId);
+    this.#heads.set(runId, head);
+    const [oldest] = this.#heads.keys();
+    if (this.#heads.size > HEADS_MAX && oldest !== undefined) this.#heads.delete(oldest);
+  }
+
+  forget(runId: string): void {
+    this.#heads.delete(runId);
+  }
+}
+
+/** What the run log needs of its process. */
+interface LogParts {
+  readonly sql: Sql;
+  readonly heads: Heads;
+  readonly wakeUps: WakeUps;
+}
 
 /** The port on a server. */
-export function postgresRunLog(parts: PostgresParts): RunLog {
+export function postgresRunLog(parts: LogParts): RunLog {
   const { sql, wakeUps } = parts;
   const rows = (text: string, ...values: unknown[]) => repeated(sql, { text, values });
   return {
@@ -65,8 +107,14 @@ export function postgresRunLog(parts: PostgresParts): RunLog {
     receive: (run) => receive(parts, run),
     append: (runId, write) => append(parts, runId, write),
     load: (runId) => loadRun(parts, runId),
-    plan: (fingerprint) => planText(sql, fingerprint),
-    eventsAfter: (runId, seq) => eventsAfter(parts, runId, seq),
+    plan: async (fingerprint) => (await findPlan(sql, fingerprint)) ?? missingPlan(fingerprint),
+    eventsAfter: async (runId, seq) => {
+      // The event before the first one is read too: the chain continues from its checksum.
+      const { row, stored } = await runFrom(sql, runId, Math.max(seq, 1));
+      const events = eventsAfterIn(row, runId, seq, stored);
+      parts.heads.set(runId, headIn(row));
+      return events;
+    },
     subscribe: (runId) => wakeUps.toLog(runId),
     list: async (filter) => {
       const { before } = filter;
@@ -74,10 +122,14 @@ export function postgresRunLog(parts: PostgresParts): RunLog {
       return (await repeated(sql, listRuns({ ...filter, beforeText }))).map(runSummaryIn);
     },
     search: (query) => search(sql, query),
-    changedSince: (mark) => changedSince(sql, mark),
+    changedSince: async (mark) => {
+      const [row = {}] = await rows(EVENT.changed, mark);
+      const runIds: unknown = row.run_ids;
+      return { mark: integerIn(row, "mark"), runIds: runIds as readonly string[] };
+    },
     spendingAfter: async (runId, seq) => {
       const stored = (await rows(EVENT.spending, runId, seq)).map(storedEvent);
-      return decodeAll(runId, stored).filter(isSpending);
+      return stored.map((event) => decode(runId, event)).filter(isSpending);
     },
     stepsOf: async (runId) => {
       const steps = (await rows(RUN.steps, runId)).map(stepSummaryIn);
@@ -94,15 +146,12 @@ export function postgresRunLog(parts: PostgresParts): RunLog {
   };
 }
 
-async function create(parts: PostgresParts, run: NewRun): Promise<void> {
-  const { runId, planText, created, summary } = run;
-  assert(sha256(planText) === created.fingerprint, "J4: the fingerprint is the plan's own");
-  const past = (run.past ?? []).map(encodeRecorded);
-  const events = [encode(created, 1, run.time), ...past];
-  await insertRun(parts, { runId, planTexts: [planText], created, summary, epoch: 0 }, events);
+async function create(parts: LogParts, run: NewRun): Promise<void> {
+  const { planText, ...header } = run;
+  await insertRun(parts, { ...header, planTexts: [planText], epoch: 0 }, encodeNew(run));
 }
 
-async function receive(parts: PostgresParts, run: ReceivedRun): Promise<void> {
+async function receive(parts: LogParts, run: ReceivedRun): Promise<void> {
   const { runId, planTexts, summary } = run;
   const created = createdIn(run.events);
   assert(
@@ -126,9 +175,9 @@ interface RunHeader {
   readonly epoch: number;
 }
 
-/** Stores plans, run, events and summary; a second try recognises its run by its last checksum. */
+/** Stores plans, run, events and summary; a repeated attempt recognises its run by the last checksum. */
 async function insertRun(
-  { sql, heads }: PostgresParts,
+  { sql, heads }: LogParts,
   header: RunHeader,
   events: readonly UnsealedEvent[],
   more: (sql: Sql) => Promise<void> = async () => undefined,
@@ -152,19 +201,19 @@ async function insertRun(
       if (made.length > 0) return more(inside);
       const { last_crc: crc } = isAgain ? await headRow(inside, runId) : {};
       if (crc === head.crc) return undefined;
-      throw new JournalError("stale-writer", `Run ${runId} exists already.`);
+      throw takenId(runId);
     });
     failpoint("journal.create.after");
   });
   heads.set(runId, head);
 }
 
-async function append(parts: PostgresParts, runId: string, write: Write): Promise<void> {
+async function append(parts: LogParts, runId: string, write: Write): Promise<void> {
   const { sql, heads, wakeUps } = parts;
   const fingerprint = planStoredBy(write);
   const known = heads.get(runId);
   const before = known?.seq === write.afterSeq ? known : headIn(await headRow(sql, runId));
-  const { sealed, head } = seal(before, encodeAll(write));
+  const { sealed, head } = seal(before, recordedIn(write).map(encodeRecorded));
   const moves = write.events.some(({ type }) => type === "run.moved");
   await sql.settled(async (isAgain) => {
     failpoint("journal.append.before");
@@ -223,7 +272,7 @@ async function appendMore(sql: Sql, runId: string, append: Append): Promise<bool
   return true;
 }
 
-/** Returns when an earlier try has stored the events; throws what refused them otherwise. */
+/** Returns when an earlier attempt has stored the events; otherwise throws why they were refused. */
 async function explainRefusal(
   sql: Sql,
   runId: string,
@@ -237,7 +286,7 @@ async function explainRefusal(
   const row = await headRow(sql, runId);
   const stored = headIn(row);
   if (optionalTextIn(row, "owner") === undefined || integerIn(row, "epoch") !== write.epoch) {
-    throw staleWriter(runId, `lease ${write.epoch} is not the current one`);
+    throw staleLease(runId, write.epoch);
   }
   // The lease never changed hands, so nobody else has written these events.
   if (isAgain && stored.seq === head.seq && stored.crc === head.crc) return;
@@ -249,45 +298,20 @@ async function explainRefusal(
 }
 
 /** Plan and events of a run, all verified. Throws JournalError. */
-async function loadRun(parts: PostgresParts, runId: string): Promise<LoadedRun> {
-  const { row, stored } = await eventsFrom(parts, runId, 1);
-  verifyChain(runId, chainStart(runId), stored, headIn(row));
-  parts.heads.set(runId, headIn(row));
-  const events = decodeAll(runId, stored);
-  const fingerprints = planFingerprints(events);
-  const texts = await Promise.all(fingerprints.map((one) => findPlan(parts.sql, one)));
-  const current = texts.at(-1);
-  const isWhole = texts.every((text) => text !== undefined);
-  if (!isWhole || current === undefined || fingerprints[0] !== row.fingerprint) {
-    throw new JournalError("broken", `The plan of run ${runId} is damaged or missing.`);
-  }
-  const plans = new Map(fingerprints.map((one, index) => [one, texts[index] ?? ""]));
-  const cleanedAt = optionalTimeIn(row, "cleaned_at");
-  const cleaned = cleanedAt === undefined ? {} : { cleanedAt };
-  return { runId, planText: current, plans, events, ...cleaned };
+async function loadRun({ sql, heads }: LogParts, runId: string): Promise<LoadedRun> {
+  const { row, stored } = await runFrom(sql, runId, 1);
+  const events = decodeChain(runId, chainStart(runId), stored, headIn(row));
+  heads.set(runId, headIn(row));
+  const texts = await Promise.all(planFingerprints(events).map((one) => findPlan(sql, one)));
+  return loadedRunIn(row, runId, events, texts);
 }
 
-async function eventsAfter(
-  parts: PostgresParts,
+/** The row of a run and its events from a sequence number on, as of one moment. */
+async function runFrom(
+  sql: Sql,
   runId: string,
   seq: number,
-): Promise<readonly Recorded[]> {
-  // The event before the first one is read too: the chain continues from its checksum.
-  const { row, stored } = await eventsFrom(parts, runId, Math.max(seq, 1));
-  const head = headIn(row);
-  if (seq > head.seq) return [];
-  const first = seq < 1 ? undefined : stored.shift();
-  const start = seq < 1 ? chainStart(runId) : { seq, crc: first?.seq === seq ? first.crc : -1 };
-  verifyChain(runId, start, stored, head);
-  parts.heads.set(runId, head);
-  return decodeAll(runId, stored);
-}
-
-async function eventsFrom(
-  { sql }: PostgresParts,
-  runId: string,
-  seq: number,
-): Promise<{ readonly row: Row; readonly stored: StoredEvent[] }> {
+): Promise<{ readonly row: Row; readonly stored: readonly StoredEvent[] }> {
   const rows = await repeated(sql, { text: RUN.load, values: [runId, seq] });
   const row = rows[0] ?? unknownRun(runId);
   return { row, stored: rows.filter((one) => one.seq !== null).map(storedEvent) };
@@ -296,14 +320,7 @@ async function eventsFrom(
 /** The text of a plan, if it exists and has the right fingerprint. */
 async function findPlan(sql: Sql, fingerprint: string): Promise<string | undefined> {
   const [row] = await repeated(sql, { text: RUN.plan, values: [fingerprint] });
-  const text = row?.text;
-  return typeof text === "string" && sha256(text) === fingerprint ? text : undefined;
-}
-
-async function planText(sql: Sql, fingerprint: string): Promise<string> {
-  const text = await findPlan(sql, fingerprint);
-  if (text !== undefined) return text;
-  throw new JournalError("broken", `The plan ${fingerprint} is damaged or missing.`);
+  return planTextIn(row, fingerprint);
 }
 
 async function search(sql: Sql, query: RunSearch): Promise<FoundRuns> {
@@ -321,19 +338,9 @@ async function search(sql: Sql, query: RunSearch): Promise<FoundRuns> {
   };
 }
 
-async function changedSince(sql: Sql, mark: number): Promise<ChangedRuns> {
-  const [row = {}] = await repeated(sql, { text: EVENT.changed, values: [mark] });
-  const runIds: unknown = row.run_ids;
-  return { mark: integerIn(row, "mark"), runIds: runIds as readonly string[] };
-}
-
 async function headRow(sql: Sql, runId: string): Promise<Row> {
   const [row] = await repeated(sql, { text: RUN.head, values: [runId] });
   return row ?? unknownRun(runId);
-}
-
-function headIn(row: Row): ChainHead {
-  return { seq: integerIn(row, "last_seq"), crc: integerIn(row, "last_crc") };
 }
 
 /** Events with their checksums, as one JSON text, and the head after them. */
@@ -367,8 +374,4 @@ function stepsText(steps: readonly StepSummary[]): string {
 /** PostgreSQL has no text with a zero byte or half a letter; these columns are caches for people. */
 function storable(text: string): string {
   return text.toWellFormed().replaceAll("\0", "\ufffd");
-}
-
-function staleWriter(runId: string, why: string): JournalError {
-  return new JournalError("stale-writer", `Another process owns run ${runId} now: ${why}.`);
 }

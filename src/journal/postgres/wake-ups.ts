@@ -12,8 +12,7 @@
  * other's disks. Requests and leases are rare, and notify inside their own transactions.
  */
 import type { Client } from "pg";
-import type { Row } from "../sqlite/row.ts";
-import { textIn } from "../sqlite/row.ts";
+import { type Row, textIn } from "../rows.ts";
 import { ChangeSignal, type Subscription } from "../subscription.ts";
 import type { PostgresPool } from "./connection.ts";
 import { INBOX_CHANNEL, LOG_CHANNEL, NOTICE } from "./sql.ts";

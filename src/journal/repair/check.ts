@@ -6,9 +6,8 @@
  */
 
 import { JournalError } from "../journal-error.ts";
+import { leaseIn, runSummaryIn, stepSummaryIn, textIn } from "../rows.ts";
 import { type Database, openDatabase } from "../sqlite/database.ts";
-import { textIn } from "../sqlite/row.ts";
-import { leaseIn, runSummaryIn, stepSummaryIn } from "../sqlite/run-rows.ts";
 import { CHECK, listRuns, PRAGMAS, RUN } from "../sqlite/sql.ts";
 import { loadRun } from "../sqlite/sqlite.ts";
 

@@ -22,6 +22,7 @@ import { encodeRecorded } from "../event-codec.ts";
 import { readEventsFile } from "../events-file.ts";
 import { guarded, JournalError } from "../journal-error.ts";
 import type { Lease } from "../leases.ts";
+import { createdIn, isoTime } from "../rows.ts";
 import { planFingerprints } from "../run-log.ts";
 import {
   buildDatabase,
@@ -30,8 +31,8 @@ import {
   REPAIRED_SUFFIX,
   syncFile,
 } from "../sqlite/database.ts";
-import { forgetNewest } from "../sqlite/newest-event.ts";
-import { createdIn, insertRequest, insertRun, isoTime } from "../sqlite/run-rows.ts";
+import { forgetNewest } from "../sqlite/database-files.ts";
+import { insertRequest, insertRun } from "../sqlite/run-rows.ts";
 import { LEASE, RUN, SUMMARY, TRANSACTION } from "../sqlite/sql.ts";
 import { loadRun } from "../sqlite/sqlite.ts";
 import { checkJournal, type Problem } from "./check.ts";

@@ -14,9 +14,16 @@ import { chainCrc, chainStart, decode, type StoredEvent } from "../event-codec.t
 import type { Request } from "../inbox.ts";
 import { JournalError, storageError } from "../journal-error.ts";
 import type { Lease } from "../leases.ts";
+import {
+  integerIn,
+  leaseIn,
+  optionalTimeIn,
+  type Row,
+  requestIn,
+  storedEvent,
+  textIn,
+} from "../rows.ts";
 import { Database } from "../sqlite/database.ts";
-import { integerIn, optionalTimeIn, type Row, textIn } from "../sqlite/row.ts";
-import { leaseIn, requestIn, storedEvent } from "../sqlite/run-rows.ts";
 import { SALVAGE } from "../sqlite/sql.ts";
 
 const COPY_SUFFIX = ".salvage";

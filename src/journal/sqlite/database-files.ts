@@ -1,28 +1,39 @@
 /**
- * The files of a database as this process last saw them.
+ * The files of a database as this process last saw them, and `state.db-newest`, a small file with the
+ * number of the newest event. A database that lost its `-wal`, or that was restored from a copy without
+ * one, is a valid older database. SQLite cannot detect that; the number can.
  *
- * Owns: noticing that another program removed, replaced, truncated or changed them (journal/B2).
- * Does not: read them (database.ts).
+ * Owns: noticing that another program removed, replaced, truncated or changed a file (journal/B2), and
+ *   the file with the number. Each write touches that file, which wakes the followers of a run
+ *   (subscription.ts).
+ * Does not: read the database (database.ts), or say which events are lost; the second copies of the runs
+ *   do (repair/repair.ts).
  * Invariants:
- * - journal/B4 While no name in their directory changes, no look at the times of the -wal. Linux gives
- *   a file that was looked at a new time with its next write, and the next commit then waits for that
- *   time to be stored, too: it takes nearly twice as long.
+ * - journal/B4 While no name in the directory changes, the times of the -wal are not looked at. Linux
+ *   gives a file that was looked at a new time with its next write, and the next commit then waits for
+ *   that time to be stored, too: it takes nearly twice as long.
+ * - journal/N1 The number is written after the commit and read before the database is opened, so it
+ *   may lag behind a whole database and never leads it.
  */
 import * as fs from "node:fs";
 import { dirname } from "node:path";
-import { guarded, JournalError } from "../journal-error.ts";
+import { fileCodeOf, guarded, JournalError } from "../journal-error.ts";
 
+/** The suffix of the file with the number, after the name of the database. */
+export const NEWEST_SUFFIX = "-newest";
+const FILE_MODE = 0o600;
+const DIGITS = 16;
 /** Two changes of a directory within this time may leave it with the same time. */
 const TIME_STEP_MAX_MS = 100;
 
-/** The state of a file; 0 for a missing one. */
+/** The state of a file; all values are 0 when there is none. */
 interface SeenFile {
   readonly inode: number;
   readonly size: number;
   readonly mtimeMs: number;
 }
 
-/** What this process knows of the files of a database that it has open. */
+/** The files of a database that this process has open. */
 export class DatabaseFiles {
   readonly #file: string;
   readonly #directory: string;
@@ -31,6 +42,8 @@ export class DatabaseFiles {
   #namesMs = 0;
   /** 0 until the first look: before, another process may still remove the -wal. */
   #walInode = 0;
+  /** The open file with the number of the newest event. */
+  #newest: number | undefined;
 
   constructor(file: string) {
     this.#file = file;
@@ -64,6 +77,21 @@ export class DatabaseFiles {
     this.#seen = seenFile(this.#file);
   }
 
+  /** Records the newest event of the database; it must be committed. */
+  recordNewest(newest: number): void {
+    const file = this.#file + NEWEST_SUFFIX;
+    guarded(file, () => {
+      const { O_WRONLY, O_CREAT, O_NOFOLLOW } = fs.constants;
+      this.#newest ??= fs.openSync(file, O_WRONLY | O_CREAT | O_NOFOLLOW, FILE_MODE);
+      fs.writeSync(this.#newest, `${String(newest).padStart(DIGITS, "0")}\n`, 0);
+    });
+  }
+
+  close(): void {
+    if (this.#newest !== undefined) fs.closeSync(this.#newest);
+    this.#newest = undefined;
+  }
+
   #isWalReplaced(): boolean {
     const namesMs = seenFile(this.#directory).mtimeMs;
     if (namesMs === this.#namesMs && Date.now() - namesMs > TIME_STEP_MAX_MS) return false;
@@ -80,4 +108,24 @@ function seenFile(path: string): SeenFile {
     const { ino = 0, size = 0, mtimeMs = 0 } = fs.statSync(path, { throwIfNoEntry: false }) ?? {};
     return { inode: ino, size, mtimeMs };
   });
+}
+
+/** The newest event that a database held when this was last recorded; 0 when that is unknown. */
+export function readNewest(database: string): number {
+  const file = database + NEWEST_SUFFIX;
+  return guarded(file, () => {
+    try {
+      const text = fs.readFileSync(file, "utf8");
+      return /^\d+\n$/.test(text) ? Number(text) : 0;
+    } catch (error) {
+      // EACCES: the user may read the database, but not this file.
+      if (["ENOENT", "EACCES"].includes(fileCodeOf(error) ?? "")) return 0;
+      throw error;
+    }
+  });
+}
+
+/** Removes the number, because another database replaces the one that it belongs to. */
+export function forgetNewest(database: string): void {
+  fs.rmSync(database + NEWEST_SUFFIX, { force: true });
 }

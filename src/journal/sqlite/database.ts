@@ -8,7 +8,7 @@
  * - journal/B1 A journal appears under its name complete or not at all; an empty file is damaged.
  * - journal/B2 When another program removes, replaces, truncates or overwrites the file, the next
  *   write fails; the release of the lease is the last such write.
- * - journal/B3 A database that lost its newest events is damaged (newest-event.ts).
+ * - journal/B3 A database that lost its newest events is damaged (database-files.ts).
  */
 import * as fs from "node:fs";
 import { dirname } from "node:path";
@@ -21,10 +21,9 @@ import {
 import { pathToFileURL } from "node:url";
 import { failpoint } from "../../util/failpoint.ts";
 import { fileCodeOf, guarded, isDeniedWriting, JournalError } from "../journal-error.ts";
-import { DatabaseFiles } from "./database-files.ts";
+import type { Row } from "../rows.ts";
+import { DatabaseFiles, forgetNewest, readNewest } from "./database-files.ts";
 import { APPLICATION_ID, MIGRATIONS, migrate, newestVersion, versionOf } from "./migrations.ts";
-import { forgetNewest, NewestEvent, readNewest } from "./newest-event.ts";
-import type { Row } from "./row.ts";
 import { BUSY_TIMEOUT_MS, EVENT, PRAGMAS, RUN, TRANSACTION } from "./sql.ts";
 
 /** Up to this size a database is checked as a whole when it is opened for writing. */
@@ -78,16 +77,16 @@ export class Database {
   readonly file: string;
   readonly #connection: DatabaseSync;
   readonly #statements = new Map<string, Prepared>();
-  /** Absent while a file is built, read or salvaged, because no event is recorded then. */
-  readonly #newest: NewestEvent | undefined;
+  /** False while a file is built, read or salvaged, because no event is recorded then. */
+  readonly #recordsNewest: boolean;
   readonly #files: DatabaseFiles;
   #changedByOthers = false;
   #verifiedAt = Number.NEGATIVE_INFINITY;
 
-  constructor(file: string, connection: DatabaseSync, newest?: NewestEvent) {
+  constructor(file: string, connection: DatabaseSync, { recordsNewest = false } = {}) {
     this.file = file;
     this.#connection = connection;
-    this.#newest = newest;
+    this.#recordsNewest = recordsNewest;
     this.#files = new DatabaseFiles(file);
   }
 
@@ -152,10 +151,10 @@ export class Database {
     const { value, newest } = this.#transact(TRANSACTION.write, () => {
       const done = body();
       failpoint(`journal.${name}.inside`);
-      return { value: done, newest: this.#newest && this.integer(EVENT.newest) };
+      return { value: done, newest: this.#recordsNewest ? this.integer(EVENT.newest) : undefined };
     });
     this.#files.noteWrite();
-    if (newest !== undefined) this.#newest?.record(newest);
+    if (newest !== undefined) this.#files.recordNewest(newest);
     failpoint(`journal.${name}.after`);
     return value;
   }
@@ -177,7 +176,7 @@ export class Database {
     if (!this.#connection.isOpen) return;
     this.#statements.clear();
     guarded(this.file, () => this.#connection.close());
-    this.#newest?.close();
+    this.#files.close();
   }
 
   #prepared(sql: string): Prepared {
@@ -337,8 +336,9 @@ function connect(file: string, mode: OpenMode): Database {
   const readOnly = mode === "read-only";
   fs.accessSync(file, readOnly ? fs.constants.R_OK : fs.constants.R_OK | fs.constants.W_OK);
   const options = { readOnly, timeout: BUSY_TIMEOUT_MS };
-  const newest = readOnly ? undefined : new NewestEvent(file);
-  const database = new Database(file, new DatabaseSync(file, options), newest);
+  const database = new Database(file, new DatabaseSync(file, options), {
+    recordsNewest: !readOnly,
+  });
   try {
     database.integer(PRAGMAS.applicationId);
     return database;

@@ -1,5 +1,5 @@
 /**
- * Converts the rows of a run (plan, events, head, documented tables) from and to values of core.
+ * Writes the rows of a run to a SQLite file: plan, events, head and documented tables.
  *
  * Owns: which rows belong together.
  * Does not: start transactions; every function here runs inside a transaction of its caller.
@@ -7,60 +7,14 @@
  * - run-rows/J4 The frozen plan is stored with the run.
  * - run-rows/J7 The head of a run moves with its events.
  */
-import type { EventOf, Recorded } from "../../core/event.ts";
-import { movedPath } from "../../core/move.ts";
-import type { RunStatus, StepState, StepSummary, SummaryChange } from "../../core/summary.ts";
-import { assert } from "../../util/assert.ts";
-import type { Json } from "../../util/json.ts";
-import {
-  type ChainHead,
-  chainCrc,
-  chainStart,
-  decodeOwner,
-  type StoredEvent,
-  type UnsealedEvent,
-} from "../event-codec.ts";
-import {
-  type AnswerRequest,
-  decodeRequest,
-  encodeRequest,
-  type Request,
-  type SentRequest,
-} from "../inbox.ts";
-import { JournalError } from "../journal-error.ts";
-import type { Lease } from "../leases.ts";
-import type { FoundRun, FoundRuns, RunSummary } from "../run-log.ts";
+import type { EventOf } from "../../core/event.ts";
+import type { StepSummary, SummaryChange } from "../../core/summary.ts";
+import { type ChainHead, chainCrc, chainStart, type UnsealedEvent } from "../event-codec.ts";
+import { type AnswerRequest, encodeRequest, type SentRequest } from "../inbox.ts";
+import { JournalError, unknownRun } from "../journal-error.ts";
+import { inputText, integerIn, isoTime } from "../rows.ts";
 import type { Database } from "./database.ts";
-import {
-  integerIn,
-  optionalTextIn,
-  optionalTimeIn,
-  type Row,
-  textIn,
-  timeIn,
-  wordIn,
-} from "./row.ts";
 import { EVENT, REQUEST, RUN, SUMMARY } from "./sql.ts";
-
-const RUN_STATUSES: readonly RunStatus[] = Object.keys({
-  queued: 1,
-  running: 1,
-  waiting: 1,
-  interrupted: 1,
-  completed: 1,
-  failed: 1,
-} satisfies Record<RunStatus, 1>) as RunStatus[];
-
-const STEP_STATES: readonly StepState[] = Object.keys({
-  pending: 1,
-  running: 1,
-  waiting: 1,
-  completed: 1,
-  failed: 1,
-  retrying: 1,
-  skipped: 1,
-  interrupted: 1,
-} satisfies Record<StepState, 1>) as StepState[];
 
 /** A run that has no rows yet. */
 interface RunHeader {
@@ -132,36 +86,6 @@ export function changeSummary(
   putSteps(database, runId, steps);
 }
 
-/** The event in a row. Throws "broken". */
-export function storedEvent(row: Row): StoredEvent {
-  const event = {
-    seq: integerIn(row, "seq"),
-    type: textIn(row, "type"),
-    version: integerIn(row, "version"),
-    time: integerIn(row, "time"),
-    data: textIn(row, "data"),
-    crc: integerIn(row, "crc"),
-  };
-  const facts = optionalTextIn(row, "facts");
-  return facts === undefined ? event : { ...event, facts };
-}
-
-/** The lease in a row, if the run was ever owned. Throws "broken". */
-export function leaseIn(row: Row, runId: string): Lease | undefined {
-  if (row.epoch === null) return undefined;
-  const epoch = integerIn(row, "epoch");
-  const text = optionalTextIn(row, "owner");
-  if (text === undefined) return { epoch };
-  const owner = decodeOwner(runId, text);
-  // Only leases of a server run out.
-  return row.has_expired === 1 ? { epoch, owner, hasExpired: true } : { epoch, owner };
-}
-
-/** The request in a row. Throws "broken" or "newer". */
-export function requestIn(row: Row): Request {
-  return decodeRequest(integerIn(row, "id"), textIn(row, "type"), textIn(row, "data"));
-}
-
 /**
  * Adds a request to a run; false when the attempt that it answers already has an answer
  * (journal/H1).
@@ -181,88 +105,6 @@ export function keyOf(database: Database, runId: string): number {
   return integerIn(database.get(RUN.key, runId) ?? unknownRun(runId), "run");
 }
 
-/** Throws "unknown-run". */
-export function unknownRun(runId: string): never {
-  throw new JournalError("unknown-run", `There is no run ${runId}.`);
-}
-
-/** The first event of a run, with the path of its file after all moves. */
-export function createdIn(events: readonly Recorded[]): EventOf<"run.created"> {
-  const created = events[0]?.event;
-  assert(created?.type === "run.created", "the first event of a run is its creation");
-  const file = events.reduce(
-    (path, { event }) => (event.type === "run.moved" ? movedPath(event, path) : path),
-    created.file,
-  );
-  return { ...created, file };
-}
-
-/** The highest epoch of an owner: epochs never decrease (leases/J2). */
-export function lastEpochIn(events: readonly Recorded[]): number {
-  return events.reduce(
-    (last, { event }) => (event.type === "run.opened" ? Math.max(last, event.epoch) : last),
-    0,
-  );
-}
-
-/** The run in a row of `pipeline_state`. Throws "broken". */
-export function runSummaryIn(row: Row): RunSummary {
-  const runId = textIn(row, "pipeline_id");
-  const cleanedAt = optionalTimeIn(row, "cleaned_at");
-  const lease = leaseIn(row, runId);
-  const forkedFrom = optionalTextIn(row, "forked_from");
-  return {
-    runId,
-    pipeline: textIn(row, "pipeline_name"),
-    file: textIn(row, "file"),
-    status: wordIn(row, "status", RUN_STATUSES),
-    createdAt: timeIn(row, "created_at"),
-    updatedAt: timeIn(row, "updated_at"),
-    input: inputIn(row),
-    stepsCompleted: integerIn(row, "steps_completed"),
-    stepsTotal: integerIn(row, "steps_total"),
-    lastSeq: integerIn(row, "last_seq"),
-    ...(forkedFrom === undefined ? {} : { forkedFrom }),
-    ...(cleanedAt === undefined ? {} : { cleanedAt }),
-    ...(lease === undefined ? {} : { lease }),
-  };
-}
-
-/** The run in a row of a search. Throws "broken". */
-export function foundRunIn(row: Row): FoundRun {
-  const currentStep = optionalTextIn(row, "current_step");
-  return { ...runSummaryIn(row), ...(currentStep === undefined ? {} : { currentStep }) };
-}
-
-/** The number of runs in each status, from rows of `searchRuns`. Throws "broken". */
-export function countsIn(rows: readonly Row[]): FoundRuns["byStatus"] {
-  return Object.fromEntries(
-    rows.map((row) => [wordIn(row, "status", RUN_STATUSES), integerIn(row, "runs")]),
-  );
-}
-
-/** The step in a row of `step_state`. Throws "broken". */
-export function stepSummaryIn(row: Row): StepSummary {
-  const startedAt = optionalTimeIn(row, "started_at");
-  const completedAt = optionalTimeIn(row, "completed_at");
-  const workspacePath = optionalTextIn(row, "workspace_path");
-  const errorMessage = optionalTextIn(row, "error_message");
-  return {
-    stepId: textIn(row, "step_id"),
-    state: wordIn(row, "state", STEP_STATES),
-    retryCount: integerIn(row, "retry_count"),
-    ...(startedAt === undefined ? {} : { startedAt }),
-    ...(completedAt === undefined ? {} : { completedAt }),
-    ...(workspacePath === undefined ? {} : { workspacePath }),
-    ...(errorMessage === undefined ? {} : { errorMessage }),
-  };
-}
-
-/** A time in the format of the documented tables. */
-export function isoTime(time: number): string {
-  return new Date(time).toISOString();
-}
-
 function putSteps(database: Database, runId: string, steps: readonly StepSummary[]): void {
   for (const step of steps) {
     database.run(
@@ -276,28 +118,5 @@ function putSteps(database: Database, runId: string, steps: readonly StepSummary
       step.workspacePath ?? null,
       step.errorMessage ?? null,
     );
-  }
-}
-
-/**
- * The input of a run in the documented table. People search for the text that they typed, so text stays
- * as it is if a column can hold it.
- */
-export function inputText(input: Json): [text: string | null, type: "text" | "json"] {
-  if (input === null) return [null, "json"];
-  if (typeof input === "string" && input.isWellFormed() && !input.includes("\0")) {
-    return [input, "text"];
-  }
-  return [JSON.stringify(input), "json"];
-}
-
-function inputIn(row: Row): Json {
-  const text = optionalTextIn(row, "input");
-  if (text === undefined) return null;
-  if (wordIn(row, "input_type", ["text", "json"]) === "text") return text;
-  try {
-    return JSON.parse(text) as Json;
-  } catch (cause) {
-    throw new JournalError("broken", "The journal is damaged: an input is not JSON.", { cause });
   }
 }

@@ -1,34 +1,60 @@
 /**
- * The journal in a SQLite file: the truth about every run of a project.
+ * The journal in a SQLite file: the truth about every run of a project. Its leases do not expire: an owner
+ * is replaced only when it is proven dead.
  *
- * Owns: the transactions of the run log, and the verification of what it reads.
- * Does not: keep anything in memory between calls, since other processes write the same file.
+ * Owns: the transactions of the run log, the verification of what it reads, the compare-and-swap on a
+ *   lease, and that the first answer to an attempt stays (journal/H1).
+ * Does not: keep anything in memory between calls, since other processes write the same file; judge owners
+ *   (leases.ts); or remove requests from the inbox, since the log of a run says which ones it has handled.
  * Invariants: run-log/J1, run-log/J2, run-log/J4, run-log/J5 and run-log/J7 of run-log.ts, and
  * - journal/J8 The run stores the number and the checksum of its last event, which reveal a lost
  *   tail when a part of the file is damaged. (When the end of the -wal is lost, SQLite returns to
- *   the last whole transaction, head included; newest-event.ts and the second copy reveal that.)
+ *   the last whole transaction, head included; database-files.ts and the second copy reveal that.)
  */
 import type { SQLOutputValue } from "node:sqlite";
-import type { EventOf, Recorded } from "../../core/event.ts";
 import { movedPath } from "../../core/move.ts";
 import { assert } from "../../util/assert.ts";
 import { sha256 } from "../../util/json.ts";
 import {
-  type ChainHead,
   chainCrc,
   chainStart,
-  decodeAll,
-  encode,
-  encodeAll,
+  decode,
+  decodeChain,
+  encodeNew,
   encodeRecorded,
   type StoredEvent,
-  verifyChain,
 } from "../event-codec.ts";
+import { answerInTime, answersAmong, type Inbox } from "../inbox.ts";
 import type { Journal } from "../journal.ts";
-import { JournalError } from "../journal-error.ts";
 import {
-  type ChangedRuns,
-  type FoundRuns,
+  JournalError,
+  missingPlan,
+  staleLease,
+  staleWriter,
+  takenId,
+  unknownRun,
+} from "../journal-error.ts";
+import { type HeldLease, type Lease, type Leases, unjudged } from "../leases.ts";
+import {
+  countsIn,
+  createdIn,
+  eventsAfterIn,
+  foundRunIn,
+  headIn,
+  integerIn,
+  isoTime,
+  lastEpochIn,
+  leaseIn,
+  loadedRunIn,
+  planTextIn,
+  type Row,
+  requestIn,
+  runSummaryIn,
+  stepSummaryIn,
+  storedEvent,
+  textIn,
+} from "../rows.ts";
+import {
   isSpending,
   type LoadedRun,
   type NewRun,
@@ -36,35 +62,15 @@ import {
   planStoredBy,
   type ReceivedRun,
   type ResultIndex,
-  type RunFilter,
   type RunLog,
-  type RunSearch,
-  type RunSummary,
+  recordedIn,
   resultIn,
   type StoredResult,
   type Write,
 } from "../run-log.ts";
 import { type Database, type OpenMode, openDatabase } from "./database.ts";
-import { sqliteInbox } from "./inbox.ts";
-import { sqliteLeases } from "./leases.ts";
-import { integerIn, optionalTimeIn, type Row, textIn } from "./row.ts";
-import {
-  changeSummary,
-  countsIn,
-  createdIn,
-  foundRunIn,
-  insertEvents,
-  insertRequest,
-  insertRun,
-  isoTime,
-  keyOf,
-  lastEpochIn,
-  runSummaryIn,
-  stepSummaryIn,
-  storedEvent,
-  unknownRun,
-} from "./run-rows.ts";
-import { EVENT, LEASE, listRuns, RUN, SUMMARY, searchRuns } from "./sql.ts";
+import { changeSummary, insertEvents, insertRequest, insertRun, keyOf } from "./run-rows.ts";
+import { EVENT, LEASE, listRuns, REQUEST, RUN, SUMMARY, searchRuns } from "./sql.ts";
 import { FileSubscriptions } from "./subscription.ts";
 
 /** Opens the journal in a file. Throws JournalError. */
@@ -75,9 +81,9 @@ export async function openSqliteJournal(
   const database = openDatabase(file, options.mode);
   const subscriptions = new FileSubscriptions(database);
   return {
-    log: sqliteRunLog(database, subscriptions),
-    leases: sqliteLeases(database),
-    inbox: sqliteInbox(database, subscriptions),
+    log: runLog(database, subscriptions),
+    leases: leasesIn(database),
+    inbox: inboxIn(database, subscriptions),
     results: {
       withKey: async (key, limits) => resultsWith(database, key, limits),
     },
@@ -89,21 +95,44 @@ export async function openSqliteJournal(
 }
 
 /** Every method does its work before it returns its promise: SQLite is synchronous. */
-function sqliteRunLog(database: Database, subscriptions: FileSubscriptions): RunLog {
+function runLog(database: Database, subscriptions: FileSubscriptions): RunLog {
   return {
     create: async (run) => create(database, run),
     receive: async (run) => receive(database, run),
     append: async (runId, write) => append(database, runId, write),
     load: async (runId) => loadRun(database, runId),
-    plan: async (fingerprint) => planText(database, fingerprint),
-    eventsAfter: async (runId, seq) => eventsAfter(database, runId, seq),
+    plan: async (fingerprint) => findPlan(database, fingerprint) ?? missingPlan(fingerprint),
+    eventsAfter: async (runId, seq) => {
+      // The event before the first one is read too: the chain continues from its checksum.
+      const { row, stored } = runFrom(database, runId, Math.max(seq, 1));
+      return eventsAfterIn(row, runId, seq, stored);
+    },
     subscribe: () => subscriptions.toLog(),
-    list: async (filter) => list(database, filter),
-    search: async (query) => search(database, query),
-    changedSince: async (mark) => changedSince(database, mark),
+    list: async (filter) => {
+      const { before } = filter;
+      const beforeText = before === undefined ? undefined : isoTime(before);
+      const { sql, values } = listRuns({ ...filter, beforeText });
+      return database.all(sql, ...values).map(runSummaryIn);
+    },
+    search: async (query) => {
+      const { after, changedAfter } = query;
+      const afterText = after && isoTime(after.createdAt);
+      const changedText = changedAfter === undefined ? undefined : isoTime(changedAfter);
+      const { page, counts } = searchRuns({ ...query, afterText, changedText });
+      return database.read(() => ({
+        runs: database.all(page.sql, ...page.values).map(foundRunIn),
+        byStatus: countsIn(database.all(counts.sql, ...counts.values)),
+        pipelines: database.all(SUMMARY.pipelines).map((row) => textIn(row, "pipeline_name")),
+      }));
+    },
+    changedSince: async (mark) =>
+      database.read(() => ({
+        mark: database.integer(EVENT.newest),
+        runIds: database.all(EVENT.changedRuns, mark).map((row) => textIn(row, "run_id")),
+      })),
     spendingAfter: async (runId, seq) => {
       const stored = database.lists(EVENT.spending, keyOf(database, runId), seq).map(eventIn);
-      return decodeAll(runId, stored).filter(isSpending);
+      return stored.map((event) => decode(runId, event)).filter(isSpending);
     },
     stepsOf: async (runId) => {
       keyOf(database, runId);
@@ -112,7 +141,11 @@ function sqliteRunLog(database: Database, subscriptions: FileSubscriptions): Run
     resolve: async (prefix) => {
       return database.all(RUN.resolve, prefix).map((row) => textIn(row, "run_id"));
     },
-    markCleaned: async (runId, time) => markCleaned(database, runId, time),
+    markCleaned: async (runId, time) =>
+      database.write("clean", () => {
+        keyOf(database, runId);
+        database.run(SUMMARY.clean, isoTime(time), runId);
+      }),
     outputs: async () => {
       return new Set(database.all(EVENT.outputs).map((row) => textIn(row, "sha256")));
     },
@@ -121,46 +154,34 @@ function sqliteRunLog(database: Database, subscriptions: FileSubscriptions): Run
 
 /** Plan and events of a run, all verified. Throws JournalError. */
 export function loadRun(database: Database, runId: string): LoadedRun {
-  const { row, stored } = database.read(() => {
-    const found = database.get(RUN.load, runId) ?? unknownRun(runId);
-    return { row: found, stored: eventsFrom(database, found, 1) };
+  const { row, stored } = runFrom(database, runId, 1);
+  const events = decodeChain(runId, chainStart(runId), stored, headIn(row));
+  const texts = planFingerprints(events).map((one) => findPlan(database, one));
+  return loadedRunIn(row, runId, events, texts);
+}
+
+/** The row of a run and its events from a sequence number on, as of one moment. */
+function runFrom(
+  database: Database,
+  runId: string,
+  seq: number,
+): { readonly row: Row; readonly stored: readonly StoredEvent[] } {
+  return database.read(() => {
+    const row = database.get(RUN.load, runId) ?? unknownRun(runId);
+    return { row, stored: database.lists(EVENT.from, integerIn(row, "run"), seq).map(eventIn) };
   });
-  verifyChain(runId, chainStart(runId), stored, headIn(row));
-  const events = decodeAll(runId, stored);
-  const fingerprints = planFingerprints(events);
-  const texts = fingerprints.map((one) => findPlan(database, one));
-  const current = texts.at(-1);
-  const isWhole = texts.every((text) => text !== undefined);
-  if (!isWhole || current === undefined || fingerprints[0] !== row.fingerprint) {
-    throw new JournalError("broken", `The plan of run ${runId} is damaged or missing.`);
-  }
-  const plans = new Map(fingerprints.map((one, index) => [one, texts[index] ?? ""]));
-  const cleanedAt = optionalTimeIn(row, "cleaned_at");
-  const cleaned = cleanedAt === undefined ? {} : { cleanedAt };
-  return { runId, planText: current, plans, events, ...cleaned };
 }
 
 /** The text of a plan, if it exists and has the right fingerprint. */
 function findPlan(database: Database, fingerprint: string): string | undefined {
-  const text = database.get(RUN.plan, fingerprint)?.text;
-  return typeof text === "string" && sha256(text) === fingerprint ? text : undefined;
-}
-
-function planText(database: Database, fingerprint: string): string {
-  const text = findPlan(database, fingerprint);
-  if (text !== undefined) return text;
-  throw new JournalError("broken", `The plan ${fingerprint} is damaged or missing.`);
+  return planTextIn(database.get(RUN.plan, fingerprint), fingerprint);
 }
 
 function create(database: Database, run: NewRun): void {
-  const { runId, created } = run;
-  assert(sha256(run.planText) === created.fingerprint, "J4: the fingerprint is the plan's own");
+  const events = encodeNew(run);
   database.write("create", () => {
-    if (database.get(RUN.key, runId) !== undefined) {
-      throw new JournalError("stale-writer", `Run ${runId} exists already.`);
-    }
-    const past = (run.past ?? []).map(encodeRecorded);
-    insertRun(database, run, [encode(created, 1, run.time), ...past]);
+    if (database.get(RUN.key, run.runId) !== undefined) throw takenId(run.runId);
+    insertRun(database, run, events);
   });
 }
 
@@ -170,9 +191,7 @@ function receive(database: Database, run: ReceivedRun): void {
   const [planText = ""] = planTexts;
   assert(sha256(planText) === created.fingerprint, "J4: the fingerprint is the plan's own");
   database.write("receive", () => {
-    if (database.get(RUN.key, runId) !== undefined) {
-      throw new JournalError("stale-writer", `Run ${runId} exists already.`);
-    }
+    if (database.get(RUN.key, runId) !== undefined) throw takenId(runId);
     for (const text of planTexts) database.run(RUN.insertPlan, sha256(text), text);
     const key = insertRun(database, { ...run, planText, created }, events.map(encodeRecorded));
     database.run(LEASE.put, key, lastEpochIn(events), null);
@@ -185,13 +204,11 @@ function receive(database: Database, run: ReceivedRun): void {
 function append(database: Database, runId: string, write: Write): void {
   const { epoch, afterSeq, time, summary } = write;
   const fingerprint = planStoredBy(write);
-  const events = encodeAll(write);
+  const events = recordedIn(write).map(encodeRecorded);
   database.write("append", () => {
     const row = database.get(RUN.head, runId) ?? unknownRun(runId);
     const head = headIn(row);
-    if (row.owner === null || row.epoch !== epoch) {
-      throw staleWriter(runId, `lease ${epoch} is not the current one`);
-    }
+    if (row.owner === null || row.epoch !== epoch) throw staleLease(runId, epoch);
     if (head.seq !== afterSeq) {
       throw staleWriter(runId, `it has ${head.seq} events, and the writer knows ${afterSeq}`);
     }
@@ -203,76 +220,100 @@ function append(database: Database, runId: string, write: Write): void {
       database.run(SUMMARY.deleteSteps, runId);
     }
     for (const event of write.events) {
-      if (event.type === "run.moved") moveFile(database, runId, event);
+      // The author's file has another path now.
+      const file = event.type === "run.moved" ? database.get(SUMMARY.file, runId) : undefined;
+      if (event.type !== "run.moved" || file === undefined) continue;
+      database.run(SUMMARY.move, movedPath(event, textIn(file, "file")), runId);
     }
     const newHead = insertEvents(database, integerIn(row, "run"), head, events);
     changeSummary(database, runId, { summary, time, head: newHead });
   });
 }
 
-/** Records the new path of the author's file. */
-function moveFile(database: Database, runId: string, moved: EventOf<"run.moved">): void {
-  const row = database.get(SUMMARY.file, runId);
-  if (row !== undefined) database.run(SUMMARY.move, movedPath(moved, textIn(row, "file")), runId);
+function leasesIn(database: Database): Leases {
+  return {
+    of: async (runId) => leaseOf(database, runId),
+    held: async () => heldIn(database),
+    acquire: async (runId, { owner, judged }) => {
+      // The epoch identifies the judged lease: each owner has an epoch of its own.
+      const epoch = (judged?.epoch ?? 0) + 1;
+      const text = JSON.stringify(owner);
+      return database.write("acquire", () => {
+        const key = keyOf(database, runId);
+        const { changes } =
+          judged === undefined
+            ? database.run(LEASE.first, key, epoch, text)
+            : database.run(LEASE.replace, epoch, text, key, judged.epoch);
+        return changes === 1 ? { ok: true, epoch } : { ok: false };
+      });
+    },
+    renew: async (runId, epoch) => {
+      const lease = leaseOf(database, runId);
+      if (lease?.owner !== undefined && lease.epoch === epoch) return undefined;
+      throw staleLease(runId, epoch);
+    },
+    release: async (runId, epoch) => {
+      database.verify();
+      database.write("release", () => {
+        database.run(LEASE.release, keyOf(database, runId), epoch);
+      });
+    },
+    block: async (dead) => {
+      const lock = database.lockWrites();
+      try {
+        if (unjudged(heldIn(database), dead).length === 0)
+          return { lift: async () => lock.release() };
+      } catch (error) {
+        lock.release();
+        throw error;
+      }
+      lock.release();
+      return undefined;
+    },
+  };
 }
 
-function eventsAfter(database: Database, runId: string, seq: number): readonly Recorded[] {
-  // The event before the first one is read too: the chain continues from its checksum.
-  const { row, stored } = database.read(() => {
-    const found = database.get(RUN.load, runId) ?? unknownRun(runId);
-    return { row: found, stored: eventsFrom(database, found, Math.max(seq, 1)) };
+function leaseOf(database: Database, runId: string): Lease | undefined {
+  const row = database.get(LEASE.get, keyOf(database, runId));
+  return row && leaseIn(row, runId);
+}
+
+function heldIn(database: Database): readonly HeldLease[] {
+  return database.all(LEASE.held).flatMap((row) => {
+    const runId = textIn(row, "run_id");
+    const lease = leaseIn(row, runId);
+    return lease?.owner === undefined ? [] : [{ runId, epoch: lease.epoch, owner: lease.owner }];
   });
-  const head = headIn(row);
-  if (seq > head.seq) return [];
-  const start = seq < 1 ? chainStart(runId) : chainAt(seq, stored.shift());
-  verifyChain(runId, start, stored, head);
-  return decodeAll(runId, stored);
 }
 
-/** A damaged index may skip the event that was asked for; then no chain starts here. */
-function chainAt(seq: number, first: StoredEvent | undefined): Pick<StoredEvent, "seq" | "crc"> {
-  return first?.seq === seq ? first : { seq, crc: -1 };
-}
-
-function list(database: Database, filter: RunFilter): readonly RunSummary[] {
-  const { before } = filter;
-  const beforeText = before === undefined ? undefined : isoTime(before);
-  const { sql, values } = listRuns({ ...filter, beforeText });
-  return database.all(sql, ...values).map(runSummaryIn);
-}
-
-function search(database: Database, query: RunSearch): FoundRuns {
-  const { after, changedAfter } = query;
-  const afterText = after && isoTime(after.createdAt);
-  const changedText = changedAfter === undefined ? undefined : isoTime(changedAfter);
-  const { page, counts } = searchRuns({ ...query, afterText, changedText });
-  return database.read(() => ({
-    runs: database.all(page.sql, ...page.values).map(foundRunIn),
-    byStatus: countsIn(database.all(counts.sql, ...counts.values)),
-    pipelines: database.all(SUMMARY.pipelines).map((row) => textIn(row, "pipeline_name")),
-  }));
-}
-
-function changedSince(database: Database, mark: number): ChangedRuns {
-  return database.read(() => ({
-    mark: database.integer(EVENT.newest),
-    runIds: database.all(EVENT.changedRuns, mark).map((row) => textIn(row, "run_id")),
-  }));
-}
-
-function markCleaned(database: Database, runId: string, time: number): void {
-  database.write("clean", () => {
-    keyOf(database, runId);
-    database.run(SUMMARY.clean, isoTime(time), runId);
-  });
-}
-
-function headIn(row: Row): ChainHead {
-  return { seq: integerIn(row, "last_seq"), crc: integerIn(row, "last_crc") };
-}
-
-function eventsFrom(database: Database, row: Row, seq: number): StoredEvent[] {
-  return database.lists(EVENT.from, integerIn(row, "run"), seq).map(eventIn);
+function inboxIn(database: Database, subscriptions: FileSubscriptions): Inbox {
+  return {
+    send: async (runId, request) => {
+      database.write("request", () => {
+        insertRequest(database, keyOf(database, runId), request);
+      });
+      subscriptions.wakeInboxes();
+    },
+    answer: async (runId, given) => {
+      const { attempt } = given;
+      const answer = answerInTime(given);
+      const answered = database.write("answer", () => {
+        const key = keyOf(database, runId);
+        const isNew = insertRequest(database, key, { type: "answer", attempt, answer });
+        const row = database.get(REQUEST.answer, key, attempt);
+        const counts = row && requestIn(row);
+        assert(counts?.type === "answer", "H1: after an answer there is one");
+        return { first: isNew && answer === given.answer, answer: counts.answer };
+      });
+      subscriptions.wakeInboxes();
+      return answered;
+    },
+    after: async (runId, id) =>
+      database.all(REQUEST.after, keyOf(database, runId), id).map(requestIn),
+    answers: async (runId) =>
+      answersAmong(database.all(REQUEST.answers, keyOf(database, runId)).map(requestIn)),
+    subscribe: () => subscriptions.toInbox(),
+  };
 }
 
 /** The event in the columns of `EVENT.from`. Throws "broken". */
@@ -293,13 +334,9 @@ function resultsWith(
     const [runId, before] = columns.slice(RESULT_COLUMN).map(String) as [string, string];
     const stored = eventIn(columns.slice(0, RESULT_COLUMN));
     if (chainCrc(Number(before), stored) !== stored.crc) return [];
-    return decodeAll(runId, [stored]).flatMap((recorded) => resultIn(runId, recorded, since));
+    return resultIn(runId, decode(runId, stored), since);
   });
 }
 
 /** Where the columns of a result follow those of its event. */
 const RESULT_COLUMN = 7;
-
-function staleWriter(runId: string, why: string): JournalError {
-  return new JournalError("stale-writer", `Another process owns run ${runId} now: ${why}.`);
-}

@@ -3,7 +3,7 @@
  * small file after its commit, and the system reports that to all who watch the file. The database's own
  * files are no signal, because SQLite writes them before a commit can be seen.
  *
- * Owns: the files `state.db-newest` (new events and leases; written by newest-event.ts) and
+ * Owns: the files `state.db-newest` (new events and leases; written by database-files.ts) and
  *   `state.db-inbox` (new requests) as signals, and a slow timer for writers that were killed after the
  *   commit and for file systems that report nothing.
  * Does not: say what is new, or for which run.
@@ -11,7 +11,7 @@
 import * as fs from "node:fs";
 import { ChangeSignal, type Subscription } from "../subscription.ts";
 import type { Database } from "./database.ts";
-import { NEWEST_SUFFIX } from "./newest-event.ts";
+import { NEWEST_SUFFIX } from "./database-files.ts";
 
 const INBOX_SUFFIX = "-inbox";
 const FILE_MODE = 0o600;
