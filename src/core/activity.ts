@@ -30,7 +30,7 @@ import type {
 } from "./fact.ts";
 import { findVisit, hasProcess, type Run, stepOf, type Visit } from "./run.ts";
 import { visitText } from "./step-path.ts";
-import { conflictText, SHARED, worksApart } from "./workspace-files.ts";
+import { conflictText, hasOwnWorkspace, SHARED } from "./workspace-files.ts";
 
 /** The operations of an owner that are under way. Only `advance` changes it, as with the run. */
 export interface Activity {
@@ -332,6 +332,6 @@ function setAside(
 }
 
 /** True when the work of an attempt that succeeded in its own workspace must be merged. */
-export function isToMerge(visit: Visit, { ending }: AttemptActivity): boolean {
-  return worksApart(visit) && ending !== undefined && succeeds(visit, ending);
+export function mustMerge(visit: Visit, { ending }: AttemptActivity): boolean {
+  return hasOwnWorkspace(visit) && ending !== undefined && succeeds(visit, ending);
 }

@@ -34,7 +34,7 @@ export function keysAtEnd(run: Run, visit: Visit, outcome: Outcome): JsonObject 
     ...(word === "skipped" ? {} : { outcome: word }),
     ...(label === "" ? {} : { preferred_label: label }),
     current_node: id,
-    ...(isAsked(work) ? { last_stage: id, ...responseOf(outcome.answer) } : {}),
+    ...(isPrompted(work) ? { last_stage: id, ...responseOf(outcome.answer) } : {}),
     ...(work.kind === "pipeline" ? childKeys(outcome) : {}),
     ...(work.kind === "gate" ? gateKeys(outcome.answer) : {}),
     ...(picks && outcome.status === "completed" ? keysOfPick(run, visit, outcome) : {}),
@@ -43,7 +43,7 @@ export function keysAtEnd(run: Run, visit: Visit, outcome: Outcome): JsonObject 
 }
 
 /** True for an agent step, simulated or not. */
-function isAsked(work: Work): boolean {
+function isPrompted(work: Work): boolean {
   return work.kind === "agent" || (work.kind === "pass" && work.simulates?.prompt !== undefined);
 }
 

@@ -62,7 +62,7 @@ export function contextOwner(run: Run, scope: string): string {
 }
 
 /** Gives a run the context of its plan; a later plan changes the values that differ. */
-export function begin(run: Run, { context = {}, keys }: Plan): void {
+export function applyPlanContext(run: Run, { context = {}, keys }: Plan): void {
   for (const [key, value] of Object.entries(context)) {
     const known = run.given[key];
     const same = known !== undefined && canonicalJson(known) === canonicalJson(value);
@@ -74,7 +74,7 @@ export function begin(run: Run, { context = {}, keys }: Plan): void {
 }
 
 /** Writes the context that a step passed on, for evolve.ts alone (run/C2). */
-export function handOn(run: Run, scope: Scope, context: JsonObject): void {
+export function writeContext(run: Run, scope: Scope, context: JsonObject): void {
   const values = ownContext(run, scope);
   for (const [key, value] of Object.entries(context)) values.set(key, value);
 }

@@ -18,7 +18,7 @@ import { complete, endAttempt } from "./attempt/attempt-end.ts";
 import { judgeOf } from "./attempt/check.ts";
 import { effectOf } from "./attempt/effect.ts";
 import { finalFailure } from "./attempt/failure.ts";
-import { answerEvents, begin, wakeEvents } from "./attempt/gate.ts";
+import { answerEvents, startPrompt, wakeEvents } from "./attempt/gate.ts";
 import { notReusedEvents, recalledEvents } from "./attempt/reuse.ts";
 import { simulatedResult } from "./attempt/simulated-result.ts";
 import {
@@ -31,7 +31,7 @@ import {
 } from "./attempt/uncertain.ts";
 import { pickBranch } from "./built-in-keys.ts";
 import { briefingFor } from "./conversation/briefing.ts";
-import { converse } from "./conversation/conversation.ts";
+import { conversationFor } from "./conversation/conversation.ts";
 import { reportFor } from "./conversation/failure-report.ts";
 import { messageEvents, messagesToSend } from "./conversation/message.ts";
 import { permissionQuestion } from "./conversation/permission.ts";
@@ -56,7 +56,7 @@ import {
   type Visit,
   visitRef,
 } from "./run.ts";
-import { ending, stop } from "./run-end.ts";
+import { endEvent, stop } from "./run-end.ts";
 import { stepPath } from "./step-path.ts";
 import { conditionOf, evaluateIn, renderIn, renderInput, selectItems, typeText } from "./values.ts";
 import { filesFor } from "./workspace-files.ts";
@@ -98,7 +98,7 @@ function eventsOf(plan: Plan, run: Run, fact: Fact, now: number): readonly RunEv
     case "scope-merged":
       return instanceEvents(run, fact);
     case "exhausted":
-      return [ending(plan, run)];
+      return [endEvent(plan, run)];
     case "probed":
       return afterProbe(run, fact, now);
     case "settled":
@@ -249,7 +249,7 @@ function dispatch(
   switch (work.kind) {
     case "gate":
     case "wait": {
-      const begun = begin({ run, visit, at, now }, work, fact.material);
+      const begun = startPrompt({ run, visit, at, now }, work, fact.material);
       return begun.ok ? begun.events : cannotStart(begun.message);
     }
     case "each": {
@@ -314,7 +314,7 @@ function workStart(
   visit: Visit,
   { offer, base }: Dispatched,
 ): Partial<EventOf<"step.started">> {
-  const conversation = offer === undefined ? undefined : converse(plan, run, visit, offer);
+  const conversation = offer === undefined ? undefined : conversationFor(plan, run, visit, offer);
   const messages = messagesToSend(run, visit, conversation, offer);
   return {
     ...filesFor(plan, run, visit, conversation, base),

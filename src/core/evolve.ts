@@ -17,7 +17,7 @@ import { noteEffect } from "./attempt/effect.ts";
 import { applyQuestion, shortenWaits } from "./attempt/gate.ts";
 import { endRecall, forgetKeys, noteRecall, restartRecall } from "./attempt/reuse.ts";
 import { applyUncertainty, askProbesAgain } from "./attempt/uncertain.ts";
-import { begin } from "./context.ts";
+import { applyPlanContext } from "./context.ts";
 import { conversationAfter, noteBriefing } from "./conversation/conversation.ts";
 import { leaveMessage, noteDelivered, noteSent } from "./conversation/message.ts";
 import { noteDenial } from "./conversation/permission.ts";
@@ -184,7 +184,7 @@ function apply(plans: Plans, run: Run, event: RunEvent, time: number): void {
       draft(run).created = { ...event, time };
       draft(run).funds = plan.budget ?? {};
       remember(run, event);
-      begin(run, plan);
+      applyPlanContext(run, plan);
       openScope(run, plan.graph, { id: ROOT_SCOPE, index: 0 });
       return;
     }
@@ -274,11 +274,11 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
       return noteRecall(visit, event);
     case "step.continued":
     case "step.relayed":
-      return tryAgain(run, visit, "its conversation continues");
+      return attemptAgain(run, visit, "its conversation continues");
     case "step.submitted":
     case "step.conflicted":
       noteEffect(run, visit, "done");
-      return hold(run, visit, event);
+      return keepFinishedWork(run, visit, event);
     case "step.completed":
       return complete(run, visit, event, time);
     case "step.failed":
@@ -292,7 +292,7 @@ function applyToVisit(run: Run, event: StepEvent, time: number): void {
       return waitOrFail(run, visit, event, "paused", time);
     case "step.interrupted":
       draft(visit).interrupted = true;
-      return tryAgain(run, visit, event.message);
+      return attemptAgain(run, visit, event.message);
     case "step.uncertain":
     case "step.probed":
     case "step.settled":
@@ -319,10 +319,14 @@ function endAttempt(run: Run, visit: Visit, event: StepEvent, time: number): voi
 }
 
 /** Keeps finished work until it is judged or merged. */
-function hold(run: Run, visit: Visit, event: EventOf<"step.submitted" | "step.conflicted">): void {
+function keepFinishedWork(
+  run: Run,
+  visit: Visit,
+  event: EventOf<"step.submitted" | "step.conflicted">,
+): void {
   if (event.type === "step.submitted") {
     keepSubmission(visit, event);
-    return tryAgain(run, visit, "its judge is to be asked");
+    return attemptAgain(run, visit, "its judge is to be asked");
   }
   dropJudged(visit);
   Object.assign(draft(visit), { held: event.held, conflicts: [...event.paths], base: event.base });
@@ -344,7 +348,7 @@ function waitOrFail(
 }
 
 /** Starts the next attempt at once, unless the run is stopping: then the next owner does. */
-function tryAgain(run: Run, visit: Visit, message: string): void {
+function attemptAgain(run: Run, visit: Visit, message: string): void {
   if (run.state.status !== "stopping") return requeue(run, visit);
   enter(run, visit, { status: "waiting", for: "owner", message });
 }

@@ -14,10 +14,10 @@ import { draft, type Run, type Visit, waitingFor } from "./run.ts";
 import {
   filesIn,
   hasOwnFiles,
+  hasOwnWorkspace,
   noteFiles,
   restoreFirst,
   SHARED,
-  worksApart,
   workspaceOf,
 } from "./workspace-files.ts";
 
@@ -86,7 +86,7 @@ export function ownWorkspaces(run: Run): ReadonlyMap<string, string | undefined>
   const known = new Map<string, string | undefined>();
   const waiting = waitingFor(run, "owner", "retry", "slot", "probe", "person");
   for (const visit of [...run.running, ...waiting, ...run.failed]) {
-    if (worksApart(visit)) known.set(workspaceOf(visit), visit.base);
+    if (hasOwnWorkspace(visit)) known.set(workspaceOf(visit), visit.base);
   }
   for (const scope of run.scopes.values()) {
     const isOpen = scope.parent !== undefined && !isOver(scope.parent.state);
@@ -123,6 +123,7 @@ export function savedIn(
  */
 export function maybeStarted({ running }: Run): readonly Visit[] {
   return [...running].filter(
-    (visit) => foundBy(visit) === undefined && (!worksApart(visit) || visit.base !== undefined),
+    (visit) =>
+      foundBy(visit) === undefined && (!hasOwnWorkspace(visit) || visit.base !== undefined),
   );
 }

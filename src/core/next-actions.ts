@@ -14,9 +14,9 @@ import { type Activity, forgetEnded } from "./activity.ts";
 import { sessionWanted } from "./conversation/conversation.ts";
 import { steeringOf } from "./conversation/message.ts";
 import type { AttemptRef, VisitRef } from "./event.ts";
-import { isSuperseded, isToEnd, limitOf, visitsToEnd } from "./graph/composite-end.ts";
+import { cyclesEndAt, isSuperseded, mustEnd, visitsToEnd } from "./graph/composite-end.ts";
 import { waitsFor } from "./graph/visit-state.ts";
-import { isToWithdraw, nextSave, takeOperations } from "./operations.ts";
+import { canWithdraw, nextSave, takeOperations } from "./operations.ts";
 import {
   attemptOf,
   canMove,
@@ -99,7 +99,7 @@ function withdrawals(
 ): readonly Extract<Decision, { type: "withdraw" }>[] {
   const entries = run.composites.size === 0 ? [] : [...(activity?.attempts ?? [])];
   const early = entries.filter(
-    ([visit, entry]) => isToWithdraw(visit, entry) && isToEnd(run, visit, now),
+    ([visit, entry]) => canWithdraw(visit, entry) && mustEnd(run, visit, now),
   );
   return early.map(([, { at }]) => ({ type: "withdraw", at }));
 }
@@ -205,7 +205,7 @@ function whileStopping(run: Run, activity: Activity | undefined): readonly Decis
 /** Withdraws every attempt without a process. */
 function allWithdrawals(activity: Activity | undefined): readonly Decision[] {
   const attempts = [...(activity?.attempts ?? [])];
-  const withdrawn = attempts.filter(([visit, entry]) => isToWithdraw(visit, entry));
+  const withdrawn = attempts.filter(([visit, entry]) => canWithdraw(visit, entry));
   return withdrawn.map(([, { at }]) => ({ type: "withdraw", at }));
 }
 
@@ -317,7 +317,7 @@ function earliest(plan: Plan, run: Run, now: number, activity: Activity): number
     time = Math.min(time ?? left, left);
   }
   for (const visit of run.composites) {
-    const limit = limitOf(visit);
+    const limit = cyclesEndAt(visit);
     if (limit !== undefined && limit > now) time = Math.min(time ?? limit, limit);
   }
   const { nextAt } = run.finishing === undefined ? steeringOf(run, now) : {};

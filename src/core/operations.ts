@@ -16,21 +16,21 @@
 import type { Plan } from "../plan/plan.ts";
 import { defined } from "../util/defined.ts";
 import type { Operation } from "./action.ts";
-import { type Activity, type AttemptActivity, isToMerge, track } from "./activity.ts";
-import { foundBy, isToRecall, recallOf } from "./attempt/reuse.ts";
+import { type Activity, type AttemptActivity, mustMerge, track } from "./activity.ts";
+import { foundBy, mustRecall, recallOf } from "./attempt/reuse.ts";
 import { awaitsMessage } from "./conversation/message.ts";
 import type { AttemptRef } from "./event.ts";
-import { isToEnd } from "./graph/composite-end.ts";
+import { mustEnd } from "./graph/composite-end.ts";
 import { attemptOf, childScopes, type Run, type Scope, stepOf, type Visit } from "./run.ts";
 import {
   commitWith,
   filesIn,
+  hasOwnWorkspace,
   isUnmade,
   othersIn,
   SHARED,
   stepsToCommit,
   workedAlone,
-  worksApart,
   workspaceAround,
   workspaceOf,
   workspaceOfScope,
@@ -83,7 +83,7 @@ export function nextSave(plan: Plan, activity: Activity): number | undefined {
 }
 
 /** True for an attempt without a process that must not get one, because the run is stopping. */
-export function isToWithdraw(visit: Visit, { phase, busy }: AttemptActivity): boolean {
+export function canWithdraw(visit: Visit, { phase, busy }: AttemptActivity): boolean {
   return phase === "preparing" && !busy && foundBy(visit) === undefined;
 }
 
@@ -124,7 +124,7 @@ function cancelOf(
   entry: AttemptActivity,
   now: number,
 ): readonly Operation[] {
-  const when = isToEnd(run, visit, now) ? "now" : endWanted(run, visit);
+  const when = mustEnd(run, visit, now) ? "now" : endWanted(run, visit);
   if (when === undefined || entry.cancelled === when || entry.cancelled === "now") return [];
   entry.cancelled = when;
   return [{ type: "cancel", at: entry.at, when, needs: "nothing" }];
@@ -152,9 +152,9 @@ function preparation(
     if (unmade !== undefined) return makeWorkspace(activity, entry, unmade);
     // The snapshot is under way (snapshots).
     if (visit.base === undefined) return [];
-    if (isToRestore(run, visit, entry)) return restore(run, activity, visit, entry);
+    if (mustRestore(run, visit, entry)) return restore(run, activity, visit, entry);
     if (foundBy(visit) !== undefined) return reuse(run, activity, visit, entry);
-    if (entry.recalled !== true && isToRecall(run, visit)) {
+    if (entry.recalled !== true && mustRecall(run, visit)) {
       entry.busy = true;
       const wanted = { base: visit.base, ...recallOf(plan, run, visit, now) };
       return [{ type: "recall", at: entry.at, ...wanted, needs: "nothing" }];
@@ -186,7 +186,7 @@ function workspaceToMake(
     const { snapshot: base = "" } = filesIn(run, around);
     return { workspace: around, base, afresh: false };
   }
-  if (!worksApart(visit) || entry.made || visit.base === undefined) return undefined;
+  if (!hasOwnWorkspace(visit) || entry.made || visit.base === undefined) return undefined;
   return { workspace: workspaceOf(visit), base: visit.base, afresh: visit.restore === true };
 }
 
@@ -254,7 +254,7 @@ function othersRestore(run: Run, activity: Activity, visit: Visit, workspace: st
   for (const [other, entry] of activity.attempts) {
     isBefore &&= other !== visit;
     if (other === visit || workspaceOf(other) !== workspace) continue;
-    if (isToRestore(run, other, entry)) return true;
+    if (mustRestore(run, other, entry)) return true;
     const isReusing = entry.phase === "preparing" && foundBy(other) !== undefined;
     if (isReusing && (isBefore || foundBy(visit) === undefined)) return true;
   }
@@ -262,8 +262,8 @@ function othersRestore(run: Run, activity: Activity, visit: Visit, workspace: st
 }
 
 /** True when files must be restored. An own workspace is made again; work that was merged stays. */
-function isToRestore(run: Run, visit: Visit, entry: AttemptActivity): boolean {
-  if (visit.restore !== true || worksApart(visit)) return false;
+function mustRestore(run: Run, visit: Visit, entry: AttemptActivity): boolean {
+  if (visit.restore !== true || hasOwnWorkspace(visit)) return false;
   return entry.phase === "preparing" && !entry.restored && workedAlone(run, visit);
 }
 
@@ -278,7 +278,7 @@ function snapshots(plan: Plan, run: Run, activity: Activity, now: number): reado
   };
   for (const [visit, entry] of activity.attempts) {
     if (entry.busy) continue;
-    if (entry.phase === "ended" && !isToMerge(visit, entry)) {
+    if (entry.phase === "ended" && !mustMerge(visit, entry)) {
       if (entry.adopted) adopted.push([visit, entry]);
       else note(into(workspaceOf(visit)), "after", entry);
     } else if (entry.phase === "preparing" && mayPrepare(run, visit)) {
@@ -286,7 +286,7 @@ function snapshots(plan: Plan, run: Run, activity: Activity, now: number): reado
       if (visit.held !== undefined || (around !== SHARED && !activity.made.has(around))) continue;
       if (visit.base === undefined) {
         note(into(around), "before", entry);
-      } else if (isToSetAside(run, activity, visit, entry)) {
+      } else if (mustSetAside(run, activity, visit, entry)) {
         into(workspaceOf(visit)).aside = entry;
       }
     } else if (entry.phase === "working" && isSaveDue(plan, entry, now)) {
@@ -361,8 +361,8 @@ function snapshotFor(
 }
 
 /** True when the current files must be saved before a restore, while no process runs there. */
-function isToSetAside(run: Run, activity: Activity, visit: Visit, entry: AttemptActivity): boolean {
-  if (!isToRestore(run, visit, entry) || entry.aside !== undefined) return false;
+function mustSetAside(run: Run, activity: Activity, visit: Visit, entry: AttemptActivity): boolean {
+  if (!mustRestore(run, visit, entry) || entry.aside !== undefined) return false;
   return !isWorkedIn(activity, workspaceOf(visit));
 }
 
@@ -382,7 +382,7 @@ function merges(run: Run, activity: Activity): readonly Operation[] {
   const operations: Operation[] = [];
   for (const [visit, entry] of activity.attempts) {
     const again = visit.held !== undefined && entry.phase === "preparing";
-    if (entry.busy || !(again || (entry.phase === "ended" && isToMerge(visit, entry)))) continue;
+    if (entry.busy || !(again || (entry.phase === "ended" && mustMerge(visit, entry)))) continue;
     if (again && !mayBegin(run)) continue;
     const workspace = workspaceOfScope(visit.record.scope);
     if (!isTurnOf(run, visit) || !takeBoth(activity, workspace, workspaceOf(visit))) continue;
@@ -443,5 +443,5 @@ function isTurnOfScope(run: Run, scope: Scope): boolean {
 
 /** True when another process runs in the workspace that a visit would start in. */
 export function startsBesideOthers(run: Run, visit: Visit): boolean {
-  return !worksApart(visit) && othersIn(run, workspaceOf(visit), visit).length > 0;
+  return !hasOwnWorkspace(visit) && othersIn(run, workspaceOf(visit), visit).length > 0;
 }

@@ -99,9 +99,9 @@ function workIn(
  * False for interrupted work that is undone before its next attempt; a continued conversation keeps
  * it.
  */
-function workStays({ state, conversation, crowded }: Visit): boolean {
+function workStays({ state, conversation, workedBesideOthers }: Visit): boolean {
   const over = state.status === "completed" || state.status === "failed";
-  return over || crowded === true || conversation?.session !== undefined;
+  return over || workedBesideOthers === true || conversation?.session !== undefined;
 }
 
 function isOpen({ parent }: Scope): boolean {

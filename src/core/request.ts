@@ -15,7 +15,7 @@
 import { uncertainVisit } from "./attempt/uncertain.ts";
 import type { EventOf, RunEvent } from "./event.ts";
 import type { FactOf, RequestedFact } from "./fact.ts";
-import { isLastSeen } from "./graph/retry.ts";
+import { isLastAttempt } from "./graph/retry.ts";
 import { Refusal } from "./graph/rewind.ts";
 import { attemptOf, outermost, type Run, stepOf, type Visit, visitRef } from "./run.ts";
 import { attemptText, stepPath } from "./step-path.ts";
@@ -59,7 +59,7 @@ function refuseLate(run: Run, fact: Taken, seen: string | undefined): void {
   const isLate =
     fact.type === "settled"
       ? seen !== undefined && attemptText(attemptOf(uncertainVisit(run, step))) !== seen
-      : !isLastSeen(run, fact, seen);
+      : !isLastAttempt(run, fact, seen);
   if (isLate) throw new Refusal(`step ${step} has continued since ${seen}`, "run-changed");
 }
 

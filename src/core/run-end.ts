@@ -54,7 +54,7 @@ type EndEvent = Extract<RunEvent, { type: `run.${EventOf<"run.finishing">["end"]
  * The event that ends a run in which no visit can continue. If the plan has `finally` steps, they
  * run first (run-end/N1).
  */
-export function ending(plan: Plan, run: Run): RunEvent {
+export function endEvent(plan: Plan, run: Run): RunEvent {
   if (run.finishing !== undefined) return finished(run, run.finishing);
   const end = endOf(run);
   if (plan.finally === undefined || end.type === "run.returned") return end;
@@ -105,11 +105,11 @@ function endOf(run: Run): EndEvent | EventOf<"run.returned"> {
   const failures = [...run.failed];
   // The innermost failure is more specific than the composite around it.
   const visit = failures.find((failed) => failed.instances === undefined) ?? failures[0];
-  return visit === undefined ? goodEnding(run) : failedAt(visit);
+  return visit === undefined ? endWithoutFailures(run) : failedAt(visit);
 }
 
 /** The event that ends a run without failures: its goals must be reached. */
-function goodEnding(run: Run): EndEvent | EventOf<"run.returned"> {
+function endWithoutFailures(run: Run): EndEvent | EventOf<"run.returned"> {
   const missed = missedInRun(run);
   if (missed === undefined) return { type: "run.completed" };
   const { back, message, from } = missed;

@@ -245,7 +245,7 @@ export interface Visit {
   /** Its attempts that only judged. */
   readonly judgements?: readonly number[];
   /** Other visits worked in the same workspace at the same time. */
-  readonly crowded?: true;
+  readonly workedBesideOthers?: true;
   /** The key of its work, and the earlier result that it takes (attempt/reuse.ts). */
   readonly recall?: { readonly key?: string; readonly found?: FoundResult };
   /** Its attempts of which nothing ran. */

@@ -211,7 +211,7 @@ export function valuesAt(run: Run, visit: Visit, env: Environment, outcome?: Out
   const own = stepOf(visit).id;
   const { status, exit, context } = outcome;
   const known = { status, exit, attempts: visit.attempts };
-  const plain = { ...known, ...wordsOf(outcome.reported), ...leftBy(outcome) };
+  const plain = { ...known, ...reportValues(outcome.reported), ...resultValues(outcome) };
   const result = visit.instances === undefined ? plain : withInside(run, visit, plain);
   return {
     ...values,
@@ -367,16 +367,16 @@ function plainResult(record: StepRecord | undefined): JsonObject | undefined {
   const { state, attempts } = visit;
   const base = { status: statusWord(state), attempts };
   if (state.status === "completed") {
-    return { ...base, exit: state.exit, ...wordsOf(state.reported), ...leftBy(state) };
+    return { ...base, exit: state.exit, ...reportValues(state.reported), ...resultValues(state) };
   }
   if (state.status !== "failed") return base;
   const { reason, message, reported } = state;
-  const failed = { ...base, reason, message, ...wordsOf(reported), ...leftBy(state) };
+  const failed = { ...base, reason, message, ...reportValues(reported), ...resultValues(state) };
   return state.exit === undefined ? failed : { ...failed, exit: state.exit };
 }
 
 /** The answer, the printed output and the identity of a step. */
-function leftBy(end: {
+function resultValues(end: {
   readonly answer?: Json | undefined;
   readonly output?: string | undefined;
   readonly identity?: string | undefined;
@@ -386,7 +386,7 @@ function leftBy(end: {
 }
 
 /** The fields of a step's report. */
-function wordsOf({ outcome, label, notes }: StepReport = {}): JsonObject {
+function reportValues({ outcome, label, notes }: StepReport = {}): JsonObject {
   return defined({ outcome, label, notes });
 }
 
@@ -418,7 +418,7 @@ function itemResults(run: Run, visit: Visit): readonly Json[] {
     const inside = insideInstance(scope);
     if (own === undefined || own.instances !== undefined) return { ...reported, ...inside };
     const ended = own.state.status === "completed" || own.state.status === "failed";
-    const left = ended ? leftBy(own.state) : {};
+    const left = ended ? resultValues(own.state) : {};
     return { ...reported, ...inside, outputs: leafOutputs(own) ?? {}, ...left };
   });
 }

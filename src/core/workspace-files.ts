@@ -42,13 +42,13 @@ const UNKNOWN: WorkspaceFiles = { clean: false };
 
 /** The workspace in which a visit works. */
 export function workspaceOf(visit: Visit): string {
-  return worksApart(visit) ? visitText(visitRef(visit)) : workspaceOfScope(visit.record.scope);
+  return hasOwnWorkspace(visit) ? visitText(visitRef(visit)) : workspaceOfScope(visit.record.scope);
 }
 
 /** The workspace that the steps of a scope share. */
 export function workspaceOfScope(scope: Scope): string {
   for (let at = scope; at.parent !== undefined; at = at.parent.record.scope) {
-    if (ownsWorkspace(at)) return at.id;
+    if (instanceHasOwnWorkspace(at)) return at.id;
   }
   return SHARED;
 }
@@ -59,18 +59,18 @@ export function workspaceAround(scope: Scope): string {
 }
 
 /** True when a visit has its own workspace, which is merged when the visit succeeds. */
-export function worksApart(visit: Visit): boolean {
+export function hasOwnWorkspace(visit: Visit): boolean {
   return stepOf(visit).own === true && hasProcess(stepOf(visit));
 }
 
 /** True when the steps of an instance work in the instance's own workspace. */
-export function ownsWorkspace({ parent }: Scope): boolean {
+export function instanceHasOwnWorkspace({ parent }: Scope): boolean {
   return parent !== undefined && stepOf(parent).own === true && isComposite(stepOf(parent));
 }
 
 /** True when the workspace of an instance was made, so that it may hold work to merge. */
 export function hasOwnFiles(run: Run, scope: Scope): boolean {
-  return ownsWorkspace(scope) && filesIn(run, scope.id).base !== undefined;
+  return instanceHasOwnWorkspace(scope) && filesIn(run, scope.id).base !== undefined;
 }
 
 /** True when the workspace of an instance around a visit must still be made. */
@@ -100,8 +100,8 @@ export function knownBase(run: Run, workspace: string): string | undefined {
 
 /** True when no other visit has used the workspace since a visit started. */
 export function workedAlone(run: Run, visit: Visit): boolean {
-  if (worksApart(visit)) return true;
-  return filesIn(run, workspaceOf(visit)).latest === visit && visit.crowded !== true;
+  if (hasOwnWorkspace(visit)) return true;
+  return filesIn(run, workspaceOf(visit)).latest === visit && visit.workedBesideOthers !== true;
 }
 
 /** The running visits, other than this one, that work in a workspace. */
@@ -189,13 +189,13 @@ export function markFilesUncertain(run: Run): void {
 /** Records that a process starts: the files in its workspace may change from now on. */
 export function noteStart(run: Run, visit: Visit): void {
   const workspace = workspaceOf(visit);
-  if (worksApart(visit)) return;
+  if (hasOwnWorkspace(visit)) return;
   for (const other of othersIn(run, workspace, visit)) {
-    draft(other).crowded = true;
-    draft(visit).crowded = true;
+    draft(other).workedBesideOthers = true;
+    draft(visit).workedBesideOthers = true;
   }
   // Other visits used the workspace between two attempts: a restore must keep their work.
-  if (visit.attempts > 1 && !workedAlone(run, visit)) draft(visit).crowded = true;
+  if (visit.attempts > 1 && !workedAlone(run, visit)) draft(visit).workedBesideOthers = true;
   noteFiles(run, workspace, { clean: false, latest: visit });
 }
 
@@ -203,7 +203,7 @@ export function noteStart(run: Run, visit: Visit): void {
 export function noteSnapshot(run: Run, visit: Visit, event: SnapshotEvent): void {
   const { snapshot, type } = event;
   if (snapshot === undefined) return;
-  if (worksApart(visit)) {
+  if (hasOwnWorkspace(visit)) {
     // Work in an own workspace reaches the outer workspace when it is merged.
     const around = workspaceOfScope(visit.record.scope);
     if (type === "step.completed") {
@@ -244,7 +244,7 @@ interface SnapshotEvent {
 /** Records the snapshot that was taken right before an attempt. */
 export function noteBase(run: Run, visit: Visit, base: string): void {
   const workspace = workspaceOfScope(visit.record.scope);
-  const clean = worksApart(visit) && othersIn(run, workspace).length === 0;
+  const clean = hasOwnWorkspace(visit) && othersIn(run, workspace).length === 0;
   noteFiles(run, workspace, { snapshot: base, clean });
 }
 

@@ -12,7 +12,7 @@ import { edgesOf } from "../pipeline/step-list.ts";
 import { assert, unreachable } from "../util/assert.ts";
 import { defined } from "../util/defined.ts";
 import type { JsonObject } from "../util/json.ts";
-import { closureOfAll, comeAgain, indexOf } from "./graph-index.ts";
+import { closureOfAll, indexOf, repeatableSteps } from "./graph-index.ts";
 import {
   type Edge,
   type Graph,
@@ -75,7 +75,7 @@ function withVisits(
   graph: Graph,
   visitsMax = LOOP_VISITS_MAX,
 ): readonly Step[] {
-  const starts = new Set(comeAgain(graph));
+  const starts = new Set(repeatableSteps(graph));
   const { forwardCount } = indexOf(graph);
   for (const [index, { join }] of graph.steps.entries()) {
     if (join === "any" && (forwardCount[index] ?? 0) > 1) starts.add(index);

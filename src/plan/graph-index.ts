@@ -20,11 +20,11 @@ interface GraphIndex {
   readonly hasOutputs: boolean;
 }
 
-/** The results of `comeAgain`. */
+/** The results of `repeatableSteps`. */
 const results = new WeakMap<Graph, ReadonlySet<number>>();
 
 /** The steps that a loop, a missed goal or a restart can make a run visit again. */
-export function comeAgain(graph: Graph): ReadonlySet<number> {
+export function repeatableSteps(graph: Graph): ReadonlySet<number> {
   const known = results.get(graph);
   if (known !== undefined) return known;
   const starts = new Set<number>();

@@ -65,12 +65,12 @@ function simulatedWork({ id, work }: Step, what: Simulation): Work {
   }
   if ("graph" in work) return { ...work, graph: simulatedGraph(work.graph, what) };
   if (work.kind === "agent") {
-    return standIn({ prompt: work.prompt, answer: `[Simulated] Response for stage: ${id}` });
+    return simulatedPass({ prompt: work.prompt, answer: `[Simulated] Response for stage: ${id}` });
   }
   if (work.kind !== "shell" || what !== "all") return work;
-  return standIn({ answer: `[Simulated] Output of stage: ${id}` });
+  return simulatedPass({ answer: `[Simulated] Output of stage: ${id}` });
 }
 
-function standIn(simulates: Simulated): Work {
+function simulatedPass(simulates: Simulated): Work {
   return { kind: "pass", simulates };
 }

@@ -180,7 +180,7 @@ function outOfOrder({ agents, effects }: ChaosEvidence): readonly string[] {
 /** Why a conversation may be begun again. The second is said where its id was not even known. */
 const REASONS: readonly string[] = [
   "it was interrupted before its conversation began",
-  "it is a new try",
+  "it is a new attempt",
   "it was interrupted, and its conversation is gone",
 ];
 

@@ -9,9 +9,9 @@ import { attemptOf, findVisit, type Run, visitRef } from "../../src/core/run.ts"
 import { attemptText, visitText } from "../../src/core/step-path.ts";
 import {
   commitWith,
+  hasOwnWorkspace,
   SHARED,
   workedAlone,
-  worksApart,
   workspaceOf,
 } from "../../src/core/workspace-files.ts";
 import type { FilesOperation } from "../../src/engine/executors/executor.ts";
@@ -495,7 +495,7 @@ function expectTurn(at: AttemptRef, run: Run): void {
   const visit = findVisit(run, at);
   const earlier = [...run.running].find(
     (other) =>
-      worksApart(other) &&
+      hasOwnWorkspace(other) &&
       other.record.scope === visit?.record.scope &&
       other.record.position < visit.record.position,
   );

@@ -165,12 +165,12 @@ const MUTATIONS: readonly Mutation[] = [
     name: "a snapshot that began before a step ended serves it",
     file: OPERATIONS,
     from: 'else note(into(workspaceOf(visit)), "after", entry);\n    }',
-    to: 'else note(into(workspaceOf(visit)), "after", entry);\n    } else if (entry.phase === "working" && !worksApart(visit)) { note(into(workspaceOf(visit)), "after", entry); entry.ending = { how: "exited", exit: 0, outputs: {}, context: {} };\n    }',
+    to: 'else note(into(workspaceOf(visit)), "after", entry);\n    } else if (entry.phase === "working" && !hasOwnWorkspace(visit)) { note(into(workspaceOf(visit)), "after", entry); entry.ending = { how: "exited", exit: 0, outputs: {}, context: {} };\n    }',
   },
   {
     name: "who worked beside a step is forgotten",
     file: WORKSPACE_FILES,
-    from: "draft(other).crowded = true;\n    draft(visit).crowded = true;",
+    from: "draft(other).workedBesideOthers = true;\n    draft(visit).workedBesideOthers = true;",
     to: "",
   },
   {
@@ -188,8 +188,8 @@ const MUTATIONS: readonly Mutation[] = [
   {
     name: "a stopping run waits for what it never starts",
     file: "src/core/next-actions.ts",
-    from: "=> isToWithdraw(visit, entry));",
-    to: "=> isToWithdraw(visit, entry) && attempts.length < 0);",
+    from: "=> canWithdraw(visit, entry));",
+    to: "=> canWithdraw(visit, entry) && attempts.length < 0);",
   },
   {
     name: "a restore waits for what waits for the restore",

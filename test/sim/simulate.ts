@@ -12,7 +12,7 @@ import { messagesIn } from "../../src/core/conversation/message.ts";
 import type { AttemptRef, Owner, Recorded, RunEvent, WorkspaceUsed } from "../../src/core/event.ts";
 import { replay } from "../../src/core/evolve.ts";
 import type { ConversationOffer, Fact, FactOf, ItemsFound } from "../../src/core/fact.ts";
-import { seenLast } from "../../src/core/graph/retry.ts";
+import { lastAttemptText } from "../../src/core/graph/retry.ts";
 import { Refusal } from "../../src/core/graph/rewind.ts";
 import { planUpdate, touchesProcess } from "../../src/core/graph/update.ts";
 import {
@@ -630,7 +630,7 @@ class Simulation {
         const waiting = Object.values(run.waiting).flatMap((visits) => [...visits]);
         const some = [...run.failed, ...waiting];
         const path = some.length === 0 ? step : pathOf(this.#random.pick(some));
-        const attempt = seenLast(run, { step: path });
+        const attempt = lastAttemptText(run, { step: path });
         return { type: "skip", ...signed, step: path, ...(attempt && { attempt }) };
       }
       case 0: {
@@ -674,7 +674,7 @@ class Simulation {
     const items = [index, ...others.map((one) => one.index)];
     if (this.#random.chance(0.1)) items.push(this.#random.below(4));
     const step = pathOf(fanOut);
-    const attempt = seenLast(run, { step, items });
+    const attempt = lastAttemptText(run, { step, items });
     return { step, items, ...(attempt && { attempt }) };
   }
 

@@ -8,7 +8,7 @@
  */
 import { randomBytes } from "node:crypto";
 import type { Owner, RefusedRequest } from "../../core/event.ts";
-import { seenLast } from "../../core/graph/retry.ts";
+import { lastAttemptText } from "../../core/graph/retry.ts";
 import { parseVisit, stepPath } from "../../core/step-path.ts";
 import { keyOf, type LastingRequest } from "../../journal/inbox.ts";
 import type { Budget } from "../../plan/plan.ts";
@@ -156,7 +156,10 @@ export async function askForRewind(
   ];
   const ask = { typed, start };
   if (verb === "rewind") return askOwner(project, known, { type: "rewind", ...about }, ask);
-  const attempt = seenLast(known.run, { step: stepPath(parseVisit(step)), ...defined({ items }) });
+  const attempt = lastAttemptText(known.run, {
+    step: stepPath(parseVisit(step)),
+    ...defined({ items }),
+  });
   const more = { ...(failed === true ? { failed } : {}), ...defined({ items, turns, attempt }) };
   return askOwner(project, known, { type: "retry", ...about, ...more }, ask);
 }

@@ -10,7 +10,7 @@
 import { uncertainVisit } from "../../core/attempt/uncertain.ts";
 import type { Verdict } from "../../core/event.ts";
 import type { FactOf } from "../../core/fact.ts";
-import { seenLast } from "../../core/graph/retry.ts";
+import { lastAttemptText } from "../../core/graph/retry.ts";
 import { skipEvents } from "../../core/graph/visit-end.ts";
 import { attemptOf, currentVisit, findStep, type Visit, visitRef } from "../../core/run.ts";
 import { attemptText, parseVisit, stepPath } from "../../core/step-path.ts";
@@ -151,7 +151,7 @@ export async function skipStep(
   if (!takesRequests(project, known)) {
     return { ...(await recordAlone(project, known, async () => fact)), step, by };
   }
-  const attempt = seenLast(run, { step });
+  const attempt = lastAttemptText(run, { step });
   const request = { type: "skip", key: newKey(), by, step, ...defined({ attempt }) } as const;
   const typed = ["skip", shortId, step];
   return { ...(await askOwner(project, known, request, { typed })), step, by };

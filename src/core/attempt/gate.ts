@@ -52,7 +52,7 @@ interface Start {
 }
 
 /** Starts a gate or a wait and sets its deadline. */
-export function begin(
+export function startPrompt(
   { run, visit, at, now }: Start,
   work: WorkOf<"gate" | "wait">,
   material: readonly Material[] | undefined,

@@ -29,7 +29,7 @@ type ReusedFact = FactOf<"reused">;
 type StepRecalled = EventOf<"step.recalled">;
 
 /** True when the results of earlier runs are looked at before the process of an attempt starts. */
-export function isToRecall(run: Run, visit: Visit): boolean {
+export function mustRecall(run: Run, visit: Visit): boolean {
   if (stepOf(visit).cache === undefined || visit.recall?.key !== undefined) return false;
   if (visit.held !== undefined || visit.submitted !== undefined) return false;
   return hasNotRun(visit) && workedUndisturbed(run, visit);
@@ -119,7 +119,7 @@ function hasNotRun({ attempts, unstarted = 0 }: Visit): boolean {
 /** True when neither another step nor a message had a part in the work of a visit (reuse/Q2). */
 function workedUndisturbed(run: Run, visit: Visit): boolean {
   const shares = visit.conversation?.conversation?.kind === "continue" && hasNotRun(visit);
-  const isAlone = visit.crowded !== true && visit.permits === undefined && !shares;
+  const isAlone = visit.workedBesideOthers !== true && visit.permits === undefined && !shares;
   const messages = run.messages.get(stepPath(visitRef(visit))) ?? [];
   return (
     isAlone && !messages.some(({ sent = [] }) => sent.some((one) => one.visit === visit.number))

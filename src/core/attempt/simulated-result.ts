@@ -40,7 +40,7 @@ export function simulatedResult(run: Run, visit: Visit, simulates: Simulated): S
   if (wanted.length === 0) return plain;
   const candidates = [plain, ...wanted.map((report) => resultFor(simulates, report))].flatMap(
     (result) => {
-      const target = whereTo(run, visit, result);
+      const target = nextStepAfter(run, visit, result);
       return target === undefined
         ? []
         : [{ result, visits: scope.steps[target]?.visits.length ?? 0 }];
@@ -73,7 +73,7 @@ function reportsWanted(
     .filter(({ on }) => on === "completed")
     .toSorted((one, other) => other.weight - one.weight)
     .flatMap(({ to, wants }) => {
-      const own = wants?.map((report) => both(before, report));
+      const own = wants?.map((report) => joined(before, report));
       if (passedMax === 0 || !passesOn(stepAt(graph, to))) return own ?? [];
       const deeper = (own ?? [before]).flatMap((report) =>
         reportsWanted(graph, to, report, passedMax - 1),
@@ -82,7 +82,7 @@ function reportsWanted(
     });
 }
 
-function both(one: NeededOutcome, other: NeededOutcome): NeededOutcome {
+function joined(one: NeededOutcome, other: NeededOutcome): NeededOutcome {
   const context = { ...one.context, ...other.context };
   return { ...one, ...other, ...(Object.keys(context).length === 0 ? {} : { context }) };
 }
@@ -108,7 +108,7 @@ function resultFor(
 /**
  * The step that the run continues with after this report; undefined when no edge can be followed.
  */
-function whereTo(run: Run, visit: Visit, result: SimulatedResult): number | undefined {
+function nextStepAfter(run: Run, visit: Visit, result: SimulatedResult): number | undefined {
   const { reported } = result;
   // A retry would only use up attempts.
   if (reported?.outcome === "retry") return undefined;

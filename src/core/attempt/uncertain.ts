@@ -23,7 +23,7 @@ import { defined } from "../../util/defined.ts";
 import type { AttemptRef, EventOf, RunEvent, Uncertainty } from "../event.ts";
 import type { Ending, FactOf, Result } from "../fact.ts";
 import { Refusal } from "../graph/rewind.ts";
-import { closeIfOver, revive } from "../graph/scope.ts";
+import { closeIfOver, reopenVisit } from "../graph/scope.ts";
 import { enter, LOSSES_MAX } from "../graph/visit.ts";
 import { statusWord, waitsFor } from "../graph/visit-state.ts";
 import {
@@ -252,8 +252,8 @@ export function exitOnce(
   if (end.type !== "step.failed") return end;
   // The effect happened; only the choice of edges failed.
   if (succeeds(visit, ending)) return { ...end, effect: "done" };
-  const leadsOn = end.retry === undefined && (end.handled === true || end.edges.length > 0);
-  if (probe === undefined && leadsOn) return { ...end, effect: "uncertain" };
+  const continues = end.retry === undefined && (end.handled === true || end.edges.length > 0);
+  if (probe === undefined && continues) return { ...end, effect: "uncertain" };
   return uncertain("exit", end.message);
 }
 
@@ -311,5 +311,5 @@ function waitForProbe(run: Run, visit: Visit): void {
   const { state } = visit;
   if (state.status !== "failed") return;
   const { message } = visit.uncertainty ?? state;
-  revive(run, visit, { status: "waiting", for: "probe", message });
+  reopenVisit(run, visit, { status: "waiting", for: "probe", message });
 }

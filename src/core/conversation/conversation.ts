@@ -80,7 +80,7 @@ export function hasBegun({ conversation }: Visit): boolean {
 }
 
 /** The conversation of the next attempt, and what its prompt says first. */
-export function converse(
+export function conversationFor(
   plan: Plan,
   run: Run,
   visit: Visit,
@@ -98,7 +98,7 @@ function choose(plan: Plan, run: Run, visit: Visit, offer: ConversationOffer): C
     const failed = hasFailed(visit);
     const ended = failed ? "its last attempt failed" : "it was interrupted";
     if (startsNewConversation(run, visit))
-      return begin(offer, "task", `${ended} and is to start again`);
+      return newConversation(offer, "task", `${ended} and is to start again`);
     if (offer.found) {
       if (ask !== undefined && ask.kind !== "permission") {
         return { session, kind: "continue", says: ask.kind, why: ask.why };
@@ -109,28 +109,38 @@ function choose(plan: Plan, run: Run, visit: Visit, offer: ConversationOffer): C
     if (offer.fresh !== undefined && !hasBegun(visit)) {
       return { session, kind: "start", says: task, why: `${ended} before its conversation began` };
     }
-    return instead(offer, task, `${ended}, and its conversation is gone`);
+    return replacementConversation(offer, task, `${ended}, and its conversation is gone`);
   }
   const sharing = sharingOf(plan, run, visit);
   if (sharing.kind === "open" && checkpoint === undefined) {
     const { shared } = sharing;
-    if (!offer.found) return instead(offer, "task", `the conversation of ${shared.step} is gone`);
+    if (!offer.found)
+      return replacementConversation(offer, "task", `the conversation of ${shared.step} is gone`);
     const why = `it shares the conversation of ${shared.step}`;
     return { session: shared.session, kind: "continue", says: "task", why };
   }
   const why = sharing.kind === "barred" ? sharing.why : "its conversation is gone";
-  if (hasBegun(visit)) return instead(offer, task, why);
-  if (checkpoint !== undefined) return begin(offer, task, "the conversation before handed over");
-  if (sharing.kind === "barred") return begin(offer, task, sharing.why);
-  return begin(offer, task, visit.attempts === 0 ? "it is the first attempt" : "it is a new try");
+  if (hasBegun(visit)) return replacementConversation(offer, task, why);
+  if (checkpoint !== undefined)
+    return newConversation(offer, task, "the conversation before handed over");
+  if (sharing.kind === "barred") return newConversation(offer, task, sharing.why);
+  return newConversation(
+    offer,
+    task,
+    visit.attempts === 0 ? "it is the first attempt" : "it is a new attempt",
+  );
 }
 
 /** A new conversation in place of one that is gone. */
-function instead(offer: ConversationOffer, says: Conversation["says"], why: string): Conversation {
-  return { ...begin(offer, says, why), gone: true };
+function replacementConversation(
+  offer: ConversationOffer,
+  says: Conversation["says"],
+  why: string,
+): Conversation {
+  return { ...newConversation(offer, says, why), gone: true };
 }
 
-function begin(
+function newConversation(
   { fresh }: ConversationOffer,
   says: Conversation["says"],
   why: string,
@@ -154,7 +164,7 @@ export function sharingOf(plan: Plan, run: Run, visit: Visit): Sharing {
   if (work.session !== undefined) {
     const shared = run.shared.get(work.session);
     if (shared === undefined || shared.left === true) return NONE;
-    const why = unusable(run, visit, shared);
+    const why = whyUnusable(run, visit, shared);
     return why === undefined ? { kind: "open", shared } : { kind: "barred", why };
   }
   if (fidelityOf(plan, visit)?.mode !== "full") return NONE;
@@ -166,7 +176,7 @@ export function sharingOf(plan: Plan, run: Run, visit: Visit): Sharing {
     if (thread.by !== "previous") return NONE;
     return { kind: "barred", why: `${thread.name} has left no conversation` };
   }
-  const why = obstacle(plan, run, visit, shared);
+  const why = whyNotShared(plan, run, visit, shared);
   return why === undefined ? { kind: "open", shared } : { kind: "barred", why };
 }
 
@@ -186,14 +196,14 @@ function threadKey(name: string): string {
 
 /** The conversation of the step before a visit. */
 function leftBefore(visit: Visit): SharedConversation | undefined {
-  const before = cameFrom(visit);
+  const before = predecessorOf(visit);
   const session = before?.conversation?.session;
   if (before?.state.status !== "completed" || session === undefined) return undefined;
   const { work, id: step } = stepOf(before);
   return work.kind === "agent" ? { session, step, agent: work.agent } : undefined;
 }
 
-function obstacle(
+function whyNotShared(
   plan: Plan,
   run: Run,
   visit: Visit,
@@ -205,7 +215,7 @@ function obstacle(
   if (work.kind === "agent" && !isSameAgent(plan, work.agent, agent)) {
     return `the conversation of ${step} is one with ${agent}, not with ${work.agent}`;
   }
-  return unusable(run, visit, shared);
+  return whyUnusable(run, visit, shared);
 }
 
 /** Two names may stand for the same agent program, which has one store of conversations. */
@@ -217,7 +227,7 @@ function isSameAgent(plan: Plan, one: string, other: string): boolean {
 }
 
 /** Says that a conversation is gone, or which other visit still uses it (core/K4). */
-function unusable(
+function whyUnusable(
   run: Run,
   visit: Visit,
   { session, step }: SharedConversation,
@@ -296,12 +306,12 @@ export function threadOf(plan: Plan, visit: Visit): Briefing["thread"] {
   if (incoming?.edge.thread !== undefined) return { name: incoming.edge.thread, by: "edge" };
   if (plan.thread !== undefined) return { name: plan.thread, by: "pipeline" };
   if (threadGroup !== undefined) return { name: threadGroup, by: "group" };
-  const before = cameFrom(visit);
+  const before = predecessorOf(visit);
   return before && { name: stepOf(before).id, by: "previous" };
 }
 
 /** The visit that led to this one; steps that do nothing are skipped. */
-export function cameFrom(visit: Visit): Visit | undefined {
+export function predecessorOf(visit: Visit): Visit | undefined {
   const seen = new Set<Visit>();
   let at: Visit | undefined = visit;
   do {

@@ -13,7 +13,7 @@ import type { Conversation } from "../event.ts";
 import { failedInside } from "../graph/retry.ts";
 import { type Run, stepOf, type Visit, visitRef } from "../run.ts";
 import { visitText } from "../step-path.ts";
-import { cameFrom } from "./conversation.ts";
+import { predecessorOf } from "./conversation.ts";
 
 /** How many failures inside one step are reported. */
 const FAILURES_MAX = 3;
@@ -31,7 +31,7 @@ export function reportFor(
   // The visit's own conversation continues, and holds the report already.
   if (kind === "continue" && says !== "task") return undefined;
   if (visit.report !== undefined) return visit.report;
-  const failed = cameFrom(visit);
+  const failed = predecessorOf(visit);
   return failed?.state.status === "failed" ? reportOf(run, failed) : undefined;
 }
 

@@ -175,13 +175,13 @@ export function earlyEnd(run: Run, visit: Visit, now: number): EarlyEnd | undefi
     return work.policy === "first_success" && succeeded ? "enough" : undefined;
   }
   if (work.kind !== "pipeline" || work.watch === undefined) return undefined;
-  if (now >= (limitOf(visit) ?? Number.POSITIVE_INFINITY)) return "cycles";
+  if (now >= (cyclesEndAt(visit) ?? Number.POSITIVE_INFINITY)) return "cycles";
   const { until } = work.watch;
   return until !== undefined && holds(run, visit, until) ? "condition" : undefined;
 }
 
 /** When the cycles of a watched sub-pipeline are used up; time without an owner does not count. */
-export function limitOf(visit: Visit): number | undefined {
+export function cyclesEndAt(visit: Visit): number | undefined {
   const { state, unownedMs = 0 } = visit;
   const { work } = stepOf(visit);
   const { everyMs, cyclesMax } = (work.kind === "pipeline" ? work.watch : undefined) ?? {};
@@ -214,7 +214,7 @@ export function isSuperseded(run: Run, visit: Visit, now: number): boolean {
 }
 
 /** True for a visit whose process must end, because a composite visit around it has its result. */
-export function isToEnd(run: Run, visit: Visit, now: number): boolean {
+export function mustEnd(run: Run, visit: Visit, now: number): boolean {
   return endsAround(run, visit, now).some((why) => why !== "condition");
 }
 

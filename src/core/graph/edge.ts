@@ -242,7 +242,7 @@ export function chooseEdgesAt(
   const applying: Candidate[] = [];
   for (const candidate of candidates) {
     const { condition, carries, to } = candidate.edge;
-    if (carries === true && !leadsOn(run, visit, to, outcome, passed)) continue;
+    if (carries === true && !failureContinues(run, visit, to, outcome, passed)) continue;
     if (condition !== undefined) {
       const held = evaluateIn(run, visit, condition, {}, outcome);
       if (!held.ok) return { ...held, reason: "expression" };
@@ -264,7 +264,7 @@ export function chooseEdgesAt(
 }
 
 /** True when an edge after a step without work applies to this failure (edge/B2). */
-function leadsOn(
+function failureContinues(
   run: Run,
   visit: Visit,
   position: number,

@@ -45,7 +45,7 @@ export function retriedBy(
   const retried = facts.flatMap((fact) => {
     const asked = fact.type === "requested" ? fact.fact : fact;
     if (asked.type !== "retry-requested") return [];
-    const isLate = fact.type === "requested" && !isLastSeen(run, asked, fact.attempt);
+    const isLate = fact.type === "requested" && !isLastAttempt(run, asked, fact.attempt);
     return isLate ? [] : [asked.step];
   });
   return retried.length === 0 ? {} : { retried };
@@ -55,12 +55,12 @@ export function retriedBy(
 type Retried = Pick<RetryRequest, "step" | "items">;
 
 /** True when the last attempt is the one that an asker saw, if it saw one. */
-export function isLastSeen(run: Run, retried: Retried, seen: string | undefined): boolean {
-  return seen === undefined || seenLast(run, retried) === seen;
+export function isLastAttempt(run: Run, retried: Retried, seen: string | undefined): boolean {
+  return seen === undefined || lastAttemptText(run, retried) === seen;
 }
 
 /** The last attempt of a step (`pay@1.2`), or the last ones of items, separated by spaces. */
-export function seenLast(run: Run, { step, items }: Retried): string | undefined {
+export function lastAttemptText(run: Run, { step, items }: Retried): string | undefined {
   const visit = currentVisit(findStep(run, step));
   if (visit === undefined || items === undefined) return visit && attemptText(attemptOf(visit));
   return items.map((index) => lastInItem(run, visit, index)).join(" ");
@@ -106,7 +106,7 @@ export function retryEvents(plan: Plan, run: Run, request: RetryRequest): readon
     return itemEvents(plan, run, outermost(visit), items, turns);
   }
   if (record !== undefined && record.scope.id !== ROOT_SCOPE) {
-    throw new Refusal(notAgain(path, visit));
+    throw new Refusal(cannotRetryText(path, visit));
   }
   const rewind = planRetry(plan, run, path);
   return [{ type: "run.rewound", ...rewind, ...defined({ restore, repeat }) }];
@@ -177,7 +177,7 @@ function itemRetry(
   const absorbed = failed.filter((one) => !run.failed.has(one));
   if (again.length === 0 && absorbed.length === 0) return grantsFor(run, failed, turns);
   if (visit === undefined || visit.record.scope.id !== ROOT_SCOPE) {
-    throw new Refusal(notAgain(path, visit));
+    throw new Refusal(cannotRetryText(path, visit));
   }
   const items = [...again, ...absorbed.map((one) => visitText(visitRef(one)))];
   return [itemsRewound(plan, run, visit, items), ...grantsFor(run, failed, turns)];
@@ -214,7 +214,7 @@ function endedItem(run: Run, path: string, visit: Visit | undefined, index: numb
 function failedItems(run: Run, visit: Visit, all: boolean): readonly Visit[] {
   const outer = all ? visit : outermost(visit);
   if (outer.record.scope.id !== ROOT_SCOPE || !hidesFailures(outer)) return [];
-  const failed = [...failedInside(run, outer)].filter((one) => !isForPeople(one));
+  const failed = [...failedInside(run, outer)].filter((one) => !needsPerson(one));
   return all ? failed : failed.filter((one) => one === visit);
 }
 
@@ -259,10 +259,10 @@ function refuseFinally(run: Run, path: string, visit: Visit | undefined): void {
 }
 
 /** Why a step inside a composite step cannot be retried alone, and which step can. */
-function notAgain(path: string, visit: Visit | undefined): string {
+function cannotRetryText(path: string, visit: Visit | undefined): string {
   const said =
     visit?.state.status === "failed"
-      ? `step ${path} failed, and the pipeline has gone on`
+      ? `step ${path} failed, and the run has continued after it`
       : `step ${path} has not failed`;
   const outer = path.slice(0, path.indexOf("@"));
   return `${said}; only a step of the pipeline itself can be run again, such as ${outer}`;
@@ -297,7 +297,7 @@ function causesOf(run: Run, visit: Visit): readonly Visit[] {
 export function itemGrants(run: Run, visit: Visit): readonly RunEvent[] {
   if (stepOf(visit).work.kind !== "each") return [];
   return causesOf(run, visit)
-    .filter((failed) => !isForPeople(failed))
+    .filter((failed) => !needsPerson(failed))
     .map((failed) => grantFor(run, failed));
 }
 
@@ -311,7 +311,7 @@ export function grantFor(run: Run, failed: Visit, turns?: number): EventOf<"step
 /** True when `resume` of a failed run grants this failure more attempts. */
 export function resumeGrants(visit: Visit): boolean {
   const fresh = stepOf(visit).retry.onResume === "fresh";
-  return fresh && !isForPeople(visit) && !isCausedInside(visit) && !isDeclared(visit);
+  return fresh && !needsPerson(visit) && !isCausedInside(visit) && !isDeclared(visit);
 }
 
 /** True for the failure of a `fail` step: another attempt would fail in the same way. */
@@ -320,7 +320,7 @@ function isDeclared({ state }: Visit): boolean {
 }
 
 /** True for an effect that is uncertain or was given up: only a person can decide. */
-function isForPeople({ state }: Visit): boolean {
+function needsPerson({ state }: Visit): boolean {
   return state.status === "failed" && ["once", "aborted"].includes(state.reason);
 }
 

@@ -180,7 +180,7 @@ export function rewind(run: Run, event: EventOf<"run.rewound">, time: number): v
   reopen(run, scope, region, { past: time });
   if (event.repeat === true) repeatEffects(run, event.step);
   restoreFirst(run, event.restore);
-  leadTo(run, scope, start, event, time);
+  resolvePathTo(run, scope, start, event, time);
   if (currentVisit(recordAt(scope, start)) === undefined) startAgain(run, scope, start);
 }
 
@@ -210,7 +210,7 @@ function reopenFailure(run: Run, place: string): void {
  * Resolves the edges of every step before the start, on the path to it; the event names those that
  * count as done.
  */
-function leadTo(
+function resolvePathTo(
   run: Run,
   scope: Scope,
   start: number,

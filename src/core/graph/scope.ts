@@ -36,9 +36,9 @@ import {
   conflictText,
   filesIn,
   hasOwnFiles,
+  instanceHasOwnWorkspace,
   noteFiles,
   noteMerge,
-  ownsWorkspace,
   workspaceAround,
 } from "../workspace-files.ts";
 import {
@@ -153,7 +153,7 @@ export function openInstances(run: Run, visit: Visit): void {
       ...(work.kind === "branches" ? { context: new Map<string, Json>() } : {}),
     });
     if (scope.active === 0) endInstance(run, visit, scope);
-    else if (ownsWorkspace(scope)) draft(run).unmade.add(scope);
+    else if (instanceHasOwnWorkspace(scope)) draft(run).unmade.add(scope);
   }
   const { opened, ended } = instancesOf(visit);
   if (opened !== ended) return;
@@ -201,7 +201,7 @@ function endScope(run: Run, scope: Scope): void {
 }
 
 /** Continues a visit that was over in this state, and reopens the scopes around it. */
-export function revive(run: Run, visit: Visit, state: VisitState): void {
+export function reopenVisit(run: Run, visit: Visit, state: VisitState): void {
   const { scope } = visit.record;
   const closed = scope.active === 0;
   enter(run, visit, state);
@@ -215,7 +215,7 @@ export function grant(run: Run, visit: Visit, attempts: number): void {
   draft(visit).lossesMax = visit.losses + LOSSES_MAX;
   draft(visit).pauses = 0;
   forgetKey(visit);
-  revive(run, visit, queueState(stepOf(visit)));
+  reopenVisit(run, visit, queueState(stepOf(visit)));
 }
 
 /** Reopens a closed scope, because a step in it runs again. */
@@ -251,7 +251,7 @@ export function instanceEvents(
   const scope = run.scopes.get(fact.scope);
   if (scope === undefined) return [];
   if (fact.type === "scope-based") {
-    const news = ownsWorkspace(scope) && filesIn(run, scope.id).base === undefined;
+    const news = instanceHasOwnWorkspace(scope) && filesIn(run, scope.id).base === undefined;
     return news ? [{ type: "scope.based", scope: scope.id, base: fact.base }] : [];
   }
   if (!run.merging.has(scope)) return [];

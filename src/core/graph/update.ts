@@ -21,7 +21,7 @@ import { type Edge, freeze, type Graph, type Plan } from "../../plan/plan.ts";
 import { assert } from "../../util/assert.ts";
 import { defined } from "../../util/defined.ts";
 import { canonicalJson, isObject, type Json } from "../../util/json.ts";
-import { begin } from "../context.ts";
+import { applyPlanContext } from "../context.ts";
 import { sharedNames } from "../conversation/conversation.ts";
 import type { EventOf, Rerun, RunEvent } from "../event.ts";
 import type { FactOf } from "../fact.ts";
@@ -200,7 +200,7 @@ export function adoptPlan(run: Run, event: EventOf<"run.updated">, plan: Plan, t
     envNames,
     ...defined({ fileSha256, input }),
   };
-  begin(run, plan);
+  applyPlanContext(run, plan);
   draft(run).funds = addBudget(plan.budget ?? {}, run.added);
   restoreFirst(run, restore);
   const kept = new Set(event.kept);

@@ -14,7 +14,7 @@ import { indexOf } from "../../plan/graph-index.ts";
 import { defined } from "../../util/defined.ts";
 import { type CheckFindings, checksFound, dropJudged } from "../attempt/check.ts";
 import { noteEffect } from "../attempt/effect.ts";
-import { handOn } from "../context.ts";
+import { writeContext } from "../context.ts";
 import { share } from "../conversation/conversation.ts";
 import type { EventOf, FailureReason, RunEvent } from "../event.ts";
 import {
@@ -104,7 +104,7 @@ export function complete(
   event: EventOf<"step.completed">,
   time: number,
 ): void {
-  handOn(run, visit.record.scope, event.context);
+  writeContext(run, visit.record.scope, event.context);
   const { exit, outputs, answer, output, identity, settledBy, reported, from } = event;
   // It has its result before everything in it has ended (composite-end.ts).
   const { opened = 0, ended = 0 } = visit.instances ?? {};
@@ -141,7 +141,7 @@ function noteLast(visit: Visit): void {
 
 /** Fails an attempt, and the visit when there is no further attempt. */
 export function fail(run: Run, visit: Visit, event: EventOf<"step.failed">, time: number): void {
-  handOn(run, visit.record.scope, event.context ?? {});
+  writeContext(run, visit.record.scope, event.context ?? {});
   draft(visit).failures++;
   if (event.effect !== undefined) noteEffect(run, visit, event.effect);
   delete draft(visit).held;

@@ -8,7 +8,7 @@
  * - visit/F4 A step counts as done when nothing can happen to it any more, not when one round of a
  *   loop does not reach it.
  */
-import { comeAgain } from "../../plan/graph-index.ts";
+import { repeatableSteps } from "../../plan/graph-index.ts";
 import type { Step } from "../../plan/plan.ts";
 import { assert } from "../../util/assert.ts";
 import {
@@ -143,7 +143,7 @@ function closeGaps(run: Run): void {
  */
 export function touch(run: Run, record: StepRecord): void {
   const unreached = currentVisit(record) === undefined;
-  const open = unreached && comeAgain(record.scope.graph).has(record.position);
+  const open = unreached && repeatableSteps(record.scope.graph).has(record.position);
   count(run, record, isDone(record) && !open);
 }
 
@@ -161,7 +161,7 @@ function count(run: Run, record: StepRecord, done: boolean): void {
 
 /** Marks the steps that were not reached as unreachable, because their scope is over. */
 export function passOverUnreached(run: Run, scope: Scope): void {
-  for (const position of comeAgain(scope.graph)) {
+  for (const position of repeatableSteps(scope.graph)) {
     const record = scope.steps[position];
     if (record !== undefined && isDone(record)) count(run, record, true);
   }

@@ -7,7 +7,7 @@
 
 import { judgeOf } from "../../core/attempt/check.ts";
 import { effectsWithin } from "../../core/attempt/effect.ts";
-import { converse } from "../../core/conversation/conversation.ts";
+import { conversationFor } from "../../core/conversation/conversation.ts";
 import type { Conversation, EventOf } from "../../core/event.ts";
 import type { ConversationOffer } from "../../core/fact.ts";
 import { resumeGrants } from "../../core/graph/retry.ts";
@@ -261,7 +261,7 @@ function conversationText(visit: Visit, input: ResumePlanInput): string | undefi
   // The choice of the previous owner does not count any more.
   const { recover: _, ...run } = input.run;
   const asked = input.recover === undefined ? run : { ...run, recover: input.recover };
-  const { kind, says } = converse(input.plan, asked, visit, offer);
+  const { kind, says } = conversationFor(input.plan, asked, visit, offer);
   if (kind === "continue" || says === "relayed") return CONTINUATIONS[says];
   return visit.conversation.session === undefined
     ? "a new conversation starts"
