@@ -1,4 +1,4 @@
-/** Steps with an agent: a fake one that behaves like Claude Code. */
+/** Steps with an agent, here a fake one that behaves like Claude Code. */
 import * as fs from "node:fs";
 import { join, resolve } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
@@ -70,7 +70,7 @@ async function conversations(): Promise<readonly unknown[]> {
     .flatMap(({ type, data }) => (type === "step.started" ? [data.conversation?.kind] : []));
 }
 
-it("shows what it says and does, and counts what it used", async () => {
+it("shows the agent's answers and tool calls, and counts what it used", async () => {
   pipeline();
   const shell = { do: "shell", command: project.effect("tool") };
   const result = await run(["run", "p.yaml"], [shell, { do: "text", text: "All done." }]);
@@ -83,7 +83,7 @@ it("shows what it says and does, and counts what it used", async () => {
   expect(await project.must(["show"])).toMatch(/^spent +\d+ tokens in, \d+ out, \d+ turns/m);
 });
 
-it("continues with the conversation when runner and agent were killed", async () => {
+it("continues the conversation after runner and agent were killed", async () => {
   pipeline();
   const actions = [
     { do: "shell", command: project.effect("tool") },
@@ -134,7 +134,7 @@ it("stops when the budget is used up, and continues when it is raised", async ()
   expect(project.effects()).toEqual({ next: 1 });
 });
 
-it("is found by doctor, with its version", async () => {
+it("doctor finds the agent and its version", async () => {
   fs.mkdirSync(project.path("bin"));
   const program = project.path("bin", "codex");
   fs.writeFileSync(program, "#!/bin/sh\necho codex-cli 1.2.3\n", { mode: 0o755 });

@@ -1,4 +1,4 @@
-/** What steps hand on is kept by its content: no later attempt, edit or deletion loses it. */
+/** Outputs of steps are kept by their content: no later attempt, edit or deletion loses one. */
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -78,7 +78,7 @@ const PLAIN = "workspace: { snapshots: false }";
 const DIRECTORY = "workspace: { kind: directory, snapshots: false }";
 
 describe("an output", () => {
-  it("is kept by its content, privately and once", async () => {
+  it("is kept once for its content, readable only by its user", async () => {
     project.write(
       "p.yaml",
       `steps:
@@ -97,7 +97,7 @@ describe("an output", () => {
     expect(all.toSorted()).toEqual([hash.slice(0, 2), join(hash.slice(0, 2), hash)].toSorted());
   });
 
-  it("of an earlier attempt stays when a later one writes another", async () => {
+  it("of an earlier attempt is kept when a later attempt writes another one", async () => {
     project.write(
       "p.yaml",
       `steps:
@@ -114,8 +114,8 @@ describe("an output", () => {
   });
 });
 
-describe("at resume", () => {
-  it.each([HERE, PLAIN, DIRECTORY])("a missing output is put back (%s)", async (workspace) => {
+describe("an output at resume", () => {
+  it.each([HERE, PLAIN, DIRECTORY])("is restored if it is missing (%s)", async (workspace) => {
     pipeline(workspace);
     const id = await cutOff();
     const [output] = outputs(id);
@@ -127,7 +127,7 @@ describe("at resume", () => {
     expect(project.effects()).toEqual({ one: 1 });
   });
 
-  it("one that was changed in the project is left alone, and reported", async () => {
+  it("is left alone and reported if it was changed in the project", async () => {
     pipeline(HERE);
     await cutOff();
     project.write("out/app", "mine\n");
@@ -137,7 +137,7 @@ describe("at resume", () => {
     expect(project.read("read")).toBe("mine\n");
   });
 
-  it("one that was changed in the run's own workspace is put back, and the change kept", async () => {
+  it("is restored if it was changed in the run's own workspace, and the change is kept", async () => {
     pipeline(DIRECTORY);
     const id = await cutOff();
     fs.writeFileSync(outputs(id)[0]?.path ?? "", "mine\n");
@@ -148,14 +148,14 @@ describe("at resume", () => {
     expect(project.read("read")).toBe("made\n");
   });
 
-  it("one that a later step changed is what that step made of it", async () => {
+  it("keeps the change of a later step", async () => {
     pipeline(DIRECTORY, `  - { id: sign, run: 'echo signed >> \${{ outputs.one.app }}' }\n`);
     await cutOff();
     expect(await resumed()).not.toContain("put back");
     expect(project.read("read")).toBe("made\nsigned\n");
   });
 
-  it("of two with the same path only the last one counts", async () => {
+  it("is the last one of two with the same path", async () => {
     const again = `  - { id: again, run: 'echo more >> "$PERDURE_OUTPUT_APP"', outputs: { app: out/app } }`;
     pipeline(DIRECTORY, `${again}\n`);
     await cutOff();
@@ -163,7 +163,7 @@ describe("at resume", () => {
     expect(project.read("read")).toBe("made\nmore\n");
   });
 
-  it("an ignored one in a worktree is put back", async () => {
+  it("is restored in a worktree even if git ignores it", async () => {
     userGit(project.dir, "init", "-q", "-b", "main");
     project.write(".gitignore", "out/\n");
     userGit(project.dir, "add", ".gitignore");
@@ -177,7 +177,7 @@ describe("at resume", () => {
     expect(project.read("read")).toBe("made\n");
   });
 
-  it("one that is gone with its kept copy is a refusal with the remedy, and the remedy works", async () => {
+  it("leads to a refusal if its kept copy is missing, too, and the suggested command works", async () => {
     pipeline(PLAIN);
     const id = await cutOff();
     fs.rmSync(project.path("out/app"));
@@ -197,7 +197,7 @@ describe("at resume", () => {
     expect(project.read("read")).toBe("made\n");
   });
 
-  it("a kept copy that rotted counts as none", async () => {
+  it("is missing if its kept copy is damaged", async () => {
     pipeline(PLAIN);
     await cutOff();
     fs.rmSync(project.path("out/app"));

@@ -1,5 +1,5 @@
 /**
- * Two runs in one directory: said always, asked about and refused when both have agents (app/Q1).
+ * Two runs in one directory: always reported; if both have agents, asked about or refused (app/Q1).
  */
 import { mkdirSync } from "node:fs";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -29,7 +29,7 @@ async function heldRun(agent: boolean): Promise<{ hold: Hold; runner: Program; i
   return { hold, runner, id: id.slice(0, 8) };
 }
 
-it("says that another run is at work in the directory, and names it", async () => {
+it("reports that another run is active in the directory, and names it", async () => {
   const { hold, runner, id } = await heldRun(false);
 
   const second = await project.must(["run", pipeline("second", true, project.effect("second"))]);
@@ -40,7 +40,7 @@ it("says that another run is at work in the directory, and names it", async () =
   expect(await project.must(["run", "second.yaml"])).not.toContain("as well");
 });
 
-it("refuses a second run with agents, unless it is wanted", async () => {
+it("refuses a second run with agents without --beside", async () => {
   const { hold, runner, id } = await heldRun(true);
   const file = pipeline("second", true, project.effect("second"));
 
@@ -66,7 +66,7 @@ it("refuses a second run with agents, unless it is wanted", async () => {
   expect((await runner.ended).exit).toBe(0);
 });
 
-it("refuses to resume beside it as well", async () => {
+it("refuses to resume beside it, too", async () => {
   const file = pipeline("second", true, `${project.effect("second")}; test -e mended`);
   expect((await project.run(["run", file])).exit).toBe(3);
   const [second = ""] = await project.runIds();
@@ -83,7 +83,7 @@ it("refuses to resume beside it as well", async () => {
   expect((await runner.ended).exit).toBe(0);
 });
 
-it("has nothing to say about runs in other directories and in workspaces of their own", async () => {
+it("does not mention runs in other directories or in workspaces of their own", async () => {
   const { hold, runner } = await heldRun(true);
   const own = pipeline("own", true, "true", "directory");
   expect(await project.must(["run", own])).not.toContain("working in");
@@ -96,7 +96,7 @@ it("has nothing to say about runs in other directories and in workspaces of thei
 });
 
 describe("on a terminal", () => {
-  it("asks", async () => {
+  it("asks before it starts a second run", async () => {
     const { hold, runner, id } = await heldRun(true);
     pipeline("second", true, project.effect("second"));
     const terminal = new Terminal(project, { columns: 150, rows: 30 });

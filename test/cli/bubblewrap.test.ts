@@ -1,4 +1,7 @@
-/** Steps in bubblewrap: what they see and may write, and that they behave like any other step when killed. */
+/**
+ * Steps in bubblewrap: what they see, what they may write, and that a kill affects them like other
+ * steps.
+ */
 import { chmodSync, chownSync, mkdirSync, readdirSync, statSync } from "node:fs";
 import { resolve } from "node:path";
 import { afterEach, beforeAll, beforeEach, expect, it } from "vitest";
@@ -39,7 +42,7 @@ function processesWith(text: string): readonly string[] {
 const escapes = (name: string): string =>
   `setsid env -i PATH="$PATH" sh -c 'sleep 987654; : ${name}' & until ps -eo args | grep -q '[ ]987654; : ${name}'; do :; done`;
 
-it("a step writes to its workspace only, and gets only the variables that it was given", async () => {
+it("lets a step write only to its workspace, and see only its own variables", async () => {
   project.write(
     "p.yaml",
     `env: {OF_PIPELINE: yes-1}
@@ -93,7 +96,7 @@ steps:
   expect(context).toMatchObject({ context: `$(touch ${SECRET})'` });
 });
 
-it("files belong to the user, also without root", async () => {
+it("gives files to the user, even without root", async () => {
   const user = process.getuid?.() === 0 ? 65_534 : (process.getuid?.() ?? 0);
   if (process.getuid?.() === 0) chownSync(project.dir, user, user);
   chmodSync(project.dir, 0o755);
@@ -111,7 +114,7 @@ it("files belong to the user, also without root", async () => {
   expect(statSync(project.path("seen")).uid).toBe(user);
 });
 
-it("commits in a worktree, and cannot change what git runs outside", async () => {
+it("lets a step commit in a worktree, but not change what git runs outside", async () => {
   await project.remove();
   project = new Project();
   userGit(project.dir, "init", "-q", "-b", "main");
@@ -146,7 +149,7 @@ steps:
   expect(project.read("own-file")).toBe("own\n");
 });
 
-it("outlives a killed runner, and is adopted with its result", async () => {
+it("lets a step outlive a killed runner, whose successor takes its result", async () => {
   const hold = project.hold("work");
   project.write(
     "p.yaml",
@@ -173,7 +176,7 @@ it("outlives a killed runner, and is adopted with its result", async () => {
   expect(context).toMatchObject({ answer: "42" });
 });
 
-it("after a kill of the whole tree, everything inside is dead before the next attempt", async () => {
+it("ends everything inside before the next attempt after a kill of the whole tree", async () => {
   const hold = project.hold("work");
   project.write(
     "p.yaml",
@@ -202,7 +205,7 @@ it("after a kill of the whole tree, everything inside is dead before the next at
   expect(processesWith(text)).toEqual([]);
 });
 
-it("a stop reaches the work, which has its grace period, and ends everything inside", async () => {
+it("gives the work its grace period at a stop, and then ends everything inside", async () => {
   const hold = project.hold("work");
   project.write(
     "p.yaml",
@@ -221,7 +224,7 @@ it("a stop reaches the work, which has its grace period, and ends everything ins
   expect(project.stepProcesses()).toEqual([]);
 });
 
-it("a probe runs where its step runs", async () => {
+it("runs a probe where its step runs", async () => {
   project.write(
     "p.yaml",
     `steps:
@@ -241,7 +244,7 @@ it("a probe runs where its step runs", async () => {
   expect(project.effects()).toEqual({ deploy: 1, probe: 1 });
 });
 
-it("an agent has its login and its conversations, and continues in a new sandbox", async () => {
+it("gives an agent its login and its conversations, also in a new sandbox", async () => {
   const waits = "read _ < hold-tool && echo > hold-tool.gone";
   const fake = await FakeClaude.open(stateless(shell(waits), text("done")));
   try {
@@ -274,7 +277,7 @@ it("an agent has its login and its conversations, and continues in a new sandbox
   }
 });
 
-it("a missing bubblewrap is found before anything starts", async () => {
+it("reports a missing bubblewrap before anything starts", async () => {
   project.write(
     "p.yaml",
     `steps:

@@ -1,6 +1,6 @@
 /**
- * Steps with `cache` take the results of earlier runs: nothing runs twice that has the same inputs,
- * and nothing is taken that is damaged, too old, or whose files differ.
+ * Steps with `cache` take the results of earlier runs: nothing runs twice with the same inputs, and
+ * no result is taken that is damaged, too old, or whose files differ.
  */
 import * as fs from "node:fs";
 import { join } from "node:path";
@@ -123,7 +123,7 @@ function products(): Readonly<Record<string, string>> {
 }
 
 describe("an unchanged pipeline", () => {
-  it("runs nothing the second time, and later only what a change leads to", async () => {
+  it("runs nothing the second time, and later only what a change affects", async () => {
     await chainCompleted();
     const first = await short();
     const files = products();
@@ -166,7 +166,7 @@ describe("an unchanged pipeline", () => {
     expect(project.read("used.txt")).toBe("two red\ntwo red\n");
   });
 
-  it("counts all files of the workspace, unless the author names some", async () => {
+  it("depends on all files of the workspace, unless the author names some", async () => {
     project.write("in.txt", "one\n");
     const step = `run: "${counted.effect("copy")}; cat in.txt > copy.txt"`;
     const outputs = "outputs: { copy: copy.txt }";
@@ -188,7 +188,7 @@ describe("a result is not taken", () => {
     return files.filter((one) => one.isFile()).map((one) => join(one.parentPath, one.name));
   };
 
-  it("when its output or its snapshot is damaged, and it is named", async () => {
+  it("when its output or its snapshot is damaged, which is reported", async () => {
     await chainCompleted();
     removeProducts();
     for (const file of kept()) {
@@ -259,7 +259,7 @@ describe("a result is not taken", () => {
     expect((await recalls()).add?.rejected?.[0]?.message).toContain("notes.txt");
   });
 
-  it("when it changed files that no snapshot holds, unless nobody needs them", async () => {
+  it("when it changed files that no snapshot has, unless nobody needs them", async () => {
     project.write(".gitignore", "build-*/\nnode_modules/\n");
     fs.mkdirSync(project.path("node_modules"));
     fs.mkdirSync(project.path("build-output"));
@@ -284,7 +284,7 @@ describe("a result is not taken", () => {
     expect(project.exists("build-waste")).toBe(false);
   });
 
-  it("when another step works in the same files, or it failed", async () => {
+  it("when another step works in the same files, or when it failed", async () => {
     project.write(
       "p.yaml",
       `steps:
@@ -333,7 +333,7 @@ it("keeps secrets out of the key, and counts the variables that the plan names",
   expect(effects()).toEqual({ call: 1 });
 });
 
-it("does not pay an agent twice, and says what that saved", async () => {
+it("does not pay an agent twice, and reports the savings", async () => {
   const claude = await FakeClaude.open(stateless(text("The answer is 42.")));
   try {
     claude.write(
@@ -368,7 +368,7 @@ steps:
 /** The failpoints around a result that is taken; test/crash kills at all those of a run. */
 const OURS = /^(reuse|workspace\.appl|workspace\.artifact)/;
 
-describe("a kill while a result is taken", () => {
+describe("a kill while a result is being taken", () => {
   it("runs nothing and loses nothing, at every failpoint", { timeout: 240_000 }, async () => {
     await chainCompleted();
     const files = products();
@@ -397,7 +397,7 @@ describe("a kill while a result is taken", () => {
   });
 });
 
-it("refuses a step whose result cannot be reused, and says why", async () => {
+it("reports a step whose result cannot be reused, and says why", async () => {
   const refusals = [
     ["it must happen once", "run: make, once: true, cache: true"],
     ["it leaves a process running", "run: make, leaves_running: true, cache: true"],

@@ -1,6 +1,5 @@
 /**
- * Several checks per step: what each of them means, what is reported of them, and what a kill
- * leaves.
+ * Several checks per step: what each of them means, how they are reported, and what a kill leaves.
  */
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { FakeClaude } from "../rig/fake-claude.ts";
@@ -29,7 +28,7 @@ async function eventsOf(type: string): Promise<readonly Record<string, unknown>[
 }
 
 describe("several checks", () => {
-  it("all run, in their order, and each that does not pass is named with its exit status", async () => {
+  it("all run in order, and each one that fails is named with its exit status", async () => {
     pipeline(`
 steps:
   - id: build
@@ -58,7 +57,7 @@ steps:
     ]);
   });
 
-  it("run in a shell of their own: one cannot end the others or change what they see", async () => {
+  it("run in shells of their own, so that none can end the others or change what they see", async () => {
     pipeline(`
 steps:
   - id: build
@@ -75,7 +74,7 @@ steps:
     expect(project.effects()).toEqual({ last: 1 });
   });
 
-  it("use the retries of the step, until all of them pass", async () => {
+  it("use the retries of the step until all of them pass", async () => {
     pipeline(`
 steps:
   - id: build
@@ -93,7 +92,7 @@ steps:
 });
 
 describe("on_fail", () => {
-  it("warn: the step completes, and the warning is reported everywhere", async () => {
+  it("warn: completes the step, and reports the warning everywhere", async () => {
     pipeline(`
 steps:
   - id: lint
@@ -118,7 +117,7 @@ steps:
     expect(await project.must(["why"])).toContain(`with a warning from lint (${words})`);
   });
 
-  it("warn: what the step left running on purpose lives on", async () => {
+  it("warn: keeps what the step left running on purpose", async () => {
     pipeline(`
 steps:
   - id: serve
@@ -132,7 +131,7 @@ steps:
     expect(project.effects()).toEqual({ served: 1 });
   });
 
-  it("fail: the step fails at once, whatever is left of its retries", async () => {
+  it("fail: fails the step at once, without using its retries", async () => {
     pipeline(`
 steps:
   - id: build
@@ -156,7 +155,7 @@ steps:
 describe("a JSON Schema", () => {
   const SCHEMA = { type: "object", required: ["done"], properties: { done: { const: true } } };
 
-  it("stands in the pipeline or in a file of its own, and is frozen with the run", async () => {
+  it("may be in the pipeline or in a file, and is frozen with the run", async () => {
     project.write("schema.json", JSON.stringify(SCHEMA));
     pipeline(`
 steps:
@@ -177,7 +176,7 @@ steps:
     expect(failed?.checks).toMatchObject([{ exit: 0 }, { kind: "schema", exit: 1 }]);
   });
 
-  it("that is not there, is no JSON or is no schema is a mistake of the pipeline", async () => {
+  it("is a mistake of the pipeline if it is missing, not JSON or not a schema", async () => {
     project.write("no.json", "{");
     project.write("bad.json", JSON.stringify({ type: "objekt" }));
     pipeline(`
@@ -199,7 +198,7 @@ steps:
 });
 
 describe("a runner that is killed during a check", () => {
-  it("does not repeat the work, nor the checks that have ended", async () => {
+  it("leads to no repetition of the work or of the checks that have ended", async () => {
     const hold = project.hold("check");
     pipeline(`
 steps:
@@ -248,7 +247,7 @@ steps:
     expect(await project.must(["logs", id, "build"])).toBe("check 2 │ looked\n");
   }
 
-  it("runs again alone, with the next owner; the work is not repeated", async () => {
+  it("runs again with the next owner, without the work", async () => {
     const hold = project.hold("check");
     pipeline(step(hold));
     const runner = project.start(["run", "p.yaml"]);
@@ -260,7 +259,7 @@ steps:
     await expectChecked(await resumed.ended);
   });
 
-  it("runs again alone when its runner lives", async () => {
+  it("runs again without the work when its runner lives", async () => {
     const hold = project.hold("check");
     pipeline(step(hold));
     const runner = project.start(["run", "p.yaml"]);
@@ -270,7 +269,7 @@ steps:
     await expectChecked(await runner.ended);
   });
 
-  it("does not fail the step when it misses a process that was killed with it", async () => {
+  it("does not fail the step when a process that it needs was killed with it", async () => {
     const hold = project.hold("check");
     pipeline(`
 steps:
@@ -312,7 +311,7 @@ steps:
     expect(project.effects()).toEqual({ work: 1, first: 3 });
   });
 
-  it("survives its next runner as well, when it runs alone", async () => {
+  it("also survives the next runner when it runs without the work", async () => {
     const hold = project.hold("check");
     pipeline(step(hold));
     const runner = project.start(["run", "p.yaml"]);
@@ -328,7 +327,7 @@ steps:
     await expectChecked(await third.ended);
   });
 
-  it("costs no further answer of an agent", async () => {
+  it("needs no further answer of an agent", async () => {
     const agents = await FakeClaude.open(stateless(shell("echo work >> effects"), text("Done.")));
     try {
       const hold = agents.hold("check");
@@ -354,10 +353,10 @@ steps:
   });
 });
 
-describe("what a failed check printed", () => {
+describe("the output of a failed check", () => {
   const CHECK = "echo FAIL parser.test; echo expected 3 got 4; exit 1";
 
-  it("is in the stream, in why, in logs, in the receipt and in the report", async () => {
+  it("is in the printed lines, in why, in logs, in the receipt and in the report", async () => {
     pipeline(`
 steps:
   - { id: test, run: echo worked, check: "${CHECK}" }
@@ -386,7 +385,7 @@ steps:
     expect(project.read(".perdure", "runs", id, "attempts", "test@1.1", "check.log")).toBe(output);
   });
 
-  it("is shown on a terminal, while the check runs and when it has not passed", async () => {
+  it("is shown on a terminal while the check runs and after it has failed", async () => {
     const hold = project.hold("check");
     pipeline(`
 steps:

@@ -1,4 +1,6 @@
-/** A sub-pipeline that is chosen when its step starts: the plan knows all that may be chosen. */
+/**
+ * A sub-pipeline that is chosen when its step starts: the plan contains all that may be chosen.
+ */
 import * as fs from "node:fs";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { PlainProject, type Project } from "../rig/project.ts";
@@ -33,7 +35,7 @@ input: { of: "the \${{ item }}" }`);
   expect(project.effects()).toEqual({ security: 1, style: 1 });
 });
 
-it("may be part of a path, and come from the context", async () => {
+it("may be part of a path, and may come from the context", async () => {
   project.write(
     "p.yaml",
     `steps:
@@ -46,7 +48,7 @@ it("may be part of a path, and come from the context", async () => {
   expect(project.effects()).toEqual({ speed: 1, after: 1 });
 });
 
-it("must be one of them", async () => {
+it("must be one of those in the plan", async () => {
   pipeline("pipeline: ${{ input.which }}\npipelines: audits/*.yaml");
   const failed = await project.run(["run", "p.yaml", "-i", "which=taste"]);
   expect(failed.exit).toBe(3);
@@ -55,7 +57,7 @@ it("must be one of them", async () => {
   expect(project.effects()).toEqual({});
 });
 
-it("is what it was when the run started, also after a kill", async () => {
+it("stays as it was when the run started, even after a kill", async () => {
   const hold = project.hold("look");
   project.write(
     "audits/style.yaml",
@@ -72,7 +74,7 @@ it("is what it was when the run started, also after a kill", async () => {
   expect(project.effects()).toEqual({ security: 1, end: 1 });
 });
 
-it("needs files that the plan can know", async () => {
+it("needs files that are known when the plan is made", async () => {
   pipeline("pipeline: ${{ input.which }}");
   const none = await project.run(["validate", "p.yaml"]);
   expect(none.exit).toBe(4);

@@ -1,4 +1,4 @@
-/** `perdure clean`: what goes, what stays and why, and what is left after a kill. */
+/** `perdure clean`: what it removes, what it keeps and why, and what is left after a kill. */
 import * as fs from "node:fs";
 import { afterEach, beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { checkJournal } from "../../src/journal/repair/check.ts";
@@ -63,7 +63,7 @@ function lines(text: string): readonly string[] {
 }
 
 describe("chooses runs", () => {
-  it("by state, by age, the newest ones and by their size, with their own artifacts", async () => {
+  it("by state, by age, by number and by size, with their own artifacts", async () => {
     const good = await run("true");
     const bad = await run("false", { name: "bad" });
     const big = await run('head -c 300000 /dev/zero > "$PERDURE_ATTEMPT_DIR/zeros"');
@@ -144,7 +144,7 @@ describe("a worktree", () => {
   const COMMIT = "git -c user.name=x -c user.email=x@x commit -qm work";
   const branches = (): string => userGit(project.dir, "branch", "--format=%(refname:short)");
 
-  it("with work that is nowhere else is kept, unless forced", async () => {
+  it("is kept if its work is nowhere else, unless forced", async () => {
     withGit();
     const id = await run("true", WORKTREE);
     const short = id.slice(0, 8);
@@ -166,7 +166,7 @@ describe("a worktree", () => {
     expect(userGit(project.dir, "worktree", "list").trim().split("\n")).toHaveLength(1);
   });
 
-  it("whose work was merged goes, with its branch, unless that is checked out", async () => {
+  it("is removed with its branch if its work was merged, unless the branch is checked out", async () => {
     withGit();
     const id = await run(`git add -A; ${COMMIT}`, WORKTREE);
     const branch = `perdure/${id.slice(0, 8)}`;
@@ -189,7 +189,7 @@ describe("a worktree", () => {
     expect(after).toMatchObject({ status: before.status, index: before.index });
   });
 
-  it("is removed wholly by the next clean, wherever the first was killed", async () => {
+  it("is removed completely by the next clean, wherever the first one was killed", async () => {
     withGit();
     const { reflog: _before, ...before } = userState(project.dir);
     const id = await run("true", WORKTREE);
@@ -219,7 +219,7 @@ describe("a worktree", () => {
   });
 });
 
-it("a cleaned run of a project without git gives its space back", async () => {
+it("frees the disk space of a cleaned run in a project without git", async () => {
   const id = await run("head -c 200000 /dev/urandom > big", { workspace: "workspace: directory" });
   const store = project.path(".perdure", "snapshots.git");
   expect(refs()).toContain(id);

@@ -1,4 +1,7 @@
-/** Wall time is never used for correctness (J6): clocks that are set back, between and during runs. */
+/**
+ * Wall-clock time never affects correctness (J6): clocks that are set back, between and during
+ * runs.
+ */
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { eventually, PlainProject, type Project } from "../rig/project.ts";
 
@@ -68,7 +71,7 @@ it("does not wait two days when the clock is set back while a retry waits", asyn
   expect(project.effects()).toEqual({ one: 1, flaky: 2, three: 1 });
 });
 
-it("keeps the order of events and says no nonsense when time goes backwards in a step", async () => {
+it("keeps the order of events and reports no negative times when time goes backwards", async () => {
   const hold = project.hold("one");
   project.write(
     "p.yaml",

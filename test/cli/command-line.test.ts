@@ -1,6 +1,4 @@
-/**
- * What people type reaches the run as they typed it, or is refused: nothing is ignored or changed.
- */
+/** Arguments reach the run as they were typed, or are refused: none is ignored or changed. */
 import { rmSync } from "node:fs";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { PlainProject, type Project } from "../rig/project.ts";
@@ -12,7 +10,7 @@ beforeEach(() => {
 afterEach(() => project.remove());
 
 describe("-i key=value", () => {
-  it("is the text that was typed", async () => {
+  it("is the text as it was typed", async () => {
     const texts = [
       "1.20",
       "007",
@@ -39,7 +37,7 @@ describe("-i key=value", () => {
     }
   });
 
-  it("is what the schema says it is", async () => {
+  it("has the type that the schema declares", async () => {
     const cases = [
       ["integer", "42", "input.integer + 1 == 43"],
       ["number", "1.5e3", "input.number == 1500.0"],
@@ -92,7 +90,7 @@ describe("a run that continues", () => {
     return id.slice(0, 8);
   }
 
-  it("is refused where something that was typed would be ignored", async () => {
+  it("refuses options that would be ignored", async () => {
     const id = await failed();
     const cases: readonly (readonly [args: readonly string[], next: string])[] = [
       [["run", "p.yaml", "--run", id], `perdure resume ${id}`],

@@ -1,4 +1,7 @@
-/** The program keeps its compiled code for the next start, and never runs any that it should not. */
+/**
+ * The program caches its compiled code for the next start, and never runs code that it should not
+ * trust.
+ */
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
@@ -22,7 +25,7 @@ function kept(command: string): { readonly ino: number; readonly stage: number }
   return { ino: fs.statSync(codeOf(command)).ino, stage: Number(head.trimEnd().split(" ").at(-1)) };
 }
 
-it("is kept once for each command, readable by its user alone", async () => {
+it("is cached once for each command, readable only by its user", async () => {
   await project.must(["run", "p.yaml"], env());
   await project.must(["list", "runs"], env());
   for (const command of ["run", "list"]) {
@@ -38,7 +41,7 @@ it("is kept once for each command, readable by its user alone", async () => {
   expect(fs.readdirSync(join(cache, "perdure")).filter((name) => /\.\d+$/.test(name))).toEqual([]);
 });
 
-it("is kept again by a process that comes further", async () => {
+it("is cached again by a process that executes more of it", async () => {
   project.write("p.yaml", `steps:\n  - id: a\n    run: test -e ready\n`);
   await project.run(["run", "p.yaml"], env());
   const id = await project.newestId();
@@ -68,7 +71,7 @@ it.each([
   expect(after.toString("latin1", 0, 67)).toBe(good.toString("latin1", 0, 67));
 });
 
-it("is neither read nor kept in a directory that others can write to", async () => {
+it("is neither read from nor written to a directory that others can write to", async () => {
   fs.mkdirSync(join(cache, "perdure"));
   fs.chmodSync(join(cache, "perdure"), 0o770);
   await project.must(["list", "runs"], env());

@@ -1,4 +1,4 @@
-/** What the shells offer: commands, options and their values, runs, steps, gates and choices. */
+/** Completion in shells: commands, options and their values, runs, steps, gates and choices. */
 import { execFileSync, spawnSync } from "node:child_process";
 import { mkdirSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -54,7 +54,7 @@ const LINES: readonly (readonly [line: string, offered: string])[] = [
 /** Puts the id of the run in the place of ID, and its beginning in the place of ID3. */
 const filled = (text: string): string => text.replace("ID3", id.slice(0, 3)).replace("ID", id);
 
-describe("complete", () => {
+describe("perdure complete", () => {
   it.each(LINES)("%s", async (line, offered) => {
     const said = await project.must(["complete", "--", ...filled(line).split(" ")]);
     const words = said
@@ -64,7 +64,7 @@ describe("complete", () => {
     expect(words.join(" ")).toBe(filled(offered));
   });
 
-  it("offers every command with its meaning, and files where a file is meant", async () => {
+  it("offers every command with its description, and files for file arguments", async () => {
     const said = await project.must(["complete", "--", ""]);
     expect(said).toContain("retry\trun a step again, and every step after it\n");
     expect(said).not.toContain("sessions");
@@ -73,7 +73,7 @@ describe("complete", () => {
     }
   });
 
-  it("offers nothing, and fails with nothing, where there are no runs", async () => {
+  it("offers nothing, without an error, where there are no runs", async () => {
     expect(await project.must(["complete", "--", "logs", ""], { cwd: "/" })).toBe("");
   });
 });
@@ -93,7 +93,7 @@ it.each(["bash", "zsh", "fish"])("the script of %s has no mistakes", async (shel
   if (checker.error === undefined) expect(checker.stderr).toBe("");
 });
 
-it("bash completes", async () => {
+it("completes in bash", async () => {
   const file = await scriptFor("bash");
   const complete = (line: string): string =>
     execFileSync(
@@ -112,7 +112,7 @@ printf '%s\\n' "\${COMPREPLY[@]}"`,
   expect(complete(`retry 'map[1]'`)).toBe("map[1]/fix");
 });
 
-it("fish completes, where it is installed", async () => {
+it("completes in fish, if it is installed", async () => {
   const shell = "fish";
   const file = await scriptFor(shell);
   if (spawnSync(shell, ["--version"]).error !== undefined) return;

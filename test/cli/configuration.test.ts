@@ -1,4 +1,4 @@
-/** Settings of a project and of a user: what a run takes from them, and when. */
+/** The configuration of a project and of a user: what a run takes from it, and when. */
 import * as fs from "node:fs";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { Project } from "../rig/project.ts";
@@ -16,8 +16,8 @@ afterEach(() => project.remove());
 const SAY = `steps: [{ id: say, run: 'echo "$WORD, $GREETING"' }]\n`;
 const SAY_WORD = `  - { id: say, run: 'echo "word: $WORD"' }\n`;
 
-describe("the settings of a project and of a user", () => {
-  it("count for a run from anywhere in the project; the pipeline overrides them", async () => {
+describe("the configuration of a project and of a user", () => {
+  it("applies to runs from anywhere in the project, and the pipeline overrides it", async () => {
     project.write("own/perdure/config.yaml", "env: { WORD: user, GREETING: hello }\n");
     project.write("perdure.yaml", "env: { WORD: project }\n");
     project.write("say.yaml", SAY);
@@ -31,7 +31,7 @@ describe("the settings of a project and of a user", () => {
     expect(valid).not.toContain("env.WORD");
   });
 
-  it("give steps their agents and their defaults", async () => {
+  it("gives steps their agents and their defaults", async () => {
     const count = project.effect("asked");
     project.write(
       "perdure.yaml",
@@ -44,7 +44,7 @@ describe("the settings of a project and of a user", () => {
     expect(project.effects()).toEqual({ asked: 2 });
   });
 
-  it("are part of a run from its start; only --update reads them again", async () => {
+  it("is part of a run from its start; only --update reads it again", async () => {
     const hold = project.hold("first");
     project.write("perdure.yaml", "env: { WORD: before }\n");
     project.write(
@@ -70,7 +70,7 @@ describe("the settings of a project and of a user", () => {
     expect(again).not.toContain("was edited since");
   });
 
-  it("continue as they were without --update", async () => {
+  it("stays as it was without --update", async () => {
     const hold = project.hold("first");
     project.write("perdure.yaml", "env: { WORD: before }\n");
     project.write("p.yaml", `steps:\n  - { id: first, run: "${hold.command}" }\n${SAY_WORD}`);
@@ -85,7 +85,7 @@ describe("the settings of a project and of a user", () => {
     expect(stdout).toContain("p.yaml was edited since");
   });
 
-  it("are checked with the pipeline; a mistake names their file and line", async () => {
+  it("is checked with the pipeline, and a mistake names its file and line", async () => {
     project.write("perdure.yaml", "defaults:\n  timeout: 5\n");
     project.write("say.yaml", SAY);
     const refused = await project.run(["run", "say.yaml"]);
@@ -103,7 +103,7 @@ describe("the settings of a project and of a user", () => {
     ]);
   });
 
-  it("are no pipeline of the project", async () => {
+  it("is not offered as a pipeline of the project", async () => {
     project.write("perdure.yaml", "env: { A: b }\n");
     const refused = await project.run(["run", "perdure"]);
     expect(refused.exit).toBe(2);

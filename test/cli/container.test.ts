@@ -1,6 +1,7 @@
 /**
  * Steps in containers, with a stand-in for docker and podman (test/rig/container-runtime.ts) whose
- * containers outlive their clients and are found only by asking it; and with a real one where it answers.
+ * containers outlive their clients and are found only by asking it; and with a real one if there is
+ * one.
  */
 import { spawnSync } from "node:child_process";
 import { mkdirSync, readdirSync, rmSync, writeFileSync } from "node:fs";
@@ -50,7 +51,7 @@ function given(option: string, name?: string): readonly string[] {
   return words.filter((_, at) => words[at - 1] === option);
 }
 
-it("a step runs in the image with its workspace, its variables and its check", async () => {
+it("runs a step in the image, with its workspace, its variables and its check", async () => {
   project.write(
     "p.yaml",
     `secrets: [TOKEN]
@@ -111,7 +112,7 @@ async function start(hold: ReturnType<Project["hold"]>) {
   return { hold, runner };
 }
 
-it("outlives a killed runner, and is adopted with its result", async () => {
+it("lets a step outlive a killed runner, whose successor takes its result", async () => {
   const { hold, runner } = await heldRun();
   await runner.kill();
   const resumed = project.start(["resume"], { env });
@@ -123,7 +124,7 @@ it("outlives a killed runner, and is adopted with its result", async () => {
   expect(containers()).toEqual([]);
 });
 
-it("a container that outlived its client is ended before the next attempt", async () => {
+it("ends a container that outlived its client before the next attempt", async () => {
   const { runner } = await heldRun();
   await runner.kill();
   await project.killSteps();
@@ -134,7 +135,7 @@ it("a container that outlived its client is ended before the next attempt", asyn
   expect(containers()).toEqual([]);
 });
 
-it("a container is ended when only its client was killed", async () => {
+it("ends a container when only its client was killed", async () => {
   const { runner } = await heldRun();
   await project.killSteps();
 
@@ -143,7 +144,7 @@ it("a container is ended when only its client was killed", async () => {
   expect(containers()).toEqual([]);
 });
 
-it("`stop` ends a container of which nothing else is left", async () => {
+it("ends a container with `stop` when nothing else is left of its step", async () => {
   const { runner } = await heldRun();
   await runner.kill();
   await project.killSteps();
@@ -153,7 +154,7 @@ it("`stop` ends a container of which nothing else is left", async () => {
   expect(project.effects()).toEqual({ work: 1 });
 });
 
-it("nothing continues while the runtime does not answer", async () => {
+it("continues nothing while the runtime does not answer", async () => {
   const { runner } = await heldRun();
   await runner.kill();
   await project.killSteps();
@@ -175,7 +176,7 @@ it("nothing continues while the runtime does not answer", async () => {
   expect(containers()).toEqual([]);
 });
 
-it("a stop reaches the work, which has its grace period", async () => {
+it("gives the work its grace period at a stop", async () => {
   const hold = project.hold("work");
   project.write(
     "p.yaml",
@@ -197,7 +198,7 @@ it("a stop reaches the work, which has its grace period", async () => {
   expect(containers()).toEqual([]);
 });
 
-it("podman is used where docker does not answer, and keeps the ids of the user", async () => {
+it("uses podman where docker does not answer, and keeps the ids of the user", async () => {
   install("podman", "true");
   writeFileSync(project.path("runtime", "docker", "down"), "");
   project.write("p.yaml", "steps: [{id: a, run: echo a > made, runs_in: {image: alpine}}]\n");
@@ -208,7 +209,7 @@ it("podman is used where docker does not answer, and keeps the ids of the user",
   expect(calls().map(([command]) => command)).not.toContain("run");
 });
 
-it("a missing runtime is found before anything starts", async () => {
+it("reports a missing runtime before anything starts", async () => {
   project.write(
     "p.yaml",
     `steps:
@@ -229,7 +230,7 @@ const REAL = ["docker", "podman"].find(
   (name) => spawnSync(name, ["image", "inspect", IMAGE]).status === 0,
 );
 
-it.runIf(REAL !== undefined)("a real container is adopted, and ended after a kill", async () => {
+it.runIf(REAL !== undefined)("adopts a real container, and ends it after a kill", async () => {
   rmSync(project.path("bin"), { recursive: true });
   const hold = project.hold("work");
   project.write(

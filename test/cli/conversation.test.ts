@@ -1,4 +1,4 @@
-/** Conversations with agents: handed over, corrected, shared, stopped, and cut short by limits. */
+/** Conversations with agents: relayed, corrected, shared, stopped, and limited. */
 import * as fs from "node:fs";
 import { afterEach, describe, expect, it, onTestFinished } from "vitest";
 import { FakeClaude } from "../rig/fake-claude.ts";
@@ -57,7 +57,7 @@ steps:
 `);
   }
 
-  it("continues in a new conversation from the notes of the old one", async () => {
+  it("continues in a new conversation with the notes of the old one", async () => {
     await open(second, writing);
     good(await project.finish(["run", "p.yaml"]));
 
@@ -76,13 +76,13 @@ steps:
     expect(completed).toMatchObject({ step: "work", answer: "All done." });
   });
 
-  it("takes the notes from the answer of an agent that may not write", async () => {
+  it("takes the notes from the answer of an agent that may not write files", async () => {
     await open(second, when("Stop working", text(NOTES)));
     good(await project.finish(["run", "p.yaml"]));
     expect(project.effects()).toEqual({ first: 1, second: 1, next: 1 });
   });
 
-  it("asks again for notes that are not good, and gives up after a while", async () => {
+  it("asks again for notes that are missing or empty, and gives up after a while", async () => {
     await open(when("Stop working", text("## Done\nall of it, I promise, nothing is left to do")));
     const result = await project.finish(["run", "p.yaml"]);
 
@@ -119,7 +119,7 @@ steps:
 });
 
 describe("an answer with a schema", () => {
-  it("is asked for again until it fits, in the same conversation; else the step fails", async () => {
+  it("is asked for again in the same conversation until it fits, or else the step fails", async () => {
     const schema = "{ type: object, required: [n], properties: { n: { type: integer } } }";
     project = await FakeClaude.open(
       when("How much?", text('{ "n": "three" }')),
@@ -159,7 +159,7 @@ steps:
   - { id: build, prompt: Follow the plan., session: main }
 `;
 
-  it("is shared by the steps that name it, and goes on after a kill in its second step", async () => {
+  it("is shared by the steps that name it, and continues after a kill in the second one", async () => {
     project = await FakeClaude.open(
       when("Follow the plan", stall("accept", shell("echo built >> effects")), text("Built.")),
       stateless(text("The plan is to win.")),
@@ -201,7 +201,7 @@ describe("limits", () => {
     expect(project.model.requests("work").length).toBeLessThan(20);
   });
 
-  it("count turns over a kill", async () => {
+  it("count turns across a kill", async () => {
     project = await FakeClaude.open(
       stateless(
         shell("echo one >> effects"),
@@ -228,7 +228,7 @@ describe("a budget", () => {
   const tool = (name: string): Reply => shell(`echo ${name} >> effects`);
   const last = stall("accept", text("Done."));
 
-  it("of which half was spent before a kill stops at the right place after it", async () => {
+  it("of which half was spent before a kill stops the run at the right place after it", async () => {
     project = await FakeClaude.open(
       stateless(tool("one"), tool("two"), stall("accept", tool("three")), tool("four"), last),
     );
@@ -321,7 +321,7 @@ steps: [{ id: work, agent: claude, prompt: Do it. }]
 });
 
 describe("an agent that is killed alone", () => {
-  it("is lost, not failed: its tools are ended and its conversation goes on", async () => {
+  it("is lost, not failed: its tools are ended and its conversation continues", async () => {
     project = await FakeClaude.open();
     const hold = project.hold("tool");
     const blocked = `echo tool >> effects; ${hold.command}; echo late >> effects`;
@@ -362,7 +362,7 @@ describe("recovery", () => {
     project.model.release();
   }
 
-  it("starts anew or continues as a person says, which a dry run foretells", async () => {
+  it("restarts or continues as a person chooses, and a dry run shows which", async () => {
     await cutOff();
     const kept = new KeptProject(project);
     onTestFinished(() => kept.forget());
@@ -397,7 +397,7 @@ describe("recovery", () => {
     expect(project.effects()).toEqual({ tool: 1 });
   });
 
-  it("takes the last word of an agent whose exit status was lost, and runs only its check", async () => {
+  it("takes the last answer of an agent whose exit status was lost, and runs only its check", async () => {
     const late = (words: string): Script => when(words, stall("accept", text("Done.")));
     project = await FakeClaude.open(late("Do this"), late("Do that"));
     pipeline(`
@@ -435,7 +435,7 @@ steps:
     expect(project.effects()).toEqual({ check: 1 });
   });
 
-  it("records that it took over a living process, and a result that was there", async () => {
+  it("records that it took over a living process, or a result", async () => {
     project = await FakeClaude.open(
       stateless(stall("accept", shell("echo tool >> effects")), text("Done.")),
     );
@@ -453,7 +453,7 @@ steps:
 });
 
 describe("secrets", () => {
-  it("reach the agent, but not its check or what is shown", async () => {
+  it("reach the agent, but neither its check nor the output", async () => {
     project = await FakeClaude.open(
       stateless(shell('echo "key=$FAKE_API_KEY" | tee seen'), text("The key is s3cr3t-value-123.")),
     );
@@ -480,7 +480,7 @@ steps:
 });
 
 describe("isolation", () => {
-  it("ends with its first process whatever it left behind", async () => {
+  it("ends everything that the first process left behind", async () => {
     project = await FakeClaude.open();
     pipeline(`
 steps:

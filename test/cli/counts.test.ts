@@ -1,4 +1,4 @@
-/** What is counted as completed, in every view. */
+/** How many steps are completed, in every view. */
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { PlainProject, type Project } from "../rig/project.ts";
 
@@ -8,7 +8,7 @@ beforeEach(() => {
 });
 afterEach(() => project.remove());
 
-it("a step that was not reached, or that failed, is not counted as completed", async () => {
+it("does not count a step that failed or was not reached", async () => {
   project.write(
     "p.yaml",
     `steps:

@@ -1,4 +1,4 @@
-/** A damaged state: every command stops loudly and names the repair; the repair loses nothing. */
+/** Damaged state: every command stops with an error and names the repair, which loses nothing. */
 import * as fs from "node:fs";
 import { DatabaseSync } from "node:sqlite";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
@@ -81,7 +81,7 @@ async function repairedAndResumed(runId: string): Promise<void> {
   expect(project.effects()).toEqual({ one: 1, two: 1, three: 1 });
 }
 
-describe("a run that failed half way", () => {
+describe("a run that failed halfway", () => {
   const failed = withRun(failedRun);
 
   it("repairs a truncated journal", async () => {
@@ -98,7 +98,7 @@ describe("a run that failed half way", () => {
     await repairedAndResumed(failed());
   });
 
-  it("repairs a missing journal, and starts no new one that would hide the runs", async () => {
+  it("repairs a missing journal instead of starting a new one that would hide the runs", async () => {
     for (const suffix of ["", "-wal", "-shm"]) fs.rmSync(database() + suffix, { force: true });
     for (const args of [["resume"], ["list", "runs"], ["run", "p.yaml"], ["why"]]) {
       const { stderr } = await refused(args);
@@ -107,8 +107,8 @@ describe("a run that failed half way", () => {
     await repairedAndResumed(failed());
   });
 
-  describe("flipped bits", () => {
-    it("never go unnoticed, wherever they are", async () => {
+  describe("a flipped bit", () => {
+    it("is always noticed, wherever it is", async () => {
       const whole = fs.readFileSync(database());
       const asked = JSON.stringify(await eventsOf(failed()));
       let found = 0;
@@ -133,7 +133,7 @@ describe("a run that failed half way", () => {
       expect(project.effects()).toEqual({ one: 1, two: 1, three: 1 });
     });
 
-    it("in an event stop the resume before anything runs", async () => {
+    it("in an event stops the resume before anything runs", async () => {
       const bytes = fs.readFileSync(database());
       const at = bytes.lastIndexOf('"step":"two"');
       expect(at).toBeGreaterThan(0);
@@ -179,7 +179,7 @@ async function eventsOf(runId: string): Promise<unknown> {
 describe("a run that was killed", () => {
   inOwnProjects();
 
-  it("mends a torn last line of the events file, and says nothing false about it", async () => {
+  it("repairs a torn last line of the events file, and reports nothing false about it", async () => {
     const hold = project.hold("one");
     project.write(
       "p.yaml",
@@ -213,7 +213,7 @@ describe("a run that was killed", () => {
     expect(await project.must(["doctor", "--repair"])).toContain("✓ nothing is broken");
   });
 
-  it("does not repair a journal away from under a living run", async () => {
+  it("does not repair the journal of a living run", async () => {
     const hold = project.hold("one");
     project.write("p.yaml", `steps:\n  - id: one\n    run: ${hold.command}\n`);
     const running = project.start(["run", "p.yaml"]);
@@ -281,13 +281,13 @@ describe("a journal that lost its newest events", () => {
     expect(project.effects()).toEqual({ one: 1, two: 1 });
   }
 
-  it("because its -wal was removed is refused by every command until it is repaired", async () => {
+  it("because its -wal file was removed is refused by every command until it is repaired", async () => {
     expect(fs.statSync(`${database()}-wal`).size).toBeGreaterThan(0);
     for (const suffix of ["-wal", "-shm"]) fs.rmSync(database() + suffix);
     await refusedBy(COMMANDS, killed());
   });
 
-  it("because an older copy was put back is refused as well", async () => {
+  it("because an older copy was put back is refused, too", async () => {
     for (const suffix of ["-wal", "-shm"]) fs.rmSync(database() + suffix);
     fs.copyFileSync(project.path("backup"), database());
     await refusedBy([["resume"]], killed());
@@ -300,7 +300,7 @@ describe("a journal that lost its newest events", () => {
   });
 });
 
-describe("while the run lives", () => {
+describe("damage during a run", () => {
   inOwnProjects();
 
   const ways: Record<string, { damage: () => void; says: string }> = {
@@ -322,11 +322,13 @@ describe("while the run lives", () => {
     },
   };
 
-  it.each(Object.entries(ways))("%s: the owner stops loudly", async (_name, { damage, says }) => {
-    const hold = project.hold("one");
-    project.write(
-      "p.yaml",
-      `steps:
+  it.each(Object.entries(ways))(
+    "%s: stops the owner with an error",
+    async (_name, { damage, says }) => {
+      const hold = project.hold("one");
+      project.write(
+        "p.yaml",
+        `steps:
   - id: one
     run: |
       ${hold.command}
@@ -334,25 +336,26 @@ describe("while the run lives", () => {
   - id: two
     run: ${project.effect("two")}
 `,
-    );
-    const running = project.start(["run", "p.yaml"]);
-    await hold.arrived();
-    await running.printed("▶ one started");
-    damage();
-    await hold.release();
-    const stopped = await running.ended;
-    expect(stopped.exit, stopped.stdout).toBe(1);
-    expect(stopped.stderr).toContain(says);
-    expect(stopped.stderr).toContain(REPAIR);
-    expect(stopped.stdout).not.toContain("completed");
-    const repaired = await project.run(["doctor", "--repair"]);
-    expect(repaired.exit, repaired.stdout + repaired.stderr).toBe(0);
-    const resumed = await project.run(["resume"]);
-    expect(resumed.exit, resumed.stdout + resumed.stderr).toBe(0);
-    expect(project.effects()).toEqual({ one: 1, two: 1 });
-  });
+      );
+      const running = project.start(["run", "p.yaml"]);
+      await hold.arrived();
+      await running.printed("▶ one started");
+      damage();
+      await hold.release();
+      const stopped = await running.ended;
+      expect(stopped.exit, stopped.stdout).toBe(1);
+      expect(stopped.stderr).toContain(says);
+      expect(stopped.stderr).toContain(REPAIR);
+      expect(stopped.stdout).not.toContain("completed");
+      const repaired = await project.run(["doctor", "--repair"]);
+      expect(repaired.exit, repaired.stdout + repaired.stderr).toBe(0);
+      const resumed = await project.run(["resume"]);
+      expect(resumed.exit, resumed.stdout + resumed.stderr).toBe(0);
+      expect(project.effects()).toEqual({ one: 1, two: 1 });
+    },
+  );
 
-  it("a step removes .perdure: the message says that all is lost, and how to start again", async () => {
+  it("a step removes .perdure: reports that everything is lost, and how to start again", async () => {
     // Without its wrapper: that one would wait for a folder to record the exit status in.
     project.write(
       "p.yaml",

@@ -1,4 +1,7 @@
-/** Disks that are full or read-only: a loud stop, nothing lost, the command to type (P7, P10). */
+/**
+ * Full and read-only disks: the run stops with an error and the command that continues it, and
+ * nothing is lost (P7, P10).
+ */
 import { execFileSync } from "node:child_process";
 import * as fs from "node:fs";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -24,7 +27,7 @@ function shell(command: string): void {
   execFileSync("/bin/sh", ["-c", command]);
 }
 
-it("stops loudly when the disk is full, and continues when there is room again", async () => {
+it("stops with an error when the disk is full, and continues when there is room again", async () => {
   const steps = Array.from({ length: 60 }, (_, at) => `s${at}`);
   const lines = steps.map((id) => `  - id: ${id}\n    run: ${project.effect(id)}\n`);
   project.write("p.yaml", `steps:\n${lines.join("")}`);
@@ -76,7 +79,7 @@ ${lines.join("")}`,
   expect(project.effects()).toEqual({ slow: 1 });
 });
 
-it("stops loudly when its directory becomes read-only during a run", async () => {
+it("stops with an error when its directory becomes read-only during a run", async () => {
   const hold = project.hold("one");
   if (IS_ROOT) for (const path of [project.dir, hold.path]) fs.chownSync(path, NOBODY, NOBODY);
   project.write(
@@ -120,7 +123,7 @@ it("stops loudly when its directory becomes read-only during a run", async () =>
   expect(project.effects()).toEqual({ one: 1, two: 1 });
 });
 
-it("refuses to start a run where nothing can be kept", async () => {
+it("refuses to start a run where no state can be written", async () => {
   project.write("p.yaml", `steps:\n  - id: one\n    run: ${project.effect("one")}\n`);
   fs.chmodSync(project.dir, 0o555);
 
@@ -134,7 +137,7 @@ it("refuses to start a run where nothing can be kept", async () => {
   expect(project.effects()).toEqual({});
 });
 
-it("survives a log on a full disk: the run continues and says so once", async () => {
+it("continues a run whose output goes to a full disk, and warns once", async () => {
   project.write("p.yaml", `steps:\n  - id: one\n    run: ${project.effect("one")}\n`);
 
   const through = ["sh", "-c", 'exec "$@" > /dev/full', "sh"];
@@ -145,7 +148,7 @@ it("survives a log on a full disk: the run continues and says so once", async ()
   expect(project.effects()).toEqual({ one: 1 });
 });
 
-describe.runIf(IS_ROOT)("a disk of its own", () => {
+describe.runIf(IS_ROOT)("a disk of its own for the project", () => {
   beforeEach(() => {
     fs.mkdirSync(project.path(".perdure"));
     const options = "-t tmpfs -o size=1m,mode=700 perdure-test";
@@ -155,7 +158,7 @@ describe.runIf(IS_ROOT)("a disk of its own", () => {
     shell(`umount --lazy '${project.path(".perdure")}'`);
   });
 
-  it("that is full to the last byte stops the run, not the step", async () => {
+  it("stops the run, not the step, when it is full to the last byte", async () => {
     const hold = project.hold("one");
     project.write(
       "p.yaml",
@@ -191,7 +194,7 @@ describe.runIf(IS_ROOT)("a disk of its own", () => {
     expect(project.effects()).toEqual({ one: 1, two: 1 });
   });
 
-  it("that a step fills loses no exit status: what it did is not done again", async () => {
+  it("loses no exit status when a step fills it, so that the step does not run again", async () => {
     const filler = project.path(".perdure", "filler");
     project.write(
       "p.yaml",

@@ -1,4 +1,4 @@
-/** Pipelines in DOT as a user runs them: the real program, real tools, counted effects. */
+/** Pipelines in DOT with the real program, real tools and counted effects. */
 import { copyFileSync, mkdirSync, renameSync, rmSync } from "node:fs";
 import { resolve } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -46,7 +46,7 @@ async function cutPower(runner: Program, hold: Hold): Promise<void> {
 }
 
 describe("a simulated pipeline", () => {
-  it("stays simulated when it is resumed, and runs its tools", async () => {
+  it("stays simulated when it is resumed, and runs its tool nodes", async () => {
     const hold = project.hold("tool");
     project.write(
       "p.yaml",
@@ -70,7 +70,7 @@ describe("a simulated pipeline", () => {
 });
 
 describe("validation", () => {
-  it("names rules and severities, runs nothing, and ends with 4", async () => {
+  it("names rules and severities, runs nothing, and exits with 4", async () => {
     const text = `digraph g { start [shape=Mdiamond]; a [${'shape=parallelogram, tool_command="touch ran"'}]
       start -> a; lost [prompt=x]; exit [shape=Msquare]; a -> exit }`;
     project.write("bad.gv", text);
@@ -84,7 +84,7 @@ describe("validation", () => {
     );
   });
 
-  it("refuses options that are for DOT alone, and agents that there are not", async () => {
+  it("refuses options that only DOT has, and unknown agents", async () => {
     project.write("p.yaml", "steps: [{id: a, run: 'true'}]");
     expect(await project.run(["run", "p.yaml", "--agent", "codex"])).toMatchObject({ exit: 2 });
     const { exit, stderr } = await project.run(["run", fixture("smoke.dot"), "--agent", "bob"]);
@@ -96,7 +96,7 @@ describe("validation", () => {
 });
 
 describe("a killed attractor run", () => {
-  it("continues from its directory: nothing is done twice, through a restart and a missed goal", async () => {
+  it("continues from its logs directory without doing anything twice, through a restart and a missed goal", async () => {
     const holds = { restarted: project.hold("restarted"), returned: project.hold("returned") };
     const counted = `n=$(grep -c ^work effects); echo "round=$n" >> "$PERDURE_CONTEXT"`;
     const gate = `${project.effect("gate")}; m=$(grep -c ^gate effects); [ $m -ge 2 ]`;
@@ -136,8 +136,8 @@ describe("a killed attractor run", () => {
   });
 });
 
-describe("the directory of a run", () => {
-  it("of another engine continues where that one stopped, and is killed and resumed then", async () => {
+describe("the logs directory of a run", () => {
+  it("of another engine continues where that one stopped, also after a kill", async () => {
     const hold = project.hold("last");
     project.write(
       "flow.dot",
@@ -176,7 +176,7 @@ describe("the directory of a run", () => {
     await project.must(["replay"]);
   });
 
-  it("is not taken from what says nothing, nor from a run that is gone or unfinished", async () => {
+  it("is refused if it is empty, or if its run is gone or unfinished", async () => {
     mkdirSync(project.path("other"));
     project.write("other/checkpoint.json", '{"node": "plan"}');
     const foreign = await project.run(["resume", "--logs", "other"]);
@@ -206,13 +206,13 @@ describe("the directory of a run", () => {
   });
 });
 
-describe("the directory of a run, further", () => {
+describe("the files of a logs directory", () => {
   const flow = (...nodes: readonly string[]): string =>
     `digraph flow { goal=win; start [shape=Mdiamond]; exit [shape=Msquare]; ${nodes.join("; ")} }`;
   const jsonIn = (...path: readonly string[]): Record<string, unknown> =>
     JSON.parse(project.read(...path)) as Record<string, unknown>;
 
-  it("has the files and the keys that users of other engines know", async () => {
+  it("are those of other engines, with the same keys", async () => {
     const branches = `f [shape=component]; j [shape=tripleoctagon]; ${tool("bad", "exit 1")}`;
     project.write(
       "flow.dot",
@@ -250,7 +250,7 @@ describe("the directory of a run, further", () => {
     }
   });
 
-  it("leads to its run by its manifest alone, and is followed when it moves", async () => {
+  it("lead to their run by the manifest alone, also after a move", async () => {
     const hold = project.hold("a");
     project.write("bad.dot", flow(tool("a", "exit 1"), "start -> a -> exit"));
     const failed = await project.run(["run", "bad.dot", "--logs", "bad", "--compat"]);
@@ -282,7 +282,7 @@ describe("the directory of a run, further", () => {
     expect([third.exit, third.stderr]).toEqual([0, expect.stringContaining(`${aside}.2`)]);
   });
 
-  it("of an engine that writes camel case continues, read as `run` would read the file", async () => {
+  it("of an engine that writes camel case are read as `run` would read them", async () => {
     project.write(
       "flow.dot",
       flow('a [prompt="Do $goal"]; b [prompt="Then $context.size"]', "start -> a -> b -> exit"),
@@ -305,7 +305,7 @@ describe("the directory of a run, further", () => {
 });
 
 describe("nodes", () => {
-  it("run side by side and leave their results to the fan-in", async () => {
+  it("run side by side and pass their results to the fan-in", async () => {
     await project.must(["run", fixture("parallel.dot"), "--logs", "out"]);
     const { context } = checkpoint("out");
     expect(context["parallel.results"]).toMatchObject([
@@ -322,7 +322,7 @@ describe("nodes", () => {
     expect(status("branches", "fork", "b1", "b1")).toEqual(status("b1"));
   });
 
-  it("ask people, whose answer leads on", async () => {
+  it("ask people, whose answer chooses the edge", async () => {
     const asked = await project.run(["run", fixture("gate.dot"), "--simulate", "--logs", "out"]);
     expect(asked.exit).toBe(6);
     const { run_id: id } = checkpoint("out").perdure;
@@ -341,7 +341,7 @@ describe("nodes", () => {
     await project.must(["run", "gate.dot", "--simulate", "--auto-approve"]);
   });
 
-  it("say how they went in a file, and are tried again when they ask for it", async () => {
+  it("report their outcome in a file, and are retried when they ask for it", async () => {
     await project.must(["run", fixture("custom-outcomes.dot"), "--simulate", "--logs", "out"]);
     expect(checkpoint("out")).toMatchObject({
       completed_nodes: ["start", "check", "route", "work", "exit"],
@@ -357,7 +357,7 @@ describe("nodes", () => {
     });
   });
 
-  it("are pictured, explained and updated like any others", async () => {
+  it("are drawn, explained and updated like any other steps", async () => {
     const flow = (last: string): string =>
       `digraph f { start [shape=Mdiamond]; exit [shape=Msquare]; ${tool("a", project.effect("a"))}
        ${tool("b", last)}; start -> a -> b -> exit }`;
@@ -373,7 +373,7 @@ describe("nodes", () => {
   });
 });
 
-it("a diamond without an earlier outcome takes the edge of a success; a command stands for a type", async () => {
+it("follows the edge of a success at a diamond without an earlier outcome; runs a command for a node type", async () => {
   project.write(
     "p.dot",
     `digraph p { start [shape=Mdiamond]; exit [shape=Msquare]; d [shape=diamond]

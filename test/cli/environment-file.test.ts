@@ -1,4 +1,6 @@
-/** Variables from a file: as if the shell had set them, and never kept with their secrets. */
+/**
+ * Variables from a file count as if the shell had set them, and their secrets are never stored.
+ */
 import * as fs from "node:fs";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { PlainProject, type Project } from "../rig/project.ts";
@@ -11,7 +13,7 @@ afterEach(() => project.remove());
 
 const TOKEN = "tok-0123456789abcdef";
 
-it("sets variables for steps and expressions; the shell and `env` win", async () => {
+it("sets variables for steps and expressions; the shell and `env` override them", async () => {
   project.write(".env", "A=file\nB=file\nC='in quotes'\n# a comment\nPERDURE_X=no\n");
   project.write("own.env", "B=own\n");
   project.write("perdure.yaml", "env_file: .env\n");
@@ -28,7 +30,7 @@ steps: [{ id: say, run: 'echo "$A $B $C $D \${{ env.B }}<$PERDURE_X>"' }]
   expect(shell).toContain("shell own in quotes");
 });
 
-it("keeps what expressions name, and reads the rest again", async () => {
+it("keeps the variables that expressions name, and reads the others again", async () => {
   const hold = project.hold("first");
   project.write(".env", `REGION=north\nLEVEL=one\nAPI_TOKEN=${TOKEN}\n`);
   project.write(
@@ -52,7 +54,7 @@ steps:
   expect(fs.readFileSync(project.path(".perdure", "state.db")).includes(TOKEN)).toBe(false);
 });
 
-it("is needed to start and to continue", async () => {
+it("must exist to start and to continue", async () => {
   project.write("p.yaml", "env_file: .env\nsteps: [{ id: a, run: test -e go }]\n");
   const none = await project.run(["run", "p.yaml"]);
   expect(none.exit).toBe(2);

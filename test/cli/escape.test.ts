@@ -1,4 +1,7 @@
-/** What steps, questions and file names hold never moves a person's terminal; files keep every byte. */
+/**
+ * Control sequences in the output of steps, in questions and in file names never reach a person's
+ * terminal; files keep every byte.
+ */
 import * as fs from "node:fs";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { PlainProject, type Project } from "../rig/project.ts";
@@ -48,7 +51,7 @@ async function shortId(): Promise<string> {
   return id.slice(0, 8);
 }
 
-it("of a step's output, while it runs and after it", async () => {
+it("are removed from a step's output, during and after the step", async () => {
   const hold = project.hold("one");
   project.write(
     "p.yaml",
@@ -79,7 +82,7 @@ it("of a step's output, while it runs and after it", async () => {
   expect(terminal.bytes()).toContain(`${RED}after${ESC}[0m`);
 });
 
-it("of a step's output, for who attaches or follows", async () => {
+it("are removed from a step's output for attach and logs --follow", async () => {
   const hold = project.hold("one");
   project.write("p.yaml", `steps:\n  - id: one\n    run: cat evil.txt; ${hold.command}\n`);
   const running = project.start(["run", "p.yaml"]);
@@ -98,7 +101,7 @@ it("of a step's output, for who attaches or follows", async () => {
   expectClean();
 });
 
-it("of a question, of changed files, and of an error", async () => {
+it("are removed from a question, from names of changed files, and from an error", async () => {
   project.write(
     "p.yaml",
     `workspace: { kind: copy }
@@ -124,7 +127,7 @@ steps:
   expectClean();
 });
 
-it("is kept byte by byte where the output is no terminal", async () => {
+it("are kept byte by byte when the output is not a terminal", async () => {
   project.write("p.yaml", "steps: [{ id: one, run: cat evil.txt }]\n");
   await project.must(["run", "p.yaml"]);
   expect(await project.must(["logs", await shortId(), "one"])).toBe(`${TEXT}\n`);

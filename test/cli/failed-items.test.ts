@@ -1,6 +1,5 @@
 /**
- * Failed items of a fan-out that continues without them: they are reported, and can be run again
- * alone.
+ * Failed items of a fan-out that continues without them are reported, and can be run again alone.
  */
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { PlainProject, type Project } from "../rig/project.ts";
@@ -43,7 +42,7 @@ async function ran(): Promise<{ readonly id: string; readonly out: string }> {
 
 const ONCE = { a: 1, "item 1": 1, "item 2": 1, "item 3": 1, "item 4": 1, sum: 1 };
 
-it("are in the summary of the run, with the command that runs them again", async () => {
+it("are in the summary of the run, with the command that retries them", async () => {
   pipeline();
   const { id, out } = await ran();
   expect(out).toContain("2 of 4 items of map failed: map[1] (2), map[3] (4)");
@@ -54,7 +53,7 @@ it("are in the summary of the run, with the command that runs them again", async
   expect(project.effects()).toEqual(ONCE);
 });
 
-it("run again all together, and what comes after the fan-out with them", async () => {
+it("run again all together, followed by the steps after the fan-out", async () => {
   pipeline();
   const { id } = await ran();
   project.write("go-2", "");
@@ -82,7 +81,7 @@ it("run again one by one", async () => {
   expect(done.stderr).toContain("only a step of the pipeline itself can be run again");
 });
 
-it("continue in the middle of an item that has several steps", async () => {
+it("continue at the failed step of an item with several steps", async () => {
   const effect = (name: string): string =>
     `echo "${name} $PERDURE_ITEM" >> '${project.path("effects")}'`;
   pipeline(
@@ -107,7 +106,7 @@ it("continue in the middle of an item that has several steps", async () => {
   });
 });
 
-it("are run again once although the runner is killed meanwhile", async () => {
+it("run again once even if the runner is killed meanwhile", async () => {
   pipeline();
   const { id } = await ran();
   project.write("go-2", "");
@@ -119,7 +118,7 @@ it("are run again once although the runner is killed meanwhile", async () => {
   expect(project.effects()).toEqual({ ...ONCE, "item 2": 2, "item 4": 2, sum: 2 });
 });
 
-it("run again by their positions, and so do items that completed", async () => {
+it("run again by their positions, like completed items", async () => {
   pipeline();
   const { id } = await ran();
   project.write("go-4", "");
@@ -131,7 +130,7 @@ it("run again by their positions, and so do items that completed", async () => {
   await project.must(["replay", id]);
 });
 
-it("are named in a refusal when they are not there", async () => {
+it("are named in a refusal when they do not exist", async () => {
   pipeline();
   const { id } = await ran();
   const refused = async (...names: readonly string[]): Promise<string> => {
@@ -148,7 +147,7 @@ it("are named in a refusal when they are not there", async () => {
   expect(project.effects()).toEqual(ONCE);
 });
 
-it("keep a fan-out failed that needs every item, until each was run again", async () => {
+it("keep a fan-out that needs every item failed until each has run again", async () => {
   project.write(
     "p.yaml",
     `steps:
@@ -175,7 +174,7 @@ it("keep a fan-out failed that needs every item, until each was run again", asyn
   expect(project.effects()).toEqual({ ...items, "item 2": 2, "item 4": 2, sum: 1 });
 });
 
-it("run again once by position although the runner is killed inside the item", async () => {
+it("run again once by position even if the runner is killed inside the item", async () => {
   const hold = project.hold("item");
   const again = `test ! -e '${project.path("go-4")}' || [ $PERDURE_ITEM != 4 ] || ${hold.command}`;
   pipeline("", `${work()} && { ${again}; }`);
@@ -189,7 +188,7 @@ it("run again once by position although the runner is killed inside the item", a
   expect(project.effects()).toEqual({ ...ONCE, "item 4": 2, sum: 2 });
 });
 
-it("run again in a living run, without a second process that drives it", async () => {
+it("run again in a living run, without a second runner", async () => {
   const hold = project.hold("sum");
   project.write(
     "p.yaml",

@@ -1,4 +1,6 @@
-/** An agent that a failure led to learns what failed and how, without its author asking for it. */
+/**
+ * An agent that a failure leads to learns what failed and how, without instructions by its author.
+ */
 import { afterEach, describe, expect, it } from "vitest";
 import { FakeClaude } from "../rig/fake-claude.ts";
 import { stateless, text } from "../rig/model/reply.ts";
@@ -8,7 +10,7 @@ describe("an agent that is only a command", () => {
   const project = new PlainProject();
   afterEach(() => project.remove());
 
-  it("learns of each failure that leads to it: README's loop", async () => {
+  it("learns of each failure that leads to it, as in the loop of the README", async () => {
     project.write(
       "p.yaml",
       `agents: { fixer: 'cat > "prompt$(ls prompt* 2>/dev/null | wc -l | tr -d " ")"' }
@@ -49,7 +51,7 @@ describe("an agent with an adapter", () => {
   let project: FakeClaude;
   afterEach(() => project.close());
 
-  it("learns of it in a shared conversation too, and of what failed inside a group", async () => {
+  it("learns of a failure in a shared conversation, too, and of a failure inside a group", async () => {
     project = await FakeClaude.open(stateless(text("Done.")));
     project.write(
       "p.yaml",

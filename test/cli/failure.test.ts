@@ -1,7 +1,7 @@
 /**
- * After a failure the agent's conversation continues (core/K1): the same session, what is done is
- * not done
- * again, and the agent learns what failed. Every command that a failure suggests is run as printed.
+ * After a failure the agent's conversation continues (core/K1): in the same session, without
+ * repeating what is done, and the agent learns what failed. Every command that a failure suggests
+ * is run as printed.
  */
 import * as fs from "node:fs";
 import { afterEach, describe, expect, it, onTestFinished } from "vitest";
@@ -80,7 +80,7 @@ describe("a failure of the service", () => {
     return result;
   }
 
-  it("continues in the same conversation, each time, with what the status asks for", async () => {
+  it("continues in the same conversation each time, with the message for its status", async () => {
     await open(
       step(),
       stateless(
@@ -155,7 +155,7 @@ describe("a failure of the service", () => {
 });
 
 describe("a limit", () => {
-  it("of time keeps the conversation, whether the agent works or is idle", async () => {
+  it("of time keeps the conversation, whether the agent is busy or idle", async () => {
     await open(
       `steps:
   - { id: slow, agent: claude, prompt: Do this., needs: [], timeout: 2s }
@@ -253,7 +253,7 @@ steps:
     expect(fs.readFileSync(log, "utf8")).toBe("one\ntwo\nthree\nfour\n");
   });
 
-  it("is a missing output as well", async () => {
+  it("includes a missing output", async () => {
     await open(
       step("outputs: { notes: notes.md }"),
       queue(effect("a"), text("Done."), write("notes.md", "Notes"), text("Now it is done.")),
@@ -267,7 +267,7 @@ steps:
     expect(asked).toContain("failed (output): it wrote no output");
   });
 
-  it("begins anew in the files as they were where the author wants that", async () => {
+  it("starts a new conversation in the original files if the author wants that", async () => {
     await openRepository(", conversation: fresh", stateless(word("one-word"), text("Done.")));
     const failed = await project.finish(["run", "p.yaml"]);
     expect(failed.exit).toBe(3);
@@ -279,7 +279,7 @@ steps:
 });
 
 describe("another conversation", () => {
-  it("takes over from one that is too long for the model, with notes from its record", async () => {
+  it("continues one that is too long for the model, with notes from its transcript", async () => {
     await open(
       step(),
       when("handed it over", effect("b"), DONE),
@@ -294,7 +294,7 @@ describe("another conversation", () => {
     expect(asked).toContain("Bash: echo a >> effects (succeeded)");
   });
 
-  it("does not help a prompt that is too long by itself", async () => {
+  it("does not help if the prompt itself is too long", async () => {
     await open(step(), stateless(times("always", overflow())));
     const failed = await project.finish(["run", "p.yaml"]);
     expect(failed.exit).toBe(3);
@@ -304,7 +304,7 @@ describe("another conversation", () => {
 });
 
 describe("a shared session", () => {
-  it("learns what failed in it", async () => {
+  it("learns which of its steps failed", async () => {
     await open(
       `
 defaults: { agent: claude }

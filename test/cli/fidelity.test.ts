@@ -1,5 +1,5 @@
 /**
- * What agents really hear of their run: the prompts as they arrive, in which conversation, after
+ * What agents learn about their run: the prompts that they get, in which conversation, also after
  * kills.
  */
 import * as fs from "node:fs";
@@ -50,7 +50,7 @@ Steps so far, the newest last:
 
 Follow it.`;
 
-it("is in front of the prompt that arrives, for agents of every kind", async () => {
+it("precedes the prompt for agents of every kind", async () => {
   project = await FakeClaude.open(stateless(text("The plan is to win.")));
   project.write(
     "p.yaml",
@@ -121,7 +121,7 @@ steps:
     good(await project.finish(["replay"]));
   });
 
-  it("continues in full after a kill, or anew without its transcript", async () => {
+  it("continues in full after a kill, or as a new one without its transcript", async () => {
     project = await FakeClaude.open(
       when("Follow it", shell("echo built >> effects"), stall("accept", text("Built."))),
       stateless(text("The plan is to win.")),
@@ -250,7 +250,7 @@ describe("in a DOT file", () => {
     "tell: full by edge, main by step",
   ];
 
-  it("the edge counts before the node, the node before the graph, also after a kill", async () => {
+  it("takes the fidelity of the edge before that of the node and of the graph, also after a kill", async () => {
     project = await FakeClaude.open(
       when("Tell it", shell("echo told >> effects"), stall("accept", text("Told."))),
       stateless(text("The plan is to win.")),

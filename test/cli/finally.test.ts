@@ -92,7 +92,7 @@ it("makes a completed run fail, and hides no other failure", async () => {
   }
 });
 
-it("runs once although the runner is killed inside it", async () => {
+it("runs once even if the runner is killed inside it", async () => {
   const hold = project.hold("clean");
   pipeline({ end: hold.command });
   project.write("ok", "");
@@ -111,7 +111,7 @@ it("runs once although the runner is killed inside it", async () => {
   expect(project.effects()).toEqual(once);
 });
 
-it("does not run when a person stops the run, but after the resume that ends it", async () => {
+it("does not run when a person stops the run, but when a later resume ends it", async () => {
   const hold = project.hold("work");
   pipeline({ work: `${project.effect("work")}; ${hold.command}` });
   const runner = project.start(["run", "p.yaml"]);
@@ -126,7 +126,7 @@ it("does not run when a person stops the run, but after the resume that ends it"
   expect(project.effects()).toEqual(once);
 });
 
-it("runs when the budget is used up, and again at the end after more budget", async () => {
+it("runs when the budget is used up, and again at the end after an increase", async () => {
   pipeline({ head: "budget: { time: 1ms }", work: project.effect("work") });
   const stopped = await project.run(["run", "p.yaml"]);
   expect(stopped.exit).not.toBe(0);
@@ -139,7 +139,7 @@ it("runs when the budget is used up, and again at the end after more budget", as
   expect(project.effects()).toMatchObject({ last: 1, clean: 2, "report completed completed": 1 });
 });
 
-it("takes commands and prompts only, with ids of their own", async () => {
+it("allows only commands and prompts, with ids of their own", async () => {
   pipeline({ more: "  - { id: ask, gate: Sure? }\n  - { id: work, needs: [clean], run: ls }\n" });
   const { exit, stderr } = await project.run(["validate", "p.yaml"]);
   expect(exit).toBe(4);

@@ -1,6 +1,4 @@
-/**
- * Tool calls that finished, but whose results the agent's transcript lacks when it is continued.
- */
+/** Tool calls that finished, but whose results are missing in the agent's transcript. */
 import { globSync, readFileSync } from "node:fs";
 import { afterEach, expect, it } from "vitest";
 import { FakeClaude } from "../rig/fake-claude.ts";
@@ -82,7 +80,7 @@ it("are reported again when the attempt died before the model answered", async (
   expect(prompt).toContain("- Bash: echo two");
 });
 
-it("are not reported when the transcript has them", async () => {
+it("are not reported when the transcript has their results", async () => {
   project = await FakeClaude.open(
     stateless(shell("echo one >> effects; echo the-first-result"), {
       ...text("Done."),

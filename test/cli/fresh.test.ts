@@ -1,7 +1,4 @@
-/**
- * What a resumed run gets anew and what it reports: pauses, variables, and rows that tell the
- * truth.
- */
+/** What a resumed run resets and what it reports: pauses, variables, and rows that stay true. */
 import { execFileSync } from "node:child_process";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -22,7 +19,7 @@ function rows(sql: string): readonly Record<string, unknown>[] {
   }
 }
 
-it("the fresh allowance of a resume has fresh pauses", async () => {
+it("starts new retries of a resume with the first pause", async () => {
   project.write(
     "p.yaml",
     `steps:
@@ -51,7 +48,7 @@ describe("a variable that an expression uses", () => {
     );
   });
 
-  it("is not reported when it is the same", async () => {
+  it("is not reported when it has not changed", async () => {
     const env = { MYVAR: "the first value" };
     await project.run(["run", "p.yaml"], { env });
     const same = await project.run(["resume", await project.newestId()], { env });
@@ -88,7 +85,7 @@ steps:
     },
   );
 
-  it("says when a step finished that failed, and nothing while it is tried again", async () => {
+  it("says when a failed step finished, and nothing while it is being retried", async () => {
     project.write("p.yaml", "steps:\n  - id: a\n    run: exit 1\n");
     await project.run(["run", "p.yaml"]);
     const [row] = rows("SELECT * FROM step_state");

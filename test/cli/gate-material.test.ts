@@ -1,4 +1,4 @@
-/** What a gate shows with its question: as it was when the gate asked, wherever it is read. */
+/** The material that a gate shows with its question stays as it was when the gate asked. */
 import { execFileSync } from "node:child_process";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { PlainProject, type Project } from "../rig/project.ts";
@@ -29,7 +29,7 @@ beforeEach(() => {
 afterEach(() => project.remove());
 
 describe("a gate with material", () => {
-  it("names it with the question, and show prints it as it was", async () => {
+  it("names the material with its question, and show prints it as it was", async () => {
     const waits = await project.run(["run", "p.yaml"]);
     expect(waits.exit).toBe(6);
     expect(waits.stdout).toContain("(shows plan.md, diff, results.test.output, missing.md)");
@@ -55,7 +55,7 @@ describe("a gate with material", () => {
     expect(none.exit).toBe(2);
   });
 
-  it("shows it at the terminal with ?", async () => {
+  it("shows the material at the terminal with ?", async () => {
     const terminal = new Terminal(project, { columns: 100, rows: 40 });
     try {
       terminal.perdure("run p.yaml");

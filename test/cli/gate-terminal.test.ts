@@ -25,7 +25,7 @@ function open(args = "run p.yaml"): void {
   terminal.perdure(args);
 }
 
-it("asks below the steps while others continue, and takes the answer", async () => {
+it("asks below the steps while others continue, and accepts the answer", async () => {
   const hold = project.hold("slow");
   write(
     `{id: slow, needs: [], run: "echo working; ${hold.command}"}`,
@@ -71,7 +71,7 @@ it("withdraws the question when another person has answered it", async () => {
   expect(project.effects()).toEqual({ ship: 1 });
 });
 
-it("Ctrl-C stops the run; Ctrl-D leaves the question to others", async () => {
+it("stops the run on Ctrl-C, and leaves the question to others on Ctrl-D", async () => {
   write('{id: approve, gate: "Ship it?"}');
   open();
   await terminal.shows("◆ approve asks: Ship it?");
@@ -85,7 +85,7 @@ it("Ctrl-C stops the run; Ctrl-D leaves the question to others", async () => {
   await terminal.shows("status 6");
 });
 
-it("asks who is attached, and in plain lines too", async () => {
+it("asks an attached person, and in plain lines, too", async () => {
   write(
     '{id: approve, gate: "Ship it?"}',
     '{id: again, gate: "Really?"}',

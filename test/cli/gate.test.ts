@@ -1,5 +1,6 @@
 /**
- * Gates with the real program: answers that last, exactly one that counts, and nobody who approves.
+ * Gates with the real program: answers that are kept, of which exactly one counts, and no approval
+ * without a person.
  */
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
@@ -87,7 +88,7 @@ function answers(): readonly StepReport[] {
 }
 
 describe("a gate that nobody can answer here", () => {
-  it("ends the runner with 6 and the command to type; resume says the same", async () => {
+  it("ends the runner with 6 and the command that answers; resume says the same", async () => {
     release();
     const run = await project.run(["run", "p.yaml"]);
     expect(run.exit).toBe(6);
@@ -111,7 +112,7 @@ describe("a gate that nobody can answer here", () => {
     expect(row?.status).toBe("waiting");
   });
 
-  it("tells what is asked wherever one looks", async () => {
+  it("shows its question in every view", async () => {
     release('gate: {ask: "Ship it?\\nAll of it?", timeout: 2h, default: reject}');
     const id = await asked();
     const commands = ["show", "timeline", "graph", "report"].map((command) => [command, id]);
@@ -137,7 +138,7 @@ describe("a gate that nobody can answer here", () => {
     expect(open).toMatchObject({ questions: [question] });
   });
 
-  it("is answered while no runner lives and nothing can be stopped; the next one continues", async () => {
+  it("can be answered without a runner; the next runner continues", async () => {
     release();
     const id = await asked();
     const still = `error: run ${id} has nothing running to stop: it`;
@@ -186,7 +187,7 @@ describe("a gate that nobody can answer here", () => {
     expect(project.effects()).toEqual({ build: 1, ship: 1 });
   });
 
-  it("leads where the answer says", async () => {
+  it("follows the edge of the answer", async () => {
     const edges = '[{to: ship, label: "[S] Ship"}, {to: build, label: "[B] Build again"}]';
     release(`gate: "And now?"\n    edges: ${edges}`);
     const id = await asked();
@@ -197,7 +198,7 @@ describe("a gate that nobody can answer here", () => {
     expect(project.effects()).toEqual({ build: 2, ship: 1 });
   });
 
-  it("stands in the items of a fan-out, each by its name", async () => {
+  it("asks in the items of a fan-out, each by its name", async () => {
     const inner = [
       '{id: approve, gate: "Ship ${{ item }}?"}',
       `{id: ship, run: "${project.effect("ship")}"}`,
@@ -217,7 +218,7 @@ describe("a gate that nobody can answer here", () => {
     expect(project.effects()).toEqual({ ship: 2 });
   });
 
-  it("shows no secret of its answer, and keeps the answer as it was given", async () => {
+  it("masks a secret in its answer, and keeps the answer as it was given", async () => {
     release();
     const id = await asked();
     const env = { DEPLOY_TOKEN: "hunter2hunter2" };
@@ -227,7 +228,7 @@ describe("a gate that nobody can answer here", () => {
     expect(answers()).toMatchObject([{ text: "key hunter2hunter2" }]);
   });
 
-  it("is carried elsewhere, asked or answered", async () => {
+  it("can be exported and imported, asked or answered", async () => {
     release();
     const id = await asked();
     await project.must(["export", id, "-o", "asked.perdure"]);
@@ -258,7 +259,7 @@ describe("a runner that stays", () => {
     return program;
   }
 
-  it("continues when it is answered", async () => {
+  it("continues when a question is answered", async () => {
     release();
     const program = await staying();
     const id = await idOf();
@@ -268,7 +269,7 @@ describe("a runner that stays", () => {
     expect(project.effects()).toEqual({ build: 1, ship: 1 });
   });
 
-  it("finds the answer of a command that was killed before it reported it", async () => {
+  it("finds the answer of a command that was killed before its report", async () => {
     release();
     const program = await staying();
     const id = await idOf();
@@ -280,7 +281,7 @@ describe("a runner that stays", () => {
     expect((await program.ended).exit).toBe(0);
   });
 
-  it("is stopped by a signal and by a request, and asks again in the next", async () => {
+  it("stops after a signal or a request, and the next runner asks again", async () => {
     release();
     const first = await staying();
     expect((await first.kill("SIGTERM")).exit).toBe(143);
@@ -295,7 +296,7 @@ describe("a runner that stays", () => {
     expect(project.effects()).toEqual({ build: 1, ship: 1 });
   });
 
-  it("works in the background too", async () => {
+  it("works in the background, too", async () => {
     release();
     await project.must(["run", "p.yaml", "--detach", "--stay"]);
     const id = await idOf();
@@ -305,7 +306,7 @@ describe("a runner that stays", () => {
     expect(project.effects()).toEqual({ build: 1, ship: 1 });
   });
 
-  it("lets other branches continue meanwhile, whatever room they need", async () => {
+  it("lets other branches continue meanwhile, whatever slots they need", async () => {
     const hold = project.hold("slow");
     const text = [
       "max_parallel: 1",
@@ -323,8 +324,8 @@ describe("a runner that stays", () => {
   });
 });
 
-describe("time", () => {
-  it("lets the default count, and refuses who comes later", async () => {
+describe("the deadline of a gate", () => {
+  it("makes the default count, and refuses later answers", async () => {
     release('gate: {ask: "Ship it?", timeout: 50ms, default: approve}');
     await project.must(["run", "p.yaml", "--stay"]);
     expect(answers()).toMatchObject([{ choice: "A", from: "timeout" }]);
@@ -334,7 +335,7 @@ describe("time", () => {
     expect(late.stderr).toMatch(/answered too late: approve stood until .*; its default "approve"/);
   });
 
-  it("fails the gate where nothing counts instead, also when nobody watched", async () => {
+  it("fails the gate without a default, also when there was no runner", async () => {
     release('gate: {ask: "Ship it?", timeout: 1ms}');
     await asked();
     const late = await project.run(["resume"]);
@@ -345,7 +346,7 @@ describe("time", () => {
     });
   });
 
-  it("refuses an answer after the deadline, also when no runner was there", async () => {
+  it("refuses an answer after the deadline, also when there was no runner", async () => {
     release('gate: {ask: "Ship it?", timeout: 1ms, default: reject}');
     const id = await asked();
     for (const choice of ["approve", "reject"]) {
@@ -359,7 +360,7 @@ describe("time", () => {
     expect(project.effects()).toEqual({ build: 1 });
   });
 
-  it("does not undo an answer that came in time and that nobody had looked at", async () => {
+  it("does not undo an answer that came in time and that no runner had read", async () => {
     // On a busy machine the answer may come too late: then the next question waits longer.
     let isInTime = false;
     for (let seconds = 1; !isInTime; seconds *= 4) {
@@ -374,7 +375,7 @@ describe("time", () => {
     expect(answers()).toMatchObject([{ choice: "A", from: "command" }]);
   });
 
-  it("is waited for where the pipeline says so, over a killed runner too", async () => {
+  it("is awaited where the pipeline says so, also after a kill of the runner", async () => {
     const text = [
       "steps:",
       "  - {id: pause, wait: 300ms}",
@@ -394,7 +395,7 @@ describe("time", () => {
 });
 
 describe("exactly one answer counts", () => {
-  it("of people who answer at once", async () => {
+  it("of several people who answer at the same time", async () => {
     const items = 4;
     const numbers = Array.from({ length: items }, (_, item) => item);
     const text = [
@@ -429,7 +430,7 @@ describe("exactly one answer counts", () => {
     expect(project.effects().go ?? 0).toBe(winners.filter((choice) => choice === "A").length);
   });
 
-  it("of a person and the clock", async () => {
+  it("of a person and the deadline", async () => {
     const seen = new Set<string>();
     for (const timeout of ["1ms", "200ms", "300ms", "1h"]) {
       release(`gate: {ask: "Ship it?", timeout: ${timeout}, default: reject}`);
@@ -454,7 +455,7 @@ describe("exactly one answer counts", () => {
       .map((line) => /"choice\\?":\\?"(\w)/.exec(line)?.[1] ?? "?");
   }
 
-  it("also of one who is killed while answering", async () => {
+  it("also of a command that is killed while it answers", async () => {
     release();
     const id = await asked();
     const kept = new KeptProject(project);
@@ -472,8 +473,8 @@ describe("exactly one answer counts", () => {
   });
 });
 
-describe("nobody approves", () => {
-  it("where stdin is closed, or says yes to everything", async () => {
+describe("a gate is not approved", () => {
+  it("when stdin is closed, or answers yes to everything", async () => {
     release();
     const program = join(import.meta.dirname, "../../bin/perdure.js");
     const shell = `yes approve | "${process.execPath}" "${program}" run p.yaml >/dev/null 2>&1; echo $?`;
@@ -489,7 +490,7 @@ describe("nobody approves", () => {
     expect(project.effects()).toEqual({ build: 1, ship: 1 });
   });
 
-  it("unless --auto-approve says so, which is reported", async () => {
+  it("unless --auto-approve is given, which is reported", async () => {
     release('gate: {ask: "Ship it?", timeout: 1h, default: reject}');
     await project.must(["run", "p.yaml", "--auto-approve"]);
     expect(answers()).toMatchObject([{ choice: "A", from: "auto-approve" }]);

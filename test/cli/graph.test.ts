@@ -1,6 +1,4 @@
-/**
- * Loops, fan-outs and nested pipelines, killed and resumed: counted by what they did to the world.
- */
+/** Loops, fan-outs and nested pipelines, killed and resumed, with counted effects. */
 import { mkdirSync } from "node:fs";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { type Hold, PlainProject, type Program, type Project } from "../rig/project.ts";
@@ -27,7 +25,7 @@ async function states(): Promise<Record<string, string>> {
 }
 
 describe("a fan-out", () => {
-  it("that dies at item 3 of 5 does only the unfinished items again", async () => {
+  it("that is killed at item 3 of 5 repeats only the unfinished items", async () => {
     const hold = project.hold("third");
     project.write(
       "p.yaml",
@@ -51,7 +49,7 @@ describe("a fan-out", () => {
     expect(project.read("all")).toBe("a\ne\n");
   });
 
-  it("tries only its failed items again, and one whose file of items was not there", async () => {
+  it("retries only its failed items, and itself if its file of items was missing", async () => {
     project.write(
       "p.yaml",
       `steps:
@@ -87,7 +85,7 @@ describe("a fan-out", () => {
     });
   });
 
-  it("takes its items from files as they were when it began", async () => {
+  it("keeps the items that its files had when it started", async () => {
     const hold = project.hold("glob");
     mkdirSync(project.path("src"));
     project.write("src/b.ts", "");
@@ -116,7 +114,7 @@ describe("a fan-out", () => {
 });
 
 describe("a loop", () => {
-  it("that dies in its second iteration continues there", async () => {
+  it("that is killed in its second iteration continues there", async () => {
     const hold = project.hold("second");
     project.write(
       "p.yaml",
@@ -145,7 +143,7 @@ describe("a loop", () => {
     });
   });
 
-  it("of jumps survives a kill, with its count of visits", async () => {
+  it("of back edges survives a kill, with its count of visits", async () => {
     const hold = project.hold("fix");
     project.write(
       "p.yaml",
@@ -176,7 +174,7 @@ describe("a loop", () => {
     });
   });
 
-  it("that gets nowhere is stopped, and says so", async () => {
+  it("that makes no progress is stopped, and says so", async () => {
     project.write(
       "p.yaml",
       `steps:
@@ -200,7 +198,7 @@ describe("a loop", () => {
 });
 
 describe("pipelines in pipelines", () => {
-  it("are frozen, shown as one tree, and continue where they were", async () => {
+  it("are frozen, shown as one tree, and continue where they stopped", async () => {
     const hold = project.hold("inner");
     project.write(
       "inner.yaml",
@@ -246,7 +244,7 @@ steps:
 });
 
 describe("a goal", () => {
-  it("takes the run back until it is reached, over a kill", async () => {
+  it("repeats the steps before it until it is reached, also after a kill", async () => {
     const hold = project.hold("work");
     project.write(
       "p.yaml",
@@ -267,7 +265,7 @@ describe("a goal", () => {
     expect(project.effects()).toEqual({ "work-1": 1, "work-2": 2, prove: 1, after: 2 });
   });
 
-  it("that cannot be reached fails the run, and names a command that helps", async () => {
+  it("that cannot be reached fails the run, and suggests a command that works", async () => {
     project.write(
       "p.yaml",
       `steps:
@@ -286,7 +284,7 @@ describe("a goal", () => {
 });
 
 describe("a failure", () => {
-  it("fails the run even when another branch finishes, and leaves what waits for it pending", async () => {
+  it("fails the run even when another branch finishes, and leaves the steps that need it pending", async () => {
     project.write(
       "p.yaml",
       `steps:
@@ -302,7 +300,7 @@ describe("a failure", () => {
     expect(await states()).toMatchObject({ bad: "failed", behind: "pending", last: "completed" });
   });
 
-  it("that is tolerated, or leads to a step of its own, is shown and does not fail the run", async () => {
+  it("that is tolerated or handled by a step is shown, and does not fail the run", async () => {
     project.write(
       "p.yaml",
       `steps:

@@ -1,4 +1,6 @@
-/** Every command's help has examples, and each of them works in the situation that it is for. */
+/**
+ * The help of every command has examples, and each of them works in the situation that it is for.
+ */
 import { spawnSync } from "node:child_process";
 import * as fs from "node:fs";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
@@ -179,7 +181,7 @@ function expectToWork(name: string, line: string): void {
   else expect(exit, `${line}\n${said}`).toBe(0);
 }
 
-describe("the examples of commands that look", () => {
+describe("the examples of commands that only read", () => {
   beforeAll(() => enter(worktree));
   afterAll(() => leave());
 
@@ -187,7 +189,7 @@ describe("the examples of commands that look", () => {
     for (const line of examplesOf(name)) expectToWork(name, line);
   });
 
-  it("are those of all commands but the ones below", async () => {
+  it("belong to all commands except those of the lists below", async () => {
     const offered = await project.must(["complete", "--", ""]);
     const names = offered
       .trimEnd()

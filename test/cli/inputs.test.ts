@@ -1,4 +1,7 @@
-/** `-i key=value` and `--input-json key=...`: the schema says what a value is, and nothing is damaged. */
+/**
+ * `-i key=value` and `--input-json key=...`: the schema decides the type of a value, and no value
+ * is damaged.
+ */
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { PlainProject, type Project } from "../rig/project.ts";
 
@@ -18,7 +21,7 @@ async function inputOf(...options: readonly string[]): Promise<unknown> {
 }
 
 describe("without a schema", () => {
-  it("a value is text, unless it can only mean something else", async () => {
+  it("reads a value as text, unless it can only be something else", async () => {
     project.write("p.yaml", STEPS);
     const cases: Readonly<Record<string, unknown>> = {
       "1.20": "1.20",
@@ -50,13 +53,13 @@ describe("without a schema", () => {
     expect(read).toEqual(cases);
   });
 
-  it("a whole input may begin with a bracket", async () => {
+  it("accepts a whole input that begins with a bracket", async () => {
     project.write("p.yaml", STEPS);
     expect(await inputOf("-i", "[WIP] fix bug")).toBe("[WIP] fix bug");
     expect(await inputOf("-i", '{"a": [1, 2]}')).toEqual({ a: [1, 2] });
   });
 
-  it("--input-json takes JSON, beside values that are typed", async () => {
+  it("accepts JSON with --input-json, together with values of -i", async () => {
     project.write("p.yaml", STEPS);
     const json = [
       "--input-json",
@@ -88,7 +91,7 @@ describe("without a schema", () => {
 });
 
 describe("with a schema", () => {
-  it("a value is what the schema says that it is, or the mistake is named", async () => {
+  it("gives a value the type of the schema, or names the mistake", async () => {
     project.write(
       "p.yaml",
       `input:
@@ -133,7 +136,7 @@ ${STEPS}`,
     }
   });
 
-  it("a key that the pipeline does not declare is refused, with the one that was meant", async () => {
+  it("refuses a key that the pipeline does not declare, and suggests a similar one", async () => {
     project.write(
       "p.yaml",
       `input: { type: object, required: [version], properties: { version: { type: string } } }\n${STEPS}`,
@@ -151,13 +154,13 @@ ${STEPS}`,
     expect(await inputOf("-i", "version=1.20")).toEqual({ version: "1.20" });
   });
 
-  it("a key that is not declared is taken where the schema says that there are others", async () => {
+  it("accepts an undeclared key where the schema allows additional ones", async () => {
     const schema = "type: object, properties: { version: { type: string } }";
     project.write("p.yaml", `input: { ${schema}, additionalProperties: true }\n${STEPS}`);
     expect(await inputOf("-i", "verison=1.20")).toEqual({ verison: "1.20" });
   });
 
-  it("a secret input is not shown when it is refused", async () => {
+  it("does not show a secret input that it refuses", async () => {
     project.write(
       "p.yaml",
       `secrets: [pin]

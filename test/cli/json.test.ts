@@ -1,6 +1,6 @@
 /**
  * `--json` of every command, from the real program, in many states of a run: each document and each
- * event fits the published schema, and stdout holds nothing else (view/J1).
+ * event fits the published schema, and stdout has nothing else (view/J1).
  */
 import { execFileSync } from "node:child_process";
 import * as fs from "node:fs";
@@ -150,7 +150,7 @@ describe("a run that", () => {
     ]);
   });
 
-  it("failed, with a check, and is retried", async () => {
+  it("failed at a check, and is retried", async () => {
     project.write(
       "p.yaml",
       `name: bad
@@ -293,7 +293,7 @@ describe("a worktree run", () => {
     execFileSync("git", args, { cwd: project.dir, env, stdio: "pipe" });
   }
 
-  it("is merged, applied and proposed", async () => {
+  it("is merged, applied and opened as a pull request", async () => {
     git("init", "-q", "-b", "main");
     git("config", "user.name", "Ann");
     git("config", "user.email", "ann@example.org");
@@ -321,7 +321,7 @@ describe("a worktree run", () => {
 });
 
 describe("agents", () => {
-  it("a run with an agent, a message for it, and what it used", async () => {
+  it("show a run with an agent, a message for it, and what it used", async () => {
     const claude = await FakeClaude.open(stateless(text("Done.")));
     try {
       project = claude;
@@ -345,7 +345,7 @@ describe("agents", () => {
 });
 
 describe("without a run", () => {
-  it("files, prices, and the state of the machine", async () => {
+  it("prints files, prices, and the state of the machine", async () => {
     project.write("wrong.yaml", "steps: [{ id: one, rum: ls }]\n");
     const { files } = await document(["validate", "wrong.yaml"], { exit: 4 });
     expect(files).toMatchObject([{ valid: false, steps: null }]);
@@ -356,7 +356,7 @@ describe("without a run", () => {
     expect(await document(["list"])).toEqual({ schema_version: 1, runs: [] });
   });
 
-  it("a damaged journal is reported and repaired", async () => {
+  it("reports and repairs a damaged journal", async () => {
     project.write("p.yaml", "steps: [{ id: a, run: ls }]\n");
     await project.must(["run", "p.yaml"]);
     expect(await document(["doctor", "--repair"])).toMatchObject({ outcome: "healthy" });
@@ -369,7 +369,7 @@ describe("without a run", () => {
     expect(repaired).toMatchObject({ outcome: "repaired", runs: [{ restored: {} }] });
   });
 
-  it("an error has one form: a refusal, a wrong command line, an unknown command", async () => {
+  it("prints every error in one form: a refusal, a wrong option, an unknown command", async () => {
     project.write("p.yaml", "steps: [{ id: a, run: ls }]\n");
     await project.must(["run", "p.yaml"]);
     const { error } = await document(["show", "00000000"], { exit: 2 });
@@ -400,11 +400,11 @@ describe("without a run", () => {
   });
 });
 
-it("a template", async () => {
+it("prints the file that init wrote", async () => {
   expect(await document(["init", "fix"])).toMatchObject({ file: "pipelines/fix.yaml" });
 });
 
-it("a command has --json if and only if there is a schema for it", async () => {
+it("is an option of a command if and only if it has a schema", async () => {
   const help = await project.must(["--help"]);
   const names = [...help.matchAll(/^ {2}(\w+)\b(?! run| resume)/gm)].map(([, name = ""]) => name);
   const commands = [...new Set(names)].filter((name) => name !== "perdure");

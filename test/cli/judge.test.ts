@@ -1,6 +1,6 @@
 /**
- * An agent as judge of a step's work: it decides, is paid for, and no trouble of it repeats the
- * work.
+ * An agent as the judge of a step's work: it decides, its costs count, and no failure of it repeats
+ * the work.
  */
 import { afterEach, describe, expect, it } from "vitest";
 import { FakeClaude } from "../rig/fake-claude.ts";
@@ -94,7 +94,7 @@ describe("a judge", () => {
     );
   });
 
-  it("that does not pass the work uses the retries of the step, and passes at a later look", async () => {
+  it("that rejects the work uses the retries of the step, and passes a later attempt", async () => {
     await open(SHELL(), judging(FAIL, PASS));
     const result = await project.finish(RUN);
     good(result);
@@ -167,7 +167,7 @@ steps:
   });
 });
 
-describe("trouble of a judge", () => {
+describe("a failure of a judge", () => {
   it.each([
     ["a busy service", refuse(429, undefined, 1), "paused (rate-limit)"],
     ["a server that fails", refuse(503), "paused"],
@@ -180,7 +180,7 @@ describe("trouble of a judge", () => {
     expect(project.effects()).toEqual({ work: 1, checked: 1, next: 1 });
   });
 
-  it("that stays fails the step, and a resume asks only the judge", async () => {
+  it("that persists fails the step, and a resume asks only the judge", async () => {
     await open(SHELL(), judging(...Array.from({ length: 9 }, () => text("Hm."))));
     const result = await project.finish(RUN);
     expect(result.exit).toBe(3);
@@ -217,7 +217,7 @@ describe("a judge that is interrupted", () => {
     expect(looks()).toBe(1);
   });
 
-  it("is asked again when it was killed too", async () => {
+  it("is asked again when it was killed, too", async () => {
     await open(SHELL(), judging(stall("accept", PASS), PASS));
     const runner = project.begin(RUN);
     await eventually("the judge asks the model", stalls);
@@ -242,7 +242,7 @@ describe("a judge that is interrupted", () => {
     expect(project.effects()).toEqual({ work: 1, checked: 1, next: 1 });
   });
 
-  it("is paid from the budget of the run, which stops it and not the work", async () => {
+  it("is paid from the budget of the run, which stops the judge and not the work", async () => {
     await open(`budget: { turns: 1 }${SHELL()}`, judging(shell("ls"), PASS));
     const first = await project.finish(RUN);
     expect(first.exit).toBe(3);
@@ -291,7 +291,7 @@ steps:
     expect(await project.events("step.uncertain")).toEqual([]);
   });
 
-  it("that leaves something running: it lives until the work is rejected", async () => {
+  it("keeps what the step left running until the work is rejected", async () => {
     const server = "while test -e on; do sleep 0.05; done; echo served";
     const yaml = `
 defaults: { agent: claude, retry: { attempts: 2, backoff: 1ms } }
@@ -329,7 +329,7 @@ steps:
     expect(stderr).toContain("there is no file `gone.md`");
   });
 
-  it("is part of what a result depends on: another rubric runs the step again", async () => {
+  it("is part of the fingerprint: another rubric runs the step again", async () => {
     await open(SHELL(), judging(PASS, PASS));
     good(await project.finish(RUN));
     project.write("p.yaml", SHELL("model: claude-haiku-4-5"));

@@ -1,4 +1,4 @@
-/** Steps that somebody kills: not charged to `retry`, started again, with growing pauses, bounded. */
+/** Killed steps are not charged to `retry`: they start again, with growing pauses and a limit. */
 import { readFileSync } from "node:fs";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { PlainProject, type Project } from "../rig/project.ts";
@@ -51,7 +51,7 @@ async function killedOnce(): Promise<void> {
   expect(project.effects()).toEqual({ one: 2, two: 1 });
 }
 
-describe("a killed step is lost, not failed, when the victim was", () => {
+describe("a killed step is lost, not failed, if the kill hit", () => {
   it("a command of its script", async () => {
     pipeline("sh -c 'echo $$ > pid; read _ < hold-killed'");
     await killedOnce();
@@ -79,14 +79,14 @@ describe("a killed step is lost, not failed, when the victim was", () => {
   });
 });
 
-it("a script that ends with 137 by itself has failed", async () => {
+it("fails a script that exits with 137 by itself", async () => {
   project.write("p.yaml", `steps: [{ id: one, run: "${project.effect("one")}; exit 137" }]\n`);
   expect((await project.run(["run", "p.yaml"])).exit).toBe(3);
   expect(project.effects()).toEqual({ one: 1 });
   expect(await eventsOf("step.failed")).toHaveLength(1);
 });
 
-it("a step that was killed while no runner was there is lost for the next one", async () => {
+it("is lost for the next runner if it was killed while there was no runner", async () => {
   const hold = project.hold("killed");
   pipeline("sh -c 'echo $$ > pid; read _ < hold-killed'");
   const runner = project.start(["run", "p.yaml"]);

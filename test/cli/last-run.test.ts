@@ -1,5 +1,5 @@
 /**
- * `perdure resume` without an argument: the run that was interrupted last, and no surprise
+ * `perdure resume` without an argument takes the run that was interrupted last, without surprises
  * (resume/L1).
  */
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -63,7 +63,7 @@ it("takes one that was interrupted after another had completed", async () => {
   expect(project.effects()).toEqual({ a: 2, b: 1 });
 });
 
-it("leaves a run alone that is alive, and takes the one beside it", async () => {
+it("skips a living run, and takes an interrupted one", async () => {
   const a = await held("a");
   await a.kill("SIGINT");
   const b = await held("b");
@@ -73,7 +73,7 @@ it("leaves a run alone that is alive, and takes the one beside it", async () => 
   await b.kill("SIGINT");
 });
 
-describe("refuses with the commands to type", () => {
+describe("refuses, and suggests commands,", () => {
   it("when the last run has failed", async () => {
     const a = await held("a");
     await a.kill("SIGINT");
@@ -115,7 +115,7 @@ describe("refuses with the commands to type", () => {
   });
 });
 
-it("shows what it would do with a failed run, and rewinds it to the named step", async () => {
+it("shows a failed run with --dry-run, and rewinds it with --from-step", async () => {
   await failed("a");
   expect(await project.must(["resume", "--dry-run"])).toContain("one");
   expect(project.effects()).toEqual({ a: 1 });

@@ -1,4 +1,7 @@
-/** What an attempt leaves running is ended with it, unless its step says otherwise (DESIGN 21). */
+/**
+ * The processes that an attempt leaves running end with it, unless its step says otherwise (DESIGN
+ * 21).
+ */
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { PlainProject, type Project } from "../rig/project.ts";
 
@@ -24,7 +27,7 @@ const LIVES = "grep -q . /proc/$(cat pid)/cmdline";
 
 const isAlive = (): boolean => project.stepProcesses().includes(Number(project.read("pid")));
 
-it("nothing of an attempt writes beside the next one, the next step, or after the run", async () => {
+it("lets nothing of an attempt write beside the next one, beside the next step, or after the run", async () => {
   project.write(
     "p.yaml",
     `steps:
@@ -58,7 +61,7 @@ describe("a server that a step left running", () => {
     ["in a session of its own", "setsid", ""],
     ["that ignores SIGTERM", "env", `trap "" TERM;`],
   ];
-  it.each(cases)("%s is dead before the next step and named", async (_name, how, before) => {
+  it.each(cases)("%s is ended before the next step, and named", async (_name, how, before) => {
     project.write(
       "p.yaml",
       `steps:
@@ -106,13 +109,13 @@ ${rest}`,
     expect(isAlive()).toBe(false);
   });
 
-  it("until the run fails", async () => {
+  it("ends it when the run fails", async () => {
     pipeline(`  - id: use\n    run: ${LIVES} && exit 3\n`);
     expect((await project.run(["run", "p.yaml"])).exit).toBe(3);
     expect(isAlive()).toBe(false);
   });
 
-  it("until the run is stopped", async () => {
+  it("ends it when the run is stopped", async () => {
     const hold = project.hold("use");
     pipeline(`  - id: use\n    run: ${hold.command}\n`);
     const running = project.start(["run", "p.yaml"]);
@@ -122,7 +125,7 @@ ${rest}`,
     expect(isAlive()).toBe(false);
   });
 
-  it("through a kill of the runner: it is used after resume and dead at the end", async () => {
+  it("keeps it after a kill of the runner, and ends it at the end of the resumed run", async () => {
     const hold = project.hold("use");
     pipeline(`  - id: use\n    run: ${hold.command}\n  - id: last\n    run: ${LIVES}\n`);
     const running = project.start(["run", "p.yaml"]);
@@ -136,7 +139,7 @@ ${rest}`,
     expect(isAlive()).toBe(false);
   });
 
-  it("does not keep the server of an attempt that failed for its outputs", async () => {
+  it("ends the server of an attempt that failed because of its outputs", async () => {
     project.write(
       "p.yaml",
       `steps:
@@ -155,7 +158,7 @@ ${rest}`,
     expect(result.exit, result.stdout + result.stderr).toBe(0);
   });
 
-  it("is refused for an isolated step, which cannot leave one", async () => {
+  it("is refused for an isolated step, which cannot leave processes", async () => {
     project.write(
       "p.yaml",
       "defaults: { isolate: true }\nsteps:\n  - { id: one, run: serve, leaves_running: true }\n",

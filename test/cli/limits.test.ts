@@ -1,4 +1,4 @@
-/** Inputs beyond a limit: refused at once, in words, at a place. */
+/** Inputs that exceed a limit are refused at once, with a message that names the place. */
 import { spawnSync } from "node:child_process";
 import * as fs from "node:fs";
 import { afterEach, beforeEach, expect, it } from "vitest";
@@ -10,7 +10,7 @@ beforeEach(() => {
 });
 afterEach(() => project.remove());
 
-it("a pipeline that is not UTF-8 is a mistake where it stops being", async () => {
+it("reports where a pipeline stops being UTF-8", async () => {
   const text = (end: string): Buffer =>
     Buffer.from(
       `steps:\n  - id: a\n    run: echo "\u00c3\u00a9 \u00ef\u00bf\u00bd ${end}"\n`,
@@ -31,7 +31,7 @@ it("a pipeline that is not UTF-8 is a mistake where it stops being", async () =>
   expect(named.stderr).toContain("prompt.md:3:20: the file is not valid UTF-8 here");
 });
 
-it("200,000 steps are refused before they are parsed", async () => {
+it("refuses 200,000 steps before it parses them", async () => {
   const step = (at: number): string => `  - { id: s${at}, run: echo ${at}, env: { A: b } }\n`;
   const steps = Array.from({ length: 200_000 }, (_, at) => step(at));
   project.write("p.yaml", `steps:\n${steps.join("")}`);
@@ -42,13 +42,13 @@ it("200,000 steps are refused before they are parsed", async () => {
 });
 
 // A copy of process.env takes seconds with so many, and a run made dozens.
-it("an environment of 30,000 variables is read once", { timeout: 60_000 }, async () => {
+it("reads an environment of 30,000 variables once", { timeout: 60_000 }, async () => {
   project.write("p.yaml", `steps:\n  - { id: a, run: test "$V29999" = 29999 }\n`);
   const names = Array.from({ length: 30_000 }, (_, at) => [`V${at}`, `${at}`]);
   await project.must(["run", "p.yaml"], { env: Object.fromEntries(names) });
 });
 
-it("a path that is too long for a journal is refused, and nothing is to be resumed", async () => {
+it("refuses a path that is too long for a journal, and leaves nothing to resume", async () => {
   project.write("p.yaml", "steps: [{ id: a, run: 'true' }]\n");
   const start = `"${process.execPath}" "${PROGRAM}" run '${project.path("p.yaml")}'`;
   for (const [depth, words] of [

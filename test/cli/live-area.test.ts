@@ -126,7 +126,7 @@ test("repaints only the lines that changed", () => {
   screen.close([]);
 });
 
-test("T1: the cursor is visible after every single write", () => {
+test("T1: leaves the cursor visible after every write", () => {
   const terminal = new Terminal();
   let count = 0;
   const screen = new LiveArea({ stream: terminal, frame: () => area(`frame ${count++}`) });
@@ -139,7 +139,7 @@ test("T1: the cursor is visible after every single write", () => {
   expect(terminal.screen).toEqual([""]);
 });
 
-test("at most ten frames a second, and none when nothing changed", () => {
+test("draws at most ten frames a second, and none when nothing changed", () => {
   const terminal = new Terminal();
   let text = "same";
   const screen = new LiveArea({ stream: terminal, frame: () => area(text) });
@@ -156,7 +156,7 @@ test("at most ten frames a second, and none when nothing changed", () => {
   expect(terminal.writes).toHaveLength(12);
 });
 
-test("T2: a terminal that goes away ends the drawing and nothing else", () => {
+test("T2: only stops drawing when the terminal goes away", () => {
   const terminal = new Terminal();
   let frames = 0;
   const screen = new LiveArea({ stream: terminal, frame: () => area(`${frames++}`) });
@@ -169,7 +169,7 @@ test("T2: a terminal that goes away ends the drawing and nothing else", () => {
   screen.close(["unseen"]);
 });
 
-test("T2: an error that comes as an event is caught, even after the end", () => {
+test("T2: handles an error event of the stream, even after the end", () => {
   const terminal = new Terminal();
   const screen = new LiveArea({ stream: terminal, frame: () => area("x") });
   expect(terminal.emit("error")).toBe(1);
@@ -180,7 +180,7 @@ test("T2: an error that comes as an event is caught, even after the end", () => 
   expect(terminal.emit("resize")).toBe(0);
 });
 
-test("T3: a terminal that does not keep up gets fewer frames", () => {
+test("T3: draws fewer frames on a slow terminal", () => {
   const terminal = new Terminal();
   let frames = 0;
   const screen = new LiveArea({ stream: terminal, frame: () => area(`${frames++}`) });
@@ -193,7 +193,7 @@ test("T3: a terminal that does not keep up gets fewer frames", () => {
   screen.close([]);
 });
 
-test("a resize redraws with the new size, from above the lines that it wrapped", () => {
+test("redraws after a resize with the new size, over the lines that the resize wrapped", () => {
   const terminal = new Terminal();
   const frame = ({ columns }: { columns: number }): LiveFrame => area("x".repeat(columns - 1));
   const screen = new LiveArea({ stream: terminal, frame });

@@ -1,4 +1,4 @@
-/** The keys of the live view on a real terminal, and what becomes of the run. */
+/** The keys of the live view on a real terminal, and their effect on the run. */
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { eventually, type Hold, PlainProject, type Project } from "../rig/project.ts";
 import { Terminal } from "../rig/terminal.ts";
@@ -45,7 +45,7 @@ async function screenShows(text: RegExp): Promise<void> {
   });
 }
 
-it("choose a step, give it room, scroll, and go back to the newest output", async () => {
+it("choose a step, expand it, scroll, and return to the newest output", async () => {
   await held();
   expect(screen()).not.toContain("  line 5\n");
   terminal.key("Enter");
@@ -65,7 +65,7 @@ it("choose a step, give it room, scroll, and go back to the newest output", asyn
   expect(project.effects()).toEqual({ plan: 1, build: 1, ship: 1 });
 });
 
-it("s stops after the running step", async () => {
+it("stop the run after the running step with s", async () => {
   await held();
   terminal.key("s");
   await screenShows(/stopping after the steps/);
@@ -75,7 +75,7 @@ it("s stops after the running step", async () => {
   expect(project.effects()).toEqual({ plan: 1, build: 1 });
 });
 
-it("d leaves the run to the background; its step is not started again", async () => {
+it("leave the run to the background with d, without starting its step again", async () => {
   await held();
   terminal.key("d");
   await terminal.shows(/Run \S+ runs in the background as process \d+\nSee it: perdure attach/);
@@ -88,7 +88,7 @@ it("d leaves the run to the background; its step is not started again", async ()
   expect(project.effects()).toEqual({ plan: 1, build: 1, ship: 1 });
 });
 
-it("a window of any size is drawn again", async () => {
+it("redraw a window of any size", async () => {
   await held();
   for (const size of [
     { columns: 40, rows: 12 },
@@ -107,7 +107,7 @@ it("a window of any size is drawn again", async () => {
   await terminal.shows("status 0");
 });
 
-it("Ctrl-Z suspends it, and fg draws it again", async () => {
+it("suspend the view with Ctrl-Z, and redraw it after fg", async () => {
   await held();
   terminal.key("\u001a");
   await terminal.shows(/Stopped/);

@@ -1,7 +1,7 @@
 /**
- * Recordings of the live view: the real program in a real terminal, held at a moment that does not
- * pass, at 40, 80 and 200 columns. Times, ids and the width of the bar are normalised; the pure tests
- * of the layout (test/view/live.test.ts) have them exactly.
+ * Recordings of the live view: the real program in a real terminal, held at a fixed moment, at 40,
+ * 80 and 200 columns. Times, ids and the width of the bar are normalised; the pure tests of the
+ * layout (test/view/live.test.ts) check them exactly.
  */
 import * as fs from "node:fs";
 import { join } from "node:path";

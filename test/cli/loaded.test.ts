@@ -1,4 +1,6 @@
-/** What the built program loads: nothing that speaks to a server, when there is no server. */
+/**
+ * The modules that the built program loads: none that talk to a server when there is no server.
+ */
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
@@ -9,7 +11,7 @@ const HOOK = `process.on("exit", () => {
   require("fs").writeSync(2, "LOADED" + process.moduleLoadList.join(" ") + "\\n");
 });`;
 
-it("is no resolver of host names and no TLS, which a client of PostgreSQL needs", async () => {
+it("loads neither DNS nor TLS, which a client of PostgreSQL needs", async () => {
   const project = new Project();
   const hook = join(project.dir, "hook.cjs");
   writeFileSync(hook, HOOK);

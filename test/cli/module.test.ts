@@ -1,5 +1,6 @@
 /**
- * Pipelines in TypeScript on the command line: when they are read, and what is reported about them.
+ * Pipelines in TypeScript on the command line: when they are read, and how their mistakes are
+ * reported.
  */
 import { mkdirSync, rmSync } from "node:fs";
 import { afterEach, beforeEach, expect, it } from "vitest";
@@ -31,7 +32,7 @@ export default definePipeline({
   );
 }
 
-it("is read by run and by an update, and never by resume", async () => {
+it("are read by run and by an update, but never by resume", async () => {
   const hold = project.hold("b");
   write(hold.command, "exit 3");
   const cli = project.start(["run", "p.ts"]);
@@ -60,7 +61,7 @@ it("is read by run and by an update, and never by resume", async () => {
   expect(project.effects()).toMatchObject({ read: 3 });
 });
 
-it("may stand in other files, and other modules in it", async () => {
+it("may have other extensions, and may import other modules", async () => {
   mkdirSync(project.path("deep"));
   project.write("p.yaml", "steps: [{ id: a, pipeline: deep/c.ts }]");
   const steps = '[{ id: "x", pipeline: "d.mjs" }, { id: "y", prompt_file: "p.md", agent: "cat" }]';
@@ -78,7 +79,7 @@ it("may stand in other files, and other modules in it", async () => {
   expect(exit).toBe(4);
 });
 
-it("says where its mistakes are, for people and for programs", async () => {
+it("report where their mistakes are, for people and for programs", async () => {
   project.write(
     "p.ts",
     `import { definePipeline } from "perdure";

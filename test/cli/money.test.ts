@@ -1,7 +1,4 @@
-/**
- * What agents cost: prices, limits in dollars, models that show themselves late, and what is
- * reported.
- */
+/** The costs of agents: prices, limits in dollars, models that are known late, and reports. */
 import * as fs from "node:fs";
 import { resolve } from "node:path";
 import { afterEach, describe, expect, it } from "vitest";
@@ -45,7 +42,7 @@ describe("a limit in dollars", () => {
     good(await project.finish(["run", "p.yaml"]));
   });
 
-  it("is kept by a price in the user's own file", async () => {
+  it("uses a price of the user's own file", async () => {
     project = await FakeClaude.open(stateless(text("Done.")));
     project.write("p.yaml", `budget: { usd: 1 }\ndefaults: { model: claude-next-9 }\n${WORK}`);
     const config = { XDG_CONFIG_HOME: project.path("own") };
@@ -67,7 +64,7 @@ describe("a limit in dollars", () => {
     );
   });
 
-  it("stops at the first answer of a model without a price, and counts it once it has one", async () => {
+  it("stops at the first answer of a model without a price, and counts it when there is one", async () => {
     const [one, two] = [shell("echo one >> effects"), shell("echo two >> effects")];
     // A model takes its time: what it was asked right before a stop is never answered.
     project = await FakeClaude.open(stateless(one, stall("accept", two), text("Done.")));
@@ -96,7 +93,7 @@ describe("a limit in dollars", () => {
     });
   });
 
-  it("says nothing about a subscription, which costs no dollars", async () => {
+  it("ignores a subscription, which costs no dollars", async () => {
     project = await FakeClaude.open(stateless(shell("echo one >> effects"), text("Done.")));
     project.write("p.yaml", `budget: { usd: 1 }\ndefaults: { billing: subscription }\n${WORK}`);
     const ended = await project.finish(["run", "p.yaml"]);
@@ -144,7 +141,7 @@ describe("what an attempt used", () => {
 });
 
 describe("a pause", () => {
-  it("after the agent's own retries waits as long as we say, and counts", async () => {
+  it("after the agent's own retries lasts as long as ours, and counts", async () => {
     project = await FakeClaude.open(stateless(times("always", refuse(529, text("Done.")))));
     project.write("p.yaml", WORK);
     const runner = project.begin(["run", "p.yaml"], { CLAUDE_CODE_MAX_RETRIES: "1" });
@@ -190,7 +187,7 @@ describe("Codex", () => {
     expect(await project.must(["show"])).toMatch(/^spent .*, ~\$0\.0042$/m);
   });
 
-  it("is priced by the list that the run started with, whatever a newer program knows", async () => {
+  it("is priced by the list that the run started with, even with a newer program", async () => {
     const env = await open("gpt-6.1-sol", ["echo one >> effects"]);
     project.write("go", "");
     const check = "check: test -e ready";
@@ -243,7 +240,7 @@ describe("Codex", () => {
     expect(await shown()).toMatchObject({ spent: used });
   });
 
-  it("is not charged for the turns of a person in its conversation", async () => {
+  it("is not charged for a person's turns in its conversation", async () => {
     const env = await open("gpt-5.5", []);
     const commands = JSON.stringify(["echo one >> effects", project.hold("tool").command]);
     project.write("go", "");

@@ -1,4 +1,6 @@
-/** A project that was moved resumes; a copy of one is noticed, and never touches the original. */
+/**
+ * A project that was moved resumes; a copy of one is recognised, and never affects the original.
+ */
 import { execFileSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -117,7 +119,7 @@ describe.each(["here", "worktree", "copy", "directory"])("a moved project, %s", 
   });
 });
 
-it("says that the unfinished run of a moved file is there", async () => {
+it("mentions the unfinished run of a moved file", async () => {
   const id = await failedRun("here");
   renameSync(project.path("one"), project.path("two"));
   good(await perdure("two", "rewind", id, "b"));
@@ -129,7 +131,7 @@ it("says that the unfinished run of a moved file is there", async () => {
 });
 
 describe.each(["here", "worktree"])("a copied project, %s", (workspace) => {
-  it("is noticed, and continues with its own files when that is wanted", async () => {
+  it("is recognised, and continues with its own files if --as-copy is given", async () => {
     const id = await failedRun(workspace);
     const short = id.slice(0, 8);
     execFileSync("cp", ["-a", "one", "two"], { cwd: project.dir });
@@ -159,7 +161,7 @@ describe.each(["here", "worktree"])("a copied project, %s", (workspace) => {
   });
 });
 
-it("does not continue in a copy while the run lives in the original", async () => {
+it("does not continue in a copy while the run is active in the original", async () => {
   const hold = project.hold("b");
   writeFileSync(project.path("one", "p.yaml"), `steps: [{ id: x, run: "${hold.command}" }]\n`);
   const runner = project.start(["run", "p.yaml"], { cwd: project.path("one") });

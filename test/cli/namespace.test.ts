@@ -1,4 +1,7 @@
-/** Owners and steps in containers and on other machines: who cannot be seen is not presumed dead (P6). */
+/**
+ * Owners and steps in containers and on other machines: a process that cannot be seen is not
+ * presumed dead (P6).
+ */
 import { randomUUID } from "node:crypto";
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeAll, beforeEach, expect, it } from "vitest";
@@ -143,7 +146,7 @@ it("takes a run over from a container when a person vouches for its end", async 
   expect(project.effects()).toEqual({ one: 2, two: 1 });
 });
 
-it("does not start a step again that may live where nobody sees it", async () => {
+it("does not start a step again that may still run where it cannot be seen", async () => {
   const { hold, runner, id } = await heldRun();
   await runner.kill("SIGKILL");
   const journal = new DatabaseSync(project.path(".perdure", "state.db"));
@@ -165,7 +168,7 @@ it("does not start a step again that may live where nobody sees it", async () =>
   expect(project.effects()).toEqual({ one: 1, two: 1 });
 });
 
-it("says in an isolated step that its run is running", async () => {
+it("reports in an isolated step that its run is active", async () => {
   project.write(
     "p.yaml",
     `steps:

@@ -1,6 +1,6 @@
 /**
- * What commands print fits the terminal: no row is broken by the terminal itself, and a command that
- * is suggested can be copied.
+ * The output of commands fits the terminal: the terminal breaks no row, and suggested commands can
+ * be copied.
  */
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { PlainProject, type Project } from "../rig/project.ts";
@@ -26,7 +26,7 @@ steps:
   - { id: publish, run: "true" }
 `;
 
-it("in 40 columns no command breaks a word", async () => {
+it("breaks no word in 40 columns", async () => {
   project.write("p.yaml", PIPELINE);
   await project.run(["run", "p.yaml"]);
   const id = (await project.newestId()).slice(0, 8);

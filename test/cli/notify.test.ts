@@ -1,6 +1,6 @@
 /**
- * Telling others what happens to a run: shell commands and webhooks, delivered at least once by a process
- * of their own, which never delays the run.
+ * Notices about a run: shell commands and webhooks, delivered at least once by a process of their
+ * own, which never delays the run.
  */
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -63,7 +63,7 @@ async function allSent(): Promise<readonly Notice[]> {
 }
 
 describe("notify", () => {
-  it("tells a command and a webhook when a gate asks and when the run completes", async () => {
+  it("notifies a command and a webhook when a gate asks and when the run completes", async () => {
     const hook = 'cat > "told-$PERDURE_NOTIFY_ON.json"; echo "$PERDURE_NOTIFY_NEXT" >> next';
     project.write("perdure.yaml", `notify: { on: [completed], run: 'echo user >> config-told' }\n`);
     project.write(
@@ -99,7 +99,7 @@ steps:
     expect(project.effects()).toEqual({ ship: 1 });
   });
 
-  it("tries again what was refused, and never makes the run wait", async () => {
+  it("retries a refused notice without delaying the run", async () => {
     answers = [503];
     project.write(
       "p.yaml",
@@ -118,7 +118,7 @@ steps:
     expect(received.length).toBeGreaterThanOrEqual(2);
   });
 
-  it("delivers after its process was killed in the middle, at the next resume", async () => {
+  it("delivers at the next resume after its process was killed", async () => {
     answers = ["hang"];
     project.write(
       "p.yaml",

@@ -1,6 +1,7 @@
 /**
- * A step that must not happen twice does not, whatever brings it back (P4): retry of a step before it, resume --from-step,
- * rewind, fork, an edit of the pipeline, and the retry of a group around it. Effects are counted.
+ * A step that must not happen twice does not, whatever brings it back (P4): retry of a step before
+ * it, resume --from-step, rewind, fork, an edit of the pipeline, and the retry of a group around
+ * it. Effects are counted.
  */
 import { afterAll, afterEach, beforeEach, describe, expect, it } from "vitest";
 import { Situation } from "../rig/kept-project.ts";
@@ -71,7 +72,7 @@ const WAYS: readonly IncomingEdge[] = [
 ];
 
 describe.each(WAYS)("brought back by %s", (_name, bring) => {
-  it("its probe is asked first, and its yes stands for the effect", async () => {
+  it("asks its probe first, whose yes stands for the effect", async () => {
     const id = await completed(WITH_PROBE);
     let out = "";
     for (const args of bring(id)) out = await project.must(args);
@@ -82,7 +83,7 @@ describe.each(WAYS)("brought back by %s", (_name, bring) => {
     expect(project.effects()).toMatchObject({ push: 1, z: 2 });
   });
 
-  it("without a probe a person is asked, who may say that it happened", async () => {
+  it("asks a person if there is no probe", async () => {
     const id = await completed("true");
     let exit: number | null = 0;
     let out = "";
@@ -96,7 +97,7 @@ describe.each(WAYS)("brought back by %s", (_name, bring) => {
   });
 });
 
-it("it runs again when its probe says no, and when a person says redo", async () => {
+it("runs again if its probe says no, or a person says redo", async () => {
   const id = await completed(WITH_PROBE);
   project.write("pushed", "");
   await project.must(["retry", id, "a"]);
@@ -112,7 +113,7 @@ it("it runs again when its probe says no, and when a person says redo", async ()
   expect(project.effects()).toMatchObject({ push: 4, z: 5 });
 });
 
-it("an effect that was never confirmed keeps its key over a rewind", async () => {
+it("keeps the key of an unconfirmed effect over a rewind", async () => {
   const [before, after] = [project.hold("before"), project.hold("after")];
   project.write(
     "p.yaml",
@@ -152,7 +153,7 @@ async function startedAt(hold: Hold, args: readonly string[]): Promise<Program> 
   return runner;
 }
 
-it("an edit that has it run again asks first", async () => {
+it("asks before an edit repeats it", async () => {
   const id = await completed(WITH_PROBE);
   project.write("p.yaml", pipeline(WITH_PROBE, "two").replace("effects' #", "effects' ; true #"));
   const reported = await project.must(["resume", id, "--update", "--dry-run"]);
@@ -161,7 +162,7 @@ it("an edit that has it run again asks first", async () => {
   expect(project.effects()).toEqual({ a: 2, push: 1, z: 2 });
 });
 
-it("the retry of a group around it asks first", async () => {
+it("asks before the retry of a group repeats it", async () => {
   project.write(
     "p.yaml",
     `steps:
@@ -181,7 +182,7 @@ it("the retry of a group around it asks first", async () => {
   expect(project.effects()).toEqual({ push: 1, late: 3 });
 });
 
-it("a new round of a loop is another effect, which nobody is asked about", async () => {
+it("does not ask about a new iteration of a loop, which is another effect", async () => {
   project.write(
     "p.yaml",
     `steps:
@@ -198,7 +199,7 @@ it("a new round of a loop is another effect, which nobody is asked about", async
   expect(project.effects()).toEqual({ push: 3 });
 });
 
-it("says beforehand what will be asked", async () => {
+it("announces what it will ask", async () => {
   const probed = await completed(WITH_PROBE);
   const table = await project.must(["retry", probed, "a", "--dry-run"]);
   expect(table).toMatch(/push +probe first +it comes after a; push@1 happened and must not happen/);

@@ -1,7 +1,7 @@
 /**
- * A step that must not happen twice does not, whatever its exit status was and whatever brings it back
- * (P4). The effect is counted after each way back; the step leaves its mark and then ends as the row
- * says.
+ * A step that must not happen twice does not, whatever its exit status was and whatever brings it
+ * back (P4). The effect is counted after each repetition; the step has its effect and then ends as
+ * the row says.
  */
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { eventually, PlainProject, type Project } from "../rig/project.ts";
@@ -80,7 +80,7 @@ const waysBack = (id: string, end: End): ReturnType<typeof allWaysBack> =>
   });
 
 describe.each(Object.keys(ENDS) as End[])("after %s", (end) => {
-  it("with a probe it happens once, and the run completes by itself", async () => {
+  it("happens once with a probe, and the run completes by itself", async () => {
     pipeline(end, PROBE);
     const first = await project.run(["run", "p.yaml"]);
     expect(first.exit, first.stdout).toBe(0);
@@ -94,7 +94,7 @@ describe.each(Object.keys(ENDS) as End[])("after %s", (end) => {
     expect(project.effects().z).toBeGreaterThan(end === "exit 0" ? 1 : 2);
   });
 
-  it("without a probe it happens once, and a person says that it did", async () => {
+  it("happens once without a probe, when a person says that it did", async () => {
     pipeline(end, "true");
     const first = await project.run(["run", "p.yaml"]);
     expect(first.exit, first.stdout).toBe(end === "exit 0" ? 0 : 3);
@@ -112,8 +112,8 @@ describe.each(Object.keys(ENDS) as End[])("after %s", (end) => {
   });
 });
 
-describe("exit statuses", () => {
-  it("are retried that prove that nothing happened, and where the probe says no", async () => {
+describe("an exit status", () => {
+  it("is retried if it proves that nothing happened, or if the probe says no", async () => {
     project.write(
       "p.yaml",
       `steps:
@@ -135,7 +135,7 @@ describe("exit statuses", () => {
     expect(project.effects()).toEqual({ proven: 3, denied: 2 });
   });
 
-  it("of a step whose check failed prove nothing either", async () => {
+  it("of a step whose check failed proves nothing", async () => {
     project.write(
       "p.yaml",
       `steps:
@@ -148,7 +148,7 @@ describe("exit statuses", () => {
     expect(paid()).toBe(1);
   });
 
-  it("that an edge leads on from leave the effect uncertain until the step comes back", async () => {
+  it("that a failure edge handles leaves the effect uncertain until the step comes back", async () => {
     project.write(
       "p.yaml",
       `steps:
@@ -178,7 +178,7 @@ describe("the identity of an effect", () => {
       echo note > note.txt
 ${tell}`;
 
-  it("is there after an ordinary success, from the probe; not where nothing refers to it", async () => {
+  it("comes from the probe after a success, if something refers to it", async () => {
     const more = `  - { id: quiet, once: { probe: 'echo probed >> quiet; echo id-3' }, run: 'true' }\n`;
     project.write("p.yaml", step("echo probed >> probes; echo id-1") + more);
     const stdout = await project.must(["run", "p.yaml"]);
@@ -223,8 +223,8 @@ ${tell}`;
   });
 });
 
-describe("asking for a repeat of what is done", () => {
-  it("needs a yes", async () => {
+describe("a request to repeat an effect", () => {
+  it("needs --yes", async () => {
     pipeline("exit 0", PROBE);
     await project.must(["run", "p.yaml"]);
     const id = await newest();
@@ -249,7 +249,7 @@ describe("asking for a repeat of what is done", () => {
     }
   });
 
-  it("is a question on a terminal", async () => {
+  it("asks on a terminal", async () => {
     pipeline("exit 0", "true");
     await project.must(["run", "p.yaml"]);
     const id = await newest();

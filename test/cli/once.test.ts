@@ -61,13 +61,13 @@ async function cutOff(pushing: Pushing = {}): Promise<string> {
 
 describe("with a probe", () => {
   it.each(MOMENTS.map((moment, round) => [moment, round] as const))(
-    "a push that is killed before its receipt happens once: %s",
+    "pushes once although it is killed before its receipt: %s",
     async (_moment, round) => {
       expect(await onceRound(round)).toEqual([]);
     },
   );
 
-  it("tells what it found, and hands the effect's identity on", async () => {
+  it("reports the result of the probe, and passes on the effect's identity", async () => {
     const more = `  - id: tell\n    run: echo "it is \${{ results.push.identity }}"\n`;
     const id = await cutOff({ probe: project.probe, more });
     expect(await project.must(["resume", "--dry-run", id])).toContain(
@@ -85,7 +85,7 @@ describe("with a probe", () => {
     );
   });
 
-  it("that was killed itself, or stopped with the run, is asked again", async () => {
+  it("asks a probe again that was killed, or stopped with the run", async () => {
     const asked = project.hold("probe");
     const probe = `${project.effect("asked")}\n${asked.command}\n${project.probe}`;
     const id = await cutOff({ probe });
@@ -120,7 +120,7 @@ describe("with a probe", () => {
     expect(project.effects()).toMatchObject({ asked: 2, ship: 1 });
   });
 
-  it("that does not know leaves it to a person, who may ask it again by resuming", async () => {
+  it("asks a person if the probe does not know; a resume asks the probe again", async () => {
     const id = await cutOff({
       probe: `test -e net || { echo no network >&2; exit 7; }\n${project.probe}`,
     });
@@ -135,7 +135,7 @@ describe("with a probe", () => {
     expect(project.pushes()).toHaveLength(1);
   });
 
-  it("is asked again after a kill at each moment of the asking", async () => {
+  it("asks the probe again after a kill at any moment", async () => {
     const id = await cutOff({ probe: `test -e net || exit 7\n${project.probe}` });
     const log = project.path("failpoints");
     const passed = (): readonly string[] => project.read("failpoints").trimEnd().split("\n");
@@ -160,7 +160,7 @@ describe("with a probe", () => {
     expect(project.pushes()).toHaveLength(1);
   });
 
-  it("is not believed when the step's outputs are not there", async () => {
+  it("does not believe the probe if the step's outputs are missing", async () => {
     const { runner, id } = await startPush("p", {
       probe: project.probe,
       more: "    outputs: { notes: notes.md }\n",
@@ -180,7 +180,7 @@ describe("with a probe", () => {
     expect(project.pushes()).toHaveLength(1);
   });
 
-  it("decides after Ctrl-C as well", async () => {
+  it("asks the probe after Ctrl-C, too", async () => {
     const { runner, id } = await startPush("p", { probe: project.probe });
     const stopped = await runner.kill("SIGINT");
     expect(stopped.exit).toBe(130);
@@ -191,7 +191,7 @@ describe("with a probe", () => {
     expect(project.pushes()).toHaveLength(1);
   });
 
-  it("decides after a timeout as well", async () => {
+  it("asks the probe after a timeout, too", async () => {
     const { runner } = await startPush("p", {
       probe: project.probe,
       more: "    timeout: 4s\n    retry: 3\n",
@@ -211,7 +211,7 @@ describe("without a probe", () => {
     `Output: perdure logs ${id} push`,
   ];
 
-  it("a person settles it, and of two people at once the word of one counts", async () => {
+  it("is settled by a person; of two people at the same time one counts", async () => {
     const id = await cutOff();
     expect(await project.must(["resume", "--dry-run", id])).toContain("push  needs settle  ");
     const stopped = await project.run(["resume", id]);
@@ -259,7 +259,7 @@ describe("without a probe", () => {
     expect(settled).toHaveLength(1);
   });
 
-  it("is not settled while it runs, nor before anybody looked", async () => {
+  it("cannot be settled while it runs, nor before it is uncertain", async () => {
     const { runner, id } = await startPush("p", {});
     const refused = await project.run(["settle", id, "push", "done"]);
     expect(refused.exit).toBe(7);
@@ -275,7 +275,7 @@ describe("without a probe", () => {
     expect((await project.run(["retry", id, "push"])).exit).toBe(2);
   });
 
-  it("Ctrl-C leaves it to a person; the rest of the run continues", async () => {
+  it("leaves it to a person after Ctrl-C; the rest of the run continues", async () => {
     const beside = `  - id: beside\n    needs: []\n    run: ${project.effect("beside")}\n`;
     const { runner, id } = await startPush("p", { more: beside });
     const stopped = await runner.kill("SIGINT");

@@ -21,7 +21,7 @@ function piped(args: readonly string[], input: string) {
 }
 
 describe("a command", () => {
-  it("is a run that is killed, listed and resumed like any other", async () => {
+  it("can be killed, listed and resumed like any other run", async () => {
     const hold = project.hold("one");
     const shell = `${project.effect("begun")}; test -e go || ${hold.command}; ${project.effect("done")}`;
     const runner = project.start(["run", "--shell", shell]);
@@ -34,7 +34,7 @@ describe("a command", () => {
     expect(project.effects()).toEqual({ begun: 2, done: 1 });
   });
 
-  it("that fails says how to run it again", async () => {
+  it("that fails suggests how to run it again", async () => {
     const failed = await project.run(["run", "--shell", "exit 3"]);
     expect(failed.exit).toBe(3);
     const why = await project.run(["why"]);
@@ -66,7 +66,7 @@ describe("a prompt", () => {
     expect(typed.stdout).toContain("From a pipe.");
   });
 
-  it("goes to that model, with these permissions", async () => {
+  it("uses the given model and permissions", async () => {
     fs.mkdirSync(project.path("bin"));
     const program = project.path("bin", "claude");
     fs.writeFileSync(program, '#!/bin/sh\necho "$@" >> arguments\nexit 1\n', { mode: 0o755 });
@@ -77,7 +77,7 @@ describe("a prompt", () => {
     expect(project.read("arguments")).toMatch(/--model opus.*--permission-mode plan/s);
   });
 
-  it("is refused with an unknown agent, and without a text", async () => {
+  it("is refused if the agent is unknown or the text is missing", async () => {
     const unknown = await project.run(["run", "--agent", "claud", "Go."]);
     expect(unknown.exit).toBe(4);
     expect(unknown.stderr).toContain("did you mean `claude`?");
@@ -89,7 +89,7 @@ describe("a prompt", () => {
     expect(project.exists(".perdure")).toBe(false);
   });
 
-  it("is none when the word names a pipeline", async () => {
+  it("is not assumed if the argument names a pipeline", async () => {
     project.write("p.yaml", "steps: [{ id: a, run: ls }]\n");
     const refused = await project.run(["run", "--agent", "claude", "p.yaml"]);
     expect(refused.stderr).toContain("--agent is for pipelines in DOT");
@@ -97,7 +97,7 @@ describe("a prompt", () => {
 });
 
 describe("a pipeline from standard input", () => {
-  it("runs, names files from here, and is named ad-hoc", async () => {
+  it("runs with paths relative to the current directory, under the name ad-hoc", async () => {
     project.write("sub.yaml", `steps: [{ id: in, run: "${project.effect("in")}" }]\n`);
     const text =
       "steps:\n  - { id: a, pipeline: sub.yaml }\n  - { id: b, run: 'echo ${{ input.n }}' }\n";
@@ -108,7 +108,7 @@ describe("a pipeline from standard input", () => {
     expect(project.effects()).toEqual({ in: 1 });
   });
 
-  it("is resumed without its text", async () => {
+  it("resumes without its text", async () => {
     const text = "name: once more\nsteps: [{ id: a, run: test -e go }]\n";
     expect(piped(["run", "-"], text).status).toBe(3);
     fs.writeFileSync(project.path("go"), "");

@@ -1,4 +1,4 @@
-/** A person takes a conversation over in the agent's own program, on a real terminal. */
+/** A person continues a conversation in the agent's own program, on a real terminal. */
 import { readFileSync } from "node:fs";
 import { afterEach, describe, expect, it } from "vitest";
 import { FakeClaude } from "../rig/fake-claude.ts";
@@ -63,7 +63,7 @@ async function stopped(yaml = PIPELINE): Promise<string> {
 }
 
 describe("an interrupted step", () => {
-  it("is opened on its conversation, and resume continues with what was said", async () => {
+  it("opens in its conversation, and resume continues with what was said there", async () => {
     const id = await stopped();
     const shortId = id.slice(0, 8);
     const [started] = await project.events("step.started");
@@ -100,7 +100,7 @@ describe("an interrupted step", () => {
     }
   });
 
-  it("is not resumed beside a program that outlived perdure open", async () => {
+  it("is not resumed while the program of perdure open still runs", async () => {
     const id = await stopped();
     const screen = openTerminal();
     screen.perdure(`open ${id} work`);
@@ -120,7 +120,7 @@ describe("an interrupted step", () => {
   });
 });
 
-it("a step that outlived its runner is stopped before it is opened", async () => {
+it("stops a step that outlived its runner before it opens it", async () => {
   project = await FakeClaude.open(
     stateless(shell("echo one >> effects"), stall("accept", text("?"))),
   );
@@ -141,7 +141,7 @@ it("a step that outlived its runner is stopped before it is opened", async () =>
   await screen.shows(/continues with: perdure resume \w+/);
 });
 
-it("a completed step can be asked something, and stays completed", async () => {
+it("opens a completed step, which stays completed", async () => {
   project = await FakeClaude.open(stateless(text("Done.")));
   project.write("p.yaml", PIPELINE);
   good(await project.finish(["run", "p.yaml"]));
@@ -159,7 +159,7 @@ it("a completed step can be asked something, and stays completed", async () => {
   expect(await project.events("run.messaged")).toEqual([]);
 });
 
-it("files that were changed meanwhile in a workspace of the run stay", async () => {
+it("keeps the files that were changed meanwhile in a workspace of the run", async () => {
   const id = await stopped(`workspace: copy\n${PIPELINE}`);
   project.model.play(
     when("You were interrupted", shell("cat made-by-hand >> ../seen"), text("All done.")),
@@ -177,7 +177,7 @@ it("files that were changed meanwhile in a workspace of the run stay", async () 
 });
 
 describe("refuses", () => {
-  it("a step without an agent, one without a conversation, and one that is not there", async () => {
+  it("a step without an agent, one without a conversation, and an unknown one", async () => {
     project = await FakeClaude.open();
     project.write(
       "p.yaml",
@@ -199,7 +199,7 @@ steps:
     expect(await refused("wrok")).toContain("did you mean work?");
   });
 
-  it("a conversation that is not on this machine, and a program that is not there", async () => {
+  it("a conversation that is not on this machine, and a missing program", async () => {
     const id = await stopped();
     const elsewhere = { CLAUDE_CONFIG_DIR: project.path("empty") };
     const gone = await project.begin(["open", id, "work"], elsewhere).ended;

@@ -8,7 +8,7 @@ beforeEach(() => {
 });
 afterEach(() => project.remove());
 
-it("takes the result of a step that ended while no runner lived", async () => {
+it("takes the result of a step that ended while there was no runner", async () => {
   const hold = project.hold("slow");
   project.write(
     "p.yaml",
@@ -36,7 +36,7 @@ it("takes the result of a step that ended while no runner lived", async () => {
   expect(project.effects()).toEqual({ slow: 1, next: 1 });
 });
 
-it("re-attaches to a step that still runs and shows its output from the first byte", async () => {
+it("follows a step that still runs, and shows its output from the first byte", async () => {
   const hold = project.hold("slow");
   project.write(
     "p.yaml",

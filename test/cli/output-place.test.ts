@@ -1,4 +1,4 @@
-/** What a step hands on lies in its workspace; neither a value nor a link leads out of it. */
+/** Outputs are in the workspace of their step; neither a value nor a link leads out of it. */
 import * as fs from "node:fs";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { Project } from "../rig/project.ts";
@@ -76,7 +76,7 @@ describe.each(["here", "copy", "own"])("in the workspace %s", (kind) => {
   });
 });
 
-it("a link that stays in the workspace is followed", async () => {
+it("follows a link that stays in the workspace", async () => {
   project.write(
     "p.yaml",
     `steps:
@@ -91,7 +91,7 @@ it("a link that stays in the workspace is followed", async () => {
   expect(kept()).toEqual(["made\n"]);
 });
 
-it("a path that leads out whatever its values are is a mistake", async () => {
+it("reports a path that leads out whatever its values are", async () => {
   project.write(
     "p.yaml",
     `steps:
@@ -115,7 +115,7 @@ it("a path that leads out whatever its values are is a mistake", async () => {
   expect(exit).toBe(4);
 });
 
-it("a kept file is not put back through a link that leads out by now", async () => {
+it("restores no kept file through a link that leads out", async () => {
   const hold = project.hold("two");
   project.write(
     "p.yaml",

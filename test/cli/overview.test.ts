@@ -1,4 +1,4 @@
-/** What many runs have in common: `list --all-projects`, `inbox` and `cost`, over two projects. */
+/** Views of many runs: `list --all-projects`, `inbox` and `cost`, over two projects. */
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { FakeClaude } from "../rig/fake-claude.ts";
 import { stateless, text } from "../rig/model/reply.ts";
@@ -70,7 +70,7 @@ describe("inbox", () => {
 });
 
 describe("cost", () => {
-  it("adds up what agents used, by what is asked for", async () => {
+  it("adds up what agents used, grouped as asked", async () => {
     // Each run: 100 tokens in at $1000, 20 out at $2000 for a million.
     const row = { runs: 2, tokens: 240, usd: expect.closeTo(0.28, 6) };
     const rows = [{ pipeline: "paid", model: "fake-model", agent: "claude", ...row }];
@@ -83,7 +83,7 @@ describe("cost", () => {
     expect(await there.must(["cost"], { env: env() })).toMatch(/^No agent has used anything since/);
   });
 
-  it("names what --by and --since take", async () => {
+  it("names the values of --by and --since", async () => {
     for (const [args, named] of [
       [["--by", "colour"], "pipeline, model, agent, day, project"],
       [["--since", "soon"], "12h or 30d"],

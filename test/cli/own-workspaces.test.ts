@@ -1,4 +1,4 @@
-/** Instances that work apart: one workspace for all steps of an item, a round or a group. */
+/** Instances in workspaces of their own: one for all steps of an item, an iteration or a group. */
 import { execFileSync } from "node:child_process";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { eventually, Project, type Result } from "../rig/project.ts";
@@ -36,7 +36,7 @@ async function workspaceFile(name: string): Promise<string> {
   return project.read(".perdure", "runs", await project.newestId(), "workspace", name);
 }
 
-it("stays in the files of the run when a snapshot of another step is older than its merge", async () => {
+it("keeps a merge in the files of the run when a snapshot of another step is older", async () => {
   const [shared, apart] = [project.hold("shared"), project.hold("apart")];
   const failsOnce = `test -e '${project.path("failed")}' || { touch '${project.path("failed")}'; exit 1; }`;
   project.write(
@@ -64,7 +64,7 @@ steps:
 });
 
 describe("workspace: own on a fan-out", () => {
-  it("is one worktree for all steps of an item; merged in the order of the items", async () => {
+  it("gives all steps of an item one worktree, and merges in the order of the items", async () => {
     repository();
     const hold = project.hold("first");
     project.write(
@@ -96,7 +96,7 @@ steps:
     expect(places).toHaveLength(6);
   });
 
-  it("works on the short form, and in the project itself", async () => {
+  it("works in the short form, and in the project itself", async () => {
     repository();
     project.write(
       "p.yaml",
@@ -109,7 +109,7 @@ steps:
     expect([project.read("f1"), project.read("f2")]).toEqual(["1\n", "2\n"]);
   });
 
-  it("keeps the workspace of an item that failed, and runs nothing of it twice", async () => {
+  it("keeps the workspace of a failed item, and runs none of its steps twice", async () => {
     repository();
     project.write(
       "p.yaml",
@@ -131,7 +131,7 @@ steps:
     expect(await workspaceFile("f2")).toBe("made\nused\n");
   });
 
-  it("stops at work that does not fit, and merges it again once that is resolved", async () => {
+  it("stops at a conflict, and merges again when it is resolved", async () => {
     repository();
     project.write(
       "p.yaml",
@@ -158,7 +158,7 @@ steps:
 });
 
 describe("workspace: own on other steps that hold steps", () => {
-  it("is merged after a group, after each round of a loop, and after a sub-pipeline", async () => {
+  it("is merged after a group, after each iteration of a loop, and after a sub-pipeline", async () => {
     repository();
     project.write("sub.yaml", 'steps: [{ id: inner, run: "test ! -e s; echo s > s" }]\n');
     project.write(
@@ -183,7 +183,7 @@ steps:
     expect(await workspaceFile("all")).toBe("a\nb\n0\n1\ns\n");
   });
 
-  it("is refused where nothing is kept", async () => {
+  it("is refused without snapshots", async () => {
     project.write(
       "p.yaml",
       `
@@ -199,7 +199,7 @@ steps:
   });
 });
 
-it("a retry does not wipe what its neighbour has just written", async () => {
+it("does not remove in a retry what another step has just written", async () => {
   repository();
   const writes = (name: string): string =>
     `for i in 1 2 3 4 5 6 7 8 9; do echo $i > ${name}$i; done`;
@@ -221,7 +221,7 @@ steps:
   expect((await workspaceFile("count")).trim()).toBe("27");
 });
 
-it("work between two attempts of a step outlives the third", async () => {
+it("keeps work that another step did between two attempts of a step", async () => {
   repository();
   project.write(
     "p.yaml",

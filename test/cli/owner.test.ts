@@ -1,4 +1,4 @@
-/** One owner per run, provably (P6): who is refused, who takes over, and who is left alone. */
+/** One owner per run, with proof (P6): who is refused, who takes over, and who is left alone. */
 import { type ChildProcess, spawn } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
@@ -61,7 +61,7 @@ function editOwner(change: (owner: LeaseOwner) => LeaseOwner): void {
   journal.close();
 }
 
-it("resumes no live run, adds to its budget through its owner, and nothing when it has finished", async () => {
+it("does not resume a living run, but adds to its budget through its owner", async () => {
   const { hold, runner } = await heldRun();
   const [runId = ""] = await project.runIds();
   const id = runId.slice(0, 8);
@@ -101,7 +101,7 @@ it("refuses to resume a cleaned run, and says why", async () => {
   expect(refused.stderr).toContain(`next: perdure run ${project.path("p.yaml")}`);
 });
 
-it("cleans no run whose step outlived its runner, and lets exactly one of two resumes win", async () => {
+it("does not clean a run whose step outlived its runner, and lets exactly one of two resumes win", async () => {
   const { hold, runner } = await heldRun();
   await runner.kill("SIGKILL");
   const id = (await project.newestId()).slice(0, 8);
@@ -119,7 +119,7 @@ it("cleans no run whose step outlived its runner, and lets exactly one of two re
   expect(project.effects()).toEqual({ one: 1, two: 1 });
 });
 
-it("takes no stranger for a step whose pid belongs to another process by now", async () => {
+it("does not mistake another process with the pid of a step for the step", async () => {
   const { hold, runner } = await heldRun();
   await runner.kill("SIGKILL");
   await project.killSteps();
@@ -139,7 +139,7 @@ it("takes no stranger for a step whose pid belongs to another process by now", a
   expect(foreign.exitCode ?? foreign.signalCode).toBeNull();
 });
 
-it("takes a run over from a pid that is another's by now, and from an earlier boot; from another machine only when a person vouches for its death", async () => {
+it("takes over a run from a reused pid and from an earlier boot; from another machine only with --take-over", async () => {
   const { hold, runner } = await heldRun();
   await runner.kill("SIGKILL");
   foreign = spawn("sleep", ["1000"]);
@@ -173,7 +173,7 @@ it("takes a run over from a pid that is another's by now, and from an earlier bo
   expect(foreign.exitCode ?? foreign.signalCode).toBeNull();
 });
 
-it("refuses beside a paused owner; taken over and woken, that one writes and starts nothing", async () => {
+it("refuses beside a paused owner, which writes and starts nothing when it wakes up after a takeover", async () => {
   const { hold, runner } = await heldRun();
   const [runId = ""] = await project.runIds();
   const id = runId.slice(0, 8);
@@ -198,7 +198,7 @@ it("refuses beside a paused owner; taken over and woken, that one writes and sta
   expect(project.effects()).toEqual({ one: 1, two: 1 });
 });
 
-it("leaves the living step to the one who took over when the paused owner is woken first", async () => {
+it("leaves the living step to the new owner when the paused one wakes up first", async () => {
   const { hold, runner } = await heldRun();
   const id = (await project.newestId()).slice(0, 8);
   process.kill(runner.pid, "SIGSTOP");
@@ -217,7 +217,7 @@ it("leaves the living step to the one who took over when the paused owner is wok
   expect(project.effects()).toEqual({ one: 1, two: 1 });
 });
 
-it("lets many runs start at once in one directory", async () => {
+it("lets many runs start at the same time in one directory", async () => {
   project.write("p.yaml", `steps: [{ id: one, run: "${project.effect("one")}" }]\n`);
   const runs = Array.from({ length: MANY }, () => project.start(["run", "p.yaml", "-q"]));
   for (const result of await Promise.all(runs.map(({ ended }) => ended))) {
@@ -226,7 +226,7 @@ it("lets many runs start at once in one directory", async () => {
   expect(project.effects()).toEqual({ one: MANY });
 });
 
-it("finds no project, or a whole one, while another process makes it", async () => {
+it("finds either no project or a complete one while another process creates it", async () => {
   const directories = Array.from({ length: NEW_PROJECTS }, (_, at) => project.path(`new-${at}`));
   const maker = project.script(NEW_PROJECTS_SCRIPT, directories);
   let isMaking = true;

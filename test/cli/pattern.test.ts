@@ -1,4 +1,4 @@
-/** Patterns of authors and schemas: whatever a step writes, matching them takes no longer than it is long. */
+/** Patterns of authors and schemas: matching takes linear time, whatever a step prints. */
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { PATIENCE_MS } from "../rig/patience.ts";
 import { PlainProject, type Project } from "../rig/project.ts";
@@ -35,7 +35,7 @@ it("in the schema of a check fails the step", { timeout: LIMIT_MS }, async () =>
   expect(exit).toBe(3);
 });
 
-it("in the schema of a check still accepts what fits", { timeout: LIMIT_MS }, async () => {
+it("in the schema of a check still accepts what matches", { timeout: LIMIT_MS }, async () => {
   project.write(
     "p.yaml",
     `steps:
@@ -121,7 +121,9 @@ steps: [{ id: one, run: "true" }]
   },
 );
 
-it("a list too long to be compared with itself fails the step", { timeout: LIMIT_MS }, async () => {
+it("fails the step at a list that is too long to be compared with itself", {
+  timeout: LIMIT_MS,
+}, async () => {
   project.write(
     "p.yaml",
     `steps:
@@ -135,7 +137,7 @@ it("a list too long to be compared with itself fails the step", { timeout: LIMIT
   expect(exit).toBe(3);
 });
 
-it("that cannot be matched in linear time are mistakes with a place", async () => {
+it("that cannot be matched in linear time are mistakes with a position", async () => {
   project.write(
     "p.yaml",
     `input:

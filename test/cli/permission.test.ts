@@ -1,4 +1,7 @@
-/** Calls that an agent is not permitted: no failure by themselves, named everywhere, asked about on request. */
+/**
+ * Calls that an agent is not permitted to make: no failure by themselves, named everywhere, and
+ * asked about on request.
+ */
 import * as fs from "node:fs";
 import { join, resolve } from "node:path";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -89,7 +92,7 @@ const DENIED = { do: "denied", command: "touch published" };
 const SAID = { do: "text", text: "I did what I could." };
 
 describe("a denied call", () => {
-  it("is no failure: the agent's own result counts, and the call is named", async () => {
+  it("is not a failure: the agent's own result counts, and the call is named", async () => {
     pipeline("");
     const { exit, stdout, stderr } = await run(["run", "p.yaml"], DENIED, SAID);
 
@@ -106,14 +109,14 @@ describe("a denied call", () => {
     expect(await project.must(["explain", id, "work"])).toContain(`not permitted to use ${CALL}`);
   });
 
-  it("leaves it to the check whether the work is done", async () => {
+  it("leaves the decision to the check", async () => {
     pipeline('check: "test -e made"');
     const made = { do: "shell", command: "touch made" };
     const { exit, stdout } = await run(["run", "p.yaml"], DENIED, made, SAID);
     expect(exit, stdout).toBe(0);
   });
 
-  it("is named with the key to change where the step fails", async () => {
+  it("is named with the key to change when the step fails", async () => {
     pipeline('check: "test -e made"');
     const failed = await run(["run", "p.yaml"], DENIED, SAID);
     const [id = ""] = await project.runIds();
@@ -161,7 +164,7 @@ describe("on_denied: ask", () => {
 
   const PUBLISHED = { do: "denied", command: "touch published" };
 
-  it("asks a person; allowed, the conversation continues with that call allowed", async () => {
+  it("asks a person, and continues the conversation with the call allowed", async () => {
     pipeline("on_denied: ask");
     const id = await asked();
     await project.must(["answer", id, "work", "allow"]);
@@ -181,7 +184,7 @@ describe("on_denied: ask", () => {
     expect(await project.must(["replay", id])).toContain("no difference");
   });
 
-  it("tells the agent when a person denies it, and does not ask again", async () => {
+  it("informs the agent when a person denies it, and does not ask again", async () => {
     pipeline("on_denied: ask");
     const id = await asked();
     await project.must(["answer", id, "work", "deny", "--text", "not on a Friday"]);
@@ -195,12 +198,12 @@ describe("on_denied: ask", () => {
     expect(project.exists("published")).toBe(false);
   });
 
-  it("asks nobody about what the author has denied", async () => {
+  it("does not ask about a call that the author has denied", async () => {
     pipeline('on_denied: ask, tools: { deny: ["Bash(touch:*)"] }');
     expect((await run(["run", "p.yaml"], DENIED, SAID)).exit).toBe(0);
   });
 
-  it("asks nobody when the check has passed", async () => {
+  it("does not ask when the check has passed", async () => {
     pipeline('on_denied: ask, check: "true"');
     expect((await run(["run", "p.yaml"], DENIED, SAID)).exit).toBe(0);
   });
@@ -211,7 +214,7 @@ describe("on_denied: ask", () => {
     expect(exit).toBe(6);
   });
 
-  it("keeps the question, and what was allowed, over kills of the runner", async () => {
+  it("keeps the question and the answer after kills of the runner", async () => {
     pipeline("on_denied: ask");
     const id = await asked();
     expect((await run(["resume", id])).exit).toBe(6);

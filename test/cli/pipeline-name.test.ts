@@ -1,4 +1,4 @@
-/** A pipeline that is named instead of its file. */
+/** Pipelines that are named without their path. */
 import * as fs from "node:fs";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { eventually, PlainProject, type Project } from "../rig/project.ts";
@@ -24,14 +24,14 @@ it("is found in the folder `pipelines`, here or above, and beside it", async () 
   expect(deep.stdout).toContain("say │ nightly\n");
 });
 
-it("is suggested when its name is misspelt", async () => {
+it("is suggested when its name is misspelled", async () => {
   const refused = await project.run(["run", "relaese"]);
   expect(refused.exit).toBe(2);
   expect(refused.stderr).toContain("there is no file relaese, and no pipeline of that name");
   expect(refused.stderr).toContain("perdure run release");
 });
 
-it("is one of a list when none is named", async () => {
+it("is listed when the command names none", async () => {
   const refused = await project.run(["run"]);
   expect(refused.exit).toBe(2);
   expect(refused.stderr).toMatch(
@@ -68,13 +68,13 @@ it("is chosen from a list on a terminal, by its number or its name", async () =>
   expect(await project.runIds()).toHaveLength(1);
 });
 
-it("is not mistaken for a prompt, nor a prompt for it", async () => {
+it("is not mistaken for a prompt, nor a prompt for a pipeline", async () => {
   const { exit, stderr } = await project.run(["run", "Make the tests pass"]);
   expect(exit).toBe(2);
   expect(stderr).toContain("perdure run --agent claude 'Make the tests pass'");
 });
 
-it("is known to validate, graph, doctor and prices", async () => {
+it("works with validate, graph, doctor and prices", async () => {
   expect(await project.must(["validate", "release"])).toMatch(/^release: valid, 1 step\n/);
   expect(await project.must(["graph", "release"])).toContain("say");
   expect(await project.must(["doctor", "release"])).toContain("release can run here");
@@ -99,7 +99,7 @@ steps:
     );
   });
 
-  it("repeats a part of its newest run, with its input or as a new run with another one", async () => {
+  it("runs part of its newest run again, or forks it with another input", async () => {
     await project.must(["run", "release"]);
     const [id = ""] = await project.runIds();
     const none = await project.run(["run", "deploy", "--from-step", "ship"]);

@@ -1,4 +1,4 @@
-/** A run that is exported in one place and continues in another: directory, HOME and repository. */
+/** A run that is exported in one place and continues in another directory, HOME and repository. */
 import { execFileSync } from "node:child_process";
 import * as fs from "node:fs";
 import { join } from "node:path";
@@ -194,7 +194,7 @@ steps:
     expect(shown).not.toContain(here.dir);
   });
 
-  it("leaves the user's own repository alone, and carries what was committed on its branch", async () => {
+  it("leaves the user's own repository alone, and contains the commits of its branch", async () => {
     initGit(here.dir);
     initGit(there.dir);
     here.write(
@@ -250,7 +250,7 @@ steps:
     expect(there.read("result.txt")).toBe("made\na\nchanged\n");
   });
 
-  it("says what it does, word for word", async () => {
+  it("reports what it does, word for word", async () => {
     here.write("a.txt", "a\n");
     here.write("p.yaml", "name: moving\nsteps:\n  - { id: one, run: test -e ok }\n");
     await here.run(["run", "p.yaml"]);
@@ -278,7 +278,7 @@ Continue: perdure resume 1a2b3c4d
     expect(refused.stderr).toContain("exists here already, and differs from the one in the file");
   });
 
-  it("asks before it touches files that are nowhere else", async () => {
+  it("asks before it changes files that are nowhere else", async () => {
     const id = await exportedFrom("workspace: here");
     fs.renameSync(here.path("run.perdure"), there.path("run.perdure"));
     leave();
@@ -296,7 +296,7 @@ Continue: perdure resume 1a2b3c4d
     expect(userGit(git, "show", `${aside}:mine.txt`)).toBe("mine\n");
   });
 
-  it("is refused while somebody works on it; a copy can be forced", async () => {
+  it("is refused while it is active, unless a copy is forced", async () => {
     here.write("a.txt", "a\n");
     pipeline("workspace: here");
     const runner = here.start(["run", "flow/p.yaml"]);
@@ -334,7 +334,7 @@ Continue: perdure resume 1a2b3c4d
     "a path that leads out": (bytes) => changed(bytes, '"run/attempts', '"run/../../..'),
   };
 
-  it("in a damaged file changes nothing, whatever the damage", async () => {
+  it("changes nothing when its file is damaged", async () => {
     await exportedFrom("workspace: here");
     const file = here.path("run.perdure");
     const whole = fs.readFileSync(file);
@@ -349,7 +349,7 @@ Continue: perdure resume 1a2b3c4d
     }
   });
 
-  it("brings no rights along: its files are its user's alone", async () => {
+  it("brings no file permissions along: only its user can read its files", async () => {
     here.write("p.yaml", "workspace: directory\nsteps:\n  - { id: one, run: echo hi }\n");
     await here.must(["run", "p.yaml"]);
     const [id = ""] = await here.runIds();
@@ -482,7 +482,7 @@ steps:
     expect(fs.readdirSync(env.FAKE_AGENT_HOME ?? "")).toHaveLength(1);
   });
 
-  it("does not overwrite another transcript, and takes the same one for its own", async () => {
+  it("does not overwrite another transcript, and uses an identical one", async () => {
     const { id, file } = await exported();
     const [name = ""] = fs.readdirSync(here.path("config", "projects", "here"));
     const mine = join(env.HOME ?? "", ".claude", "projects", "elsewhere");

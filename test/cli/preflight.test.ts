@@ -1,4 +1,4 @@
-/** The look before the first step is paid for. */
+/** The checks before the first step is paid for. */
 import * as fs from "node:fs";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { PlainProject, type Project, type Result } from "../rig/project.ts";
@@ -45,8 +45,8 @@ function pipeline(...steps: readonly string[]): void {
 const WORK = "{ id: work, agent: claude, prompt: Do it. }";
 const JUDGE = "{ id: judge, agent: codex, permissions: plan, prompt: Is it good? }";
 
-describe("before a run", () => {
-  it("stops at a missing agent, before anything is paid for, with what helps", async () => {
+describe("the preflight of a run", () => {
+  it("stops at a missing agent, before anything is paid for, and says what helps", async () => {
     install("claude");
     pipeline(WORK, JUDGE);
     const { exit, stderr } = await perdure(["run", "p.yaml"], KEYS);
@@ -63,7 +63,7 @@ describe("before a run", () => {
     expect(project.effects()).toEqual({ claude: 1 });
   });
 
-  it("stops at an agent that has nothing to log in with", async () => {
+  it("stops at an agent without a login", async () => {
     install("claude");
     pipeline(WORK);
     const { exit, stderr } = await perdure(["run", "p.yaml"]);
@@ -81,7 +81,7 @@ describe("before a run", () => {
     expect((await perdure(["run", "p.yaml"], own)).exit).toBe(3);
   });
 
-  it("stops at a program of a later step, and at a directory, that are not there", async () => {
+  it("stops at a missing program of a later step, and at a missing directory", async () => {
     install("claude");
     pipeline(
       "{ id: work, agent: claude, prompt: Do it., directories: [../beside] }",
@@ -94,7 +94,7 @@ describe("before a run", () => {
     expect(stderr).toMatch(/there is no directory \S+\/beside \(step work\)/);
   });
 
-  it("only warns where a step may be passed over, or an earlier one may install it", async () => {
+  it("only warns if a step may be skipped, or an earlier one may install the program", async () => {
     install("claude");
     pipeline(
       '{ id: work, agent: claude, prompt: "Do it, and install no-such-tool." }',
@@ -109,7 +109,7 @@ describe("before a run", () => {
     expect(stderr).toContain("warning: codex is not on the PATH (agent of step judge)");
   });
 
-  it("looks at nothing where nothing is paid for, nor where the person says so", async () => {
+  it("checks nothing if nothing is paid for, or with --no-preflight", async () => {
     pipeline("{ id: work, run: no-such-tool }");
     expect((await perdure(["run", "p.yaml"])).exit).toBe(3);
     pipeline(WORK);
@@ -117,8 +117,8 @@ describe("before a run", () => {
   });
 });
 
-describe("before a resume", () => {
-  it("looks at what is left to do", async () => {
+describe("the preflight of a resume", () => {
+  it("checks what is left to do", async () => {
     install("claude", "codex");
     pipeline(WORK, JUDGE);
     expect((await perdure(["run", "p.yaml"], KEYS)).exit).toBe(3);
@@ -131,7 +131,7 @@ describe("before a resume", () => {
   });
 });
 
-describe("before another way to continue", () => {
+describe("the preflight of other commands", () => {
   const GOOD = "#!/bin/sh\nexit 0\n";
 
   /** A run of two plain agents, the second of which has failed; the program of one is gone then. */
@@ -162,7 +162,7 @@ describe("before another way to continue", () => {
     expect(done.exit, done.stdout + done.stderr).toBe(0);
   }
 
-  it("retry looks at the step and those after it, and not at what is done", async () => {
+  it("of retry checks the step and those after it, but not what is done", async () => {
     const id = await failedWithout("two");
     await refusedThenDone(["retry", id, "b"], "two");
     fs.rmSync(project.path("bin", "one"));
@@ -170,24 +170,24 @@ describe("before another way to continue", () => {
     await refusedThenDone(["retry", id, "a"], "one");
   });
 
-  it("retry does not look when the person says so", async () => {
+  it("of retry is skipped with --no-preflight", async () => {
     const id = await failedWithout("two");
     expect((await perdure(["retry", id, "b", "--no-preflight"])).exit).toBe(3);
   });
 
-  it("resume --from-step looks at all that runs again", async () => {
+  it("of resume --from-step checks everything that runs again", async () => {
     const id = await failedWithout("one");
     fs.writeFileSync(project.path("bin", "two"), GOOD, { mode: 0o755 });
     await refusedThenDone(["resume", id, "--from-step", "a"], "one");
   });
 
-  it("fork --start looks at what the fork is to do", async () => {
+  it("of fork --start checks what the fork will do", async () => {
     const id = await failedWithout("two");
     await refusedThenDone(["fork", id, "--start"], "two");
     expect(project.effects()).toEqual({ one: 1, two: 1 });
   });
 
-  it("resume --logs looks at what another engine left to do", async () => {
+  it("of resume --logs checks what another engine left to do", async () => {
     fs.mkdirSync(project.path("out"));
     const stopped = { current_node: "start", completed_nodes: ["start"], context: {} };
     project.write("out/checkpoint.json", JSON.stringify(stopped));
@@ -206,7 +206,7 @@ describe("before another way to continue", () => {
 });
 
 describe("doctor FILE", () => {
-  it("shows the same list, and what the agents may do", async () => {
+  it("shows the same list, and the permissions of the agents", async () => {
     install("claude");
     project.write(
       "p.yaml",

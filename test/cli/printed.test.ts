@@ -1,6 +1,7 @@
 /**
- * What steps print and answer is a value: `results.<step>.output`, `results.<step>.answer` and
- * `capture`. With real processes; what is read after a kill or a removed folder comes from the journal.
+ * Outputs and answers of steps as values: `results.<step>.output`, `results.<step>.answer` and
+ * `capture`, with real processes. After a kill or without the run's folder they come from the
+ * journal.
  */
 import { rmSync } from "node:fs";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -35,7 +36,7 @@ async function events(type: string): Promise<readonly Stored[]> {
 }
 
 describe("results.<step>.output", () => {
-  it("is the end of what a step printed, whether it succeeded or failed", async () => {
+  it("is the last output of a step, whether it succeeded or failed", async () => {
     project.write(
       "p.yaml",
       `steps:
@@ -50,7 +51,7 @@ describe("results.<step>.output", () => {
     expect(reported).toContain("<one\ntwo\n|why\n|4>");
   });
 
-  it("has what a failed check printed, and errors after the rest where they are kept apart", async () => {
+  it("includes the output of a failed check, and stderr last where it is kept apart", async () => {
     project.write(
       "p.yaml",
       `steps:
@@ -66,7 +67,7 @@ describe("results.<step>.output", () => {
     expect(project.read("told")).toBe("done\noops\n2 tests failed\n");
   });
 
-  it("is there for a condition on the step's own edges, and after a timeout", async () => {
+  it("can be used in conditions of the step's own edges, and after a timeout", async () => {
     project.write(
       "p.yaml",
       `steps:
@@ -95,7 +96,7 @@ describe("results.<step>.output", () => {
     expect(await project.must(["run", "late.yaml"])).toContain("tell │ slow said begun\n");
   });
 
-  it("is at most 4 KB, in whole characters", async () => {
+  it("has at most 4 KB, in whole characters", async () => {
     project.write(
       "p.yaml",
       `steps:
@@ -110,7 +111,7 @@ describe("results.<step>.output", () => {
     expect(Buffer.byteLength(reported)).toBeLessThanOrEqual(4_096);
   });
 
-  it("is kept in the journal only where the pipeline refers to it", async () => {
+  it("is stored in the journal only if the pipeline refers to it", async () => {
     project.write(
       "p.yaml",
       `steps:
@@ -159,7 +160,7 @@ describe("results.<step>.output", () => {
     expect(stdout).toContain("c │ a said before\nc │ after\n");
   });
 
-  it("is there for each item of a fan-out, and in a loop", async () => {
+  it("exists for each item of a fan-out, and in a loop", async () => {
     project.write(
       "p.yaml",
       `steps:
@@ -179,7 +180,7 @@ describe("results.<step>.output", () => {
 });
 
 describe("results.<step>.answer", () => {
-  it("is what an agent that is only a command printed to stdout", async () => {
+  it("is the stdout of an agent that is only a command", async () => {
     project.write(
       "p.yaml",
       `agents: { echo: 'echo thinking >&2; printf "You said: "; cat' }
@@ -192,7 +193,7 @@ steps:
     expect(project.read("told")).toBe("<You said: Hello.>");
   });
 
-  it("is there when a person rejected a gate", async () => {
+  it("exists when a person has rejected a gate", async () => {
     project.write(
       "p.yaml",
       `steps:
@@ -213,7 +214,7 @@ steps:
 });
 
 describe("capture", () => {
-  it("puts what a step prints to stdout into the context", async () => {
+  it("puts the stdout of a step into the context", async () => {
     project.write(
       "p.yaml",
       `agents: { poet: 'echo "{\\"lines\\": 3}"' }
@@ -253,7 +254,7 @@ steps:
     expect(failed?.message).toContain(message);
   });
 
-  it("is refused where it would mean nothing", async () => {
+  it("is refused where it would have no meaning", async () => {
     project.write(
       "p.yaml",
       `steps:

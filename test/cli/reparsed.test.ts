@@ -1,4 +1,4 @@
-/** A value in a command is data; where the command itself parses it again, `validate` warns. */
+/** A value in a command is data; `validate` warns if the command itself parses it again. */
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { PlainProject, type Project } from "../rig/project.ts";
 
@@ -8,7 +8,7 @@ beforeEach(() => {
 });
 afterEach(() => project.remove());
 
-it("warns with a place and a remedy that works, and is no error", async () => {
+it("warns with a position and a remedy that works, without an error", async () => {
   const pipeline = (command: string): string => `steps:\n  - id: one\n    run: ${command}\n`;
   project.write("bad.yaml", pipeline('sh -c "echo ${{ input.x }}"'));
   const bad = await project.run(["validate", "bad.yaml"]);

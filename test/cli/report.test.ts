@@ -53,7 +53,7 @@ steps:
     run: echo shipping
 `;
 
-it("writes what a person gave as text, whatever the format", async () => {
+it("writes a person's words as text in every format", async () => {
   project.write("p.yaml", "steps:\n  - id: one\n    run: 'true'\n");
   const evil = "<script>alert(1)</script>[l](javascript:x)```\n# h";
   await project.must(["run", "p.yaml", "-i", `text=${evil}`]);
@@ -89,7 +89,7 @@ describe("graph", () => {
     `);
   });
 
-  it("prints a run with its states, as DOT when that is asked for", async () => {
+  it("prints a run with its states, as DOT if that is asked for", async () => {
     project.write("p.yaml", FAILING);
     await project.run(["run", "p.yaml"]);
     const [id = ""] = await project.runIds();
@@ -110,7 +110,7 @@ describe("graph", () => {
     `);
   });
 
-  it("takes the format from the ending of the file", async () => {
+  it("takes the format from the extension of the file", async () => {
     project.write("p.yaml", PARALLEL);
     await project.must(["run", "p.yaml"]);
     const endings = { "r.svg": "<svg ", "r.DOT": "digraph ", "r.gv": "digraph ", "r.mmd": "flow" };
@@ -125,7 +125,7 @@ describe("graph", () => {
     }
   });
 
-  it("says what is wrong with what it was given", async () => {
+  it("says what is wrong with its arguments", async () => {
     expect(await said("graph", "none.yaml")).toMatchInlineSnapshot(`
       "--- stderr
       error: none.yaml: there is no such file
@@ -210,7 +210,7 @@ describe("replay finds no difference in a run", () => {
     expect(problems[1]?.handling[0]).toMatch(/^owner 3 \(.*\) started one@1\.2$/);
   });
 
-  it("whose conditions need the environment, of which no secret is recorded", async () => {
+  it("whose conditions need the environment, without recording a secret", async () => {
     const env = { MOON: "full", MOON_TOKEN: "werewolf-1234" };
     const when = 'env.MOON == "full" && env.MOON_TOKEN != "werewolf"';
     project.write(
@@ -260,7 +260,7 @@ async function copyOf(change: (event: RunEvent) => RunEvent): Promise<Project> {
   return copy;
 }
 
-describe("replay finds a planted difference:", () => {
+describe("replay finds", () => {
   async function replayed(change: (event: RunEvent) => RunEvent): Promise<string> {
     const copy = await copyOf(change);
     try {
@@ -271,7 +271,7 @@ describe("replay finds a planted difference:", () => {
     }
   }
 
-  it("an edge, and none in an honest copy", async () => {
+  it("a planted edge, and no difference in an unchanged copy", async () => {
     project.write("p.yaml", PARALLEL);
     await project.must(["run", "p.yaml"]);
     expect(await replayed((event) => event)).toContain("no difference");
@@ -301,7 +301,7 @@ describe("replay finds a planted difference:", () => {
     });
   });
 
-  it("a delay, and an event that cannot follow", async () => {
+  it("a planted delay, and an impossible event", async () => {
     project.write("p.yaml", FAILING);
     await project.run(["run", "p.yaml"]);
     const change = (event: RunEvent): RunEvent =>
@@ -468,7 +468,7 @@ describe("report", () => {
     ]);
   });
 
-  it("takes no words from the environment that the journal does not hold", async () => {
+  it("uses no words of the environment that the journal lacks", async () => {
     const env = { MY_TOKEN: "hunter2-hunter2" };
     project.write("p.yaml", 'name: s\nsteps:\n  - id: one\n    run: echo "$MY_TOKEN"\n');
     await project.must(["run", "p.yaml"], { env });
@@ -480,7 +480,7 @@ describe("report", () => {
   });
 });
 
-it("a journal from before the first release is refused in words", async () => {
+it("refuses a journal from before the first release, and says why", async () => {
   mkdirSync(project.path(".perdure"), { mode: 0o700 });
   const fixture = join(import.meta.dirname, "../journals/v1.db");
   copyFileSync(fixture, project.path(".perdure/state.db"));

@@ -1,6 +1,6 @@
 /**
- * Requests to the living owner of a run: retry, rewind, settle and more budget. Each is handled once,
- * whatever is killed (request/Q1), and none meets running work (request/Q2).
+ * Requests to the living owner of a run: retry, rewind, settle and more budget. Each is handled
+ * once despite kills (request/Q1), and none affects running work (request/Q2).
  */
 import { DatabaseSync } from "node:sqlite";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -84,7 +84,7 @@ describe("a retry", () => {
     expect(run.runner.stdout).toMatch(/● \S+@\S+ asked to retry a\n/);
   });
 
-  it("of a running step is refused, and what is suggested works", async () => {
+  it("of a running step is refused, and the suggested command works", async () => {
     const run = await living(project.effect("a"));
     const refused = await project.run(["retry", run.id, "b"]);
     expect(refused.exit).toBe(7);
@@ -142,7 +142,7 @@ describe("a retry", () => {
 });
 
 describe("a rewind", () => {
-  it("is refused while a step in its part of the graph runs; another branch runs again", async () => {
+  it("is refused while a step in its part of the graph runs, but works in another branch", async () => {
     const run = await living(project.effect("a"));
     const refused = await project.run(["rewind", run.id, "b"]);
     expect(refused.exit).toBe(7);
@@ -264,7 +264,7 @@ describe("a request whose owner is killed before it reads it", () => {
     expect(await events("run.funded")).toEqual([{ added: { timeMs: 1_800_000 } }]);
   });
 
-  it("is still handled when the owner reads it late, and the asker says that it waits", async () => {
+  it("is still handled when the owner reads it late, and the command says that it is pending", async () => {
     const run = await living(failing());
     run.runner.child.kill("SIGSTOP");
     project.write("ready", "");

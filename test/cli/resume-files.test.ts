@@ -1,6 +1,6 @@
 /**
- * The files of a run that is resumed: what `--from-step` hands on, what `--files keep` keeps, and what
- * `clean` must not take.
+ * The files of a run that is resumed: what `--from-step` passes on, what `--files keep` keeps, and
+ * what `clean` must not remove.
  */
 import { execFileSync } from "node:child_process";
 import { appendFileSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -47,7 +47,7 @@ describe("--from-step", () => {
     );
   }
 
-  it("refuses when an output is missing; hands the files on that are there, and keeps them", async () => {
+  it("refuses if an output is missing, or else passes on the existing files and keeps them", async () => {
     pipeline();
     await project.run(["run", "p.yaml", "-i", "name=spec"]);
     for (const args of [
@@ -124,7 +124,7 @@ steps:
     if (how === "committed") expect(git(workspace, "log", "--format=%s")).toContain("a fix");
   });
 
-  it("makes them what every later attempt starts from", async () => {
+  it("makes the current files the start of every later attempt", async () => {
     const { id, workspace } = await failed();
     appendFileSync(join(workspace, "app.txt"), "fixed\n");
     rmSync(project.path("go"));

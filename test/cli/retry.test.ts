@@ -1,4 +1,6 @@
-/** Tries, their counters, and going back: what survives a kill and what runs again (P1, P4, P5). */
+/**
+ * Attempts, their counters, and rewinds: what survives a kill and what runs again (P1, P4, P5).
+ */
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { eventually, PlainProject, type Project } from "../rig/project.ts";
 
@@ -73,7 +75,7 @@ it("keeps attempts and retry counters through kills", async () => {
   expect(await project.must(["show", id])).toMatch(/flaky@1\.4 +failed/);
 });
 
-it("a lost step does not use up the author's tries", async () => {
+it("does not count a lost attempt as a retry", async () => {
   const hold = project.hold("one");
   project.write(
     "p.yaml",
@@ -96,7 +98,7 @@ it("a lost step does not use up the author's tries", async () => {
   expect((await resumed.ended).exit).toBe(0);
 });
 
-it("on_resume: fresh grants all tries again; keep grants none and says what to type", async () => {
+it("grants all attempts again with on_resume: fresh; none with keep, which suggests a command", async () => {
   const retry = (rule: string): string =>
     `retry: { attempts: 2, backoff: { initial: 1ms }, on_resume: ${rule} }`;
   const file = (rule: string): string =>
@@ -120,7 +122,7 @@ it("on_resume: fresh grants all tries again; keep grants none and says what to t
   expect(project.effects()).toEqual({ fresh: 4, keep: 3 });
 });
 
-it("retry of a failed step runs it and what waits for it; one that cannot be is refused", async () => {
+it("retries a failed step and runs what waits for it, or refuses if that is impossible", async () => {
   diamond();
   expect((await project.run(["run", "p.yaml"])).exit).toBe(3);
   const id = await shortId();
@@ -147,7 +149,7 @@ it("retry of a failed step runs it and what waits for it; one that cannot be is 
   expect(project.effects()).toEqual({ plan: 1, build: 2, docs: 1, ship: 1 });
 });
 
-it("retry of a failed fan-out tries the failed items again, and no others", async () => {
+it("retries only the failed items of a failed fan-out", async () => {
   project.write(
     "p.yaml",
     `steps:
@@ -180,7 +182,7 @@ it("retry of a failed fan-out tries the failed items again, and no others", asyn
   expect((await project.run(["logs", id, "reduce"])).stderr).toBe("reduce has printed nothing\n");
 });
 
-it("retry of a completed step runs all behind it again, but not an independent branch", async () => {
+it("retries a completed step and all after it, but not an independent branch", async () => {
   diamond("workspace: here\n");
   project.write("flag", "");
   await project.must(["run", "p.yaml"]);
@@ -202,7 +204,7 @@ files: the files stay as they are (--files restore restores the snapshot before 
   expect(project.effects()).toEqual({ plan: 1, build: 2, docs: 1, ship: 2 });
 });
 
-it("resume --from-step takes what lies before as done; --dry-run says so and changes nothing", async () => {
+it("takes earlier steps as done with resume --from-step; --dry-run says so and changes nothing", async () => {
   diamond("workspace: here\n");
   await project.run(["run", "p.yaml"]);
   const id = await shortId();
@@ -236,7 +238,7 @@ files: the files stay as they are: the step has not worked on them yet
   expect(await project.must(["show", id])).toMatch(/✓ build +assumed completed/);
 });
 
-it("dry-run tells a living, an ended and a dead step apart", async () => {
+it("distinguishes a living, an ended and a dead step with --dry-run", async () => {
   const [ended, living] = [project.hold("ended"), project.hold("living")];
   project.write(
     "p.yaml",
@@ -274,7 +276,7 @@ living  re-attach    its process is still running
   expect(project.effects()).toEqual({ ended: 1 });
 });
 
-it("never runs more steps at the same time than max_parallel says", async () => {
+it("never runs more than max_parallel steps at the same time", async () => {
   const names = ["a", "b", "c", "d", "e"];
   const holds = names.map((name) => project.hold(name));
   const steps = holds.map(
@@ -292,7 +294,7 @@ it("never runs more steps at the same time than max_parallel says", async () => 
   expect((await runner.ended).exit).toBe(0);
 });
 
-it("run names an unfinished run of the same pipeline and how to continue, and starts a new one", async () => {
+it("names an unfinished run of the same pipeline and how to continue it, and starts a new one", async () => {
   diamond();
   project.write("q.yaml", "steps:\n  - id: one\n    run: exit 1\n");
   const hold = project.hold("x");

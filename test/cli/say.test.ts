@@ -1,4 +1,4 @@
-/** Messages for agents: recorded once, delivered once, whatever is killed in between. */
+/** Messages for agents: recorded once and delivered once, whatever is killed in between. */
 import * as fs from "node:fs";
 import { afterEach, describe, expect, it } from "vitest";
 import { FakeClaude } from "../rig/fake-claude.ts";
@@ -40,8 +40,8 @@ function heard(words = WORDS): number {
   return JSON.stringify(request?.body ?? "").split(words).length - 1;
 }
 
-describe("a message for an agent that runs", () => {
-  it("ends its turn, and the conversation continues with it at once", async () => {
+describe("a message for a running agent", () => {
+  it("ends its turn, and the conversation continues with the message at once", async () => {
     await open();
     const hold = project.hold("tool");
     const blocked = shell(`echo one >> effects; ${hold.command}`);
@@ -74,7 +74,7 @@ describe("a message for an agent that runs", () => {
     expect(await project.must(["why", id])).not.toContain("message");
   });
 
-  it("comes before the end of an agent that has just given its last answer", async () => {
+  it("reaches an agent that has just given its last answer", async () => {
     await open();
     project.model.play(
       obedient(shell("echo two >> effects"), text("Now it is done.")),
@@ -93,7 +93,7 @@ describe("a message for an agent that runs", () => {
     expect(heard()).toBe(1);
   });
 
-  it("uses up no retries and no requests, however many there are", async () => {
+  it("uses up no retries and no budget, however many there are", async () => {
     await open();
     project.model.play(stateless(stall("accept", text("Done."))));
     const runner = project.begin(["run", "p.yaml"]);
@@ -118,7 +118,7 @@ describe("a message for an agent that runs", () => {
   });
 });
 
-describe("a message for an agent that does not run", () => {
+describe("a message for an agent that is not running", () => {
   /** An agent that was killed with its runner while the model was asked. */
   async function cutOff(): Promise<void> {
     await open();
@@ -160,7 +160,7 @@ describe("a message for an agent that does not run", () => {
     ]);
   });
 
-  it("survives a kill at every point once it is written down", async () => {
+  it("survives a kill at every point once it is recorded", async () => {
     await cutOff();
     const [id = ""] = await project.runIds();
     const recorded: string[] = [];
@@ -192,7 +192,7 @@ describe("a message for an agent that does not run", () => {
     expect(heard()).toBe(1);
   });
 
-  it("waits for a step that has not started, and for one that is to run again", async () => {
+  it("waits for a step that has not started, or that will run again", async () => {
     await open(`
 steps:
   - { id: gate, gate: Go on? }
@@ -215,7 +215,7 @@ steps:
   });
 });
 
-it("refuses what has no agent, is not there, or is empty", async () => {
+it("refuses a step without an agent, an unknown step, and an empty message", async () => {
   await open();
   project.model.play(stateless(text("Done.")));
   good(await project.finish(["run", "p.yaml"]));

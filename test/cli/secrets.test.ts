@@ -1,6 +1,6 @@
 /**
- * Secrets are masked where they are shown and nowhere else: every value that steps and conditions use
- * is the one that was given (P5).
+ * Secrets are masked where they are shown and nowhere else: steps and conditions use every value as
+ * it was given (P5).
  */
 import * as fs from "node:fs";
 import { join } from "node:path";
@@ -15,7 +15,7 @@ afterEach(() => project.remove());
 
 const SECRET = "s3cr3t-hunter2-value";
 
-it("no value changes because a variable holds the same text", async () => {
+it("changes no value because a variable has the same text", async () => {
   project.write(
     "p.yaml",
     `steps:
@@ -36,7 +36,7 @@ it("no value changes because a variable holds the same text", async () => {
   expect(out).not.toContain("[redacted]");
 });
 
-it("a secret that is given on purpose reaches the steps, the conditions and the next owner", async () => {
+it("passes a secret that is given on purpose to steps, conditions and the next owner", async () => {
   project.write(
     "p.yaml",
     `steps:
@@ -61,7 +61,7 @@ it("a secret that is given on purpose reaches the steps, the conditions and the 
   expect(project.read("copy")).toBe(SECRET);
 });
 
-it("declared secrets are masked in all that is shown, in any shell", async () => {
+it("masks declared secrets in all output, in any shell", async () => {
   project.write(
     "p.yaml",
     `secrets: [DATABASE_URL, pin, session]
@@ -105,7 +105,7 @@ steps:
   }
 });
 
-it("a word in a name decides whether a variable is a secret, not some letters of it", async () => {
+it("recognises a secret by a whole word in the name of its variable", async () => {
   const plain = {
     GIT_AUTHOR_EMAIL: "jane@example.com",
     XAUTHORITY: "authority-of-x",
@@ -160,7 +160,7 @@ describe("in a shell without the secrets", () => {
     return said;
   }
 
-  it("all that is shown is masked, also values in the context and where they are cut", async () => {
+  it("masks all output, also values of the context and values that are cut", async () => {
     project.write(
       "p.yaml",
       `secrets: [DATABASE_URL]
@@ -200,7 +200,7 @@ leak │ https://[redacted]@host/[redacted][redacted]
     expect(await project.must(["export", id, "-o", "run.perdure"])).toContain("contains secrets");
   });
 
-  it("the secrets of every owner are masked", async () => {
+  it("masks the secrets of every owner", async () => {
     const hold = project.hold("held");
     project.write(
       "p.yaml",
@@ -228,7 +228,7 @@ leak │ https://[redacted]@host/[redacted][redacted]
   });
 });
 
-it("a step that hands a secret on is warned about, and the value stays what it is", async () => {
+it("warns about a step that passes on a secret, without changing the value", async () => {
   project.write(
     "p.yaml",
     `secrets: [pin, kept]
@@ -259,7 +259,7 @@ steps:
   ]);
 });
 
-it("a failed step that hands a secret on is warned about, too", async () => {
+it("warns about a failed step that passes on a secret, too", async () => {
   const status = '{"context_updates":{"token":"\'$API_TOKEN\'"}}';
   project.write(
     "p.yaml",
@@ -284,7 +284,7 @@ it("a failed step that hands a secret on is warned about, too", async () => {
   ]);
 });
 
-it("an input named like a secret is masked", async () => {
+it("masks an input that is named like a secret", async () => {
   project.write("p.yaml", 'steps:\n  - id: a\n    run: echo "${{ input.api_token }}"\n');
   const ran = await project.must(["run", "p.yaml", "-i", `api_token=${SECRET}`]);
   expect(ran).toContain("a │ [redacted]\n");
@@ -298,7 +298,7 @@ it("an input named like a secret is masked", async () => {
   }
 });
 
-it("what holds every value as it is can be read by its user alone", async () => {
+it("lets only the user read the files that hold unmasked values", async () => {
   project.write("p.yaml", 'steps:\n  - id: a\n    run: echo "x=1" >> "$PERDURE_CONTEXT"\n');
   const through = ["sh", "-c", 'umask 000; exec "$@"', "sh"];
   await project.must(["run", "p.yaml", "-i", `note=${SECRET}`], { through });

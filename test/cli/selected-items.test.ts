@@ -40,7 +40,7 @@ it("does the same with the items of an expression, which sees the name of `as`",
   expect(project.read("names")).toBe("b\nc\nd\n");
 });
 
-it("fails with what is wrong: no list there, or an expression without a value", async () => {
+it("fails if there is no list, or if an expression has no value, and says so", async () => {
   pipeline("{ in: { file: items.json, path: data.nothing } }");
   const none = await project.run(["run", "p.yaml"]);
   expect(none.stdout).toContain("items.json at `data.nothing` holds no list");

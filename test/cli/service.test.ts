@@ -1,4 +1,6 @@
-/** `perdure service`: runs continue without a person, schedules start, stale runs are cleaned. */
+/**
+ * `perdure service`: runs continue without a person, schedules start, and old runs are cleaned.
+ */
 import { spawnSync } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import { chmodSync, mkdirSync, readFileSync } from "node:fs";
@@ -66,7 +68,7 @@ async function effectsBecome(expected: Readonly<Record<string, number>>): Promis
   await expect.poll(running).toBe(0);
 }
 
-it("continues after a reboot what no person stopped, and runs a missed schedule once", async () => {
+it("continues runs after a reboot that no person stopped, and runs a missed schedule once", async () => {
   needNamespaces();
   const before = machineWith(project.dir, { [BOOT_ID]: `${randomUUID()}\n` });
   const nightly = `on: { schedule: "0 3 * * *" }\nsteps: [{ id: a, run: "${project.effect("nightly")}" }]\n`;
@@ -103,7 +105,7 @@ it("continues after a reboot what no person stopped, and runs a missed schedule 
   await effectsBecome({ ...effects, nightly: 2 });
 });
 
-it("continues waits and questions whose time is over after a reboot, at the times that they had", async () => {
+it("ends waits and questions after a reboot whose time is over, with their original times", async () => {
   needNamespaces();
   const before = machineWith(project.dir, { [BOOT_ID]: `${randomUUID()}\n` });
   const steps = (name: string, held: string): string =>
@@ -150,7 +152,7 @@ it("continues waits and questions whose time is over after a reboot, at the time
   expect(JSON.stringify(running)).toContain("long");
 });
 
-it("neither loses nor doubles a scheduled run when it is killed in between", async () => {
+it("neither loses nor doubles a scheduled run when it is killed", async () => {
   const file = "pipelines/nightly.yaml";
   project.write(
     file,
@@ -181,7 +183,7 @@ it("neither loses nor doubles a scheduled run when it is killed in between", asy
   expect(await project.runIds()).toHaveLength(4);
 });
 
-it("cleans completed runs after seven days, a day after it has said so", async () => {
+it("cleans completed runs after seven days, a day after it has announced it", async () => {
   project.write("good.yaml", "steps: [{ id: a, run: echo }]\n");
   project.write("bad.yaml", "steps: [{ id: a, run: exit 1 }]\n");
   project.write("own.yaml", "workspace: directory\nsteps: [{ id: a, run: echo > file }]\n");
@@ -212,7 +214,7 @@ it("cleans completed runs after seven days, a day after it has said so", async (
   expect(stderr).toMatch(/is not a schedule\n +--> wrong\.yaml:1:/);
 });
 
-it("runs once for a user, and gives up on a run that dies again and again", async () => {
+it("runs once per user, and gives up on a run that keeps dying", async () => {
   const runner = await heldRun("sick", []);
   await runner.kill("SIGKILL");
   const id = await project.newestId();

@@ -1,4 +1,6 @@
-/** Signals, closed terminals and limits: what ends, what continues, and what is said (P2, P10). */
+/**
+ * Signals, closed terminals and limits: what ends, what continues, and what is reported (P2, P10).
+ */
 import { readFileSync } from "node:fs";
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { eventually, PlainProject, type Program, type Project } from "../rig/project.ts";
@@ -69,7 +71,7 @@ it.each([
   },
 );
 
-it("a second SIGINT ends steps at once that do not listen to the first", async () => {
+it("ends steps that ignore a first SIGINT at the second one", async () => {
   const runner = await heldRun("trap '' TERM INT");
   const id = await runId();
   runner.child.kill("SIGINT");
@@ -111,7 +113,7 @@ it.each(["SIGHUP", "a closed stdout", "a closed stdout and stderr"])(
   },
 );
 
-it("stop ends a run from elsewhere; stop --after-step lets the running step finish", async () => {
+it("stops a run with perdure stop; with --after-step the running step finishes first", async () => {
   const hold = project.hold("one");
   project.write(
     "p.yaml",
@@ -148,7 +150,7 @@ it("stop ends a run from elsewhere; stop --after-step lets the running step fini
   expect(project.effects()).toEqual({ one: 1, two: 1 });
 });
 
-it("leaves a detached run alone when somebody who attached goes away", async () => {
+it("leaves a detached run alone when an attached person leaves", async () => {
   const hold = project.hold("one");
   project.write(
     "p.yaml",
@@ -186,7 +188,7 @@ it("leaves a detached run alone when somebody who attached goes away", async () 
   expect((await reader.ended).exit).toBe(0);
 });
 
-it("an attach whose reader is gone leaves, although the run continues", async () => {
+it("ends an attach whose reader is gone, while the run continues", async () => {
   const runner = await heldRun();
   const attached = project.start(["attach"]);
   await attached.printed("Attached to run");

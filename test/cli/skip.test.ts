@@ -1,4 +1,6 @@
-/** `perdure skip` and `fail:` steps: what a person leaves out, and what an author declares failed. */
+/**
+ * `perdure skip` and `fail` steps: what a person leaves out, and what an author declares failed.
+ */
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { PlainProject, type Project } from "../rig/project.ts";
 
@@ -44,7 +46,7 @@ it("skips a failed step, and the steps after it run", async () => {
   await project.must(["replay", id]);
 });
 
-it("skips a step that the run has not reached, once, although the runner is killed", async () => {
+it("skips a step that the run has not reached, once, even if the runner is killed", async () => {
   const hold = project.hold("b");
   pipeline(`run: ${JSON.stringify(`${project.effect("b")}; ${hold.command}`)}`);
   const runner = project.start(["run", "p.yaml"]);
@@ -63,7 +65,7 @@ it("skips a step that the run has not reached, once, although the runner is kill
   expect(project.effects()).toEqual({ a: 1, b: 1 });
 });
 
-it("ends the process of a step that its runner left, and skips the step", async () => {
+it("ends the process of a step that outlived its runner, and skips the step", async () => {
   const hold = project.hold("b");
   pipeline(
     `run: ${JSON.stringify(`${project.effect("b")}; ${hold.command}; ${project.effect("b")}`)}`,
@@ -88,7 +90,7 @@ it("skips a failed step of an item, and the item completes", async () => {
   expect(project.effects()).toEqual({ a: 1, y: 2, c: 1 });
 });
 
-it("skips a gate that waits, and a step whose effect is uncertain", async () => {
+it("skips a waiting gate, and a step whose effect is uncertain", async () => {
   pipeline("gate: Sure?");
   expect((await project.run(["run", "p.yaml"])).exit).toBe(6);
   const id = await idOf();
@@ -104,7 +106,7 @@ it("skips a gate that waits, and a step whose effect is uncertain", async () => 
   expect(project.effects()).toEqual({ a: 2, b: 1, c: 2 });
 });
 
-it("a `fail` step ends the run with its message, without an attempt of anything", async () => {
+it("ends the run at a `fail` step with its message, without an attempt", async () => {
   pipeline(
     "when: results.a.exit == 0, fail: 'a ended with ${{ results.a.exit }}: not good enough'",
     `finally: [{ id: end, run: ${JSON.stringify(project.effect("end"))} }]`,

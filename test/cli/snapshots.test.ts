@@ -1,4 +1,4 @@
-/** Snapshots that nobody notices: what they cost, what they leave out, and what they never touch. */
+/** Snapshots stay unnoticed: their cost, what they leave out, and what they never change. */
 import { randomBytes } from "node:crypto";
 import * as fs from "node:fs";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -62,7 +62,7 @@ function counted(): { env: Record<string, string>; calls: () => readonly string[
 }
 
 describe("the user's repository", () => {
-  it("does not grow, shows nothing of ours, and may collect its garbage", async () => {
+  it("does not grow, shows nothing of Perdure, and may collect its garbage", async () => {
     withGit();
     write(project.dir, { "a.txt": "changed\n", "b.txt": "only on the disk\n" });
     pipeline("echo c > c.txt", "rm c.txt");
@@ -86,7 +86,7 @@ describe("the user's repository", () => {
     expect(snapshotFile(project.dir, ref, "c.txt")).toBe("c\n");
   });
 
-  it("gives its clean files by links, so that a first snapshot writes none of them", async () => {
+  it("shares its clean files by links, so that a first snapshot writes none of them", async () => {
     withGit({ "big.bin": "0123456789abcdef".repeat(100_000) });
     // Not compressible, so that a copy would be seen.
     fs.writeFileSync(project.path("big.bin"), randomBytes(4_000_000));
@@ -124,7 +124,7 @@ describe("a step that changes nothing", () => {
   });
 });
 
-describe("what is large and untracked", () => {
+describe("a large untracked file", () => {
   it.each([
     ["with git", withGit],
     ["without git", (): void => undefined],
@@ -158,7 +158,7 @@ describe("what is large and untracked", () => {
     expect(project.exists("one.bin") && project.exists("target", "debug", "out")).toBe(true);
   });
 
-  it("is held when it is tracked or included", async () => {
+  it("is part of a snapshot when it is tracked or included", async () => {
     withGit({ "target/kept.txt": "k\n" });
     write(project.dir, { "node_modules/x/index.js": "x\n" });
     project.write(
@@ -173,7 +173,7 @@ describe("what is large and untracked", () => {
   });
 });
 
-it("a directory that may not be read is left out and named, and runs work", async () => {
+it("leaves out and names an unreadable directory", async () => {
   const nobody = 65_534;
   if (process.getuid?.() !== 0) throw new Error("the tests of other users need root");
   write(project.dir, { "a.txt": "a\n", "pgdata/base": "b\n", "half/open.txt": "o\n" });
@@ -193,7 +193,7 @@ it("a directory that may not be read is left out and named, and runs work", asyn
   expect(project.read("t.txt")).toBe("s\n");
 });
 
-it("a store in which somebody else put settings runs no command of theirs", async () => {
+it("runs no command from settings that somebody else put into the store", async () => {
   pipeline("echo b > b.txt");
   await project.must(["run", "p.yaml"]);
   fs.rmSync(project.path(".perdure", "snapshots.git"), { recursive: true });
@@ -219,7 +219,7 @@ it("a store in which somebody else put settings runs no command of theirs", asyn
   expect(project.exists(store, "objects", "info", "alternates")).toBe(false);
 });
 
-it("a merge changes no file that somebody else writes meanwhile", async () => {
+it("changes no file in a merge that somebody else writes meanwhile", async () => {
   withGit();
   const hold = project.hold("own");
   project.write(

@@ -1,4 +1,6 @@
-/** Other spellings, machine output, quiet and colours: what scripts rely on. */
+/**
+ * Alternative spellings of commands, output for programs, quiet and colours: what scripts rely on.
+ */
 import { mkdirSync } from "node:fs";
 import { afterAll, afterEach, beforeEach, describe, expect, it } from "vitest";
 import { KeptProject } from "../rig/kept-project.ts";
@@ -85,7 +87,7 @@ describe("other spellings of resume", () => {
     },
   );
 
-  it("with a pipeline file, the last run is the last one of that pipeline", async () => {
+  it("take the last run of the pipeline if a file is named", async () => {
     const id = await failedRun();
     await newFailedRun("second.yaml");
     project.write("flag", "");
@@ -99,7 +101,7 @@ describe("other spellings of resume", () => {
   });
 });
 
-it("sessions ls, show and clean are list runs, show and clean", async () => {
+it("treats sessions ls, show and clean as list runs, show and clean", async () => {
   const id = await failedRun();
   expect(await project.must(["sessions", "ls"])).toBe(await project.must(["list", "runs"]));
   expect(await project.must(["sessions"])).toBe(await project.must(["list"]));
@@ -114,7 +116,7 @@ it("sessions ls, show and clean are list runs, show and clean", async () => {
   expect(await project.must(["sessions", "clean", "--all", "--dry-run"])).toContain("would remove");
 });
 
-it("--json is a stream of events, numbered without gaps, and nothing else", async () => {
+it("prints only a stream of events with --json, numbered without gaps", async () => {
   await failedRun();
   const id = (await project.runIds())[0] ?? "";
   project.write("flag", "");
@@ -141,7 +143,7 @@ it("--json is a stream of events, numbered without gaps, and nothing else", asyn
   }
 });
 
-it("--quiet says nothing about a run that completes, and why and what to do about one that does not", async () => {
+it("prints nothing with --quiet about a run that completes, and otherwise why and what to do", async () => {
   const id = await failedRun();
   const failed = await project.run(["resume", id, "--quiet"]);
   expect(failed.exit).toBe(3);
@@ -152,7 +154,7 @@ it("--quiet says nothing about a run that completes, and why and what to do abou
   expect([done.exit, done.stdout, done.stderr]).toEqual([0, "", ""]);
 });
 
-it("prints no colours into a pipe, whatever the terminal is", async () => {
+it("prints no colours into a pipe, whatever TERM says", async () => {
   await failedRun();
   project.write("bad.yaml", "steps: 1\n");
   const env = { TERM: "xterm-256color" };
@@ -162,7 +164,7 @@ it("prints no colours into a pipe, whatever the terminal is", async () => {
   }
 });
 
-it("help and version are no errors", async () => {
+it("exits with 0 for help and version", async () => {
   // text.test.ts asks with --help.
   for (const args of [["help"], ["help", "run"], ["-V"]]) {
     const result = await project.run(args);

@@ -1,4 +1,7 @@
-/** Steps that say how they went in their status file: read from a real process, kept over a kill. */
+/**
+ * Steps that report their outcome in a status file, which is read from a real process and kept
+ * after a kill.
+ */
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { PlainProject, type Project } from "../rig/project.ts";
 
@@ -11,7 +14,7 @@ afterEach(() => project.remove());
 const tells = (status: unknown): string =>
   `printf '%s' '${JSON.stringify(status)}' > "$PERDURE_STATUS_FILE"`;
 
-it("chooses the edge that the step asks for, and hands its values on", async () => {
+it("chooses the edge that the step asks for, and passes on its values", async () => {
   project.write(
     "p.yaml",
     `steps:
@@ -31,7 +34,7 @@ it("chooses the edge that the step asks for, and hands its values on", async () 
   expect(await project.must(["show"])).toContain('success, label "fix it": two mistakes');
 });
 
-it("passes on by what came before, without a process", async () => {
+it("follows the edge of an earlier outcome, without a process", async () => {
   project.write(
     "p.yaml",
     `steps:
@@ -46,7 +49,7 @@ it("passes on by what came before, without a process", async () => {
   expect(await project.must(["graph"])).toContain("meet");
 });
 
-it("tries again what asks for it, and fails at once what says that it failed", async () => {
+it("retries a step that asks for it, and fails a step at once that says so", async () => {
   project.write(
     "p.yaml",
     `steps:
@@ -68,7 +71,7 @@ it("tries again what asks for it, and fails at once what says that it failed", a
   expect(project.effects()).toEqual({ again: 3, fails: 1 });
 });
 
-it("fails a step whose status file cannot be read, with what is wrong in it", async () => {
+it("fails a step with an invalid status file, and says what is wrong", async () => {
   const wrong: readonly (readonly [string, string])[] = [
     ["{", "is not JSON"],
     ["[]", "is no JSON object"],

@@ -1,4 +1,6 @@
-/** `perdure stop` of a run whose runner is dead: what it left running is ended and recorded. */
+/**
+ * `perdure stop` of a run whose runner is dead: what the runner left running is ended and recorded.
+ */
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { eventually, PlainProject, type Project } from "../rig/project.ts";
 
@@ -35,7 +37,7 @@ async function orphanedRun(): Promise<string> {
   return runId.slice(0, 8);
 }
 
-it("ends the step, and whatever it started, and says how to resume", async () => {
+it("ends the step and everything that it started, and says how to resume", async () => {
   const id = await orphanedRun();
   expect(project.stepProcesses().length).toBeGreaterThan(1);
 
@@ -61,7 +63,7 @@ it("finds the run by itself when it is the only one with something alive", async
   expect(project.stepProcesses()).toEqual([]);
 });
 
-it("lets the step come to its end when that is asked for", async () => {
+it("lets the step finish with --after-step", async () => {
   const hold = project.hold("gate");
   project.write(
     "p.yaml",
@@ -92,7 +94,7 @@ it("lets the step come to its end when that is asked for", async () => {
   expect(project.effects()).toEqual({ one: 1, two: 1 });
 });
 
-it("ends what is left of a step whose wrapper is dead as well", async () => {
+it("ends what is left of a step whose wrapper is dead, too", async () => {
   const id = await orphanedRun();
   const [runId = ""] = await project.runIds();
   const file = project.path(".perdure", "runs", runId, "attempts", "one@1.1", "pid");
@@ -106,7 +108,7 @@ it("ends what is left of a step whose wrapper is dead as well", async () => {
   expect(project.stepProcesses()).toEqual([]);
 });
 
-it("has nothing to do for a run of which nothing lives", async () => {
+it("refuses if nothing of the run is alive", async () => {
   const id = await orphanedRun();
   await project.killSteps();
 

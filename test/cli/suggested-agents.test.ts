@@ -1,6 +1,6 @@
 /**
- * What a refusal about an agent, or a run at the end of an agent, suggests works: each command is
- * run as it was printed, after doing what the words before it say, and reaches success.
+ * The suggestions of a refusal about an agent, or of a run that an agent ended, work: each command
+ * is run as printed, after doing what the words before it say, and succeeds.
  */
 import * as fs from "node:fs";
 import { afterAll, expect, it } from "vitest";

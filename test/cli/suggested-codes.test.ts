@@ -1,4 +1,6 @@
-/** Every refusal has a situation in which what it suggests is run, or says why it has none. */
+/**
+ * Every refusal either has a situation in which its suggested command is run, or a reason why not.
+ */
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
@@ -25,7 +27,7 @@ const SHOWN: Readonly<
 > = {
   "agent-open": {
     file: "open.test.ts",
-    test: "is not resumed beside a program that outlived perdure open",
+    test: "is not resumed while the program of perdure open still runs",
   },
   "already-answered": SITUATION,
   "ambiguous-run": SITUATION,
@@ -50,7 +52,7 @@ const SHOWN: Readonly<
   "logs-directory-used": SITUATION,
   "merge-conflict": {
     file: "take.test.ts",
-    test: "joins both when the branch has new commits, and says so beforehand",
+    test: "joins both branches when there are new commits, and announces it",
   },
   "missing-file": SITUATION,
   "missing-journal": SITUATION,
@@ -78,25 +80,25 @@ const SHOWN: Readonly<
   "nothing-to-stop": SITUATION,
   "nothing-to-take": {
     file: "take.test.ts",
-    test: "commits once at its end, or never, as the author says; `apply` takes that, too",
+    test: "commits once at its end, or never, as the author chooses; `apply` takes that, too",
   },
   "output-missing": SITUATION,
   "project-copied": SITUATION,
   "run-changed": {
     file: "update.test.ts",
-    test: "does nothing with a run that has continued while the person was asked",
+    test: "changes nothing in a run that has continued while the person was asked",
   },
   "run-exists": SITUATION,
   "run-not-named": SITUATION,
   "run-owned": SITUATION,
   "service-running": {
     file: "service.test.ts",
-    test: "runs once for a user, and gives up on a run that dies again and again",
+    test: "runs once per user, and gives up on a run that keeps dying",
   },
   "state-removed": SITUATION,
   "step-running": {
     file: "requests.test.ts",
-    test: "of a running step is refused, and what is suggested works",
+    test: "of a running step is refused, and the suggested command works",
   },
   "steps-alive": SITUATION,
   "tool-failed": {
@@ -128,7 +130,7 @@ const SHOWN: Readonly<
   "journal-busy": { because: "SQLite waits for five minutes" },
   "journal-disk-full": {
     file: "disk.test.ts",
-    test: "stops loudly when the disk is full, and continues when there is room again",
+    test: "stops with an error when the disk is full, and continues when there is room again",
   },
   "journal-io": { because: "a disk would have to fail" },
   "journal-newer": NO_COMMAND,
@@ -138,7 +140,7 @@ const SHOWN: Readonly<
   "journal-older": NO_COMMAND,
   "journal-read-only": {
     file: "disk.test.ts",
-    test: "stops loudly when its directory becomes read-only during a run",
+    test: "stops with an error when its directory becomes read-only during a run",
   },
   "journal-stale-writer": { because: "only an owner that was presumed dead meets it" },
   "journal-unreachable": { because: "it needs a server that is down" },
@@ -171,7 +173,7 @@ function codesWithCommands(): ReadonlySet<string> {
   return codes;
 }
 
-it("is met where the table says so, and nowhere else", () => {
+it("has a situation if the table says so, and only then", () => {
   const claimed = Object.entries(SHOWN).filter(([, shown]) => shown === SITUATION);
   expect(claimed.map(([code]) => code).sort()).toEqual([...codesMet()].sort());
 });

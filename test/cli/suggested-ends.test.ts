@@ -1,7 +1,6 @@
 /**
- * What a run suggests at its end works, whatever the end: each command is run as it was printed,
- * after doing what the words before it say, and reaches success. (Ends of agents:
- * suggested-agents.test.ts.)
+ * The suggestions at the end of a run work: each command is run as printed, after doing what the
+ * words before it say, and succeeds. (Runs that an agent ended: suggested-agents.test.ts.)
  */
 import { execFileSync } from "node:child_process";
 import * as fs from "node:fs";
@@ -124,7 +123,7 @@ const CHAIN: Readonly<Record<Chained, string>> = {
       edges: [{ to: end, when: context.go == 'yes' }]`,
 };
 
-it("failures that resume leads past, one after the other", async () => {
+it("resumes past several failures, one after the other", async () => {
   SITE.open();
   try {
     const steps = Object.entries(CHAIN).map(([reason, keys]) => {

@@ -1,4 +1,4 @@
-/** What a refusal about files or git suggests works, after doing what it says. */
+/** The suggestions of a refusal about files or git work, after doing what they say. */
 import { execFileSync } from "node:child_process";
 import * as fs from "node:fs";
 import { it } from "vitest";

@@ -1,6 +1,6 @@
 /**
- * What a refusal suggests works, where it takes a living owner, another project, a file of the user
- * or a damaged journal to meet it.
+ * The suggestions of refusals work that need a living owner, another project, a file of the user or
+ * a damaged journal.
  */
 import { execFileSync } from "node:child_process";
 import * as fs from "node:fs";

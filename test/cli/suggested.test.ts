@@ -1,6 +1,6 @@
 /**
- * What a refusal suggests works: each command is run as it was printed, after doing what the words
- * before it say, and reaches success. (Runs that end by themselves: suggested-ends.test.ts.)
+ * The suggestions of refusals work: each command is run as printed, after doing what the words
+ * before it say, and succeeds. (Runs that end by themselves: suggested-ends.test.ts.)
  */
 import * as fs from "node:fs";
 import { afterAll, it } from "vitest";

@@ -1,4 +1,4 @@
-/** What the system refuses or a step puts in the way: a clear stop or failure, never a hang (P7, P10). */
+/** Limits of the system and special files: a clear stop or failure, never a hang (P7, P10). */
 import { execFileSync } from "node:child_process";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { PlainProject, type Project, type Result } from "../rig/project.ts";
@@ -81,20 +81,20 @@ describe("too few processes", () => {
   );
 });
 
-describe("a FIFO, a socket or a device in the place of a file", () => {
+describe("a FIFO, a socket or a device instead of a file", () => {
   const cases: readonly (readonly [string, string, string])[] = [
     ["the context", `mkfifo "$PERDURE_CONTEXT"`, "what it wrote to $PERDURE_CONTEXT is no file"],
     ["a device as context", `ln -s /dev/zero "$PERDURE_CONTEXT"`, "$PERDURE_CONTEXT is no file"],
     ["the status", `mkfifo "$PERDURE_STATUS_FILE"`, "$PERDURE_STATUS_FILE is no file"],
   ];
-  it.each(cases)("%s is refused and not waited for", async (_name, command, message) => {
+  it.each(cases)("%s is refused without waiting", async (_name, command, message) => {
     project.write("p.yaml", `steps:\n  - id: one\n    run: ${command}\n`);
     const result = await project.run(["run", "p.yaml"]);
     expect(result.exit, result.stdout + result.stderr).toBe(3);
     expect(result.stdout).toContain(message);
   });
 
-  it("an output and a file of items are refused", async () => {
+  it("is refused as an output and as a file of items", async () => {
     const output = "steps:\n  - { id: one, run: mkfifo made, outputs: { made: made } }\n";
     project.write("output.yaml", output);
     const noOutput = await project.run(["run", "output.yaml"]);
@@ -111,7 +111,7 @@ describe("a FIFO, a socket or a device in the place of a file", () => {
     expect(noItems.stdout).toContain("there is no file items.json of items");
   });
 
-  it("a pipeline file and a prompt file are refused, and do not hold up a resume", async () => {
+  it("is refused as a pipeline file and as a prompt file, and does not block a resume", async () => {
     execFileSync("mkfifo", [project.path("fifo.yaml")]);
     const noPipeline = await project.run(["run", "fifo.yaml"]);
     expect(noPipeline.exit, noPipeline.stderr).toBe(2);
@@ -131,7 +131,7 @@ describe("a FIFO, a socket or a device in the place of a file", () => {
     expect(project.effects()).toEqual({ one: 2 });
   });
 
-  it("the claim and the output of a step itself do not hang the runner or the next one", async () => {
+  it("hangs neither the runner nor the next one as the pid file or the output of a step", async () => {
     project.write(
       "p.yaml",
       `steps:
@@ -151,7 +151,7 @@ describe("a FIFO, a socket or a device in the place of a file", () => {
   });
 });
 
-it("keeps what steps tell it to their owner, whatever the umask", async () => {
+it("keeps the files of steps private, whatever the umask", async () => {
   project.write(
     "p.yaml",
     `steps:
@@ -169,7 +169,7 @@ it("keeps what steps tell it to their owner, whatever the umask", async () => {
   expect(String(modes).trim().split("\n").sort()).toEqual(["context 600", "status.json 600"]);
 });
 
-it.runIf(IS_ROOT)("says so where /proc is not mounted", async () => {
+it.runIf(IS_ROOT)("reports that /proc is not mounted", async () => {
   project.write("p.yaml", `steps:\n  - { id: one, run: "true" }\n`);
   const through = ["unshare", "--mount", "sh", "-c", 'umount -l /proc && exec "$@"', "sh"];
   const result = await project.run(["run", "p.yaml"], { through });

@@ -1,4 +1,7 @@
-/** A worktree run from its start to the branch, the merge and the pull request, killed on the way. */
+/**
+ * A worktree run from its start to the branch, the merge and the pull request, with kills in
+ * between.
+ */
 import { execFileSync } from "node:child_process";
 import * as fs from "node:fs";
 import { join } from "node:path";
@@ -84,7 +87,7 @@ async function branchName(): Promise<string> {
 }
 
 describe("a worktree run", () => {
-  it("commits what each completed step leaves, and says where it is", async () => {
+  it("commits the changes of each completed step, and says where they are", async () => {
     const { stdout } = (await completed()).result;
     const branch = await branchName();
     expect(commitsOn(branch)).toEqual(["change: one|one@1", "change: two|two@1"]);
@@ -103,7 +106,7 @@ describe("a worktree run", () => {
     expect(git("status", "--porcelain")).toBe("");
   });
 
-  it("commits once at its end, or never, as the author says; `apply` takes that, too", async () => {
+  it("commits once at its end, or never, as the author chooses; `apply` takes that, too", async () => {
     repository(`name: change\nworkspace: { kind: worktree, commit: end }\nsteps:${STEPS}`);
     good(await project.run(["run", "p.yaml"]));
     expect(commitsOn(await branchName())).toEqual(["change: one, two|one@1,two@1"]);
@@ -129,7 +132,7 @@ describe("a worktree run", () => {
     expect(git("rev-list", "--count", "main")).toBe("2");
   });
 
-  it("keeps the commit of a step when another one starts again from its files", async () => {
+  it("keeps the commit of a step when another step starts again from its files", async () => {
     const failsOnce = `test -e '${project.path("failed")}' || { touch '${project.path("failed")}'; exit 1; }`;
     const own = `echo 2 > added; git add added; git commit -qm own; ${failsOnce}`;
     const steps = (retry: string): string => `
@@ -150,7 +153,7 @@ describe("a worktree run", () => {
     expect(commitsOn(await branchName())).toEqual(["change: one|one@1", "own|"]);
   });
 
-  it("commits what snapshots hold, on the branch of a step, and nothing of a failed one", async () => {
+  it("commits the content of snapshots on the branch of a step, and nothing of a failed one", async () => {
     const make = "mkdir node_modules; echo m > node_modules/m; echo 1 > kept; echo 2 > späť";
     const own = "git switch -qc mine; echo x > x; git add x; git commit -qm own; echo y > y";
     repository(
@@ -169,7 +172,7 @@ describe("a worktree run", () => {
     expect(files("mine").toSorted()).toEqual([...begun, "x", "y"].toSorted());
   });
 
-  it("names the uncommitted changes that it lacks, or takes them along", async () => {
+  it("names the uncommitted changes that it lacks, or includes them", async () => {
     repository(`workspace: worktree\nsteps:\n  - { id: one, run: "cat readme new || true" }\n`);
     project.write("readme", "changed\n");
     project.write("new", "new\n");
@@ -229,7 +232,7 @@ PATH='${path}' exec git "$@"
     expect(stdout).toContain("0 commits, 0 files, +0 -0, 2 uncommitted files");
   });
 
-  it("waits for the git of a killed owner, which still adds the work of a step", async () => {
+  it("waits for the git process of a killed owner, which still adds the work of a step", async () => {
     const adding = project.hold("adding");
     repository(`name: change
 workspace: worktree
@@ -263,7 +266,7 @@ steps:
     expect(commitsOn(await branchName())).toEqual(["change: one|one@1", "change: two|two@1"]);
   });
 
-  it("leaves a merge that a step has begun alone, and says so", async () => {
+  it("leaves a merge alone that a step has begun, and says so", async () => {
     const begin =
       "git switch -qc other; echo a > readme; git commit -qam a; git switch -q -; " +
       "echo b > readme; git commit -qam b; git merge -q other || true";
@@ -298,7 +301,7 @@ describe("perdure merge", () => {
     expect(git("branch", "--list", branch)).toBe("");
   });
 
-  it("joins both when the branch has new commits, and says so beforehand", async () => {
+  it("joins both branches when there are new commits, and announces it", async () => {
     await completed();
     project.write("mine", "mine\n");
     git("add", "mine");
@@ -387,7 +390,7 @@ describe("perdure pr", () => {
     expect(git("-C", "origin", "rev-parse", branch)).toBe(git("rev-parse", branch));
   });
 
-  it("says what is missing: a remote, or a program", async () => {
+  it("names what is missing: a remote, or a program", async () => {
     await completed();
     const none = join(project.dir, "bin");
     fs.mkdirSync(none);
@@ -397,7 +400,7 @@ describe("perdure pr", () => {
   });
 });
 
-describe("killed at any point", () => {
+describe("a kill at any point", () => {
   const BRANCH = "begin\nchange: one\nchange: two";
   const subjects = (name: string): string => git("log", "--reverse", "--format=%s", name);
 
@@ -435,7 +438,7 @@ describe("killed at any point", () => {
     git("fsck", "--no-dangling");
   }
 
-  it("a run leaves each commit once", async () => {
+  it("leaves each commit of a run once", async () => {
     const { passed } = await completed();
     const ours = (point: string): boolean => point.startsWith("workspace.work-");
     expect(passed.filter(ours)).toEqual([
@@ -458,7 +461,7 @@ describe("killed at any point", () => {
     expect(git("rev-parse", "main")).toBe(git("rev-parse", await branchName()));
   });
 
-  it("a pull request and a merge leave each request and each commit once", async () => {
+  it("opens each pull request and makes each merge commit once", async () => {
     await completed();
     const env = standInForGh();
     const passed: string[] = [];

@@ -1,5 +1,5 @@
 /**
- * On a real terminal: the live view is readable, and the terminal stays usable whatever happens.
+ * On a real terminal the live view is readable, and the terminal stays usable whatever happens.
  */
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { eventually, type Hold, PlainProject, type Project } from "../rig/project.ts";
@@ -49,7 +49,7 @@ async function shortId(): Promise<string> {
 }
 
 describe.each([SMALL, LARGE])("a terminal of $columns x $rows", (size) => {
-  it("shows what moves while it moves, and all of it at the end", async () => {
+  it("shows running steps while they run, and all steps at the end", async () => {
     const hold = await runHeld(size, MANY);
     await terminal.shows(/▶ step-25 +running +\S+ +part 25 of a line/);
     await terminal.shows(/^─ step-25@1\.1 ─+\n {2}part 25 of a line/m);
@@ -76,7 +76,7 @@ describe.each([SMALL, LARGE])("a terminal of $columns x $rows", (size) => {
   });
 });
 
-it("Ctrl-C stops the run and prints the command that continues", async () => {
+it("stops the run on Ctrl-C, and prints the command that continues it", async () => {
   await runHeld(SMALL, FEW);
   const id = await shortId();
   terminal.key("C-c");
@@ -89,7 +89,7 @@ it("Ctrl-C stops the run and prints the command that continues", async () => {
   await terminal.isBack();
 });
 
-it("kill -9 leaves a usable terminal, and resume draws the rest", async () => {
+it("leaves a usable terminal after kill -9, and resume draws the rest", async () => {
   const hold = await runHeld(SMALL, FEW);
   const [owner] = [...(await project.must(["why"])).matchAll(/pid (\d+)/g)];
   process.kill(Number(owner?.[1]), "SIGKILL");
@@ -105,7 +105,7 @@ it("kill -9 leaves a usable terminal, and resume draws the rest", async () => {
   await terminal.shows("status 0");
 });
 
-it("a closed terminal ends nothing: the run continues to its end", async () => {
+it("lets the run continue to its end when the terminal is closed", async () => {
   const hold = await runHeld(SMALL, FEW);
   terminal.close();
   await hold.release();
@@ -114,7 +114,7 @@ it("a closed terminal ends nothing: the run continues to its end", async () => {
   expect(attached.stdout).toMatch(/✓ Run \w+ \(held\) completed in .*\n {2}6 steps\n/);
 });
 
-it("a window that is made smaller is drawn anew, without rubbish", async () => {
+it("redraws a window that gets smaller, without remains", async () => {
   const hold = await runHeld(LARGE, MANY);
   await terminal.resize(SMALL);
   await eventually("the view fits", () => terminal.screen().length <= SMALL.rows);
@@ -137,7 +137,7 @@ describe("a run of a pipeline that has an unfinished run", () => {
     return { id, hold };
   }
 
-  it("asks; r resumes it", async () => {
+  it("asks, and resumes it with r", async () => {
     const { id, hold } = await asked();
     terminal.type("r");
     await terminal.shows(`Resuming run ${id}`);
@@ -146,7 +146,7 @@ describe("a run of a pipeline that has an unfinished run", () => {
     expect(await project.runIds()).toHaveLength(1);
   });
 
-  it("asks; s skips the step that was interrupted, and resumes it", async () => {
+  it("asks, and skips the interrupted step and resumes with s", async () => {
     await asked();
     terminal.type("s");
     await terminal.shows("status 0");
@@ -154,7 +154,7 @@ describe("a run of a pipeline that has an unfinished run", () => {
     expect(await project.must(["show"])).toMatch(/skipped .*by \S+@/);
   });
 
-  it("that another process drives: w watches it", async () => {
+  it("asks, and watches a living run with w", async () => {
     const hold = heldSteps(FEW);
     const other = project.start(["run", "p.yaml"]);
     await hold.arrived();
@@ -169,7 +169,7 @@ describe("a run of a pipeline that has an unfinished run", () => {
     expect(await project.runIds()).toHaveLength(1);
   });
 
-  it("asks; Ctrl-C and an empty answer change nothing", async () => {
+  it("asks, and changes nothing after Ctrl-C or an empty answer", async () => {
     await asked();
     terminal.key("C-c");
     await terminal.shows("status 130");

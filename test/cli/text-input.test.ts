@@ -1,4 +1,6 @@
-/** A text as the input of a pipeline, outputs with dashes, and where a step works. */
+/**
+ * A text as the input of a pipeline, outputs with dashes, and the directory in which a step works.
+ */
 import * as fs from "node:fs";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { PlainProject, type Project } from "../rig/project.ts";
@@ -21,13 +23,13 @@ describe("a text as the input", () => {
     expect(await project.must(["run", "p.yaml", "-i", text])).toContain(`<${text}>`);
   });
 
-  it("comes from a file as it is", async () => {
+  it("is read from a file as it is", async () => {
     project.write("task.md", '["not a list"]\n');
     const said = await project.must(["run", "p.yaml", "-i", "@task.md"]);
     expect(said).toContain('<["not a list"]');
   });
 
-  it("is asked for when it is missing, and given once", async () => {
+  it("is required, and may be given only once", async () => {
     const missing = await project.run(["run", "p.yaml"]);
     expect(missing.exit).toBe(2);
     expect(missing.stderr).toContain("next: perdure run p.yaml --input TEXT\n");
@@ -43,7 +45,7 @@ describe("a text as the input", () => {
   });
 });
 
-it("hands on an output with a dash in its name", async () => {
+it("passes on an output with a dash in its name", async () => {
   project.write(
     "p.yaml",
     `steps:

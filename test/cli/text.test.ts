@@ -1,4 +1,6 @@
-/** What people read, word for word. Ids, times, durations and paths are replaced by names. */
+/**
+ * The texts that people read, word for word. Ids, times, durations and paths are replaced by names.
+ */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir, userInfo } from "node:os";
 import { join } from "node:path";

@@ -1,4 +1,7 @@
-/** A `.perdure` that perdure has not made here: nothing in it is used, and nothing goes through it. */
+/**
+ * A `.perdure` directory that perdure has not made here: nothing in it is used, and nothing is
+ * written through it.
+ */
 import { execFileSync } from "node:child_process";
 import * as fs from "node:fs";
 import { join } from "node:path";
@@ -50,8 +53,8 @@ function nextOf({ stderr }: Result): string {
   return /next: (.*)/.exec(stderr)?.[1] ?? "";
 }
 
-describe("that came with a repository", () => {
-  it("runs no code, whatever the command, until git has removed it", async () => {
+describe("a .perdure that came with a repository", () => {
+  it("runs no code with any command until git has removed it", async () => {
     cloned(repository((root) => plantStore(join(root, ".perdure"))));
     const refused = await run(clone);
     for (const args of [["list"], ["resume"], ["doctor"]]) {
@@ -68,7 +71,7 @@ describe("that came with a repository", () => {
     expect((await project.run(["list"], { cwd: clone })).stdout).toContain("completed");
   });
 
-  it("is refused below a restrictive umask too, and in a parent directory", async () => {
+  it("is refused under a restrictive umask, too, and in a parent directory", async () => {
     const origin = repository((root) => plantStore(join(root, ".perdure")));
     execFileSync("sh", ["-c", `umask 077; git clone -q '${origin}' '${clone}'`]);
     fs.mkdirSync(join(clone, "sub"));
@@ -77,7 +80,7 @@ describe("that came with a repository", () => {
     expect(project.effects()).toEqual({});
   });
 
-  it("does not write through links in it", async () => {
+  it("is not written to through links in it", async () => {
     project.write("victim", "mine\n");
     cloned(
       repository((root) => {
@@ -89,7 +92,7 @@ describe("that came with a repository", () => {
     expect(project.read("victim")).toBe("mine\n");
   });
 
-  it("is noticed when a pull puts files over those that perdure made", async () => {
+  it("is recognised when a pull replaces files that perdure made", async () => {
     const origin = repository(() => undefined);
     cloned(origin);
     expect((await run(clone)).exit).toBe(0);
@@ -107,7 +110,7 @@ describe("that came with a repository", () => {
   });
 });
 
-describe("that is a link or holds one", () => {
+describe("a .perdure that is or contains a link", () => {
   const made = (link: string, target: string): void => {
     fs.mkdirSync(join(clone, ".perdure"), { recursive: true, mode: 0o700 });
     fs.rmSync(join(clone, ".perdure", link), { recursive: true, force: true });
@@ -130,7 +133,7 @@ describe("that is a link or holds one", () => {
     },
   );
 
-  it("itself is refused, also when it leads nowhere", async () => {
+  it("is refused, also when the link is broken", async () => {
     fs.mkdirSync(clone);
     for (const target of ["elsewhere", "nowhere"]) {
       if (target === "elsewhere") fs.mkdirSync(project.path(target));
@@ -145,7 +148,7 @@ describe("that is a link or holds one", () => {
   });
 });
 
-describe.skipIf(!isRoot)("that belongs to another user", () => {
+describe.skipIf(!isRoot)("a .perdure that belongs to another user", () => {
   const plantedIn = (directory: string): string => {
     fs.mkdirSync(directory, { recursive: true });
     const state = join(directory, ".perdure");
@@ -162,7 +165,7 @@ describe.skipIf(!isRoot)("that belongs to another user", () => {
     expect(project.effects()).toEqual({});
   });
 
-  it("is passed over above it", async () => {
+  it("is ignored in a parent directory", async () => {
     plantedIn(clone);
     const below = join(clone, "w");
     fs.mkdirSync(below);
@@ -183,8 +186,8 @@ describe.skipIf(!isRoot)("that belongs to another user", () => {
   });
 });
 
-describe("that others may read", () => {
-  it("is refused where it was unpacked from an archive, until its user says that it is theirs", async () => {
+describe("a .perdure that others may read", () => {
+  it("is refused if it was unpacked from an archive, until its user vouches for it", async () => {
     fs.mkdirSync(clone);
     await run(clone);
     const copy = project.path("copy");
@@ -196,7 +199,7 @@ describe("that others may read", () => {
     expect((await project.run(["list"], { cwd: copy })).stdout).toContain("completed");
   });
 
-  it("is closed to them when perdure has made it here", async () => {
+  it("is made private if perdure has made it here", async () => {
     fs.mkdirSync(clone);
     await run(clone);
     const state = join(clone, ".perdure");
@@ -206,7 +209,7 @@ describe("that others may read", () => {
   });
 });
 
-it("is used after it was moved or copied as it is", async () => {
+it("uses a .perdure that was moved or copied unchanged", async () => {
   cloned(repository(() => undefined));
   await run(clone);
   const moved = project.path("moved");

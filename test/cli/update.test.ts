@@ -1,4 +1,4 @@
-/** Edited pipelines: what `resume --update` shows is what it does, counted by its effects (P1). */
+/** Edited pipelines: `resume --update` does what it shows, measured by counted effects (P1). */
 import { execFileSync } from "node:child_process";
 import { rmSync } from "node:fs";
 import { afterAll, afterEach, beforeEach, describe, expect, it } from "vitest";
@@ -88,7 +88,7 @@ async function actions(id: string): Promise<Readonly<Record<string, string>>> {
   );
 }
 
-describe("between a crash and its resume,", () => {
+describe("between a crash and its resume", () => {
   it("an edit of comments and formatting changes nothing", async () => {
     const id = await crash();
     edit("steps:", "# what we do\nsteps:   # in this order\n");
@@ -101,7 +101,7 @@ describe("between a crash and its resume,", () => {
     ).not.toContain("run.updated");
   });
 
-  it("an edit of a pending step keeps all that is done, and the new text is what runs", async () => {
+  it("an edit of a pending step keeps all that is done, and runs the new text", async () => {
     const id = await crash();
     edit(project.effect("ship"), project.effect("ship-new"));
     expect(await actions(id)).toEqual({ plan: "reuse", build: "reuse", test: "run", ship: "run" });
@@ -110,7 +110,7 @@ describe("between a crash and its resume,", () => {
     expect(project.effects()).toEqual({ plan: 1, build: 1, test: 2, "ship-new": 1 });
   });
 
-  it("an edit of a completed step runs it and all behind it again", async () => {
+  it("an edit of a completed step runs it and all after it again", async () => {
     const id = await crash();
     edit(project.effect("build"), project.effect("build-new"));
     expect(await actions(id)).toEqual({
@@ -127,7 +127,7 @@ describe("between a crash and its resume,", () => {
     }
   });
 
-  it("a renamed step is another one: the new one runs, the old one is history", async () => {
+  it("a renamed step is a new step, and the old one is history", async () => {
     const id = await crash();
     edit("id: build", "id: make");
     edit("outputs.build.app", "outputs.make.app");
@@ -145,7 +145,7 @@ describe("between a crash and its resume,", () => {
   });
 });
 
-it("plain resume says that the file was edited, and continues with the plan as it was", async () => {
+it("plain resume reports the edit, and continues with the plan as it was", async () => {
   const id = await crash();
   edit(project.effect("ship"), project.effect("ship-new"));
   const said = await project.must(["resume", id]);
@@ -154,7 +154,7 @@ it("plain resume says that the file was edited, and continues with the plan as i
   expect(project.effects()).toEqual({ plan: 1, build: 1, test: 2, ship: 1 });
 });
 
-it("after an update resume goes by the new plan, and the file counts as it was then", async () => {
+it("resume uses the new plan after an update, and compares the file with it", async () => {
   const id = await crash();
   edit(project.effect("ship"), `${project.effect("ship-new")}; test -e '${project.path("flag")}'`);
   expect((await project.run(["resume", id, "--update", "--yes"])).exit).toBe(3);
@@ -164,7 +164,7 @@ it("after an update resume goes by the new plan, and the file counts as it was t
   expect(project.effects()).toEqual({ plan: 1, build: 1, test: 2, "ship-new": 2 });
 });
 
-it("a second update, of a run that is complete, runs what was added to its end", async () => {
+it("a second update of a completed run runs the steps that were added at the end", async () => {
   const id = await crash();
   edit(project.effect("ship"), project.effect("ship-new"));
   await project.must(["resume", id, "--update", "--yes"]);
@@ -199,7 +199,7 @@ it("an invalid file changes nothing: every mistake is reported, exit 4", async (
   expect(project.effects()).toEqual({ plan: 1, build: 1, test: 2, ship: 1 });
 });
 
-it("needs a person's consent, one request at a time, and options that it knows", async () => {
+it("needs a person's agreement, one request at a time, and valid options", async () => {
   const id = await crash();
   edit(project.effect("ship"), project.effect("ship-new"));
   const asked = await project.run(["resume", id, "--update"]);
@@ -210,7 +210,7 @@ it("needs a person's consent, one request at a time, and options that it knows",
   expect(project.effects()).toEqual({ plan: 1, build: 1, test: 1 });
 });
 
-it("asks on a terminal; only y adopts the edit", async () => {
+it("asks on a terminal, and adopts the edit only for y", async () => {
   const id = await crash();
   edit(project.effect("ship"), project.effect("ship-new"));
   const terminal = new Terminal(project, { columns: 120, rows: 40 });
@@ -231,7 +231,7 @@ it("asks on a terminal; only y adopts the edit", async () => {
   expect(project.effects()).toEqual({ plan: 1, build: 1, test: 2, "ship-new": 1 });
 });
 
-it("does nothing with a run that has continued while the person was asked", async () => {
+it("changes nothing in a run that has continued while the person was asked", async () => {
   const id = await crash();
   edit(project.effect("build"), project.effect("build-new"));
   const terminal = new Terminal(project, { columns: 120, rows: 40 });
@@ -256,7 +256,7 @@ it("does nothing with a run that has continued while the person was asked", asyn
   expect(project.effects()).toMatchObject({ build: 1, "build-new": 1 });
 });
 
-describe("a step that still runs", () => {
+describe("a running step", () => {
   async function orphan(): Promise<string> {
     project.write("p.yaml", pipeline());
     const runner = project.start(["run", "p.yaml"]);
@@ -265,7 +265,7 @@ describe("a step that still runs", () => {
     return shortId();
   }
 
-  it("continues when the edit does not touch it", async () => {
+  it("continues when the edit does not change it", async () => {
     const id = await orphan();
     edit(project.effect("ship"), project.effect("ship-new"));
     const resumed = project.start(["resume", id, "--update", "--yes"]);
@@ -275,7 +275,7 @@ describe("a step that still runs", () => {
     expect(project.effects()).toEqual({ plan: 1, build: 1, test: 1, "ship-new": 1 });
   });
 
-  it("is ended first when the edit touches it", async () => {
+  it("is ended first when the edit changes it", async () => {
     const id = await orphan();
     const [before] = project.stepProcesses();
     edit(project.effect("test"), project.effect("test-new"));
@@ -287,7 +287,7 @@ describe("a step that still runs", () => {
   });
 });
 
-it("leaves the update to a background process, and tells programs of it", async () => {
+it("leaves the update to a background process, and reports it as JSON", async () => {
   const id = await crash();
   edit(project.effect("ship"), project.effect("ship-new"));
   await project.must(["resume", id, "--update", "--yes", "--quiet", "--detach"]);
@@ -305,7 +305,7 @@ function typeOf(line: string): string {
   return (JSON.parse(line) as { type: string }).type;
 }
 
-it("estimates by other runs of the same file what this one has not done", async () => {
+it("estimates the remaining work from other runs of the same file", async () => {
   project.write("go", "");
   project.write("p.yaml", pipeline());
   await project.must(["run", "p.yaml"]);
@@ -325,7 +325,7 @@ it("estimates by other runs of the same file what this one has not done", async 
   expect(steps[3]?.estimate?.worked_ms).toBeGreaterThan(0);
 });
 
-it("what the new schema of the input adds is there, and what does not fit is refused", async () => {
+it("adds the new defaults of the input's schema, and refuses an input that no longer fits", async () => {
   const id = await crash();
   const schema = (rest: string): string => `input: { type: object, ${rest} }\nsteps:`;
   edit("steps:", schema("properties: { who: { default: you } }"));
@@ -338,7 +338,7 @@ it("what the new schema of the input adds is there, and what does not fit is ref
   expect(refused.stderr).toContain("key is missing");
 });
 
-describe("the files", () => {
+describe("the files of an update", () => {
   const FILES = (text: string): string => `workspace: copy
 steps:
   - id: first
@@ -370,14 +370,14 @@ steps:
     expect(project.read("result")).toBe("first\nsecond\nother\n");
   });
 
-  it("are put back to before what runs again, when a person asks for it", async () => {
+  it("are restored to before the steps that run again, when a person asks for it", async () => {
     const id = await done();
     await project.must(["resume", id, "--update", "--yes", "--files", "restore"]);
     expect(project.read("result")).toBe("first\nother\n");
     expect(await project.must(["explain", id, "third"])).toContain("the files were restored first");
   });
 
-  it("are not put back over the work of a step that is kept", async () => {
+  it("are not restored over the work of a step that is kept", async () => {
     const id = await done();
     project.write(
       "p.yaml",
@@ -393,7 +393,7 @@ steps:
     expect(refused.stderr).toContain("beside is kept, and has worked since then");
   });
 
-  it("of the project itself are not put back, since the edit is one of them", async () => {
+  it("of the project itself are not restored, because the edit is one of them", async () => {
     const id = await newCrash("workspace: here\n");
     edit(project.effect("build"), project.effect("build-new"));
     const refused = await project.run(["resume", id, "--update", "--yes", "--files", "restore"]);
@@ -440,7 +440,7 @@ describe("conversations", () => {
     expect(agents.effects()).toEqual({ later: 1 });
   });
 
-  it("of steps that begin anew are new ones, with the new prompt", async () => {
+  it("of steps that restart are new ones, with the new prompt", async () => {
     await cutOff();
     agents.write("p.yaml", agents.read("p.yaml").replace("Do it.", "Do it well."));
     const result = await agents.finish(["resume", "--update", "--yes"]);

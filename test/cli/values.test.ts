@@ -1,4 +1,4 @@
-/** What goes into steps and comes out of them: values, prompts, environment, secrets. */
+/** Values that go into steps and come out of them: context, prompts, environment, secrets. */
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, it } from "vitest";
@@ -15,7 +15,7 @@ async function runId(): Promise<string> {
   return id;
 }
 
-it("hands context, outputs and environment on to later steps, also after a resume", async () => {
+it("passes context, outputs and environment on to later steps, also after a resume", async () => {
   project.write(
     "p.yaml",
     `env: { LEVEL: pipeline, BASE: "\${{ input.base }}" }
@@ -46,7 +46,7 @@ steps:
   );
 });
 
-it("a step that the run has not reached is pending", async () => {
+it("reports a step as pending that the run has not reached", async () => {
   project.write(
     "p.yaml",
     `steps:
@@ -93,7 +93,7 @@ it("passes hostile values as data, never as shell syntax", async () => {
 
 const SECRET = "s3cr3t-hunter2-value";
 
-it("keeps secrets of the environment out of everything that it shows", async () => {
+it("keeps secrets of the environment out of all output", async () => {
   project.write(
     "p.yaml",
     `steps:
@@ -133,7 +133,7 @@ it("keeps secrets of the environment out of everything that it shows", async () 
   }
 });
 
-it("keeps its files to the user alone", async () => {
+it("lets only the user read its files", async () => {
   project.write(
     "p.yaml",
     "agents: { cat: cat }\nsteps:\n  - id: one\n    run: echo hi\n    check: exit 0\n  - id: two\n    agent: cat\n    prompt: hello\n",
@@ -157,7 +157,7 @@ function stateFiles(kind: "files" | "with-directories" = "files"): readonly stri
     .map((entry) => join(entry.parentPath, entry.name));
 }
 
-it("gives an agent its prompt on stdin and in a file, and keeps its words apart", async () => {
+it("gives an agent its prompt on stdin and in a file, and keeps its output separate", async () => {
   project.write(
     "p.yaml",
     `agents:
@@ -216,7 +216,7 @@ steps:
   expect(project.read("seen")).toBe("42 true\n");
 });
 
-it("names a variable of the environment that is missing, before anything runs", async () => {
+it("names a missing variable of the environment before anything runs", async () => {
   project.write(
     "p.yaml",
     `steps:

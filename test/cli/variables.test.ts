@@ -1,5 +1,5 @@
 /**
- * The variables that a run relies on survive in another shell; its secrets have to be there (P5).
+ * The variables that a run relies on survive in another shell; its secrets must be set there (P5).
  */
 import * as fs from "node:fs";
 import { join } from "node:path";
@@ -35,7 +35,7 @@ describe("a variable that an expression names", () => {
     return project.newestId();
   }
 
-  it("has the value that the run began with where it is not set, and that is reported", async () => {
+  it("has the value of the run's start if it is not set, which is reported", async () => {
     const id = await failed();
     const said = await project.must(["resume", id]);
     expect(said).toContain(
@@ -45,7 +45,7 @@ describe("a variable that an expression names", () => {
     expect(project.effects()).toEqual({ c: 1 });
   });
 
-  it("keeps it where another one is set, and the command that is named takes the new one", async () => {
+  it("keeps its value if another one is set, and the suggested command takes the new one", async () => {
     const id = await failed();
     fs.rmSync(project.path("go"));
     const env = { REGION: "us" };
@@ -133,7 +133,7 @@ describe("a variable that an expression names", () => {
   });
 });
 
-it("a variable of the machine is that of the machine", async () => {
+it("takes a variable of the machine from the machine", async () => {
   const run = 'echo "$TMPDIR ${{ env.TMPDIR }}" >> seen; test -e go';
   project.write("p.yaml", `steps:\n  - id: a\n    run: ${run}\n`);
   const one = fs.mkdtempSync(join(project.dir, "one-"));
@@ -161,7 +161,7 @@ steps:
     );
   });
 
-  it("is asked for before anything starts, and is never kept", async () => {
+  it("is required before anything starts, and is never stored", async () => {
     const env = { GH_TOKEN: SECRET, DEPLOY_URL: "deploy-to-the-moon" };
     expect((await project.run(["run", "p.yaml"], { env })).exit).toBe(3);
     project.write("go", "");

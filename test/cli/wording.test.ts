@@ -8,7 +8,7 @@ beforeEach(() => {
 });
 afterEach(() => project.remove());
 
-it("a timeout is reported once, and one step is one step", async () => {
+it("reports a timeout once, and calls one step one step", async () => {
   project.write("p.yaml", "steps:\n  - { id: one, run: sleep 60, timeout: 100ms }\n");
   const { stdout } = await project.run(["run", "p.yaml"]);
   expect(stdout).toMatch(/^Run \S+ of p \(1 step\)$/m);
@@ -17,14 +17,14 @@ it("a timeout is reported once, and one step is one step", async () => {
   expect(await project.must(["validate", "p.yaml"])).toBe("p.yaml: valid, 1 step\n");
 });
 
-it("a map in the place of a word is called a map", async () => {
+it("calls a map a map if a word is expected", async () => {
   project.write("p.yaml", "steps:\n  - { id: one, run: ls, workspace: { kind: own } }\n");
   const { stderr } = await project.run(["validate", "p.yaml"]);
   expect(stderr).toContain("`workspace` cannot be a map");
   expect(stderr).not.toContain("[object Object]");
 });
 
-it("a list that leaves runs out does not say that there are none", async () => {
+it("does not say that there are no runs when a filter hides them", async () => {
   project.write("p.yaml", "steps:\n  - { id: one, run: 'true' }\n");
   await project.must(["run", "p.yaml"]);
   for (const list of [["sessions", "ls"], ["list"]]) {

@@ -1,4 +1,6 @@
-/** The log of a job in GitHub Actions: groups that fold, annotations, no commands from steps. */
+/**
+ * The log of a job in GitHub Actions: groups that fold, annotations, and no commands from steps.
+ */
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { normalised, PlainProject, type Project } from "../rig/project.ts";
 
@@ -45,7 +47,7 @@ steps:
   expect(lines).toContain("  Continue: perdure resume 1a2b3c4d");
 });
 
-it("a resume shows the output of a step that was running from its first line", async () => {
+it("shows the output of a running step from its first line after a resume", async () => {
   const hold = project.hold("build");
   const run = `echo compiling; ${hold.command}; echo linked`;
   project.write(
@@ -63,7 +65,7 @@ it("a resume shows the output of a step that was running from its first line", a
   expect(stdout).toContain("│ compiling\n│ linked\n::endgroup::\n");
 });
 
-it("colours on request, and none with NO_COLOR", async () => {
+it("prints colours on request, and none with NO_COLOR", async () => {
   project.write(
     "p.yaml",
     "workspace: { snapshots: false }\nsteps:\n  - { id: build, run: echo built }\n",

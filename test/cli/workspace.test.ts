@@ -1,4 +1,4 @@
-/** The files of a run: where steps work, what is put back, and what is merged. */
+/** The files of a run: where steps work, what is restored, and what is merged. */
 import { execFileSync } from "node:child_process";
 import * as fs from "node:fs";
 import { join } from "node:path";
@@ -85,8 +85,8 @@ async function killAll(runner: Program): Promise<void> {
   await project.killSteps();
 }
 
-describe("kinds", () => {
-  it("worktree: a branch of its own, with the ignored files that are named", async () => {
+describe("kinds of workspaces", () => {
+  it("worktree: has a branch of its own, with the ignored files that are named", async () => {
     repository();
     project.write("readme", "changed by the user\n");
     const before = users();
@@ -102,7 +102,7 @@ steps:
     expect(users()).toEqual(before);
   });
 
-  it("directory: an empty one; copy: the project without its history", async () => {
+  it("directory: is empty; copy: is the project without its history", async () => {
     repository();
     pipeline(
       "workspace: directory\nsteps: [{ id: a, run: 'ls -A > out; git status 2>> out || :' }]",
@@ -114,7 +114,7 @@ steps:
     expect(await workspaceFile("out")).toBe(".gitignore\nout\np.yaml\nreadme\nsecret.env\n");
   });
 
-  it("worktree: refuses a place without git or without a commit, with the remedy", async () => {
+  it("worktree: is refused without git or without a commit, with the remedy", async () => {
     pipeline("workspace: worktree\nsteps: [{ id: a, run: ls }]");
     const none = await project.run(["run", "p.yaml"]);
     expect([none.exit, none.stderr]).toEqual([1, expect.stringContaining("git init")]);
@@ -124,7 +124,7 @@ steps:
   });
 });
 
-describe("files of a new try", () => {
+describe("the files of a new attempt", () => {
   const yaml = (kind: string, more = ""): string => `
 workspace: ${kind}
 steps:
@@ -147,7 +147,7 @@ ${more}`;
     },
   );
 
-  it("are what is there, in the project itself", async () => {
+  it("are the current ones in the project itself", async () => {
     pipeline(yaml("here"));
     expect((await project.run(["run", "p.yaml"])).exit).toBe(3);
     project.write("go", "");
@@ -175,7 +175,7 @@ steps:
     expect(saved(`refs/perdure/${id}/work@1.1/after`, "log")).toBe("partial\n");
   });
 
-  it("stay as they are where others have worked beside it", async () => {
+  it("stay as they are if other steps have worked beside it", async () => {
     repository();
     const hold = project.hold("other");
     pipeline(`
@@ -197,7 +197,7 @@ steps:
   });
 });
 
-describe("a worktree that is not as it was left", () => {
+describe("a worktree that was changed or removed", () => {
   /** The run that has stopped is made once, and put back for each test. */
   let made: { readonly kept: KeptProject; readonly path: string } | undefined;
   afterAll(() => made?.kept.forget());
@@ -237,14 +237,14 @@ steps:
       },
     ],
   ];
-  it.each(repaired)("%s: it is made again from the snapshot", async (_what, damage) => {
+  it.each(repaired)("%s: is made again from the snapshot", async (_what, damage) => {
     const path = await stopped();
     damage(path);
     good(await project.run(["resume", await project.newestId()]));
     expect(fs.readFileSync(join(path, "two"), "utf8")).toBe("one\nchanged\n");
   });
 
-  it("the directory of a run that began in a part of the project is gone: only that part", async () => {
+  it("without the directory of a run that began in a part of the project: only that part is made again", async () => {
     repository();
     fs.mkdirSync(project.path("part"));
     project.write(
@@ -295,7 +295,7 @@ steps:
     expect(result.stderr).toMatch(remedy);
   });
 
-  it("with something else checked out by a step: it is resumed", async () => {
+  it("with something else checked out by a step: the run resumes", async () => {
     repository();
     const own = "$(git branch --list 'perdure/*' --format='%(refname:short)')";
     /** What a step does, and the branch that is checked out then. */
@@ -331,7 +331,7 @@ steps:
     expect(project.read("seen")).toBe("0\n1\n2\n3\n");
   });
 
-  it("was begun in a directory that no commit has: it is made", async () => {
+  it("for a run that began in an uncommitted directory: the directory is made", async () => {
     repository();
     fs.mkdirSync(project.path("part"));
     const yaml = 'workspace: worktree\nsteps: [{ id: one, run: "echo one > one" }]\n';
@@ -340,7 +340,7 @@ steps:
     expect(await workspaceFile(join("part", "one"))).toBe("one\n");
   });
 
-  it("is below a path with a newline: it works", async () => {
+  it("below a path with a newline: works", async () => {
     const inner = project.path("new\nline");
     fs.mkdirSync(inner);
     const nested = new Project(inner);
@@ -386,7 +386,7 @@ steps:
     expect(git("worktree", "list").split("\n")).toHaveLength(1);
   });
 
-  it("begins its second attempt with the first commit again", async () => {
+  it("starts its second attempt from the first commit again", async () => {
     repository();
     pipeline(`
 steps:
@@ -400,7 +400,7 @@ steps:
     expect(project.read("x")).toBe("x\n");
   });
 
-  it("is in the part of it that the run was begun in, in each attempt", async () => {
+  it("works in the part of the project in which the run began, in each attempt", async () => {
     repository();
     fs.mkdirSync(project.path("part"));
     project.write(join("part", "in"), "in\n");
@@ -478,7 +478,7 @@ steps:
 });
 
 describe("snapshots", () => {
-  it("are taken during long steps, and name what is too large, in the receipt", async () => {
+  it("are taken during long steps, and the receipt names files that are too large", async () => {
     repository();
     const hold = project.hold("long");
     pipeline(`

@@ -5,7 +5,7 @@ import { expect, it, onTestFinished } from "vitest";
 import { LAUNCH_MS_MAX, TestBrowser } from "./browser.ts";
 
 it(
-  "a page fails on console errors, exceptions and requests that fail",
+  "reports console errors, exceptions and failed requests of a page",
   async () => {
     const server = createServer((request, response) => {
       response.writeHead(request.url === "/missing.png" ? 404 : 200, {

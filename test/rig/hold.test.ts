@@ -12,7 +12,7 @@ function waitingAt(hold: Hold): ChildProcess {
   return step;
 }
 
-it("a hold lets the living step go, not one that is still being taken apart", async () => {
+it("a hold releases the living step, not one that is still being killed", async () => {
   const dir = mkdtempSync(join(tmpdir(), "perdure-hold-"));
   onTestFinished(() => rmSync(dir, { recursive: true }));
   const hold = new Hold(join(dir, "hold"));

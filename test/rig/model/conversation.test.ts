@@ -1,4 +1,4 @@
-/** A conversation reads the same in the words of every protocol. */
+/** A conversation reads the same in every protocol. */
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { conversationOf } from "./conversation.ts";
 import type { Json } from "./json.ts";

@@ -1,4 +1,4 @@
-/** The fake model as a program, held by its control endpoint. */
+/** The fake model as a program, controlled by its control endpoint. */
 import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";

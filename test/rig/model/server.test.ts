@@ -1,4 +1,6 @@
-/** The fake model: every protocol says what the script says, and fails where the script says. */
+/**
+ * The fake model: every protocol returns what the script says, and fails where the script says so.
+ */
 import { describe, expect, it, onTestFinished } from "vitest";
 import type { ProtocolName } from "./ask.ts";
 import { type Json, textAt } from "./json.ts";
@@ -68,16 +70,19 @@ describe.each(PROTOCOLS)("%s", (protocol) => {
     gemini: "run_shell_command",
   };
 
-  it.each([false, true])("says text and calls the agent's shell (stream: %s)", async (stream) => {
-    const model = await modelWith(queue(shell("echo hi"), text("All done.")));
-    const first = await (await post(model.url, protocol, { stream })).text();
-    expect(saidIn(first).tools).toEqual([SHELLS[protocol]]);
-    expect(saidIn(first).input).toContain("echo hi");
-    const second = await (await post(model.url, protocol, { stream })).text();
-    expect(saidIn(second)).toEqual({ text: "All done.", tools: [], input: "" });
-  });
+  it.each([false, true])(
+    "returns text and calls the agent's shell (stream: %s)",
+    async (stream) => {
+      const model = await modelWith(queue(shell("echo hi"), text("All done.")));
+      const first = await (await post(model.url, protocol, { stream })).text();
+      expect(saidIn(first).tools).toEqual([SHELLS[protocol]]);
+      expect(saidIn(first).input).toContain("echo hi");
+      const second = await (await post(model.url, protocol, { stream })).text();
+      expect(saidIn(second)).toEqual({ text: "All done.", tools: [], input: "" });
+    },
+  );
 
-  it("is at the point that the tool results say, whoever asks (stateless)", async () => {
+  it("chooses the reply by the number of tool results, whoever asks (stateless)", async () => {
     const model = await modelWith(stateless(shell("one"), shell("two"), text("Done.")));
     const done = [
       { call: "a", output: "1" },
@@ -91,7 +96,7 @@ describe.each(PROTOCOLS)("%s", (protocol) => {
     }
   });
 
-  it("counts a result that came twice once, and repeats a call that was interrupted", async () => {
+  it("counts a repeated result once, and repeats an interrupted call", async () => {
     const model = await modelWith(stateless(shell("one"), shell("two"), text("Done.")));
     const twice = { call: "a", output: "1" };
     const again = await post(model.url, protocol, { done: [twice, twice] });
@@ -116,7 +121,7 @@ describe.each(PROTOCOLS)("%s", (protocol) => {
     expect(model.requests("work")[0]?.outcome).toBe("cut");
   });
 
-  it("answers with errors as often as it should, and then with the reply", async () => {
+  it("returns as many errors as the script says, and then the reply", async () => {
     const limited = refuse(429, text("Now."), 7);
     const model = await modelWith(stateless(times(2, limited)));
     const statuses: number[] = [];
@@ -136,7 +141,7 @@ describe.each(PROTOCOLS)("%s", (protocol) => {
     );
   });
 
-  it("gives a call on the side an answer, and keeps the script", async () => {
+  it("answers a side call without using up the script", async () => {
     const model = await modelWith(queue(text("The work.")));
     const aside = await post(model.url, protocol, { tools: false });
     expect(saidIn(await aside.text()).text).toBe("side call");
@@ -144,7 +149,7 @@ describe.each(PROTOCOLS)("%s", (protocol) => {
     expect(model.requests().map(({ kind }) => kind)).toEqual(["side", "work"]);
   });
 
-  it("says what is wrong with the script, in an answer that is not tried again", async () => {
+  it("reports a mistake in the script with a status that agents do not retry", async () => {
     const model = await modelWith(queue(text("Only this.")));
     await (await post(model.url, protocol)).text();
     const empty = await post(model.url, protocol);
@@ -154,7 +159,7 @@ describe.each(PROTOCOLS)("%s", (protocol) => {
 });
 
 describe("tokens", () => {
-  it("are summed by conversation: received, and lost in answers that broke off", async () => {
+  it("are summed by conversation: received, and lost in interrupted answers", async () => {
     const usage = { input: 1000, output: 50, cacheRead: 300 };
     const model = await modelWith(
       queue(shell("x", { usage }), cut("middle", text("Lost words.", { usage })), text("End.")),
@@ -175,11 +180,11 @@ describe("tokens", () => {
   });
 });
 
-describe.each(PROTOCOLS)("what %s reported as used", (protocol) => {
+describe.each(PROTOCOLS)("the usage that %s reports", (protocol) => {
   const USAGE = { input: 1000, output: 50, cacheRead: 300, cacheWrite: 20 };
   const early = protocol === "anthropic";
 
-  it.each([false, true])("is all of it, once it is sent (stream: %s)", async (stream) => {
+  it.each([false, true])("is complete when the answer is sent (stream: %s)", async (stream) => {
     const model = await modelWith(queue(text("All of it.", { usage: USAGE })));
     expect(model.served()).toEqual([]);
     await (await post(model.url, protocol, { stream, prompt: "A" })).text();
@@ -187,7 +192,7 @@ describe.each(PROTOCOLS)("what %s reported as used", (protocol) => {
     expect(model.served("side")).toEqual([]);
   });
 
-  it.each(POINTS)("is at most its input while the stream stalls at %s", async (point) => {
+  it.each(POINTS)("has at most the input while the stream stalls at %s", async (point) => {
     const said = text("A long enough text.", { usage: USAGE });
     const model = await modelWith(queue(stall(point, said)));
     const answer = post(model.url, protocol, { stream: true }).then((response) => response.text());
@@ -199,7 +204,7 @@ describe.each(PROTOCOLS)("what %s reported as used", (protocol) => {
     expect(model.served()).toMatchObject([{ usage: USAGE, whole: true }]);
   });
 
-  it("is nothing of an answer that was refused, and no output of one that was cut", async () => {
+  it("is empty for a refused answer, and has no output for an interrupted one", async () => {
     const model = await modelWith(queue(refuse(500), cut("end", text("Lost.", { usage: USAGE }))));
     await (await post(model.url, protocol, { stream: true })).text();
     const answer = post(model.url, protocol, { stream: true }).then((response) => response.text());
@@ -210,7 +215,7 @@ describe.each(PROTOCOLS)("what %s reported as used", (protocol) => {
 });
 
 describe("scripts", () => {
-  it("speak only to the conversations that they are for, from where those begin", async () => {
+  it("apply only to their conversations, from the start of each", async () => {
     const model = await modelWith(
       { ...stateless(text("For two.")), when: "step two" },
       { ...stateless(shell("one"), text("For one.")), when: "step one" },
@@ -223,7 +228,7 @@ describe("scripts", () => {
     expect((await post(model.url, "anthropic", { prompt: "step three" })).status).toBe(400);
   });
 
-  it("say and do several things in one reply", async () => {
+  it("may contain several texts and calls in one reply", async () => {
     const both = together(text("First "), shell("a"), shell("b"));
     const model = await modelWith(stateless(both, text("Done.")));
     const answer = (await (await post(model.url, "anthropic")).json()) as Json;
@@ -235,7 +240,7 @@ describe("scripts", () => {
     expect(saidIn(await last.text()).text).toBe("Done.");
   });
 
-  it("write a file with the shell where there is no tool for it", async () => {
+  it("write a file with the shell if there is no tool for it", async () => {
     const model = await modelWith(queue(write("/x/y", "it's\n")));
     const answer = (await (await post(model.url, "anthropic")).json()) as Json;
     expect(textAt(answer, "content", 0, "input", "command")).toBe(
@@ -244,7 +249,7 @@ describe("scripts", () => {
   });
 });
 
-it("forgets a stall whose agent has hung up", async () => {
+it("forgets a stall when the agent disconnects", async () => {
   const model = await modelWith(queue(stall("start", text("x")), text("y")));
   const leaving = new AbortController();
   const { signal } = leaving;
@@ -264,7 +269,7 @@ it("forgets a stall whose agent has hung up", async () => {
   expect(model.stalls()).toEqual([]);
 });
 
-it("counts tokens and lists models on the side of the work", async () => {
+it("counts tokens and lists models in side calls", async () => {
   const model = await modelWith();
   const counted = await fetch(`${model.url}/v1/messages/count_tokens`, {
     method: "POST",
