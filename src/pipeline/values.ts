@@ -65,11 +65,11 @@ export function ageMs(text: string | undefined): number | undefined {
   return value;
 }
 
-/** The milliseconds of a duration that the schema accepted. */
-export function milliseconds(text: string): number;
-export function milliseconds(text: string | undefined): number | undefined;
-export function milliseconds(text: string | undefined): number | undefined {
-  if (text === undefined) return undefined;
+/** The milliseconds of a duration that the schema accepted; undefined for none. */
+export function milliseconds<Text extends string | undefined>(
+  text: Text,
+): number | Extract<Text, undefined> {
+  if (text === undefined) return text as Extract<Text, undefined>;
   const value = parseDuration(text);
   assert(value !== undefined, "the schema accepted a bad duration");
   return value;

@@ -26,8 +26,8 @@ function fileOf(name: string, text: string): DotFile {
 
 describe.each([...files, ...FIXTURES])("$name", ({ name, text }) => {
   it("is the same after printing", () => {
-    const printed = printDot(loadDot(name, text).document);
-    expect(printDot(loadDot(name, printed).document)).toBe(printed);
+    const printed = printDot(loadDot(name, text).graphs);
+    expect(printDot(loadDot(name, printed).graphs)).toBe(printed);
     const { plan } = buildDotPlan(fileOf(name, printed), {});
     const { plan: before } = buildDotPlan(fileOf(name, text), {});
     expect(plan).toEqual(before);

@@ -6,23 +6,19 @@
  */
 import type { DotSpan } from "./source.ts";
 
-/** A name: of a graph, a node, a port, an attribute. `"a"` and `a` are the same name. */
-export interface DotName {
-  readonly form: "word" | "string";
-  readonly text: string;
-  readonly span: DotSpan;
-}
-
-/** The value of an attribute; `text` is without quotes and escapes. */
-export interface DotValue {
+/**
+ * A name (of a graph, a node, a port or an attribute) or a value, without quotes and escapes: `"a"`
+ * and `a` are the same. Only values have the form `html`.
+ */
+export interface DotText {
   readonly form: "word" | "string" | "html";
   readonly text: string;
   readonly span: DotSpan;
 }
 
 export interface DotAttribute {
-  readonly key: DotName;
-  readonly value: DotValue;
+  readonly key: DotText;
+  readonly value: DotText;
   readonly span: DotSpan;
 }
 
@@ -32,14 +28,14 @@ export type DotAttributes = ReadonlyMap<string, DotAttribute>;
 /** A mention of a node, with the ports that Graphviz draws to. */
 export interface DotNodeRef {
   readonly kind: "ref";
-  readonly name: DotName;
-  readonly ports: readonly DotName[];
+  readonly name: DotText;
+  readonly ports: readonly DotText[];
   readonly span: DotSpan;
 }
 
 export interface DotSubgraph {
   readonly kind: "subgraph";
-  readonly name?: DotName;
+  readonly name?: DotText;
   readonly statements: readonly DotStatement[];
   readonly span: DotSpan;
 }
@@ -84,14 +80,9 @@ export type DotStatement =
 export interface DotGraph {
   readonly strict: boolean;
   readonly directed: boolean;
-  readonly name?: DotName;
+  readonly name?: DotText;
   readonly statements: readonly DotStatement[];
   /** The words before the brace: the position of diagnostics about the whole graph. */
   readonly head: DotSpan;
   readonly span: DotSpan;
-}
-
-/** A whole file: usually one graph. */
-export interface DotDocument {
-  readonly graphs: readonly DotGraph[];
 }

@@ -7,7 +7,7 @@
  * - pipeline/D7 An error is an error of the specification, or a graph that no engine can run:
  *   Perdure does not refuse a file that its own engine runs.
  */
-import type { DotValue } from "./ast.ts";
+import type { DotText } from "./ast.ts";
 import { attributeKind, canonicalName } from "./attribute.ts";
 import type { DotCondition, ParsedCondition } from "./condition.ts";
 import type { DotEdge, DotNode, DotPipeline } from "./model.ts";
@@ -48,7 +48,7 @@ class Lint {
   readonly #pipeline: DotPipeline;
   readonly #report: DotReport;
   readonly #flow: DotFlow;
-  readonly #checked = new Set<DotValue>();
+  readonly #checked = new Set<DotText>();
 
   constructor(pipeline: DotPipeline, report: DotReport) {
     this.#pipeline = pipeline;
@@ -208,7 +208,7 @@ class Lint {
     }
   }
 
-  #condition(parsed: ParsedCondition | undefined, value: DotValue | undefined): void {
+  #condition(parsed: ParsedCondition | undefined, value: DotText | undefined): void {
     if (parsed === undefined || value === undefined) return;
     // A chain or a default gives one condition to many edges: it is reported once.
     if (this.#checked.has(value)) return;
@@ -224,7 +224,7 @@ class Lint {
   }
 
   /** Outcomes are case-sensitive: no step reports `SUCCESS`. */
-  #outcomes({ anyOf }: DotCondition, value: DotValue): void {
+  #outcomes({ anyOf }: DotCondition, value: DotText): void {
     for (const { key, literal, start, end } of anyOf.flat()) {
       const meant = OUTCOMES.find((outcome) => outcome === literal.toLowerCase());
       if (key !== "outcome" || meant === undefined || meant === literal) continue;

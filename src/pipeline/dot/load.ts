@@ -11,7 +11,7 @@
 import { defined } from "../../util/defined.ts";
 import { quote } from "../../util/shell.ts";
 import type { Diagnostic } from "../diagnostic.ts";
-import type { DotDocument } from "./ast.ts";
+import type { DotGraph } from "./ast.ts";
 import { parseCondition } from "./condition.ts";
 import { lintDot } from "./lint.ts";
 import { type DotEdge, type DotNode, type DotPipeline, resolveDot } from "./model.ts";
@@ -20,7 +20,7 @@ import { DotReport, type DotSource, dotSource } from "./source.ts";
 
 interface LoadedDot {
   readonly source: DotSource;
-  readonly document: DotDocument;
+  readonly graphs: readonly DotGraph[];
   /** Absent when the syntax has a mistake or the file has no graph; present with lint errors. */
   readonly pipeline?: DotPipeline;
   /** All diagnostics in the order of the file. A file with an error must not run. */
@@ -31,14 +31,14 @@ interface LoadedDot {
 export function loadDot(file: string, text: string): LoadedDot {
   const source = dotSource(file, text);
   const report = new DotReport(source);
-  const document = parseDot(report);
+  const graphs = parseDot(report);
   // The meaning of a file with syntax errors is unknown, so only these errors are reported.
   const broken = report.diagnostics.some(({ severity }) => severity === "error");
-  const written = broken ? undefined : resolveDot(document, report);
+  const written = broken ? undefined : resolveDot(graphs, report);
   const pipeline = written === undefined ? undefined : withLoops(written);
   if (pipeline !== undefined) lintDot(pipeline, report);
   const diagnostics = report.diagnostics.toSorted((a, b) => a.line - b.line || a.column - b.column);
-  return { source, document, ...defined({ pipeline }), diagnostics };
+  return { source, graphs, ...defined({ pipeline }), diagnostics };
 }
 
 /** The types of the two nodes, by their shapes. */

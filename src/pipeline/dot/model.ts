@@ -12,7 +12,7 @@ import { defined } from "../../util/defined.ts";
 import { nearest } from "../../util/nearest.ts";
 import type { WorkspaceKind, WorkspaceSettings } from "../pipeline.ts";
 import type { Fidelity } from "../values.ts";
-import type { DotAttributes, DotDocument, DotGraph } from "./ast.ts";
+import type { DotAttributes, DotGraph } from "./ast.ts";
 import {
   type AttributeOwner,
   AttributeReader,
@@ -32,13 +32,7 @@ import {
 import { type ParsedCondition, parseCondition } from "./condition.ts";
 import { type NODE_TYPES, PROMPT_TYPE, resolveType, SHAPE_DEFAULT } from "./node-type.ts";
 import type { DotReport, DotSpan } from "./source.ts";
-import {
-  indexStyles,
-  parseStylesheet,
-  type StyleIndex,
-  type Stylesheet,
-  styleOf,
-} from "./stylesheet.ts";
+import { parseStylesheet, type Stylesheet } from "./stylesheet.ts";
 
 const MAX_PARALLEL_DEFAULT = 4;
 const POLL_INTERVAL_DEFAULT_MS = 45_000;
@@ -176,8 +170,10 @@ export interface DotPipeline {
 }
 
 /** The pipeline of a parsed file: its first graph; undefined when it has none. */
-export function resolveDot(document: DotDocument, report: DotReport): DotPipeline | undefined {
-  const [graph] = document.graphs;
+export function resolveDot(
+  [graph]: readonly DotGraph[],
+  report: DotReport,
+): DotPipeline | undefined {
   if (graph === undefined) return undefined;
   const collected = collectGraph(graph);
   nameTheUnknown(collected, report);
@@ -196,8 +192,7 @@ function buildPipeline(
 ): DotPipeline {
   const { attributes } = collected;
   const stylesheet = parseStylesheet(reader.text(attributes, "graph", "model_stylesheet") ?? "");
-  const styles = indexStyles(stylesheet.rules);
-  const built = [...collected.nodes.values()].map((node) => buildNode(node, styles, reader));
+  const built = [...collected.nodes.values()].map((node) => buildNode(node, stylesheet, reader));
   const nodes = nameTheEnds(built);
   return {
     ...(graph.name === undefined ? {} : { name: graph.name.text }),
@@ -237,14 +232,14 @@ function buildSettings(attributes: DotAttributes, reader: AttributeReader): DotS
   });
 }
 
-function buildNode(node: CollectedNode, styles: StyleIndex, reader: AttributeReader): DotNode {
+function buildNode(node: CollectedNode, stylesheet: Stylesheet, reader: AttributeReader): DotNode {
   const { id, attributes, subgraphClasses } = node;
   const text = (name: string): string | undefined => reader.text(attributes, "node", name);
   const shape = text("shape") ?? SHAPE_DEFAULT;
   const derived = <T>(name: string, derive: (text: string) => T): T | undefined =>
     reader.derived(attributes, "node", name, derive);
   const classes = [...new Set([...(derived("class", list) ?? []), ...subgraphClasses])];
-  const style = ownStyle(styles, { id, shape, classes }, attributes);
+  const style = ownStyle(stylesheet, { id, shape, classes }, attributes);
   const resolved = typeOf(attributes, text, shape);
   return defined({
     id,
@@ -367,12 +362,12 @@ function asEnd(node: DotNode, handler: "start" | "exit"): DotNode {
 
 /** Properties of the stylesheet by their canonical names, without those that the node sets. */
 function ownStyle(
-  styles: StyleIndex,
+  stylesheet: Stylesheet,
   node: { readonly id: string; readonly shape: string; readonly classes: readonly string[] },
   attributes: DotAttributes,
 ): ReadonlyMap<string, string> {
   const style = new Map<string, string>();
-  for (const [written, value] of styleOf(styles, node)) {
+  for (const [written, value] of stylesheet.styleOf(node)) {
     const name = canonicalName("node", written);
     if (!attributes.has(name)) style.set(name, value);
   }

@@ -12,14 +12,12 @@
  */
 import type {
   DotAttribute,
-  DotDocument,
   DotEdgeStatement,
   DotGraph,
-  DotName,
   DotNodeRef,
   DotStatement,
   DotSubgraph,
-  DotValue,
+  DotText,
 } from "./ast.ts";
 import { lexDot, type Token } from "./lexer.ts";
 import { type DotReport, type DotSpan, spanFrom } from "./source.ts";
@@ -32,10 +30,10 @@ const TOO_MANY_MISTAKES = "there are more mistakes than are shown";
 /** How much of a name a message repeats. */
 const SHOWN_MAX = 40;
 
-/** The tree of a file, as far as it can be parsed; the report gets all syntax errors. */
-export function parseDot(report: DotReport): DotDocument {
+/** The graphs of a file, as far as it can be parsed; the report gets all syntax errors. */
+export function parseDot(report: DotReport): readonly DotGraph[] {
   const { tokens, cut } = lexDot(report);
-  return { graphs: new DotParser(report, tokens, cut).document() };
+  return new DotParser(report, tokens, cut).graphs();
 }
 
 type Kind = Token["kind"];
@@ -55,7 +53,7 @@ class DotParser {
     this.#cut = cut;
   }
 
-  document(): readonly DotGraph[] {
+  graphs(): readonly DotGraph[] {
     const graphs: DotGraph[] = [];
     while (!this.#is("end")) {
       if (this.#take(";") !== undefined) continue;
@@ -173,7 +171,7 @@ class DotParser {
       this.#unexpected();
       return undefined;
     }
-    const ports: DotName[] = [];
+    const ports: DotText[] = [];
     while (this.#take(":") !== undefined) {
       const port = this.#name();
       if (port === undefined) {
@@ -207,7 +205,7 @@ class DotParser {
     return { kind: "subgraph", ...(name === undefined ? {} : { name }), statements, span };
   }
 
-  #subgraphHead(): DotName | undefined {
+  #subgraphHead(): DotText | undefined {
     this.#next();
     const name = this.#name();
     this.#take("{");
@@ -274,7 +272,7 @@ class DotParser {
     return { key, value, span: spanFrom(key.span, value.span) };
   }
 
-  #value(): DotValue | undefined {
+  #value(): DotText | undefined {
     const html = this.#take("html");
     if (html !== undefined) return { form: "html", text: html.text, span: html.span };
     return this.#name();
@@ -285,7 +283,7 @@ class DotParser {
   }
 
   /** A word, or a string, or strings that are joined: `"a" + "b"`. */
-  #name(): DotName | undefined {
+  #name(): DotText | undefined {
     const word = this.#take("word");
     if (word !== undefined) return { form: "word", text: word.text, span: word.span };
     const first = this.#take("string");

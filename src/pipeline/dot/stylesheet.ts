@@ -32,6 +32,8 @@ interface StyleProblem {
 export interface Stylesheet {
   readonly rules: readonly StyleRule[];
   readonly problems: readonly StyleProblem[];
+  /** The properties of a node: the most specific rule wins, then the last one. */
+  readonly styleOf: (node: StyledNode) => ReadonlyMap<string, string>;
 }
 
 /** The parts of a node that selectors match. */
@@ -70,7 +72,9 @@ export function parseStylesheet(text: string): Stylesheet {
     }
     at = close + 1;
   }
-  return { rules, problems: problems.slice(0, STYLE_PROBLEMS_MAX) };
+  const index = indexStyles(rules);
+  const found = problems.slice(0, STYLE_PROBLEMS_MAX);
+  return { rules, problems: found, styleOf: (node) => styleOf(index, node) };
 }
 
 interface Piece {
@@ -160,7 +164,7 @@ function unquote(text: string): string {
 /**
  * The declarations by selector: a node looks up only the selectors that match it (stylesheet/D2).
  */
-export type StyleIndex = ReadonlyMap<string, ReadonlyMap<string, RankedValue>>;
+type StyleIndex = ReadonlyMap<string, ReadonlyMap<string, RankedValue>>;
 
 interface RankedValue {
   readonly value: string;
@@ -169,7 +173,7 @@ interface RankedValue {
 }
 
 /** The rules by selector. */
-export function indexStyles(rules: readonly StyleRule[]): StyleIndex {
+function indexStyles(rules: readonly StyleRule[]): StyleIndex {
   const index = new Map<string, Map<string, RankedValue>>();
   rules.forEach(({ selector, properties }, position) => {
     const key = selector.kind === "all" ? "all" : `${selector.kind} ${selector.name}`;
@@ -182,8 +186,7 @@ export function indexStyles(rules: readonly StyleRule[]): StyleIndex {
   return index;
 }
 
-/** The properties of a node: the most specific rule wins, then the last one. */
-export function styleOf(index: StyleIndex, node: StyledNode): ReadonlyMap<string, string> {
+function styleOf(index: StyleIndex, node: StyledNode): ReadonlyMap<string, string> {
   const classes = node.classes.map((name) => `class ${name}`);
   const best = new Map<string, RankedValue>();
   for (const key of ["all", `shape ${node.shape}`, ...classes, `id ${node.id}`]) {

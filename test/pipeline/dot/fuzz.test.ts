@@ -157,14 +157,14 @@ function expectPlace(found: Diagnostic, lines: readonly string[]): void {
 
 /** True when the text could be read, and so was printed and read again. */
 function tryOne(text: string): boolean {
-  const { document, pipeline, diagnostics } = loadDot("fuzz.dot", text);
+  const { graphs, pipeline, diagnostics } = loadDot("fuzz.dot", text);
   const lines = text.split("\n");
   for (const found of diagnostics) expectPlace(found, lines);
   if (pipeline === undefined) return false;
-  const printed = printDot(document);
+  const printed = printDot(graphs);
   const again = loadDot("fuzz.dot", printed);
-  expect(withoutPlaces(again.document)).toEqual(withoutPlaces(document));
-  expect(printDot(again.document)).toBe(printed);
+  expect(withoutPlaces(again.graphs)).toEqual(withoutPlaces(graphs));
+  expect(printDot(again.graphs)).toBe(printed);
   return true;
 }
 

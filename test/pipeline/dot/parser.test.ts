@@ -7,13 +7,13 @@ import { brief } from "./tree.ts";
 
 function parse(text: string) {
   const report = new DotReport(dotSource("p.dot", text));
-  return { document: parseDot(report), diagnostics: report.diagnostics };
+  return { graphs: parseDot(report), diagnostics: report.diagnostics };
 }
 
 function statements(text: string): readonly DotStatement[] {
-  const { document, diagnostics } = parse(text);
+  const { graphs, diagnostics } = parse(text);
   expect(diagnostics.filter(({ severity }) => severity === "error")).toEqual([]);
-  return document.graphs[0]?.statements ?? [];
+  return graphs[0]?.statements ?? [];
 }
 
 /** The value of the first attribute of `digraph { a=... }`. */
@@ -100,8 +100,8 @@ describe("places", () => {
   it("are in units of UTF-16, behind a mark for the byte order and with CRLF", () => {
     const text = '\uFEFFdigraph {\r\n  "💡" [a=b]\r\n  ! }';
     expect(brief(text)).toEqual(["3:3 error[dot-syntax] `!` is not allowed here"]);
-    const { document } = parse(text);
-    const [node] = document.graphs[0]?.statements ?? [];
+    const { graphs } = parse(text);
+    const [node] = graphs[0]?.statements ?? [];
     expect(node?.kind === "node" && node.attributes[0]?.key.span.column).toBe(9);
   });
 });

@@ -9,13 +9,11 @@
  */
 import type {
   DotAttribute,
-  DotDocument,
   DotGraph,
-  DotName,
   DotNodeRef,
   DotStatement,
   DotSubgraph,
-  DotValue,
+  DotText,
 } from "../../../src/pipeline/dot/ast.ts";
 
 const INDENT = "  ";
@@ -25,8 +23,8 @@ const COLUMNS_MAX = 100;
 const ESCAPED_LINES_MAX = 2;
 
 /** A file as text. */
-export function printDot(document: DotDocument): string {
-  return document.graphs.map(printGraph).join("\n");
+export function printDot(graphs: readonly DotGraph[]): string {
+  return graphs.map(printGraph).join("\n");
 }
 
 function printGraph(graph: DotGraph): string {
@@ -96,16 +94,16 @@ function printAttribute({ key, value }: DotAttribute, equals: string): string {
   return `${printName(key)}${equals}${printValue(value)}`;
 }
 
-function printValue(value: DotValue): string {
+function printValue(value: DotText): string {
   if (value.form === "html") return `<${value.text}>`;
   return value.form === "string" ? quote(value.text) : value.text;
 }
 
-function printName(name: DotName): string {
+function printName(name: DotText): string {
   return name.form === "string" ? quote(name.text) : name.text;
 }
 
-function printOptional(name: DotName | undefined): string {
+function printOptional(name: DotText | undefined): string {
   return name === undefined ? "" : printName(name);
 }
 

@@ -1,12 +1,12 @@
 import { describe, expect, it } from "vitest";
-import { indexStyles, parseStylesheet, styleOf } from "../../../src/pipeline/dot/stylesheet.ts";
+import { parseStylesheet } from "../../../src/pipeline/dot/stylesheet.ts";
 
 const NODE = { id: "plan", shape: "box", classes: ["review", "careful"] };
 
 function style(text: string, node = NODE): Record<string, string> {
-  const { rules, problems } = parseStylesheet(text);
+  const { problems, styleOf } = parseStylesheet(text);
   expect(problems).toEqual([]);
-  return Object.fromEntries(styleOf(indexStyles(rules), node));
+  return Object.fromEntries(styleOf(node));
 }
 
 describe("stylesheets", () => {
