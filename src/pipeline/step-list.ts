@@ -231,7 +231,7 @@ function reach(
   return { roots, unreached };
 }
 
-/** How many steps all searches of `comesBefore` together may visit. */
+/** How many steps all searches in one list together may visit (pipeline/G1). */
 const SEARCH_STEPS_MAX = 20_000_000;
 
 /** The steps by position; `needs[i]` are the positions of the steps that step i waits for. */
@@ -298,7 +298,7 @@ function findCycles(needs: readonly (readonly number[])[], level: Int32Array): n
 export function createPrecedence(graph: StepGraph): (first: number, second: number) => boolean {
   const { enter, leave } = numberTree(graph);
   const { level, needs } = graph;
-  let work = 0;
+  const finds = createSearch(needs);
   return (first, second) => {
     // The usual case: the first step is an ancestor in the tree.
     const from = enter[first] ?? 0;
@@ -306,17 +306,7 @@ export function createPrecedence(graph: StepGraph): (first: number, second: numb
     if (from < to && to < (leave[first] ?? 0)) return true;
     const floor = level[first] ?? 0;
     if (floor >= (level[second] ?? 0)) return false;
-    const seen = new Set<number>();
-    const open = [second];
-    for (let step = open.pop(); step !== undefined; step = open.pop()) {
-      for (const need of needs[step] ?? []) {
-        if (need === first || ++work > SEARCH_STEPS_MAX) return true;
-        if ((level[need] ?? 0) <= floor || seen.has(need)) continue;
-        seen.add(need);
-        open.push(need);
-      }
-    }
-    return false;
+    return finds(second, first, (step) => (level[step] ?? 0) > floor);
   };
 }
 
@@ -327,16 +317,21 @@ export function createReach(
 ): (first: number, second: number) => boolean {
   const outgoing: number[][] = Array.from({ length: count }, () => []);
   for (const { from, to } of edges) outgoing[from]?.push(to);
+  return createSearch(outgoing);
+}
+
+/** Answers whether a path leads from one step to another through steps that `mayLead`. */
+function createSearch(next: readonly (readonly number[])[]) {
   let work = 0;
-  return (first, second) => {
+  return (from: number, to: number, mayLead = (_step: number): boolean => true): boolean => {
     const seen = new Set<number>();
-    const open = [first];
+    const open = [from];
     for (let step = open.pop(); step !== undefined; step = open.pop()) {
-      for (const next of outgoing[step] ?? []) {
-        if (next === second || ++work > SEARCH_STEPS_MAX) return true;
-        if (seen.has(next)) continue;
-        seen.add(next);
-        open.push(next);
+      for (const one of next[step] ?? []) {
+        if (one === to || ++work > SEARCH_STEPS_MAX) return true;
+        if (!mayLead(one) || seen.has(one)) continue;
+        seen.add(one);
+        open.push(one);
       }
     }
     return false;
