@@ -231,18 +231,18 @@ const INABILITIES: Readonly<Record<string, Partial<Readonly<Record<AccessKey, In
   gemini: {
     effort: { why: "it has no such setting", help: "leave it out, or choose another `model`" },
     mcp: {
-      why: "it takes servers from its own settings alone",
+      why: "it takes servers only from its own settings",
       help: "add them with `gemini mcp add`, and leave `mcp` out",
     },
   },
   acp: {
     effort: {
       why: "the protocol has no such setting",
-      help: "set it in the agent's own configuration, or by its `args`",
+      help: "set it in the agent's own configuration, or with its `args`",
     },
     directories: {
-      why: "the protocol knows one directory",
-      help: "set them in the agent's own configuration, or by its `args`",
+      why: "the protocol has only one directory",
+      help: "set them in the agent's own configuration, or with its `args`",
     },
   },
 };

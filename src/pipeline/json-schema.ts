@@ -119,7 +119,7 @@ interface Checking {
 function check(schema: unknown, path: Path, checking: Checking): void {
   if (typeof schema === "boolean") return;
   if (!isObject(schema)) {
-    checking.problems.push({ path, message: "a schema must be a map or true or false" });
+    checking.problems.push({ path, message: "a schema must be a map, true or false" });
     return;
   }
   if (path.length > SCHEMA_DEPTH_MAX * 2) {
@@ -140,7 +140,7 @@ function checkKeyword(keyword: string, value: unknown, path: Path, checking: Che
     // Unknown keywords are allowed, but a keyword close to a known one is probably misspelt.
     const meant = keyword.startsWith("x-") ? undefined : nearest(keyword, Object.keys(KEYWORDS));
     if (meant === undefined) return;
-    const message = `\`${keyword}\` is no keyword of JSON Schema`;
+    const message = `\`${keyword}\` is not a keyword of JSON Schema`;
     checking.problems.push({ path, message, help: `did you mean \`${meant}\`?`, on: "key" });
   } else if (rule === "schema") check(value, path, checking);
   else if (rule === "items" && !Array.isArray(value)) check(value, path, checking);
@@ -202,7 +202,7 @@ function checkType(value: unknown): Problem {
   if (wrong === undefined) return undefined;
   const meant = nearest(String(wrong), TYPES);
   const help = meant === undefined ? `one of: ${TYPES.join(", ")}` : `did you mean \`${meant}\`?`;
-  return { message: `\`${String(wrong)}\` is no type of JSON Schema`, help };
+  return { message: `\`${String(wrong)}\` is not a type of JSON Schema`, help };
 }
 
 function checkPattern(value: unknown): Problem {
@@ -230,5 +230,5 @@ function checkRef(value: unknown, root: unknown): Problem {
     if (Array.isArray(at)) at = at[Number(key)];
     else at = isObject(at) && Object.hasOwn(at, key) ? at[key] : undefined;
   }
-  return at === undefined ? { message: `there is nothing at \`${value}\`` } : undefined;
+  return at === undefined ? { message: `there is no schema at \`${value}\`` } : undefined;
 }

@@ -87,7 +87,7 @@ function tooLarge(file: string, text: string): Diagnostic | undefined {
   const [extra] = text.matchAll(STEP_ID).drop(STEPS_MAX).take(1);
   if (extra === undefined) return undefined;
   const message = `the file has more than ${STEPS_MAX} steps`;
-  const help = "make several pipelines of it, or repeat one step with `for_each`";
+  const help = "split it into several pipelines, or repeat one step with `for_each`";
   return { ...refusal, message, help, line: text.slice(0, extra.index).split("\n").length };
 }
 
@@ -202,7 +202,7 @@ function readPipelines(
       });
       for (const { name, pipeline } of read) {
         if (pipeline.finally === undefined) continue;
-        const message = `\`${name}\` has \`finally\`, which only a run of its own can have`;
+        const message = `\`${name}\` has \`finally\`, which a sub-pipeline cannot have`;
         const help = "move these steps to the `finally` of this pipeline";
         report.add({ rule: "pipeline-file", message, help, path: pathIn(list, index, "pipeline") });
       }
@@ -321,7 +321,7 @@ function checkInput(
   if (!isObject(inputSchema)) return;
   const step = list.steps[index] as StepShape;
   if (inputSchema.type === "string") {
-    const message = `the input of \`${written}\` is a text; a step can only give an object`;
+    const message = `the input of \`${written}\` is a text, but a step can only pass an object`;
     const help = "declare its input with `type: object`, and the text as one of its `properties`";
     report.add({ rule: "pipeline-input", message, help, path: pathIn(list, index, "pipeline") });
     return;
@@ -340,8 +340,8 @@ function checkInput(
   if (inputSchema.additionalProperties !== false) return;
   for (const key of given) {
     if (known.includes(key)) continue;
-    const message = `\`${written}\` takes no input \`${key}\``;
-    const help = report.suggest(key, known, "it takes");
+    const message = `\`${written}\` has no input \`${key}\``;
+    const help = report.suggest(key, known, "its inputs");
     report.add({ rule, message, help, path: pathIn(list, index, "input", key), on: "key" });
   }
 }

@@ -68,8 +68,8 @@ function printedWarning(source: Source, printed: string): readonly Diagnostic[] 
   if (printed.trim() === "") return [];
   const [first = ""] = printed.trim().split("\n");
   const shown = first.length > PRINTED_MAX ? `${first.slice(0, PRINTED_MAX)}...` : first;
-  const message = `the module printed something while it was read: ${shown}`;
-  const help = "every `run`, `validate` and `graph` reads it again; do the work in steps";
+  const message = `the module printed output while it was loaded: ${shown}`;
+  const help = "every `run`, `validate` and `graph` loads it again; do the work in steps";
   const finding = { severity: "warning", rule: "module-prints", message, help } as const;
   return [diagnosticAt(source, WHOLE, finding)];
 }

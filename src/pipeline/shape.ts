@@ -83,18 +83,18 @@ const CONFIGURATION_HELP =
 const RULES: Readonly<Record<string, readonly [message: string, help: string]>> = {
   "bad-id": [
     "is not a valid id",
-    `start with a letter or _, continue with letters, digits, _ and -; ${NAME_LENGTH_MAX} at most`,
+    `start with a letter or _, continue with letters, digits, _ and -; at most ${NAME_LENGTH_MAX} characters`,
   ],
   "bad-name": [
     "is not a valid name",
-    `start with a letter or _, continue with letters, digits and _; ${NAME_LENGTH_MAX} at most`,
+    `start with a letter or _, continue with letters, digits and _; at most ${NAME_LENGTH_MAX} characters`,
   ],
   "bad-env-name": [
     "cannot name an environment variable",
     "start with a letter or _, continue with letters, digits and _",
   ],
   "reserved-env-name": [
-    "is a reserved name: PERDURE_ belongs to Perdure itself",
+    "is reserved: names that start with PERDURE_ belong to Perdure",
     "choose a name that does not start with PERDURE_",
   ],
   "bad-duration": [
@@ -121,14 +121,14 @@ const RULES: Readonly<Record<string, readonly [message: string, help: string]>> 
   "bad-label": ["is not a valid label", `use ${LABEL_FORM} characters`],
   "bad-image": ["is not the name of an image", "write it like node:24 or ghcr.io/owner/name:tag"],
   "bad-tool": ["does not name a tool", 'write it like Edit or "Bash(npm test:*)"'],
-  "bad-choice-key": ["cannot be typed for a choice", "use letters, digits and _"],
+  "bad-choice-key": ["cannot be the key of a choice", "use letters, digits and _"],
   "empty-text": ["must not be empty", "write a text, or leave the key out"],
   "bad-pipeline-name": [
     "is not a valid name for a pipeline",
-    `one line without blanks at its ends, ${NAME_LENGTH_MAX} characters at most`,
+    `write one line of at most ${NAME_LENGTH_MAX} characters, without blanks at its ends`,
   ],
   "empty-list": ["has no steps", "add at least one step, such as `- {id: hi, run: ls}`"],
-  "empty-checks": ["has no check in it", "add one, such as `npm test`, or leave the key out"],
+  "empty-checks": ["has no checks", "add one, such as `npm test`, or leave the key out"],
   "too-many-entries": [`has more than ${ENTRIES_MAX} entries`, "leave some out"],
 };
 

@@ -41,9 +41,9 @@ const YAML_ALIAS_GROWTH_MAX = 100;
 const TOO_DEEP = "the file is nested too deeply";
 const ALIAS_HELP = "write the values out, or use `defaults` for what all steps share";
 
-const SYNTAX_HELP = "look at the indentation, the colons and the quotes here and in the line above";
+const SYNTAX_HELP = "check the indentation, colons and quotes in this line and the one above";
 const EXPRESSION_HELP =
-  "put a text with ${{ }} in quotes, or write it below `|`: in a plain text `: `, `#` and `{` are YAML";
+  "put a text with ${{ }} in quotes, or write it below `|`: without them, `: `, `#` and `{` are YAML";
 
 /** The document with the data to find positions in it. */
 interface Yaml {
@@ -119,7 +119,8 @@ function inspect(yaml: Yaml): Diagnostic[] {
   visit(yaml.document, {
     Node(_key, node) {
       if (isAlias(node)) {
-        if (!anchors.has(node.source)) addAlias(node, `there is no \`&${node.source}\` above`);
+        if (!anchors.has(node.source))
+          addAlias(node, `there is no anchor \`&${node.source}\` above`);
         if (++aliases !== YAML_ALIASES_MAX + 1) return;
         addAlias(node, `the file uses more than ${YAML_ALIASES_MAX} aliases`);
         return;
@@ -137,7 +138,7 @@ function inspectKeys(yaml: Yaml, map: YAMLMap): Diagnostic[] {
     const span = spanOfNode(key as Node | null);
     const name = isScalar(key) ? String(key.value) : undefined;
     if (name === undefined || name === "__proto__") {
-      const message = name === undefined ? "a key must be a plain text" : `\`${name}\` is no key`;
+      const message = name === undefined ? "a key must be a text" : `\`${name}\` cannot be a key`;
       const help = "choose another name";
       return [mistakeAt(yaml, span, { severity: "error", rule: "bad-key", message, help })];
     }

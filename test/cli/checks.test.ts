@@ -193,7 +193,7 @@ steps:
     expect(stderr).toContain("`no.json` is not JSON: ");
     expect(stderr).toContain("`on_fail` cannot be `maybe`");
     expect(stderr).toContain("`bad.json` is no JSON Schema at type: ");
-    expect(stderr).toContain("`check` has no check in it");
+    expect(stderr).toContain("`check` has no checks");
   });
 });
 

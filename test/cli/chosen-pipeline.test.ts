@@ -86,5 +86,5 @@ it("needs files that are known when the plan is made", async () => {
   expect(missing.stderr).toContain("there is no file `no.yaml`");
   pipeline("pipeline: audits/style.yaml\npipelines: audits/*.yaml");
   const useless = await project.run(["validate", "p.yaml"]);
-  expect(useless.stderr).toContain("`pipelines` is for a `pipeline` with ${{ }}");
+  expect(useless.stderr).toContain("`pipelines` needs a `pipeline` with ${{ }}");
 });

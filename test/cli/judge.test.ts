@@ -323,7 +323,7 @@ steps:
     const { exit, stderr } = await project.finish(["validate", "p.yaml"]);
     expect(exit).toBe(4);
     expect(stderr).toContain("the check has a judge but no agent that judges");
-    expect(stderr).toContain("`plain` is only a command, and a judge must be asked for a verdict");
+    expect(stderr).toContain("`plain` is only a command, which cannot give a verdict");
     expect(stderr).toContain("there is no agent `claud`");
     expect(stderr).toContain("unknown variable `nothing`");
     expect(stderr).toContain("there is no file `gone.md`");

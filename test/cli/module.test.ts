@@ -96,12 +96,12 @@ export default definePipeline({
   const reported = await project.run(["run", "p.ts"]);
   expect(reported).toMatchObject({ exit: 4, stdout: "" });
   expect(reported.stderr).toMatchInlineSnapshot(`
-    "warning[module-prints]: the module printed something while it was read: noise
+    "warning[module-prints]: the module printed output while it was loaded: noise
      --> p.ts:1:1
       |
     1 | import { definePipeline } from "perdure";
       | ^
-      = help: every \`run\`, \`validate\` and \`graph\` reads it again; do the work in steps
+      = help: every \`run\`, \`validate\` and \`graph\` loads it again; do the work in steps
 
     error[unknown-need]: there is no step \`aa\` to wait for
      --> p.ts: steps[1].needs[0]

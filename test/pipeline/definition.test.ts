@@ -59,7 +59,7 @@ export function mistyped(): void {
   definePipeline({ steps: [{ id: "a", run: "ls", model: "big" }] });
   // @ts-expect-error nothing to do
   definePipeline({ steps: [{ id: "a" }] });
-  // @ts-expect-error a process key on a step that holds steps
+  // @ts-expect-error a process key on a step that contains steps
   definePipeline({ steps: [{ id: "a", steps: [{ id: "b", run: "ls" }], timeout: "1m" }] });
   // @ts-expect-error a number in place of a duration
   definePipeline({ steps: [{ id: "a", run: "ls", timeout: 10 }] });

@@ -54,7 +54,7 @@ const MANY_MISTAKES_DRAWN = `error[unknown-key]: unknown key \`max_paralel\`
   | ^^^^^^^^^^^
   = help: did you mean \`max_parallel\`?
 
-error[reserved-env-name]: \`PERDURE_X\` is a reserved name: PERDURE_ belongs to Perdure itself
+error[reserved-env-name]: \`PERDURE_X\` is reserved: names that start with PERDURE_ belong to Perdure
  --> p.yaml:4:3
   |
 4 |   PERDURE_X: "1"
@@ -108,7 +108,7 @@ error[step-work]: step \`both\` has both \`run\` and \`agent\`
    |
 18 |     agent: reviewer
    |     ^^^^^
-   = help: make two steps of it
+   = help: split it into two steps
 
 error[out-of-range]: \`attempts\` must be at least 1
   --> p.yaml:19:23
@@ -159,7 +159,7 @@ error[bad-shell-place]: an expression cannot be in a here-document whose delimit
    |           ^
    = help: leave the quotes off the delimiter, or pass the value through \`env\`
 
-error[bad-json-schema]: \`objekt\` is no type of JSON Schema
+error[bad-json-schema]: \`objekt\` is not a type of JSON Schema
   --> p.yaml:30:42
    |
 30 |     check: {file: x.json, schema: {type: objekt}}
@@ -210,8 +210,8 @@ describe("diagnostics", () => {
     ],
     ["a: 1\n\tb: 2", "2:1 yaml-syntax tabs are not allowed as indentation"],
     [step("    run: pwd"), "4:5 duplicate-key the key `run` is given twice"],
-    [step("    env: {A: *x}"), "4:14 yaml-aliases there is no `&x` above"],
-    [step("    env: {__proto__: x}"), "4:11 bad-key `__proto__` is no key"],
+    [step("    env: {A: *x}"), "4:14 yaml-aliases there is no anchor `&x` above"],
+    [step("    env: {__proto__: x}"), "4:11 bad-key `__proto__` cannot be a key"],
     [step("    env: {A: [1]}"), "4:14 wrong-type `A` must be a text, not a list"],
     [step("    timeout: 10"), "4:14 wrong-type `timeout` must be a text, not the number 10"],
     [step("    timeout: 900d"), "4:14 bad-duration `900d` is not a duration"],
@@ -235,7 +235,7 @@ describe("diagnostics", () => {
     [step("    outputs: {a.b: x}"), "4:15 bad-id `a.b` is not a valid id"],
     [step("    cwd: .."), "4:10 cwd-outside the directory `..` is outside of the workspace"],
     [step("    cwd: /tmp"), "4:10 cwd-outside the directory `/tmp` is outside of the workspace"],
-    [step("    prompt: x"), "4:5 step-work step `a` has a `prompt` but no agent"],
+    [step("    prompt: x"), "4:5 step-work step `a` has both `run` and `prompt`"],
     [step("    needs: a"), "4:12 self-need a step cannot wait for itself"],
     [
       step("    when: false"),
@@ -258,7 +258,7 @@ describe("diagnostics", () => {
     [step("input: {properties: {a-b: true}}"), "4:22 bad-name `a-b` is not a valid name"],
     [
       step("input: {propertys: {}}"),
-      "4:9 bad-json-schema `propertys` is no keyword of JSON Schema",
+      "4:9 bad-json-schema `propertys` is not a keyword of JSON Schema",
     ],
     [
       step("env: {X: '${{ results.a.exit }}'}"),
@@ -334,7 +334,7 @@ ${needs}`;
       "  - {id: d, run: ls}\n";
     expect(brief(text)).toEqual([
       "2:29 cycle these steps wait for each other: a -> c -> b -> a",
-      "5:10 unreachable-step step `d` never starts: it waits for steps that wait in a circle",
+      "5:10 unreachable-step step `d` never starts: it waits for steps that wait for each other",
     ]);
   });
 
@@ -391,17 +391,17 @@ steps:
 `;
     expect(brief(text)).toEqual([
       "2:28 agent-setting `effort` has no effect on gemini: it has no such setting",
-      "3:13 agent-setting `tools` has no effect on codex, which step `a` asks: " +
+      "3:13 agent-setting `tools` has no effect on codex, which step `a` uses: " +
         "its sandbox decides by files and network, not by tool",
       "5:58 agent-setting `on_denied` has no effect on codex: " +
         "it does not report what its sandbox denied",
-      "6:40 agent-setting `mcp` has no effect on gemini: it takes servers from its own settings alone",
+      "6:40 agent-setting `mcp` has no effect on gemini: it takes servers only from its own settings",
       "7:57 bad-tool `Bash(npm test` does not name a tool",
       "7:74 bad-tool `a b` does not name a tool",
       "8:45 mcp-file there is no file `gone.json`",
       "9:55 unknown-key unknown key `comand`",
       "9:78 bad-value `effort` cannot be `hihg`",
-      "10:21 read-only-agent step `f` can change no file: by itself codex works in a read-only sandbox",
+      "10:21 read-only-agent step `f` cannot change files: by default, codex works in a read-only sandbox",
       "10:28 agent-setting `tools` has no effect on codex: " +
         "its sandbox decides by files and network, not by tool",
     ]);
@@ -412,10 +412,10 @@ steps:
 
   it.each([
     [agent("    prompt: p"), "3:5 step-work step `a` has a `prompt` but no agent"],
-    [agent("    agent: claude"), "3:5 step-work step `a` asks an agent but has no `prompt`"],
+    [agent("    agent: claude"), "3:5 step-work step `a` names an agent but has no `prompt`"],
     [
       agent("    run: ls\n    prompt: p", "defaults: {agent: claude}\n"),
-      "5:5 step-work step `a` has a `prompt` but no agent",
+      "5:5 step-work step `a` has both `run` and `prompt`",
     ],
     [
       agent("    prompt: p", "defaults: {agent: claud}\n"),
@@ -450,16 +450,16 @@ steps:
     [asks("    relay: 70%"), "5:12 wrong-type `relay` must be a map of keys, not a text"],
     [
       asks("    output_schema: {type: objekt}"),
-      "5:27 bad-json-schema `objekt` is no type of JSON Schema",
+      "5:27 bad-json-schema `objekt` is not a type of JSON Schema",
     ],
     [asks("    output_schema: text"), "5:20 schema-file there is no file `text`"],
     [
       agent("    run: ls", "defaults: {output_schema: {type: objekt}}\n"),
-      "1:34 bad-json-schema `objekt` is no type of JSON Schema",
+      "1:34 bad-json-schema `objekt` is not a type of JSON Schema",
     ],
     [
       agent("    run: ls", "agents: {x: {adapter: claude, output_schema: {propertys: {}}}}\n"),
-      "1:47 bad-json-schema `propertys` is no keyword of JSON Schema",
+      "1:47 bad-json-schema `propertys` is not a keyword of JSON Schema",
     ],
     [asks("    session: a b"), "5:14 bad-id `a b` is not a valid id"],
     [asks("    recover: maybe"), "5:14 bad-value `recover` cannot be `maybe`"],
@@ -543,7 +543,7 @@ describe("briefings", () => {
     ],
     [
       steps("a, fidelity: full, steps: [{id: b, run: ls}]"),
-      ["3:13 body-setting `fidelity` has no effect on a step that holds steps"],
+      ["3:13 body-setting `fidelity` has no effect on a step that contains steps"],
     ],
   ])("%j", (text, expected) => {
     expect(brief(text)).toEqual(expected);
@@ -597,15 +597,15 @@ describe("shared sessions", () => {
     ],
     [
       steps("id: a, agent: claude", "id: b, agent: claude, needs: []"),
-      ["3:26 shared-session steps `a` and `b` share a session but may run at once"],
+      ["3:26 shared-session steps `a` and `b` share a session but may run at the same time"],
     ],
     [
       steps("id: a, agent: claude", "id: b, agent: claude", "id: c, agent: claude, needs: a"),
-      ["4:26 shared-session steps `b` and `c` share a session but may run at once"],
+      ["4:26 shared-session steps `b` and `c` share a session but may run at the same time"],
     ],
     [
       steps("id: a, agent: claude, needs: b", "id: b, agent: claude, needs: []"),
-      ["3:26 shared-session steps `a` and `b` share a session but run in another order"],
+      ["3:26 shared-session steps `a` and `b` share a session but run in reverse order"],
     ],
   ])("%j", (text, expected) => {
     expect(brief(text)).toEqual(expected);

@@ -87,7 +87,7 @@ describe("a gate", () => {
     ["gate: {ask: a, timeout: 1m, default: aprove}", "unknown-choice there is no choice `apr"],
     ["gate: {ask: a, choices: [x, X]}", "duplicate-choice there are two choices `X`"],
     ["gate: {ask: a, choices: ['[K] x', 'K) y']}", "duplicate-choice the key `K` stands for two"],
-    ["gate: a\ntimeout: 5m", "gate-setting `timeout` has no effect on a gate: a gate runs"],
+    ["gate: a\ntimeout: 5m", "gate-setting `timeout` has no effect on a gate: it runs nothing"],
     ["gate: a\nretry: 2", "gate-setting `retry` has no effect on a gate"],
     ["gate: a\nrun: ls", "step-work step `ask` has both `gate` and `run`"],
     ["gate: a\nwait: 1m", "step-work step `ask` has both `gate` and `wait`"],

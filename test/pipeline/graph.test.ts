@@ -360,7 +360,7 @@ steps: [{id: x, run: ls}]
     };
     expect(brief("steps: [{id: m, pipeline: s.yaml, input: {b: 1}}]", files)).toEqual([
       "1:27 pipeline-input `s.yaml` needs `a` in its input",
-      "1:43 pipeline-input `s.yaml` takes no input `b`",
+      "1:43 pipeline-input `s.yaml` has no input `b`",
     ]);
   });
 });
@@ -390,12 +390,12 @@ describe("mistakes in graphs", () => {
     ],
     [
       "edges: [{to: b}, {to: a}]",
-      "2:22 dead-edge of several edges without `when` and label, only the heaviest is taken",
+      "2:22 dead-edge of several edges without `when` and label, only the one with the highest weight is followed",
     ],
     ["for_each: '[env.X]'", "2:34 no-env-here values that the journal keeps cannot use `env`"],
     ["loop: {until: 'true', max_iterations: 2}", "2:22 step-loop `loop` has no `steps` to repeat"],
     ["iterations: 2", "2:22 step-loop `iterations` has no `steps` to repeat"],
-    ["input: {a: 1}", "2:22 step-body `input` is for a `pipeline` or for `steps`"],
+    ["input: {a: 1}", "2:22 step-body `input` needs `pipeline` or `steps`"],
     ["as: x", "2:22 fan-out `as` belongs to `for_each`"],
     ["for_each: [1], as: input", "2:37 bad-name `input` cannot be the name of an item"],
     ["for_each: [1], as: for", "2:37 bad-name `for` cannot be the name of an item"],
@@ -428,7 +428,7 @@ describe("mistakes in graphs", () => {
   - {id: after, run: "echo \${{ outputs.g.nothing.x }} \${{ outputs.e.o }}", needs: [g, l, e]}
 `;
     expect(brief(text)).toEqual([
-      "3:5 body-setting `timeout` has no effect on a step that holds steps",
+      "3:5 body-setting `timeout` has no effect on a step that contains steps",
       "5:40 unknown-step there is no step `z`",
       "6:14 duplicate-id the id `x` is already taken by step 1",
       "6:14 step-work step `x` has neither `run` nor `agent`",
@@ -436,7 +436,7 @@ describe("mistakes in graphs", () => {
       "7:40 not-before step `after` may not have finished when this step starts",
       "7:58 unknown-variable `item` exists only inside a fan-out",
       "7:76 unknown-need there is no step `q` to wait for",
-      "9:5 fan-out `for_each` does not say what to do",
+      "9:5 fan-out `for_each` has no work to repeat",
       "11:12 missing-key `max_iterations` is missing",
       "13:22 empty-list `steps` has no steps",
       "13:36 pipeline-file there is no file `x.yaml`",
@@ -456,7 +456,7 @@ describe("mistakes in graphs", () => {
     const text =
       "steps: [{id: a, for_each: [1], steps: [{id: x, agent: claude, prompt: Hi., session: s}]}]";
     expect(brief(text)).toEqual([
-      "1:76 shared-session items that may be worked on at once cannot share a session",
+      "1:76 shared-session items that may run at the same time cannot share a session",
     ]);
     expect(brief(text.replace("[1]", "[1], max_parallel: 1"))).toEqual([]);
   });

@@ -183,7 +183,7 @@ export default { steps: [{ id: "a", run: "ls", when: undefined }] };\n`;
     expect(loaded.pipeline?.steps).toHaveLength(1);
     expect(brief(loaded)).toMatchInlineSnapshot(`
       [
-        "1:1 - module-prints the module printed something while it was read: hello",
+        "1:1 - module-prints the module printed output while it was loaded: hello",
       ]
     `);
   });

@@ -85,7 +85,7 @@ describe("a text as the input", () => {
     ]);
     const files = { "sub.yaml": "input: text\nsteps: [{ id: in, run: ls }]\n" };
     expect(brief("steps: [{ id: a, pipeline: sub.yaml }]\n", files)).toEqual([
-      "1:28 pipeline-input the input of `sub.yaml` is a text; a step can only give an object",
+      "1:28 pipeline-input the input of `sub.yaml` is a text, but a step can only pass an object",
     ]);
   });
 });

@@ -23,7 +23,7 @@ it("refuses a key on a kind of step that the table does not allow", () => {
   const text = "steps: [{id: a, gate: Go?, timeout: 1m}, {id: b, pass: true, cwd: x}]";
   const { diagnostics } = loadPipeline("p.yaml", text);
   expect(diagnostics.map(({ rule, message }) => `${rule}: ${message}`)).toEqual([
-    "gate-setting: `timeout` has no effect on a gate: a gate runs nothing",
+    "gate-setting: `timeout` has no effect on a gate: it runs nothing",
     "pass-setting: `cwd` has no effect on a `pass` step: it runs nothing",
   ]);
 });

@@ -241,7 +241,7 @@ function readAttribute(kind: AttributeKind, text: string): AttributeReading {
       const words: readonly string[] = WORDS[kind];
       if (words.includes(text.trim())) return { ok: true, value: text.trim() };
       const message = `there is no ${kind} \`${text}\``;
-      return { ok: false, message, help: `there are ${words.join(", ")}` };
+      return { ok: false, message, help: `possible values: ${words.join(", ")}` };
     }
   }
 }
@@ -277,7 +277,7 @@ function readDuration(text: string): AttributeReading {
   if (value !== undefined) return { ok: true, value };
   const help = "write a number and a unit: 250ms, 30s, 15m, 2h, 1d";
   const seconds = /^\d+(\.\d+)?$/.test(word) ? parseDuration(`${word}s`) : undefined;
-  if (seconds === undefined) return { ok: false, message: `\`${word}\` is no duration`, help };
+  if (seconds === undefined) return { ok: false, message: `\`${word}\` is not a duration`, help };
   return { ok: true, value: seconds, note: `\`${word}\` has no unit; it is read as seconds` };
 }
 
@@ -342,7 +342,12 @@ export class AttributeReader {
     const policy = JOIN_POLICIES.find((known) => known === attribute?.value.text);
     if (attribute !== undefined && policy === undefined) {
       const message = `there is no join policy \`${attribute.value.text}\`; it is read as \`wait_all\``;
-      this.#warn(attribute, "attribute-value", message, `there are ${JOIN_POLICIES.join(", ")}`);
+      this.#warn(
+        attribute,
+        "attribute-value",
+        message,
+        `possible values: ${JOIN_POLICIES.join(", ")}`,
+      );
     }
     return policy ?? "wait_all";
   }

@@ -74,7 +74,7 @@ export function parseCondition(text: string): ParsedCondition {
   const pieces = splitClauses(text);
   if (pieces.length > CONDITION_CLAUSES_MAX) {
     const message = `the condition has more than ${CONDITION_CLAUSES_MAX} clauses`;
-    const help = "make several edges of it";
+    const help = "split it into several edges";
     return { ok: false, problems: [{ message, help, start: 0, end: text.length }] };
   }
   const problems: ConditionProblem[] = [];
@@ -91,7 +91,7 @@ export function parseCondition(text: string): ParsedCondition {
   const condition = { text, anyOf };
   if (problems.length === 0 && conditionToCel(condition).length > EXPRESSION_LENGTH_MAX) {
     const message = "the condition is too long";
-    problems.push({ message, help: "make several edges of it", start: 0, end: text.length });
+    problems.push({ message, help: "split it into several edges", start: 0, end: text.length });
   }
   return problems.length > 0 ? { ok: false, problems } : { ok: true, condition };
 }

@@ -191,7 +191,7 @@ class DotLexer implements LexedDot {
     }
     this.#at = end;
     this.#push("html", start, this.#text.slice(start + 1, end - 1));
-    const message = "the language has no HTML-like texts; this one is taken as it is written";
+    const message = "the language does not have HTML-like texts; this one is used as written";
     const help = "write it in quotes";
     this.#report.warn({ start, end }, "dot-dialect", message, help);
   }

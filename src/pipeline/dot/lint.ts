@@ -68,14 +68,14 @@ class Lint {
         edge.span,
         "start_no_incoming",
         message,
-        "let the edge go to the node after it",
+        "let the edge lead to the node after it",
       );
     }
     for (const exit of exits) {
       const [edge] = this.#flow.outgoing(exit.id);
       if (edge === undefined) continue;
       const message = `the exit node \`${exit.id}\` has an edge out of it, to \`${edge.to}\``;
-      this.#report.error(edge.span, "exit_no_outgoing", message, "take the edge away");
+      this.#report.error(edge.span, "exit_no_outgoing", message, "remove the edge");
     }
   }
 
@@ -89,7 +89,7 @@ class Lint {
     }
     const more = nodes.length > 2 ? ", ..." : "";
     const message = `there are ${nodes.length} ${what} nodes: ${first.id}, ${second.id}${more}`;
-    this.#report.error(second.span, rule, message, "a pipeline has one");
+    this.#report.error(second.span, rule, message, "keep one of them");
   }
 
   reachability(): void {
@@ -99,7 +99,7 @@ class Lint {
     for (const { id, span, handler } of this.#pipeline.nodes.values()) {
       if (reached.has(id)) continue;
       const message = `no path leads from the start to \`${id}\``;
-      const help = "add an edge to it, or take it away";
+      const help = "add an edge to it, or remove it";
       // Without a path to the exit a run continues until a limit or a person stops it, but it runs.
       const severity = handler === "exit" ? "warn" : "error";
       this.#report[severity](span, "reachability", message, help);
@@ -117,7 +117,7 @@ class Lint {
       if (!reached.has(node.id) || node.handler === "exit") continue;
       if (!ending.has(node.id)) endless.push(node);
       if (this.#flow.outgoing(node.id).length > 0 || this.#flow.jumps(node.id).length > 0) continue;
-      const message = `no edge leaves \`${node.id}\`: a run that comes here ends without its exit`;
+      const message = `no edge leaves \`${node.id}\`: a run that gets there ends without an exit`;
       this.#report.warn(node.span, "dead_end", message, "add an edge to the exit");
     }
     const [first] = endless;
@@ -135,20 +135,20 @@ class Lint {
     this.#unused(node);
     const valueSpan = (name: string): DotSpan => attributes.get(name)?.value.span ?? span;
     if (!node.declared) {
-      const message = `\`${id}\` is only named by edges; it becomes a ${node.handler} node`;
+      const message = `\`${id}\` has no statement of its own; it becomes a ${node.handler} node`;
       this.#report.warn(span, "edge_target_exists", message, `declare it: \`${id} [...]\``);
     }
     if (!node.shapeKnown && customType === undefined) {
-      const message = `the shape \`${shape}\` of \`${id}\` stands for no handler`;
+      const message = `the shape \`${shape}\` of \`${id}\` is unknown`;
       const help = `give it a \`type\`, or one of ${knownShapes().join(", ")}`;
       this.#report.error(valueSpan("shape"), "unknown-shape", message, help);
     }
     if (customType !== undefined && customType !== WAIT_TYPE && customType !== PROMPT_TYPE) {
       const byType = attributes.has("type");
       const message = byType
-        ? `\`${customType}\`, the type of \`${id}\`, is not one of the language`
+        ? `the type \`${customType}\` of \`${id}\` is not part of the language`
         : `\`${id}\` has another engine's shape, which makes it a \`${customType}\` node`;
-      const help = `there are ${NODE_TYPES.join(", ")}; without it this is a ${node.handler} node`;
+      const help = `the types are ${NODE_TYPES.join(", ")}; without this one it is a ${node.handler} node`;
       this.#report.warn(valueSpan(byType ? "type" : "shape"), "type_known", message, help);
     }
     const silent = node.prompt === undefined && !attributes.has("label");
@@ -160,14 +160,14 @@ class Lint {
   }
 
   #id({ id, span }: DotNode): void {
-    const help = "use letters, digits and `_`, and begin with no digit";
+    const help = "use letters, digits and `_`, and do not begin with a digit";
     if (UNUSABLE_ID.test(id) || id.length > ID_LENGTH_MAX) {
       const shown = id.length > ID_LENGTH_MAX ? `${id.slice(0, ID_LENGTH_SHOWN)}...` : id;
       const message = `\`${shown}\` cannot be the id of a node: files of the run are named after it`;
       const why = id.length > ID_LENGTH_MAX ? `use at most ${ID_LENGTH_MAX} characters` : help;
       this.#report.error(span, "node_id", message, why);
     } else if (!NODE_ID.test(id)) {
-      const message = `\`${id}\` is not an id of the language; other engines refuse it`;
+      const message = `\`${id}\` is not a valid id in the language; other engines refuse it`;
       this.#report.warn(span, "node_id", message, help);
     }
   }
@@ -179,15 +179,15 @@ class Lint {
       if (this.#checked.has(value)) continue;
       if (name === "auto_status" && value.text !== "false") {
         this.#checked.add(value);
-        const message = `\`auto_status\` of \`${id}\` does nothing: without a file the exit status counts`;
-        this.#report.warn(span, "unsupported", message, "take it away");
+        const message = `\`auto_status\` of \`${id}\` has no effect: without a file the exit status counts`;
+        this.#report.warn(span, "unsupported", message, "remove it");
       } else if (name.startsWith("tool_hooks.") && handler === "tool") {
         this.#checked.add(value);
-        const message = `\`${name}\` of \`${id}\` does nothing: hooks are for the calls of an agent`;
+        const message = `\`${name}\` of \`${id}\` has no effect: hooks are for the tool calls of an agent`;
         this.#report.warn(span, "unsupported", message, "put the command into `tool_command`");
       } else if (name.startsWith("loop_") && !LOOP_SHAPES.includes(shape)) {
         this.#checked.add(value);
-        const message = `\`${name}\` of \`${id}\` does nothing: a loop has nodes for its ends`;
+        const message = `\`${name}\` of \`${id}\` has no effect: only the two ends of a loop have it`;
         this.#report.warn(
           span,
           "unsupported",
@@ -196,8 +196,8 @@ class Lint {
         );
       } else if (name === "mode" && handler !== "wait.human") {
         this.#checked.add(value);
-        const message = `\`mode\` of \`${id}\` does nothing: only a gate has one`;
-        this.#report.warn(span, "unsupported", message, "take it away");
+        const message = `\`mode\` of \`${id}\` has no effect: only a gate has one`;
+        this.#report.warn(span, "unsupported", message, "remove it");
       }
     }
   }
@@ -229,7 +229,7 @@ class Lint {
       const meant = OUTCOMES.find((outcome) => outcome === literal.toLowerCase());
       if (key !== "outcome" || meant === undefined || meant === literal) continue;
       const span = spanInText(this.#report.source, value.span, { start, end });
-      const message = `there is no outcome \`${literal}\`, unless a step says exactly that`;
+      const message = `there is no outcome \`${literal}\`, unless a step reports exactly that`;
       this.#report.warn(span, "unknown-outcome", message, `did you mean \`${meant}\`?`);
     }
   }
@@ -243,7 +243,7 @@ class Lint {
         if (value === undefined || value.text === "" || seen.has(value.span.start)) continue;
         seen.add(value.span.start);
         if (this.#pipeline.nodes.has(value.text)) continue;
-        const message = `\`${name}\` names \`${value.text}\`, which is no node`;
+        const message = `\`${name}\` names \`${value.text}\`, which is not a node`;
         this.#report.warn(value.span, "retry_target_exists", message, "name a node of this graph");
       }
     }
@@ -266,7 +266,7 @@ class Lint {
       named.add(name);
       const span = spanInText(this.#report.source, value.span, { start, end });
       const message = `\`${name}\` is not a property of the language; it is ignored`;
-      const help = "there are llm_model, llm_provider and reasoning_effort";
+      const help = "the properties are llm_model, llm_provider and reasoning_effort";
       this.#report.warn(span, "unknown-attribute", message, help);
     }
   }
@@ -283,7 +283,7 @@ class Lint {
         this.#report.warn(span, "goal_gate_has_retry", message, 'add `retry_target="..."`');
       }
       if (++tested <= GATES_TESTED_MAX && this.#flow.avoidable(node.id)) {
-        const message = `a run can reach the exit without coming to the goal gate \`${node.id}\``;
+        const message = `a run can reach the exit without a visit to the goal gate \`${node.id}\``;
         const help = "only gates that were visited are checked at the exit";
         this.#report.warn(span, "goal-gate-avoidable", message, help);
       }

@@ -409,7 +409,7 @@ function warnOf({ owner, name, span, count }: Use, report: DotReport): void {
   const times = count === 1 ? "" : ` (${count} times)`;
   const meant = canonicalName(owner, name);
   if (meant !== name) {
-    const message = `\`${name}\` is another engine's word; it is read as \`${meant}\`${times}`;
+    const message = `\`${name}\` is another engine's name; it is read as \`${meant}\`${times}`;
     report.warn(span, "dot-dialect", message, `write \`${meant}\``);
     return;
   }

@@ -26,7 +26,7 @@ import { type DotReport, type DotSpan, spanFrom } from "./source.ts";
 export const DOT_NESTING_MAX = 64;
 /** How many syntax errors are reported for one file. */
 const SYNTAX_MISTAKES_MAX = 100;
-const TOO_MANY_MISTAKES = "there are more mistakes than are shown";
+const TOO_MANY_MISTAKES = "further mistakes are not shown";
 /** How much of a name a message repeats. */
 const SHOWN_MAX = 40;
 
@@ -79,8 +79,8 @@ class DotParser {
   #skipToGraph(after: boolean): void {
     const { span, text, kind } = this.#token;
     const what = shown(text, kind);
-    if (after) this.#error(span, `${what} follows the end of the graph`, "look for a `}` too many");
-    else this.#error(span, `${what} is where a graph should begin`, "begin with `digraph name {`");
+    if (after) this.#error(span, `${what} follows the end of the graph`, "look for an extra `}`");
+    else this.#error(span, `expected a graph, but found ${what}`, "begin with `digraph name {`");
     do this.#next();
     while (!this.#is("end") && !(this.#token.startsLine && this.#atGraph()));
   }
@@ -102,7 +102,7 @@ class DotParser {
     const head = spanFrom(first.span, name?.span ?? keyword.span);
     const open = this.#token;
     if (this.#take("{") === undefined) {
-      this.#error(open.span, `there should be a \`{\` before ${shown(open.text, open.kind)}`);
+      this.#error(open.span, `expected a \`{\` before ${shown(open.text, open.kind)}`);
     }
     const statements = this.#statements(open, 1);
     const directed = this.#directed;
@@ -182,7 +182,11 @@ class DotParser {
     }
     const [port] = ports;
     if (port !== undefined) {
-      this.#dialect(port.span, "the language has no ports; this one is ignored", "leave it out");
+      this.#dialect(
+        port.span,
+        "the language does not have ports; this one is ignored",
+        "leave it out",
+      );
     }
     return { kind: "ref", name, ports, span: this.#from(name.span) };
   }

@@ -84,8 +84,8 @@ interface Piece {
 }
 
 function noSelector({ text, start, end }: Piece): StyleProblem {
-  const what = text === "" ? "there is no selector here" : `\`${text}\` is no selector`;
-  return { message: `${what}; there are \`*\`, \`shape\`, \`.class\` and \`#id\``, start, end };
+  const what = text === "" ? "there is no selector here" : `\`${text}\` is not a selector`;
+  return { message: `${what}; write \`*\`, \`shape\`, \`.class\` or \`#id\``, start, end };
 }
 
 function parseSelector(text: string): StyleSelector | undefined {
@@ -107,7 +107,11 @@ function parseProperties(
     const found = PROPERTY.exec(text);
     const value = unquote(found?.[2]?.trim() ?? "");
     if (found === null || value === "" || /[{}]/.test(value)) {
-      problems.push({ message: `\`${text}\` is not written \`property: value\``, start, end });
+      problems.push({
+        message: `\`${text}\` does not have the form \`property: value\``,
+        start,
+        end,
+      });
       return [];
     }
     return [{ name: found[1] ?? "", value, start, end }];

@@ -101,7 +101,7 @@ export function checkName(
 ): boolean {
   const known = [...Object.keys(shape.agents ?? {}), ...UNDECLARED_AGENTS];
   if (known.includes(agent)) return true;
-  const help = report.suggest(agent, known, "declare it under `agents`; there are");
+  const help = report.suggest(agent, known, "declare it under `agents`; known agents");
   report.add({ rule: "unknown-agent", message: `there is no agent \`${agent}\``, help, path });
   return false;
 }
@@ -157,11 +157,10 @@ function workProblem(step: StepShape, agent: string | undefined): WorkProblem | 
     on: key === "id" ? "value" : "key",
   });
   if (run !== undefined && step.agent !== undefined) {
-    return problem("has both `run` and `agent`", "make two steps of it", "agent");
+    return problem("has both `run` and `agent`", "split it into two steps", "agent");
   }
   if (run !== undefined && asks) {
-    const help = "name the `agent` that it is for, or leave it out";
-    return problem(`has a \`${asking}\` but no agent`, help, asking);
+    return problem(`has both \`run\` and \`${asking}\``, "split it into two steps", asking);
   }
   if (prompt !== undefined && prompt_file !== undefined) {
     return problem("has both `prompt` and `prompt_file`", "leave one of them out", "prompt_file");
@@ -175,7 +174,7 @@ function workProblem(step: StepShape, agent: string | undefined): WorkProblem | 
     return problem("has neither `run` nor `agent`", help, "id");
   }
   if (run === undefined && !asks) {
-    return problem("asks an agent but has no `prompt`", "add `prompt:`", "agent");
+    return problem("names an agent but has no `prompt`", "add `prompt:`", "agent");
   }
   return undefined;
 }
@@ -218,7 +217,7 @@ function checkAccess(shape: PipelineShape, list: StepList, index: number, report
   for (const key of ACCESS_KEYS) {
     if (step[key] !== undefined) checkAbility(adapter, key, at(key), report);
     else if (own[key] === undefined && shape.defaults?.[key] !== undefined) {
-      checkAbility(adapter, key, ["defaults", key], report, `, which step \`${step.id}\` asks`);
+      checkAbility(adapter, key, ["defaults", key], report, `, which step \`${step.id}\` uses`);
     }
   }
   const level = step.permissions ?? own.permissions ?? shape.defaults?.permissions;
@@ -226,8 +225,8 @@ function checkAccess(shape: PipelineShape, list: StepList, index: number, report
   report.add({
     rule: "read-only-agent",
     severity: "warning",
-    message: `step \`${step.id}\` can change no file: by itself codex works in a read-only sandbox`,
-    help: "add `permissions: edit` or `all`; `permissions: plan` says that it is only to read",
+    message: `step \`${step.id}\` cannot change files: by default, codex works in a read-only sandbox`,
+    help: "add `permissions: edit` or `all`, or `permissions: plan` if it should only read",
     path: step.agent === undefined ? at("id") : at("agent"),
   });
 }
@@ -305,9 +304,9 @@ function sharing(
   }
   if (order === "in-order") return undefined;
   return order === "reversed"
-    ? { message: `${both} but run in another order`, help: `put \`${step.id}\` above it` }
+    ? { message: `${both} but run in reverse order`, help: `put \`${step.id}\` above it` }
     : {
-        message: `${both} but may run at once`,
+        message: `${both} but may run at the same time`,
         help: `add \`needs: ${other.id}\` to \`${step.id}\``,
       };
 }

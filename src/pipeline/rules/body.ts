@@ -57,12 +57,12 @@ function* bodyProblems(step: StepShape): Generator<Problem> {
     yield { rule, message, help, keys: ["pipeline"] };
   }
   if (step.pipelines !== undefined && !isChosen(step)) {
-    const message = "`pipelines` is for a `pipeline` with ${{ }}";
+    const message = "`pipelines` needs a `pipeline` with ${{ }}";
     const help = "write `pipeline: ${{ item }}`, or leave `pipelines` out";
     yield { rule, message, help, keys: ["pipelines"] };
   }
   if (input !== undefined && !hasBody(step)) {
-    const message = "`input` is for a `pipeline` or for `steps`";
+    const message = "`input` needs `pipeline` or `steps`";
     yield { rule, message, help: "pass values to a command through `env`", keys: ["input"] };
   }
 }
@@ -73,7 +73,7 @@ function* repeatProblems(step: StepShape): Generator<Problem> {
   const [key] = loop === undefined ? (iterations === undefined ? [] : ["iterations"]) : ["loop"];
   if (key === undefined) return;
   if (loop !== undefined && iterations !== undefined) {
-    const help = "`loop` has its own bound: `max_iterations`";
+    const help = "`loop` has its own limit: `max_iterations`";
     yield { rule, message: "a step has both `loop` and `iterations`", help, keys: ["iterations"] };
   }
   if (for_each !== undefined) {
@@ -85,7 +85,7 @@ function* repeatProblems(step: StepShape): Generator<Problem> {
       keys: [key],
     };
   } else if (!hasBody(step)) {
-    const help = "put what is to be repeated under `steps:`";
+    const help = "put the steps to repeat under `steps:`";
     yield { rule, message: `\`${key}\` has no \`steps\` to repeat`, help, keys: [key] };
   }
 }
@@ -108,7 +108,7 @@ function* fanOutProblems(step: StepShape): Generator<Problem> {
   const leaf = (step.run ?? step.prompt ?? step.gate ?? step.wait) !== undefined;
   if (!hasBody(step) && !leaf && step.prompt_file === undefined) {
     const help = "add `steps:` to it, or `run:` or `prompt:` to the step";
-    yield { rule, message: "`for_each` does not say what to do", help, keys: ["for_each"] };
+    yield { rule, message: "`for_each` has no work to repeat", help, keys: ["for_each"] };
   }
   if (step.capture !== undefined && !hasBody(step)) {
     const message = "the items of a fan-out would overwrite each other's `capture`";

@@ -77,7 +77,7 @@ function checkJudge(
   }
   if (named !== undefined && !checkName(named, path, shape, report)) return;
   if (conversationsOf(shape, list.cut, agent)) return;
-  const message = `\`${agent}\` is only a command, and a judge must be asked for a verdict`;
+  const message = `\`${agent}\` is only a command, which cannot give a verdict`;
   const help = "name an agent with an `adapter`, such as claude or codex";
   report.add({ rule: "check-judge", message, help, path });
 }

@@ -99,7 +99,7 @@ function needMistake(at: Need): Omit<Mistake, "path"> | undefined {
     return { rule: "self-need", message: "a step cannot wait for itself", help };
   }
   if (!at.found.has(need)) return undefined;
-  const message = `\`${id}\` is named twice`;
+  const message = `\`${id}\` is listed twice`;
   return { rule: "duplicate-need", severity: "warning", message, help: "leave one of them out" };
 }
 
@@ -114,12 +114,12 @@ export function reportCycles(graph: StepGraph, list: StepList, report: Report): 
     const shown = cycle.slice(0, CYCLE_SHOWN_MAX).map(idOf);
     if (cycle.length > CYCLE_SHOWN_MAX) shown.push("...");
     const message = `these steps wait for each other: ${[...shown, idOf(first)].join(" -> ")}`;
-    const help = "take one of them out of the `needs` of another";
+    const help = "remove one of them from the `needs` of another";
     report.add({ rule: "cycle", message, help, path: pathOf(first) });
   }
   for (const step of graph.stuck) {
-    const message = `step \`${idOf(step)}\` never starts: it waits for steps that wait in a circle`;
-    const help = "break the circle first";
+    const message = `step \`${idOf(step)}\` never starts: it waits for steps that wait for each other`;
+    const help = "fix that cycle first";
     const path = pathOf(step);
     report.add({ rule: "unreachable-step", severity: "warning", message, help, path });
   }
@@ -156,7 +156,7 @@ export function checkJumps(jumps: Jumps): StepEdges | undefined {
 function checkTargets(step: StepShape, index: number, { list, ids, report }: Jumps): void {
   const check = (name: string | undefined, ...keys: (string | number)[]): void => {
     if (name === undefined || ids.has(name)) return;
-    const help = report.suggest(name, ids.keys(), "steps beside it");
+    const help = report.suggest(name, ids.keys(), "steps of the same list");
     const path = [...pathIn(list, index), ...keys];
     const message = `there is no step \`${name}\` to go to`;
     report.add({ rule: "unknown-target", message, help, path });
@@ -188,7 +188,8 @@ function checkExits(step: StepShape, index: number, { list, report }: Jumps): vo
   // A step may report a preferred label.
   const open = (edges ?? []).filter(({ when, label }) => when === undefined && label === undefined);
   if (open.length < 2) return;
-  const message = "of several edges without `when` and label, only the heaviest is taken";
+  const message =
+    "of several edges without `when` and label, only the one with the highest weight is followed";
   const help = "give the others a `when` or a `label`, or leave them out";
   const path = pathIn(list, index, "edges");
   report.add({ rule: "dead-edge", severity: "warning", message, help, path, on: "key" });

@@ -36,18 +36,18 @@ interface Wording {
 const WORDINGS: Readonly<Partial<Record<StepKind, Wording>>> = {
   group: {
     rule: "body-setting",
-    whose: "a step that holds steps",
+    whose: "a step that contains steps",
     help: () => "move it to the inner steps",
   },
   gate: {
     rule: "gate-setting",
-    whose: "a gate: a gate runs nothing",
+    whose: "a gate: it runs nothing",
     help: (key) =>
       key === "timeout" ? "put it into the gate: `gate: {ask: ..., timeout: 2h}`" : "leave it out",
   },
   wait: {
     rule: "gate-setting",
-    whose: "a wait: a wait runs nothing",
+    whose: "a wait: it runs nothing",
     help: () => "leave it out",
   },
   pass: {
@@ -76,7 +76,7 @@ export function checkKeys(list: StepList, index: number, report: Report): void {
     const path = pathIn(list, index, key);
     if ((kind === "gate" || kind === "wait") && WORK_KEYS.includes(key)) {
       const message = `step \`${step.id}\` has both \`${kind}\` and \`${key}\``;
-      report.add({ rule: "step-work", message, help: "make two steps of it", path, on: "key" });
+      report.add({ rule: "step-work", message, help: "split it into two steps", path, on: "key" });
     } else {
       const message = `\`${key}\` has no effect on ${wording.whose}`;
       report.add({ rule: wording.rule, message, help: wording.help(key), path, on: "key" });
@@ -140,7 +140,7 @@ function checkStep(
   }
   if (step.session !== undefined && step.thread !== undefined) {
     const message = `step \`${step.id}\` has both \`session\` and \`thread\``;
-    add("thread", message, "both name the conversation that it shares: leave one out");
+    add("thread", message, "leave one of them out: both name the conversation that it shares");
     return;
   }
   if (!full.has(step.id)) checkThread(checked, step, index);
@@ -189,7 +189,7 @@ export function reportOutputsOutside(
     const outside = plain.startsWith("/") || /^\.\.(\/|$)/.test(posix.join(from, plain));
     if (!outside) continue;
     const message = `the output \`${name}\` is outside of the workspace`;
-    const help = "name a file below the step's directory; copy what is elsewhere into it";
+    const help = "name a file below the step's directory; copy other files into it";
     report.add({ rule: "output-outside", message, help, path: [...path, name] });
   }
 }

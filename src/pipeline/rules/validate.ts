@@ -183,7 +183,7 @@ function checkLeavesRunning(
   const step = list.steps[index] as StepShape;
   const { isolate = defaults?.isolate, runs_in: place = defaults?.runs_in ?? "host" } = step;
   if (step.leaves_running !== true || (isolate !== true && place === "host")) return;
-  const message = "an isolated step cannot leave anything running: it ends with its first process";
+  const message = "an isolated step cannot leave processes running: they end with its first one";
   const key = place === "host" ? "isolate: false" : "runs_in: host";
   const help = `write \`${key}\` in this step, or remove \`leaves_running\``;
   report.add({
@@ -393,7 +393,7 @@ function checkTexts(
 function reportSharedSessions(list: StepList, report: Report): void {
   list.steps.forEach(({ session }, index) => {
     if (session === undefined) return;
-    const message = "items that may be worked on at once cannot share a session";
+    const message = "items that may run at the same time cannot share a session";
     const help = "add `max_parallel: 1` to the `for_each`, or leave `session` out";
     const path = pathIn(list, index, "session");
     report.add({ rule: "shared-session", message, help, path, on: "key" });

@@ -55,7 +55,7 @@ describe("errors, as the specification has them", () => {
     [
       "unknown-shape (decision n)",
       `digraph { ${ENDS}\nstart -> a -> exit a [prompt=x, shape=star] }`,
-      "2:39 error[unknown-shape] the shape `star` of `a` stands for no handler",
+      "2:39 error[unknown-shape] the shape `star` of `a` is unknown",
     ],
   ])("%s", (_rule, text, said) => {
     expect(brief(text)).toContain(said);
@@ -68,7 +68,7 @@ describe("warnings, as the specification has them", () => {
     [
       "type_known",
       "start -> a -> exit\na [type=mine, prompt=x]",
-      "4:9 warning[type_known] `mine`, the type of `a`, is not one of the language",
+      "4:9 warning[type_known] the type `mine` of `a` is not part of the language",
     ],
     [
       "fidelity_valid",
@@ -78,7 +78,7 @@ describe("warnings, as the specification has them", () => {
     [
       "retry_target_exists",
       "start -> exit\nretry_target=nowhere",
-      "4:14 warning[retry_target_exists] `retry_target` names `nowhere`, which is no node",
+      "4:14 warning[retry_target_exists] `retry_target` names `nowhere`, which is not a node",
     ],
     [
       "goal_gate_has_retry",
@@ -95,19 +95,19 @@ describe("warnings, as the specification has them", () => {
     [
       "edge_target_exists (decision g)",
       "start -> ship_it -> exit",
-      "3:10 warning[edge_target_exists] `ship_it` is only named by edges; " +
+      "3:10 warning[edge_target_exists] `ship_it` has no statement of its own; " +
         "it becomes a codergen node",
     ],
     [
       "goal gates that a run may never come to (decision j)",
       "retry_target=a\nstart -> a -> exit\na -> b [label=x] b -> exit\n" +
         "a [prompt=x] b [prompt=x,\ngoal_gate=true]",
-      "7:1 warning[goal-gate-avoidable] a run can reach the exit without coming to the goal gate `b`",
+      "7:1 warning[goal-gate-avoidable] a run can reach the exit without a visit to the goal gate `b`",
     ],
     [
       "outcomes that only look like one",
       'start -> exit [condition="outcome=SUCCESS"]',
-      "3:27 warning[unknown-outcome] there is no outcome `SUCCESS`, unless a step says exactly that",
+      "3:27 warning[unknown-outcome] there is no outcome `SUCCESS`, unless a step reports exactly that",
     ],
     [
       "properties of the stylesheet",
@@ -164,7 +164,7 @@ it("draws a mistake inside of a condition where it is", () => {
 describe("paths and names", () => {
   it("names a node that no edge leaves", () => {
     expect(lint("a [prompt=x] b [prompt=y]\nstart -> a -> exit\na -> b")).toEqual([
-      "3:14 warning[dead_end] no edge leaves `b`: a run that comes here ends without its exit",
+      "3:14 warning[dead_end] no edge leaves `b`: a run that gets there ends without an exit",
     ]);
   });
 
@@ -193,8 +193,8 @@ describe("paths and names", () => {
     const tool = "shape=parallelogram, tool_command=x";
     expect(lint(`a [${tool}, auto_status=true, "tool_hooks.pre"="y"]\nstart -> a -> exit`)).toEqual(
       [
-        "3:41 warning[unsupported] `auto_status` of `a` does nothing: without a file the exit status counts",
-        "3:59 warning[unsupported] `tool_hooks.pre` of `a` does nothing: hooks are for the calls of an agent",
+        "3:41 warning[unsupported] `auto_status` of `a` has no effect: without a file the exit status counts",
+        "3:59 warning[unsupported] `tool_hooks.pre` of `a` has no effect: hooks are for the tool calls of an agent",
       ],
     );
   });

@@ -270,7 +270,7 @@ describe("what is not understood", () => {
       "2:29 warning[attribute-value] `heavy` is not a whole number; `weight` is not set",
       "2:45 warning[fidelity_valid] there is no fidelity `most`; `fidelity` is not set",
       "3:26 warning[attribute-value] `-1` is not a whole number, 0 or more; `max_retries` is not set",
-      "3:38 warning[attribute-value] `soon` is no duration; `timeout` is not set",
+      "3:38 warning[attribute-value] `soon` is not a duration; `timeout` is not set",
       "3:58 warning[attribute-value] this is neither true nor false; `auto_status` is not set",
       "3:77 warning[attribute-value] there is no join policy `k_of_n`; it is read as `wait_all`",
       "4:23 warning[attribute-value] this text is not checked; it is read as `true`",

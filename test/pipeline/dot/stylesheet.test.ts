@@ -26,10 +26,10 @@ describe("stylesheets", () => {
   it.each([
     ["* llm_model: x", "`* llm_model: x` has no `{`", 0, 14],
     ["* { a: b;", "this rule is never closed", 0, 1],
-    ["a b { c: d }", "`a b` is no selector; there are `*`, `shape`, `.class` and `#id`", 0, 3],
-    ["{ c: d }", "there is no selector here; there are `*`, `shape`, `.class` and `#id`", 0, 0],
-    ["* { a }", "`a` is not written `property: value`", 4, 5],
-    ["* { a: ; b: c }", "`a:` is not written `property: value`", 4, 6],
+    ["a b { c: d }", "`a b` is not a selector; write `*`, `shape`, `.class` or `#id`", 0, 3],
+    ["{ c: d }", "there is no selector here; write `*`, `shape`, `.class` or `#id`", 0, 0],
+    ["* { a }", "`a` does not have the form `property: value`", 4, 5],
+    ["* { a: ; b: c }", "`a:` does not have the form `property: value`", 4, 6],
   ])("%j cannot be read, and it is said where", (text, message, start, end) => {
     expect(parseStylesheet(text).problems).toEqual([{ message, start, end }]);
   });
